@@ -1,0 +1,41 @@
+# awk -v dialect=sqlite -v mode=h|c -f contrib/sqlgen.awk sql/migrate/*.sql sql/queries/*.sql
+# -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what); it runs to the next name
+# -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
+function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
+function flush() {
+	gsub(/[ \t\n]+/, " ", text); sub(/^ /, "", text); sub(/;? *$/, "", text)
+	if (text != "" && (only == "all" || only == dialect)) sql[name] = sql[name] (sql[name] ? " " : "") text
+	text = ""
+}
+/^-- name:/ { flush(); name = $3; only = "all"
+	if (name in seen) fail(name " twice")
+	seen[name]; order[++n] = name
+	if (name ~ /^step_/ && (++steps != n || substr(name, 6, 4) + 0 != n)) fail("steps come first and in order")
+	next }
+/^-- only:/ { flush(); only = $3; next }
+/^[ \t]*--/ || /^[ \t]*$/ { next }
+/--/ { fail("put comments on lines of their own") }
+{ for (t = $0; match(t, /'[^']*'/); t = substr(t, RSTART + RLENGTH))
+	if (substr(t, RSTART, RLENGTH) ~ /[?]|  /) fail("? or two spaces inside a literal") }
+name == "" { fail("text before the first -- name:") }
+{ text = text "\n" $0 }
+END {
+	if (failed) exit 1
+	flush()
+	print "/* generated from sql/ by contrib/sqlgen.awk; do not edit */"
+	if (mode == "h") {
+		print "#ifndef DB_SQL_GEN_H\n#define DB_SQL_GEN_H\nenum sql_id {"
+		for (i = 1; i <= n; i++) printf "\tSQL_%s,\n", toupper(order[i])
+		print "\tSQL__COUNT,\n\tSQL__STEPS = " steps + 0 "\n};\nstruct sql_text { const char *name, *text; };"
+		print "extern const struct sql_text sql_" dialect "[SQL__COUNT];\n#endif"
+		exit
+	}
+	print "#include \"config.h\"\n#include \"db/sql_gen.h\"\nconst struct sql_text sql_" dialect "[SQL__COUNT] = {"
+	for (i = 1; i <= n; i++) {
+		if (!(order[i] in sql)) fail(order[i] " has no text for " dialect)
+		s = sql[order[i]]; if (dialect == "pgsql") gsub(/[?]/, "$", s)
+		gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s)
+		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\" },\n", toupper(order[i]), order[i], s
+	}
+	print "};"
+}

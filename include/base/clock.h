@@ -1,0 +1,22 @@
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Both clocks, in microseconds.  Tests step them: clock_fake() freezes both at the given values until
+ * clock_real().  Any thread. */
+uint64_t clock_wall_us(void);      /* UTC since 1970 */
+uint64_t clock_mono_us(void);      /* since boot */
+void clock_fake(uint64_t wall_us, uint64_t mono_us);
+void clock_step(uint64_t us);      /* fake clocks only: both move on */
+void clock_real(void);
+
+/* RFC 3339, "2026-07-28T10:00:00.000000Z"; ret has at least 28 bytes.  Returns ret. */
+char *clock_format_utc(uint64_t wall_us, char *ret, size_t size);
+/* Local time with zone for tables, "2026-07-28 12:00:00 +0200"; at least 32 bytes. */
+char *clock_format_local(uint64_t wall_us, char *ret, size_t size);
+/* RFC 3339 date-time, a date, or an age like "15m", "1h", "3d" before now.  0 or -1. */
+int clock_parse(const char *text, uint64_t now_us, uint64_t *ret_us);
+
+#endif

@@ -1,0 +1,18 @@
+#ifndef BASE_ID_H
+#define BASE_ID_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ID_TEXT_SIZE 37            /* 8-4-4-4-12 and NUL */
+
+/* 16 bytes in UUIDv7 shape (RFC 9562 5.7): milliseconds, then random; ids of one process never go
+ * back, also within a millisecond.  Loop thread. */
+void id_uuid7(uint8_t ret[16]);
+char *id_format(const uint8_t id[16], char ret[ID_TEXT_SIZE]);
+int id_parse(const char *text, size_t len, uint8_t ret[16]);    /* 0 or ERR_INVALID; strict form */
+/* n random base62 characters and NUL; ret has n + 1 bytes.  Any thread. */
+void id_random_text(char *ret, size_t n);
+void id_random(void *ret, size_t n);
+
+#endif

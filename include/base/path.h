@@ -1,0 +1,24 @@
+#ifndef BASE_PATH_H
+#define BASE_PATH_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct str;
+
+/* Read a whole file of at most max bytes ("-" = stdin).  ERR_UNREACHABLE, ERR_LIMIT; where = path. */
+int path_read(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
+/* Write a new file of this mode, fsync it and its directory.  ERR_CONFLICT when it exists. */
+int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
+int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;    /* all missing parts; existing is fine */
+bool path_exists(const char *path);
+/* The default store directory: $TOOLCRIB_STORE, else /var/lib/toolcrib for root, else
+ * $XDG_STATE_HOME/toolcrib, else $HOME/.local/state/toolcrib.  free() it.  ERR_INVALID without HOME. */
+int path_default_store(char **ret, struct err *err) MUST_CHECK;
+char *path_join(const char *dir, const char *name);             /* free() it */
+/* An absolute path without resolving links; free() it. */
+char *path_absolute(const char *path);
+
+#endif

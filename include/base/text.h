@@ -1,0 +1,43 @@
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pure functions over text; any thread.  Parsers read the whole text or fail; they never skip white
+ * space, signs or rubbish, and never clamp. */
+bool text_utf8_valid(const char *p, size_t len);               /* no overlong, no surrogates, <= U+10FFFF */
+size_t text_utf8_count(const char *p, size_t len);             /* code points of valid UTF-8 */
+/* Copy with control characters, bidirectional overrides and invalid bytes shown as \xNN or \u{N};
+ * at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
+char *text_printable(const char *p, size_t len, char *ret, size_t size);
+
+void text_hex(const void *p, size_t n, char *ret);             /* ret has 2n + 1 bytes */
+int text_unhex(const char *p, size_t len, void *ret, size_t size);         /* 0 or ERR_INVALID; len == 2 * size */
+/* base64url without padding (RFC 4648 5), strict: no white space, no non-zero trailing bits. */
+size_t text_base64url_size(size_t n);                          /* bytes incl. NUL */
+void text_base64url(const void *p, size_t n, char *ret);
+int text_unbase64url(const char *p, size_t len, void *ret, size_t size, size_t *ret_len);
+/* Standard base64 with padding (RFC 4648 4); the same strictness. */
+int text_unbase64(const char *p, size_t len, void *ret, size_t size, size_t *ret_len);
+bool text_base64_valid(const char *p, size_t len);
+
+int text_u64(const char *p, size_t len, uint64_t *ret);        /* decimal digits only */
+int text_i64(const char *p, size_t len, int64_t *ret);
+int text_duration_ms(const char *text, uint64_t *ret_ms);      /* "250ms" "10s" "5m" "1h" "90d" */
+int text_size(const char *text, uint64_t *ret_bytes);          /* "512" "64KiB" "1MiB" "2GiB" */
+struct text_rate { uint32_t count; uint32_t per_s; };          /* 60/min = {60, 60} */
+int text_rate(const char *text, struct text_rate *ret);        /* "10/s" "60/min" "100/h" "5000/day"; count > 0 */
+char *text_format_rate(struct text_rate r, char *ret, size_t size);
+char *text_format_age(uint64_t us, char *ret, size_t size);    /* "3d", "5m", "12s" */
+
+bool text_glob(const char *pattern, const char *text);         /* '*' and '?' only; linear time */
+bool text_glob_literal(const char *pattern);                   /* no '*' and no '?' */
+bool text_tool_name(const char *p, size_t len);                /* [A-Za-z0-9_.-]{1,64} (product.md 4) */
+bool text_entity_name(const char *p, size_t len);              /* tenants, principals: [a-z0-9][a-z0-9_.-]{0,62}, lower case */
+/* The candidate nearest to word (edit distance at most 1 + strlen/4), or NULL: for "did you mean". */
+const char *text_nearest(const char *word, const char *const *candidates, size_t n);
+bool text_eq(const char *p, size_t len, const char *z);        /* bytes equal to the C string */
+
+#endif
