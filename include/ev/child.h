@@ -1,0 +1,35 @@
+#ifndef EV_CHILD_H
+#define EV_CHILD_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ev_loop;
+struct ev_child;
+struct run_policy;
+
+/* The one place where processes begin: posix_spawn of the launcher toolcrib-run, which builds the cage
+ * that the policy describes and becomes the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */
+struct ev_child_req {
+	const struct run_policy *policy;  /* program, argv, environment, limits: by fd 3, never by argv */
+	/* Once and last, not before ev_child_start() has returned; all processes of the group are dead.
+	 * refused != NULL: the launcher could not start the tool ("exec: No such file or directory")
+	 * and nothing of it has run; else status as from waitid(): exit status, or -signal. */
+	void (*ended)(void *arg, int status, const char *refused);
+	void *arg;
+};
+
+/* ret_fds: our ends of the child's 0, 1, 2 (non-blocking, CLOEXEC); taken by the caller.  ERR_IO,
+ * ERR_UNREACHABLE when the launcher is missing (where = its path). */
+int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret_fds[3], struct ev_child **ret,
+		   struct err *err) MUST_CHECK;
+/* TERM to the whole group now, KILL after term_ms (0: KILL at once).  ended() still comes. */
+void ev_child_stop(struct ev_child *c, uint32_t term_ms);
+/* Where the launcher is: $TOOLCRIB_RUN (tests), beside the running program (build tree), else LIBEXECDIR. */
+const char *ev_child_launcher(void);
+/* Kill and reap everything at exit; no ended() any more. */
+void ev_child_kill_all(struct ev_loop *loop);
+
+#endif

@@ -1,0 +1,79 @@
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* JSON at the edge: one strict pass over the bytes decides first (scan), then jansson builds a tree.
+ * What is forwarded, echoed or digested is a span of the text, never parsed and printed again
+ * (SEC S-207, MCP B-04, B-33).  Trees belong to the thread that parsed them. */
+
+struct str;
+
+#define JX_DEPTH_MAX 64                 /* nesting (SEC S-202) */
+#define JX_MEMBERS_MAX 100000           /* members and elements of one text */
+#define JX_NAME_MAX 256                 /* bytes of a member name after unescaping */
+#define JX_MESSAGE_MAX (10u << 20)      /* bytes of one message (SEC S-113) */
+
+/* A piece of the scanned text; p NULL = absent. */
+struct jx_span { const char *p; size_t len; };
+
+/* What the caller wants spans of: a JSON pointer of member names only ("/params/arguments"), no
+ * escapes, at most 4 levels.  The scan fills span with the raw text of the value. */
+struct jx_want { const char *pointer; struct jx_span span; };
+
+/* One strict pass: UTF-8, syntax (RFC 8259, nothing around the value but white space, no BOM), depth,
+ * counts, duplicate members compared after unescaping.  No recursion, linear time.
+ * ERR_INVALID: not JSON (-32700); ERR_CONFLICT: duplicate member (-32600); ERR_LIMIT: too deep, too
+ * many, too long.  err->where is "byte N".  Spans point into text. */
+int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err) MUST_CHECK;
+
+/* Scan, then parse.  Lone surrogate escapes become U+FFFD (MCP B-33); U+0000 in values is kept, in
+ * names refused; integers beyond int64 and numbers beyond double are ERR_LIMIT: never rounded.
+ * On success *ret is a new reference. */
+int jx_parse(const char *text, size_t len, json_t **ret, struct err *err) MUST_CHECK;
+/* Parse text that jx_scan() has accepted already; the same errors for numbers. */
+int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err) MUST_CHECK;
+
+/* Write compact JSON, members in the tree's order. */
+void jx_write(const json_t *v, struct str *out);
+/* Indented by 2, for people. */
+void jx_write_pretty(const json_t *v, struct str *out);
+/* Canonical form for digests: members sorted by bytes, no white space, numbers in their shortest form
+ * (1.0 prints as 1), the escapes of RFC 8785 3.2.2. */
+void jx_write_canon(const json_t *v, struct str *out);
+/* A JSON string literal with its quotes; p is valid UTF-8 (else invalid bytes become U+FFFD). */
+void jx_write_string(struct str *out, const char *p, size_t len);
+void jx_write_stringz(struct str *out, const char *z);
+
+/* Equality of JSON Schema: 1 equals 1.0, order of members does not matter. */
+bool jx_equal(const json_t *a, const json_t *b);
+
+/* Typed getters of object members.  at = the pointer of obj, for err.where ("/limits"); a missing
+ * optional member leaves *ret untouched and returns 0; a wrong type is ERR_INVALID with
+ * where = at/name and a sentence ("must be a string, is a number"). */
+enum jx_need { JX_OPTIONAL, JX_REQUIRED };
+int jx_get_string(const json_t *obj, const char *at, const char *name, enum jx_need need, const char **ret,
+		  struct err *err) MUST_CHECK;          /* borrowed; refuses U+0000 inside */
+int jx_get_bool(const json_t *obj, const char *at, const char *name, enum jx_need need, bool *ret,
+		struct err *err) MUST_CHECK;
+int jx_get_int(const json_t *obj, const char *at, const char *name, enum jx_need need, int64_t min, int64_t max,
+	       int64_t *ret, struct err *err) MUST_CHECK;
+int jx_get_object(const json_t *obj, const char *at, const char *name, enum jx_need need, json_t **ret,
+		  struct err *err) MUST_CHECK;          /* borrowed */
+int jx_get_array(const json_t *obj, const char *at, const char *name, enum jx_need need, json_t **ret,
+		 struct err *err) MUST_CHECK;
+/* Refuse members that are not in known[]: ERR_INVALID, where = at/name, hint "did you mean …?". */
+int jx_only(const json_t *obj, const char *at, const char *const *known, size_t nknown, struct err *err) MUST_CHECK;
+const char *jx_type_name(const json_t *v);              /* "object", "string", "integer", "number", … */
+
+/* The value at a JSON pointer (RFC 6901) or NULL; borrowed. */
+json_t *jx_at(const json_t *root, const char *pointer);
+/* Append one reference token to a pointer, escaped (~0 ~1). */
+void jx_pointer_add(struct str *pointer, const char *token);
+
+#endif

@@ -1,0 +1,51 @@
+#ifndef SCHEMA_SCHEMA_H
+#define SCHEMA_SCHEMA_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* JSON Schema: compiled once per tool version, run per call.  Dialect 2020-12 (also with "$schema"
+ * naming it) and draft-07; any other "$schema" is refused by name.  Covered keywords: see schema.7 of
+ * contrib/doc; one that is not covered is refused by name at compile time, never ignored (annotations
+ * like title, description, default, examples, format, $comment, deprecated, readOnly, writeOnly,
+ * contentEncoding, contentMediaType, x-* and vendor annotations without effect are accepted).
+ * Nothing is fetched (MCP Q-05). */
+
+#define SCHEMA_TEXT_MAX (64u << 10)     /* bytes of a schema (SEC S-209) */
+#define SCHEMA_DEPTH_MAX 32
+#define SCHEMA_NODES_MAX 4096
+#define SCHEMA_PATTERN_MAX 1024         /* bytes of one pattern */
+#define SCHEMA_STEPS_MAX 1000000        /* step budget of one run */
+#define SCHEMA_ERRORS_MAX 20
+
+struct schema;
+
+/* Compile.  Borrows doc for the call.  ERR_INVALID or ERR_LIMIT with where = a JSON pointer into doc.
+ * The result is immutable and owns its memory (arena, patterns); safe to hand to another thread, to be
+ * run by one thread at a time. */
+int schema_compile(const json_t *doc, struct schema **ret, struct err *err) MUST_CHECK;
+void schema_free(struct schema **s);
+size_t schema_memory(const struct schema *s);
+
+/* One failure: paths are JSON pointers, text is a sentence for a model to mend its call by:
+ * "Missing required argument: location" (top level: bare name; nested: dotted path), otherwise
+ * "Invalid argument: <path>: <why>" (MCP D). */
+struct schema_failure { char instance[160], keyword[160], text[320]; };
+struct schema_report {
+	size_t count;                   /* failures kept, at most SCHEMA_ERRORS_MAX */
+	struct schema_failure failure[SCHEMA_ERRORS_MAX];
+};
+
+/* 0 = valid.  ERR_INVALID: not valid, report filled (report may be NULL: stop at the first failure).
+ * ERR_LIMIT: the step or match budget is spent: counts as invalid, report says so. */
+int schema_run(const struct schema *s, const json_t *value, struct schema_report *report) MUST_CHECK;
+
+/* What real hosts choke on though the schema is legal (MCP B-31): calls warn() for each. */
+typedef void schema_warn_fn(void *arg, const char *pointer, const char *text);
+void schema_lint(const json_t *doc, schema_warn_fn *warn, void *arg);
+
+#endif
