@@ -1,0 +1,149 @@
+#ifndef AUDIT_AUDIT_H
+#define AUDIT_AUDIT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a record means: kinds, columns (AUDIT 3, 4.2).  Codes are part of the format and never change
+ * meaning. */
+#define AUDIT_KINDS(X) \
+	X(LOG_OPEN, 1, "log.open") \
+	X(LOG_CLOSE, 2, "log.close") \
+	X(CALL_BEGIN, 1001, "call.begin") \
+	X(CALL_END, 1002, "call.end") \
+	X(CALL_DENIED, 1003, "call.denied") \
+	X(CALL_RECOVERED, 1004, "call.recovered") \
+	X(CALL_DENIED_SUMMARY, 1005, "call.denied.summary") \
+	X(LIST, 1010, "list") \
+	X(NOTIFY, 1011, "notify") \
+	X(AUTH_FAIL, 1101, "auth.fail") \
+	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
+	X(CRED_CREATE, 1201, "cred.create") \
+	X(CRED_REVOKE, 1203, "cred.revoke") \
+	X(TENANT_CREATE, 1301, "tenant.create") \
+	X(TENANT_SUSPEND, 1302, "tenant.suspend") \
+	X(TENANT_RESUME, 1303, "tenant.resume") \
+	X(TENANT_DELETE, 1304, "tenant.delete") \
+	X(TENANT_CHANGE, 1305, "tenant.change") \
+	X(LIMIT_CHANGE, 1403, "limit.change") \
+	X(GRANT_ADD, 1405, "grant.add") \
+	X(GRANT_CHANGE, 1406, "grant.change") \
+	X(GRANT_REMOVE, 1407, "grant.remove") \
+	X(TOOL_REGISTER, 1501, "tool.register") \
+	X(TOOL_CHANGE, 1502, "tool.change") \
+	X(TOOL_ENABLE, 1504, "tool.enable") \
+	X(TOOL_DISABLE, 1505, "tool.disable") \
+	X(TOOL_DELETE, 1506, "tool.delete") \
+	X(SERVER_START, 1601, "server.start") \
+	X(SERVER_STOP, 1602, "server.stop") \
+	X(SERVER_CRASH, 1603, "server.crash") \
+	X(ADMIN_CMD, 1701, "admin.cmd") \
+	X(AUDIT_READ, 1801, "audit.read")
+enum audit_kind {
+#define AUDIT_KIND_ENUM(sym, code, name) AUDIT_##sym = code,
+	AUDIT_KINDS(AUDIT_KIND_ENUM)
+#undef AUDIT_KIND_ENUM
+};
+const char *audit_kind_name(int kind);                 /* "1999" style text for unknown ones is the caller's matter: NULL */
+
+/* AUDIT A-302 */
+enum audit_outcome {
+	AUDIT_OK, AUDIT_TOOL_ERROR, AUDIT_INVALID, AUDIT_DENIED, AUDIT_RATE_LIMITED, AUDIT_TIMEOUT, AUDIT_CANCELLED,
+	AUDIT_INPUT_REQUIRED, AUDIT_CRASHED, AUDIT_ABORTED, AUDIT_OVERLOAD, AUDIT_UNKNOWN,
+	AUDIT_OUTCOME_COUNT
+};
+const char *audit_outcome_name(int outcome);           /* "ok", "tool_error", … */
+int audit_outcome_from_name(const char *name);         /* or -1 */
+
+enum audit_actor { AUDIT_BY_SERVICE = 1, AUDIT_BY_HUMAN, AUDIT_BY_ADMIN, AUDIT_BY_UID, AUDIT_BY_SYSTEM };
+enum audit_authn { AUDIT_AUTHN_KEY = 1, AUDIT_AUTHN_JWT, AUDIT_AUTHN_MTLS, AUDIT_AUTHN_UID, AUDIT_AUTHN_BOUND, AUDIT_AUTHN_NONE };
+enum audit_tport { AUDIT_STDIO = 1, AUDIT_TCP, AUDIT_UNIX, AUDIT_HTTP, AUDIT_ADMIN_SOCKET };
+const char *audit_tport_name(int tport);
+#define AUDIT_FLAG_UNDELIVERED (1u << 5)
+#define AUDIT_FLAG_NOT_EXECUTED (1u << 6)
+#define AUDIT_FLAG_BROKE_SCHEMA (1u << 7)
+#define AUDIT_FLAG_DETACHED (1u << 9)
+
+/* What a caller knows of an event; position and dictionary ids are the writer's business.  Texts may be
+ * NULL = absent; 0 in numbers marked (0) = absent. */
+struct audit_event {
+	enum audit_kind kind;
+	int64_t tenant_id;              /* 0: the system log */
+	uint64_t time_us, mono_us;      /* filled by audit_event_init() */
+	bool has_call, has_prev, has_trace, has_outcome, has_xstat;
+	uint8_t call[16], prev[16], trace[16];
+	const char *cred;               /* accessor, never the secret */
+	const char *prn;                /* pseudonym */
+	int actor, authn, tport;        /* (0) */
+	const char *rev;                /* "2026-07-28" */
+	const char *tool;
+	const uint8_t *tdef;            /* 32 bytes: digest of the definition in force */
+	const char *rule;               /* who allowed or what refused: "grant/12", "rate", "schema", "unknown_tool" */
+	int64_t n_req, n_res;           /* -1 = absent */
+	uint32_t flags;
+	int outcome;                    /* with has_outcome */
+	int64_t xstat;                  /* with has_xstat: exit status, HTTP status or error code */
+	int sig;                        /* (0) */
+	uint64_t dur_us;                /* (0) */
+	const char *obj;                /* "tool/get_weather@3", "cred/7Qm3…", "tenant/acme" */
+	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114 */
+	const uint8_t *before, *after;  /* 32-byte digests, ext 0100, 0101; or NULL */
+	uint64_t generation, receivers; /* ext 010D, 010E (0) */
+};
+/* Zero, kind, both clocks, n_req = n_res = -1. */
+void audit_event_init(struct audit_event *ev, enum audit_kind kind, int64_t tenant_id);
+
+struct audit_receipt {
+	int64_t log, idx;               /* where the record stands */
+};
+
+struct db;
+/* The writer's picture of all logs: next index of each, dictionary, calls that are open.  Writer thread. */
+struct audit_logs;
+int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err) MUST_CHECK;
+void audit_logs_close(struct audit_logs **logs);
+/* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by
+ * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit(). */
+int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret,
+		 struct err *err) MUST_CHECK;
+struct audit_mark { size_t undo; };
+struct audit_mark audit_logs_mark(const struct audit_logs *logs);
+void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark);
+void audit_logs_commit(struct audit_logs *logs);
+/* Create the log of a new tenant (writes log.open as its record 0).  System log at store creation. */
+int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name, struct err *err) MUST_CHECK;
+/* The id of the first record that may belong to an open call: stored in meta.open_from with a checkpoint. */
+int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
+/* After a crash: append call.recovered for each begin without an end (AUDIT A-104).  Looks from meta.open_from on. */
+int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err) MUST_CHECK;
+
+/* Reading; any thread with its own DB_READER. */
+struct audit_filter {
+	int64_t tenant_id;              /* required: 0 = system log */
+	uint64_t since_us, until_us;    /* 0 = open */
+	const char *tool, *prn, *cred;  /* NULL = any */
+	int outcome;                    /* -1 = any */
+	int kind;                       /* 0 = any but begins */
+	unsigned limit;                 /* rows, newest first */
+};
+struct audit_view {                     /* texts borrowed until the next row */
+	int64_t idx, beg;
+	int kind, outcome, authn, tport, actor, sig;
+	uint64_t ts_us, dur_us;
+	bool has_call, has_outcome, has_xstat, has_prev;
+	uint8_t call[16], prev[16];
+	const char *cred, *prn, *rev, *tool, *tdef, *rule, *obj, *detail;
+	int64_t xstat, n_req, n_res;
+	uint32_t flags;
+	uint64_t generation, receivers;
+};
+typedef int audit_row_fn(void *arg, const struct audit_view *row);   /* non-zero ends the walk */
+int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, void *arg, struct err *err) MUST_CHECK;
+/* All records of a call, in order of idx. */
+int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg,
+		     struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,91 @@
+#ifndef DB_DB_H
+#define DB_DB_H
+
+#include "base/err.h"
+#include "db/sql_gen.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* SQLite, and only here.  A struct db is one connection, used by one thread at a time.  No statement
+ * text outside sql/ but PRAGMAs; every statement has a name (enum sql_id, generated).  Engine-neutral:
+ * nothing above names SQLite. */
+
+enum db_mode {
+	DB_WRITER,    /* one per process, on the writer thread; the only one that checkpoints (AUDIT A-611) */
+	DB_READER,    /* read-only, query_only, no checkpoint on close */
+	DB_FOREIGN,   /* a data source of the sql handler: read-only, authorizer; never the store itself */
+};
+
+struct db;
+struct db_stmt;
+
+/* path: the database file.  DB_WRITER creates it (0600) when create is true.  Settings of AUDIT A-621 are
+ * made and read back.  ERR_UNREACHABLE (where = path), ERR_CORRUPT. */
+int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err) MUST_CHECK;
+void db_close(struct db **db);
+
+/* Schema version: forward only.  ERR_CONFLICT when the store is newer than this program ("made by a newer
+ * toolcrib: schema 3, this one knows 1"); ERR_INVALID when it is no toolcrib store. */
+int db_migrate(struct db *db, struct err *err) MUST_CHECK;           /* DB_WRITER; each step a transaction */
+int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;  /* current <= known */
+int db_schema_version(void);                                         /* what this program knows */
+
+/* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final
+ * code.  A write scope is BEGIN IMMEDIATE.  ERR_AUDIT: disk full, the transaction is gone, later ones may
+ * succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT A-216). */
+int db_txn_begin(struct db *db, bool write, struct err *err) MUST_CHECK;
+int db_txn_end(struct db *db, int rc, struct err *err);
+/* A savepoint inside a write scope: one item fails alone.  db_item_end() rolls the item back when rc < 0
+ * and returns rc, or a worse code when even that failed. */
+int db_item_begin(struct db *db, struct err *err) MUST_CHECK;
+int db_item_end(struct db *db, int rc, struct err *err);
+
+/* Statements by name, prepared once per connection.  get never returns NULL: a failure shows in the first
+ * step.  put resets and clears the bindings; column pointers die with it. */
+struct db_stmt *db_stmt_get(struct db *db, enum sql_id id);
+void db_stmt_put(struct db_stmt **st);
+void db_bind_i64(struct db_stmt *st, unsigned pos, int64_t v);       /* pos from 1 (?1) */
+void db_bind_f64(struct db_stmt *st, unsigned pos, double v);
+void db_bind_text(struct db_stmt *st, unsigned pos, const char *p, size_t len);   /* borrowed until put */
+void db_bind_textz(struct db_stmt *st, unsigned pos, const char *z);              /* NULL binds NULL */
+void db_bind_blob(struct db_stmt *st, unsigned pos, const void *p, size_t len);
+void db_bind_null(struct db_stmt *st, unsigned pos);
+/* 1 = a row, 0 = done, negative = error (constraint: ERR_CONFLICT). */
+int db_step(struct db_stmt *st, struct err *err) MUST_CHECK;
+/* Step a statement that returns no row, and put it. */
+int db_run(struct db_stmt **st, struct err *err) MUST_CHECK;
+enum db_type { DB_NULL, DB_INT, DB_FLOAT, DB_TEXT, DB_BLOB };
+unsigned db_col_count(struct db_stmt *st);
+enum db_type db_col_type(struct db_stmt *st, unsigned col);          /* col from 0 */
+int64_t db_col_i64(struct db_stmt *st, unsigned col);
+double db_col_f64(struct db_stmt *st, unsigned col);
+const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len);   /* "" for NULL; borrowed until step/put */
+const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len);
+const char *db_col_name(struct db_stmt *st, unsigned col);
+int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
+int64_t db_changes(struct db *db);                                   /* rows of the last statement */
+
+/* DB_FOREIGN only: one SELECT (or VALUES, WITH … SELECT) statement; ERR_INVALID for anything else, a second
+ * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
+int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err) MUST_CHECK;
+/* Position of a named parameter (":name"), 0 = none; and how many there are, and the name of one. */
+unsigned db_param_index(struct db_stmt *st, const char *name);
+unsigned db_param_count(struct db_stmt *st);
+const char *db_param_name(struct db_stmt *st, unsigned pos);
+/* A step that runs past this monotonic time ends with ERR_TIMEOUT; 0 = none. */
+void db_deadline(struct db *db, uint64_t mono_us);
+void db_interrupt(struct db *db);                                    /* any thread: the running step ends, ERR_CANCELLED */
+
+/* Writer's spare time: a passive checkpoint when the log has at least min_pages.  TRUNCATE at close. */
+int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK;
+/* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
+int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
+/* Pages of the write-ahead log not yet copied, for metrics. */
+unsigned db_wal_pages(struct db *db);
+#ifdef BENCH_BUILD
+void db_bench_no_sync(struct db *db);    /* benchmarks only: synchronous=OFF, the baseline of make bench */
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+#ifndef WRITER_WRITER_H
+#define WRITER_WRITER_H
+
+#include "audit/audit.h"
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The only thread that writes.  It takes what waits (at most batch_max items, batch_bytes), tenants in
+ * turn (AUDIT A-215), runs each item in a savepoint of its own, commits all as one transaction, posts the
+ * completions in order and looks again.  While a commit runs the next batch gathers: no timer, and an
+ * idle server pays one flush (AUDIT A-214).  Checkpoints between batches (A-611).
+ *
+ * All functions: loop thread, unless said otherwise. */
+
+struct ev_loop;
+struct db;
+struct writer;
+
+struct writer_limits {
+	size_t queue_max;               /* items waiting; more: ERR_AUDIT / ERR_BUSY */
+	size_t batch_max;
+	uint32_t deadline_ms;           /* an item not durable by then counts as failed */
+	uint64_t space_floor;           /* free bytes of the file system below which calls are refused */
+};
+#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20 }
+
+/* Opens store/toolcrib.db as DB_WRITER, migrates it, recovers dangling calls (count in *ret_recovered),
+ * writes server.crash when the last record of the system log says that we did not stop, then server.start (detail = mode). */
+int writer_open(struct ev_loop *loop, const char *store, const char *mode, const struct writer_limits *limits,
+		struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
+
+/* rc 0 after the COMMIT that holds the record, ERR_AUDIT once the deadline passed or it failed; never
+ * before the submitting call has returned; receipt is NULL unless rc is 0. */
+typedef void writer_audit_fn(void *arg, int rc, const struct audit_receipt *receipt);
+/* Copies *ev with its texts.  done NULL: nobody waits (a notice, not a call).  ERR_AUDIT: queue full, no room
+ * on the disk (for call.begin), deadline passed or store failed: refuse the work, never drop the record. */
+int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg) MUST_CHECK;
+/* A call.begin that became durable after it had been refused (A-210): loop thread, with its event's
+ * tenant and call id; the callee writes the end, outcome aborted, not executed. */
+typedef void writer_late_fn(void *arg, int64_t tenant_id, const uint8_t call[16]);
+void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg);
+
+struct writer_job {
+	const char *name;               /* static text, for log and metrics */
+	/* Writer thread, in a savepoint of its own; sees arg, db, logs and nothing else.  Must append at
+	 * least one record (A-206): the writer checks and fails the item with ERR_INTERNAL otherwise. */
+	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
+	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call. */
+	void (*done)(void *arg, int rc, const struct err *err);
+};
+int writer_submit(struct writer *w, const struct writer_job *job, void *arg) MUST_CHECK;   /* ERR_BUSY, ERR_AUDIT */
+
+/* Reservation before a call is admitted (A-211): room for begin and end in bytes.  ERR_AUDIT when the disk
+ * has not enough; book until the end is durable. */
+int writer_reserve(struct writer *w, size_t bytes) MUST_CHECK;
+void writer_release(struct writer *w, size_t bytes);
+/* ERR_OK, or why calls are refused now ("disk full"); for status. */
+int writer_state(const struct writer *w, const char **ret_reason);
+
+/* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins.  ERR_TIMEOUT when the deadline passed. */
+int writer_close(struct writer **w, uint32_t deadline_ms, struct err *err);
+
+#endif

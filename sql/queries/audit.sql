@@ -1,0 +1,1 @@
+-- Statements on audit.  Each names its caller and its index.

@@ -1,0 +1,1 @@
+-- Statements on grant.  Each names its caller and its index.

@@ -1,0 +1,1 @@
+-- Statements on key.  Each names its caller and its index.

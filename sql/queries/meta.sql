@@ -1,0 +1,1 @@
+-- Statements on meta.  Each names its caller and its index.

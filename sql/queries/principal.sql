@@ -1,0 +1,1 @@
+-- Statements on principal.  Each names its caller and its index.

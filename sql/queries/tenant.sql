@@ -1,0 +1,1 @@
+-- Statements on tenant.  Each names its caller and its index.

@@ -1,0 +1,1 @@
+-- Statements on tool.  Each names its caller and its index.
