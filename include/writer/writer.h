@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,6 +48,8 @@ struct writer_job {
 	/* Writer thread, in a savepoint of its own; sees arg, db, logs and nothing else.  Must append at
 	 * least one record (A-206): the writer checks and fails the item with ERR_INTERNAL otherwise. */
 	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
+	/* True for columns that are no part of any digest (last_used_us): appends no record. */
+	bool volatile_only;
 	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call. */
 	void (*done)(void *arg, int rc, const struct err *err);
 };

@@ -1,0 +1,74 @@
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How a tool runs.  A run ends in exactly one of result, ask, error.  After ask() it is over and
+ * forgotten; with the answers a fresh run begins, and all it knows is what the request carries.  Hence: no
+ * side effect before the last ask. */
+
+struct arena;
+struct ev_loop;
+struct backend_op;
+
+#define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
+#define BACKEND_RESULT_MAX_DEFAULT (1u << 20)
+
+struct backend_env { struct ev_loop *loop; };
+
+struct backend_req {
+	const void *plan;                       /* from bind(); lives until the end */
+	const char *tool;                       /* the name the caller used */
+	const json_t *args;                     /* validated object; borrowed until the end */
+	const char *args_text; size_t args_len; /* as received: this is what is forwarded */
+	const json_t *answers;                  /* inputResponses by key; NULL in the first run */
+	const void *state; size_t state_len;    /* from the last ask(); the seal has been opened */
+	const uint8_t *call_id;                 /* 16 bytes */
+	const char *tenant, *principal, *rev;   /* for templates and the child contract */
+	uint32_t caps;                          /* CAP_ bits that the client declared */
+	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
+	size_t result_max;                      /* bytes of output */
+};
+struct backend_result {
+	json_t *content;                        /* array of content blocks; never NULL */
+	json_t *structured, *meta;              /* NULL = absent; JSON null is a value */
+	bool is_error;                          /* a failure of the tool itself is a result */
+	int64_t xstat; bool has_xstat; int sig; /* exit status or HTTP status; signal: for the record */
+};
+struct backend_ask {
+	json_t *requests;                       /* our key -> {method, params} */
+	const void *state; size_t state_len;    /* opaque, <= ASK_STATE_MAX; borrowed; the core seals it */
+};
+/* The way back.  Loop thread, never from inside start(); one of result, ask, error comes, once and last,
+ * cancelled or not.  json_t references are taken. */
+struct backend_sink {
+	void (*progress)(void *arg, double done, double total, const char *note);   /* total < 0 = unknown; note may be NULL */
+	void (*log)(void *arg, int level, const char *logger, json_t *data);        /* level 0 debug … 7 emergency */
+	void (*result)(void *arg, struct backend_result *res);
+	void (*ask)(void *arg, struct backend_ask *ask);
+	/* ERR_TOOL: ends as isError with err->msg.  ERR_TIMEOUT, ERR_CANCELLED, ERR_LIMIT: likewise, outcome by
+	 * code.  rpc_code != 0: the tool wants this JSON-RPC error (code, err->msg, data taken or NULL). */
+	void (*error)(void *arg, const struct err *err, int rpc_code, json_t *data);
+};
+enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_SHUTDOWN };
+struct backend_ops {
+	const char *name;                       /* "static", "builtin", "exec", "sql" */
+	/* One tool's handler block, `type` included; pure, no I/O.  ERR_INVALID with where relative to it. */
+	int (*bind)(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err);
+	void (*start)(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
+		      void *arg, struct backend_op **ret);
+	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
+};
+extern const struct backend_ops be_static, be_builtin, be_exec, be_sql;
+
+/* The room's table.  ERR_INVALID with "did you mean" for an unknown type. */
+int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
+		 const void **ret_plan, struct err *err) MUST_CHECK;
+extern const struct backend_ops *const backend_all[];   /* NULL-terminated */
+
+#endif

@@ -1,0 +1,98 @@
+#ifndef CALL_CALL_H
+#define CALL_CALL_H
+
+#include "backend/backend.h"
+#include "base/err.h"
+#include "proto/rev.h"
+#include "schema/schema.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One tools/call from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
+
+struct call;
+struct call_engine;
+struct ev_loop;
+struct limiter;
+struct principal;
+struct reg_snapshot;
+struct registry;
+struct seal;
+struct tenants;
+struct writer;
+
+#define CALL_STATES(X) X(ADMIT) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
+
+#define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
+#define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
+#define CALL_STATE_TTL_S 3600           /* life of a sealed request state */
+
+struct call_env {                       /* borrowed for the engine's life */
+	struct ev_loop *loop;
+	struct tenants *tenants;
+	struct registry *registry;
+	struct limiter *limiter;
+	struct writer *writer;
+	const uint8_t *master;          /* seal keys are derived from it */
+};
+struct call_engine *call_engine_new(const struct call_env *env);
+/* Cancel what runs; all calls have ended when the loop is next idle. */
+void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why);
+size_t call_engine_running(const struct call_engine *eng);
+void call_engine_free(struct call_engine **eng);
+
+struct call_param { const char *name, *value; size_t value_len; };     /* a decoded Mcp-Param-* header */
+
+struct call_req {                       /* texts are copied, references taken */
+	struct principal *who;
+	struct reg_snapshot *snap;      /* its reference is taken over: held to the end of the call */
+	const char *tool; size_t tool_len;
+	json_t *args;                   /* object or NULL = {} */
+	const char *args_text; size_t args_len;         /* raw span; "" with args NULL */
+	json_t *answers;                /* inputResponses of a retried request, or NULL */
+	const char *sealed_state; size_t sealed_len;    /* requestState of a retried request, or NULL */
+	const struct call_param *params; size_t nparams; bool check_params;    /* modern HTTP (MCP T-43) */
+	uint32_t caps;                  /* what this very caller declared */
+	bool can_ask;                   /* legacy: the channel can carry server requests now */
+	enum rev rev;
+	int tport;                      /* enum audit_tport */
+	bool has_trace; uint8_t trace[16];
+};
+/* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
+enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
+	REFUSE_RATE, REFUSE_AUDIT, REFUSE_INTERNAL };
+struct call_end {                       /* exactly one of result, requests, err; references are taken over */
+	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
+	struct backend_result *result;
+	json_t *requests; const char *sealed_state;     /* modern: input_required; borrowed text */
+	const struct err *err;
+	enum call_refusal refusal;                      /* with err */
+	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */
+	uint32_t missing_caps;                          /* with REFUSE_CAPABILITY */
+	bool executed;                                  /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
+	int rpc_code; json_t *rpc_data;                 /* the tool asked for this JSON-RPC error; data may be NULL */
+};
+struct call_out {                       /* implemented by mcp */
+	void (*progress)(void *arg, double done, double total, const char *note);
+	void (*log)(void *arg, int level, const char *logger, json_t *data);
+	/* Legacy: put the questions (key -> {method, params}) to the caller as real requests; call_answer()
+	 * follows.  ERR_CAPABILITY or ERR_CANCELLED: the call ends with a tool error. */
+	int (*ask)(void *arg, const json_t *requests, struct err *err);
+	bool (*is_gone)(void *arg);                     /* the peer left: flag "not delivered" in the end record */
+	void (*finish)(void *arg, struct call_end *end);        /* once, last, not before call_start() returned */
+};
+void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
+		struct call **ret);
+void call_answer(struct call *c, json_t *answers);      /* takes; the handler runs again */
+void call_cancel(struct call *c, enum cancel_why why);  /* finish() still comes, with ERR_CANCELLED */
+/* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
+void call_detach(struct call *c);
+/* Cancel what runs under a key that was revoked, or a tenant that was suspended (0 = any). */
+void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cred_id, enum cancel_why why);
+/* Wire to writer_on_late(): the engine records the end of a begin that came through too late. */
+void call_late_begin(void *engine, int64_t tenant_id, const uint8_t call[16]);
+
+#endif

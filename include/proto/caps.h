@@ -1,0 +1,22 @@
+#ifndef PROTO_CAPS_H
+#define PROTO_CAPS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* Client capabilities as bits; unknown keys and wrong-typed unknown values are ignored (MCP L-10). */
+enum {
+	CAP_ROOTS = 1u << 0,
+	CAP_SAMPLING = 1u << 1,
+	CAP_SAMPLING_TOOLS = 1u << 2,
+	CAP_ELICITATION_FORM = 1u << 3,         /* `elicitation: {}` means form (MCP X-03) */
+	CAP_ELICITATION_URL = 1u << 4,
+};
+uint32_t caps_from_json(const json_t *capabilities);
+json_t *caps_to_json(uint32_t caps);                    /* new reference, ClientCapabilities shape */
+/* The bits of a word of `needs.client`: "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots"; 0 = unknown. */
+uint32_t caps_from_word(const char *word);
+/* What a server-to-client method needs: "elicitation/create" with its params, …; 0 = no such method. */
+uint32_t caps_for_request(const char *method, const json_t *params);
+
+#endif

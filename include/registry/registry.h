@@ -1,0 +1,97 @@
+#ifndef REGISTRY_REGISTRY_H
+#define REGISTRY_REGISTRY_H
+
+#include "base/err.h"
+#include "base/text.h"
+#include "proto/rev.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What each tenant may call.  Definitions are immutable and shared by the tenants that see them; a
+ * snapshot is one tenant's sorted list of names -> definitions; published by one pointer, freed by its
+ * last holder.  Loop thread, except the reg_change_* builders, which run where the rows are (writer thread
+ * inside the change's transaction, or start-up) and make plain memory.
+ *
+ * Rows are checked when they are written (define.h), so start-up only reads them; a definition is parsed and
+ * compiled on its first use. */
+
+struct arena;
+struct db;
+struct registry;
+struct schema;
+struct backend_ops;
+
+/* From above: compile a handler block.  pure; plan in arena memory. */
+typedef int reg_bind_fn(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
+			const void **ret_plan, struct err *err);
+
+#define REG_PAGE 100                    /* tools of one tools/list page (MCP B-18) */
+#define REG_TOOLS_MAX 10000             /* visible to one tenant */
+
+struct reg_param { const char *header, *pointer; };    /* x-mcp-header (MCP T-41): header name, /path in arguments */
+
+struct reg_compiled {                   /* made on first use; lives as long as its reg_def */
+	const struct schema *input, *output;            /* output may be NULL */
+	const struct backend_ops *ops;
+	const void *plan;
+	const struct reg_param *params; size_t nparams;
+	uint32_t needs_caps;            /* CAP_ bits of proto/caps.h */
+	uint32_t timeout_ms;            /* limits.timeout */
+	uint32_t concurrency;           /* limits.concurrency, 0 = none */
+	struct text_rate rate;          /* limits.rate, count 0 = none */
+	size_t result_max;              /* limits.result, bytes */
+};
+
+struct reg_def {                        /* one version of one tool */
+	int64_t version_id, tool_id, version;
+	const char *name;               /* the tool's own name */
+	uint8_t digest[32];             /* which definition ran, for the record */
+	const char *text; size_t len;   /* the definition, JSON */
+};
+
+struct reg_tool {                       /* one line of a tenant's list */
+	const char *name;               /* as this tenant sees it, alias included */
+	struct reg_def *def;
+	int64_t grant_id;               /* for the record: rule "grant/12" */
+	uint32_t concurrency;           /* lowered by the grant; 0 = as the tool says */
+	struct text_rate rate;
+};
+
+struct reg_snapshot {
+	int64_t tenant_id, generation;
+	unsigned refs;                  /* loop thread only, hence not atomic */
+	size_t tool_count;
+	const struct reg_tool *tools;   /* sorted by name (bytes), as in tools/list */
+};
+
+struct registry *registry_new(reg_bind_fn *bind);
+void registry_free(struct registry **reg);
+struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id);   /* +1; an empty one when unknown */
+void reg_release(struct registry *reg, struct reg_snapshot **snap);
+const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *name, size_t len);
+/* Parse and compile on first use.  ERR_CORRUPT when a stored definition does not compile (another release
+ * wrote it): the caller answers -32603 and the list skips the tool. */
+int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;
+/* The text of the `tools` array of one page for a revision, made once per snapshot and revision.  after:
+ * the last name of the page before ("" or NULL = first page).  *ret_last = last name of this page, or NULL when it is
+ * the last page.  all = true: one page with everything (R0).  Texts live as long as the snapshot. */
+int reg_page(struct registry *reg, struct reg_snapshot *snap, enum rev rev, bool all, const char *after,
+	     const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err) MUST_CHECK;
+
+/* A change, read from the rows inside its transaction. */
+struct reg_change;
+int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST_CHECK;          /* start-up */
+/* After writing tool rows (tool_id) or a tenant's grants: recompute the visible set of each tenant concerned,
+ * bump generation where tools/list differs, and collect the new pictures.  ERR_CONFLICT when two grants
+ * show a tenant two tools under one name (where = "tenant/NAME/tool/NAME"). */
+int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
+int reg_change_tenant(struct db *db, int64_t tenant_id, struct reg_change **ret, struct err *err) MUST_CHECK;
+void reg_change_free(struct reg_change **c);
+/* Publish on the loop; told(arg, tenant_id, generation) for each tenant whose visible set differs.  Takes c. */
+typedef void reg_told_fn(void *arg, int64_t tenant_id, int64_t generation);
+void reg_apply(struct registry *reg, struct reg_change **c, reg_told_fn *told, void *arg);
+
+#endif

@@ -1,0 +1,90 @@
+#ifndef TENANT_TENANT_H
+#define TENANT_TENANT_H
+
+#include "base/err.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tenants, principals and keys in memory, and the one check of credentials for all transports (SEC S-305,
+ * S-306).  Loop thread; the *_load functions run on any thread with its own connection and make plain
+ * memory that is handed over once. */
+
+struct db;
+struct ev_loop;
+struct writer;
+struct tenants;
+
+enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 };
+#define TENANT_CONCURRENCY_DEFAULT 256
+#define TENANTS_MAX 100000
+#define TENANT_KEYS_MAX 10000
+
+struct tenant {                         /* read by callers; written by tenants_apply() only */
+	int64_t id;
+	const char *name, *title;
+	enum tenant_state state;
+	uint32_t concurrency;           /* never 0: default filled in */
+	struct text_rate rate;          /* count 0 = no limit */
+};
+
+/* Who sends a message: counted, immutable; the state behind it is asked for every message. */
+struct principal {
+	unsigned refs;                  /* loop thread */
+	int64_t tenant_id, principal_id, cred_id;      /* cred_id 0 = no key (bound listener, peer uid) */
+	char tenant[64], name[64], pseudonym[32], accessor[16];
+	int authn;                      /* enum audit_authn */
+};
+void principal_ref(struct principal *p);
+void principal_unref(struct principal **p);
+
+/* master: the 32 bytes of the store's master key; copied (derived). */
+int tenants_open(const uint8_t master[32], struct db *db, struct tenants **ret, struct err *err) MUST_CHECK;
+void tenants_close(struct tenants **t);
+
+/* A bearer text "tck_…" from a header, credential line or environment.  from: the source ("127.0.0.1"), for
+ * penalties and the log.  Unknown, wrong and malformed are one ERR_DENIED in one time class; only a proved
+ * secret learns that it is expired, revoked or suspended (err->msg).  Failures are counted (metrics). */
+int cred_check(struct tenants *t, const char *bearer, size_t len, const char *from, struct principal **ret,
+	       struct err *err) MUST_CHECK;
+/* Still valid now?  Asked for each message on long-lived connections.  ERR_DENIED with the reason. */
+int principal_check(const struct tenants *t, const struct principal *p, struct err *err) MUST_CHECK;
+/* A principal without a key: a listener bound to a tenant, a mapped peer uid, the CLI's `call`.  name NULL =
+ * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
+int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
+		    struct err *err) MUST_CHECK;
+const struct tenant *tenant_by_id(const struct tenants *t, int64_t id);      /* or NULL */
+const struct tenant *tenant_by_name(const struct tenants *t, const char *name, size_t len);
+size_t tenants_count(const struct tenants *t);
+typedef void tenant_each_fn(void *arg, const struct tenant *tenant);
+void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg);
+
+/* One tenant's rows as plain memory: read on the writer thread right after a change, in its transaction;
+ * applied on the loop after the COMMIT.  apply takes it. */
+struct tenant_image;
+int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **ret, struct err *err) MUST_CHECK;
+void tenant_image_free(struct tenant_image **img);
+void tenants_apply(struct tenants *t, struct tenant_image **img);
+
+/* last_used_us of keys: kept in memory, written each minute and at stop. */
+void tenants_start_flush(struct tenants *t, struct ev_loop *loop, struct writer *w);
+void tenants_flush(struct tenants *t, struct writer *w);
+
+/* A key's text, shown once (SEC S-301): tck_ 12 base62 _ 43 base62 6 base62. */
+#define KEY_TEXT_SIZE 67
+#define KEY_ACCESSOR_SIZE 13
+struct key_new {
+	char text[KEY_TEXT_SIZE];       /* wipe after it was shown */
+	char accessor[KEY_ACCESSOR_SIZE];
+	uint8_t hash[32];
+};
+struct key_pepper { uint8_t k[32]; };
+void key_pepper_derive(const uint8_t master[32], struct key_pepper *ret);
+void key_make(const struct key_pepper *pepper, struct key_new *ret);
+/* Shape and CRC only.  0 or ERR_INVALID; accessor and secret point into text. */
+int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret);
+void key_hash(const struct key_pepper *pepper, const char *secret, uint8_t ret[32]);
+
+#endif
