@@ -1,0 +1,47 @@
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* toolcribd.yaml -> struct conf.  Unknown keys are refused; errors carry file:line:column.  One row of conf.def per
+ * key: member, check, sample and man page come from it. */
+
+struct str;
+
+enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
+#define CONF_LISTENERS_MAX 32
+#define CONF_UIDS_MAX 64
+
+struct conf_uid { uint32_t uid; char *tenant, *principal; };    /* peer uid -> principal (MCP B-28) */
+struct conf_listener {
+	enum conf_transport transport;
+	char *address;                  /* "127.0.0.1:8808", "[::1]:0", or a socket path */
+	char *tenant, *principal;       /* bound to one tenant: loopback or Unix socket only; NULL = credentials */
+	struct conf_uid uids[CONF_UIDS_MAX]; size_t nuids;      /* unix */
+	bool insecure;                  /* "a proxy in front ends TLS": allows a non-loopback address */
+	char **origins; size_t norigins;        /* http: further allowed Origin values */
+	char **hosts; size_t nhosts;            /* http: further allowed Host values */
+	uint32_t connections_max;
+};
+struct conf {
+	char *file;                     /* where it came from, or NULL = built-in defaults */
+#define CONF_UINT(member, key, unit, min, max, def, help) uint32_t member;
+#include "conf/conf.def"
+#undef CONF_UINT
+	char *store;                    /* NULL = path_default_store() */
+	char *log_level, *log_format;
+	struct conf_listener *listeners; size_t nlisteners;
+};
+
+/* file NULL: the first that exists of SYSCONFDIR/toolcrib/toolcribd.yaml, $XDG_CONFIG_HOME/toolcrib/toolcribd.yaml
+ * (~/.config), else built-in defaults: HTTP on 127.0.0.1:8808.  ERR_INVALID with where = file:line:column. */
+int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
+void conf_free(struct conf **c);
+/* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
+void conf_sample(struct str *out);
+
+#endif

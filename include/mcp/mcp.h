@@ -1,0 +1,122 @@
+#ifndef MCP_MCP_H
+#define MCP_MCP_H
+
+#include "base/err.h"
+#include "proto/rev.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The transport-blind core.  The unit of both eras is the exchange: one message in, its answers back.  Byte
+ * streams have a channel (what legacy must remember); legacy HTTP has sessions, found by header; modern
+ * HTTP has neither.  Era is a property of a message, never of a connection (MCP B-01).  Loop thread. */
+
+struct call_engine;
+struct ev_loop;
+struct principal;
+struct registry;
+struct tenants;
+struct writer;
+struct mcp_server;
+struct mcp_channel;
+struct mcp_exchange;
+struct mcp_session;
+
+#define MCP_BATCH_MAX 50                /* members of an array (MCP B-03) */
+#define MCP_INFLIGHT_MAX 1024           /* unanswered requests of one channel */
+#define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
+#define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
+#define MCP_SESSION_IDLE_MS (30u * 60 * 1000)
+#define MCP_ID_MAX 256                  /* bytes of a string id */
+
+struct mcp_env {                        /* borrowed for the server's life */
+	struct ev_loop *loop;
+	struct tenants *tenants;
+	struct registry *registry;
+	struct call_engine *calls;
+	struct writer *writer;
+	const uint8_t *master;
+	const char *version;            /* serverInfo.version */
+};
+struct mcp_server *mcp_server_new(const struct mcp_env *env);
+void mcp_server_free(struct mcp_server **srv);
+
+struct mcp_param { const char *name, *value; size_t len; };    /* name without "mcp-param-", lower case; raw value */
+struct mcp_headers {                    /* known before any JSON is read; members may be NULL */
+	const char *version, *session, *method, *name;
+	const struct mcp_param *params; size_t nparams;
+	bool duplicate;                 /* one of them came twice: -32020 (MCP B-37) */
+	bool sse_ok;                    /* Accept allows text/event-stream (or is absent, or a wildcard) */
+	const char *traceparent;
+};
+struct mcp_in {
+	const char *text; size_t len;   /* one JSON message; not kept after the return */
+	struct principal *who;          /* verified for this very message; counted by the exchange */
+	const struct mcp_headers *http; /* NULL on byte streams */
+	int tport;                      /* enum audit_tport */
+};
+struct mcp_answer {
+	int status;                     /* HTTP status; ignored on byte streams */
+	uint32_t retry_after_s;         /* 0 = none */
+	const char *text; size_t len;   /* JSON; len 0: accepted, nothing to say (202) */
+	const char *session;            /* Mcp-Session-Id to set, or NULL */
+	bool hang_up;                   /* byte stream: close after this (MCP B-06) */
+};
+/* Implemented by a transport.  finish comes once, last, never before mcp_input() has returned. */
+struct mcp_sink_ops {
+	void (*notice)(void *peer, const char *text, size_t len);       /* HTTP: turns the answer into SSE */
+	void (*finish)(void *peer, const struct mcp_answer *a);
+};
+struct mcp_sink { const struct mcp_sink_ops *ops; void *peer; };
+
+struct mcp_push_ops {                   /* messages outside any exchange; GET streams too */
+	void   (*push)(void *peer, const char *text, size_t len);
+	size_t (*queued)(const void *peer);             /* bytes not yet written */
+	void   (*hang_up)(void *peer);                  /* end the stream after what is queued */
+};
+/* A byte stream: stdio, TCP, Unix socket.  who: whom it is bound to. */
+struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_push_ops *ops, void *peer,
+				    struct principal *who, int tport);
+/* No more input: running requests get drain_ms, listens end with their result, then hang_up() (MCP B-56). */
+void mcp_channel_eof(struct mcp_channel *ch, uint32_t drain_ms);
+void mcp_channel_close(struct mcp_channel **ch);        /* the peer is gone: cancels what runs, nothing is sent */
+size_t mcp_channel_busy(const struct mcp_channel *ch);  /* requests without an answer */
+
+/* Feed one message.  ch is NULL on HTTP.  *ret is valid until finish() has been called or mcp_exchange_gone()
+ * returned; a listen lives until the peer leaves. */
+void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in, const struct mcp_sink *sink,
+	       struct mcp_exchange **ret);
+/* HTTP: the peer left before finish().  Modern: cancels; legacy: detaches (MCP B-24).  No finish() after this. */
+void mcp_exchange_gone(struct mcp_exchange **x);
+/* Time to turn a slow answer into SSE (MCP B-39): asked by the HTTP transport after its delay. */
+bool mcp_exchange_may_stream(const struct mcp_exchange *x);
+
+/* Legacy HTTP sessions.  ERR_NOT_FOUND: unknown, ended or another principal's. */
+int mcp_session_find(struct mcp_server *srv, const char *id, const struct principal *who, struct mcp_session **ret,
+		     struct err *err) MUST_CHECK;
+/* GET: make this the session's one notice stream; an older one is hung up. */
+void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer);
+void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer);      /* no-op when replaced meanwhile */
+void mcp_session_end(struct mcp_session **s);                                          /* DELETE */
+
+/* A tenant's visible tool set changed: tell exactly its listeners now, and record it (notify, 1011).
+ * Returns how many were told. */
+size_t mcp_tools_changed(struct mcp_server *srv, int64_t tenant_id, int64_t generation, const char *cause);
+/* Tenant suspended or key revoked (0 = any of the tenant): its channels, sessions and listens end. */
+void mcp_end_matching(struct mcp_server *srv, int64_t tenant_id, int64_t cred_id);
+/* Stop: listens end with their result, channels drain. */
+void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
+
+/* For `session list`: texts valid during the call only. */
+struct mcp_peer_view {
+	const char *kind;               /* "stdio", "tcp", "unix", "http-session", "http-listen" */
+	const char *tenant, *principal, *accessor, *rev, *client;      /* client: claimed name/version */
+	uint64_t since_us, last_us;     /* wall clock */
+	unsigned listens, running;
+	bool listening;                 /* would be told of a change */
+};
+typedef void mcp_peer_fn(void *arg, const struct mcp_peer_view *v);
+void mcp_peers(const struct mcp_server *srv, int64_t tenant_id /* 0 = all */, mcp_peer_fn *fn, void *arg);
+
+#endif

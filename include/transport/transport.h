@@ -1,0 +1,45 @@
+#ifndef TRANSPORT_TRANSPORT_H
+#define TRANSPORT_TRANSPORT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The ways in.  A transport authenticates, frames and limits; it knows no MCP: facts go into mcp_headers,
+ * bytes into mcp_input().  Loop thread. */
+
+struct conf_listener;
+struct ev_loop;
+struct mcp_server;
+struct tenants;
+struct transport;
+
+struct transport_env {                  /* borrowed for the transport's life */
+	struct ev_loop *loop;
+	struct mcp_server *mcp;
+	struct tenants *tenants;
+	uint32_t drain_ms;              /* after EOF of a byte stream (MCP B-56) */
+};
+struct transport_ops {
+	const char *name;                                            /* "stdio", "tcp", "unix", "http" */
+	int (*check)(const struct conf_listener *c, struct err *err);        /* no I/O */
+	int (*open)(const struct transport_env *env, const struct conf_listener *c, struct transport **ret,
+		    struct err *err);
+	void (*pause)(struct transport *t, bool paused);             /* stop accepting */
+	unsigned (*live)(const struct transport *t);                 /* open connections */
+	const char *(*address)(const struct transport *t);           /* "127.0.0.1:8808" as bound; a path; "stdio" */
+	void (*close)(struct transport **t);                         /* at once */
+};
+extern const struct transport_ops tr_tcp, tr_unix, tr_http;
+extern const struct transport_ops *const transport_all[];       /* NULL-terminated */
+
+/* stdio: one peer on two descriptors (taken), bound to a principal; ended(arg) once, when input has ended and all was
+ * written, or the peer is gone. */
+struct principal;
+int tr_stdio_open(const struct transport_env *env, int in_fd, int out_fd, struct principal *who,
+		  void (*ended)(void *arg), void *arg, struct transport **ret, struct err *err) MUST_CHECK;
+void tr_stdio_close(struct transport **t);
+
+#endif
