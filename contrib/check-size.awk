@@ -10,10 +10,10 @@ function judge(name, n, soft, hard,   k, at) {
 	else if (k in ok && (n < ok[k] || n <= soft)) fail(at ": better than " ok[k] ", lower it in contrib/size-ok")
 }
 function close_file() { if (file ~ /\.h$/) judge("file", n, 250, 400); else if (file) judge("file", n, 600, 1000) }
-NR == FNR { if ($0 !~ /^#/ && NF > 3) ok[$1, $2] = $3; next }
+FILENAME == ARGV[1] { if ($0 !~ /^#/ && NF > 3) ok[$1, $2] = $3; next }
 FNR == 1 { close_file(); file = FILENAME; start = 0; name = "?" }
 { n = FNR }
-/^[A-Za-z_][A-Za-z0-9_]*\(/ { name = $0; sub(/\(.*/, "", name) }
+/^[A-Za-z_][A-Za-z0-9_ *]*\(/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
 /^\{/ && !start { start = FNR }
 /^\}/ && start { judge(name, FNR - start + 1, 60, 100); start = 0 }
 END { close_file(); for (k in ok) if (!(k in seen)) { split(k, w, SUBSEP); fail("contrib/size-ok: no " w[2] " in " w[1]) }

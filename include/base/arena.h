@@ -7,7 +7,8 @@
  * one thread to another as a whole. */
 struct arena;
 
-struct arena *arena_new(size_t limit);               /* limit in bytes over all pieces; never NULL */
+/* limit in bytes over all pieces, which count in steps of 16; never NULL. */
+struct arena *arena_new(size_t limit);
 void *arena_alloc(struct arena *a, size_t n);        /* zeroed, aligned to 16; NULL above the limit */
 void *arena_dup(struct arena *a, const void *p, size_t n);          /* NULL above the limit */
 char *arena_strndup(struct arena *a, const char *s, size_t n);      /* adds NUL; NULL above the limit */

@@ -9,7 +9,8 @@
 struct str;
 
 /* Text that leaves and must come back unchanged: request state, list cursors (SEC S-122, MCP B-34).
- * Form: "v1." base64url(payload) "." base64url(HMAC-SHA-256(key, purpose 0x00 context 0x00 payload)).
+ * Form: "v1." base64url(payload) "." base64url(HMAC-SHA-256(key, purpose 0x00 context-length
+ * context payload)); the length is 8 bytes, little-endian.
  * The context (tenant, principal, …) is bound but not carried. */
 struct seal;
 

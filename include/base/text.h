@@ -9,8 +9,8 @@
  * space, signs or rubbish, and never clamp. */
 bool text_utf8_valid(const char *p, size_t len);               /* no overlong, no surrogates, <= U+10FFFF */
 size_t text_utf8_count(const char *p, size_t len);             /* code points of valid UTF-8 */
-/* Copy with control characters, bidirectional overrides and invalid bytes shown as \xNN or \u{N};
- * at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
+/* Copy with control characters, bidirectional overrides, invisible characters and invalid bytes shown as
+ * \xNN or \u{N}; at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
 char *text_printable(const char *p, size_t len, char *ret, size_t size);
 
 void text_hex(const void *p, size_t n, char *ret);             /* ret has 2n + 1 bytes */
@@ -32,7 +32,7 @@ int text_rate(const char *text, struct text_rate *ret);        /* "10/s" "60/min
 char *text_format_rate(struct text_rate r, char *ret, size_t size);
 char *text_format_age(uint64_t us, char *ret, size_t size);    /* "3d", "5m", "12s" */
 
-bool text_glob(const char *pattern, const char *text);         /* '*' and '?' only; linear time */
+bool text_glob(const char *pattern, const char *text);         /* '*' and '?' only; never exponential */
 bool text_glob_literal(const char *pattern);                   /* no '*' and no '?' */
 bool text_tool_name(const char *p, size_t len);                /* [A-Za-z0-9_.-]{1,64} (product.md 4) */
 bool text_entity_name(const char *p, size_t len);              /* tenants, principals: [a-z0-9][a-z0-9_.-]{0,62}, lower case */

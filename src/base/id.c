@@ -1,0 +1,119 @@
+/* Time-ordered ids and random text. */
+
+#include "config.h"
+
+#include "base/id.h"
+
+#include <string.h>
+
+#include <sodium.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/text.h"
+
+/*
+ * RFC 9562 5.7, big-endian: 48 bits of Unix milliseconds, version 7, 12 bits, variant 10, 62 bits.
+ * The 74 bits between are a counter (6.2, method 2): a random start for each millisecond, then steps of
+ * a random size, so that ids rise and yet cannot be guessed from each other.
+ */
+static struct {
+	uint64_t ms;
+	uint16_t high;          /* 12 bits */
+	uint64_t low;           /* 62 bits */
+} last;
+
+static const uint64_t low_mask = (UINT64_C(1) << 62) - 1;
+
+static void advance(void)
+{
+	uint64_t now_ms = clock_wall_us() / 1000;
+	uint32_t step;
+
+	if (now_ms <= last.ms) {
+		id_random(&step, sizeof step);
+		last.low += (uint64_t)step + 1;
+		if (last.low <= low_mask)
+			return;
+		last.low &= low_mask;
+		if (++last.high < 0x1000)
+			return;
+		now_ms = last.ms + 1;   /* the counter is used up: borrow from the future */
+	}
+	last.ms = now_ms;
+	id_random(&last.low, sizeof last.low);
+	id_random(&last.high, sizeof last.high);
+	last.low &= low_mask;
+	last.high &= 0x7ff;             /* the upper half is room to count */
+}
+
+void id_uuid7(uint8_t ret[16])
+{
+	advance();
+	for (int i = 0; i < 6; i++)
+		ret[i] = (uint8_t)(last.ms >> (40 - 8 * i));
+	ret[6] = (uint8_t)(0x70 | last.high >> 8);
+	ret[7] = (uint8_t)last.high;
+	for (int i = 0; i < 8; i++)
+		ret[8 + i] = (uint8_t)(last.low >> (56 - 8 * i));
+	ret[8] |= 0x80;
+}
+
+/* Bytes before each of the four dashes; the last group ends the text. */
+static const unsigned groups[5] = { 4, 2, 2, 2, 6 };
+
+char *id_format(const uint8_t id[16], char ret[ID_TEXT_SIZE])
+{
+	char *p = ret;
+
+	for (int g = 0; g < 5; g++) {
+		if (g)
+			*p++ = '-';
+		text_hex(id, groups[g], p);
+		id += groups[g];
+		p += 2 * groups[g];
+	}
+	return ret;
+}
+
+int id_parse(const char *text, size_t len, uint8_t ret[16])
+{
+	uint8_t id[16], *to = id;
+	char again[ID_TEXT_SIZE];
+	const char *p = text;
+
+	if (len != ID_TEXT_SIZE - 1)
+		return ERR_INVALID;
+	for (int g = 0; g < 5; g++) {
+		if (text_unhex(p, 2 * (size_t)groups[g], to, groups[g]) < 0)
+			return ERR_INVALID;
+		to += groups[g];
+		p += 2 * groups[g] + 1;
+	}
+	/* One text for each id: dashes in their places, small letters. */
+	if (memcmp(id_format(id, again), text, len) != 0)
+		return ERR_INVALID;
+	memcpy(ret, id, sizeof id);
+	return 0;
+}
+
+void id_random(void *ret, size_t n)
+{
+	randombytes_buf(ret, n);
+}
+
+void id_random_text(char *ret, size_t n)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	enum { BASE = 62, FAIR = 256 / BASE * BASE };   /* bytes from FAIR on would favour some digits */
+	uint8_t pool[64];
+
+	for (size_t done = 0; done < n;) {
+		id_random(pool, sizeof pool);
+		for (size_t i = 0; i < sizeof pool && done < n; i++)
+			if (pool[i] < FAIR)
+				ret[done++] = digits[pool[i] % BASE];
+	}
+	ret[n] = '\0';
+	sodium_memzero(pool, sizeof pool);      /* may have become a key */
+}

@@ -1,0 +1,194 @@
+/* Whole files, directories and default places. */
+
+#include "config.h"
+
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+/* Fill *err for the errno of a failed system call. */
+static int fail(struct err *err, enum err_code code, const char *path, const char *what)
+{
+	return err_set(err, code, path, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+static int read_all(int fd, const char *path, size_t max, struct str *ret, struct err *err)
+{
+	char buf[16 * 1024];
+
+	for (;;) {
+		ssize_t n = read(fd, buf, sizeof buf);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return fail(err, ERR_UNREACHABLE, path, "read");
+		if (n == 0)
+			return 0;
+		if ((size_t)n > max - ret->len)
+			return err_set(err, ERR_LIMIT, path, "%s is larger than %zu bytes", path, max);
+		str_put(ret, buf, (size_t)n);
+	}
+}
+
+int path_read(const char *path, size_t max, struct str *ret, struct err *err)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	struct str content = STR_INIT;
+	int fd, rc;
+
+	fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return fail(err, ERR_UNREACHABLE, path, "open");
+	rc = read_all(fd, path, max, &content, err);
+	if (!is_stdin)
+		close(fd);
+	if (rc == 0) {
+		str_put(ret, content.p, content.len);
+		if (ret->failed)
+			rc = err_set(err, ERR_LIMIT, path, "%s is larger than allowed here", path);
+	}
+	/* Some files are keys. */
+	if (content.p)
+		explicit_bzero(content.p, content.len);
+	str_fini(&content);
+	return rc;
+}
+
+static int write_all(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t done = write(fd, p, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -1;
+		p += done;
+		n -= (size_t)done;
+	}
+	return 0;
+}
+
+/* Make the name of a new file durable: fsync() of the directory that holds it. */
+static int sync_parent(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	char *dir = !slash ? mem_strdup(".") : mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0 || fsync(fd) != 0)
+		rc = fail(err, ERR_IO, dir, "sync");
+	if (fd >= 0)
+		close(fd);
+	free(dir);
+	return rc;
+}
+
+int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), rc = 0;
+
+	if (fd < 0 && errno == EEXIST)
+		return err_set(err, ERR_CONFLICT, path, "%s exists already", path);
+	if (fd < 0)
+		return fail(err, ERR_UNREACHABLE, path, "create");
+	/* fchmod(), since open() would take the umask off. */
+	if (write_all(fd, p, n) != 0 || fchmod(fd, (mode_t)mode) != 0 || fsync(fd) != 0)
+		rc = fail(err, ERR_IO, path, "write");
+	if (close(fd) != 0 && rc == 0)
+		rc = fail(err, ERR_IO, path, "write");
+	if (rc == 0)
+		rc = sync_parent(path, err);
+	if (rc < 0)
+		(void)unlink(path); /* half a file is worse than none */
+	return rc;
+}
+
+int path_mkdirs(const char *path, unsigned mode, struct err *err)
+{
+	char *part = mem_strdup(path);
+	struct stat st;
+	int rc = 0;
+
+	for (char *p = part; rc == 0 && *p;) {
+		char kept;
+
+		p += strspn(p, "/");
+		p += strcspn(p, "/");
+		kept = *p;
+		*p = '\0';
+		if (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST &&
+		    (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)))
+			rc = fail(err, ERR_UNREACHABLE, part, "create directory");
+		*p = kept;
+	}
+	if (rc == 0 && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+		rc = err_set(err, ERR_CONFLICT, path, "%s is not a directory", path);
+	free(part);
+	return rc;
+}
+
+bool path_exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+/* A variable that is set and not empty. */
+static const char *env_text(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+int path_default_store(char **ret, struct err *err)
+{
+	const char *dir;
+
+	if ((dir = env_text("TOOLCRIB_STORE")))
+		*ret = mem_strdup(dir);
+	else if (geteuid() == 0)
+		*ret = mem_strdup("/var/lib/toolcrib");
+	else if ((dir = env_text("XDG_STATE_HOME")) && *dir == '/')     /* XDG: relative ones are ignored */
+		*ret = path_join(dir, "toolcrib");
+	else if ((dir = env_text("HOME")))
+		*ret = path_join(dir, ".local/state/toolcrib");
+	else
+		return err_set(err, ERR_INVALID, "HOME", "no default store: neither TOOLCRIB_STORE nor HOME is set");
+	return 0;
+}
+
+char *path_join(const char *dir, const char *name)
+{
+	size_t len = strlen(dir);
+
+	if (len == 0)
+		return mem_strdup(name);
+	return mem_printf("%s%s%s", dir, dir[len - 1] == '/' ? "" : "/", name);
+}
+
+char *path_absolute(const char *path)
+{
+	char *cwd, *ret;
+
+	if (*path == '/')
+		return mem_strdup(path);
+	while (path[0] == '.' && path[1] == '/')
+		path += 2 + strspn(path + 2, "/");
+	cwd = getcwd(NULL, 0);
+	if (!cwd)
+		return mem_strdup(path);        /* the directory is gone: whoever opens it will say so */
+	ret = strcmp(path, ".") == 0 || *path == '\0' ? mem_strdup(cwd) : path_join(cwd, path);
+	free(cwd);
+	return ret;
+}

@@ -1,0 +1,260 @@
+/* UTF-8, printable copies, names, globs and near misses.  Codecs: text_codec.c; numbers: text_parse.c. */
+
+#include "config.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Read one code point at p; returns its length in bytes, or 0 when the bytes there are no valid UTF-8
+ * (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
+static unsigned decode(const unsigned char *p, size_t len, uint32_t *ret)
+{
+	static const uint32_t smallest[5] = { 0, 0, 0x80, 0x800, 0x10000 };
+	unsigned n;
+	uint32_t c;
+
+	if (len == 0)
+		return 0;
+	if (p[0] < 0x80) {
+		*ret = p[0];
+		return 1;
+	}
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
+	n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (len < n)
+		return 0;
+	c = p[0] & (0xffU >> (n + 1));
+	for (unsigned i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if (c < smallest[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+		return 0;
+	*ret = c;
+	return n;
+}
+
+/* The number of bytes at the front that are ASCII, a word at a time. */
+static size_t ascii_run(const unsigned char *p, size_t len)
+{
+	size_t i = 0;
+	uint64_t word;
+
+	for (; len - i >= sizeof word; i += sizeof word) {
+		memcpy(&word, p + i, sizeof word);
+		if (word & UINT64_C(0x8080808080808080))
+			break;
+	}
+	while (i < len && p[i] < 0x80)
+		i++;
+	return i;
+}
+
+bool text_utf8_valid(const char *p, size_t len)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	size_t i = 0;
+	uint32_t c;
+
+	while (i < len) {
+		unsigned n;
+
+		i += ascii_run(u + i, len - i);
+		if (i == len)
+			break;
+		n = decode(u + i, len - i, &c);
+		if (n == 0)
+			return false;
+		i += n;
+	}
+	return true;
+}
+
+size_t text_utf8_count(const char *p, size_t len)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < len; i++)
+		count += ((unsigned char)p[i] & 0xc0) != 0x80;
+	return count;
+}
+
+/* What could move the cursor, recolour, reorder or hide text on somebody's screen. */
+static bool is_harmful(uint32_t c)
+{
+	static const struct { uint32_t first, last; } ranges[] = {
+		{ 0x00, 0x1f }, { 0x7f, 0x9f },                         /* C0, DEL, C1 */
+		{ 0x61c, 0x61c }, { 0x200b, 0x200f },                   /* marks, zero width */
+		{ 0x2028, 0x202e }, { 0x2060, 0x206f },                 /* separators, overrides, isolates */
+		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb },                 /* byte order mark, annotations */
+		{ 0xe0000, 0xe007f },                                   /* tags: invisible ASCII */
+	};
+
+	for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+		if (c >= ranges[i].first && c <= ranges[i].last)
+			return true;
+	return false;
+}
+
+char *text_printable(const char *p, size_t len, char *ret, size_t size)
+{
+	const unsigned char *u = (const unsigned char *)p;
+	size_t out = 0;
+
+	for (size_t i = 0; i < len;) {
+		char piece[16];
+		uint32_t c;
+		unsigned n = decode(u + i, len - i, &c);
+		size_t piece_len;
+
+		if (n == 0 || (is_harmful(c) && c < 0x80)) {
+			n = 1;
+			piece_len = (size_t)snprintf(piece, sizeof piece, "\\x%02x", u[i]);
+		} else if (is_harmful(c)) {
+			piece_len = (size_t)snprintf(piece, sizeof piece, "\\u{%x}", c);
+		} else {
+			memcpy(piece, u + i, n);
+			piece_len = n;
+		}
+		if (size == 0 || piece_len > size - 1 - out)
+			break;
+		memcpy(ret + out, piece, piece_len);
+		out += piece_len;
+		i += n;
+	}
+	if (size)
+		ret[out] = '\0';
+	return ret;
+}
+
+bool text_eq(const char *p, size_t len, const char *z)
+{
+	return strlen(z) == len && (len == 0 || memcmp(p, z, len) == 0);
+}
+
+/* Match greedily and, on a mismatch, let only the last '*' take one byte more: earlier ones never need
+ * to be tried again, so the work is at most strlen(pattern) * strlen(text). */
+bool text_glob(const char *pattern, const char *text)
+{
+	const char *star = NULL, *resume = NULL;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			resume = text;
+		} else if (*pattern == '?' || *pattern == *text) {
+			pattern++;
+			text++;
+		} else if (star) {
+			pattern = star;
+			text = ++resume;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return *pattern == '\0';
+}
+
+bool text_glob_literal(const char *pattern)
+{
+	return strpbrk(pattern, "*?") == NULL;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+static bool is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+static bool is_joint(char c)
+{
+	return c == '_' || c == '.' || c == '-';
+}
+
+enum { TOOL_NAME_MAX = 64, ENTITY_NAME_MAX = 63 };
+
+bool text_tool_name(const char *p, size_t len)
+{
+	if (len == 0 || len > TOOL_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!is_digit(p[i]) && !is_lower(p[i]) && !is_upper(p[i]) && !is_joint(p[i]))
+			return false;
+	return true;
+}
+
+bool text_entity_name(const char *p, size_t len)
+{
+	if (len == 0 || len > ENTITY_NAME_MAX || is_joint(p[0]))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!is_digit(p[i]) && !is_lower(p[i]) && !is_joint(p[i]))
+			return false;
+	return true;
+}
+
+enum { NEAREST_LEN_MAX = 128 };         /* longer words have no near ones */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours that make a into b. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t rows[3][NEAREST_LEN_MAX + 1];
+	size_t *before = rows[0], *last = rows[1], *row = rows[2], *spare;
+
+	for (size_t j = 0; j <= b_len; j++)
+		last[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		row[0] = i;
+		for (size_t j = 1; j <= b_len; j++) {
+			row[j] = least(least(last[j] + 1, row[j - 1] + 1), last[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], before[j - 2] + 1);
+		}
+		spare = before;
+		before = last;
+		last = row;
+		row = spare;
+	}
+	return last[b_len];
+}
+
+const char *text_nearest(const char *word, const char *const *candidates, size_t n)
+{
+	size_t word_len = strlen(word), best = 1 + word_len / 4 + 1;
+	const char *found = NULL;
+
+	if (word_len > NEAREST_LEN_MAX)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(candidates[i]), d;
+
+		if (len > NEAREST_LEN_MAX)
+			continue;
+		d = distance(word, word_len, candidates[i], len);
+		if (d < best) {
+			best = d;
+			found = candidates[i];
+		}
+	}
+	return found;
+}
