@@ -1,0 +1,79 @@
+/* The metrics table: values, names, and the text format. */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+#include "base/str.h"
+#include "metrics/metric.h"
+
+static void counter_counts(void **state)
+{
+	uint64_t before = met_get(MET_requests);
+
+	met_inc(MET_requests);
+	met_add(MET_requests, 41);
+	assert_int_equal(met_get(MET_requests) - before, 42);
+}
+
+static void gauge_goes_down_but_not_below_zero(void **state)
+{
+	met_set(MET_sessions_open, 1);
+	met_inc(MET_sessions_open);
+	met_dec(MET_sessions_open);
+	met_dec(MET_sessions_open);
+	assert_int_equal(met_get(MET_sessions_open), 0);
+	met_dec(MET_sessions_open);
+	assert_int_equal(met_get(MET_sessions_open), 0);
+}
+
+static void every_row_has_its_own_name_and_a_sentence(void **state)
+{
+	struct map *seen = map_new();
+
+	for (unsigned i = 0; i < met_count(); i++) {
+		enum metric_id id = (enum metric_id)i;
+		const char *name = met_name(id), *help = met_help(id);
+
+		assert_true(strlen(name) > 0 && strlen(met_unit(id)) > 0);
+		assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789"), strlen(name));
+		assert_null(map_set_z(seen, name, seen));
+		/* The text format would need escapes. */
+		assert_null(strpbrk(help, "\n\\"));
+		assert_true(help[0] >= 'A' && help[0] <= 'Z' && help[strlen(help) - 1] != '.');
+	}
+	map_free(&seen);
+}
+
+static void expose_writes_help_type_and_value(void **state)
+{
+	struct str s = STR_INIT;
+
+	met_set(MET_writer_queue_len, 7);
+	met_expose(&s);
+	assert_non_null(strstr(s.p, "# HELP toolcrib_writer_queue_len Items that wait for the writer now\n"
+				    "# TYPE toolcrib_writer_queue_len gauge\n"
+				    "toolcrib_writer_queue_len 7\n"));
+	assert_non_null(strstr(s.p, "# TYPE toolcrib_calls_denied_total counter\ntoolcrib_calls_denied_total 0\n"));
+	str_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counter_counts),
+		cmocka_unit_test(gauge_goes_down_but_not_below_zero),
+		cmocka_unit_test(every_row_has_its_own_name_and_a_sentence),
+		cmocka_unit_test(expose_writes_help_type_and_value),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
