@@ -28,6 +28,10 @@ bool log_allow(struct log_site *site);
 #define log_err(ctx, ...) log_event(LOG_LEVEL_ERR, ctx, __VA_ARGS__)
 #define log_warn(ctx, ...) log_event(LOG_LEVEL_WARN, ctx, __VA_ARGS__)
 #define log_info(ctx, ...) log_event(LOG_LEVEL_INFO, ctx, __VA_ARGS__)
-#define log_debug(ctx, ...) do { if (log_enabled(LOG_LEVEL_DEBUG)) log_event(LOG_LEVEL_DEBUG, ctx, __VA_ARGS__); } while (0)
+#define log_debug(ctx, ...) \
+	do { \
+		if (log_enabled(LOG_LEVEL_DEBUG)) \
+			log_event(LOG_LEVEL_DEBUG, ctx, __VA_ARGS__); \
+	} while (0)
 
 #endif

@@ -13,7 +13,8 @@ struct map *map_new(void);
 void map_free(struct map **m);                        /* values are the caller's */
 size_t map_count(const struct map *m);
 void *map_get(const struct map *m, const void *key, size_t len);   /* NULL when absent */
-void *map_set(struct map *m, const void *key, size_t len, void *value); /* returns the old value or NULL; value != NULL */
+/* Returns the old value or NULL; value is not NULL. */
+void *map_set(struct map *m, const void *key, size_t len, void *value);
 void *map_del(struct map *m, const void *key, size_t len);         /* returns the value or NULL */
 /* Walk: for (size_t it = 0; map_next(m, &it, &key, &len, &value); ).  Order is arbitrary; deleting
  * the pair just returned is allowed, inserting is not. */

@@ -12,7 +12,8 @@ struct str;
 int path_read(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
 /* Write a new file of this mode, fsync it and its directory.  ERR_CONFLICT when it exists. */
 int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
-int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;    /* all missing parts; existing is fine */
+/* Make all missing parts; existing ones are fine. */
+int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;
 bool path_exists(const char *path);
 /* The default store directory: $TOOLCRIB_STORE, else /var/lib/toolcrib for root, else
  * $XDG_STATE_HOME/toolcrib, else $HOME/.local/state/toolcrib.  free() it.  ERR_INVALID without HOME. */

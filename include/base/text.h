@@ -35,7 +35,8 @@ char *text_format_age(uint64_t us, char *ret, size_t size);    /* "3d", "5m", "1
 bool text_glob(const char *pattern, const char *text);         /* '*' and '?' only; never exponential */
 bool text_glob_literal(const char *pattern);                   /* no '*' and no '?' */
 bool text_tool_name(const char *p, size_t len);                /* [A-Za-z0-9_.-]{1,64} (product.md 4) */
-bool text_entity_name(const char *p, size_t len);              /* tenants, principals: [a-z0-9][a-z0-9_.-]{0,62}, lower case */
+/* Tenants, principals: [a-z0-9][a-z0-9_.-]{0,62}. */
+bool text_entity_name(const char *p, size_t len);
 /* The candidate nearest to word (edit distance at most 1 + strlen/4), or NULL: for "did you mean". */
 const char *text_nearest(const char *word, const char *const *candidates, size_t n);
 bool text_eq(const char *p, size_t len, const char *z);        /* bytes equal to the C string */

@@ -22,8 +22,8 @@
 
 enum {
 	EVENT_MAX = 1024,       /* bytes of the formatted event */
-	VALUE_MAX = 256,        /* bytes of one member of the context */
-	LINE_MAX_BYTES = 4096,  /* PIPE_BUF: lines of several processes do not mix in a pipe */
+	VALUE_MAX = 192,        /* bytes of one member of the context */
+	LINE_SIZE = 4096,       /* PIPE_BUF: lines of several processes do not mix in a pipe */
 	ALLOWED_PER_S = 10,
 };
 
@@ -36,8 +36,11 @@ static int out_fd = STDERR_FILENO;
 static enum log_format out_format = LOG_FORMAT_AUTO;
 static _Atomic enum log_level max_level = LOG_LEVEL_INFO;
 
+/* Nothing but escapes, and still no member is cut in the middle; 256 for names and the rest. */
+_Static_assert(2 * EVENT_MAX + 4 * 2 * VALUE_MAX + 256 <= LINE_SIZE, "the longest line fits");
+
 struct line {
-	char text[LINE_MAX_BYTES];
+	char text[LINE_SIZE];
 	size_t len;
 };
 

@@ -1,0 +1,175 @@
+/* Clocks, times as text, and ids. */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/id.h"
+#include "base/mem.h"
+
+/* 2026-07-28T10:00:00Z */
+static const uint64_t noon_us = UINT64_C(1785232800000000);
+
+static int restore_clock(void **state)
+{
+	clock_real();
+	return 0;
+}
+
+static void fake_clocks_stand_still_and_step(void **state)
+{
+	clock_fake(1000, 50);
+	assert_int_equal(clock_wall_us(), 1000);
+	assert_int_equal(clock_mono_us(), 50);
+	clock_step(7);
+	assert_int_equal(clock_wall_us(), 1007);
+	assert_int_equal(clock_mono_us(), 57);
+	clock_real();
+	assert_true(clock_wall_us() > UINT64_C(1600000000000000));
+	assert_true(clock_mono_us() > 57);
+}
+
+static void utc_text_has_microseconds(void **state)
+{
+	char text[28], cut[5];
+
+	assert_string_equal(clock_format_utc(noon_us + 42, text, sizeof text), "2026-07-28T10:00:00.000042Z");
+	assert_string_equal(clock_format_utc(0, text, sizeof text), "1970-01-01T00:00:00.000000Z");
+	assert_string_equal(clock_format_utc(0, cut, sizeof cut), "1970");
+	assert_string_equal(clock_format_utc(UINT64_MAX, text, sizeof text), "0000-00-00T00:00:00.551615Z");
+}
+
+static void local_text_names_its_zone(void **state)
+{
+	char text[32];
+
+	setenv("TZ", "XYZ-2", 1);
+	tzset();
+	assert_string_equal(clock_format_local(noon_us, text, sizeof text), "2026-07-28 12:00:00 +0200");
+	unsetenv("TZ");
+	tzset();
+}
+
+static void parse_reads_dates_and_ages(void **state)
+{
+	static const struct { const char *text; uint64_t want_us; } rows[] = {
+		{ "2026-07-28T10:00:00Z", noon_us }, { "2026-07-28t10:00:00z", noon_us },
+		{ "2026-07-28 10:00:00Z", noon_us }, { "2026-07-28T12:00:00+02:00", noon_us },
+		{ "2026-07-28T09:30:00-00:30", noon_us }, { "2026-07-28T10:00:00.5Z", noon_us + 500000 },
+		{ "2026-07-28T10:00:00.000042Z", noon_us + 42 }, { "2026-07-28T10:00:00.0000429Z", noon_us + 42 },
+		{ "2026-07-28", noon_us - 36000000000 }, { "2024-02-29", UINT64_C(1709164800000000) },
+		{ "15m", noon_us - 900000000 }, { "1h", noon_us - 3600000000 }, { "3d", noon_us - 259200000000 },
+		{ "0s", noon_us }, { "1970-01-01", 0 },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		uint64_t us = 1;
+
+		assert_int_equal(clock_parse(rows[i].text, noon_us, &us), 0);
+		assert_true(us == rows[i].want_us);
+	}
+}
+
+static void parse_refuses_what_no_calendar_has(void **state)
+{
+	static const char *const bad[] = {
+		"", "now", "2026", "2026-7-28", "2026-13-01", "2026-00-01", "2026-02-29", "2026-04-31", "2026-07-00",
+		"2026-07-28T", "2026-07-28T10:00", "2026-07-28T10:00:00", "2026-07-28T24:00:00Z",
+		"2026-07-28T10:60:00Z", "2026-07-28T10:00:60Z", "2026-07-28T10:00:00.Z", "2026-07-28T10:00:00Zx",
+		"2026-07-28T10:00:00+2:00", "2026-07-28T10:00:00+24:00", " 2026-07-28", "1969-12-31",
+		"1970-01-01T00:00:00+00:01", "1y", "-1h", "30000d",
+	};
+	uint64_t us = 77;
+
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_int_equal(clock_parse(bad[i], noon_us, &us), -1);
+	assert_int_equal(us, 77);
+}
+
+static void uuid7_has_the_shape_of_rfc_9562(void **state)
+{
+	char text[ID_TEXT_SIZE];
+	uint8_t id[16];
+
+	clock_fake(noon_us, 0);
+	id_uuid7(id);
+	id_format(id, text);
+	assert_int_equal(strlen(text), 36);
+	/* 1785232800000 ms */
+	assert_memory_equal(text, "019fa82a-b900-7", 15);
+	assert_non_null(strchr("89ab", text[19]));
+}
+
+static void uuid7_never_goes_back(void **state)
+{
+	uint8_t last[16], id[16];
+
+	clock_fake(noon_us + 5000, 0);
+	id_uuid7(last);
+	for (int i = 0; i < 100000; i++) {
+		if (i == 50000)
+			clock_fake(noon_us, 0);         /* somebody set the clock back */
+		id_uuid7(id);
+		assert_true(memcmp(last, id, 16) < 0);
+		memcpy(last, id, 16);
+	}
+}
+
+static void id_text_is_strict(void **state)
+{
+	static const char good[] = "019fa827-4900-7abc-8def-0123456789ab";
+	static const char *const bad[] = {
+		"", "019fa827-4900-7abc-8def-0123456789a", "019fa827-4900-7abc-8def-0123456789abc",
+		"019FA827-4900-7abc-8def-0123456789ab", "019fa82749007abc8def0123456789ab----",
+		"019fa827_4900-7abc-8def-0123456789ab", "019fa827-4900-7abc-8def-0123456789ag",
+	};
+	char text[ID_TEXT_SIZE];
+	uint8_t id[16] = { 0 }, zero[16] = { 0 };
+
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_int_equal(id_parse(bad[i], strlen(bad[i]), id), ERR_INVALID);
+	assert_memory_equal(id, zero, 16);
+	assert_int_equal(id_parse(good, strlen(good), id), 0);
+	assert_string_equal(id_format(id, text), good);
+}
+
+static void random_text_is_base62_and_differs(void **state)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	char a[201], b[201];
+
+	id_random_text(a, 200);
+	id_random_text(b, 200);
+	assert_int_equal(strlen(a), 200);
+	assert_int_equal(strspn(a, digits), 200);
+	assert_string_not_equal(a, b);
+	id_random_text(a, 0);
+	assert_string_equal(a, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(fake_clocks_stand_still_and_step, restore_clock),
+		cmocka_unit_test(utc_text_has_microseconds),
+		cmocka_unit_test(local_text_names_its_zone),
+		cmocka_unit_test(parse_reads_dates_and_ages),
+		cmocka_unit_test(parse_refuses_what_no_calendar_has),
+		cmocka_unit_test_teardown(uuid7_has_the_shape_of_rfc_9562, restore_clock),
+		cmocka_unit_test_teardown(uuid7_never_goes_back, restore_clock),
+		cmocka_unit_test(id_text_is_strict),
+		cmocka_unit_test(random_text_is_base62_and_differs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* The hash map. */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+
+enum { MANY = 5000 };
+
+static int values[MANY];
+
+static void set_get_and_del_agree(void **state)
+{
+	struct map *m = map_new();
+
+	assert_null(map_get_z(m, "a"));
+	assert_null(map_del_z(m, "a"));
+	assert_null(map_set_z(m, "a", &values[0]));
+	assert_ptr_equal(map_set_z(m, "a", &values[1]), &values[0]);
+	assert_int_equal(map_count(m), 1);
+	assert_ptr_equal(map_get_z(m, "a"), &values[1]);
+	assert_ptr_equal(map_del_z(m, "a"), &values[1]);
+	assert_null(map_get_z(m, "a"));
+	assert_int_equal(map_count(m), 0);
+	map_free(&m);
+	assert_null(m);
+	map_free(&m);
+}
+
+static void keys_are_bytes_and_copied(void **state)
+{
+	struct map *m = map_new();
+	char key[] = "k\0x";
+
+	map_set(m, key, 3, &values[0]);
+	map_set(m, key, 1, &values[1]);
+	map_set(m, NULL, 0, &values[2]);
+	key[0] = 'y';
+	assert_ptr_equal(map_get(m, "k\0x", 3), &values[0]);
+	assert_ptr_equal(map_get_z(m, "k"), &values[1]);
+	assert_ptr_equal(map_get_z(m, ""), &values[2]);
+	assert_null(map_get(m, "k\0y", 3));
+	map_free(&m);
+}
+
+static void many_keys_survive_growth_and_churn(void **state)
+{
+	struct map *m = map_new();
+
+	for (uint64_t i = 0; i < MANY; i++)
+		assert_null(map_set_u64(m, i, &values[i]));
+	for (uint64_t i = 0; i < MANY; i += 2)
+		assert_ptr_equal(map_del_u64(m, i), &values[i]);
+	assert_int_equal(map_count(m), MANY / 2);
+	/* A queue of ids: each round adds one and removes one, and old places are used again. */
+	for (uint64_t i = 0; i < 20 * MANY; i++) {
+		assert_null(map_set_u64(m, MANY + i, &values[0]));
+		assert_ptr_equal(map_del_u64(m, MANY + i), &values[0]);
+	}
+	for (uint64_t i = 0; i < MANY; i++)
+		assert_ptr_equal(map_get_u64(m, i), i % 2 ? &values[i] : NULL);
+	map_free(&m);
+}
+
+static void walk_sees_each_pair_once(void **state)
+{
+	struct map *m = map_new();
+	char seen[MANY] = { 0 };
+	const void *key;
+	size_t len, n = 0;
+	void *value;
+
+	for (uint64_t i = 0; i < MANY; i++)
+		map_set_u64(m, i, &values[i]);
+	for (size_t it = 0; map_next(m, &it, &key, &len, &value); n++) {
+		uint64_t k;
+
+		assert_int_equal(len, sizeof k);
+		memcpy(&k, key, sizeof k);
+		assert_ptr_equal(value, &values[k]);
+		assert_int_equal(seen[k]++, 0);
+	}
+	assert_int_equal(n, MANY);
+	map_free(&m);
+}
+
+static void walk_allows_deleting_the_pair_just_returned(void **state)
+{
+	struct map *m = map_new();
+	const void *key;
+	size_t len, n = 0;
+	void *value;
+
+	for (uint64_t i = 0; i < MANY; i++)
+		map_set_u64(m, i, &values[i]);
+	for (size_t it = 0; map_next(m, &it, &key, &len, &value); n++)
+		assert_ptr_equal(map_del(m, key, len), value);
+	assert_int_equal(n, MANY);
+	assert_int_equal(map_count(m), 0);
+	for (size_t it = 0; map_next(m, &it, NULL, NULL, NULL);)
+		fail();
+	map_free(&m);
+}
+
+static void walk_of_an_empty_map_ends_at_once(void **state)
+{
+	struct map *m = map_new();
+	size_t it = 0;
+
+	assert_false(map_next(m, &it, NULL, NULL, NULL));
+	map_free(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(set_get_and_del_agree),
+		cmocka_unit_test(keys_are_bytes_and_copied),
+		cmocka_unit_test(many_keys_survive_growth_and_churn),
+		cmocka_unit_test(walk_sees_each_pair_once),
+		cmocka_unit_test(walk_allows_deleting_the_pair_just_returned),
+		cmocka_unit_test(walk_of_an_empty_map_ends_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
