@@ -13,8 +13,6 @@
  * memory that is handed over once. */
 
 struct db;
-struct ev_loop;
-struct writer;
 struct tenants;
 
 enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 };
@@ -55,6 +53,7 @@ int principal_check(const struct tenants *t, const struct principal *p, struct e
  * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
 		    struct err *err) MUST_CHECK;
+/* Borrowed until the next tenants_apply(). */
 const struct tenant *tenant_by_id(const struct tenants *t, int64_t id);      /* or NULL */
 const struct tenant *tenant_by_name(const struct tenants *t, const char *name, size_t len);
 size_t tenants_count(const struct tenants *t);
@@ -68,9 +67,13 @@ int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **re
 void tenant_image_free(struct tenant_image **img);
 void tenants_apply(struct tenants *t, struct tenant_image **img);
 
-/* last_used_us of keys: kept in memory, written each minute and at stop. */
-void tenants_start_flush(struct tenants *t, struct ev_loop *loop, struct writer *w);
-void tenants_flush(struct tenants *t, struct writer *w);
+/* When keys were last used: kept in memory, written each minute and at stop (SEC S-313).  dirty hands out
+ * the keys used since they were last handed out, at most max of them, and returns how many; call again while it
+ * returns max.  used_write is the body of the job that stores them: any key of another tenant is left alone. */
+struct tenant_used { int64_t tenant_id, cred_id; uint64_t used_us; };
+#define TENANT_USED_FLUSH_MS 60000
+size_t tenants_dirty(struct tenants *t, struct tenant_used *ret, size_t max);
+int tenant_used_write(struct db *db, const struct tenant_used *used, size_t n, struct err *err) MUST_CHECK;
 
 /* A key's text, shown once (SEC S-301): tck_ 12 base62 _ 43 base62 6 base62. */
 #define KEY_TEXT_SIZE 67
@@ -83,8 +86,9 @@ struct key_new {
 struct key_pepper { uint8_t k[32]; };
 void key_pepper_derive(const uint8_t master[32], struct key_pepper *ret);
 void key_make(const struct key_pepper *pepper, struct key_new *ret);
-/* Shape and CRC only.  0 or ERR_INVALID; accessor and secret point into text. */
-int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret);
+/* Shape and CRC only.  0 or ERR_INVALID; accessor (12 characters) and secret (43) point into text. */
+int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret) MUST_CHECK;
+/* What is stored (SEC S-304) of a secret that key_parse() let through. */
 void key_hash(const struct key_pepper *pepper, const char *secret, uint8_t ret[32]);
 
 #endif

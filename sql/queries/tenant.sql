@@ -1,1 +1,26 @@
 -- Statements on tenant.  Each names its caller and its index.
+
+-- name: tenant_ids
+-- ten_load_all, reg_change_all.  Walk of the table by id; removed tenants stay out.
+SELECT id FROM tenant WHERE state <> 3 ORDER BY id;
+
+-- name: tenant_get
+-- tenant_image_load.  Primary key.
+SELECT name, title, state, concurrency, rate_count, rate_per_s FROM tenant WHERE id = ?1;
+
+-- name: tenant_get_list
+-- reg_change_*: what the tenant's last list was.  Primary key.
+SELECT name, state, generation, list_digest FROM tenant WHERE id = ?1;
+
+-- name: tenant_set_list
+-- reg_change_*: the list differs now.  Primary key.
+UPDATE tenant SET generation = ?2, list_digest = ?3 WHERE id = ?1;
+
+-- name: tenant_insert
+-- admin: tenant add.  Generation 0 and the digest of the empty list are the caller's.
+INSERT INTO tenant(name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us)
+VALUES (?1, ?2, 1, 0, ?3, ?4, ?5, ?6, ?7);
+
+-- name: tenant_set_state
+-- admin: tenant suspend, resume.  Primary key.
+UPDATE tenant SET state = ?2 WHERE id = ?1;

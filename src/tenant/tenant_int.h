@@ -1,0 +1,51 @@
+#ifndef TENANT_INT_H
+#define TENANT_INT_H
+
+#include "base/list.h"
+#include "tenant/tenant.h"
+
+struct map;
+
+enum principal_state { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
+
+struct ten_principal {
+	int64_t id;
+	enum principal_state state;
+	char name[64], pseudonym[32];
+};
+
+struct ten_cred {
+	int64_t id, principal_id;
+	char accessor[KEY_ACCESSOR_SIZE];
+	uint8_t hash[32];
+	uint64_t expires_us, revoked_us;        /* 0 = never */
+	/* Loop thread only: */
+	struct tenant_image *home;
+	struct principal *who;                  /* made at the first use, shared by all messages */
+	uint64_t used_us;
+	struct list dirty;                      /* in tenants.dirty while used_us is not stored */
+};
+
+/* One tenant's rows.  The arrays are sorted by id. */
+struct tenant_image {
+	struct tenant tenant;
+	char name[64];
+	char *title;
+	struct ten_principal *principals; size_t nprincipals;
+	struct ten_cred *creds; size_t ncreds;
+};
+
+struct tenants {
+	struct map *by_id, *by_name;            /* struct tenant_image */
+	struct map *creds;                      /* accessor -> struct ten_cred */
+	struct list dirty;                      /* struct ten_cred.dirty */
+	struct key_pepper *pepper;              /* locked memory */
+	uint8_t dummy[32];                      /* what the secret of an unknown key is compared with */
+};
+
+struct tenant_image *ten_find(const struct tenants *t, int64_t tenant_id);
+const struct ten_principal *ten_principal(const struct tenant_image *img, int64_t principal_id);
+struct principal *ten_principal_new(const struct tenant_image *img, const struct ten_principal *p);
+int ten_load_all(struct tenants *t, struct db *db, struct err *err) MUST_CHECK;
+
+#endif

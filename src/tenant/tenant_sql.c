@@ -1,0 +1,189 @@
+/* Rows of tenant, principal and cred to images, and the last use of keys back to rows. */
+
+#include "config.h"
+
+#include "tenant/tenant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "tenant_int.h"
+
+/* Copy a text column into a fixed field.  ERR_CORRUPT when it does not fit: it was checked when written. */
+static int copy_text(struct db_stmt *st, unsigned col, char *ret, size_t size, struct err *err)
+{
+	size_t len;
+	const char *text = db_col_text(st, col, &len);
+
+	if (len >= size || memchr(text, '\0', len))
+		return err_set(err, ERR_CORRUPT, db_col_name(st, col), "a name in the store is too long");
+	memcpy(ret, text, len);
+	ret[len] = '\0';
+	return 0;
+}
+
+static uint64_t time_or_never(struct db_stmt *st, unsigned col)
+{
+	int64_t us = db_col_i64(st, col);
+
+	/* SEC S-307: a time that makes no sense has passed. */
+	if (db_col_type(st, col) == DB_NULL)
+		return 0;
+	return us > 0 ? (uint64_t)us : 1;
+}
+
+static int load_tenant(struct db *db, int64_t tenant_id, struct tenant_image *img, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_GET);
+	struct tenant *t = &img->tenant;
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "tenant", "tenant %lld: not found", (long long)tenant_id);
+	if (rc > 0)
+		rc = copy_text(st, 0, img->name, sizeof img->name, err);
+	if (rc == 0) {
+		size_t len;
+		const char *title = db_col_text(st, 1, &len);
+
+		img->title = mem_strndup(title, len);
+		t->id = tenant_id;
+		t->name = img->name;
+		t->title = img->title;
+		t->state = (enum tenant_state)db_col_i64(st, 2);
+		t->concurrency = (uint32_t)db_col_i64(st, 3);
+		if (t->concurrency == 0)
+			t->concurrency = TENANT_CONCURRENCY_DEFAULT;
+		t->rate.count = (uint32_t)db_col_i64(st, 4);
+		t->rate.per_s = (uint32_t)db_col_i64(st, 5);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int read_principal(struct db_stmt *st, struct ten_principal *p, struct err *err)
+{
+	int rc;
+
+	p->id = db_col_i64(st, 0);
+	p->state = (enum principal_state)db_col_i64(st, 3);
+	rc = copy_text(st, 1, p->name, sizeof p->name, err);
+	if (rc == 0)
+		rc = copy_text(st, 2, p->pseudonym, sizeof p->pseudonym, err);
+	return rc;
+}
+
+static int load_principals(struct db *db, struct tenant_image *img, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_PRINCIPAL_LIST);
+	size_t cap = 0;
+	int rc;
+
+	db_bind_i64(st, 1, img->tenant.id);
+	while ((rc = db_step(st, err)) > 0) {
+		if (img->nprincipals == cap) {
+			cap = cap ? cap * 2 : 4;
+			img->principals = mem_realloc(img->principals, cap * sizeof *img->principals);
+		}
+		rc = read_principal(st, &img->principals[img->nprincipals], err);
+		if (rc < 0)
+			break;
+		img->nprincipals++;
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int read_cred(struct db_stmt *st, struct ten_cred *c, struct err *err)
+{
+	size_t len;
+	const void *hash = db_col_blob(st, 3, &len);
+
+	*c = (struct ten_cred){ .id = db_col_i64(st, 0), .principal_id = db_col_i64(st, 1) };
+	if (len != sizeof c->hash)
+		return err_set(err, ERR_CORRUPT, "cred", "a key in the store has a hash of %zu bytes", len);
+	memcpy(c->hash, hash, sizeof c->hash);
+	c->expires_us = time_or_never(st, 4);
+	c->revoked_us = time_or_never(st, 5);
+	return copy_text(st, 2, c->accessor, sizeof c->accessor, err);
+}
+
+static int load_creds(struct db *db, struct tenant_image *img, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_CHECKABLE);
+	size_t cap = 0;
+	int rc;
+
+	db_bind_i64(st, 1, img->tenant.id);
+	while ((rc = db_step(st, err)) > 0) {
+		if (img->ncreds == cap) {
+			cap = cap ? cap * 2 : 4;
+			img->creds = mem_realloc(img->creds, cap * sizeof *img->creds);
+		}
+		rc = read_cred(st, &img->creds[img->ncreds], err);
+		if (rc < 0)
+			break;
+		img->ncreds++;
+	}
+	db_stmt_put(&st);
+	/* Only now do the keys stay where they are. */
+	for (size_t i = 0; i < img->ncreds; i++) {
+		img->creds[i].home = img;
+		list_init(&img->creds[i].dirty);
+	}
+	return rc;
+}
+
+int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **ret, struct err *err)
+{
+	struct tenant_image *img = mem_zalloc(sizeof *img);
+	int rc = load_tenant(db, tenant_id, img, err);
+
+	if (rc == 0)
+		rc = load_principals(db, img, err);
+	if (rc == 0)
+		rc = load_creds(db, img, err);
+	if (rc < 0) {
+		tenant_image_free(&img);
+		return rc;
+	}
+	*ret = img;
+	return 0;
+}
+
+int ten_load_all(struct tenants *t, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_IDS);
+	int rc;
+
+	while ((rc = db_step(st, err)) > 0) {
+		struct tenant_image *img = NULL;
+
+		rc = tenant_image_load(db, db_col_i64(st, 0), &img, err);
+		if (rc < 0)
+			break;
+		tenants_apply(t, &img);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int tenant_used_write(struct db *db, const struct tenant_used *used, size_t n, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct db_stmt *st = db_stmt_get(db, SQL_KEY_SET_LAST_USED);
+
+		db_bind_i64(st, 1, used[i].tenant_id);
+		db_bind_i64(st, 2, used[i].cred_id);
+		db_bind_i64(st, 3, (int64_t)used[i].used_us);
+		rc = db_run(&st, err);
+	}
+	return rc;
+}
