@@ -9,12 +9,12 @@
 
 /* The event loop (libevent core, epoll, precise timers): one, on the main thread.  Everything here is
  * for the loop thread unless it says otherwise.  No callback runs before the call that started it has
- * returned. */
+ * returned.  Timers follow clock_mono_us(): a test that steps the clock steps them. */
 
 struct ev_loop;
 typedef void ev_fn(void *arg);
 
-struct ev_loop *ev_loop_new(void);                     /* aborts when the system refuses */
+struct ev_loop *ev_loop_new(void);                     /* aborts when the system refuses; ignores SIGPIPE */
 void ev_loop_free(struct ev_loop **loop);              /* runs what is deferred or posted first */
 void ev_loop_run(struct ev_loop *loop);                /* until ev_loop_stop() */
 void ev_loop_stop(struct ev_loop *loop);

@@ -1,0 +1,93 @@
+#ifndef EV_INT_H
+#define EV_INT_H
+
+#include "base/list.h"
+#include "ev/ev.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the files of src/ev share.  One turn of the loop: timers that are due, what is deferred, a wait
+ * in libevent, the callbacks; what a callback defers runs as soon as it has returned. */
+
+struct event_base;
+
+struct ev_job {
+	ev_fn *fn;
+	void *arg;
+};
+
+struct ev_queue {               /* first in, first out; grows, never shrinks */
+	struct ev_job *v;
+	size_t len, cap;
+};
+
+struct ev_timers {
+	struct ev_timer **heap; /* the timer that is due first is heap[0] */
+	size_t len, cap;
+	int fd;                 /* one timerfd for all */
+	uint64_t armed_us;      /* when fd fires; 0 = not armed */
+	struct ev_io *io;
+};
+
+struct ev_post {
+	pthread_mutex_t lock;   /* guards queue; nothing is called while it is held */
+	struct ev_queue queue;
+	struct ev_queue taken;  /* the loop thread works through this one */
+	int fd;                 /* one eventfd; written when the queue becomes non-empty */
+	struct ev_io *io;
+};
+
+struct ev_pool {                /* one lane */
+	struct ev_loop *loop;
+	pthread_mutex_t lock;   /* guards all below */
+	pthread_cond_t wake;
+	struct list queue;
+	size_t waiting;
+	bool stop;
+	unsigned nthreads;      /* 0 until the first job */
+	pthread_t threads[EV_LANE_THREADS];
+};
+
+struct ev_nursery {             /* the children of ev/child.c */
+	struct list children;
+	int list_fd;            /* /proc/…/children; -1 before the first start */
+	int64_t *foreign;       /* children that were there before ours: not ours to kill */
+	size_t nforeign;
+};
+
+struct ev_loop {
+	struct event_base *base;
+	pthread_t thread;
+	uint64_t now_us;        /* 0 = not asked for in this turn */
+	bool stop, deferring;
+	struct ev_queue deferred;
+	struct ev_timers timers;
+	struct ev_post post;
+	struct ev_pool lanes[2];
+	struct ev_nursery nursery;
+};
+
+void ev_queue_push(struct ev_queue *q, ev_fn *fn, void *arg);
+void ev_queue_fini(struct ev_queue *q);
+void ev_assert_thread(const struct ev_loop *loop);
+void ev_run_deferred(struct ev_loop *loop);
+
+void ev_timers_init(struct ev_loop *loop);
+void ev_timers_run(struct ev_loop *loop);   /* fire what is due */
+void ev_timers_arm(struct ev_loop *loop);   /* before the wait */
+void ev_timers_fini(struct ev_loop *loop);
+
+void ev_post_init(struct ev_loop *loop);
+void ev_post_run(struct ev_loop *loop);
+void ev_post_fini(struct ev_loop *loop);
+
+void ev_work_init(struct ev_loop *loop);
+void ev_work_fini(struct ev_loop *loop);    /* finishes what is queued, joins */
+
+void ev_nursery_init(struct ev_loop *loop);
+void ev_nursery_fini(struct ev_loop *loop);
+
+#endif

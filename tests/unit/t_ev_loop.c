@@ -1,0 +1,363 @@
+/* Turns, timers, deferred and posted functions, descriptors, signals, the pool. */
+#include "config.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "ev/ev.h"
+
+#define PATIENCE_MS 5000
+#define TIMERS 100
+
+struct fixture {
+	struct ev_loop *loop;
+	struct ev_timer *timers[TIMERS];
+	char trace[256];
+	unsigned count;
+	bool done;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = mem_zalloc(sizeof(*f));
+	f->loop = ev_loop_new();
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	clock_real();
+	ev_loop_free(&f->loop);
+	free(f);
+	return 0;
+}
+
+static void note(struct fixture *f, char c)
+{
+	f->trace[strlen(f->trace)] = c;
+}
+
+static void note_d(void *arg) { note(arg, 'd'); }
+static void note_t(void *arg) { note(arg, 't'); }
+static void note_done(void *arg) { struct fixture *f = arg; f->done = true; }
+
+static void run_until_done(struct fixture *f)
+{
+	assert_true(ev_loop_run_until(f->loop, &f->done, PATIENCE_MS));
+	f->done = false;
+}
+
+/* One turn or a few, without waiting for anything. */
+static void run_turns(struct fixture *f)
+{
+	ev_post(f->loop, note_done, f);
+	run_until_done(f);
+}
+
+static void defer_more(void *arg)
+{
+	struct fixture *f = arg;
+	note(f, '1');
+	ev_defer(f->loop, note_d, f);
+	note(f, '2');
+}
+
+static void deferred_runs_after_the_callback_in_the_same_turn(void **state)
+{
+	struct fixture *f = *state;
+	ev_post(f->loop, defer_more, f);
+	ev_post(f->loop, note_t, f);
+	run_turns(f);
+	assert_string_equal(f->trace, "12dt");
+}
+
+static void free_runs_what_is_deferred_and_posted(void **state)
+{
+	struct fixture *f = *state;
+	struct ev_loop *loop = ev_loop_new();
+	ev_defer(loop, note_d, f);
+	ev_post(loop, note_t, f);
+	ev_loop_free(&loop);
+	assert_null(loop);
+	assert_string_equal(f->trace, "td");
+}
+
+static void timers_fire_by_the_clock_and_in_order(void **state)
+{
+	struct fixture *f = *state;
+	clock_fake(1, 1000);
+	struct ev_timer *late = ev_timer_new(f->loop, note_t, f), *soon = ev_timer_new(f->loop, note_d, f);
+	ev_timer_start(late, 2000000);
+	ev_timer_start(soon, 1000000);
+	run_turns(f);
+	assert_string_equal(f->trace, "");
+	clock_step(999999);
+	run_turns(f);
+	assert_string_equal(f->trace, "");
+	clock_step(1);
+	run_turns(f);
+	assert_string_equal(f->trace, "d");
+	assert_false(ev_timer_armed(soon));
+	clock_step(5000000);
+	run_turns(f);
+	assert_string_equal(f->trace, "dt");
+	ev_timer_free(&late);
+	ev_timer_free(&soon);
+}
+
+static void stopped_and_restarted_timers_keep_their_word(void **state)
+{
+	struct fixture *f = *state;
+	clock_fake(1, 1000);
+	struct ev_timer *t = ev_timer_new(f->loop, note_t, f);
+	ev_timer_start(t, 10);
+	ev_timer_stop(t);
+	ev_timer_stop(t);
+	clock_step(10);
+	run_turns(f);
+	ev_timer_start(t, 10);
+	ev_timer_start(t, 1000);
+	clock_step(10);
+	run_turns(f);
+	assert_string_equal(f->trace, "");
+	clock_step(990);
+	run_turns(f);
+	assert_string_equal(f->trace, "t");
+	ev_timer_free(&t);
+	assert_null(t);
+}
+
+static void count_up(void *arg) { struct fixture *f = arg; f->count++; }
+
+static void many_timers_stay_ordered(void **state)
+{
+	struct fixture *f = *state;
+	clock_fake(1, 1000);
+	for (unsigned i = 0; i < TIMERS; i++) {
+		f->timers[i] = ev_timer_new(f->loop, count_up, f);
+		ev_timer_start(f->timers[i], (i * 37 % TIMERS + 1) * 10);
+	}
+	for (unsigned i = 0; i < TIMERS; i += 3)
+		ev_timer_stop(f->timers[i]);
+	unsigned want = 0;
+	for (unsigned due = 1; due <= TIMERS; due++) {
+		clock_step(10);
+		run_turns(f);
+		for (unsigned i = 0; i < TIMERS; i++)
+			want += i % 3 != 0 && i * 37 % TIMERS + 1 == due;
+		assert_int_equal(f->count, want);
+	}
+	for (unsigned i = 0; i < TIMERS; i++)
+		ev_timer_free(&f->timers[i]);
+}
+
+static void timer_is_precise_to_a_millisecond(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t best = UINT64_MAX;
+	for (int i = 0; i < 20; i++) {  /* the best of some: a busy machine may be late */
+		struct ev_timer *t = ev_timer_new(f->loop, note_done, f);
+		uint64_t start = clock_mono_us();
+		ev_timer_start(t, 1000);
+		run_until_done(f);
+		uint64_t took = clock_mono_us() - start;
+		assert_true(took >= 1000);
+		best = took < best ? took : best;
+		ev_timer_free(&t);
+	}
+	assert_true(best < 2500);
+}
+
+struct again { struct fixture *f; struct ev_timer *t; unsigned left; };
+
+static void arm_again(void *arg)
+{
+	struct again *a = arg;
+	if (--a->left > 0)
+		ev_timer_start(a->t, 0);
+	else
+		a->f->done = true;
+}
+
+static void timer_that_arms_itself_does_not_hold_the_loop(void **state)
+{
+	struct fixture *f = *state;
+	struct again a = { f, NULL, 1000 };
+	a.t = ev_timer_new(f->loop, arm_again, &a);
+	ev_timer_start(a.t, 0);
+	ev_post(f->loop, note_t, f);
+	run_until_done(f);
+	assert_string_equal(f->trace, "t");
+	ev_timer_free(&a.t);
+}
+
+static void time_is_one_within_a_turn(void **state)
+{
+	struct fixture *f = *state;
+	clock_fake(1, 1000);
+	uint64_t now = ev_now_us(f->loop);
+	clock_step(5);
+	assert_int_equal(ev_now_us(f->loop), now);
+	run_turns(f);
+	assert_int_equal(ev_now_us(f->loop), now + 5);
+}
+
+static void deadline_of_run_until_passes(void **state)
+{
+	struct fixture *f = *state;
+	clock_fake(1, 1000);
+	assert_false(ev_loop_run_until(f->loop, &f->done, 5));
+}
+
+struct pipe_end { struct fixture *f; int fd; struct ev_io *io; char got[16]; };
+
+static void on_readable(void *arg, bool readable, bool writable)
+{
+	struct pipe_end *e = arg;
+	if (writable)
+		note(e->f, 'w');
+	if (readable && read(e->fd, e->got, sizeof(e->got)) > 0)
+		note(e->f, 'r');
+	ev_io_free(&e->io);     /* from inside, with the other event pending */
+	e->f->done = true;
+}
+
+static void io_may_be_freed_in_its_callback(void **state)
+{
+	struct fixture *f = *state;
+	int s[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
+	struct pipe_end e = { .f = f, .fd = s[0] };
+	e.io = ev_io_new(f->loop, s[0], on_readable, &e);
+	ev_io_want(e.io, true, true);
+	assert_int_equal(write(s[1], "x", 1), 1);
+	run_until_done(f);
+	run_turns(f);
+	assert_int_equal(strlen(f->trace), 1);
+	close(s[0]);
+	close(s[1]);
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct fixture *f = arg;
+	f->count = (unsigned)signo;
+	f->done = true;
+}
+
+static void signal_becomes_a_callback(void **state)
+{
+	struct fixture *f = *state;
+	struct ev_signal *s = ev_signal_new(f->loop, SIGUSR1, on_signal, f);
+	raise(SIGUSR1);
+	run_until_done(f);
+	assert_int_equal(f->count, SIGUSR1);
+	ev_signal_free(&s);
+	assert_null(s);
+}
+
+struct gate { pthread_mutex_t lock; struct fixture *f; unsigned ran; };
+
+static void held_body(void *arg)
+{
+	struct gate *g = arg;
+	pthread_mutex_lock(&g->lock);
+	g->ran++;
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void held_done(void *arg)
+{
+	struct gate *g = arg;
+	g->f->count++;
+}
+
+static void full_lane_is_busy_and_leaves_the_other_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct gate g = { .lock = PTHREAD_MUTEX_INITIALIZER, .f = f }, free_lane = g;
+	pthread_mutex_lock(&g.lock);
+	unsigned taken = 0;
+	/* The lane's threads may have picked up some already. */
+	while (taken <= EV_LANE_QUEUE_MAX + EV_LANE_THREADS &&
+	       ev_work(f->loop, EV_LANE_TOOL, held_body, held_done, &g) == 0)
+		taken++;
+	assert_in_range(taken, EV_LANE_QUEUE_MAX, EV_LANE_QUEUE_MAX + EV_LANE_THREADS);
+	assert_int_equal(ev_work(f->loop, EV_LANE_READ, held_body, note_done, &free_lane), 0);
+	free_lane.f = f;
+	pthread_mutex_unlock(&g.lock);
+	ev_loop_free(&f->loop);         /* finishes the queue and runs the ends */
+	f->loop = ev_loop_new();
+	assert_int_equal(g.ran, taken);
+	assert_int_equal(f->count, taken);
+}
+
+static void *post_many(void *arg)
+{
+	struct fixture *f = arg;
+	for (int i = 0; i < 10000; i++)
+		ev_post(f->loop, count_up, f);
+	ev_post(f->loop, note_done, f);
+	return NULL;
+}
+
+static void thread_body(void *arg) { (void)post_many(arg); }
+
+static void posts_of_another_thread_arrive_in_order_and_all(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(ev_work(f->loop, EV_LANE_READ, thread_body, note_t, f), 0);
+	run_until_done(f);
+	assert_int_equal(f->count, 10000);
+}
+
+static void stop_from_callback(void *arg)
+{
+	struct fixture *f = arg;
+	ev_loop_stop(f->loop);
+}
+
+static void stop_ends_the_run_and_only_that_one(void **state)
+{
+	struct fixture *f = *state;
+	ev_post(f->loop, stop_from_callback, f);
+	ev_loop_run(f->loop);
+	run_turns(f);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(deferred_runs_after_the_callback_in_the_same_turn),
+		T(free_runs_what_is_deferred_and_posted),
+		T(timers_fire_by_the_clock_and_in_order),
+		T(stopped_and_restarted_timers_keep_their_word),
+		T(many_timers_stay_ordered),
+		T(timer_is_precise_to_a_millisecond),
+		T(timer_that_arms_itself_does_not_hold_the_loop),
+		T(time_is_one_within_a_turn),
+		T(deadline_of_run_until_passes),
+		T(io_may_be_freed_in_its_callback),
+		T(signal_becomes_a_callback),
+		T(full_lane_is_busy_and_leaves_the_other_alone),
+		T(posts_of_another_thread_arrive_in_order_and_all),
+		T(stop_ends_the_run_and_only_that_one),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

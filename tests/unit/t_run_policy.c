@@ -1,0 +1,185 @@
+/* The instructions of toolcrib-run: what is written is read, and nothing else is. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "run/policy.h"
+
+static const char *const argv3[] = { "tool", "--", "a b\n", NULL };
+static const char *const env1[] = { "PATH=/usr/bin", NULL };
+
+static struct run_policy sample(void)
+{
+	return (struct run_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
+				    .cpu_s = 10, .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64,
+				    .parent_pid = 4711 };
+}
+
+static void encode(struct str *s)
+{
+	struct run_policy p = sample();
+	struct err err;
+	assert_int_equal(run_policy_encode(&p, s, &err), 0);
+}
+
+static void policy_comes_back_as_written(void **state)
+{
+	struct str s = STR_INIT;
+	struct run_policy *got = NULL;
+	struct err err;
+	encode(&s);
+	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), 0);
+	assert_string_equal(got->program, "/usr/bin/tool");
+	assert_string_equal(got->argv[2], "a b\n");
+	assert_null(got->argv[3]);
+	assert_string_equal(got->env[0], "PATH=/usr/bin");
+	assert_null(got->env[1]);
+	assert_string_equal(got->cwd, "/tmp");
+	assert_int_equal(got->memory_bytes, 1ull << 40);
+	assert_int_equal(got->parent_pid, 4711);
+	free(got);
+	str_fini(&s);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+	struct str s = STR_INIT;
+	struct err err;
+	encode(&s);
+	for (size_t n = 0; n < s.len; n++) {
+		struct run_policy *got = NULL;
+		assert_int_equal(run_policy_decode(s.p, n, &got, &err), ERR_INVALID);
+		/* Also when the length in the head agrees. */
+		char *cut = mem_dup(s.p, n ? n : 1);
+		if (n >= RUN_HEAD_SIZE) {
+			uint32_t rest = (uint32_t)(n - RUN_HEAD_SIZE);
+			memcpy(cut + 4, &rest, sizeof(rest));
+			assert_int_equal(run_policy_decode(cut, n, &got, &err), ERR_INVALID);
+		}
+		assert_null(got);
+		free(cut);
+	}
+	str_fini(&s);
+}
+
+static void trailing_bytes_are_refused(void **state)
+{
+	struct str s = STR_INIT;
+	struct run_policy *got = NULL;
+	struct err err;
+	encode(&s);
+	str_putc(&s, 'x');
+	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
+	uint32_t rest = (uint32_t)(s.len - RUN_HEAD_SIZE);
+	memcpy(s.p + 4, &rest, sizeof(rest));
+	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
+	str_fini(&s);
+}
+
+static void changed_bytes_never_crash(void **state)
+{
+	struct str s = STR_INIT;
+	struct err err;
+	encode(&s);
+	for (size_t i = 0; i < s.len; i++) {
+		for (int v = 0; v < 256; v += 51) {
+			struct run_policy *got = NULL;
+			char *copy = mem_dup(s.p, s.len);
+			copy[i] = (char)v;
+			if (run_policy_decode(copy, s.len, &got, &err) == 0)
+				assert_int_equal(got->program[0], '/');
+			free(got);
+			free(copy);
+		}
+	}
+	str_fini(&s);
+}
+
+static int encode_n(size_t nargs, size_t nenv)
+{
+	const char **args = mem_calloc(nargs + 1, sizeof(*args)), **env = mem_calloc(nenv + 1, sizeof(*env));
+	for (size_t i = 0; i < nargs; i++)
+		args[i] = "x";
+	for (size_t i = 0; i < nenv; i++)
+		env[i] = "K=V";
+	struct run_policy p = sample();
+	p.argv = args;
+	p.env = env;
+	struct str s = STR_INIT;
+	struct run_policy *got = NULL;
+	int rc = run_policy_encode(&p, &s, NULL);
+	if (rc == 0)
+		assert_int_equal(run_policy_decode(s.p, s.len, &got, NULL), 0);
+	free(got);
+	str_fini(&s);
+	free(args);
+	free(env);
+	return rc;
+}
+
+static void counts_are_limited(void **state)
+{
+	assert_int_equal(encode_n(RUN_ARGS_MAX, RUN_ENV_MAX), 0);
+	assert_int_equal(encode_n(RUN_ARGS_MAX + 1, 0), ERR_LIMIT);
+	assert_int_equal(encode_n(1, RUN_ENV_MAX + 1), ERR_LIMIT);
+	assert_int_equal(encode_n(0, 0), ERR_INVALID);
+}
+
+/* Encode with one argument of n bytes; *ret_len gets the size of the whole. */
+static int encode_long(size_t n, size_t *ret_len)
+{
+	char *long_arg = mem_alloc(n + 1);
+	memset(long_arg, 'a', n);
+	long_arg[n] = '\0';
+	const char *const args[] = { "tool", long_arg, NULL };
+	struct run_policy p = sample();
+	p.argv = args;
+	struct str s = STR_INIT;
+	int rc = run_policy_encode(&p, &s, NULL);
+	*ret_len = s.len;
+	str_fini(&s);
+	free(long_arg);
+	return rc;
+}
+
+static void bytes_are_limited(void **state)
+{
+	size_t len = 0;
+	assert_int_equal(encode_long(0, &len), 0);
+	size_t most = RUN_POLICY_MAX - len;
+	assert_int_equal(encode_long(most, &len), 0);
+	assert_int_equal(len, RUN_POLICY_MAX);
+	assert_int_equal(encode_long(most + 1, &len), ERR_LIMIT);
+}
+
+static void relative_paths_are_refused(void **state)
+{
+	struct str s = STR_INIT;
+	struct run_policy p = sample();
+	p.program = "tool";
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	p = sample();
+	p.cwd = "tmp";
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	str_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),
+		cmocka_unit_test(trailing_bytes_are_refused),   cmocka_unit_test(changed_bytes_never_crash),
+		cmocka_unit_test(counts_are_limited),           cmocka_unit_test(bytes_are_limited),
+		cmocka_unit_test(relative_paths_are_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
