@@ -1,0 +1,473 @@
+"""A real crib for black-box tests: a store in a folder of its own, the two programs, and clients that speak bytes.
+
+Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
+import http.client
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(os.environ.get("TOOLCRIB_BUILDDIR", "."))
+SOURCE = pathlib.Path(os.environ.get("TOOLCRIB_SRCDIR", "."))
+REVS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+MODERN = "2026-07-28"
+DEADLINE = float(os.environ.get("TOOLCRIB_TEST_DEADLINE", "20"))
+
+ECHO = """name: echo
+description: Says what it was told.
+inputSchema: {type: object, properties: {text: {type: string}}, required: [text], additionalProperties: false}
+handler: {type: builtin, function: echo}
+"""
+
+
+def tool_yaml(name, handler, schema="{type: object}", extra=""):
+    """One definition document."""
+    return f"name: {name}\ndescription: The tool {name}.\ninputSchema: {schema}\nhandler: {handler}\n{extra}"
+
+
+def wait_for(what, condition, deadline=DEADLINE):
+    """Poll a condition until it is true; fail with what was awaited."""
+    end = time.monotonic() + deadline
+    while True:
+        got = condition()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline} s: {what}")
+        time.sleep(0.005)
+
+
+class Failed(Exception):
+    """A command of the CLI that did not exit 0."""
+
+    def __init__(self, code, out, err):
+        super().__init__(f"exit {code}: {err or out}")
+        self.code, self.out, self.err = code, out, err
+
+
+class Crib:
+    """A store, its CLI and perhaps its daemon."""
+
+    def __init__(self, folder=None):
+        self.dir = pathlib.Path(folder or tempfile.mkdtemp(prefix="toolcrib-test-"))
+        self.store = self.dir / "store"
+        self.daemon = None
+        self.log = self.dir / "daemon.log"
+        self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1")
+        self.env.pop("TOOLCRIB_KEY", None)
+
+    # --- the CLI
+
+    def run(self, *words, stdin=None, env=None):
+        return subprocess.run([str(BUILD / "toolcrib"), "--store", str(self.store), *map(str, words)],
+                              input=stdin, capture_output=True, text=True, timeout=60, env={**self.env, **(env or {})})
+
+    def cli(self, *words, stdin=None):
+        """Run a command that must succeed; its standard output."""
+        done = self.run(*words, stdin=stdin)
+        if done.returncode != 0:
+            raise Failed(done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def json(self, *words, stdin=None):
+        """Run a command with --json; the list of its objects."""
+        return [json.loads(line) for line in self.cli("--json", *words, stdin=stdin).splitlines() if line.strip()]
+
+    def init(self):
+        self.cli("init")
+        return self
+
+    def tenant(self, name, *grants):
+        """Add a tenant with one key; the key."""
+        self.cli("tenant", "add", name)
+        for grant in grants:
+            self.cli("grant", "add", name, *grant.split())
+        return self.key(f"{name}/bot")
+
+    def key(self, principal, *options):
+        out = self.cli("key", "create", principal, *options)
+        return next(word for word in out.split() if word.startswith("tck_"))
+
+    def tool(self, text, name="tool.yaml"):
+        path = self.dir / name
+        path.write_text(text)
+        return self.cli("tool", "add", path)
+
+    # --- the daemon
+
+    def config(self, extra=""):
+        path = self.dir / "toolcribd.yaml"
+        path.write_text(f"""listeners:
+- {{transport: http, address: "127.0.0.1:0"}}
+- {{transport: tcp, address: "127.0.0.1:0"}}
+- {{transport: unix, address: "{self.dir}/agents.sock"}}
+{extra}""")
+        return path
+
+    def start(self, extra="", wrapper=(), env=None):
+        """Start toolcribd and wait until it answers on its admin socket."""
+        config = self.config(extra)
+        with open(self.log, "ab") as log:
+            self.daemon = subprocess.Popen([*wrapper, str(BUILD / "toolcribd"), "--store", str(self.store), "-c", str(config)],
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**self.env, **(env or {})})
+        self.await_ready()
+        return self
+
+    def await_ready(self):
+        def ready():
+            if self.daemon.poll() is not None:
+                raise AssertionError("toolcribd ended:\n" + self.log.read_text()[-4000:])
+            done = self.run("--json", "status")
+            if done.returncode != 0:
+                return None
+            status = json.loads(done.stdout.splitlines()[0])
+            return status if status.get("pid") == self.daemon.pid or status.get("listeners") else None
+        status = wait_for("a daemon that answers", ready)
+        self.ports = {}
+        for listener in status["listeners"]:
+            self.ports.setdefault(listener["transport"], listener["address"])
+        return status
+
+    def address(self, transport):
+        host, _, port = self.ports[transport].rpartition(":")
+        return host.strip("[]"), int(port)
+
+    def stop(self, sig=signal.SIGTERM):
+        """Stop the daemon; its exit status."""
+        if not self.daemon:
+            return None
+        self.daemon.send_signal(sig)
+        try:
+            code = self.daemon.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.daemon.kill()
+            self.daemon.wait()
+            raise AssertionError("toolcribd did not stop:\n" + self.log.read_text()[-4000:])
+        self.daemon = None
+        return code
+
+    def close(self):
+        if self.daemon:
+            self.daemon.kill()
+            self.daemon.wait()
+            self.daemon = None
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    # --- clients
+
+    def tcp(self, key=None):
+        return Line(socket.create_connection(self.address("tcp"), DEADLINE), key)
+
+    def unix(self, key=None):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(DEADLINE)
+        s.connect(str(self.dir / "agents.sock"))
+        return Line(s, key)
+
+    def stdio(self, key=None, *options):
+        return Stdio(self, key, *options)
+
+    def http(self, key=None, path="/mcp"):
+        return Http(self.address("http"), key, path)
+
+
+class Peer:
+    """JSON-RPC over something that sends and receives whole messages in order."""
+
+    def __init__(self):
+        self.next_id = 0
+        self.notices = []
+
+    def request(self, method, params=None, rev=None, caps=None, id=None):
+        self.next_id += 1
+        message = {"jsonrpc": "2.0", "id": self.next_id if id is None else id, "method": method}
+        params = dict(params or {})
+        if rev == MODERN:
+            params["_meta"] = {"io.modelcontextprotocol/protocolVersion": MODERN,
+                               "io.modelcontextprotocol/clientCapabilities": caps or {}, **params.get("_meta", {})}
+        if params:
+            message["params"] = params
+        return message
+
+    def ask(self, method, params=None, rev=None, caps=None, id=None):
+        """Send a request, return its answer; notices that come before are kept."""
+        message = self.request(method, params, rev, caps, id)
+        self.send(message)
+        return self.answer(message["id"])
+
+    def answer(self, id):
+        while True:
+            got = self.receive()
+            if got is None:
+                raise AssertionError("the peer closed instead of answering")
+            if "method" in got:
+                self.notices.append(got)
+            elif got.get("id") == id:
+                return got
+            else:
+                raise AssertionError(f"an answer to somebody else: {got}")
+
+    def initialize(self, rev="2025-11-25", caps=None):
+        got = self.ask("initialize", {"protocolVersion": rev, "capabilities": caps or {},
+                                      "clientInfo": {"name": "test", "version": "1"}})
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return got["result"]
+
+    def call(self, tool, arguments=None, rev=None, caps=None, **more):
+        return self.ask("tools/call", {"name": tool, "arguments": arguments or {}, **more}, rev, caps)
+
+    def tools(self, rev=None):
+        names, cursor = [], None
+        while True:
+            got = self.ask("tools/list", {"cursor": cursor} if cursor is not None else {}, rev)["result"]
+            names += [tool["name"] for tool in got["tools"]]
+            cursor = got.get("nextCursor")
+            if cursor is None:
+                return names
+
+    def notice(self, method, deadline=DEADLINE):
+        """The next notice of this method, which has come or comes within the deadline."""
+        end = time.monotonic() + deadline
+        while True:
+            for i, got in enumerate(self.notices):
+                if got["method"] == method:
+                    return self.notices.pop(i)
+            got = self.receive(max(0.0, end - time.monotonic()))
+            if got is None:
+                raise AssertionError(f"no {method} within {deadline} s")
+            self.notices.append(got)
+
+    def quiet(self, method):
+        """True when no such notice has come: asked behind a ping's answer, so nothing is still under way."""
+        self.ask("ping")
+        return not any(got["method"] == method for got in self.notices)
+
+
+class Line(Peer):
+    """One JSON message a line over a socket; the credential line first when there is a key."""
+
+    def __init__(self, sock, key=None):
+        super().__init__()
+        self.sock = sock
+        self.buffer = b""
+        if key:
+            self.raw(f"Authorization: Bearer {key}\n".encode())
+
+    def raw(self, data):
+        self.sock.sendall(data)
+
+    def send(self, message):
+        self.raw(json.dumps(message).encode() + b"\n")
+
+    def line(self, deadline=DEADLINE):
+        """The next line without its end, or None at end of file or deadline."""
+        end = time.monotonic() + deadline
+        while b"\n" not in self.buffer:
+            self.sock.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                data = self.sock.recv(1 << 16)
+            except (TimeoutError, ConnectionError):
+                return None
+            if not data:
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return line
+
+    def receive(self, deadline=DEADLINE):
+        line = self.line(deadline)
+        return None if line is None else json.loads(line)
+
+    def closed(self):
+        """True once the server has ended the connection."""
+        while True:
+            line = self.line()
+            if line is None:
+                try:
+                    self.sock.settimeout(DEADLINE)
+                    return self.sock.recv(1) == b""
+                except ConnectionError:
+                    return True
+                except TimeoutError:
+                    return False
+
+    def end_input(self):
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.sock.close()
+
+
+class Stdio(Peer):
+    """toolcribd --stdio as a child."""
+
+    def __init__(self, crib, key, *options):
+        super().__init__()
+        env = dict(crib.env)
+        if key:
+            env["TOOLCRIB_KEY"] = key
+        self.log = open(crib.dir / "stdio.log", "ab")
+        self.child = subprocess.Popen([str(BUILD / "toolcribd"), "--stdio", "--store", str(crib.store), *options],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, env=env)
+        self.buffer = b""
+
+    def send(self, message):
+        self.child.stdin.write(json.dumps(message).encode() + b"\n")
+        self.child.stdin.flush()
+
+    def receive(self, deadline=DEADLINE):
+        end = time.monotonic() + deadline
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.child.stdout], [], [], max(0.0, end - time.monotonic()))
+            data = os.read(self.child.stdout.fileno(), 1 << 16) if ready else b""
+            if not data:
+                return None
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def close(self):
+        """End of input: the exit status."""
+        if not self.child.stdin.closed:
+            self.child.stdin.close()
+        code = self.child.wait(DEADLINE)
+        self.child.stdout.close()
+        self.log.close()
+        return code
+
+
+class Http(Peer):
+    """POST /mcp on one kept connection; sessions and event streams of both eras."""
+
+    def __init__(self, address, key=None, path="/mcp"):
+        super().__init__()
+        self.address, self.key, self.path = address, key, path
+        self.connection = http.client.HTTPConnection(*address, timeout=DEADLINE)
+        self.session = None
+        self.version = None
+        self.status = None
+        self.replies = []
+
+    def headers(self, message=None):
+        got = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if self.key:
+            got["Authorization"] = f"Bearer {self.key}"
+        params = message.get("params", {}) if isinstance(message, dict) else {}
+        claim = params.get("_meta", {}).get("io.modelcontextprotocol/protocolVersion")
+        if claim:
+            got["MCP-Protocol-Version"] = claim
+            got["Mcp-Method"] = message["method"]
+            if "name" in params:
+                got["Mcp-Name"] = params["name"]
+        else:
+            if self.session:
+                got["Mcp-Session-Id"] = self.session
+            if self.version:
+                got["MCP-Protocol-Version"] = self.version
+        return got
+
+    def post(self, body, headers):
+        """One raw POST: status, headers, body text."""
+        self.connection.request("POST", self.path, body, headers)
+        response = self.connection.getresponse()
+        return response.status, response.headers, response.read().decode()
+
+    def send(self, message):
+        self.status, headers, text = self.post(json.dumps(message), self.headers(message))
+        self.response_headers = headers
+        if headers.get("Mcp-Session-Id"):
+            self.session = headers["Mcp-Session-Id"]
+        if headers.get("Content-Type", "").startswith("text/event-stream"):
+            self.replies += [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")]
+        elif text:
+            self.replies.append(json.loads(text))
+        if message.get("method") == "initialize" and self.replies:
+            self.version = self.replies[-1].get("result", {}).get("protocolVersion")
+
+    def receive(self, deadline=DEADLINE):
+        return self.replies.pop(0) if self.replies else None
+
+    def stream(self, message=None):
+        """An open event stream: a modern listen (message), or the session's GET stream."""
+        return Events(self, message)
+
+    def close(self):
+        self.connection.close()
+
+
+class Events(Peer):
+    """A server-sent event stream on a connection of its own."""
+
+    def __init__(self, peer, message=None):
+        super().__init__()
+        self.connection = http.client.HTTPConnection(*peer.address, timeout=DEADLINE)
+        headers = peer.headers(message or {})
+        if message:
+            self.connection.request("POST", peer.path, json.dumps(message), headers)
+        else:
+            headers["Accept"] = "text/event-stream"
+            self.connection.request("GET", peer.path, headers=headers)
+        self.response = self.connection.getresponse()
+        self.status = self.response.status
+
+    def receive(self, deadline=DEADLINE):
+        end = time.monotonic() + deadline
+        while True:
+            self.connection.sock and self.connection.sock.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                line = self.response.readline()
+            except TimeoutError:
+                return None
+            if not line:
+                return None
+            if line.startswith(b"data:"):
+                return json.loads(line[5:])
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+
+class Case(unittest.TestCase):
+    """A test with a fresh crib."""
+
+    def setUp(self):
+        self.crib = Crib()
+        self.addCleanup(self.crib.close)
+
+    def tearDown(self):
+        failed = self._outcome.result and any(case is self for case, _ in
+                                              self._outcome.result.failures + self._outcome.result.errors)
+        if failed and self.crib.log.exists():
+            print("--- the daemon's log:\n" + self.crib.log.read_text()[-4000:], file=sys.stderr)
+
+    def raw_http(self, data, reads=1):
+        """Send bytes to the HTTP port; everything that comes back until the server closes or falls silent."""
+        with socket.create_connection(self.crib.address("http"), DEADLINE) as s:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            got = b""
+            while True:
+                try:
+                    more = s.recv(1 << 16)
+                except ConnectionError:
+                    break
+                if not more:
+                    break
+                got += more
+            return got
+
+
+def main():
+    if not (BUILD / "toolcribd").exists():
+        print("skipped: toolcribd is not built")
+        sys.exit(77)
+    unittest.main(verbosity=2)

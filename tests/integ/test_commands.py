@@ -1,0 +1,187 @@
+"""Every command: by hand and with --json, embedded and through the owner, its --help, its place in the man page and
+the completion; errors with exit codes and hints (product.md 7, 8)."""
+import re
+import sqlite3
+import subprocess
+
+import crib
+
+COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tenant set|tenant suspend|tenant resume|
+tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
+tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|grant add|grant list|grant remove|
+grant set|call|audit calls|audit show|session list""".replace("\n", "").split("|")
+
+
+class Commands(crib.Case):
+    def test_every_command_has_help_a_man_page_section_and_completion(self):
+        page = subprocess.run(["cat", str(crib.SOURCE / "src/ctl/toolcrib.8")], capture_output=True, text=True).stdout
+        completion = self.crib.cli("completion", "bash")
+        overall = self.crib.run("--help")
+        self.assertEqual(overall.returncode, 0)
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                done = self.crib.run(*command.split(), "--help")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"toolcrib {command}", done.stdout)
+                self.assertRegex(page, r"(?m)^\.(Ss|It|Ic|Cm).*" + re.escape(command.split()[0]))
+                self.assertIn(command.split()[-1], page)
+                for word in command.split():
+                    self.assertIn(word, completion)
+                self.assertIn(command.split()[0], overall.stdout)
+        checked = subprocess.run(["bash", "-n"], input=completion, text=True, capture_output=True)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+
+    def walk(self):
+        """The life of a store by commands; returns what --json said, without times and ids."""
+        c, said = self.crib, []
+
+        def do(*words):
+            rows = c.json(*words)
+            said.append((words[0] + " " + str(words[1]), rows))
+            return rows
+        do("tenant", "add", "acme", "--title", "Acme Corp")
+        do("tenant", "add", "gone")
+        self.assertEqual([row["name"] for row in do("tenant", "list")], ["acme", "gone"])
+        do("tenant", "set", "acme", "--concurrency", "7", "--rate", "100/s")
+        shown = do("tenant", "show", "acme")[0]
+        self.assertEqual((shown["concurrency"], shown["rate"]), (7, "100/s"))
+        do("tenant", "suspend", "gone", "--yes")
+        do("tenant", "resume", "gone")
+        do("tenant", "remove", "gone", "--yes")
+        self.assertEqual([row["name"] for row in do("tenant", "list")], ["acme"])
+        key = do("key", "create", "acme/bot", "--ttl", "30d", "--label", "ci")[0]
+        self.assertRegex(key["key"], r"^tck_")
+        accessor = key["accessor"]
+        self.assertEqual([row["accessor"] for row in do("key", "list", "acme")], [accessor])
+        self.assertNotIn("key", do("key", "show", accessor)[0], "a key is shown once")
+        self.assertIn("bot", [row["name"] for row in do("principal", "list", "acme")])
+        do("principal", "show", "acme/bot")
+        do("principal", "set", "acme/bot", "--suspended", "yes")
+        do("principal", "set", "acme/bot", "--suspended", "no")
+        path = c.dir / "echo.yaml"
+        path.write_text(crib.ECHO)
+        self.assertEqual(do("tool", "test", path, "text=hi")[0]["content"][0]["text"], "hi")
+        self.assertEqual(do("tool", "list"), [], "a test stores nothing")
+        do("tool", "lint", path)
+        self.assertEqual(do("tool", "add", path)[0]["version"], 1)
+        self.assertEqual(do("tool", "add", path)[0]["version"], 1, "unchanged: no new version")
+        path.write_text(crib.ECHO.replace("Says", "Repeats"))
+        self.assertEqual(do("tool", "add", path)[0]["version"], 2)
+        self.assertEqual([row["version"] for row in do("tool", "history", "echo")], [2, 1])
+        self.assertEqual(do("tool", "show", "echo")[0]["version"], 2)
+        do("tool", "disable", "echo")
+        self.assertEqual(do("tool", "list")[0]["state"], "disabled")
+        do("tool", "enable", "echo")
+        do("grant", "add", "acme", "echo", "--as", "say")
+        do("grant", "set", "acme", "echo", "--rate", "50/s")
+        self.assertEqual(do("grant", "list", "acme")[0]["alias"], "say")
+        got = do("call", "acme", "say", "text=hello")[0]
+        self.assertEqual(got["content"][0]["text"], "hello")
+        got = do("call", "acme", "say", "--args", '{"text": "json"}', "--principal", "bot")[0]
+        self.assertEqual(got["content"][0]["text"], "json")
+        rows = do("audit", "calls", "--tenant", "acme", "--since", "1h", "--outcome", "ok")
+        self.assertEqual(len(rows), 2)
+        self.assertEqual(rows[0]["principal"], "bot")
+        do("audit", "show", rows[0]["call"])
+        do("session", "list")
+        self.assertIn("store", do("status")[0])
+        backup = c.dir / "backup.db"
+        do("backup", backup)
+        copy = sqlite3.connect(f"file:{backup}?mode=ro", uri=True)
+        self.assertEqual(copy.execute("SELECT count(*) FROM rec WHERE kind = 1002").fetchone()[0], 2)
+        copy.close()
+        backup.unlink()
+        do("key", "revoke", accessor, "--yes")
+        do("grant", "remove", "acme", "echo", "--yes")
+        do("tool", "remove", "echo", "--yes")
+        self.assertEqual(do("tool", "list"), [])
+        return [(name, sorted(rows[0]) if rows else []) for name, rows in said]
+
+    def test_the_life_of_a_store_is_the_same_on_both_roads(self):
+        self.crib.init()
+        embedded = self.walk()
+        self.crib.close()
+        self.crib = crib.Crib()
+        self.addCleanup(self.crib.close)
+        self.crib.init().start()
+        self.assertEqual(self.walk(), embedded)
+        self.assertEqual(self.crib.stop(), 0)
+
+    def test_tables_for_people(self):
+        c = self.crib.init()
+        c.tenant("acme")
+        lines = c.cli("tenant", "list").splitlines()
+        self.assertRegex(lines[0], r"^NAME\s")
+        self.assertRegex(lines[1], r"^acme\s")
+        self.assertNotIn("\x1b", "\n".join(lines))
+
+    def test_errors_say_what_and_what_to_do(self):
+        c = self.crib.init()
+        c.tenant("acme")
+        c.tool(crib.ECHO)
+        for words, code, says in ((("tool", "show", "ehco"), 1, "toolcrib: tool ehco: not found; did you mean echo?"),
+                                  (("tool", "shwo", "echo"), 2, "did you mean"),
+                                  (("tol", "show"), 2, "did you mean"),
+                                  (("tool", "show"), 2, "usage: toolcrib tool show"),
+                                  (("tenant", "add", "acme"), 1, "exists"),
+                                  (("tenant", "add", "No Such Name!"), 1, "name"),
+                                  (("tenant", "set", "acme", "--rate", "often"), 2, "rate"),
+                                  (("key", "create", "nobody/bot"), 1, "nobody"),
+                                  (("key", "create", "acme/bot", "--ttl", "10y"), 2, "ttl"),
+                                  (("grant", "add", "acme", "echo", "--as", "sp ace"), 1, "alias"),
+                                  (("tool", "add", "/no/such.yaml"), 1, "/no/such.yaml"),
+                                  (("call", "acme", "echo", "text=x"), 1, "echo"),
+                                  (("tool", "remove", "echo"), 2, "--yes"),
+                                  (("audit", "calls", "--tenant", "acme", "--since", "yesterdayish"), 2, "since"),
+                                  (("tool", "list", "--no-such"), 2, "--no-such")):
+            with self.subTest(words=words):
+                done = c.run(*words)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_a_newer_store_is_refused_and_left_alone(self):
+        c = self.crib.init()
+        db = sqlite3.connect(c.store / "toolcrib.db")
+        db.execute("PRAGMA user_version = 9999")
+        db.close()
+        done = c.run("tenant", "list")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("newer", done.stderr)
+
+    def test_a_second_daemon_is_refused_and_a_reader_works_beside_the_owner(self):
+        c = self.crib.init().start()
+        c.tenant("acme")
+        second = subprocess.run([str(crib.BUILD / "toolcribd"), "--store", str(c.store), "-c", str(c.config())],
+                                capture_output=True, text=True, timeout=crib.DEADLINE, env=c.env)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(str(c.daemon.pid), second.stderr)
+        db = sqlite3.connect(f"file:{c.store}/toolcrib.db?mode=ro", uri=True)
+        self.assertEqual(db.execute("SELECT name FROM tenant").fetchall(), [("acme",)])
+        db.close()
+
+    def test_admin_changes_are_recorded_with_who_did_them(self):
+        c = self.crib.init().start()
+        c.tenant("acme")
+        db = sqlite3.connect(f"file:{c.store}/toolcrib.db?mode=ro", uri=True)
+        kinds = [row[0] for row in db.execute("SELECT kind FROM rec ORDER BY id")]
+        for kind in (1601, 1301, 1201):
+            self.assertIn(kind, kinds)
+        db.close()
+
+    def test_config_errors_name_the_place(self):
+        c = self.crib.init()
+        for text, says in (("listners: []\n", "did you mean listeners?"), ("drain_ms: soon\n", "drain_ms"),
+                           ("listeners:\n- {transport: http, address: '0.0.0.0:0'}\n", "insecure"),
+                           ("listeners:\n- {transport: htp, address: '127.0.0.1:0'}\n", "htp"), ("audit: {deadline_ms: 1}\n", "50")):
+            path = c.dir / "bad.yaml"
+            path.write_text(text)
+            done = subprocess.run([str(crib.BUILD / "toolcribd"), "--check-config", "-c", str(path)],
+                                  capture_output=True, text=True, timeout=crib.DEADLINE, env=c.env)
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn("bad.yaml:", done.stderr)
+            self.assertIn(says, done.stderr)
+
+
+if __name__ == "__main__":
+    crib.main()

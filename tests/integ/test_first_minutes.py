@@ -1,0 +1,68 @@
+"""product.md 3: the first ten minutes, by hand, first without a daemon and then with one."""
+import json
+
+import crib
+
+
+class FirstMinutes(crib.Case):
+    def test_by_hand_without_a_daemon(self):
+        c = self.crib.init()
+        self.assertTrue((c.store / "toolcrib.db").exists())
+        self.assertEqual(c.store.stat().st_mode & 0o077, 0, "a store is its owner's alone")
+        c.cli("tenant", "add", "acme")
+        key = c.key("acme/build-bot", "--ttl", "90d")
+        self.assertRegex(key, r"^tck_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}$")
+        c.tool(crib.ECHO)
+        c.cli("grant", "add", "acme", "echo")
+        self.assertIn("hello", c.cli("call", "acme", "echo", "text=hello"))
+        rows = c.json("audit", "calls", "--tenant", "acme", "--since", "1h")
+        self.assertEqual([(row["tool"], row["outcome"]) for row in rows], [("echo", "ok")])
+
+    def test_a_second_init_changes_nothing_and_says_so(self):
+        c = self.crib.init()
+        before = (c.store / "master.key").read_bytes()
+        done = c.run("init")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("toolcrib:", done.stderr)
+        self.assertEqual((c.store / "master.key").read_bytes(), before)
+
+    def test_no_store_is_exit_3_with_a_hint(self):
+        done = self.crib.run("tenant", "list")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("toolcrib init", done.stderr)
+
+    def test_key_is_shown_once_and_is_in_no_file(self):
+        c = self.crib.init()
+        key = c.tenant("acme")
+        c.start()
+        peer = c.http(key)
+        self.assertIn("tools", peer.ask("tools/list", rev=crib.MODERN)["result"])
+        c.cli("key", "list", "acme")
+        c.stop()
+        secret = key.split("_")[2]
+        for path in c.dir.rglob("*"):
+            if path.is_file():
+                self.assertNotIn(secret.encode(), path.read_bytes(), path)
+
+    def test_same_commands_through_the_daemon(self):
+        c = self.crib.init()
+        c.start()
+        key = c.tenant("acme")
+        c.tool(crib.ECHO)
+        peer = c.http(key)
+        self.assertEqual(peer.tools(crib.MODERN), [])
+        c.cli("grant", "add", "acme", "echo")
+        self.assertEqual(peer.tools(crib.MODERN), ["echo"])
+        got = peer.call("echo", {"text": "hello"}, crib.MODERN)["result"]
+        self.assertEqual(got["content"], [{"type": "text", "text": "hello"}])
+        self.assertEqual(got["resultType"], "complete")
+        rows = c.json("audit", "calls", "--tenant", "acme")
+        self.assertEqual(len(rows), 1)
+        shown = c.json("audit", "show", rows[0]["call"], "--tenant", "acme")
+        kinds = [record["kind"] for record in (shown[0].get("records") or shown)]
+        self.assertEqual(kinds, ["call.begin", "call.end"])
+        self.assertEqual(c.stop(), 0)
+
+
+if __name__ == "__main__":
+    crib.main()

@@ -1,0 +1,55 @@
+"""A full disk refuses calls before they run, keeps serving lists, and resumes by itself (AUDIT A-211, A-225)."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import crib
+
+
+class FullDisk(crib.Case):
+    def setUp(self):
+        self.mount = tempfile.mkdtemp(prefix="toolcrib-tmpfs-")
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.mount],
+                                               capture_output=True).returncode != 0:
+            os.rmdir(self.mount)
+            self.skipTest("needs the right to mount a tmpfs")
+        self.crib = crib.Crib(self.mount)
+        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()),
+                                 subprocess.run(["umount", "-l", self.mount]), os.rmdir(self.mount)))
+
+    def test_calls_are_refused_lists_are_served_and_service_resumes(self):
+        c = self.crib.init()
+        ran = c.dir / "ran"
+        c.tool(crib.ECHO)
+        c.tool(crib.tool_yaml("touch", f'{{type: exec, argv: ["/usr/bin/touch", "--", "{ran}"], stdin: none, output: text}}'))
+        key = c.tenant("acme", "echo", "touch")
+        c.start("audit: {space_floor: 8}\n")
+        peer = c.http(key)
+        self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
+        ballast = c.dir / "ballast-of-the-test"
+        with open(ballast, "wb") as f:
+            try:
+                while True:
+                    f.write(b"\0" * 65536)
+                    f.flush()
+            except OSError:
+                pass
+        def refused():
+            got = peer.call("echo", {"text": "x"}, crib.MODERN)
+            return got if got.get("error", {}).get("code") == 5030 else None
+        got = crib.wait_for("a refusal", refused)
+        self.assertEqual(peer.status, 503)
+        self.assertFalse(got["error"]["data"]["executed"])
+        peer.call("touch", {}, crib.MODERN)
+        self.assertFalse(ran.exists(), "a refused call must not run")
+        self.assertEqual(peer.tools(crib.MODERN), ["echo", "touch"])
+        line = c.tcp(key)
+        self.assertEqual(line.call("echo", {"text": "x"}, crib.MODERN)["error"]["code"], 5030)
+        ballast.unlink()
+        crib.wait_for("service to resume", lambda: "result" in peer.call("touch", {}, crib.MODERN))
+        self.assertTrue(ran.exists())
+
+
+if __name__ == "__main__":
+    crib.main()
