@@ -28,8 +28,9 @@ struct jx_want { const char *pointer; struct jx_span span; };
 
 /* One strict pass: UTF-8, syntax (RFC 8259, nothing around the value but white space, no BOM), depth,
  * counts, duplicate members compared after unescaping.  No recursion, linear time.
- * ERR_INVALID: not JSON (-32700); ERR_CONFLICT: duplicate member (-32600); ERR_LIMIT: too deep, too
- * many, too long.  err->where is "byte N".  Spans point into text. */
+ * ERR_INVALID: not JSON (-32700), or U+0000 in a member name; ERR_CONFLICT: duplicate member (-32600);
+ * ERR_LIMIT: too deep, too many, too long.  err->where is "byte N", counted from 1.  Spans point into
+ * text; on failure those found before it are filled in, so that an id can be answered.  nwant <= 32. */
 int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err) MUST_CHECK;
 
 /* Scan, then parse.  Lone surrogate escapes become U+FFFD (MCP B-33); U+0000 in values is kept, in
@@ -52,6 +53,13 @@ void jx_write_stringz(struct str *out, const char *z);
 
 /* Equality of JSON Schema: 1 equals 1.0, order of members does not matter. */
 bool jx_equal(const json_t *a, const json_t *b);
+/* Order of two numbers by their values, exact between int64 and double: < 0, 0, > 0. */
+int jx_compare(const json_t *a, const json_t *b);
+bool jx_is_integer(const json_t *v);                    /* 1.0 is one, as in JSON Schema */
+/* A number as digits * 10^exp10, digits without trailing zeros: an integer exactly, a double in the
+ * shortest form that reads back as the same double. */
+struct jx_decimal { uint64_t digits; int exp10; bool negative; };
+struct jx_decimal jx_decimal(const json_t *number);
 
 /* Typed getters of object members.  at = the pointer of obj, for err.where ("/limits"); a missing
  * optional member leaves *ret untouched and returns 0; a wrong type is ERR_INVALID with

@@ -1,0 +1,499 @@
+/* One strict pass over a JSON text (RFC 8259): UTF-8, syntax, depth, counts, duplicate members, and the
+ * spans that the caller asked for.  It builds nothing and does not recurse: the open containers stand
+ * on a stack of JX_DEPTH_MAX frames, the names of open objects in one array. */
+#include "config.h"
+
+#include "json/json.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#include "json_int.h"
+
+#define NAMES_INLINE 64         /* names of open objects before memory is taken */
+#define NAMES_LINEAR 16         /* up to here each new name is compared with those before it */
+#define WANTS_MAX 32            /* bits of a mask */
+
+enum step { STEP_END, STEP_VALUE, STEP_FIRST_VALUE, STEP_NAME, STEP_FIRST_NAME, STEP_AFTER };
+
+struct name {
+	const char *p;          /* raw, between its quotes */
+	uint32_t raw, len;      /* bytes as written, bytes after unescaping */
+	uint64_t hash;          /* of the unescaped bytes */
+};
+
+struct frame {                  /* an open container */
+	const char *start;
+	size_t names;           /* index of its first name */
+	uint32_t live;          /* the wants whose pointer leads into it */
+	uint32_t ends;          /* the wants whose value it is */
+	uint32_t prefix;        /* bytes of those pointers that lead here */
+	bool object;
+};
+
+struct scan {
+	const char *start, *p, *end;
+	struct err *err;
+	struct jx_want *want;
+	size_t nwant;
+	uint32_t live, ends, prefix;    /* of the value that comes next */
+	unsigned depth;
+	size_t items;
+	struct name *names;
+	size_t nnames, names_cap;
+	struct frame stack[JX_DEPTH_MAX];
+	struct name names_inline[NAMES_INLINE];
+};
+
+static int fail(struct scan *s, enum err_code code, const char *at, const char *text)
+{
+	char where[32];
+
+	(void)snprintf(where, sizeof where, "byte %zu", (size_t)(at - s->start) + 1);
+	return err_set(s->err, code, where, "%s", text);
+}
+
+static int fail_syntax(struct scan *s, const char *at, const char *text)
+{
+	return fail(s, ERR_INVALID, at, at == s->end ? "the text ends in the middle of a value" : text);
+}
+
+static void skip_space(struct scan *s)
+{
+	while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
+		s->p++;
+}
+
+/* STRINGS */
+
+/* The bytes of w that end a run of plain ones (control, quote, backslash, not ASCII) get their top bit
+ * set; above the first of them false positives are possible, so only the lowest counts. */
+static uint64_t special_bytes(uint64_t w)
+{
+	const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+	uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
+
+	return (w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & tops;
+}
+
+static const char *skip_plain(const char *p, const char *end)
+{
+	while (end - p >= 8) {
+		uint64_t w, m;
+
+		memcpy(&w, p, sizeof w);
+		m = special_bytes(le64toh(w));
+		if (m)
+			return p + __builtin_ctzll(m) / 8;
+		p += 8;
+	}
+	while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
+		p++;
+	return p;
+}
+
+/* Bytes of the escape at p, or a negative code. */
+static int scan_escape(struct scan *s, const char *p)
+{
+	if (s->end - p < 2)
+		return fail_syntax(s, s->end, "");
+	switch (p[1]) {
+	case '"':
+	case '\\':
+	case '/':
+	case 'b':
+	case 'f':
+	case 'n':
+	case 'r':
+	case 't':
+		return 2;
+	case 'u':
+		if (s->end - p < 6)
+			return fail_syntax(s, s->end, "");
+		if (jx_hex4(p + 2) < 0)
+			return fail_syntax(s, p, "\\u needs four hexadecimal digits");
+		return 6;
+	default:
+		return fail_syntax(s, p, "a string has an escape that JSON does not know");
+	}
+}
+
+/* Step over the string at s->p. */
+static int scan_string(struct scan *s, bool *ret_escaped)
+{
+	const char *p = s->p + 1;
+	bool escaped = false;
+
+	for (;;) {
+		p = skip_plain(p, s->end);
+		if (p == s->end)
+			return fail_syntax(s, p, "");
+		if (*p == '"')
+			break;
+		if (*p == '\\') {
+			int n = scan_escape(s, p);
+
+			if (n < 0)
+				return n;
+			escaped = true;
+			p += n;
+		} else if ((unsigned char)*p < 0x20) {
+			return fail_syntax(s, p, "a string has a control character that is not escaped");
+		} else {
+			size_t n = jx_utf8_len((const unsigned char *)p, (size_t)(s->end - p));
+
+			if (!n)
+				return fail_syntax(s, p, "the text is not valid UTF-8");
+			p += n;
+		}
+	}
+	s->p = p + 1;
+	*ret_escaped = escaped;
+	return 0;
+}
+
+/* NAMES */
+
+static uint64_t hash_name(const char *p, size_t len)
+{
+	uint64_t h = len * 0x9e3779b97f4a7c15, w;
+
+	for (; len >= 8; p += 8, len -= 8) {
+		memcpy(&w, p, 8);
+		h = (h ^ w) * 0xff51afd7ed558ccd;
+		h ^= h >> 32;
+	}
+	w = 0;
+	memcpy(&w, p, len);
+	h = (h ^ w) * 0xff51afd7ed558ccd;
+	return h ^ h >> 32;
+}
+
+/* Order by hash, then by the unescaped bytes: any total order serves to bring equal names together. */
+static int order_names(const struct name *a, const struct name *b)
+{
+	char x[JX_NAME_MAX], y[JX_NAME_MAX];
+
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	if (a->len != b->len)
+		return a->len < b->len ? -1 : 1;
+	if (a->raw == a->len && b->raw == b->len)
+		return memcmp(a->p, b->p, a->len);
+	jx_unescape(a->p, a->raw, x, sizeof x);
+	jx_unescape(b->p, b->raw, y, sizeof y);
+	return memcmp(x, y, a->len);
+}
+
+static int order_names_v(const void *a, const void *b)
+{
+	return order_names(a, b);
+}
+
+static int fail_duplicate(struct scan *s, const struct name *a, const struct name *b)
+{
+	const struct name *second = a->p > b->p ? a : b;
+	char plain[JX_NAME_MAX], shown[JX_NAME_MAX], text[JX_NAME_MAX + 64];
+
+	jx_unescape(second->p, second->raw, plain, sizeof plain);
+	text_printable(plain, second->len, shown, sizeof shown);
+	(void)snprintf(text, sizeof text, "the member \"%s\" occurs twice in one object", shown);
+	return fail(s, ERR_CONFLICT, second->p, text);
+}
+
+/* Remember a name of the innermost object; small objects are checked at once, large ones when they end. */
+static int add_name(struct scan *s, const struct frame *f, const struct name *n)
+{
+	if (s->nnames - f->names < NAMES_LINEAR)
+		for (size_t i = f->names; i < s->nnames; i++)
+			if (s->names[i].hash == n->hash && order_names(&s->names[i], n) == 0)
+				return fail_duplicate(s, &s->names[i], n);
+	if (s->nnames == s->names_cap) {
+		bool first = s->names == s->names_inline;
+
+		s->names_cap *= 2;      /* JX_MEMBERS_MAX bounds it */
+		s->names = mem_realloc(first ? NULL : s->names, s->names_cap * sizeof *s->names);
+		if (first)
+			memcpy(s->names, s->names_inline, sizeof s->names_inline);
+	}
+	s->names[s->nnames++] = *n;
+	return 0;
+}
+
+/* Sorting costs n log n whatever the names are, so no choice of names makes it slow (SEC S-208). */
+static int check_many_names(struct scan *s, const struct frame *f)
+{
+	struct name *first = s->names + f->names;
+	size_t n = s->nnames - f->names;
+
+	qsort(first, n, sizeof *first, order_names_v);
+	for (size_t i = 1; i < n; i++)
+		if (order_names(&first[i - 1], &first[i]) == 0)
+			return fail_duplicate(s, &first[i - 1], &first[i]);
+	return 0;
+}
+
+/* Which wants does the member called name lead to, and which end there? */
+static void follow_wants(struct scan *s, const struct frame *f, const char *name, size_t len)
+{
+	s->prefix = f->prefix + 1 + (uint32_t)len;
+	for (size_t i = 0; i < s->nwant; i++) {
+		const char *token = s->want[i].pointer + f->prefix + 1;
+
+		if (!(f->live & 1u << i) || strncmp(token, name, len) != 0)
+			continue;
+		if (token[len] == '\0')
+			s->ends |= 1u << i;
+		else if (token[len] == '/')
+			s->live |= 1u << i;
+	}
+}
+
+static int scan_name(struct scan *s, bool first)
+{
+	const struct frame *f = &s->stack[s->depth - 1];
+	char plain[JX_NAME_MAX];
+	struct name n;
+	const char *text;
+	bool escaped;
+	int rc;
+
+	if (s->p == s->end || *s->p != '"')
+		return fail_syntax(s, s->p, first ? "a member name in quotes or } is expected here" :
+						    "a member name in quotes is expected here");
+	n.p = text = s->p + 1;
+	rc = scan_string(s, &escaped);
+	if (rc)
+		return rc;
+	n.raw = n.len = (uint32_t)(s->p - 1 - n.p);
+	if (escaped) {
+		n.len = (uint32_t)jx_unescape(n.p, n.raw, plain, sizeof plain);
+		text = plain;
+	}
+	if (n.len > JX_NAME_MAX)
+		return fail(s, ERR_LIMIT, n.p, "a member name is longer than 256 bytes");
+	if (escaped && memchr(plain, '\0', n.len))
+		return fail(s, ERR_INVALID, n.p, "a member name contains U+0000"); /* SEC S-204 */
+	n.hash = hash_name(text, n.len);
+	rc = add_name(s, f, &n);
+	if (rc)
+		return rc;
+	if (f->live)
+		follow_wants(s, f, text, n.len);
+	skip_space(s);
+	if (s->p == s->end || *s->p != ':')
+		return fail_syntax(s, s->p, "a colon is expected after the member name");
+	s->p++;
+	return STEP_VALUE;
+}
+
+/* VALUES */
+
+static void give_span(struct scan *s, uint32_t ends, const char *start)
+{
+	for (size_t i = 0; ends; i++, ends >>= 1)
+		if (ends & 1)
+			s->want[i].span = (struct jx_span){ start, (size_t)(s->p - start) };
+}
+
+static bool is_digit(const struct scan *s, const char *p)
+{
+	return p < s->end && *p >= '0' && *p <= '9';
+}
+
+static int scan_number(struct scan *s)
+{
+	const char *p = s->p;
+
+	if (*p == '-')
+		p++;
+	if (!is_digit(s, p))
+		return fail_syntax(s, p, p == s->p ? "a value is expected here" : "a digit is expected here");
+	if (*p == '0')
+		p++;
+	else
+		while (is_digit(s, p))
+			p++;
+	if (is_digit(s, p))
+		return fail_syntax(s, p, "a number has a leading zero");
+	if (p < s->end && *p == '.') {
+		if (!is_digit(s, ++p))
+			return fail_syntax(s, p, "a digit is expected after the decimal point");
+		while (is_digit(s, p))
+			p++;
+	}
+	if (p < s->end && (*p == 'e' || *p == 'E')) {
+		p++;
+		if (p < s->end && (*p == '+' || *p == '-'))
+			p++;
+		if (!is_digit(s, p))
+			return fail_syntax(s, p, "a digit is expected in the exponent");
+		while (is_digit(s, p))
+			p++;
+	}
+	s->p = p;
+	return 0;
+}
+
+static int scan_literal(struct scan *s, const char *word, size_t len)
+{
+	size_t left = (size_t)(s->end - s->p);
+
+	if (left < len && memcmp(s->p, word, left) == 0)
+		return fail_syntax(s, s->end, "");
+	if (left < len || memcmp(s->p, word, len) != 0)
+		return fail_syntax(s, s->p, "a value is expected here");
+	s->p += len;
+	return 0;
+}
+
+static int open_container(struct scan *s, bool object)
+{
+	struct frame *f = &s->stack[s->depth];
+
+	if (s->depth == JX_DEPTH_MAX)
+		return fail(s, ERR_LIMIT, s->p, "nested deeper than 64 levels");
+	s->depth++;
+	f->start = s->p++;
+	f->names = s->nnames;
+	f->live = object ? s->live : 0;
+	f->ends = s->ends;
+	f->prefix = s->prefix;
+	f->object = object;
+	s->live = s->ends = 0;
+	return object ? STEP_FIRST_NAME : STEP_FIRST_VALUE;
+}
+
+static int close_container(struct scan *s)
+{
+	const struct frame *f = &s->stack[s->depth - 1];
+
+	if (s->nnames - f->names > NAMES_LINEAR) {
+		int rc = check_many_names(s, f);
+
+		if (rc)
+			return rc;
+	}
+	s->p++;
+	s->nnames = f->names;
+	give_span(s, f->ends, f->start);
+	s->depth--;
+	return STEP_AFTER;
+}
+
+static int scan_value(struct scan *s)
+{
+	const char *start = s->p;
+	bool escaped;
+	int rc;
+
+	if (s->p == s->end)
+		return fail_syntax(s, s->p, "");
+	switch (*s->p) {
+	case '{':
+		return open_container(s, true);
+	case '[':
+		return open_container(s, false);
+	case '"':
+		rc = scan_string(s, &escaped);
+		break;
+	case 't':
+		rc = scan_literal(s, "true", 4);
+		break;
+	case 'f':
+		rc = scan_literal(s, "false", 5);
+		break;
+	case 'n':
+		rc = scan_literal(s, "null", 4);
+		break;
+	default:
+		rc = scan_number(s);
+	}
+	if (rc)
+		return rc;
+	give_span(s, s->ends, start);
+	s->live = s->ends = 0;
+	return STEP_AFTER;
+}
+
+static int scan_after(struct scan *s)
+{
+	const struct frame *f = s->depth ? &s->stack[s->depth - 1] : NULL;
+
+	if (!f)
+		return s->p == s->end ? STEP_END : fail_syntax(s, s->p, "there is more text after the value");
+	if (s->p < s->end && *s->p == (f->object ? '}' : ']'))
+		return close_container(s);
+	if (s->p == s->end || *s->p != ',')
+		return fail_syntax(s, s->p, f->object ? "a comma or } is expected here" : "a comma or ] is expected here");
+	s->p++;
+	return f->object ? STEP_NAME : STEP_VALUE;
+}
+
+static int count_item(struct scan *s)
+{
+	if (s->depth && ++s->items > JX_MEMBERS_MAX)
+		return fail(s, ERR_LIMIT, s->p, "more than 100000 members and elements");
+	return 0;
+}
+
+static int scan_step(struct scan *s, int step)
+{
+	bool empty = s->depth && s->p < s->end && *s->p == (s->stack[s->depth - 1].object ? '}' : ']');
+	int rc;
+
+	if (step == STEP_AFTER)
+		return scan_after(s);
+	if (empty && (step == STEP_FIRST_NAME || step == STEP_FIRST_VALUE))
+		return close_container(s);
+	if (step == STEP_FIRST_NAME || step == STEP_NAME)
+		return scan_name(s, step == STEP_FIRST_NAME);
+	/* A member is counted with its value. */
+	rc = count_item(s);
+	return rc ? rc : scan_value(s);
+}
+
+static void start_wants(struct scan *s)
+{
+	for (size_t i = 0; i < s->nwant; i++) {
+		s->want[i].span = (struct jx_span){ NULL, 0 };
+		s->live |= 1u << i;
+	}
+}
+
+int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err)
+{
+	struct scan s;
+	int step = STEP_VALUE;
+
+	assert(nwant <= WANTS_MAX);
+	s.start = s.p = text;
+	s.end = text + len;
+	s.err = err;
+	s.want = want;
+	s.nwant = nwant;
+	s.live = s.ends = s.prefix = 0;
+	s.depth = 0;
+	s.items = 0;
+	s.names = s.names_inline;
+	s.nnames = 0;
+	s.names_cap = NAMES_INLINE;
+	start_wants(&s);
+	if (len > JX_MESSAGE_MAX)
+		return fail(&s, ERR_LIMIT, text + JX_MESSAGE_MAX, "longer than 10 MiB");
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+		return fail(&s, ERR_INVALID, text, "the text begins with a byte order mark");
+	while (step > STEP_END) {
+		skip_space(&s);
+		step = scan_step(&s, step);
+	}
+	if (s.names != s.names_inline)
+		free(s.names);
+	return step;
+}

@@ -1,0 +1,229 @@
+/* Trees to text: compact, indented, canonical.  Numbers are written in the shortest form that reads
+ * back as the same value; strings with the escapes of RFC 8785 3.2.2. */
+#include "config.h"
+
+#include "json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+#include "json_int.h"
+
+enum form { FORM_COMPACT, FORM_PRETTY, FORM_CANON };
+
+/* STRINGS */
+
+static void write_escape(struct str *out, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef", letters[] = "btn fr";
+	char u[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+	if (c == '"' || c == '\\') {
+		str_putc(out, '\\');
+		str_putc(out, (char)c);
+	} else if (c >= '\b' && c <= '\r' && c != '\v') {
+		str_putc(out, '\\');
+		str_putc(out, letters[c - '\b']);
+	} else {
+		str_put(out, u, sizeof u);
+	}
+}
+
+void jx_write_string(struct str *out, const char *p, size_t len)
+{
+	const unsigned char *b = (const unsigned char *)p;
+	size_t from = 0, i = 0;
+
+	str_putc(out, '"');
+	while (i < len) {
+		bool special = b[i] < 0x20 || b[i] == '"' || b[i] == '\\';
+		size_t n = special ? 1 : jx_utf8_len(b + i, len - i);
+
+		if (n && !special) {
+			i += n;
+			continue;
+		}
+		str_put(out, p + from, i - from);
+		if (special)
+			write_escape(out, b[i]);
+		else
+			str_puts(out, "\xef\xbf\xbd");
+		from = ++i;
+	}
+	str_put(out, p + from, len - from);
+	str_putc(out, '"');
+}
+
+void jx_write_stringz(struct str *out, const char *z)
+{
+	jx_write_string(out, z, strlen(z));
+}
+
+/* NUMBERS */
+
+static void put_zeros(struct str *out, int n)
+{
+	while (n-- > 0)
+		str_putc(out, '0');
+}
+
+/* ECMA-262 6.1.6.1.20; outside the canonical form a number keeps a mark that it is no integer, so that
+ * it reads back as what it was. */
+static void write_real(const json_t *v, enum form form, struct str *out)
+{
+	struct jx_decimal d = jx_decimal(v);
+	char digits[24];
+	int k = snprintf(digits, sizeof digits, "%llu", (unsigned long long)d.digits);
+	int point = k + d.exp10;        /* digits before the decimal point */
+
+	if (d.negative && d.digits)
+		str_putc(out, '-');
+	if (point > 21 || point < -5) {
+		str_put(out, digits, 1);
+		if (k > 1) {
+			str_putc(out, '.');
+			str_put(out, digits + 1, (size_t)k - 1);
+		}
+		str_printf(out, "e%c%d", point > 0 ? '+' : '-', abs(point - 1));
+	} else if (point <= 0) {
+		str_puts(out, "0.");
+		put_zeros(out, -point);
+		str_put(out, digits, (size_t)k);
+	} else if (point >= k) {
+		str_put(out, digits, (size_t)k);
+		put_zeros(out, point - k);
+		if (form != FORM_CANON)
+			str_puts(out, ".0");
+	} else {
+		str_put(out, digits, (size_t)point);
+		str_putc(out, '.');
+		str_put(out, digits + point, (size_t)(k - point));
+	}
+}
+
+/* TREES */
+
+static void new_line(struct str *out, enum form form, unsigned depth)
+{
+	if (form != FORM_PRETTY)
+		return;
+	str_putc(out, '\n');
+	while (depth--)
+		str_puts(out, "  ");
+}
+
+static void write_value(const json_t *v, enum form form, unsigned depth, struct str *out);
+
+static void write_array(const json_t *v, enum form form, unsigned depth, struct str *out)
+{
+	size_t n = json_array_size(v);
+
+	str_putc(out, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			str_putc(out, ',');
+		new_line(out, form, depth + 1);
+		write_value(json_array_get(v, i), form, depth + 1, out);
+	}
+	if (n)
+		new_line(out, form, depth);
+	str_putc(out, ']');
+}
+
+static void write_member(const char *name, const json_t *v, enum form form, unsigned depth, struct str *out)
+{
+	new_line(out, form, depth);
+	jx_write_stringz(out, name);
+	str_puts(out, form == FORM_PRETTY ? ": " : ":");
+	write_value(v, form, depth, out);
+}
+
+static int order_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void write_members_sorted(json_t *obj, unsigned depth, struct str *out)
+{
+	size_t n = json_object_size(obj), i = 0;
+	const char **names = mem_calloc(n, sizeof *names);
+
+	for (void *it = json_object_iter(obj); it; it = json_object_iter_next(obj, it))
+		names[i++] = json_object_iter_key(it);
+	qsort(names, n, sizeof *names, order_names);
+	for (i = 0; i < n; i++) {
+		if (i)
+			str_putc(out, ',');
+		write_member(names[i], json_object_get(obj, names[i]), FORM_CANON, depth, out);
+	}
+	free(names);
+}
+
+static void write_object(const json_t *v, enum form form, unsigned depth, struct str *out)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	bool first = true;
+
+	str_putc(out, '{');
+	if (form == FORM_CANON && json_object_size(v) > 0)
+		write_members_sorted(obj, depth + 1, out);
+	for (void *it = json_object_iter(obj); it && form != FORM_CANON; it = json_object_iter_next(obj, it)) {
+		if (!first)
+			str_putc(out, ',');
+		first = false;
+		write_member(json_object_iter_key(it), json_object_iter_value(it), form, depth + 1, out);
+	}
+	if (!first)
+		new_line(out, form, depth);
+	str_putc(out, '}');
+}
+
+/* Recursion is bounded where trees are made: 64 levels from outside, a few more of our own. */
+static void write_value(const json_t *v, enum form form, unsigned depth, struct str *out)
+{
+	switch (json_typeof(v)) {
+	case JSON_OBJECT:
+		write_object(v, form, depth, out);
+		break;
+	case JSON_ARRAY:
+		write_array(v, form, depth, out);
+		break;
+	case JSON_STRING:
+		jx_write_string(out, json_string_value(v), json_string_length(v));
+		break;
+	case JSON_INTEGER:
+		str_put_i64(out, json_integer_value(v));
+		break;
+	case JSON_REAL:
+		write_real(v, form, out);
+		break;
+	case JSON_TRUE:
+		str_puts(out, "true");
+		break;
+	case JSON_FALSE:
+		str_puts(out, "false");
+		break;
+	case JSON_NULL:
+		str_puts(out, "null");
+		break;
+	}
+}
+
+void jx_write(const json_t *v, struct str *out)
+{
+	write_value(v, FORM_COMPACT, 0, out);
+}
+
+void jx_write_pretty(const json_t *v, struct str *out)
+{
+	write_value(v, FORM_PRETTY, 0, out);
+}
+
+void jx_write_canon(const json_t *v, struct str *out)
+{
+	write_value(v, FORM_CANON, 0, out);
+}

@@ -1,0 +1,416 @@
+/* Parsing into trees, writing them, comparing them, reading members. */
+#include "config.h"
+
+#include "json/json.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+
+static json_t *parse(const char *text)
+{
+	struct err e;
+	json_t *v = NULL;
+
+	if (jx_parse(text, strlen(text), &v, &e) != 0)
+		fail_msg("%s: %s: %s", text, e.where, e.msg);
+	return v;
+}
+
+static int parse_rc(const char *text)
+{
+	json_t *v = NULL;
+	int rc = jx_parse(text, strlen(text), &v, NULL);
+
+	json_decref(v);
+	return rc;
+}
+
+static void parse_replaces_lone_surrogates_b33(void **state)
+{
+	static const struct { const char *text, *plain; } rows[] = {
+		{ "\"\\ud800\"", "\xef\xbf\xbd" }, { "\"\\uDFFF\"", "\xef\xbf\xbd" }, { "\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80" },
+		{ "\"\\ud800\\ud83d\\ude00x\"", "\xef\xbf\xbd\xf0\x9f\x98\x80x" }, { "\"\\ud800\\u0041\"", "\xef\xbf\xbd" "A" },
+		{ "\"\\\\ud800\"", "\\ud800" }, { "\"\\ud800\\\\\"", "\xef\xbf\xbd\\" }, { "\"\\ud800\\n\"", "\xef\xbf\xbd\n" },
+		{ "\"\\ufffd\\udc00\"", "\xef\xbf\xbd\xef\xbf\xbd" }, { "\"\\udc00\\ud800\"", "\xef\xbf\xbd\xef\xbf\xbd" },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		json_t *v = parse(rows[i].text);
+
+		assert_string_equal(json_string_value(v), rows[i].plain);
+		json_decref(v);
+	}
+	json_t *v = parse("{\"\\ud800\":1}");
+
+	assert_non_null(json_object_get(v, "\xef\xbf\xbd"));
+	json_decref(v);
+}
+
+static void parse_keeps_nul_in_values_and_refuses_it_in_names_s204(void **state)
+{
+	json_t *v = parse("\"a\\u0000b\"");
+
+	assert_int_equal(json_string_length(v), 3);
+	assert_memory_equal(json_string_value(v), "a\0b", 3);
+	json_decref(v);
+	assert_int_equal(parse_rc("{\"a\\u0000\":1}"), ERR_INVALID);
+}
+
+static void parse_refuses_numbers_that_would_be_rounded_s205(void **state)
+{
+	json_t *v = parse("[9223372036854775807,-9223372036854775808,1.7976931348623157e308]");
+	struct err e;
+	json_t *none = NULL;
+
+	assert_int_equal(json_integer_value(json_array_get(v, 0)), INT64_MAX);
+	assert_int_equal(json_integer_value(json_array_get(v, 1)), INT64_MIN);
+	json_decref(v);
+	assert_int_equal(parse_rc("9223372036854775808"), ERR_LIMIT);
+	assert_int_equal(parse_rc("-9223372036854775809"), ERR_LIMIT);
+	assert_int_equal(parse_rc("[1e309]"), ERR_LIMIT);
+	assert_int_equal(parse_rc("-1e309"), ERR_LIMIT);
+	assert_int_equal(jx_parse("[1, 18446744073709551616]", 25, &none, &e), ERR_LIMIT);
+	assert_null(none);
+	assert_memory_equal(e.where, "byte ", 5);
+}
+
+static void parse_accepts_any_root_and_the_deepest_nesting(void **state)
+{
+	json_t *v = parse(" null ");
+	char deep[2 * JX_DEPTH_MAX + 1] = { 0 };
+
+	assert_true(json_is_null(v));
+	json_decref(v);
+	memset(deep, '[', JX_DEPTH_MAX);
+	memset(deep + JX_DEPTH_MAX, ']', JX_DEPTH_MAX);
+	json_decref(parse(deep));
+	assert_int_equal(parse_rc("{\"a\":1,\"\\u0061\":1}"), ERR_CONFLICT);
+}
+
+typedef void write_fn(const json_t *v, struct str *out);
+
+static void writes(write_fn *write, const char *text, const char *expected)
+{
+	struct str out = STR_INIT;
+	json_t *v = parse(text);
+
+	write(v, &out);
+	assert_string_equal(str_text(&out), expected);
+	str_fini(&out);
+	json_decref(v);
+}
+
+static void write_is_compact_and_keeps_order_and_kind(void **state)
+{
+	writes(jx_write, "{\"b\": [1, 2.0, 0.1, 12.30, 1e2, true, false, null], \"a\": {}, \"c\":[]}",
+	       "{\"b\":[1,2.0,0.1,12.3,100.0,true,false,null],\"a\":{},\"c\":[]}");
+	writes(jx_write, "[1e21, 1e-7, 123456789012345680000.0, 5e-324, -1.5]",
+	       "[1e+21,1e-7,123456789012345680000.0,5e-324,-1.5]");
+}
+
+static void write_escapes_as_rfc8785(void **state)
+{
+	writes(jx_write, "\"\\u0000\\u0007\\b\\t\\n\\u000b\\f\\r\\u001f\\\"\\\\\\/\\u007f\\u20ac\\ud83d\\ude00\"",
+	       "\"\\u0000\\u0007\\b\\t\\n\\u000b\\f\\r\\u001f\\\"\\\\/\x7f\xe2\x82\xac\xf0\x9f\x98\x80\"");
+}
+
+static void write_string_replaces_bytes_that_are_not_utf8(void **state)
+{
+	struct str out = STR_INIT;
+
+	jx_write_string(&out, "a\xff" "b\xe2\x82\"", 6);
+	assert_string_equal(out.p, "\"a\xef\xbf\xbd" "b\xef\xbf\xbd\xef\xbf\xbd\\\"\"");
+	str_reset(&out);
+	jx_write_stringz(&out, "");
+	assert_string_equal(out.p, "\"\"");
+	str_fini(&out);
+}
+
+static void write_pretty_indents_by_two(void **state)
+{
+	writes(jx_write_pretty, "{\"a\":[1,{}],\"b\":{\"c\":[]}}",
+	       "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": []\n  }\n}");
+}
+
+static void canon_sorts_members_and_shortens_numbers(void **state)
+{
+	writes(jx_write_canon, "{\"b\": 1.0, \"a\": {\"z\": 1e3, \"\": -0.0}, \"B\": [0.10, 100E-2]}",
+	       "{\"B\":[0.1,1],\"a\":{\"\":0,\"z\":1000},\"b\":1}");
+}
+
+/* The samples of RFC 8785 appendix B, and a power of two whose shortest form is not the rounded one. */
+static void canon_numbers_are_those_of_rfc8785(void **state)
+{
+	static const struct { uint64_t bits; const char *text; } rows[] = {
+		{ 0x0000000000000000, "0" }, { 0x8000000000000000, "0" }, { 0x0000000000000001, "5e-324" },
+		{ 0x8000000000000001, "-5e-324" }, { 0x7fefffffffffffff, "1.7976931348623157e+308" },
+		{ 0xffefffffffffffff, "-1.7976931348623157e+308" }, { 0x4340000000000000, "9007199254740992" },
+		{ 0xc340000000000000, "-9007199254740992" }, { 0x4430000000000000, "295147905179352830000" },
+		{ 0x44b52d02c7e14af5, "9.999999999999997e+22" }, { 0x44b52d02c7e14af6, "1e+23" },
+		{ 0x44b52d02c7e14af7, "1.0000000000000001e+23" }, { 0x444b1ae4d6e2ef4e, "999999999999999700000" },
+		{ 0x444b1ae4d6e2ef4f, "999999999999999900000" }, { 0x444b1ae4d6e2ef50, "1e+21" },
+		{ 0x3eb0c6f7a0b5ed8c, "9.999999999999997e-7" }, { 0x3eb0c6f7a0b5ed8d, "0.000001" },
+		{ 0x41b3de4355555553, "333333333.3333332" }, { 0x41b3de4355555554, "333333333.33333325" },
+		{ 0x41b3de4355555555, "333333333.3333333" }, { 0x41b3de4355555556, "333333333.3333334" },
+		{ 0x41b3de4355555557, "333333333.33333343" }, { 0xbecbf647612f3696, "-0.0000033333333333333333" },
+		{ 0x43143ff3c1cb0959, "1424953923781206.2" }, { 0x3d30000000000000, "5.684341886080802e-14" },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		struct str out = STR_INIT;
+		json_t *v;
+		double d;
+
+		memcpy(&d, &rows[i].bits, sizeof d);
+		v = json_real(d);
+		jx_write_canon(v, &out);
+		assert_string_equal(out.p, rows[i].text);
+		str_fini(&out);
+		json_decref(v);
+	}
+}
+
+static void write_then_parse_gives_the_same_number(void **state)
+{
+	uint64_t bits = 88172645463325252;
+
+	for (int i = 0; i < 20000; i++) {
+		struct str out = STR_INIT;
+		json_t *v, *back;
+		double d;
+
+		bits ^= bits << 13;
+		bits ^= bits >> 7;
+		bits ^= bits << 17;
+		memcpy(&d, &bits, sizeof d);
+		if (!isfinite(d) || d == 0)
+			continue;
+		v = json_real(d);
+		jx_write(v, &out);
+		back = parse(out.p);
+		assert_true(json_is_real(back) && json_real_value(back) == d);
+		json_decref(v);
+		json_decref(back);
+		str_fini(&out);
+	}
+}
+
+static void equal(const char *a, const char *b, bool expected)
+{
+	json_t *x = parse(a), *y = parse(b);
+
+	if (jx_equal(x, y) != expected || jx_equal(y, x) != expected)
+		fail_msg("%s and %s", a, b);
+	json_decref(x);
+	json_decref(y);
+}
+
+static void equality_is_that_of_json_schema(void **state)
+{
+	equal("1", "1.0", true);
+	equal("[1,{\"a\":2.0,\"b\":null}]", "[1.0,{\"b\":null,\"a\":2}]", true);
+	equal("9007199254740993", "9007199254740992.0", false);
+	equal("9223372036854775807", "9223372036854775808.0", false);
+	equal("-9223372036854775808", "-9223372036854775808.0", true);
+	equal("0", "-0.0", true);
+	equal("1", "true", false);
+	equal("0", "false", false);
+	equal("null", "false", false);
+	equal("\"a\\u0000b\"", "\"a\\u0000c\"", false);
+	equal("\"a\"", "\"a\"", true);
+	equal("{\"a\":1}", "{\"a\":1,\"b\":1}", false);
+	equal("{\"a\":1}", "{\"b\":1}", false);
+	equal("[1,2]", "[2,1]", false);
+	equal("[]", "{}", false);
+}
+
+static int compare(const char *a, const char *b)
+{
+	json_t *x = parse(a), *y = parse(b);
+	int r = jx_compare(x, y);
+
+	assert_int_equal(jx_compare(y, x), -r);
+	json_decref(x);
+	json_decref(y);
+	return r;
+}
+
+static void compare_is_exact_between_integers_and_doubles(void **state)
+{
+	assert_int_equal(compare("9007199254740993", "9007199254740992.0"), 1);
+	assert_int_equal(compare("9007199254740991", "9007199254740992.0"), -1);
+	assert_int_equal(compare("1", "1.5"), -1);
+	assert_int_equal(compare("-1", "-1.5"), 1);
+	assert_int_equal(compare("9223372036854775807", "1e300"), -1);
+	assert_int_equal(compare("-9223372036854775808", "-1e300"), 1);
+	assert_int_equal(compare("2", "2.0"), 0);
+	assert_int_equal(compare("0.5", "0.25"), 1);
+	assert_int_equal(compare("-7", "3"), -1);
+}
+
+static void integers_are_recognised_by_value(void **state)
+{
+	static const struct { const char *text; bool is; } rows[] = {
+		{ "1", true }, { "1.0", true }, { "1e300", true }, { "-0.0", true }, { "1.5", false }, { "\"1\"", false },
+		{ "true", false }, { "null", false },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		json_t *v = parse(rows[i].text);
+
+		assert_int_equal(jx_is_integer(v), rows[i].is);
+		json_decref(v);
+	}
+}
+
+static void decimal_is_exact_for_integers_and_shortest_for_doubles(void **state)
+{
+	static const struct { const char *text; uint64_t digits; int exp10; bool negative; } rows[] = {
+		{ "0", 0, 0, false }, { "-1200", 12, 2, true }, { "9223372036854775807", 9223372036854775807u, 0, false },
+		{ "-9223372036854775808", 9223372036854775808u, 0, true }, { "0.0075", 75, -4, false },
+		{ "1e308", 1, 308, false }, { "-12.5", 125, -1, true }, { "0.0", 0, 0, false },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		json_t *v = parse(rows[i].text);
+		struct jx_decimal d = jx_decimal(v);
+
+		assert_true(d.digits == rows[i].digits && d.exp10 == rows[i].exp10 && d.negative == rows[i].negative);
+		json_decref(v);
+	}
+}
+
+static void pointers_follow_rfc6901(void **state)
+{
+	json_t *v = parse("{\"foo\":[\"bar\",\"baz\"],\"\":0,\"a/b\":1,\"m~n\":8,\"~1\":9}");
+
+	assert_ptr_equal(jx_at(v, ""), v);
+	assert_string_equal(json_string_value(jx_at(v, "/foo/1")), "baz");
+	assert_int_equal(json_integer_value(jx_at(v, "/")), 0);
+	assert_non_null(jx_at(v, "/"));
+	assert_int_equal(json_integer_value(jx_at(v, "/a~1b")), 1);
+	assert_int_equal(json_integer_value(jx_at(v, "/m~0n")), 8);
+	assert_int_equal(json_integer_value(jx_at(v, "/~01")), 9);
+	static const char *const nowhere[] = { "foo", "/foo/2", "/foo/01", "/foo/-", "/foo/", "/foo/1x", "/foo/bar", "/~2",
+		"/foo/0/x", "/foo/99999999999999999999999999", "/x", "/m~" };
+
+	for (size_t i = 0; i < NELEMS(nowhere); i++)
+		assert_null(jx_at(v, nowhere[i]));
+	json_decref(v);
+}
+
+static void pointer_add_escapes(void **state)
+{
+	struct str p = STR_INIT;
+
+	jx_pointer_add(&p, "a/b~c");
+	jx_pointer_add(&p, "");
+	jx_pointer_add(&p, "~");
+	assert_string_equal(p.p, "/a~1b~0c//~0");
+	str_fini(&p);
+}
+
+static void getters_refuse_wrong_types_and_say_where(void **state)
+{
+	json_t *v = parse("{\"s\":\"x\",\"n\":\"a\\u0000b\",\"i\":5,\"b\":true,\"o\":{},\"a\":[],\"z\":null,\"r\":1.5}");
+	const char *s = "untouched";
+	struct err e;
+	int64_t i = -1;
+	bool b = false;
+	json_t *o = NULL;
+
+	assert_int_equal(jx_get_string(v, "/at", "s", JX_REQUIRED, &s, &e), 0);
+	assert_string_equal(s, "x");
+	assert_int_equal(jx_get_string(v, "/at", "n", JX_REQUIRED, &s, &e), ERR_INVALID);
+	assert_string_equal(s, "x");
+	assert_int_equal(jx_get_string(v, "/at", "i", JX_OPTIONAL, &s, &e), ERR_INVALID);
+	assert_string_equal(e.where, "/at/i");
+	assert_string_equal(e.msg, "must be a string, is an integer");
+	assert_int_equal(jx_get_string(v, "", "a/b", JX_REQUIRED, &s, &e), ERR_INVALID);
+	assert_string_equal(e.where, "/a~1b");
+	assert_string_equal(e.msg, "is missing");
+	assert_int_equal(jx_get_string(v, "", "none", JX_OPTIONAL, &s, &e), 0);
+	assert_string_equal(s, "x");
+	assert_int_equal(jx_get_bool(v, "", "b", JX_REQUIRED, &b, &e), 0);
+	assert_true(b);
+	assert_int_equal(jx_get_bool(v, "", "z", JX_OPTIONAL, &b, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "must be true or false, is null");
+	assert_int_equal(jx_get_object(v, "", "o", JX_REQUIRED, &o, &e), 0);
+	assert_true(json_is_object(o));
+	assert_int_equal(jx_get_object(v, "", "a", JX_REQUIRED, &o, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "must be an object, is an array");
+	assert_int_equal(jx_get_array(v, "", "a", JX_REQUIRED, &o, &e), 0);
+	assert_true(json_is_array(o));
+	assert_int_equal(jx_get_array(v, "", "s", JX_REQUIRED, &o, &e), ERR_INVALID);
+	assert_int_equal(jx_get_int(v, "", "r", JX_REQUIRED, 0, 9, &i, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "must be an integer, is a number");
+	assert_int_equal(i, -1);
+	json_decref(v);
+}
+
+static void get_int_limits(void **state)
+{
+	json_t *v = parse("{\"i\":5}");
+	struct err e;
+	int64_t i = -1;
+
+	assert_int_equal(jx_get_int(v, "", "i", JX_REQUIRED, 5, 5, &i, &e), 0);
+	assert_int_equal(i, 5);
+	assert_int_equal(jx_get_int(v, "", "i", JX_REQUIRED, 6, 9, &i, &e), ERR_INVALID);
+	assert_int_equal(jx_get_int(v, "", "i", JX_REQUIRED, 0, 4, &i, &e), ERR_INVALID);
+	assert_string_equal(e.msg, "must be between 0 and 4, is 5");
+	json_decref(v);
+}
+
+static void only_refuses_unknown_members_with_a_hint(void **state)
+{
+	static const char *const known[] = { "name", "description", "handler" };
+	json_t *v = parse("{\"name\":1,\"handler\":2}"), *w = parse("{\"name\":1,\"descripton\":2}"), *x = parse("{\"zzz\":2}");
+	struct err e;
+
+	assert_int_equal(jx_only(v, "", known, NELEMS(known), &e), 0);
+	assert_int_equal(jx_only(w, "/t", known, NELEMS(known), &e), ERR_INVALID);
+	assert_string_equal(e.where, "/t/descripton");
+	assert_string_equal(e.hint, "did you mean \"description\"?");
+	assert_int_equal(jx_only(x, "", known, NELEMS(known), &e), ERR_INVALID);
+	assert_string_equal(e.hint, "");
+	json_decref(v);
+	json_decref(w);
+	json_decref(x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parse_replaces_lone_surrogates_b33),
+		cmocka_unit_test(parse_keeps_nul_in_values_and_refuses_it_in_names_s204),
+		cmocka_unit_test(parse_refuses_numbers_that_would_be_rounded_s205),
+		cmocka_unit_test(parse_accepts_any_root_and_the_deepest_nesting),
+		cmocka_unit_test(write_is_compact_and_keeps_order_and_kind),
+		cmocka_unit_test(write_escapes_as_rfc8785),
+		cmocka_unit_test(write_string_replaces_bytes_that_are_not_utf8),
+		cmocka_unit_test(write_pretty_indents_by_two),
+		cmocka_unit_test(canon_sorts_members_and_shortens_numbers),
+		cmocka_unit_test(canon_numbers_are_those_of_rfc8785),
+		cmocka_unit_test(write_then_parse_gives_the_same_number),
+		cmocka_unit_test(equality_is_that_of_json_schema),
+		cmocka_unit_test(compare_is_exact_between_integers_and_doubles),
+		cmocka_unit_test(integers_are_recognised_by_value),
+		cmocka_unit_test(decimal_is_exact_for_integers_and_shortest_for_doubles),
+		cmocka_unit_test(pointers_follow_rfc6901),
+		cmocka_unit_test(pointer_add_escapes),
+		cmocka_unit_test(getters_refuse_wrong_types_and_say_where),
+		cmocka_unit_test(get_int_limits),
+		cmocka_unit_test(only_refuses_unknown_members_with_a_hint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
