@@ -15,6 +15,8 @@ struct str;
 enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
 #define CONF_LISTENERS_MAX 32
 #define CONF_UIDS_MAX 64
+#define CONF_CONNECTIONS_DEFAULT 4096
+#define CONF_ADDRESS_DEFAULT "127.0.0.1:8808"
 
 struct conf_uid { uint32_t uid; char *tenant, *principal; };    /* peer uid -> principal (MCP B-28) */
 struct conf_listener {
@@ -29,11 +31,11 @@ struct conf_listener {
 };
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
-#define CONF_UINT(member, key, unit, min, max, def, help) uint32_t member;
+#define CONF_UINT(member, key, unit, min, max, def, reload, help) uint32_t member;
+#define CONF_TEXT(member, key, choices, def, reload, help) char *member;
 #include "conf/conf.def"
 #undef CONF_UINT
-	char *store;                    /* NULL = path_default_store() */
-	char *log_level, *log_format;
+#undef CONF_TEXT
 	struct conf_listener *listeners; size_t nlisteners;
 };
 
@@ -41,6 +43,9 @@ struct conf {
  * (~/.config), else built-in defaults: HTTP on 127.0.0.1:8808.  ERR_INVALID with where = file:line:column. */
 int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
 void conf_free(struct conf **c);
+/* Take the LIVE values of next over into c.  Appends the keys of START rows that differ, "a, b", and
+ * "listeners", to *ret_restart. */
+void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);
 

@@ -1,0 +1,364 @@
+/* toolcribd.yaml: the scalar keys, one row of conf.def each.  The list of listeners is read in conf_list.c. */
+#include "config.h"
+
+#include "conf/conf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "json/json.h"
+#include "json/yaml.h"
+
+#include "conf_int.h"
+
+#define CONF_FILE_MAX (1u << 20)
+#define CONF_FILE "toolcribd.yaml"
+#define ROW_KEYS_MAX 32
+
+enum row_type { ROW_UINT, ROW_TEXT };
+enum row_reload { LIVE, START };
+
+struct row {
+	const char *key, *unit;         /* unit of a number, choices of a text */
+	enum row_type type;
+	enum row_reload reload;
+	uint32_t min, max, def;
+	const char *def_text;
+	size_t offset;                  /* in struct conf */
+	const char *help;
+};
+
+static const struct row rows[] = {
+#define CONF_UINT(member, key, unit, min, max, def, reload, help) \
+	{ key, unit, ROW_UINT, reload, min, max, def, NULL, offsetof(struct conf, member), help },
+#define CONF_TEXT(member, key, choices, def, reload, help) \
+	{ key, choices, ROW_TEXT, reload, 0, 0, 0, def, offsetof(struct conf, member), help },
+#include "conf/conf.def"
+#undef CONF_UINT
+#undef CONF_TEXT
+};
+
+int conf_err(struct err *err, const char *at, const char *name, const char *fmt, ...)
+{
+	struct str where = STR_INIT;
+	char msg[256];
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	str_puts(&where, at);
+	jx_pointer_add(&where, name);
+	rc = err_set(err, ERR_INVALID, str_text(&where), "%s", msg);
+	str_fini(&where);
+	return rc;
+}
+
+static uint32_t *uint_of(struct conf *c, const struct row *row)
+{
+	return (uint32_t *)(void *)((char *)c + row->offset);
+}
+
+static char **text_of(struct conf *c, const struct row *row)
+{
+	return (char **)(void *)((char *)c + row->offset);
+}
+
+static void set_text(char **at, const char *value)
+{
+	char *copy = mem_strdup0(value);
+
+	free(*at);
+	*at = copy;
+}
+
+static struct conf *conf_new(void)
+{
+	struct conf *c = mem_zalloc(sizeof(*c));
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		if (rows[i].type == ROW_UINT)
+			*uint_of(c, &rows[i]) = rows[i].def;
+		else
+			set_text(text_of(c, &rows[i]), rows[i].def_text);
+	}
+	return c;
+}
+
+void conf_free(struct conf **cp)
+{
+	struct conf *c = cp ? *cp : NULL;
+
+	if (!c)
+		return;
+	for (size_t i = 0; i < NELEMS(rows); i++)
+		if (rows[i].type == ROW_TEXT)
+			free(*text_of(c, &rows[i]));
+	conf_list_free(c);
+	free(c->file);
+	free(c);
+	*cp = NULL;
+}
+
+/* Is value one of "a|b|c"?  A placeholder "<…>" takes any text but the empty one. */
+static bool is_choice(const char *choices, const char *value)
+{
+	size_t len = strlen(value);
+
+	if (*choices == '<')
+		return len > 0;
+	for (const char *p = choices; *p; ) {
+		size_t n = strcspn(p, "|");
+
+		if (n == len && memcmp(p, value, n) == 0)
+			return true;
+		p += n + (p[n] == '|');
+	}
+	return false;
+}
+
+static int read_row(struct conf *c, const struct row *row, const json_t *obj, const char *at, const char *name,
+		    struct err *err)
+{
+	const char *text = NULL;
+	int64_t n = 0;
+	int rc;
+
+	if (row->type == ROW_UINT) {
+		rc = jx_get_int(obj, at, name, JX_REQUIRED, row->min, row->max, &n, err);
+		if (rc == 0)
+			*uint_of(c, row) = (uint32_t)n;
+		return rc < 0 ? err_wrap(err, "%s (%s)", row->key, row->unit) : 0;
+	}
+	rc = jx_get_string(obj, at, name, JX_REQUIRED, &text, err);
+	if (rc < 0)
+		return err_wrap(err, "%s", row->key);
+	if (!is_choice(row->unit, text)) {
+		return conf_err(err, at, name, "%s must be %s%s, is \"%s\"", row->key,
+			      *row->unit == '<' ? "a " : "one of ", row->unit, text);
+	}
+	set_text(text_of(c, row), text);
+	return 0;
+}
+
+/* The row with this very key, or NULL; *ret_group says whether keys lie below it ("audit"). */
+static const struct row *row_find(const char *key, bool *ret_group)
+{
+	size_t len = strlen(key);
+
+	*ret_group = false;
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		if (strcmp(rows[i].key, key) == 0)
+			return &rows[i];
+		if (strncmp(rows[i].key, key, len) == 0 && rows[i].key[len] == '.')
+			*ret_group = true;
+	}
+	return NULL;
+}
+
+static int unknown_key(const char *at, const char *name, const char *key, struct err *err)
+{
+	const char *keys[ROW_KEYS_MAX];
+	const char *near;
+	size_t n = 0;
+	int rc;
+
+	for (size_t i = 0; i < NELEMS(rows) && n + 1 < NELEMS(keys); i++)
+		keys[n++] = rows[i].key;
+	keys[n++] = "listeners";
+	rc = conf_err(err, at, name, "unknown key %s", key);
+	near = text_nearest(key, keys, n);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	return rc;
+}
+
+/* One level of the document: top (prefix "") or a group of keys ("audit."). */
+static int read_level(struct conf *c, const json_t *obj, const char *at, const char *prefix, struct err *err)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)obj, name, value) {
+		char *key = mem_printf("%s%s", prefix, name);
+		bool group;
+		const struct row *row = row_find(key, &group);
+		int rc = 0;
+
+		if (row) {
+			rc = read_row(c, row, obj, at, name, err);
+		} else if (group && !*prefix) {
+			char *below = mem_printf("/%s", name);
+			char *dotted = mem_printf("%s.", name);
+
+			if (json_is_object(value))
+				rc = read_level(c, value, below, dotted, err);
+			else
+				rc = err_set(err, ERR_INVALID, below, "%s must be a map", key);
+			free(below);
+			free(dotted);
+		} else if (!*prefix && strcmp(name, "listeners") == 0) {
+			rc = conf_list_read(value, c, err);
+		} else {
+			rc = unknown_key(at, name, key, err);
+		}
+		free(key);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int read_file(struct conf *c, const char *file, struct err *err)
+{
+	struct str text = STR_INIT;
+	struct yaml_docs *docs = NULL;
+	json_t *root;
+	int rc = path_read(file, CONF_FILE_MAX, &text, err);
+
+	if (rc < 0)
+		goto out;
+	rc = yaml_load(file, str_text(&text), text.len, &docs, err);
+	if (rc < 0)
+		goto out;
+	if (yaml_count(docs) == 0)
+		goto out;               /* a file of comments only: the defaults */
+	root = yaml_root(docs, 0);
+	if (yaml_count(docs) > 1)
+		rc = err_set(err, ERR_INVALID, file, "more than one document");
+	else if (json_is_object(root))
+		rc = read_level(c, root, "", "", err);
+	else if (!json_is_null(root))
+		rc = err_set(err, ERR_INVALID, "", "must be a map of keys, is %s", jx_type_name(root));
+	if (rc < 0 && err && yaml_count(docs) == 1) {
+		char where[sizeof(err->where)];
+
+		yaml_where(docs, 0, err->where, where, sizeof(where));
+		memcpy(err->where, where, sizeof(where));
+	}
+out:
+	yaml_free(&docs);
+	str_fini(&text);
+	return rc;
+}
+
+/* The first default file that exists, or NULL; free() it. */
+static char *default_file(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	char *file = mem_strdup(SYSCONFDIR "/toolcrib/" CONF_FILE);
+
+	if (path_exists(file))
+		return file;
+	free(file);
+	file = NULL;
+	if (config && *config == '/')
+		file = mem_printf("%s/toolcrib/" CONF_FILE, config);
+	else if (home && *home == '/')
+		file = mem_printf("%s/.config/toolcrib/" CONF_FILE, home);
+	if (file && !path_exists(file)) {
+		free(file);
+		file = NULL;
+	}
+	return file;
+}
+
+int conf_load(const char *file, struct conf **ret, struct err *err)
+{
+	struct conf *c = conf_new();
+	int rc = 0;
+
+	c->file = file ? mem_strdup(file) : default_file();
+	if (c->file)
+		rc = read_file(c, c->file, err);
+	if (rc < 0) {
+		conf_free(&c);
+		return rc;
+	}
+	if (c->nlisteners == 0)
+		conf_list_default(c);
+	*ret = c;
+	return 0;
+}
+
+static void add_name(struct str *out, const char *name)
+{
+	if (out->len > 0)
+		str_puts(out, ", ");
+	str_puts(out, name);
+}
+
+void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart)
+{
+	struct conf *from = (struct conf *)(uintptr_t)next;     /* read only */
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		const struct row *row = &rows[i];
+
+		if (row->type == ROW_UINT) {
+			uint32_t *at = uint_of(c, row), value = *uint_of(from, row);
+
+			if (row->reload == LIVE)
+				*at = value;
+			else if (*at != value)
+				add_name(ret_restart, row->key);
+			continue;
+		}
+		char **at = text_of(c, row), *value = *text_of(from, row);
+		bool same = *at && value ? strcmp(*at, value) == 0 : *at == value;
+
+		if (same)
+			continue;
+		if (row->reload == LIVE)
+			set_text(at, value);
+		else
+			add_name(ret_restart, row->key);
+	}
+	if (!conf_list_equal(c, next))
+		add_name(ret_restart, "listeners");
+}
+
+static void sample_row(struct str *out, const struct row *row, const char *indent, const char *name)
+{
+	str_printf(out, "\n%s# %s\n", indent, row->help);
+	if (row->type == ROW_UINT) {
+		str_printf(out, "%s# Unit: %s, %u to %u, %s.\n", indent, row->unit, (unsigned)row->min, (unsigned)row->max,
+			   row->reload == LIVE ? "reloadable" : "needs a restart");
+		str_printf(out, "#%s%s: %u\n", indent, name, (unsigned)row->def);
+		return;
+	}
+	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable" : "needs a restart");
+	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text : "/var/lib/toolcrib");
+}
+
+void conf_sample(struct str *out)
+{
+	const char *group = "";
+	size_t group_len = 0;
+
+	str_puts(out, "# toolcribd.yaml: every key with its default.  See toolcribd.yaml(5).\n");
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		const char *dot = strchr(rows[i].key, '.');
+
+		if (!dot) {
+			sample_row(out, &rows[i], "", rows[i].key);
+			continue;
+		}
+		if (strncmp(group, rows[i].key, group_len) != 0 || group_len == 0) {
+			group = rows[i].key;
+			group_len = (size_t)(dot - group) + 1;
+			str_printf(out, "\n#%.*s:\n", (int)group_len - 1, group);
+		}
+		sample_row(out, &rows[i], "  ", dot + 1);
+	}
+	conf_list_sample(out);
+}

@@ -1,0 +1,332 @@
+/* The list of listeners: a map each, with the rules that keep an open door from being left open by mistake.
+ * Addresses are checked by their text; nothing is resolved or bound here. */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "conf/conf.h"
+#include "json/json.h"
+
+#include "conf_int.h"
+
+#define UNIX_PATH_MAX_LEN 107           /* bytes of sun_path without its NUL */
+#define CONNECTIONS_MAX 100000
+#define LIST_MAX 64                     /* origins, hosts */
+
+static const char *const transport_names[] = { [CONF_HTTP] = "http", [CONF_TCP] = "tcp", [CONF_UNIX] = "unix" };
+
+static int read_names(const json_t *obj, const char *at, const char *name, char ***ret, size_t *ret_count,
+		      struct err *err)
+{
+	json_t *list = NULL, *item;
+	size_t i;
+	int rc = jx_get_array(obj, at, name, JX_OPTIONAL, &list, err);
+
+	if (rc < 0 || !list)
+		return rc;
+	if (json_array_size(list) > LIST_MAX)
+		return conf_err(err, at, name, "at most %d entries", LIST_MAX);
+	*ret = mem_calloc(json_array_size(list) + 1, sizeof(**ret));
+	json_array_foreach(list, i, item) {
+		if (!json_is_string(item) || json_string_length(item) == 0)
+			return conf_err(err, at, name, "entry %zu must be a text", i + 1);
+		(*ret)[(*ret_count)++] = mem_strdup(json_string_value(item));
+	}
+	return 0;
+}
+
+/* An optional name of a tenant or principal. */
+static int read_entity(const json_t *obj, const char *at, const char *name, char **ret, struct err *err)
+{
+	const char *text = NULL;
+	int rc = jx_get_string(obj, at, name, JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	if (!text_entity_name(text, strlen(text)))
+		return conf_err(err, at, name, "\"%s\" is no name: lower-case letters, digits, _ . -", text);
+	*ret = mem_strdup(text);
+	return 0;
+}
+
+static int read_uids(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
+{
+	static const char *const known[] = { "uid", "tenant", "principal" };
+	json_t *list = NULL, *item;
+	size_t i;
+	int rc = jx_get_array(obj, at, "uids", JX_OPTIONAL, &list, err);
+
+	if (rc < 0 || !list)
+		return rc;
+	if (json_array_size(list) > CONF_UIDS_MAX)
+		return conf_err(err, at, "uids", "at most %d entries", CONF_UIDS_MAX);
+	json_array_foreach(list, i, item) {
+		struct conf_uid *u = &l->uids[l->nuids];
+		char *here = mem_printf("%s/uids/%zu", at, i);
+		int64_t uid = 0;
+
+		if (!json_is_object(item))
+			rc = err_set(err, ERR_INVALID, here, "must be a map with uid, tenant and perhaps principal");
+		else
+			rc = jx_only(item, here, known, NELEMS(known), err);
+		if (rc == 0)
+			rc = jx_get_int(item, here, "uid", JX_REQUIRED, 0, UINT32_MAX - 1, &uid, err);
+		if (rc == 0) {
+			u->uid = (uint32_t)uid;
+			l->nuids++;
+			rc = read_entity(item, here, "tenant", &u->tenant, err);
+		}
+		if (rc == 0 && !u->tenant)
+			rc = err_set(err, ERR_INVALID, here, "tenant is missing");
+		if (rc == 0)
+			rc = read_entity(item, here, "principal", &u->principal, err);
+		free(here);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* "127.0.0.1:8808", "[::1]:0": numbers only, so that what is bound is what stands there. */
+static int check_address(const char *address, bool *ret_loopback)
+{
+	char host[INET6_ADDRSTRLEN];
+	struct in_addr v4;
+	struct in6_addr v6;
+	const char *colon = strrchr(address, ':');
+	uint64_t port;
+	size_t len;
+	bool bracketed = address[0] == '[';
+
+	if (!colon || text_u64(colon + 1, strlen(colon + 1), &port) < 0 || port > 65535)
+		return -1;
+	len = (size_t)(colon - address);
+	if (bracketed) {
+		if (len < 3 || address[len - 1] != ']')
+			return -1;
+		address++;
+		len -= 2;
+	}
+	if (len >= sizeof(host))
+		return -1;
+	memcpy(host, address, len);
+	host[len] = '\0';
+	if (bracketed) {
+		if (inet_pton(AF_INET6, host, &v6) != 1)
+			return -1;
+		*ret_loopback = IN6_IS_ADDR_LOOPBACK(&v6);
+		return 0;
+	}
+	if (inet_pton(AF_INET, host, &v4) != 1)
+		return -1;
+	*ret_loopback = (ntohl(v4.s_addr) >> 24) == 127;
+	return 0;
+}
+
+static int check_socket_path(const struct conf_listener *l, const char *at, struct err *err)
+{
+	if (l->address[0] != '/')
+		return conf_err(err, at, "address", "a Unix socket needs an absolute path");
+	if (strlen(l->address) > UNIX_PATH_MAX_LEN)
+		return conf_err(err, at, "address", "the path of a Unix socket has at most %d bytes, this one %zu",
+				UNIX_PATH_MAX_LEN, strlen(l->address));
+	return 0;
+}
+
+/* What may stand together. */
+static int check_listener(const struct conf_listener *l, const char *at, struct err *err)
+{
+	bool loopback = false;
+
+	if (l->transport != CONF_UNIX && l->nuids > 0)
+		return conf_err(err, at, "uids", "only a Unix socket knows its peer's uid");
+	if (l->transport != CONF_HTTP && l->norigins > 0)
+		return conf_err(err, at, "origins", "only HTTP has origins");
+	if (l->transport != CONF_HTTP && l->nhosts > 0)
+		return conf_err(err, at, "hosts", "only HTTP has host names");
+	if (l->principal && !l->tenant)
+		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
+	if (l->transport == CONF_UNIX)
+		return check_socket_path(l, at, err);
+	if (check_address(l->address, &loopback) < 0)
+		return conf_err(err, at, "address", "\"%s\" is no address: 127.0.0.1:8808 or [::1]:8808", l->address);
+	if (!loopback && l->tenant)
+		return conf_err(err, at, "tenant", "a listener bound to a tenant must be on loopback or a Unix socket");
+	if (!loopback && !l->insecure) {
+		int rc = conf_err(err, at, "address", "%s is reachable from other machines and there is no TLS", l->address);
+
+		err_hint(err, "put a TLS proxy in front and say insecure: true beside it, or listen on 127.0.0.1");
+		return rc;
+	}
+	return 0;
+}
+
+static int read_transport(const json_t *obj, const char *at, enum conf_transport *ret, struct err *err)
+{
+	const char *name = NULL;
+	int rc = jx_get_string(obj, at, "transport", JX_REQUIRED, &name, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < NELEMS(transport_names); i++) {
+		if (strcmp(transport_names[i], name) == 0) {
+			*ret = (enum conf_transport)i;
+			return 0;
+		}
+	}
+	return conf_err(err, at, "transport", "must be one of http, tcp, unix, is \"%s\"", name);
+}
+
+static int read_listener(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
+{
+	static const char *const known[] = { "transport", "address", "tenant", "principal", "uids", "insecure", "origins",
+		"hosts", "connections" };
+	const char *address = NULL;
+	int64_t connections = CONF_CONNECTIONS_DEFAULT;
+
+	if (!json_is_object(obj))
+		return err_set(err, ERR_INVALID, at, "must be a map with transport and address");
+	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_transport(obj, at, &l->transport, err) < 0 ||
+	    jx_get_string(obj, at, "address", JX_REQUIRED, &address, err) < 0)
+		return ERR_INVALID;
+	l->address = mem_strdup(address);
+	if (read_entity(obj, at, "tenant", &l->tenant, err) < 0 ||
+	    read_entity(obj, at, "principal", &l->principal, err) < 0 || read_uids(obj, at, l, err) < 0 ||
+	    jx_get_bool(obj, at, "insecure", JX_OPTIONAL, &l->insecure, err) < 0 ||
+	    read_names(obj, at, "origins", &l->origins, &l->norigins, err) < 0 ||
+	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
+	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
+		return ERR_INVALID;
+	l->connections_max = (uint32_t)connections;
+	return check_listener(l, at, err);
+}
+
+int conf_list_read(const json_t *list, struct conf *c, struct err *err)
+{
+	json_t *item;
+	size_t i;
+	int rc = 0;
+
+	if (!json_is_array(list) || json_array_size(list) == 0)
+		return err_set(err, ERR_INVALID, "/listeners", "must be a list of at least one listener");
+	if (json_array_size(list) > CONF_LISTENERS_MAX)
+		return err_set(err, ERR_INVALID, "/listeners", "at most %d listeners", CONF_LISTENERS_MAX);
+	c->listeners = mem_calloc(json_array_size(list), sizeof(*c->listeners));
+	json_array_foreach(list, i, item) {
+		char *at = mem_printf("/listeners/%zu", i);
+
+		rc = read_listener(item, at, &c->listeners[c->nlisteners++], err);
+		free(at);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+void conf_list_default(struct conf *c)
+{
+	c->listeners = mem_zalloc(sizeof(*c->listeners));
+	c->nlisteners = 1;
+	c->listeners[0].transport = CONF_HTTP;
+	c->listeners[0].address = mem_strdup(CONF_ADDRESS_DEFAULT);
+	c->listeners[0].connections_max = CONF_CONNECTIONS_DEFAULT;
+}
+
+static void free_names(char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
+void conf_list_free(struct conf *c)
+{
+	for (size_t i = 0; i < c->nlisteners; i++) {
+		struct conf_listener *l = &c->listeners[i];
+
+		for (size_t k = 0; k < l->nuids; k++) {
+			free(l->uids[k].tenant);
+			free(l->uids[k].principal);
+		}
+		free_names(l->origins, l->norigins);
+		free_names(l->hosts, l->nhosts);
+		free(l->address);
+		free(l->tenant);
+		free(l->principal);
+	}
+	free(c->listeners);
+	c->listeners = NULL;
+	c->nlisteners = 0;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_names(char *const *a, size_t na, char *const *b, size_t nb)
+{
+	if (na != nb)
+		return false;
+	for (size_t i = 0; i < na; i++)
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool same_listener(const struct conf_listener *a, const struct conf_listener *b)
+{
+	if (a->transport != b->transport || a->insecure != b->insecure || a->connections_max != b->connections_max ||
+	    a->nuids != b->nuids)
+		return false;
+	for (size_t i = 0; i < a->nuids; i++)
+		if (a->uids[i].uid != b->uids[i].uid || !same_text(a->uids[i].tenant, b->uids[i].tenant) ||
+		    !same_text(a->uids[i].principal, b->uids[i].principal))
+			return false;
+	return same_text(a->address, b->address) && same_text(a->tenant, b->tenant) &&
+	       same_text(a->principal, b->principal) && same_names(a->origins, a->norigins, b->origins, b->norigins) &&
+	       same_names(a->hosts, a->nhosts, b->hosts, b->nhosts);
+}
+
+bool conf_list_equal(const struct conf *a, const struct conf *b)
+{
+	if (a->nlisteners != b->nlisteners)
+		return false;
+	for (size_t i = 0; i < a->nlisteners; i++)
+		if (!same_listener(&a->listeners[i], &b->listeners[i]))
+			return false;
+	return true;
+}
+
+void conf_list_sample(struct str *out)
+{
+	str_puts(out,
+		 "\n# The ways in.  transport: http, tcp or unix.  address: numeric, or the path of a socket.\n"
+		 "# Without a list: HTTP on " CONF_ADDRESS_DEFAULT ".  Needs a restart.\n"
+		 "#listeners:\n"
+		 "#  - transport: http\n"
+		 "#    address: \"" CONF_ADDRESS_DEFAULT "\"\n"
+		 "#    origins: [\"https://app.example.com\"]  # further Origin values that may call\n"
+		 "#    hosts: [tools.example.com]              # further Host values, for a proxy in front\n"
+		 "#    insecure: false                         # true allows an address that is not loopback, without TLS\n");
+	str_printf(out, "#    connections: %d\n", CONF_CONNECTIONS_DEFAULT);
+	str_puts(out,
+		 "#  - transport: tcp                          # every connection begins with a credential line\n"
+		 "#    address: \"127.0.0.1:8809\"\n"
+		 "#  - transport: unix\n"
+		 "#    address: /run/toolcrib/acme.sock\n"
+		 "#    tenant: acme                            # whoever connects is this tenant's principal\n"
+		 "#    principal: build-bot\n"
+		 "#  - transport: unix\n"
+		 "#    address: /run/toolcrib/mcp.sock\n"
+		 "#    uids:                                   # the peer's uid says who it is; others need a key\n"
+		 "#      - {uid: 1000, tenant: acme, principal: alice}\n");
+}
