@@ -111,7 +111,7 @@ static bool take_date(const char **p, struct tm *tm)
 	*tm = (struct tm){ .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day };
 	check = *tm;
 	s = timegm(&check);
-	return s >= 0 && check.tm_mon == month - 1 && check.tm_mday == day;
+	return s >= 0 && check.tm_mon == month - 1;     /* a day too many rolls over */
 }
 
 /* ".123456", any number of digits; what is finer than a microsecond is cut off. */

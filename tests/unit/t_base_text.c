@@ -99,7 +99,7 @@ static void base64url_matches_the_vectors_of_rfc_4648(void **state)
 
 static void base64url_has_one_text_for_each_value(void **state)
 {
-	static const char *const bad[] = { "Z", "Zg==", "Zh", "Zm9", "Zm9vZ", "Z g", "Zm9v\n", "+/+/", "Zm\xc3\xa9" };
+	static const char *const bad[] = { "Z", "Zg==", "Zh", "Zo", "Zm9", "Zm9vZ", "Z g", "Zm9v\n", "+/+/", "Zm\xc3\xa9" };
 	char bytes[20];
 	size_t n = 77;
 
@@ -265,6 +265,8 @@ static void nearest_finds_typing_errors_only(void **state)
 	assert_string_equal(text_nearest("depoly", names, NELEMS(names)), "deploy");
 	assert_string_equal(text_nearest("wordcount", names, NELEMS(names)), "word_count");
 	assert_string_equal(text_nearest("deploy", names, NELEMS(names)), "deploy");
+	/* A swap of neighbours is one error. */
+	assert_string_equal(text_nearest("sl", (const char *const[]){ "ls" }, 1), "ls");
 	assert_null(text_nearest("x", names, NELEMS(names)));
 	/* At the limit 1 + 6/4 = 2, and one above. */
 	assert_string_equal(text_nearest("depxxy", names, NELEMS(names)), "deploy");
