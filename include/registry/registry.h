@@ -31,10 +31,23 @@ typedef int reg_bind_fn(const json_t *handler, struct arena *mem, const struct b
 #define REG_PAGE 100                    /* tools of one tools/list page (MCP B-18) */
 #define REG_TOOLS_MAX 10000             /* visible to one tenant */
 
-struct reg_param { const char *header, *pointer; };    /* x-mcp-header (MCP T-41): header name, /path in arguments */
+#define REG_PAGES_BYTES (64u << 20)     /* texts of pages kept in memory, of all tenants */
+
+/* x-mcp-header (MCP T-41): Mcp-Param-<header>, and where its value stands in the arguments. */
+enum reg_param_type { REG_PARAM_STRING, REG_PARAM_INTEGER, REG_PARAM_BOOLEAN };
+struct reg_param { const char *header, *pointer; enum reg_param_type type; };
+
+/* How an output schema is shown to R3 and R4, whose schemas and values must be objects (MCP B-16). */
+enum reg_output {
+	REG_OUTPUT_NONE,        /* there is none */
+	REG_OUTPUT_OBJECT,      /* as it is */
+	REG_OUTPUT_WRAPPED,     /* {result: S}; the value is shown as {result: value} */
+	REG_OUTPUT_HIDDEN,      /* it has $ref: neither schema nor structuredContent is shown */
+};
 
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */
-	const struct schema *input, *output;            /* output may be NULL */
+	struct schema *input, *output;                  /* output may be NULL; define_compiled_fini() frees */
+	enum reg_output output_form;
 	const struct backend_ops *ops;
 	const void *plan;
 	const struct reg_param *params; size_t nparams;
@@ -51,13 +64,20 @@ struct reg_def {                        /* one version of one tool */
 	uint8_t digest[32];             /* which definition ran, for the record */
 	const char *text; size_t len;   /* the definition, JSON */
 };
+/* Named constants of `limits` (product.md 4). */
+#define REG_TIMEOUT_MIN_MS 1000
+#define REG_TIMEOUT_MAX_MS 3600000
+#define REG_TIMEOUT_DEFAULT_MS 30000
+#define REG_CONCURRENCY_MAX 10000
+#define REG_RESULT_MAX (16u << 20)
+#define REG_RESULT_DEFAULT (1u << 20)
 
 struct reg_tool {                       /* one line of a tenant's list */
 	const char *name;               /* as this tenant sees it, alias included */
 	struct reg_def *def;
 	int64_t grant_id;               /* for the record: rule "grant/12" */
 	uint32_t concurrency;           /* lowered by the grant; 0 = as the tool says */
-	struct text_rate rate;
+	struct text_rate rate;          /* likewise; count 0 = as the tool says */
 };
 
 struct reg_snapshot {
@@ -77,19 +97,25 @@ const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *nam
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;
 /* The text of the `tools` array of one page for a revision, made once per snapshot and revision.  after:
  * the last name of the page before ("" or NULL = first page).  *ret_last = last name of this page, or NULL when it is
- * the last page.  all = true: one page with everything (R0).  Texts live as long as the snapshot. */
+ * the last page; it lives as long as the snapshot.  all = true: one page with everything (R0).  The text is
+ * borrowed until the next call of reg_page() or reg_release(). */
 int reg_page(struct registry *reg, struct reg_snapshot *snap, enum rev rev, bool all, const char *after,
 	     const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err) MUST_CHECK;
 
-/* A change, read from the rows inside its transaction. */
+/* A change, read from the rows inside its transaction; reg_change_all() at start-up writes nothing.  Changes
+ * are applied in the order of their commits: one carries only the definitions that it touches. */
 struct reg_change;
-int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST_CHECK;          /* start-up */
-/* After writing tool rows (tool_id) or a tenant's grants: recompute the visible set of each tenant concerned,
- * bump generation where tools/list differs, and collect the new pictures.  ERR_CONFLICT when two grants
- * show a tenant two tools under one name (where = "tenant/NAME/tool/NAME"). */
+int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST_CHECK;
+/* After writing tool rows or a tenant's rows and grants: recompute the visible set of each tenant concerned, bump
+ * the generation where tools/list differs, and collect the new pictures.  A suspended or removed tenant sees nothing.
+ * ERR_CONFLICT when two grants show a tenant two tools under one name (where = "tenant/NAME/tool/NAME"). */
+int reg_change_tools(struct db *db, const int64_t *tool_ids, size_t n, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tenant(struct db *db, int64_t tenant_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 void reg_change_free(struct reg_change **c);
+/* What the change means to a tenant: walk with i from 0 until false.  *ret_differs: its list changed. */
+bool reg_change_tenant_at(const struct reg_change *c, size_t i, int64_t *ret_tenant_id, int64_t *ret_generation,
+			  bool *ret_differs);
 /* Publish on the loop; told(arg, tenant_id, generation) for each tenant whose visible set differs.  Takes c. */
 typedef void reg_told_fn(void *arg, int64_t tenant_id, int64_t generation);
 void reg_apply(struct registry *reg, struct reg_change **c, reg_told_fn *told, void *arg);
