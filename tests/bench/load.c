@@ -1,0 +1,358 @@
+/* A closed-loop load generator for `make bench`: N connections, each with D requests under way, one thread.
+ *
+ * Every answer is checked: status 200, the id of this very request, and a text that a right answer contains.
+ * Prints one JSON line: requests/s, latency percentiles, CPU of the server per request and its memory.
+ * Speaks 2026-07-28 over HTTP keep-alive or raw lines; answers with Content-Length only. */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ID_DIGITS 10
+#define ID_FIRST 1000000000ULL          /* ids have a fixed width, so that requests are stamped in place */
+#define DEPTH_MAX 64
+#define CONNS_MAX 4096
+#define SENT_RING (2u * DEPTH_MAX * CONNS_MAX)
+#define BUCKETS 4096                    /* log-linear histogram: 64 steps for each power of two */
+
+struct conn {
+	int fd;
+	uint64_t last_id;               /* for answers without an id: depth 1 only */
+	char *in;
+	size_t in_len, in_size;
+	char *out;                      /* what the socket did not take yet */
+	size_t out_len, out_off, out_size;
+};
+
+static struct {
+	const char *host, *key, *label, *method, *params, *expect;
+	int port, conns, depth, pid;
+	bool http;
+	double secs, warm;
+} opt = { .host = "127.0.0.1", .label = "load", .method = "tools/call", .params = "{}", .conns = 64, .depth = 1,
+	  .http = true, .secs = 5, .warm = 1 };
+
+static char *request;                   /* one whole request, with an id to be stamped */
+static size_t request_len, id_at;
+static uint64_t next_id = ID_FIRST, answers, failures, histogram[BUCKETS];
+static uint64_t sent_ns[SENT_RING];     /* when a request was made, by id; more than can be under way */
+static bool counting;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* --- latency */
+
+static unsigned bucket_of(uint64_t ns)
+{
+	uint64_t v = ns / 100;          /* steps of 0.1 us */
+	if (v < 64)
+		return (unsigned)v;
+	unsigned log = 63 - (unsigned)__builtin_clzll(v);
+	unsigned b = (log - 5) * 64 + (unsigned)(v >> (log - 6)) - 64;
+	return b < BUCKETS ? b : BUCKETS - 1;
+}
+
+static double bucket_us(unsigned b)
+{
+	if (b < 64)
+		return b / 10.0;
+	unsigned log = b / 64 + 5;
+	return (double)((uint64_t)(b % 64 + 64) << (log - 6)) / 10.0;
+}
+
+static double percentile_us(double p)
+{
+	uint64_t want = (uint64_t)((double)answers * p / 100), seen = 0;
+	for (unsigned b = 0; b < BUCKETS; b++) {
+		seen += histogram[b];
+		if (seen > want)
+			return bucket_us(b);
+	}
+	return 0;
+}
+
+/* --- requests */
+
+static void build_request(void)
+{
+	char *body, *text;
+	if (asprintf(&body, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"method\":\"%s\",\"params\":%s}", ID_FIRST, opt.method,
+		     opt.params) < 0)
+		die("memory");
+	int n = 0;
+	if (!opt.http) {
+		n = asprintf(&text, "%s\n", body);
+	} else if (!opt.key) {
+		n = asprintf(&text, "GET / HTTP/1.1\r\nHost: %s:%d\r\nX-Id: %llu\r\n\r\n", opt.host, opt.port, ID_FIRST);
+	} else {
+		const char *name = strstr(opt.params, "\"name\":\"");
+		char mcp_name[128] = "";
+		if (name)
+			snprintf(mcp_name, sizeof(mcp_name), "Mcp-Name: %.*s\r\n", (int)strcspn(name + 8, "\""), name + 8);
+		n = asprintf(&text, "POST /mcp HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\n"
+			     "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+			     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%sContent-Length: %zu\r\n\r\n%s",
+			     opt.host, opt.port, opt.key, opt.method, mcp_name, strlen(body), body);
+	}
+	if (n < 0)
+		die("memory");
+	free(body);
+	char id[ID_DIGITS + 1];
+	snprintf(id, sizeof(id), "%llu", ID_FIRST);
+	request = text;
+	request_len = (size_t)n;
+	id_at = (size_t)(strstr(text, id) - text);
+}
+
+static void flush_out(struct conn *c)
+{
+	while (c->out_off < c->out_len) {
+		ssize_t n = write(c->fd, c->out + c->out_off, c->out_len - c->out_off);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n < 0)
+			die("write");
+		c->out_off += (size_t)n;
+	}
+	c->out_off = c->out_len = 0;
+}
+
+static void put_request(struct conn *c, uint64_t now)
+{
+	if (c->out_len + request_len > c->out_size) {
+		c->out_size = (c->out_len + request_len) * 2;
+		c->out = realloc(c->out, c->out_size);
+		if (!c->out)
+			die("memory");
+	}
+	char id[ID_DIGITS + 1];
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)next_id);
+	memcpy(c->out + c->out_len, request, request_len);
+	memcpy(c->out + c->out_len + id_at, id, ID_DIGITS);
+	c->out_len += request_len;
+	sent_ns[next_id % SENT_RING] = now;
+	c->last_id = next_id++;
+}
+
+/* --- answers */
+
+/* The next whole answer in the buffer: its text, and how many bytes it takes; 0 = not whole yet. */
+static size_t frame(const struct conn *c, const char **ret_text, size_t *ret_len)
+{
+	if (!opt.http) {
+		const char *end = memchr(c->in, '\n', c->in_len);
+		*ret_text = c->in;
+		*ret_len = end ? (size_t)(end - c->in) : 0;
+		return end ? *ret_len + 1 : 0;
+	}
+	const char *end = memmem(c->in, c->in_len, "\r\n\r\n", 4);
+	if (!end)
+		return 0;
+	const char *length = memmem(c->in, (size_t)(end - c->in), "Content-Length: ", 16);
+	size_t body = length ? strtoul(length + 16, NULL, 10) : 0;
+	size_t head = (size_t)(end - c->in) + 4;
+	if (!length || strncmp(c->in, "HTTP/1.1 200 ", 13))
+		failures++;
+	*ret_text = end + 4;
+	*ret_len = body;
+	return c->in_len >= head + body ? head + body : 0;
+}
+
+static void judge(const struct conn *c, const char *text, size_t len, uint64_t now)
+{
+	static bool shown;
+	uint64_t id = c->last_id;
+	const char *at = opt.key ? memmem(text, len, "\"id\":", 5) : NULL;
+	if (at)
+		id = strtoull(at + 5, NULL, 10);
+	bool good = (!opt.key || (at && id >= ID_FIRST && id < next_id)) && (!opt.expect || memmem(text, len, opt.expect, strlen(opt.expect)));
+	if (!good && !shown) {
+		fprintf(stderr, "load: wrong answer: %.*s\n", (int)(len < 400 ? len : 400), text);
+		shown = true;
+	}
+	failures += !good;
+	if (!counting)
+		return;
+	answers++;
+	histogram[bucket_of(now - sent_ns[id % SENT_RING])]++;
+}
+
+static void readable(struct conn *c)
+{
+	if (c->in_len == c->in_size) {
+		c->in_size = c->in_size ? c->in_size * 2 : 65536;
+		c->in = realloc(c->in, c->in_size + 1);
+		if (!c->in)
+			die("memory");
+	}
+	ssize_t n = read(c->fd, c->in + c->in_len, c->in_size - c->in_len);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		die("the server closed a connection");
+	c->in_len += (size_t)n;
+	c->in[c->in_len] = '\0';
+	uint64_t now = now_ns();
+	const char *text;
+	size_t len, used;
+	while ((used = frame(c, &text, &len)) > 0) {
+		judge(c, text, len, now);
+		memmove(c->in, c->in + used, c->in_len - used);
+		c->in_len -= used;
+		c->in[c->in_len] = '\0';
+		put_request(c, now);
+	}
+	flush_out(c);
+}
+
+/* --- the server's side, from /proc */
+
+static double server_cpu_s(void)
+{
+	char path[64], text[1024];
+	snprintf(path, sizeof(path), "/proc/%d/stat", opt.pid);
+	FILE *f = opt.pid ? fopen(path, "r") : NULL;
+	if (!f)
+		return 0;
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	unsigned long user = 0, system_ticks = 0;
+	const char *after = strrchr(text, ')');
+	if (after)
+		(void)!sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system_ticks);
+	return (double)(user + system_ticks) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static long server_rss_kib(void)
+{
+	char path[64], line[256];
+	long kib = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", opt.pid);
+	FILE *f = opt.pid ? fopen(path, "r") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "VmRSS:", 6))
+			kib = strtol(line + 6, NULL, 10);
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+/* --- connections and the loop */
+
+static void open_conn(struct conn *c, int epoll)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)opt.port) };
+	if (inet_pton(AF_INET, opt.host, &to.sin_addr) != 1)
+		die(opt.host);
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		die("connect");
+	int on = 1;
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (!opt.http && opt.key && dprintf(c->fd, "Authorization: Bearer %s\n", opt.key) < 0)
+		die("credential line");
+	fcntl(c->fd, F_SETFL, O_NONBLOCK);
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &ev) < 0)
+		die("epoll_ctl");
+}
+
+static void run(int epoll, uint64_t until)
+{
+	struct epoll_event events[256];
+	while (now_ns() < until) {
+		int n = epoll_wait(epoll, events, 256, 100);
+		for (int i = 0; i < n; i++) {
+			struct conn *c = events[i].data.ptr;
+			if (events[i].events & EPOLLOUT)
+				flush_out(c);
+			if (events[i].events & (EPOLLIN | EPOLLHUP))
+				readable(c);
+		}
+	}
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option names[] = {
+		{ "host", 1, NULL, 'h' }, { "port", 1, NULL, 'p' }, { "key", 1, NULL, 'k' }, { "label", 1, NULL, 'l' },
+		{ "method", 1, NULL, 'm' }, { "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' },
+		{ "depth", 1, NULL, 'd' }, { "pid", 1, NULL, 'i' }, { "secs", 1, NULL, 's' }, { "warm", 1, NULL, 'w' },
+		{ "lines", 0, NULL, 'L' }, { NULL, 0, NULL, 0 },
+	};
+	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+		switch (k) {
+		case 'h': opt.host = optarg; break;
+		case 'p': opt.port = (int)strtol(optarg, NULL, 10); break;
+		case 'k': opt.key = optarg; break;
+		case 'l': opt.label = optarg; break;
+		case 'm': opt.method = optarg; break;
+		case 'a': opt.params = optarg; break;
+		case 'e': opt.expect = optarg; break;
+		case 'c': opt.conns = (int)strtol(optarg, NULL, 10); break;
+		case 'd': opt.depth = (int)strtol(optarg, NULL, 10); break;
+		case 'i': opt.pid = (int)strtol(optarg, NULL, 10); break;
+		case 's': opt.secs = strtod(optarg, NULL); break;
+		case 'w': opt.warm = strtod(optarg, NULL); break;
+		case 'L': opt.http = false; break;
+		default: exit(2);
+		}
+	}
+	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.depth < 1 || opt.depth > DEPTH_MAX) {
+		fprintf(stderr, "usage: load --port N [--key K] [--method M --params JSON --expect TEXT] [--conns N] "
+			"[--depth N] [--secs S] [--warm S] [--pid SERVER] [--lines] [--label L]\n");
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	build_request();
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct conn *conns = calloc((size_t)opt.conns, sizeof(*conns));
+	if (!conns)
+		die("memory");
+	for (int i = 0; i < opt.conns; i++) {
+		open_conn(&conns[i], epoll);
+		for (int d = 0; d < opt.depth; d++)
+			put_request(&conns[i], now_ns());
+		flush_out(&conns[i]);
+	}
+	run(epoll, now_ns() + (uint64_t)(opt.warm * 1e9));
+	counting = true;
+	double cpu = server_cpu_s();
+	uint64_t begun = now_ns();
+	run(epoll, begun + (uint64_t)(opt.secs * 1e9));
+	double secs = (double)(now_ns() - begun) / 1e9;
+	cpu = server_cpu_s() - cpu;
+	printf("{\"label\":\"%s\",\"conns\":%d,\"depth\":%d,\"answers\":%llu,\"failures\":%llu,\"per_s\":%.0f,\"p50_us\":%.0f,"
+	       "\"p99_us\":%.0f,\"server_cpu_us\":%.1f,\"server_rss_kib\":%ld}\n",
+	       opt.label, opt.conns, opt.depth, (unsigned long long)answers, (unsigned long long)failures,
+	       (double)answers / secs, percentile_us(50), percentile_us(99), answers ? cpu * 1e6 / (double)answers : 0.0,
+	       server_rss_kib());
+	return failures ? 1 : 0;
+}

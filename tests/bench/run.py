@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""make bench: one JSON line a scenario, each with its baseline in the same run (these machines are noisy: quote ratios).
+
+The baseline of a call is the same server with the store's durability off (only a bench build has that switch); the
+baseline of a list is a server that answers a constant of the same size through the same HTTP front."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "integ"))
+import crib  # noqa: E402
+
+SECS = float(os.environ.get("BENCH_SECS", "5"))
+META = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
+TEXT = "x" * 100
+
+
+def out(row):
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def load(label, port, pid, *options, secs=SECS):
+    done = subprocess.run([str(crib.BUILD / "tests/bench/load"), "--label", label, "--port", str(port), "--pid", str(pid),
+                           "--secs", str(secs), *options], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{label}: {done.stderr}")
+    return out(json.loads(done.stdout))
+
+
+def call(tool, arguments):
+    return ("--method", "tools/call", "--params", '{"name":"%s","arguments":%s,%s}' % (tool, arguments, META))
+
+
+def crib_with_tools():
+    c = crib.Crib().init()
+    c.tool(crib.ECHO)
+    c.tool(crib.tool_yaml("true", '{type: exec, argv: [/bin/true], stdin: none, output: text}'), "true.yaml")
+    big = '{type: object, properties: {a: {type: string, description: "%s"}}}' % ("d" * 1800)
+    c.tool("---\n".join(crib.tool_yaml(f"tool{i:03}", "{type: builtin, function: echo}", big) for i in range(100)), "many.yaml")
+    key = c.tenant("acme", "echo", "true")
+    lister = c.tenant("lister", "tool*")
+    return c, key, lister
+
+
+def calls():
+    c, key, lister = crib_with_tools()
+    rates = {}
+    for label, env in (("durable", {}), ("not durable (baseline)", {"TOOLCRIB_BENCH_NOSYNC": "1"})):
+        c.start(env=env)
+        pid = c.daemon.pid
+        if not env:
+            out({"label": "idle", "server_rss_kib": rss(pid)})
+        for conns in (1, 64):
+            row = load(f"tools/call echo, HTTP, {label}", c.address("http")[1], pid, "--key", key, "--conns", str(conns),
+                       "--expect", TEXT, *call("echo", '{"text":"%s"}' % TEXT))
+            rates[label, conns] = row["per_s"]
+        load(f"tools/call echo, TCP lines, {label}", c.address("tcp")[1], pid, "--key", key, "--lines", "--conns", "16",
+             "--depth", "16", "--expect", TEXT, *call("echo", '{"text":"%s"}' % TEXT))
+        if not env:
+            load("tools/call exec /bin/true", c.address("http")[1], pid, "--key", key, "--conns", "1",
+                 *call("true", "{}"))
+            listing(c, lister)
+        c.stop()
+    for conns in (1, 64):
+        durable, baseline = rates["durable", conns], rates["not durable (baseline)", conns]
+        out({"label": f"durable / not durable, {conns} connections", "ratio": round(durable / baseline, 2)})
+    c.close()
+
+
+def listing(c, key):
+    peer = c.http(key)
+    body = json.dumps(peer.request("tools/list", {}, crib.MODERN))
+    size = len(peer.post(body, peer.headers(json.loads(body)))[2])
+    row = load("tools/list of 100 tools", c.address("http")[1], c.daemon.pid, "--key", key, "--conns", "64",
+               "--method", "tools/list", "--params", "{%s}" % META, "--expect", "tool099")
+    constant = subprocess.Popen([str(crib.BUILD / "tests/bench/constant"), str(size)], stdout=subprocess.PIPE, text=True)
+    port = int(constant.stdout.readline())
+    base = load(f"constant answer of {size} bytes (baseline)", port, constant.pid, "--conns", "64")
+    constant.kill()
+    constant.wait()
+    out({"label": "tools/list / constant answer", "ratio": round(row["per_s"] / base["per_s"], 2)})
+
+
+def rss(pid):
+    return int(next(line for line in open(f"/proc/{pid}/status") if line.startswith("VmRSS:")).split()[1])
+
+
+def many_tenants():
+    """1,000 tenants with 50 granted tools of 2 KB each: start-up time and memory."""
+    c = crib.Crib().init()
+    schema = '{type: object, properties: {a: {type: string, description: "%s"}}}' % ("d" * 1850)
+    c.start()
+    for i in range(20):
+        c.tool("---\n".join(crib.tool_yaml(f"tool{i * 50 + j:04}", "{type: builtin, function: echo}", schema) for j in range(50)))
+    for i in range(1000):
+        c.cli("tenant", "add", f"tenant{i:04}")
+        c.cli("grant", "add", f"tenant{i:04}", f"tool{i % 100:03}?",
+              *[f"tool{(i + k) % 100:03}?" for k in range(1, 5)])
+    c.stop()
+    begun = time.monotonic()
+    c.start()
+    out({"label": "1,000 tenants x 50 tools of 2 KB", "start_s": round(time.monotonic() - begun, 2), "server_rss_kib": rss(c.daemon.pid)})
+    c.stop()
+    c.close()
+
+
+if __name__ == "__main__":
+    calls()
+    many_tenants()
