@@ -1,1 +1,20 @@
--- Statements on meta.  Each names its caller and its index.
+-- Statements on meta and on the file as a whole.  Each names its caller and its index.
+
+-- db_migrate(): is the file empty?
+-- name: meta_count_schema
+SELECT count(*) FROM sqlite_schema;
+
+-- db_migrate(): what there is, to be compared with what the steps make (AUDIT A-629).
+-- name: meta_list_schema
+SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name;
+
+-- db_backup().
+-- name: meta_backup
+VACUUM INTO ?1;
+
+-- audit: instance and open_from.  Primary key.
+-- name: meta_get_value
+SELECT value FROM meta WHERE key = ?1;
+
+-- name: meta_set_value
+INSERT INTO meta(key, value) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value;

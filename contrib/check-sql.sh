@@ -1,0 +1,26 @@
+#!/bin/sh
+# Fails on a statement of sql/queries that no code uses, and on one about a tenant's rows that does not
+# name the tenant (house rule 40).  "-- any tenant: REASON" in the comment above a statement excuses it.
+# Tables whose rows belong to a tenant:
+owned='principal|cred|tool_grant'
+used=`grep -rhoE '\bSQL_[A-Z0-9_]+' src --include='*.c' --include='*.h' | sort -u`
+failed=0
+for name in `sed -n 's/^-- name: *//p' sql/queries/*.sql`; do
+	id=SQL_`echo "$name" | tr '[:lower:]' '[:upper:]'`
+	echo "$used" | grep -qx "$id" || { echo "sql/queries: nobody uses $name"; failed=1; }
+done
+for file in sql/queries/*.sql; do
+	${AWK:-awk} -v owned="(FROM|INTO|UPDATE|JOIN) ($owned)([^a-z_]|\$)" '
+	function judge() {
+		if (name != "" && text ~ owned && text !~ /tenant_id/ && !excused) {
+			print FILENAME ": " name " does not say which tenant"
+			failed = 1
+		}
+		name = ""; text = ""; excused = 0
+	}
+	/^-- name:/ { name = $3; excused = pending; pending = 0; next }
+	/^--/ { if (text != "") judge(); if (/any tenant: ./) pending = 1; next }
+	{ text = text " " $0 }
+	END { judge(); exit failed }' "$file" || failed=1
+done
+exit $failed

@@ -1,0 +1,60 @@
+#ifndef DB_DB_INT_H
+#define DB_DB_INT_H
+
+#include "db/db.h"
+
+#include <sqlite3.h>
+
+/* Inside of src/db: the connection and the statement. */
+
+enum db_ctl { CTL_BEGIN, CTL_BEGIN_WRITE, CTL_COMMIT, CTL_ROLLBACK, CTL_ITEM, CTL_ITEM_KEEP, CTL_ITEM_UNDO,
+	CTL_DATA_VERSION, CTL__COUNT };
+
+struct db {
+	sqlite3 *native;
+	enum db_mode mode;
+	char *path;
+	struct db_stmt *named[SQL__COUNT];      /* prepared at first use */
+	sqlite3_stmt *ctl[CTL__COUNT];          /* transaction control, prepared at first use */
+	bool in_txn, in_write;
+	unsigned lent;                          /* statements between get and put */
+	int txn_rc;                             /* what made the engine give the transaction up, or 0 */
+	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
+	int64_t data_version;                   /* 0 = not yet known */
+	uint64_t deadline_us;                   /* 0 = none */
+	unsigned wal_frames;                    /* in the log after the last commit or checkpoint */
+	unsigned wal_copied;                    /* of them copied to the file */
+	unsigned wal_stuck;                     /* left over by the last checkpoint because of readers */
+};
+
+struct db_stmt {
+	struct db *db;
+	sqlite3_stmt *native;                   /* NULL: does not prepare, the first step says why */
+	const char *name, *text;                /* of sql/; "sql" and NULL for an ad hoc one */
+	bool lent, temp, stepped;               /* temp: freed by put */
+	int bind_rc;                            /* first failed bind */
+	uint64_t bound;                         /* bit pos - 1 */
+};
+
+/* Turn a result of SQLite into an error code, fill *err and remember what ended the transaction.
+ * where: a path or a statement's name. */
+int db_fail(struct db *db, int rc, const char *where, struct err *err);
+/* Step a transaction control statement. */
+int db_ctl(struct db *db, enum db_ctl which, struct err *err);
+int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
+/* First column of the first row of a PRAGMA as text; ret has size bytes. */
+int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
+int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
+/* A private store in memory with this program's schema, to compare with. */
+int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
+void db_stmt_free_all(struct db *db);
+/* A checkpoint, how = SQLITE_CHECKPOINT_…; that readers are in the way is no error. */
+int db_wal_copy(struct db *db, int how, struct err *err);
+/* The authorizer of DB_FOREIGN. */
+void db_foreign_guard(struct db *db);
+
+/* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */
+#define DB_APPLICATION_ID 0x54435242
+#define DB_PAGE_SIZE 4096
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * Data sources of the sql handler: statements that came with a tool's definition, not with us.  Only
+ * reading gets past the authorizer, whatever the text says.
+ */
+
+#include "config.h"
+
+#include "db/db.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include "db_int.h"
+
+enum { OPS_BETWEEN_LOOKS = 1000 };      /* instructions between two looks at the clock: well under 1 ms */
+
+/* Functions that read files or change the connection; the others compute. */
+static const char *const denied_functions[] = { "load_extension", "fts3_tokenizer", "readfile", "writefile", "edit" };
+
+static int authorize(void *arg, int action, const char *a, const char *b, const char *schema, const char *trigger)
+{
+	switch (action) {
+	case SQLITE_SELECT:
+	case SQLITE_READ:
+	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
+	case SQLITE_FUNCTION:
+		for (size_t i = 0; i < NELEMS(denied_functions); i++)
+			if (b && sqlite3_stricmp(b, denied_functions[i]) == 0)
+				return SQLITE_DENY;
+		return SQLITE_OK;
+	default:
+		return SQLITE_DENY;
+	}
+}
+
+void db_foreign_guard(struct db *db)
+{
+	sqlite3_set_authorizer(db->native, authorize, NULL);
+}
+
+static int refused(struct db *db, int rc, struct err *err)
+{
+	int at = sqlite3_error_offset(db->native);
+
+	if (rc == SQLITE_AUTH)
+		return err_set(err, ERR_INVALID, "sql", "only reading is allowed: %s", sqlite3_errmsg(db->native));
+	if ((rc & 0xff) != SQLITE_ERROR)
+		return db_fail(db, rc, "sql", err);
+	if (at >= 0)
+		return err_set(err, ERR_INVALID, "sql", "%s (at byte %d)", sqlite3_errmsg(db->native), at);
+	return err_set(err, ERR_INVALID, "sql", "%s", sqlite3_errmsg(db->native));
+}
+
+/* True when nothing but blanks, comments and semicolons follows. */
+static bool at_end(struct db *db, const char *tail, const char *end)
+{
+	while (tail < end) {
+		sqlite3_stmt *next = NULL;
+		const char *from = tail;
+		bool more;
+
+		if (sqlite3_prepare_v3(db->native, tail, (int)(end - tail), 0, &next, &tail) != SQLITE_OK)
+			return false;
+		more = next != NULL;
+		sqlite3_finalize(next);
+		if (more)
+			return false;
+		if (tail == from)
+			break;
+	}
+	return true;
+}
+
+int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err)
+{
+	struct db_stmt *st;
+	sqlite3_stmt *native = NULL;
+	const char *tail = NULL;
+	int rc;
+
+	assert(db->mode == DB_FOREIGN);
+	if (len > INT_MAX || memchr(sql, 0, len))
+		return err_set(err, ERR_INVALID, "sql", "the statement is too long or holds a NUL byte");
+	rc = sqlite3_prepare_v3(db->native, sql, (int)len, 0, &native, &tail);
+	if (rc != SQLITE_OK)
+		return refused(db, rc, err);
+	if (!native)
+		return err_set(err, ERR_INVALID, "sql", "the statement is empty");
+	if (!sqlite3_stmt_readonly(native) || sqlite3_stmt_isexplain(native) || sqlite3_column_count(native) == 0) {
+		sqlite3_finalize(native);
+		return err_set(err, ERR_INVALID, "sql", "only a SELECT is allowed");
+	}
+	if (!at_end(db, tail, sql + len)) {
+		sqlite3_finalize(native);
+		return err_set(err, ERR_INVALID, "sql", "one statement is allowed, another text follows it");
+	}
+	st = mem_zalloc(sizeof *st);
+	st->db = db;
+	st->native = native;
+	st->name = "sql";
+	st->lent = st->temp = true;
+	db->lent++;
+	*ret = st;
+	return 0;
+}
+
+unsigned db_param_index(struct db_stmt *st, const char *name)
+{
+	return (unsigned)sqlite3_bind_parameter_index(st->native, name);
+}
+
+unsigned db_param_count(struct db_stmt *st)
+{
+	return (unsigned)sqlite3_bind_parameter_count(st->native);
+}
+
+const char *db_param_name(struct db_stmt *st, unsigned pos)
+{
+	return sqlite3_bind_parameter_name(st->native, (int)pos);
+}
+
+static int past_deadline(void *arg)
+{
+	const struct db *db = arg;
+
+	return clock_mono_us() >= db->deadline_us;
+}
+
+void db_deadline(struct db *db, uint64_t mono_us)
+{
+	db->deadline_us = mono_us;
+	if (mono_us)
+		sqlite3_progress_handler(db->native, OPS_BETWEEN_LOOKS, past_deadline, db);
+	else
+		sqlite3_progress_handler(db->native, 0, NULL, NULL);
+}
+
+void db_interrupt(struct db *db)
+{
+	sqlite3_interrupt(db->native);
+}

@@ -1,0 +1,138 @@
+/*
+ * The schema: which one a file has (application_id says whose file it is, user_version which schema),
+ * how it moves forward, and whether it is exactly what the steps make of it (AUDIT A-629).
+ */
+
+#include "config.h"
+
+#include "db/db.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#include "db_int.h"
+
+int db_schema_version(void)
+{
+	return SQL__STEPS;
+}
+
+/* version 0 with *ret_fresh: an empty file, to be made a store. */
+static int read_version(struct db *db, int *ret_version, bool *ret_fresh, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t app = 0, version = 0;
+	int rc = db_pragma_int(db, "application_id", &app, err);
+
+	if (rc == 0)
+		rc = db_pragma_int(db, "user_version", &version, err);
+	if (rc < 0)
+		return rc;
+	if (app == 0 && version == 0) {
+		st = db_stmt_get(db, SQL_META_COUNT_SCHEMA);
+		rc = db_step(st, err);
+		*ret_fresh = rc == 1 && db_col_i64(st, 0) == 0;
+		db_stmt_put(&st);
+		if (rc < 0)
+			return rc;
+		if (*ret_fresh) {
+			*ret_version = 0;
+			return 0;
+		}
+	}
+	if (app != DB_APPLICATION_ID || version < 1)
+		return err_set(err, ERR_INVALID, db->path, "this is not a toolcrib store");
+	if (version > SQL__STEPS) {
+		err_set(err, ERR_CONFLICT, db->path, "made by a newer toolcrib: schema %lld, this one knows %d",
+			(long long)version, SQL__STEPS);
+		err_hint(err, "use the newer program, or a backup from before the upgrade");
+		return ERR_CONFLICT;
+	}
+	*ret_fresh = false;
+	*ret_version = (int)version;
+	return 0;
+}
+
+int db_check_version(struct db *db, int *ret_version, struct err *err)
+{
+	bool fresh = false;
+	int rc = read_version(db, ret_version, &fresh, err);
+
+	if (rc == 0 && fresh) {
+		err_set(err, ERR_INVALID, db->path, "the store is empty");
+		err_hint(err, "run: toolcrib init");
+		return ERR_INVALID;
+	}
+	return rc;
+}
+
+static int run_step(struct db *db, int step, struct err *err)
+{
+	const struct sql_text *sql = &sql_sqlite[step - 1];     /* steps come first, in order */
+	char pragma[96];
+	int rc = db_txn_begin(db, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sqlite3_exec(db->native, sql->text, NULL, NULL, NULL);
+	rc = rc == SQLITE_OK ? 0 : db_fail(db, rc, sql->name, err);
+	if (rc == 0) {
+		snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", DB_APPLICATION_ID, step);
+		rc = db_pragma(db, pragma, err);
+	}
+	return db_txn_end(db, rc, err);
+}
+
+/* Walks both schemas in the order of their names. */
+static int compare_schema(struct db *db, struct db *model, struct err *err)
+{
+	struct db_stmt *have = db_stmt_get(db, SQL_META_LIST_SCHEMA);
+	struct db_stmt *want = db_stmt_get(model, SQL_META_LIST_SCHEMA);
+	int rc, rw;
+
+	for (;;) {
+		rc = db_step(have, err);
+		rw = rc < 0 ? rc : db_step(want, err);
+		if (rc <= 0 && rw <= 0)
+			break;
+		if (rc != rw || strcmp(db_col_text(have, 0, NULL), db_col_text(want, 0, NULL)) != 0 ||
+		    strcmp(db_col_text(have, 1, NULL), db_col_text(want, 1, NULL)) != 0) {
+			const char *name = db_col_text(rc == 1 ? have : want, 0, NULL);
+
+			rc = err_set(err, ERR_CORRUPT, db->path, "the schema is not this release's own: look at %s", name);
+			break;
+		}
+	}
+	db_stmt_put(&have);
+	db_stmt_put(&want);
+	return rc < 0 ? rc : rw;
+}
+
+static int check_schema(struct db *db, struct err *err)
+{
+	struct db *model = NULL;
+	int rc = db_open_model(&model, err);
+
+	for (int step = 1; rc == 0 && step <= SQL__STEPS; step++)
+		rc = run_step(model, step, err);
+	if (rc == 0)
+		rc = compare_schema(db, model, err);
+	db_close(&model);
+	return rc;
+}
+
+int db_migrate(struct db *db, struct err *err)
+{
+	bool fresh = false;
+	int version = 0;
+	int rc = read_version(db, &version, &fresh, err);
+
+	for (int step = version + 1; rc == 0 && step <= SQL__STEPS; step++) {
+		rc = run_step(db, step, err);
+		if (rc == 0 && !fresh)
+			log_info(NULL, "store migrated schema=%d step=%s", step, sql_sqlite[step - 1].name);
+	}
+	return rc < 0 ? rc : check_schema(db, err);
+}

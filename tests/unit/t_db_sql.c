@@ -1,0 +1,91 @@
+/* Every statement of sql/ prepares against a migrated store, and none walks through a table that grows
+ * with use (AUDIT A-634). */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "db/db.h"
+
+#include "tmpdir.h"
+
+static sqlite3 *raw;
+static char *dir;
+
+static int set_up(void **state)
+{
+	struct db *db = NULL;
+	struct err err = { 0 };
+	char path[600];
+
+	dir = tmpdir_make();
+	tmpdir_path(dir, "toolcrib.db", path, sizeof path);
+	if (db_open(path, DB_WRITER, true, &db, &err) < 0 || db_migrate(db, &err) < 0)
+		fail_msg("%s: %s", err.where, err.msg);
+	db_close(&db);
+	return sqlite3_open_v2(path, &raw, SQLITE_OPEN_READWRITE, NULL);
+}
+
+static int tear_down(void **state)
+{
+	sqlite3_close(raw);
+	tmpdir_remove(dir);
+	return 0;
+}
+
+static void every_statement_prepares(void **state)
+{
+	for (int id = SQL__STEPS; id < SQL__COUNT; id++) {
+		sqlite3_stmt *st = NULL;
+		const char *tail = "";
+
+		if (sqlite3_prepare_v2(raw, sql_sqlite[id].text, -1, &st, &tail) != SQLITE_OK)
+			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(raw));
+		if (*tail)
+			fail_msg("%s: more than one statement", sql_sqlite[id].name);
+		sqlite3_finalize(st);
+	}
+}
+
+static void no_report_walks_through_the_records(void **state)
+{
+	static const char *const bad[] = { "SCAN rec", "SCAN r", "SCAN dict", "SCAN d" };
+	char sql[4096];
+
+	for (int id = SQL__STEPS; id < SQL__COUNT; id++) {
+		sqlite3_stmt *st = NULL;
+
+		snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
+		if (sqlite3_prepare_v2(raw, sql, -1, &st, NULL) != SQLITE_OK)
+			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(raw));
+		while (sqlite3_step(st) == SQLITE_ROW) {
+			const char *step = (const char *)sqlite3_column_text(st, 3);
+
+			for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+				size_t n = strlen(bad[i]);
+
+				if (strncmp(step, bad[i], n) == 0 && (step[n] == '\0' || step[n] == ' '))
+					fail_msg("%s: %s", sql_sqlite[id].name, step);
+			}
+			if (strncmp(sql_sqlite[id].name, "audit_", 6) == 0 && strstr(step, "TEMP B-TREE"))
+				fail_msg("%s sorts: %s", sql_sqlite[id].name, step);
+		}
+		sqlite3_finalize(st);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

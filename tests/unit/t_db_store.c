@@ -1,0 +1,497 @@
+/* Connections, transactions, statements and the schema of the store. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "base/clock.h"
+#include "db/db.h"
+
+#include "tmpdir.h"
+
+struct fix {
+	char *dir, path[600];
+	struct db *db;
+	struct err err;
+};
+
+static int set_up(void **state)
+{
+	struct fix *f = calloc(1, sizeof *f);
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
+	if (db_open(f->path, DB_WRITER, true, &f->db, &f->err) < 0 || db_migrate(f->db, &f->err) < 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fix *f = *state;
+
+	db_close(&f->db);
+	tmpdir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+static int put_meta(struct db *db, const char *key, const char *value, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, value);
+	return db_run(&st, err);
+}
+
+static bool has_meta(struct db *db, const char *key)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	struct err err;
+	int rc;
+
+	db_bind_textz(st, 1, key);
+	rc = db_step(st, &err);
+	db_stmt_put(&st);
+	assert_true(rc >= 0);
+	return rc == 1;
+}
+
+static void raw_exec(const char *path, const char *sql)
+{
+	sqlite3 *raw;
+
+	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(raw);
+}
+
+static void store_file_is_private(void **state)
+{
+	struct fix *f = *state;
+	struct stat st;
+
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void commit_keeps_and_failure_undoes(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f->db, "b", "1", &f->err), 0);
+	assert_int_equal(db_txn_end(f->db, ERR_CONFLICT, &f->err), ERR_CONFLICT);
+	assert_true(has_meta(f->db, "a"));
+	assert_false(has_meta(f->db, "b"));
+}
+
+static void item_fails_alone(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	for (int i = 0; i < 3; i++) {
+		char key[2] = { (char)('a' + i), 0 };
+
+		assert_int_equal(db_item_begin(f->db, &f->err), 0);
+		assert_int_equal(put_meta(f->db, key, "1", &f->err), 0);
+		assert_int_equal(db_item_end(f->db, i == 1 ? ERR_INVALID : 0, &f->err), i == 1 ? ERR_INVALID : 0);
+	}
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_true(has_meta(f->db, "a"));
+	assert_false(has_meta(f->db, "b"));
+	assert_true(has_meta(f->db, "c"));
+}
+
+static void open_statement_refuses_commit(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	st = db_stmt_get(f->db, SQL_META_LIST_SCHEMA);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), ERR_INTERNAL);
+	db_stmt_put(&st);
+}
+
+static void missing_binding_is_our_bug(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, "a");
+	assert_int_equal(db_run(&st, &f->err), ERR_INTERNAL);
+	assert_non_null(strstr(f->err.msg, "?2"));
+	assert_null(st);
+}
+
+static void same_statement_nests(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *outer = db_stmt_get(f->db, SQL_META_GET_VALUE);
+
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	db_bind_textz(outer, 1, "a");
+	assert_int_equal(db_step(outer, &f->err), 1);
+	assert_false(has_meta(f->db, "b"));
+	assert_string_equal(db_col_text(outer, 0, NULL), "1");
+	db_stmt_put(&outer);
+}
+
+static void null_and_empty_differ(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, "empty");
+	db_bind_text(st, 2, NULL, 0);
+	assert_int_equal(db_run(&st, &f->err), 0);
+	st = db_stmt_get(f->db, SQL_META_SET_VALUE);
+	db_bind_textz(st, 1, "null");
+	db_bind_textz(st, 2, NULL);
+	assert_true(db_run(&st, &f->err) < 0);
+	assert_true(has_meta(f->db, "empty"));
+	assert_false(has_meta(f->db, "null"));
+}
+
+static void newer_schema_is_refused(void **state)
+{
+	struct fix *f = *state;
+	char sql[64];
+	int version;
+
+	db_close(&f->db);
+	snprintf(sql, sizeof sql, "PRAGMA user_version=%d", db_schema_version() + 1);
+	raw_exec(f->path, sql);
+	assert_int_equal(db_open(f->path, DB_WRITER, false, &f->db, &f->err), 0);
+	assert_int_equal(db_migrate(f->db, &f->err), ERR_CONFLICT);
+	assert_non_null(strstr(f->err.msg, "newer toolcrib"));
+	assert_int_equal(db_check_version(f->db, &version, &f->err), ERR_CONFLICT);
+}
+
+static void version_of_a_store_is_known(void **state)
+{
+	struct fix *f = *state;
+	int version = 0;
+
+	assert_int_equal(db_check_version(f->db, &version, &f->err), 0);
+	assert_int_equal(version, db_schema_version());
+	assert_int_equal(db_migrate(f->db, &f->err), 0);        /* nothing to do */
+}
+
+static void other_file_is_no_store(void **state)
+{
+	struct fix *f = *state;
+	struct db *other;
+	char path[600];
+	int fd;
+
+	tmpdir_path(f->dir, "other.db", path, sizeof path);
+	raw_exec(path, "CREATE TABLE t(a)");
+	assert_int_equal(db_open(path, DB_WRITER, false, &other, &f->err), 0);
+	assert_int_equal(db_migrate(other, &f->err), ERR_INVALID);
+	db_close(&other);
+	tmpdir_path(f->dir, "text", path, sizeof path);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_true(fd >= 0 && write(fd, "not a database, but long enough to be looked at", 47) == 47);
+	close(fd);
+	assert_int_equal(db_open(path, DB_WRITER, false, &other, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_open("/nonexistent/x.db", DB_WRITER, false, &other, &f->err), ERR_UNREACHABLE);
+}
+
+static void foreign_trigger_in_schema_is_found(void **state)
+{
+	struct fix *f = *state;
+
+	db_close(&f->db);
+	raw_exec(f->path, "CREATE TRIGGER spy AFTER INSERT ON meta BEGIN DELETE FROM meta; END");
+	assert_int_equal(db_open(f->path, DB_WRITER, false, &f->db, &f->err), 0);
+	assert_int_equal(db_migrate(f->db, &f->err), ERR_CORRUPT);
+	assert_non_null(strstr(f->err.msg, "spy"));
+}
+
+static void foreign_commit_stops_the_writer(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_int_equal(db_checkpoint(f->db, 1, &f->err), 0);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);        /* our own commits and checkpoints are no strangers */
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	raw_exec(f->path, "INSERT INTO meta VALUES('x', 'y')");
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_CORRUPT);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_IO);
+}
+
+static void records_are_never_updated(void **state)
+{
+	struct fix *f = *state;
+	sqlite3 *raw;
+
+	db_close(&f->db);
+	assert_int_equal(sqlite3_open(f->path, &raw), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, "INSERT INTO rec(enc,log,idx,kind,ts) VALUES(1,1,0,1,1)", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, "UPDATE rec SET ts=2", NULL, NULL, NULL), SQLITE_CONSTRAINT);
+	sqlite3_close(raw);
+}
+
+static void reader_works_beside_the_owner(void **state)
+{
+	struct fix *f = *state;
+	struct db *r;
+
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_int_equal(db_open(f->path, DB_READER, false, &r, &f->err), 0);
+	assert_true(has_meta(r, "a"));
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f->db, "b", "1", &f->err), 0);
+	assert_false(has_meta(r, "b"));
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	assert_true(has_meta(r, "b"));
+	assert_true(put_meta(r, "c", "1", &f->err) < 0);
+	db_close(&r);
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);        /* a reader's close is no checkpoint */
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+}
+
+/* What a crash leaves: the file with its log, and nobody there. */
+static void reader_sees_the_log_that_a_crash_left(void **state)
+{
+	struct fix *f = *state;
+	char copy[600], cmd[3][600];
+	struct db *r;
+	static const char *const suffix[] = { "", "-wal", "-shm" };
+
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	tmpdir_path(f->dir, "copy.db", copy, sizeof copy);
+	for (int i = 0; i < 3; i++) {
+		char from[620], buf[4096];
+		ssize_t n;
+		int in, out;
+
+		snprintf(from, sizeof from, "%s%s", f->path, suffix[i]);
+		snprintf(cmd[i], sizeof cmd[i], "%.500s%s", copy, suffix[i]);
+		in = open(from, O_RDONLY);
+		out = open(cmd[i], O_WRONLY | O_CREAT, 0600);
+		assert_true(in >= 0 && out >= 0);
+		while ((n = read(in, buf, sizeof buf)) > 0)
+			assert_int_equal(write(out, buf, (size_t)n), n);
+		close(in);
+		close(out);
+	}
+	assert_int_equal(db_open(copy, DB_READER, false, &r, &f->err), 0);
+	assert_true(has_meta(r, "a"));
+	db_close(&r);
+}
+
+static void reader_sees_a_store_at_rest(void **state)
+{
+	struct fix *f = *state;
+	struct db *r;
+
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	db_close(&f->db);
+	assert_int_equal(db_open(f->path, DB_READER, false, &r, &f->err), 0);
+	assert_true(has_meta(r, "a"));
+	db_close(&r);
+}
+
+static void backup_is_a_whole_store(void **state)
+{
+	struct fix *f = *state;
+	struct db *r, *copy;
+	struct stat st;
+	char path[600];
+
+	tmpdir_path(f->dir, "backup.db", path, sizeof path);
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_int_equal(db_open(f->path, DB_READER, false, &r, &f->err), 0);
+	if (db_backup(r, path, &f->err) != 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	assert_int_equal(db_backup(r, path, &f->err), ERR_CONFLICT);
+	assert_true(put_meta(r, "c", "1", &f->err) < 0);        /* read-only again */
+	db_close(&r);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(db_open(path, DB_WRITER, false, &copy, &f->err), 0);
+	assert_int_equal(db_migrate(copy, &f->err), 0);
+	assert_true(has_meta(copy, "a"));
+	db_close(&copy);
+}
+
+static void checkpoint_empties_the_log(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_true(db_wal_pages(f->db) > 0);
+	assert_int_equal(db_checkpoint(f->db, 1000, &f->err), 0);
+	assert_true(db_wal_pages(f->db) > 0);
+	assert_int_equal(db_checkpoint(f->db, 1, &f->err), 0);
+	assert_int_equal(db_wal_pages(f->db), 0);
+	assert_int_equal(put_meta(f->db, "b", "1", &f->err), 0);
+	assert_in_range(db_wal_pages(f->db), 1, 4);
+}
+
+static struct db *foreign(struct fix *f)
+{
+	struct db *db = NULL;
+	char path[600];
+
+	tmpdir_path(f->dir, "shop.db", path, sizeof path);
+	raw_exec(path, "CREATE TABLE product(id INTEGER PRIMARY KEY, name TEXT, price REAL);"
+		       "INSERT INTO product VALUES(1, 'chair', 49.5), (2, 'table', NULL)");
+	assert_int_equal(db_open(path, DB_FOREIGN, false, &db, &f->err), 0);
+	return db;
+}
+
+static void foreign_reads_by_named_parameters(void **state)
+{
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st;
+	static const char sql[] = "SELECT name, price FROM product WHERE id >= :from ORDER BY id; -- all\n";
+
+	assert_int_equal(db_stmt_adhoc(db, sql, strlen(sql), &st, &f->err), 0);
+	assert_int_equal(db_param_count(st), 1);
+	assert_string_equal(db_param_name(st, 1), ":from");
+	assert_int_equal(db_param_index(st, ":other"), 0);
+	db_bind_i64(st, db_param_index(st, ":from"), 1);
+	assert_int_equal(db_col_count(st), 2);
+	assert_string_equal(db_col_name(st, 1), "price");
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_string_equal(db_col_text(st, 0, NULL), "chair");
+	assert_int_equal(db_col_type(st, 1), DB_FLOAT);
+	assert_true(db_col_f64(st, 1) == 49.5);
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_int_equal(db_col_type(st, 1), DB_NULL);
+	assert_int_equal(db_step(st, &f->err), 0);
+	db_stmt_put(&st);
+	db_close(&db);
+}
+
+static void foreign_refuses_all_but_one_select(void **state)
+{
+	static const char *const bad[] = {
+		"", "-- nothing", "SELECT", "SELECT * FROM nowhere", "INSERT INTO product VALUES(3, 'x', 1)",
+		"UPDATE product SET name = 'x'", "DELETE FROM product", "DROP TABLE product", "CREATE TABLE t(a)",
+		"ATTACH 'x.db' AS x", "PRAGMA query_only=off", "SELECT * FROM pragma_table_info('product')", "VACUUM",
+		"BEGIN", "SELECT load_extension('x')", "EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT 1", "SELECT 1; SELECT 2",
+		"SELECT 1; DROP TABLE product", "SELECT 1; garbage", "WITH x AS (SELECT 1) DELETE FROM product",
+		"INSERT INTO product VALUES(3, 'x', 1) RETURNING id", "REINDEX", "ANALYZE", "DETACH x",
+		"SELECT writefile('x', 'y')",
+	};
+	static const char *const good[] = {
+		"SELECT 1", "VALUES (1), (2)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3) SELECT i FROM n",
+		"SELECT upper(name) FROM product", " ; SELECT 1 ;; /* end */ ",
+	};
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st;
+
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		if (db_stmt_adhoc(db, bad[i], strlen(bad[i]), &st, &f->err) != ERR_INVALID)
+			fail_msg("%s", bad[i]);
+	for (size_t i = 0; i < sizeof good / sizeof good[0] - 1; i++) {
+		if (db_stmt_adhoc(db, good[i], strlen(good[i]), &st, &f->err) != 0)
+			fail_msg("%s: %s", good[i], f->err.msg);
+		assert_int_equal(db_step(st, &f->err), 1);
+		db_stmt_put(&st);
+	}
+	db_close(&db);
+}
+
+static void foreign_refuses_a_store(void **state)
+{
+	struct fix *f = *state;
+	struct db *db;
+
+	assert_int_equal(db_open(f->path, DB_FOREIGN, false, &db, &f->err), ERR_DENIED);
+}
+
+static const char endless[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+static void foreign_deadline_ends_a_query(void **state)
+{
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st;
+
+	assert_int_equal(db_stmt_adhoc(db, endless, strlen(endless), &st, &f->err), 0);
+	db_deadline(db, clock_mono_us() + 5000);
+	assert_int_equal(db_step(st, &f->err), ERR_TIMEOUT);
+	db_stmt_put(&st);
+	db_deadline(db, 0);
+	assert_int_equal(db_stmt_adhoc(db, "SELECT 1", 8, &st, &f->err), 0);
+	assert_int_equal(db_step(st, &f->err), 1);
+	db_stmt_put(&st);
+	db_close(&db);
+}
+
+static void *step_endless(void *arg)
+{
+	struct db_stmt *st = arg;
+
+	return (void *)(intptr_t)db_step(st, NULL);
+}
+
+static void interrupt_from_another_thread_ends_a_query(void **state)
+{
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st;
+	struct timespec at;
+	pthread_t t;
+	void *rc;
+
+	assert_int_equal(db_stmt_adhoc(db, endless, strlen(endless), &st, &f->err), 0);
+	assert_int_equal(pthread_create(&t, NULL, step_endless, st), 0);
+	do {    /* one that comes before the step has begun is lost */
+		db_interrupt(db);
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_nsec += 1000000;
+		at.tv_sec += at.tv_nsec / 1000000000;
+		at.tv_nsec %= 1000000000;
+	} while (pthread_timedjoin_np(t, &rc, &at) == ETIMEDOUT);
+	assert_int_equal((intptr_t)rc, ERR_CANCELLED);
+	db_stmt_put(&st);
+	db_close(&db);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
+		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
+		T(null_and_empty_differ), T(newer_schema_is_refused), T(version_of_a_store_is_known),
+		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(foreign_commit_stops_the_writer),
+		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
+		T(reader_sees_a_store_at_rest), T(backup_is_a_whole_store), T(checkpoint_empties_the_log),
+		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
+		T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
