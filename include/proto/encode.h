@@ -1,0 +1,69 @@
+#ifndef PROTO_ENCODE_H
+#define PROTO_ENCODE_H
+
+#include "json/json.h"
+#include "proto/errmap.h"
+#include "proto/rev.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Messages to a client, as text appended to a str: one line each, projected to a revision (MCP C.5).
+ * encode_result() is the only writer of results, so a field that a revision lacks is left out in one place. */
+
+struct str;
+
+#define ENC_LIST_TTL_MS 5000            /* tools/list: many hosts ignore notices (MCP B-47) */
+#define ENC_DISCOVER_TTL_MS 60000
+
+struct enc_server { const char *name, *title, *version; };      /* serverInfo */
+
+struct enc_to {                         /* what an answer answers */
+	enum rev rev;
+	struct jx_span id;              /* raw token; p NULL: it could not be read */
+	const struct enc_server *server;
+};
+
+enum enc_kind {
+	ENC_EMPTY,              /* ping */
+	ENC_INITIALIZE,
+	ENC_DISCOVER,
+	ENC_LIST,               /* tools/list */
+	ENC_CALL,               /* tools/call */
+	ENC_INPUT,              /* input_required (R5) */
+	ENC_LISTEN_END,
+};
+
+struct enc_result {
+	enum enc_kind kind;
+	/* ENC_LIST: the text of the tools array, and the cursor of the next page or NULL. */
+	const char *page; size_t page_len;
+	const char *next; size_t next_len;
+	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent. */
+	const json_t *content, *structured, *meta;
+	const char *text;
+	bool is_error;
+	bool unwrapped;         /* R3, R4: no wrapped outputSchema is listed: leave a non-object value out (MCP B-16) */
+	const uint8_t *call_id; /* 16 bytes for `_meta`, or NULL; also ENC_INPUT */
+	/* ENC_INPUT */
+	const json_t *requests;
+	const char *state;      /* sealed, or NULL */
+};
+void encode_result(struct str *out, const struct enc_to *to, const struct enc_result *r);
+void encode_error(struct str *out, const struct enc_to *to, const struct rpc_error *e);
+
+/* Notices and requests of ours. */
+struct enc_progress { struct jx_span token; double done, total; const char *note; };    /* total < 0: unknown */
+void encode_progress(struct str *out, enum rev rev, const struct enc_progress *p);
+void encode_log(struct str *out, int level, const char *logger, const json_t *data);
+/* -1 for a name that is none of the eight; 0 debug … 7 emergency. */
+int encode_log_level(const char *name);
+/* subscription: raw id of the listen, or p NULL on a legacy stream. */
+void encode_list_changed(struct str *out, struct jx_span subscription);
+void encode_listen_ack(struct str *out, struct jx_span subscription, bool tools);
+void encode_cancelled(struct str *out, struct jx_span id, const char *reason);
+void encode_request(struct str *out, uint64_t id, const char *method, const json_t *params);
+
+#endif
