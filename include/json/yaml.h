@@ -18,12 +18,13 @@ struct str;
 struct yaml_docs;
 
 /* All documents of a text; name is for messages ("weather.yaml", "-").  Depth and counts as jx_scan.
- * ERR_INVALID with where = "name:line:column". */
+ * A document without any text (behind a lone "---") is left out.  ERR_INVALID, or ERR_LIMIT for sizes
+ * and numbers, with where = "name:line:column". */
 int yaml_load(const char *name, const char *text, size_t len, struct yaml_docs **ret, struct err *err) MUST_CHECK;
 size_t yaml_count(const struct yaml_docs *docs);
 json_t *yaml_root(const struct yaml_docs *docs, size_t i);                  /* borrowed */
-/* "name:line:column" of the value (or of the member name, for an unknown member) at a JSON pointer of
- * document i; of the nearest known parent when the pointer leads nowhere. */
+/* "name:line:column" of the value at a JSON pointer of document i: of its member name if it has one, of
+ * the nearest known parent when the pointer leads nowhere. */
 void yaml_where(const struct yaml_docs *docs, size_t i, const char *pointer, char *ret, size_t size);
 void yaml_free(struct yaml_docs **docs);
 

@@ -64,4 +64,10 @@ uint32_t jx_unescape_u(const char *p, const char *end, size_t *ret_len);
  * length that the whole has. */
 size_t jx_unescape(const char *p, size_t len, char *ret, size_t size);
 
+/* Read one reference token of a JSON pointer, *p behind its slash, and step over it; false when an escape
+ * is wrong or the token is longer than any member name can be.  ret has JX_NAME_MAX + 1 bytes. */
+bool jx_pointer_token(const char **p, char *ret);
+/* The array index that a reference token means; false when it is none. */
+bool jx_pointer_index(const char *token, size_t *ret);
+
 #endif

@@ -11,6 +11,8 @@
 
 #include "base/str.h"
 
+#include "json_int.h"
+
 #define DIGITS_MAX 17           /* of a double that reads back as itself */
 
 const char *jx_type_name(const json_t *v)
@@ -42,9 +44,7 @@ bool jx_is_integer(const json_t *v)
 
 /* POINTERS */
 
-/* Read one reference token at *p (behind its slash) and step over it; false when an escape is wrong or
- * the token is longer than any member name can be. */
-static bool read_token(const char **p, char ret[JX_NAME_MAX + 1])
+bool jx_pointer_token(const char **p, char *ret)
 {
 	size_t n = 0;
 
@@ -65,18 +65,19 @@ static bool read_token(const char **p, char ret[JX_NAME_MAX + 1])
 	return true;
 }
 
-static json_t *element_at(const json_t *array, const char *token)
+bool jx_pointer_index(const char *token, size_t *ret)
 {
 	size_t i = 0;
 
 	if (!*token || (token[0] == '0' && token[1]))
-		return NULL;
+		return false;
 	for (; *token; token++) {
 		if (*token < '0' || *token > '9' || i > JX_MEMBERS_MAX)
-			return NULL;
+			return false;
 		i = i * 10 + (size_t)(*token - '0');
 	}
-	return json_array_get(array, i);
+	*ret = i;
+	return true;
 }
 
 json_t *jx_at(const json_t *root, const char *pointer)
@@ -84,14 +85,15 @@ json_t *jx_at(const json_t *root, const char *pointer)
 	char token[JX_NAME_MAX + 1];
 	/* jansson's getters take const and return the child without it. */
 	json_t *v = (json_t *)(uintptr_t)root;
+	size_t i;
 
 	while (v && *pointer) {
-		if (*pointer++ != '/' || !read_token(&pointer, token))
+		if (*pointer++ != '/' || !jx_pointer_token(&pointer, token))
 			return NULL;
 		if (json_is_object(v))
 			v = json_object_get(v, token);
 		else
-			v = json_is_array(v) ? element_at(v, token) : NULL;
+			v = json_is_array(v) && jx_pointer_index(token, &i) ? json_array_get(v, i) : NULL;
 	}
 	return v;
 }

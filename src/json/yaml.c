@@ -1,0 +1,484 @@
+/* YAML to trees, by libfyaml's events: aliases, anchors, foreign tags, merge keys, duplicate keys and keys
+ * that are not text are refused on sight.  Beside each tree stands the list of its values in document
+ * order with their places, so that any JSON pointer can be turned into line and column. */
+#include "config.h"
+
+#include "json/yaml.h"
+
+#include <libfyaml.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "json/json.h"
+
+#include "json_int.h"
+#include "yaml_int.h"
+
+#define NAME_SHOWN 120          /* bytes of a file's name in front of line and column */
+#define CORE_TAG "tag:yaml.org,2002:"
+
+struct place { int line, column; };     /* from 1 */
+
+struct node {                   /* a value; its children follow it */
+	struct place at;        /* of its member name if it has one */
+	size_t end;             /* index behind its last descendant */
+};
+
+struct doc {
+	json_t *root;
+	struct node *nodes;
+	size_t nnodes, cap;
+};
+
+struct yaml_docs {
+	char *name;
+	struct doc *docs;
+	size_t count, cap;
+};
+
+struct frame {                  /* an open container */
+	json_t *v;              /* borrowed from its parent */
+	size_t node;
+	bool has_key;
+	struct place key_at;
+	char key[JX_NAME_MAX + 1];
+};
+
+struct load {
+	struct yaml_docs *docs;
+	struct doc doc;         /* the document being read */
+	bool empty;             /* it has no text at all */
+	size_t items;           /* of all documents */
+	struct err *err;
+	unsigned depth;
+	struct frame stack[JX_DEPTH_MAX];
+};
+
+/* Write "name:line:column"; of a long name the end counts. */
+static void put_place(const char *name, struct place at, char *ret, size_t size)
+{
+	size_t len = strlen(name);
+	const char *tail = len > NAME_SHOWN ? name + len - NAME_SHOWN : name;
+
+	(void)snprintf(ret, size, "%s%s:%d:%d", tail == name ? "" : "...", tail, at.line, at.column);
+}
+
+static int fail(struct load *l, enum err_code code, struct place at, const char *text)
+{
+	char where[NAME_SHOWN + 32];
+
+	put_place(l->docs->name, at, where, sizeof where);
+	return err_set(l->err, code, where, "%s", text);
+}
+
+/* EVENTS */
+
+static struct place place_of(struct fy_event *e)
+{
+	const struct fy_mark *m = fy_event_start_mark(e);
+	struct place at = { 1, 1 };
+
+	if (!m)
+		return at;
+	at.line = m->line + 1;
+	at.column = m->column + 1;
+	/* libfyaml's mark stands behind an opening quote and behind the star of an alias. */
+	if (e->type == FYET_SCALAR) {
+		enum fy_scalar_style style = fy_token_scalar_style(e->scalar.value);
+
+		at.column -= style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED;
+	}
+	at.column -= e->type == FYET_ALIAS;
+	return at;
+}
+
+static size_t add_node(struct doc *d, struct place at)
+{
+	if (d->nnodes == d->cap) {
+		d->cap = d->cap ? d->cap * 2 : 64;
+		d->nodes = mem_realloc(d->nodes, d->cap * sizeof *d->nodes);
+	}
+	d->nodes[d->nnodes] = (struct node){ .at = at, .end = d->nnodes + 1 };
+	return d->nnodes++;
+}
+
+/* Put a value (taken) where it belongs: under the pending key, at the end of the list, or as the root. */
+static int attach(struct load *l, json_t *v, struct place at, size_t *ret_node)
+{
+	struct frame *f = l->depth ? &l->stack[l->depth - 1] : NULL;
+	int rc = 0;
+
+	if (f && ++l->items > JX_MEMBERS_MAX) {
+		json_decref(v);
+		return fail(l, ERR_LIMIT, at, "more than 100000 members and elements");
+	}
+	*ret_node = add_node(&l->doc, f && f->has_key ? f->key_at : at);
+	if (!f)
+		l->doc.root = v;
+	else if (f->has_key)
+		rc = json_object_set_new(f->v, f->key, v);
+	else
+		rc = json_array_append_new(f->v, v);
+	if (rc)
+		return fail(l, ERR_INTERNAL, at, "the value cannot be stored");
+	if (f)
+		f->has_key = false;
+	return 0;
+}
+
+static bool wants_key(const struct load *l)
+{
+	const struct frame *f = l->depth ? &l->stack[l->depth - 1] : NULL;
+
+	return f && json_is_object(f->v) && !f->has_key;
+}
+
+static int take_key(struct load *l, const char *p, size_t len, struct place at)
+{
+	struct frame *f = &l->stack[l->depth - 1];
+	char shown[64], text[128];
+
+	if (len > JX_NAME_MAX)
+		return fail(l, ERR_LIMIT, at, "a member name is longer than 256 bytes");
+	if (memchr(p, '\0', len))
+		return fail(l, ERR_INVALID, at, "a member name contains U+0000");
+	memcpy(f->key, p, len);
+	f->key[len] = '\0';
+	if (json_object_get(f->v, f->key)) {
+		(void)snprintf(text, sizeof text, "the member \"%s\" occurs twice",
+			       text_printable(p, len, shown, sizeof shown));
+		return fail(l, ERR_INVALID, at, text);
+	}
+	f->has_key = true;
+	f->key_at = at;
+	return 0;
+}
+
+/* The name of a core tag behind its prefix, "" for none; NULL when the tag is not one of them. */
+static const char *core_tag(struct fy_token *tag)
+{
+	static const char *const core[] = { "str", "int", "float", "bool", "null", "map", "seq" };
+	const char *text;
+	size_t len, skip = strlen(CORE_TAG);
+
+	if (!tag)
+		return "";
+	text = fy_token_get_text(tag, &len);
+	if (!text || len <= skip || memcmp(text, CORE_TAG, skip) != 0)
+		return NULL;
+	for (size_t i = 0; i < NELEMS(core); i++)
+		if (text_eq(text + skip, len - skip, core[i]))
+			return core[i];
+	return NULL;
+}
+
+/* Turn a plain number into what !!float asks for, and refuse what a tag does not fit. */
+static json_t *apply_tag(json_t *v, const char *tag)
+{
+	const char *is = json_is_string(v) ? "str" : json_is_integer(v) ? "int" : json_is_real(v) ? "float" :
+			 json_is_boolean(v) ? "bool" : "null";
+	json_t *real = NULL;
+
+	if (!*tag || strcmp(tag, is) == 0)
+		return v;
+	if (strcmp(tag, "float") == 0 && json_is_integer(v))
+		real = json_real((double)json_integer_value(v));
+	json_decref(v);
+	return real;
+}
+
+static int on_scalar(struct load *l, struct fy_event *e)
+{
+	struct place at = place_of(e);
+	const char *tag = core_tag(e->scalar.tag), *why = "a scalar is not valid UTF-8", *p;
+	enum err_code code = ERR_INVALID;
+	size_t len, node;
+	json_t *v;
+	bool plain = fy_token_scalar_style(e->scalar.value) == FYSS_PLAIN;
+
+	if (e->scalar.anchor)
+		return fail(l, ERR_INVALID, at, "anchors are not supported");
+	if (!tag)
+		return fail(l, ERR_INVALID, at, "only the core tags (!!str, !!int, ...) are supported");
+	p = fy_token_get_text(e->scalar.value, &len);
+	if (!p)
+		p = "", len = 0;
+	l->empty = l->empty && plain && len == 0;
+	if (plain && strcmp(tag, "str") != 0)
+		v = yaml_plain(p, len, &code, &why);
+	else
+		v = json_stringn(p, len);
+	if (!v)
+		return fail(l, code, at, why);
+	v = apply_tag(v, tag);
+	if (!v)
+		return fail(l, ERR_INVALID, at, "the value does not fit its tag");
+	if (!wants_key(l))
+		return attach(l, v, at, &node);
+	if (!json_is_string(v)) {
+		json_decref(v);
+		return fail(l, ERR_INVALID, at, "a member name must be text: put it in quotes");
+	}
+	json_decref(v);
+	if (plain && text_eq(p, len, "<<"))
+		return fail(l, ERR_INVALID, at, "merge keys are not supported");
+	return take_key(l, p, len, at);
+}
+
+static int on_open(struct load *l, struct fy_event *e, struct fy_token *anchor, struct fy_token *tag, bool map)
+{
+	struct place at = place_of(e);
+	const char *core = core_tag(tag);
+	struct frame *f;
+	json_t *v;
+	size_t node;
+	int rc;
+
+	l->empty = false;
+	if (anchor)
+		return fail(l, ERR_INVALID, at, "anchors are not supported");
+	if (!core || (*core && strcmp(core, map ? "map" : "seq") != 0))
+		return fail(l, ERR_INVALID, at, "the tag does not fit here or is not supported");
+	if (wants_key(l))
+		return fail(l, ERR_INVALID, at, "a member name must be text");
+	if (l->depth == JX_DEPTH_MAX)
+		return fail(l, ERR_LIMIT, at, "nested deeper than 64 levels");
+	v = map ? json_object() : json_array();
+	rc = attach(l, v, at, &node);
+	if (rc)
+		return rc;
+	f = &l->stack[l->depth++];
+	f->v = v;
+	f->node = node;
+	f->has_key = false;
+	return 0;
+}
+
+static int on_close(struct load *l)
+{
+	l->depth--;
+	l->doc.nodes[l->stack[l->depth].node].end = l->doc.nnodes;
+	return 0;
+}
+
+static void doc_fini(struct doc *d)
+{
+	json_decref(d->root);
+	free(d->nodes);
+	*d = (struct doc){ 0 };
+}
+
+/* Keep the document; one without any text (a lone "---") is none. */
+static int on_document_end(struct load *l, struct place at)
+{
+	struct yaml_docs *docs = l->docs;
+
+	if (!l->doc.root || l->empty) {
+		doc_fini(&l->doc);
+		return 0;
+	}
+	if (docs->count == YAML_DOCS_MAX)
+		return fail(l, ERR_LIMIT, at, "more than 1000 documents in one text");
+	if (docs->count == docs->cap) {
+		docs->cap = docs->cap ? docs->cap * 2 : 4;
+		docs->docs = mem_realloc(docs->docs, docs->cap * sizeof *docs->docs);
+	}
+	docs->docs[docs->count++] = l->doc;
+	l->doc = (struct doc){ 0 };
+	return 0;
+}
+
+static int on_event(struct load *l, struct fy_event *e)
+{
+	switch (e->type) {
+	case FYET_DOCUMENT_START:
+		l->empty = true;
+		return 0;
+	case FYET_DOCUMENT_END:
+		return on_document_end(l, place_of(e));
+	case FYET_MAPPING_START:
+		return on_open(l, e, e->mapping_start.anchor, e->mapping_start.tag, true);
+	case FYET_SEQUENCE_START:
+		return on_open(l, e, e->sequence_start.anchor, e->sequence_start.tag, false);
+	case FYET_MAPPING_END:
+	case FYET_SEQUENCE_END:
+		return on_close(l);
+	case FYET_SCALAR:
+		return on_scalar(l, e);
+	case FYET_ALIAS:
+		return fail(l, ERR_INVALID, place_of(e), "aliases are not supported");
+	case FYET_NONE:
+	case FYET_STREAM_START:
+	case FYET_STREAM_END:
+		break;
+	}
+	return 0;
+}
+
+/* THE TEXT */
+
+/* libfyaml lets raw control characters pass. */
+static int check_bytes(struct load *l, const char *text, size_t len)
+{
+	struct place at = { 1, 1 };
+	size_t n;
+
+	for (const unsigned char *p = (const unsigned char *)text, *end = p + len; p < end; p += n) {
+		n = jx_utf8_len(p, (size_t)(end - p));
+		if (!n)
+			return fail(l, ERR_INVALID, at, "the text is not valid UTF-8");
+		if (*p < 0x20 && *p != '\t' && *p != '\n' && *p != '\r')
+			return fail(l, ERR_INVALID, at, "the text has a control character");
+		at.column++;
+		if (*p == '\n') {
+			at.line++;
+			at.column = 1;
+		}
+	}
+	return 0;
+}
+
+static int fail_syntax(struct load *l, struct fy_diag *diag)
+{
+	void *it = NULL;
+	const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &it);
+	char text[256];
+
+	if (!e || !e->msg)
+		return fail(l, ERR_INVALID, (struct place){ 1, 1 }, "not YAML");
+	return fail(l, ERR_INVALID, (struct place){ e->line, e->column },
+		    text_printable(e->msg, strlen(e->msg), text, sizeof text));
+}
+
+static int read_events(struct load *l, struct fy_parser *parser, struct fy_diag *diag)
+{
+	struct fy_event *e;
+	int rc = 0;
+
+	while (!rc && (e = fy_parser_parse(parser))) {
+		rc = on_event(l, e);
+		fy_parser_event_free(parser, e);
+	}
+	return !rc && fy_parser_get_stream_error(parser) ? fail_syntax(l, diag) : rc;
+}
+
+static void drop_output(struct fy_diag *diag, void *user, const char *p, size_t len)
+{
+}
+
+static int read_text(struct load *l, const char *text, size_t len)
+{
+	struct fy_diag_cfg diag_cfg;
+	struct fy_parse_cfg cfg = { .flags = FYPCF_DEFAULT_VERSION_1_2 | FYPCF_JSON_NONE };
+	struct fy_parser *parser = NULL;
+	int rc;
+
+	fy_diag_cfg_default(&diag_cfg);
+	diag_cfg.fp = NULL;
+	diag_cfg.output_fn = drop_output;
+	diag_cfg.level = FYET_ERROR;
+	cfg.diag = fy_diag_create(&diag_cfg);
+	if (cfg.diag) {
+		fy_diag_set_collect_errors(cfg.diag, true);
+		parser = fy_parser_create(&cfg);
+	}
+	if (!parser || fy_parser_set_string(parser, text, len) != 0)
+		rc = fail(l, ERR_INTERNAL, (struct place){ 1, 1 }, "the YAML parser cannot be started");
+	else
+		rc = read_events(l, parser, cfg.diag);
+	if (parser)
+		fy_parser_destroy(parser);
+	fy_diag_destroy(cfg.diag);
+	return rc;
+}
+
+int yaml_load(const char *name, const char *text, size_t len, struct yaml_docs **ret, struct err *err)
+{
+	struct load *l = mem_zalloc(sizeof *l);
+	struct yaml_docs *docs = mem_zalloc(sizeof *docs);
+	int rc;
+
+	docs->name = mem_strdup(name);
+	l->docs = docs;
+	l->err = err;
+	if (len > YAML_TEXT_MAX)
+		rc = fail(l, ERR_LIMIT, (struct place){ 1, 1 }, "longer than 4 MiB");
+	else
+		rc = check_bytes(l, text, len);
+	if (!rc)
+		rc = read_text(l, text, len);
+	doc_fini(&l->doc);
+	free(l);
+	if (rc)
+		yaml_free(&docs);
+	else
+		*ret = docs;
+	return rc;
+}
+
+size_t yaml_count(const struct yaml_docs *docs)
+{
+	return docs->count;
+}
+
+json_t *yaml_root(const struct yaml_docs *docs, size_t i)
+{
+	return docs->docs[i].root;
+}
+
+void yaml_free(struct yaml_docs **docs)
+{
+	struct yaml_docs *d = *docs;
+
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->count; i++)
+		doc_fini(&d->docs[i]);
+	free(d->docs);
+	free(d->name);
+	free(d);
+	*docs = NULL;
+}
+
+/* PLACES */
+
+/* Step from a value to its child; children stand in the order in which the tree keeps them. */
+static bool step_down(const struct doc *d, json_t **v, size_t *node, const char *token)
+{
+	size_t child = *node + 1, i;
+
+	if (json_is_array(*v)) {
+		if (!jx_pointer_index(token, &i) || i >= json_array_size(*v))
+			return false;
+		*v = json_array_get(*v, i);
+		while (i--)
+			child = d->nodes[child].end;
+		*node = child;
+		return true;
+	}
+	for (void *it = json_object_iter(*v); it; it = json_object_iter_next(*v, it)) {
+		if (strcmp(json_object_iter_key(it), token) == 0) {
+			*v = json_object_iter_value(it);
+			*node = child;
+			return true;
+		}
+		child = d->nodes[child].end;
+	}
+	return false;
+}
+
+void yaml_where(const struct yaml_docs *docs, size_t i, const char *pointer, char *ret, size_t size)
+{
+	const struct doc *d = &docs->docs[i];
+	char token[JX_NAME_MAX + 1];
+	json_t *v = d->root;
+	size_t node = 0;
+
+	while (*pointer++ == '/')
+		if (!jx_pointer_token(&pointer, token) || !step_down(d, &v, &node, token))
+			break;
+	put_place(docs->name, d->nodes[node].at, ret, size);
+}
