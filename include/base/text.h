@@ -20,6 +20,8 @@ size_t text_base64url_size(size_t n);                          /* bytes incl. NU
 void text_base64url(const void *p, size_t n, char *ret);
 int text_unbase64url(const char *p, size_t len, void *ret, size_t size, size_t *ret_len);
 /* Standard base64 with padding (RFC 4648 4); the same strictness. */
+size_t text_base64_size(size_t n);                             /* bytes incl. NUL */
+void text_base64(const void *p, size_t n, char *ret);
 int text_unbase64(const char *p, size_t len, void *ret, size_t size, size_t *ret_len);
 bool text_base64_valid(const char *p, size_t len);
 

@@ -66,6 +66,28 @@ void text_base64url(const void *p, size_t n, char *ret)
 	*ret = '\0';
 }
 
+size_t text_base64_size(size_t n)
+{
+	return (n + 2) / 3 * 4 + 1;
+}
+
+void text_base64(const void *p, size_t n, char *ret)
+{
+	char *end = ret + text_base64_size(n) - 1;
+
+	/* The same digits but for the last two, then the padding. */
+	text_base64url(p, n, ret);
+	for (; *ret; ret++) {
+		if (*ret == '-')
+			*ret = '+';
+		else if (*ret == '_')
+			*ret = '/';
+	}
+	while (ret < end)
+		*ret++ = '=';
+	*ret = '\0';
+}
+
 static int base64_value(char c, char c62, char c63)
 {
 	if (c >= 'A' && c <= 'Z')

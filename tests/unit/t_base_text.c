@@ -108,6 +108,21 @@ static void base64url_has_one_text_for_each_value(void **state)
 	assert_int_equal(n, 77);
 }
 
+static void base64_pads_and_reads_back(void **state)
+{
+	static const char *const pairs[][2] = {
+		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "\xfb\xff\xbf", "+/+/" },
+	};
+	char text[16];
+
+	for (size_t i = 0; i < NELEMS(pairs); i++) {
+		text_base64(pairs[i][0], strlen(pairs[i][0]), text);
+		assert_string_equal(text, pairs[i][1]);
+		assert_int_equal(text_base64_size(strlen(pairs[i][0])), strlen(text) + 1);
+		assert_true(text_base64_valid(text, strlen(text)));
+	}
+}
+
 static void base64_wants_its_padding(void **state)
 {
 	static const char *const good[] = { "", "Zg==", "Zm8=", "Zm9v", "+/+/" };
@@ -294,6 +309,7 @@ int main(void)
 		cmocka_unit_test(hex_goes_both_ways),
 		cmocka_unit_test(base64url_matches_the_vectors_of_rfc_4648),
 		cmocka_unit_test(base64url_has_one_text_for_each_value),
+		cmocka_unit_test(base64_pads_and_reads_back),
 		cmocka_unit_test(base64_wants_its_padding),
 		cmocka_unit_test(integers_are_read_whole_or_not_at_all),
 		cmocka_unit_test(durations_and_sizes_need_their_units),

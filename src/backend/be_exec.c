@@ -1,0 +1,258 @@
+/* exec: the handler block of a program, checked and compiled.  A run of it is in be_exec_run.c. */
+#include "config.h"
+
+#include "exec_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "json/json.h"
+
+#define CPU_DEFAULT_S 3600              /* the longest timeout: what escapes the kill ends some day */
+#define CPU_MAX_S 86400
+#define MEMORY_MIN (8u << 20)           /* less does not even load libc */
+#define MEMORY_MAX (1ull << 40)
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static bool is_shell(const char *text)
+{
+	static const char *const shells[] = { "sh", "ash", "bash", "dash", "fish", "ksh", "mksh", "zsh" };
+
+	for (size_t i = 0; i < NELEMS(shells); i++) {
+		if (strcmp(base_name(text), shells[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "-c" or a cluster that ends in it, "-ec". */
+static bool is_command_option(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n >= 2 && text[0] == '-' && text[1] != '-' && text[n - 1] == 'c';
+}
+
+static int bind_program(const char *text, struct exec_plan *plan, struct err *err)
+{
+	/* SEC S-504: not found by PATH, not chosen by an argument */
+	if (strpbrk(text, "{}"))
+		return err_set(err, ERR_INVALID, "/argv/0", "the path of the program takes no template");
+	if (text[0] != '/')
+		return err_set(err, ERR_INVALID, "/argv/0", "the program must be an absolute path, is %.60s", text);
+	plan->program = text;
+	return 0;
+}
+
+/* One element.  in_shell: one before it is a shell, and the one just before it is -c. */
+static int bind_arg(const char *text, size_t i, bool in_shell, struct arena *mem, struct exec_arg *arg, struct err *err)
+{
+	char at[32];
+
+	snprintf(at, sizeof(at), "/argv/%zu", i);
+	int rc = tpl_compile(text, at, TPL_ARGS, mem, &arg->tpl, err);
+	if (rc < 0)
+		return rc;
+	if (in_shell && !tpl_is_constant(arg->tpl)) {
+		(void)err_set(err, ERR_INVALID, at, "a template cannot be part of a shell command");
+		err_hint(err, "pass it as an operand after the command, or on stdin");
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+static int bind_argv(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
+{
+	bool operand = false, shell = false, command = false;
+	json_t *argv = NULL;
+	char at[32];
+
+	int rc = jx_get_array(handler, "", "argv", JX_REQUIRED, &argv, err);
+	if (rc < 0)
+		return rc;
+	size_t n = json_array_size(argv);
+	if (n == 0 || n > EXEC_ARGV_MAX)
+		return err_set(err, ERR_INVALID, "/argv", "must hold 1 to %d elements", EXEC_ARGV_MAX);
+	struct exec_arg *args = arena_alloc(mem, n * sizeof(*args));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(argv, i);
+		snprintf(at, sizeof(at), "/argv/%zu", i);
+		if (!json_is_string(v))
+			return err_set(err, ERR_INVALID, at, "must be a string, is %s", jx_type_name(v));
+		if (memchr(json_string_value(v), '\0', json_string_length(v)))
+			return err_set(err, ERR_INVALID, at, "must not contain U+0000");
+		const char *text = arena_strdup(mem, json_string_value(v));
+		if (!args || !text)
+			return be_bind_full(at, err);
+		if (i == 0)
+			rc = bind_program(text, plan, err);
+		if (rc == 0)
+			rc = bind_arg(text, i, shell && command, mem, &args[i], err);
+		if (rc < 0)
+			return rc;
+		args[i].operand = operand;
+		operand = operand || (i > 0 && strcmp(text, "--") == 0);
+		command = !operand && is_command_option(text);
+		shell = shell || is_shell(text);
+	}
+	plan->argv = args;
+	plan->argc = n;
+	return 0;
+}
+
+static bool env_name_valid(const char *p)
+{
+	if (text_eq(p, strlen(p), "") || (*p >= '0' && *p <= '9'))
+		return false;
+	return p[strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+/* SEC S-505: names and values come from the definition, never from arguments. */
+static int bind_env(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
+{
+	json_t *env = NULL, *value;
+	const char *name;
+	char at[sizeof(err->where)];
+	size_t i = 0;
+
+	int rc = jx_get_object(handler, "", "env", JX_OPTIONAL, &env, err);
+	if (rc < 0 || !env)
+		return rc;
+	size_t n = json_object_size(env);
+	if (n > EXEC_ENV_MAX)
+		return err_set(err, ERR_INVALID, "/env", "holds more than %d variables", EXEC_ENV_MAX);
+	struct exec_var *vars = arena_alloc(mem, n * sizeof(*vars) + 1);
+	json_object_foreach(env, name, value) {
+		const char *text = NULL;
+		snprintf(at, sizeof(at), "/env/%s", name);
+		if (!env_name_valid(name))
+			return err_set(err, ERR_INVALID, at, "is no name of a variable");
+		if (strcmp(name, "PATH") == 0)
+			return err_set(err, ERR_INVALID, at, "PATH is fixed: /usr/bin:/bin");
+		rc = jx_get_string(env, "/env", name, JX_REQUIRED, &text, err);
+		if (rc < 0)
+			return rc;
+		if (!vars || !(vars[i].name = arena_strdup(mem, name)))
+			return be_bind_full(at, err);
+		rc = tpl_compile(text, at, TPL_NO_ARGS, mem, &vars[i].value, err);
+		if (rc < 0)
+			return rc;
+		i++;
+	}
+	plan->env = vars;
+	plan->nenv = n;
+	return 0;
+}
+
+static int bind_cwd(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
+{
+	const char *cwd = NULL;
+
+	int rc = jx_get_string(handler, "", "cwd", JX_OPTIONAL, &cwd, err);
+	if (rc < 0 || !cwd)
+		return rc;
+	if (cwd[0] != '/')
+		return err_set(err, ERR_INVALID, "/cwd", "must be an absolute path");
+	if (strpbrk(cwd, "{}"))         /* SEC S-506 */
+		return err_set(err, ERR_INVALID, "/cwd", "a path takes no template");
+	plan->cwd = arena_strdup(mem, cwd);
+	return plan->cwd ? 0 : be_bind_full("/cwd", err);
+}
+
+static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
+{
+	const char *in = NULL;
+
+	plan->in = EXEC_STDIN_JSON;
+	int rc = jx_get_string(handler, "", "stdin", JX_OPTIONAL, &in, err);
+	if (rc < 0 || !in || strcmp(in, "json") == 0)
+		return rc;
+	if (plan->out == EXEC_STREAM)
+		return err_set(err, ERR_INVALID, "/stdin", "must be json with output: stream");
+	if (strcmp(in, "none") == 0) {
+		plan->in = EXEC_STDIN_NONE;
+		return 0;
+	}
+	plan->in = EXEC_STDIN_TEMPLATE;
+	rc = tpl_compile(in, "/stdin", TPL_ARGS, mem, &plan->in_tpl, err);
+	if (rc == 0 && tpl_is_constant(plan->in_tpl))
+		rc = err_set(err, ERR_INVALID, "/stdin", "must be json, none or a template like \"{/text}\", is %.40s", in);
+	return rc;
+}
+
+/* What this release cannot enforce is refused, never ignored (SEC S-511). */
+static int bind_sandbox(const json_t *handler, struct exec_plan *plan, struct err *err)
+{
+	static const char *const known[] = { "memory", "cpu", "read", "write", "network", "processes" };
+	json_t *box = NULL;
+	const char *memory = NULL, *cpu = NULL;
+	char at[40];
+	uint64_t ms = 0;
+
+	plan->cpu_s = CPU_DEFAULT_S;
+	int rc = jx_get_object(handler, "", "sandbox", JX_OPTIONAL, &box, err);
+	if (rc < 0 || !box)
+		return rc;
+	rc = jx_only(box, "/sandbox", known, NELEMS(known), err);
+	for (size_t i = 2; rc == 0 && i < NELEMS(known); i++) {
+		if (!json_object_get(box, known[i]))
+			continue;
+		snprintf(at, sizeof(at), "/sandbox/%s", known[i]);
+		return err_set(err, ERR_INVALID, at, "sandbox.%s is not enforced in this release; remove it", known[i]);
+	}
+	if (rc == 0)
+		rc = jx_get_string(box, "/sandbox", "memory", JX_OPTIONAL, &memory, err);
+	if (rc == 0)
+		rc = jx_get_string(box, "/sandbox", "cpu", JX_OPTIONAL, &cpu, err);
+	if (rc < 0)
+		return rc;
+	if (memory && (text_size(memory, &plan->memory_bytes) < 0 || plan->memory_bytes < MEMORY_MIN ||
+		       plan->memory_bytes > MEMORY_MAX))
+		return err_set(err, ERR_INVALID, "/sandbox/memory", "must be a size from 8MiB to 1024GiB, is %.40s", memory);
+	if (cpu && (text_duration_ms(cpu, &ms) < 0 || ms < 1000 || ms > CPU_MAX_S * 1000ull))
+		return err_set(err, ERR_INVALID, "/sandbox/cpu", "must be a duration from 1s to 24h, is %.40s", cpu);
+	if (cpu)
+		plan->cpu_s = (ms + 999) / 1000;
+	return 0;
+}
+
+static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
+{
+	static const char *const known[] = { "type", "argv", "stdin", "output", "env", "cwd", "sandbox" };
+	static const char *const outputs[] = { "text", "json", "stream" };
+	struct exec_plan *plan = arena_alloc(mem, sizeof(*plan));
+	unsigned out = EXEC_TEXT;
+
+	if (!plan)
+		return be_bind_full("", err);
+	int rc = jx_only(handler, "", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = bind_argv(handler, mem, plan, err);
+	if (rc == 0)
+		rc = be_get_word(handler, "output", outputs, NELEMS(outputs), &out, err);
+	plan->out = (enum exec_output)out;
+	if (rc == 0)
+		rc = bind_stdin(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_env(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_cwd(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_sandbox(handler, plan, err);
+	if (rc == 0)
+		*ret_plan = plan;
+	return rc;
+}
+
+const struct backend_ops be_exec = {
+	.name = "exec", .bind = exec_bind, .start = exec_start, .cancel = exec_cancel,
+};
