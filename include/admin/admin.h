@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 /* The one command table: on the owner's socket, or in-process in the CLI (house D.7).  Loop thread unless a
- * member says otherwise.  Arguments and replies are JSON objects; the table describes the arguments, so that
- * the CLI's parsing, --help, man page and completion come from the row. */
+ * member says otherwise.  Arguments are a JSON object; what a command says is lines of JSON, one object
+ * ("row") each.  The table describes both, so that the CLI's parsing and printing, --help, man page and
+ * completion come from the row. */
 
 struct admin;
+struct adm_out;
 struct audit_logs;
 struct call_engine;
 struct db;
@@ -20,53 +22,76 @@ struct ev_loop;
 struct limiter;
 struct mcp_server;
 struct registry;
+struct str;
 struct tenants;
 struct writer;
 
 enum adm_role { ADM_READ, ADM_OPERATE, ADM_OWNER };
-enum adm_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER };   /* where body() runs */
+/* Where body() runs.  CTL: in the CLI itself, before there is a store or without one. */
+enum adm_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL };
+/* How the CLI shows rows to people. */
+enum adm_shape {
+	ADM_DONE,       /* the sentence `done`, once per row */
+	ADM_TABLE,      /* aligned columns */
+	ADM_ITEM,       /* one "title  value" line per column */
+	ADM_CONTENT,    /* the content blocks of a tool's result; isError fails the command */
+	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
+	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not */
+};
 
-enum adm_arg_type { ARG_TEXT, ARG_FLAG, ARG_UINT, ARG_DURATION, ARG_RATE, ARG_TIME, ARG_FILE, ARG_KEYVALUES, ARG_NAMES };
-enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_FILE };
+enum adm_arg_type {
+	ARG_TEXT, ARG_FLAG, ARG_UINT, ARG_DURATION, ARG_RATE, ARG_TIME, ARG_YESNO, ARG_JSON,
+	ARG_PATH,       /* made absolute by the CLI */
+	ARG_FILE,       /* read by the CLI: an array of documents, as member "documents" */
+	ARG_KEYVALUES,  /* k=v words: an object of texts */
+};
+enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_FILE,
+	COMPLETE_COMMAND };
 struct adm_arg {
-	const char *name;               /* member of the arguments object; "--name" for an option */
-	const char *value;              /* placeholder in usage: "TENANT", "FILE…"; NULL for flags */
+	const char *name;               /* member of the arguments object; "--name" on the command line when option */
+	const char *value;              /* placeholder in usage: "TENANT", "FILE"; NULL for flags */
 	enum adm_arg_type type;
-	bool option, required, repeated;
+	bool option, required, repeated;        /* repeated: an array of texts */
 	enum adm_complete complete;
 	const char *help;
 };
+/* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for admin_run(). */
+int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err) MUST_CHECK;
 
 struct adm_who { uint32_t uid; int64_t pid; bool embedded; };  /* peer of the socket, or our own process */
 
 struct adm_call {                       /* one running command */
 	struct admin *admin;
 	struct adm_who who;
-	const json_t *args;             /* by name; read in check() only */
-	json_t *reply;                  /* filled in after(); an object, or {"rows": […]} */
+	const json_t *args;             /* checked against the row; loop thread only, until the end */
+	struct adm_out *out;            /* what the command says; one thread at a time */
 	void *priv; void (*free_priv)(void *priv);
-	/* ADM_ON_LOOP commands that end later (call): set in check(), then adm_finish(). */
-	bool later;
+	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish() */
 };
-struct adm_column { const char *member, *title; };              /* how the CLI prints rows */
+enum adm_column_type { COL_PLAIN, COL_TIME };
+struct adm_column { const char *member, *title; enum adm_column_type type; };
 struct adm_cmd {
 	const char *noun, *verb;        /* "tool", "add"; verb NULL for one-word commands */
 	const char *help;               /* one line */
 	const char *detail;             /* a paragraph for --help and the man page, or NULL */
 	const struct adm_arg *args;     /* ended by name NULL */
-	const struct adm_column *columns;       /* of rows, ended by member NULL; or NULL: members of the reply */
-	const char *done;               /* what to print for people: "tenant %{name} added"; or NULL */
+	const struct adm_column *columns;       /* ended by member NULL; NULL with ADM_DONE and ADM_CONTENT */
+	const char *done;               /* "tenant %{name} added" */
+	enum adm_shape shape;
 	bool destructive;               /* the CLI asks, or needs --yes */
+	bool storeless;                 /* touches no store: the CLI runs it without one */
 	enum adm_role role;             /* checked before anything of the handler runs */
-	enum adm_where where;           /* WRITER: body runs as a writer job and appends its record itself */
-	int (*check)(struct adm_call *c, struct err *err);                      /* loop; parse, dry run, no I/O */
-	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);      /* plain memory only; logs NULL unless WRITER */
-	void (*after)(struct adm_call *c);                                      /* loop, after COMMIT */
+	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
+	int record;                     /* enum audit_kind of a record that is durable before body() runs, or 0 */
+	int (*check)(struct adm_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
+	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
+	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
+	void (*after)(struct adm_call *c);      /* loop, after COMMIT and after listeners were told */
 };
 extern const struct adm_cmd admin_table[];              /* ended by noun NULL */
 const struct adm_cmd *admin_find(const char *noun, const char *verb);
 
-struct admin_env {                      /* borrowed for life; mcp may be NULL (embedded) */
+struct admin_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;
 	const char *store;
 	struct tenants *tenants;
@@ -74,23 +99,25 @@ struct admin_env {                      /* borrowed for life; mcp may be NULL (e
 	struct limiter *limiter;
 	struct writer *writer;
 	struct call_engine *calls;
-	struct mcp_server *mcp;
+	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
-	json_t *(*listeners)(void *arg); void *arg;     /* for status; may be NULL */
+	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
 };
 struct admin *admin_new(const struct admin_env *env);
+/* Commands under way still end, without effect on what env names and without a reply. */
 void admin_free(struct admin **a);
 
 struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args; };
-/* Once, not before admin_run() has returned.  err NULL = done; reply borrowed. */
-typedef void adm_reply_fn(void *arg, const json_t *reply, const struct err *err);
+/* Once, not before admin_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
+typedef void adm_reply_fn(void *arg, const struct str *rows, const struct err *err);
 void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg);
-void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later` command */
+void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 
-/* The owner's socket: one JSON line in {"command":"tool add","args":{…}}, one line back {"reply":{…}} or
- * {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED: the owner's uid and root. */
+/* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last
+ * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED: the
+ * owner's uid and root. */
 struct admin_sock;
 int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, struct admin_sock **ret, struct err *err) MUST_CHECK;
 void admin_sock_close(struct admin_sock **s);

@@ -1,0 +1,244 @@
+/* toolcribd.yaml: defaults, limits, unknown keys, listeners that must not start, reload, sample. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "conf/conf.h"
+
+static char *dir;
+
+static int make_dir(void **state)
+{
+	char name[] = "/tmp/t_conf.XXXXXX";
+
+	(void)state;
+	if (!mkdtemp(name))
+		return -1;
+	dir = mem_strdup(name);
+	return 0;
+}
+
+static int drop_dir(void **state)
+{
+	char *file = path_join(dir, "c.yaml");
+
+	(void)state;
+	(void)unlink(file);
+	(void)rmdir(dir);
+	free(file);
+	free(dir);
+	return 0;
+}
+
+static int load(const char *text, struct conf **ret, struct err *err)
+{
+	char *file = path_join(dir, "c.yaml");
+	FILE *f = fopen(file, "w");
+	int rc;
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+	assert_int_equal(fclose(f), 0);
+	rc = conf_load(file, ret, err);
+	free(file);
+	return rc;
+}
+
+static void refuse(const char *text, const char *where, const char *msg)
+{
+	struct conf *c = NULL;
+	struct err err = { 0 };
+	char at[64];
+
+	assert_int_equal(load(text, &c, &err), ERR_INVALID);
+	assert_null(c);
+	(void)snprintf(at, sizeof(at), "c.yaml:%s", where);
+	if (!strstr(err.where, at) || !strstr(err.msg, msg))
+		fail_msg("%s: got %s: %s (%s)", at, err.where, err.msg, err.hint);
+}
+
+static void accept(const char *text)
+{
+	struct conf *c = NULL;
+	struct err err = { 0 };
+
+	if (load(text, &c, &err) != 0)
+		fail_msg("%s: %s: %s", text, err.where, err.msg);
+	conf_free(&c);
+}
+
+static void empty_file_means_defaults(void **state)
+{
+	struct conf *c = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(load("# nothing\n", &c, &err), 0);
+	assert_int_equal(c->drain_ms, 25000);
+	assert_int_equal(c->audit_deadline_ms, 2000);
+	assert_string_equal(c->log_level, "info");
+	assert_null(c->store);
+	assert_int_equal(c->nlisteners, 1);
+	assert_int_equal(c->listeners[0].transport, CONF_HTTP);
+	assert_string_equal(c->listeners[0].address, "127.0.0.1:8808");
+	conf_free(&c);
+	assert_null(c);
+}
+
+static void missing_file_is_unreachable(void **state)
+{
+	struct conf *c = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(conf_load("/nonexistent/c.yaml", &c, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.where, "/nonexistent/c.yaml");
+}
+
+static void limits_hold_at_their_ends(void **state)
+{
+	(void)state;
+	accept("audit: {deadline_ms: 50}\n");
+	accept("audit: {deadline_ms: 60000}\n");
+	refuse("audit:\n  deadline_ms: 49\n", "2:", "audit.deadline_ms (ms)");
+	refuse("audit:\n  deadline_ms: 60001\n", "2:", "audit.deadline_ms (ms)");
+	refuse("drain_ms: soon\n", "1:", "drain_ms (ms)");
+	refuse("log: {level: loud}\n", "1:", "one of err|warn|info|debug");
+}
+
+static void unknown_key_is_refused_with_a_hint(void **state)
+{
+	struct conf *c = NULL;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(load("store: /x\naudit:\n  deadlin_ms: 3\n", &c, &err), ERR_INVALID);
+	assert_non_null(strstr(err.where, "c.yaml:3:"));
+	assert_string_equal(err.hint, "did you mean audit.deadline_ms?");
+	refuse("listener: []\n", "1:", "unknown key listener");
+	refuse("audit: 3\n", "1:", "audit must be a map");
+	refuse("drain_ms: {x: 1}\n", "1:", "drain_ms");
+}
+
+static void open_door_needs_insecure(void **state)
+{
+	(void)state;
+	refuse("listeners:\n- transport: http\n  address: 0.0.0.0:80\n", "3:", "there is no TLS");
+	accept("listeners:\n- transport: http\n  address: 0.0.0.0:80\n  insecure: true\n");
+	refuse("listeners:\n- {transport: tcp, address: \"[::]:80\"}\n", "2:", "there is no TLS");
+	accept("listeners:\n- {transport: tcp, address: \"[::1]:0\"}\n");
+	accept("listeners:\n- {transport: tcp, address: 127.255.0.1:65535}\n");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:65536}\n", "2:", "no address");
+	refuse("listeners:\n- {transport: tcp, address: localhost:80}\n", "2:", "no address");
+}
+
+static void bound_listener_must_be_local(void **state)
+{
+	(void)state;
+	accept("listeners:\n- {transport: tcp, address: 127.0.0.1:1, tenant: acme}\n");
+	refuse("listeners:\n- {transport: tcp, address: 10.0.0.1:1, tenant: acme, insecure: true}\n", "2:", "bound to a tenant");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, principal: bot}\n", "2:", "needs its tenant");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, tenant: Acme}\n", "2:", "no name");
+}
+
+static void socket_path_is_absolute_and_fits(void **state)
+{
+	char path[160], text[256];
+
+	(void)state;
+	refuse("listeners:\n- {transport: unix, address: run/x}\n", "2:", "absolute");
+	memset(path, 'a', sizeof(path));
+	path[0] = '/';
+	path[107] = '\0';
+	(void)snprintf(text, sizeof(text), "listeners:\n- {transport: unix, address: %s}\n", path);
+	accept(text);
+	path[107] = 'a';
+	path[108] = '\0';
+	(void)snprintf(text, sizeof(text), "listeners:\n- {transport: unix, address: %s}\n", path);
+	refuse(text, "2:", "at most 107 bytes");
+}
+
+static void members_belong_to_their_transport(void **state)
+{
+	(void)state;
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, uids: [{uid: 1, tenant: a}]}\n", "2:", "only a Unix socket");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, origins: [x]}\n", "2:", "only HTTP");
+	refuse("listeners:\n- {transport: quic, address: 127.0.0.1:1}\n", "2:", "one of http, tcp, unix");
+	refuse("listeners:\n- {transport: http, adress: 127.0.0.1:1}\n", "2:", "");
+	refuse("listeners:\n- {transport: unix, address: /x, uids: [{uid: 1}]}\n", "2:", "tenant is missing");
+	refuse("listeners: []\n", "1:", "at least one");
+}
+
+static void reload_takes_live_and_names_the_rest(void **state)
+{
+	struct conf *a = NULL, *b = NULL;
+	struct str restart = STR_INIT;
+	struct err err;
+
+	(void)state;
+	assert_int_equal(load("drain_ms: 1\n", &a, &err), 0);
+	assert_int_equal(load("drain_ms: 2\nlog: {level: debug}\naudit: {queue: 300}\n"
+			      "listeners: [{transport: unix, address: /x}]\n", &b, &err), 0);
+	conf_reload(a, b, &restart);
+	assert_int_equal(a->drain_ms, 2);
+	assert_string_equal(a->log_level, "debug");
+	assert_int_equal(a->audit_queue, 16384);
+	assert_string_equal(str_text(&restart), "audit.queue, listeners");
+	str_fini(&restart);
+	conf_free(&a);
+	conf_free(&b);
+}
+
+/* The sample is all comments; with the marks removed it is a file that loads. */
+static void sample_uncommented_loads(void **state)
+{
+	struct str sample = STR_INIT, text = STR_INIT;
+
+	(void)state;
+	conf_sample(&sample);
+	accept(str_text(&sample));
+	for (const char *p = sample.p; *p; ) {
+		size_t n = strcspn(p, "\n");
+
+		if (p[0] == '#' && p[1] != ' ')
+			str_put(&text, p + 1, n - 1);
+		else if (p[0] == '#' && strncmp(p, "#  ", 3) == 0)
+			str_put(&text, p + 1, n - 1);
+		str_putc(&text, '\n');
+		p += n + (p[n] == '\n');
+	}
+	accept(str_text(&text));
+	str_fini(&sample);
+	str_fini(&text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(empty_file_means_defaults),
+		cmocka_unit_test(missing_file_is_unreachable),
+		cmocka_unit_test(limits_hold_at_their_ends),
+		cmocka_unit_test(unknown_key_is_refused_with_a_hint),
+		cmocka_unit_test(open_door_needs_insecure),
+		cmocka_unit_test(bound_listener_must_be_local),
+		cmocka_unit_test(socket_path_is_absolute_and_fits),
+		cmocka_unit_test(members_belong_to_their_transport),
+		cmocka_unit_test(reload_takes_live_and_names_the_rest),
+		cmocka_unit_test(sample_uncommented_loads),
+	};
+
+	return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
