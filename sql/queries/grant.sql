@@ -1,1 +1,27 @@
 -- Statements on grant.  Each names its caller and its index.
+
+-- name: grant_visible
+-- reg_change_*: what a tenant's grants match.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern;
+-- UNIQUE(tool_id, version).
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s
+FROM tool_grant AS g JOIN tool AS t ON t.name = g.glob
+JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE g.tenant_id = ?1 AND t.state = 1
+UNION ALL
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s
+FROM tool_grant AS g JOIN tool AS t ON t.name GLOB g.glob
+JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE g.tenant_id = ?1 AND t.state = 1 AND (instr(g.glob, '*') > 0 OR instr(g.glob, char(63)) > 0);
+
+-- name: grant_tenants_of_tool
+-- reg_change_tools: who has a grant for this name.  All grants; a change of a tool is rare.
+SELECT DISTINCT tenant_id FROM tool_grant WHERE ?1 GLOB glob;
+
+-- name: grant_insert
+-- admin: grant add.
+INSERT INTO tool_grant(tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- name: grant_delete
+-- admin: grant remove.  UNIQUE(tenant_id, glob).
+DELETE FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;

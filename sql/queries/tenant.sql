@@ -17,9 +17,9 @@ SELECT name, state, generation, list_digest FROM tenant WHERE id = ?1;
 UPDATE tenant SET generation = ?2, list_digest = ?3 WHERE id = ?1;
 
 -- name: tenant_insert
--- admin: tenant add.  Generation 0 and the digest of the empty list are the caller's.
+-- admin: tenant add.  32 zero bytes: the digest of an empty list (registry change.c).
 INSERT INTO tenant(name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us)
-VALUES (?1, ?2, 1, 0, ?3, ?4, ?5, ?6, ?7);
+VALUES (?1, ?2, 1, 0, zeroblob(32), ?3, ?4, ?5, ?6);
 
 -- name: tenant_set_state
 -- admin: tenant suspend, resume.  Primary key.

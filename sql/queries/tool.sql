@@ -1,1 +1,30 @@
 -- Statements on tool.  Each names its caller and its index.
+
+-- name: tool_current_all
+-- reg_change_all: the versions in force.  Walk of tool by id, UNIQUE(tool_id, version) of tool_version.
+SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition
+FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.state = 1 ORDER BY t.id;
+
+-- name: tool_current
+-- reg_change_tools: the same of one tool, whatever its state.  Primary key, UNIQUE(tool_id, version).
+SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition
+FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.id = ?1;
+
+-- name: tool_insert
+-- admin: tool add, a new name.
+INSERT INTO tool(name, state, version, created_us) VALUES (?1, 1, ?2, ?3);
+
+-- name: tool_insert_version
+-- admin: tool add.
+INSERT INTO tool_version(tool_id, version, digest, list_digest, definition, actor, created_us)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- name: tool_set_version
+-- admin: tool add, a new version; enables it again.  Primary key; no row when somebody was faster.
+UPDATE tool SET version = ?3, state = 1 WHERE id = ?1 AND version = ?2;
+
+-- name: tool_set_state
+-- admin: tool enable, disable, remove.  Primary key.
+UPDATE tool SET state = ?2 WHERE id = ?1;

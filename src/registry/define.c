@@ -1,0 +1,211 @@
+/* A definition document to the row that is stored, and to what runs. */
+
+#include "config.h"
+
+#include "registry/define.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/digest.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "json/json.h"
+#include "registry_int.h"
+#include "schema/schema.h"
+
+size_t pointer_push(struct str *at, const char *token)
+{
+	size_t len = at->len;
+
+	jx_pointer_add(at, token);
+	return len;
+}
+
+void pointer_pop(struct str *at, size_t len)
+{
+	at->len = len;
+	if (at->p)
+		at->p[len] = '\0';
+}
+
+static int check_kind(const json_t *doc, struct err *err)
+{
+	static const char *const later[] = { "resource", "resourceTemplate", "prompt", "upstream", "schema", "secret",
+					     "tenant", "grant" };
+	const char *kind = "tool", *near;
+	int rc = jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err);
+
+	if (rc < 0 || strcmp(kind, "tool") == 0)
+		return rc;
+	for (size_t i = 0; i < NELEMS(later); i++)
+		if (strcmp(kind, later[i]) == 0)
+			return err_set(err, ERR_INVALID, "/kind", "kind %s is not available in this release", kind);
+	(void)err_set(err, ERR_INVALID, "/kind", "unknown kind %.40s", kind);
+	near = text_nearest(kind, (const char *const[]){ "tool" }, 1);
+	err_hint(err, near ? "did you mean %s?" : "write %s, or leave kind out", "tool");
+	return ERR_INVALID;
+}
+
+static int check_members(const json_t *doc, struct err *err)
+{
+	static const char *const known[] = { "kind", "name", "title", "description", "inputSchema", "outputSchema",
+					     "annotations", "icons", "_meta", "handler", "limits", "audit", "needs" };
+
+	if (!json_is_object(doc))
+		return err_set(err, ERR_INVALID, "", "a definition must be an object, is %s", jx_type_name(doc));
+	return jx_only(doc, "", known, NELEMS(known), err);
+}
+
+static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct err *err)
+{
+	json_t *input = NULL, *output = NULL;
+	int rc = jx_get_object(doc, "", "inputSchema", JX_OPTIONAL, &input, err);
+
+	if (rc == 0 && !input) {
+		rc = err_set(err, ERR_INVALID, "/inputSchema", "is missing");
+		err_hint(err, "for a tool without arguments: inputSchema: {type: object, additionalProperties: false}");
+	}
+	/* MCP T-11: every revision demands this root, and some hosts drop all tools over one that lacks it. */
+	if (rc == 0 && !json_is_string(json_object_get(input, "type")))
+		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\"");
+	if (rc == 0 && strcmp(json_string_value(json_object_get(input, "type")), "object") != 0)
+		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\"");
+	if (rc == 0)
+		rc = jx_get_object(doc, "", "outputSchema", JX_OPTIONAL, &output, err);
+	if (rc < 0)
+		return rc;
+	rc = schema_compile(input, &ret->input, err);
+	if (rc < 0) {
+		err_at(err, "/inputSchema");
+		return rc;
+	}
+	ret->output_form = define_output_form(output);
+	if (!output)
+		return 0;
+	rc = schema_compile(output, &ret->output, err);
+	if (rc < 0)
+		err_at(err, "/outputSchema");
+	return rc;
+}
+
+static int compile_handler(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret,
+			   struct err *err)
+{
+	json_t *handler = NULL;
+	int rc = jx_get_object(doc, "", "handler", JX_OPTIONAL, &handler, err);
+
+	if (rc == 0 && !handler) {
+		rc = err_set(err, ERR_INVALID, "/handler", "is missing");
+		err_hint(err, "for a first trial: handler: {type: builtin, function: echo}");
+	}
+	if (rc < 0)
+		return rc;
+	rc = bind(handler, mem, &ret->ops, &ret->plan, err);
+	if (rc < 0)
+		err_at(err, "/handler");
+	return rc;
+}
+
+int define_compile(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	struct reg_compiled c = { 0 };
+	int rc = compile_schemas(doc, &c, err);
+
+	if (rc == 0)
+		rc = define_params(json_object_get(doc, "inputSchema"), mem, &c.params, &c.nparams, err);
+	if (rc == 0)
+		rc = define_read_limits(doc, &c, err);
+	if (rc == 0)
+		rc = define_read_needs(doc, &c, err);
+	if (rc == 0)
+		rc = compile_handler(doc, bind, mem, &c, err);
+	if (rc < 0)
+		define_compiled_fini(&c);
+	else
+		*ret = c;
+	return rc;
+}
+
+void define_compiled_fini(struct reg_compiled *c)
+{
+	schema_free(&c->input);
+	schema_free(&c->output);
+}
+
+/* Compile only to see that it does. */
+static int check_compiles(const json_t *doc, reg_bind_fn *bind, struct err *err)
+{
+	struct arena *mem = arena_new(DEFINE_MEMORY_MAX);
+	struct reg_compiled compiled;
+	int rc = define_compile(doc, bind, mem, &compiled, err);
+
+	if (rc == 0)
+		define_compiled_fini(&compiled);
+	arena_free(&mem);
+	return rc;
+}
+
+static void digest_canon(const json_t *v, uint8_t ret[DIGEST_SIZE])
+{
+	struct str text = STR_INIT;
+
+	jx_write_canon(v, &text);
+	digest_sha256(str_text(&text), text.len, ret);
+	str_fini(&text);
+}
+
+/* Text and digests of the document without `kind`, which says nothing more. */
+static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
+{
+	struct str text = STR_INIT;
+	json_t *stored = json_copy((json_t *)(uintptr_t)doc), *listed = json_object();  /* shallow */
+	int rc = 0;
+
+	(void)json_object_del(stored, "kind"); /* may be absent */
+	for (const char *const *name = define_listed; *name; name++) {
+		json_t *v = json_object_get(doc, *name);
+
+		if (v)
+			json_object_set_new(listed, *name, json_incref(v));
+	}
+	jx_write(stored, &text);
+	if (text.len > DEFINE_TEXT_MAX) {
+		rc = err_set(err, ERR_LIMIT, "", "the definition has %zu bytes, more than %u", text.len, DEFINE_TEXT_MAX);
+	} else {
+		(void)snprintf(ret->name, sizeof ret->name, "%s", json_string_value(json_object_get(doc, "name"))); /* checked */
+		digest_canon(stored, ret->digest);
+		digest_canon(listed, ret->list_digest);
+		ret->text = str_take(&text);
+	}
+	str_fini(&text);
+	json_decref(stored);
+	json_decref(listed);
+	return rc;
+}
+
+int define_tool(const json_t *doc, reg_bind_fn *bind, struct define_tool *ret, struct err *err)
+{
+	int rc = json_is_object(doc) ? check_kind(doc, err) : 0;
+
+	if (rc == 0)
+		rc = check_members(doc, err);
+	if (rc == 0)
+		rc = define_check_listed(doc, err);
+	if (rc == 0)
+		rc = define_check_audit(doc, err);
+	if (rc == 0)
+		rc = check_compiles(doc, bind, err);
+	if (rc == 0)
+		rc = make_row(doc, ret, err);
+	return rc;
+}
+
+void define_free(struct define_tool *d)
+{
+	free(d->text);
+	d->text = NULL;
+}
