@@ -109,6 +109,10 @@ struct admin *admin_new(const struct admin_env *env);
 /* Commands under way still end, without effect on what env names and without a reply. */
 void admin_free(struct admin **a);
 
+/* args: a member per argument that was given.  A text, also for numbers, durations, rates, times and yes/no; true for a
+ * flag; an array of texts when repeated; an object for ARG_JSON and (of texts) ARG_KEYVALUES; for ARG_FILE the member
+ * "documents", an array of all documents of all files.  An error about a document has where = "/documents/N/…",
+ * a JSON pointer into args. */
 struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args; };
 /* Once, not before admin_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
 typedef void adm_reply_fn(void *arg, const struct str *rows, const struct err *err);

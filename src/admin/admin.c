@@ -1,0 +1,445 @@
+/* One running command: role, arguments, thread, record, effect, reply, in this order and for every row of the
+ * table.  What a command does stands in adm_<noun>.c. */
+#include "config.h"
+
+#include "admin/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "ev/ev.h"
+#include "mcp/mcp.h"
+#include "registry/registry.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "admin_int.h"
+
+#define LINE_MAX_BYTES 480              /* of a command's text in its record (AUDIT A-409) */
+
+static struct adm_run *run_of(const struct adm_call *c)
+{
+	return CONTAINER_OF((struct adm_call *)(uintptr_t)c, struct adm_run, c);
+}
+
+struct admin *admin_new(const struct admin_env *env)
+{
+	struct admin *a = mem_zalloc(sizeof(*a));
+
+	a->env = *env;
+	a->refs = 1;
+	return a;
+}
+
+static void admin_unref(struct admin *a)
+{
+	if (--a->refs == 0)
+		free(a);
+}
+
+void admin_free(struct admin **ap)
+{
+	struct admin *a = ap ? *ap : NULL;
+
+	if (!a)
+		return;
+	*ap = NULL;
+	a->closed = true;
+	for (size_t i = 0; i < NELEMS(a->reader); i++)
+		db_close(&a->reader[i]);
+	admin_unref(a);
+}
+
+const struct adm_cmd *admin_find(const char *noun, const char *verb)
+{
+	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+		if (strcmp(cmd->noun, noun) != 0)
+			continue;
+		if (!cmd->verb || (verb && strcmp(cmd->verb, verb) == 0))
+			return cmd;
+	}
+	return NULL;
+}
+
+/* --- the end */
+
+static void run_free(struct adm_run *run)
+{
+	struct admin *a = run->c.admin;
+
+	if (run->c.free_priv)
+		run->c.free_priv(run->c.priv);
+	for (size_t i = 0; i < run->nchange; i++)
+		reg_change_free(&run->change[i]);
+	for (size_t i = 0; i < run->nimage; i++)
+		tenant_image_free(&run->image[i]);
+	free(run->change);
+	free(run->image);
+	free(run->told);
+	free(run->line);
+	str_fini(&run->out.text);
+	json_decref(run->args);
+	free(run);
+	admin_unref(a);
+}
+
+static void run_reply(void *arg)
+{
+	struct adm_run *run = arg;
+
+	if (!run->c.admin->closed)
+		run->reply(run->arg, &run->out.text, run->rc < 0 ? &run->err : NULL);
+	run_free(run);
+}
+
+static void run_end(struct adm_run *run, int rc)
+{
+	run->rc = rc;
+	if (rc < 0)
+		log_info(NULL, "admin command refused command=\"%s%s%s\" uid=%u error=%s why=\"%s\"", run->cmd->noun,
+			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", run->c.who.uid, err_name(rc),
+			 run->err.msg);
+	ev_defer(run->c.admin->env.loop, run_reply, run);
+}
+
+void adm_finish(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = run_of(c);
+
+	if (err)
+		run->err = *err;
+	if (!err && run->cmd->after && !c->admin->closed)
+		run->cmd->after(c);
+	run_end(run, err ? (int)err->code : 0);
+}
+
+/* --- the effect: what is durable now is shown now, and told, before anybody hears "done" (product.md 11) */
+
+static void note_told(void *arg, int64_t tenant_id, int64_t generation)
+{
+	struct adm_run *run = arg;
+
+	for (size_t i = 0; i < run->ntold; i++) {
+		if (run->told[i].tenant_id == tenant_id) {
+			run->told[i].generation = generation;
+			return;
+		}
+	}
+	run->told = mem_realloc(run->told, (run->ntold + 1) * sizeof(*run->told));
+	run->told[run->ntold++] = (struct adm_told){ tenant_id, generation };
+}
+
+static void apply(struct adm_run *run)
+{
+	const struct admin_env *env = &run->c.admin->env;
+
+	for (size_t i = 0; i < run->nimage; i++)
+		tenants_apply(env->tenants, &run->image[i]);
+	for (size_t i = 0; i < run->nchange; i++)
+		reg_apply(env->registry, &run->change[i], note_told, run);
+	if (!env->mcp)
+		return;
+	for (size_t i = 0; i < run->ntold; i++)
+		run->listeners_told += mcp_tools_changed(env->mcp, run->told[i].tenant_id, run->told[i].generation, run->line);
+}
+
+size_t adm_told(const struct adm_call *c)
+{
+	return run_of(c)->listeners_told;
+}
+
+static void run_done(struct adm_run *run, int rc)
+{
+	if (rc == 0 && !run->c.admin->closed) {
+		apply(run);
+		if (run->cmd->after)
+			run->cmd->after(&run->c);
+	}
+	run_end(run, rc);
+}
+
+/* --- the three places where a body runs */
+
+static void run_on_loop(struct adm_run *run)
+{
+	int rc = run->cmd->body ? run->cmd->body(&run->c, NULL, NULL, &run->err) : 0;
+
+	if (rc < 0 || !run->c.later)
+		run_done(run, rc);
+}
+
+static void pool_body(void *arg)
+{
+	struct adm_run *run = arg;
+	char *file;
+
+	run->rc = 0;
+	if (!run->db) {
+		file = path_join(run->c.admin->env.store, DB_FILE);
+		run->rc = db_open(file, DB_READER, false, &run->db, &run->err);
+		free(file);
+	}
+	if (run->rc == 0)
+		run->rc = run->cmd->body(&run->c, run->db, NULL, &run->err);
+}
+
+static void pool_done(void *arg)
+{
+	struct adm_run *run = arg;
+	struct admin *a = run->c.admin;
+
+	for (size_t i = 0; i < NELEMS(a->reader) && run->db && !a->closed; i++) {
+		if (!a->reader[i]) {
+			a->reader[i] = run->db;
+			run->db = NULL;
+		}
+	}
+	db_close(&run->db);
+	run_done(run, run->rc);
+}
+
+static int run_on_pool(struct adm_run *run)
+{
+	struct admin *a = run->c.admin;
+
+	for (size_t i = 0; i < NELEMS(a->reader) && !run->db; i++) {
+		run->db = a->reader[i];
+		a->reader[i] = NULL;
+	}
+	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
+}
+
+static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct adm_run *run = arg;
+
+	return run->cmd->body(&run->c, db, logs, err);
+}
+
+static void writer_done(void *arg, int rc, const struct err *err)
+{
+	struct adm_run *run = arg;
+
+	if (rc < 0 && err)
+		run->err = *err;
+	run_done(run, rc);
+}
+
+static int run_on_writer(struct adm_run *run)
+{
+	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .done = writer_done };
+
+	return writer_submit(run->c.admin->env.writer, &job, run);
+}
+
+static void run_body(struct adm_run *run)
+{
+	int rc = 0;
+
+	switch (run->cmd->where) {
+	case ADM_ON_LOOP:
+		run_on_loop(run);
+		return;
+	case ADM_ON_POOL:
+		rc = run_on_pool(run);
+		break;
+	case ADM_ON_WRITER:
+		rc = run_on_writer(run);
+		break;
+	case ADM_ON_CTL:
+		rc = err_set(&run->err, ERR_INVALID, "", "%s is a matter of the toolcrib program alone", run->cmd->noun);
+		run_end(run, rc);
+		return;
+	}
+	if (rc < 0) {
+		(void)err_set(&run->err, (enum err_code)rc, "", "too much is waiting to be written; nothing was done");
+		run_end(run, rc);
+	}
+}
+
+/* --- the record of rows that have no transaction of their own: durable first, then the work (AUDIT A-304) */
+
+static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct adm_run *run = arg;
+
+	(void)receipt;
+	if (run->c.admin->closed)
+		rc = ERR_CANCELLED;
+	if (rc < 0) {
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+		run_end(run, rc);
+		return;
+	}
+	run_body(run);
+}
+
+static void event_of(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
+{
+	audit_event_init(ev, (enum audit_kind)kind, tenant_id);
+	ev->actor = AUDIT_BY_UID;
+	ev->authn = AUDIT_AUTHN_UID;
+	ev->tport = AUDIT_ADMIN_SOCKET;
+	ev->detail = run->line;
+}
+
+void adm_record_in(struct adm_call *c, int64_t tenant_id)
+{
+	run_of(c)->record_tenant = tenant_id;
+}
+
+int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err)
+{
+	struct audit_event ev;
+	struct audit_receipt receipt;
+
+	event_of(run_of(c), r->kind, r->tenant_id, &ev);
+	ev.obj = r->obj;
+	ev.before = r->before;
+	ev.after = r->after;
+	ev.cred = r->accessor;
+	return audit_append(logs, db, &ev, &receipt, err);
+}
+
+/* --- what a body notes for apply() */
+
+int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
+{
+	struct adm_run *run = run_of(c);
+	struct reg_change *change = NULL;
+	int rc = reg_change_tools(db, ids, n, &change, err);
+
+	if (rc < 0)
+		return rc;
+	run->change = mem_realloc(run->change, (run->nchange + 1) * sizeof(struct reg_change *));
+	run->change[run->nchange++] = change;
+	return 0;
+}
+
+int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+{
+	struct adm_run *run = run_of(c);
+	struct reg_change *change = NULL;
+	int rc = reg_change_tenant(db, tenant_id, &change, err);
+
+	if (rc < 0)
+		return rc;
+	run->change = mem_realloc(run->change, (run->nchange + 1) * sizeof(struct reg_change *));
+	run->change[run->nchange++] = change;
+	return 0;
+}
+
+int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+{
+	struct adm_run *run = run_of(c);
+	struct tenant_image *image = NULL;
+	int rc = tenant_image_load(db, tenant_id, &image, err);
+
+	if (rc < 0)
+		return rc;
+	run->image = mem_realloc(run->image, (run->nimage + 1) * sizeof(struct tenant_image *));
+	run->image[run->nimage++] = image;
+	return 0;
+}
+
+/* --- the beginning */
+
+/* "uid 1000: tenant add name=acme": what the record says of the command.  Documents, tool arguments and what
+ * stands in files stay out (AUDIT A-411). */
+static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, const json_t *args)
+{
+	struct str line = STR_INIT;
+
+	str_printf(&line, "uid %u%s: %s%s%s", who->uid, who->embedded ? " (cli)" : "", cmd->noun, cmd->verb ? " " : "",
+		   cmd->verb ? cmd->verb : "");
+	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+		const json_t *value = json_object_get(args, arg->name), *item;
+		size_t i;
+
+		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON)
+			continue;
+		if (json_is_string(value))
+			str_printf(&line, " %s=%s", arg->name, json_string_value(value));
+		else if (json_is_true(value))
+			str_printf(&line, " %s", arg->name);
+		json_array_foreach(value, i, item)
+			str_printf(&line, " %s=%s", arg->name, json_string_value(item));
+	}
+	if (line.len > LINE_MAX_BYTES) {
+		size_t n = LINE_MAX_BYTES;
+
+		while (n > 0 && ((unsigned char)line.p[n] & 0xc0) == 0x80)      /* between characters only */
+			n--;
+		line.p[n] = '\0';
+	}
+	return str_take(&line);
+}
+
+/* The one place where authority is decided.  Admins are the owner of the store, root, and whoever holds the
+ * store itself (the embedded CLI); there are no others yet, and an unmapped uid has no role at all (SEC S-318). */
+static bool may(const struct admin *a, const struct adm_who *who, enum adm_role role)
+{
+	bool is_owner = who->embedded || who->uid == 0 || who->uid == a->env.owner_uid;
+
+	return is_owner && role <= ADM_OWNER;
+}
+
+static int prepare(struct adm_run *run, const struct adm_req *req)
+{
+	struct admin *a = run->c.admin;
+	int rc;
+
+	if (!may(a, &req->who, run->cmd->role))
+		return err_set(&run->err, ERR_DENIED, "", "uid %u is no administrator of this store", req->who.uid);
+	rc = admin_args_check(run->cmd, req->args, &run->err);
+	if (rc < 0)
+		return rc;
+	if (!run->cmd->storeless && !a->env.writer)
+		return err_set(&run->err, ERR_INTERNAL, "", "no store");
+	run->line = command_line(run->cmd, &req->who, req->args);
+	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
+}
+
+static const struct adm_cmd unknown_cmd = { .noun = "unknown" };
+
+void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg)
+{
+	struct adm_run *run = mem_zalloc(sizeof(*run));
+	int rc;
+
+	a->refs++;
+	run->cmd = admin_find(req->noun, req->verb);
+	run->reply = reply;
+	run->arg = arg;
+	run->args = json_incref((json_t *)(uintptr_t)req->args);
+	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
+	if (!run->cmd) {
+		run->cmd = &unknown_cmd;
+		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");
+	} else {
+		rc = prepare(run, req);
+	}
+	if (rc == 0 && run->cmd->record) {
+		struct audit_event ev;
+
+		event_of(run, run->cmd->record, run->record_tenant, &ev);
+		rc = writer_audit(a->env.writer, &ev, record_done, run);
+		if (rc < 0)
+			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+		else
+			return;
+	}
+	if (rc < 0)
+		run_end(run, rc);
+	else
+		run_body(run);
+}

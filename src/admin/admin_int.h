@@ -1,0 +1,123 @@
+#ifndef ADMIN_INT_H
+#define ADMIN_INT_H
+
+#include "admin/admin.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct db;
+struct reg_change;
+struct tenant_image;
+struct audit_logs;
+
+/* --- what a command says: rows as text, so that no tree crosses a thread */
+
+struct adm_out {
+	struct str text;
+	bool any;                       /* the open row has a member already */
+	size_t rows;
+};
+void adm_row_begin(struct adm_out *o);
+void adm_row_end(struct adm_out *o);
+void adm_put_text(struct adm_out *o, const char *name, const char *value);      /* NULL: null */
+void adm_put_int(struct adm_out *o, const char *name, int64_t value);
+void adm_put_bool(struct adm_out *o, const char *name, bool value);
+void adm_put_time(struct adm_out *o, const char *name, uint64_t wall_us);       /* 0: null */
+void adm_put_rate(struct adm_out *o, const char *name, struct text_rate rate);  /* count 0: null */
+void adm_put_json(struct adm_out *o, const char *name, const json_t *value);
+void adm_put_raw(struct adm_out *o, const char *name, const char *json, size_t len);
+void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n);
+
+/* --- arguments, after admin_args_check(): loop thread, in check() */
+
+int admin_args_check(const struct adm_cmd *cmd, const json_t *args, struct err *err) MUST_CHECK;
+const char *adm_text(const struct adm_call *c, const char *name);               /* or NULL */
+bool adm_has(const struct adm_call *c, const char *name);
+bool adm_flag(const struct adm_call *c, const char *name);                      /* flags, yes/no */
+uint32_t adm_uint(const struct adm_call *c, const char *name, uint32_t def);
+uint64_t adm_duration_ms(const struct adm_call *c, const char *name, uint64_t def);
+struct text_rate adm_rate(const struct adm_call *c, const char *name);          /* absent: count 0 */
+uint64_t adm_time(const struct adm_call *c, const char *name);                  /* absent: 0 */
+size_t adm_count(const struct adm_call *c, const char *name);                   /* of a repeated argument */
+const char *adm_nth(const struct adm_call *c, const char *name, size_t i);
+/* "tenant/principal" into its halves; ERR_INVALID unless both are names. */
+int adm_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err) MUST_CHECK;
+
+/* --- inside a WRITER body */
+
+struct adm_record {
+	int kind;                       /* enum audit_kind */
+	int64_t tenant_id;              /* 0: the system log */
+	const char *obj;                /* "tool/get_weather@3" */
+	const uint8_t *before, *after;  /* 32 bytes, or NULL */
+	const char *accessor;           /* of the key concerned, or NULL */
+};
+int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err) MUST_CHECK;
+/* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
+int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
+int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
+/* Keys and principals of a tenant, its state and limits. */
+int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
+/* In check(), for rows with a record: it belongs to this tenant's log. */
+void adm_record_in(struct adm_call *c, int64_t tenant_id);
+/* In after(): how many listeners were told that their list changed. */
+size_t adm_told(const struct adm_call *c);
+
+/* --- look-ups shared by commands, any thread with its connection */
+
+struct adm_tenant {
+	int64_t id;
+	char name[80], title[256];
+	int state;
+	int64_t generation, concurrency, created_us;
+	struct text_rate rate;
+};
+/* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
+int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err) MUST_CHECK;
+struct adm_principal { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
+int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		       struct err *err) MUST_CHECK;
+/* Insert one with a fresh pseudonym. */
+int adm_add_principal(struct db *db, int64_t tenant_id, const char *name, struct adm_principal *ret, struct err *err) MUST_CHECK;
+struct adm_tool { int64_t id, version, version_id, created_us, changed_us; int state; char name[72]; uint8_t digest[32]; };
+int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err) MUST_CHECK;
+const char *adm_state_name(int state);          /* of tenants: "active", … */
+
+/* Give c->priv n zeroed bytes that free() releases. */
+void *adm_priv(struct adm_call *c, size_t n);
+
+/* --- one running command (admin.c) */
+
+struct admin {
+	struct admin_env env;
+	unsigned refs;                  /* its owner, and each command under way */
+	bool closed;                    /* env is gone */
+	struct db *reader[2];           /* idle read-only connections of the pool */
+};
+
+struct adm_told { int64_t tenant_id, generation; };
+struct adm_run {
+	struct adm_call c;
+	const struct adm_cmd *cmd;
+	adm_reply_fn *reply;
+	void *arg;
+	struct adm_out out;
+	json_t *args;
+	char *line;                     /* the command without values that may be secret, for the record */
+	struct db *db;                  /* borrowed from admin->reader for a POOL body */
+	struct reg_change **change; size_t nchange;
+	struct tenant_image **image; size_t nimage;
+	struct adm_told *told; size_t ntold, listeners_told;
+	int64_t record_tenant;          /* whose log a row's record goes to; 0 = the system log */
+	struct err err;
+	int rc;
+};
+
+
+#endif

@@ -1,0 +1,264 @@
+/* THE command table: words, arguments, help, authority, thread and record of every command.  What a command does
+ * is in adm_<noun>.c. */
+#include "config.h"
+
+#include "admin/admin.h"
+
+#include <stddef.h>
+
+#include "audit/audit.h"
+
+#include "admin_int.h"
+
+#define END { NULL, NULL, ARG_TEXT, false, false, false, COMPLETE_NONE, NULL }
+/* Positional: one that is needed, one that may be missing, one or more. */
+#define WORD(name, value, complete, help) { name, value, ARG_TEXT, false, true, false, complete, help }
+#define MAYBE(name, value, complete, help) { name, value, ARG_TEXT, false, false, false, complete, help }
+#define WORDS(name, value, complete, help) { name, value, ARG_TEXT, false, true, true, complete, help }
+#define FILES(help) { "file", "FILE", ARG_FILE, false, true, true, COMPLETE_FILE, help }
+#define FILE1(help) { "file", "FILE", ARG_FILE, false, true, false, COMPLETE_FILE, help }
+#define VALUES { "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, \
+	"An argument of the tool; a number, true, or JSON where its schema says so." }
+/* Options. */
+#define OPT(name, value, type, complete, help) { name, value, type, true, false, false, complete, help }
+#define NEED(name, value, type, complete, help) { name, value, type, true, true, false, complete, help }
+#define FLAG(name, help) { name, NULL, ARG_FLAG, true, false, false, COMPLETE_NONE, help }
+
+#define TENANT_WORD WORD("tenant", "TENANT", COMPLETE_TENANT, "Name of the tenant.")
+#define TENANT_MAYBE MAYBE("tenant", "TENANT", COMPLETE_TENANT, "Only this tenant.")
+#define TENANT_OPT OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant.")
+#define PRINCIPAL_WORD WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The principal, with its tenant in front.")
+#define CONCURRENCY_OPT OPT("concurrency", "N", ARG_UINT, COMPLETE_NONE, "Calls running at once; 0 removes the limit.")
+#define RATE_OPT OPT("rate", "N/UNIT", ARG_RATE, COMPLETE_NONE, "Calls per time: 10/s, 60/min, 100/h, 5000/day.")
+#define ARGS_OPT OPT("args", "JSON", ARG_JSON, COMPLETE_NONE, "All arguments as one JSON object; NAME=VALUE words go on top.")
+
+static const struct adm_arg no_args[] = { END };
+
+static const struct adm_arg backup_args[] = {
+	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." }, END };
+static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), END };
+static const struct adm_arg help_args[] = {
+	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, END };
+static const struct adm_arg completion_args[] = {
+	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), END };
+
+static const struct adm_arg tenant_add_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
+	OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT, END };
+static const struct adm_arg tenant_set_args[] = {
+	TENANT_WORD, OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT,
+	FLAG("no-rate", "Remove the limit of the rate."), END };
+static const struct adm_arg tenant_args[] = { TENANT_WORD, END };
+
+static const struct adm_arg principal_args[] = { PRINCIPAL_WORD, END };
+static const struct adm_arg principal_set_args[] = {
+	PRINCIPAL_WORD, NEED("suspended", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its keys are refused."), END };
+
+static const struct adm_arg key_create_args[] = {
+	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "Whom the key is for; created when it is missing."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d."),
+	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), END };
+static const struct adm_arg key_list_args[] = {
+	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."), END };
+static const struct adm_arg key_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
+static const struct adm_arg keys_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
+
+static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), END };
+static const struct adm_arg tool_show_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
+static const struct adm_arg tool_args[] = { WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
+static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
+static const struct adm_arg tool_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, END };
+
+#define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, "A tool's name, or a pattern with * and ?.")
+#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool.")
+static const struct adm_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, END };
+static const struct adm_arg grant_set_args[] = {
+	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
+	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, END };
+static const struct adm_arg grant_list_args[] = { TENANT_MAYBE, END };
+static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), END };
+
+static const struct adm_arg call_args[] = {
+	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it."), VALUES, ARGS_OPT,
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), END };
+
+static const struct adm_arg audit_calls_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time."),
+	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, as the tenant sees it."),
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only calls of this principal."),
+	OPT("outcome", "OUTCOME", ARG_TEXT, COMPLETE_NONE,
+	    "Only calls that ended so: ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, …"),
+	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all."), END };
+static const struct adm_arg audit_show_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, END };
+static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
+
+#define COL(member, title) { member, title, COL_PLAIN }
+#define COL_AT(member, title) { member, title, COL_TIME }
+#define COL_END { NULL, NULL, COL_PLAIN }
+
+static const struct adm_column status_cols[] = {
+	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("pid", "Process"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("tenants", "Tenants"), COL("tools", "Tools"),
+	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
+	COL("listeners", "Listeners"), COL_END };
+static const struct adm_column tenant_list_cols[] = {
+	COL("name", "NAME"), COL("state", "STATE"), COL("concurrency", "CONCURRENCY"), COL("rate", "RATE"),
+	COL("title", "TITLE"), COL_END };
+static const struct adm_column tenant_cols[] = {
+	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
+	COL("rate", "Rate"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
+	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
+static const struct adm_column principal_list_cols[] = {
+	COL("tenant", "TENANT"), COL("name", "NAME"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"),
+	COL_AT("created", "CREATED"), COL_END };
+static const struct adm_column principal_cols[] = {
+	COL("tenant", "Tenant"), COL("name", "Name"), COL("state", "State"), COL("pseudonym", "Pseudonym"),
+	COL("keys", "Keys"), COL_AT("created", "Created"), COL_END };
+static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+static const struct adm_column key_list_cols[] = {
+	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
+	COL_AT("last_used", "LAST USED"), COL("label", "LABEL"), COL_END };
+static const struct adm_column key_cols[] = {
+	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
+	COL_AT("created", "Created"), COL_AT("expires", "Expires"), COL_AT("revoked", "Revoked"),
+	COL_AT("last_used", "Last used"), COL_END };
+static const struct adm_column tool_list_cols[] = {
+	COL("name", "NAME"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"), COL_END };
+static const struct adm_column tool_cols[] = {
+	COL("name", "Name"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
+	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
+static const struct adm_column tool_history_cols[] = {
+	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
+	COL("digest", "DIGEST"), COL_END };
+static const struct adm_column finding_cols[] = {
+	COL("place", "PLACE"), COL("finding", "FINDING"), COL_END };
+static const struct adm_column grant_list_cols[] = {
+	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
+	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
+static const struct adm_column audit_calls_cols[] = {
+	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
+	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
+static const struct adm_column audit_show_cols[] = {
+	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
+	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("detail", "DETAIL"), COL_END };
+static const struct adm_column session_list_cols[] = {
+	COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
+	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
+
+const struct adm_cmd admin_table[] = {
+	{ .noun = "init", .help = "Create a store",
+	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
+	  .args = no_args, .done = "store %{store} created", .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
+	  .detail = "The copy is one compact database.  Keys cannot be checked without master.key: keep a copy of it "
+		    "apart from the backup.",
+	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
+	  .record = AUDIT_ADMIN_CMD },
+	{ .noun = "migrate", .help = "Bring the store to this program's schema",
+	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
+	  .args = migrate_args, .done = "schema %{schema}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "help", .help = "Explain a command", .args = help_args, .storeless = true, .role = ADM_READ,
+	  .where = ADM_ON_CTL },
+	{ .noun = "completion", .help = "Print the completion for a shell",
+	  .detail = "For example: toolcrib completion bash > /etc/bash_completion.d/toolcrib", .args = completion_args,
+	  .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL },
+
+	{ .noun = "tenant", .verb = "add", .help = "Add a tenant", .args = tenant_add_args, .done = "tenant %{name} added",
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	{ .noun = "tenant", .verb = "list", .help = "List the tenants", .args = no_args, .columns = tenant_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
+	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
+	  .detail = "Its connections end before the command returns; running calls are cancelled.", .args = tenant_args,
+	  .done = "tenant %{name} suspended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "tenant", .verb = "resume", .help = "Let a suspended tenant's agents in again", .args = tenant_args,
+	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "tenant", .verb = "remove", .help = "Remove a tenant with its keys and grants",
+	  .detail = "Its records stay.  The name may be given to a new tenant.", .args = tenant_args,
+	  .done = "tenant %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER },
+
+	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
+	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again", .args = principal_set_args,
+	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+
+	{ .noun = "key", .verb = "create", .help = "Create a key and show it once",
+	  .detail = "The key goes to standard output, the rest to standard error.  Only a keyed hash of it is stored: "
+		    "nobody can show it again.",
+	  .args = key_create_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
+	  .detail = "The next request with the key fails and its connections end before the command returns; running "
+		    "calls end by themselves.",
+	  .args = keys_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE,
+	  .where = ADM_ON_WRITER },
+
+	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
+	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
+		    "version; one that does not changes nothing.",
+	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
+	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
+	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants", .args = tools_args,
+	  .done = "tool %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
+	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
+	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_args,
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
+	  .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD },
+	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
+	  .detail = "Needs no store.  Exit status 4 when there is something to say.", .args = files_args,
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP },
+
+	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools",
+	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
+		    "raise them.",
+	  .args = grant_add_args, .done = "%{tool} granted to %{tenant}", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
+	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
+	  .detail = "What is not named stays as it is.", .args = grant_set_args,
+	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+
+	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
+	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP },
+
+	{ .noun = "audit", .verb = "calls", .help = "List a tenant's calls, the newest first", .args = audit_calls_args,
+	  .columns = audit_calls_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ },
+	{ .noun = "audit", .verb = "show", .help = "Show the records of a call", .args = audit_show_args,
+	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ },
+	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
+	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP },
+	{ .noun = NULL },
+};
