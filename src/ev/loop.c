@@ -72,12 +72,13 @@ void ev_loop_free(struct ev_loop **ploop)
 	free(loop);
 }
 
-static void turn(struct ev_loop *loop)
+/* done: NULL, or what a timer or a deferred call may set: then there is nothing to wait for. */
+static void turn(struct ev_loop *loop, const bool *done)
 {
 	loop->now_us = 0;
 	ev_timers_run(loop);
 	ev_run_deferred(loop);
-	if (loop->stop)
+	if (loop->stop || (done && *done))
 		return;
 	ev_timers_arm(loop);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
@@ -88,7 +89,7 @@ void ev_loop_run(struct ev_loop *loop)
 {
 	ev_assert_thread(loop);
 	while (!loop->stop)
-		turn(loop);
+		turn(loop, NULL);
 	ev_run_deferred(loop);
 	loop->stop = false;
 }
@@ -115,7 +116,7 @@ bool ev_loop_run_until(struct ev_loop *loop, const bool *done, uint32_t timeout_
 	if (!deadline || evtimer_add(deadline, &tv))
 		abort();
 	while (!*done && !expired && !loop->stop)
-		turn(loop);
+		turn(loop, done);
 	ev_run_deferred(loop);
 	event_free(deadline);
 	return *done;

@@ -216,6 +216,16 @@ static void time_is_one_within_a_turn(void **state)
 	assert_int_equal(ev_now_us(f->loop), now + 5);
 }
 
+/* Nothing else happens that could wake a loop which waits after the deferred call. */
+static void run_until_sees_what_a_deferred_call_did(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t before = clock_mono_us();
+	ev_defer(f->loop, note_done, f);
+	run_until_done(f);
+	assert_true(clock_mono_us() - before < PATIENCE_MS * 500ull);
+}
+
 static void deadline_of_run_until_passes(void **state)
 {
 	struct fixture *f = *state;
@@ -352,6 +362,7 @@ int main(void)
 		T(timer_is_precise_to_a_millisecond),
 		T(timer_that_arms_itself_does_not_hold_the_loop),
 		T(time_is_one_within_a_turn),
+		T(run_until_sees_what_a_deferred_call_did),
 		T(deadline_of_run_until_passes),
 		T(io_may_be_freed_in_its_callback),
 		T(signal_becomes_a_callback),
