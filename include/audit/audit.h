@@ -85,14 +85,18 @@ struct audit_event {
 	int64_t n_req, n_res;           /* -1 = absent */
 	uint32_t flags;
 	int outcome;                    /* with has_outcome */
-	int64_t xstat;                  /* with has_xstat: exit status, HTTP status or error code */
+	int64_t xstat;                  /* with has_xstat: exit status, HTTP status or error code; of a negative one
+					 * the magnitude is kept (A-403) */
 	int sig;                        /* (0) */
 	uint64_t dur_us;                /* (0) */
 	const char *obj;                /* "tool/get_weather@3", "cred/7Qm3…", "tenant/acme" */
-	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114 */
+	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114;
+					 * cut at AUDIT_DETAIL_MAX bytes */
 	const uint8_t *before, *after;  /* 32-byte digests, ext 0100, 0101; or NULL */
 	uint64_t generation, receivers; /* ext 010D, 010E (0) */
 };
+#define AUDIT_TEXT_MAX 512              /* any other text; a longer one, or no UTF-8, is ERR_INVALID */
+#define AUDIT_DETAIL_MAX 4096
 /* Zero, kind, both clocks, n_req = n_res = -1. */
 void audit_event_init(struct audit_event *ev, enum audit_kind kind, int64_t tenant_id);
 
@@ -106,19 +110,27 @@ struct audit_logs;
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err) MUST_CHECK;
 void audit_logs_close(struct audit_logs **logs);
 /* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by
- * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit(). */
+ * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append
+ * leaves nothing but perhaps a text in the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND:
+ * the tenant has no log. */
 int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret,
 		 struct err *err) MUST_CHECK;
 struct audit_mark { size_t undo; };
-struct audit_mark audit_logs_mark(const struct audit_logs *logs);
+struct audit_mark audit_logs_mark(const struct audit_logs *logs);      /* undo grows with every append */
 void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark);
-void audit_logs_commit(struct audit_logs *logs);
-/* Create the log of a new tenant (writes log.open as its record 0).  System log at store creation. */
+/* Last thing in a transaction that appended: write the sizes of the logs. */
+int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
+void audit_logs_commit(struct audit_logs *logs);                        /* after the COMMIT */
+/* Create the log of a new tenant (writes log.open as its record 0).  System log (tenant 0) at store creation:
+ * it must be the first, and draws the id of the instance. */
 int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name, struct err *err) MUST_CHECK;
 /* The id of the first record that may belong to an open call: stored in meta.open_from with a checkpoint. */
 int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 /* After a crash: append call.recovered for each begin without an end (AUDIT A-104).  Looks from meta.open_from on. */
 int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err) MUST_CHECK;
+
+/* Kind of the newest record of a log, 0 when it has none. */
+int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, struct err *err) MUST_CHECK;
 
 /* Reading; any thread with its own DB_READER. */
 struct audit_filter {
@@ -142,7 +154,7 @@ struct audit_view {                     /* texts borrowed until the next row */
 };
 typedef int audit_row_fn(void *arg, const struct audit_view *row);   /* non-zero ends the walk */
 int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, void *arg, struct err *err) MUST_CHECK;
-/* All records of a call, in order of idx. */
+/* All records of a call, in order of idx; none is no error.  A tenant without a log: ERR_NOT_FOUND, from both. */
 int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg,
 		     struct err *err) MUST_CHECK;
 

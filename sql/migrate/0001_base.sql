@@ -123,7 +123,8 @@ CREATE TABLE dict(
 -- build: dict, build id.  rule: dict, what decided (a grant, a refusal's reason).  n_req, n_res: bytes of
 -- arguments and result.  flags: bits of AUDIT 0043.  outcome: AUDIT A-302.  xstat, sig: exit status or error
 -- code, signal.  dur: microseconds.  beg: idx of the begin.  prev: call id of the round before.
--- trace: W3C trace id.  obj: dict, object of an event.  ext: TLV of AUDIT A-413.
+-- trace: W3C trace id.  obj: dict, object of an event.  ext: TLV of AUDIT A-413.  xstat holds the magnitude of
+-- a negative code: integers of a record are never negative (A-403).
 CREATE TABLE rec(
   id INTEGER PRIMARY KEY,
   enc INTEGER NOT NULL,
@@ -163,3 +164,18 @@ CREATE UNIQUE INDEX rec_pos ON rec(log, idx);
 CREATE INDEX rec_call ON rec(call) WHERE kind <> 1001 AND call IS NOT NULL;
 CREATE INDEX rec_ts ON rec(log, ts) WHERE kind <> 1001;
 CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;
+-- rec_text: records with their texts, for reports.  tool_id, prn_id, cred_id are for filters.
+CREATE VIEW rec_text AS
+SELECT r.id AS id, r.log AS log, r.idx AS idx, r.kind AS kind, r.ts AS ts, r.call AS call, r.cred AS cred_id,
+  r.prn AS prn_id, r.tool AS tool_id, r.actor AS actor, r.authn AS authn, r.tport AS tport, r.n_req AS n_req,
+  r.n_res AS n_res, r.flags AS flags, r.outcome AS outcome, r.xstat AS xstat, r.sig AS sig, r.dur AS dur,
+  r.beg AS beg, r.prev AS prev, r.ext AS ext, d_cred.text AS cred, d_prn.text AS prn, d_rev.text AS rev,
+  d_tool.text AS tool, d_tdef.text AS tdef, d_rule.text AS rule, d_obj.text AS obj
+FROM rec r
+LEFT JOIN dict d_cred ON d_cred.id = r.cred
+LEFT JOIN dict d_prn ON d_prn.id = r.prn
+LEFT JOIN dict d_rev ON d_rev.id = r.rev
+LEFT JOIN dict d_tool ON d_tool.id = r.tool
+LEFT JOIN dict d_tdef ON d_tdef.id = r.tdef
+LEFT JOIN dict d_rule ON d_rule.id = r.rule
+LEFT JOIN dict d_obj ON d_obj.id = r.obj;

@@ -1,1 +1,97 @@
--- Statements on audit.  Each names its caller and its index.
+-- Statements on audit.  Each names its caller and its index.  A log stands for its tenant: ?1 is the log
+-- where it is known, and only recovery looks at all of them.
+
+-- audit_logs_open(): all logs with what head and the records themselves say of their size.  rec_pos.
+-- name: audit_list_logs
+SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id)
+FROM log l JOIN head h ON h.log = l.id;
+
+-- audit_logs_open(): the newest row of any log.  Primary key.
+-- name: audit_last_id
+SELECT max(id) FROM rec;
+
+-- audit_log_create(): is the origin taken?  Unique index.
+-- name: audit_get_origin
+SELECT id FROM log WHERE origin = ?1;
+
+-- name: audit_insert_log
+INSERT INTO log(origin, tenant_id, state) VALUES(?1, ?2, 1);
+
+-- name: audit_insert_head
+INSERT INTO head(log, size) VALUES(?1, 0);
+
+-- audit_logs_flush().  Primary key.
+-- name: audit_update_head
+UPDATE head SET size = ?2 WHERE log = ?1;
+
+-- audit_append(): a text that is not in memory.  Unique index.
+-- name: audit_get_text
+SELECT id FROM dict WHERE kind = ?1 AND text = ?2;
+
+-- name: audit_insert_text
+INSERT INTO dict(kind, text) VALUES(?1, ?2);
+
+-- audit_append().
+-- name: audit_insert_rec
+INSERT INTO rec(enc, log, idx, kind, ts, mono, boot, call, cred, prn, actor, authn, tport, rev, tool, tdef, build, rule,
+  n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
+  ?25, ?26, ?27, ?28, ?29, ?30);
+
+-- audit_last_kind().  rec_pos.
+-- name: audit_last_kind
+SELECT kind FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
+
+-- audit_recover(): rows of calls from meta.open_from on.  Primary key.
+-- name: audit_list_tail
+SELECT id, log, idx, kind, call FROM rec WHERE id >= ?1 AND call IS NOT NULL ORDER BY id;
+
+-- audit_recover(): what call.recovered repeats of its begin.  Primary key.
+-- name: audit_get_begin
+SELECT cred, prn, actor, authn, tport, rev, tool, tdef FROM rec WHERE id = ?1;
+
+-- audit_query(): the log of a tenant.  Unique index.
+-- name: audit_get_log
+SELECT id FROM log WHERE tenant_id = ?1;
+
+-- audit_query(): newest first, begins left out.  rec_ts.
+-- name: audit_list_rec
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj
+FROM rec_text
+WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
+  AND (?4 IS NULL OR tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?5 IS NULL OR prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?7 < 0 OR outcome = ?7) AND (?8 = 0 OR kind = ?8)
+ORDER BY ts DESC, id DESC LIMIT ?9;
+
+-- audit_query(): begins alone, newest first.  rec_pos.
+-- name: audit_list_begin
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj
+FROM rec_text
+WHERE log = ?1 AND kind = 1001 AND ts >= ?2 AND ts < ?3
+  AND (?4 IS NULL OR tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?5 IS NULL OR prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+ORDER BY idx DESC LIMIT ?7;
+
+-- audit_query_call(): a call that has ended, its begin found by the end.  rec_call, rec_pos; the plus
+-- keeps the planner from walking through the whole log by rec_ts.
+-- name: audit_list_call
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj
+FROM rec_text
+WHERE log = ?1 AND idx IN (
+  SELECT idx FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1
+  UNION SELECT beg FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1)
+ORDER BY idx;
+
+-- audit_query_call(): a call that runs, not before meta.open_from.  Primary key.
+-- name: audit_list_running
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj
+FROM rec_text
+WHERE id >= ?3 AND kind = 1001 AND call = ?2 AND +log = ?1
+ORDER BY id LIMIT 1;

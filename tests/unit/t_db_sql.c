@@ -74,17 +74,49 @@ static void no_report_walks_through_the_records(void **state)
 				if (strncmp(step, bad[i], n) == 0 && (step[n] == '\0' || step[n] == ' '))
 					fail_msg("%s: %s", sql_sqlite[id].name, step);
 			}
-			if (strncmp(sql_sqlite[id].name, "audit_", 6) == 0 && strstr(step, "TEMP B-TREE"))
+			if (strncmp(sql_sqlite[id].name, "audit_", 6) == 0 && strstr(step, "TEMP B-TREE FOR"))
 				fail_msg("%s sorts: %s", sql_sqlite[id].name, step);
 		}
 		sqlite3_finalize(st);
 	}
 }
 
+static bool plan_names(enum sql_id id, const char *what)
+{
+	sqlite3_stmt *st = NULL;
+	bool found = false;
+	char sql[4096];
+
+	snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
+	assert_int_equal(sqlite3_prepare_v2(raw, sql, -1, &st, NULL), SQLITE_OK);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		found |= strstr((const char *)sqlite3_column_text(st, 3), what) != NULL;
+	sqlite3_finalize(st);
+	return found;
+}
+
+static void reports_use_the_index_made_for_them(void **state)
+{
+	static const struct { enum sql_id id; const char *index; } rows[] = {
+		{ SQL_AUDIT_LIST_REC, "rec_ts (log=? AND ts>? AND ts<?)" },
+		{ SQL_AUDIT_LIST_BEGIN, "rec_pos (log=?)" },
+		{ SQL_AUDIT_LIST_CALL, "rec_call (call=?)" },
+		{ SQL_AUDIT_LIST_CALL, "rec_pos (log=? AND idx=?)" },
+		{ SQL_AUDIT_LIST_RUNNING, "PRIMARY KEY (rowid>?)" },
+		{ SQL_AUDIT_LIST_TAIL, "PRIMARY KEY (rowid>?)" },
+		{ SQL_AUDIT_LAST_KIND, "rec_pos (log=?)" },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (!plan_names(rows[i].id, rows[i].index))
+			fail_msg("%s does not use %s", sql_sqlite[rows[i].id].name, rows[i].index);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),
+		cmocka_unit_test(reports_use_the_index_made_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,374 @@
+/*
+ * The writer's picture of the logs: their sizes, the dictionary, the calls that are open; each change can
+ * be undone until the transaction has been committed.  Appending is in append.c.
+ */
+
+#include "config.h"
+
+#include "audit/audit.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+
+#include "audit_int.h"
+
+/* The dictionary in memory starts anew above this; some 8 MB. */
+enum { TEXTS_MAX = 65536 };
+
+int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, key);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		snprintf(ret, size, "%s", rc == 1 ? db_col_text(st, 0, NULL) : "");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int audit_meta_set(struct db *db, const char *key, const char *value, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, value);
+	return db_run(&st, err);
+}
+
+void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what)
+{
+	if (logs->undo_len == logs->undo_cap) {
+		logs->undo_cap = logs->undo_cap ? 2 * logs->undo_cap : 256;
+		logs->undo = mem_realloc(logs->undo, logs->undo_cap * sizeof *logs->undo);
+	}
+	logs->undo[logs->undo_len++] = (struct undo){ kind, what, logs->last_id };
+}
+
+struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size)
+{
+	struct audit_log *log = mem_zalloc(sizeof *log);
+
+	list_init(&log->dirty);
+	log->id = id;
+	log->tenant_id = tenant_id;
+	log->size = log->saved = size;
+	map_set_u64(logs->by_tenant, (uint64_t)tenant_id, log);
+	return log;
+}
+
+struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id)
+{
+	return map_get_u64(logs->by_tenant, (uint64_t)tenant_id);
+}
+
+/* Oldest first: a begin comes last, one that is put back finds its place from the end. */
+static void open_link(struct audit_logs *logs, struct audit_open *o)
+{
+	struct list *at = logs->open.prev;
+
+	while (at != &logs->open && CONTAINER_OF(at, struct audit_open, node)->id > o->id)
+		at = at->prev;
+	list_push_front(at, &o->node);          /* that is: right behind `at` */
+	map_set(logs->calls, o->call, sizeof o->call, o);
+}
+
+static void open_unlink(struct audit_logs *logs, struct audit_open *o)
+{
+	list_unlink(&o->node);
+	map_del(logs->calls, o->call, sizeof o->call);
+}
+
+void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg)
+{
+	struct audit_open *o = mem_zalloc(sizeof *o);
+
+	list_init(&o->node);
+	memcpy(o->call, call, sizeof o->call);
+	o->id = id;
+	o->log = log;
+	o->beg = beg;
+	open_link(logs, o);
+	audit_undo_push(logs, UNDO_BEGIN, o);
+}
+
+struct audit_open *audit_open_find(struct audit_logs *logs, const uint8_t call[16], int64_t log)
+{
+	struct audit_open *o = map_get(logs->calls, call, 16);
+
+	return o && o->log == log ? o : NULL;
+}
+
+void audit_open_end(struct audit_logs *logs, struct audit_open *o)
+{
+	open_unlink(logs, o);
+	audit_undo_push(logs, UNDO_END, o);
+}
+
+/* The id of a text in the store, 0 when it is not there. */
+static int text_in_store(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_TEXT);
+	int rc;
+
+	db_bind_i64(st, 1, col);
+	db_bind_text(st, 2, text, len);
+	rc = db_step(st, err);
+	if (rc >= 0)
+		*ret = rc == 1 ? db_col_i64(st, 0) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int text_insert(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int rc;
+
+	if (!text_utf8_valid(text, len))                /* */
+		return err_set(err, ERR_INVALID, "audit", "a text for column %04x is not UTF-8", (unsigned)col);
+	st = db_stmt_get(db, SQL_AUDIT_INSERT_TEXT);
+	db_bind_i64(st, 1, col);
+	db_bind_text(st, 2, text, len);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*ret = db_last_id(db);
+	return rc;
+}
+
+int audit_text_id(struct audit_logs *logs, struct db *db, enum audit_column col, const char *text, int64_t *ret, struct err *err)
+{
+	size_t len = strnlen(text, AUDIT_TEXT_MAX + 1);
+	char key[2 + AUDIT_TEXT_MAX];
+	struct audit_text *t;
+	int64_t id = 0;
+	int rc;
+
+	if (len > AUDIT_TEXT_MAX)
+		return err_set(err, ERR_INVALID, "audit", "a text for column %04x is longer than %d bytes", (unsigned)col, AUDIT_TEXT_MAX);
+	key[0] = (char)(col >> 8);
+	key[1] = (char)(col & 0xff);
+	memcpy(key + 2, text, len);
+	t = map_get(logs->texts, key, len + 2);
+	if (t) {
+		*ret = t->id;
+		return 0;
+	}
+	rc = text_in_store(db, col, text, len, &id, err);
+	if (rc == 0 && id == 0)
+		rc = text_insert(db, col, text, len, &id, err);
+	if (rc < 0)
+		return rc;
+	t = mem_alloc(sizeof *t + len + 2);
+	t->id = id;
+	t->len = len + 2;
+	memcpy(t->key, key, len + 2);
+	map_set(logs->texts, t->key, t->len, t);
+	audit_undo_push(logs, UNDO_TEXT, t);
+	*ret = id;
+	return 0;
+}
+
+static void undo_one(struct audit_logs *logs, const struct undo *u)
+{
+	struct audit_log *log;
+	struct audit_text *text;
+
+	switch (u->kind) {
+	case UNDO_RECORD:
+		log = u->what;
+		log->size--;
+		logs->last_id = u->last_id;
+		break;
+	case UNDO_TEXT:
+		text = u->what;
+		map_del(logs->texts, text->key, text->len);
+		free(text);
+		break;
+	case UNDO_BEGIN:
+		open_unlink(logs, u->what);
+		free(u->what);
+		break;
+	case UNDO_END:
+		open_link(logs, u->what);
+		break;
+	case UNDO_LOG:
+		log = u->what;
+		list_unlink(&log->dirty);
+		map_del_u64(logs->by_tenant, (uint64_t)log->tenant_id);
+		free(log);
+		break;
+	}
+}
+
+struct audit_mark audit_logs_mark(const struct audit_logs *logs)
+{
+	return (struct audit_mark){ logs->undo_len };
+}
+
+void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark)
+{
+	assert(mark.undo <= logs->undo_len);
+	while (logs->undo_len > mark.undo)
+		undo_one(logs, &logs->undo[--logs->undo_len]);
+}
+
+static void texts_clear(struct audit_logs *logs)
+{
+	void *text;
+
+	for (size_t it = 0; map_next(logs->texts, &it, NULL, NULL, &text);)
+		free(text);
+	map_free(&logs->texts);
+	logs->texts = map_new();
+}
+
+void audit_logs_commit(struct audit_logs *logs)
+{
+	for (size_t i = 0; i < logs->undo_len; i++)
+		if (logs->undo[i].kind == UNDO_END)
+			free(logs->undo[i].what);
+	logs->undo_len = 0;
+	LIST_FOREACH_SAFE(n, next, &logs->dirty) {
+		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
+
+		log->saved = log->size;
+		list_unlink(n);
+	}
+	if (map_count(logs->texts) > TEXTS_MAX)
+		texts_clear(logs);
+}
+
+int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	LIST_FOREACH(n, &logs->dirty) {
+		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
+		struct db_stmt *st;
+		int rc;
+
+		if (log->size == log->saved)    /* its records were rolled back */
+			continue;
+		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
+		db_bind_i64(st, 1, log->id);
+		db_bind_i64(st, 2, log->size);
+		rc = db_run(&st, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	int64_t from = logs->last_id + 1;
+	char text[24];
+
+	if (!list_empty(&logs->open))
+		from = CONTAINER_OF(logs->open.next, struct audit_open, node)->id;
+	snprintf(text, sizeof text, "%" PRId64, from);
+	return audit_meta_set(db, META_OPEN_FROM, text, err);
+}
+
+static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_LIST_LOGS);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		int64_t id = db_col_i64(st, 0), size = db_col_i64(st, 3), found = db_col_i64(st, 4);
+
+		/* Records gone, or added behind our back; nothing may be appended to that. */
+		if (size != found) {
+			char where[40];
+
+			snprintf(where, sizeof where, "log/%" PRId64, id);
+			rc = err_set(err, ERR_CORRUPT, where, "the log %s should have %" PRId64 " records and has %" PRId64,
+				     db_col_text(st, 2, NULL), size, found);
+			break;
+		}
+		audit_log_add(logs, id, db_col_i64(st, 1), size);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int load_last_id(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_LAST_ID);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		logs->last_id = db_col_i64(st, 0);      /* NULL reads as 0 */
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static void read_boot_id(char *ret, size_t size)
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, ret, size - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	ret[n > 0 ? n : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+	if (!ret[0])
+		snprintf(ret, size, "unknown");
+}
+
+int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
+{
+	struct audit_logs *logs = mem_zalloc(sizeof *logs);
+	int rc;
+
+	logs->by_tenant = map_new();
+	logs->texts = map_new();
+	logs->calls = map_new();
+	list_init(&logs->open);
+	list_init(&logs->dirty);
+	read_boot_id(logs->boot, sizeof logs->boot);
+	snprintf(logs->build, sizeof logs->build, "%s", PACKAGE_STRING);
+	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof logs->instance, err);
+	if (rc == 0)
+		rc = load_logs(logs, db, err);
+	if (rc == 0)
+		rc = load_last_id(logs, db, err);
+	if (rc < 0) {
+		audit_logs_close(&logs);
+		return rc;
+	}
+	*ret = logs;
+	return 0;
+}
+
+void audit_logs_close(struct audit_logs **lp)
+{
+	struct audit_logs *logs = lp ? *lp : NULL;
+	void *value;
+
+	if (!logs)
+		return;
+	*lp = NULL;
+	audit_logs_rollback(logs, (struct audit_mark){ 0 });
+	for (size_t it = 0; map_next(logs->by_tenant, &it, NULL, NULL, &value);)
+		free(value);
+	LIST_FOREACH_SAFE(n, next, &logs->open)
+		free(CONTAINER_OF(n, struct audit_open, node));
+	texts_clear(logs);
+	map_free(&logs->by_tenant);
+	map_free(&logs->calls);
+	map_free(&logs->texts);
+	free(logs->undo);
+	free(logs);
+}
