@@ -25,6 +25,9 @@ uint64_t ev_now_us(const struct ev_loop *loop);        /* monotonic, cached per 
 /* Run fn(arg) in this turn, once the current callback has returned: the way to report an end or to
  * free an object without pulling it from under a caller on the stack. */
 void ev_defer(struct ev_loop *loop, ev_fn *fn, void *arg);
+/* Run fn(arg) when all callbacks of this turn are done, before the loop waits again: for work that they can
+ * share, like one write for several answers. */
+void ev_at_turn_end(struct ev_loop *loop, ev_fn *fn, void *arg);
 /* Run fn(arg) on the loop thread.  The only call here that other threads may make. */
 void ev_post(struct ev_loop *loop, ev_fn *fn, void *arg);
 

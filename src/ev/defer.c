@@ -1,4 +1,4 @@
-/* Functions that run once the current callback has returned. */
+/* Functions that run once the current callback has returned, or once all of the turn have. */
 #include "config.h"
 
 #include "ev/ev.h"
@@ -44,4 +44,20 @@ void ev_run_deferred(struct ev_loop *loop)
 	}
 	loop->deferred.len = 0;
 	loop->deferring = false;
+}
+
+void ev_at_turn_end(struct ev_loop *loop, ev_fn *fn, void *arg)
+{
+	ev_assert_thread(loop);
+	ev_queue_push(&loop->late, fn, arg);
+}
+
+void ev_run_late(struct ev_loop *loop)
+{
+	for (size_t i = 0; i < loop->late.len; i++) {
+		struct ev_job job = loop->late.v[i];
+		job.fn(job.arg);
+		ev_run_deferred(loop);
+	}
+	loop->late.len = 0;
 }

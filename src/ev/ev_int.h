@@ -62,8 +62,8 @@ struct ev_loop {
 	struct event_base *base;
 	pthread_t thread;
 	uint64_t now_us;        /* 0 = not asked for in this turn */
-	bool stop, deferring;
-	struct ev_queue deferred;
+	bool running, stop, deferring;
+	struct ev_queue deferred, late;
 	struct ev_timers timers;
 	struct ev_post post;
 	struct ev_pool lanes[2];
@@ -74,10 +74,11 @@ void ev_queue_push(struct ev_queue *q, ev_fn *fn, void *arg);
 void ev_queue_fini(struct ev_queue *q);
 void ev_assert_thread(const struct ev_loop *loop);
 void ev_run_deferred(struct ev_loop *loop);
+void ev_run_late(struct ev_loop *loop);     /* and what that defers */
 
 void ev_timers_init(struct ev_loop *loop);
 void ev_timers_run(struct ev_loop *loop);   /* fire what is due */
-void ev_timers_arm(struct ev_loop *loop);   /* before the wait */
+bool ev_timers_arm(struct ev_loop *loop);   /* before the wait; false: something is due, do not wait */
 void ev_timers_fini(struct ev_loop *loop);
 
 void ev_post_init(struct ev_loop *loop);

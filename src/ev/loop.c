@@ -65,32 +65,46 @@ void ev_loop_free(struct ev_loop **ploop)
 	ev_nursery_fini(loop);
 	ev_post_run(loop);
 	ev_run_deferred(loop);
+	ev_run_late(loop);
 	ev_post_fini(loop);
 	ev_timers_fini(loop);
 	ev_queue_fini(&loop->deferred);
+	ev_queue_fini(&loop->late);
 	event_base_free(loop->base);
 	free(loop);
 }
 
-/* done: NULL, or what a timer or a deferred call may set: then there is nothing to wait for. */
-static void turn(struct ev_loop *loop, const bool *done)
+/* What can be done without waiting; afterwards nothing is deferred. */
+static void settle(struct ev_loop *loop)
 {
-	loop->now_us = 0;
 	ev_timers_run(loop);
 	ev_run_deferred(loop);
-	if (loop->stop || (done && *done))
-		return;
-	ev_timers_arm(loop);
+	ev_run_late(loop);
+}
+
+static void turn(struct ev_loop *loop)
+{
+	bool wait = ev_timers_arm(loop);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
-	event_base_loop(loop->base, EVLOOP_ONCE);
+	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+	loop->now_us = 0;
+	settle(loop);
+}
+
+static void begin(struct ev_loop *loop)
+{
+	ev_assert_thread(loop);
+	loop->now_us = 0;
+	loop->running = true;
+	settle(loop);
 }
 
 void ev_loop_run(struct ev_loop *loop)
 {
-	ev_assert_thread(loop);
+	begin(loop);
 	while (!loop->stop)
-		turn(loop, NULL);
-	ev_run_deferred(loop);
+		turn(loop);
+	loop->running = false;
 	loop->stop = false;
 }
 
@@ -108,22 +122,24 @@ static void on_expired(evutil_socket_t fd, short what, void *arg)
 
 bool ev_loop_run_until(struct ev_loop *loop, const bool *done, uint32_t timeout_ms)
 {
-	ev_assert_thread(loop);
 	/* libevent's own timer: this deadline passes even while a test holds the clock. */
 	bool expired = false;
 	struct timeval tv = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
 	struct event *deadline = evtimer_new(loop->base, on_expired, &expired);
 	if (!deadline || evtimer_add(deadline, &tv))
 		abort();
+	begin(loop);
 	while (!*done && !expired && !loop->stop)
-		turn(loop, done);
-	ev_run_deferred(loop);
+		turn(loop);
+	loop->running = false;          /* a stop stays: it is meant for ev_loop_run() */
 	event_free(deadline);
 	return *done;
 }
 
 uint64_t ev_now_us(const struct ev_loop *loop)
 {
+	if (!loop->running)
+		return clock_mono_us();
 	/* The cache is no part of what callers can see change, so the loop stays const for them. */
 	struct ev_loop *cache = (struct ev_loop *)(uintptr_t)loop;
 	if (cache->now_us == 0)

@@ -123,7 +123,7 @@ static void on_timerfd(void *arg, bool readable, bool writable)
 	uint64_t ticks;
 	(void)!read(loop->timers.fd, &ticks, sizeof(ticks)); /* EAGAIN: somebody set it anew meanwhile */
 	loop->timers.armed_us = 0;
-	/* The next turn begins with what is due. */
+	/* The turn ends with what is due. */
 }
 
 void ev_timers_init(struct ev_loop *loop)
@@ -151,18 +151,23 @@ void ev_timers_run(struct ev_loop *loop)
 	}
 }
 
-void ev_timers_arm(struct ev_loop *loop)
+bool ev_timers_arm(struct ev_loop *loop)
 {
 	struct ev_timers *ts = &loop->timers;
-	if (ts->len == 0 || (ts->armed_us != 0 && ts->armed_us <= ts->heap[0]->due_us))
-		return;
+	if (ts->len == 0)
+		return true;
 	uint64_t now = clock_mono_us(), due = ts->heap[0]->due_us;
-	uint64_t wait = due > now ? due - now : 1;      /* 0 would disarm */
+	if (due <= now)
+		return false;
+	if (ts->armed_us != 0 && ts->armed_us <= due)
+		return true;
+	uint64_t wait = due - now;
 	struct itimerspec at = { .it_value = { .tv_sec = (time_t)(wait / 1000000),
 					       .tv_nsec = (long)(wait % 1000000 * 1000) } };
 	if (timerfd_settime(ts->fd, 0, &at, NULL))
 		abort();
 	ts->armed_us = due;
+	return true;
 }
 
 void ev_timers_fini(struct ev_loop *loop)

@@ -85,6 +85,25 @@ static void deferred_runs_after_the_callback_in_the_same_turn(void **state)
 	assert_string_equal(f->trace, "12dt");
 }
 
+static void note_e(void *arg) { note(arg, 'e'); }
+
+static void share_end(void *arg)
+{
+	struct fixture *f = arg;
+	note(f, '1');
+	ev_at_turn_end(f->loop, note_e, f);
+	ev_defer(f->loop, note_d, f);
+}
+
+static void turn_end_comes_after_all_callbacks_of_the_turn(void **state)
+{
+	struct fixture *f = *state;
+	ev_post(f->loop, share_end, f);
+	ev_post(f->loop, note_t, f);
+	run_turns(f);
+	assert_string_equal(f->trace, "1dte");
+}
+
 static void free_runs_what_is_deferred_and_posted(void **state)
 {
 	struct fixture *f = *state;
@@ -205,15 +224,23 @@ static void timer_that_arms_itself_does_not_hold_the_loop(void **state)
 	ev_timer_free(&a.t);
 }
 
+static void step_and_ask(void *arg)
+{
+	struct fixture *f = arg;
+	uint64_t now = ev_now_us(f->loop);
+	clock_step(5);
+	f->count = (unsigned)(ev_now_us(f->loop) - now);
+}
+
 static void time_is_one_within_a_turn(void **state)
 {
 	struct fixture *f = *state;
 	clock_fake(1, 1000);
-	uint64_t now = ev_now_us(f->loop);
-	clock_step(5);
-	assert_int_equal(ev_now_us(f->loop), now);
+	f->count = 1;
+	ev_post(f->loop, step_and_ask, f);
 	run_turns(f);
-	assert_int_equal(ev_now_us(f->loop), now + 5);
+	assert_int_equal(f->count, 0);
+	assert_int_equal(ev_now_us(f->loop), 1005);
 }
 
 /* Nothing else happens that could wake a loop which waits after the deferred call. */
@@ -355,6 +382,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(deferred_runs_after_the_callback_in_the_same_turn),
+		T(turn_end_comes_after_all_callbacks_of_the_turn),
 		T(free_runs_what_is_deferred_and_posted),
 		T(timers_fire_by_the_clock_and_in_order),
 		T(stopped_and_restarted_timers_keep_their_word),
