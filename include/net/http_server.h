@@ -1,0 +1,58 @@
+#ifndef NET_HTTP_SERVER_H
+#define NET_HTTP_SERVER_H
+
+#include "net/http_head.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One HTTP/1.1 server connection: heads, bodies, order, keep-alive, pipelining, timers, the watch for a peer that
+ * leaves while work runs.  Refuses bad framing by itself (status, Connection: close).  Loop thread.
+ *
+ * A request is answered by exactly one of http_reply() or http_stream_begin() … http_stream_end(); it is freed by
+ * that, or by gone()'s return.  Answers leave in the order of the requests; at most HTTP_PIPELINE_MAX requests wait
+ * for their answers, then reading pauses (SEC S-114). */
+
+#define HTTP_PIPELINE_MAX 16
+#define HTTP_HEAD_MS 5000               /* whole-request timers, not per byte (SEC S-116) */
+#define HTTP_BODY_MS 15000
+#define HTTP_IDLE_MS 60000
+
+struct ev_loop;
+struct http_conn;
+struct http_request;
+struct http_timers { uint32_t head_ms, body_ms, idle_ms; };     /* for tests; NULL = the constants */
+
+struct http_ops {
+	/* The head is whole (h is valid during the call).  0: go on, the body is read up to *body_max (HTTP_BODY_MAX at
+	 * first), 100 Continue is sent where it is expected; *ret_user is kept with the request.  1: the callee has
+	 * answered by http_reply() already; the connection closes behind it when a body was announced. */
+	int (*head)(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user);
+	/* The body is whole; body is valid during the call.  An answer follows now or later. */
+	void (*request)(void *arg, struct http_request *r, void *user, const char *body, size_t len);
+	/* head() returned 0, and the peer left or the connection broke before the answer was complete (also before
+	 * request()): the request is dead when this returns.  Never from inside a call of this module. */
+	void (*gone)(void *arg, struct http_request *r, void *user);
+	/* The connection is gone, once, last; everything of it has been told. */
+	void (*closed)(void *arg, struct http_conn *c);
+};
+/* fd is taken. */
+struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
+				void *arg);
+/* Close now: gone() and closed() follow, deferred. */
+void http_conn_close(struct http_conn *c);
+/* Close after the answers under way, with "Connection: close"; at once when there is none. */
+void http_conn_drain(struct http_conn *c);
+
+/* headers: ready "Name: value\r\n" lines or NULL, made of constants and escaped tokens (SEC S-109).  Content-Length is
+ * ours.  body is copied. */
+void http_reply(struct http_request *r, int status, const char *headers, const char *body, size_t len);
+/* A streamed answer, chunked; each write leaves in this turn. */
+void http_stream_begin(struct http_request *r, int status, const char *headers);
+void http_stream_write(struct http_request *r, const char *p, size_t len);
+void http_stream_end(struct http_request *r);
+size_t http_stream_queued(const struct http_request *r);
+const char *http_status_text(int status);
+
+#endif

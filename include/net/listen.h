@@ -1,0 +1,34 @@
+#ifndef NET_LISTEN_H
+#define NET_LISTEN_H
+
+#include "base/err.h"
+#include "net/addr.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Listening sockets.  Accepting pauses above the connection limit and for 100 ms at EMFILE (SEC S-811).
+ * Loop thread. */
+
+struct ev_loop;
+struct listener;
+
+/* A connection: fd is non-blocking, CLOEXEC, TCP_NODELAY; taken.  from: the peer's address without port, or
+ * "unix"; uid, pid: of a Unix peer (SO_PEERCRED), else -1. */
+struct accepted { int fd; char from[ADDR_TEXT_SIZE]; int64_t uid, pid; };
+typedef void listen_fn(void *arg, const struct accepted *a);
+
+int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
+	       struct listener **ret, struct err *err) MUST_CHECK;
+/* Removes a stale socket file first: the caller holds the store's lock (SEC S-103).  mode as for chmod. */
+int listen_unix(struct ev_loop *loop, const char *path, unsigned mode, unsigned connections_max, listen_fn *fn,
+		void *arg, struct listener **ret, struct err *err) MUST_CHECK;
+const char *listen_address(const struct listener *l);      /* as bound: the port is the kernel's choice for 0 */
+/* Each accepted connection counts until the callee says it is gone. */
+void listen_conn_gone(struct listener *l);
+unsigned listen_live(const struct listener *l);
+void listen_pause(struct listener *l, bool paused);
+void listen_close(struct listener **l);                    /* unlinks a Unix socket */
+
+#endif

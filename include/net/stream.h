@@ -1,0 +1,47 @@
+#ifndef NET_STREAM_H
+#define NET_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Buffered bytes over non-blocking descriptors: a socket, or a pair (stdio).  A turn of the loop reads at most
+ * STREAM_TURN_BYTES of one stream (SEC S-820); output is gathered and written at the end of the turn.  Above
+ * STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when nothing could be written for
+ * STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED (SEC S-116, S-830).  Loop thread. */
+
+#define STREAM_TURN_BYTES (64u << 10)
+#define STREAM_OUT_HIGH (256u << 10)
+#define STREAM_OUT_MAX (1u << 20)       /* beside the one answer that is larger by itself */
+#define STREAM_STALL_MS 30000
+
+struct ev_loop;
+struct stream;
+
+enum stream_end { STREAM_EOF, STREAM_RESET, STREAM_OVERFLOW, STREAM_STALLED };
+struct stream_ops {
+	/* Bytes are there: take n of them from the front by returning n (0 = wait for more).  Called again while
+	 * something is taken and the turn's budget lasts.  The callee may close or finish the stream inside. */
+	size_t (*data)(void *arg, const char *p, size_t len);
+	/* STREAM_EOF: the peer will send no more, once, after all data was offered; writing still works.  Any
+	 * other: the stream is dead; once, last.  Never from inside a call of this module. */
+	void (*ended)(void *arg, enum stream_end why);
+	/* The output queue has become empty; may be NULL. */
+	void (*drained)(void *arg);
+};
+/* fds are taken (out_fd may equal in_fd).  in_max: bytes that may wait unread by data(); reading stops there. */
+struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in_max, const struct stream_ops *ops,
+			  void *arg);
+void stream_write(struct stream *s, const void *p, size_t len);         /* copied */
+/* For one large answer: counts towards the high water only, never towards STREAM_OUT_MAX. */
+void stream_write_answer(struct stream *s, const void *p, size_t len);
+size_t stream_queued(const struct stream *s);
+void stream_pause(struct stream *s, bool paused);                       /* stop calling data() */
+void stream_in_max(struct stream *s, size_t in_max);
+/* Call data() again with what waits: after a pause ended or more is wanted. */
+void stream_kick(struct stream *s);
+/* Close once the queue is written (or stalled); no callback any more. */
+void stream_finish(struct stream **s);
+void stream_close(struct stream **s);                                   /* at once */
+
+#endif
