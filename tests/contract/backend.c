@@ -1,0 +1,273 @@
+/* The contract of a handler (house D.5), one body for all members: a run ends exactly once, never from inside
+ * start(), cancelled or not, within its deadline and its bytes; after an ask it is over, and the next run knows what
+ * the request carries. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include <cmocka.h>
+
+#include "backend_run.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "ev/ev.h"
+
+#define FOREVER "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+struct member {
+	const char *name;
+	/* handlers, ' for " and @DB@ for the path of a database; NULL = the member cannot do it */
+	const char *result, *result_args;
+	const char *fails, *fails_args;         /* ends as a failure of the tool, whatever its form */
+	const char *slow, *slow_args;           /* runs until it is stopped */
+	const char *sized;                      /* its output is {"n": …} bytes long */
+	size_t sized_extra;                     /* bytes around them */
+};
+
+static const struct member members[] = {
+	{
+		.name = "static",
+		.result = "{'type':'static','text':'hello'}",
+		.fails = "{'type':'static','result':{'content':[],'isError':true}}",
+	}, {
+		.name = "builtin",
+		.result = "{'type':'builtin','function':'echo'}", .result_args = "{\"text\":\"hello\"}",
+		.fails = "{'type':'builtin','function':'sleep'}",
+		.slow = "{'type':'builtin','function':'sleep'}", .slow_args = "{\"ms\":3600000}",
+	}, {
+		.name = "exec",
+		.result = "{'type':'exec','argv':['/bin/echo','hello']}",
+		.fails = "{'type':'exec','argv':['/bin/false']}",
+		.slow = "{'type':'exec','argv':['/bin/sleep','1000']}",
+		.sized = "{'type':'exec','argv':['/usr/bin/head','-c','1{/n}','/dev/zero'],'output':'text'}",
+		.sized_extra = 100,
+	}, {
+		.name = "sql",
+		.result = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT :word AS w'}",
+		.result_args = "{\"word\":\"hello\"}",
+		.fails = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT * FROM missing'}",
+		.slow = "{'type':'sql','database':'sqlite:@DB@','query':'" FOREVER "'}",
+		.sized = "{'type':'sql','database':'sqlite:@DB@',"
+			"'query':\"SELECT substr(hex(zeroblob(500)), 1, 100 + :n) AS a\"}",
+		.sized_extra = 100 + sizeof("{\"columns\":[\"a\"],\"rows\":[[\"\"]],\"truncated\":false}") - 1,
+	},
+};
+
+static char *db_path(void)
+{
+	char *path = path_join(run_dir(), "contract.db");
+	sqlite3 *db = NULL;
+
+	if (!path_exists(path)) {
+		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, "CREATE TABLE t (a)", NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+	}
+	return path;
+}
+
+static json_t *make(const char *text)
+{
+	const char *mark = strstr(text, "@DB@");
+
+	if (!mark)
+		return handler_json(text);
+	char *path = db_path();
+	char *full = mem_printf("%.*s%s%s", (int)(mark - text), text, path, mark + 4);
+	json_t *h = handler_json(full);
+	free(full);
+	free(path);
+	return h;
+}
+
+static void each_member_gives_one_result(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		const struct member *m = &members[i];
+		struct run r;
+		run_it(&r, make(m->result), OPTS(.args = m->result_args));
+		assert_string_equal(r.ops->name, m->name);
+		assert_int_equal(r.kind, END_RESULT);
+		assert_false(r.res.is_error);
+		assert_non_null(strstr(run_text(&r), "hello"));
+		run_free(&r);
+	}
+}
+
+static void each_member_fails_as_a_tool(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		const struct member *m = &members[i];
+		struct run r;
+		run_it(&r, make(m->fails), OPTS(.args = m->fails_args));
+		if (r.kind == END_RESULT)
+			assert_true(r.res.is_error);
+		else
+			assert_int_equal(r.err.code, ERR_TOOL);
+		assert_int_equal(r.rpc_code, 0);
+		run_free(&r);
+	}
+}
+
+static void run_cancelled_at_any_point_ends_once(void **state)
+{
+	static const unsigned points[] = { 0, 1, 2, 3, 5, 8, 20 };
+
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		for (size_t p = 0; p < NELEMS(points) && members[i].slow; p++) {
+			struct run r;
+			enum cancel_why why = (enum cancel_why)(p % 4);
+			run_start(&r, make(members[i].slow), OPTS(.args = members[i].slow_args));
+			run_turns(points[p]);
+			r.ops->cancel(r.op, why);
+			assert_int_equal(r.ends, 0);
+			r.ops->cancel(r.op, why);
+			run_wait(&r);
+			assert_int_equal(r.kind, END_ERROR);
+			assert_int_equal(r.err.code, why == CANCEL_DEADLINE ? ERR_TIMEOUT : ERR_CANCELLED);
+			run_free(&r);
+		}
+	}
+}
+
+static void short_run_survives_a_cancel_before_its_end(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		struct run r;
+		run_start(&r, make(members[i].result), OPTS(.args = members[i].result_args));
+		r.ops->cancel(r.op, CANCEL_BY_CLIENT);
+		run_wait(&r);
+		assert_int_not_equal(r.kind, END_ASK);
+		run_free(&r);
+	}
+}
+
+static void run_past_its_deadline_times_out(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		for (int expired = 0; expired < 2 && members[i].slow; expired++) {
+			struct run r;
+			run_it(&r, make(members[i].slow), OPTS(.args = members[i].slow_args, .timeout_us = 30000,
+							       .expired = expired));
+			assert_int_equal(r.kind, END_ERROR);
+			assert_int_equal(r.err.code, ERR_TIMEOUT);
+			run_free(&r);
+		}
+	}
+}
+
+static void output_at_the_limit_passes_and_one_byte_more_does_not(void **state)
+{
+	static const char *const sizes[] = { "{\"n\":10}", "{\"n\":11}" };
+
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		for (int over = 0; over < 2 && members[i].sized; over++) {
+			struct run r;
+			run_it(&r, make(members[i].sized), OPTS(.args = sizes[over],
+								.result_max = members[i].sized_extra + 10));
+			assert_int_equal(r.kind, over ? END_ERROR : END_RESULT);
+			assert_int_equal(r.err.code, over ? ERR_LIMIT : 0);
+			run_free(&r);
+		}
+	}
+}
+
+/* --- asking -------------------------------------------------------------------------------------- */
+
+/* A child that leaves a mark as soon as it does something, and asks before. */
+static json_t *asking_handler(void)
+{
+	char *script = mem_printf(
+		"read -r line\n"
+		"case $line in\n"
+		"*'\"answers\":{\"sure\":{\"action\":\"accept\"}},\"state\":\"step 1\"'*)\n"
+		"  echo done >%s/mark\n"
+		"  echo '{\"content\":{\"type\":\"text\",\"text\":\"did it\"}}' ;;\n"
+		"*'\"answers\"'*) echo '{\"result\":{\"isError\":true}}' ;;\n"
+		"*) echo '{\"ask\":{\"requests\":{\"sure\":{\"method\":\"elicitation/create\",\"params\":{\"message\":\"sure?\"}}},"
+		"\"state\":\"step 1\"}}' ;;\n"
+		"esac\n", run_dir());
+	json_t *h = handler_sh(script, "stream");
+	free(script);
+	return h;
+}
+
+static void ask_ends_the_run_before_any_side_effect(void **state)
+{
+	struct run r;
+
+	run_it(&r, asking_handler(), NO_OPTS);
+	assert_int_equal(r.kind, END_ASK);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(r.requests, "sure"), "method")),
+			    "elicitation/create");
+	assert_int_equal(r.state_len, 6);
+	assert_string_equal(r.state, "step 1");
+	assert_null(run_read_file("mark"));
+	run_free(&r);
+}
+
+static void rerun_knows_what_the_request_carries(void **state)
+{
+	struct run r;
+
+	run_it(&r, asking_handler(), OPTS(.answers = "{\"sure\":{\"action\":\"decline\"}}", .state = "step 1"));
+	assert_int_equal(r.kind, END_RESULT);
+	assert_true(r.res.is_error);
+	assert_null(run_read_file("mark"));
+	run_free(&r);
+
+	run_it(&r, asking_handler(), OPTS(.answers = "{\"sure\":{\"action\":\"accept\"}}", .state = "step 1"));
+	assert_int_equal(r.kind, END_RESULT);
+	assert_string_equal(run_text(&r), "did it");
+	char *mark = run_read_file("mark");
+	assert_string_equal(mark, "done\n");
+	free(mark);
+	run_free(&r);
+}
+
+static void many_runs_at_once_do_not_mix(void **state)
+{
+	enum { N = 40 };
+	struct run *runs = mem_calloc(N, sizeof(*runs));
+	char args[N][40];
+
+	for (int i = 0; i < N; i++) {
+		snprintf(args[i], sizeof(args[i]), "{\"word\":\"hello %d\",\"text\":\"hello %d\"}", i, i);
+		run_start(&runs[i], make(members[i % 2 ? 1 : 3].result), OPTS(.args = args[i]));
+	}
+	for (int i = 0; i < N; i++) {
+		char want[20];
+		run_wait(&runs[i]);
+		snprintf(want, sizeof(want), "hello %d", i);
+		assert_int_equal(runs[i].kind, END_RESULT);
+		assert_non_null(strstr(run_text(&runs[i]), want));
+		run_free(&runs[i]);
+	}
+	free(runs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_member_gives_one_result),
+		cmocka_unit_test(each_member_fails_as_a_tool),
+		cmocka_unit_test(run_cancelled_at_any_point_ends_once),
+		cmocka_unit_test(short_run_survives_a_cancel_before_its_end),
+		cmocka_unit_test(run_past_its_deadline_times_out),
+		cmocka_unit_test(output_at_the_limit_passes_and_one_byte_more_does_not),
+		cmocka_unit_test(ask_ends_the_run_before_any_side_effect),
+		cmocka_unit_test(rerun_knows_what_the_request_carries),
+		cmocka_unit_test(many_runs_at_once_do_not_mix),
+	};
+	return cmocka_run_group_tests_name("contract of backends", tests, NULL, NULL);
+}
