@@ -39,8 +39,23 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 	}
 }
 
+/* The table functions over JSON declare themselves at their first use, which the authorizer takes for a
+ * CREATE TABLE; so they are used once before it is set. */
+static void declare_table_functions(struct db *db)
+{
+	static const char *const uses[] = { "SELECT 1 FROM json_each('[]')", "SELECT 1 FROM json_tree('[]')" };
+
+	for (size_t i = 0; i < NELEMS(uses); i++) {
+		sqlite3_stmt *st = NULL;
+
+		(void)sqlite3_prepare_v2(db->native, uses[i], -1, &st, NULL);   /* a SQLite without them has none */
+		sqlite3_finalize(st);
+	}
+}
+
 void db_foreign_guard(struct db *db)
 {
+	declare_table_functions(db);
 	sqlite3_set_authorizer(db->native, authorize, NULL);
 }
 
