@@ -16,7 +16,7 @@
 enum rpc_kind { RPC_REQUEST, RPC_NOTICE, RPC_RESPONSE };
 
 struct rpc_msg {
-	bool array;                     /* a batch; nothing below is set */
+	bool object, array;             /* the kind of the text; a batch is an array: nothing below is set */
 	enum rpc_kind kind;             /* by rpc_check() */
 	struct jx_span id;              /* raw token, `1` or `"1"`; p NULL: absent or unreadable */
 	char method[RPC_METHOD_MAX + 1];        /* "" in responses; cut when longer */
@@ -28,7 +28,7 @@ struct rpc_msg {
 };
 
 /* Scan one message strictly and note its parts.  Spans point into text.  ERR_INVALID: not JSON (-32700);
- * ERR_CONFLICT, ERR_LIMIT: JSON that is refused (-32600). */
+ * ERR_CONFLICT, ERR_LIMIT: JSON that is refused (-32600); then ret->id is set if it was seen. */
 int rpc_scan(const char *text, size_t len, struct rpc_msg *ret, struct err *err) MUST_CHECK;
 /* Is it a request, a notification or a response?  ERR_INVALID: none of them (-32600); msg->id is set when it
  * could be read.  Not for arrays. */

@@ -32,11 +32,15 @@ int rpc_scan(const char *text, size_t len, struct rpc_msg *ret, struct err *err)
 	};
 	int rc = jx_scan(text, len, want, W_COUNT, err);
 
-	if (rc < 0)
-		return rc;
 	memset(ret, 0, sizeof *ret);
+	if (rc < 0) {           /* what was read before the fault may still be answered */
+		if (rpc_is_id(want[W_ID].span))
+			ret->id = want[W_ID].span;
+		return rc;
+	}
 	while (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\r')
 		text++;
+	ret->object = *text == '{';
 	ret->array = *text == '[';
 	ret->version = want[W_VERSION].span;
 	ret->raw_id = want[W_ID].span;

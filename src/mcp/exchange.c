@@ -1,0 +1,308 @@
+/* An exchange: from mcp_input() to the one finish(), or to the peer's leaving.
+ *
+ * Requests end in req_result(), req_fault() or req_drop(); the last end of an exchange finishes it.  While
+ * mcp_input() is on the stack, for this message or another, the finish is deferred.  The memory goes when nothing points to it any
+ * more: the owner's pin goes at the finish, each running call and each deferred job has one of its own. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "ev/ev.h"
+#include "tenant/tenant.h"
+
+#include "mcp_int.h"
+
+enum { INFLIGHT_RETRY_MS = 1000 };
+
+struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
+				  const struct mcp_sink *sink, size_t nreq)
+{
+	struct mcp_exchange *x = mem_zalloc(sizeof *x + nreq * sizeof x->req[0]);
+
+	x->srv = srv;
+	x->ch = ch;
+	x->who = in->who;
+	principal_ref(x->who);
+	x->tport = in->tport;
+	x->sink = *sink;
+	x->http = in->http != NULL;
+	x->sse_ok = in->http && in->http->sse_ok;
+	x->inside = true;
+	x->status = 200;
+	x->pins = 1;
+	x->nreq = nreq;
+	for (size_t i = 0; i < nreq; i++) {
+		x->req[i].x = x;
+		x->req[i].rev = REV_SESSIONLESS;
+		x->req[i].log_level = MCP_LOG_OFF;
+		list_init(&x->req[i].asks);
+		list_init(&x->req[i].listen_link);
+	}
+	list_push_back(ch ? &ch->exchanges : &srv->exchanges, &x->link);
+	return x;
+}
+
+void exchange_join_session(struct mcp_exchange *x, struct mcp_session *s)
+{
+	x->session = s;
+	list_unlink(&x->link);
+	list_push_back(&s->exchanges, &x->link);
+}
+
+struct mcp_memory *exchange_memory(struct mcp_exchange *x)
+{
+	if (x->ch)
+		return &x->ch->memory;
+	return x->session ? &x->session->memory : NULL;
+}
+
+void exchange_pin(struct mcp_exchange *x)
+{
+	x->pins++;
+}
+
+void exchange_unpin(struct mcp_exchange *x)
+{
+	if (--x->pins)
+		return;
+	for (size_t i = 0; i < x->nreq; i++) {
+		struct mcp_req *req = &x->req[i];
+
+		free((char *)(uintptr_t)req->id.p);
+		free((char *)(uintptr_t)req->token.p);
+		free(req->label);
+		free(req->ask_failure);
+		json_decref(req->answers);
+	}
+	str_fini(&x->reply);
+	principal_unref(&x->who);
+	free(x);
+}
+
+static void finish(struct mcp_exchange *x)
+{
+	struct mcp_channel *ch = x->ch;
+	struct mcp_memory *memory = exchange_memory(x);
+	struct mcp_answer a = { .status = x->status, .retry_after_s = x->retry_after_s, .hang_up = x->hang_up };
+
+	if (x->batch && x->reply.len)
+		str_putc(&x->reply, ']');
+	if (x->reply.len) {
+		a.text = x->reply.p;
+		a.len = x->reply.len;
+	} else if (a.status == 200) {
+		a.status = 202;
+	}
+	if (x->session_id[0])
+		a.session = x->session_id;
+	if (x->initialized && memory) {
+		if (ch)
+			notify_missed(memory, x->srv, x->who, ch->ops, ch->peer);
+		else if (x->session->ops)
+			notify_missed(memory, x->srv, x->who, x->session->ops, x->session->peer);
+	}
+	x->closed = true;
+	list_unlink(&x->link);
+	x->ch = NULL;
+	x->session = NULL;
+	if (ch)
+		channel_check_drained(ch);
+	x->sink.ops->finish(x->sink.peer, &a);
+	exchange_unpin(x);
+}
+
+static void finish_deferred(void *arg)
+{
+	struct mcp_exchange *x = arg;
+
+	if (!x->closed)
+		finish(x);
+	exchange_unpin(x);
+}
+
+void exchange_settle(struct mcp_exchange *x)
+{
+	if (x->unanswered || x->closed)
+		return;
+	if (x->srv->inside) {
+		exchange_pin(x);
+		ev_defer(x->srv->env.loop, finish_deferred, x);
+	} else {
+		finish(x);
+	}
+}
+
+void exchange_abandon(struct mcp_exchange *x, bool cancel)
+{
+	exchange_pin(x);
+	x->closed = true;
+	list_unlink(&x->link);
+	x->ch = NULL;
+	x->session = NULL;
+	for (size_t i = 0; i < x->nreq; i++) {
+		struct mcp_req *req = &x->req[i];
+		/* Nobody is left to answer an open question. */
+		bool asked = !list_empty(&req->asks);
+
+		if (!req->open)
+			continue;
+		if (req->call && !cancel && !asked) {
+			call_detach(req->call);
+			req->call = NULL;
+			req_drop(req);
+			exchange_unpin(x);
+		} else {
+			req_cancel(req);
+		}
+	}
+	exchange_unpin(x);
+	exchange_unpin(x);
+}
+
+void exchange_refuse(struct mcp_exchange *x, enum rev rev, struct jx_span id, struct rpc_error *e)
+{
+	struct enc_to to = { rev, id, &x->srv->info };
+
+	encode_error(&x->reply, &to, e);
+	x->status = rpc_error_status(e, rev_table[rev].era);
+	x->retry_after_s = rpc_error_retry_after_s(e);
+	if (e->fault == FAULT_DENIED)
+		x->hang_up = true;
+	rpc_error_fini(e);
+}
+
+void mcp_exchange_gone(struct mcp_exchange **px)
+{
+	struct mcp_exchange *x = *px;
+
+	*px = NULL;
+	if (x && !x->closed)
+		exchange_abandon(x, x->modern);         /* MCP B-24, C-04, C-05 */
+}
+
+bool mcp_exchange_may_stream(const struct mcp_exchange *x)
+{
+	return x->http && x->sse_ok && !x->closed && x->unanswered > 0;
+}
+
+static struct jx_span copy(struct jx_span s)
+{
+	return (struct jx_span){ mem_strndup(s.p, s.len), s.len };
+}
+
+void req_set_token(struct mcp_req *req, struct jx_span raw)
+{
+	if (rpc_is_id(raw))
+		req->token = copy(raw);
+}
+
+bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)
+{
+	struct rpc_error e;
+
+	req->open = true;
+	req->x->unanswered++;
+	if (id.p)
+		req->id = copy(id);
+	if (!memory)
+		return true;
+	if (map_get(memory->inflight, id.p, id.len)) {          /* MCP B-43 */
+		rpc_error_init(&e, FAULT_REQUEST, "The id is in use by a request that has no answer yet");
+	} else if (map_count(memory->inflight) >= MCP_INFLIGHT_MAX) {
+		rpc_error_rate(&e, INFLIGHT_RETRY_MS);
+	} else {
+		map_set(memory->inflight, id.p, id.len, req);
+		req->memory = memory;
+		return true;
+	}
+	req_fault(req, &e);
+	return false;
+}
+
+/* Its id may be used again. */
+static void forget(struct mcp_req *req)
+{
+	asking_drop(req, !req->x->closed);
+	if (req->memory)
+		map_del(req->memory->inflight, req->id.p, req->id.len);
+	req->memory = NULL;
+}
+
+static void end(struct mcp_req *req)
+{
+	listen_stop(req);
+	forget(req);
+	req->open = false;
+	req->x->unanswered--;
+	if (!req->x->inside)
+		exchange_settle(req->x);
+}
+
+/* Where the answer of a request is written; NULL: to nobody. */
+static struct str *reply_begin(struct mcp_req *req)
+{
+	struct mcp_exchange *x = req->x;
+
+	if (x->closed || req->mute)
+		return NULL;
+	if (x->batch)
+		str_putc(&x->reply, x->reply.len ? ',' : '[');
+	return &x->reply;
+}
+
+void req_result(struct mcp_req *req, const struct enc_result *r)
+{
+	struct enc_to to = { req->rev, req->id, &req->x->srv->info };
+	struct str *out = reply_begin(req);
+
+	if (out)
+		encode_result(out, &to, r);
+	end(req);
+}
+
+void req_fault(struct mcp_req *req, struct rpc_error *e)
+{
+	struct enc_to to = { req->rev, req->id, &req->x->srv->info };
+	struct str *out = reply_begin(req);
+
+	if (out) {
+		encode_error(out, &to, e);
+		if (!req->x->batch) {   /* a batch has a status of its own (MCP B-57) */
+			req->x->status = rpc_error_status(e, req->x->modern ? ERA_MODERN : ERA_LEGACY);
+			req->x->retry_after_s = rpc_error_retry_after_s(e);
+		}
+	}
+	rpc_error_fini(e);
+	end(req);
+}
+
+void req_drop(struct mcp_req *req)
+{
+	end(req);
+}
+
+void req_cancel(struct mcp_req *req)
+{
+	req->mute = true;
+	if (!req->call) {
+		req_drop(req);
+		return;
+	}
+	forget(req);
+	call_cancel(req->call, CANCEL_BY_CLIENT);       /* its end drops the request */
+}
+
+void req_notice(struct mcp_req *req, const struct str *text)
+{
+	struct mcp_exchange *x = req->x;
+
+	if (x->closed || req->mute || (x->http && !x->sse_ok))
+		return;
+	x->sink.ops->notice(x->sink.peer, text->p, text->len);
+}

@@ -1,0 +1,238 @@
+#ifndef MCP_INT_H
+#define MCP_INT_H
+
+#include "base/list.h"
+#include "base/str.h"
+#include "mcp/mcp.h"
+#include "proto/encode.h"
+#include "proto/errmap.h"
+#include "proto/rev.h"
+#include "proto/rpc.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the files of this folder share.  An exchange is one message in and its answer back; it holds the
+ * requests of that message (one, or the members of a batch).  A channel or a legacy session holds what the legacy era
+ * must remember of a peer, and the table of unanswered ids. */
+
+struct audit_event;
+struct call;
+struct ev_timer;
+struct map;
+struct seal;
+
+#define MCP_SESSION_ID_LEN 32           /* base62: 190 bits (MCP H-11) */
+#define MCP_CLIENT_SIZE 128             /* "name/version" as claimed, for views */
+#define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
+#define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: a sealed ASK_STATE_MAX in base64, and its head */
+#define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
+#define MCP_PROGRESS_GAP_US 10000       /* least distance of two progress notices (MCP P-04) */
+
+/* Per tenant, from its first peer on: who is told of a change. */
+struct mcp_tenant {
+	int64_t id;
+	struct list channels, sessions, listens;
+	size_t nsessions;
+};
+
+struct mcp_server {
+	struct mcp_env env;
+	struct enc_server info;
+	struct seal *cursors;
+	struct map *tenants;            /* id -> struct mcp_tenant */
+	struct map *sessions;           /* session id -> struct mcp_session */
+	struct list idle;               /* sessions, least recently used first */
+	struct ev_timer *expiry;
+	struct list exchanges;          /* those without a channel */
+	struct str out;                 /* one notice at a time */
+	unsigned inside;                /* mcp_input() on the stack: nothing may be called back */
+};
+
+/* What legacy must remember of a peer (MCP C.2, C.3). */
+enum legacy_state { LEGACY_NONE, LEGACY_INIT, LEGACY_READY };
+struct mcp_memory {
+	enum legacy_state state;
+	enum rev rev;                   /* with state != LEGACY_NONE, as are caps and client */
+	uint32_t caps;
+	char client[MCP_CLIENT_SIZE];
+	int64_t announced;              /* generation last told or listed (MCP B-19) */
+	struct map *inflight;           /* raw id -> struct mcp_req; on a channel of both eras (MCP B-43) */
+	struct map *asks;               /* our ids -> struct mcp_ask */
+	uint64_t next_ask;
+};
+
+struct mcp_channel {
+	struct mcp_memory memory;
+	struct mcp_server *srv;
+	const struct mcp_push_ops *ops;
+	void *peer;
+	struct principal *who;
+	int tport;
+	struct list link;               /* mcp_tenant.channels */
+	struct list exchanges;
+	struct ev_timer *drain;         /* armed at EOF */
+	bool eof, expired;              /* input has ended; and so has the time to finish */
+	uint64_t since_us, last_us;     /* wall clock */
+};
+
+struct mcp_session {
+	struct mcp_memory memory;
+	struct mcp_server *srv;
+	char id[MCP_SESSION_ID_LEN + 1];
+	struct principal *who;
+	const struct mcp_push_ops *ops; /* of the one GET stream, or NULL */
+	void *peer;
+	struct list link;               /* mcp_tenant.sessions */
+	struct list idle_link;          /* mcp_server.idle */
+	struct list exchanges;
+	uint64_t since_us, last_us;     /* wall clock */
+	uint64_t used_us;               /* monotonic, for the expiry */
+};
+
+struct mcp_req {
+	struct mcp_exchange *x;
+	enum rev rev;
+	uint32_t caps;                  /* what the caller declared, for this request */
+	struct jx_span id;              /* own memory */
+	struct jx_span token;           /* own memory; p NULL: no progress wanted */
+	double progress;                /* last one sent */
+	uint64_t progress_us;
+	int log_level;                  /* least level wanted; MCP_LOG_OFF: none (MCP G-03) */
+	bool has_trace;
+	uint8_t trace[16];
+	struct mcp_memory *memory;      /* where its id stands; NULL: nowhere (modern HTTP, session-less) */
+	struct call *call;
+	struct list asks;               /* our open questions to a legacy caller */
+	json_t *answers;
+	char *ask_failure;              /* why a question got no answer */
+	char *label;                    /* of a call: the tool's name; of a listen: its client as claimed */
+	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
+	uint64_t since_us;              /* of a listen: wall clock */
+	bool wants_tools;               /* a listen whose filter honours something */
+	bool hidden_output;             /* R3, R4: see enc_result.unwrapped */
+	bool open;                      /* an answer is due, or the call has not ended */
+	bool mute;                      /* cancelled: nothing is sent for it any more */
+};
+#define MCP_LOG_OFF 8                  /* above "emergency" */
+
+struct mcp_exchange {
+	struct mcp_server *srv;
+	struct mcp_channel *ch;         /* NULL on HTTP */
+	struct mcp_session *session;    /* of a legacy HTTP message; NULL once it ended */
+	struct principal *who;
+	int tport;
+	struct mcp_sink sink;
+	bool http, sse_ok, modern;
+	bool batch;
+	bool inside;                    /* mcp_input() still starts its requests */
+	bool closed;                    /* finished, or the peer is gone */
+	bool initialized;               /* from now on we may push: say what was missed */
+	bool hang_up;
+	int status;
+	uint32_t retry_after_s;
+	char session_id[MCP_SESSION_ID_LEN + 1];        /* to hand out */
+	unsigned pins;                  /* deferred jobs and calls that still point here */
+	size_t unanswered;
+	struct str reply;
+	struct list link;               /* channel's, session's or server's list */
+	size_t nreq;
+	struct mcp_req req[];
+};
+
+/* One message as the handlers see it; valid during mcp_input(). */
+struct mcp_msg {
+	struct rpc_msg *rpc;
+	struct rpc_meta meta;
+	const struct mcp_headers *http; /* NULL on byte streams */
+};
+
+/* server.c */
+enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
+#define SRV_DECLARED SRV_TOOLS          /* what has methods; logging has none that we serve (MCP B-15, B-22, B-36) */
+enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
+struct mcp_method {
+	const char *name;
+	unsigned revs;                  /* bits of enum rev: "removed" is a bit, nothing more */
+	unsigned capability;            /* SRV_ bit, 0 = always there */
+	enum name_param repeats;
+	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL where the capability is not
+	 * declared.  Every caller has a valid principal; what it may do with a tool is the grants' matter. */
+	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
+};
+extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
+const struct mcp_method *mcp_method_find(const char *name);
+void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg);
+struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);          /* made when missing, kept for good */
+int64_t mcp_generation(struct mcp_server *srv, int64_t tenant_id);
+
+/* classify.c: whose rules a message follows (MCP C.1); starts its requests. */
+void classify_single(struct mcp_exchange *x, struct mcp_msg *msg);
+void classify_batch(struct mcp_exchange *x, const struct mcp_in *in);
+/* The revision that an answer without readable id is written for (MCP B-05). */
+enum rev classify_rev_known(const struct mcp_exchange *x, const struct mcp_headers *h);
+
+/* gate.c: the checks of a modern request in the order of MCP B-11; false: refused and answered. */
+bool mcp_gate(struct mcp_req *req, const struct mcp_msg *msg);
+/* A header value that may have the base64 form (MCP H-35, T-44); false: malformed. */
+bool mcp_header_decode(const char *value, size_t len, struct str *ret);
+
+/* exchange.c */
+struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
+				  const struct mcp_sink *sink, size_t nreq);
+void exchange_join_session(struct mcp_exchange *x, struct mcp_session *s);
+/* End the input phase: when all answers are there, finish once the caller has returned. */
+void exchange_settle(struct mcp_exchange *x);
+void exchange_pin(struct mcp_exchange *x);
+void exchange_unpin(struct mcp_exchange *x);
+/* Nobody reads the answer any more.  cancel: stop what runs, else let it run on. */
+void exchange_abandon(struct mcp_exchange *x, bool cancel);
+/* Refuse the message as a whole, before it has requests; takes e. */
+void exchange_refuse(struct mcp_exchange *x, enum rev rev, struct jx_span id, struct rpc_error *e);
+struct mcp_memory *exchange_memory(struct mcp_exchange *x);     /* channel's or session's, or NULL */
+
+/* Give a request its id; false: refused and answered, because the id is in use or there are too many. */
+bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id);
+void req_result(struct mcp_req *req, const struct enc_result *r);
+void req_fault(struct mcp_req *req, struct rpc_error *e);       /* takes e */
+void req_drop(struct mcp_req *req);                             /* ends without an answer */
+void req_cancel(struct mcp_req *req);                           /* by its caller: nothing is sent any more */
+void req_notice(struct mcp_req *req, const struct str *text);   /* unless the caller is gone */
+void req_set_token(struct mcp_req *req, struct jx_span raw);
+
+/* channel.c, session.c */
+void memory_init(struct mcp_memory *m);
+void memory_fini(struct mcp_memory *m);
+void channel_touch(struct mcp_channel *ch);
+void channel_check_drained(struct mcp_channel *ch);
+struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e);   /* NULL: error filled */
+void session_touch(struct mcp_session *s);
+void session_end(struct mcp_session *s);
+void session_expire(void *srv);                                 /* timer */
+/* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
+bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
+
+/* asking.c */
+int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
+void asking_drop(struct mcp_req *req, bool tell);                /* open questions are taken back */
+void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
+
+/* notify.c */
+/* Write a record that nobody waits for: lists and notices go out without it. */
+void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
+void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
+		   const struct mcp_push_ops *ops, void *peer);
+
+/* m_*.c */
+void m_initialize(struct mcp_req *req, const struct mcp_msg *msg);
+void m_ping(struct mcp_req *req, const struct mcp_msg *msg);
+void m_discover(struct mcp_req *req, const struct mcp_msg *msg);
+void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg);
+void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg);
+void m_listen(struct mcp_req *req, const struct mcp_msg *msg);
+void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
+void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
+
+#endif

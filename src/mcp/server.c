@@ -1,0 +1,212 @@
+/* The server: its tables, the way in of a message, the method table. */
+
+#include "config.h"
+
+#include "mcp/mcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/seal.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+#include "registry/registry.h"
+#include "tenant/tenant.h"
+
+#include "mcp_int.h"
+
+#define BIT(rev) (1u << (rev))
+enum {
+	LEGACY = BIT(REV_R0) | BIT(REV_R1) | BIT(REV_R2) | BIT(REV_R3) | BIT(REV_R4),
+	MODERN = BIT(REV_R5),
+	ALL = LEGACY | MODERN,
+	TASKS_OF_R4 = BIT(REV_R4) | MODERN,
+};
+
+/* What is not declared has no handler (MCP B-15, B-22, B-36); its row is here for Mcp-Name. */
+const struct mcp_method mcp_methods[] = {
+	{ "initialize", LEGACY, 0, NAME_NONE, m_initialize },
+	{ "ping", LEGACY, 0, NAME_NONE, m_ping },
+	{ "server/discover", MODERN, 0, NAME_NONE, m_discover },
+	{ "tools/list", ALL, SRV_TOOLS, NAME_NONE, m_tools_list },
+	{ "tools/call", ALL, SRV_TOOLS, NAME_NAME, m_tools_call },
+	{ "subscriptions/listen", MODERN, 0, NAME_NONE, m_listen },
+	{ "logging/setLevel", LEGACY, SRV_LOGGING, NAME_NONE, NULL },
+	{ "resources/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
+	{ "resources/templates/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
+	{ "resources/read", ALL, SRV_RESOURCES, NAME_URI, NULL },
+	{ "resources/subscribe", LEGACY, SRV_RESOURCES, NAME_NONE, NULL },
+	{ "resources/unsubscribe", LEGACY, SRV_RESOURCES, NAME_NONE, NULL },
+	{ "prompts/list", ALL, SRV_PROMPTS, NAME_NONE, NULL },
+	{ "prompts/get", ALL, SRV_PROMPTS, NAME_NAME, NULL },
+	{ "completion/complete", ALL, SRV_COMPLETIONS, NAME_NONE, NULL },
+	{ "tasks/get", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
+	{ "tasks/cancel", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
+	{ "tasks/update", MODERN, SRV_TASKS, NAME_TASK, NULL },
+	{ "tasks/list", BIT(REV_R4), SRV_TASKS, NAME_NONE, NULL },
+	{ "tasks/result", BIT(REV_R4), SRV_TASKS, NAME_NONE, NULL },
+	{ NULL, 0, 0, NAME_NONE, NULL },
+};
+
+const struct mcp_method *mcp_method_find(const char *name)
+{
+	for (const struct mcp_method *m = mcp_methods; m->name; m++)
+		if (strcmp(m->name, name) == 0)
+			return m;
+	return NULL;
+}
+
+void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	const struct mcp_method *m = mcp_method_find(msg->rpc->method);
+	struct rpc_error e;
+
+	if (!m || !(m->revs & BIT(req->rev)) || (m->capability & ~(unsigned)SRV_DECLARED)) {
+		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);
+	} else if (msg->rpc->params_bad) {      /* MCP B-52 */
+		rpc_error_init(&e, FAULT_PARAMS, "params must be an object");
+	} else {
+		m->run(req, msg);
+		return;
+	}
+	req_fault(req, &e);
+}
+
+struct mcp_server *mcp_server_new(const struct mcp_env *env)
+{
+	struct mcp_server *srv = mem_zalloc(sizeof *srv);
+
+	srv->env = *env;
+	srv->info = (struct enc_server){ "toolcrib", "toolcrib", env->version };
+	srv->cursors = seal_new(env->master, "mcp.cursor");
+	srv->tenants = map_new();
+	srv->sessions = map_new();
+	list_init(&srv->idle);
+	list_init(&srv->exchanges);
+	srv->expiry = ev_timer_new(env->loop, session_expire, srv);
+	return srv;
+}
+
+void mcp_server_free(struct mcp_server **psrv)
+{
+	struct mcp_server *srv = *psrv;
+	const void *key;
+	void *value;
+	size_t len;
+
+	*psrv = NULL;
+	if (!srv)
+		return;
+	LIST_FOREACH_SAFE(n, tmp, &srv->idle)
+		session_end(CONTAINER_OF(n, struct mcp_session, idle_link));
+	LIST_FOREACH_SAFE(n, tmp, &srv->exchanges)
+		exchange_abandon(CONTAINER_OF(n, struct mcp_exchange, link), true);
+	ev_timer_free(&srv->expiry);
+	map_free(&srv->sessions);
+	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);)
+		free(value);
+	map_free(&srv->tenants);
+	seal_free(&srv->cursors);
+	str_fini(&srv->out);
+	free(srv);
+}
+
+struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id)
+{
+	struct mcp_tenant *t = map_get_u64(srv->tenants, (uint64_t)id);
+
+	if (t)
+		return t;
+	t = mem_zalloc(sizeof *t);
+	t->id = id;
+	list_init(&t->channels);
+	list_init(&t->sessions);
+	list_init(&t->listens);
+	map_set_u64(srv->tenants, (uint64_t)id, t);
+	return t;
+}
+
+int64_t mcp_generation(struct mcp_server *srv, int64_t tenant_id)
+{
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, tenant_id);
+	int64_t generation = snap->generation;
+
+	reg_release(srv->env.registry, &snap);
+	return generation;
+}
+
+/* Not JSON, or JSON that the scan refuses. */
+static void refuse_text(struct mcp_exchange *x, const struct mcp_in *in, const struct rpc_msg *msg,
+			const struct err *why)
+{
+	bool json = why->code != ERR_INVALID;
+	struct jx_span id = msg->id;
+	struct rpc_error e;
+
+	if (!json)
+		id.p = NULL;
+	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)", json ? "Invalid Request" : "Parse error",
+		       why->msg, why->where);
+	if (!json && x->tport != AUDIT_STDIO)
+		x->hang_up = true;      /* MCP B-06 */
+	exchange_refuse(x, classify_rev_known(x, in->http), id, &e);
+}
+
+/* Its credential is not valid any more (MCP Z-01): the message is not looked at further. */
+static void refuse_denied(struct mcp_exchange *x, const struct mcp_in *in, struct rpc_msg *msg, const struct err *why)
+{
+	bool silent = !in->http && !msg->array && rpc_check(msg, NULL) == 0 && msg->kind != RPC_REQUEST;
+	struct rpc_error e;
+
+	rpc_error_init(&e, FAULT_DENIED, "%s", why->msg);
+	exchange_refuse(x, classify_rev_known(x, in->http), msg->id, &e);
+	if (silent)
+		str_reset(&x->reply);   /* MCP J-06 */
+}
+
+static size_t count_elements(const struct mcp_in *in)
+{
+	struct rpc_walk w;
+	struct jx_span v;
+	const char *p = in->text;
+	size_t n = 0;
+
+	while (*p != '[')
+		p++;
+	rpc_walk_start(&w, (struct jx_span){ p, in->len - (size_t)(p - in->text) });
+	while (n <= MCP_BATCH_MAX && rpc_walk_element(&w, &v))
+		n++;
+	return n;
+}
+
+void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in, const struct mcp_sink *sink,
+	       struct mcp_exchange **ret)
+{
+	struct rpc_msg rpc;
+	struct mcp_msg msg = { .rpc = &rpc, .http = in->http };
+	struct err err = { 0 };
+	int rc = rpc_scan(in->text, in->len, &rpc, &err);
+	struct mcp_exchange *x = exchange_new(srv, ch, in, sink, rc == 0 && rpc.array ? count_elements(in) : 1);
+
+	if (ret)
+		*ret = x;
+	srv->inside++;
+	met_inc(MET_requests);
+	if (ch)
+		channel_touch(ch);
+	if (rc < 0)
+		refuse_text(x, in, &rpc, &err);
+	else if (principal_check(srv->env.tenants, in->who, &err) < 0)
+		refuse_denied(x, in, &rpc, &err);
+	else if (rpc.array)
+		classify_batch(x, in);
+	else
+		classify_single(x, &msg);
+	x->inside = false;
+	exchange_settle(x);
+	srv->inside--;
+}
