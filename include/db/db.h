@@ -37,6 +37,7 @@ int db_schema_version(void);                                         /* what thi
  * succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT A-216). */
 int db_txn_begin(struct db *db, bool write, struct err *err) MUST_CHECK;
 int db_txn_end(struct db *db, int rc, struct err *err);
+bool db_txn_alive(const struct db *db);               /* false: the engine has undone it, end it with an error */
 /* A savepoint inside a write scope: one item fails alone.  db_item_end() rolls the item back when rc < 0
  * and returns rc, or a worse code when even that failed. */
 int db_item_begin(struct db *db, struct err *err) MUST_CHECK;
@@ -78,7 +79,8 @@ const char *db_param_name(struct db_stmt *st, unsigned pos);
 void db_deadline(struct db *db, uint64_t mono_us);
 void db_interrupt(struct db *db);                                    /* any thread: the running step ends, ERR_CANCELLED */
 
-/* Writer's spare time: a passive checkpoint when the log has at least min_pages.  TRUNCATE at close. */
+/* Writer's spare time: a passive checkpoint when the log has at least min_pages.  What readers hold back stays
+ * for later, and is no error.  db_close() of a DB_WRITER empties the log (TRUNCATE). */
 int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK;
 /* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
 int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;

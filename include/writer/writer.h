@@ -50,7 +50,7 @@ struct writer_job {
 	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
 	/* True for columns that are no part of any digest (last_used_us): appends no record. */
 	bool volatile_only;
-	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call. */
+	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL. */
 	void (*done)(void *arg, int rc, const struct err *err);
 };
 int writer_submit(struct writer *w, const struct writer_job *job, void *arg) MUST_CHECK;   /* ERR_BUSY, ERR_AUDIT */

@@ -444,6 +444,11 @@ int db_txn_end(struct db *db, int rc, struct err *err)
 	return rc;
 }
 
+bool db_txn_alive(const struct db *db)
+{
+	return db->in_txn && !sqlite3_get_autocommit(db->native);
+}
+
 int db_item_begin(struct db *db, struct err *err)
 {
 	assert(db->in_write);

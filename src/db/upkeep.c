@@ -24,8 +24,10 @@ int db_wal_copy(struct db *db, int how, struct err *err)
 	int frames = 0, copied = 0;
 	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", how, &frames, &copied);
 
-	if (rc != SQLITE_OK && rc != SQLITE_BUSY)
+	if (rc != SQLITE_OK && rc != SQLITE_BUSY) {
+		db->wal_stuck = db_wal_pages(db);
 		return db_fail(db, rc, db->path, err);
+	}
 	if (frames >= 0 && copied >= 0) {
 		db->wal_frames = (unsigned)frames;
 		db->wal_copied = (unsigned)copied;

@@ -1,0 +1,277 @@
+/*
+ * The writer thread: what waits becomes one transaction (AUDIT A-214).  It sees the queue, its connection
+ * and the picture of the logs; never an object of the loop.
+ *
+ * An event is one INSERT, atomic by itself, so only jobs pay for a savepoint.
+ */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+
+#include "writer_int.h"
+
+/* No later transaction can succeed; the rest may pass: a full disk, a lock. */
+static bool is_final(int rc)
+{
+	return rc == ERR_IO || rc == ERR_CORRUPT;
+}
+
+static void stop_for_good(struct writer *w, int rc, const struct err *err)
+{
+	/* AUDIT A-216: nothing is flushed twice; the process above us ends and starts anew. */
+	if (!atomic_exchange(&w->failed, rc))
+		log_err(NULL, "the store failed and nothing is recorded any more error=%s where=%s", err->msg, err->where);
+}
+
+static void post(struct writer *w, struct witem *first)
+{
+	if (!wqueue_finish(w->queue, first))
+		return;
+	atomic_fetch_add(&w->courier->pending, 1);
+	ev_post(w->loop, writer_on_finished, w->courier);
+}
+
+static int run_event(struct writer *w, struct wevent *e, struct err *err)
+{
+	int rc = audit_append(w->logs, w->db, &e->ev, &e->receipt, err);
+
+	if (rc < 0 && rc != ERR_AUDIT && rc != ERR_IO)
+		log_err(NULL, "an event could not be recorded kind=%d error=%s", (int)e->ev.kind, err->msg);
+	return rc;
+}
+
+static int run_job(struct writer *w, struct wjob *j)
+{
+	struct audit_mark mark = audit_logs_mark(w->logs);
+	int rc = db_item_begin(w->db, &j->err);
+
+	if (rc < 0)
+		return rc;
+	rc = j->job.run(j->arg, w->db, w->logs, &j->err);
+	if (rc >= 0 && !j->job.volatile_only && audit_logs_mark(w->logs).undo == mark.undo)     /* AUDIT A-206 */
+		rc = err_set(&j->err, ERR_INTERNAL, j->job.name, "changed the store without a record");
+	if (rc < 0)
+		audit_logs_rollback(w->logs, mark);
+	return db_item_end(w->db, rc < 0 ? rc : 0, &j->err);
+}
+
+/* One after the other; negative when the transaction as a whole has no future. */
+static int run_items(struct writer *w, struct witem *first, struct err *err)
+{
+	for (struct witem *it = first; it; it = it->next) {
+		if (it->is_job) {
+			struct wjob *j = CONTAINER_OF(it, struct wjob, item);
+
+			it->rc = run_job(w, j);
+			if (it->rc < 0)
+				*err = j->err;
+		} else {
+			it->rc = run_event(w, CONTAINER_OF(it, struct wevent, item), err);
+		}
+		if (it->rc == ERR_AUDIT || it->rc == ERR_IO || (it->rc < 0 && !db_txn_alive(w->db)))
+			return it->rc;
+	}
+	return audit_logs_flush(w->logs, w->db, err);
+}
+
+static int run_txn(struct writer *w, struct witem *first, bool save, struct err *err)
+{
+	struct audit_mark start = audit_logs_mark(w->logs);
+	int rc = db_txn_begin(w->db, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = run_items(w, first, err);
+	if (rc == 0 && save)
+		rc = audit_save_open_from(w->logs, w->db, err);
+	rc = db_txn_end(w->db, rc, err);
+	if (rc < 0)
+		audit_logs_rollback(w->logs, start);
+	else
+		audit_logs_commit(w->logs);
+	return rc;
+}
+
+static bool past_close(struct writer *w)
+{
+	uint64_t by = atomic_load(&w->close_by_us);
+
+	return by && clock_mono_us() >= by;
+}
+
+/* Nothing of the batch has happened.  What must stay is kept for the next one, the rest is handed back. */
+static struct witem *sort_failed(struct writer *w, struct witem *first, int rc, const struct err *err)
+{
+	struct witem *back = NULL, **back_tail = &back, **kept_tail = &w->kept;
+	bool keep = !is_final(rc) && !past_close(w);
+
+	for (struct witem *it = first, *next; it; it = next) {
+		bool mine = it->rc < 0 && it->rc != rc;         /* its own error, which will not pass */
+
+		next = it->next;
+		it->next = NULL;
+		if (keep && it->must_stay && !mine) {
+			*kept_tail = it;
+			kept_tail = &it->next;
+			continue;
+		}
+		if (it->is_job && !mine)
+			err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "", "nothing was changed: %s", err->msg);
+		if (!mine)
+			it->rc = ERR_AUDIT;
+		*back_tail = it;
+		back_tail = &it->next;
+	}
+	return back;
+}
+
+static void batch_failed(struct writer *w, struct witem *first, int rc, const struct err *err)
+{
+	static struct log_site site;
+
+	met_inc(MET_writer_failures);
+	if (is_final(rc))
+		stop_for_good(w, rc, err);
+	else if (log_allow(&site))
+		log_err(NULL, "a transaction failed, calls are refused until one succeeds error=%s", err->msg);
+	atomic_store(&w->full_until_us, clock_mono_us() + RETRY_MS * 1000);
+	post(w, sort_failed(w, first, rc, err));
+	if (!is_final(rc))
+		wqueue_pause(w->queue, RETRY_MS);
+}
+
+static void refuse_all(struct writer *w, struct witem *first)
+{
+	struct err err = { .code = ERR_AUDIT, .msg = "the store has failed before" };
+
+	post(w, sort_failed(w, first, atomic_load(&w->failed), &err));
+}
+
+static size_t count(const struct witem *first)
+{
+	size_t n = 0;
+
+	for (; first; first = first->next)
+		n++;
+	return n;
+}
+
+void writer_run_batch(struct writer *w, struct witem *first)
+{
+	bool save = db_wal_pages(w->db) >= CHECKPOINT_PAGES;
+	struct err err = { 0 };
+	int rc;
+
+	for (struct witem *it = first; it; it = it->next)
+		it->rc = 0;
+	rc = run_txn(w, first, save, &err);
+	if (rc < 0) {
+		batch_failed(w, first, rc, &err);
+		return;
+	}
+	atomic_store(&w->full_until_us, 0);
+	met_inc(MET_writer_batches);
+	met_add(MET_writer_items, count(first));
+	post(w, first);
+	/* Answers are on their way while the log is copied. */
+	rc = db_checkpoint(w->db, CHECKPOINT_PAGES, &err);
+	if (is_final(rc))
+		stop_for_good(w, rc, &err);
+	else if (rc < 0)
+		log_warn(NULL, "a checkpoint failed, the log grows error=%s", err.msg);
+}
+
+static void write_stop(struct writer *w)
+{
+	struct audit_event ev;
+	struct err err;
+	int rc = db_txn_begin(w->db, true, &err);
+
+	if (rc == 0) {
+		audit_event_init(&ev, AUDIT_SERVER_STOP, 0);
+		ev.actor = AUDIT_BY_SYSTEM;
+		rc = audit_append(w->logs, w->db, &ev, NULL, &err);
+		if (rc == 0)
+			rc = audit_logs_flush(w->logs, w->db, &err);
+		if (rc == 0)
+			rc = audit_save_open_from(w->logs, w->db, &err);
+		rc = db_txn_end(w->db, rc, &err);
+	}
+	if (rc == 0)
+		audit_logs_commit(w->logs);
+	else    /* the next start finds that this one did not stop, and says so */
+		log_err(NULL, "the stop could not be recorded error=%s", err.msg);
+}
+
+void *writer_main(void *arg)
+{
+	struct writer *w = arg;
+
+	for (;;) {
+		struct witem *first = wqueue_take(w->queue, w->limits.batch_max, !w->kept);
+		struct witem **tail = &w->kept;
+
+		while (*tail)
+			tail = &(*tail)->next;
+		*tail = first;
+		first = w->kept;
+		w->kept = NULL;
+		if (!first)
+			break;
+		if (atomic_load(&w->failed))
+			refuse_all(w, first);
+		else
+			writer_run_batch(w, first);
+	}
+	if (!atomic_load(&w->failed))
+		write_stop(w);
+	audit_logs_close(&w->logs);
+	db_close(&w->db);
+	wqueue_exit(w->queue);
+	return NULL;
+}
+
+static int write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err)
+{
+	struct audit_event ev;
+	int last = 0, rc = 0;
+
+	if (audit_last_kind(w->logs, w->db, 0, &last, NULL) == ERR_NOT_FOUND)
+		rc = audit_log_create(w->logs, w->db, 0, NULL, err);
+	else if (last != AUDIT_SERVER_STOP && last != AUDIT_LOG_OPEN) {
+		audit_event_init(&ev, AUDIT_SERVER_CRASH, 0);
+		ev.actor = AUDIT_BY_SYSTEM;
+		rc = audit_append(w->logs, w->db, &ev, NULL, err);
+	}
+	if (rc == 0)
+		rc = audit_recover(w->logs, w->db, ret_recovered, err);
+	if (rc < 0)
+		return rc;
+	audit_event_init(&ev, AUDIT_SERVER_START, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = mode;
+	rc = audit_append(w->logs, w->db, &ev, NULL, err);
+	if (rc == 0)
+		rc = audit_logs_flush(w->logs, w->db, err);
+	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);
+}
+
+int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err)
+{
+	int rc = db_txn_begin(w->db, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = db_txn_end(w->db, write_start(w, mode, ret_recovered, err), err);
+	if (rc == 0)
+		audit_logs_commit(w->logs);
+	return rc;
+}

@@ -1,0 +1,233 @@
+/* The loop's side: events and jobs go in, completions come back, deadlines pass. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+
+#include "writer_int.h"
+
+/* Where the text goes behind the event, and the pointer that shall lead there. */
+static char *move_bytes(const void *from, size_t n, char *to)
+{
+	memcpy(to, from, n);
+	return to;
+}
+
+struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg)
+{
+	const char *const text[] = { ev->cred, ev->prn, ev->rev, ev->tool, ev->rule, ev->obj, ev->detail };
+	const uint8_t *const digest[] = { ev->tdef, ev->before, ev->after };
+	size_t size[NELEMS(text)], total = 0;
+	struct wevent *e;
+	char *at;
+
+	for (size_t i = 0; i < NELEMS(text); i++) {
+		size[i] = text[i] ? strlen(text[i]) + 1 : 0;
+		total += size[i];
+	}
+	for (size_t i = 0; i < NELEMS(digest); i++)
+		total += digest[i] ? 32 : 0;
+	e = mem_alloc(sizeof *e + total);
+	e->item = (struct witem){
+		.lane = ev->tenant_id,
+		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
+		.must_stay = ev->kind == AUDIT_CALL_END || ev->kind == AUDIT_CALL_RECOVERED || !done,
+	};
+	list_init(&e->item.in_queue);
+	list_init(&e->item.waiting);
+	e->done = done;
+	e->arg = arg;
+	e->ev = *ev;
+	{
+		const char **const text_ref[] = { &e->ev.cred, &e->ev.prn, &e->ev.rev, &e->ev.tool, &e->ev.rule, &e->ev.obj,
+			&e->ev.detail };
+		const uint8_t **const digest_ref[] = { &e->ev.tdef, &e->ev.before, &e->ev.after };
+
+		at = (char *)(e + 1);
+		for (size_t i = 0; i < NELEMS(text); at += size[i++])
+			if (text[i])
+				*text_ref[i] = move_bytes(text[i], size[i], at);
+		for (size_t i = 0; i < NELEMS(digest); i++)
+			if (digest[i]) {
+				*digest_ref[i] = (const uint8_t *)move_bytes(digest[i], 32, at);
+				at += 32;
+			}
+	}
+	return e;
+}
+
+static void item_free(struct witem *it)
+{
+	list_unlink(&it->waiting);
+	if (it->is_job)
+		free(CONTAINER_OF(it, struct wjob, item));
+	else
+		free(CONTAINER_OF(it, struct wevent, item));
+}
+
+static void wait_for(struct writer *w, struct witem *it)
+{
+	it->due_us = ev_now_us(w->loop) + (uint64_t)w->limits.deadline_ms * 1000;
+	list_push_back(&w->waiting, &it->waiting);
+	if (!ev_timer_armed(w->deadline))
+		ev_timer_start(w->deadline, (uint64_t)w->limits.deadline_ms * 1000);
+}
+
+int writer_state(const struct writer *w, const char **ret_reason)
+{
+	static const char *const reasons[] = { "", "the store has failed; restart to recover", "the disk of the store does not answer",
+		"no space is left on the disk of the store, or it cannot be written", "the server is stopping" };
+	uint64_t full_until = atomic_load(&w->full_until_us);
+	int rc = ERR_OK, why = 0;
+
+	if (atomic_load(&w->failed))
+		rc = ERR_IO, why = 1;
+	else if (w->stalled)
+		rc = ERR_AUDIT, why = 2;
+	else if (full_until && ev_now_us(w->loop) < full_until)
+		rc = ERR_AUDIT, why = 3;
+	else if (w->closing)
+		rc = ERR_AUDIT, why = 4;
+	if (ret_reason)
+		*ret_reason = reasons[why];
+	return rc;
+}
+
+int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
+{
+	struct wevent *e;
+
+	if (w->closing || atomic_load(&w->failed))
+		return ERR_AUDIT;
+	/* What has not begun can be refused; what has must be recorded if it can be. */
+	if (ev->kind == AUDIT_CALL_BEGIN && (writer_state(w, NULL) != ERR_OK || writer_room(w) == 0))
+		return ERR_AUDIT;
+	e = wevent_new(ev, done, arg);
+	if (done)
+		wait_for(w, &e->item);
+	if (!wqueue_push(w->queue, &e->item)) {
+		met_inc(MET_writer_queue_full);
+		item_free(&e->item);
+		return ERR_AUDIT;
+	}
+	return 0;
+}
+
+int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
+{
+	struct wjob *j;
+
+	if (writer_state(w, NULL) != ERR_OK)
+		return ERR_AUDIT;
+	j = mem_zalloc(sizeof *j);
+	j->item.lane = LANE_JOBS;
+	j->item.is_job = true;
+	j->job = *job;
+	j->arg = arg;
+	list_init(&j->item.in_queue);
+	list_init(&j->item.waiting);
+	wait_for(w, &j->item);
+	if (!wqueue_push(w->queue, &j->item)) {
+		met_inc(MET_writer_queue_full);
+		item_free(&j->item);
+		return ERR_BUSY;
+	}
+	return 0;
+}
+
+void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg)
+{
+	w->late = fn;
+	w->late_arg = arg;
+}
+
+/* Tell the submitter, once. */
+static void report(struct witem *it, int rc)
+{
+	if (it->is_job) {
+		struct wjob *j = CONTAINER_OF(it, struct wjob, item);
+
+		if (j->job.done)
+			j->job.done(j->arg, rc, &j->err);
+	} else {
+		struct wevent *e = CONTAINER_OF(it, struct wevent, item);
+
+		if (e->done)
+			e->done(e->arg, rc < 0 ? ERR_AUDIT : 0, rc < 0 ? NULL : &e->receipt);
+	}
+}
+
+static void finished(struct writer *w, struct witem *it)
+{
+	struct wevent *e;
+
+	list_unlink(&it->waiting);
+	if (!it->refused) {
+		report(it, it->rc);
+	} else if (it->rc == 0 && it->is_begin && w->late) {    /* AUDIT A-210 */
+		e = CONTAINER_OF(it, struct wevent, item);
+		w->late(w->late_arg, e->ev.tenant_id, e->ev.call);
+	}
+	item_free(it);
+}
+
+void writer_finish_all(struct writer *w)
+{
+	for (struct witem *it = wqueue_finished(w->queue), *next; it; it = next) {
+		next = it->next;
+		w->stalled = false;
+		finished(w, it);
+	}
+}
+
+void writer_on_finished(void *arg)
+{
+	struct wcourier *c = arg;
+	bool last = atomic_fetch_sub(&c->pending, 1) == 1;
+
+	if (c->w)
+		writer_finish_all(c->w);
+	else if (last)
+		free(c);
+}
+
+/* AUDIT A-207.  What the writer has not taken yet need not happen, unless it must stay (A-209); what it
+ * has taken may still become durable: a begin is then late (A-210), a job is waited for, since only its
+ * outcome tells what is true. */
+static void expire(struct writer *w, struct witem *it)
+{
+	bool ours = !it->must_stay && wqueue_withdraw(w->queue, it);
+
+	list_unlink(&it->waiting);
+	w->stalled = true;
+	if (it->is_job && !ours)
+		return;
+	if (it->is_job)
+		err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "",
+			"nothing was changed: the disk of the store does not answer");
+	it->refused = true;
+	report(it, ERR_AUDIT);
+	if (ours)
+		item_free(it);
+}
+
+void writer_on_deadline(void *arg)
+{
+	struct writer *w = arg;
+	uint64_t now = ev_now_us(w->loop);
+
+	while (!list_empty(&w->waiting)) {
+		struct witem *it = CONTAINER_OF(w->waiting.next, struct witem, waiting);
+
+		if (it->due_us > now) {
+			ev_timer_start(w->deadline, it->due_us - now);
+			return;
+		}
+		expire(w, it);
+	}
+}

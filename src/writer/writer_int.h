@@ -1,0 +1,121 @@
+#ifndef WRITER_WRITER_INT_H
+#define WRITER_WRITER_INT_H
+
+#include "writer/writer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+
+/* Inside of src/writer.  The loop thread owns an item, lends it to the queue and so to the writer thread,
+ * and gets it back by the done list; who may touch which field stands beside it. */
+
+struct ev_timer;
+struct map;
+
+enum {
+	RETRY_MS = 100,                 /* pause after a full disk */
+	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
+	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
+};
+
+struct witem {
+	struct list in_queue;           /* under the lock: in a tenant's queue */
+	struct list waiting;            /* loop: in writer.waiting, oldest first; on its own when nobody waits */
+	struct witem *next;             /* batch, done list */
+	int64_t lane;                   /* tenant, or LANE_JOBS */
+	uint64_t due_us;                /* loop */
+	bool is_job, is_begin;          /* constant */
+	bool must_stay;                 /* constant: the end of a call, or an event nobody waits for */
+	bool taken;                     /* under the lock */
+	bool refused;                   /* loop: its submitter has been told that it failed */
+	int rc;                         /* writer, then loop */
+};
+#define LANE_JOBS INT64_MIN
+
+struct wevent {
+	struct witem item;
+	writer_audit_fn *done;
+	void *arg;
+	struct audit_receipt receipt;
+	struct audit_event ev;          /* texts stand behind it in the same block */
+};
+
+struct wjob {
+	struct witem item;
+	struct writer_job job;
+	void *arg;
+	struct err err;
+};
+
+struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg);
+
+/* queue.c: all that is shared between the two threads, but the atomics. */
+struct wqueue;
+struct wqueue *wqueue_new(size_t max);
+void wqueue_free(struct wqueue **q);
+/* Loop thread.  False: full (an item that must stay is always let in). */
+bool wqueue_push(struct wqueue *q, struct witem *item);
+bool wqueue_is_full(struct wqueue *q);
+/* Loop thread: take an item out again; false when the writer has it already. */
+bool wqueue_withdraw(struct wqueue *q, struct witem *item);
+void wqueue_close(struct wqueue *q);
+/* Loop thread: what has been finished; NULL when nothing was. */
+struct witem *wqueue_finished(struct wqueue *q);
+/* Loop thread: wait for wqueue_exit(); false when the time has passed, and then nothing is posted any more. */
+bool wqueue_wait_exit(struct wqueue *q, uint32_t timeout_ms);
+/* Writer thread: at most max items, tenants in turn.  With wait NULL means closed and empty. */
+struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait);
+/* Writer thread: hand back a chain.  True: the loop has to be told. */
+bool wqueue_finish(struct wqueue *q, struct witem *first);
+/* Writer thread: pause; wqueue_close() meanwhile ends it early. */
+void wqueue_pause(struct wqueue *q, uint32_t ms);
+void wqueue_exit(struct wqueue *q);
+
+/* What a posted completion holds: the writer may be gone when it arrives. */
+struct wcourier {
+	struct writer *w;               /* loop; NULL: it is gone */
+	atomic_uint pending;            /* posts that have not arrived */
+};
+
+struct writer {
+	struct ev_loop *loop;
+	struct writer_limits limits;
+	struct wqueue *queue;
+	struct wcourier *courier;
+	pthread_t thread;
+	char *store;
+	/* writer thread, before its start and after its end the loop's */
+	struct db *db;
+	struct audit_logs *logs;
+	struct witem *kept;             /* must stay, and the disk was full */
+	/* both */
+	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
+	atomic_ullong full_until_us;    /* 0 = the last commit went well */
+	atomic_ullong close_by_us;      /* when to give up what is kept; 0 = not closing */
+	/* loop */
+	struct list waiting;
+	struct ev_timer *deadline;
+	writer_late_fn *late;
+	void *late_arg;
+	bool stalled, closing;          /* stalled: a commit has not returned in time */
+	uint64_t booked, space, space_at_us;
+};
+
+/* batch.c: the writer thread */
+void *writer_main(void *arg);
+/* One transaction over the chain; hands back what is finished.  Writer thread. */
+void writer_run_batch(struct writer *w, struct witem *first);
+/* server.crash, call.recovered, server.start: one transaction, before the thread begins. */
+int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err) MUST_CHECK;
+
+/* submit.c: completions and deadlines, loop thread */
+void writer_on_finished(void *arg);     /* posted with the courier */
+void writer_finish_all(struct writer *w);
+void writer_on_deadline(void *arg);
+
+/* space.c: free bytes above the floor that nobody has booked; loop thread */
+uint64_t writer_room(struct writer *w);
+
+#endif

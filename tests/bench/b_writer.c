@@ -1,0 +1,216 @@
+/*
+ * How fast the store takes records: N calls (a begin, then an end) are submitted from the loop, DEPTH of
+ * them at once, and one JSON line tells the rate.
+ *
+ *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR]]]]     (50000 64 1 and a new directory in TMPDIR)
+ *
+ * records_s counts both records; cpu_us is the processor time of the process per record, writer_us the part
+ * of all threads but the loop's; wait_p50_us and wait_p99_us are submission to completion of one record.
+ */
+
+#include "config.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "db/db.h"
+#include "ev/ev.h"
+#include "writer/writer.h"
+
+#include "../unit/tmpdir.h"
+
+struct bench {
+	struct ev_loop *loop;
+	struct writer *w;
+	size_t calls, depth, tenants, begun, ended, failed, waits;
+	uint32_t *wait_us;
+	bool done;
+};
+
+struct call {
+	struct bench *b;
+	uint8_t id[16];
+	int64_t tenant;
+	uint64_t at_us;
+	bool begun;
+};
+
+struct create {
+	size_t tenants;
+	bool done;
+	int rc;
+};
+
+static int create_logs(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct create *c = arg;
+	int rc = 0;
+	char name[32];
+
+	for (size_t i = 1; rc == 0 && i <= c->tenants; i++) {
+		snprintf(name, sizeof name, "tenant%zu", i);
+		rc = audit_log_create(logs, db, (int64_t)i, name, err);
+	}
+	return rc;
+}
+
+static void created(void *arg, int rc, const struct err *err)
+{
+	struct create *c = arg;
+
+	c->done = true;
+	c->rc = rc;
+	if (rc < 0)
+		fprintf(stderr, "b_writer: %s\n", err->msg);
+}
+
+static void next_call(struct call *c);
+
+static void submit(struct call *c, enum audit_kind kind);
+
+static void recorded(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct call *c = arg;
+	struct bench *b = c->b;
+
+	b->wait_us[b->waits++] = (uint32_t)(clock_mono_us() - c->at_us);
+	b->failed += rc < 0;
+	if (!c->begun) {
+		c->begun = true;
+		submit(c, AUDIT_CALL_END);
+		return;
+	}
+	b->ended++;
+	next_call(c);
+}
+
+static void submit(struct call *c, enum audit_kind kind)
+{
+	static const uint8_t tdef[32] = { 1, 2, 3 };
+	struct audit_event ev;
+
+	audit_event_init(&ev, kind, c->tenant);
+	ev.has_call = true;
+	memcpy(ev.call, c->id, sizeof ev.call);
+	ev.cred = "7Qm3xY9aB2cD";
+	ev.prn = "prn_4f9sKd83jLq0";
+	ev.actor = AUDIT_BY_SERVICE;
+	ev.authn = AUDIT_AUTHN_KEY;
+	ev.tport = AUDIT_HTTP;
+	ev.rev = "2026-07-28";
+	ev.tool = "echo";
+	ev.tdef = tdef;
+	ev.rule = "grant/12";
+	ev.n_req = 120;
+	if (kind == AUDIT_CALL_END) {
+		ev.has_outcome = true;
+		ev.n_res = 270;
+		ev.dur_us = 31;
+	}
+	c->at_us = clock_mono_us();
+	if (writer_audit(c->b->w, &ev, recorded, c) < 0) {
+		fprintf(stderr, "b_writer: refused\n");
+		exit(1);
+	}
+}
+
+static void next_call(struct call *c)
+{
+	struct bench *b = c->b;
+
+	if (b->begun == b->calls) {
+		b->done = b->ended == b->calls;
+		return;
+	}
+	c->tenant = (int64_t)(b->begun++ % b->tenants) + 1;
+	c->begun = false;
+	id_uuid7(c->id);
+	submit(c, AUDIT_CALL_BEGIN);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double cpu_us(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static size_t number(int argc, char **argv, int i, size_t otherwise)
+{
+	return argc > i ? (size_t)strtoull(argv[i], NULL, 10) : otherwise;
+}
+
+static int create_store(const char *dir, struct err *err)
+{
+	struct db *db = NULL;
+	char path[600];
+	int rc = db_open(tmpdir_path(dir, "toolcrib.db", path, sizeof path), DB_WRITER, true, &db, err);
+
+	db_close(&db);
+	return rc;
+}
+
+static void print(const struct bench *b, uint64_t took_us, double cpu, double writer)
+{
+	double records = 2.0 * (double)b->calls;
+
+	printf("{\"bench\":\"writer\",\"calls\":%zu,\"depth\":%zu,\"tenants\":%zu,\"failed\":%zu,\"records_s\":%.0f,"
+	       "\"cpu_us\":%.1f,\"writer_us\":%.1f,\"wait_p50_us\":%u,\"wait_p99_us\":%u}\n",
+	       b->calls, b->depth, b->tenants, b->failed, records * 1e6 / (double)took_us, cpu / records, writer / records,
+	       b->wait_us[b->waits / 2], b->wait_us[b->waits * 99 / 100]);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = { .calls = number(argc, argv, 1, 50000), .depth = number(argc, argv, 2, 64), .tenants = number(argc, argv, 3, 1) };
+	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	struct create create = { .tenants = b.tenants };
+	const struct writer_job job = { .name = "create", .run = create_logs, .done = created };
+	char *dir = argc > 4 ? strdup(argv[4]) : tmpdir_make();
+	struct call *calls = calloc(b.depth, sizeof *calls);
+	struct err err = { 0 };
+	uint64_t start;
+	double cpu, loop_cpu;
+
+	b.loop = ev_loop_new();
+	b.wait_us = calloc(2 * b.calls, sizeof *b.wait_us);
+	if (create_store(dir, &err) < 0 || writer_open(b.loop, dir, "bench", &limits, &b.w, NULL, &err) < 0 ||
+	    writer_submit(b.w, &job, &create) < 0 || !ev_loop_run_until(b.loop, &create.done, 10000) || create.rc < 0) {
+		fprintf(stderr, "b_writer: %s: %s\n", err.where, err.msg);
+		return 1;
+	}
+	start = clock_mono_us();
+	cpu = cpu_us(CLOCK_PROCESS_CPUTIME_ID);
+	loop_cpu = cpu_us(CLOCK_THREAD_CPUTIME_ID);
+	for (size_t i = 0; i < b.depth && i < b.calls; i++) {
+		calls[i].b = &b;
+		next_call(&calls[i]);
+	}
+	if (!ev_loop_run_until(b.loop, &b.done, 600000))
+		return 1;
+	start = clock_mono_us() - start;
+	cpu = cpu_us(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	loop_cpu = cpu_us(CLOCK_THREAD_CPUTIME_ID) - loop_cpu;
+	qsort(b.wait_us, b.waits, sizeof *b.wait_us, by_value);
+	print(&b, start, cpu, cpu - loop_cpu);
+	if (writer_close(&b.w, 10000, &err) < 0)
+		fprintf(stderr, "b_writer: %s\n", err.msg);
+	ev_loop_free(&b.loop);
+	free(b.wait_us);
+	free(calls);
+	tmpdir_remove(dir);
+	return 0;
+}
