@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -86,6 +87,8 @@ static void run_free(struct adm_run *run)
 	free(run->image);
 	free(run->told);
 	free(run->line);
+	if (run->out.text.p && run->cmd->shape == ADM_SECRET)
+		secret_wipe(run->out.text.p, run->out.text.len);
 	str_fini(&run->out.text);
 	json_decref(run->args);
 	free(run);
@@ -149,12 +152,7 @@ static void apply(struct adm_run *run)
 	if (!env->mcp)
 		return;
 	for (size_t i = 0; i < run->ntold; i++)
-		run->listeners_told += mcp_tools_changed(env->mcp, run->told[i].tenant_id, run->told[i].generation, run->line);
-}
-
-size_t adm_told(const struct adm_call *c)
-{
-	return run_of(c)->listeners_told;
+		(void)mcp_tools_changed(env->mcp, run->told[i].tenant_id, run->told[i].generation, run->line);
 }
 
 static void run_done(struct adm_run *run, int rc)
@@ -307,6 +305,7 @@ int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const
 	ev.before = r->before;
 	ev.after = r->after;
 	ev.cred = r->accessor;
+	ev.prn = r->prn;
 	return audit_append(logs, db, &ev, &receipt, err);
 }
 
@@ -353,8 +352,8 @@ int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, str
 
 /* --- the beginning */
 
-/* "uid 1000: tenant add name=acme": what the record says of the command.  Documents, tool arguments and what
- * stands in files stay out (AUDIT A-411). */
+/* "uid 1000: tenant add name=acme": what the record says of the command.  Documents and tool arguments stay out
+ * (AUDIT A-411), principals as well: a record names them by their pseudonym (A-429). */
 static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, const json_t *args)
 {
 	struct str line = STR_INIT;
@@ -365,7 +364,8 @@ static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, 
 		const json_t *value = json_object_get(args, arg->name), *item;
 		size_t i;
 
-		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON)
+		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON ||
+		    strcmp(arg->name, "principal") == 0)
 			continue;
 		if (json_is_string(value))
 			str_printf(&line, " %s=%s", arg->name, json_string_value(value));

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct db;
+struct db_stmt;
 struct reg_change;
 struct tenant_image;
 struct audit_logs;
@@ -56,7 +57,7 @@ struct adm_record {
 	int64_t tenant_id;              /* 0: the system log */
 	const char *obj;                /* "tool/get_weather@3" */
 	const uint8_t *before, *after;  /* 32 bytes, or NULL */
-	const char *accessor;           /* of the key concerned, or NULL */
+	const char *accessor, *prn;     /* key and pseudonym of the principal concerned, or NULL */
 };
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err) MUST_CHECK;
 /* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
@@ -66,8 +67,6 @@ int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
 /* In check(), for rows with a record: it belongs to this tenant's log. */
 void adm_record_in(struct adm_call *c, int64_t tenant_id);
-/* In after(): how many listeners were told that their list changed. */
-size_t adm_told(const struct adm_call *c);
 
 /* --- look-ups shared by commands, any thread with its connection */
 
@@ -87,7 +86,15 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 int adm_add_principal(struct db *db, int64_t tenant_id, const char *name, struct adm_principal *ret, struct err *err) MUST_CHECK;
 struct adm_tool { int64_t id, version, version_id, created_us, changed_us; int state; char name[72]; uint8_t digest[32]; };
 int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err) MUST_CHECK;
-const char *adm_state_name(int state);          /* of tenants: "active", … */
+/* Removed ones as well: 1 = found, 0 = there never was one. */
+int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, struct err *err) MUST_CHECK;
+enum { ADM_TOOL_ENABLED = 1, ADM_TOOL_DISABLED = 2, ADM_TOOL_REMOVED = 3 };
+const char *adm_tool_state_name(int state);
+const char *adm_state_name(int state);          /* of tenants and principals */
+/* The row that a statement admin_<what>_find or _list stands at. */
+void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret);
+void adm_read_principal(struct db_stmt *st, struct adm_principal *ret);
+void adm_read_tool(struct db_stmt *st, struct adm_tool *ret);
 
 /* Give c->priv n zeroed bytes that free() releases. */
 void *adm_priv(struct adm_call *c, size_t n);
@@ -113,7 +120,7 @@ struct adm_run {
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */
 	struct reg_change **change; size_t nchange;
 	struct tenant_image **image; size_t nimage;
-	struct adm_told *told; size_t ntold, listeners_told;
+	struct adm_told *told; size_t ntold;
 	int64_t record_tenant;          /* whose log a row's record goes to; 0 = the system log */
 	struct err err;
 	int rc;

@@ -8,6 +8,7 @@
 
 #include "audit/audit.h"
 
+#include "adm_commands.h"
 #include "admin_int.h"
 
 #define END { NULL, NULL, ARG_TEXT, false, false, false, COMPLETE_NONE, NULL }
@@ -104,6 +105,7 @@ static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 #define COL_AT(member, title) { member, title, COL_TIME }
 #define COL_END { NULL, NULL, COL_PLAIN }
 
+static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"), COL_END };
 static const struct adm_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("audit", "Audit"), COL("tenants", "Tenants"), COL("tools", "Tools"),
@@ -117,11 +119,11 @@ static const struct adm_column tenant_cols[] = {
 	COL("rate", "Rate"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
 	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
 static const struct adm_column principal_list_cols[] = {
-	COL("tenant", "TENANT"), COL("name", "NAME"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"),
-	COL_AT("created", "CREATED"), COL_END };
+	COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"), COL_AT("created", "CREATED"),
+	COL_END };
 static const struct adm_column principal_cols[] = {
-	COL("tenant", "Tenant"), COL("name", "Name"), COL("state", "State"), COL("pseudonym", "Pseudonym"),
-	COL("keys", "Keys"), COL_AT("created", "Created"), COL_END };
+	COL("principal", "Principal"), COL("state", "State"), COL("pseudonym", "Pseudonym"), COL("keys", "Keys"),
+	COL_AT("created", "Created"), COL_END };
 static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 static const struct adm_column key_list_cols[] = {
 	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
@@ -139,7 +141,7 @@ static const struct adm_column tool_history_cols[] = {
 	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
 	COL("digest", "DIGEST"), COL_END };
 static const struct adm_column finding_cols[] = {
-	COL("place", "PLACE"), COL("finding", "FINDING"), COL_END };
+	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
 static const struct adm_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
@@ -156,17 +158,19 @@ static const struct adm_column session_list_cols[] = {
 const struct adm_cmd admin_table[] = {
 	{ .noun = "init", .help = "Create a store",
 	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
-	  .args = no_args, .done = "store %{store} created", .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
+	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_status_check, .body = adm_status_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
 	  .detail = "The copy is one compact database.  Keys cannot be checked without master.key: keep a copy of it "
 		    "apart from the backup.",
 	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
-	  .record = AUDIT_ADMIN_CMD },
+	  .record = AUDIT_ADMIN_CMD,
+	  .check = adm_backup_check, .body = adm_backup_body },
 	{ .noun = "migrate", .help = "Bring the store to this program's schema",
 	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
-	  .args = migrate_args, .done = "schema %{schema}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
+	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "help", .help = "Explain a command", .args = help_args, .storeless = true, .role = ADM_READ,
 	  .where = ADM_ON_CTL },
 	{ .noun = "completion", .help = "Print the completion for a shell",
@@ -174,91 +178,122 @@ const struct adm_cmd admin_table[] = {
 	  .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL },
 
 	{ .noun = "tenant", .verb = "add", .help = "Add a tenant", .args = tenant_add_args, .done = "tenant %{name} added",
-	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_add_check, .body = adm_tenant_add_body },
 	{ .noun = "tenant", .verb = "list", .help = "List the tenants", .args = no_args, .columns = tenant_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tenant_list_body },
 	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tenant_name_check, .body = adm_tenant_show_body },
 	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
 	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
-	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_set_check, .body = adm_tenant_set_body },
 	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
 	  .detail = "Its connections end before the command returns; running calls are cancelled.", .args = tenant_args,
-	  .done = "tenant %{name} suspended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "tenant %{name} suspended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_suspend_body, .after = adm_tenant_out_after },
 	{ .noun = "tenant", .verb = "resume", .help = "Let a suspended tenant's agents in again", .args = tenant_args,
-	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_resume_body },
 	{ .noun = "tenant", .verb = "remove", .help = "Remove a tenant with its keys and grants",
 	  .detail = "Its records stay.  The name may be given to a new tenant.", .args = tenant_args,
-	  .done = "tenant %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .done = "tenant %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_remove_body, .after = adm_tenant_out_after },
 
 	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
-	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tenant_name_check, .body = adm_principal_list_body },
 	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_principal_check, .body = adm_principal_show_body },
 	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again", .args = principal_set_args,
-	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_principal_check, .body = adm_principal_set_body, .after = adm_principal_set_after },
 
 	{ .noun = "key", .verb = "create", .help = "Create a key and show it once",
 	  .detail = "The key goes to standard output, the rest to standard error.  Only a keyed hash of it is stored: "
 		    "nobody can show it again.",
 	  .args = key_create_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
-	  .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_key_create_check, .body = adm_key_create_body },
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_key_list_check, .body = adm_key_list_body },
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_key_refs_check, .body = adm_key_show_body },
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
 		    "calls end by themselves.",
 	  .args = keys_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE,
-	  .where = ADM_ON_WRITER },
+	  .where = ADM_ON_WRITER,
+	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
 
 	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
 		    "version; one that does not changes nothing.",
-	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tool_add_check, .body = adm_tool_add_body },
 	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tool_list_body },
 	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
-	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_names_check, .body = adm_tool_show_body },
 	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
-	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_enable_body },
 	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants", .args = tools_args,
-	  .done = "tool %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "tool %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body },
 	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
 	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
-	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER },
+	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_remove_body },
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_args,
-	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_names_check, .body = adm_tool_history_body },
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
-	  .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD },
+	  .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
+	  .check = adm_tool_test_check, .body = adm_tool_test_body },
 	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
 	  .detail = "Needs no store.  Exit status 4 when there is something to say.", .args = files_args,
-	  .columns = finding_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP },
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_tool_lint_body },
 
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
 		    "raise them.",
-	  .args = grant_add_args, .done = "%{tool} granted to %{tenant}", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .args = grant_add_args, .done = "%{tool} granted to %{tenant}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_grant_check, .body = adm_grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_grant_check, .body = adm_grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
-	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_grant_check, .body = adm_grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
-	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER },
+	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_grant_set_check, .body = adm_grant_set_body },
 
 	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
-	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP },
+	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .body = adm_call_body },
 
 	{ .noun = "audit", .verb = "calls", .help = "List a tenant's calls, the newest first", .args = audit_calls_args,
 	  .columns = audit_calls_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ },
+	  .record = AUDIT_AUDIT_READ,
+	  .check = adm_audit_calls_check, .body = adm_audit_calls_body },
 	{ .noun = "audit", .verb = "show", .help = "Show the records of a call", .args = audit_show_args,
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ },
+	  .record = AUDIT_AUDIT_READ,
+	  .check = adm_audit_show_check, .body = adm_audit_show_body },
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
-	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP },
+	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_session_list_body },
 	{ .noun = NULL },
 };

@@ -1,0 +1,102 @@
+-- Statements of admin commands: what they look up, list and write.  Each names its caller and its index.
+
+-- name: admin_tenant_find
+-- adm_find_tenant.  UNIQUE(name).
+SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us FROM tenant
+WHERE name = ?1 AND state <> 3;
+
+-- name: admin_tenant_list
+-- tenant list, and the candidates of "did you mean".  Walk of the index on name.
+SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us FROM tenant
+WHERE state <> 3 ORDER BY name;
+
+-- name: admin_tenant_set
+-- tenant set.  Primary key.
+UPDATE tenant SET title = ?2, concurrency = ?3, rate_count = ?4, rate_per_s = ?5 WHERE id = ?1;
+
+-- name: admin_tenant_remove
+-- tenant remove: the row stays for its records, the name is free again.  Primary key.
+UPDATE tenant SET state = 3, name = substr(name, 1, 40) || '~' || id WHERE id = ?1;
+
+-- name: admin_tenant_counts
+-- tenant show: principals, keys that are not revoked, grants.  Indexes that begin with tenant_id.
+SELECT (SELECT count(*) FROM principal WHERE tenant_id = ?1),
+       (SELECT count(*) FROM cred WHERE tenant_id = ?1 AND revoked_us IS NULL),
+       (SELECT count(*) FROM tool_grant WHERE tenant_id = ?1);
+
+-- name: admin_principal_find
+-- adm_find_principal.  UNIQUE(tenant_id, name).
+SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 AND name = ?2;
+
+-- name: admin_principal_list
+-- principal list, and names for pseudonyms in audit reports.  UNIQUE(tenant_id, name).
+SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 ORDER BY name;
+
+-- name: admin_key_find
+-- key show, key revoke.  UNIQUE(accessor); the tenant is in the row.
+SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
+       c.last_used_us
+FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
+WHERE c.accessor = ?1 AND t.state <> 3;
+
+-- name: admin_key_list
+-- key list TENANT.  Index cred_principal.
+SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
+       c.last_used_us
+FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
+WHERE c.tenant_id = ?1 ORDER BY p.name, c.id;
+
+-- name: admin_key_count
+-- key create: keys of a tenant that are not revoked.  Index cred_principal.
+SELECT count(*) FROM cred WHERE tenant_id = ?1 AND revoked_us IS NULL;
+
+-- name: admin_key_revoke_all
+-- tenant remove.  Index cred_principal.
+UPDATE cred SET revoked_us = ?2 WHERE tenant_id = ?1 AND revoked_us IS NULL;
+
+-- name: admin_tool_find
+-- adm_find_tool: also removed ones.  UNIQUE(name), UNIQUE(tool_id, version).
+SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us
+FROM tool t JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version WHERE t.name = ?1;
+
+-- name: admin_tool_list
+-- tool list, and the candidates of "did you mean".  Walk of the index on name.
+SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us
+FROM tool t JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version WHERE t.state <> 3 ORDER BY t.name;
+
+-- name: admin_tool_last_version
+-- tool add.  UNIQUE(tool_id, version).
+SELECT max(version) FROM tool_version WHERE tool_id = ?1;
+
+-- name: admin_tool_versions
+-- tool history, newest first.  UNIQUE(tool_id, version).
+SELECT id, version, digest, actor, created_us FROM tool_version WHERE tool_id = ?1 ORDER BY version DESC;
+
+-- name: admin_tool_version
+-- tool show.  UNIQUE(tool_id, version).
+SELECT id, version, digest, actor, created_us, definition FROM tool_version WHERE tool_id = ?1 AND version = ?2;
+
+-- name: admin_tool_grants
+-- tool show: how many grants name this very tool.  Walk of the grants: they are few, and globs are not counted.
+SELECT count(*) FROM tool_grant g JOIN tenant t ON t.id = g.tenant_id WHERE g.glob = ?1 AND t.state <> 3;
+
+-- name: admin_grant_list
+-- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
+
+-- name: admin_grant_find
+-- grant add, remove, set.  UNIQUE(tenant_id, glob).
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
+
+-- name: admin_grant_set
+-- grant set.  Primary key.
+UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6 WHERE tenant_id = ?1 AND id = ?2;
+
+-- name: admin_grant_delete_all
+-- tenant remove.  UNIQUE(tenant_id, glob).
+DELETE FROM tool_grant WHERE tenant_id = ?1;
+
+-- name: admin_counts
+-- status.  Walks of the small tables.
+SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3),
+       (SELECT count(*) FROM cred WHERE revoked_us IS NULL), (SELECT coalesce(sum(size), 0) FROM head);

@@ -1,0 +1,271 @@
+/* audit calls, audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
+#include "config.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "tenant/tenant.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+#define CALLS_DEFAULT 100
+
+struct audit_job {
+	char tenant[64], tool[72], principal[64], text[80];
+	uint64_t since_us, until_us;
+	int outcome;
+	uint32_t limit, shown;
+	uint8_t call[16];
+	struct adm_out *out;
+	const char *in_tenant;
+	struct map *names;              /* pseudonym -> name, of one tenant */
+};
+
+static void drop_names(struct audit_job *job)
+{
+	void *name;
+
+	for (size_t it = 0; job->names && map_next(job->names, &it, NULL, NULL, &name); )
+		free(name);
+	map_free(&job->names);
+}
+
+static void free_job(void *priv)
+{
+	struct audit_job *job = priv;
+
+	drop_names(job);
+	free(job);
+}
+
+static void copy_arg(const struct adm_call *c, const char *name, char *ret, size_t size)
+{
+	const char *text = adm_text(c, name);
+
+	(void)snprintf(ret, size, "%s", text ? text : "");
+}
+
+static struct audit_job *new_job(struct adm_call *c)
+{
+	struct audit_job *job = adm_priv(c, sizeof(*job));
+	const struct tenant *t = NULL;
+
+	c->free_priv = free_job;
+	job->out = c->out;
+	copy_arg(c, "tenant", job->tenant, sizeof(job->tenant));
+	if (*job->tenant)
+		t = tenant_by_name(c->admin->env.tenants, job->tenant, strlen(job->tenant));
+	if (t)
+		adm_record_in(c, t->id);
+	return job;
+}
+
+int adm_audit_calls_check(struct adm_call *c, struct err *err)
+{
+	struct audit_job *job = new_job(c);
+	const char *outcome = adm_text(c, "outcome");
+
+	copy_arg(c, "tool", job->tool, sizeof(job->tool));
+	copy_arg(c, "principal", job->principal, sizeof(job->principal));
+	job->since_us = adm_time(c, "since");
+	job->until_us = adm_time(c, "until");
+	job->limit = adm_uint(c, "limit", CALLS_DEFAULT);
+	job->outcome = outcome ? audit_outcome_from_name(outcome) : -1;
+	if (outcome && job->outcome < 0) {
+		(void)err_set(err, ERR_INVALID, "outcome", "outcome: \"%.40s\" is none", outcome);
+		err_hint(err, "ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, input_required, crashed, aborted, "
+			      "overload, unknown");
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+static int load_names(struct audit_job *job, struct db *db, const struct adm_tenant *t, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
+	struct adm_principal p;
+	int rc;
+
+	drop_names(job);
+	job->names = map_new();
+	db_bind_i64(st, 1, t->id);
+	while ((rc = db_step(st, err)) == 1) {
+		adm_read_principal(st, &p);
+		free(map_set_z(job->names, p.pseudonym, mem_strdup(p.name)));
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static const char *person(const struct audit_job *job, const char *pseudonym)
+{
+	const char *name = pseudonym ? map_get_z(job->names, pseudonym) : NULL;
+
+	return name ? name : pseudonym;
+}
+
+static void put_call_id(struct adm_out *o, const char *name, bool has, const uint8_t id[16])
+{
+	char text[ID_TEXT_SIZE];
+
+	adm_put_text(o, name, has ? id_format(id, text) : NULL);
+}
+
+static void put_record(struct audit_job *job, const struct audit_view *v)
+{
+	struct adm_out *o = job->out;
+
+	adm_put_time(o, "time", v->ts_us);
+	adm_put_text(o, "tenant", job->in_tenant);
+	adm_put_text(o, "tool", v->tool);
+	adm_put_text(o, "principal", person(job, v->prn));
+	adm_put_text(o, "key", v->cred);
+	adm_put_text(o, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
+	adm_put_text(o, "rule", v->rule);
+	adm_put_text(o, "transport", v->tport ? audit_tport_name(v->tport) : NULL);
+	adm_put_text(o, "revision", v->rev);
+	adm_put_text(o, "definition", v->tdef);
+	put_call_id(o, "call", v->has_call, v->call);
+	if (v->has_prev)
+		put_call_id(o, "previous", true, v->prev);
+	if (v->n_req >= 0)
+		adm_put_int(o, "request_bytes", v->n_req);
+	if (v->n_res >= 0)
+		adm_put_int(o, "result_bytes", v->n_res);
+	if (v->has_xstat)
+		adm_put_int(o, "status", v->xstat);
+	if (v->sig)
+		adm_put_int(o, "signal", v->sig);
+	if (v->flags & AUDIT_FLAG_UNDELIVERED)
+		adm_put_bool(o, "undelivered", true);
+	if (v->flags & AUDIT_FLAG_NOT_EXECUTED)
+		adm_put_bool(o, "not_executed", true);
+	adm_put_text(o, "detail", v->detail);
+}
+
+static void put_ms(struct adm_out *o, const struct audit_view *v)
+{
+	char ms[32];
+	int n = snprintf(ms, sizeof(ms), "%llu.%llu", (unsigned long long)(v->dur_us / 1000),
+			 (unsigned long long)(v->dur_us % 1000 / 100));
+
+	adm_put_raw(o, "ms", ms, (size_t)n);
+}
+
+/* The end of each call, however it ended; other records of the tenant's log are passed over. */
+static int call_row(void *arg, const struct audit_view *v)
+{
+	struct audit_job *job = arg;
+
+	if (v->kind != AUDIT_CALL_END && v->kind != AUDIT_CALL_DENIED && v->kind != AUDIT_CALL_RECOVERED)
+		return 0;
+	adm_row_begin(job->out);
+	put_record(job, v);
+	put_ms(job->out, v);
+	adm_row_end(job->out);
+	return job->limit > 0 && ++job->shown >= job->limit;
+}
+
+int adm_audit_calls_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct audit_job *job = c->priv;
+	struct audit_filter f = { .since_us = job->since_us, .until_us = job->until_us, .outcome = job->outcome,
+		.tool = *job->tool ? job->tool : NULL, .limit = UINT_MAX };
+	struct adm_tenant t;
+	struct adm_principal p;
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	(void)logs;
+	if (rc == 0 && *job->principal) {
+		rc = adm_find_principal(db, &t, job->principal, &p, err);
+		f.prn = p.pseudonym;
+	}
+	if (rc == 0)
+		rc = load_names(job, db, &t, err);
+	if (rc < 0)
+		return rc;
+	f.tenant_id = t.id;
+	job->in_tenant = t.name;
+	rc = audit_query(db, &f, call_row, job, err);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- show */
+
+int adm_audit_show_check(struct adm_call *c, struct err *err)
+{
+	struct audit_job *job = new_job(c);
+
+	copy_arg(c, "call", job->text, sizeof(job->text));
+	if (id_parse(job->text, strlen(job->text), job->call) < 0)
+		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
+	return 0;
+}
+
+static int show_row(void *arg, const struct audit_view *v)
+{
+	struct audit_job *job = arg;
+	const char *kind = audit_kind_name(v->kind);
+
+	job->shown++;
+	adm_row_begin(job->out);
+	adm_put_int(job->out, "index", v->idx);
+	adm_put_text(job->out, "kind", kind ? kind : "unknown");
+	put_record(job, v);
+	if (v->dur_us)
+		put_ms(job->out, v);
+	adm_row_end(job->out);
+	return 0;
+}
+
+static int show_tenant(struct audit_job *job, struct db *db, const struct adm_tenant *t, struct err *err)
+{
+	int rc = load_names(job, db, t, err);
+
+	job->in_tenant = t->name;
+	if (rc == 0)
+		rc = audit_query_call(db, t->id, job->call, show_row, job, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int show_any(struct audit_job *job, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	struct adm_tenant t;
+	int rc = 0;
+
+	while (rc == 0 && job->shown == 0 && (rc = db_step(st, err)) == 1) {
+		adm_read_tenant(st, &t);
+		rc = show_tenant(job, db, &t, err);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct audit_job *job = c->priv;
+	struct adm_tenant t;
+	int rc;
+
+	(void)logs;
+	if (*job->tenant) {
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		if (rc == 0)
+			rc = show_tenant(job, db, &t, err);
+	} else {
+		rc = show_any(job, db, err);
+	}
+	if (rc == 0 && job->shown == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", job->text, *job->tenant ? " in the log of " : "",
+			       job->tenant);
+	return rc;
+}

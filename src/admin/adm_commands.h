@@ -1,0 +1,63 @@
+#ifndef ADM_COMMANDS_H
+#define ADM_COMMANDS_H
+
+#include "admin/admin.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+/* The handlers that admin_table.c names, and what they share. */
+
+struct backend_result;
+struct define_tool;
+struct schema_report;
+
+typedef int adm_check_fn(struct adm_call *c, struct err *err);
+typedef int adm_body_fn(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
+typedef void adm_after_fn(struct adm_call *c);
+
+/* adm_tenant.c */
+adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
+adm_body_fn adm_tenant_add_body, adm_tenant_list_body, adm_tenant_show_body, adm_tenant_set_body,
+	adm_tenant_suspend_body, adm_tenant_resume_body, adm_tenant_remove_body;
+adm_after_fn adm_tenant_out_after;
+const char *adm_tenant_job_name(const struct adm_call *c);     /* after adm_tenant_name_check() */
+
+/* adm_principal.c */
+adm_check_fn adm_principal_check;
+adm_body_fn adm_principal_list_body, adm_principal_show_body, adm_principal_set_body;
+adm_after_fn adm_principal_set_after;
+
+/* adm_key.c */
+adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check;
+adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body;
+adm_after_fn adm_key_revoke_after;
+
+/* adm_tool.c */
+adm_check_fn adm_tool_add_check, adm_tool_names_check;
+adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_history_body, adm_tool_enable_body,
+	adm_tool_disable_body, adm_tool_remove_body;
+/* Check document i; err->where is a pointer into the arguments. */
+int adm_define(const json_t *documents, size_t i, struct define_tool *ret, struct err *err) MUST_CHECK;
+
+/* adm_try.c */
+adm_check_fn adm_tool_test_check;
+adm_body_fn adm_tool_test_body, adm_tool_lint_body;
+/* --args with the NAME=VALUE words on top, typed by the definition's schema (NULL: texts).  New reference. */
+int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **ret, struct err *err) MUST_CHECK;
+void adm_refused_arguments(const struct schema_report *report, struct err *err);
+/* The row of a result or of an ask; call_id NULL = there was no call. */
+void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res);
+void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests);
+
+/* adm_grant.c */
+adm_check_fn adm_grant_check, adm_grant_set_check;
+adm_body_fn adm_grant_add_body, adm_grant_list_body, adm_grant_remove_body, adm_grant_set_body;
+
+/* adm_call.c, adm_audit.c, adm_server.c */
+adm_check_fn adm_audit_calls_check, adm_audit_show_check, adm_status_check, adm_backup_check;
+adm_body_fn adm_call_body, adm_audit_calls_body, adm_audit_show_body, adm_status_body, adm_backup_body,
+	adm_session_list_body;
+
+#endif

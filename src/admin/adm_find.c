@@ -1,0 +1,183 @@
+/* Look-ups by name that commands share: a row, or "not found" with the nearest name. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+
+#include "admin_int.h"
+
+#define CANDIDATES_MAX 2000             /* names that "did you mean" looks at */
+#define PSEUDONYM_RANDOM 16             /* characters after prn_ */
+
+static void copy_col(struct db_stmt *st, unsigned col, char *ret, size_t size)
+{
+	size_t len;
+	const char *text = db_col_text(st, col, &len);
+
+	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
+}
+
+/* Append "did you mean" to err from column col of the rows that st still has; puts st. */
+static void suggest(struct db_stmt **st, unsigned col, const char *word, struct err *err)
+{
+	char **names = mem_calloc(CANDIDATES_MAX, sizeof(*names));
+	const char *near;
+	size_t n = 0;
+
+	while (n < CANDIDATES_MAX && db_step(*st, NULL) == 1) {
+		size_t len;
+		const char *text = db_col_text(*st, col, &len);
+
+		names[n++] = mem_strndup(text, len);
+	}
+	db_stmt_put(st);
+	near = text_nearest(word, (const char *const *)names, n);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	while (n > 0)
+		free(names[--n]);
+	free(names);
+}
+
+void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
+{
+	*ret = (struct adm_tenant){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
+		.generation = db_col_i64(st, 4), .concurrency = db_col_i64(st, 5),
+		.rate = { (uint32_t)db_col_i64(st, 6), (uint32_t)db_col_i64(st, 7) }, .created_us = db_col_i64(st, 8) };
+	copy_col(st, 1, ret->name, sizeof(ret->name));
+	copy_col(st, 2, ret->title, sizeof(ret->title));
+}
+
+int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_FIND);
+	int rc;
+
+	db_bind_textz(st, 1, name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		adm_read_tenant(st, ret);
+	db_stmt_put(&st);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	(void)err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	suggest(&st, 1, name, err);
+	return ERR_NOT_FOUND;
+}
+
+void adm_read_principal(struct db_stmt *st, struct adm_principal *ret)
+{
+	*ret = (struct adm_principal){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
+		.created_us = db_col_i64(st, 4) };
+	copy_col(st, 1, ret->name, sizeof(ret->name));
+	copy_col(st, 2, ret->pseudonym, sizeof(ret->pseudonym));
+}
+
+int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		       struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_FIND);
+	int rc;
+
+	db_bind_i64(st, 1, t->id);
+	db_bind_textz(st, 2, name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		adm_read_principal(st, ret);
+	db_stmt_put(&st);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	(void)err_set(err, ERR_NOT_FOUND, "", "principal %s/%.64s: not found", t->name, name);
+	st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
+	db_bind_i64(st, 1, t->id);
+	suggest(&st, 1, name, err);
+	return ERR_NOT_FOUND;
+}
+
+int adm_add_principal(struct db *db, int64_t tenant_id, const char *name, struct adm_principal *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_PRINCIPAL_INSERT);
+	struct adm_principal p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
+	char random[PSEUDONYM_RANDOM + 1];
+	int rc;
+
+	id_random_text(random, PSEUDONYM_RANDOM);
+	(void)snprintf(p.name, sizeof(p.name), "%s", name);
+	(void)snprintf(p.pseudonym, sizeof(p.pseudonym), "prn_%s", random);
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, p.name);
+	db_bind_textz(st, 3, p.pseudonym);
+	db_bind_i64(st, 4, p.created_us);
+	rc = db_run(&st, err);
+	if (rc < 0)
+		return rc;
+	p.id = db_last_id(db);
+	*ret = p;
+	return 0;
+}
+
+void adm_read_tool(struct db_stmt *st, struct adm_tool *ret)
+{
+	size_t len;
+	const void *digest = db_col_blob(st, 6, &len);
+
+	*ret = (struct adm_tool){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .version = db_col_i64(st, 3),
+		.created_us = db_col_i64(st, 4), .version_id = db_col_i64(st, 5), .changed_us = db_col_i64(st, 7) };
+	copy_col(st, 1, ret->name, sizeof(ret->name));
+	if (len == sizeof(ret->digest))
+		memcpy(ret->digest, digest, len);
+}
+
+int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_FIND);
+	int rc;
+
+	db_bind_textz(st, 1, name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		adm_read_tool(st, ret);
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
+{
+	struct adm_tool tool;
+	struct db_stmt *st;
+	int rc = adm_find_tool_row(db, name, &tool, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && tool.state != ADM_TOOL_REMOVED) {
+		*ret = tool;
+		return 0;
+	}
+	(void)err_set(err, ERR_NOT_FOUND, "", "tool %.64s: not found", name);
+	st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
+	suggest(&st, 1, name, err);
+	return ERR_NOT_FOUND;
+}
+
+const char *adm_state_name(int state)
+{
+	static const char *const names[] = { [1] = "active", [2] = "suspended", [3] = "removed" };
+
+	return state >= 1 && state <= 3 ? names[state] : "unknown";
+}
+
+const char *adm_tool_state_name(int state)
+{
+	static const char *const names[] = { [ADM_TOOL_ENABLED] = "enabled", [ADM_TOOL_DISABLED] = "disabled",
+		[ADM_TOOL_REMOVED] = "removed" };
+
+	return state >= 1 && state <= 3 ? names[state] : "unknown";
+}

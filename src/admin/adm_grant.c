@@ -1,0 +1,401 @@
+/* grant add, list, remove, set. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+#define GLOB_MAX 64
+#define ALIAS_MAX 64
+#define CONCURRENCY_MAX 10000
+#define TENANT_GRANTS_MAX 10000
+
+struct grant {
+	int64_t id, created_us;
+	char glob[GLOB_MAX + 1], alias[ALIAS_MAX + 1];
+	uint32_t concurrency;           /* 0 = as the tool says */
+	struct text_rate rate;          /* likewise, count 0 */
+};
+
+struct grant_job {
+	char tenant[64];
+	char (*glob)[GLOB_MAX + 1]; size_t count;
+	struct grant want;              /* alias and limits */
+	bool has_alias, has_concurrency, has_rate;
+};
+
+static void free_job(void *priv)
+{
+	struct grant_job *job = priv;
+
+	free(job->glob);
+	free(job);
+}
+
+static int take_glob(struct grant_job *job, const char *text, struct err *err)
+{
+	size_t len = strlen(text);
+
+	/* Exactly what tool names can be made of: SQLite's GLOB has sets in brackets, which we do not. */
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] != '*' && text[i] != '?' && !text_tool_name(&text[i], 1)) {
+			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of tools", text);
+			err_hint(err, "letters, digits, _ . - and the wildcards * and ?");
+			return ERR_INVALID;
+		}
+	}
+	if (len == 0 || len > GLOB_MAX)
+		return err_set(err, ERR_INVALID, "tool", "a name or pattern of tools has 1 to %d characters", GLOB_MAX);
+	memcpy(job->glob[job->count++], text, len + 1);
+	return 0;
+}
+
+static int take_limits(struct adm_call *c, struct grant_job *job, struct err *err)
+{
+	const char *alias = adm_text(c, "as");
+
+	job->has_alias = alias || adm_flag(c, "no-alias");
+	job->has_concurrency = adm_has(c, "concurrency");
+	job->has_rate = adm_has(c, "rate") || adm_flag(c, "no-rate");
+	job->want.concurrency = adm_uint(c, "concurrency", 0);
+	job->want.rate = adm_rate(c, "rate");
+	if ((alias && adm_flag(c, "no-alias")) || (adm_has(c, "rate") && adm_flag(c, "no-rate")))
+		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
+	if (job->want.concurrency > CONCURRENCY_MAX)
+		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
+	if (!alias)
+		return 0;
+	if (!text_tool_name(alias, strlen(alias)))
+		return err_set(err, ERR_INVALID, "as", "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most 64",
+			       alias);
+	if (job->count != 1 || !text_glob_literal(job->glob[0]))
+		return err_set(err, ERR_INVALID, "as", "an alias is for one tool, not for several or a pattern");
+	memcpy(job->want.alias, alias, strlen(alias) + 1);
+	return 0;
+}
+
+int adm_grant_check(struct adm_call *c, struct err *err)
+{
+	struct grant_job *job = adm_priv(c, sizeof(*job));
+	const char *tenant = adm_text(c, "tenant"), *single = adm_text(c, "tool");
+	size_t n = adm_count(c, "tool");
+	int rc = 0;
+
+	c->free_priv = free_job;
+	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", tenant ? tenant : "");
+	job->glob = mem_calloc(n + 1, sizeof(*job->glob));
+	if (single)
+		rc = take_glob(job, single, err);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = take_glob(job, adm_nth(c, "tool", i), err);
+	return rc < 0 ? rc : take_limits(c, job, err);
+}
+
+int adm_grant_set_check(struct adm_call *c, struct err *err)
+{
+	const struct grant_job *job;
+	int rc = adm_grant_check(c, err);
+
+	job = c->priv;
+	if (rc == 0 && !job->has_alias && !job->has_concurrency && !job->has_rate)
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate or --concurrency");
+	return rc;
+}
+
+/* --- rows */
+
+static void read_grant(struct db_stmt *st, struct grant *g)
+{
+	size_t len;
+	const char *text;
+
+	g->id = db_col_i64(st, 0);
+	text = db_col_text(st, 1, &len);
+	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GLOB_MAX ? len : GLOB_MAX), text);
+	text = db_col_text(st, 2, &len);
+	(void)snprintf(g->alias, sizeof(g->alias), "%.*s", (int)(len < ALIAS_MAX ? len : ALIAS_MAX), text);
+	g->concurrency = (uint32_t)db_col_i64(st, 3);
+	g->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 4), (uint32_t)db_col_i64(st, 5) };
+	g->created_us = db_col_i64(st, 6);
+}
+
+static void put_grant(struct adm_out *o, const char *tenant, const struct grant *g)
+{
+	adm_put_text(o, "tenant", tenant);
+	adm_put_text(o, "tool", g->glob);
+	adm_put_text(o, "alias", *g->alias ? g->alias : NULL);
+	adm_put_rate(o, "rate", g->rate);
+	if (g->concurrency)
+		adm_put_int(o, "concurrency", g->concurrency);
+	else
+		adm_put_raw(o, "concurrency", "null", 4);
+	adm_put_time(o, "created", (uint64_t)g->created_us);
+	adm_put_int(o, "id", g->id);
+}
+
+static int list_tenant(struct adm_call *c, struct db *db, const struct adm_tenant *t, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
+	struct grant g;
+	int rc;
+
+	db_bind_i64(st, 1, t->id);
+	while ((rc = db_step(st, err)) == 1) {
+		read_grant(st, &g);
+		adm_row_begin(c->out);
+		put_grant(c->out, t->name, &g);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct grant_job *job = c->priv;
+	struct adm_tenant t;
+	struct db_stmt *st;
+	int rc = 0;
+
+	(void)logs;
+	if (*job->tenant) {
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		return rc < 0 ? rc : list_tenant(c, db, &t, err);
+	}
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		adm_read_tenant(st, &t);
+		rc = list_tenant(c, db, &t, err);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* 1 = found. */
+static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct grant *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_FIND);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, glob);
+	rc = db_step(st, err);
+	if (rc == 1)
+		read_grant(st, ret);
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int find_grant(struct db *db, const struct adm_tenant *t, const char *glob, struct grant *ret, struct err *err)
+{
+	const char *globs[64];
+	char kept[NELEMS(globs)][GLOB_MAX + 1];
+	const char *near;
+	struct db_stmt *st;
+	size_t n = 0;
+	int rc = find_row(db, t->id, glob, ret, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	(void)err_set(err, ERR_NOT_FOUND, "", "grant of %s to %s: not found", glob, t->name);
+	st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
+	db_bind_i64(st, 1, t->id);
+	while (n < NELEMS(globs) && db_step(st, NULL) == 1) {
+		struct grant g;
+
+		read_grant(st, &g);
+		memcpy(kept[n], g.glob, sizeof(g.glob));
+		globs[n] = kept[n];
+		n++;
+	}
+	db_stmt_put(&st);
+	near = text_nearest(glob, globs, n);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	return ERR_NOT_FOUND;
+}
+
+static void grant_digest(const struct grant *g, uint8_t ret[DIGEST_SIZE])
+{
+	char text[256];
+	int n = snprintf(text, sizeof(text), "grant %s\n%s\n%u %u/%u\n", g->glob, g->alias, g->concurrency, g->rate.count,
+			 g->rate.per_s);
+
+	digest_sha256(text, (size_t)n, ret);
+}
+
+static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *what,
+			const struct grant *before, const struct grant *after, struct err *err)
+{
+	struct adm_record r = *what;
+	uint8_t digest[2][DIGEST_SIZE];
+	char obj[32];
+
+	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)(before ? before : after)->id);
+	r.obj = obj;
+	if (before) {
+		grant_digest(before, digest[0]);
+		r.before = digest[0];
+	}
+	if (after) {
+		grant_digest(after, digest[1]);
+		r.after = digest[1];
+	}
+	return adm_record(c, db, logs, &r, err);
+}
+
+/* --- changes */
+
+/* A literal name must be the name of a tool: a typing error would grant nothing, silently. */
+static int check_tool(struct db *db, const char *glob, struct err *err)
+{
+	struct adm_tool tool;
+
+	return text_glob_literal(glob) ? adm_find_tool(db, glob, &tool, err) : 0;
+}
+
+static int insert_grant(struct db *db, int64_t tenant_id, struct grant *g, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_INSERT);
+	int rc;
+
+	g->created_us = (int64_t)clock_wall_us();
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, g->glob);
+	db_bind_textz(st, 3, g->alias);
+	db_bind_i64(st, 4, g->concurrency);
+	db_bind_i64(st, 5, g->rate.count);
+	db_bind_i64(st, 6, g->rate.per_s);
+	db_bind_i64(st, 7, g->created_us);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		g->id = db_last_id(db);
+	return rc;
+}
+
+static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+		   const char *glob, struct err *err)
+{
+	const struct grant_job *job = c->priv;
+	struct grant g = job->want, old;
+	int rc = check_tool(db, glob, err);
+
+	if (rc == 0)
+		rc = find_row(db, t->id, glob, &old, err);
+	if (rc == 1) {
+		(void)err_set(err, ERR_CONFLICT, "", "%s is granted to %s already", glob, t->name);
+		err_hint(err, "toolcrib grant set %s '%s' … changes its alias and limits", t->name, glob);
+		return ERR_CONFLICT;
+	}
+	if (rc < 0)
+		return rc;
+	memcpy(g.glob, glob, strlen(glob) + 1);
+	rc = insert_grant(db, t->id, &g, err);
+	if (rc == 0)
+		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_ADD, .tenant_id = t->id }, NULL, &g, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_grant(c->out, t->name, &g);
+	adm_row_end(c->out);
+	return 0;
+}
+
+static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+		      const char *glob, struct err *err)
+{
+	struct grant g;
+	struct db_stmt *st;
+	int rc = find_grant(db, t, glob, &g, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_GRANT_DELETE);
+	db_bind_i64(st, 1, t->id);
+	db_bind_textz(st, 2, glob);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_REMOVE, .tenant_id = t->id }, &g, NULL,
+				  err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_grant(c->out, t->name, &g);
+	adm_row_end(c->out);
+	return 0;
+}
+
+static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+		   const char *glob, struct err *err)
+{
+	const struct grant_job *job = c->priv;
+	struct grant before, after;
+	struct db_stmt *st;
+	int rc = find_grant(db, t, glob, &before, err);
+
+	if (rc < 0)
+		return rc;
+	after = before;
+	if (job->has_alias)
+		memcpy(after.alias, job->want.alias, sizeof(after.alias));
+	if (job->has_concurrency)
+		after.concurrency = job->want.concurrency;
+	if (job->has_rate)
+		after.rate = job->want.rate;
+	st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
+	db_bind_i64(st, 1, t->id);
+	db_bind_i64(st, 2, after.id);
+	db_bind_textz(st, 3, after.alias);
+	db_bind_i64(st, 4, after.concurrency);
+	db_bind_i64(st, 5, after.rate.count);
+	db_bind_i64(st, 6, after.rate.per_s);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_CHANGE, .tenant_id = t->id }, &before,
+				  &after, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_grant(c->out, t->name, &after);
+	adm_row_end(c->out);
+	return 0;
+}
+
+typedef int grant_fn(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+		     const char *glob, struct err *err);
+
+static int each_glob(struct adm_call *c, struct db *db, struct audit_logs *logs, grant_fn *fn, struct err *err)
+{
+	const struct grant_job *job = c->priv;
+	struct adm_tenant t;
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	for (size_t i = 0; i < job->count && rc == 0; i++)
+		rc = fn(c, db, logs, &t, job->glob[i], err);
+	return rc < 0 ? rc : adm_changed_tenant(c, db, t.id, err);
+}
+
+int adm_grant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return each_glob(c, db, logs, add_one, err);
+}
+
+int adm_grant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return each_glob(c, db, logs, remove_one, err);
+}
+
+int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return each_glob(c, db, logs, set_one, err);
+}

@@ -1,0 +1,179 @@
+/* principal list, show, set. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/digest.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "db/db.h"
+#include "mcp/mcp.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+enum { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
+
+struct principal_job {
+	char tenant[64], name[64];
+	bool suspend;
+	size_t nkeys;                   /* out: whose connections end */
+	int64_t tenant_id, *keys;
+};
+
+static void put_principal(struct adm_out *o, const char *tenant, const struct adm_principal *p)
+{
+	char full[160];
+
+	(void)snprintf(full, sizeof(full), "%s/%s", tenant, p->name);
+	adm_put_text(o, "principal", full);
+	adm_put_text(o, "tenant", tenant);
+	adm_put_text(o, "name", p->name);
+	adm_put_text(o, "state", adm_state_name(p->state));
+	adm_put_text(o, "pseudonym", p->pseudonym);
+	adm_put_time(o, "created", (uint64_t)p->created_us);
+}
+
+int adm_principal_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct adm_tenant t;
+	struct adm_principal p;
+	struct db_stmt *st;
+	int rc = adm_find_tenant(db, adm_tenant_job_name(c), &t, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
+	db_bind_i64(st, 1, t.id);
+	while ((rc = db_step(st, err)) == 1) {
+		adm_read_principal(st, &p);
+		adm_row_begin(c->out);
+		put_principal(c->out, t.name, &p);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static void free_job(void *priv)
+{
+	struct principal_job *job = priv;
+
+	free(job->keys);
+	free(job);
+}
+
+int adm_principal_check(struct adm_call *c, struct err *err)
+{
+	struct principal_job *job = adm_priv(c, sizeof(*job));
+
+	c->free_priv = free_job;
+	job->suspend = adm_flag(c, "suspended");
+	return adm_split(adm_text(c, "principal"), job->tenant, job->name, err);
+}
+
+/* The keys of a principal that are not revoked: how many, and which. */
+static int find_keys(struct db *db, struct principal_job *job, const struct adm_tenant *t, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
+	int rc;
+
+	job->tenant_id = t->id;
+	db_bind_i64(st, 1, t->id);
+	while ((rc = db_step(st, err)) == 1) {
+		size_t len;
+		const char *name = db_col_text(st, 3, &len);
+
+		if (!text_eq(name, len, job->name) || db_col_type(st, 8) != DB_NULL)
+			continue;
+		job->keys = mem_realloc(job->keys, (job->nkeys + 1) * sizeof(*job->keys));
+		job->keys[job->nkeys++] = db_col_i64(st, 0);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct principal_job *job = c->priv;
+	struct adm_tenant t;
+	struct adm_principal p;
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	(void)logs;
+	if (rc == 0)
+		rc = adm_find_principal(db, &t, job->name, &p, err);
+	if (rc == 0)
+		rc = find_keys(db, job, &t, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_principal(c->out, t.name, &p);
+	adm_put_int(c->out, "keys", (int64_t)job->nkeys);
+	adm_row_end(c->out);
+	return 0;
+}
+
+static void state_digest(const struct adm_principal *p, uint8_t ret[DIGEST_SIZE])
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text), "principal %s\n%d\n", p->pseudonym, p->state);
+
+	digest_sha256(text, (size_t)n, ret);
+}
+
+int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct principal_job *job = c->priv;
+	struct adm_tenant t;
+	struct adm_principal p;
+	struct db_stmt *st;
+	uint8_t before[DIGEST_SIZE], after[DIGEST_SIZE];
+	char obj[64];
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	if (rc == 0)
+		rc = adm_find_principal(db, &t, job->name, &p, err);
+	if (rc == 0)
+		rc = find_keys(db, job, &t, err);
+	if (rc < 0)
+		return rc;
+	state_digest(&p, before);
+	p.state = job->suspend ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
+	state_digest(&p, after);
+	st = db_stmt_get(db, SQL_PRINCIPAL_SET_STATE);
+	db_bind_i64(st, 1, t.id);
+	db_bind_i64(st, 2, p.id);
+	db_bind_i64(st, 3, p.state);
+	rc = db_run(&st, err);
+	(void)snprintf(obj, sizeof(obj), "principal/%s", p.pseudonym);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .before = before,
+			.after = after, .prn = p.pseudonym }, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, t.id, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_principal(c->out, t.name, &p);
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* Whatever hangs on the principal's keys ends; its next request is refused. */
+void adm_principal_set_after(struct adm_call *c)
+{
+	const struct principal_job *job = c->priv;
+	const struct admin_env *env = &c->admin->env;
+
+	for (size_t i = 0; job->suspend && i < job->nkeys; i++) {
+		call_cancel_matching(env->calls, job->tenant_id, job->keys[i], CANCEL_REVOKED);
+		if (env->mcp)
+			mcp_end_matching(env->mcp, job->tenant_id, job->keys[i]);
+	}
+}

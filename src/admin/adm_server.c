@@ -1,0 +1,174 @@
+/* status, backup, session list: the store and the process that owns it. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "db/db.h"
+#include "json/json.h"
+#include "mcp/mcp.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+/* --- status: what is in memory is noted on the loop, what is in the store is counted on the pool */
+
+struct status_job {
+	char *store;
+	bool serving;
+	char audit[160];
+	size_t running, peers;
+	struct str listeners;
+};
+
+static void free_status(void *priv)
+{
+	struct status_job *job = priv;
+
+	free(job->store);
+	str_fini(&job->listeners);
+	free(job);
+}
+
+static void count_peer(void *arg, const struct mcp_peer_view *v)
+{
+	size_t *count = arg;
+
+	(void)v;
+	(*count)++;
+}
+
+int adm_status_check(struct adm_call *c, struct err *err)
+{
+	const struct admin_env *env = &c->admin->env;
+	struct status_job *job = adm_priv(c, sizeof(*job));
+	const char *reason = NULL;
+	int state = writer_state(env->writer, &reason);
+	json_t *listeners = env->listeners ? env->listeners(env->arg) : NULL;
+
+	(void)err;
+	c->free_priv = free_status;
+	job->store = mem_strdup(env->store);
+	job->serving = !c->who.embedded;
+	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ",
+		       state == 0 ? "" : reason ? reason : err_name(state));
+	job->running = call_engine_running(env->calls);
+	if (env->mcp)
+		mcp_peers(env->mcp, 0, count_peer, &job->peers);
+	if (listeners)
+		jx_write(listeners, &job->listeners);
+	else
+		str_puts(&job->listeners, "[]");
+	json_decref(listeners);
+	return 0;
+}
+
+int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct status_job *job = c->priv;
+	struct adm_out *o = c->out;
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
+	int rc = db_step(st, err);
+
+	(void)logs;
+	if (rc == 1) {
+		adm_row_begin(o);
+		adm_put_text(o, "store", job->store);
+		adm_put_text(o, "version", PACKAGE_VERSION);
+		adm_put_text(o, "mode", job->serving ? "server" : "no server");
+		if (job->serving)
+			adm_put_int(o, "pid", getpid());
+		else
+			adm_put_raw(o, "pid", "null", 4);
+		adm_put_time(o, "started", job->serving ? c->admin->env.started_us : 0);
+		adm_put_text(o, "audit", job->audit);
+		adm_put_int(o, "tenants", db_col_i64(st, 0));
+		adm_put_int(o, "tools", db_col_i64(st, 1));
+		adm_put_int(o, "keys", db_col_i64(st, 2));
+		adm_put_int(o, "records", db_col_i64(st, 3));
+		adm_put_int(o, "running", (int64_t)job->running);
+		adm_put_int(o, "peers", (int64_t)job->peers);
+		adm_put_raw(o, "listeners", str_text(&job->listeners), job->listeners.len);
+		adm_row_end(o);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- backup */
+
+int adm_backup_check(struct adm_call *c, struct err *err)
+{
+	const char *file = adm_text(c, "file");
+
+	if (*file != '/')
+		return err_set(err, ERR_INVALID, "file", "%s: the path must be absolute", file);
+	c->priv = mem_strdup(file);
+	c->free_priv = free;
+	return 0;
+}
+
+int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct stat st = { 0 };
+	int rc = db_backup(db, c->priv, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	(void)stat(c->priv, &st);       /* its size is for people */
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "file", c->priv);
+	adm_put_int(c->out, "bytes", st.st_size);
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- session list */
+
+static void put_peer(void *arg, const struct mcp_peer_view *v)
+{
+	struct adm_out *o = arg;
+	char client[256];
+
+	adm_row_begin(o);
+	adm_put_text(o, "tenant", v->tenant);
+	adm_put_text(o, "principal", v->principal);
+	adm_put_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);
+	adm_put_text(o, "kind", v->kind);
+	adm_put_text(o, "revision", v->rev);
+	/* The client's own words: claimed, and never sent raw to a terminal. */
+	adm_put_text(o, "client", v->client ? text_printable(v->client, strlen(v->client), client, sizeof(client)) : NULL);
+	adm_put_int(o, "running", v->running);
+	adm_put_int(o, "listens", v->listens);
+	adm_put_bool(o, "listening", v->listening);
+	adm_put_time(o, "since", v->since_us);
+	adm_put_time(o, "last", v->last_us);
+	adm_row_end(o);
+}
+
+int adm_session_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct admin_env *env = &c->admin->env;
+	const char *name = adm_text(c, "tenant");
+	const struct tenant *t = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
+
+	(void)db;
+	(void)logs;
+	if (name && !t)
+		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
+	if (env->mcp)
+		mcp_peers(env->mcp, t ? t->id : 0, put_peer, c->out);
+	return 0;
+}

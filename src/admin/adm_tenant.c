@@ -1,0 +1,344 @@
+/* tenant add, list, show, set, suspend, resume, remove. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "db/db.h"
+#include "mcp/mcp.h"
+#include "tenant/tenant.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+#define TITLE_MAX 200                   /* bytes */
+#define CONCURRENCY_MAX 100000
+
+struct tenant_job {
+	char name[80], title[TITLE_MAX + 1];
+	bool has_title, has_concurrency, has_rate;
+	uint32_t concurrency;
+	struct text_rate rate;
+	int64_t tenant_id;              /* out */
+};
+
+/* What the record's digests say of a tenant: the columns that an admin can change. */
+static void tenant_digest(const struct adm_tenant *t, uint8_t ret[DIGEST_SIZE])
+{
+	char text[512];
+	int n = snprintf(text, sizeof(text), "tenant %s\n%s\n%d %lld %u/%u\n", t->name, t->title, t->state,
+			 (long long)t->concurrency, t->rate.count, t->rate.per_s);
+
+	digest_sha256(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1, ret);
+}
+
+static int check_title(const char *title, char ret[TITLE_MAX + 1], struct err *err)
+{
+	char shown[TITLE_MAX * 2];
+
+	if (strlen(title) > TITLE_MAX)
+		return err_set(err, ERR_LIMIT, "title", "the title is longer than %d bytes", TITLE_MAX);
+	text_printable(title, strlen(title), shown, sizeof(shown));
+	if (strncmp(shown, title, sizeof(shown)) != 0)
+		return err_set(err, ERR_INVALID, "title", "the title has invisible or control characters");
+	memcpy(ret, title, strlen(title) + 1);
+	return 0;
+}
+
+static int check_limits(struct adm_call *c, struct tenant_job *job, struct err *err)
+{
+	const char *title = adm_text(c, "title");
+
+	job->has_title = title != NULL;
+	job->has_concurrency = adm_has(c, "concurrency");
+	job->has_rate = adm_has(c, "rate") || adm_flag(c, "no-rate");
+	job->concurrency = adm_uint(c, "concurrency", 0);
+	job->rate = adm_rate(c, "rate");
+	if (job->concurrency > CONCURRENCY_MAX)
+		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
+	return title ? check_title(title, job->title, err) : 0;
+}
+
+int adm_tenant_add_check(struct adm_call *c, struct err *err)
+{
+	struct tenant_job *job = adm_priv(c, sizeof(*job));
+	const char *name = adm_text(c, "name");
+
+	if (!text_entity_name(name, strlen(name))) {
+		(void)err_set(err, ERR_INVALID, "name", "\"%.80s\" is no name of a tenant", name);
+		err_hint(err, "lower-case letters, digits and _ . -, at most 63, beginning with a letter or digit");
+		return ERR_INVALID;
+	}
+	(void)snprintf(job->name, sizeof(job->name), "%s", name);
+	return check_limits(c, job, err);
+}
+
+static int insert_tenant(struct db *db, const struct tenant_job *job, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_INSERT);
+	int rc;
+
+	db_bind_textz(st, 1, job->name);
+	db_bind_textz(st, 2, job->title);
+	db_bind_i64(st, 3, job->concurrency);
+	db_bind_i64(st, 4, job->rate.count);
+	db_bind_i64(st, 5, job->rate.per_s);
+	db_bind_i64(st, 6, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	if (rc == ERR_CONFLICT)
+		return err_set(err, ERR_CONFLICT, "", "tenant %s exists already", job->name);
+	return rc;
+}
+
+static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind,
+			 const struct adm_tenant *before, const struct adm_tenant *after, struct err *err)
+{
+	uint8_t digest[2][DIGEST_SIZE];
+	char obj[96];
+
+	(void)snprintf(obj, sizeof(obj), "tenant/%s", (before ? before : after)->name);
+	if (before)
+		tenant_digest(before, digest[0]);
+	if (after)
+		tenant_digest(after, digest[1]);
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before ? digest[0] : NULL,
+		.after = after ? digest[1] : NULL }, err);
+}
+
+int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct tenant_job *job = c->priv;
+	struct adm_tenant t;
+	int rc = insert_tenant(db, job, err);
+
+	if (rc == 0)
+		rc = adm_find_tenant(db, job->name, &t, err);
+	if (rc == 0)
+		rc = audit_log_create(logs, db, t.id, t.name, err);
+	if (rc == 0)
+		rc = record_tenant(c, db, logs, AUDIT_TENANT_CREATE, NULL, &t, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, t.id, err);
+	if (rc == 0)
+		rc = adm_changed_tenant(c, db, t.id, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "name", t.name);
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- reading */
+
+static void put_tenant(struct adm_out *o, const struct adm_tenant *t)
+{
+	adm_put_text(o, "name", t->name);
+	adm_put_text(o, "title", *t->title ? t->title : NULL);
+	adm_put_text(o, "state", adm_state_name(t->state));
+	adm_put_int(o, "concurrency", t->concurrency ? t->concurrency : TENANT_CONCURRENCY_DEFAULT);
+	adm_put_rate(o, "rate", t->rate);
+	adm_put_int(o, "generation", t->generation);
+	adm_put_time(o, "created", (uint64_t)t->created_us);
+}
+
+int adm_tenant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	struct adm_tenant t;
+	int rc;
+
+	(void)logs;
+	while ((rc = db_step(st, err)) == 1) {
+		adm_read_tenant(st, &t);
+		adm_row_begin(c->out);
+		put_tenant(c->out, &t);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_tenant_name_check(struct adm_call *c, struct err *err)
+{
+	struct tenant_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "tenant"));
+	return 0;
+}
+
+const char *adm_tenant_job_name(const struct adm_call *c)
+{
+	const struct tenant_job *job = c->priv;
+
+	return job->name;
+}
+
+int adm_tenant_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct tenant_job *job = c->priv;
+	struct adm_tenant t;
+	struct db_stmt *st;
+	int rc = adm_find_tenant(db, job->name, &t, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_COUNTS);
+	db_bind_i64(st, 1, t.id);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		adm_row_begin(c->out);
+		put_tenant(c->out, &t);
+		adm_put_int(c->out, "principals", db_col_i64(st, 0));
+		adm_put_int(c->out, "keys", db_col_i64(st, 1));
+		adm_put_int(c->out, "grants", db_col_i64(st, 2));
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- changing */
+
+int adm_tenant_set_check(struct adm_call *c, struct err *err)
+{
+	int rc = adm_tenant_name_check(c, err);
+
+	if (rc < 0)
+		return rc;
+	if (!adm_has(c, "title") && !adm_has(c, "concurrency") && !adm_has(c, "rate") && !adm_flag(c, "no-rate"))
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --title, --concurrency, --rate or --no-rate");
+	if (adm_has(c, "rate") && adm_flag(c, "no-rate"))
+		return err_set(err, ERR_INVALID, "rate", "--rate and --no-rate contradict each other");
+	return check_limits(c, c->priv, err);
+}
+
+int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct tenant_job *job = c->priv;
+	struct adm_tenant before, after;
+	struct db_stmt *st;
+	int rc = adm_find_tenant(db, job->name, &before, err);
+
+	if (rc < 0)
+		return rc;
+	after = before;
+	if (job->has_title)
+		(void)snprintf(after.title, sizeof(after.title), "%s", job->title);
+	if (job->has_concurrency)
+		after.concurrency = job->concurrency;
+	if (job->has_rate)
+		after.rate = job->rate;
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_SET);
+	db_bind_i64(st, 1, after.id);
+	db_bind_textz(st, 2, after.title);
+	db_bind_i64(st, 3, after.concurrency);
+	db_bind_i64(st, 4, after.rate.count);
+	db_bind_i64(st, 5, after.rate.per_s);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, &before, &after, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, after.id, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	put_tenant(c->out, &after);
+	adm_row_end(c->out);
+	return 0;
+}
+
+static int remove_rows(struct db *db, int64_t tenant_id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_DELETE_ALL);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_run(&st, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_KEY_REVOKE_ALL);
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_REMOVE);
+	db_bind_i64(st, 1, tenant_id);
+	return db_run(&st, err);
+}
+
+static int set_state(struct db *db, int64_t tenant_id, int state, struct err *err)
+{
+	struct db_stmt *st;
+
+	if (state == TENANT_REMOVED)
+		return remove_rows(db, tenant_id, err);
+	st = db_stmt_get(db, SQL_TENANT_SET_STATE);
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, state);
+	return db_run(&st, err);
+}
+
+static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, int kind, struct err *err)
+{
+	struct tenant_job *job = c->priv;
+	struct adm_tenant before, after;
+	int rc = adm_find_tenant(db, job->name, &before, err);
+
+	if (rc < 0)
+		return rc;
+	after = before;
+	after.state = state;
+	job->tenant_id = before.id;
+	if (before.state == state)
+		return err_set(err, ERR_CONFLICT, "", "tenant %s is %s already", before.name, adm_state_name(state));
+	rc = set_state(db, before.id, state, err);
+	if (rc == 0)
+		rc = record_tenant(c, db, logs, kind, &before, &after, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, before.id, err);
+	if (rc == 0)
+		rc = adm_changed_tenant(c, db, before.id, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "name", before.name);
+	adm_put_text(c->out, "state", adm_state_name(state));
+	adm_row_end(c->out);
+	return 0;
+}
+
+int adm_tenant_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_state(c, db, logs, TENANT_SUSPENDED, AUDIT_TENANT_SUSPEND, err);
+}
+
+int adm_tenant_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_state(c, db, logs, TENANT_ACTIVE, AUDIT_TENANT_RESUME, err);
+}
+
+int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_state(c, db, logs, TENANT_REMOVED, AUDIT_TENANT_DELETE, err);
+}
+
+/* Suspended or removed: nobody of the tenant is served any more when the command returns (SEC S-306). */
+void adm_tenant_out_after(struct adm_call *c)
+{
+	const struct tenant_job *job = c->priv;
+	const struct admin_env *env = &c->admin->env;
+
+	call_cancel_matching(env->calls, job->tenant_id, 0, CANCEL_REVOKED);
+	if (env->mcp)
+		mcp_end_matching(env->mcp, job->tenant_id, 0);
+}

@@ -1,0 +1,395 @@
+/* tool add, list, show, enable, disable, remove, history. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "registry/define.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+/* --- add */
+
+struct add_job {
+	struct define_tool *def; size_t count;
+	int64_t *changed; size_t nchanged;
+	char actor[24];
+};
+
+static void free_add(void *priv)
+{
+	struct add_job *job = priv;
+
+	for (size_t i = 0; i < job->count; i++)
+		define_free(&job->def[i]);
+	free(job->def);
+	free(job->changed);
+	free(job);
+}
+
+int adm_define(const json_t *documents, size_t i, struct define_tool *ret, struct err *err)
+{
+	char at[32];
+	int rc = define_tool(json_array_get(documents, i), backend_bind, ret, err);
+
+	if (rc == 0)
+		return 0;
+	(void)snprintf(at, sizeof(at), "/documents/%zu", i);
+	err_at(err, at);
+	return rc;
+}
+
+int adm_tool_add_check(struct adm_call *c, struct err *err)
+{
+	const json_t *documents = json_object_get(c->args, "documents");
+	size_t n = json_array_size(documents);
+	struct add_job *job = adm_priv(c, sizeof(*job));
+
+	c->free_priv = free_add;
+	job->def = mem_calloc(n, sizeof(*job->def));
+	job->changed = mem_calloc(n, sizeof(*job->changed));
+	(void)snprintf(job->actor, sizeof(job->actor), "uid %u", c->who.uid);
+	for (size_t i = 0; i < n; i++) {
+		int rc = adm_define(documents, i, &job->def[i], err);
+
+		if (rc < 0)
+			return rc;
+		job->count++;
+		for (size_t k = 0; k < i; k++) {
+			char at[40];
+
+			if (strcmp(job->def[k].name, job->def[i].name) != 0)
+				continue;
+			(void)snprintf(at, sizeof(at), "/documents/%zu/name", i);
+			return err_set(err, ERR_INVALID, at, "two documents define the tool %s", job->def[i].name);
+		}
+	}
+	return 0;
+}
+
+static int next_version(struct db *db, int64_t tool_id, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_LAST_VERSION);
+	int rc;
+
+	db_bind_i64(st, 1, tool_id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0) + 1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int insert_tool(struct db *db, const char *name, int64_t *ret_id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT);
+	int rc;
+
+	db_bind_textz(st, 1, name);
+	db_bind_i64(st, 2, 1);
+	db_bind_i64(st, 3, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*ret_id = db_last_id(db);
+	return rc;
+}
+
+static int insert_version(struct db *db, const struct add_job *job, const struct define_tool *def, int64_t tool_id,
+			  int64_t version, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
+
+	db_bind_i64(st, 1, tool_id);
+	db_bind_i64(st, 2, version);
+	db_bind_blob(st, 3, def->digest, sizeof(def->digest));
+	db_bind_blob(st, 4, def->list_digest, sizeof(def->list_digest));
+	db_bind_textz(st, 5, def->text);
+	db_bind_textz(st, 6, job->actor);
+	db_bind_i64(st, 7, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+static int set_version(struct db *db, const struct adm_tool *tool, int64_t version, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
+	int rc;
+
+	db_bind_i64(st, 1, tool->id);
+	db_bind_i64(st, 2, tool->version);
+	db_bind_i64(st, 3, version);
+	rc = db_run(&st, err);
+	if (rc == 0 && db_changes(db) != 1)
+		return err_set(err, ERR_CONFLICT, "", "tool %s was changed at the same time", tool->name);
+	return rc;
+}
+
+static void put_added(struct adm_out *o, const struct define_tool *def, int64_t version, const char *said)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "name", def->name);
+	adm_put_int(o, "version", version);
+	adm_put_text(o, "said", said);
+	adm_put_hex(o, "digest", def->digest, sizeof(def->digest));
+	adm_row_end(o);
+}
+
+static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+		   struct err *err)
+{
+	struct add_job *job = c->priv;
+	struct adm_tool tool = { .id = 0 };
+	int64_t version = 1;
+	char obj[96];
+	int rc = adm_find_tool_row(db, def->name, &tool, err);
+	bool known = rc == 1, alive = known && tool.state != ADM_TOOL_REMOVED;
+
+	if (rc < 0)
+		return rc;
+	if (alive && memcmp(tool.digest, def->digest, sizeof(tool.digest)) == 0) {
+		put_added(c->out, def, tool.version, "unchanged");
+		return 0;
+	}
+	rc = known ? next_version(db, tool.id, &version, err) : insert_tool(db, def->name, &tool.id, err);
+	if (rc == 0)
+		rc = insert_version(db, job, def, tool.id, version, err);
+	if (rc == 0 && known)
+		rc = set_version(db, &tool, version, err);
+	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", def->name, (long long)version);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? AUDIT_TOOL_CHANGE : AUDIT_TOOL_REGISTER,
+			.obj = obj, .before = alive ? tool.digest : NULL, .after = def->digest }, err);
+	if (rc < 0)
+		return rc;
+	job->changed[job->nchanged++] = tool.id;
+	put_added(c->out, def, version, "stored");
+	return 0;
+}
+
+int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct add_job *job = c->priv;
+
+	for (size_t i = 0; i < job->count; i++) {
+		int rc = add_one(c, db, logs, &job->def[i], err);
+
+		if (rc < 0)
+			return rc;
+	}
+	if (job->nchanged > 0)
+		return adm_changed_tools(c, db, job->changed, job->nchanged, err);
+	/* Nothing changed; that somebody tried is a record all the same (AUDIT A-206). */
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD }, err);
+}
+
+/* --- reading */
+
+int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
+	struct adm_tool tool;
+	int rc;
+
+	(void)logs;
+	while ((rc = db_step(st, err)) == 1) {
+		adm_read_tool(st, &tool);
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", tool.name);
+		adm_put_int(c->out, "version", tool.version);
+		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
+		adm_put_hex(c->out, "digest", tool.digest, sizeof(tool.digest));
+		adm_put_time(c->out, "created", (uint64_t)tool.created_us);
+		adm_put_time(c->out, "changed", (uint64_t)tool.changed_us);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+struct names_job {
+	char (*name)[72]; size_t count;
+	uint32_t version;               /* tool show --version */
+};
+
+static void free_names(void *priv)
+{
+	struct names_job *job = priv;
+
+	free(job->name);
+	free(job);
+}
+
+int adm_tool_names_check(struct adm_call *c, struct err *err)
+{
+	struct names_job *job = adm_priv(c, sizeof(*job));
+	const char *single = adm_text(c, "tool");
+	size_t n = adm_count(c, "tool");
+
+	(void)err;
+	c->free_priv = free_names;
+	job->version = adm_uint(c, "version", 0);
+	job->name = mem_calloc(n + 1, sizeof(*job->name));
+	if (single)
+		(void)snprintf(job->name[job->count++], sizeof(*job->name), "%s", single);
+	for (size_t i = 0; i < n; i++)
+		(void)snprintf(job->name[job->count++], sizeof(*job->name), "%s", adm_nth(c, "tool", i));
+	return 0;
+}
+
+static void put_version(struct adm_out *o, struct db_stmt *st)
+{
+	char actor[64];
+	size_t len;
+	const char *text = db_col_text(st, 3, &len);
+	const void *digest;
+
+	(void)snprintf(actor, sizeof(actor), "%.*s", (int)len, text);
+	adm_put_int(o, "version", db_col_i64(st, 1));
+	digest = db_col_blob(st, 2, &len);
+	adm_put_hex(o, "digest", digest, len);
+	adm_put_text(o, "actor", actor);
+	adm_put_time(o, "created", (uint64_t)db_col_i64(st, 4));
+}
+
+static int count_grants(struct db *db, const char *name, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_GRANTS);
+	int rc;
+
+	db_bind_textz(st, 1, name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct names_job *job = c->priv;
+	struct adm_tool tool;
+	struct db_stmt *st;
+	int64_t grants = 0;
+	size_t len;
+	int rc = adm_find_tool(db, job->name[0], &tool, err);
+
+	(void)logs;
+	if (rc == 0)
+		rc = count_grants(db, tool.name, &grants, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
+	db_bind_i64(st, 1, tool.id);
+	db_bind_i64(st, 2, job->version ? job->version : tool.version);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const char *text = db_col_text(st, 5, &len);
+
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", tool.name);
+		put_version(c->out, st);
+		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
+		adm_put_int(c->out, "grants", grants);
+		adm_put_raw(c->out, "definition", text, len);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "version %u of tool %s: not found", job->version, tool.name);
+	return rc < 0 ? rc : 0;
+}
+
+int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct names_job *job = c->priv;
+	struct adm_tool tool;
+	struct db_stmt *st;
+	int rc = adm_find_tool_row(db, job->name[0], &tool, err);
+
+	(void)logs;
+	if (rc == 0)    /* a removed tool has a history too */
+		rc = adm_find_tool(db, job->name[0], &tool, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
+	db_bind_i64(st, 1, tool.id);
+	while ((rc = db_step(st, err)) == 1) {
+		adm_row_begin(c->out);
+		put_version(c->out, st);
+		adm_put_bool(c->out, "in_force", db_col_i64(st, 1) == tool.version && tool.state != ADM_TOOL_REMOVED);
+		adm_row_end(c->out);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* --- enable, disable, remove */
+
+static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
+			int64_t *ret_id, struct err *err)
+{
+	static const int kinds[] = { [ADM_TOOL_ENABLED] = AUDIT_TOOL_ENABLE, [ADM_TOOL_DISABLED] = AUDIT_TOOL_DISABLE,
+		[ADM_TOOL_REMOVED] = AUDIT_TOOL_DELETE };
+	struct adm_tool tool;
+	struct db_stmt *st;
+	char obj[96];
+	int rc = adm_find_tool(db, name, &tool, err);
+
+	if (rc < 0)
+		return rc;
+	if (tool.state == state)
+		return err_set(err, ERR_CONFLICT, "", "tool %s is %s already", tool.name, adm_tool_state_name(state));
+	st = db_stmt_get(db, SQL_TOOL_SET_STATE);
+	db_bind_i64(st, 1, tool.id);
+	db_bind_i64(st, 2, state);
+	rc = db_run(&st, err);
+	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", tool.name, (long long)tool.version);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kinds[state], .obj = obj, .before = tool.digest }, err);
+	if (rc < 0)
+		return rc;
+	*ret_id = tool.id;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "name", tool.name);
+	adm_put_text(c->out, "state", adm_tool_state_name(state));
+	adm_row_end(c->out);
+	return 0;
+}
+
+static int change_states(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
+{
+	const struct names_job *job = c->priv;
+	int64_t *ids = mem_calloc(job->count, sizeof(*ids));
+	int rc = 0;
+
+	for (size_t i = 0; i < job->count && rc == 0; i++)
+		rc = change_state(c, db, logs, job->name[i], state, &ids[i], err);
+	if (rc == 0)
+		rc = adm_changed_tools(c, db, ids, job->count, err);
+	free(ids);
+	return rc;
+}
+
+int adm_tool_enable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_states(c, db, logs, ADM_TOOL_ENABLED, err);
+}
+
+int adm_tool_disable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_states(c, db, logs, ADM_TOOL_DISABLED, err);
+}
+
+int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change_states(c, db, logs, ADM_TOOL_REMOVED, err);
+}

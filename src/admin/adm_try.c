@@ -1,0 +1,284 @@
+/* tool test and tool lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "proto/rev.h"
+#include "registry/define.h"
+#include "schema/schema.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+#define GRACE_US 2000000                /* a handler ends by itself at its deadline; this much later it is told to */
+
+/* --- arguments: --args first, then NAME=VALUE on top */
+
+/* Does the property's schema ask for something else than text? */
+static bool wants_json(const json_t *definition, const char *name)
+{
+	const json_t *properties = json_object_get(json_object_get(definition, "inputSchema"), "properties");
+	const json_t *type = json_object_get(json_object_get(properties, name), "type");
+
+	return json_is_string(type) && strcmp(json_string_value(type), "string") != 0;
+}
+
+int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **ret, struct err *err)
+{
+	const json_t *given = json_object_get(c->args, "args"), *values = json_object_get(c->args, "values");
+	json_t *args = given ? json_copy((json_t *)(uintptr_t)given) : json_object(), *value;
+	const char *name;
+
+	if (!args)
+		return err_set(err, ERR_INTERNAL, "", "no memory for arguments");
+	json_object_foreach((json_t *)(uintptr_t)values, name, value) {
+		json_t *parsed = NULL;
+
+		/* What is no JSON stays text, and the schema says what is wrong with it. */
+		if (!wants_json(definition, name) ||
+		    jx_parse(json_string_value(value), json_string_length(value), &parsed, NULL) < 0)
+			parsed = json_incref(value);
+		(void)json_object_set_new(args, name, parsed);
+	}
+	*ret = args;
+	return 0;
+}
+
+void adm_refused_arguments(const struct schema_report *report, struct err *err)
+{
+	struct str text = STR_INIT;
+
+	for (size_t i = 0; report && i < report->count; i++)
+		str_printf(&text, "%s%s", i > 0 ? "; " : "", report->failure[i].text);
+	(void)err_set(err, ERR_INVALID, "", "%s", text.len > 0 ? str_text(&text) : "the arguments do not fit the schema");
+	str_fini(&text);
+}
+
+void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "call", call_id);
+	adm_put_bool(o, "isError", res->is_error);
+	adm_put_json(o, "content", res->content);
+	if (res->structured)
+		adm_put_json(o, "structuredContent", res->structured);
+	adm_row_end(o);
+}
+
+/* A tool that asks a person something cannot go on here: show what it wants to know. */
+void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "call", call_id);
+	adm_put_bool(o, "isError", false);
+	adm_put_raw(o, "content", "[]", 2);
+	adm_put_json(o, "asks", requests);
+	adm_row_end(o);
+}
+
+/* --- tool test */
+
+struct test_job {
+	struct adm_call *c;
+	struct arena *mem;
+	struct reg_compiled compiled;
+	struct define_tool def;
+	json_t *args;
+	struct str args_text;
+	struct backend_op *op;
+	struct ev_timer *timer;
+	uint8_t id[16];
+	bool over;
+};
+
+static void free_test(void *priv)
+{
+	struct test_job *job = priv;
+
+	ev_timer_free(&job->timer);
+	define_compiled_fini(&job->compiled);
+	arena_free(&job->mem);
+	define_free(&job->def);
+	json_decref(job->args);
+	str_fini(&job->args_text);
+	free(job);
+}
+
+int adm_tool_test_check(struct adm_call *c, struct err *err)
+{
+	struct test_job *job = adm_priv(c, sizeof(*job));
+	const json_t *documents = json_object_get(c->args, "documents"), *doc = json_array_get(documents, 0);
+	struct schema_report report = { 0 };
+	int rc;
+
+	c->free_priv = free_test;
+	job->c = c;
+	if (json_array_size(documents) != 1)
+		return err_set(err, ERR_INVALID, "file", "one document is tested at a time, the file has %zu",
+			       json_array_size(documents));
+	rc = adm_define(documents, 0, &job->def, err);
+	if (rc < 0)
+		return rc;
+	job->mem = arena_new(DEFINE_MEMORY_MAX);
+	rc = define_compile(doc, backend_bind, job->mem, &job->compiled, err);
+	if (rc < 0) {
+		err_at(err, "/documents/0");
+		return rc;
+	}
+	rc = adm_tool_args(c, doc, &job->args, err);
+	if (rc < 0)
+		return rc;
+	jx_write(job->args, &job->args_text);
+	rc = schema_run(job->compiled.input, job->args, &report);
+	if (rc < 0)
+		adm_refused_arguments(&report, err);
+	return rc;
+}
+
+static void test_result(void *arg, struct backend_result *res)
+{
+	struct test_job *job = arg;
+	struct schema_report report = { 0 };
+	struct err err;
+
+	job->over = true;
+	adm_put_result(job->c->out, NULL, res);
+	if (job->compiled.output && !res->is_error &&
+	    (!res->structured || schema_run(job->compiled.output, res->structured, &report) < 0)) {
+		if (res->structured)
+			adm_refused_arguments(&report, &err);
+		else
+			(void)err_set(&err, ERR_TOOL, "", "there is an outputSchema, and the result has no structuredContent");
+		(void)err_wrap(&err, "the result does not fit outputSchema");
+		adm_finish(job->c, &err);
+	} else {
+		adm_finish(job->c, NULL);
+	}
+	json_decref(res->content);
+	json_decref(res->structured);
+	json_decref(res->meta);
+}
+
+static void test_ask(void *arg, struct backend_ask *ask)
+{
+	struct test_job *job = arg;
+
+	job->over = true;
+	adm_put_questions(job->c->out, NULL, ask->requests);
+	json_decref(ask->requests);
+	adm_finish(job->c, NULL);
+}
+
+static void test_error(void *arg, const struct err *err, int rpc_code, json_t *data)
+{
+	struct test_job *job = arg;
+
+	(void)rpc_code;
+	job->over = true;
+	json_decref(data);
+	adm_finish(job->c, err);
+}
+
+static void test_progress(void *arg, double done, double total, const char *note)
+{
+	(void)arg;
+	(void)done;
+	(void)total;
+	(void)note;
+}
+
+static void test_log(void *arg, int level, const char *logger, json_t *data)
+{
+	(void)arg;
+	(void)level;
+	(void)logger;
+	json_decref(data);
+}
+
+static void test_late(void *arg)
+{
+	struct test_job *job = arg;
+
+	if (!job->over)
+		job->compiled.ops->cancel(job->op, CANCEL_DEADLINE);
+}
+
+int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error };
+	struct test_job *job = c->priv;
+	const struct backend_env env = { .loop = c->admin->env.loop };
+	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
+	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
+		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
+		.principal = "test", .rev = rev_table[REV_COUNT - 1].text, .deadline_us = clock_mono_us() + limit_us,
+		.result_max = job->compiled.result_max };
+
+	(void)db;
+	(void)logs;
+	(void)err;
+	c->later = true;
+	id_uuid7(job->id);
+	job->timer = ev_timer_new(c->admin->env.loop, test_late, job);
+	ev_timer_start(job->timer, limit_us + GRACE_US);
+	job->compiled.ops->start(&env, &req, &sink, job, &job->op);
+	return 0;
+}
+
+/* --- tool lint */
+
+struct lint { struct adm_out *out; size_t document; };
+
+static void put_finding(struct adm_out *o, const char *where, const char *finding)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "where", where);
+	adm_put_text(o, "finding", finding);
+	adm_row_end(o);
+}
+
+static void warned(void *arg, const char *pointer, const char *text)
+{
+	const struct lint *lint = arg;
+	char *where = mem_printf("/documents/%zu%s", lint->document, pointer);
+
+	put_finding(lint->out, where, text);
+	free(where);
+}
+
+int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const json_t *documents = json_object_get(c->args, "documents");
+
+	(void)db;
+	(void)logs;
+	(void)err;
+	for (size_t i = 0; i < json_array_size(documents); i++) {
+		struct lint lint = { .out = c->out, .document = i };
+		struct define_tool def = { .text = NULL };
+		struct err wrong;
+
+		if (adm_define(documents, i, &def, &wrong) < 0) {
+			char *text = mem_printf("%s%s%s", wrong.msg, *wrong.hint ? "; " : "", wrong.hint);
+
+			put_finding(c->out, wrong.where, text);
+			free(text);
+			continue;
+		}
+		define_lint(json_array_get(documents, i), warned, &lint);
+		define_free(&def);
+	}
+	return 0;
+}
