@@ -166,8 +166,8 @@ static void statement_that_does_more_than_read_is_refused(void **state)
 		"CREATE TABLE x (a)", "CREATE TEMP TABLE x (a)", "ATTACH '/tmp/x' AS y", "DETACH main", "PRAGMA user_version",
 		"PRAGMA query_only = off", "VACUUM", "VACUUM INTO '/tmp/x'", "BEGIN", "SAVEPOINT a", "ANALYZE", "REINDEX",
 		"SELECT 1; SELECT 2", "SELECT 1; DELETE FROM users", "SELECT load_extension('x')", "EXPLAIN SELECT 1", "", ";",
-		"SELECT * FROM pragma_user_version", "WITH x AS (SELECT 1) DELETE FROM users", "INSERT INTO users "
-		"VALUES (9, 'x', 1) RETURNING id", "SELECT ?1", "SELECT @a", "SELECT $a", "not sql", "SELECT * FROM nothere",
+		"SELECT * FROM pragma_user_version", "WITH x AS (SELECT 1) DELETE FROM users",
+		"INSERT INTO users VALUES (9, 'x', 1) RETURNING id", "SELECT ?1", "SELECT @a", "SELECT $a", "not sql", "SELECT * FROM nothere",
 	};
 
 	for (size_t i = 0; i < NELEMS(refused); i++) {
