@@ -30,7 +30,8 @@ struct transport_ops {
 	void (*pause)(struct transport *t, bool paused);             /* stop accepting */
 	unsigned (*live)(const struct transport *t);                 /* open connections */
 	const char *(*address)(const struct transport *t);           /* "127.0.0.1:8808" as bound; a path; "stdio" */
-	void (*close)(struct transport **t);                         /* at once */
+	/* At once; what was open is told so in the deferred work of this turn, so mcp and tenants must outlive that. */
+	void (*close)(struct transport **t);
 };
 extern const struct transport_ops tr_tcp, tr_unix, tr_http;
 extern const struct transport_ops *const transport_all[];       /* NULL-terminated */

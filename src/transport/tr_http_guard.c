@@ -1,0 +1,149 @@
+/* Which requests may reach the core: the route table, Host and Origin, the credential.  Each refusal is decided here
+ * before a body is read (SEC S-104, S-106, S-115). */
+
+#include "config.h"
+
+#include "tr_http_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "metrics/metric.h"
+
+enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
+{
+	static const char prefix[] = "/t/", suffix[] = "/mcp";
+	const size_t np = sizeof(prefix) - 1, ns = sizeof(suffix) - 1;
+
+	*ret_tenant = (struct http_text){ NULL, 0 };
+	if (http_text_is(path, suffix))
+		return ROUTE_MCP;
+	if (path.len <= np + ns || memcmp(path.p, prefix, np) != 0 || memcmp(path.p + path.len - ns, suffix, ns) != 0)
+		return ROUTE_NONE;
+	*ret_tenant = (struct http_text){ path.p + np, path.len - np - ns };
+	return memchr(ret_tenant->p, '/', ret_tenant->len) ? ROUTE_NONE : ROUTE_MCP;
+}
+
+/* A host with an optional decimal port: its name without the port, or p NULL. */
+static struct http_text host_name(struct http_text host)
+{
+	const struct http_text bad = { NULL, 0 };
+	const char *end = host.p + host.len, *colon;
+
+	if (host.len > 0 && host.p[0] == '[') {
+		const char *bracket = memchr(host.p, ']', host.len);
+
+		if (!bracket)
+			return bad;
+		colon = bracket + 1;
+	} else {
+		colon = memchr(host.p, ':', host.len);
+		if (!colon)
+			colon = end;
+	}
+	for (const char *p = colon + 1; p < end; p++) {
+		if (*p < '0' || *p > '9')
+			return bad;
+	}
+	if (colon < end && (*colon != ':' || colon + 1 == end))
+		return bad;
+	return (struct http_text){ host.p, (size_t)(colon - host.p) };
+}
+
+static bool is_loopback_name(struct http_text name)
+{
+	return name.p && (http_text_is_nocase(name, "localhost") || http_text_is(name, "127.0.0.1") ||
+			  http_text_is(name, "[::1]"));
+}
+
+static bool is_address(struct http_text name)
+{
+	if (!name.p || name.len == 0)
+		return false;
+	if (name.p[0] == '[')
+		return true;
+	for (size_t i = 0; i < name.len; i++) {
+		if (name.p[i] != '.' && (name.p[i] < '0' || name.p[i] > '9'))
+			return false;
+	}
+	return true;
+}
+
+static bool listed(struct http_text value, char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (http_text_is_nocase(value, list[i]))
+			return true;
+	}
+	return false;
+}
+
+/* A name that a web page could have pointed at us is refused: on loopback only loopback's names pass, elsewhere
+ * addresses and what the configuration lists (DNS rebinding, SEC S-T20). */
+static bool host_allowed(const struct tr_http *t, struct http_text host)
+{
+	struct http_text name = host_name(host);
+
+	if (listed(host, t->conf->hosts, t->conf->nhosts))
+		return true;
+	return t->loopback ? is_loopback_name(name) : is_address(name);
+}
+
+static bool origin_allowed(const struct tr_http *t, struct http_text origin)
+{
+	if (listed(origin, t->conf->origins, t->conf->norigins))
+		return true;
+	if (!t->loopback)
+		return false;
+	for (size_t i = 0; i < 2; i++) {
+		const char *scheme = i == 0 ? "http://" : "https://";
+		size_t n = strlen(scheme);
+
+		if (origin.len > n && memcmp(origin.p, scheme, n) == 0)
+			return is_loopback_name(host_name((struct http_text){ origin.p + n, origin.len - n }));
+	}
+	return false;
+}
+
+int http_guard_host(const struct tr_http *t, const struct http_head *h)
+{
+	unsigned origins = 0;
+	struct http_text host = http_head_get(h, "host", NULL);
+	struct http_text origin = http_head_get(h, "origin", &origins);
+
+	if (!host.p || !host_allowed(t, host))
+		return 403;
+	if (origins > 1 || (origin.p && !origin_allowed(t, origin)))
+		return 403;
+	return 0;
+}
+
+int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
+		   char *ret_text, size_t size)
+{
+	static const char scheme[] = "Bearer ";
+	const size_t n = sizeof(scheme) - 1;
+	unsigned count = 0;
+	struct http_text value = http_head_get(h, "authorization", &count);
+	struct err err;
+	int rc;
+
+	if (count > 1) {                                /* MCP B-37 */
+		snprintf(ret_text, size, "Authorization came twice\n");
+		return 400;
+	}
+	if (t->conf->tenant) {
+		rc = principal_named(t->env.tenants, t->conf->tenant, t->conf->principal, AUDIT_AUTHN_BOUND, ret_who, &err);
+		snprintf(ret_text, size, "the tenant of this listener is not served\n");
+		return rc < 0 ? 401 : 0;
+	}
+	if (value.len <= n || !http_text_is_nocase((struct http_text){ value.p, n }, scheme)) {
+		met_inc(MET_auth_failures);
+		value = (struct http_text){ scheme, n };        /* as a wrong key: the same work, the same words */
+	}
+	rc = cred_check(t->env.tenants, value.p + n, value.len - n, from, ret_who, &err);
+	if (rc < 0)
+		snprintf(ret_text, size, "%s\n", err.msg);
+	return rc < 0 ? 401 : 0;
+}

@@ -1,0 +1,83 @@
+/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_sse.c (streams). */
+#ifndef TR_HTTP_INT_H
+#define TR_HTTP_INT_H
+
+#include "transport_int.h"
+
+#include "conf/conf.h"
+#include "net/http_server.h"
+#include "tenant/tenant.h"
+
+#define TR_HTTP_TICK_MS 5000
+#define TR_HTTP_LATE_MS 10000           /* a slow answer becomes an event stream (MCP B-39) */
+#define TR_HTTP_ALIVE_MS 15000          /* comments on quiet event streams (MCP N-12) */
+#define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
+
+struct tr_http {
+	struct transport base;
+	struct transport_env env;
+	const struct conf_listener *conf;
+	struct listener *listener;
+	struct list conns;              /* struct hconn */
+	struct list open;               /* struct hreq: every request without its whole answer */
+	struct ev_timer *tick;
+	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
+	bool closing;
+};
+
+struct hconn {
+	struct list node;
+	struct tr_http *t;
+	struct http_conn *conn;
+	char from[ADDR_TEXT_SIZE];
+};
+
+enum hroute { ROUTE_NONE, ROUTE_MCP };
+enum hmethod { METHOD_POST, METHOD_GET, METHOD_DELETE };
+
+/* One request from its head to its answer.  The header texts live behind the struct, in one block. */
+struct hreq {
+	struct list node;               /* of t->open */
+	struct tr_http *t;
+	struct http_request *r;
+	struct principal *who;
+	struct mcp_exchange *x;         /* from mcp_input() to finish() */
+	enum hmethod method;
+	struct mcp_headers http;
+	struct mcp_param params[TR_HTTP_PARAMS_MAX];
+	const char *origin;             /* an allowed Origin, to be answered with CORS headers; or NULL */
+	const char *stream_session;     /* GET: whose notice stream this is */
+	uint64_t begun_us, written_us;
+	bool streaming;
+	char text[];
+};
+
+/* --- tr_http_guard.c */
+
+/* The request's route by its path; *ret_tenant = the path's tenant, p NULL when it names none. */
+enum hroute http_route(struct http_text path, struct http_text *ret_tenant);
+/* Host and Origin (SEC S-104).  0, or the status to refuse with. */
+int http_guard_host(const struct tr_http *t, const struct http_head *h);
+/* Who asks.  0: *ret_who counted.  Else the status (400, 401) and a text for the body. */
+int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
+		   char *ret_text, size_t size);
+
+/* --- tr_http_sse.c */
+
+void hreq_stream_begin(struct hreq *q);
+void hreq_event(struct hreq *q, const char *text, size_t len);
+/* GET of a legacy session: begin its notice stream or refuse. */
+void hreq_get(struct hreq *q);
+void hreq_delete(struct hreq *q);
+/* The periodic look: slow answers become streams, quiet streams get a comment. */
+void http_tick(void *tr_http);
+
+/* --- tr_http.c */
+
+void hreq_free(struct hreq *q);         /* unlinked, references dropped; r is the connection's */
+/* Answer with a plain text (not JSON: MCP B-49) and free. */
+void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text);
+/* Ready CORS lines for q->origin, or "". */
+const char *hreq_cors(const struct hreq *q, char *ret, size_t size);
+
+#endif

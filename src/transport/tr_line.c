@@ -1,0 +1,369 @@
+/* Newline-delimited JSON over TCP and Unix sockets, and the peers that stdio shares.
+ *
+ * A socket begins in AUTH: its first line must be `Authorization: Bearer <key>`, and nothing is parsed before it
+ * is accepted (MCP B-28).  Where the listener is bound to a tenant, or maps the peer's uid, the peer is known
+ * at once.  Then each line is one message for the core. */
+
+#include "config.h"
+
+#include "transport_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/audit.h"
+#include "base/mem.h"
+#include "conf/conf.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+#include "net/line.h"
+#include "net/stream.h"
+#include "tenant/tenant.h"
+
+struct line_peer {
+	struct list node;               /* of home->peers */
+	struct line_home *home;
+	struct stream *stream;
+	struct mcp_channel *channel;    /* NULL in AUTH */
+	struct principal *who;          /* NULL in AUTH */
+	struct ev_timer *auth_timer;    /* NULL once the peer is known */
+	size_t searched;                /* bytes without a newline, at the front of the input */
+	bool dead;
+	char from[ADDR_TEXT_SIZE];
+};
+
+/* --- the end */
+
+static void peer_free(void *arg)
+{
+	struct line_peer *p = arg;
+	struct line_home *home = p->home;
+
+	principal_unref(&p->who);
+	free(p);
+	if (home->ended)
+		home->ended(home->arg);
+}
+
+/* Unlink and tell everybody now, free once the callbacks on the stack have returned. */
+static void peer_end(struct line_peer *p, bool flush)
+{
+	if (p->dead)
+		return;
+	p->dead = true;
+	list_unlink(&p->node);
+	ev_timer_free(&p->auth_timer);
+	mcp_channel_close(&p->channel);
+	if (flush)
+		stream_finish(&p->stream);
+	else
+		stream_close(&p->stream);
+	met_dec(MET_connections_open);
+	if (p->home->listener)
+		listen_conn_gone(p->home->listener);
+	ev_defer(p->home->env->loop, peer_free, p);
+}
+
+/* --- answers and pushes */
+
+static void write_line(struct line_peer *p, const char *text, size_t len, bool answer)
+{
+	if (p->dead)
+		return;
+	if (answer)
+		stream_write_answer(p->stream, text, len);
+	else
+		stream_write(p->stream, text, len);
+	stream_write_answer(p->stream, "\n", 1);
+}
+
+static void peer_notice(void *peer, const char *text, size_t len)
+{
+	write_line(peer, text, len, false);
+}
+
+static void peer_finish(void *peer, const struct mcp_answer *a)
+{
+	struct line_peer *p = peer;
+
+	if (a->len > 0)
+		write_line(p, a->text, a->len, true);
+	if (a->hang_up)
+		peer_end(p, true);
+}
+
+static size_t peer_queued(const void *peer)
+{
+	const struct line_peer *p = peer;
+
+	return p->dead ? 0 : stream_queued(p->stream);
+}
+
+static void peer_hang_up(void *peer)
+{
+	peer_end(peer, true);
+}
+
+static const struct mcp_sink_ops sink_ops = { peer_notice, peer_finish };
+static const struct mcp_push_ops push_ops = { peer_notice, peer_queued, peer_hang_up };
+
+/* --- input */
+
+static void peer_open(struct line_peer *p)
+{
+	struct line_home *home = p->home;
+
+	p->channel = mcp_channel_new(home->env->mcp, &push_ops, p, p->who, home->tport);
+	stream_in_max(p->stream, TRANSPORT_MESSAGE_MAX + 2);
+}
+
+static void peer_authenticate(struct line_peer *p, const char *line, size_t len)
+{
+	static const char prefix[] = "Authorization: Bearer ";
+	const size_t n = sizeof(prefix) - 1;
+	struct err err;
+
+	if (len <= n || memcmp(line, prefix, n) != 0) {
+		met_inc(MET_auth_failures);
+		peer_end(p, false);
+		return;
+	}
+	if (cred_check(p->home->env->tenants, line + n, len - n, p->from, &p->who, &err) < 0) {
+		peer_end(p, false);
+		return;
+	}
+	ev_timer_free(&p->auth_timer);
+	peer_open(p);
+}
+
+static void auth_late(void *arg)
+{
+	met_inc(MET_auth_failures);
+	peer_end(arg, false);
+}
+
+static size_t peer_data(void *arg, const char *bytes, size_t len)
+{
+	struct line_peer *p = arg;
+	const size_t max = p->channel ? TRANSPORT_MESSAGE_MAX : TRANSPORT_CREDENTIAL_MAX;
+	size_t line = 0;
+	ssize_t used = line_next(bytes, len, p->searched, max, &line);
+
+	if (used < 0) {
+		met_inc(MET_line_too_long);
+		peer_end(p, true);
+		return 0;
+	}
+	if (used == 0) {
+		p->searched = len;
+		return 0;
+	}
+	p->searched = 0;
+	if (!p->channel) {
+		peer_authenticate(p, bytes, line);
+		return (size_t)used;
+	}
+	struct mcp_in in = { .text = bytes, .len = line, .who = p->who, .tport = p->home->tport };
+	struct mcp_sink sink = { &sink_ops, p };
+	struct mcp_exchange *x = NULL;
+
+	mcp_input(p->home->env->mcp, p->channel, &in, &sink, &x);
+	return (size_t)used;
+}
+
+/* A last line without its end is dropped (MCP B-06). */
+static void peer_ended(void *arg, enum stream_end why)
+{
+	struct line_peer *p = arg;
+
+	if (p->dead)
+		return;
+	if (why == STREAM_EOF && p->channel) {
+		mcp_channel_eof(p->channel, p->home->env->drain_ms);
+		return;
+	}
+	if (why == STREAM_OVERFLOW || why == STREAM_STALLED)
+		met_inc(MET_output_overflow_closed);
+	peer_end(p, false);
+}
+
+static const struct stream_ops stream_ops = { peer_data, peer_ended, NULL };
+
+void line_peer_new(struct line_home *home, int in_fd, int out_fd, struct principal *who, const char *from)
+{
+	struct line_peer *p = mem_zalloc(sizeof(*p));
+
+	p->home = home;
+	snprintf(p->from, sizeof(p->from), "%s", from);
+	list_push_back(&home->peers, &p->node);
+	met_inc(MET_connections_open);
+	p->stream = stream_new(home->env->loop, in_fd, out_fd, TRANSPORT_CREDENTIAL_MAX + 2, &stream_ops, p);
+	if (who) {
+		principal_ref(who);
+		p->who = who;
+		peer_open(p);
+		return;
+	}
+	p->auth_timer = ev_timer_new(home->env->loop, auth_late, p);
+	ev_timer_start(p->auth_timer, TRANSPORT_CREDENTIAL_MS * 1000ull);
+}
+
+void line_peers_close(struct line_home *home)
+{
+	LIST_FOREACH_SAFE(n, tmp, &home->peers)
+		peer_end(CONTAINER_OF(n, struct line_peer, node), true);
+}
+
+/* --- TCP and Unix listeners */
+
+struct tr_line {
+	struct transport base;
+	struct transport_env env;
+	struct line_home home;
+};
+
+/* Whom the listener itself names: its tenant, or the peer's uid.  1: named, 0: nobody, < 0: refused. */
+static int known_peer(struct tr_line *t, const struct accepted *a, struct principal **ret, struct err *err)
+{
+	const struct conf_listener *c = t->home.conf;
+	int rc;
+
+	for (size_t i = 0; a->uid >= 0 && i < c->nuids; i++) {
+		if (c->uids[i].uid != (uint64_t)a->uid)
+			continue;
+		rc = principal_named(t->env.tenants, c->uids[i].tenant, c->uids[i].principal, AUDIT_AUTHN_UID, ret, err);
+		return rc < 0 ? rc : 1;
+	}
+	if (!c->tenant)
+		return 0;
+	rc = principal_named(t->env.tenants, c->tenant, c->principal, AUDIT_AUTHN_BOUND, ret, err);
+	return rc < 0 ? rc : 1;
+}
+
+static void line_accepted(void *arg, const struct accepted *a)
+{
+	struct tr_line *t = arg;
+	struct principal *who = NULL;
+	struct err err;
+
+	/* A listener bound to a tenant that is suspended or gone: the peer is sent away like a wrong key. */
+	if (known_peer(t, a, &who, &err) < 0) {
+		met_inc(MET_auth_failures);
+		close(a->fd);
+		listen_conn_gone(t->home.listener);
+		return;
+	}
+	line_peer_new(&t->home, a->fd, a->fd, who, a->from);
+	principal_unref(&who);
+}
+
+static int line_open(const struct transport_env *env, const struct conf_listener *c, const struct transport_ops *ops,
+		     int tport, struct transport **ret, struct err *err)
+{
+	struct tr_line *t = mem_zalloc(sizeof(*t));
+	int rc;
+
+	t->base.ops = ops;
+	t->env = *env;
+	t->home = (struct line_home){ .env = &t->env, .conf = c, .tport = tport };
+	list_init(&t->home.peers);
+	if (c->transport == CONF_UNIX)
+		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener, err);
+	else
+		rc = listen_tcp(env->loop, c->address, c->connections_max, line_accepted, t, &t->home.listener, err);
+	if (rc < 0) {
+		free(t);
+		return rc;
+	}
+	*ret = &t->base;
+	return 0;
+}
+
+static int tcp_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret, struct err *err)
+{
+	return line_open(env, c, &tr_tcp, AUDIT_TCP, ret, err);
+}
+
+static int unix_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret, struct err *err)
+{
+	return line_open(env, c, &tr_unix, AUDIT_UNIX, ret, err);
+}
+
+static struct tr_line *line_of(struct transport *t)
+{
+	return CONTAINER_OF(t, struct tr_line, base);
+}
+
+/* base is the first member. */
+static const struct line_home *home_of(const struct transport *t)
+{
+	return &((const struct tr_line *)(const void *)t)->home;
+}
+
+static void line_pause(struct transport *t, bool paused)
+{
+	listen_pause(line_of(t)->home.listener, paused);
+}
+
+static unsigned line_live(const struct transport *t)
+{
+	return listen_live(home_of(t)->listener);
+}
+
+static const char *line_address(const struct transport *t)
+{
+	return listen_address(home_of(t)->listener);
+}
+
+static void line_free(void *arg)
+{
+	struct tr_line *t = arg;
+
+	listen_close(&t->home.listener);
+	free(t);
+}
+
+static void line_close(struct transport **t)
+{
+	if (!*t)
+		return;
+	struct tr_line *l = line_of(*t);
+
+	listen_pause(l->home.listener, true);
+	line_peers_close(&l->home);
+	/* Behind the peers, which look at their home when they are freed. */
+	ev_defer(l->env.loop, line_free, l);
+	*t = NULL;
+}
+
+static int tcp_check(const struct conf_listener *c, struct err *err)
+{
+	struct addr a;
+	int rc = addr_parse(c->address, &a, err);
+
+	if (rc < 0)
+		return rc;
+	if (addr_is_loopback(&a) || (c->insecure && !c->tenant))
+		return 0;
+	if (c->tenant)
+		return err_set(err, ERR_INVALID, c->address, "a listener bound to a tenant must be on loopback or a Unix socket");
+	err_set(err, ERR_INVALID, c->address, "keys would cross the network in the clear");
+	err_hint(err, "listen on 127.0.0.1, or say `insecure: true` where a proxy in front ends TLS");
+	return ERR_INVALID;
+}
+
+static int unix_check(const struct conf_listener *c, struct err *err)
+{
+	if (c->address[0] != '/')
+		return err_set(err, ERR_INVALID, c->address, "a socket's path must be absolute");
+	return 0;
+}
+
+const struct transport_ops tr_tcp = {
+	"tcp", tcp_check, tcp_open, line_pause, line_live, line_address, line_close,
+};
+const struct transport_ops tr_unix = {
+	"unix", unix_check, unix_open, line_pause, line_live, line_address, line_close,
+};
