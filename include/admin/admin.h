@@ -106,7 +106,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
 };
 struct admin *admin_new(const struct admin_env *env);
-/* Commands under way still end, without effect on what env names and without a reply. */
+/* Commands under way still end and reply, without touching what env names but the loop. */
 void admin_free(struct admin **a);
 
 /* args: a member per argument that was given.  A text, also for numbers, durations, rates, times and yes/no; true for a

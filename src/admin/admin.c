@@ -99,8 +99,7 @@ static void run_reply(void *arg)
 {
 	struct adm_run *run = arg;
 
-	if (!run->c.admin->closed)
-		run->reply(run->arg, &run->out.text, run->rc < 0 ? &run->err : NULL);
+	run->reply(run->arg, &run->out.text, run->rc < 0 ? &run->err : NULL);
 	run_free(run);
 }
 

@@ -1,0 +1,230 @@
+/* The owner's socket: one command per line, answers in order; the peer's uid says who asks. */
+#include "config.h"
+
+#include "admin/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "net/line.h"
+#include "net/listen.h"
+#include "net/stream.h"
+
+#define CONNECTIONS_MAX 64
+#define SOCKET_MODE 0600                /* the check by uid comes on top */
+#define WORD_MAX 32
+
+struct admin_sock {
+	struct admin *admin;
+	struct ev_loop *loop;
+	struct listener *listener;
+	struct list conns;
+};
+
+struct conn {
+	struct list node;               /* in admin_sock.conns; on its own once the socket is closed */
+	struct admin_sock *sock;        /* NULL then */
+	struct stream *stream;          /* NULL: the peer is gone */
+	struct adm_who who;
+	size_t searched;                /* bytes of the line that have no newline */
+	bool busy;                      /* a command runs: its reply() is the last user */
+	bool eof;
+};
+
+static void conn_free(struct conn *c)
+{
+	list_unlink(&c->node);
+	if (c->sock)
+		listen_conn_gone(c->sock->listener);
+	free(c);
+}
+
+/* The peer is served no more; a command under way ends by itself. */
+static void conn_end(struct conn *c)
+{
+	stream_finish(&c->stream);
+	if (!c->busy)
+		conn_free(c);
+}
+
+static void put_error(struct str *out, const struct err *err)
+{
+	str_puts(out, "{\"error\":{\"code\":");
+	jx_write_stringz(out, err_name(err->code));
+	str_puts(out, ",\"where\":");
+	jx_write_stringz(out, err->where);
+	str_puts(out, ",\"message\":");
+	jx_write_stringz(out, err->msg);
+	str_puts(out, ",\"hint\":");
+	jx_write_stringz(out, err->hint);
+	str_printf(out, ",\"retryMs\":%u}}\n", err->retry_ms);
+}
+
+static void send_reply(struct conn *c, const struct str *rows, const struct err *err)
+{
+	struct str out = STR_INIT;
+
+	if (rows && rows->len > 0)
+		str_put(&out, rows->p, rows->len);
+	if (err)
+		put_error(&out, err);
+	else
+		str_puts(&out, "{\"done\":true}\n");
+	stream_write_answer(c->stream, out.p, out.len);
+	str_fini(&out);
+}
+
+static void replied(void *arg, const struct str *rows, const struct err *err)
+{
+	struct conn *c = arg;
+
+	c->busy = false;
+	if (!c->stream) {
+		conn_free(c);
+		return;
+	}
+	send_reply(c, err ? NULL : rows, err);
+	if (c->eof) {
+		conn_end(c);
+		return;
+	}
+	stream_pause(c->stream, false);
+	stream_kick(c->stream);
+}
+
+static int parse_line(const char *text, size_t len, json_t **ret, const char **ret_command, json_t **ret_args,
+		      struct err *err)
+{
+	static const char *const known[] = { "command", "args" };
+	int rc = jx_parse(text, len, ret, err);
+
+	if (rc < 0)
+		return rc;
+	if (!json_is_object(*ret))
+		return err_set(err, ERR_INVALID, "", "a request must be an object with command and args");
+	rc = jx_only(*ret, "", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = jx_get_string(*ret, "", "command", JX_REQUIRED, ret_command, err);
+	if (rc == 0)
+		rc = jx_get_object(*ret, "", "args", JX_REQUIRED, ret_args, err);
+	return rc;
+}
+
+static void take_line(struct conn *c, const char *text, size_t len)
+{
+	json_t *doc = NULL, *args = NULL;
+	const char *command = "";
+	char noun[WORD_MAX];
+	struct err err = { 0 };
+	int rc = parse_line(text, len, &doc, &command, &args, &err);
+	size_t n = strcspn(command, " ");
+
+	if (rc == 0 && n >= sizeof(noun))
+		rc = err_set(&err, ERR_NOT_FOUND, "", "no such command");
+	if (rc < 0) {
+		send_reply(c, NULL, &err);
+		json_decref(doc);
+		return;
+	}
+	memcpy(noun, command, n);
+	noun[n] = '\0';
+	c->busy = true;
+	stream_pause(c->stream, true);
+	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
+		.args = args }, replied, c);
+	json_decref(doc);
+}
+
+static size_t conn_data(void *arg, const char *p, size_t len)
+{
+	struct conn *c = arg;
+	size_t text_len = 0;
+	ssize_t n = line_next(p, len, c->searched, ADMIN_LINE_MAX, &text_len);
+
+	if (n == 0) {
+		c->searched = len;
+		return 0;
+	}
+	c->searched = 0;
+	if (n < 0) {
+		struct err err;
+
+		(void)err_set(&err, ERR_LIMIT, "", "a request has at most %u bytes", ADMIN_LINE_MAX);
+		send_reply(c, NULL, &err);
+		conn_end(c);
+		return 0;
+	}
+	take_line(c, p, text_len);
+	return (size_t)n;
+}
+
+static void conn_ended(void *arg, enum stream_end why)
+{
+	struct conn *c = arg;
+
+	c->eof = true;
+	if (why == STREAM_EOF && c->busy)
+		return;                         /* the reply can still be written */
+	if (why == STREAM_EOF)
+		stream_finish(&c->stream);
+	else
+		stream_close(&c->stream);
+	if (!c->busy)
+		conn_free(c);
+}
+
+static void accepted(void *arg, const struct accepted *a)
+{
+	static const struct stream_ops ops = { .data = conn_data, .ended = conn_ended };
+	struct admin_sock *s = arg;
+	struct conn *c = mem_zalloc(sizeof(*c));
+
+	c->sock = s;
+	c->who = (struct adm_who){ .uid = (uint32_t)a->uid, .pid = a->pid };
+	c->stream = stream_new(s->loop, a->fd, a->fd, ADMIN_LINE_MAX + 2, &ops, c);
+	list_push_back(&s->conns, &c->node);
+}
+
+int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, struct admin_sock **ret, struct err *err)
+{
+	struct admin_sock *s = mem_zalloc(sizeof(*s));
+	int rc;
+
+	s->admin = a;
+	s->loop = loop;
+	list_init(&s->conns);
+	rc = listen_unix(loop, path, SOCKET_MODE, CONNECTIONS_MAX, accepted, s, &s->listener, err);
+	if (rc < 0) {
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+void admin_sock_close(struct admin_sock **sp)
+{
+	struct admin_sock *s = sp ? *sp : NULL;
+
+	if (!s)
+		return;
+	*sp = NULL;
+	LIST_FOREACH_SAFE(n, tmp, &s->conns) {
+		struct conn *c = CONTAINER_OF(n, struct conn, node);
+
+		list_unlink(&c->node);
+		c->sock = NULL;
+		stream_close(&c->stream);
+		if (!c->busy)
+			free(c);
+	}
+	listen_close(&s->listener);
+	free(s);
+}
