@@ -53,13 +53,17 @@ void jx_write_stringz(struct str *out, const char *z);
 
 /* Equality of JSON Schema: 1 equals 1.0, order of members does not matter. */
 bool jx_equal(const json_t *a, const json_t *b);
-/* Order of two numbers by their values, exact between int64 and double: < 0, 0, > 0. */
-int jx_compare(const json_t *a, const json_t *b);
 bool jx_is_integer(const json_t *v);                    /* 1.0 is one, as in JSON Schema */
-/* A number as digits * 10^exp10, digits without trailing zeros: an integer exactly, a double in the
- * shortest form that reads back as the same double. */
+
+/* A number outside of a tree. */
+struct jx_number { bool is_real; union { int64_t i; double d; }; };
+struct jx_number jx_number(const json_t *v);
+/* Order by value, exact between int64 and double: < 0, 0, > 0. */
+int jx_compare(struct jx_number a, struct jx_number b);
+/* digits * 10^exp10, digits without trailing zeros: an integer exactly, a double in the shortest form
+ * that reads back as the same double. */
 struct jx_decimal { uint64_t digits; int exp10; bool negative; };
-struct jx_decimal jx_decimal(const json_t *number);
+struct jx_decimal jx_decimal(struct jx_number n);
 
 /* Typed getters of object members.  at = the pointer of obj, for err.where ("/limits"); a missing
  * optional member leaves *ret untouched and returns 0; a wrong type is ERR_INVALID with

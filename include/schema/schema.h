@@ -8,12 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* JSON Schema: compiled once per tool version, run per call.  Dialect 2020-12 (also with "$schema"
- * naming it) and draft-07; any other "$schema" is refused by name.  Covered keywords: see schema.7 of
- * contrib/doc; one that is not covered is refused by name at compile time, never ignored (annotations
- * like title, description, default, examples, format, $comment, deprecated, readOnly, writeOnly,
- * contentEncoding, contentMediaType, x-* and vendor annotations without effect are accepted).
- * Nothing is fetched (MCP Q-05). */
+/* JSON Schema: compiled once per tool version, run per call.  Dialects: 2020-12 (the default) and
+ * draft-07, named by "$schema"; any other is refused.  Nothing is fetched (MCP Q-05).
+ *
+ * Covered: type enum const; minimum maximum exclusiveMinimum exclusiveMaximum multipleOf; minLength
+ * maxLength pattern; items prefixItems (draft-07: lists in items, additionalItems) minItems maxItems
+ * uniqueItems contains minContains maxContains; properties required additionalProperties
+ * patternProperties propertyNames minProperties maxProperties dependentRequired dependentSchemas
+ * (draft-07: dependencies); allOf anyOf oneOf not if then else; $ref by JSON pointer, $defs definitions,
+ * $id at the root.  Annotations (title, description, default, examples, format, x-…) are accepted and
+ * have no effect.  Every other member is refused by name at compile time, never ignored. */
 
 #define SCHEMA_TEXT_MAX (64u << 10)     /* bytes of a schema (SEC S-209) */
 #define SCHEMA_DEPTH_MAX 32
@@ -21,6 +25,7 @@
 #define SCHEMA_PATTERN_MAX 1024         /* bytes of one pattern */
 #define SCHEMA_STEPS_MAX 1000000        /* step budget of one run */
 #define SCHEMA_ERRORS_MAX 20
+#define SCHEMA_MEMORY_MAX (4u << 20)    /* bytes of one compiled schema */
 
 struct schema;
 

@@ -117,37 +117,37 @@ void jx_pointer_add(struct str *pointer, const char *token)
 /* A double of this size or more is beyond every int64. */
 #define INT64_END 9223372036854775808.0
 
-static int compare_int_real(json_int_t i, double d)
+struct jx_number jx_number(const json_t *v)
 {
-	json_int_t whole;
+	if (json_is_integer(v))
+		return (struct jx_number){ .i = json_integer_value(v) };
+	return (struct jx_number){ .is_real = true, .d = json_real_value(v) };
+}
+
+static int compare_int_real(int64_t i, double d)
+{
+	int64_t whole;
 
 	if (d >= INT64_END)
 		return -1;
 	if (d < -INT64_END)
 		return 1;
-	whole = (json_int_t)d;          /* exact: cut towards zero */
+	whole = (int64_t)d;             /* exact: cut towards zero */
 	if (i != whole)
 		return i < whole ? -1 : 1;
 	d -= (double)whole;             /* exact as well: the fraction */
 	return d > 0 ? -1 : d < 0;
 }
 
-int jx_compare(const json_t *a, const json_t *b)
+int jx_compare(struct jx_number a, struct jx_number b)
 {
-	double x, y;
-
-	if (json_is_integer(a)) {
-		json_int_t i = json_integer_value(a), k = json_integer_value(b);
-
-		if (json_is_real(b))
-			return compare_int_real(i, json_real_value(b));
-		return i < k ? -1 : i > k;
-	}
-	if (json_is_integer(b))
-		return -compare_int_real(json_integer_value(b), json_real_value(a));
-	x = json_real_value(a);
-	y = json_real_value(b);
-	return x < y ? -1 : x > y;
+	if (a.is_real && b.is_real)
+		return a.d < b.d ? -1 : a.d > b.d;
+	if (b.is_real)
+		return compare_int_real(a.i, b.d);
+	if (a.is_real)
+		return -compare_int_real(b.i, a.d);
+	return a.i < b.i ? -1 : a.i > b.i;
 }
 
 /* The decimal with n digits in text ("-d.ddde+xx", by %.*e) one step further from zero. */
@@ -183,19 +183,17 @@ static void shortest(double d, char *text, size_t size)
 	(void)snprintf(text, size, "%.*e", DIGITS_MAX - 1, d);
 }
 
-struct jx_decimal jx_decimal(const json_t *number)
+struct jx_decimal jx_decimal(struct jx_number v)
 {
 	struct jx_decimal r = { 0 };
 	char text[40];
 	const char *p = text;
 
-	if (json_is_integer(number)) {
-		json_int_t v = json_integer_value(number);
-
-		r.negative = v < 0;
-		r.digits = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	if (!v.is_real) {
+		r.negative = v.i < 0;
+		r.digits = v.i < 0 ? 0 - (uint64_t)v.i : (uint64_t)v.i;
 	} else {
-		shortest(json_real_value(number), text, sizeof text);
+		shortest(v.d, text, sizeof text);
 		r.negative = *p == '-';
 		for (p += r.negative; *p != 'e'; p++) {
 			if (*p == '.')
@@ -244,7 +242,7 @@ static bool equal_arrays(const json_t *a, const json_t *b)
 bool jx_equal(const json_t *a, const json_t *b)
 {
 	if (json_is_number(a) && json_is_number(b))
-		return jx_compare(a, b) == 0;
+		return jx_compare(jx_number(a), jx_number(b)) == 0;
 	if (json_typeof(a) != json_typeof(b))
 		return false;
 	switch (json_typeof(a)) {

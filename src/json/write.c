@@ -75,7 +75,7 @@ static void put_zeros(struct str *out, int n)
  * it reads back as what it was. */
 static void write_real(const json_t *v, enum form form, struct str *out)
 {
-	struct jx_decimal d = jx_decimal(v);
+	struct jx_decimal d = jx_decimal(jx_number(v));
 	char digits[24];
 	int k = snprintf(digits, sizeof digits, "%llu", (unsigned long long)d.digits);
 	int point = k + d.exp10;        /* digits before the decimal point */

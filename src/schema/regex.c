@@ -1,0 +1,150 @@
+/* Patterns at run time: PCRE2 code in the schema's arena, matched within limits.  PCRE2 counts its match
+ * limit anew for each place where a match may begin, so the limit shrinks with the text's length. */
+#include "config.h"
+
+#include "schema_int.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+#define MATCH_MAX 20000         /* backtracking points of one match (SEC S-209) */
+#define MATCH_FIRST 500         /* what most matches never need; beyond it the work is charged */
+#define MATCH_FIRST_LOOSE 64    /* the same for a pattern that may begin anywhere */
+#define MATCH_LOOSE_WORK 2000000u /* places times points, for a pattern that may begin anywhere */
+#define HEAP_MAX_KIB 4096
+#define STEP_BASE 8             /* steps of an easy match */
+#define STEP_BYTES 16           /* bytes of text per further step */
+#define STEP_HARD 1000          /* steps of a match that needed more than the first limit */
+
+struct regex {
+	const pcre2_code *code;
+	bool loose;             /* may begin anywhere in the text */
+	char source[];
+};
+
+struct regex_room {
+	pcre2_match_data *data;
+	pcre2_match_context *context;
+};
+
+static void *take(size_t n, void *mem)
+{
+	return arena_alloc(mem, n);
+}
+
+static void keep(void *p, void *mem)
+{
+}
+
+static int fail_compile(int code, size_t offset, struct err *err)
+{
+	PCRE2_UCHAR text[128];
+
+	if (pcre2_get_error_message(code, text, sizeof text) < 0)
+		text[0] = '\0';
+	if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED || code == PCRE2_ERROR_PATTERN_TOO_LARGE)
+		return err_set(err, ERR_LIMIT, "", "the pattern needs too much memory");
+	return err_set(err, ERR_INVALID, "", "not a pattern: %s", (const char *)text);
+}
+
+static int compile_translated(struct arena *mem, const struct str *text, const pcre2_code **ret, struct err *err)
+{
+	const uint32_t options = PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF |
+				 PCRE2_ALLOW_EMPTY_CLASS | PCRE2_NEVER_BACKSLASH_C;
+	pcre2_general_context *general = pcre2_general_context_create(take, keep, mem);
+	pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
+	int code = PCRE2_ERROR_NOMEMORY;
+	PCRE2_SIZE offset = 0;
+
+	if (context)
+		*ret = pcre2_compile((PCRE2_SPTR)str_text(text), text->len, options, &code, &offset, context);
+	return context && *ret ? 0 : fail_compile(code, offset, err);
+}
+
+int regex_compile(struct arena *mem, const char *p, size_t len, const struct regex **ret, struct err *err)
+{
+	struct str text = STR_INIT;
+	const pcre2_code *code = NULL;
+	const char *why = NULL;
+	struct regex *re;
+	uint32_t options = 0;
+	int rc;
+
+	if (len > SCHEMA_PATTERN_MAX)
+		return err_set(err, ERR_LIMIT, "", "the pattern is longer than %d bytes", SCHEMA_PATTERN_MAX);
+	if (!regex_translate(p, len, &text, &why))
+		rc = err_set(err, ERR_INVALID, "", "not a pattern: %s", why);
+	else
+		rc = compile_translated(mem, &text, &code, err);
+	str_fini(&text);
+	if (rc)
+		return rc;
+	re = arena_alloc(mem, sizeof *re + len + 1);
+	if (!re)
+		return fail_compile(PCRE2_ERROR_NOMEMORY, 0, err);
+	(void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
+	re->code = code;
+	re->loose = !(options & PCRE2_ANCHORED);
+	memcpy(re->source, p, len);
+	*ret = re;
+	return 0;
+}
+
+const char *regex_source(const struct regex *re)
+{
+	return re->source;
+}
+
+static struct regex_room *room_new(void)
+{
+	struct regex_room *room = mem_alloc(sizeof *room);
+
+	room->data = pcre2_match_data_create(1, NULL);
+	room->context = pcre2_match_context_create(NULL);
+	if (!room->data || !room->context)
+		abort();        /* out of memory, as mem_alloc() */
+	pcre2_set_heap_limit(room->context, HEAP_MAX_KIB);
+	return room;
+}
+
+void regex_room_free(struct regex_room **room)
+{
+	if (!*room)
+		return;
+	pcre2_match_context_free((*room)->context);
+	pcre2_match_data_free((*room)->data);
+	free(*room);
+	*room = NULL;
+}
+
+static int match_within(const struct regex *re, const char *p, size_t len, struct regex_room *room, uint32_t limit)
+{
+	pcre2_set_match_limit(room->context, limit);
+	return pcre2_match(re->code, (PCRE2_SPTR)p, len, 0, PCRE2_NO_UTF_CHECK, room->data, room->context);
+}
+
+int regex_match(const struct regex *re, const char *p, size_t len, struct regex_room **room, size_t *steps)
+{
+	size_t limit = MATCH_MAX;
+	int rc;
+
+	if (!*room)
+		*room = room_new();
+	*steps += STEP_BASE + len / STEP_BYTES;
+	rc = match_within(re, p, len, *room, re->loose ? MATCH_FIRST_LOOSE : MATCH_FIRST);
+	if (rc == PCRE2_ERROR_MATCHLIMIT) {
+		if (re->loose && MATCH_LOOSE_WORK / (len + 1) < limit)
+			limit = MATCH_LOOSE_WORK / (len + 1) + MATCH_FIRST_LOOSE;
+		*steps += STEP_HARD * (re->loose ? len / 100 + 1 : 1);
+		rc = match_within(re, p, len, *room, (uint32_t)limit);
+	}
+	if (rc == PCRE2_ERROR_NOMATCH)
+		return 0;
+	return rc >= 0 ? 1 : ERR_LIMIT;
+}
