@@ -1,0 +1,436 @@
+/* Words to a row of the table and a JSON object of arguments; every error here is a usage error. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "json/json.h"
+
+#define WORDS_MAX 4096                  /* of one command line */
+#define CANDIDATES_MAX 256
+#define STDIN_MAX (4u << 20)            /* of a JSON argument given as "-" */
+
+const struct ctl_global ctl_globals[] = {
+	{ "store", "DIR", "the store's directory; default: $TOOLCRIB_STORE, then the state directory of the user", 0 },
+	{ "socket", "PATH", "the admin socket of the server to ask, instead of the store's owner", 0 },
+	{ "json", NULL, "one JSON object per line instead of text for people", 0 },
+	{ "quiet", NULL, "print the essential alone: names, the key, nothing for a change", 'q' },
+	{ "yes", NULL, "do not ask before a change that cannot be undone", 'y' },
+	{ "help", NULL, "show help", 'h' },
+	{ "version", NULL, "show the version", 'V' },
+	{ NULL, NULL, NULL, 0 },
+};
+
+/* Where a parse stands: the rest of the words, and whether "--" has ended the options. */
+struct words {
+	char **v;
+	size_t n, i;
+	bool plain;
+};
+
+static int usage(struct err *err, const struct adm_cmd *cmd, const char *message, const char *word)
+{
+	struct str name = STR_INIT;
+
+	if (cmd) {
+		ctl_command_name(cmd, &name);
+		str_puts(&name, ": ");
+	}
+	(void)err_set(err, ERR_INVALID, "", "%s%s%s", str_text(&name), message, word);
+	str_fini(&name);
+	return ERR_INVALID;
+}
+
+static void suggest(struct err *err, const char *prefix, const char *word, const char *const *candidates, size_t n)
+{
+	const char *near = text_nearest(word, candidates, n);
+
+	if (near)
+		err_hint(err, "did you mean %s%s?", prefix, near);
+}
+
+static void set_flag(struct ctl_opt *opt, const char *name)
+{
+	if (strcmp(name, "json") == 0)
+		opt->json = true;
+	else if (strcmp(name, "quiet") == 0)
+		opt->quiet = true;
+	else if (strcmp(name, "yes") == 0)
+		opt->yes = true;
+	else if (strcmp(name, "help") == 0)
+		opt->help = true;
+	else
+		opt->version = true;
+}
+
+static bool is_option(const struct words *w)
+{
+	const char *word = w->v[w->i];
+
+	return !w->plain && word[0] == '-' && word[1] != '\0';
+}
+
+/* The length of an option's name in "--name" or "--name=value". */
+static size_t option_length(const char *word)
+{
+	return strcspn(word + 2, "=");
+}
+
+/* The value of the option at w, from "=" or the next word; w then stands behind it. */
+static int option_value(struct words *w, const struct adm_cmd *cmd, const char **ret, struct err *err)
+{
+	const char *word = w->v[w->i++];
+	const char *eq = strchr(word, '=');
+
+	if (eq) {
+		*ret = eq + 1;
+		return 0;
+	}
+	if (w->i == w->n)
+		return usage(err, cmd, "a value is missing after ", word);
+	*ret = w->v[w->i++];
+	return 0;
+}
+
+/* 1: the word at w was a global option and is eaten; 0: it is none. */
+static int take_global(struct words *w, struct ctl_opt *opt, struct err *err)
+{
+	const char *word = w->v[w->i];
+	const struct ctl_global *g;
+	const char *value;
+
+	for (g = ctl_globals; g->name; g++)
+		if (word[1] == '-' ? text_eq(word + 2, option_length(word), g->name)
+				   : g->letter && word[1] == g->letter && !word[2])
+			break;
+	if (!g->name)
+		return 0;
+	if (!g->value) {
+		if (strchr(word, '='))
+			return usage(err, NULL, "no value belongs to --", g->name);
+		set_flag(opt, g->name);
+		w->i++;
+		return 1;
+	}
+	if (option_value(w, NULL, &value, err) < 0)
+		return ERR_INVALID;
+	*(strcmp(g->name, "store") == 0 ? &opt->store : &opt->socket) = value;
+	return 1;
+}
+
+/* Eat global options; stop at the next word.  Any other option in front of a command is an error. */
+static int skip_globals(struct words *w, struct ctl_opt *opt, struct err *err)
+{
+	const char *names[16];
+	size_t n = 0;
+
+	while (w->i < w->n && is_option(w)) {
+		int rc;
+
+		if (strcmp(w->v[w->i], "--") == 0) {
+			w->i++;
+			w->plain = true;
+			return 0;
+		}
+		rc = take_global(w, opt, err);
+		if (rc < 0)
+			return rc;
+		if (rc > 0)
+			continue;
+		for (const struct ctl_global *g = ctl_globals; g->name && n < NELEMS(names); g++)
+			names[n++] = g->name;
+		(void)usage(err, NULL, "unknown option ", w->v[w->i]);
+		if (w->v[w->i][1] == '-')
+			suggest(err, "--", w->v[w->i] + 2, names, n);
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+static int unknown_word(const struct adm_cmd *table, const char *noun, const char *word, struct err *err)
+{
+	const char *candidates[CANDIDATES_MAX];
+	size_t n = 0;
+
+	for (const struct adm_cmd *c = table; c->noun && n < NELEMS(candidates); c++)
+		if (!noun)
+			candidates[n++] = c->noun;
+		else if (c->verb && strcmp(c->noun, noun) == 0)
+			candidates[n++] = c->verb;
+	(void)err_set(err, ERR_INVALID, "", "%s%s%s: no such command", noun ? noun : "", noun ? " " : "", word);
+	suggest(err, "", word, candidates, n);
+	if (!err->hint[0])
+		err_hint(err, noun ? "toolcrib %s --help lists what there is" : "toolcrib --help lists what there is", noun);
+	return ERR_INVALID;
+}
+
+static int find_command(const struct adm_cmd *table, struct words *w, struct ctl_line *line, const char **ret_noun,
+			struct err *err)
+{
+	const char *noun, *verb;
+	bool known = false;
+
+	if (skip_globals(w, &line->opt, err) < 0)
+		return ERR_INVALID;
+	if (w->i == w->n)
+		return line->opt.help || line->opt.version ? 0 : usage(err, NULL, "no command given", "");
+	noun = w->v[w->i++];
+	for (const struct adm_cmd *c = table; c->noun; c++) {
+		if (strcmp(c->noun, noun) != 0)
+			continue;
+		known = true;
+		if (!c->verb) {
+			line->cmd = c;
+			return 0;
+		}
+	}
+	if (!known)
+		return unknown_word(table, NULL, noun, err);
+	*ret_noun = noun;
+	if (skip_globals(w, &line->opt, err) < 0)
+		return ERR_INVALID;
+	if (w->i == w->n)
+		return line->opt.help || line->opt.version ? 0 : usage(err, NULL, noun, ": say what to do with it");
+	verb = w->v[w->i++];
+	for (const struct adm_cmd *c = table; c->noun && !line->cmd; c++)
+		if (c->verb && strcmp(c->noun, noun) == 0 && strcmp(c->verb, verb) == 0)
+			line->cmd = c;
+	return line->cmd ? 0 : unknown_word(table, noun, verb, err);
+}
+
+static json_t *list_of(json_t **list)
+{
+	if (!*list)
+		*list = json_array();
+	return *list;
+}
+
+static int set_json(const struct adm_arg *arg, const char *text, struct ctl_line *line, struct err *err)
+{
+	struct str input = STR_INIT;
+	json_t *value = NULL;
+	int rc = 0;
+
+	if (strcmp(text, "-") == 0) {
+		rc = path_read("-", STDIN_MAX, &input, err);
+		text = str_text(&input);
+	}
+	if (rc == 0)
+		rc = jx_parse(text, strlen(text), &value, err);
+	if (rc == 0 && !json_is_object(value))
+		rc = err_set(err, ERR_INVALID, "", "must be an object like {\"name\": \"value\"}, is a%s %s",
+			     json_is_array(value) || json_is_integer(value) ? "n" : "", jx_type_name(value));
+	if (rc < 0) {
+		(void)err_wrap(err, "%s", arg->name);
+		json_decref(value);
+	} else
+		(void)json_object_set_new(line->args, arg->name, value);
+	str_fini(&input);
+	return rc < 0 ? ERR_INVALID : 0;
+}
+
+static int set_keyvalue(const struct adm_arg *arg, const char *word, struct ctl_line *line, struct err *err)
+{
+	const char *eq = strchr(word, '=');
+	json_t *pairs = json_object_get(line->args, arg->name);
+	char *key;
+
+	if (!eq || eq == word)
+		return err_set(err, ERR_INVALID, "", "\"%s\" is not of the form %s", word, arg->value);
+	if (!pairs) {
+		pairs = json_object();
+		(void)json_object_set_new(line->args, arg->name, pairs);
+	}
+	key = mem_strndup(word, (size_t)(eq - word));
+	if (json_object_get(pairs, key)) {
+		(void)err_set(err, ERR_INVALID, "", "%s is given twice", key);
+		free(key);
+		return ERR_INVALID;
+	}
+	(void)json_object_set_new(pairs, key, json_string(eq + 1));
+	free(key);
+	return 0;
+}
+
+/* One value of one argument, checked as far as its type goes. */
+static int set_arg(const struct adm_arg *arg, const char *text, struct ctl_line *line, struct err *err)
+{
+	json_t *list = json_object_get(line->args, arg->name);
+	char *path;
+
+	if (!text_utf8_valid(text, strlen(text)))
+		return err_set(err, ERR_INVALID, "", "%s is not UTF-8 text", arg->name);
+	if (arg->type == ARG_KEYVALUES)
+		return set_keyvalue(arg, text, line, err);
+	if (arg->type == ARG_FILE) {
+		if (line->files && !arg->repeated)
+			return err_set(err, ERR_INVALID, "", "%s is given twice", arg->name);
+		(void)json_array_append_new(list_of(&line->files), json_string(text));
+		return 0;
+	}
+	if (list && !arg->repeated)
+		return err_set(err, ERR_INVALID, "", "%s%s is given twice", arg->option ? "--" : "", arg->name);
+	if (arg->type == ARG_JSON)
+		return set_json(arg, text, line, err);
+	if (admin_arg_check(arg, text, err) < 0)
+		return ERR_INVALID;
+	path = arg->type == ARG_PATH ? path_absolute(text) : NULL;
+	if (!arg->repeated)
+		(void)json_object_set_new(line->args, arg->name, json_string(path ? path : text));
+	else if (list)
+		(void)json_array_append_new(list, json_string(path ? path : text));
+	else
+		(void)json_object_set_new(line->args, arg->name, json_pack("[s]", path ? path : text));
+	free(path);
+	return 0;
+}
+
+static int take_option(struct words *w, struct ctl_line *line, struct err *err)
+{
+	const char *word = w->v[w->i], *names[CANDIDATES_MAX], *value;
+	const struct adm_arg *arg;
+	size_t n = 0;
+	int rc = take_global(w, &line->opt, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	for (arg = line->cmd->args; arg && arg->name; arg++) {
+		if (!arg->option)
+			continue;
+		if (word[1] == '-' && text_eq(word + 2, option_length(word), arg->name))
+			break;
+		if (n < NELEMS(names))
+			names[n++] = arg->name;
+	}
+	if (!arg || !arg->name) {
+		(void)err_set(err, ERR_INVALID, "", "unknown option %s", word);
+		for (const struct ctl_global *g = ctl_globals; g->name && n < NELEMS(names); g++)
+			names[n++] = g->name;
+		if (word[1] == '-')
+			suggest(err, "--", word + 2, names, n);
+		return ERR_INVALID;
+	}
+	if (arg->type != ARG_FLAG)
+		return option_value(w, NULL, &value, err) < 0 ? ERR_INVALID : set_arg(arg, value, line, err);
+	w->i++;
+	if (strchr(word, '='))
+		return err_set(err, ERR_INVALID, "", "no value belongs to --%s", arg->name);
+	(void)json_object_set_new(line->args, arg->name, json_true());
+	return 0;
+}
+
+static const struct adm_arg *next_positional(const struct adm_arg *arg)
+{
+	while (arg && arg->name && arg->option)
+		arg++;
+	return arg && arg->name ? arg : NULL;
+}
+
+static size_t required_behind(const struct adm_arg *arg)
+{
+	size_t n = 0;
+
+	while ((arg = next_positional(arg + 1)))
+		n += arg->required;
+	return n;
+}
+
+/* Give the words in order to the positional arguments; a repeated one takes all but what those behind it need. */
+static int take_positionals(char **words, size_t n, struct ctl_line *line, struct err *err)
+{
+	const struct adm_arg *arg = next_positional(line->cmd->args);
+	size_t taken = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct adm_arg *next = arg ? next_positional(arg + 1) : NULL;
+		bool many = arg && (arg->repeated || arg->type == ARG_KEYVALUES);
+
+		if (many && taken > 0 && next &&
+		    (n - i <= required_behind(arg) || (next->type == ARG_KEYVALUES && strchr(words[i], '=')))) {
+			arg = next;
+			many = arg->repeated || arg->type == ARG_KEYVALUES;
+			taken = 0;
+			next = next_positional(arg + 1);
+		}
+		if (!arg)
+			return err_set(err, ERR_INVALID, "", "one word too many: %s", words[i]);
+		if (set_arg(arg, words[i], line, err) < 0)
+			return ERR_INVALID;
+		taken++;
+		if (!many) {
+			arg = next;
+			taken = 0;
+		}
+	}
+	return 0;
+}
+
+static int check_required(const struct ctl_line *line, struct err *err)
+{
+	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
+		if (!arg->required || json_object_get(line->args, arg->name) || (arg->type == ARG_FILE && line->files))
+			continue;
+		return err_set(err, ERR_INVALID, "", "%s%s is missing", arg->option ? "--" : "",
+			       arg->option ? arg->name : arg->value);
+	}
+	return 0;
+}
+
+static int parse_arguments(struct words *w, struct ctl_line *line, struct err *err)
+{
+	char **plain = mem_calloc(w->n + 1, sizeof *plain);
+	size_t n = 0;
+	int rc = 0;
+
+	while (w->i < w->n && rc == 0) {
+		if (!is_option(w))
+			plain[n++] = w->v[w->i++];
+		else if (strcmp(w->v[w->i], "--") == 0) {
+			w->i++;
+			w->plain = true;
+		} else
+			rc = take_option(w, line, err);
+	}
+	if (rc == 0 && !line->opt.help)
+		rc = take_positionals(plain, n, line, err);
+	if (rc == 0 && !line->opt.help)
+		rc = check_required(line, err);
+	free(plain);
+	return rc;
+}
+
+int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret, const char **ret_noun,
+		   struct err *err)
+{
+	struct words w = { argv + 1, argc > 0 ? (size_t)argc - 1 : 0, 0, false };
+	struct str name = STR_INIT;
+
+	memset(ret, 0, sizeof *ret);
+	*ret_noun = NULL;
+	if (w.n > WORDS_MAX)
+		return err_set(err, ERR_INVALID, "", "more than %d words", WORDS_MAX);
+	if (find_command(table, &w, ret, ret_noun, err) < 0)
+		return ERR_INVALID;
+	if (!ret->cmd)
+		return 0;
+	ret->args = json_object();
+	if (parse_arguments(&w, ret, err) == 0)
+		return 0;
+	ctl_command_name(ret->cmd, &name);
+	(void)err_wrap(err, "%s", str_text(&name));
+	str_fini(&name);
+	return ERR_INVALID;
+}
+
+void ctl_line_fini(struct ctl_line *line)
+{
+	json_decref(line->args);
+	json_decref(line->files);
+	line->args = line->files = NULL;
+}

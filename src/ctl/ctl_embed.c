@@ -1,0 +1,92 @@
+/* One command in this process: as the owner of the store without listeners, or without a store at all. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "app/app.h"
+#include "db/owner.h"
+#include "ev/ev.h"
+
+#define COMMAND_MS (2 * 3600 * 1000)    /* a tool may run for an hour */
+
+struct embed {
+	struct str *rows;
+	struct err *err;
+	int rc;
+	bool done;
+};
+
+static void on_reply(void *arg, const struct str *rows, const struct err *err)
+{
+	struct embed *e = arg;
+
+	if (rows && rows->len)
+		str_put(e->rows, rows->p, rows->len);
+	if (err) {
+		*e->err = *err;
+		e->rc = err->code;
+	}
+	e->done = true;
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct embed *e = arg;
+
+	if (!e->done)
+		e->rc = err_set(e->err, ERR_CANCELLED, "", "interrupted");
+	e->done = true;
+}
+
+static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *cmd, const json_t *args,
+	       struct embed *e)
+{
+	struct adm_req req = { { geteuid(), getpid(), true }, cmd->noun, cmd->verb, args };
+	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
+	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
+
+	admin_run(admin, &req, on_reply, e);
+	if (!ev_loop_run_until(loop, &e->done, COMMAND_MS) && !e->done)
+		e->rc = err_set(e->err, ERR_TIMEOUT, "", "the command did not end in time");
+	ev_signal_free(&on_int);
+	ev_signal_free(&on_term);
+	return e->rc;
+}
+
+static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct embed *e)
+{
+	struct ev_loop *loop = ev_loop_new();
+	struct admin_env env = { .loop = loop, .owner_uid = geteuid() };
+	struct admin *admin = admin_new(&env);
+	int rc = run(loop, admin, cmd, args, e);
+
+	admin_free(&admin);
+	ev_loop_free(&loop);
+	return rc;
+}
+
+int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
+		  struct str *rows, bool *ret_reached, struct err *err)
+{
+	struct app_opt opt = { APP_EMBEDDED, store, NULL, owner };
+	struct embed e = { .rows = rows, .err = err };
+	struct app *app = NULL;
+	int rc;
+
+	if (!owner) {
+		*ret_reached = true;
+		return run_storeless(cmd, args, &e);
+	}
+	rc = app_start(&opt, &app, err);
+	if (rc < 0)
+		return rc;
+	*ret_reached = true;
+	rc = run(app_loop(app), app_admin(app), cmd, args, &e);
+	/* A reply that comes while the app closes would find `e` still here. */
+	app_close(&app);
+	return rc;
+}

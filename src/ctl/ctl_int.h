@@ -1,0 +1,108 @@
+#ifndef CTL_INT_H
+#define CTL_INT_H
+
+#include "admin/admin.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* The program toolcrib: from words to a row of the command table, from the row's answer to text.  It knows no
+ * command by name but the few that run without a store (toolcrib.c). */
+
+enum ctl_exit { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNREACHABLE = 3, CTL_FINDINGS = 4, CTL_PARTLY = 5 };
+
+/* --- ctl_args.c: words */
+
+struct ctl_opt {                        /* options that every command has; texts borrowed from argv */
+	const char *store, *socket;
+	bool json, quiet, yes, help, version;
+};
+struct ctl_global { const char *name, *value, *help; char letter; };
+extern const struct ctl_global ctl_globals[];           /* ended by name NULL */
+
+struct ctl_line {
+	struct ctl_opt opt;
+	const struct adm_cmd *cmd;
+	json_t *args;                   /* as admin_run() takes them, without documents */
+	json_t *files;                  /* paths of ARG_FILE words, or NULL */
+};
+/* Words to a row and its arguments.  0, or ERR_INVALID: a usage error, and line->cmd is the row if it was found.
+ * With --help or --version the arguments may be missing; cmd is NULL when no command was named, and *ret_noun the
+ * first word then, if there is one. */
+int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret, const char **ret_noun,
+		   struct err *err) MUST_CHECK;
+void ctl_line_fini(struct ctl_line *line);
+
+/* --- ctl_help.c, ctl_man.c, ctl_complete.c: the table as text */
+
+void ctl_command_name(const struct adm_cmd *cmd, struct str *out);      /* "tool add" */
+void ctl_usage(const struct adm_cmd *cmd, struct str *out);             /* "toolcrib tool add FILE..." */
+void ctl_help_command(const struct adm_cmd *cmd, struct str *out);
+void ctl_help_noun(const struct adm_cmd *table, const char *noun, struct str *out);
+void ctl_help_all(const struct adm_cmd *table, struct str *out);
+void ctl_man_commands(const struct adm_cmd *table, struct str *out);    /* mdoc: the list in toolcrib(8) */
+void ctl_complete_bash(const struct adm_cmd *table, struct str *out);
+
+/* --- ctl_file.c: definition documents */
+
+struct ctl_files;
+/* Read all documents of the files ("-" = standard input) and append them to `documents`.  err.where is a place for
+ * people, "weather.yaml:3:1", or "". */
+int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **ret, struct err *err) MUST_CHECK;
+/* "/documents/3/inputSchema" to "weather.yaml:7:14"; false when `where` points to no document. */
+bool ctl_files_where(const struct ctl_files *files, const char *where, char *ret, size_t size);
+void ctl_files_free(struct ctl_files **files);
+
+/* --- ctl_route.c, ctl_remote.c, ctl_embed.c: run a row; rows gets its lines of {"row":{...}} */
+
+/* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it. */
+int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
+	    bool *ret_reached, struct err *err) MUST_CHECK;
+/* The store's directory by --store, the environment or the default; free() it. */
+int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
+int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* ERR_UNREACHABLE: no store there */
+
+int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
+/* One command over a connected socket, which is closed. */
+int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
+		   struct err *err) MUST_CHECK;
+
+struct db_owner;
+/* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
+int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
+		  struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
+
+/* --- ctl_local.c: rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people */
+int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
+
+/* --- ctl_print.c, ctl_table.c: text for people and programs */
+
+struct ctl_print {
+	const struct adm_cmd *cmd;
+	bool json, quiet;
+	bool colour, tty;               /* of out */
+	const struct ctl_files *files;  /* to name places in documents; may be NULL */
+	FILE *out, *err;
+};
+/* Print lines of {"row":{...}}.  Returns the exit status that the rows ask for. */
+enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows);
+/* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
+void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
+json_t *ctl_first_row(const struct str *rows);          /* new reference, or NULL */
+/* A value as one line without control characters; free() it. */
+char *ctl_cell(const json_t *value, enum adm_column_type type);
+/* Fill "%{member}" of a sentence with the row's values. */
+void ctl_fill(const char *sentence, const json_t *row, struct str *out);
+
+/* Aligned columns: add rows of ncols cells (taken), print, free. */
+struct ctl_table;
+struct ctl_table *ctl_table_new(size_t ncols);
+void ctl_table_add(struct ctl_table *t, char **cells, const bool *number);
+void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out);
+void ctl_table_free(struct ctl_table **t);
+
+#endif

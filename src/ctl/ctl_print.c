@@ -1,0 +1,422 @@
+/* What a command said, as text: tables, items, sentences and tool results for people, one object per line for
+ * programs.  Whatever comes out of the store is shown without control characters. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "json/json.h"
+#include "json/yaml.h"
+
+#define RED "\x1b[31m"
+#define BOLD "\x1b[1m"
+#define PLAIN "\x1b[0m"
+#define PLACE_MAX 512                   /* "file:line:column" */
+#define HINT_INLINE "did you mean "     /* hints of this kind stand in the line of the error */
+
+/* A copy without control characters, whose longest form is four bytes for one; free() it. */
+static char *printable(const char *p, size_t len)
+{
+	size_t size = 4 * len + 16;
+	char *ret = mem_alloc(size);
+
+	return text_printable(p, len, ret, size);
+}
+
+static char *local_time(const char *text)
+{
+	char buf[48];
+	uint64_t us;
+
+	if (clock_parse(text, clock_wall_us(), &us) != 0)
+		return printable(text, strlen(text));
+	return mem_strdup(clock_format_local(us, buf, sizeof buf));
+}
+
+static bool all_scalars(const json_t *array)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(array, i, item)
+		if (json_is_object(item) || json_is_array(item))
+			return false;
+	return true;
+}
+
+static char *list_cell(const json_t *array)
+{
+	struct str out = STR_INIT;
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(array, i, item) {
+		char *cell = ctl_cell(item, COL_PLAIN);
+
+		str_printf(&out, "%s%s", i ? ", " : "", cell);
+		free(cell);
+	}
+	if (out.len == 0)
+		str_putc(&out, '-');
+	return str_take(&out);
+}
+
+char *ctl_cell(const json_t *value, enum adm_column_type type)
+{
+	struct str out = STR_INIT;
+	char *cell;
+
+	if (!value || json_is_null(value))
+		return mem_strdup("-");
+	if (json_is_boolean(value))
+		return mem_strdup(json_is_true(value) ? "yes" : "no");
+	if (json_is_string(value) && type == COL_TIME)
+		return local_time(json_string_value(value));
+	if (json_is_string(value))
+		return printable(json_string_value(value), json_string_length(value));
+	if (json_is_array(value) && all_scalars(value))
+		return list_cell(value);
+	jx_write(value, &out);
+	cell = printable(str_text(&out), out.len);
+	str_fini(&out);
+	return cell;
+}
+
+void ctl_fill(const char *sentence, const json_t *row, struct str *out)
+{
+	const char *open;
+
+	while ((open = strstr(sentence, "%{"))) {
+		const char *close = strchr(open, '}');
+		char *member, *cell;
+
+		if (!close)
+			break;
+		member = mem_strndup(open + 2, (size_t)(close - open) - 2);
+		cell = ctl_cell(json_object_get(row, member), COL_PLAIN);
+		str_put(out, sentence, (size_t)(open - sentence));
+		str_puts(out, cell);
+		free(cell);
+		free(member);
+		sentence = close + 1;
+	}
+	str_puts(out, sentence);
+}
+
+/* DEL and the C1 controls are legal inside JSON strings, but some terminals obey them: written as escapes, which
+ * mean the same. */
+static void print_json(const json_t *row, FILE *f)
+{
+	struct str out = STR_INIT;
+	const unsigned char *p;
+
+	jx_write(row, &out);
+	p = (const unsigned char *)str_text(&out);
+	for (size_t i = 0; i < out.len; i++) {
+		if (p[i] == 0x7f)
+			fputs("\\u007f", f);
+		else if (p[i] == 0xc2 && p[i + 1] < 0xa0)       /* a NUL stands behind the last byte */
+			fprintf(f, "\\u%04x", p[++i]);
+		else
+			fputc(p[i], f);
+	}
+	fputc('\n', f);
+	str_fini(&out);
+}
+
+/* --- tool results */
+
+static void print_text(const struct ctl_print *p, const char *text, size_t len)
+{
+	size_t done = 0;
+
+	if (!p->tty)
+		fwrite(text, 1, len, p->out);   /* a file gets what the tool said */
+	while (p->tty && done < len) {
+		const char *nl = memchr(text + done, '\n', len - done);
+		size_t n = nl ? (size_t)(nl - text) - done : len - done;
+		char *line = printable(text + done, n);
+
+		fprintf(p->out, "%s%s", line, nl ? "\n" : "");
+		free(line);
+		done += n + (nl ? 1 : 0);
+	}
+	if (len == 0 || text[len - 1] != '\n')
+		fputc('\n', p->out);
+}
+
+static void print_member(const json_t *block, const char *name, FILE *out)
+{
+	const json_t *value = json_object_get(block, name);
+	char *cell;
+
+	if (!value)
+		return;
+	cell = ctl_cell(value, COL_PLAIN);
+	fprintf(out, " %s", cell);
+	free(cell);
+}
+
+static void print_block(const struct ctl_print *p, const json_t *block)
+{
+	const json_t *resource = json_object_get(block, "resource");
+	const json_t *text = json_object_get(block, "text");
+	const json_t *data = json_object_get(block, "data");
+
+	if (!text)
+		text = json_object_get(resource, "text");
+	if (json_is_string(text)) {
+		print_text(p, json_string_value(text), json_string_length(text));
+		return;
+	}
+	fputc('[', p->out);
+	print_member(block, "type", p->out);
+	print_member(block, "mimeType", p->out);
+	print_member(block, "uri", p->out);
+	print_member(resource, "uri", p->out);
+	if (json_is_string(data))
+		fprintf(p->out, ", %zu characters of base64", json_string_length(data));
+	fputs(" ]\n", p->out);
+}
+
+static void print_content(const struct ctl_print *p, const json_t *row)
+{
+	const json_t *content = json_object_get(row, "content"), *block;
+	const json_t *structured = json_object_get(row, "structuredContent");
+	struct str out = STR_INIT;
+	size_t i;
+
+	json_array_foreach(content, i, block)
+		print_block(p, block);
+	if (json_array_size(content) == 0 && structured) {
+		jx_write_pretty(structured, &out);
+		print_text(p, str_text(&out), out.len);
+	}
+	if (json_is_true(json_object_get(row, "isError")))
+		fprintf(p->err, "toolcrib: the tool reports an error\n");
+	str_fini(&out);
+}
+
+/* --- rows */
+
+static void print_nested(const json_t *value, FILE *f)
+{
+	struct str out = STR_INIT;
+	const char *line, *nl;
+
+	yaml_write(value, &out);
+	for (line = str_text(&out); *line; line = nl + 1) {
+		char *text;
+
+		nl = strchr(line, '\n');
+		text = printable(line, nl ? (size_t)(nl - line) : strlen(line));
+		fprintf(f, "  %s\n", text);
+		free(text);
+		if (!nl)
+			break;
+	}
+	str_fini(&out);
+}
+
+static void print_item(const struct ctl_print *p, const json_t *row)
+{
+	size_t width = 0;
+
+	for (const struct adm_column *c = p->cmd->columns; c->member; c++)
+		if (text_utf8_count(c->title, strlen(c->title)) > width)
+			width = text_utf8_count(c->title, strlen(c->title));
+	for (const struct adm_column *c = p->cmd->columns; c->member; c++) {
+		const json_t *value = json_object_get(row, c->member);
+		char *cell;
+
+		if (!value)
+			continue;
+		fprintf(p->out, "%s%s%s", p->colour ? BOLD : "", c->title, p->colour ? PLAIN : "");
+		if (json_is_object(value) || (json_is_array(value) && !all_scalars(value))) {
+			fputc('\n', p->out);
+			print_nested(value, p->out);
+			continue;
+		}
+		cell = ctl_cell(value, c->type);
+		fprintf(p->out, "%*s  %s\n", (int)(width - text_utf8_count(c->title, strlen(c->title))), "", cell);
+		free(cell);
+	}
+}
+
+static size_t count_columns(const struct adm_cmd *cmd)
+{
+	size_t n = 0;
+
+	while (cmd->columns && cmd->columns[n].member)
+		n++;
+	return n;
+}
+
+static void add_to_table(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
+{
+	size_t n = count_columns(p->cmd);
+	char **cells = mem_calloc(n, sizeof *cells);
+	bool *number = mem_calloc(n, sizeof *number);
+
+	for (size_t c = 0; c < n; c++) {
+		const json_t *value = json_object_get(row, p->cmd->columns[c].member);
+
+		cells[c] = ctl_cell(value, p->cmd->columns[c].type);
+		number[c] = !value || json_is_null(value) || json_is_number(value);
+	}
+	ctl_table_add(table, cells, number);
+	free(number);
+}
+
+static void print_first(const struct ctl_print *p, const json_t *row)
+{
+	char *cell = ctl_cell(json_object_get(row, p->cmd->columns[0].member), p->cmd->columns[0].type);
+
+	fprintf(p->out, "%s\n", cell);
+	free(cell);
+}
+
+static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f)
+{
+	struct str out = STR_INIT;
+
+	if (p->quiet || !p->cmd->done)
+		return;
+	ctl_fill(p->cmd->done, row, &out);
+	fprintf(f, "%s\n", str_text(&out));
+	str_fini(&out);
+}
+
+static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
+{
+	if (p->json) {
+		print_json(row, p->out);
+		return;
+	}
+	switch (p->cmd->shape) {
+	case ADM_DONE:
+		print_sentence(p, row, p->out);
+		break;
+	case ADM_CONTENT:
+		print_content(p, row);
+		break;
+	case ADM_SECRET:
+		print_first(p, row);
+		print_sentence(p, row, p->err);
+		break;
+	case ADM_TABLE:
+	case ADM_FINDINGS:
+		if (p->quiet)
+			print_first(p, row);
+		else
+			add_to_table(p, row, table);
+		break;
+	case ADM_ITEM:
+		if (p->quiet)
+			print_first(p, row);
+		else
+			print_item(p, row);
+		break;
+	}
+}
+
+static void name_place(const struct ctl_print *p, json_t *row)
+{
+	const char *where = json_string_value(json_object_get(row, "where"));
+	char place[PLACE_MAX];
+
+	if (where && ctl_files_where(p->files, where, place, sizeof place))
+		(void)json_object_set_new(row, "where", json_string(place));
+}
+
+static enum ctl_exit verdict(const struct ctl_print *p, const json_t *row)
+{
+	if (p->cmd->shape == ADM_FINDINGS)
+		return CTL_FINDINGS;
+	if (p->cmd->shape == ADM_CONTENT && json_is_true(json_object_get(row, "isError")))
+		return CTL_FAILED;
+	return CTL_DONE;
+}
+
+static void print_table(const struct ctl_print *p, const struct ctl_table *table)
+{
+	size_t n = count_columns(p->cmd);
+	const char **titles = mem_calloc(n, sizeof *titles);
+
+	for (size_t c = 0; c < n; c++)
+		titles[c] = p->cmd->columns[c].title;
+	ctl_table_print(table, titles, p->colour, p->out);
+	free(titles);
+}
+
+json_t *ctl_first_row(const struct str *rows)
+{
+	const char *nl = strchr(str_text(rows), '\n');
+	json_t *root = NULL, *row = NULL;
+
+	if (nl && jx_parse(rows->p, (size_t)(nl - rows->p), &root, NULL) == 0)
+		row = json_incref(json_object_get(root, "row"));
+	json_decref(root);
+	return row;
+}
+
+/* One line of rows; its verdict. */
+static enum ctl_exit print_line(const struct ctl_print *p, const char *line, size_t len, struct ctl_table *table)
+{
+	json_t *root = NULL, *row;
+	enum ctl_exit status;
+	struct err err;
+
+	if (jx_parse(line, len, &root, &err) < 0) {
+		(void)err_wrap(&err, "the answer is not understood");
+		ctl_print_error(p->err, false, "", &err);
+		return CTL_FAILED;
+	}
+	row = json_object_get(root, "row");
+	name_place(p, row);
+	print_row(p, row, table);
+	status = verdict(p, row);
+	json_decref(root);
+	return status;
+}
+
+enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
+{
+	bool is_table = !p->json && !p->quiet && (p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS);
+	struct ctl_table *table = is_table ? ctl_table_new(count_columns(p->cmd)) : NULL;
+	enum ctl_exit status = CTL_DONE;
+
+	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
+		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), table);
+
+		if (status == CTL_DONE)
+			status = said;
+	}
+	if (table && (rows->len > 0 || p->cmd->shape == ADM_TABLE))
+		print_table(p, table);
+	ctl_table_free(&table);
+	return status;
+}
+
+void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err)
+{
+	bool joined = strncmp(err->hint, HINT_INLINE, sizeof HINT_INLINE - 1) == 0;
+	char *place = printable(where, strlen(where));
+	char *msg = printable(err->msg, strlen(err->msg));
+	char *hint = printable(err->hint, strlen(err->hint));
+
+	fprintf(f, "%stoolcrib:%s %s%s%s%s%s\n", colour ? RED : "", colour ? PLAIN : "", place, *place ? ": " : "", msg,
+		joined ? "; " : "", joined ? hint : "");
+	if (*hint && !joined)
+		fprintf(f, "hint: %s\n", hint);
+	free(place);
+	free(msg);
+	free(hint);
+}

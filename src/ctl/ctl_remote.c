@@ -1,0 +1,190 @@
+/* One command over the owner's admin socket: a line there, lines of rows back, then "done" or an error. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "json/json.h"
+
+#define SEND_MS 30000                   /* a server that reads nothing for so long is stuck */
+#define REPLY_MS (2 * 3600 * 1000)      /* a tool may run for an hour; its call may have waited before */
+#define REPLY_MAX (1u << 30)            /* bytes of all rows */
+#define CHUNK 65536
+
+int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof addr.sun_path)
+		return err_set(err, ERR_UNREACHABLE, path, "%s: longer than a socket's path may be (%zu bytes)", path,
+			       sizeof addr.sun_path - 1);
+	memcpy(addr.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(err, ERR_UNREACHABLE, path, "cannot make a socket: %s", strerror(errno));
+	if (connect(fd, (const struct sockaddr *)&addr, sizeof addr) != 0) {
+		int e = errno;
+		enum err_code code = e == EACCES || e == EPERM ? ERR_DENIED : ERR_UNREACHABLE;
+
+		close(fd);
+		(void)err_set(err, code, path, "cannot connect to %s: %s", path, strerror(e));
+		err_hint(err, code == ERR_DENIED ? "run this command as the user of the server, or as root" :
+			 "does the server run?");
+		return code;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Wait for events on fd until the deadline. */
+static int await(int fd, short events, uint64_t deadline_us, struct err *err)
+{
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = events };
+		uint64_t now_us = clock_mono_us();
+		int n;
+
+		if (now_us >= deadline_us)
+			return err_set(err, ERR_TIMEOUT, "", "the server does not answer");
+		n = poll(&p, 1, (int)((deadline_us - now_us) / 1000 + 1));
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return err_set(err, ERR_UNREACHABLE, "", "poll: %s", strerror(errno));
+	}
+}
+
+static int send_all(int fd, const struct str *line, struct err *err)
+{
+	uint64_t deadline_us = clock_mono_us() + UINT64_C(1000) * SEND_MS;
+
+	for (size_t done = 0; done < line->len;) {
+		ssize_t n = send(fd, line->p + done, line->len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+			if (await(fd, POLLOUT, deadline_us, err) < 0)
+				return err->code;
+		} else if (n < 0 && errno == EPIPE) {
+			return 0;       /* a server that has hung up has perhaps said why */
+		} else {
+			return err_set(err, ERR_UNREACHABLE, "", "cannot send to the server: %s", strerror(errno));
+		}
+	}
+	return 0;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? text : "";
+}
+
+/* One line of the answer: 1 = it was the last one. */
+static int take_line(const char *line, size_t len, struct str *rows, struct err *err)
+{
+	json_t *root = NULL, *error;
+	int rc = 1;
+
+	if (len > 7 && memcmp(line, "{\"row\":", 7) == 0) {      /* checked when it is printed */
+		str_put(rows, line, len);
+		str_putc(rows, '\n');
+		return rows->failed ? err_set(err, ERR_LIMIT, "", "the answer is larger than %u bytes", REPLY_MAX) : 0;
+	}
+	if (jx_parse(line, len, &root, err) < 0)
+		return err_wrap(err, "the server's answer is not understood");
+	error = json_object_get(root, "error");
+	if (error) {
+		rc = err_set(err, err_from_name(text_of(error, "code")), text_of(error, "where"), "%s",
+			     text_of(error, "message"));
+		err_hint(err, "%s", text_of(error, "hint"));
+	} else if (!json_object_get(root, "done")) {
+		rc = err_set(err, ERR_INTERNAL, "", "the server's answer is not understood");
+	}
+	json_decref(root);
+	return rc;
+}
+
+static int receive(int fd, struct str *in, struct err *err)
+{
+	uint64_t deadline_us = clock_mono_us() + UINT64_C(1000) * REPLY_MS;
+	char chunk[CHUNK];
+
+	for (;;) {
+		ssize_t n = recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
+
+		if (n > 0) {
+			str_put(in, chunk, (size_t)n);
+			if (in->failed)
+				return err_set(err, ERR_LIMIT, "", "a line of the answer is longer than %u bytes", ADMIN_LINE_MAX);
+			return 0;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+			if (await(fd, POLLIN, deadline_us, err) < 0)
+				return err->code;
+			continue;
+		}
+		(void)err_set(err, ERR_UNCERTAIN, "", "the server hung up before it answered");
+		err_hint(err, "look whether the change was made before it is made again");
+		return ERR_UNCERTAIN;
+	}
+}
+
+/* Read until the last line. */
+static int receive_answer(int fd, struct str *rows, struct err *err)
+{
+	struct str in = STR_INIT;
+	int rc = 0;
+
+	in.max = ADMIN_LINE_MAX + CHUNK;
+	while (rc == 0) {
+		size_t done = 0;
+		char *nl;
+
+		rc = receive(fd, &in, err);
+		while (rc == 0 && (nl = memchr(in.p + done, '\n', in.len - done))) {
+			size_t n = (size_t)(nl - (in.p + done));
+
+			rc = take_line(in.p + done, n, rows, err);
+			done += n + 1;
+		}
+		str_drop_front(&in, done);
+	}
+	str_fini(&in);
+	return rc < 0 ? rc : 0;
+}
+
+int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, struct str *rows, struct err *err)
+{
+	struct str line = STR_INIT, name = STR_INIT;
+	int rc;
+
+	ctl_command_name(cmd, &name);
+	str_puts(&line, "{\"command\":");
+	jx_write_stringz(&line, str_text(&name));
+	str_puts(&line, ",\"args\":");
+	jx_write(args, &line);
+	str_puts(&line, "}\n");
+	rows->max = REPLY_MAX;
+	if (line.len > ADMIN_LINE_MAX)
+		rc = err_set(err, ERR_LIMIT, "", "the command is larger than %u bytes", ADMIN_LINE_MAX);
+	else
+		rc = send_all(fd, &line, err);
+	if (rc == 0)
+		rc = receive_answer(fd, rows, err);
+	close(fd);
+	str_fini(&line);
+	str_fini(&name);
+	return rc;
+}

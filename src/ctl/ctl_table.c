@@ -1,0 +1,103 @@
+/* Aligned columns: as wide as their widest cell, numbers to the right. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+#define GAP 2                           /* blanks between columns */
+#define BOLD "\x1b[1m"
+#define PLAIN "\x1b[0m"
+
+struct ctl_table {
+	size_t ncols, nrows, cap;
+	char ***rows;                   /* nrows arrays of ncols cells */
+	bool *text;                     /* a column that holds something else than numbers */
+};
+
+struct ctl_table *ctl_table_new(size_t ncols)
+{
+	struct ctl_table *t = mem_zalloc(sizeof *t);
+
+	t->ncols = ncols;
+	t->text = mem_calloc(ncols, sizeof *t->text);
+	return t;
+}
+
+void ctl_table_add(struct ctl_table *t, char **cells, const bool *number)
+{
+	if (t->nrows == t->cap) {
+		t->cap = t->cap ? 2 * t->cap : 64;
+		t->rows = mem_realloc(t->rows, t->cap * sizeof(char **));
+	}
+	t->rows[t->nrows++] = cells;
+	for (size_t c = 0; c < t->ncols; c++)
+		t->text[c] = t->text[c] || !number[c];
+}
+
+static size_t width_of(const char *cell)
+{
+	return text_utf8_count(cell, strlen(cell));
+}
+
+/* Blanks are written in front of the next cell, so that no line ends in them. */
+static void print_line(const struct ctl_table *t, const char *const *cells, const size_t *width, FILE *out)
+{
+	size_t pending = 0;
+
+	for (size_t c = 0; c < t->ncols; c++) {
+		size_t fill = width[c] - width_of(cells[c]);
+		bool right = !t->text[c];
+
+		if (right)
+			pending += fill;
+		if (*cells[c]) {
+			fprintf(out, "%*s%s", (int)pending, "", cells[c]);
+			pending = 0;
+		}
+		pending += GAP + (right ? 0 : fill);
+	}
+	fputc('\n', out);
+}
+
+void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
+{
+	size_t *width = mem_calloc(t->ncols, sizeof *width);
+
+	for (size_t c = 0; c < t->ncols; c++) {
+		width[c] = width_of(titles[c]);
+		for (size_t r = 0; r < t->nrows; r++)
+			if (width_of(t->rows[r][c]) > width[c])
+				width[c] = width_of(t->rows[r][c]);
+	}
+	if (colour)
+		fputs(BOLD, out);
+	print_line(t, titles, width, out);
+	if (colour)
+		fputs(PLAIN, out);
+	for (size_t r = 0; r < t->nrows; r++)
+		print_line(t, (const char *const *)t->rows[r], width, out);
+	free(width);
+}
+
+void ctl_table_free(struct ctl_table **tp)
+{
+	struct ctl_table *t = tp ? *tp : NULL;
+
+	if (!t)
+		return;
+	*tp = NULL;
+	for (size_t r = 0; r < t->nrows; r++) {
+		for (size_t c = 0; c < t->ncols; c++)
+			free(t->rows[r][c]);
+		free(t->rows[r]);
+	}
+	free(t->rows);
+	free(t->text);
+	free(t);
+}
