@@ -42,13 +42,14 @@ static void clean_up(void)
 struct ev_loop *run_loop(void)
 {
 	const char *build = getenv("TOOLCRIB_BUILDDIR");
-	char launcher[4096];
 
 	if (the_loop)
 		return the_loop;
-	snprintf(launcher, sizeof(launcher), "%s/toolcrib-run", build ? build : getcwd(the_dir, sizeof(the_dir)));
-	the_dir[0] = '\0';
+	char *top = build ? mem_strdup(build) : getcwd(NULL, 0);
+	char *launcher = path_join(top, "toolcrib-run");
 	setenv("TOOLCRIB_RUN", launcher, 0);
+	free(launcher);
+	free(top);
 	the_loop = ev_loop_new();
 	atexit(clean_up);
 	return the_loop;
