@@ -12,32 +12,34 @@
 struct admin;
 struct app;
 struct conf;
-struct db_card;
 struct db_owner;
 struct ev_loop;
-struct tenants;
 
 enum app_profile { APP_DAEMON, APP_STDIO, APP_EMBEDDED };
 
 struct app_opt {
 	enum app_profile profile;
 	const char *store;              /* directory */
-	const struct conf *conf;        /* borrowed for life; NULL with APP_EMBEDDED */
+	struct conf *conf;              /* borrowed for life, its LIVE keys change on SIGHUP; NULL with APP_EMBEDDED */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
 int app_start(const struct app_opt *opt, struct app **ret, struct err *err) MUST_CHECK;
 struct ev_loop *app_loop(struct app *a);
 struct admin *app_admin(struct app *a);
-struct tenants *app_tenants(struct app *a);
-/* APP_STDIO: serve this principal on fds 0 and (private) 1; the loop stops when it ends. */
+/* APP_STDIO: serve one peer on these descriptors (taken); app_run() returns when it ends.  Who it is says the key
+ * ("tck_…"), or, without one, tenant. */
 int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, const char *key, struct err *err) MUST_CHECK;
 /* Run until a signal or app_stop(); 0, or the exit status. */
 int app_run(struct app *a);
-void app_stop(struct app *a);           /* drain, then end the loop */
+/* Drain, then end the loop; called again: do not wait for running calls. */
+void app_stop(struct app *a);
 void app_close(struct app **a);         /* cancels, writer last but one, lock last */
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
+/* Where the owner of a store listens for commands; free() it.  In the store, or, where that path is too long for
+ * a socket, in $XDG_RUNTIME_DIR or /run/toolcrib. */
+char *app_admin_socket(const char *store);
 
 #endif

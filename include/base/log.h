@@ -16,6 +16,7 @@ struct log_ctx {
 };
 
 void log_open(int fd, enum log_format format, enum log_level level);   /* before any thread; fd borrowed */
+void log_set_level(enum log_level level);                              /* any time, any thread */
 bool log_level_from_name(const char *name, enum log_level *ret);
 void log_event(enum log_level level, const struct log_ctx *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

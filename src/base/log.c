@@ -53,6 +53,11 @@ void log_open(int fd, enum log_format format, enum log_level level)
 	atomic_store(&max_level, level);
 }
 
+void log_set_level(enum log_level level)
+{
+	atomic_store(&max_level, level);
+}
+
 bool log_level_from_name(const char *name, enum log_level *ret)
 {
 	for (size_t i = 0; i < NELEMS(level_names); i++)

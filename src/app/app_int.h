@@ -1,0 +1,83 @@
+#ifndef APP_INT_H
+#define APP_INT_H
+
+#include "app/app.h"
+#include "conf/conf.h"
+#include "transport/transport.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct admin_sock;
+struct call_engine;
+struct ev_signal;
+struct ev_timer;
+struct limiter;
+struct mcp_server;
+struct registry;
+struct tenants;
+struct writer;
+
+enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
+#define APP_SIGNALS 3
+
+struct app {
+	struct app_opt opt;
+	char *store;                    /* absolute */
+	size_t started;                 /* rows of the table whose start() succeeded */
+	uint64_t started_us;
+	struct ev_loop *loop;
+	uint8_t *master;                /* locked memory */
+	struct writer *writer;
+	struct tenants *tenants;
+	struct registry *registry;
+	struct limiter *limiter;
+	struct call_engine *calls;
+	struct mcp_server *mcp;
+	struct admin *admin;
+	struct admin_sock *admin_sock;
+	struct transport_env transport_env;
+	struct {
+		const struct transport_ops *ops;
+		struct transport *t;
+		bool internal;          /* the relay's way in: not in `status` */
+	} listeners[CONF_LISTENERS_MAX + 1];
+	size_t nlisteners;
+	struct transport *stdio;
+	bool stdio_open;                /* its peer may still get something */
+	struct ev_signal *signals[APP_SIGNALS];
+	struct ev_timer *watch;         /* each second: has the store failed? */
+	struct ev_timer *used;          /* each minute: store when keys were last used */
+	struct ev_timer *drain;         /* while stopping: is it over? */
+	uint64_t drain_until_us;
+	enum app_phase phase;
+	int status;                     /* exit status */
+};
+
+/* subsys.c: start rows until one fails; stop those that were started, backward. */
+int app_subsys_start(struct app *a, struct err *err) MUST_CHECK;
+void app_subsys_stop(struct app *a);
+/* listen.c */
+int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
+int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
+void app_listen_stop(struct app *a);
+void app_sockets_stop(struct app *a);
+void app_listen_pause(struct app *a);
+unsigned app_listen_live(const struct app *a);
+json_t *app_listen_show(void *app);                                     /* for `status` */
+/* drain.c */
+int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
+void app_watch_stop(struct app *a);
+void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
+/* used.c */
+int app_used_start(struct app *a, struct err *err) MUST_CHECK;
+void app_used_stop(struct app *a);
+/* reload.c */
+void app_reload(struct app *a);
+/* ready.c: one line in the log, and the service manager if there is one. */
+int app_ready(struct app *a, struct err *err) MUST_CHECK;
+void app_notify(const char *state);
+
+#endif

@@ -1,0 +1,76 @@
+/* A new store: directory, database with the system log, master key.  The key comes last, so that a store which has
+ * one is whole. */
+#include "config.h"
+
+#include "app/app.h"
+
+#include <stdlib.h>
+
+#include "audit/audit.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/secret.h"
+#include "db/db.h"
+#include "db/owner.h"
+
+static int fill(struct db *db, struct err *err)
+{
+	struct audit_logs *logs = NULL;
+	int rc = db_migrate(db, err);
+
+	if (rc == 0)
+		rc = audit_logs_open(db, &logs, err);
+	if (rc < 0)
+		return rc;
+	rc = db_txn_begin(db, true, err);
+	if (rc == 0) {
+		rc = audit_log_create(logs, db, 0, "system", err);
+		rc = db_txn_end(db, rc, err);
+	}
+	if (rc == 0)
+		audit_logs_commit(logs);
+	audit_logs_close(&logs);
+	return rc;
+}
+
+static int create(const char *store, struct err *err)
+{
+	char *file = path_join(store, DB_FILE), *key_file = path_join(store, DB_MASTER_KEY);
+	uint8_t *key = secret_alloc(SECRET_KEY_SIZE);
+	struct db *db = NULL;
+	int rc = 0;
+
+	if (path_exists(file) || path_exists(key_file)) {
+		rc = err_set(err, ERR_CONFLICT, store, "there is a store at %s already; nothing was changed", store);
+		goto out;
+	}
+	rc = db_open(file, DB_WRITER, true, &db, err);
+	if (rc == 0)
+		rc = fill(db, err);
+	db_close(&db);
+	id_random(key, SECRET_KEY_SIZE);
+	if (rc == 0)
+		rc = path_create(key_file, 0400, key, SECRET_KEY_SIZE, err);
+out:
+	secret_free(key);
+	free(file);
+	free(key_file);
+	return rc;
+}
+
+int app_init_store(const char *store, struct err *err)
+{
+	struct db_owner *owner = NULL;
+	struct db_card card;
+	int rc = path_mkdirs(store, 0700, err);
+
+	if (rc == 0)
+		rc = db_owner_take(store, &owner, &card, err);
+	if (rc == 1)
+		return err_set(err, ERR_CONFLICT, store, "there is a store at %s already, in use by process %lld", store,
+			       (long long)card.pid);
+	if (rc == 0)
+		rc = create(store, err);
+	db_owner_drop(&owner);
+	return rc;
+}

@@ -1,0 +1,190 @@
+/* The ways in: configured listeners, the relay's socket, the admin socket, and the card that names both. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "admin/admin.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "db/owner.h"
+
+#include "app_int.h"
+
+#define SUN_PATH_MAX 107                /* bytes of a socket's path, without its NUL */
+#define RELAY_CONNECTIONS_MAX 1024
+#define TAG_BYTES 6                     /* of the store's path in a socket's name, when it stands elsewhere */
+
+static const struct transport_ops *ops_of(enum conf_transport transport)
+{
+	switch (transport) {
+	case CONF_HTTP:
+		return &tr_http;
+	case CONF_TCP:
+		return &tr_tcp;
+	case CONF_UNIX:
+		return &tr_unix;
+	}
+	return NULL;
+}
+
+static int open_listener(struct app *a, const struct conf_listener *l, bool internal, struct err *err)
+{
+	const struct transport_ops *ops = ops_of(l->transport);
+	struct transport *t = NULL;
+	int rc = ops->check(l, err);
+
+	if (rc == 0)
+		rc = ops->open(&a->transport_env, l, &t, err);
+	if (rc < 0)
+		return err_wrap(err, "%s listener %s", ops->name, l->address);
+	a->listeners[a->nlisteners].ops = ops;
+	a->listeners[a->nlisteners].internal = internal;
+	a->listeners[a->nlisteners++].t = t;
+	return 0;
+}
+
+int app_listen_start(struct app *a, struct err *err)
+{
+	for (size_t i = 0; i < a->opt.conf->nlisteners; i++) {
+		int rc = open_listener(a, &a->opt.conf->listeners[i], false, err);
+
+		if (rc < 0) {
+			app_listen_stop(a);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+void app_listen_stop(struct app *a)
+{
+	while (a->nlisteners > 0) {
+		a->nlisteners--;
+		a->listeners[a->nlisteners].ops->close(&a->listeners[a->nlisteners].t);
+	}
+	tr_stdio_close(&a->stdio);
+}
+
+void app_listen_pause(struct app *a)
+{
+	for (size_t i = 0; i < a->nlisteners; i++)
+		a->listeners[i].ops->pause(a->listeners[i].t, true);
+}
+
+unsigned app_listen_live(const struct app *a)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < a->nlisteners; i++)
+		n += a->listeners[i].ops->live(a->listeners[i].t);
+	return n;
+}
+
+json_t *app_listen_show(void *app)
+{
+	const struct app *a = app;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < a->nlisteners; i++) {
+		const struct transport_ops *ops = a->listeners[i].ops;
+		json_t *one = json_object();
+
+		if (a->listeners[i].internal) {
+			json_decref(one);
+			continue;
+		}
+		(void)json_object_set_new(one, "transport", json_string(ops->name));
+		(void)json_object_set_new(one, "address", json_string(ops->address(a->listeners[i].t)));
+		(void)json_object_set_new(one, "connections", json_integer(ops->live(a->listeners[i].t)));
+		(void)json_array_append_new(list, one);
+	}
+	return list;
+}
+
+/* --- sockets of the store */
+
+/* <store>/<name>; where that is too long for a socket: a name made from it in the runtime directory. */
+static char *socket_path(const char *store, const char *name)
+{
+	char *path = path_join(store, name);
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	uint8_t digest[DIGEST_SIZE];
+	char tag[2 * TAG_BYTES + 1];
+
+	if (strlen(path) <= SUN_PATH_MAX)
+		return path;
+	free(path);
+	digest_sha256(store, strlen(store), digest);
+	text_hex(digest, TAG_BYTES, tag);
+	return mem_printf("%s/toolcrib-%s-%s", runtime && *runtime == '/' ? runtime : "/run/toolcrib", tag, name);
+}
+
+char *app_admin_socket(const char *store)
+{
+	char *absolute = path_absolute(store);
+	char *path = socket_path(absolute, "admin.sock");
+
+	free(absolute);
+	return path;
+}
+
+static int check_length(const char *path, struct err *err)
+{
+	if (strlen(path) <= SUN_PATH_MAX)
+		return 0;
+	(void)err_set(err, ERR_LIMIT, path, "the path of a socket has at most %d bytes: %s", SUN_PATH_MAX, path);
+	err_hint(err, "move the store to a shorter path, or set XDG_RUNTIME_DIR");
+	return ERR_LIMIT;
+}
+
+static int open_sockets(struct app *a, char *admin_path, char *mcp_path, struct err *err)
+{
+	struct conf_listener relay = { .transport = CONF_UNIX, .address = mcp_path, .connections_max = RELAY_CONNECTIONS_MAX };
+	struct db_card card = { .pid = getpid() };
+	int rc = check_length(admin_path, err);
+
+	if (rc == 0)
+		rc = check_length(mcp_path, err);
+	if (rc == 0)
+		rc = admin_sock_open(a->admin, a->loop, admin_path, &a->admin_sock, err);
+	if (rc == 0)
+		rc = open_listener(a, &relay, true, err);
+	if (rc < 0)
+		return rc;
+	(void)snprintf(card.admin_sock, sizeof(card.admin_sock), "%s", admin_path);
+	(void)snprintf(card.mcp_sock, sizeof(card.mcp_sock), "%s", mcp_path);
+	return db_owner_show(a->opt.owner, &card, err);
+}
+
+int app_sockets_start(struct app *a, struct err *err)
+{
+	char *admin_path = socket_path(a->store, "admin.sock"), *mcp_path = socket_path(a->store, "mcp.sock");
+	int rc = open_sockets(a, admin_path, mcp_path, err);
+
+	free(admin_path);
+	free(mcp_path);
+	if (rc < 0)
+		app_sockets_stop(a);
+	return rc;
+}
+
+void app_sockets_stop(struct app *a)
+{
+	struct db_card card = { .pid = getpid() };
+	struct err err;
+
+	if (db_owner_show(a->opt.owner, &card, &err) < 0)
+		log_warn(NULL, "card not cleared why=\"%s\"", err.msg);
+	admin_sock_close(&a->admin_sock);
+	/* The relay's listener closes with the others; without a row of their own it is here. */
+	if (a->opt.profile == APP_STDIO)
+		app_listen_stop(a);
+}

@@ -1,0 +1,242 @@
+/* THE start and stop table: forward at start, backward at stop.  Whoever stands higher may use what stands above it
+ * until its own stop() has run. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/admin.h"
+#include "audit/audit.h"
+#include "backend/backend.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/secret.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "ev/child.h"
+#include "ev/ev.h"
+#include "limit/limit.h"
+#include "mcp/mcp.h"
+#include "registry/registry.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "app_int.h"
+
+#define WRITER_CLOSE_MS 10000           /* how long the last commit may take */
+
+/* --- master key (SEC S-341) */
+
+static int master_start(struct app *a, struct err *err)
+{
+	struct str text = STR_INIT;
+	char *file = path_join(a->store, DB_MASTER_KEY);
+	int rc = path_read(file, SECRET_KEY_SIZE + 1, &text, err);
+
+	if (rc < 0 && err)
+		err_hint(err, path_exists(file) ? "the file must be readable by the owner of the store" : "run: toolcrib init");
+	if (rc == 0 && text.len != SECRET_KEY_SIZE)
+		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes", file, SECRET_KEY_SIZE);
+	if (rc == 0) {
+		a->master = secret_alloc(SECRET_KEY_SIZE);
+		memcpy(a->master, text.p, SECRET_KEY_SIZE);
+	}
+	if (text.p)
+		secret_wipe(text.p, text.len);
+	str_fini(&text);
+	free(file);
+	return rc;
+}
+
+static void master_stop(struct app *a)
+{
+	secret_free(a->master);
+	a->master = NULL;
+}
+
+/* --- writer: the store is open, migrated and recovered after this */
+
+static int writer_start(struct app *a, struct err *err)
+{
+	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
+	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	size_t recovered = 0;
+	int rc;
+
+	if (a->opt.conf) {
+		limits.queue_max = a->opt.conf->audit_queue;
+		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
+		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
+	}
+	rc = writer_open(a->loop, a->store, modes[a->opt.profile], &limits, &a->writer, &recovered, err);
+	if (rc == 0 && recovered > 0)
+		log_warn(NULL, "calls without an end recovered count=%zu", recovered);
+	return rc;
+}
+
+static void writer_stop(struct app *a)
+{
+	struct err err;
+
+	if (writer_close(&a->writer, WRITER_CLOSE_MS, &err) < 0) {
+		log_err(NULL, "writer did not close where=%s why=\"%s\"", err.where, err.msg);
+		a->status = 1;
+	}
+}
+
+/* --- what is loaded from the store */
+
+static int load(struct app *a, struct db *db, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = tenants_open(a->master, db, &a->tenants, err);
+
+	if (rc < 0)
+		return rc;
+	a->registry = registry_new(backend_bind);
+	rc = reg_change_all(db, &change, err);
+	if (rc == 0)
+		reg_apply(a->registry, &change, NULL, NULL);
+	return rc;
+}
+
+static void registry_stop(struct app *a)
+{
+	registry_free(&a->registry);
+	tenants_close(&a->tenants);
+}
+
+static int registry_start(struct app *a, struct err *err)
+{
+	char *file = path_join(a->store, DB_FILE);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	free(file);
+	if (rc == 0)
+		rc = load(a, db, err);
+	db_close(&db);
+	if (rc < 0)
+		registry_stop(a);
+	return rc;
+}
+
+/* --- calls */
+
+static int calls_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->limiter = limiter_new();
+	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
+		.limiter = a->limiter, .writer = a->writer, .master = a->master });
+	writer_on_late(a->writer, call_late_begin, a->calls);
+	return 0;
+}
+
+static void calls_stop(struct app *a)
+{
+	writer_on_late(a->writer, NULL, NULL);
+	call_engine_free(&a->calls);
+	limiter_free(&a->limiter);
+}
+
+/* --- protocol and administration */
+
+static int mcp_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->mcp = mcp_server_new(&(struct mcp_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
+		.calls = a->calls, .writer = a->writer, .master = a->master, .version = PACKAGE_VERSION });
+	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
+		.drain_ms = a->opt.conf->eof_drain_ms };
+	return 0;
+}
+
+static void mcp_stop(struct app *a)
+{
+	mcp_server_free(&a->mcp);
+}
+
+static int admin_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
+		.registry = a->registry, .limiter = a->limiter, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
+		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
+		.arg = a });
+	return 0;
+}
+
+static void admin_stop(struct app *a)
+{
+	admin_free(&a->admin);
+}
+
+static void calls_end(struct app *a)
+{
+	app_calls_end(a);
+	ev_child_kill_all(a->loop);
+}
+
+static int nothing(struct app *a, struct err *err)
+{
+	(void)a;
+	(void)err;
+	return 0;
+}
+
+#define ALL (1u << APP_DAEMON | 1u << APP_STDIO | 1u << APP_EMBEDDED)
+#define SERVE (1u << APP_DAEMON | 1u << APP_STDIO)
+#define DAEMON (1u << APP_DAEMON)
+
+static const struct subsys {
+	const char *name;
+	unsigned profiles;
+	int (*start)(struct app *a, struct err *err);
+	void (*stop)(struct app *a);    /* may be NULL */
+} rows[] = {
+	{ "master key", ALL, master_start, master_stop },
+	{ "writer", ALL, writer_start, writer_stop },
+	{ "registry", ALL, registry_start, registry_stop },
+	{ "last use of keys", ALL, app_used_start, app_used_stop },
+	{ "calls", ALL, calls_start, calls_stop },
+	{ "mcp", SERVE, mcp_start, mcp_stop },
+	{ "admin", ALL, admin_start, admin_stop },
+	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
+	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
+	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
+	{ "watch", SERVE, app_watch_start, app_watch_stop },
+	{ "ready", DAEMON, app_ready, NULL },
+};
+
+int app_subsys_start(struct app *a, struct err *err)
+{
+	for (; a->started < NELEMS(rows); a->started++) {
+		const struct subsys *row = &rows[a->started];
+		int rc;
+
+		if (!(row->profiles & 1u << a->opt.profile))
+			continue;
+		log_debug(NULL, "starting subsystem=\"%s\"", row->name);
+		rc = row->start(a, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+void app_subsys_stop(struct app *a)
+{
+	while (a->started > 0) {
+		const struct subsys *row = &rows[--a->started];
+
+		if (!(row->profiles & 1u << a->opt.profile) || !row->stop)
+			continue;
+		log_debug(NULL, "stopping subsystem=\"%s\"", row->name);
+		row->stop(a);
+	}
+}

@@ -1,0 +1,69 @@
+/* When keys were last used, to the store: each minute and at stop. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ev/ev.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "app_int.h"
+
+#define USED_MAX 256                    /* keys of one job */
+
+struct used_job { size_t n; struct tenant_used used[USED_MAX]; };
+
+static int used_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct used_job *job = arg;
+
+	(void)logs;
+	return tenant_used_write(db, job->used, job->n, err);
+}
+
+static void used_done(void *arg, int rc, const struct err *err)
+{
+	if (rc < 0)
+		log_warn(NULL, "last use of keys not stored why=\"%s\"", err->msg);
+	free(arg);
+}
+
+static void flush(struct app *a)
+{
+	static const struct writer_job what = { .name = "last use of keys", .run = used_run, .volatile_only = true,
+		.done = used_done };
+	size_t n = USED_MAX;
+
+	while (n == USED_MAX) {
+		struct used_job *job = mem_alloc(sizeof(*job));
+
+		n = job->n = tenants_dirty(a->tenants, job->used, USED_MAX);
+		/* A full queue: these are lost until the keys are used again; nothing depends on them. */
+		if (n == 0 || writer_submit(a->writer, &what, job) < 0)
+			free(job);
+	}
+}
+
+static void flush_tick(void *arg)
+{
+	struct app *a = arg;
+
+	flush(a);
+	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
+}
+
+int app_used_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->used = ev_timer_new(a->loop, flush_tick, a);
+	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
+	return 0;
+}
+
+void app_used_stop(struct app *a)
+{
+	ev_timer_free(&a->used);
+	flush(a);
+}
