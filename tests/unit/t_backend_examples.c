@@ -1,4 +1,4 @@
-/* The example tools of contrib/examples: they do what their descriptions say. */
+/* The example tools of contrib/examples: their documents are valid, and they do what their descriptions say. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "json/yaml.h"
 #include "proto/caps.h"
+#include "registry/define.h"
 
 static int install_examples(void **state)
 {
@@ -36,18 +37,29 @@ static int install_examples(void **state)
 	return 0;
 }
 
-/* The handler of an example. */
+static void no_warning(void *arg, const char *pointer, const char *text)
+{
+	fail_msg("%s: %s: %s", (const char *)arg, pointer, text);
+}
+
+/* The handler of an example, its document checked as `tool add` and `tool lint` would. */
 static json_t *example(const char *name)
 {
 	char *file = mem_printf("%s.yaml", name), *text = run_read_file(file);
 	struct yaml_docs *docs = NULL;
+	struct define_tool def;
 	struct err err;
 
 	assert_non_null(text);
 	if (yaml_load(file, text, strlen(text), &docs, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	assert_int_equal(yaml_count(docs), 1);
+	if (define_tool(yaml_root(docs, 0), backend_bind, &def, &err) < 0)
+		fail_msg("%s: %s: %s", file, err.where, err.msg);
+	assert_string_equal(def.name, name);
+	define_lint(yaml_root(docs, 0), no_warning, file);
 	json_t *handler = json_deep_copy(json_object_get(yaml_root(docs, 0), "handler"));
+	define_free(&def);
 	yaml_free(&docs);
 	free(text);
 	free(file);
