@@ -17,7 +17,7 @@
 #define STDIN_MAX (4u << 20)            /* of a JSON argument given as "-" */
 
 const struct ctl_global ctl_globals[] = {
-	{ "store", "DIR", "the store's directory; default: $TOOLCRIB_STORE, then the state directory of the user", 0 },
+	{ "store", "DIR", "the store; default: $TOOLCRIB_STORE, then the state directory of the user", 0 },
 	{ "socket", "PATH", "the admin socket of the server to ask, instead of the store's owner", 0 },
 	{ "json", NULL, "one JSON object per line instead of text for people", 0 },
 	{ "quiet", NULL, "print the essential alone: names, the key, nothing for a change", 'q' },
@@ -47,7 +47,8 @@ static int usage(struct err *err, const struct adm_cmd *cmd, const char *message
 	return ERR_INVALID;
 }
 
-static void suggest(struct err *err, const char *prefix, const char *word, const char *const *candidates, size_t n)
+static void suggest(struct err *err, const char *prefix, const char *word, const char *const *candidates,
+		    size_t n)
 {
 	const char *near = text_nearest(word, candidates, n);
 
@@ -166,12 +167,12 @@ static int unknown_word(const struct adm_cmd *table, const char *noun, const cha
 	(void)err_set(err, ERR_INVALID, "", "%s%s%s: no such command", noun ? noun : "", noun ? " " : "", word);
 	suggest(err, "", word, candidates, n);
 	if (!err->hint[0])
-		err_hint(err, noun ? "toolcrib %s --help lists what there is" : "toolcrib --help lists what there is", noun);
+		err_hint(err, "toolcrib %s%s--help lists what there is", noun ? noun : "", noun ? " " : "");
 	return ERR_INVALID;
 }
 
-static int find_command(const struct adm_cmd *table, struct words *w, struct ctl_line *line, const char **ret_noun,
-			struct err *err)
+static int find_command(const struct adm_cmd *table, struct words *w, struct ctl_line *line,
+			const char **ret_noun, struct err *err)
 {
 	const char *noun, *verb;
 	bool known = false;
@@ -196,7 +197,8 @@ static int find_command(const struct adm_cmd *table, struct words *w, struct ctl
 	if (skip_globals(w, &line->opt, err) < 0)
 		return ERR_INVALID;
 	if (w->i == w->n)
-		return line->opt.help || line->opt.version ? 0 : usage(err, NULL, noun, ": say what to do with it");
+		return line->opt.help || line->opt.version ? 0 :
+		       usage(err, NULL, noun, ": say what to do with it");
 	verb = w->v[w->i++];
 	for (const struct adm_cmd *c = table; c->noun && !line->cmd; c++)
 		if (c->verb && strcmp(c->noun, noun) == 0 && strcmp(c->verb, verb) == 0)
@@ -341,7 +343,7 @@ static size_t required_behind(const struct adm_arg *arg)
 	return n;
 }
 
-/* Give the words in order to the positional arguments; a repeated one takes all but what those behind it need. */
+/* Give the words in order to the positional arguments; a repeated one takes all but what those behind need. */
 static int take_positionals(char **words, size_t n, struct ctl_line *line, struct err *err)
 {
 	const struct adm_arg *arg = next_positional(line->cmd->args);
@@ -374,7 +376,9 @@ static int take_positionals(char **words, size_t n, struct ctl_line *line, struc
 static int check_required(const struct ctl_line *line, struct err *err)
 {
 	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
-		if (!arg->required || json_object_get(line->args, arg->name) || (arg->type == ARG_FILE && line->files))
+		if (!arg->required || json_object_get(line->args, arg->name))
+			continue;
+		if (arg->type == ARG_FILE && line->files)
 			continue;
 		return err_set(err, ERR_INVALID, "", "%s%s is missing", arg->option ? "--" : "",
 			       arg->option ? arg->name : arg->value);
@@ -405,8 +409,8 @@ static int parse_arguments(struct words *w, struct ctl_line *line, struct err *e
 	return rc;
 }
 
-int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret, const char **ret_noun,
-		   struct err *err)
+int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret,
+		   const char **ret_noun, struct err *err)
 {
 	struct words w = { argv + 1, argc > 0 ? (size_t)argc - 1 : 0, 0, false };
 	struct str name = STR_INIT;

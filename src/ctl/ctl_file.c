@@ -58,7 +58,8 @@ int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **re
 		files->n++;
 	}
 	if (rc == 0 && json_array_size(documents) == 0)
-		rc = err_set(err, ERR_INVALID, "", "no document in %s", json_string_value(json_array_get(paths, 0)));
+		rc = err_set(err, ERR_INVALID, "", "no document in %s",
+			     json_string_value(json_array_get(paths, 0)));
 	if (rc < 0)
 		ctl_files_free(&files);
 	else

@@ -13,7 +13,7 @@
 /* The program toolcrib: from words to a row of the command table, from the row's answer to text.  It knows no
  * command by name but the few that run without a store (toolcrib.c). */
 
-enum ctl_exit { CTL_DONE = 0, CTL_FAILED = 1, CTL_USAGE = 2, CTL_UNREACHABLE = 3, CTL_FINDINGS = 4, CTL_PARTLY = 5 };
+enum ctl_exit { CTL_DONE, CTL_FAILED, CTL_USAGE, CTL_UNREACHABLE, CTL_FINDINGS, CTL_PARTLY };  /* 0 to 5 */
 
 /* --- ctl_args.c: words */
 
@@ -33,8 +33,8 @@ struct ctl_line {
 /* Words to a row and its arguments.  0, or ERR_INVALID: a usage error, and line->cmd is the row if it was found.
  * With --help or --version the arguments may be missing; cmd is NULL when no command was named, and *ret_noun the
  * first word then, if there is one. */
-int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret, const char **ret_noun,
-		   struct err *err) MUST_CHECK;
+int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret,
+		   const char **ret_noun, struct err *err) MUST_CHECK;
 void ctl_line_fini(struct ctl_line *line);
 
 /* --- ctl_help.c, ctl_man.c, ctl_complete.c: the table as text */

@@ -85,7 +85,6 @@ static void put_columns(const struct adm_cmd *cmd, struct str *out)
 
 void ctl_man_commands(const struct adm_cmd *table, struct str *out)
 {
-	str_puts(out, ".Bl -tag -width Ds\n");
 	for (const struct adm_cmd *c = table; c->noun; c++) {
 		str_puts(out, ".It Ic ");
 		ctl_command_name(c, out);
@@ -104,5 +103,4 @@ void ctl_man_commands(const struct adm_cmd *table, struct str *out)
 		put_args(c, true, out);
 		str_puts(out, ".El\n");
 	}
-	str_puts(out, ".El\n");
 }

@@ -389,8 +389,8 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
 {
-	bool is_table = !p->json && !p->quiet && (p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS);
-	struct ctl_table *table = is_table ? ctl_table_new(count_columns(p->cmd)) : NULL;
+	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
+	struct ctl_table *table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
 	enum ctl_exit status = CTL_DONE;
 
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
@@ -412,8 +412,8 @@ void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *
 	char *msg = printable(err->msg, strlen(err->msg));
 	char *hint = printable(err->hint, strlen(err->hint));
 
-	fprintf(f, "%stoolcrib:%s %s%s%s%s%s\n", colour ? RED : "", colour ? PLAIN : "", place, *place ? ": " : "", msg,
-		joined ? "; " : "", joined ? hint : "");
+	fprintf(f, "%stoolcrib:%s %s%s", colour ? RED : "", colour ? PLAIN : "", place, *place ? ": " : "");
+	fprintf(f, "%s%s%s\n", msg, joined ? "; " : "", joined ? hint : "");
 	if (*hint && !joined)
 		fprintf(f, "hint: %s\n", hint);
 	free(place);

@@ -25,8 +25,7 @@ int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
 	int fd;
 
 	if (strlen(path) >= sizeof addr.sun_path)
-		return err_set(err, ERR_UNREACHABLE, path, "%s: longer than a socket's path may be (%zu bytes)", path,
-			       sizeof addr.sun_path - 1);
+		return err_set(err, ERR_UNREACHABLE, path, "%s: longer than a socket's path may be", path);
 	memcpy(addr.sun_path, path, strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -78,7 +77,7 @@ static int send_all(int fd, const struct str *line, struct err *err)
 		} else if (n < 0 && errno == EPIPE) {
 			return 0;       /* a server that has hung up has perhaps said why */
 		} else {
-			return err_set(err, ERR_UNREACHABLE, "", "cannot send to the server: %s", strerror(errno));
+			return err_set(err, ERR_UNREACHABLE, "", "cannot send: %s", strerror(errno));
 		}
 	}
 	return 0;
@@ -100,7 +99,9 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 	if (len > 7 && memcmp(line, "{\"row\":", 7) == 0) {      /* checked when it is printed */
 		str_put(rows, line, len);
 		str_putc(rows, '\n');
-		return rows->failed ? err_set(err, ERR_LIMIT, "", "the answer is larger than %u bytes", REPLY_MAX) : 0;
+		if (rows->failed)
+			return err_set(err, ERR_LIMIT, "", "the answer is larger than %u bytes", REPLY_MAX);
+		return 0;
 	}
 	if (jx_parse(line, len, &root, err) < 0)
 		return err_wrap(err, "the server's answer is not understood");
@@ -127,7 +128,7 @@ static int receive(int fd, struct str *in, struct err *err)
 		if (n > 0) {
 			str_put(in, chunk, (size_t)n);
 			if (in->failed)
-				return err_set(err, ERR_LIMIT, "", "a line of the answer is longer than %u bytes", ADMIN_LINE_MAX);
+				return err_set(err, ERR_LIMIT, "", "a line of the answer is too long");
 			return 0;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {

@@ -74,7 +74,8 @@ static int find_road(const char *store, struct db_owner **ret_owner, int *ret_fd
 	}
 	if (rc == ERR_UNREACHABLE)
 		return rc;
-	(void)err_set(err, ERR_UNREACHABLE, store, "another command (process %lld) holds the store", (long long)card.pid);
+	(void)err_set(err, ERR_UNREACHABLE, store, "another command (process %lld) holds the store",
+		      (long long)card.pid);
 	err_hint(err, "wait until it has ended, then try again");
 	return ERR_UNREACHABLE;
 }
