@@ -1,0 +1,571 @@
+/* Who sees what, when a list counts as changed, and what a revision shows (MCP B-14, B-16, B-18, B-19). */
+
+#include "config.h"
+
+#include "rows.h"
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "registry/registry.h"
+
+struct world {
+	struct rows rows;
+	struct registry *reg;
+	int64_t acme, other;
+	unsigned told;                  /* since the last look */
+	int64_t told_tenant, told_generation;
+};
+
+static int bind_none(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
+		     const void **ret_plan, struct err *err)
+{
+	return json_object_get(handler, "broken") ? err_set(err, ERR_INVALID, "/broken", "no such thing") : 0;
+}
+
+static void count_told(void *arg, int64_t tenant_id, int64_t generation)
+{
+	struct world *w = arg;
+
+	w->told++;
+	w->told_tenant = tenant_id;
+	w->told_generation = generation;
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof *w);
+
+	rows_open(&w->rows);
+	w->acme = rows_tenant(&w->rows, "acme");
+	w->other = rows_tenant(&w->rows, "other");
+	w->reg = registry_new(bind_none);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	registry_free(&w->reg);
+	rows_close(&w->rows);
+	free(w);
+	return 0;
+}
+
+static char *definition(const char *name, const char *more)
+{
+	return mem_printf("{\"name\":\"%s\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}%s,"
+			  "\"handler\":{\"type\":\"fake\"}}", name, more);
+}
+
+static int64_t add_tool(struct world *w, const char *name, const char *more)
+{
+	char *text = definition(name, more);
+	int64_t id = rows_tool(&w->rows, name, text);
+
+	free(text);
+	return id;
+}
+
+/* How many tenants were told. */
+static unsigned apply(struct world *w, struct reg_change *c)
+{
+	w->told = 0;
+	reg_apply(w->reg, &c, count_told, w);
+	return w->told;
+}
+
+static unsigned tool_changed(struct world *w, int64_t tool_id)
+{
+	struct reg_change *c = NULL;
+
+	ROWS_OK(reg_change_tool(w->rows.db, tool_id, &c, &rows_err));
+	return apply(w, c);
+}
+
+static unsigned tenant_changed(struct world *w, int64_t tenant_id)
+{
+	struct reg_change *c = NULL;
+
+	ROWS_OK(reg_change_tenant(w->rows.db, tenant_id, &c, &rows_err));
+	return apply(w, c);
+}
+
+static void load_all(struct world *w)
+{
+	struct reg_change *c = NULL;
+
+	ROWS_OK(reg_change_all(w->rows.db, &c, &rows_err));
+	assert_int_equal(apply(w, c), 0);
+}
+
+/* "a b c" */
+static void assert_sees(struct world *w, int64_t tenant_id, const char *names)
+{
+	struct reg_snapshot *snap = reg_acquire(w->reg, tenant_id);
+	struct str seen = STR_INIT;
+
+	for (size_t i = 0; i < snap->tool_count; i++) {
+		str_printf(&seen, "%s%s", i ? " " : "", snap->tools[i].name);
+		assert_ptr_equal(reg_find(snap, snap->tools[i].name, strlen(snap->tools[i].name)), &snap->tools[i]);
+	}
+	assert_string_equal(str_text(&seen), names);
+	assert_null(reg_find(snap, "nothing", 7));
+	str_fini(&seen);
+	reg_release(w->reg, &snap);
+	assert_null(snap);
+}
+
+static void tenant_sees_what_its_grants_match(void **state)
+{
+	struct world *w = *state;
+
+	add_tool(w, "b_two", "");
+	add_tool(w, "a_one", "");
+	add_tool(w, "c", "");
+	rows_grant(&w->rows, w->acme, "?_*", "");
+	rows_grant(&w->rows, w->other, "c", "");
+	load_all(w);
+	assert_sees(w, w->acme, "a_one b_two");
+	assert_sees(w, w->other, "c");
+	assert_sees(w, 4711, "");
+}
+
+static void prefix_of_a_name_is_another_name(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+
+	add_tool(w, "deploy", "");
+	add_tool(w, "deploy_all", "");
+	rows_grant(&w->rows, w->acme, "deploy*", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_string_equal(reg_find(snap, "deploy_all", 6)->name, "deploy");
+	assert_string_equal(reg_find(snap, "deploy_all", 10)->name, "deploy_all");
+	assert_null(reg_find(snap, "deploy_all", 8));
+	assert_null(reg_find(snap, "", 0));
+	reg_release(w->reg, &snap);
+}
+
+static void most_particular_grant_speaks(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	const struct reg_tool *tool;
+
+	add_tool(w, "get_weather", "");
+	add_tool(w, "get_time", "");
+	rows_grant(&w->rows, w->acme, "*", "");
+	rows_grant(&w->rows, w->acme, "get_weather", "weather");
+	rows_grant(&w->rows, w->acme, "get_*", "");
+	load_all(w);
+	assert_sees(w, w->acme, "get_time weather");
+	snap = reg_acquire(w->reg, w->acme);
+	tool = reg_find(snap, "weather", 7);
+	assert_int_equal(tool->grant_id, 2);
+	assert_string_equal(tool->def->name, "get_weather");
+	assert_int_equal(reg_find(snap, "get_time", 8)->grant_id, 3);
+	reg_release(w->reg, &snap);
+}
+
+/* Equal names in two tenants are two tools. */
+static void equal_names_of_two_tenants_stay_apart(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *a, *b;
+
+	add_tool(w, "one", "");
+	add_tool(w, "two", "");
+	rows_grant(&w->rows, w->acme, "one", "work");
+	rows_grant(&w->rows, w->other, "two", "work");
+	load_all(w);
+	a = reg_acquire(w->reg, w->acme);
+	b = reg_acquire(w->reg, w->other);
+	assert_string_equal(reg_find(a, "work", 4)->def->name, "one");
+	assert_string_equal(reg_find(b, "work", 4)->def->name, "two");
+	assert_null(reg_find(a, "two", 3));
+	assert_null(reg_find(a, "one", 3));
+	reg_release(w->reg, &a);
+	reg_release(w->reg, &b);
+}
+
+/* MCP B-19: exactly those whose list differs, with a generation that grows. */
+static void only_a_visible_difference_is_told(void **state)
+{
+	struct world *w = *state;
+	int64_t tool = add_tool(w, "a", "");
+	struct reg_snapshot *before;
+	char *text = definition("a", ",\"title\":\"A\"");
+
+	rows_grant(&w->rows, w->acme, "a", "");
+	assert_int_equal(tool_changed(w, tool), 1);
+	assert_int_equal(w->told_tenant, w->acme);
+	assert_int_equal(w->told_generation, 1);
+	assert_int_equal(tool_changed(w, tool), 0);
+	assert_int_equal(tenant_changed(w, w->acme), 0);
+	/* The same listed part, another handler: a new version, no new list. */
+	before = reg_acquire(w->reg, w->acme);
+	{
+		struct reg_snapshot *after;
+		char *old = definition("a", "");
+
+		rows_tool_next(&w->rows, tool, 1, text, old);
+		assert_int_equal(tool_changed(w, tool), 0);
+		after = reg_acquire(w->reg, w->acme);
+		assert_int_equal(before->tools[0].def->version, 1);
+		assert_int_equal(after->tools[0].def->version, 2);
+		assert_int_equal(after->generation, 1);
+		reg_release(w->reg, &after);
+		free(old);
+	}
+	reg_release(w->reg, &before);
+	rows_tool_next(&w->rows, tool, 2, text, text);
+	assert_int_equal(tool_changed(w, tool), 1);
+	assert_int_equal(w->told_generation, 2);
+	/* A grant that matches nothing, and one that says the same again. */
+	rows_grant(&w->rows, w->acme, "zzz*", "");
+	assert_int_equal(tenant_changed(w, w->acme), 0);
+	rows_grant(&w->rows, w->acme, "*", "");
+	assert_int_equal(tenant_changed(w, w->acme), 0);
+	rows_ungrant(&w->rows, w->acme, "a");
+	assert_int_equal(tenant_changed(w, w->acme), 0);
+	rows_ungrant(&w->rows, w->acme, "*");
+	assert_int_equal(tenant_changed(w, w->acme), 1);
+	assert_sees(w, w->acme, "");
+	free(text);
+}
+
+static void disabled_and_removed_tools_are_not_seen(void **state)
+{
+	struct world *w = *state;
+	int64_t tool = add_tool(w, "a", "");
+
+	rows_grant(&w->rows, w->acme, "*", "");
+	rows_grant(&w->rows, w->other, "a", "");
+	assert_int_equal(tool_changed(w, tool), 2);
+	rows_tool_state(&w->rows, tool, 2);
+	assert_int_equal(tool_changed(w, tool), 2);
+	assert_sees(w, w->acme, "");
+	assert_int_equal(tool_changed(w, tool), 0);
+	rows_tool_state(&w->rows, tool, 1);
+	assert_int_equal(tool_changed(w, tool), 2);
+	assert_sees(w, w->acme, "a");
+	rows_tool_state(&w->rows, tool, 3);
+	assert_int_equal(tool_changed(w, tool), 2);
+	assert_sees(w, w->other, "");
+}
+
+static void suspended_and_removed_tenants_see_nothing(void **state)
+{
+	struct world *w = *state;
+
+	add_tool(w, "a", "");
+	rows_grant(&w->rows, w->acme, "a", "");
+	load_all(w);
+	assert_int_equal(tenant_changed(w, w->acme), 1);
+	assert_sees(w, w->acme, "a");
+	rows_tenant_state(&w->rows, w->acme, TENANT_SUSPENDED);
+	assert_int_equal(tenant_changed(w, w->acme), 1);
+	assert_sees(w, w->acme, "");
+	rows_tenant_state(&w->rows, w->acme, TENANT_ACTIVE);
+	assert_int_equal(tenant_changed(w, w->acme), 1);
+	assert_sees(w, w->acme, "a");
+	rows_tenant_state(&w->rows, w->acme, TENANT_REMOVED);
+	assert_int_equal(tenant_changed(w, w->acme), 1);
+	assert_sees(w, w->acme, "");
+}
+
+static void two_tools_under_one_name_are_a_conflict(void **state)
+{
+	struct world *w = *state;
+	struct reg_change *c = NULL;
+	struct err err;
+
+	add_tool(w, "a", "");
+	add_tool(w, "b", "");
+	rows_grant(&w->rows, w->acme, "a", "");
+	rows_grant(&w->rows, w->acme, "b", "a");
+	assert_int_equal(reg_change_tenant(w->rows.db, w->acme, &c, &err), ERR_CONFLICT);
+	assert_string_equal(err.where, "tenant/acme/tool/a");
+	assert_null(c);
+	/* Stored all the same, it keeps nobody from starting: the older tool speaks. */
+	load_all(w);
+	assert_sees(w, w->acme, "a");
+}
+
+static void several_tools_change_at_once(void **state)
+{
+	struct world *w = *state;
+	int64_t ids[2] = { add_tool(w, "a", ""), add_tool(w, "b", "") };
+	int64_t tenant = 0, generation = 0;
+	struct reg_change *c = NULL;
+	bool differs = false;
+
+	rows_grant(&w->rows, w->acme, "*", "");
+	ROWS_OK(reg_change_tools(w->rows.db, ids, 2, &c, &rows_err));
+	assert_true(reg_change_tenant_at(c, 0, &tenant, &generation, &differs));
+	assert_int_equal(tenant, w->acme);
+	assert_int_equal(generation, 1);
+	assert_true(differs);
+	assert_false(reg_change_tenant_at(c, 1, &tenant, &generation, &differs));
+	assert_int_equal(apply(w, c), 1);
+	assert_sees(w, w->acme, "a b");
+}
+
+static void running_calls_keep_their_picture(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	int64_t tool = add_tool(w, "a", "");
+
+	rows_grant(&w->rows, w->acme, "a", "");
+	assert_int_equal(tool_changed(w, tool), 1);
+	snap = reg_acquire(w->reg, w->acme);
+	rows_tool_state(&w->rows, tool, 3);
+	assert_int_equal(tool_changed(w, tool), 1);
+	assert_string_equal(reg_find(snap, "a", 1)->def->name, "a");
+	assert_non_null(strstr(reg_find(snap, "a", 1)->def->text, "\"inputSchema\""));
+	reg_release(w->reg, &snap);
+}
+
+static const char *page(struct world *w, struct reg_snapshot *snap, enum rev rev)
+{
+	const char *text, *last;
+	size_t len;
+
+	ROWS_OK(reg_page(w->reg, snap, rev, rev == REV_R0, NULL, &text, &len, &last, &rows_err));
+	assert_int_equal(strlen(text), len);
+	assert_null(last);
+	return text;
+}
+
+#define BASE "[{\"name\":\"a\","
+#define END "\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}"
+
+/* MCP table A, B-14 */
+static void revision_shows_what_it_knows(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+
+	add_tool(w, "x", ",\"title\":\"T\",\"outputSchema\":{\"type\":\"object\"},\"annotations\":{\"readOnlyHint\":true},"
+		 "\"icons\":[{\"src\":\"data:,\"}],\"_meta\":{\"dev.example/a\":1},\"limits\":{\"rate\":\"1/s\"}");
+	rows_grant(&w->rows, w->acme, "x", "a");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_string_equal(page(w, snap, REV_R0), BASE END "}]");
+	assert_string_equal(page(w, snap, REV_R1), BASE END "}]");
+	assert_string_equal(page(w, snap, REV_R2),
+			    BASE END ",\"annotations\":{\"title\":\"T\",\"readOnlyHint\":true}}]");
+	assert_string_equal(page(w, snap, REV_R3),
+			    BASE "\"title\":\"T\"," END ",\"outputSchema\":{\"type\":\"object\"},"
+			    "\"annotations\":{\"readOnlyHint\":true},\"_meta\":{\"dev.example/a\":1}}]");
+	assert_string_equal(page(w, snap, REV_R4),
+			    BASE "\"title\":\"T\"," END ",\"outputSchema\":{\"type\":\"object\"},"
+			    "\"annotations\":{\"readOnlyHint\":true},\"icons\":[{\"src\":\"data:,\"}],"
+			    "\"_meta\":{\"dev.example/a\":1}}]");
+	assert_string_equal(page(w, snap, REV_R5), page(w, snap, REV_R4));
+	reg_release(w->reg, &snap);
+}
+
+static void title_goes_to_the_annotations_of_r2(void **state)
+{
+	static const struct { const char *more, *shown; } cases[] = {
+		{ ",\"title\":\"T\"", ",\"annotations\":{\"title\":\"T\"}" },
+		{ ",\"title\":\"T\",\"annotations\":{}", ",\"annotations\":{\"title\":\"T\"}" },
+		{ ",\"title\":\"T\",\"annotations\":{\"title\":\"U\"}", ",\"annotations\":{\"title\":\"U\"}" },
+		{ ",\"annotations\":{\"title\":\"U\"}", ",\"annotations\":{\"title\":\"U\"}" },
+		{ "", "" },
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		char name[16], *want;
+		struct reg_snapshot *snap;
+
+		(void)snprintf(name, sizeof name, "t%zu", i);
+		add_tool(w, name, cases[i].more);
+		rows_grant(&w->rows, w->acme, name, "a");
+		load_all(w);
+		snap = reg_acquire(w->reg, w->acme);
+		want = mem_printf(BASE END "%s}]", cases[i].shown);
+		assert_string_equal(page(w, snap, REV_R2), want);
+		free(want);
+		reg_release(w->reg, &snap);
+		rows_ungrant(&w->rows, w->acme, name);
+	}
+}
+
+/* MCP B-16 */
+static void output_that_is_no_object_is_wrapped_or_hidden(void **state)
+{
+	static const struct { const char *more, *r3, *r5; } cases[] = {
+		{ ",\"outputSchema\":{\"type\":\"array\"}",
+		  ",\"outputSchema\":{\"type\":\"object\",\"properties\":{\"result\":{\"type\":\"array\"}},"
+		  "\"required\":[\"result\"]}", ",\"outputSchema\":{\"type\":\"array\"}" },
+		{ ",\"outputSchema\":{\"$ref\":\"#/$defs/x\",\"$defs\":{\"x\":{}}}", "",
+		  ",\"outputSchema\":{\"$ref\":\"#/$defs/x\",\"$defs\":{\"x\":{}}}" },
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		char name[16], *r3, *r5;
+		struct reg_snapshot *snap;
+
+		(void)snprintf(name, sizeof name, "t%zu", i);
+		add_tool(w, name, cases[i].more);
+		rows_grant(&w->rows, w->acme, name, "a");
+		load_all(w);
+		snap = reg_acquire(w->reg, w->acme);
+		r3 = mem_printf(BASE END "%s}]", cases[i].r3);
+		r5 = mem_printf(BASE END "%s}]", cases[i].r5);
+		assert_string_equal(page(w, snap, REV_R3), r3);
+		assert_string_equal(page(w, snap, REV_R4), r3);
+		assert_string_equal(page(w, snap, REV_R5), r5);
+		free(r3);
+		free(r5);
+		reg_release(w->reg, &snap);
+		rows_ungrant(&w->rows, w->acme, name);
+	}
+}
+
+/* MCP Q-08 */
+static void schema_keeps_the_authors_order_and_spelling(void **state)
+{
+	static const char schema[] = "{\"type\":\"object\",\"z\":1.50,\"a\":{\"$comment\":\"\\u00e4\"}}";
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	char *text = mem_printf("{\"handler\":{},\"inputSchema\":%s,\"description\":\"d\",\"name\":\"a\"}", schema);
+
+	rows_tool(&w->rows, "a", text);
+	rows_grant(&w->rows, w->acme, "a", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_non_null(strstr(page(w, snap, REV_R5), schema));
+	reg_release(w->reg, &snap);
+	free(text);
+}
+
+/* MCP B-31 */
+static void bad_tool_never_breaks_the_list(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	const struct reg_compiled *compiled;
+	struct err err;
+
+	rows_tool(&w->rows, "a", "no JSON");
+	add_tool(w, "b", "");
+	rows_tool(&w->rows, "c", "{");
+	rows_tool(&w->rows, "d", "{\"name\":\"d\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"},"
+		  "\"handler\":{\"broken\":1}}");
+	rows_grant(&w->rows, w->acme, "*", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_int_equal(snap->tool_count, 4);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(reg_compile(w->reg, snap->tools[3].def, &compiled, &err), ERR_CORRUPT);
+		assert_string_equal(err.where, "/handler/broken");
+	}
+	assert_int_equal(reg_compile(w->reg, snap->tools[0].def, &compiled, &err), ERR_CORRUPT);
+	assert_int_equal(reg_compile(w->reg, snap->tools[1].def, &compiled, &err), 0);
+	assert_string_equal(page(w, snap, REV_R1), "[{\"name\":\"b\"," END "}]");
+	reg_release(w->reg, &snap);
+}
+
+static size_t count_tools(const char *text)
+{
+	json_t *list = NULL;
+	size_t n;
+
+	ROWS_OK(jx_parse(text, strlen(text), &list, &rows_err));
+	n = json_array_size(list);
+	json_decref(list);
+	return n;
+}
+
+/* MCP B-18: limit and limit + 1; a cursor survives what happens to the list in between. */
+static void pages_have_100_tools_and_go_on_after_a_name(void **state)
+{
+	struct world *w = *state;
+	const char *text, *last;
+	struct reg_snapshot *snap;
+	char name[16];
+	size_t len;
+
+	for (int i = 0; i < 100; i++) {
+		(void)snprintf(name, sizeof name, "t%03d", i);
+		add_tool(w, name, "");
+	}
+	rows_grant(&w->rows, w->acme, "*", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_int_equal(count_tools(page(w, snap, REV_R5)), 100);
+	reg_release(w->reg, &snap);
+
+	add_tool(w, "t100", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "", &text, &len, &last, &rows_err));
+	assert_int_equal(count_tools(text), 100);
+	assert_string_equal(last, "t099");
+	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, last, &text, &len, &last, &rows_err));
+	assert_string_equal(text, "[{\"name\":\"t100\"," END "}]");
+	assert_null(last);
+	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "t0985", &text, &len, &last, &rows_err));
+	assert_int_equal(count_tools(text), 2);
+	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "zzz", &text, &len, &last, &rows_err));
+	assert_string_equal(text, "[]");
+	assert_null(last);
+	/* R0 has one page (MCP T-10). */
+	assert_int_equal(count_tools(page(w, snap, REV_R0)), 101);
+	reg_release(w->reg, &snap);
+}
+
+static void page_is_made_once(void **state)
+{
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	const char *first;
+
+	add_tool(w, "a", "");
+	rows_grant(&w->rows, w->acme, "*", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	first = page(w, snap, REV_R5);
+	(void)page(w, snap, REV_R1);
+	assert_ptr_equal(page(w, snap, REV_R5), first);
+	reg_release(w->reg, &snap);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(tenant_sees_what_its_grants_match),
+		TEST(prefix_of_a_name_is_another_name),
+		TEST(most_particular_grant_speaks),
+		TEST(equal_names_of_two_tenants_stay_apart),
+		TEST(only_a_visible_difference_is_told),
+		TEST(disabled_and_removed_tools_are_not_seen),
+		TEST(suspended_and_removed_tenants_see_nothing),
+		TEST(two_tools_under_one_name_are_a_conflict),
+		TEST(several_tools_change_at_once),
+		TEST(running_calls_keep_their_picture),
+		TEST(revision_shows_what_it_knows),
+		TEST(title_goes_to_the_annotations_of_r2),
+		TEST(output_that_is_no_object_is_wrapped_or_hidden),
+		TEST(schema_keeps_the_authors_order_and_spelling),
+		TEST(bad_tool_never_breaks_the_list),
+		TEST(pages_have_100_tools_and_go_on_after_a_name),
+		TEST(page_is_made_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
