@@ -7,13 +7,15 @@
 
 /* Buffered bytes over non-blocking descriptors: a socket, or a pair (stdio).  A turn of the loop reads at most
  * STREAM_TURN_BYTES of one stream (SEC S-820); output is gathered and written at the end of the turn.  Above
- * STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when nothing could be written for
- * STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED (SEC S-116, S-830).  Loop thread. */
+ * STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when less than STREAM_STALL_BYTES could be
+ * written in STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED (SEC S-116, S-830).  Loop thread. */
 
 #define STREAM_TURN_BYTES (64u << 10)
 #define STREAM_OUT_HIGH (256u << 10)
 #define STREAM_OUT_MAX (1u << 20)       /* beside the one answer that is larger by itself */
 #define STREAM_STALL_MS 30000
+#define STREAM_STALL_BYTES (16u << 10)  /* or all that is queued */
+#define STREAM_LINGER_MS 2000           /* for the peer to read the last answer before its unread bytes reset it */
 
 struct ev_loop;
 struct stream;
@@ -40,7 +42,10 @@ void stream_pause(struct stream *s, bool paused);                       /* stop 
 void stream_in_max(struct stream *s, size_t in_max);
 /* Call data() again with what waits: after a pause ended or more is wanted. */
 void stream_kick(struct stream *s);
-/* Close once the queue is written (or stalled); no callback any more. */
+/* No more writing: once the queue is written the peer sees the end; what it still sends is dropped.  data() is not
+ * called any more, ended() comes once: STREAM_EOF when the peer has closed too or STREAM_LINGER_MS have passed. */
+void stream_half_close(struct stream *s);
+/* The same without any callback; the stream frees itself. */
 void stream_finish(struct stream **s);
 void stream_close(struct stream **s);                                   /* at once */
 

@@ -1,0 +1,235 @@
+/* Listening sockets. */
+#include "config.h"
+
+#include "net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ev/ev.h"
+
+#define BACKLOG 1024
+#define ACCEPTS_PER_TURN 32
+#define PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
+#define PAUSE_US 100000                 /* when descriptors run out (SEC S-811) */
+
+struct listener {
+	struct ev_loop *loop;
+	struct ev_io *io;
+	struct ev_timer *timer;         /* runs while accepting waits for descriptors */
+	int fd, spare;                  /* spare is given up to turn one connection away */
+	unsigned live, connections_max;
+	bool paused;
+	listen_fn *fn;
+	void *arg;
+	char address[PATH_SIZE];        /* host and port, or a path */
+	bool unlink_it;
+	struct log_site out_of_fds;
+};
+
+static void update(struct listener *l)
+{
+	if (!l->io)
+		return;         /* closed from inside fn */
+	ev_io_want(l->io, !l->paused && l->live < l->connections_max && !ev_timer_armed(l->timer), false);
+}
+
+static void on_timer(void *arg)
+{
+	struct listener *l = arg;
+	if (l->spare < 0)
+		l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	update(l);
+}
+
+/* Turn one away, so that it does not wait for an answer that cannot come, and rest a while. */
+static void out_of_descriptors(struct listener *l)
+{
+	if (log_allow(&l->out_of_fds))
+		log_err(NULL, "no more descriptors, accepting pauses address=%s live=%u", l->address, l->live);
+	if (l->spare >= 0) {
+		close(l->spare);
+		l->spare = -1;
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+	}
+	ev_timer_start(l->timer, PAUSE_US);
+	update(l);
+}
+
+static void hand_over(struct listener *l, int fd, const struct addr *peer)
+{
+	struct accepted a = { .fd = fd, .from = "unix", .uid = -1, .pid = -1 };
+	if (peer->sa.ss_family == AF_UNIX) {
+		struct ucred cred;
+		socklen_t len = sizeof(cred);
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
+			a.uid = cred.uid;
+			a.pid = cred.pid;
+		}
+	} else {
+		addr_format_host(peer, a.from);
+	}
+	l->live++;
+	l->fn(l->arg, &a);
+}
+
+static void on_readable(void *arg, bool readable, bool writable)
+{
+	struct listener *l = arg;
+	for (int i = 0; i < ACCEPTS_PER_TURN && l->live < l->connections_max && !l->paused; i++) {
+		struct addr peer = { .len = sizeof(peer.sa) };
+		int fd = accept4(l->fd, (struct sockaddr *)&peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			hand_over(l, fd, &peer);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			out_of_descriptors(l);
+		/* Else there is none, or it has left already; the next turn looks again. */
+		break;
+	}
+	update(l);
+}
+
+/* Takes fd. */
+static struct listener *listener_new(struct ev_loop *loop, int fd, unsigned connections_max, listen_fn *fn, void *arg)
+{
+	struct listener *l = mem_zalloc(sizeof(*l));
+	l->loop = loop;
+	l->fd = fd;
+	l->connections_max = connections_max;
+	l->fn = fn;
+	l->arg = arg;
+	l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	l->timer = ev_timer_new(loop, on_timer, l);
+	l->io = ev_io_new(loop, fd, on_readable, l);
+	update(l);
+	return l;
+}
+
+static int fail(struct err *err, const char *address, const char *what, int fd)
+{
+	int no = errno;
+	if (fd >= 0)
+		close(fd);
+	int rc = err_set(err, ERR_UNREACHABLE, address, "%s: %s", what, strerror(no));
+	if (no == EADDRINUSE)
+		err_hint(err, "another program listens there; stop it or choose another address");
+	else if (no == EACCES)
+		err_hint(err, "ports below 1024 and foreign directories need more rights than this user has");
+	return rc;
+}
+
+int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
+	       struct listener **ret, struct err *err)
+{
+	struct addr a;
+	int rc = addr_parse(address, &a, err);
+	if (rc)
+		return rc;
+	int fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(err, address, "cannot make a socket", fd);
+	const int on = 1;
+	/* Accepted sockets inherit TCP_NODELAY: one system call less for each. */
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    (a.sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
+	    bind(fd, (struct sockaddr *)&a.sa, a.len) || listen(fd, BACKLOG))
+		return fail(err, address, "cannot listen", fd);
+	a.len = sizeof(a.sa);
+	if (getsockname(fd, (struct sockaddr *)&a.sa, &a.len))
+		return fail(err, address, "cannot listen", fd);
+	struct listener *l = listener_new(loop, fd, connections_max, fn, arg);
+	addr_format(&a, l->address);
+	*ret = l;
+	return 0;
+}
+
+int listen_unix(struct ev_loop *loop, const char *path, unsigned mode, unsigned connections_max, listen_fn *fn,
+		void *arg, struct listener **ret, struct err *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	size_t n = strlen(path);
+	if (n == 0 || n >= sizeof(sa.sun_path))
+		return err_set(err, ERR_INVALID, path, "the path of a socket has 1 to %zu bytes",
+			       sizeof(sa.sun_path) - 1);
+	memcpy(sa.sun_path, path, n + 1);
+	struct stat st;
+	if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return err_set(err, ERR_CONFLICT, path, "it exists and is not a socket");
+	if (unlink(path) && errno != ENOENT)
+		return fail(err, path, "cannot remove the stale socket", -1);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(err, path, "cannot make a socket", fd);
+	/* Nobody can connect before listen(), so the mode is in force in time. */
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)))
+		return fail(err, path, "cannot bind the socket", fd);
+	if (chmod(path, (mode_t)mode) || listen(fd, BACKLOG)) {
+		int rc = fail(err, path, "cannot listen", fd);
+		unlink(path);
+		return rc;
+	}
+	struct listener *l = listener_new(loop, fd, connections_max, fn, arg);
+	memcpy(l->address, path, n + 1);
+	l->unlink_it = true;
+	*ret = l;
+	return 0;
+}
+
+const char *listen_address(const struct listener *l)
+{
+	return l->address;
+}
+
+void listen_conn_gone(struct listener *l)
+{
+	l->live--;
+	update(l);
+}
+
+unsigned listen_live(const struct listener *l)
+{
+	return l->live;
+}
+
+void listen_pause(struct listener *l, bool paused)
+{
+	l->paused = paused;
+	update(l);
+}
+
+static void free_listener(void *arg)
+{
+	free(arg);
+}
+
+void listen_close(struct listener **pl)
+{
+	if (!pl || !*pl)
+		return;
+	struct listener *l = *pl;
+	*pl = NULL;
+	l->paused = true;
+	ev_io_free(&l->io);
+	ev_timer_free(&l->timer);
+	close(l->fd);
+	if (l->spare >= 0)
+		close(l->spare);
+	if (l->unlink_it)
+		unlink(l->address);
+	ev_defer(l->loop, free_listener, l);    /* it may be closed from inside fn */
+}

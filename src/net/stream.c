@@ -1,0 +1,484 @@
+/* Buffered bytes.  Most input is taken whole where it was read, on the stack: only what data() leaves is copied
+ * into a buffer of the stream, so that an idle connection has none.  Output is gathered in one piece of memory
+ * and written at the end of the turn. */
+#include "config.h"
+
+#include "net/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "ev/ev.h"
+
+#define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
+#define BUFFER_FIRST 4096               /* kept for output; a larger one is given back once it is empty */
+#define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy */
+
+struct bytes {                          /* what waits is p[start .. end) */
+	char *p;
+	size_t start, end, cap;
+};
+
+struct stream {
+	struct ev_loop *loop;
+	int in_fd, out_fd;
+	struct ev_io *in_io, *out_io;   /* the same when the descriptors are */
+	struct ev_timer *always;        /* in_fd is a file: readable at any time; else NULL */
+	struct ev_timer *stall;         /* runs while output waits, and while lingering */
+	struct bytes in, out;
+	size_t in_max;
+	size_t answers;                 /* bytes of out that may be those of answers */
+	size_t written;                 /* since the stall timer was started */
+	bool paused, congested, flushing, kicking;
+	bool blocked;                   /* the last write did not take all */
+	bool eof;                       /* the peer will send no more */
+	bool half_closed;               /* we shall write no more: input is dropped */
+	bool lingers;                   /* and all is written */
+	bool self;                      /* nobody owns it any more */
+	bool dead, closed;
+	const struct stream_ops *ops;
+	void *arg;
+	enum stream_end why;
+};
+
+static size_t waiting(const struct bytes *b)
+{
+	return b->end - b->start;
+}
+
+/* Room for n more bytes at the end. */
+static void reserve(struct bytes *b, size_t n)
+{
+	if (b->cap - b->end >= n)
+		return;
+	if (b->start > 0) {
+		memmove(b->p, b->p + b->start, waiting(b));
+		b->end -= b->start;
+		b->start = 0;
+	}
+	if (b->cap - b->end >= n)
+		return;
+	size_t cap = b->cap ? b->cap : BUFFER_FIRST;
+	while (cap - b->end < n)
+		cap *= 2;
+	b->p = mem_realloc(b->p, cap);
+	b->cap = cap;
+}
+
+static void append(struct bytes *b, const void *p, size_t n)
+{
+	if (n == 0)
+		return;
+	reserve(b, n);
+	memcpy(b->p + b->end, p, n);
+	b->end += n;
+}
+
+static void drop(struct bytes *b, size_t n, size_t keep)
+{
+	b->start += n;
+	if (b->start < b->end)
+		return;
+	b->start = b->end = 0;
+	if (b->cap > keep) {
+		free(b->p);
+		b->p = NULL;
+		b->cap = 0;
+	}
+}
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+static void release(void *arg)
+{
+	struct stream *s = arg;
+	free(s->in.p);
+	free(s->out.p);
+	free(s);
+}
+
+/* No event comes from here on; the memory goes at the end of the turn, after a flush that may be due. */
+static void shut(struct stream *s)
+{
+	bool pair = s->out_io != s->in_io;
+	ev_io_free(&s->in_io);
+	if (pair)
+		ev_io_free(&s->out_io);
+	s->out_io = NULL;
+	ev_timer_free(&s->always);
+	ev_timer_free(&s->stall);
+	if (s->in_fd >= 0)
+		close(s->in_fd);
+	if (s->out_fd >= 0 && s->out_fd != s->in_fd)
+		close(s->out_fd);
+	s->in_fd = s->out_fd = -1;
+	s->dead = true;
+}
+
+void stream_close(struct stream **ps)
+{
+	if (!ps || !*ps)
+		return;
+	struct stream *s = *ps;
+	*ps = NULL;
+	s->closed = true;
+	shut(s);
+	ev_at_turn_end(s->loop, release, s);
+}
+
+static void tell_end(void *arg)
+{
+	struct stream *s = arg;
+	if (!s->closed)
+		s->ops->ended(s->arg, s->why);
+}
+
+static void die(struct stream *s, enum stream_end why)
+{
+	if (s->dead)
+		return;
+	if (s->self) {
+		stream_close(&s);
+		return;
+	}
+	shut(s);
+	s->why = why;
+	ev_defer(s->loop, tell_end, s);
+}
+
+/* --- what to wait for ---------------------------------------------------------------------------- */
+
+static void update(struct stream *s)
+{
+	if (s->dead)
+		return;
+	size_t out = waiting(&s->out);
+	if (s->congested ? out < STREAM_OUT_HIGH / 2 : out > STREAM_OUT_HIGH)
+		s->congested = !s->congested;
+	bool read = !s->eof && (s->half_closed || (!s->paused && !s->congested && waiting(&s->in) < s->in_max));
+	bool write = out > 0 && !s->flushing;
+	if (s->always) {
+		if (!read)
+			ev_timer_stop(s->always);
+		else if (!ev_timer_armed(s->always))
+			ev_timer_start(s->always, 0);
+		read = false;
+	}
+	if (s->in_io == s->out_io) {
+		ev_io_want(s->in_io, read, write);
+	} else {
+		ev_io_want(s->in_io, read, false);
+		ev_io_want(s->out_io, false, write);
+	}
+}
+
+/* --- output -------------------------------------------------------------------------------------- */
+
+static void on_stall(void *arg)
+{
+	struct stream *s = arg;
+	size_t least = waiting(&s->out) < STREAM_STALL_BYTES ? 1 : STREAM_STALL_BYTES;
+	if (s->lingers)
+		die(s, STREAM_EOF);
+	else if (waiting(&s->out) > 0 && s->written < least)
+		die(s, STREAM_STALLED);
+	else if (waiting(&s->out) > 0)
+		ev_timer_start(s->stall, STREAM_STALL_MS * 1000ull);
+	s->written = 0;
+}
+
+/* All is written and nothing will follow. */
+static void linger(struct stream *s)
+{
+	s->lingers = true;
+	bool socket = s->in_fd == s->out_fd;
+	if (s->eof || !socket || shutdown(s->out_fd, SHUT_WR))
+		die(s, STREAM_EOF);
+	else
+		ev_timer_start(s->stall, STREAM_LINGER_MS * 1000ull);
+}
+
+static void after_write(struct stream *s)
+{
+	size_t left = waiting(&s->out);
+	if (s->answers > left)
+		s->answers = left;
+	s->blocked = left > 0;
+	if (left > 0 && !ev_timer_armed(s->stall)) {
+		s->written = 0;
+		ev_timer_start(s->stall, STREAM_STALL_MS * 1000ull);
+	}
+	update(s);
+}
+
+static void flush(struct stream *s)
+{
+	if (s->dead || waiting(&s->out) == 0)
+		return;
+	ssize_t n = write(s->out_fd, s->out.p + s->out.start, waiting(&s->out));
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		die(s, STREAM_RESET);
+		return;
+	}
+	if (n > 0) {
+		s->written += (size_t)n;
+		drop(&s->out, (size_t)n, BUFFER_FIRST);
+	}
+	after_write(s);
+	if (waiting(&s->out) > 0)
+		return;
+	if (s->half_closed)
+		linger(s);
+	else if (s->ops->drained)
+		s->ops->drained(s->arg);
+}
+
+static void on_turn_end(void *arg)
+{
+	struct stream *s = arg;
+	s->flushing = false;
+	flush(s);
+}
+
+static void flush_later(struct stream *s)
+{
+	if (s->flushing)
+		return;
+	s->flushing = true;
+	ev_at_turn_end(s->loop, on_turn_end, s);
+}
+
+void stream_write(struct stream *s, const void *p, size_t len)
+{
+	if (s->dead || s->half_closed)
+		return;
+	append(&s->out, p, len);
+	if (waiting(&s->out) - s->answers > STREAM_OUT_MAX)
+		die(s, STREAM_OVERFLOW);
+	else
+		flush_later(s);
+}
+
+/* What waits and p in one system call; how much of p was written. */
+static size_t write_direct(struct stream *s, const void *p, size_t len)
+{
+	size_t before = waiting(&s->out);
+	struct iovec v[2] = { { .iov_base = s->out.p + s->out.start, .iov_len = before },
+			      { .iov_base = (void *)(uintptr_t)p, .iov_len = len } };
+	ssize_t n = before ? writev(s->out_fd, v, 2) : write(s->out_fd, p, len);
+	if (n <= 0)
+		return 0;       /* the flush finds out why */
+	s->written += (size_t)n;
+	if ((size_t)n < before) {
+		drop(&s->out, (size_t)n, BUFFER_FIRST);
+		return 0;
+	}
+	drop(&s->out, before, BUFFER_FIRST);
+	return (size_t)n - before;
+}
+
+void stream_write_answer(struct stream *s, const void *p, size_t len)
+{
+	if (s->dead || s->half_closed)
+		return;
+	size_t done = 0;
+	if (len >= DIRECT_BYTES && !s->blocked)
+		done = write_direct(s, p, len);
+	append(&s->out, (const char *)p + done, len - done);
+	s->answers += len - done;
+	flush_later(s);         /* also when nothing is left: drained() is due */
+	update(s);
+}
+
+size_t stream_queued(const struct stream *s)
+{
+	return waiting(&s->out);
+}
+
+/* --- input --------------------------------------------------------------------------------------- */
+
+/* How much of p data() takes. */
+static size_t offer(struct stream *s, const char *p, size_t len)
+{
+	size_t taken = 0;
+	while (taken < len && !s->paused && !s->dead && !s->half_closed) {
+		size_t n = s->ops->data(s->arg, p + taken, len - taken);
+		if (n == 0)
+			break;
+		taken += n;
+	}
+	return s->half_closed ? len : taken;
+}
+
+static void offer_waiting(struct stream *s)
+{
+	if (s->dead || waiting(&s->in) == 0)
+		return;
+	size_t n = offer(s, s->in.p + s->in.start, waiting(&s->in));
+	drop(&s->in, n, 0);
+}
+
+/* 1: *ret_n bytes were read; 0: nothing for now, or the end, which has been dealt with. */
+static int read_some(struct stream *s, char *p, size_t size, size_t *ret_n)
+{
+	ssize_t n = read(s->in_fd, p, size);
+	if (n > 0) {
+		*ret_n = (size_t)n;
+		return 1;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0) {
+		die(s, STREAM_RESET);
+		return 0;
+	}
+	s->eof = true;
+	if (s->lingers)
+		die(s, STREAM_EOF);
+	else if (!s->half_closed)
+		s->ops->ended(s->arg, STREAM_EOF);
+	return 0;
+}
+
+/* Behind what waits.  False when less came than would have fit. */
+static bool read_behind(struct stream *s)
+{
+	size_t room = s->in_max > waiting(&s->in) ? s->in_max - waiting(&s->in) : 0, n = 0;
+	room = room < SCRATCH_BYTES ? room : SCRATCH_BYTES;
+	if (room == 0)
+		return false;
+	reserve(&s->in, room);
+	if (!read_some(s, s->in.p + s->in.end, room, &n))
+		return false;
+	s->in.end += n;
+	offer_waiting(s);
+	return n == room;
+}
+
+/* Where nothing waits, most of what comes is taken at once and never copied. */
+static bool read_fresh(struct stream *s)
+{
+	char scratch[SCRATCH_BYTES];
+	size_t size = s->in_max < sizeof(scratch) && !s->half_closed ? s->in_max : sizeof(scratch), n = 0;
+	if (!read_some(s, scratch, size, &n))
+		return false;
+	size_t taken = offer(s, scratch, n);
+	if (!s->dead)
+		append(&s->in, scratch + taken, n - taken);
+	return n == size;
+}
+
+static void on_readable(struct stream *s)
+{
+	size_t budget = STREAM_TURN_BYTES;      /* SEC S-820 */
+	while (budget >= SCRATCH_BYTES && !s->dead && (!s->paused || s->half_closed)) {
+		if (s->half_closed || waiting(&s->in) == 0 ? !read_fresh(s) : !read_behind(s))
+			return;
+		budget -= SCRATCH_BYTES;
+	}
+}
+
+static void on_io(void *arg, bool readable, bool writable)
+{
+	struct stream *s = arg;
+	if (readable && !s->dead && !s->eof)
+		on_readable(s);
+	if (writable)
+		flush(s);
+	update(s);
+}
+
+static void on_always(void *arg)
+{
+	on_io(arg, true, false);
+}
+
+static void on_kick(void *arg)
+{
+	struct stream *s = arg;
+	s->kicking = false;
+	offer_waiting(s);
+	update(s);
+}
+
+void stream_kick(struct stream *s)
+{
+	if (s->kicking || s->dead)
+		return;
+	s->kicking = true;
+	ev_defer(s->loop, on_kick, s);
+}
+
+void stream_pause(struct stream *s, bool paused)
+{
+	s->paused = paused;
+	update(s);
+}
+
+void stream_in_max(struct stream *s, size_t in_max)
+{
+	s->in_max = in_max;
+	update(s);
+}
+
+/* --- begin and end ------------------------------------------------------------------------------- */
+
+/* Files and /dev/null cannot be waited for: they are always ready. */
+static bool can_wait(int fd)
+{
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event ev = { .events = EPOLLIN };
+	bool ok = ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0 || errno != EPERM;
+	if (ep >= 0)
+		close(ep);
+	return ok;
+}
+
+struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in_max, const struct stream_ops *ops,
+			  void *arg)
+{
+	struct stream *s = mem_alloc(sizeof(*s));
+	*s = (struct stream){ .loop = loop, .in_fd = in_fd, .out_fd = out_fd, .in_max = in_max, .ops = ops,
+			      .arg = arg };
+	s->in_io = s->out_io = ev_io_new(loop, in_fd, on_io, s);
+	if (out_fd != in_fd) {
+		s->out_io = ev_io_new(loop, out_fd, on_io, s);
+		if (!can_wait(in_fd))
+			s->always = ev_timer_new(loop, on_always, s);
+	}
+	s->stall = ev_timer_new(loop, on_stall, s);
+	update(s);
+	return s;
+}
+
+void stream_half_close(struct stream *s)
+{
+	if (s->dead || s->half_closed)
+		return;
+	s->half_closed = true;
+	if (waiting(&s->out) == 0)
+		linger(s);
+	else
+		flush_later(s);
+	update(s);
+}
+
+void stream_finish(struct stream **ps)
+{
+	if (!ps || !*ps)
+		return;
+	struct stream *s = *ps;
+	*ps = NULL;
+	if (s->dead) {
+		stream_close(&s);
+		return;
+	}
+	s->self = true;
+	stream_half_close(s);
+}
