@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The only thread that writes.  It takes what waits (at most batch_max items, batch_bytes), tenants in
- * turn (AUDIT A-215), runs each item in a savepoint of its own, commits all as one transaction, posts the
- * completions in order and looks again.  While a commit runs the next batch gathers: no timer, and an
- * idle server pays one flush (AUDIT A-214).  Checkpoints between batches (A-611).
+/* The only thread that writes.  It takes what waits (at most batch_max items), tenants in turn (AUDIT
+ * A-215), runs each job in a savepoint of its own (an event is one INSERT and needs none), commits all as
+ * one transaction, posts the completions in order and looks again.  While a commit runs the next batch
+ * gathers: no timer, and an idle server pays one flush (AUDIT A-214).  Checkpoints between batches (A-611).
  *
  * All functions: loop thread, unless said otherwise. */
 
@@ -20,7 +20,7 @@ struct db;
 struct writer;
 
 struct writer_limits {
-	size_t queue_max;               /* items waiting; more: ERR_AUDIT / ERR_BUSY */
+	size_t queue_max;               /* items waiting; more: ERR_AUDIT / ERR_BUSY; ends of calls always get in */
 	size_t batch_max;
 	uint32_t deadline_ms;           /* an item not durable by then counts as failed */
 	uint64_t space_floor;           /* free bytes of the file system below which calls are refused */
@@ -33,7 +33,8 @@ int writer_open(struct ev_loop *loop, const char *store, const char *mode, const
 		struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
 
 /* rc 0 after the COMMIT that holds the record, ERR_AUDIT once the deadline passed or it failed; never
- * before the submitting call has returned; receipt is NULL unless rc is 0. */
+ * before the submitting call has returned; receipt is NULL unless rc is 0.  After ERR_AUDIT the end of a call
+ * is kept and tried again until the writer closes (A-209). */
 typedef void writer_audit_fn(void *arg, int rc, const struct audit_receipt *receipt);
 /* Copies *ev with its texts.  done NULL: nobody waits (a notice, not a call).  ERR_AUDIT: queue full, no room
  * on the disk (for call.begin), deadline passed or store failed: refuse the work, never drop the record. */
@@ -50,7 +51,8 @@ struct writer_job {
 	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
 	/* True for columns that are no part of any digest (last_used_us): appends no record. */
 	bool volatile_only;
-	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL. */
+	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL.  ERR_AUDIT:
+	 * nothing was changed.  A job that runs is waited for beyond the deadline: only its outcome is true. */
 	void (*done)(void *arg, int rc, const struct err *err);
 };
 int writer_submit(struct writer *w, const struct writer_job *job, void *arg) MUST_CHECK;   /* ERR_BUSY, ERR_AUDIT */
@@ -62,7 +64,9 @@ void writer_release(struct writer *w, size_t bytes);
 /* ERR_OK, or why calls are refused now ("disk full"); for status. */
 int writer_state(const struct writer *w, const char **ret_reason);
 
-/* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins.  ERR_TIMEOUT when the deadline passed. */
+/* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins; outstanding completions are called
+ * before the return.  ERR_TIMEOUT when the deadline passed: a thread hangs in the kernel, end the process.
+ * ERR_IO, ERR_CORRUPT: the store had failed, there is no server.stop. */
 int writer_close(struct writer **w, uint32_t deadline_ms, struct err *err);
 
 #endif

@@ -144,7 +144,7 @@ static void batch_failed(struct writer *w, struct witem *first, int rc, const st
 		log_err(NULL, "a transaction failed, calls are refused until one succeeds error=%s", err->msg);
 	atomic_store(&w->full_until_us, clock_mono_us() + RETRY_MS * 1000);
 	post(w, sort_failed(w, first, rc, err));
-	if (!is_final(rc))
+	if (!is_final(rc) && !past_close(w))
 		wqueue_pause(w->queue, RETRY_MS);
 }
 
@@ -181,8 +181,8 @@ void writer_run_batch(struct writer *w, struct witem *first)
 	met_inc(MET_writer_batches);
 	met_add(MET_writer_items, count(first));
 	post(w, first);
-	/* Answers are on their way while the log is copied. */
-	rc = db_checkpoint(w->db, CHECKPOINT_PAGES, &err);
+	/* With a fresh open_from in it, the log is copied while the answers are on their way. */
+	rc = save ? db_checkpoint(w->db, CHECKPOINT_PAGES, &err) : 0;
 	if (is_final(rc))
 		stop_for_good(w, rc, &err);
 	else if (rc < 0)

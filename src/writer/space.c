@@ -8,23 +8,36 @@
 
 #include "writer_int.h"
 
-uint64_t writer_room(struct writer *w)
+uint64_t writer_room(const struct writer *w)
 {
 	uint64_t now = ev_now_us(w->loop);
 	uint64_t taken = w->limits.space_floor + w->booked;
+	struct wspace *space = w->space;
 	struct statvfs fs;
 
-	if (!w->space_at_us || now - w->space_at_us >= SPACE_AGE_US) {
+	if (!space->at_us || now - space->at_us >= SPACE_AGE_US) {
 		/* When the system does not say, the commit will. */
-		w->space = statvfs(w->store, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
-		w->space_at_us = now;
+		space->free_bytes = statvfs(w->store, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
+		space->at_us = now;
 	}
-	return w->space > taken ? w->space - taken : 0;
+	return space->free_bytes > taken ? space->free_bytes - taken : 0;
+}
+
+int writer_state(const struct writer *w, const char **ret_reason)
+{
+	int rc = writer_refusal(w, ret_reason);
+
+	if (rc == ERR_OK && writer_room(w) == 0) {
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = "too little space is left on the disk of the store";
+	}
+	return rc;
 }
 
 int writer_reserve(struct writer *w, size_t bytes)
 {
-	if (writer_state(w, NULL) != ERR_OK || wqueue_is_full(w->queue) || writer_room(w) < bytes)
+	if (writer_refusal(w, NULL) != ERR_OK || wqueue_is_full(w->queue) || writer_room(w) < bytes)
 		return ERR_AUDIT;
 	w->booked += bytes;
 	return 0;

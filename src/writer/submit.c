@@ -78,7 +78,7 @@ static void wait_for(struct writer *w, struct witem *it)
 		ev_timer_start(w->deadline, (uint64_t)w->limits.deadline_ms * 1000);
 }
 
-int writer_state(const struct writer *w, const char **ret_reason)
+int writer_refusal(const struct writer *w, const char **ret_reason)
 {
 	static const char *const reasons[] = { "", "the store has failed; restart to recover", "the disk of the store does not answer",
 		"no space is left on the disk of the store, or it cannot be written", "the server is stopping" };
@@ -105,7 +105,7 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	if (w->closing || atomic_load(&w->failed))
 		return ERR_AUDIT;
 	/* What has not begun can be refused; what has must be recorded if it can be. */
-	if (ev->kind == AUDIT_CALL_BEGIN && (writer_state(w, NULL) != ERR_OK || writer_room(w) == 0))
+	if (ev->kind == AUDIT_CALL_BEGIN && writer_state(w, NULL) != ERR_OK)
 		return ERR_AUDIT;
 	e = wevent_new(ev, done, arg);
 	if (done)
@@ -122,7 +122,7 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
 {
 	struct wjob *j;
 
-	if (writer_state(w, NULL) != ERR_OK)
+	if (writer_refusal(w, NULL) != ERR_OK)
 		return ERR_AUDIT;
 	j = mem_zalloc(sizeof *j);
 	j->item.lane = LANE_JOBS;

@@ -44,6 +44,7 @@ static void writer_free(struct writer *w)
 		free(w->courier);
 	else
 		w->courier->w = NULL;   /* the last post that arrives frees it */
+	free(w->space);
 	free(w->store);
 	free(w);
 }
@@ -75,6 +76,7 @@ int writer_open(struct ev_loop *loop, const char *store, const char *mode, const
 	w->loop = loop;
 	w->limits = *limits;
 	w->store = mem_strdup(store);
+	w->space = mem_zalloc(sizeof *w->space);
 	w->queue = wqueue_new(limits->queue_max);
 	w->courier = mem_zalloc(sizeof *w->courier);
 	w->courier->w = w;
@@ -106,7 +108,7 @@ int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
 	w->closing = true;
 	atomic_store(&w->close_by_us, clock_mono_us() + (uint64_t)deadline_ms * 1000);
 	wqueue_close(w->queue);
-	if (!wqueue_wait_exit(w->queue, deadline_ms + RETRY_MS)) {
+	if (!wqueue_wait_exit(w->queue, deadline_ms + CLOSE_GRACE_MS)) {
 		/* The thread hangs in the kernel and keeps all it needs; the process is about to end. */
 		w->courier->w = NULL;
 		return err_set(err, ERR_TIMEOUT, w->store, "the disk of the store does not answer; the stop is not recorded");

@@ -16,6 +16,7 @@ struct map;
 
 enum {
 	RETRY_MS = 100,                 /* pause after a full disk */
+	CLOSE_GRACE_MS = 500,           /* for the last try and the stop record, above the deadline of a close */
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
 	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
 };
@@ -79,6 +80,11 @@ struct wcourier {
 	atomic_uint pending;            /* posts that have not arrived */
 };
 
+/* The last look at the free space. */
+struct wspace {
+	uint64_t free_bytes, at_us;     /* at_us 0: none yet */
+};
+
 struct writer {
 	struct ev_loop *loop;
 	struct writer_limits limits;
@@ -100,7 +106,8 @@ struct writer {
 	writer_late_fn *late;
 	void *late_arg;
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
-	uint64_t booked, space, space_at_us;
+	uint64_t booked;
+	struct wspace *space;
 };
 
 /* batch.c: the writer thread */
@@ -113,9 +120,11 @@ int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered
 /* submit.c: completions and deadlines, loop thread */
 void writer_on_finished(void *arg);     /* posted with the courier */
 void writer_finish_all(struct writer *w);
+/* Like writer_state(), but for the room on the disk. */
+int writer_refusal(const struct writer *w, const char **ret_reason);
 void writer_on_deadline(void *arg);
 
 /* space.c: free bytes above the floor that nobody has booked; loop thread */
-uint64_t writer_room(struct writer *w);
+uint64_t writer_room(const struct writer *w);
 
 #endif

@@ -2,7 +2,7 @@
  * How fast the store takes records: N calls (a begin, then an end) are submitted from the loop, DEPTH of
  * them at once, and one JSON line tells the rate.
  *
- *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR]]]]     (50000 64 1 and a new directory in TMPDIR)
+ *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR]]]]     (50000 64 1 TMPDIR)
  *
  * records_s counts both records; cpu_us is the processor time of the process per record, writer_us the part
  * of all threads but the loop's; wait_p50_us and wait_p99_us are submission to completion of one record.
@@ -179,12 +179,19 @@ int main(int argc, char **argv)
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
 	struct create create = { .tenants = b.tenants };
 	const struct writer_job job = { .name = "create", .run = create_logs, .done = created };
-	char *dir = argc > 4 ? strdup(argv[4]) : tmpdir_make();
+	char *dir;
 	struct call *calls = calloc(b.depth, sizeof *calls);
 	struct err err = { 0 };
 	uint64_t start;
 	double cpu, loop_cpu;
 
+	if (argc > 4)
+		(void)setenv("TMPDIR", argv[4], 1);
+	dir = tmpdir_make();    /* of its own, and removed at the end */
+	if (!dir) {
+		perror("b_writer");
+		return 1;
+	}
 	b.loop = ev_loop_new();
 	b.wait_us = calloc(2 * b.calls, sizeof *b.wait_us);
 	if (create_store(dir, &err) < 0 || writer_open(b.loop, dir, "bench", &limits, &b.w, NULL, &err) < 0 ||

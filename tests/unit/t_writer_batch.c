@@ -1,0 +1,281 @@
+/* Group commit, order, fairness, isolation of items, start and stop. */
+
+#include "config.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "metrics/metric.h"
+
+#include "t_writer.h"
+
+/* The first submission hangs in its flush, so that what follows gathers. */
+static void hang(struct fix *f)
+{
+	fault_set(FAULT_HANG);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 3, 9999), 0);
+	fault_wait_hanging();
+}
+
+static void what_waits_is_one_transaction(void **state)
+{
+	struct fix *f = *state;
+	uint64_t batches;
+
+	hang(f);
+	for (int i = 1; i <= 200; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
+	batches = met_get(MET_writer_batches);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(met_get(MET_writer_batches) - batches, 2);
+	assert_int_equal(f->n, 201);
+	for (int i = 1; i <= 200; i++) {
+		assert_int_equal(f->log[i].tag, i);
+		assert_int_equal(f->log[i].rc, 0);
+		assert_int_equal(f->log[i].idx, i);     /* 0 is log.open */
+	}
+}
+
+/* AUDIT A-215 */
+static void tenants_take_turns(void **state)
+{
+	struct fix *f = *state;
+
+	hang(f);
+	for (int i = 1; i <= 100; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 2, 1000), 0);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 2, 1001), 0);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(f->log[2].tag, 1000);
+	assert_int_equal(f->log[4].tag, 1001);
+	assert_int_equal(f->log[5].tag, 3);
+}
+
+static void batch_has_a_limit(void **state)
+{
+	struct fix *f = *state;
+	uint64_t batches;
+
+	close_writer(f);
+	f->limits.batch_max = 10;
+	open_writer(f);
+	hang(f);
+	batches = met_get(MET_writer_batches);
+	for (int i = 1; i <= 21; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(met_get(MET_writer_batches) - batches, 4);     /* 1, 10, 10, 1 */
+}
+
+static void full_queue_refuses_call(void **state)
+{
+	struct fix *f = *state;
+
+	close_writer(f);
+	f->limits.queue_max = 8;
+	open_writer(f);
+	hang(f);
+	for (int i = 1; i <= 8; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
+	assert_int_equal(writer_reserve(f->w, 1), ERR_AUDIT);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 2, 9), ERR_AUDIT);
+	assert_int_equal(submit_job(f, 10, false, make_tenants), ERR_BUSY);
+	assert_int_equal(submit(f, AUDIT_CALL_END, 3, 9999), 0);        /* what has begun can end */
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(f->n, 10);
+	for (size_t i = 0; i < f->n; i++)
+		assert_int_equal(f->log[i].rc, 0);
+	assert_int_equal(writer_reserve(f->w, 1), 0);
+	writer_release(f->w, 1);
+}
+
+static int fail_after_writing(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct audit_event ev;
+	int rc;
+
+	audit_event_init(&ev, AUDIT_GRANT_ADD, 1);
+	ev.obj = "only in the job that fails";
+	rc = audit_append(logs, db, &ev, NULL, err);
+	return rc < 0 ? rc : err_set(err, ERR_INVALID, "/here", "it is wrong");
+}
+
+static int write_meta(struct db *db, const char *key, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, key);
+	db_bind_textz(st, 2, "x");
+	return db_run(&st, err);
+}
+
+static int change_without_record(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return write_meta(db, "unrecorded", err);
+}
+
+static int change_with_record(struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct audit_event ev;
+	int rc = write_meta(db, "recorded", err);
+
+	audit_event_init(&ev, AUDIT_GRANT_ADD, 1);
+	return rc < 0 ? rc : audit_append(logs, db, &ev, NULL, err);
+}
+
+static void item_fails_alone(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event bad = call_event(AUDIT_CALL_BEGIN, 77, 4);   /* a tenant without a log */
+
+	hang(f);
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	assert_int_equal(submit_job(f, 2, false, fail_after_writing), 0);
+	assert_int_equal(submit_job(f, 3, false, change_with_record), 0);
+	assert_int_equal(writer_audit(f->w, &bad, on_audit, ticket(f, 4)), 0);
+	f->pending++;
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 5), 0);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 1), 0);
+	assert_int_equal(rc_of(f, 2), ERR_INVALID);
+	assert_string_equal(f->err.msg, "it is wrong");
+	assert_int_equal(rc_of(f, 3), 0);
+	assert_int_equal(rc_of(f, 4), ERR_AUDIT);
+	assert_int_equal(rc_of(f, 5), 0);
+	assert_int_equal(ask(f, "SELECT count(*) FROM dict WHERE text LIKE 'only in%'"), 0);
+	assert_int_equal(ask(f, "SELECT count(*) FROM meta WHERE key = 'recorded'"), 1);
+	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
+}
+
+/* AUDIT A-206 */
+static void change_without_record_is_undone(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(submit_job(f, 1, false, change_without_record), 0);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 1), ERR_INTERNAL);
+	assert_int_equal(ask(f, "SELECT count(*) FROM meta WHERE key = 'unrecorded'"), 0);
+	assert_int_equal(submit_job(f, 2, true, change_without_record), 0);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 2), 0);
+}
+
+static void texts_are_copied(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev = call_event(AUDIT_CALL_BEGIN, 1, 1);
+	char tool[] = "borrowed";
+	uint8_t digest[32];
+
+	memset(digest, 0xcd, sizeof digest);
+	hang(f);
+	ev.tool = tool;
+	ev.tdef = ev.before = ev.after = digest;
+	ev.detail = tool;
+	assert_int_equal(writer_audit(f->w, &ev, on_audit, ticket(f, 1)), 0);
+	f->pending++;
+	memset(tool, 'x', sizeof tool - 1);
+	memset(digest, 0, sizeof digest);
+	fault_set(FAULT_NONE);
+	wait_idle(f);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec_text WHERE tool = 'borrowed' AND tdef LIKE 'cdcdcd%' AND "
+				"hex(ext) LIKE '010000000020CDCD%626F72726F776564'"), 1);
+}
+
+static void close_commits_what_waits(void **state)
+{
+	struct fix *f = *state;
+	struct stat st;
+	char wal[640];
+
+	for (int i = 1; i <= 300; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
+	close_writer(f);
+	assert_int_equal(f->n, 300);
+	for (size_t i = 0; i < f->n; i++)
+		assert_int_equal(f->log[i].rc, 0);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1001"), 300);
+	assert_int_equal(ask(f, "SELECT kind FROM rec WHERE log = 1 ORDER BY idx DESC LIMIT 1"), AUDIT_SERVER_STOP);
+	snprintf(wal, sizeof wal, "%s-wal", f->path);
+	assert_true(stat(wal, &st) != 0 || st.st_size == 0);
+}
+
+/* AUDIT A-303 */
+static void start_and_stop_alternate(void **state)
+{
+	struct fix *f = *state;
+
+	close_writer(f);
+	open_writer(f);
+	assert_int_equal(f->recovered, 0);
+	close_writer(f);
+	assert_int_equal(ask(f, "SELECT group_concat(kind) = '1,1601,1602,1601,1602' FROM (SELECT kind FROM rec WHERE log = 1 ORDER BY idx)"), 1);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec_text WHERE kind = 1601 AND hex(ext) LIKE '0113%74657374'"), 2);
+}
+
+static void log_file_stays_small(void **state)
+{
+	struct fix *f = *state;
+	struct stat st;
+	char wal[640], detail[400];
+
+	memset(detail, 'd', sizeof detail - 1);
+	detail[sizeof detail - 1] = '\0';
+	for (int round = 0; round < 40; round++) {
+		for (int i = 0; i < 256; i++) {
+			struct audit_event ev = call_event(AUDIT_CALL_DENIED, i % TENANTS + 1, i);
+
+			ev.detail = detail;
+			assert_int_equal(writer_audit(f->w, &ev, on_audit, ticket(f, i)), 0);
+			f->pending++;
+		}
+		f->idle = false;
+		wait_idle(f);
+		f->n = 0;
+	}
+	snprintf(wal, sizeof wal, "%s-wal", f->path);
+	assert_int_equal(stat(wal, &st), 0);
+	assert_in_range(st.st_size, 1, 1500 * 4096);
+	assert_true(ask(f, "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'open_from'") > 1000);
+}
+
+static void notices_need_no_callback(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev;
+
+	audit_event_init(&ev, AUDIT_NOTIFY, 1);
+	ev.generation = 7;
+	assert_int_equal(writer_audit(f->w, &ev, NULL, NULL), 0);
+	close_writer(f);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1011"), 1);
+}
+
+static void missing_store_is_an_error(void **state)
+{
+	struct fix *f = *state;
+	struct writer *w = NULL;
+
+	assert_int_equal(writer_open(f->loop, "/nonexistent", "test", &f->limits, &w, NULL, &f->err), ERR_UNREACHABLE);
+	assert_null(w);
+	assert_int_equal(writer_close(&w, 0, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(what_waits_is_one_transaction), T(tenants_take_turns), T(batch_has_a_limit), T(full_queue_refuses_call),
+		T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied), T(close_commits_what_waits),
+		T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback), T(missing_store_is_an_error),
+	};
+
+	faultvfs_install();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
