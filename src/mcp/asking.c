@@ -113,8 +113,9 @@ void asking_drop(struct mcp_req *req, bool tell)
 }
 
 /* A refusal to answer ends the call; a decline is an answer like any other (MCP X-06). */
-static void fail(struct mcp_req *req, struct jx_span error)
+static void fail(struct mcp_ask *a, struct jx_span error)
 {
+	struct mcp_req *req = a->req;
 	char key[16], message[ASK_MESSAGE_SIZE] = "no reason given";
 	struct rpc_walk w;
 	struct jx_span v;
@@ -127,6 +128,7 @@ static void fail(struct mcp_req *req, struct jx_span error)
 	}
 	free(req->ask_failure);
 	req->ask_failure = mem_printf("The client could not answer the tool's question: %s", message);
+	ask_free(a);
 	asking_drop(req, true);
 	call_cancel(req->call, CANCEL_BY_CLIENT);
 }
@@ -150,7 +152,7 @@ void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg)
 		return;         /* taken back, answered already, or never asked */
 	req = a->req;
 	if (!rpc_is(msg->result, '{') || jx_parse_scanned(msg->result.p, msg->result.len, &value, NULL) < 0) {
-		fail(req, msg->error);
+		fail(a, msg->error);
 		return;
 	}
 	json_object_set_new(req->answers, a->key, value);
