@@ -42,7 +42,8 @@ struct mcp_env {                        /* borrowed for the server's life */
 struct mcp_server *mcp_server_new(const struct mcp_env *env);
 void mcp_server_free(struct mcp_server **srv);
 
-struct mcp_param { const char *name, *value; size_t len; };    /* name without "mcp-param-", lower case; raw value */
+/* name without "mcp-param-", in lower case; the raw value. */
+struct mcp_param { const char *name, *value; size_t len; };
 struct mcp_headers {                    /* known before any JSON is read; members may be NULL */
 	const char *version, *session, *method, *name;
 	const struct mcp_param *params; size_t nparams;
@@ -85,8 +86,8 @@ size_t mcp_channel_busy(const struct mcp_channel *ch);  /* requests without an a
 
 /* Feed one message.  ch is NULL on HTTP.  *ret is valid until finish() has been called or mcp_exchange_gone()
  * returned; a listen lives until the peer leaves. */
-void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in, const struct mcp_sink *sink,
-	       struct mcp_exchange **ret);
+void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
+	       const struct mcp_sink *sink, struct mcp_exchange **ret);
 /* HTTP: the peer left before finish().  Modern: cancels; legacy: detaches (MCP B-24).  No finish() after this. */
 void mcp_exchange_gone(struct mcp_exchange **x);
 /* Time to turn a slow answer into SSE (MCP B-39): asked by the HTTP transport after its delay. */
@@ -97,8 +98,9 @@ int mcp_session_find(struct mcp_server *srv, const char *id, const struct princi
 		     struct err *err) MUST_CHECK;
 /* GET: make this the session's one notice stream; an older one is hung up. */
 void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer);
-void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer);      /* no-op when replaced meanwhile */
-void mcp_session_end(struct mcp_session **s);                                          /* DELETE */
+/* A no-op when the stream was replaced meanwhile. */
+void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer);
+void mcp_session_end(struct mcp_session **s);           /* DELETE */
 
 /* A tenant's visible tool set changed: tell exactly its listeners now, and record it (notify, 1011).
  * Returns how many were told. */

@@ -14,7 +14,8 @@ enum {
 };
 uint32_t caps_from_json(const json_t *capabilities);
 json_t *caps_to_json(uint32_t caps);                    /* new reference, ClientCapabilities shape */
-/* The bits of a word of `needs.client`: "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots"; 0 = unknown. */
+/* The bits of a word of `needs.client`: "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots";
+ * 0 = unknown. */
 uint32_t caps_from_word(const char *word);
 /* What a server-to-client method needs: "elicitation/create" with its params, …; 0 = no such method. */
 uint32_t caps_for_request(const char *method, const json_t *params);

@@ -45,7 +45,7 @@ struct enc_result {
 	const json_t *content, *structured, *meta;
 	const char *text;
 	bool is_error;
-	bool unwrapped;         /* R3, R4: no wrapped outputSchema is listed: leave a non-object value out (MCP B-16) */
+	bool unwrapped;         /* R3, R4: no outputSchema is listed: only objects are shown (MCP B-16) */
 	const uint8_t *call_id; /* 16 bytes for `_meta`, or NULL; also ENC_INPUT */
 	/* ENC_INPUT */
 	const json_t *requests;

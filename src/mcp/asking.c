@@ -100,13 +100,14 @@ void asking_drop(struct mcp_req *req, bool tell)
 {
 	LIST_FOREACH_SAFE(n, tmp, &req->asks) {
 		struct mcp_ask *a = CONTAINER_OF(n, struct mcp_ask, link);
+		struct str *out = &req->x->srv->out;
 		char id[24];
-		int len = snprintf(id, sizeof id, "%llu", (unsigned long long)a->id);
 
 		if (tell) {     /* MCP L-11 */
-			str_reset(&req->x->srv->out);
-			encode_cancelled(&req->x->srv->out, (struct jx_span){ id, (size_t)len }, "The answer is not needed any more");
-			send(req, &req->x->srv->out);
+			(void)snprintf(id, sizeof id, "%llu", (unsigned long long)a->id);
+			str_reset(out);
+			encode_cancelled(out, (struct jx_span){ id, strlen(id) }, "No answer is needed any more");
+			send(req, out);
 		}
 		ask_free(a);
 	}

@@ -34,7 +34,8 @@ enum rev classify_rev_known(const struct mcp_exchange *x, const struct mcp_heade
 
 /* Find the session that a legacy HTTP message names, and the revision (MCP H-13, H-19, B-27); false: refused,
  * error filled. */
-static bool http_legacy(struct mcp_exchange *x, const struct mcp_headers *h, enum rev *ret_rev, struct rpc_error *e)
+static bool http_legacy(struct mcp_exchange *x, const struct mcp_headers *h, enum rev *ret_rev,
+			struct rpc_error *e)
 {
 	enum rev header = h->version ? rev_find(h->version, strlen(h->version)) : REV_SESSIONLESS;
 	struct mcp_session *s = NULL;
@@ -48,7 +49,7 @@ static bool http_legacy(struct mcp_exchange *x, const struct mcp_headers *h, enu
 		return false;
 	}
 	if (header == REV_COUNT) {
-		rpc_error_init(e, FAULT_REQUEST, "Unsupported protocol version in MCP-Protocol-Version: %s", h->version);
+		rpc_error_init(e, FAULT_REQUEST, "MCP-Protocol-Version is not served: %s", h->version);
 		rpc_error_raw(e, "supported", rpc_versions);
 		return false;
 	}
@@ -102,8 +103,8 @@ static void classify_request(struct mcp_exchange *x, struct mcp_msg *msg)
 			run_legacy(&x->req[0], msg, REV_LEGACY_NEWEST);
 			return;
 		}
-		rpc_error_init(&e, FAULT_HEADER, "initialize is not part of the version in MCP-Protocol-Version: %s",
-			       msg->http->version);        /* MCP B-27 */
+		rpc_error_init(&e, FAULT_HEADER, "MCP-Protocol-Version is %s, which has no initialize",
+			       msg->http->version);     /* MCP B-27 */
 		rev = REV_R5;
 	} else if (claim) {
 		run_modern(&x->req[0], msg);
@@ -117,12 +118,12 @@ static void classify_request(struct mcp_exchange *x, struct mcp_msg *msg)
 			return;
 		}
 	} else if (x->ch->memory.state != LEGACY_NONE || strcmp(msg->rpc->method, "ping") == 0) {
-		run_legacy(&x->req[0], msg, x->ch->memory.state == LEGACY_NONE ? REV_SESSIONLESS : x->ch->memory.rev);
+		run_legacy(&x->req[0], msg, x->ch->memory.rev);
 		return;
 	} else {                /* MCP B-02: both cures */
 		rpc_error_init(&e, FAULT_ENVELOPE, "Send initialize first, or put "
-			       "io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities "
-			       "into params._meta");
+			       "io.modelcontextprotocol/protocolVersion and "
+			       "io.modelcontextprotocol/clientCapabilities into params._meta");
 	}
 	refuse(x, msg, rev, &e);
 }
@@ -153,12 +154,13 @@ static void run_notice(struct mcp_exchange *x, const struct rpc_msg *rpc)
 {
 	struct mcp_memory *memory = exchange_memory(x);
 
-	if (strcmp(rpc->method, "notifications/cancelled") == 0) {
+	if (strcmp(rpc->method, "notifications/cancelled") == 0)
 		cancelled(x, rpc);
-	} else if (strcmp(rpc->method, "notifications/initialized") == 0 && memory && memory->state == LEGACY_INIT) {
-		memory->state = LEGACY_READY;
-		x->initialized = true;
-	}                       /* what else there is means nothing to us (MCP B-42) */
+	/* What else there is means nothing to us (MCP B-42). */
+	if (strcmp(rpc->method, "notifications/initialized") != 0 || !memory || memory->state != LEGACY_INIT)
+		return;
+	memory->state = LEGACY_READY;
+	x->initialized = true;
 }
 
 static void run_response(struct mcp_exchange *x, const struct rpc_msg *rpc)
@@ -180,7 +182,7 @@ static bool join_http(struct mcp_exchange *x, const struct mcp_msg *msg)
 	if (header_modern(msg->http) || msg->meta.claim.p) {
 		if (msg->rpc->kind == RPC_NOTICE)
 			return true;    /* MCP H-36: nothing is required of it, and nothing here obeys it */
-		rpc_error_init(&e, FAULT_REQUEST, "A client sends no responses in this version");      /* MCP H-31 */
+		rpc_error_init(&e, FAULT_REQUEST, "A client sends no responses in this version"); /* MCP H-31 */
 		refuse(x, msg, REV_R5, &e);
 		return false;
 	}
@@ -218,7 +220,8 @@ void classify_single(struct mcp_exchange *x, struct mcp_msg *msg)
 }
 
 /* May this message be an array (MCP B-03)?  The message says why not. */
-static bool batch_allowed(struct mcp_exchange *x, const struct mcp_headers *h, enum rev *ret_rev, struct rpc_error *e)
+static bool batch_allowed(struct mcp_exchange *x, const struct mcp_headers *h, enum rev *ret_rev,
+			  struct rpc_error *e)
 {
 	*ret_rev = classify_rev_known(x, h);
 	if (x->http && !header_modern(h)) {
@@ -258,7 +261,8 @@ static bool read_members(const struct mcp_in *in, struct member *m, size_t n)
 		p++;
 	rpc_walk_start(&w, (struct jx_span){ p, in->len - (size_t)(p - in->text) });
 	for (size_t i = 0; i < n && rpc_walk_element(&w, &v); i++) {
-		m[i].bad = rpc_scan(v.p, v.len, &m[i].rpc, NULL) < 0 || m[i].rpc.array || rpc_check(&m[i].rpc, NULL) < 0;
+		m[i].bad = rpc_scan(v.p, v.len, &m[i].rpc, NULL) < 0 || m[i].rpc.array ||
+			rpc_check(&m[i].rpc, NULL) < 0;
 		rpc_meta_read(m[i].rpc.meta, &m[i].meta);
 		if (m[i].meta.claim.p || strcmp(m[i].rpc.method, "initialize") == 0)
 			return false;

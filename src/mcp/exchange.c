@@ -1,8 +1,9 @@
 /* An exchange: from mcp_input() to the one finish(), or to the peer's leaving.
  *
  * Requests end in req_result(), req_fault() or req_drop(); the last end of an exchange finishes it.  While
- * mcp_input() is on the stack, for this message or another, the finish is deferred.  The memory goes when nothing points to it any
- * more: the owner's pin goes at the finish, each running call and each deferred job has one of its own. */
+ * mcp_input() is on the stack, for this message or another, the finish is deferred.  The memory goes when
+ * nothing points to it any more: the owner's pin goes at the finish, each running call and each deferred job
+ * has one of its own. */
 
 #include "config.h"
 

@@ -56,15 +56,16 @@ static bool check_meta(const struct mcp_msg *msg, struct rpc_error *e)
 	char client[MCP_CLIENT_SIZE];
 
 	if (!claim || !caps) {
-		rpc_error_init(e, FAULT_ENVELOPE, "params._meta lacks %s%s%s", claim ? "" : KEY "protocolVersion (a string)",
-			       claim || caps ? "" : " and ", caps ? "" : KEY "clientCapabilities (an object)");
+		rpc_error_init(e, FAULT_ENVELOPE, "params._meta lacks %s%s%s",
+			       claim ? "" : KEY "protocolVersion (a string)", claim || caps ? "" : " and ",
+			       caps ? "" : KEY "clientCapabilities (an object)");
 		rpc_error_raw(e, "missing", !claim && !caps ?
 			      "[\"" KEY "protocolVersion\",\"" KEY "clientCapabilities\"]" :
 			      claim ? "[\"" KEY "clientCapabilities\"]" : "[\"" KEY "protocolVersion\"]");
 		return false;
 	}
 	if (m->client.p && !client_read(m->client, client)) {
-		rpc_error_init(e, FAULT_ENVELOPE, KEY "clientInfo must be an object with the strings name and version");
+		rpc_error_init(e, FAULT_ENVELOPE, KEY "clientInfo must hold the strings name and version");
 		return false;
 	}
 	return true;
@@ -84,8 +85,8 @@ static bool check_log_level(struct mcp_req *req, const struct mcp_msg *msg, stru
 	if (req->log_level >= 0)
 		return true;
 	req->log_level = MCP_LOG_OFF;
-	rpc_error_init(e, FAULT_ENVELOPE, KEY "logLevel is none of debug, info, notice, warning, error, critical, alert, "
-		       "emergency");
+	rpc_error_init(e, FAULT_ENVELOPE, KEY "logLevel is none of debug, info, notice, warning, error, "
+		       "critical, alert, emergency");
 	return false;
 }
 
@@ -95,7 +96,8 @@ static bool header_is(const char *header, struct jx_span raw)
 	char text[HEADER_MAX];
 	size_t len;
 	bool ok = header && mcp_header_decode(header, strlen(header), &value) &&
-		rpc_string(raw, text, sizeof text, &len) && value.len == len && memcmp(str_text(&value), text, len) == 0;
+		rpc_string(raw, text, sizeof text, &len) && value.len == len &&
+		memcmp(str_text(&value), text, len) == 0;
 
 	str_fini(&value);
 	return ok;
@@ -113,8 +115,8 @@ static bool check_version_and_method(const struct mcp_msg *msg, const char *clai
 		rpc_error_init(e, FAULT_HEADER, "MCP-Protocol-Version is %s, " KEY "protocolVersion is %s",
 			       h->version ? h->version : "missing", claim);
 	else if (!h->method || strcmp(h->method, msg->rpc->method) != 0)
-		rpc_error_init(e, FAULT_HEADER, "Mcp-Method is %s, the method is %s", h->method ? h->method : "missing",
-			       msg->rpc->method);
+		rpc_error_init(e, FAULT_HEADER, "Mcp-Method is %s, the method is %s",
+			       h->method ? h->method : "missing", msg->rpc->method);
 	else
 		return true;
 	return false;
@@ -145,7 +147,8 @@ static bool check_name(const struct mcp_msg *msg, struct rpc_error *e)
 	}
 	if (msg->http->name && (!rpc_is(body, '"') || header_is(msg->http->name, body)))
 		return true;
-	rpc_error_init(e, FAULT_HEADER, msg->http->name ? "Mcp-Name is not %s" : "Mcp-Name is missing; it repeats %s", what);
+	rpc_error_init(e, FAULT_HEADER, msg->http->name ? "Mcp-Name is not %s" : "Mcp-Name is missing, not %s",
+		       what);
 	return false;
 }
 

@@ -127,12 +127,14 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 	struct rpc_error e;
 
 	if (x->http && !x->sse_ok) {
-		rpc_error_init(&e, FAULT_REQUEST, "subscriptions/listen is answered by text/event-stream; Accept must allow it");
+		rpc_error_init(&e, FAULT_REQUEST, "subscriptions/listen is answered by an event stream; "
+			       "Accept must allow text/event-stream");
 	} else if (!read_params(msg, &filter, &e)) {
 		/* e says what is wrong */
 	} else if (count(mcp_tenant_get(x->srv, x->who->tenant_id), x->who) >= MCP_LISTENS_MAX) {
 		met_inc(MET_listens_refused);
-		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal", MCP_LISTENS_MAX);
+		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
+			       MCP_LISTENS_MAX);
 	} else {
 		(void)client_read(msg->meta.client, client);
 		req->label = mem_strdup(client);

@@ -66,10 +66,10 @@ static void send_page(struct mcp_req *req, struct reg_snapshot *snap, const char
 	struct enc_result r = { .kind = ENC_LIST };
 	struct str next = STR_INIT;
 	const char *last = NULL;
+	bool all = req->rev == REV_R0;  /* it has no pages (MCP D) */
 	struct rpc_error e;
 
-	/* R0 has no pages (MCP D). */
-	if (reg_page(x->srv->env.registry, snap, req->rev, req->rev == REV_R0, after, &r.page, &r.page_len, &last, NULL) < 0) {
+	if (reg_page(x->srv->env.registry, snap, req->rev, all, after, &r.page, &r.page_len, &last, NULL) < 0) {
 		rpc_error_init(&e, FAULT_INTERNAL, NULL);
 		req_fault(req, &e);
 		return;
@@ -117,7 +117,8 @@ static void on_progress(void *arg, double done, double total, const char *note)
 
 	if (!req->token.p)      /* MCP P-01 */
 		return;
-	if (!first && (done <= req->progress || now - req->progress_us < MCP_PROGRESS_GAP_US))  /* MCP P-02, P-04 */
+	/* MCP P-02, P-04 */
+	if (!first && (done <= req->progress || now - req->progress_us < MCP_PROGRESS_GAP_US))
 		return;
 	req->progress = done;
 	req->progress_us = now ? now : 1;
@@ -153,9 +154,10 @@ static bool on_is_gone(void *arg)
 
 static void end_with_result(struct mcp_req *req, const struct call_end *end)
 {
-	struct enc_result r = { .kind = ENC_CALL, .content = end->result->content, .structured = end->result->structured,
-				.meta = end->result->meta, .is_error = end->result->is_error,
-				.unwrapped = req->hidden_output, .call_id = end->call_id };
+	const struct backend_result *res = end->result;
+	struct enc_result r = { .kind = ENC_CALL, .content = res->content, .structured = res->structured,
+				.meta = res->meta, .is_error = res->is_error, .unwrapped = req->hidden_output,
+				.call_id = end->call_id };
 
 	req_result(req, &r);
 }

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 /* What the files of this folder share.  An exchange is one message in and its answer back; it holds the
- * requests of that message (one, or the members of a batch).  A channel or a legacy session holds what the legacy era
- * must remember of a peer, and the table of unanswered ids. */
+ * requests of that message (one, or the members of a batch).  A channel or a legacy session holds what the
+ * legacy era must remember of a peer, and the table of unanswered ids. */
 
 struct audit_event;
 struct call;
@@ -27,7 +27,7 @@ struct seal;
 #define MCP_SESSION_ID_LEN 32           /* base62: 190 bits (MCP H-11) */
 #define MCP_CLIENT_SIZE 128             /* "name/version" as claimed, for views */
 #define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
-#define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: a sealed ASK_STATE_MAX in base64, and its head */
+#define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: ASK_STATE_MAX sealed, in base64 */
 #define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
 #define MCP_PROGRESS_GAP_US 10000       /* least distance of two progress notices (MCP P-04) */
 
@@ -151,21 +151,22 @@ struct mcp_msg {
 
 /* server.c */
 enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
-#define SRV_DECLARED SRV_TOOLS          /* what has methods; logging has none that we serve (MCP B-15, B-22, B-36) */
+#define SRV_DECLARED SRV_TOOLS          /* whose methods are served (MCP B-15, B-22, B-36) */
 enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
 struct mcp_method {
 	const char *name;
 	unsigned revs;                  /* bits of enum rev: "removed" is a bit, nothing more */
 	unsigned capability;            /* SRV_ bit, 0 = always there */
 	enum name_param repeats;
-	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL where the capability is not
-	 * declared.  Every caller has a valid principal; what it may do with a tool is the grants' matter. */
+	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL where the
+	 * capability is not declared.  Every caller has a valid principal; what it may do with a tool is the
+	 * grants' matter. */
 	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
 };
 extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
 const struct mcp_method *mcp_method_find(const char *name);
 void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg);
-struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);          /* made when missing, kept for good */
+struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);  /* made when missing, kept for good */
 int64_t mcp_generation(struct mcp_server *srv, int64_t tenant_id);
 
 /* classify.c: whose rules a message follows (MCP C.1); starts its requests. */

@@ -149,15 +149,16 @@ static void refuse_text(struct mcp_exchange *x, const struct mcp_in *in, const s
 
 	if (!json)
 		id.p = NULL;
-	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)", json ? "Invalid Request" : "Parse error",
-		       why->msg, why->where);
+	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)",
+		       json ? "Invalid Request" : "Parse error", why->msg, why->where);
 	if (!json && x->tport != AUDIT_STDIO)
 		x->hang_up = true;      /* MCP B-06 */
 	exchange_refuse(x, classify_rev_known(x, in->http), id, &e);
 }
 
 /* Its credential is not valid any more (MCP Z-01): the message is not looked at further. */
-static void refuse_denied(struct mcp_exchange *x, const struct mcp_in *in, struct rpc_msg *msg, const struct err *why)
+static void refuse_denied(struct mcp_exchange *x, const struct mcp_in *in, struct rpc_msg *msg,
+			  const struct err *why)
 {
 	bool silent = !in->http && !msg->array && rpc_check(msg, NULL) == 0 && msg->kind != RPC_REQUEST;
 	struct rpc_error e;
@@ -183,8 +184,8 @@ static size_t count_elements(const struct mcp_in *in)
 	return n;
 }
 
-void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in, const struct mcp_sink *sink,
-	       struct mcp_exchange **ret)
+void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
+	       const struct mcp_sink *sink, struct mcp_exchange **ret)
 {
 	struct rpc_msg rpc;
 	struct mcp_msg msg = { .rpc = &rpc, .http = in->http };

@@ -181,7 +181,8 @@ void content_write_tool_result(struct str *out, const struct enc_result *r)
 		put_failure(out, r, &text);
 	} else if (r->structured) {
 		jx_write(r->structured, out);
-	} else if (json_array_size(r->content) == 1 && text.len && jx_parse(text.p, text.len, &parsed, NULL) == 0) {
+	} else if (json_array_size(r->content) == 1 && text.len &&
+		   jx_parse(text.p, text.len, &parsed, NULL) == 0) {
 		jx_write(parsed, out);
 	} else {
 		jx_write_string(out, str_text(&text), text.len);

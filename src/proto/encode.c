@@ -181,7 +181,8 @@ void encode_result(struct str *out, const struct enc_to *to, const struct enc_re
 	put_head(out, to->id);
 	str_puts(out, ",\"result\":{");
 	if (modern(to->rev))    /* MCP J-12, J-13 */
-		str_puts(out, r->kind == ENC_INPUT ? "\"resultType\":\"input_required\"" : "\"resultType\":\"complete\"");
+		str_puts(out, r->kind == ENC_INPUT ? "\"resultType\":\"input_required\"" :
+			 "\"resultType\":\"complete\"");
 	switch (r->kind) {
 	case ENC_INITIALIZE:
 		put_initialize(out, to);
@@ -263,7 +264,9 @@ void encode_progress(struct str *out, enum rev rev, const struct enc_progress *p
 	str_puts(out, "}}");
 }
 
-static const char *const levels[] = { "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency" };
+static const char *const levels[] = {
+	"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
+};
 
 int encode_log_level(const char *name)
 {

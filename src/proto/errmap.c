@@ -12,8 +12,8 @@
 #include "proto/caps.h"
 
 enum {
-	RPC_PARSE = -32700, RPC_INVALID = -32600, RPC_NO_METHOD = -32601, RPC_PARAMS = -32602, RPC_INTERNAL = -32603,
-	RPC_HEADER = -32020, RPC_CAPABILITY = -32021, RPC_VERSION = -32022,
+	RPC_PARSE = -32700, RPC_INVALID = -32600, RPC_NO_METHOD = -32601, RPC_PARAMS = -32602,
+	RPC_INTERNAL = -32603, RPC_HEADER = -32020, RPC_CAPABILITY = -32021, RPC_VERSION = -32022,
 	RPC_NO_RESOURCE = -32002,                       /* up to R4 (MCP E-08) */
 	RPC_RESERVED_MIN = -32099, RPC_RESERVED_MAX = -32000,
 	RPC_RATE = 4290, RPC_AUDIT = 5030,              /* our own (MCP B-57) */
@@ -112,7 +112,8 @@ void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms)
 
 void rpc_error_audit(struct rpc_error *e, bool executed)
 {
-	rpc_error_init(e, FAULT_AUDIT, executed ? "The call ran, but its end could not be recorded; the result is withheld" :
+	rpc_error_init(e, FAULT_AUDIT, executed ?
+		       "The call ran, but its end could not be recorded; the result is withheld" :
 		       "The call was not run: the audit store is unavailable");
 	e->retry_ms = AUDIT_RETRY_MS;
 	rpc_error_text(e, "reason", "audit_unavailable");
@@ -151,7 +152,8 @@ void rpc_error_version(struct rpc_error *e, const char *requested)
 	bool legacy = rev != REV_COUNT && rev_table[rev].era == ERA_LEGACY;
 
 	/* The whole list would name what was just refused, and the client would try it for ever (MCP B-51). */
-	rpc_error_init(e, FAULT_VERSION, legacy ? "Use initialize for %s; only modern versions can be claimed in _meta" :
+	rpc_error_init(e, FAULT_VERSION, legacy ?
+		       "Use initialize for %s; only modern versions can be claimed in _meta" :
 		       "Unsupported protocol version: %s", requested);
 	rpc_error_raw(e, "supported", legacy ? MODERN_VERSIONS : rpc_versions);
 	rpc_error_text(e, "requested", requested);

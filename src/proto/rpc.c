@@ -9,8 +9,8 @@
 
 #include "base/text.h"
 
-enum { W_VERSION, W_ID, W_METHOD, W_PARAMS, W_RESULT, W_ERROR, W_META, W_NAME, W_URI, W_TASK, W_ARGUMENTS, W_CURSOR,
-	W_STATE, W_RESPONSES, W_COUNT };
+enum { W_VERSION, W_ID, W_METHOD, W_PARAMS, W_RESULT, W_ERROR, W_META, W_NAME, W_URI, W_TASK, W_ARGUMENTS,
+	W_CURSOR, W_STATE, W_RESPONSES, W_COUNT };
 
 int rpc_scan(const char *text, size_t len, struct rpc_msg *ret, struct err *err)
 {
@@ -73,15 +73,16 @@ int rpc_check(struct rpc_msg *msg, struct err *err)
 		return err_set(err, ERR_INVALID, "/jsonrpc", "A message needs \"jsonrpc\":\"2.0\"");
 	if (!msg->raw_method.p) {
 		if (!msg->result.p == !msg->error.p)
-			return err_set(err, ERR_INVALID, "/method", "A message needs a method, or either a result or an error");
+			return err_set(err, ERR_INVALID, "/method",
+				       "A message needs a method, or either a result or an error");
 		msg->kind = RPC_RESPONSE;
 		return 0;
 	}
 	if (!rpc_string(msg->raw_method, msg->method, sizeof msg->method, NULL))
 		return err_set(err, ERR_INVALID, "/method", "The method must be a string");
 	if (has_id && !id_ok)   /* MCP J-02, B-04 */
-		return err_set(err, ERR_INVALID, "/id", "The id must be an integer or a string of at most %d bytes",
-			       RPC_ID_MAX);
+		return err_set(err, ERR_INVALID, "/id",
+			       "The id must be an integer or a string of at most %d bytes", RPC_ID_MAX);
 	msg->kind = has_id ? RPC_REQUEST : RPC_NOTICE;
 	return 0;
 }
