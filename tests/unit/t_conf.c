@@ -225,6 +225,54 @@ static void sample_uncommented_loads(void **state)
 	str_fini(&text);
 }
 
+static void read_source(const char *name, struct str *ret)
+{
+	const char *top = getenv("TOOLCRIB_SRCDIR");
+	char *file = path_join(top ? top : ".", name);
+	struct err err;
+
+	if (path_read(file, 1 << 20, ret, &err) < 0)
+		fail_msg("%s", err.msg);
+	free(file);
+}
+
+/* House rule 51.  Made by: toolcribd --sample-config > etc/toolcribd.yaml */
+static void sample_file_is_the_sample(void **state)
+{
+	struct str sample = STR_INIT, file = STR_INIT;
+
+	(void)state;
+	conf_sample(&sample);
+	read_source("etc/toolcribd.yaml", &file);
+	assert_string_equal(str_text(&file), str_text(&sample));
+	str_fini(&sample);
+	str_fini(&file);
+}
+
+static void man_page_names_every_key_with_its_limits(void **state)
+{
+	struct str page = STR_INIT;
+	char want[128];
+
+	(void)state;
+	read_source("src/main/toolcribd.yaml.5", &page);
+#define CONF_UINT(member, key, unit, min, max, def, reload, help) \
+	(void)snprintf(want, sizeof(want), ".It Cm %s\n", key); \
+	if (!strstr(page.p, want)) \
+		fail_msg("toolcribd.yaml.5 has no %s", key); \
+	(void)snprintf(want, sizeof(want), "%d to %d, default %d", min, max, def); \
+	if (!strstr(strstr(page.p, "Cm " key), want)) \
+		fail_msg("toolcribd.yaml.5: %s: not \"%s\"", key, want);
+#define CONF_TEXT(member, key, choices, def, reload, help) \
+	(void)snprintf(want, sizeof(want), ".It Cm %s\n", key); \
+	if (!strstr(page.p, want)) \
+		fail_msg("toolcribd.yaml.5 has no %s", key);
+#include "conf/conf.def"
+#undef CONF_UINT
+#undef CONF_TEXT
+	str_fini(&page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +286,8 @@ int main(void)
 		cmocka_unit_test(members_belong_to_their_transport),
 		cmocka_unit_test(reload_takes_live_and_names_the_rest),
 		cmocka_unit_test(sample_uncommented_loads),
+		cmocka_unit_test(sample_file_is_the_sample),
+		cmocka_unit_test(man_page_names_every_key_with_its_limits),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, drop_dir);
