@@ -261,6 +261,28 @@ static void orphan_that_holds_stdout_does_not_hold_the_call(void **state)
 	run_free(&r);
 }
 
+static void cancel_run(struct run *r)
+{
+	r->ops->cancel(r->op, CANCEL_BY_CLIENT);
+}
+
+static void term_lets_a_program_clean_up(void **state)
+{
+	struct run r;
+	char *script = mem_printf("trap 'echo bye; echo bye >%s/bye; exit 0' TERM; echo '{\"progress\":{\"done\":1}}'\n"
+				  "while :; do sleep 0.01; done", run_dir());
+
+	run_start(&r, handler_sh(script, "stream"), NO_OPTS);
+	free(script);
+	r.on_progress = cancel_run;
+	run_wait(&r);
+	assert_int_equal(r.err.code, ERR_CANCELLED);
+	char *bye = run_read_file("bye");
+	assert_non_null(bye);
+	free(bye);
+	run_free(&r);
+}
+
 /* A clock that moves only when nothing happens. */
 static void run_stepping(struct run *r, const bool *done, uint64_t step_us)
 {
@@ -475,10 +497,6 @@ static void flood_is_cut_off(void **state)
 	}
 }
 
-static void cancel_run(struct run *r)
-{
-	r->ops->cancel(r->op, CANCEL_BY_CLIENT);
-}
 
 /* The caller may cancel from inside a notice. */
 static void cancel_inside_a_notice_is_safe(void **state)
@@ -511,6 +529,7 @@ int main(void)
 		cmocka_unit_test(child_that_does_not_read_is_no_error),
 		cmocka_unit_test(child_that_closes_stdout_and_lives_on_times_out),
 		cmocka_unit_test(orphan_that_holds_stdout_does_not_hold_the_call),
+		cmocka_unit_test(term_lets_a_program_clean_up),
 		cmocka_unit_test(term_is_followed_by_kill),
 		cmocka_unit_test(stream_passes_notices_and_content_on),
 		cmocka_unit_test(stream_result_has_a_text_copy),
