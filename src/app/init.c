@@ -25,6 +25,8 @@ static int fill(struct db *db, struct err *err)
 	rc = db_txn_begin(db, true, err);
 	if (rc == 0) {
 		rc = audit_log_create(logs, db, 0, "system", err);
+		if (rc == 0)
+			rc = audit_logs_flush(logs, db, err);
 		rc = db_txn_end(db, rc, err);
 	}
 	if (rc == 0)

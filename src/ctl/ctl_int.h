@@ -100,8 +100,9 @@ void ctl_fill(const char *sentence, const json_t *row, struct str *out);
 
 /* Aligned columns: add rows of ncols cells (taken), print, free. */
 struct ctl_table;
+enum ctl_align { CTL_NEITHER, CTL_TEXT, CTL_NUMBER };   /* a column of numbers stands to the right */
 struct ctl_table *ctl_table_new(size_t ncols);
-void ctl_table_add(struct ctl_table *t, char **cells, const bool *number);
+void ctl_table_add(struct ctl_table *t, char **cells, const enum ctl_align *align);
 void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out);
 void ctl_table_free(struct ctl_table **t);
 

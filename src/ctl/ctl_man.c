@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 /* A text line: no request at its front, no escapes, a sentence per line. */
 static void put_text(const char *text, struct str *out)
 {
@@ -19,7 +21,7 @@ static void put_text(const char *text, struct str *out)
 			str_puts(out, "\\e");
 			continue;
 		}
-		if (*p == '.' && p[1] == ' ') {
+		if (*p == '.' && p[1] == ' ' && strchr(UPPER, p[1 + strspn(p + 1, " ")])) {
 			str_puts(out, ".\n");
 			p += strspn(p + 1, " ");
 			start = true;
@@ -95,12 +97,12 @@ void ctl_man_commands(const struct adm_cmd *table, struct str *out)
 			put_text(c->detail, out);
 		if (c->destructive)
 			str_puts(out, "Asks on a terminal, needs\n.Fl -yes\nwithout one.\n");
+		if (c->args && c->args->name) {
+			str_puts(out, ".Bl -tag -width Ds -compact\n");
+			put_args(c, false, out);
+			put_args(c, true, out);
+			str_puts(out, ".El\n");
+		}
 		put_columns(c, out);
-		if (!c->args || !c->args->name)
-			continue;
-		str_puts(out, ".Bl -tag -width Ds -compact\n");
-		put_args(c, false, out);
-		put_args(c, true, out);
-		str_puts(out, ".El\n");
 	}
 }

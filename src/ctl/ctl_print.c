@@ -263,16 +263,17 @@ static void add_to_table(const struct ctl_print *p, const json_t *row, struct ct
 {
 	size_t n = count_columns(p->cmd);
 	char **cells = mem_calloc(n, sizeof *cells);
-	bool *number = mem_calloc(n, sizeof *number);
+	enum ctl_align *align = mem_calloc(n, sizeof *align);
 
 	for (size_t c = 0; c < n; c++) {
 		const json_t *value = json_object_get(row, p->cmd->columns[c].member);
 
 		cells[c] = ctl_cell(value, p->cmd->columns[c].type);
-		number[c] = !value || json_is_null(value) || json_is_number(value);
+		if (value && !json_is_null(value))
+			align[c] = json_is_number(value) ? CTL_NUMBER : CTL_TEXT;
 	}
-	ctl_table_add(table, cells, number);
-	free(number);
+	ctl_table_add(table, cells, align);
+	free(align);
 }
 
 static void print_first(const struct ctl_print *p, const json_t *row)

@@ -17,7 +17,7 @@
 struct ctl_table {
 	size_t ncols, nrows, cap;
 	char ***rows;                   /* nrows arrays of ncols cells */
-	bool *text;                     /* a column that holds something else than numbers */
+	bool *text, *number;            /* a column that holds a text, a number */
 };
 
 struct ctl_table *ctl_table_new(size_t ncols)
@@ -26,18 +26,21 @@ struct ctl_table *ctl_table_new(size_t ncols)
 
 	t->ncols = ncols;
 	t->text = mem_calloc(ncols, sizeof *t->text);
+	t->number = mem_calloc(ncols, sizeof *t->number);
 	return t;
 }
 
-void ctl_table_add(struct ctl_table *t, char **cells, const bool *number)
+void ctl_table_add(struct ctl_table *t, char **cells, const enum ctl_align *align)
 {
 	if (t->nrows == t->cap) {
 		t->cap = t->cap ? 2 * t->cap : 64;
 		t->rows = mem_realloc(t->rows, t->cap * sizeof(char **));
 	}
 	t->rows[t->nrows++] = cells;
-	for (size_t c = 0; c < t->ncols; c++)
-		t->text[c] = t->text[c] || !number[c];
+	for (size_t c = 0; c < t->ncols; c++) {
+		t->number[c] = t->number[c] || align[c] == CTL_NUMBER;
+		t->text[c] = t->text[c] || align[c] == CTL_TEXT;
+	}
 }
 
 static size_t width_of(const char *cell)
@@ -46,13 +49,13 @@ static size_t width_of(const char *cell)
 }
 
 /* Blanks are written in front of the next cell, so that no line ends in them. */
-static void print_line(const struct ctl_table *t, const char *const *cells, const size_t *width, FILE *out)
+static void print_cells(const struct ctl_table *t, const char *const *cells, const size_t *width, FILE *out)
 {
 	size_t pending = 0;
 
 	for (size_t c = 0; c < t->ncols; c++) {
 		size_t fill = width[c] - width_of(cells[c]);
-		bool right = !t->text[c];
+		bool right = t->number[c] && !t->text[c];
 
 		if (right)
 			pending += fill;
@@ -62,7 +65,6 @@ static void print_line(const struct ctl_table *t, const char *const *cells, cons
 		}
 		pending += GAP + (right ? 0 : fill);
 	}
-	fputc('\n', out);
 }
 
 void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
@@ -75,13 +77,13 @@ void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool 
 			if (width_of(t->rows[r][c]) > width[c])
 				width[c] = width_of(t->rows[r][c]);
 	}
-	if (colour)
-		fputs(BOLD, out);
-	print_line(t, titles, width, out);
-	if (colour)
-		fputs(PLAIN, out);
-	for (size_t r = 0; r < t->nrows; r++)
-		print_line(t, (const char *const *)t->rows[r], width, out);
+	fputs(colour ? BOLD : "", out);
+	print_cells(t, titles, width, out);
+	fputs(colour ? PLAIN "\n" : "\n", out);
+	for (size_t r = 0; r < t->nrows; r++) {
+		print_cells(t, (const char *const *)t->rows[r], width, out);
+		fputc('\n', out);
+	}
 	free(width);
 }
 
@@ -99,5 +101,6 @@ void ctl_table_free(struct ctl_table **tp)
 	}
 	free(t->rows);
 	free(t->text);
+	free(t->number);
 	free(t);
 }

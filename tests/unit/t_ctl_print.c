@@ -74,7 +74,7 @@ static void tables_are_aligned_without_blanks_at_the_end(void **state)
 	says(p, TWO, "a\nlonger\n", "", CTL_DONE);
 	p.quiet = false;
 	p.colour = true;
-	says(p, "{\"row\":{\"name\":\"a\",\"n\":5}}\n", "\x1b[1mNAME  N  AT  NOTE\n\x1b[0ma     5   -     -\n", "", CTL_DONE);
+	says(p, "{\"row\":{\"name\":\"a\",\"n\":5}}\n", "\x1b[1mNAME  N  AT  NOTE\x1b[0m\na     5  -   -\n", "", CTL_DONE);
 }
 
 static void json_is_one_object_per_line_in_the_order_given(void **state)

@@ -1,0 +1,276 @@
+/* The program toolcrib: options, one command, its answer and the exit status. */
+
+#include "config.h"
+
+#include "ctl_int.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/secret.h"
+
+static bool wants_colour(int fd)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fd) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+static void complain_at(const char *place, const struct err *err)
+{
+	ctl_print_error(stderr, wants_colour(STDERR_FILENO), place, err);
+}
+
+static void complain(const struct ctl_files *files, const struct err *err)
+{
+	char place[512];
+
+	complain_at(ctl_files_where(files, err->where, place, sizeof place) ? place : "", err);
+}
+
+static enum ctl_exit usage_error(const struct ctl_line *line, const struct err *err)
+{
+	struct str text = STR_INIT;
+
+	complain(NULL, err);
+	if (line->cmd) {
+		ctl_usage(line->cmd, &text);
+		fprintf(stderr, "usage: %s\n", str_text(&text));
+	} else if (!err->hint[0]) {
+		fputs("usage: toolcrib [OPTION...] COMMAND ...; toolcrib --help lists the commands\n", stderr);
+	}
+	str_fini(&text);
+	return CTL_USAGE;
+}
+
+/* The exit status of an error: what never got as far as a command is a road that is closed. */
+static enum ctl_exit status_of(const struct err *err, bool reached, bool partly)
+{
+	if (partly)
+		return CTL_PARTLY;
+	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_IO || err->code == ERR_CORRUPT)
+		return CTL_UNREACHABLE;
+	return CTL_FAILED;
+}
+
+/* --- the question before a change that cannot be undone */
+
+static void put_count(const json_t *row, const char *member, const char *one, struct str *out)
+{
+	json_int_t n = json_integer_value(json_object_get(row, member));
+
+	if (n > 0)
+		str_printf(out, "%s%lld %s%s", out->len ? " and " : " with ", (long long)n, one,
+			   n == 1 ? "" : "s");
+}
+
+static void put_question(const struct ctl_line *line, const json_t *row, struct str *out)
+{
+	struct str counts = STR_INIT;
+	const char *verb = line->cmd->verb;
+
+	str_printf(out, "%c%s %s", verb[0] - 'a' + 'A', verb + 1, line->cmd->noun);
+	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
+		const json_t *value = json_object_get(line->args, arg->name);
+		char *cell;
+
+		if (arg->option || !value)
+			continue;
+		cell = ctl_cell(value, COL_PLAIN);
+		str_printf(out, " %s", cell);
+		free(cell);
+	}
+	put_count(row, "keys", "key", &counts);
+	put_count(row, "grants", "grant", &counts);
+	str_printf(out, "%s? [y/N] ", str_text(&counts));
+	str_fini(&counts);
+}
+
+/* What the object looks like, by "NOUN show" when there is such a row for the same words: 0, and *ret_row may stay
+ * NULL; an error when the object is not there. */
+static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_reached, struct err *err)
+{
+	const struct adm_cmd *show = admin_find(line->cmd->noun, "show");
+	const char *name = line->cmd->args[0].name;
+	json_t *value = json_object_get(line->args, name), *args, *root = NULL;
+	struct str rows = STR_INIT;
+	int rc;
+
+	if (!show || !show->args || strcmp(show->args[0].name, name) != 0 || json_array_size(value) > 1)
+		return 0;
+	args = json_object();
+	(void)json_object_set(args, name, json_is_array(value) ? json_array_get(value, 0) : value);
+	rc = ctl_run(&line->opt, show, args, &rows, ret_reached, err);
+	if (rc == 0)
+		root = ctl_first_row(&rows);
+	*ret_row = root;
+	json_decref(args);
+	str_fini(&rows);
+	return rc;
+}
+
+static bool ask(const struct ctl_line *line, const json_t *row)
+{
+	struct str question = STR_INIT;
+	char answer[16];
+
+	put_question(line, row, &question);
+	fputs(str_text(&question), stderr);
+	fflush(stderr);
+	str_fini(&question);
+	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+/* CTL_DONE: go on. */
+static enum ctl_exit confirm(const struct ctl_line *line)
+{
+	json_t *row = NULL;
+	struct err err = { 0 };
+	bool reached = false, yes;
+
+	if (!line->cmd->destructive || line->opt.yes)
+		return CTL_DONE;
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+		(void)err_set(&err, ERR_INVALID, "", "%s %s cannot ask without a terminal: say --yes",
+			      line->cmd->noun, line->cmd->verb);
+		return usage_error(line, &err);
+	}
+	if (look_first(line, &row, &reached, &err) < 0) {
+		complain(NULL, &err);
+		return status_of(&err, reached, false);
+	}
+	yes = ask(line, row);
+	json_decref(row);
+	if (!yes)
+		fprintf(stderr, "Nothing was done.\n");
+	return yes ? CTL_DONE : CTL_FAILED;
+}
+
+/* --- one command */
+
+static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_files *files,
+				  const struct str *rows)
+{
+	struct ctl_print p = {
+		.cmd = line->cmd, .json = line->opt.json, .quiet = line->opt.quiet, .files = files,
+		.colour = wants_colour(STDOUT_FILENO), .tty = isatty(STDOUT_FILENO), .out = stdout, .err = stderr,
+	};
+
+	return ctl_print_rows(&p, rows);
+}
+
+static enum ctl_exit run_local(const struct ctl_line *line)
+{
+	struct str rows = STR_INIT;
+	struct err err = { 0 };
+	bool text = false;
+	enum ctl_exit status = CTL_DONE;
+
+	if (ctl_local_run(line, &rows, &text, &err) < 0) {
+		complain(NULL, &err);
+		status = status_of(&err, true, false);
+	} else if (text)
+		fputs(str_text(&rows), stdout);
+	else
+		status = print_answer(line, NULL, &rows);
+	str_fini(&rows);
+	return status;
+}
+
+static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_files *files)
+{
+	struct str rows = STR_INIT;
+	struct err err = { 0 };
+	bool reached = false;
+	int rc = ctl_run(&line->opt, line->cmd, line->args, &rows, &reached, &err);
+	enum ctl_exit status = rc == 0 || rows.len > 0 ? print_answer(line, files, &rows) : CTL_DONE;
+
+	if (rc < 0) {
+		complain(files, &err);
+		status = status_of(&err, reached, rows.len > 0);
+	}
+	str_fini(&rows);
+	return status;
+}
+
+static enum ctl_exit run_line(struct ctl_line *line)
+{
+	struct ctl_files *files = NULL;
+	struct err err = { 0 };
+	enum ctl_exit status;
+
+	if (line->cmd->where == ADM_ON_CTL)
+		return run_local(line);
+	if (line->files) {
+		json_t *documents = json_array();
+
+		(void)json_object_set_new(line->args, "documents", documents);
+		if (ctl_files_load(line->files, documents, &files, &err) < 0) {
+			complain_at(err.where, &err);
+			return CTL_FAILED;
+		}
+	}
+	status = confirm(line);
+	if (status == CTL_DONE)
+		status = run_command(line, files);
+	ctl_files_free(&files);
+	return status;
+}
+
+static enum ctl_exit show_help(const struct ctl_line *line, const char *noun)
+{
+	struct str text = STR_INIT;
+
+	if (line->opt.version)
+		str_printf(&text, "toolcrib %s\n", PACKAGE_VERSION);
+	else if (line->cmd)
+		ctl_help_command(line->cmd, &text);
+	else if (noun)
+		ctl_help_noun(admin_table, noun, &text);
+	else
+		ctl_help_all(admin_table, &text);
+	fputs(str_text(&text), stdout);
+	str_fini(&text);
+	return CTL_DONE;
+}
+
+/* A full disk or a closed pipe behind standard output must not look like success. */
+static enum ctl_exit finish_output(enum ctl_exit status)
+{
+	struct err err;
+
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	if (errno != EPIPE) {
+		(void)err_set(&err, ERR_IO, "", "cannot write the answer: %s", strerror(errno));
+		complain(NULL, &err);
+	}
+	return status == CTL_DONE ? CTL_FAILED : status;
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl_line line;
+	struct err err = { 0 };
+	const char *noun = NULL;
+	enum ctl_exit status;
+
+	log_open(STDERR_FILENO, LOG_FORMAT_TEXT, LOG_LEVEL_WARN);
+	if (secret_init() < 0) {
+		fputs("toolcrib: cannot start libsodium\n", stderr);
+		return CTL_FAILED;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (ctl_args_parse(admin_table, argc, argv, &line, &noun, &err) < 0)
+		status = usage_error(&line, &err);
+	else if (line.opt.help || line.opt.version)
+		status = show_help(&line, noun);
+	else
+		status = run_line(&line);
+	ctl_line_fini(&line);
+	return finish_output(status);
+}
