@@ -43,7 +43,8 @@ int backend_bind(const json_t *handler, struct arena *mem, const struct backend_
 	return ERR_INVALID;
 }
 
-void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink, void *arg)
+void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
+		void *arg)
 {
 	op->loop = env->loop;
 	op->sink = *sink;

@@ -14,7 +14,8 @@ struct backend_op {
 	struct backend_sink sink;       /* copied: the caller's may be on its stack */
 	void *arg;
 };
-void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink, void *arg);
+void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
+		void *arg);
 void be_op_text(struct backend_op *op, const char *p, size_t len);      /* one text block; p is UTF-8 */
 /* ERR_TIMEOUT for the deadline, else ERR_CANCELLED, with a sentence that says why. */
 int be_cancel_err(enum cancel_why why, struct err *err);
@@ -29,13 +30,14 @@ int be_get_word(const json_t *obj, const char *name, const char *const *words, s
  * syntax: nothing looks at it again. */
 struct tpl;
 enum tpl_args { TPL_NO_ARGS, TPL_ARGS };        /* may arguments be inserted here? */
-int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem, const struct tpl **ret,
-		struct err *err) MUST_CHECK;
+int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem,
+		const struct tpl **ret, struct err *err) MUST_CHECK;
 bool tpl_is_constant(const struct tpl *t);      /* inserts nothing */
 bool tpl_is_one_argument(const struct tpl *t);  /* `{/pointer}` and nothing beside it */
 bool tpl_begins_with_insert(const struct tpl *t);
 /* Append the text.  ERR_TOOL: an argument is missing, null or holds U+0000; the message names it. */
-int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
+int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *out,
+	       struct err *err) MUST_CHECK;
 
 /* A content block has a known type and that type's members (MCP T-22).  ERR_INVALID, where = at… */
 int content_check(const json_t *block, const char *at, struct err *err) MUST_CHECK;

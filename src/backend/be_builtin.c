@@ -146,8 +146,8 @@ static void sleep_start(struct builtin_op *b, const struct backend_req *req)
 	ev_timer_start(b->timer, delay);
 }
 
-static void builtin_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
-			  void *arg, struct backend_op **ret)
+static void builtin_start(const struct backend_env *env, const struct backend_req *req,
+			  const struct backend_sink *sink, void *arg, struct backend_op **ret)
 {
 	const struct builtin_plan *plan = req->plan;
 	struct builtin_op *b = mem_zalloc(sizeof(*b));

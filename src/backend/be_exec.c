@@ -48,13 +48,15 @@ static int bind_program(const char *text, struct exec_plan *plan, struct err *er
 	if (strpbrk(text, "{}"))
 		return err_set(err, ERR_INVALID, "/argv/0", "the path of the program takes no template");
 	if (text[0] != '/')
-		return err_set(err, ERR_INVALID, "/argv/0", "the program must be an absolute path, is %.60s", text);
+		return err_set(err, ERR_INVALID, "/argv/0", "the program must be an absolute path, is %.60s",
+			       text);
 	plan->program = text;
 	return 0;
 }
 
 /* One element.  in_shell: one before it is a shell, and the one just before it is -c. */
-static int bind_arg(const char *text, size_t i, bool in_shell, struct arena *mem, struct exec_arg *arg, struct err *err)
+static int bind_arg(const char *text, size_t i, bool in_shell, struct arena *mem, struct exec_arg *arg,
+		    struct err *err)
 {
 	char at[32];
 
@@ -185,7 +187,8 @@ static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan
 	plan->in = EXEC_STDIN_TEMPLATE;
 	rc = tpl_compile(in, "/stdin", TPL_ARGS, mem, &plan->in_tpl, err);
 	if (rc == 0 && tpl_is_constant(plan->in_tpl))
-		rc = err_set(err, ERR_INVALID, "/stdin", "must be json, none or a template like \"{/text}\", is %.40s", in);
+		rc = err_set(err, ERR_INVALID, "/stdin",
+			     "must be json, none or a template like \"{/text}\", is %.40s", in);
 	return rc;
 }
 
@@ -207,7 +210,8 @@ static int bind_sandbox(const json_t *handler, struct exec_plan *plan, struct er
 		if (!json_object_get(box, known[i]))
 			continue;
 		snprintf(at, sizeof(at), "/sandbox/%s", known[i]);
-		return err_set(err, ERR_INVALID, at, "sandbox.%s is not enforced in this release; remove it", known[i]);
+		return err_set(err, ERR_INVALID, at, "sandbox.%s is not enforced in this release; remove it",
+			       known[i]);
 	}
 	if (rc == 0)
 		rc = jx_get_string(box, "/sandbox", "memory", JX_OPTIONAL, &memory, err);
@@ -217,9 +221,11 @@ static int bind_sandbox(const json_t *handler, struct exec_plan *plan, struct er
 		return rc;
 	if (memory && (text_size(memory, &plan->memory_bytes) < 0 || plan->memory_bytes < MEMORY_MIN ||
 		       plan->memory_bytes > MEMORY_MAX))
-		return err_set(err, ERR_INVALID, "/sandbox/memory", "must be a size from 8MiB to 1024GiB, is %.40s", memory);
+		return err_set(err, ERR_INVALID, "/sandbox/memory",
+			       "must be a size from 8MiB to 1024GiB, is %.40s", memory);
 	if (cpu && (text_duration_ms(cpu, &ms) < 0 || ms < 1000 || ms > CPU_MAX_S * 1000ull))
-		return err_set(err, ERR_INVALID, "/sandbox/cpu", "must be a duration from 1s to 24h, is %.40s", cpu);
+		return err_set(err, ERR_INVALID, "/sandbox/cpu",
+			       "must be a duration from 1s to 24h, is %.40s", cpu);
 	if (cpu)
 		plan->cpu_s = (ms + 999) / 1000;
 	return 0;

@@ -56,8 +56,8 @@ static int parse_log(const json_t *body, struct child_msg *msg, struct err *err)
 			return 0;
 		}
 	}
-	return err_set(err, ERR_INVALID, "/log/level", "must be debug, info, notice, warning, error, critical, alert "
-		       "or emergency");
+	return err_set(err, ERR_INVALID, "/log/level",
+		       "must be debug, info, notice, warning, error, critical, alert or emergency");
 }
 
 static int parse_content(const json_t *body, struct child_msg *msg, struct err *err)
@@ -99,9 +99,11 @@ static int parse_ask(const json_t *body, struct child_msg *msg, struct err *err)
 		return rc;
 	size_t n = json_object_size(msg->data);
 	if (n == 0 || n > CHILD_REQUESTS_MAX)
-		return err_set(err, ERR_INVALID, "/ask/requests", "must hold 1 to %d questions", CHILD_REQUESTS_MAX);
+		return err_set(err, ERR_INVALID, "/ask/requests", "must hold 1 to %d questions",
+			       CHILD_REQUESTS_MAX);
 	if (state && !json_is_string(state))
-		return err_set(err, ERR_INVALID, "/ask/state", "must be a string, is %s", jx_type_name(state));
+		return err_set(err, ERR_INVALID, "/ask/state", "must be a string, is %s",
+			       jx_type_name(state));
 	if (state && json_string_length(state) > ASK_STATE_MAX)
 		return err_set(err, ERR_LIMIT, "/ask/state", "is longer than %u bytes", ASK_STATE_MAX);
 	msg->state = json_string_value(state);
@@ -191,11 +193,12 @@ static int bad_line(const struct child_reader *r, const struct err *why, struct 
 {
 	int code = why->code == ERR_LIMIT ? ERR_LIMIT : ERR_TOOL;
 
-	return err_set(err, (enum err_code)code, "", "line %zu of the tool's output: %s%s%s%s%s", r->lines, why->where,
-		       why->where[0] ? ": " : "", why->msg, why->hint[0] ? "; " : "", why->hint);
+	return err_set(err, (enum err_code)code, "", "line %zu of the tool's output: %s%s%s%s%s", r->lines,
+		       why->where, why->where[0] ? ": " : "", why->msg, why->hint[0] ? "; " : "", why->hint);
 }
 
-static int one_line(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg, struct err *err)
+static int one_line(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg,
+		    struct err *err)
 {
 	struct jx_want want = { "/result/structuredContent", { NULL, 0 } };
 	struct child_msg msg = { .len = n, .total = -1 };
@@ -204,7 +207,8 @@ static int one_line(struct child_reader *r, const char *p, size_t n, child_msg_f
 
 	r->lines++;
 	if (r->over)
-		return err_set(err, ERR_TOOL, "", "line %zu of the tool's output comes after the last one", r->lines);
+		return err_set(err, ERR_TOOL, "", "line %zu of the tool's output comes after the last one",
+			       r->lines);
 	int rc = jx_scan(p, n, &want, 1, &why);
 	if (rc == 0)
 		rc = jx_parse_scanned(p, n, &tree, &why);
@@ -227,7 +231,8 @@ static int one_line(struct child_reader *r, const char *p, size_t n, child_msg_f
 
 static int line_too_long(const struct child_reader *r, struct err *err)
 {
-	return err_set(err, ERR_LIMIT, "", "line %zu of the tool's output is longer than 1 MiB", r->lines + 1);
+	return err_set(err, ERR_LIMIT, "", "line %zu of the tool's output is longer than 1 MiB",
+		       r->lines + 1);
 }
 
 int child_read(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg, struct err *err)

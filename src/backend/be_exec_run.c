@@ -108,6 +108,11 @@ static int too_much(const struct exec_op *x, struct err *err)
 	return err_set(err, ERR_LIMIT, "", "the tool's output is larger than %zu bytes", x->result_max);
 }
 
+static int too_many_notices(struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "", "the tool sent more than %u bytes of progress and log", NOTICE_MAX);
+}
+
 static void keep_result(struct exec_op *x, const struct child_msg *msg)
 {
 	if (msg->content)
@@ -116,13 +121,15 @@ static void keep_result(struct exec_op *x, const struct child_msg *msg)
 	x->res.meta = json_incref(msg->meta);
 	x->res.is_error = msg->is_error;
 	if (msg->structured && json_array_size(x->res.content) == 0)    /* MCP T-27 */
-		json_array_append_new(x->res.content, content_text(msg->structured_text, msg->structured_len));
+		json_array_append_new(x->res.content,
+				      content_text(msg->structured_text, msg->structured_len));
 }
 
 static int keep_ask(struct exec_op *x, const struct child_msg *msg, struct err *err)
 {
 	if (json_array_size(x->res.content) > 0)
-		return err_set(err, ERR_TOOL, "", "the tool sent content before it asked; content of a run that asks is lost");
+		return err_set(err, ERR_TOOL, "",
+			       "the tool sent content before it asked; content of a run that asks is lost");
 	x->requests = json_incref(msg->data);
 	if (msg->state) {
 		x->state = mem_dup(msg->state, msg->state_len + 1);
@@ -139,8 +146,7 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 	size_t max = notice ? NOTICE_MAX : x->result_max;
 
 	if (msg->len > max - *used)
-		return notice ? err_set(err, ERR_LIMIT, "", "the tool sent more than %u bytes of progress and log", NOTICE_MAX) :
-				too_much(x, err);
+		return notice ? too_many_notices(err) : too_much(x, err);
 	*used += msg->len;
 	if (!notice && msg->kind != CHILD_CONTENT) {
 		x->has_last = true;
@@ -383,7 +389,8 @@ static void give_stream_end(struct exec_op *x, int status)
 		json_t *data = x->rpc_data;
 		x->rpc_data = NULL;
 		x->op.sink.error(x->op.arg, &x->rpc, x->rpc_code, data);
-	} else if (status != 0 && !(status > 0 && x->has_last && x->last == CHILD_RESULT && x->res.is_error)) {
+	} else if (status != 0 &&
+		   !(status > 0 && x->has_last && x->last == CHILD_RESULT && x->res.is_error)) {
 		give_status(x, status);
 	} else if (x->has_last && x->last == CHILD_ASK) {
 		struct backend_ask ask = { x->requests, x->state, x->state_len };
@@ -427,13 +434,16 @@ static int render_one(const struct tpl *t, const struct backend_req *req, struct
 	str_reset(tmp);
 	int rc = tpl_render(t, req, tmp, err);
 	if (rc == 0 && tmp->failed)
-		rc = err_set(err, ERR_LIMIT, "", "an argument is longer than the %u bytes of a command line's word", EXEC_ARG_MAX);
+		rc = err_set(err, ERR_LIMIT, "",
+			     "an argument is longer than the %u bytes of a command line's word",
+			     EXEC_ARG_MAX);
 	return rc;
 }
 
 static int command_too_long(struct err *err)
 {
-	return err_set(err, ERR_LIMIT, "", "the arguments are longer than the %u bytes of a command line", EXEC_COMMAND_MAX);
+	return err_set(err, ERR_LIMIT, "", "the arguments are longer than the %u bytes of a command line",
+		       EXEC_COMMAND_MAX);
 }
 
 static int render_argv(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
@@ -505,8 +515,9 @@ static int spawn(struct exec_op *x, const char *const *argv, const char *const *
 {
 	const struct exec_plan *plan = x->plan;
 	const struct run_policy policy = {
-		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd, .cpu_s = plan->cpu_s,
-		.memory_bytes = plan->memory_bytes, .file_bytes = FILE_BYTES_MAX, .open_files = OPEN_FILES_MAX,
+		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd,
+		.cpu_s = plan->cpu_s, .memory_bytes = plan->memory_bytes,
+		.file_bytes = FILE_BYTES_MAX, .open_files = OPEN_FILES_MAX,
 	};
 	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = x };
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };

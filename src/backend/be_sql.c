@@ -55,7 +55,8 @@ static int bind_path(const char *dsn, const char *at, struct arena *mem, const c
 	if (strncmp(dsn, SCHEME, n) != 0)
 		return err_set(err, ERR_INVALID, at, "must be sqlite:PATH, is %.60s", dsn);
 	if (dsn[n] != '/')
-		return err_set(err, ERR_INVALID, at, "the path of a database must be absolute, is %.60s", dsn + n);
+		return err_set(err, ERR_INVALID, at, "the path of a database must be absolute, is %.60s",
+			       dsn + n);
 	*ret = arena_strdup(mem, dsn + n);
 	return *ret ? 0 : be_bind_full(at, err);
 }
@@ -102,12 +103,14 @@ static int bind_database(const json_t *handler, struct arena *mem, struct sql_pl
 		return bind_path(database, "/database", mem, &plan->path, err);
 	if (!list) {
 		(void)err_set(err, ERR_INVALID, "/database", "a path takes no template");
-		err_hint(err, "list the choices in databases: {NAME: sqlite:PATH} and choose by \"{/database}\"");
+		err_hint(err,
+			 "list the choices in databases: {NAME: sqlite:PATH} and choose by \"{/database}\"");
 		return ERR_INVALID;
 	}
 	rc = tpl_compile(database, "/database", TPL_ARGS, mem, &plan->choice, err);
 	if (rc == 0 && !tpl_is_one_argument(plan->choice))
-		rc = err_set(err, ERR_INVALID, "/database", "with databases it must be one argument, like \"{/database}\"");
+		rc = err_set(err, ERR_INVALID, "/database",
+			     "with databases it must be one argument, like \"{/database}\"");
 	return rc < 0 ? rc : bind_choices(list, mem, plan, err);
 }
 
@@ -171,7 +174,8 @@ static void sql_free(struct sql_op *s)
 	free(s);
 }
 
-static int choose(const struct sql_plan *plan, const struct backend_req *req, const char **ret, struct err *err)
+static int choose(const struct sql_plan *plan, const struct backend_req *req, const char **ret,
+		  struct err *err)
 {
 	struct str name = STR_INIT;
 
@@ -195,7 +199,8 @@ static int choose(const struct sql_plan *plan, const struct backend_req *req, co
 /* Plain copies of the top-level members; arrays and objects as JSON text, for json_each(:list). */
 static struct sql_param *copy_params(const json_t *args, struct arena *mem)
 {
-	struct sql_param *params = arena_alloc(mem, json_object_size(args) * sizeof(*params) + 1), *p = params;
+	struct sql_param *params = arena_alloc(mem, json_object_size(args) * sizeof(*params) + 1);
+	struct sql_param *p = params;
 	struct str text = STR_INIT;
 	const char *name;
 	json_t *v;
@@ -226,7 +231,8 @@ static struct sql_param *copy_params(const json_t *args, struct arena *mem)
 	return params;
 }
 
-static int prepare(struct sql_op *s, const struct sql_plan *plan, const struct backend_req *req, struct err *err)
+static int prepare(struct sql_op *s, const struct sql_plan *plan, const struct backend_req *req,
+		   struct err *err)
 {
 	struct sql_job *job = &s->job;
 	struct str sql = STR_INIT;
@@ -319,8 +325,8 @@ static void interrupt(void *arg)
 	ev_timer_start(s->again, INTERRUPT_US);
 }
 
-static void sql_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
-		      void *arg, struct backend_op **ret)
+static void sql_start(const struct backend_env *env, const struct backend_req *req,
+		      const struct backend_sink *sink, void *arg, struct backend_op **ret)
 {
 	struct sql_op *s = mem_zalloc(sizeof(*s));
 

@@ -119,8 +119,8 @@ static void static_end(void *arg)
 	free(s);
 }
 
-static void static_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
-			 void *arg, struct backend_op **ret)
+static void static_start(const struct backend_env *env, const struct backend_req *req,
+			 const struct backend_sink *sink, void *arg, struct backend_op **ret)
 {
 	struct static_op *s = mem_zalloc(sizeof(*s));
 

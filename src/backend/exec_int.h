@@ -52,7 +52,7 @@ struct child_msg {
 	enum child_kind kind;
 	size_t len;                     /* bytes of the line */
 	double done, total;             /* progress; total < 0 = unknown */
-	const char *text;               /* progress: message; log: logger; error: message; may be NULL but in error */
+	const char *text; /* progress: message; log: logger; error: message; may be NULL but in error */
 	int level;                      /* log */
 	int code;                       /* error */
 	json_t *data;                   /* log, error: data or NULL; content: the block; ask: requests */
@@ -72,7 +72,8 @@ struct child_reader {
 
 /* Cut bytes into lines and hand out each message.  ERR_TOOL: not a line of the contract, or one after the last;
  * ERR_LIMIT: longer than CHILD_LINE_MAX. */
-int child_read(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg, struct err *err) MUST_CHECK;
+int child_read(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg,
+	       struct err *err) MUST_CHECK;
 /* The end of the output: a complete message without its newline still counts. */
 int child_read_end(struct child_reader *r, child_msg_fn *fn, void *arg, struct err *err) MUST_CHECK;
 void child_reader_fini(struct child_reader *r);

@@ -41,18 +41,21 @@ static bool pointer_valid(const char *p)
 }
 
 /* One insert; name is what stands between the braces, NUL-terminated. */
-static int compile_insert(const char *name, const char *at, enum tpl_args args, struct piece *ret, struct err *err)
+static int compile_insert(const char *name, const char *at, enum tpl_args args, struct piece *ret,
+			  struct err *err)
 {
 	if (name[0] == '/') {
 		if (args == TPL_NO_ARGS)        /* SEC S-505 */
 			return err_set(err, ERR_INVALID, at, "arguments cannot be inserted here");
 		if (!pointer_valid(name))
-			return err_set(err, ERR_INVALID, at, "{%.60s} is no JSON pointer: ~ needs 0 or 1 after it", name);
+			return err_set(err, ERR_INVALID, at,
+				       "{%.60s} is no JSON pointer: ~ needs 0 or 1 after it", name);
 		*ret = (struct piece){ PIECE_ARGUMENT, name, strlen(name) };
 		return 0;
 	}
 	if (strncmp(name, "secret:", 7) == 0)
-		return err_set(err, ERR_INVALID, at, "{%.60s}: secrets are not available in this release", name);
+		return err_set(err, ERR_INVALID, at, "{%.60s}: secrets are not available in this release",
+			       name);
 	for (size_t i = 0; i < NELEMS(insert_names); i++) {
 		if (strcmp(name, insert_names[i]) == 0) {
 			*ret = (struct piece){ insert_kinds[i], NULL, 0 };
@@ -91,7 +94,8 @@ static int compile_pieces(char *text, const char *at, enum tpl_args args, struct
 		}
 		char *end = *p == '{' ? strchr(p, '}') : NULL;
 		if (!end) {
-			(void)err_set(err, ERR_INVALID, at, "a lone %c at byte %zu", *p, (size_t)(p - text) + 1);
+			(void)err_set(err, ERR_INVALID, at, "a lone %c at byte %zu", *p,
+				      (size_t)(p - text) + 1);
 			err_hint(err, "write %c%c for a literal brace", *p, *p);
 			return ERR_INVALID;
 		}
@@ -107,8 +111,8 @@ static int compile_pieces(char *text, const char *at, enum tpl_args args, struct
 	return 0;
 }
 
-int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem, const struct tpl **ret,
-		struct err *err)
+int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem,
+		const struct tpl **ret, struct err *err)
 {
 	size_t braces = 0;
 
@@ -160,7 +164,8 @@ static void render_raw(const json_t *v, const char *pointer, const struct backen
 		jx_write(v, out);
 }
 
-static int render_argument(const char *pointer, const struct backend_req *req, struct str *out, struct err *err)
+static int render_argument(const char *pointer, const struct backend_req *req, struct str *out,
+			   struct err *err)
 {
 	const json_t *v = jx_at(req->args, pointer);
 
@@ -169,7 +174,8 @@ static int render_argument(const char *pointer, const struct backend_req *req, s
 	switch (json_typeof(v)) {
 	case JSON_STRING:
 		if (memchr(json_string_value(v), '\0', json_string_length(v)))
-			return err_set(err, ERR_TOOL, pointer, "argument %.80s must not contain U+0000", pointer);
+			return err_set(err, ERR_TOOL, pointer, "argument %.80s must not contain U+0000",
+				       pointer);
 		str_put(out, json_string_value(v), json_string_length(v));
 		return 0;
 	case JSON_INTEGER:

@@ -1,6 +1,6 @@
 /* The contract of a handler (house D.5), one body for all members: a run ends exactly once, never from inside
- * start(), cancelled or not, within its deadline and its bytes; after an ask it is over, and the next run knows what
- * the request carries. */
+ * start(), cancelled or not, within its deadline and its bytes; after an ask it is over, and the next run knows
+ * what the request carries. */
 #include "config.h"
 
 #include <setjmp.h>
@@ -39,27 +39,33 @@ static const struct member members[] = {
 		.name = "static",
 		.result = "{'type':'static','text':'hello'}",
 		.fails = "{'type':'static','result':{'content':[],'isError':true}}",
-	}, {
+	},
+	{
 		.name = "builtin",
-		.result = "{'type':'builtin','function':'echo'}", .result_args = "{\"text\":\"hello\"}",
+		.result = "{'type':'builtin','function':'echo'}",
+		.result_args = "{\"text\":\"hello\"}",
 		.fails = "{'type':'builtin','function':'sleep'}",
-		.slow = "{'type':'builtin','function':'sleep'}", .slow_args = "{\"ms\":3600000}",
-	}, {
+		.slow = "{'type':'builtin','function':'sleep'}",
+		.slow_args = "{\"ms\":3600000}",
+	},
+	{
 		.name = "exec",
 		.result = "{'type':'exec','argv':['/bin/echo','hello']}",
 		.fails = "{'type':'exec','argv':['/bin/false']}",
 		.slow = "{'type':'exec','argv':['/bin/sleep','1000']}",
 		.sized = "{'type':'exec','argv':['/usr/bin/head','-c','1{/n}','/dev/zero'],'output':'text'}",
 		.sized_extra = 100,
-	}, {
+	},
+	{
 		.name = "sql",
 		.result = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT :word AS w'}",
 		.result_args = "{\"word\":\"hello\"}",
 		.fails = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT * FROM missing'}",
 		.slow = "{'type':'sql','database':'sqlite:@DB@','query':'" FOREVER "'}",
 		.sized = "{'type':'sql','database':'sqlite:@DB@',"
-			"'query':\"SELECT substr(hex(zeroblob(500)), 1, 100 + :n) AS a\"}",
-		.sized_extra = 100 + sizeof("{\"columns\":[\"a\"],\"rows\":[[\"\"]],\"truncated\":false}") - 1,
+			 "'query':\"SELECT substr(hex(zeroblob(500)), 1, 100 + :n) AS a\"}",
+		.sized_extra =
+			100 + sizeof("{\"columns\":[\"a\"],\"rows\":[[\"\"]],\"truncated\":false}") - 1,
 	},
 };
 
@@ -157,8 +163,8 @@ static void run_past_its_deadline_times_out(void **state)
 	for (size_t i = 0; i < NELEMS(members); i++) {
 		for (int expired = 0; expired < 2 && members[i].slow; expired++) {
 			struct run r;
-			run_it(&r, make(members[i].slow), OPTS(.args = members[i].slow_args, .timeout_us = 30000,
-							       .expired = expired));
+			run_it(&r, make(members[i].slow),
+			       OPTS(.args = members[i].slow_args, .timeout_us = 30000, .expired = expired));
 			assert_int_equal(r.kind, END_ERROR);
 			assert_int_equal(r.err.code, ERR_TIMEOUT);
 			run_free(&r);
@@ -196,7 +202,8 @@ static json_t *asking_handler(void)
 		"*'\"answers\"'*) echo '{\"result\":{\"isError\":true}}' ;;\n"
 		"*) echo '{\"ask\":{\"requests\":{\"sure\":{\"method\":\"elicitation/create\",\"params\":{\"message\":\"sure?\"}}},"
 		"\"state\":\"step 1\"}}' ;;\n"
-		"esac\n", run_dir());
+		"esac\n",
+		run_dir());
 	json_t *h = handler_sh(script, "stream");
 	free(script);
 	return h;
@@ -220,13 +227,15 @@ static void rerun_knows_what_the_request_carries(void **state)
 {
 	struct run r;
 
-	run_it(&r, asking_handler(), OPTS(.answers = "{\"sure\":{\"action\":\"decline\"}}", .state = "step 1"));
+	run_it(&r, asking_handler(),
+	       OPTS(.answers = "{\"sure\":{\"action\":\"decline\"}}", .state = "step 1"));
 	assert_int_equal(r.kind, END_RESULT);
 	assert_true(r.res.is_error);
 	assert_null(run_read_file("mark"));
 	run_free(&r);
 
-	run_it(&r, asking_handler(), OPTS(.answers = "{\"sure\":{\"action\":\"accept\"}}", .state = "step 1"));
+	run_it(&r, asking_handler(),
+	       OPTS(.answers = "{\"sure\":{\"action\":\"accept\"}}", .state = "step 1"));
 	assert_int_equal(r.kind, END_RESULT);
 	assert_string_equal(run_text(&r), "did it");
 	char *mark = run_read_file("mark");

@@ -189,9 +189,19 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	r->args = parse(args);
 	r->answers = o->answers ? parse(o->answers) : NULL;
 	r->req = (struct backend_req){
-		.plan = plan, .tool = "trial", .args = r->args, .args_text = args, .args_len = strlen(args),
-		.answers = r->answers, .state = o->state, .state_len = o->state ? strlen(o->state) : 0,
-		.call_id = call_id, .tenant = "acme", .principal = "bot", .rev = "2026-07-28", .caps = o->caps,
+		.plan = plan,
+		.tool = "trial",
+		.args = r->args,
+		.args_text = args,
+		.args_len = strlen(args),
+		.answers = r->answers,
+		.state = o->state,
+		.state_len = o->state ? strlen(o->state) : 0,
+		.call_id = call_id,
+		.tenant = "acme",
+		.principal = "bot",
+		.rev = "2026-07-28",
+		.caps = o->caps,
 		.deadline_us = o->expired ? now : now + (o->timeout_us ? o->timeout_us : 10000000),
 		.result_max = o->result_max ? o->result_max : BACKEND_RESULT_MAX_DEFAULT,
 	};
@@ -273,8 +283,8 @@ json_t *handler_sh(const char *script, const char *output)
 		if (*p == '{' || *p == '}')
 			str_putc(&s, *p);
 	}
-	json_t *h = json_pack("{s:s, s:[s,s,s], s:s}", "type", "exec", "argv", "/bin/sh", "-c", str_text(&s), "output",
-			      output);
+	json_t *h = json_pack("{s:s, s:[s,s,s], s:s}", "type", "exec", "argv", "/bin/sh", "-c", str_text(&s),
+			      "output", output);
 	str_fini(&s);
 	return h;
 }

@@ -21,8 +21,8 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 
 	FUZZ_CHECK(msg->len <= CHILD_LINE_MAX);
 	FUZZ_CHECK(seen->last == 0);                    /* nothing comes after the last line */
-	str_printf(&seen->trace, "%c%zu:%.17g/%.17g;%d;%d;%s", letters[msg->kind], msg->len, msg->done, msg->total,
-		   msg->level, msg->code, msg->text ? msg->text : "");
+	str_printf(&seen->trace, "%c%zu:%.17g/%.17g;%d;%d;%s", letters[msg->kind], msg->len, msg->done,
+		   msg->total, msg->level, msg->code, msg->text ? msg->text : "");
 	if (msg->data)
 		jx_write(msg->data, &seen->trace);
 	switch (msg->kind) {
@@ -36,7 +36,8 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 		FUZZ_CHECK(json_is_object(msg->data));
 		break;
 	case CHILD_ASK:
-		FUZZ_CHECK(json_object_size(msg->data) >= 1 && json_object_size(msg->data) <= CHILD_REQUESTS_MAX);
+		FUZZ_CHECK(json_object_size(msg->data) >= 1 &&
+			   json_object_size(msg->data) <= CHILD_REQUESTS_MAX);
 		FUZZ_CHECK(msg->state_len <= ASK_STATE_MAX);
 		break;
 	case CHILD_RESULT:

@@ -67,7 +67,8 @@ static void type_is_known_or_refused_with_a_hint(void **state)
 		{ "{}", "/type", "missing", NULL },
 		{ "{'type':1}", "/type", "must be a string", NULL },
 		{ "{'type':'exce','argv':['/x']}", "/type", "unknown handler type", "did you mean exec?" },
-		{ "{'type':'http','url':'x'}", "/type", "unknown handler type", "static, builtin, exec and sql" },
+		{ "{'type':'http','url':'x'}", "/type", "unknown handler type",
+		  "static, builtin, exec and sql" },
 		{ "{'type':'static','txt':'x'}", "/txt", "", "\"text\"" },
 		{ "{'type':'exec','argv':['/x'],'args':[]}", "/args", "", "\"argv\"" },
 	};
@@ -80,15 +81,16 @@ static void static_has_a_result_or_a_text(void **state)
 		{ "{'type':'static'}", "", "either result or text", NULL },
 		{ "{'type':'static','text':'x','result':{'content':[]}}", "", "either result or text", NULL },
 		{ "{'type':'static','result':{}}", "/result/content", "missing", NULL },
-		{ "{'type':'static','result':{'content':[{'type':'txt'}]}}", "/result/content/0/type", "unknown content type",
-		  NULL },
-		{ "{'type':'static','result':{'content':[{'type':'text','text':1}]}}", "/result/content/0/text",
-		  "must be a string", NULL },
+		{ "{'type':'static','result':{'content':[{'type':'txt'}]}}", "/result/content/0/type",
+		  "unknown content type", NULL },
+		{ "{'type':'static','result':{'content':[{'type':'text','text':1}]}}",
+		  "/result/content/0/text", "must be a string", NULL },
 		{ "{'type':'static','result':{'content':[{'type':'image','data':'x!','mimeType':'image/png'}]}}",
 		  "/result/content/0/data", "base64", NULL },
 		{ "{'type':'static','result':{'content':[{'type':'resource','resource':{'uri':'a:b'}}]}}",
 		  "/result/content/0/resource/text", "missing", NULL },
-		{ "{'type':'static','result':{'content':[],'iserror':true}}", "/result/iserror", "", "isError" },
+		{ "{'type':'static','result':{'content':[],'iserror':true}}", "/result/iserror", "",
+		  "isError" },
 	};
 	static const char *const good[] = {
 		"{'type':'static','text':''}",
@@ -114,7 +116,8 @@ static void static_gives_what_was_written(void **state)
 	json_decref(want);
 	run_free(&r);
 
-	run_it(&r, handler_json("{'type':'static','result':{'content':[],'structuredContent':null}}"), NO_OPTS);
+	run_it(&r, handler_json("{'type':'static','result':{'content':[],'structuredContent':null}}"),
+	       NO_OPTS);
 	assert_true(json_is_null(r.res.structured));    /* null is a value, not an absence */
 	assert_null(r.res.meta);
 	run_free(&r);
@@ -124,13 +127,15 @@ static void builtin_functions_are_three(void **state)
 {
 	static const struct bad bad[] = {
 		{ "{'type':'builtin'}", "/function", "missing", NULL },
-		{ "{'type':'builtin','function':'ecko'}", "/function", "echo, time or sleep", "did you mean echo?" },
-		{ "{'type':'builtin','function':'echo','path':'/x'}", "/path", "", NULL },      /* SEC S-519 */
+		{ "{'type':'builtin','function':'ecko'}", "/function", "echo, time or sleep",
+		  "did you mean echo?" },
+		{ "{'type':'builtin','function':'echo','path':'/x'}", "/path", "", NULL }, /* SEC S-519 */
 	};
 	struct run r;
 
 	expect_refused(bad, NELEMS(bad));
-	run_it(&r, handler_json("{'type':'builtin','function':'echo'}"), OPTS(.args = "{\"x\": [1.50, \"\\u00e9\"]}"));
+	run_it(&r, handler_json("{'type':'builtin','function':'echo'}"),
+	       OPTS(.args = "{\"x\": [1.50, \"\\u00e9\"]}"));
 	assert_string_equal(run_text(&r), "{\"x\": [1.50, \"\\u00e9\"]}");      /* as it came (MCP B-33) */
 	run_free(&r);
 	run_it(&r, handler_json("{'type':'builtin','function':'time'}"), NO_OPTS);
@@ -153,26 +158,36 @@ static void exec_blocks_are_strict(void **state)
 		{ "{'type':'exec','argv':['{/program}']}", "/argv/0", "no template", NULL },
 		{ "{'type':'exec','argv':['/bin/ls',7]}", "/argv/1", "must be a string", NULL },
 		{ "{'type':'exec','argv':['/bin/ls','a\\u0000b']}", "/argv/1", "U+0000", NULL },
-		{ "{'type':'exec','argv':['/x'],'output':'jsno'}", "/output", "text, json or stream", "did you mean json?" },
+		{ "{'type':'exec','argv':['/x'],'output':'jsno'}", "/output", "text, json or stream",
+		  "did you mean json?" },
 		{ "{'type':'exec','argv':['/x'],'stdin':'jsn'}", "/stdin", "json, none or a template", NULL },
-		{ "{'type':'exec','argv':['/x'],'stdin':'none','output':'stream'}", "/stdin", "must be json", NULL },
+		{ "{'type':'exec','argv':['/x'],'stdin':'none','output':'stream'}", "/stdin", "must be json",
+		  NULL },
 		{ "{'type':'exec','argv':['/x'],'cwd':'tmp'}", "/cwd", "absolute", NULL },
 		{ "{'type':'exec','argv':['/x'],'cwd':'/tmp/{/a}'}", "/cwd", "no template", NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A B':'x'}}", "/env/A B", "name of a variable", NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'PATH':'/x'}}", "/env/PATH", "fixed", NULL },
-		{ "{'type':'exec','argv':['/x'],'env':{'A':'{/a}'}}", "/env/A", "cannot be inserted here", NULL },
+		{ "{'type':'exec','argv':['/x'],'env':{'A':'{/a}'}}", "/env/A", "cannot be inserted here",
+		  NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:k}'}}", "/env/A",
 		  "secrets are not available in this release", NULL },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'x'}}", "/sandbox/memory", "size", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'8388607'}}", "/sandbox/memory", "size", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'cpu':'999ms'}}", "/sandbox/cpu", "duration", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'cpu':'86401s'}}", "/sandbox/cpu", "duration", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'netwrok':false}}", "/sandbox/netwrok", "", "network" },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'8388607'}}", "/sandbox/memory", "size",
+		  NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'cpu':'999ms'}}", "/sandbox/cpu", "duration",
+		  NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'cpu':'86401s'}}", "/sandbox/cpu", "duration",
+		  NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'netwrok':false}}", "/sandbox/netwrok", "",
+		  "network" },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'network':false}}", "/sandbox/network",
 		  "sandbox.network is not enforced in this release; remove it", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'read':[]}}", "/sandbox/read", "not enforced", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'write':[]}}", "/sandbox/write", "not enforced", NULL },
-		{ "{'type':'exec','argv':['/x'],'sandbox':{'processes':4}}", "/sandbox/processes", "not enforced", NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'read':[]}}", "/sandbox/read", "not enforced",
+		  NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'write':[]}}", "/sandbox/write", "not enforced",
+		  NULL },
+		{ "{'type':'exec','argv':['/x'],'sandbox':{'processes':4}}", "/sandbox/processes",
+		  "not enforced", NULL },
 	};
 	static const char *const good[] = {
 		"{'type':'exec','argv':['/x','--','{/a}'],'stdin':'{/b}','env':{'A_1':'{tenant}/{principal}','LANG':'C'}}",
@@ -187,9 +202,12 @@ static void exec_blocks_are_strict(void **state)
 static void no_template_is_part_of_a_shell_command(void **state)
 {
 	static const struct bad bad[] = {
-		{ "{'type':'exec','argv':['/bin/sh','-c','ls {/dir}']}", "/argv/2", "shell command", "operand" },
-		{ "{'type':'exec','argv':['/bin/bash','-o','pipefail','-ec','ls {/dir}']}", "/argv/4", "shell command", NULL },
-		{ "{'type':'exec','argv':['/usr/bin/env','-i','sh','-c','{/cmd}']}", "/argv/4", "shell command", NULL },
+		{ "{'type':'exec','argv':['/bin/sh','-c','ls {/dir}']}", "/argv/2", "shell command",
+		  "operand" },
+		{ "{'type':'exec','argv':['/bin/bash','-o','pipefail','-ec','ls {/dir}']}", "/argv/4",
+		  "shell command", NULL },
+		{ "{'type':'exec','argv':['/usr/bin/env','-i','sh','-c','{/cmd}']}", "/argv/4",
+		  "shell command", NULL },
 	};
 	static const char *const good[] = {
 		"{'type':'exec','argv':['/bin/sh','-c','ls -- \\\"$1\\\"','sh','{/dir}']}",
@@ -207,30 +225,43 @@ static void template_syntax_is_checked(void **state)
 		{ "{'type':'exec','argv':['/x','a}b']}", "/argv/1", "a lone } at byte 2", "}}" },
 		{ "{'type':'exec','argv':['/x','{}']}", "/argv/1", "unknown insert {}", NULL },
 		{ "{'type':'exec','argv':['/x','{file}']}", "/argv/1", "unknown insert {file}", "{/name}" },
-		{ "{'type':'exec','argv':['/x','{tenent}']}", "/argv/1", "unknown insert", "did you mean {tenant}?" },
+		{ "{'type':'exec','argv':['/x','{tenent}']}", "/argv/1", "unknown insert",
+		  "did you mean {tenant}?" },
 		{ "{'type':'exec','argv':['/x','{/a~2}']}", "/argv/1", "no JSON pointer", NULL },
 		{ "{'type':'exec','argv':['/x','{/a~}']}", "/argv/1", "no JSON pointer", NULL },
-		{ "{'type':'exec','argv':['/x','{secret:token}']}", "/argv/1", "secrets are not available", NULL },
+		{ "{'type':'exec','argv':['/x','{secret:token}']}", "/argv/1", "secrets are not available",
+		  NULL },
 	};
 	expect_refused(bad, NELEMS(bad));
 }
 
 static void template_inserts_text(void **state)
 {
-	static const struct { const char *tpl, *out; } cases[] = {
-		{ "{/s}", "text" }, { "a{/s}b{/s}c", "atextbtextc" }, { "{{{/s}}}", "{text}" }, { "{{}}", "{}" },
-		{ "{/i}", "-42" }, { "{/f}", "12.30" }, { "{/t}{/n}", "truefalse" }, { "{/o/deep/1}", "two" },
-		{ "{/o}", "{\"deep\": [\"one\", \"two\"]}" }, { "{/o/deep}", "[\"one\", \"two\"]" }, { "{/a~1b}", "slash" },
-		{ "{/e}", "" }, { "{tenant}-{principal}", "acme-bot" },
-		{ "{call}", "01020300-0000-0000-0000-000000000000" }, { "{/brace}", "{/s}" },
+	static const struct { const char *tpl, *out;
+	} cases[] = {
+		{ "{/s}", "text" },
+		{ "a{/s}b{/s}c", "atextbtextc" },
+		{ "{{{/s}}}", "{text}" },
+		{ "{{}}", "{}" },
+		{ "{/i}", "-42" },
+		{ "{/f}", "12.30" },
+		{ "{/t}{/n}", "truefalse" },
+		{ "{/o/deep/1}", "two" },
+		{ "{/o}", "{\"deep\": [\"one\", \"two\"]}" },
+		{ "{/o/deep}", "[\"one\", \"two\"]" },
+		{ "{/a~1b}", "slash" },
+		{ "{/e}", "" },
+		{ "{tenant}-{principal}", "acme-bot" },
+		{ "{call}", "01020300-0000-0000-0000-000000000000" },
+		{ "{/brace}", "{/s}" },
 	};
 	const char *args = "{\"s\":\"text\",\"i\":-42,\"f\":12.30,\"t\":true,\"n\":false,"
 		"\"o\":{\"deep\": [\"one\", \"two\"]},\"a/b\":\"slash\",\"e\":\"\",\"brace\":\"{/s}\"}";
 
 	for (size_t i = 0; i < NELEMS(cases); i++) {
 		struct run r;
-		json_t *h = json_pack("{s:s, s:[s,s,s,s]}", "type", "exec", "argv", "/usr/bin/printf", "--", "%s",
-				      cases[i].tpl);
+		json_t *h = json_pack("{s:s, s:[s,s,s,s]}", "type", "exec", "argv", "/usr/bin/printf", "--",
+				      "%s", cases[i].tpl);
 		run_it(&r, h, OPTS(.args = args));
 		assert_int_equal(r.kind, END_RESULT);
 		assert_string_equal(run_text(&r), cases[i].out);
@@ -247,7 +278,8 @@ static void template_refuses_what_is_missing(void **state)
 
 	for (size_t i = 0; i < NELEMS(cases); i++) {
 		struct run r;
-		run_it(&r, handler_json("{'type':'exec','argv':['/bin/echo','--','{/a}']}"), OPTS(.args = cases[i].args));
+		run_it(&r, handler_json("{'type':'exec','argv':['/bin/echo','--','{/a}']}"),
+		       OPTS(.args = cases[i].args));
 		assert_int_equal(r.err.code, ERR_TOOL);
 		assert_non_null(strstr(r.err.msg, cases[i].msg));
 		run_free(&r);
@@ -259,22 +291,26 @@ static void sql_blocks_are_strict(void **state)
 	static const struct bad bad[] = {
 		{ "{'type':'sql'}", "/database", "missing", NULL },
 		{ "{'type':'sql','database':'/x.db','query':'SELECT 1'}", "/database", "sqlite:PATH", NULL },
-		{ "{'type':'sql','database':'postgresql://h/d','query':'SELECT 1'}", "/database", "sqlite:PATH", NULL },
-		{ "{'type':'sql','database':'sqlite:x.db','query':'SELECT 1'}", "/database", "absolute", NULL },
-		{ "{'type':'sql','database':'sqlite:/data/{/name}.db','query':'SELECT 1'}", "/database", "no template",
-		  "databases" },
-		{ "{'type':'sql','database':'x{/db}','databases':{'a':'sqlite:/a'},'query':'SELECT 1'}", "/database",
-		  "one argument", NULL },
-		{ "{'type':'sql','database':'{/db}','databases':{},'query':'SELECT 1'}", "/databases", "1 to", NULL },
-		{ "{'type':'sql','database':'{/db}','databases':{'a':'a.db'},'query':'SELECT 1'}", "/databases/a",
+		{ "{'type':'sql','database':'postgresql://h/d','query':'SELECT 1'}", "/database",
 		  "sqlite:PATH", NULL },
+		{ "{'type':'sql','database':'sqlite:x.db','query':'SELECT 1'}", "/database", "absolute",
+		  NULL },
+		{ "{'type':'sql','database':'sqlite:/data/{/name}.db','query':'SELECT 1'}", "/database",
+		  "no template", "databases" },
+		{ "{'type':'sql','database':'x{/db}','databases':{'a':'sqlite:/a'},'query':'SELECT 1'}",
+		  "/database", "one argument", NULL },
+		{ "{'type':'sql','database':'{/db}','databases':{},'query':'SELECT 1'}", "/databases", "1 to",
+		  NULL },
+		{ "{'type':'sql','database':'{/db}','databases':{'a':'a.db'},'query':'SELECT 1'}",
+		  "/databases/a", "sqlite:PATH", NULL },
 		{ "{'type':'sql','database':'sqlite:/x'}", "", "either query or statement", NULL },
 		{ "{'type':'sql','database':'sqlite:/x','query':'SELECT 1','statement':'{/q}'}", "",
 		  "either query or statement", NULL },
-		{ "{'type':'sql','database':'sqlite:/x','statement':'SELECT * FROM {/table}'}", "/statement", "one argument",
-		  ":name" },
+		{ "{'type':'sql','database':'sqlite:/x','statement':'SELECT * FROM {/table}'}", "/statement",
+		  "one argument", ":name" },
 		{ "{'type':'sql','database':'sqlite:/x','query':'SELECT 1','rows':0}", "/rows", "", NULL },
-		{ "{'type':'sql','database':'sqlite:/x','query':'SELECT 1','rows':100001}", "/rows", "", NULL },
+		{ "{'type':'sql','database':'sqlite:/x','query':'SELECT 1','rows':100001}", "/rows", "",
+		  NULL },
 	};
 	static const char *const good[] = {
 		"{'type':'sql','database':'sqlite:/x','query':'SELECT {}','rows':100000}",

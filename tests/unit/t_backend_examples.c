@@ -72,8 +72,10 @@ static void get_weather_knows_a_city_or_says_which(void **state)
 
 	run_it(&r, example("get_weather"), OPTS(.args = "{\"location\":\"new york, US\"}"));
 	assert_int_equal(r.kind, END_RESULT);
-	assert_string_equal(run_text(&r), "{\"location\":\"New York\",\"temperature\":22.5,\"conditions\":\"Partly cloudy\","
-			    "\"humidity\":65}");
+	assert_string_equal(
+		run_text(&r),
+		"{\"location\":\"New York\",\"temperature\":22.5,\"conditions\":\"Partly cloudy\","
+		"\"humidity\":65}");
 	run_free(&r);
 	run_it(&r, example("get_weather"), OPTS(.args = "{\"location\":\"--version $(id)\"}"));
 	assert_true(r.res.is_error);
@@ -120,8 +122,10 @@ static void deploy_asks_and_then_works(void **state)
 	assert_int_equal(r.nprogress, 0);
 	run_free(&r);
 
-	run_it(&r, example("deploy"), OPTS(.args = args, .caps = CAP_ELICITATION_FORM, .state = "confirm",
-		.answers = "{\"confirm\":{\"content\":{\"reason\":\"a \\\"fix\\\"\"},\"action\":\"accept\"}}"));
+	run_it(&r, example("deploy"),
+	       OPTS(.args = args, .caps = CAP_ELICITATION_FORM, .state = "confirm",
+		    .answers =
+			    "{\"confirm\":{\"content\":{\"reason\":\"a \\\"fix\\\"\"},\"action\":\"accept\"}}"));
 	assert_int_equal(r.kind, END_RESULT);
 	assert_false(r.res.is_error);
 	assert_int_equal(r.nprogress, 6);

@@ -41,15 +41,47 @@ static char *json_args(const char *value)
 static void argument_arrives_byte_equal_as_one_word(void **state)
 {
 	static const char *const corpus[] = {
-		"", " ", "a b", "a\tb\nc", "$(id)", "`id`", "; id", "&& id", "| id", "> /tmp/x", "*", "?", "[a-z]", "~", "$HOME",
-		"'", "\"", "\\", "\\n", "%s%n", "{}", "{/a}", "{tenant}", "--", "-rf", "--help", "-", "../../etc/passwd",
-		"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\x01\x7f", "a=b", "!!", "#x", "\r\n.\r\n",
+		"",
+		" ",
+		"a b",
+		"a\tb\nc",
+		"$(id)",
+		"`id`",
+		"; id",
+		"&& id",
+		"| id",
+		"> /tmp/x",
+		"*",
+		"?",
+		"[a-z]",
+		"~",
+		"$HOME",
+		"'",
+		"\"",
+		"\\",
+		"\\n",
+		"%s%n",
+		"{}",
+		"{/a}",
+		"{tenant}",
+		"--",
+		"-rf",
+		"--help",
+		"-",
+		"../../etc/passwd",
+		"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		"\x01\x7f",
+		"a=b",
+		"!!",
+		"#x",
+		"\r\n.\r\n",
 	};
 
 	for (size_t i = 0; i < NELEMS(corpus); i++) {
 		struct run r;
 		char *args = json_args(corpus[i]);
-		run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/printf','%s:%s','--','{/a}']}"), OPTS(.args = args));
+		run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/printf','%s:%s','--','{/a}']}"),
+		       OPTS(.args = args));
 		/* printf takes its -- only before the format, so here it is the first operand. */
 		char *want = mem_printf("--:%s", corpus[i]);
 		assert_int_equal(r.kind, END_RESULT);
@@ -89,7 +121,8 @@ static void word_at_the_limit_passes_and_one_byte_more_does_not(void **state)
 		memset(big, 'x', 128 << 10);
 		big[(128 << 10) - 1 + over] = '\0';
 		char *args = json_args(big);
-		run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/test','--','{/a}']}"), OPTS(.args = args));
+		run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/test','--','{/a}']}"),
+		       OPTS(.args = args));
 		assert_int_equal(r.kind, over ? END_ERROR : END_RESULT);
 		if (over)
 			assert_int_equal(r.err.code, ERR_LIMIT);
@@ -106,7 +139,9 @@ static void environment_is_the_allow_list(void **state)
 
 	setenv("LD_PRELOAD", "", 1);
 	setenv("NODE_OPTIONS", "--require /x", 1);
-	run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'WHO':'{tenant}/{principal}'}}"), NO_OPTS);
+	run_it(&r,
+	       handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'WHO':'{tenant}/{principal}'}}"),
+	       NO_OPTS);
 	assert_string_equal(run_text(&r), "WHO=acme/bot\nPATH=/usr/bin:/bin\nLANG=C.UTF-8\n");
 	run_free(&r);
 	run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'LANG':'C'}}"), NO_OPTS);
@@ -126,7 +161,8 @@ static void stdin_is_what_the_definition_says(void **state)
 
 	for (size_t i = 0; i < NELEMS(cases); i++) {
 		struct run r;
-		json_t *h = json_pack("{s:s, s:[s], s:s}", "type", "exec", "argv", "/bin/cat", "stdin", cases[i].in);
+		json_t *h = json_pack("{s:s, s:[s], s:s}", "type", "exec", "argv", "/bin/cat", "stdin",
+				      cases[i].in);
 		run_it(&r, h, OPTS(.args = cases[i].args));
 		assert_string_equal(run_text(&r), cases[i].out);
 		run_free(&r);
@@ -181,7 +217,10 @@ static void exit_status_shows_the_last_lines_of_stderr(void **state)
 {
 	struct run r;
 
-	run_it(&r, handler_sh("for i in $(seq 1 30); do echo \"line $i\" >&2; done; printf 'tab\\there' >&2; exit 3", "text"),
+	run_it(&r,
+	       handler_sh(
+		       "for i in $(seq 1 30); do echo \"line $i\" >&2; done; printf 'tab\\there' >&2; exit 3",
+		       "text"),
 	       NO_OPTS);
 	assert_int_equal(r.kind, END_RESULT);
 	assert_true(r.res.is_error && r.res.has_xstat && r.res.xstat == 3 && r.res.sig == 0);
@@ -195,7 +234,10 @@ static void stderr_flood_keeps_the_end(void **state)
 {
 	struct run r;
 
-	run_it(&r, handler_sh("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo the end >&2; exit 1", "text"), NO_OPTS);
+	run_it(&r,
+	       handler_sh("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo the end >&2; exit 1",
+			  "text"),
+	       NO_OPTS);
 	assert_true(r.res.is_error);
 	assert_string_equal(run_text(&r), "exit status 1\nthe end");
 	run_free(&r);
@@ -269,8 +311,10 @@ static void cancel_run(struct run *r)
 static void term_lets_a_program_clean_up(void **state)
 {
 	struct run r;
-	char *script = mem_printf("trap 'echo bye; echo bye >%s/bye; exit 0' TERM; echo '{\"progress\":{\"done\":1}}'\n"
-				  "while :; do sleep 0.01; done", run_dir());
+	char *script = mem_printf(
+		"trap 'echo bye; echo bye >%s/bye; exit 0' TERM; echo '{\"progress\":{\"done\":1}}'\n"
+		"while :; do sleep 0.01; done",
+		run_dir());
 
 	run_start(&r, handler_sh(script, "stream"), NO_OPTS);
 	free(script);
@@ -306,7 +350,9 @@ static void term_is_followed_by_kill(void **state)
 	struct run r;
 
 	clock_fake(clock_wall_us(), clock_mono_us());
-	run_start(&r, handler_sh("trap '' TERM; echo '{\"progress\":{\"done\":1}}'; while :; do sleep 1000; done", "stream"),
+	run_start(&r,
+		  handler_sh("trap '' TERM; echo '{\"progress\":{\"done\":1}}'; while :; do sleep 1000; done",
+			     "stream"),
 		  OPTS(.timeout_us = 1000000));
 	r.on_progress = note_trap;
 	run_stepping(&r, &trap_is_set, 0);
@@ -352,12 +398,16 @@ static void stream_result_has_a_text_copy(void **state)
 {
 	struct run r;
 
-	run_it(&r, handler_sh("echo '{\"result\":{\"structuredContent\":{\"a\": 1.50},\"_meta\":{\"m\":1}}}'", "stream"), NO_OPTS);
+	run_it(&r,
+	       handler_sh("echo '{\"result\":{\"structuredContent\":{\"a\": 1.50},\"_meta\":{\"m\":1}}}'",
+			  "stream"),
+	       NO_OPTS);
 	assert_string_equal(run_text(&r), "{\"a\": 1.50}");      /* MCP T-27, as the child wrote it */
 	assert_true(json_is_object(r.res.structured) && json_is_object(r.res.meta));
 	run_free(&r);
 	/* no newline at the end of the last line is fine */
-	run_it(&r, handler_sh("printf '{\"result\":{\"isError\":true,\"content\":[]}}'; exit 1", "stream"), NO_OPTS);
+	run_it(&r, handler_sh("printf '{\"result\":{\"isError\":true,\"content\":[]}}'; exit 1", "stream"),
+	       NO_OPTS);
 	assert_true(r.res.is_error && r.res.xstat == 1);
 	assert_int_equal(json_array_size(r.res.content), 0);
 	run_free(&r);
@@ -367,7 +417,10 @@ static void stream_error_is_the_tools_own(void **state)
 {
 	struct run r;
 
-	run_it(&r, handler_sh("echo '{\"error\":{\"code\":-32602,\"message\":\"no such place\",\"data\":[1]}}'; exit 1", "stream"),
+	run_it(&r,
+	       handler_sh(
+		       "echo '{\"error\":{\"code\":-32602,\"message\":\"no such place\",\"data\":[1]}}'; exit 1",
+		       "stream"),
 	       NO_OPTS);
 	assert_int_equal(r.kind, END_ERROR);
 	assert_int_equal(r.rpc_code, -32602);
@@ -380,7 +433,10 @@ static void stream_that_fails_tells_its_status_and_keeps_stderr(void **state)
 {
 	struct run r;
 
-	run_it(&r, handler_sh("echo '{\"result\":{\"structuredContent\":{}}}'; echo secret >&2; exit 4", "stream"), NO_OPTS);
+	run_it(&r,
+	       handler_sh("echo '{\"result\":{\"structuredContent\":{}}}'; echo secret >&2; exit 4",
+			  "stream"),
+	       NO_OPTS);
 	assert_true(r.res.is_error && r.res.xstat == 4);
 	assert_null(r.res.structured);
 	const char *last = json_string_value(json_object_get(json_array_get(r.res.content,
@@ -394,34 +450,39 @@ static void stream_request_tells_everything(void **state)
 	struct run r;
 
 	run_it(&r, handler_sh("read -r l; printf '{\"result\":{\"structuredContent\":%s}}' \"$l\"", "stream"),
-	       OPTS(.args = "{\"a\":\n1.50}", .caps = CAP_ELICITATION_FORM, .answers = "{\"q\":{\"action\":\"decline\"}}",
-		    .state = "s\"\xc3\xa9"));
+	       OPTS(.args = "{\"a\":\n1.50}", .caps = CAP_ELICITATION_FORM,
+		    .answers = "{\"q\":{\"action\":\"decline\"}}", .state = "s\"\xc3\xa9"));
 	assert_int_equal(r.kind, END_RESULT);
 	json_t *v = r.res.structured;
 	json_int_t ms = json_integer_value(json_object_get(v, "deadlineMs"));
 	assert_true(ms > 9000 && ms <= 10000);
 	assert_non_null(strstr(run_text(&r), "\"arguments\":{\"a\": 1.50}"));
 	assert_string_equal(json_string_value(json_object_get(v, "tool")), "trial");
-	assert_string_equal(json_string_value(json_object_get(v, "call")), "01020300-0000-0000-0000-000000000000");
+	assert_string_equal(json_string_value(json_object_get(v, "call")),
+			    "01020300-0000-0000-0000-000000000000");
 	assert_string_equal(json_string_value(json_object_get(v, "tenant")), "acme");
 	assert_string_equal(json_string_value(json_object_get(v, "principal")), "bot");
 	assert_string_equal(json_string_value(json_object_get(v, "state")), "s\"\xc3\xa9");
 	const json_t *client = json_object_get(v, "client");
 	assert_string_equal(json_string_value(json_object_get(client, "revision")), "2026-07-28");
 	assert_non_null(json_object_get(json_object_get(client, "capabilities"), "elicitation"));
-	assert_string_equal(json_string_value(json_object_get(json_object_get(json_object_get(v, "answers"), "q"), "action")),
+	assert_string_equal(json_string_value(
+				    json_object_get(json_object_get(json_object_get(v, "answers"), "q"),
+						    "action")),
 			    "decline");
 	run_free(&r);
 }
 
 static void line_outside_the_contract_ends_the_call(void **state)
 {
-	static const struct { const char *lines, *msg; } cases[] = {
+	static const struct { const char *lines, *msg;
+	} cases[] = {
 		{ "hello\n", "line 1 of the tool's output: byte 1: not JSON" },
 		{ "\n", "line 1 of the tool's output" },
 		{ "[]\n", "must be an object" },
 		{ "{}\n", "must have one member, has 0" },
-		{ "{\"log\":{\"level\":\"info\",\"data\":1},\"progress\":{\"done\":1}}\n", "must have one member, has 2" },
+		{ "{\"log\":{\"level\":\"info\",\"data\":1},\"progress\":{\"done\":1}}\n",
+		  "must have one member, has 2" },
 		{ "{\"progres\":{}}\n", "did you mean" },
 		{ "{\"progress\":{\"done\":\"1\"}}\n", "/progress/done" },
 		{ "{\"progress\":{\"done\":-1}}\n", "/progress/done" },
@@ -436,14 +497,19 @@ static void line_outside_the_contract_ends_the_call(void **state)
 		{ "{\"error\":{\"code\":-1}}\n", "/error/message" },
 		{ "{\"ask\":{\"requests\":{}}}\n", "/ask/requests" },
 		{ "{\"ask\":{\"requests\":{\"a/b\":1}}}\n", "/ask/requests/a~1b" },
-		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"tools/call\",\"params\":{}}}}}\n", "is no question" },
-		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}},\"state\":1}}\n", "/ask/state" },
+		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"tools/call\",\"params\":{}}}}}\n",
+		  "is no question" },
+		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}},\"state\":1}}\n",
+		  "/ask/state" },
 		{ "{\"content\":{\"type\":\"text\",\"text\":\"x\"}}\n{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}}}}\n",
 		  "before it asked" },
-		{ "{\"result\":{}}\n{\"result\":{}}\n", "line 2 of the tool's output comes after the last one" },
+		{ "{\"result\":{}}\n{\"result\":{}}\n",
+		  "line 2 of the tool's output comes after the last one" },
 		{ "{\"result\":{}}\nx", "line 2 of the tool's output comes after the last one" },
-		{ "{\"error\":{\"code\":-1,\"message\":\"x\"}}\n{\"progress\":{\"done\":1}}\n", "comes after the last one" },
-		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}}}}\n\n", "comes after the last one" },
+		{ "{\"error\":{\"code\":-1,\"message\":\"x\"}}\n{\"progress\":{\"done\":1}}\n",
+		  "comes after the last one" },
+		{ "{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}}}}\n\n",
+		  "comes after the last one" },
 		{ "{\"result\":{}", "not JSON" },
 	};
 
@@ -503,7 +569,8 @@ static void cancel_inside_a_notice_is_safe(void **state)
 {
 	struct run r;
 
-	run_start(&r, handler_sh("yes '{\"progress\":{\"done\":1}}' | head -n 100; sleep 1000", "stream"), NO_OPTS);
+	run_start(&r, handler_sh("yes '{\"progress\":{\"done\":1}}' | head -n 100; sleep 1000", "stream"),
+		  NO_OPTS);
 	r.on_progress = cancel_run;
 	run_wait(&r);
 	assert_int_equal(r.nprogress, 1);

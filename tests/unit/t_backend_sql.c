@@ -39,7 +39,8 @@ static int make_databases(void **state)
 	(void)run_loop();
 	make_db("users.db", "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, score REAL);"
 		"INSERT INTO users VALUES (1, 'Ada', 9.5), (2, 'Bob', NULL), (3, 'Eve', 7.25)");
-	make_db("orders.db", "CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT); INSERT INTO orders VALUES (7, 'lathe')");
+	make_db("orders.db",
+		"CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT); INSERT INTO orders VALUES (7, 'lathe')");
 	return 0;
 }
 
@@ -59,8 +60,9 @@ static json_t *adhoc(void)
 {
 	char *users = db_file("users.db"), *orders = db_file("orders.db");
 	char *u = mem_printf("sqlite:%s", users), *o = mem_printf("sqlite:%s", orders);
-	json_t *h = json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:s}", "type", "sql", "database", "{/database}", "databases",
-			      "users", u, "orders", o, "gone", "sqlite:/nonexistent/x.db", "statement", "{/query}");
+	json_t *h = json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:s}", "type", "sql", "database", "{/database}",
+			      "databases", "users", u, "orders", o, "gone", "sqlite:/nonexistent/x.db",
+			      "statement", "{/query}");
 
 	free(u);
 	free(o);
@@ -83,28 +85,35 @@ static void expect_rows(json_t *handler, const char *args, const char *want)
 
 static void values_keep_their_types(void **state)
 {
-	expect_rows(query("SELECT id, name, score FROM users ORDER BY id"), NULL,
-		    "{\"columns\":[\"id\",\"name\",\"score\"],\"rows\":[[1,\"Ada\",9.5],[2,\"Bob\",null],[3,\"Eve\",7.25]],"
-		    "\"truncated\":false}");
-	expect_rows(query("SELECT 9007199254740992, 9007199254740993, -9007199254740993, 1e300, 0.1, 2.0, -1e999"), NULL,
-		    "{\"columns\":[\"9007199254740992\",\"9007199254740993\",\"-9007199254740993\",\"1e300\",\"0.1\",\"2.0\","
-		    "\"-1e999\"],\"rows\":[[9007199254740992,\"9007199254740993\",\"-9007199254740993\",1e+300,0.1,2.0,"
-		    "\"-Infinity\"]],\"truncated\":false}");
-	expect_rows(query("SELECT x'00ff10' AS b, 'a\"\n' AS t, CAST(x'ff' AS TEXT) AS bad, x'' AS e"), NULL,
-		    "{\"columns\":[\"b\",\"t\",\"bad\",\"e\"],\"rows\":[[\"AP8Q\",\"a\\\"\\n\",\"\xef\xbf\xbd\",\"\"]],"
-		    "\"truncated\":false}");
-	expect_rows(query("SELECT id FROM users WHERE 0"), NULL, "{\"columns\":[\"id\"],\"rows\":[],\"truncated\":false}");
+	expect_rows(
+		query("SELECT id, name, score FROM users ORDER BY id"), NULL,
+		"{\"columns\":[\"id\",\"name\",\"score\"],\"rows\":[[1,\"Ada\",9.5],[2,\"Bob\",null],[3,\"Eve\",7.25]],"
+		"\"truncated\":false}");
+	expect_rows(
+		query("SELECT 9007199254740992, 9007199254740993, -9007199254740993, 1e300, 0.1, 2.0, -1e999"),
+		NULL,
+		"{\"columns\":[\"9007199254740992\",\"9007199254740993\",\"-9007199254740993\",\"1e300\",\"0.1\",\"2.0\","
+		"\"-1e999\"],\"rows\":[[9007199254740992,\"9007199254740993\",\"-9007199254740993\",1e+300,0.1,2.0,"
+		"\"-Infinity\"]],\"truncated\":false}");
+	expect_rows(
+		query("SELECT x'00ff10' AS b, 'a\"\n' AS t, CAST(x'ff' AS TEXT) AS bad, x'' AS e"), NULL,
+		"{\"columns\":[\"b\",\"t\",\"bad\",\"e\"],\"rows\":[[\"AP8Q\",\"a\\\"\\n\",\"\xef\xbf\xbd\",\"\"]],"
+		"\"truncated\":false}");
+	expect_rows(query("SELECT id FROM users WHERE 0"), NULL,
+		    "{\"columns\":[\"id\"],\"rows\":[],\"truncated\":false}");
 }
 
 static void parameters_are_bound_by_type(void **state)
 {
-	expect_rows(query("SELECT typeof(:i), typeof(:f), typeof(:s), typeof(:t), typeof(:n), typeof(:missing), typeof(:a), :t, :a"),
-		    "{\"i\":1,\"f\":1.5,\"s\":\"x\",\"t\":true,\"n\":null,\"a\":[1,\"b\"]}",
-		    "{\"columns\":[\"typeof(:i)\",\"typeof(:f)\",\"typeof(:s)\",\"typeof(:t)\",\"typeof(:n)\",\"typeof(:missing)\","
-		    "\"typeof(:a)\",\":t\",\":a\"],\"rows\":[[\"integer\",\"real\",\"text\",\"integer\",\"null\",\"null\",\"text\",1,"
-		    "\"[1,\\\"b\\\"]\"]],\"truncated\":false}");
+	expect_rows(
+		query("SELECT typeof(:i), typeof(:f), typeof(:s), typeof(:t), typeof(:n), typeof(:missing), typeof(:a), :t, :a"),
+		"{\"i\":1,\"f\":1.5,\"s\":\"x\",\"t\":true,\"n\":null,\"a\":[1,\"b\"]}",
+		"{\"columns\":[\"typeof(:i)\",\"typeof(:f)\",\"typeof(:s)\",\"typeof(:t)\",\"typeof(:n)\",\"typeof(:missing)\","
+		"\"typeof(:a)\",\":t\",\":a\"],\"rows\":[[\"integer\",\"real\",\"text\",\"integer\",\"null\",\"null\",\"text\",1,"
+		"\"[1,\\\"b\\\"]\"]],\"truncated\":false}");
 	/* SEC S-B08: text stays text */
-	expect_rows(query("SELECT count(*) AS n FROM users WHERE name = :name"), "{\"name\":\"x' OR '1'='1\"}",
+	expect_rows(query("SELECT count(*) AS n FROM users WHERE name = :name"),
+		    "{\"name\":\"x' OR '1'='1\"}",
 		    "{\"columns\":[\"n\"],\"rows\":[[0]],\"truncated\":false}");
 	expect_rows(query("SELECT value FROM json_each(:ids)"), "{\"ids\":[3,4]}",
 		    "{\"columns\":[\"value\"],\"rows\":[[3],[4]],\"truncated\":false}");
@@ -112,7 +121,8 @@ static void parameters_are_bound_by_type(void **state)
 
 static void row_cap_truncates_and_says_so(void **state)
 {
-	json_t *three = query("SELECT id FROM users ORDER BY id"), *two = query("SELECT id FROM users ORDER BY id");
+	json_t *three = query("SELECT id FROM users ORDER BY id"),
+	       *two = query("SELECT id FROM users ORDER BY id");
 
 	json_object_set_new(three, "rows", json_integer(3));
 	json_object_set_new(two, "rows", json_integer(2));
@@ -124,7 +134,9 @@ static void default_cap_is_a_thousand_rows(void **state)
 {
 	struct run r;
 
-	run_it(&r, query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1001) SELECT i FROM n"), NO_OPTS);
+	run_it(&r,
+	       query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1001) SELECT i FROM n"),
+	       NO_OPTS);
 	assert_int_equal(json_array_size(json_object_get(r.res.structured, "rows")), 1000);
 	assert_true(json_is_true(json_object_get(r.res.structured, "truncated")));
 	run_free(&r);
@@ -145,7 +157,8 @@ static void argument_chooses_among_the_listed(void **state)
 
 	expect_rows(adhoc(), "{\"database\":\"orders\",\"query\":\"SELECT item FROM orders\"}",
 		    "{\"columns\":[\"item\"],\"rows\":[[\"lathe\"]],\"truncated\":false}");
-	expect_rows(adhoc(), "{\"database\":\"users\",\"query\":\"SELECT name FROM users WHERE id = :id;\",\"id\":3}",
+	expect_rows(adhoc(),
+		    "{\"database\":\"users\",\"query\":\"SELECT name FROM users WHERE id = :id;\",\"id\":3}",
 		    "{\"columns\":[\"name\"],\"rows\":[[\"Eve\"]],\"truncated\":false}");
 
 	run_it(&r, adhoc(), OPTS(.args = "{\"database\":\"../secrets\",\"query\":\"SELECT 1\"}"));
@@ -162,12 +175,36 @@ static void argument_chooses_among_the_listed(void **state)
 static void statement_that_does_more_than_read_is_refused(void **state)
 {
 	static const char *const refused[] = {
-		"INSERT INTO users VALUES (9, 'x', 1)", "UPDATE users SET name = 'x'", "DELETE FROM users", "DROP TABLE users",
-		"CREATE TABLE x (a)", "CREATE TEMP TABLE x (a)", "ATTACH '/tmp/x' AS y", "DETACH main", "PRAGMA user_version",
-		"PRAGMA query_only = off", "VACUUM", "VACUUM INTO '/tmp/x'", "BEGIN", "SAVEPOINT a", "ANALYZE", "REINDEX",
-		"SELECT 1; SELECT 2", "SELECT 1; DELETE FROM users", "SELECT load_extension('x')", "EXPLAIN SELECT 1", "", ";",
-		"SELECT * FROM pragma_user_version", "WITH x AS (SELECT 1) DELETE FROM users",
-		"INSERT INTO users VALUES (9, 'x', 1) RETURNING id", "SELECT ?1", "SELECT @a", "SELECT $a", "not sql", "SELECT * FROM nothere",
+		"INSERT INTO users VALUES (9, 'x', 1)",
+		"UPDATE users SET name = 'x'",
+		"DELETE FROM users",
+		"DROP TABLE users",
+		"CREATE TABLE x (a)",
+		"CREATE TEMP TABLE x (a)",
+		"ATTACH '/tmp/x' AS y",
+		"DETACH main",
+		"PRAGMA user_version",
+		"PRAGMA query_only = off",
+		"VACUUM",
+		"VACUUM INTO '/tmp/x'",
+		"BEGIN",
+		"SAVEPOINT a",
+		"ANALYZE",
+		"REINDEX",
+		"SELECT 1; SELECT 2",
+		"SELECT 1; DELETE FROM users",
+		"SELECT load_extension('x')",
+		"EXPLAIN SELECT 1",
+		"",
+		";",
+		"SELECT * FROM pragma_user_version",
+		"WITH x AS (SELECT 1) DELETE FROM users",
+		"INSERT INTO users VALUES (9, 'x', 1) RETURNING id",
+		"SELECT ?1",
+		"SELECT @a",
+		"SELECT $a",
+		"not sql",
+		"SELECT * FROM nothere",
 	};
 
 	for (size_t i = 0; i < NELEMS(refused); i++) {
@@ -181,7 +218,8 @@ static void statement_that_does_more_than_read_is_refused(void **state)
 		json_decref(v);
 		run_free(&r);
 	}
-	expect_rows(query("SELECT count(*) AS n FROM users"), NULL, "{\"columns\":[\"n\"],\"rows\":[[3]],\"truncated\":false}");
+	expect_rows(query("SELECT count(*) AS n FROM users"), NULL,
+		    "{\"columns\":[\"n\"],\"rows\":[[3]],\"truncated\":false}");
 }
 
 /* House rule 19: a fixed query is the author's, the caller learns nothing of its text. */
