@@ -204,7 +204,8 @@ static void expire(struct writer *w, struct witem *it)
 	bool ours = !it->must_stay && wqueue_withdraw(w->queue, it);
 
 	list_unlink(&it->waiting);
-	w->stalled = true;
+	if (!ours)
+		w->stalled = true;      /* until something comes back, as this one will */
 	if (it->is_job && !ours)
 		return;
 	if (it->is_job)

@@ -465,6 +465,34 @@ static void texts_have_limits(void **state)
 	assert_string_equal(query(f, q).text[0], "1405 - - bad \\xff byte");
 }
 
+static void damaged_ext_is_found(void **state)
+{
+	static const char *const bad[] = {
+		"0113",                                         /* a head cut short */
+		"01130000000261",                               /* longer than the rest */
+		"010D0000000401020304",                         /* not 8 bytes */
+		"010D00000008000000000000000100F00000000161",   /* tags fall */
+		"011300000001610113000000016200",               /* twice, and a byte too many */
+		"000100000000",                                 /* below 0100 */
+	};
+	struct fix *f = *state;
+	struct audit_filter q = ALL(ACME);
+	struct seen s = { 0 };
+	sqlite3 *raw;
+	char sql[200];
+
+	assert_int_equal(sqlite3_open(f->path, &raw), SQLITE_OK);
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		snprintf(sql, sizeof sql, "DELETE FROM rec WHERE idx = 1; INSERT INTO rec(enc, log, idx, kind, ts, ext) "
+			 "VALUES(1, 2, 1, 1701, 9000000, x'%s')", bad[i]);
+		assert_int_equal(sqlite3_exec(raw, sql, NULL, NULL, NULL), SQLITE_OK);
+		if (audit_query(f->db, &q, see, &s, &f->err) != ERR_CORRUPT)
+			fail_msg("%s", bad[i]);
+		assert_string_equal(f->err.where, "idx/1");
+	}
+	sqlite3_close(raw);
+}
+
 static void origin_is_not_given_twice(void **state)
 {
 	struct fix *f = *state;
@@ -510,7 +538,7 @@ int main(void)
 		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),
 		T(recovery_closes_what_a_crash_left), T(recovery_starts_at_the_oldest_open_call), T(missing_records_stop_the_start),
 		T(everything_that_is_stored_is_read), T(filters_narrow_newest_first), T(texts_have_limits),
-		T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),
+		T(damaged_ext_is_found), T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,25 @@ static void full_disk_refuses_begins_keeps_ends_and_resumes(void **state)
 	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
 }
 
+/* An item that gives up while the writer pauses leaves nothing that could come back and end the refusal. */
+static void giving_up_during_the_pause_does_not_refuse_for_ever(void **state)
+{
+	struct fix *f = *state;
+	bool never = false;
+	int rc;
+
+	fault_set(FAULT_FULL);
+	assert_int_equal(submit(f, AUDIT_CALL_DENIED, 1, 1), 0);
+	wait_idle(f);
+	assert_int_equal(submit(f, AUDIT_CALL_DENIED, 1, 2), 0);
+	wait_idle(f);
+	assert_int_equal(rc_of(f, 2), ERR_AUDIT);
+	fault_set(FAULT_NONE);
+	for (int i = 0; (rc = submit(f, AUDIT_CALL_BEGIN, 1, 3)) != 0 && i < 200; i++)
+		(void)ev_loop_run_until(f->loop, &never, 5);
+	assert_int_equal(rc, 0);
+}
+
 static void full_disk_undoes_a_change(void **state)
 {
 	struct fix *f = *state;
@@ -347,6 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
 		I(running_job_is_waited_for), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
+		I(giving_up_during_the_pause_does_not_refuse_for_ever),
 		T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
 		cmocka_unit_test(closing_a_hanging_store_ends_in_time), T(acknowledged_records_survive_kill),
 	};
