@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 /* The parts of the exec handler: the plan (be_exec.c), the child contract as pure functions over bytes
- * (be_exec_io.c, fuzzed), one run (be_exec_run.c). */
+ * (be_exec_io.c, fuzzed), the command line of a run (be_exec_cmd.c), one run (be_exec_run.c). */
 
 #define EXEC_ARGV_MAX 128               /* elements of argv */
 #define EXEC_ENV_MAX 64                 /* variables of a definition */
@@ -81,6 +81,13 @@ void child_reader_fini(struct child_reader *r);
 void child_write_request(const struct backend_req *req, uint64_t timeout_ms, struct str *out);
 /* The arguments on one line: line breaks between tokens become spaces, nothing else changes. */
 void child_write_args(const struct backend_req *req, struct str *out);
+
+/* argv has room for argc + 1, env for nenv + 3 pointers, all NULL; mem is of EXEC_COMMAND_MAX.  ERR_TOOL: an argument
+ * is missing or would become an option; ERR_LIMIT. */
+int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
+		     const char **argv, struct err *err) MUST_CHECK;
+int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
+		    const char **env, struct err *err) MUST_CHECK;
 
 /* be_exec_run.c */
 void exec_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
