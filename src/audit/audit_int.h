@@ -38,7 +38,7 @@ struct audit_log {
 	struct list dirty;              /* in audit_logs.dirty while head lags behind */
 	int64_t id, tenant_id;
 	int64_t size;                   /* index of the next record */
-	int64_t saved;                  /* head.size as committed */
+	int64_t saved, flushed;         /* head.size as committed, as written */
 };
 
 struct audit_text {

@@ -243,6 +243,7 @@ void audit_logs_commit(struct audit_logs *logs)
 	LIST_FOREACH_SAFE(n, next, &logs->dirty) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
 
+		assert(log->flushed == log->size);      /* else the next start finds records that head does not know */
 		log->saved = log->size;
 		list_unlink(n);
 	}
@@ -257,6 +258,7 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		struct db_stmt *st;
 		int rc;
 
+		log->flushed = log->size;
 		if (log->size == log->saved)    /* its records were rolled back */
 			continue;
 		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
