@@ -198,12 +198,13 @@ static size_t cut(const char *p, size_t len, size_t max)
 
 bool rpc_string(struct jx_span raw, char *ret, size_t size, size_t *ret_len)
 {
-	const char *p = raw.p + 1;
 	json_t *v = NULL;
+	const char *p;
 	size_t len;
 
 	if (!rpc_is(raw, '"'))
 		return false;
+	p = raw.p + 1;
 	len = raw.len - 2;
 	if (memchr(p, '\\', len)) {
 		if (jx_parse_scanned(raw.p, raw.len, &v, NULL) < 0)
