@@ -44,6 +44,8 @@ int adm_define(const json_t *documents, size_t i, struct define_tool *ret, struc
 
 	if (rc == 0)
 		return 0;
+	if (err && *err->where == '/')          /* say the member too: a line and a column are its place only */
+		(void)err_wrap(err, "%s", err->where + 1);
 	(void)snprintf(at, sizeof(at), "/documents/%zu", i);
 	err_at(err, at);
 	return rc;

@@ -90,6 +90,7 @@ void app_close(struct app **ap)
 	app_subsys_stop(a);
 	ev_loop_free(&a->loop);
 	db_owner_drop(&a->opt.owner);
+	free(a->relay.address);
 	free(a->store);
 	free(a);
 }

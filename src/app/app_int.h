@@ -45,6 +45,7 @@ struct app {
 		bool internal;          /* the relay's way in: not in `status` */
 	} listeners[CONF_LISTENERS_MAX + 1];
 	size_t nlisteners;
+	struct conf_listener relay;     /* borrowed by its transport */
 	struct transport *stdio;
 	bool stdio_open;                /* its peer may still get something */
 	struct ev_signal *signals[APP_SIGNALS];

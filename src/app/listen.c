@@ -145,9 +145,8 @@ static int check_length(const char *path, struct err *err)
 	return ERR_LIMIT;
 }
 
-static int open_sockets(struct app *a, char *admin_path, char *mcp_path, struct err *err)
+static int open_sockets(struct app *a, const char *admin_path, const char *mcp_path, struct err *err)
 {
-	struct conf_listener relay = { .transport = CONF_UNIX, .address = mcp_path, .connections_max = RELAY_CONNECTIONS_MAX };
 	struct db_card card = { .pid = getpid() };
 	int rc = check_length(admin_path, err);
 
@@ -156,7 +155,7 @@ static int open_sockets(struct app *a, char *admin_path, char *mcp_path, struct 
 	if (rc == 0)
 		rc = admin_sock_open(a->admin, a->loop, admin_path, &a->admin_sock, err);
 	if (rc == 0)
-		rc = open_listener(a, &relay, true, err);
+		rc = open_listener(a, &a->relay, true, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(card.admin_sock, sizeof(card.admin_sock), "%s", admin_path);
@@ -166,11 +165,13 @@ static int open_sockets(struct app *a, char *admin_path, char *mcp_path, struct 
 
 int app_sockets_start(struct app *a, struct err *err)
 {
-	char *admin_path = socket_path(a->store, "admin.sock"), *mcp_path = socket_path(a->store, "mcp.sock");
-	int rc = open_sockets(a, admin_path, mcp_path, err);
+	char *admin_path = socket_path(a->store, "admin.sock");
+	int rc;
 
+	a->relay = (struct conf_listener){ .transport = CONF_UNIX, .address = socket_path(a->store, "mcp.sock"),
+		.connections_max = RELAY_CONNECTIONS_MAX };
+	rc = open_sockets(a, admin_path, a->relay.address, err);
 	free(admin_path);
-	free(mcp_path);
 	if (rc < 0)
 		app_sockets_stop(a);
 	return rc;

@@ -185,6 +185,14 @@ static int read_transport(const json_t *obj, const char *at, enum conf_transport
 	return conf_err(err, at, "transport", "must be one of http, tcp, unix, is \"%s\"", name);
 }
 
+/* Put the member's name in front of a sentence about it: a line and a column are only its place. */
+static int named(struct err *err)
+{
+	const char *slash = err ? strrchr(err->where, '/') : NULL;
+
+	return slash ? err_wrap(err, "%s", slash + 1) : ERR_INVALID;
+}
+
 static int read_listener(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
 {
 	static const char *const known[] = { "transport", "address", "tenant", "principal", "uids", "insecure", "origins",
@@ -196,7 +204,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 		return err_set(err, ERR_INVALID, at, "must be a map with transport and address");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_transport(obj, at, &l->transport, err) < 0 ||
 	    jx_get_string(obj, at, "address", JX_REQUIRED, &address, err) < 0)
-		return ERR_INVALID;
+		return named(err);
 	l->address = mem_strdup(address);
 	if (read_entity(obj, at, "tenant", &l->tenant, err) < 0 ||
 	    read_entity(obj, at, "principal", &l->principal, err) < 0 || read_uids(obj, at, l, err) < 0 ||
@@ -204,7 +212,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 	    read_names(obj, at, "origins", &l->origins, &l->norigins, err) < 0 ||
 	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
 	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
-		return ERR_INVALID;
+		return named(err);
 	l->connections_max = (uint32_t)connections;
 	return check_listener(l, at, err);
 }
