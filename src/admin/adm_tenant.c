@@ -114,11 +114,14 @@ static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
+	struct adm_principal p;
 	struct adm_tenant t;
 	int rc = insert_tenant(db, job, err);
 
 	if (rc == 0)
 		rc = adm_find_tenant(db, job->name, &t, err);
+	if (rc == 0)    /* who calls without a key: toolcrib call, a bound listener, stdio with --tenant */
+		rc = adm_add_principal(db, t.id, "default", &p, err);
 	if (rc == 0)
 		rc = audit_log_create(logs, db, t.id, t.name, err);
 	if (rc == 0)

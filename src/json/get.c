@@ -136,7 +136,7 @@ int jx_only(const json_t *obj, const char *at, const char *const *known, size_t 
 		(void)fail_at(err, at, name, "is not known here");
 		near = text_nearest(name, known, nknown);
 		if (near)
-			err_hint(err, "did you mean \"%s\"?", near);
+			err_hint(err, "did you mean %s?", near);
 		return ERR_INVALID;
 	}
 	return 0;

@@ -64,16 +64,17 @@ static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct e
 {
 	json_t *input = NULL, *output = NULL;
 	int rc = jx_get_object(doc, "", "inputSchema", JX_OPTIONAL, &input, err);
+	const char *type = json_string_value(json_object_get(input, "type"));
 
 	if (rc == 0 && !input) {
 		rc = err_set(err, ERR_INVALID, "/inputSchema", "is missing");
 		err_hint(err, "for a tool without arguments: inputSchema: {type: object, additionalProperties: false}");
 	}
 	/* MCP T-11: every revision demands this root, and some hosts drop all tools over one that lacks it. */
-	if (rc == 0 && !json_is_string(json_object_get(input, "type")))
+	if (rc == 0 && !type)
 		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\"");
-	if (rc == 0 && strcmp(json_string_value(json_object_get(input, "type")), "object") != 0)
-		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\"");
+	if (rc == 0 && strcmp(type, "object") != 0)
+		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\", is \"%.40s\"", type);
 	if (rc == 0)
 		rc = jx_get_object(doc, "", "outputSchema", JX_OPTIONAL, &output, err);
 	if (rc < 0)

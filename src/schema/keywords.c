@@ -156,7 +156,7 @@ int compile_unknown(struct compiler *c, const char *name)
 		known[i] = keywords[i].name;
 	near = text_nearest(name, known, NELEMS(known));
 	if (near)
-		err_hint(c->err, "did you mean \"%s\"?", near);
+		err_hint(c->err, "did you mean %s?", near);
 	else if (strcmp(name, "nullable") == 0)
 		err_hint(c->err, "add \"null\" to the list of types");
 	else

@@ -43,7 +43,7 @@ static int read_type(struct compiler *c, const json_t *v, uint8_t *types)
 		near = text_nearest(name, names, NELEMS(names));
 		rc = compile_fail(c, ERR_INVALID, "\"%.40s\" is not a type", name);
 		if (near)
-			err_hint(c->err, "did you mean \"%s\"?", near);
+			err_hint(c->err, "did you mean %s?", near);
 		return rc;
 	}
 	if (*types & bit)

@@ -239,7 +239,7 @@ class BadInput(crib.Case):
                      "bad.yaml:3:", "pattern")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object, properties: {a: {$ref: 'http://example.com/x'}}}\nhandler: {type: static, text: x}\n",
                      "$ref")
-        self.refused("name: x y\ndescription: d\ninputSchema: {type: object}\nhandler: {type: static, text: x}\n", "bad.yaml:1:7", "name")
+        self.refused("name: x y\ndescription: d\ninputSchema: {type: object}\nhandler: {type: static, text: x}\n", "bad.yaml:1:1", "name")
         self.refused("name: x\ninputSchema: {type: object}\nhandler: {type: static, text: x}\n", "description")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object}\nhandler: {type: exek}\n", "bad.yaml:4:", "did you mean exec?")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object}\nhandler: {type: exec, argv: [sh]}\n", "bad.yaml:4:", "absolute")

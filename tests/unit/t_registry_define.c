@@ -151,7 +151,7 @@ static void names_and_kinds_are_checked(void **state)
 	refused("{'name':5,'description':'d','inputSchema':{'type':'object'},'handler':{'type':'fake'}}", "/name",
 		"must be a string");
 	refused("{" PLAIN ",'inputschema':{}}", "/inputschema", "");
-	hinted("{" PLAIN ",'limit':{}}", "did you mean \"limits\"?");
+	hinted("{" PLAIN ",'limit':{}}", "did you mean limits?");
 }
 
 static void words_for_models_are_checked(void **state)

@@ -68,9 +68,9 @@ static void unknown_members_are_refused_with_a_hint(void **state)
 {
 	struct err e = refuses("{\"type\":\"object\",\"requird\":[\"a\"]}", ERR_INVALID, "/requird");
 
-	assert_string_equal(e.hint, "did you mean \"required\"?");
+	assert_string_equal(e.hint, "did you mean required?");
 	e = refuses("{\"items\":{\"minLenght\":1}}", ERR_INVALID, "/items/minLenght");
-	assert_string_equal(e.hint, "did you mean \"minLength\"?");
+	assert_string_equal(e.hint, "did you mean minLength?");
 	e = refuses("{\"type\":\"string\",\"nullable\":true}", ERR_INVALID, "/nullable");
 	assert_non_null(strstr(e.hint, "null"));
 	e = refuses("{\"wholly-unknown-word\":1}", ERR_INVALID, "/wholly-unknown-word");
@@ -144,7 +144,7 @@ static void wrong_values_of_keywords_are_refused(void **state)
 
 	for (size_t i = 0; i < NELEMS(rows); i++)
 		refuses(rows[i].text, ERR_INVALID, rows[i].where);
-	assert_string_equal(refuses("{\"type\":\"strng\"}", ERR_INVALID, "/type").hint, "did you mean \"string\"?");
+	assert_string_equal(refuses("{\"type\":\"strng\"}", ERR_INVALID, "/type").hint, "did you mean string?");
 }
 
 static void refs_stay_in_the_document_q05(void **state)
