@@ -39,15 +39,21 @@ struct call_env {                       /* borrowed for the engine's life */
 	const uint8_t *master;          /* seal keys are derived from it */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
-/* Cancel what runs; all calls have ended when the loop is next idle. */
+/* Cancel what runs; the ends come from the handlers and the writer. */
 void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why);
 size_t call_engine_running(const struct call_engine *eng);
+/* All calls have ended; writes the summaries of denied calls that are due. */
 void call_engine_free(struct call_engine **eng);
 
 struct call_param { const char *name, *value; size_t value_len; };     /* a decoded Mcp-Param-* header */
 
-struct call_req {                       /* texts are copied, references taken */
-	struct principal *who;
+#define CALL_RESERVE_BYTES 8192          /* booked on the disk for begin and end of a call (AUDIT A-211) */
+#define CALL_DENIED_PER_S 10            /* records of denied calls of one credential; more are summed up */
+#define CALL_DENIED_SUMMARY_MS 60000
+#define CALL_DENIED_CREDS_MAX 4096      /* credentials whose denials are summed up at once */
+
+struct call_req {                       /* texts are copied; args and answers are taken over */
+	struct principal *who;          /* counted */
 	struct reg_snapshot *snap;      /* its reference is taken over: held to the end of the call */
 	const char *tool; size_t tool_len;
 	json_t *args;                   /* object or NULL = {} */

@@ -140,5 +140,6 @@ int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, st
 	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .tool = tool, .tool_len = strlen(tool),
 		.args = args, .args_text = str_text(&job->args_text), .args_len = job->args_text.len, .rev = REV_COUNT - 1,
 		.tport = AUDIT_ADMIN_SOCKET }, &out, c, &job->call);
+	principal_unref(&who);
 	return 0;
 }

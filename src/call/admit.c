@@ -1,0 +1,162 @@
+/*
+ * Who may call what, now: the checks before anything is recorded as begun, cheap ones first.  Limits come before the
+ * schema, so that a flood of bad arguments is stopped by its rate.
+ */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "call_int.h"
+#include "ev/ev.h"
+#include "limit/limit.h"
+#include "schema/schema.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+/* rule: what refused, for the record. */
+static int refuse(struct call *c, enum call_refusal refusal, const char *rule)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	t->refusal = refusal;
+	(void)snprintf(t->rule, sizeof t->rule, "%s", rule); /* short words of ours */
+	return t->err.code;
+}
+
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+	return a && b ? (a < b ? a : b) : a + b;        /* 0 = no limit */
+}
+
+/* A grant may lower the tool's rate, never raise it (product.md 4). */
+static struct text_rate lower_rate(struct text_rate a, struct text_rate b)
+{
+	if (a.count == 0 || b.count == 0)
+		return a.count ? a : b;
+	return (uint64_t)a.count * b.per_s <= (uint64_t)b.count * a.per_s ? a : b;
+}
+
+static int take_slots(struct call *c)
+{
+	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
+	const struct limit_req req = {
+		.tenant_id = c->who->tenant_id, .tool_id = c->tool->def->tool_id,
+		.tenant_concurrency = tenant->concurrency, .tenant_rate = tenant->rate,
+		.tool_concurrency = lower(c->compiled->concurrency, c->tool->concurrency),
+		.tool_rate = lower_rate(c->compiled->rate, c->tool->rate),
+	};
+	struct err err;
+
+	if (limit_admit(c->eng->env.limiter, &req, ev_now_us(c->eng->env.loop), &c->ticket, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	return refuse(c, REFUSE_RATE, err.where);
+}
+
+/* The first run stops at the first failure; only a refusal pays for the whole report. */
+static int check_arguments(struct call *c)
+{
+	struct call_trouble *t;
+	int rc = schema_run(c->compiled->input, c->args, NULL);
+
+	if (rc == 0)
+		return 0;
+	t = call_trouble(c);
+	t->report = mem_zalloc(sizeof *t->report);
+	rc = schema_run(c->compiled->input, c->args, t->report);
+	(void)err_set(&t->err, rc, "", "%s", t->report->count ? t->report->failure[0].text : "the arguments are not valid");
+	return refuse(c, REFUSE_ARGUMENTS, "schema");
+}
+
+static int check_state(struct call *c, const struct call_req *req)
+{
+	if (!c->modern || !req->sealed_state) {
+		/* Answers without the state of a question answer nothing: the handler asks again (MCP R-08). */
+		json_decref(c->answers);
+		c->answers = NULL;
+		return 0;
+	}
+	if (call_open_state(c, req->sealed_state, req->sealed_len) < 0) {
+		(void)err_set(&call_trouble(c)->err, ERR_INVALID, "", "the request state is not valid");
+		return refuse(c, REFUSE_STATE, "state");
+	}
+	if (!c->answers)
+		c->answers = json_object();
+	return 0;
+}
+
+static int check_caps(struct call *c)
+{
+	uint32_t missing = c->compiled->needs_caps & ~c->caps;
+
+	if (!missing)
+		return 0;
+	(void)err_set(&call_trouble(c)->err, ERR_CAPABILITY, "", "tool %s needs a client capability that was not declared",
+		      c->tool_name);
+	call_trouble(c)->missing_caps = missing;
+	return refuse(c, REFUSE_CAPABILITY, "capability");
+}
+
+static int find_tool(struct call *c)
+{
+	struct err err;
+
+	c->tool = reg_find(c->snap, c->tool_name, c->tool_len);
+	if (!c->tool) {         /* MCP B-13: not granted looks like unknown */
+		(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown tool: %s", c->tool_name);
+		return refuse(c, REFUSE_UNKNOWN_TOOL, "unknown_tool");
+	}
+	if (reg_compile(c->eng->env.registry, c->tool->def, &c->compiled, &err) < 0) {
+		call_trouble(c)->err = err;
+		return refuse(c, REFUSE_INTERNAL, "definition");
+	}
+	return 0;
+}
+
+static int check_params(struct call *c, const struct call_req *req)
+{
+	struct err err;
+
+	if (!req->check_params || call_check_params(c, req, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	return refuse(c, REFUSE_PARAMS, "params");
+}
+
+static int check_standing(struct call *c)
+{
+	struct err err;
+
+	if (principal_check(c->eng->env.tenants, c->who, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	return refuse(c, REFUSE_NONE, "standing");
+}
+
+int call_admit(struct call *c, const struct call_req *req)
+{
+	int rc = check_standing(c);
+
+	if (rc == 0)
+		rc = find_tool(c);
+	if (rc == 0)
+		rc = take_slots(c);
+	if (rc == 0)
+		rc = check_caps(c);
+	if (rc == 0)
+		rc = check_params(c, req);
+	if (rc == 0)
+		rc = check_state(c, req);
+	if (rc == 0)
+		rc = check_arguments(c);
+	if (rc == 0 && writer_reserve(c->eng->env.writer, CALL_RESERVE_BYTES) < 0) {
+		(void)err_set(&call_trouble(c)->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
+		rc = refuse(c, REFUSE_AUDIT, "space");
+	}
+	c->reserved = rc == 0;
+	return rc;
+}

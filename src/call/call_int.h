@@ -1,0 +1,119 @@
+#ifndef CALL_INT_H
+#define CALL_INT_H
+
+#include "audit/audit.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "call/call.h"
+#include "registry/registry.h"
+
+struct denials;
+struct ev_timer;
+struct limit_ticket;
+
+enum call_state {
+#define CALL_STATE_ENUM(name) CALL_##name,
+	CALL_STATES(CALL_STATE_ENUM)
+#undef CALL_STATE_ENUM
+};
+#define CALL_STATE_ONE(name) + 1
+enum { CALL_STATE_COUNT = CALL_STATES(CALL_STATE_ONE) };
+#undef CALL_STATE_ONE
+
+struct call_engine {
+	struct call_env env;
+	struct seal *seal;              /* request state */
+	struct list calls;              /* struct call.all, until they are freed */
+	size_t running;
+	struct denials *denials;
+	json_t *no_args;                /* {} for calls without arguments */
+	struct str scratch;             /* of one function at a time */
+	bool closed;                    /* freed while calls were running; they must touch nothing */
+};
+
+/* What goes wrong, made when it does: most calls need none of it. */
+struct call_trouble {
+	struct err err;
+	enum call_refusal refusal;
+	uint32_t missing_caps;
+	bool executed;
+	int rpc_code;
+	json_t *rpc_data;
+	struct schema_report *report;
+	char rule[48];                  /* of call.denied */
+};
+
+struct call {
+	struct list all;
+	struct call_engine *eng;
+	enum call_state state;
+	const struct call_out *out;     /* NULL: nobody wants to know any more */
+	void *out_arg;
+	/* The request. */
+	struct principal *who;
+	struct reg_snapshot *snap;
+	const char *tool_name;          /* as asked for */
+	size_t tool_len;
+	json_t *args, *answers;         /* args is never NULL */
+	const char *args_text;
+	size_t args_len;
+	uint32_t caps;
+	enum rev rev;
+	int tport;
+	bool modern, can_ask, has_id, has_prev, has_trace;
+	uint8_t id[16], prev[16], trace[16];
+	/* Admitted. */
+	const struct reg_tool *tool;    /* lives with snap */
+	const struct reg_compiled *compiled;
+	struct limit_ticket *ticket;
+	bool reserved;
+	uint64_t start_us;              /* monotonic */
+	/* Running. */
+	struct backend_op *op;          /* NULL while no run is open */
+	struct ev_timer *timer;         /* deadline of a run, or of the answers */
+	struct str state_bytes;         /* the handler's, from its last ask */
+	unsigned rounds;
+	bool cancelled;
+	enum cancel_why why;
+	/* The end. */
+	int outcome;                    /* enum audit_outcome */
+	uint32_t flags;
+	int64_t n_res;
+	bool has_result;
+	struct backend_result result;
+	json_t *requests;
+	struct str sealed;
+	struct call_trouble *trouble;
+};
+
+/* engine.c */
+void call_set_state(struct call *c, enum call_state to);
+struct call_trouble *call_trouble(struct call *c);      /* made on first use */
+/* End the run or the wait: record the end, then answer. */
+void call_end(struct call *c, int outcome);
+void call_run(struct call *c);                          /* RUN: start the handler */
+void call_reply(void *arg);                             /* REPLY; an ev_fn */
+void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
+
+/* admit.c: 0, or a refusal in c->trouble.  On success slots and room are taken.  req is not used afterwards. */
+int call_admit(struct call *c, const struct call_req *req);
+/* params.c (MCP T-43 to T-45) */
+int call_check_params(const struct call *c, const struct call_req *req, struct err *err);
+
+/* ask.c */
+void call_ask(struct call *c, struct backend_ask *ask);         /* the run ended with questions */
+int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
+void call_ask_timeout(struct call *c);
+
+/* finish.c */
+void call_take_result(struct call *c, struct backend_result *res);      /* taken */
+void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);
+/* End with isError and this text. */
+void call_fail(struct call *c, int outcome, const char *text);
+
+/* denied.c: record the refusal, then answer. */
+struct denials *denials_new(struct call_engine *eng);
+void denials_free(struct denials **d);
+void call_deny(struct call *c);
+
+#endif

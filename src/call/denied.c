@@ -1,0 +1,216 @@
+/*
+ * Denied calls are recorded before they are answered (AUDIT A-205): one record each up to a rate per credential, then
+ * a summary once a minute (A-218), so that a flood of refusals cannot fill the disk.
+ */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "call_int.h"
+#include "ev/ev.h"
+#include "limit/limit.h"
+#include "metrics/metric.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+enum { REFUSALS = REFUSE_INTERNAL + 1, NAME_SHOWN = 80, REST_US = 60 * 1000 * 1000 };
+
+static const char *const reason_names[REFUSALS] = {
+	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
+	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
+	[REFUSE_RATE] = "rate", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
+};
+
+struct denied_by {                      /* one credential, or principal without one */
+	struct principal *who;          /* counted */
+	struct limit_bucket bucket;
+	uint64_t last_us;
+	uint64_t counts[REFUSALS];      /* not recorded one by one */
+};
+
+struct denied_key { int64_t cred_id, principal_id; };
+
+struct denials {
+	struct call_engine *eng;
+	struct map *by;                 /* struct denied_key -> struct denied_by */
+	struct ev_timer *timer;         /* armed while there are entries */
+};
+
+static void write_summary(struct denials *d, struct denied_by *by)
+{
+	struct audit_event ev;
+	struct str text = STR_INIT;
+
+	for (size_t i = 0; i < REFUSALS; i++)
+		if (by->counts[i])
+			str_printf(&text, "%s%s=%llu", text.len ? " " : "", reason_names[i], (unsigned long long)by->counts[i]);
+	if (text.len > 0) {
+		audit_event_init(&ev, AUDIT_CALL_DENIED_SUMMARY, by->who->tenant_id);
+		ev.cred = by->who->cred_id ? by->who->accessor : NULL;
+		ev.prn = by->who->pseudonym;
+		ev.detail = str_text(&text);
+		if (writer_audit(d->eng->env.writer, &ev, NULL, NULL) < 0)
+			log_err(NULL, "a summary of denied calls could not be recorded counts=\"%s\"", str_text(&text));
+		memset(by->counts, 0, sizeof by->counts);
+	}
+	str_fini(&text);
+}
+
+/* Write what is due; all: forget all entries, else those that have rested. */
+static void sweep(struct denials *d, bool all)
+{
+	uint64_t now = ev_now_us(d->eng->env.loop);
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t it = 0; map_next(d->by, &it, &key, &len, &value);) {
+		struct denied_by *by = value;
+
+		write_summary(d, by);
+		if (!all && now - by->last_us < REST_US)
+			continue;
+		(void)map_del(d->by, key, len); /* the value is in hand */
+		principal_unref(&by->who);
+		free(by);
+	}
+}
+
+static void on_minute(void *arg)
+{
+	struct denials *d = arg;
+
+	sweep(d, false);
+	if (map_count(d->by) > 0)
+		ev_timer_start(d->timer, (uint64_t)CALL_DENIED_SUMMARY_MS * 1000);
+}
+
+struct denials *denials_new(struct call_engine *eng)
+{
+	struct denials *d = mem_zalloc(sizeof *d);
+
+	d->eng = eng;
+	d->by = map_new();
+	d->timer = ev_timer_new(eng->env.loop, on_minute, d);
+	return d;
+}
+
+void denials_free(struct denials **d)
+{
+	sweep(*d, true);
+	ev_timer_free(&(*d)->timer);
+	map_free(&(*d)->by);
+	free(*d);
+	*d = NULL;
+}
+
+static struct denied_by *entry_of(struct denials *d, const struct call *c)
+{
+	const struct denied_key key = { c->who->cred_id, c->who->principal_id };
+	struct denied_by *by = map_get(d->by, &key, sizeof key);
+
+	if (by)
+		return by;
+	if (map_count(d->by) >= CALL_DENIED_CREDS_MAX)
+		sweep(d, true);
+	by = mem_zalloc(sizeof *by);
+	by->who = c->who;
+	principal_ref(by->who);
+	(void)map_set(d->by, &key, sizeof key, by); /* there was none */
+	if (!ev_timer_armed(d->timer))
+		ev_timer_start(d->timer, (uint64_t)CALL_DENIED_SUMMARY_MS * 1000);
+	return by;
+}
+
+/* One more record of this credential?  Otherwise it is counted for the summary. */
+static bool may_record(struct call *c)
+{
+	struct denials *d = c->eng->denials;
+	struct denied_by *by = entry_of(d, c);
+	uint32_t retry_ms;
+
+	by->last_us = ev_now_us(c->eng->env.loop);
+	if (limit_bucket_take(&by->bucket, (struct text_rate){ CALL_DENIED_PER_S, 1 }, by->last_us, &retry_ms) == 0)
+		return true;
+	by->counts[c->trouble->refusal]++;
+	return false;
+}
+
+static int outcome_of(enum call_refusal refusal)
+{
+	switch (refusal) {
+	case REFUSE_NONE:
+	case REFUSE_UNKNOWN_TOOL:
+		return AUDIT_DENIED;
+	case REFUSE_ARGUMENTS:
+	case REFUSE_STATE:
+	case REFUSE_PARAMS:
+	case REFUSE_CAPABILITY:
+		return AUDIT_INVALID;
+	case REFUSE_RATE:
+		return AUDIT_RATE_LIMITED;
+	case REFUSE_AUDIT:
+		return AUDIT_OVERLOAD;
+	case REFUSE_INTERNAL:
+		return AUDIT_ABORTED;
+	}
+	return AUDIT_UNKNOWN;
+}
+
+static void refuse_for_audit(struct call *c)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	met_inc(MET_calls_audit_refused);
+	t->refusal = REFUSE_AUDIT;
+	(void)err_set(&t->err, ERR_AUDIT, "", "the refusal of this call cannot be recorded, nothing has run");
+}
+
+static void on_denied_durable(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	if (rc < 0)
+		refuse_for_audit(c);
+	call_reply(c);
+}
+
+void call_deny(struct call *c)
+{
+	struct audit_event ev;
+	char name[NAME_SHOWN];
+
+	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_NONE)
+		met_inc(MET_calls_denied);
+	if (c->trouble->refusal == REFUSE_AUDIT) {
+		met_inc(MET_calls_audit_refused);       /* there is no room for this record either */
+		ev_defer(c->eng->env.loop, call_reply, c);
+		return;
+	}
+	if (!may_record(c)) {
+		ev_defer(c->eng->env.loop, call_reply, c);
+		return;
+	}
+	id_uuid7(c->id);
+	c->has_id = true;
+	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
+	ev.rule = c->trouble->rule;
+	ev.has_outcome = true;
+	ev.outcome = outcome_of(c->trouble->refusal);
+	if (!c->tool)
+		ev.detail = text_printable(c->tool_name, c->tool_len, name, sizeof name);
+	call_set_state(c, CALL_AUDIT_END);
+	if (writer_audit(c->eng->env.writer, &ev, on_denied_durable, c) < 0) {
+		refuse_for_audit(c);
+		ev_defer(c->eng->env.loop, call_reply, c);
+	}
+}

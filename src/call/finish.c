@@ -1,0 +1,128 @@
+/* What a run brought: its size, its promised shape, its outcome. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "call_int.h"
+#include "json/json.h"
+#include "metrics/metric.h"
+#include "schema/schema.h"
+
+static size_t string_bytes(const json_t *obj, const char *name)
+{
+	return json_string_length(json_object_get(obj, name));
+}
+
+/* n_res of the record: the bytes of texts and data in the content, and of the structured part as JSON. */
+static size_t result_bytes(struct call *c, const struct backend_result *res)
+{
+	size_t n = 0, i;
+	json_t *block;
+
+	json_array_foreach(res->content, i, block) {
+		const json_t *resource = json_object_get(block, "resource");
+
+		n += string_bytes(block, "text") + string_bytes(block, "data");
+		if (resource)
+			n += string_bytes(resource, "text") + string_bytes(resource, "blob");
+	}
+	if (res->structured) {
+		struct str *s = &c->eng->scratch;
+
+		str_reset(s);
+		jx_write(res->structured, s);
+		n += s->len;
+	}
+	return n;
+}
+
+/* Replace what there is by isError and a text. */
+static void put_failure(struct call *c, const char *text)
+{
+	json_t *block = json_object(), *words = json_string(text);
+
+	json_decref(c->result.content);
+	json_decref(c->result.structured);
+	json_decref(c->result.meta);
+	c->result.structured = c->result.meta = NULL;
+	c->result.content = json_array();
+	json_object_set_new_nocheck(block, "type", json_string("text"));
+	json_object_set_new_nocheck(block, "text", words ? words : json_string("The tool failed"));
+	json_array_append_new(c->result.content, block);
+	c->result.is_error = true;
+	c->has_result = true;
+	c->n_res = (int64_t)strlen(text);
+	c->outcome = AUDIT_TOOL_ERROR;
+}
+
+void call_fail(struct call *c, int outcome, const char *text)
+{
+	put_failure(c, text);
+	call_end(c, outcome);
+}
+
+/* MCP T-20, B-17: a client would throw at what breaks the promise; it skips the check of an error. */
+static bool keeps_promise(struct call *c, char *ret, size_t size)
+{
+	struct schema_report report;
+
+	if (!c->compiled->output || c->result.is_error)
+		return true;
+	if (!c->result.structured) {
+		(void)snprintf(ret, size, "The tool returned no structured content, which its definition promises"); /* fits */
+		return false;
+	}
+	if (schema_run(c->compiled->output, c->result.structured, NULL) == 0)
+		return true;
+	report.count = 0;
+	if (schema_run(c->compiled->output, c->result.structured, &report) == 0 || report.count == 0)
+		(void)snprintf(report.failure[0].text, sizeof report.failure[0].text, "too much work to check"); /* fits */
+	(void)snprintf(ret, size, "The tool's result breaks its output schema: %s", report.failure[0].text); /* cut */
+	return false;
+}
+
+void call_take_result(struct call *c, struct backend_result *res)
+{
+	char text[480];
+	size_t n;
+
+	c->result = *res;
+	c->has_result = true;
+	n = result_bytes(c, res);
+	c->n_res = (int64_t)n;
+	c->outcome = res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
+	if (n > c->compiled->result_max) {
+		met_inc(MET_handler_output_too_large);
+		(void)snprintf(text, sizeof text, "The result has %zu bytes, more than the limit of %zu", n,
+			       c->compiled->result_max); /* fits */
+		put_failure(c, text);
+	} else if (!keeps_promise(c, text, sizeof text)) {
+		c->flags |= AUDIT_FLAG_BROKE_SCHEMA;
+		put_failure(c, text);
+	}
+}
+
+void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data)
+{
+	struct call_trouble *t;
+
+	if (rpc_code == 0 && err->code == ERR_TIMEOUT) {
+		call_fail(c, AUDIT_TIMEOUT, err->msg);
+	} else if (rpc_code == 0 && err->code == ERR_CANCELLED) {
+		call_fail(c, AUDIT_CANCELLED, err->msg);
+	} else if (rpc_code == 0 && (err->code == ERR_TOOL || err->code == ERR_LIMIT)) {
+		call_fail(c, AUDIT_TOOL_ERROR, err->msg);
+	} else {
+		t = call_trouble(c);
+		t->err = *err;
+		t->rpc_code = rpc_code;
+		t->rpc_data = data;
+		data = NULL;
+		if (rpc_code == 0)
+			t->refusal = REFUSE_INTERNAL;
+		call_end(c, rpc_code ? AUDIT_TOOL_ERROR : AUDIT_CRASHED);
+	}
+	json_decref(data);
+}
