@@ -44,8 +44,9 @@ int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err
 void jx_write(const json_t *v, struct str *out);
 /* Indented by 2, for people. */
 void jx_write_pretty(const json_t *v, struct str *out);
-/* Canonical form for digests: members sorted by bytes, no white space, numbers in their shortest form
- * (1.0 prints as 1), the escapes of RFC 8785 3.2.2. */
+/* Canonical form for digests: equal values, equal text, and it reads back as an equal value.  Members
+ * sorted by bytes, no white space, the escapes of RFC 8785 3.2.2; whole numbers within int64 as integers
+ * (1.0 prints as 1), others in the shortest form that reads back, beyond int64 with an exponent. */
 void jx_write_canon(const json_t *v, struct str *out);
 /* A JSON string literal with its quotes; p is valid UTF-8 (else invalid bytes become U+FFFD). */
 void jx_write_string(struct str *out, const char *p, size_t len);

@@ -71,8 +71,15 @@ static void put_zeros(struct str *out, int n)
 		str_putc(out, '0');
 }
 
-/* ECMA-262 6.1.6.1.20; outside the canonical form a number keeps a mark that it is no integer, so that
- * it reads back as what it was. */
+/* A double that is a whole number within int64. */
+static bool is_int64(double d)
+{
+	return d >= -0x1p63 && d < 0x1p63 && (double)(int64_t)d == d;
+}
+
+/* As ECMA-262 6.1.6.1.20 does, but so that it reads back as the same value: the canonical form writes whole
+ * numbers as the integers they equal and those beyond int64 with an exponent; the other forms keep a mark
+ * that it is no integer. */
 static void write_real(const json_t *v, enum form form, struct str *out)
 {
 	struct jx_decimal d = jx_decimal(jx_number(v));
@@ -80,9 +87,13 @@ static void write_real(const json_t *v, enum form form, struct str *out)
 	int k = snprintf(digits, sizeof digits, "%llu", (unsigned long long)d.digits);
 	int point = k + d.exp10;        /* digits before the decimal point */
 
+	if (form == FORM_CANON && is_int64(json_real_value(v))) {
+		str_put_i64(out, (int64_t)json_real_value(v));
+		return;
+	}
 	if (d.negative && d.digits)
 		str_putc(out, '-');
-	if (point > 21 || point < -5) {
+	if (point > (form == FORM_CANON ? k - 1 : 21) || point < -5) {
 		str_put(out, digits, 1);
 		if (k > 1) {
 			str_putc(out, '.');
@@ -96,8 +107,7 @@ static void write_real(const json_t *v, enum form form, struct str *out)
 	} else if (point >= k) {
 		str_put(out, digits, (size_t)k);
 		put_zeros(out, point - k);
-		if (form != FORM_CANON)
-			str_puts(out, ".0");
+		str_puts(out, ".0");
 	} else {
 		str_put(out, digits, (size_t)point);
 		str_putc(out, '.');

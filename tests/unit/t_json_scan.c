@@ -43,8 +43,8 @@ static void scan_accepts_json(void **state)
 {
 	static const char *const good[] = {
 		"null", "true", "false", "0", "-0", "-1.5e+10", "1E400", "123456789012345678901234567890", "0.0e-0",
-		"\"\"", "\"a\\u0000\\ud800\\/\\b\\f\\n\\r\\t\\\"\\\\\"", "\"\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80"
-		"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\x7f\"", "[]", "{}", " [ 1 , [ ] , { } ] ", "\t\r\n {\"a\" : 1 , \"b\":[{}]}\n",
+		"\"\"", "\"a\\u0000\\ud800\\/\\b\\f\\n\\r\\t\\\"\\\\\"", 
+		"\"\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\x7f\"", "[]", "{}", " [ 1 , [ ] , { } ] ", "\t\r\n {\"a\" : 1 , \"b\":[{}]}\n",
 		"{\"\":1}", "[\"long string of plain text that runs over several words\"]",
 	};
 
