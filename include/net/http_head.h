@@ -21,7 +21,8 @@ struct http_head {
 	size_t nheaders;
 	enum http_framing framing;
 	uint64_t length;                /* with HTTP_BODY_LENGTH */
-	bool close;                     /* Connection: close, or HTTP/1.0 */
+	bool old;                       /* HTTP/1.0 */
+	bool close;                     /* Connection: close, or HTTP/1.0 without keep-alive */
 	bool expect_continue;
 	const char *why;                /* it was refused; static, no byte of the peer's */
 };

@@ -43,7 +43,7 @@ void stream_in_max(struct stream *s, size_t in_max);
 /* Call data() again with what waits: after a pause ended or more is wanted. */
 void stream_kick(struct stream *s);
 /* No more writing: once the queue is written the peer sees the end; what it still sends is dropped.  data() is not
- * called any more, ended() comes once: STREAM_EOF when the peer has closed too or STREAM_LINGER_MS have passed. */
+ * called any more, ended() comes once more: STREAM_EOF when the peer has closed too or STREAM_LINGER_MS have passed. */
 void stream_half_close(struct stream *s);
 /* The same without any callback; the stream frees itself. */
 void stream_finish(struct stream **s);

@@ -130,7 +130,7 @@ static int parse_version(struct http_head *h, const char *p, size_t len)
 		return refuse(&h->why, 400, "the version is malformed");
 	if (p[5] != '1' || p[7] > '1')
 		return refuse(&h->why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
-	h->close = p[7] == '0';         /* unless Connection says keep-alive */
+	h->old = p[7] == '0';
 	return 0;
 }
 
@@ -221,7 +221,7 @@ static int parse_header(struct http_head *h, const char *p, size_t len)
 
 /* --- what the headers say about the message ------------------------------------------------------ */
 
-static int check_framing(struct http_head *h, bool old)
+static int check_framing(struct http_head *h)
 {
 	unsigned nlength, nencoding;
 	struct http_text length = http_head_get(h, "content-length", &nlength);
@@ -232,7 +232,7 @@ static int check_framing(struct http_head *h, bool old)
 		return refuse(&h->why, 400, "more than one Content-Length");
 	if (nencoding && (nencoding > 1 || !http_text_is_nocase(encoding, "chunked")))
 		return refuse(&h->why, 400, "Transfer-Encoding is not the one word chunked");
-	if (nencoding && old)
+	if (nencoding && h->old)
 		return refuse(&h->why, 400, "Transfer-Encoding in HTTP/1.0");
 	h->framing = nencoding ? HTTP_BODY_CHUNKED : nlength ? HTTP_BODY_LENGTH : HTTP_BODY_NONE;
 	if (nlength && ((length.len > 1 && length.p[0] == '0') || text_u64(length.p, length.len, &h->length) ||
@@ -275,16 +275,16 @@ static bool connection_lists(const struct http_head *h, const char *word)
 
 /* An Upgrade is declined by answering in HTTP/1.1, as RFC 9110 7.8 has it: the JDK's client offers h2c with
  * each first request (SEC S-117). */
-static int check_connection(struct http_head *h, bool old)
+static int check_connection(struct http_head *h)
 {
 	unsigned count;
 	struct http_text expect = http_head_get(h, "expect", &count);
-	h->close = connection_lists(h, "close") || (old && !connection_lists(h, "keep-alive"));
+	h->close = connection_lists(h, "close") || (h->old && !connection_lists(h, "keep-alive"));
 	if (count == 0)
 		return 0;
 	if (count > 1 || !http_text_is_nocase(expect, "100-continue"))
 		return refuse(&h->why, 417, "only 100-continue can be expected");
-	h->expect_continue = !old;
+	h->expect_continue = !h->old;
 	return 0;
 }
 
@@ -306,9 +306,8 @@ long http_head_parse(const char *p, size_t len, struct http_head *ret)
 		size_t n = (size_t)(lf - 1 - line);
 		rc = line == p ? parse_request_line(h, line, n, &authority) : parse_header(h, line, n);
 	}
-	bool old = h->close;
 	rc = rc ? rc : check_host(h, authority);
-	rc = rc ? rc : check_framing(h, old);
-	rc = rc ? rc : check_connection(h, old);
+	rc = rc ? rc : check_framing(h);
+	rc = rc ? rc : check_connection(h);
 	return rc ? rc : size;
 }

@@ -1,0 +1,351 @@
+/* One HTTP/1.1 server connection: what the peer sends, what it is waited for, and the end. */
+#include "config.h"
+
+#include "net/http_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "ev/ev.h"
+#include "http_int.h"
+#include "metrics/metric.h"
+#include "net/stream.h"
+
+#define BODY_RATE (64u << 10)           /* bytes in a second that keep a body alive beyond its time (SEC S-116) */
+#define BODY_KEEP (64u << 10)           /* a larger buffer is given back behind its request */
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+static void free_request(void *arg)
+{
+	struct http_request *r = arg;
+	str_fini(&r->waiting);
+	free(r);
+}
+
+static void remove_request(struct http_request *r)
+{
+	list_unlink(&r->node);
+	r->conn->nrequests--;
+}
+
+/* Everything that is owed is told, then the connection is no more. */
+static void tear_down(void *arg)
+{
+	struct http_conn *c = arg;
+	c->dying = true;
+	stream_close(&c->stream);
+	ev_timer_free(&c->timer);
+	while (!list_empty(&c->requests)) {
+		struct http_request *r = CONTAINER_OF(c->requests.next, struct http_request, node);
+		if (!r->ours && !r->answered)
+			c->ops->gone(c->arg, r, r->user);
+		remove_request(r);
+		ev_defer(c->loop, free_request, r);
+	}
+	str_fini(&c->body_text);
+	c->ops->closed(c->arg, c);
+	ev_defer(c->loop, free, c);
+}
+
+void http_conn_close(struct http_conn *c)
+{
+	if (c->dying)
+		return;
+	c->dying = true;
+	ev_defer(c->loop, tear_down, c);
+}
+
+/* Let the peer read what is written, then close. */
+static void finish(struct http_conn *c)
+{
+	if (c->finishing || c->dying)
+		return;
+	c->finishing = c->last = true;
+	ev_timer_stop(c->timer);
+	stream_half_close(c->stream);
+}
+
+void http_conn_drain(struct http_conn *c)
+{
+	c->last = true;
+	if (c->nrequests == 0)
+		finish(c);
+}
+
+/* --- phases and their timers --------------------------------------------------------------------- */
+
+/* When the phase ends; 0 = it has no end. */
+static uint64_t phase_end_us(const struct http_conn *c)
+{
+	switch (c->phase) {
+	case HTTP_PHASE_IDLE:
+		return c->phase_us + c->timers.idle_ms * 1000ull;
+	case HTTP_PHASE_HEAD:
+		return c->phase_us + c->timers.head_ms * 1000ull;
+	case HTTP_PHASE_BODY:
+		return c->phase_us + c->timers.body_ms * 1000ull + c->body.total * 1000000 / BODY_RATE;
+	case HTTP_PHASE_WORK:
+		break;
+	}
+	return 0;
+}
+
+/* A timer that is armed too early is left alone: it looks again when it fires.  So a busy connection sets none. */
+static void set_phase(struct http_conn *c, enum http_phase phase)
+{
+	uint64_t now = ev_now_us(c->loop);
+	c->phase = phase;
+	c->phase_us = now;
+	uint64_t end = phase_end_us(c);
+	if (c->finishing || c->dying || end == 0 || (ev_timer_armed(c->timer) && c->timer_us <= end))
+		return;
+	c->timer_us = end;
+	ev_timer_start(c->timer, end - now);
+}
+
+static void refuse(struct http_conn *c, int status, const char *why);
+
+static void on_timer(void *arg)
+{
+	struct http_conn *c = arg;
+	uint64_t now = ev_now_us(c->loop), end = phase_end_us(c);
+	if (end == 0)
+		return;
+	if (now < end) {
+		c->timer_us = end;
+		ev_timer_start(c->timer, end - now);
+		return;
+	}
+	if (c->phase == HTTP_PHASE_IDLE)
+		finish(c);
+	else
+		refuse(c, 408, "the request did not arrive in time");
+}
+
+/* --- the order of answers ------------------------------------------------------------------------ */
+
+void http_conn_advance(struct http_conn *c)
+{
+	while (!list_empty(&c->requests)) {
+		struct http_request *r = CONTAINER_OF(c->requests.next, struct http_request, node);
+		if (r->waiting.len > 0) {
+			stream_write_answer(c->stream, r->waiting.p, r->waiting.len);
+			str_fini(&r->waiting);
+		}
+		if (!r->answered)
+			break;
+		bool close = r->close;
+		if (c->reading == r)    /* answered before its body was whole */
+			c->reading = NULL;
+		remove_request(r);
+		ev_defer(c->loop, free_request, r);
+		if (close) {
+			finish(c);
+			return;
+		}
+	}
+	if (c->paused && c->nrequests < HTTP_PIPELINE_MAX) {
+		c->paused = false;
+		stream_pause(c->stream, false);
+		stream_kick(c->stream);
+	}
+	if (c->nrequests > 0)
+		return;
+	if (c->last)
+		finish(c);
+	else if (c->phase == HTTP_PHASE_WORK)
+		set_phase(c, HTTP_PHASE_IDLE);
+}
+
+/* --- input --------------------------------------------------------------------------------------- */
+
+static struct http_request *add_request(struct http_conn *c)
+{
+	struct http_request *r = mem_zalloc(sizeof(*r));
+	r->conn = c;
+	list_push_back(&c->requests, &r->node);
+	c->nrequests++;
+	return r;
+}
+
+static void tell_gone(void *arg)
+{
+	struct http_request *r = arg;
+	struct http_conn *c = r->conn;
+	if (!r->answered)
+		c->ops->gone(c->arg, r, r->user);
+	ev_defer(c->loop, free_request, r);
+}
+
+/* The request being read is taken from its owner and answered by us, behind those before it; nothing more is read
+ * (SEC S-110). */
+static void refuse(struct http_conn *c, int status, const char *why)
+{
+	met_inc(status == 413 ? MET_http_body_too_large :
+		status == 414 || status == 431 ? MET_http_head_too_large : MET_http_bad_requests);
+	struct http_request *half = c->reading;
+	c->reading = NULL;
+	c->last = true;
+	c->phase = HTTP_PHASE_WORK;
+	if (half) {
+		remove_request(half);
+		ev_defer(c->loop, tell_gone, half);
+	}
+	struct http_request *r = add_request(c);
+	char text[128];
+	int n = snprintf(text, sizeof(text), "%s\n", why);
+	r->ours = r->close = true;
+	http_reply(r, status, "Content-Type: text/plain\r\n", text, (size_t)n);
+}
+
+/* The whole request is there. */
+static void hand_over(struct http_conn *c, struct http_request *r, const char *body, size_t len)
+{
+	c->reading = NULL;
+	r->body_missing = false;
+	if (r->close)
+		c->last = true;
+	set_phase(c, HTTP_PHASE_WORK);
+	c->ops->request(c->arg, r, r->user, body, len);
+}
+
+/* The rest of the body is still to come. */
+static void await_body(struct http_conn *c, struct http_request *r, const struct http_head *h, size_t body_max)
+{
+	c->reading = r;
+	set_phase(c, HTTP_PHASE_BODY);
+	int rc = http_body_init(&c->body, h, body_max);
+	if (rc) {
+		refuse(c, -rc, c->body.why);
+		return;
+	}
+	if (!h->expect_continue)
+		return;
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	if (c->requests.next == &r->node)
+		stream_write(c->stream, go_on, sizeof(go_on) - 1);
+	else
+		str_put(&r->waiting, go_on, sizeof(go_on) - 1);
+}
+
+/* p[0..size) is a head; len bytes are there in all.  Returns how many are taken. */
+static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t len)
+{
+	struct http_head h;
+	long rc = http_head_parse(p, size, &h);
+	if (rc < 0) {
+		refuse(c, (int)-rc, h.why);
+		return len;
+	}
+	struct http_request *r = add_request(c);
+	size_t body_max = HTTP_BODY_MAX, there = len - size;
+	/* Compared with what is there, so it cannot be more than memory holds. */
+	size_t body = h.framing == HTTP_BODY_LENGTH && h.length <= there ? (size_t)h.length : 0;
+	r->old = h.old;
+	r->close = h.close;
+	r->is_head = http_text_is(h.method, "HEAD");
+	r->body_missing = h.framing == HTTP_BODY_CHUNKED || (h.framing == HTTP_BODY_LENGTH && h.length > there);
+
+	bool missing = r->body_missing;
+	r->ours = true;                 /* until head() has taken it */
+	c->phase = HTTP_PHASE_WORK;
+	if (c->ops->head(c->arg, r, &h, &body_max, &r->user)) {
+		/* r may be on its way out; what of its body is not here will never be read (SEC S-114, S-115). */
+		if (missing || h.close)
+			c->last = true;
+		return size + body;
+	}
+	r->ours = false;
+	if (c->dying)
+		return len;
+	if (missing || body > body_max) {
+		await_body(c, r, &h, body_max);
+		return size;
+	}
+	hand_over(c, r, p + size, body);
+	return size + body;
+}
+
+static size_t take_body(struct http_conn *c, const char *p, size_t len)
+{
+	size_t used, data, ndata;
+	int rc = http_body_take(&c->body, p, len, &used, &data, &ndata);
+	if (rc < 0) {
+		refuse(c, -rc, c->body.why);
+		return len;
+	}
+	str_put(&c->body_text, p + data, ndata);
+	if (rc == 0)
+		return used;
+	hand_over(c, c->reading, str_text(&c->body_text), c->body_text.len);
+	if (c->body_text.cap > BODY_KEEP)
+		str_fini(&c->body_text);
+	else
+		str_reset(&c->body_text);
+	return used;
+}
+
+static size_t on_data(void *arg, const char *p, size_t len)
+{
+	struct http_conn *c = arg;
+	if (c->dying)
+		return len;
+	if (c->reading)
+		return take_body(c, p, len);
+	if (c->last)
+		return len;
+	if (c->nrequests >= HTTP_PIPELINE_MAX) {        /* SEC S-114 */
+		c->paused = true;
+		stream_pause(c->stream, true);
+		return 0;
+	}
+	const char *why;
+	long size = http_head_scan(&c->scan, p, len, &why);
+	if (size == 0) {
+		if (c->phase != HTTP_PHASE_HEAD)
+			set_phase(c, HTTP_PHASE_HEAD);
+		return 0;
+	}
+	c->scan = (struct http_scan){ 0 };
+	if (size < 0) {
+		refuse(c, (int)-size, why);
+		return len;
+	}
+	return take_head(c, p, (size_t)size, len);
+}
+
+/* An end of input counts as gone, as with other servers: nothing else tells that a caller left (MCP B-24). */
+static void on_ended(void *arg, enum stream_end why)
+{
+	struct http_conn *c = arg;
+	if (c->dying)
+		return;
+	if (why == STREAM_OVERFLOW)
+		met_inc(MET_output_overflow_closed);
+	bool owed = c->nrequests > 0;
+	if (why != STREAM_EOF || c->finishing || owed)
+		tear_down(c);
+	else
+		finish(c);
+}
+
+static const struct stream_ops stream_ops = { on_data, on_ended, NULL };
+
+struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
+				void *arg)
+{
+	static const struct http_timers usual = { HTTP_HEAD_MS, HTTP_BODY_MS, HTTP_IDLE_MS };
+	struct http_conn *c = mem_zalloc(sizeof(*c));
+	c->loop = loop;
+	c->timers = timers ? *timers : usual;
+	c->ops = ops;
+	c->arg = arg;
+	list_init(&c->requests);
+	c->timer = ev_timer_new(loop, on_timer, c);
+	/* A whole head fits, with the body that usually comes along. */
+	c->stream = stream_new(loop, fd, fd, STREAM_TURN_BYTES, &stream_ops, c);
+	set_phase(c, HTTP_PHASE_IDLE);
+	return c;
+}
