@@ -1,5 +1,7 @@
 """Every command: by hand and with --json, embedded and through the owner, its --help, its place in the man page and
 the completion; errors with exit codes and hints (product.md 7, 8)."""
+import os
+import pty
 import re
 import sqlite3
 import subprocess
@@ -114,6 +116,95 @@ class Commands(crib.Case):
         self.assertRegex(lines[0], r"^NAME\s")
         self.assertRegex(lines[1], r"^acme\s")
         self.assertNotIn("\x1b", "\n".join(lines))
+
+    def test_quiet_prints_the_essential_alone(self):
+        c = self.crib.init()
+        self.assertEqual(c.cli("-q", "tenant", "add", "acme"), "")
+        self.assertEqual(c.cli("--quiet", "tenant", "list"), "acme\n")
+        done = c.run("key", "create", "acme/bot", "-q")
+        self.assertRegex(done.stdout, r"^tck_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}\n$")
+        self.assertEqual(done.stderr, "")
+
+    def test_names_from_the_store_cannot_write_to_the_terminal(self):
+        c = self.crib.init()
+        title = "\x1b]0;owned\x07\u202egood"
+        self.assertEqual(c.run("tenant", "add", "acme", "--title", title).returncode, 1, "refused at the door")
+        c.cli("tenant", "add", "acme")
+        db = sqlite3.connect(c.store / "toolcrib.db")
+        db.execute("UPDATE tenant SET title = ?", (title,))
+        db.commit()
+        db.close()
+        for out in (c.cli("tenant", "list"), c.cli("tenant", "show", "acme")):
+            self.assertIn("\\x1b]0;owned\\x07\\u{202e}good", out)
+        self.assertEqual(c.json("tenant", "show", "acme")[0]["title"], title)
+
+    def on_terminal(self, answer, *words):
+        """Run a command on a terminal that says `answer`: exit status and what it showed."""
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execve(str(crib.BUILD / "toolcrib"), ["toolcrib", "--store", str(self.crib.store), *words], self.crib.env)
+        os.write(fd, answer)
+        shown = b""
+        while True:
+            try:
+                data = os.read(fd, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            shown += data
+        os.close(fd)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()
+
+    def test_a_change_that_cannot_be_undone_is_asked_for_on_a_terminal(self):
+        c = self.crib.init()
+        c.tenant("acme", "*")
+        code, shown = self.on_terminal(b"n\n", "tenant", "remove", "acme")
+        self.assertEqual(code, 1)
+        self.assertIn("Remove tenant acme with 1 key and 1 grant? [y/N]", shown)
+        self.assertEqual(c.cli("-q", "tenant", "list"), "acme\n")
+        code, shown = self.on_terminal(b"y\n", "tenant", "remove", "acem")
+        self.assertEqual(code, 1)
+        self.assertIn("did you mean acme?", shown)
+        self.assertNotIn("[y/N]", shown, "no question about what is not there")
+        code, shown = self.on_terminal(b"y\n", "tenant", "remove", "acme")
+        self.assertEqual(code, 0, shown)
+        self.assertEqual(c.cli("-q", "tenant", "list"), "")
+
+    def test_commands_wait_for_each_other(self):
+        c = self.crib.init()
+        running = [subprocess.Popen([str(crib.BUILD / "toolcrib"), "--store", str(c.store), "tenant", "add", f"t{i}"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=c.env) for i in range(6)]
+        for one in running:
+            self.assertEqual((one.communicate(timeout=60)[1], one.returncode), (b"", 0))
+        self.assertEqual(c.cli("-q", "tenant", "list").split(), [f"t{i}" for i in range(6)])
+
+    def complete(self, *words):
+        """What bash would offer for the last of the words."""
+        script = """source <(toolcrib completion bash)
+compopt() { :; }
+COMP_WORDS=(toolcrib "$@")
+COMP_CWORD=$#
+_toolcrib
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+        env = {**self.crib.env, "PATH": f"{crib.BUILD.resolve()}:{os.environ['PATH']}", "TOOLCRIB_STORE": str(self.crib.store)}
+        done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, env=env, timeout=60)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_completion_knows_commands_options_and_names(self):
+        c = self.crib.init()
+        c.tenant("acme")
+        c.tool(crib.ECHO)
+        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove"]), (["tool", "show", ""], ["echo"]),
+                               (["grant", "add", "acme", "e"], ["echo"]), (["--store", str(c.store), "tenant", "show", ""], ["acme"]),
+                               (["key", "create", "a"], ["acme/"]), (["key", "create", "acme/b"], ["acme/bot"]),
+                               (["key", "create", "acme/bot", "--t"], ["--ttl"]), (["audit", "calls", "--tenant", ""], ["acme"]),
+                               (["principal", "set", "acme/bot", "--suspended", ""], ["yes", "no"]),
+                               (["help", "tool", "hi"], ["history"]), (["tenant", "show", "x"], [])):
+            with self.subTest(words=words):
+                self.assertEqual(self.complete(*words), offered)
 
     def test_errors_say_what_and_what_to_do(self):
         c = self.crib.init()
