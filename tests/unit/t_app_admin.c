@@ -1,0 +1,578 @@
+/* The command table on a real store: authority, arguments, records, all-or-nothing, and both roads alike. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "admin/admin.h"
+#include "app/app.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/secret.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "db/owner.h"
+#include "ev/ev.h"
+#include "json/json.h"
+
+#include "tmpdir.h"
+
+#define DEADLINE_MS 10000
+
+struct crib {
+	char *dir, store[512];
+	struct conf *conf;
+	struct app *app;
+	/* the last command */
+	bool done;
+	struct str rows;
+	struct err err;
+	int rc;
+	bool over_socket;
+};
+
+static void start(struct crib *c, enum app_profile profile)
+{
+	struct db_owner *owner = NULL;
+	struct db_card card;
+	struct err err = { 0 };
+
+	if (profile == APP_DAEMON) {
+		char file[600];
+		FILE *f;
+
+		tmpdir_path(c->dir, "c.yaml", file, sizeof(file));
+		f = fopen(file, "w");
+		assert_non_null(f);
+		assert_true(fprintf(f, "listeners: [{transport: unix, address: \"%s/agents.sock\"}]\n", c->dir) > 0);
+		assert_int_equal(fclose(f), 0);
+		if (conf_load(file, &c->conf, &err) < 0)
+			fail_msg("%s: %s", err.where, err.msg);
+	}
+	assert_int_equal(db_owner_take(c->store, &owner, &card, &err), 0);
+	if (app_start(&(struct app_opt){ .profile = profile, .store = c->store, .conf = c->conf, .owner = owner }, &c->app,
+		      &err) < 0)
+		fail_msg("%s: %s", err.where, err.msg);
+	c->over_socket = profile == APP_DAEMON;
+}
+
+static struct crib *crib_new(enum app_profile profile)
+{
+	struct crib *c = mem_zalloc(sizeof(*c));
+	struct err err = { 0 };
+
+	log_open(STDERR_FILENO, LOG_FORMAT_TEXT, LOG_LEVEL_ERR);
+	c->dir = tmpdir_make();
+	tmpdir_path(c->dir, "store", c->store, sizeof(c->store));
+	if (app_init_store(c->store, &err) < 0)
+		fail_msg("%s: %s", err.where, err.msg);
+	start(c, profile);
+	return c;
+}
+
+static void crib_free(struct crib *c)
+{
+	app_close(&c->app);
+	conf_free(&c->conf);
+	str_fini(&c->rows);
+	tmpdir_remove(c->dir);
+	free(c);
+}
+
+static void on_reply(void *arg, const struct str *rows, const struct err *err)
+{
+	struct crib *c = arg;
+
+	str_reset(&c->rows);
+	str_put(&c->rows, rows->p, rows->len);
+	c->rc = err ? (int)err->code : 0;
+	if (err)
+		c->err = *err;
+	c->done = true;
+}
+
+/* JSON with ' for ". */
+static json_t *quoted(const char *text)
+{
+	char *copy = mem_strdup(text);
+	json_t *v = NULL;
+	struct err err;
+
+	for (char *p = copy; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	if (jx_parse(copy, strlen(copy), &v, &err) < 0)
+		fail_msg("%s: %s", text, err.msg);
+	free(copy);
+	return v;
+}
+
+static int run_here(struct crib *c, const char *noun, const char *verb, const json_t *args, uint32_t uid)
+{
+	c->done = false;
+	admin_run(app_admin(c->app), &(struct adm_req){ .who = { .uid = uid, .embedded = uid == geteuid() }, .noun = noun,
+		.verb = verb, .args = args }, on_reply, c);
+	assert_false(c->done);
+	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
+	return c->rc;
+}
+
+static int connect_admin(const struct crib *c)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	char *path = app_admin_socket(c->store);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(strlen(path) < sizeof(sun.sun_path));
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	free(path);
+	assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&sun, sizeof(sun)), 0);
+	return fd;
+}
+
+/* Send one line and let the loop turn until the last line of the answer is there. */
+static void exchange(struct crib *c, const char *line, size_t len, struct str *ret)
+{
+	static const bool never;
+	int fd = connect_admin(c);
+	char buf[65536];
+	ssize_t n;
+
+	assert_int_equal(write(fd, line, len), (ssize_t)len);
+	for (int turns = 0; turns < DEADLINE_MS; turns++) {
+		(void)ev_loop_run_until(app_loop(c->app), &never, 1);
+		while ((n = read(fd, buf, sizeof(buf))) > 0)
+			str_put(ret, buf, (size_t)n);
+		if (ret->len > 0 && (strstr(ret->p, "{\"done\":true}\n") || strstr(ret->p, "{\"error\":")))
+			break;
+	}
+	close(fd);
+}
+
+static int run_socket(struct crib *c, const char *command, const json_t *args)
+{
+	struct str line = STR_INIT, answer = STR_INIT;
+	char *last;
+	json_t *v = NULL;
+
+	str_puts(&line, "{\"command\":");
+	jx_write_stringz(&line, command);
+	str_puts(&line, ",\"args\":");
+	jx_write(args, &line);
+	str_puts(&line, "}\n");
+	exchange(c, line.p, line.len, &answer);
+	assert_true(answer.len > 0);
+	answer.p[--answer.len] = '\0';
+	last = strrchr(answer.p, '\n');
+	last = last ? last + 1 : answer.p;
+	assert_int_equal(jx_parse(last, strlen(last), &v, NULL), 0);
+	str_reset(&c->rows);
+	str_put(&c->rows, answer.p, (size_t)(last - answer.p));
+	memset(&c->err, 0, sizeof(c->err));
+	c->rc = 0;
+	if (json_object_get(v, "error")) {
+		const json_t *e = json_object_get(v, "error");
+
+		c->rc = (int)err_from_name(json_string_value(json_object_get(e, "code")));
+		(void)err_set(&c->err, (enum err_code)c->rc, json_string_value(json_object_get(e, "where")), "%s",
+			      json_string_value(json_object_get(e, "message")));
+		err_hint(&c->err, "%s", json_string_value(json_object_get(e, "hint")));
+	} else {
+		assert_true(json_is_true(json_object_get(v, "done")));
+	}
+	json_decref(v);
+	str_fini(&line);
+	str_fini(&answer);
+	return c->rc;
+}
+
+static int say(struct crib *c, const char *command, const char *args_text)
+{
+	json_t *args = quoted(args_text);
+	char noun[32];
+	const char *space = strchr(command, ' ');
+	int rc;
+
+	(void)snprintf(noun, sizeof(noun), "%.*s", (int)strcspn(command, " "), command);
+	rc = c->over_socket ? run_socket(c, command, args) : run_here(c, noun, space ? space + 1 : NULL, args, geteuid());
+	json_decref(args);
+	return rc;
+}
+
+static void must(struct crib *c, const char *command, const char *args)
+{
+	if (say(c, command, args) != 0)
+		fail_msg("%s %s: %s: %s", command, args, c->err.where, c->err.msg);
+}
+
+/* A member of the first row of the last command. */
+static json_int_t number(const struct crib *c, const char *member)
+{
+	json_t *v = NULL;
+	json_int_t n;
+
+	assert_int_equal(jx_parse(c->rows.p, strcspn(c->rows.p, "\n"), &v, NULL), 0);
+	n = json_integer_value(json_object_get(json_object_get(v, "row"), member));
+	json_decref(v);
+	return n;
+}
+
+static json_int_t records(struct crib *c)
+{
+	must(c, "status", "{}");
+	return number(c, "records");
+}
+
+/* The accessor of the one key that there is. */
+static void accessor(struct crib *c, char ret[13])
+{
+	const char *at;
+
+	must(c, "key list", "{}");
+	at = strstr(str_text(&c->rows), "\"accessor\":\"");
+	assert_non_null(at);
+	(void)snprintf(ret, 13, "%.12s", at + strlen("\"accessor\":\""));
+}
+
+#define ECHO(words) "{'documents':[{'name':'echo','description':'" words "','inputSchema':{'type':'object','properties':" \
+	"{'text':{'type':'string'}},'required':['text']},'handler':{'type':'builtin','function':'echo'}}]}"
+
+/* All commands that change the store, so that nothing in the table is left out; KEY stands for the accessor. */
+static const struct { const char *command, *args; } changes[] = {
+	{ "tenant add", "{'name':'acme','title':'Acme Corp'}" },
+	{ "tenant set", "{'tenant':'acme','rate':'100/s','concurrency':'7'}" },
+	{ "key create", "{'principal':'acme/bot','ttl':'1h','label':'ci'}" },
+	{ "principal set", "{'principal':'acme/bot','suspended':'yes'}" },
+	{ "principal set", "{'principal':'acme/bot','suspended':'no'}" },
+	{ "tool add", ECHO("Says") },
+	{ "tool add", ECHO("Says") },
+	{ "tool add", ECHO("Repeats") },
+	{ "grant add", "{'tenant':'acme','tool':['echo'],'as':'say','rate':'10/s'}" },
+	{ "grant set", "{'tenant':'acme','tool':'echo','concurrency':'3'}" },
+	{ "tool disable", "{'tool':['echo']}" },
+	{ "tool enable", "{'tool':['echo']}" },
+	{ "grant remove", "{'tenant':'acme','tool':['echo']}" },
+	{ "tool remove", "{'tool':['echo']}" },
+	{ "key revoke", "{'accessor':['KEY']}" },
+	{ "tenant suspend", "{'tenant':'acme'}" },
+	{ "tenant resume", "{'tenant':'acme'}" },
+	{ "tenant remove", "{'tenant':'acme'}" },
+};
+
+static void must_change(struct crib *c, size_t i)
+{
+	char key[13], args[512];
+	const char *at = strstr(changes[i].args, "KEY");
+
+	if (!at) {
+		must(c, changes[i].command, changes[i].args);
+		return;
+	}
+	accessor(c, key);
+	(void)snprintf(args, sizeof(args), "%.*s%s%s", (int)(at - changes[i].args), changes[i].args, key, at + 3);
+	must(c, changes[i].command, args);
+}
+
+/* --- the table */
+
+static void every_row_is_whole(void **state)
+{
+	(void)state;
+	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+		assert_ptr_equal(admin_find(cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
+		assert_non_null(cmd->help);
+		assert_non_null(cmd->args);
+		assert_true(cmd->role <= ADM_OWNER);
+		assert_true(cmd->where == ADM_ON_CTL || cmd->body);
+		assert_true(cmd->where != ADM_ON_WRITER || cmd->role >= ADM_OPERATE);  /* who may read may not change */
+		assert_true(cmd->where != ADM_ON_WRITER || !cmd->record);              /* its body records */
+		assert_true(!cmd->destructive || cmd->where == ADM_ON_WRITER);
+		assert_true(cmd->columns || (cmd->shape != ADM_TABLE && cmd->shape != ADM_ITEM && cmd->shape != ADM_SECRET));
+		for (const struct adm_arg *arg = cmd->args; arg->name; arg++) {
+			assert_non_null(arg->help);
+			assert_true((arg->type == ARG_FLAG) == (arg->value == NULL));
+		}
+	}
+}
+
+/* House: a row of the table, and a test that leaves none out. */
+static void every_change_is_recorded(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(changes); i++) {
+		json_int_t before = records(c);
+
+		must_change(c, i);
+		if (records(c) <= before)
+			fail_msg("%s left no record", changes[i].command);
+	}
+	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+		bool seen = cmd->where != ADM_ON_WRITER;
+		char name[64];
+
+		(void)snprintf(name, sizeof(name), "%s %s", cmd->noun, cmd->verb ? cmd->verb : "");
+		for (size_t i = 0; i < NELEMS(changes) && !seen; i++)
+			seen = strcmp(changes[i].command, name) == 0;
+		if (!seen)
+			fail_msg("%s is not in the list of this test", name);
+	}
+	crib_free(c);
+}
+
+/* AUDIT A-304 */
+static void reading_the_audit_is_recorded(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+	json_int_t before;
+
+	(void)state;
+	must(c, "tenant add", "{'name':'acme'}");
+	before = records(c);
+	must(c, "audit calls", "{'tenant':'acme'}");
+	assert_int_equal(records(c), before + 1);
+	must(c, "tenant list", "{}");
+	assert_int_equal(records(c), before + 1);
+	crib_free(c);
+}
+
+/* SEC S-318 */
+static void a_stranger_has_no_role(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+	json_t *args = quoted("{'name':'acme'}"), *none = quoted("{}");
+
+	(void)state;
+	assert_int_equal(run_here(c, "tenant", "add", args, geteuid() + 1), ERR_DENIED);
+	assert_int_equal(run_here(c, "tenant", "list", none, geteuid() + 1), ERR_DENIED);
+	must(c, "tenant list", "{}");
+	assert_int_equal(c->rows.len, 0);
+	json_decref(args);
+	json_decref(none);
+	crib_free(c);
+}
+
+static void refused(struct crib *c, const char *command, const char *args, int code, const char *words)
+{
+	if (say(c, command, args) != code || !strstr(c->err.msg, words))
+		fail_msg("%s %s: %d %s: %s", command, args, c->rc, c->err.where, c->err.msg);
+}
+
+static void arguments_are_checked_against_the_row(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	refused(c, "tenant add", "{}", ERR_INVALID, "name is missing");
+	refused(c, "tenant add", "{'name':1}", ERR_INVALID, "must be a string");
+	refused(c, "tenant add", "{'nmae':'acme'}", ERR_INVALID, "");
+	refused(c, "tenant add", "{'name':'acme','rate':'often'}", ERR_INVALID, "no rate");
+	refused(c, "tenant add", "{'name':'acme','concurrency':'100001'}", ERR_LIMIT, "at most 100000");
+	refused(c, "tenant add", "{'name':'No Such Name!'}", ERR_INVALID, "no name");
+	refused(c, "tenant enlarge", "{}", ERR_NOT_FOUND, "not found");
+	refused(c, "init", "{}", ERR_INVALID, "");
+	must(c, "tenant add", "{'name':'acme','concurrency':'100000'}");
+	refused(c, "tenant add", "{'name':'acme'}", ERR_CONFLICT, "exists already");
+	refused(c, "key create", "{'principal':'acme/bot','ttl':'366d'}", ERR_LIMIT, "365d");
+	refused(c, "key create", "{'principal':'acme'}", ERR_INVALID, "TENANT/NAME");
+	refused(c, "key revoke", "{'accessor':['tck_abcdefghijkl_x']}", ERR_INVALID, "not its accessor");
+	refused(c, "tenant show", "{'tenant':'acne'}", ERR_NOT_FOUND, "acne: not found");
+	assert_string_equal(c->err.hint, "did you mean acme?");
+	must(c, "key create", "{'principal':'acme/bot','ttl':'365d'}");
+	crib_free(c);
+}
+
+static void documents_are_all_stored_or_none(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	assert_int_equal(say(c, "tool add", "{'documents':[{'name':'a','description':'A.','inputSchema':{'type':'object'},"
+			     "'handler':{'type':'builtin','function':'echo'}},{'name':'b','description':'B.','inputSchema':"
+			     "{'type':'object'},'handler':{'type':'nonsense'}}]}"), ERR_INVALID);
+	assert_int_equal(strncmp(c->err.where, "/documents/1/handler", 20), 0);
+	must(c, "tool list", "{}");
+	assert_int_equal(c->rows.len, 0);
+
+	/* The writer's side: the second grant fails, the first is undone with it. */
+	must(c, "tenant add", "{'name':'acme'}");
+	must(c, "tool add", ECHO("Says"));
+	assert_int_equal(say(c, "grant add", "{'tenant':'acme','tool':['echo','ecko']}"), ERR_NOT_FOUND);
+	must(c, "grant list", "{'tenant':'acme'}");
+	assert_int_equal(c->rows.len, 0);
+	crib_free(c);
+}
+
+static void unchanged_definition_makes_no_version(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	must(c, "tenant add", "{'name':'acme'}");
+	must(c, "tool add", ECHO("Says"));
+	must(c, "grant add", "{'tenant':'acme','tool':['echo']}");
+	must(c, "tenant show", "{'tenant':'acme'}");
+	assert_int_equal(number(c, "generation"), 1);
+	must(c, "tool add", ECHO("Says"));
+	assert_non_null(strstr(c->rows.p, "\"unchanged\""));
+	assert_int_equal(number(c, "version"), 1);
+	must(c, "tenant show", "{'tenant':'acme'}");
+	assert_int_equal(number(c, "generation"), 1);
+	must(c, "tool add", ECHO("Repeats"));
+	assert_int_equal(number(c, "version"), 2);
+	must(c, "tenant show", "{'tenant':'acme'}");
+	assert_int_equal(number(c, "generation"), 2);
+	crib_free(c);
+}
+
+/* --- both roads */
+
+/* Blank out what differs by nature: times, keys, pseudonyms. */
+static void mask(struct str *rows)
+{
+	static const char *const members[] = { "\"created\":\"", "\"changed\":\"", "\"key\":\"", "\"accessor\":\"",
+		"\"pseudonym\":\"", "\"expires\":\"", "\"revoked\":\"" };
+
+	for (size_t i = 0; i < NELEMS(members) && rows->p; i++)
+		for (char *p = rows->p; (p = strstr(p, members[i])); )
+			for (p += strlen(members[i]); *p != '"'; p++)
+				*p = '.';
+}
+
+static void both_roads_say_the_same(void **state)
+{
+	static const char *const reads[][2] = {
+		{ "tenant list", "{}" }, { "principal list", "{'tenant':'acme'}" }, { "key list", "{'tenant':'acme'}" },
+		{ "tool list", "{}" }, { "grant list", "{}" }, { "audit calls", "{'tenant':'acme'}" }, { "session list", "{}" },
+		{ "tool show", "{'tool':'echo'}" }, { "tool history", "{'tool':'echo'}" },
+		{ "tool lint", ECHO("Says") }, { "tenant show", "{'tenant':'nobody'}" },
+	};
+	struct crib *here = crib_new(APP_EMBEDDED), *there = crib_new(APP_DAEMON);
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(changes); i++) {
+		must_change(here, i);
+		must_change(there, i);
+		mask(&here->rows);
+		mask(&there->rows);
+		assert_string_equal(str_text(&here->rows), str_text(&there->rows));
+		for (size_t k = 0; k < NELEMS(reads); k++) {
+			assert_int_equal(say(here, reads[k][0], reads[k][1]), say(there, reads[k][0], reads[k][1]));
+			mask(&here->rows);
+			mask(&there->rows);
+			assert_string_equal(str_text(&here->rows), str_text(&there->rows));
+			assert_string_equal(here->rc ? here->err.msg : "", here->rc ? there->err.msg : "");
+		}
+	}
+	crib_free(here);
+	crib_free(there);
+}
+
+static void socket_refuses_what_is_no_request(void **state)
+{
+	static const char *const lines[] = { "\n", "{}\n", "[]\n", "{\"command\":\"status\"}\n", "not json\n",
+		"{\"command\":\"status\",\"args\":{},\"uid\":0}\n", "{\"command\":\"status\",\"args\":[]}\n",
+		"{\"command\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"args\":{}}\n" };
+	struct crib *c = crib_new(APP_DAEMON);
+
+	(void)state;
+	for (size_t i = 0; i < NELEMS(lines); i++) {
+		struct str answer = STR_INIT;
+
+		exchange(c, lines[i], strlen(lines[i]), &answer);
+		if (!answer.p || !strstr(answer.p, "{\"error\":"))
+			fail_msg("%s -> %s", lines[i], str_text(&answer));
+		str_fini(&answer);
+	}
+	must(c, "status", "{}");
+	crib_free(c);
+}
+
+/* A peer that leaves does not stop its command, and a stop does not wait for the peer. */
+static void leaving_in_the_middle_is_harmless(void **state)
+{
+	struct crib *c = crib_new(APP_DAEMON);
+	const char *line = "{\"command\":\"tenant add\",\"args\":{\"name\":\"acme\"}}\n";
+	int fd = connect_admin(c);
+
+	(void)state;
+	assert_int_equal(write(fd, line, strlen(line)), (ssize_t)strlen(line));
+	close(fd);
+	for (int i = 0; i < 100 && (say(c, "tenant list", "{}") != 0 || c->rows.len == 0); i++)
+		;
+	assert_non_null(strstr(str_text(&c->rows), "acme"));
+	fd = connect_admin(c);
+	assert_int_equal(write(fd, line, strlen(line)), (ssize_t)strlen(line));
+	app_close(&c->app);
+	close(fd);
+	crib_free(c);
+}
+
+static void init_leaves_a_store_alone(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+	struct err err;
+
+	(void)state;
+	assert_int_equal(app_init_store(c->store, &err), ERR_CONFLICT);         /* in use */
+	app_close(&c->app);
+	assert_int_equal(app_init_store(c->store, &err), ERR_CONFLICT);
+	start(c, APP_EMBEDDED);
+	must(c, "tenant list", "{}");
+	crib_free(c);
+}
+
+static void long_path_moves_the_socket(void **state)
+{
+	char store[200];
+	char *path;
+
+	(void)state;
+	memset(store, 'a', sizeof(store));
+	store[0] = '/';
+	store[96] = '\0';                       /* + "/admin.sock" = 107 */
+	assert_int_equal(setenv("XDG_RUNTIME_DIR", "/run/user/1", 1), 0);
+	path = app_admin_socket(store);
+	assert_int_equal(strlen(path), 107);
+	assert_int_equal(strncmp(path, store, 96), 0);
+	free(path);
+	store[96] = 'a';
+	store[97] = '\0';
+	path = app_admin_socket(store);
+	assert_int_equal(strncmp(path, "/run/user/1/toolcrib-", 21), 0);
+	free(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_row_is_whole),
+		cmocka_unit_test(every_change_is_recorded),
+		cmocka_unit_test(reading_the_audit_is_recorded),
+		cmocka_unit_test(a_stranger_has_no_role),
+		cmocka_unit_test(arguments_are_checked_against_the_row),
+		cmocka_unit_test(documents_are_all_stored_or_none),
+		cmocka_unit_test(unchanged_definition_makes_no_version),
+		cmocka_unit_test(both_roads_say_the_same),
+		cmocka_unit_test(socket_refuses_what_is_no_request),
+		cmocka_unit_test(leaving_in_the_middle_is_harmless),
+		cmocka_unit_test(init_leaves_a_store_alone),
+		cmocka_unit_test(long_path_moves_the_socket),
+	};
+
+	if (secret_init() != 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
