@@ -1,10 +1,10 @@
-/* Fuzz target: messages of a client, through envelope, classifier, gate and methods.  The first line says how they
- * arrive: "tcp", or "http VERSION METHOD NAME" with "-" for a header that is not sent; each further line is one
- * message.  The modules beside the core are doubles: a call echoes its arguments' text, or waits for its end when the
- * tool is called "wait".
+/* Fuzz target: messages of a client, through envelope, classifier, gate and methods.  The first line says how
+ * they arrive: "tcp", or "http VERSION METHOD NAME" with "-" for a header that is not sent; each further line is
+ * one message.  The modules beside the core are doubles: a call echoes its arguments' text, or waits for its end
+ * when the tool is called "wait".
  *
- * Whatever comes in, each message has exactly one end, what goes out is JSON on one line, and an answer carries the
- * id of its request byte by byte (MCP B-04). */
+ * Whatever comes in, each message has exactly one end, what goes out is JSON on one line, and an answer carries
+ * the id of its request byte by byte (MCP B-04). */
 
 #include "config.h"
 

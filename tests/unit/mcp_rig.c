@@ -171,7 +171,8 @@ static size_t tenant_changed(struct rig *r, int64_t tenant_id)
 
 int64_t rig_tool(struct rig *r, const char *name, const char *more)
 {
-	char *text = mem_printf("{\"name\":\"%s\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}%s,"
+	char *text = mem_printf("{\"name\":\"%s\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}"
+		"%s,"
 				"\"handler\":{\"type\":\"fake\"}}", name, more);
 	struct rows *rows = r->rows;
 	int64_t id = rows_tool(rows, name, text);
@@ -220,7 +221,8 @@ void rig_open(struct rig *r)
 	ROWS_OK(principal_named(r->tenants, "acme", NULL, AUDIT_AUTHN_BOUND, &r->who_acme, &rows_err));
 	ROWS_OK(principal_named(r->tenants, "other", NULL, AUDIT_AUTHN_BOUND, &r->who_other, &rows_err));
 	r->registry = registry_new(bind_none);
-	env = (struct mcp_env){ r->loop, r->tenants, r->registry, (struct call_engine *)r, (struct writer *)r, master, "1.0" };
+	env = (struct mcp_env){ r->loop, r->tenants, r->registry, (struct call_engine *)r,
+		(struct writer *)r, master, "1.0" };
 	r->srv = mcp_server_new(&env);
 	r->echo = rig_tool(r, "echo", "");
 	r->secret = rig_tool(r, "secret", "");
@@ -390,7 +392,8 @@ void rig_send(struct rig_peer *p, const char *line)
 
 void rig_handshake(struct rig_peer *p, enum rev rev, const char *capabilities)
 {
-	char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":\"init\",\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"%s\","
+	char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":\"init\",\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":\"%s\","
 				"\"capabilities\":%s,\"clientInfo\":{\"name\":\"rig\",\"version\":\"1\"}}}",
 				rev_table[rev].text, capabilities);
 	char *want = mem_printf("\"id\":\"init\",\"result\":{\"protocolVersion\":\"%s\"", rev_table[rev].text);
@@ -429,15 +432,18 @@ static void http_finish(void *arg, const struct mcp_answer *a)
 
 static const struct mcp_sink_ops http_sink_ops = { http_notice, http_finish };
 
-void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const struct rig_head *head, const char *body)
+void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const struct rig_head *head,
+	const char *body)
 {
-	struct mcp_param param = { head->param, head->param_value, head->param_value ? strlen(head->param_value) : 0 };
+	struct mcp_param param = { head->param, head->param_value,
+		head->param_value ? strlen(head->param_value) : 0 };
 	struct mcp_headers http = {
 		.version = head->version, .session = head->session, .method = head->method, .name = head->name,
 		.params = &param, .nparams = head->param ? 1 : 0, .duplicate = head->duplicate,
 		.sse_ok = !head->no_sse, .traceparent = head->traceparent,
 	};
-	struct mcp_in in = { .text = body, .len = strlen(body), .who = who, .http = &http, .tport = AUDIT_HTTP };
+	struct mcp_in in = { .text = body, .len = strlen(body), .who = who, .http = &http,
+		.tport = AUDIT_HTTP };
 	struct mcp_sink sink = { &http_sink_ops, h };
 
 	memset(h, 0, sizeof *h);
@@ -459,7 +465,8 @@ char *rig_modern_line(const char *id, const char *method, const char *params, co
 {
 	return mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"%s\",\"params\":{\"_meta\":{"
 			  "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-			  "\"io.modelcontextprotocol/clientCapabilities\":%s}%s}}", id, method, capabilities, params);
+			  "\"io.modelcontextprotocol/clientCapabilities\":%s}%s}}", id, method, capabilities,
+				params);
 }
 
 void rig_modern(struct rig *r, struct rig_http *h, const char *method, const char *name, const char *params,

@@ -110,9 +110,10 @@ struct rig_head {                       /* NULL members: absent */
 	bool no_sse, duplicate;
 	const char *traceparent;
 };
-void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const struct rig_head *head, const char *body);
+void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const struct rig_head *head,
+	const char *body);
 void rig_http_free(struct rig_http *h);                 /* the peer leaves when no answer came */
-/* A modern POST: head and `_meta` made from the arguments; params: further members with a leading comma, or "". */
+/* A modern POST: head and `_meta` made from the arguments; params: further members, a comma first, or "". */
 void rig_modern(struct rig *r, struct rig_http *h, const char *method, const char *name, const char *params,
 		const char *capabilities);
 char *rig_modern_line(const char *id, const char *method, const char *params, const char *capabilities);

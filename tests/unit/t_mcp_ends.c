@@ -1,5 +1,5 @@
-/* Who is told of changes, and how things end: listens, sessions, cancels, peers that leave, questions to legacy callers,
- * the end of input (MCP sections 5, 7, 13, B-19 to B-24, B-56). */
+/* Who is told of changes, and how things end: listens, sessions, cancels, peers that leave, questions to legacy
+ * callers, the end of input (MCP sections 5, 7, 13, B-19 to B-24, B-56). */
 
 #include "config.h"
 
@@ -14,8 +14,9 @@
 #define CHANGED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}"
 #define CHANGED_FOR(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\",\"params\":{\"_meta\":" \
 	"{\"io.modelcontextprotocol/subscriptionId\":" id "}}}"
-#define ACK_FOR(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":" \
-	"{\"notifications\":{\"toolsListChanged\":true},\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":" id "}}}"
+#define ACK_FOR(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\"," \
+	"\"params\":{\"notifications\":{\"toolsListChanged\":true},\"_meta\":{" \
+	"\"io.modelcontextprotocol/subscriptionId\":" id "}}}"
 #define TOOLS_FILTER ",\"notifications\":{\"toolsListChanged\":true}"
 
 static struct rig r;
@@ -48,14 +49,16 @@ static void send_modern(struct rig_peer *peer, const char *id, const char *metho
 static void open_session(struct rig_http *h, const char *capabilities)
 {
 	struct rig_head none = { .version = NULL }, head = { .version = NULL };
-	char *body = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+	char *body = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":"
 				"\"2025-11-25\",\"capabilities\":%s}}", capabilities);
 	struct rig_http again;
 
 	rig_post(&r, h, r.who_acme, &none, body);
 	(void)rig_next(&h->box);
 	head.session = h->session;
-	rig_post(&r, &again, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
+	rig_post(&r, &again, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"method\":"
+		"\"notifications/initialized\"}");
 	rig_http_free(&again);
 	free(body);
 }
@@ -112,7 +115,8 @@ static void changes_reach_exactly_the_listeners(void **state)
 
 static void nothing_is_told_before_initialized(void **state)
 {
-	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}");
+	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":\"2025-11-25\"}}");
 	(void)rig_next(&p.box);
 	assert_int_equal(rig_ungrant(&r, r.acme, "secret"), 0);
 	rig_none(&p.box);
@@ -168,7 +172,8 @@ static void filters_are_checked(void **state)
 	rig_modern(&r, &h, "subscriptions/listen", NULL,
 		   ",\"notifications\":{\"promptsListChanged\":true,\"toolsListChanged\":false,\"taskIds\":5}", "{}");
 	rig_expect_has(&h.box, "\"notifications\":{},\"_meta\"");
-	rig_expect_has(&h.box, "\"resultType\":\"complete\",\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":1");
+	rig_expect_has(&h.box, "\"resultType\":\"complete\",\"_meta\":{"
+		"\"io.modelcontextprotocol/subscriptionId\":1");
 	assert_true(h.finished);
 	rig_http_free(&h);
 }
@@ -359,7 +364,8 @@ static void questions_go_out_as_requests_of_ours(void **state)
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{},\"sampling\":{}}");
 	rig_send(&p, CALL("1"));
 	assert_int_equal(ask(rig_call(&r), "a", "b"), 0);
-	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\",\"params\":{\"message\":\"sure?\"}}");
+	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\",\"params\":{"
+		"\"message\":\"sure?\"}}");
 	rig_expect_has(&p.box, "\"id\":2,\"method\":\"sampling/createMessage\"");
 	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}");  /* never asked */
 	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"result\":{}}");
@@ -367,7 +373,8 @@ static void questions_go_out_as_requests_of_ours(void **state)
 	assert_null(rig_call(&r)->answers);
 	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"decline\"}}");
 	assert_int_equal(json_object_size(rig_call(&r)->answers), 2);
-	assert_string_equal(json_string_value(json_object_get(json_object_get(rig_call(&r)->answers, "a"), "action")), "decline");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(rig_call(&r)->answers, "a"),
+		"action")), "decline");
 	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"accept\"}}");       /* answered already */
 	assert_int_equal(ask(rig_call(&r), "c", NULL), 0);      /* the next round */
 	rig_expect_has(&p.box, "\"id\":3,\"method\":\"elicitation/create\"");
@@ -413,7 +420,8 @@ static void questions_over_http(void **state)
 	assert_int_equal(answer.status, 202);
 	assert_null(rig_call(&r)->answers);             /* not in the session */
 	rig_http_free(&answer);
-	rig_post(&r, &answer, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":\"accept\"}}");
+	rig_post(&r, &answer, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"action\":"
+		"\"accept\"}}");
 	assert_int_equal(answer.status, 202);
 	assert_non_null(rig_call(&r)->answers);
 	rig_http_free(&answer);

@@ -64,7 +64,8 @@ static void initialize_negotiates(void **state)
 		free(line);
 		free(want);
 	}
-	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":5}}");
+	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":5}}");
 	rig_expect_has(&p.box, "-32602");
 	rig_send(&p, RPC("1", "initialize"));
 	rig_expect_has(&p.box, "-32602");
@@ -76,7 +77,8 @@ static void before_a_handshake_only_ping_is_legacy(void **state)
 	rig_send(&p, PING("1"));
 	rig_expect(&p.box, EMPTY("1"));
 	rig_send(&p, RPC("2", "tools/list"));
-	rig_expect_has(&p.box, "\"id\":2,\"error\":{\"code\":-32602,\"message\":\"Send initialize first, or put");
+	rig_expect_has(&p.box, "\"id\":2,\"error\":{\"code\":-32602,\"message\":\"Send initialize first, or "
+		"put");
 	rig_send(&p, RPC("3", "server/discover"));
 	rig_expect_has(&p.box, "-32602");
 	rig_handshake(&p, REV_R4, "{}");
@@ -108,7 +110,8 @@ static void discover_then_initialize_on_one_pipe(void **state)
 /* MCP B-07: what is sent right behind initialize is served. */
 static void requests_may_follow_initialize_at_once(void **state)
 {
-	rig_feed(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}");
+	rig_feed(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":\"2025-11-25\"}}");
 	rig_feed(&p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
 	rig_feed(&p, RPC("2", "tools/list"));
 	rig_turn(&r);
@@ -197,7 +200,8 @@ static void what_is_not_json_closes_a_socket(void **state)
 		{ "{\"jsonrpc\":\"2.0\"", "-32700", true },
 		{ "\"text\"", "-32600", true },
 		{ "{}", "-32600", false },
-		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":1,\"method\":\"ping\"}", "\"id\":1,\"error\":{\"code\":-32600", false },
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":1,\"method\":\"ping\"}",
+			"\"id\":1,\"error\":{\"code\":-32600", false },
 	};
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
@@ -218,9 +222,11 @@ static void batches_are_part_of_two_revisions(void **state)
 {
 	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {
 		rig_handshake(&p, rev, "{}");
-		rig_send(&p, "[" PING("1") ",{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}," RPC("2", "nope") "]");
+		rig_send(&p, "[" PING("1") ",{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}," RPC("2",
+			"nope") "]");
 		if (rev_table[rev].batches)
-			rig_expect(&p.box, "[" EMPTY("1") ",{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32601,"
+			rig_expect(&p.box, "[" EMPTY("1") ",{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{"
+				"\"code\":-32601,"
 				   "\"message\":\"Method not found: nope\"}}]");
 		else
 			rig_expect_has(&p.box, "\"error\":{\"code\":-32600");
@@ -244,13 +250,16 @@ static void batches_are_refused_as_a_whole(void **state)
 	for (int n = MCP_BATCH_MAX; n <= MCP_BATCH_MAX + 1; n++) {
 		str_reset(&s);
 		for (int i = 0; i < n; i++)
-			str_printf(&s, "%c{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}", i ? ',' : '[', i);
+			str_printf(&s, "%c{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}",
+				i ? ',' : '[', i);
 		str_puts(&s, "]");
 		rig_send(&p, s.p);
-		rig_expect_has(&p.box, n == MCP_BATCH_MAX ? "{\"jsonrpc\":\"2.0\",\"id\":49,\"result\":{}}]" : "-32600");
+		rig_expect_has(&p.box, n == MCP_BATCH_MAX ? "{\"jsonrpc\":\"2.0\",\"id\":49,\"result\":{}}"
+			"]" : "-32600");
 	}
 	rig_send(&p, "[5,[],{}]");      /* each bad member has its own error */
-	rig_expect_has(&p.box, "[{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\"}},{");
+	rig_expect_has(&p.box, "[{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":"
+		"\"Invalid Request\"}},{");
 	rig_send(&p, "[{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}]");
 	rig_none(&p.box);
 	str_fini(&s);
@@ -273,7 +282,8 @@ static void a_batch_waits_for_its_calls(void **state)
 static void incomplete_meta_is_named(void **state)
 {
 	static const struct { const char *params; const char *part; } rows[] = {
-		{ "", "\"missing\":[\"io.modelcontextprotocol/protocolVersion\",\"io.modelcontextprotocol/clientCapabilities\"]" },
+		{ "", "\"missing\":[\"io.modelcontextprotocol/protocolVersion\","
+			"\"io.modelcontextprotocol/clientCapabilities\"]" },
 		{ ",\"params\":{}", "protocolVersion\",\"io" },
 		{ ",\"params\":{\"_meta\":5}", "protocolVersion\",\"io" },
 		{ ",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"}}",
@@ -284,16 +294,19 @@ static void incomplete_meta_is_named(void **state)
 			"\"io.modelcontextprotocol/clientCapabilities\":{}}}",
 			"\"missing\":[\"io.modelcontextprotocol/protocolVersion\"]" },
 		{ ",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-			"\"io.modelcontextprotocol/clientCapabilities\":{},\"io.modelcontextprotocol/clientInfo\":{\"name\":\"x\"}}}",
+			"\"io.modelcontextprotocol/clientCapabilities\":{},"
+				"\"io.modelcontextprotocol/clientInfo\":{\"name\":\"x\"}}}",
 			"clientInfo" },
 		{ ",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-			"\"io.modelcontextprotocol/clientCapabilities\":{},\"io.modelcontextprotocol/logLevel\":\"loud\"}}",
+			"\"io.modelcontextprotocol/clientCapabilities\":{},"
+				"\"io.modelcontextprotocol/logLevel\":\"loud\"}}",
 			"logLevel" },
 	};
 	struct rig_head head = MODERN_HEAD("tools/list");
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
-		char *body = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"%s}", rows[i].params);
+		char *body = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"%s}",
+			rows[i].params);
 
 		refused(&head, body, 400, "\"id\":1,\"error\":{\"code\":-32602");
 		refused(&head, body, 400, rows[i].part);
@@ -305,20 +318,30 @@ static void incomplete_meta_is_named(void **state)
 static void modern_checks_come_in_order(void **state)
 {
 #define BODY(version, method, more) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"" method "\",\"params\":{\"_meta\":{" \
-	"\"io.modelcontextprotocol/protocolVersion\":\"" version "\",\"io.modelcontextprotocol/clientCapabilities\":{}}" more "}}"
+	"\"io.modelcontextprotocol/protocolVersion\":\"" version "\"," \
+	"\"io.modelcontextprotocol/clientCapabilities\":{}}" more "}}"
 	static const struct { struct rig_head head; const char *body; int status; const char *part; } rows[] = {
-		{ { .version = "2026-07-28", .method = "tools/list" }, BODY("v999.0.0", "tools/list", ""), 400, "-32020" },
-		{ { .version = NULL, .method = "tools/list" }, BODY("2026-07-28", "tools/list", ""), 400, "-32020" },
-		{ { .version = "2025-11-25", .method = "tools/list" }, BODY("2026-07-28", "tools/list", ""), 400, "-32020" },
+		{ { .version = "2026-07-28", .method = "tools/list" }, BODY("v999.0.0", "tools/list", ""),
+			400, "-32020" },
+		{ { .version = NULL, .method = "tools/list" }, BODY("2026-07-28", "tools/list", ""), 400,
+			"-32020" },
+		{ { .version = "2025-11-25", .method = "tools/list" }, BODY("2026-07-28", "tools/list", ""),
+			400, "-32020" },
 		{ { .version = "v999.0.0", .method = "x" }, BODY("v999.0.0", "tools/list", ""), 400, "-32020" },
 		{ { .version = "v999.0.0", .method = "tools/list" }, BODY("v999.0.0", "tools/list", ""), 400,
-			"\"code\":-32022,\"message\":\"Unsupported protocol version: v999.0.0\",\"data\":{\"supported\":[\"2026-07-28\","
-			"\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"],\"requested\":\"v999.0.0\"}" },
-		{ { .version = "2025-11-25", .method = "tools/list" }, BODY("2025-11-25", "tools/list", ""), 400,
+			"\"code\":-32022,\"message\":\"Unsupported protocol version: v999.0.0\",\"data\":{"
+				"\"supported\":[\"2026-07-28\","
+			"\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"],\"requested\":"
+				"\"v999.0.0\"}" },
+		{ { .version = "2025-11-25", .method = "tools/list" }, BODY("2025-11-25", "tools/list", ""),
+			400,
 			"\"supported\":[\"2026-07-28\"],\"requested\":\"2025-11-25\"" },
-		{ { .version = "2026-07-28", .method = NULL }, BODY("2026-07-28", "tools/list", ""), 400, "-32020" },
-		{ { .version = "2026-07-28", .method = "Tools/list" }, BODY("2026-07-28", "tools/list", ""), 400, "-32020" },
-		{ { .version = "2026-07-28", .method = "tools/call" }, BODY("2026-07-28", "tools/call", ",\"name\":\"echo\""), 400,
+		{ { .version = "2026-07-28", .method = NULL }, BODY("2026-07-28", "tools/list", ""), 400,
+			"-32020" },
+		{ { .version = "2026-07-28", .method = "Tools/list" }, BODY("2026-07-28", "tools/list", ""),
+			400, "-32020" },
+		{ { .version = "2026-07-28", .method = "tools/call" }, BODY("2026-07-28", "tools/call",
+			",\"name\":\"echo\""), 400,
 			"-32020" },
 		{ { .version = "2026-07-28", .method = "tools/call", .name = "Echo" },
 			BODY("2026-07-28", "tools/call", ",\"name\":\"echo\""), 400, "-32020" },
@@ -326,10 +349,13 @@ static void modern_checks_come_in_order(void **state)
 			BODY("2026-07-28", "tools/call", ",\"name\":\"echo\""), 400, "-32020" },
 		{ { .version = "2026-07-28", .method = "tools/call", .name = "x" },
 			BODY("2026-07-28", "tools/call", ",\"name\":5"), 200, "-32602" },
-		{ { .version = "2026-07-28", .method = "nope" }, BODY("2026-07-28", "nope", ""), 404, "-32601" },
-		{ { .version = "2026-07-28", .method = "tools/list", .duplicate = true }, BODY("2026-07-28", "tools/list", ""), 400,
+		{ { .version = "2026-07-28", .method = "nope" }, BODY("2026-07-28", "nope", ""), 404,
+			"-32601" },
+		{ { .version = "2026-07-28", .method = "tools/list", .duplicate = true }, BODY("2026-07-28",
+			"tools/list", ""), 400,
 			"-32020" },
-		{ { .version = "2026-07-28", .method = "tools/call", .name = "echo", .param = "x", .param_value = "=?base64?SGVsbG8?=" },
+		{ { .version = "2026-07-28", .method = "tools/call", .name = "echo", .param = "x",
+			.param_value = "=?base64?SGVsbG8?=" },
 			BODY("2026-07-28", "tools/call", ",\"name\":\"echo\""), 400, "-32020" },
 	};
 
@@ -343,7 +369,8 @@ static void modern_checks_come_in_order(void **state)
 static void removed_methods_are_unknown_in_the_modern_era(void **state)
 {
 	static const char *const methods[] = { "initialize", "ping", "logging/setLevel", "resources/subscribe",
-		"resources/unsubscribe", "prompts/list", "resources/list", "tasks/list", "tasks/result", "completion/complete" };
+		"resources/unsubscribe", "prompts/list", "resources/list", "tasks/list", "tasks/result",
+			"completion/complete" };
 	struct rig_http h;
 
 	for (size_t i = 0; i < NELEMS(methods); i++) {
@@ -362,11 +389,13 @@ static void removed_methods_are_unknown_in_the_modern_era(void **state)
 /* MCP B-09, H-11, H-13, B-27 */
 static void legacy_http_has_sessions_and_does_without(void **state)
 {
-	struct rig_head none = { .version = NULL }, r4 = { .version = "2025-11-25" }, rubbish = { .version = "1999" };
+	struct rig_head none = { .version = NULL }, r4 = { .version = "2025-11-25" },
+		rubbish = { .version = "1999" };
 	struct rig_head in_session = { .version = "2025-11-25" }, unknown = { .session = "nope" };
 	struct rig_http h, again;
 
-	post(&h, &none, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\"}}");
+	post(&h, &none, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":\"2025-06-18\"}}");
 	assert_int_equal(h.status, 200);
 	assert_int_equal(strlen(h.session), 32);
 	in_session.session = h.session;
@@ -401,12 +430,14 @@ static void a_modern_header_wants_a_modern_body(void **state)
 	struct rig_head head = MODERN_HEAD("initialize");
 	struct rig_http h;
 
-	refused(&head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}",
+	refused(&head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+		"\"protocolVersion\":\"2025-11-25\"}}",
 		400, "-32020");
 	refused(&head, "[" PING("1") "]", 400, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600");
 	refused(&head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", 400, "-32600");
 	refused(&head, "{", 400, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700");
-	post(&h, &head, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}");
+	post(&h, &head, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+		"\"requestId\":1}}");
 	assert_int_equal(h.status, 202);        /* MCP C-08, H-36 */
 	rig_http_free(&h);
 }
@@ -428,11 +459,16 @@ static void a_suspended_tenant_is_refused_at_once(void **state)
 
 /* Each row of the method table, in each revision: served exactly where the row says so. */
 static const struct { const char *method; bool legacy, modern; } served[] = {
-	{ "ping", true, false }, { "server/discover", false, true }, { "tools/list", true, true }, { "tools/call", true, true },
-	{ "subscriptions/listen", false, true }, { "logging/setLevel", false, false }, { "resources/list", false, false },
-	{ "resources/templates/list", false, false }, { "resources/read", false, false }, { "resources/subscribe", false, false },
-	{ "resources/unsubscribe", false, false }, { "prompts/list", false, false }, { "prompts/get", false, false },
-	{ "completion/complete", false, false }, { "tasks/get", false, false }, { "tasks/cancel", false, false },
+	{ "ping", true, false }, { "server/discover", false, true }, { "tools/list", true, true },
+		{ "tools/call", true, true },
+	{ "subscriptions/listen", false, true }, { "logging/setLevel", false, false }, { "resources/list",
+		false, false },
+	{ "resources/templates/list", false, false }, { "resources/read", false, false },
+		{ "resources/subscribe", false, false },
+	{ "resources/unsubscribe", false, false }, { "prompts/list", false, false }, { "prompts/get", false,
+		false },
+	{ "completion/complete", false, false }, { "tasks/get", false, false }, { "tasks/cancel", false,
+		false },
 	{ "tasks/update", false, false }, { "tasks/list", false, false }, { "tasks/result", false, false },
 	{ "notifications/initialized", false, false }, { "", false, false },
 };
@@ -440,7 +476,8 @@ static const struct { const char *method; bool legacy, modern; } served[] = {
 static void methods_are_served_where_they_exist(void **state)
 {
 	for (size_t i = 0; i < NELEMS(served); i++) {
-		char *legacy = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":{\"name\":5}}", served[i].method);
+		char *legacy = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":{"
+			"\"name\":5}}", served[i].method);
 		char *modern = rig_modern_line("1", served[i].method, ",\"name\":5", "{}");
 
 		for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {

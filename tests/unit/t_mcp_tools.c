@@ -1,4 +1,5 @@
-/* tools/list and tools/call: pages and cursors, words of each revision, refusals (MCP section 4, B-10 to B-18, D). */
+/* tools/list and tools/call: pages and cursors, words of each revision, refusals (MCP section 4, B-10 to
+ * B-18, D). */
 
 #include "config.h"
 
@@ -131,7 +132,8 @@ static void cursors_walk_and_bind_to_the_tenant(void **state)
 static void a_call_carries_what_was_sent(void **state)
 {
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{}}");
-	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"arguments\":{ \"x\" : 1.0 },\"_meta\":{\"traceparent\":"
+	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"arguments\":{ \"x\" : 1.0 },\"_meta\":{"
+		"\"traceparent\":"
 				 "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}"));
 	assert_string_equal(rig_call(&r)->tool, "echo");
 	assert_string_equal(rig_call(&r)->args_text, "{ \"x\" : 1.0 }");
@@ -142,7 +144,8 @@ static void a_call_carries_what_was_sent(void **state)
 	assert_int_equal(rig_call(&r)->req.rev, REV_R4);
 	assert_false(rig_call(&r)->req.check_params);
 	rig_end_text(rig_call(&r), "ok");
-	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"ok\"}]}}");
+	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[{\"type\":\"text\","
+		"\"text\":\"ok\"}]}}");
 	rig_send(&p, LEGACY_CALL("2", "\"name\":\"echo\",\"_meta\":{\"traceparent\":\"00-rubbish\"}")); /* MCP W-03 */
 	assert_null(rig_call(&r)->req.args);
 	assert_false(rig_call(&r)->req.has_trace);
@@ -152,7 +155,8 @@ static void a_call_carries_what_was_sent(void **state)
 static void malformed_calls_are_refused_by_shape(void **state)
 {
 	static const char *const params[] = {
-		"\"arguments\":{}", "\"name\":5", "\"name\":\"echo\",\"arguments\":null", "\"name\":\"echo\",\"arguments\":[]",
+		"\"arguments\":{}", "\"name\":5", "\"name\":\"echo\",\"arguments\":null",
+			"\"name\":\"echo\",\"arguments\":[]",
 		"\"name\":\"echo\",\"arguments\":{\"n\":12345678901234567890}",
 	};
 
@@ -175,7 +179,8 @@ static void malformed_calls_are_refused_by_shape(void **state)
 
 static void call_in(enum rev rev)
 {
-	char *line = rev == REV_R5 ? rig_modern_line("1", "tools/call", ",\"name\":\"x\",\"arguments\":{}", "{}") :
+	char *line = rev == REV_R5 ? rig_modern_line("1", "tools/call", ",\"name\":\"x\",\"arguments\":{}",
+		"{}") :
 		mem_strdup(LEGACY_CALL("1", "\"name\":\"x\",\"arguments\":{}"));
 
 	if (rev <= REV_R4)
@@ -194,20 +199,26 @@ static void refusals_have_the_words_of_their_revision(void **state)
 
 		call_in(rev);
 		rig_end_refused(rig_call(&r), REFUSE_UNKNOWN_TOOL, ERR_NOT_FOUND, "no such tool");
-		rig_expect(&p.box, rev == REV_R0 ? "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":"
+		rig_expect(&p.box, rev == REV_R0 ? "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,"
+			"\"message\":"
 			   "\"Invalid params\",\"data\":{\"reason\":\"Unknown tool: x\"}}}" :
-			   "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"Unknown tool: x\",\"data\":"
+			   "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"Unknown "
+				"tool: x\",\"data\":"
 			   "{\"reason\":\"Unknown tool: x\"}}}");
 		call_in(rev);
-		snprintf(report.failure[0].text, sizeof report.failure[0].text, "%s", "Missing required argument: location");
-		snprintf(report.failure[1].text, sizeof report.failure[1].text, "%s", "Invalid argument: a: no");
+		snprintf(report.failure[0].text, sizeof report.failure[0].text, "%s",
+			"Missing required argument: location");
+		snprintf(report.failure[1].text, sizeof report.failure[1].text, "%s",
+			"Invalid argument: a: no");
 		err_set(&err, ERR_INVALID, "", "not valid");
 		rig_end_call(rig_call(&r), &end);
 		if (rev <= REV_R3)
-			rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"Invalid params\","
+			rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,"
+				"\"message\":\"Invalid params\","
 				   "\"data\":{\"reason\":\"Missing required argument: location\"}}}");
 		else
-			rig_expect_has(&p.box, "\"content\":[{\"type\":\"text\",\"text\":\"Missing required argument: location\\n"
+			rig_expect_has(&p.box, "\"content\":[{\"type\":\"text\",\"text\":\"Missing required "
+				"argument: location\\n"
 				       "Invalid argument: a: no\"}],\"isError\":true");
 	}
 }
@@ -225,18 +236,21 @@ static void own_refusals_have_code_and_status(void **state)
 	rig_end_call(rig_call(&r), &end);
 	assert_int_equal(h.status, 429);
 	assert_int_equal(h.retry_after_s, 2);
-	rig_expect_has(&h.box, "\"code\":4290,\"message\":\"Rate limit exceeded\",\"data\":{\"retryAfterMs\":1200}");
+	rig_expect_has(&h.box, "\"code\":4290,\"message\":\"Rate limit exceeded\",\"data\":{\"retryAfterMs\":"
+		"1200}");
 	rig_http_free(&h);
 	for (int executed = 0; executed <= 1; executed++) {
 		static const uint8_t id[16] = { 0xAB };
 
 		rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
 		err_set(&err, ERR_AUDIT, "", "disk full");
-		end = (struct call_end){ .err = &err, .refusal = REFUSE_AUDIT, .executed = executed, .call_id = id };
+		end = (struct call_end){ .err = &err, .refusal = REFUSE_AUDIT, .executed = executed,
+			.call_id = id };
 		rig_end_call(rig_call(&r), &end);
 		assert_int_equal(h.status, 503);
 		assert_int_equal(h.retry_after_s, 2);
-		rig_expect_has(&h.box, executed ? "\"executed\":true,\"outcome\":\"unrecorded\",\"callId\":\"ab000000-" :
+		rig_expect_has(&h.box, executed ? "\"executed\":true,\"outcome\":\"unrecorded\",\"callId\":"
+			"\"ab000000-" :
 			       "\"executed\":false,\"callId\":\"ab000000-");
 		rig_http_free(&h);
 	}
@@ -269,7 +283,8 @@ static void a_missing_capability_by_era(void **state)
 	err_set(&err, ERR_CAPABILITY, "", "The tool needs a client that supports sampling");
 	rig_end_call(rig_call(&r), &end);
 	assert_int_equal(h.status, 400);
-	rig_expect_has(&h.box, "\"code\":-32021,\"message\":\"The tool needs a capability that this request did not declare\","
+	rig_expect_has(&h.box, "\"code\":-32021,\"message\":\"The tool needs a capability that this request "
+		"did not declare\","
 		       "\"data\":{\"requiredCapabilities\":{\"sampling\":{}}}");
 	rig_http_free(&h);
 	call_in(REV_R4);
@@ -280,11 +295,13 @@ static void a_missing_capability_by_era(void **state)
 static void further_refusals_are_mapped(void **state)
 {
 	static const struct { enum call_refusal why; enum err_code code; int status; const char *part; } rows[] = {
-		{ REFUSE_STATE, ERR_INVALID, 200, "\"code\":-32602,\"message\":\"Invalid request state\",\"data\":"
+		{ REFUSE_STATE, ERR_INVALID, 200, "\"code\":-32602,\"message\":\"Invalid request state\","
+			"\"data\":"
 			"{\"reason\":\"invalid_request_state\"}" },
 		{ REFUSE_PARAMS, ERR_INVALID, 400, "\"code\":-32020,\"message\":\"some words\"" },
 		{ REFUSE_INTERNAL, ERR_CORRUPT, 200, "\"code\":-32603,\"message\":\"Internal error\"" },
-		{ REFUSE_NONE, ERR_CANCELLED, 200, "\"code\":-32603,\"message\":\"The server cancelled the request\"" },
+		{ REFUSE_NONE, ERR_CANCELLED, 200, "\"code\":-32603,\"message\":\"The server cancelled the "
+			"request\"" },
 		{ REFUSE_NONE, ERR_BUSY, 503, "-32603" },
 		{ REFUSE_NONE, ERR_IO, 200, "\"message\":\"Internal error\"" },
 	};
@@ -309,7 +326,8 @@ static void a_tool_may_ask_for_its_own_error(void **state)
 	err_set(&err, ERR_TOOL, "", "its words");
 	end.rpc_data = json_string("d");
 	rig_end_call(rig_call(&r), &end);
-	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1234,\"message\":\"its words\",\"data\":\"d\"}}");
+	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1234,\"message\":\"its words\","
+		"\"data\":\"d\"}}");
 }
 
 /* MCP P-01 to P-05 */
@@ -321,7 +339,8 @@ static void progress_needs_a_token_and_grows(void **state)
 	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"progressToken\":\"t\"}"));
 	c = rig_call(&r);
 	c->out->progress(c->arg, 0, 10, NULL);
-	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"t\","
+	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{"
+		"\"progressToken\":\"t\","
 		   "\"progress\":0,\"total\":10}}");
 	c->out->progress(c->arg, 5, 10, NULL);  /* too soon */
 	rig_none(&p.box);
@@ -342,18 +361,22 @@ static void logs_go_to_requests_that_ask_for_them(void **state)
 	struct rig_call *c;
 
 	rig_handshake(&p, REV_R4, "{}");
-	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"io.modelcontextprotocol/logLevel\":\"debug\"}"));
+	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"io.modelcontextprotocol/logLevel\":"
+		"\"debug\"}"));
 	c = rig_call(&r);
 	c->out->log(c->arg, 7, NULL, json_string("x"));
 	rig_none(&p.box);
-	rig_post(&r, &h, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\","
-		 "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":"
+	rig_post(&r, &h, r.who_acme, &head, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\","
+		"\"params\":{\"name\":\"echo\","
+		 "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+			"\"io.modelcontextprotocol/clientCapabilities\":"
 		 "{},\"io.modelcontextprotocol/logLevel\":\"warning\"}}}");
 	c = rig_call(&r);
 	c->out->log(c->arg, 2, NULL, json_string("low"));
 	rig_none(&h.box);
 	c->out->log(c->arg, 3, "tool", json_string("high"));
-	rig_expect(&h.box, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"warning\","
+	rig_expect(&h.box, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":"
+		"\"warning\","
 		   "\"logger\":\"tool\",\"data\":\"high\"}}");
 	rig_end_text(c, "ok");
 	rig_http_free(&h);
@@ -366,7 +389,8 @@ static void without_event_streams_there_are_no_notices(void **state)
 	struct rig_http h;
 	struct rig_call *c;
 
-	rig_post(&r, &h, r.who_acme, &none, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"progressToken\":1}"));
+	rig_post(&r, &h, r.who_acme, &none, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"progressToken\":"
+		"1}"));
 	c = rig_call(&r);
 	c->out->progress(c->arg, 1, 2, NULL);
 	assert_int_equal(h.notices, 0);
@@ -388,9 +412,11 @@ static void modern_questions_end_the_request(void **state)
 	json_object_set_new(end.requests, "k", json_object());
 	rig_end_call(rig_call(&r), &end);
 	assert_int_equal(h.status, 200);
-	rig_expect_has(&h.box, "\"resultType\":\"input_required\",\"inputRequests\":{\"k\":{}},\"requestState\":\"v1.sealed\"");
+	rig_expect_has(&h.box, "\"resultType\":\"input_required\",\"inputRequests\":{\"k\":{}},"
+		"\"requestState\":\"v1.sealed\"");
 	rig_http_free(&h);
-	rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\",\"requestState\":\"v1.se\\u0061led\",\"inputResponses\":"
+	rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\",\"requestState\":\"v1.se\\u0061led\","
+		"\"inputResponses\":"
 		   "{\"k\":{\"action\":\"accept\"},\"surplus\":{}}", "{\"elicitation\":{}}");
 	assert_string_equal(rig_call(&r)->state, "v1.sealed");
 	assert_int_equal(json_object_size(rig_call(&r)->req.answers), 2);
@@ -401,8 +427,10 @@ static void modern_questions_end_the_request(void **state)
 static void malformed_answers_are_turned_away(void **state)
 {
 	static const char *const params[] = {
-		",\"name\":\"echo\",\"inputResponses\":null", ",\"name\":\"echo\",\"inputResponses\":{\"k\":12345}",
-		",\"name\":\"echo\",\"inputResponses\":{\"k\":null}", ",\"name\":\"echo\",\"inputResponses\":[]",
+		",\"name\":\"echo\",\"inputResponses\":null", ",\"name\":\"echo\",\"inputResponses\":{\"k\":"
+			"12345}",
+		",\"name\":\"echo\",\"inputResponses\":{\"k\":null}", ",\"name\":\"echo\",\"inputResponses\":"
+			"[]",
 		",\"name\":\"echo\",\"requestState\":5",
 	};
 	struct rig_http h;
@@ -420,14 +448,16 @@ static void malformed_answers_are_turned_away(void **state)
 static void param_headers_are_decoded(void **state)
 {
 	static const struct { const char *header, *value; } rows[] = {
-		{ "=?base64?SGVsbG8=?=", "Hello" }, { "SGVsbG8=", "SGVsbG8=" }, { "=?base64?SGVsbG8=", "=?base64?SGVsbG8=" },
+		{ "=?base64?SGVsbG8=?=", "Hello" }, { "SGVsbG8=", "SGVsbG8=" }, { "=?base64?SGVsbG8=",
+			"=?base64?SGVsbG8=" },
 		{ "=?BASE64?SGVsbG8=?=", "=?BASE64?SGVsbG8=?=" }, { "  x\t", "x" }, { "", "" },
 	};
 	char *body = rig_modern_line("1", "tools/call", ",\"name\":\"echo\"", "{}");
 	struct rig_http h;
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
-		struct rig_head head = { .version = "2026-07-28", .method = "tools/call", .name = "echo", .param = "region",
+		struct rig_head head = { .version = "2026-07-28", .method = "tools/call", .name = "echo",
+			.param = "region",
 					 .param_value = rows[i].header };
 
 		rig_post(&r, &h, r.who_acme, &head, body);

@@ -35,7 +35,8 @@ static char *call_text(enum rev rev, const char *content, const char *structured
 	struct enc_to to = { rev, ID("1"), &server };
 	json_t *c = tree(content), *s = structured ? tree(structured) : NULL;
 	struct str out = STR_INIT;
-	const char *head = rev == REV_R5 ? "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"resultType\":\"complete\"," :
+	const char *head = rev == REV_R5 ? "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"resultType\":"
+		"\"complete\"," :
 		"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{";
 	const char *tail = rev == REV_R5 ? "," INFO "}}" : "}}";
 	char *ret;
@@ -52,7 +53,8 @@ static char *call_text(enum rev rev, const char *content, const char *structured
 	return ret;
 }
 
-static void expect_call(enum rev rev, const char *content, const char *structured, bool is_error, const char *want)
+static void expect_call(enum rev rev, const char *content, const char *structured, bool is_error,
+	const char *want)
 {
 	char *got = call_text(rev, content, structured, is_error);
 
@@ -78,22 +80,29 @@ static void later_kinds_of_content_become_text(void **state)
 	const char *link = "[{\"type\":\"resource_link\",\"name\":\"n\",\"uri\":\"u://x\",\"icons\":[]}]";
 
 	for (enum rev r = REV_R1; r < REV_COUNT; r++) {
-		expect_call(r, audio, NULL, false, r == REV_R1 ? "\"content\":[" TEXT("[audio audio/wav, 4 bytes]") "]" :
-			    "\"content\":[{\"type\":\"audio\",\"data\":\"AAAAAA==\",\"mimeType\":\"audio/wav\"}]");
-		expect_call(r, link, NULL, false, r <= REV_R2 ? "\"content\":[" TEXT("[resource n: u://x]") "]" :
-			    r == REV_R3 ? "\"content\":[{\"type\":\"resource_link\",\"name\":\"n\",\"uri\":\"u://x\"}]" :
-			    "\"content\":[{\"type\":\"resource_link\",\"name\":\"n\",\"uri\":\"u://x\",\"icons\":[]}]");
+		expect_call(r, audio, NULL, false, r == REV_R1 ? "\"content\":[" TEXT("[audio audio/wav, 4 "
+			"bytes]") "]" :
+			    "\"content\":[{\"type\":\"audio\",\"data\":\"AAAAAA==\",\"mimeType\":"
+				"\"audio/wav\"}]");
+		expect_call(r, link, NULL, false, r <= REV_R2 ? "\"content\":[" TEXT("[resource n: u:"
+			"//x]") "]" :
+			    r == REV_R3 ? "\"content\":[{\"type\":\"resource_link\",\"name\":\"n\",\"uri\":"
+				"\"u://x\"}]" :
+			    "\"content\":[{\"type\":\"resource_link\",\"name\":\"n\",\"uri\":\"u://x\","
+				"\"icons\":[]}]");
 	}
 }
 
 static void members_are_not_sent_before_their_revision(void **state)
 {
-	const char *block = "[{\"type\":\"text\",\"text\":\"t\",\"_meta\":{\"a\":1},\"annotations\":{\"priority\":1,"
+	const char *block = "[{\"type\":\"text\",\"text\":\"t\",\"_meta\":{\"a\":1},\"annotations\":{"
+		"\"priority\":1,"
 		"\"lastModified\":\"2026-01-01T00:00:00Z\"}}]";
 
 	expect_call(REV_R2, block, NULL, false,
 		    "\"content\":[{\"type\":\"text\",\"text\":\"t\",\"annotations\":{\"priority\":1}}]");
-	expect_call(REV_R3, block, NULL, false, "\"content\":[{\"type\":\"text\",\"text\":\"t\",\"_meta\":{\"a\":1},"
+	expect_call(REV_R3, block, NULL, false, "\"content\":[{\"type\":\"text\",\"text\":\"t\",\"_meta\":{"
+		"\"a\":1},"
 		    "\"annotations\":{\"priority\":1,\"lastModified\":\"2026-01-01T00:00:00Z\"}}]");
 }
 
@@ -105,7 +114,8 @@ static void structured_content_follows_the_revision(void **state)
 		    "\"content\":[" TEXT("{\\\"a\\\":1}") "],\"structuredContent\":{\"a\":1}");
 	expect_call(REV_R4, "[" TEXT("x") "]", "[1]", false,
 		    "\"content\":[" TEXT("x") "],\"structuredContent\":{\"result\":[1]}");
-	expect_call(REV_R5, "[" TEXT("x") "]", "[1]", false, "\"content\":[" TEXT("x") "],\"structuredContent\":[1]");
+	expect_call(REV_R5, "[" TEXT("x") "]", "[1]", false, "\"content\":[" TEXT("x") "],"
+		"\"structuredContent\":[1]");
 	expect_call(REV_R5, "[]", "null", false, "\"content\":[" TEXT("null") "],\"structuredContent\":null");
 }
 
@@ -131,11 +141,14 @@ static void r0_has_tool_result(void **state)
 	expect_call(REV_R0, "[]", "[1]", false, "\"toolResult\":[1],\"content\":[" TEXT("[1]") "]");
 	expect_call(REV_R0, "[" TEXT("{\\\"a\\\":1}") "]", NULL, false,
 		    "\"toolResult\":{\"a\":1},\"content\":[" TEXT("{\\\"a\\\":1}") "]");
-	expect_call(REV_R0, "[" TEXT("plain") "]", NULL, false, "\"toolResult\":\"plain\",\"content\":[" TEXT("plain") "]");
+	expect_call(REV_R0, "[" TEXT("plain") "]", NULL, false, "\"toolResult\":\"plain\",\"content\":"
+		"[" TEXT("plain") "]");
 	expect_call(REV_R0, "[" TEXT("no") "]", NULL, true,
-		    "\"toolResult\":{\"error\":\"no\",\"status\":\"error\"},\"content\":[" TEXT("no") "],\"isError\":true");
+		    "\"toolResult\":{\"error\":\"no\",\"status\":\"error\"},\"content\":[" TEXT("no") "],"
+			"\"isError\":true");
 	expect_call(REV_R0, "[" TEXT("no") "]", "{\"status\":502}", true,
-		    "\"toolResult\":{\"error\":\"no\",\"status\":502},\"content\":[" TEXT("no") "],\"isError\":true");
+		    "\"toolResult\":{\"error\":\"no\",\"status\":502},\"content\":[" TEXT("no") "],"
+			"\"isError\":true");
 }
 
 static void expect_result(enum rev rev, const struct enc_result *r, const char *want)
@@ -151,27 +164,35 @@ static void expect_result(enum rev rev, const struct enc_result *r, const char *
 /* MCP J-13, and ping's empty object. */
 static void legacy_results_carry_nothing_modern(void **state)
 {
-	expect_result(REV_R4, &(struct enc_result){ .kind = ENC_EMPTY }, "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{}}");
+	expect_result(REV_R4, &(struct enc_result){ .kind = ENC_EMPTY },
+		"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{}}");
 	expect_result(REV_R4, &(struct enc_result){ .kind = ENC_LIST, .page = "[]", .page_len = 2 },
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"tools\":[]}}");
 	expect_result(REV_R2, &(struct enc_result){ .kind = ENC_INITIALIZE },
-		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"protocolVersion\":\"2025-03-26\",\"capabilities\":"
-		      "{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"toolcrib\",\"version\":\"1.2\"}}}");
+		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"protocolVersion\":\"2025-03-26\","
+			"\"capabilities\":"
+		      "{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"toolcrib\",\"version\":"
+			"\"1.2\"}}}");
 }
 
 /* MCP J-12, T-07, M-08, N-06 */
 static void modern_results_are_complete(void **state)
 {
-	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_LIST, .page = "[]", .page_len = 2, .next = "v1.x", .next_len = 4 },
-		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\",\"tools\":[],\"nextCursor\":\"v1.x\","
+	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_LIST, .page = "[]", .page_len = 2,
+		.next = "v1.x", .next_len = 4 },
+		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\",\"tools\":"
+			"[],\"nextCursor\":\"v1.x\","
 		      "\"ttlMs\":5000,\"cacheScope\":\"private\"," INFO "}}");
 	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_DISCOVER },
-		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\","
-		      "\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"],\"capabilities\":{\"logging\":{},\"tools\":"
+		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\","
+			"\"supportedVersions\":[\"2026-07-28\","
+		      "\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"],\"capabilities\":{"
+			"\"logging\":{},\"tools\":"
 		      "{\"listChanged\":true}},\"ttlMs\":60000,\"cacheScope\":\"private\"," INFO "}}");
 	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_LISTEN_END },
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"complete\",\"_meta\":"
-		      "{\"io.modelcontextprotocol/subscriptionId\":\"a\",\"io.modelcontextprotocol/serverInfo\":"
+		      "{\"io.modelcontextprotocol/subscriptionId\":\"a\","
+			"\"io.modelcontextprotocol/serverInfo\":"
 		      "{\"name\":\"toolcrib\",\"title\":\"toolcrib\",\"version\":\"1.2\"}}}}");
 }
 
@@ -181,7 +202,8 @@ static void input_required_asks_and_is_not_cached(void **state)
 	json_t *requests = tree("{\"k\":{\"method\":\"roots/list\",\"params\":{}}}");
 
 	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_INPUT, .requests = requests, .state = "v1.s" },
-		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"input_required\",\"inputRequests\":"
+		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"resultType\":\"input_required\","
+			"\"inputRequests\":"
 		      "{\"k\":{\"method\":\"roots/list\",\"params\":{}}},\"requestState\":\"v1.s\"," INFO "}}");
 	json_decref(requests);
 }
@@ -190,11 +212,14 @@ static void input_required_asks_and_is_not_cached(void **state)
 static void meta_of_a_tool_loses_reserved_keys(void **state)
 {
 	static const uint8_t id[16] = { 1 };
-	json_t *meta = tree("{\"io.modelcontextprotocol/serverInfo\":1,\"x.example/y\":2,\"dev.toolcrib/callId\":\"forged\"}");
+	json_t *meta = tree("{\"io.modelcontextprotocol/serverInfo\":1,\"x.example/y\":2,"
+		"\"dev.toolcrib/callId\":\"forged\"}");
 	json_t *content = tree("[]");
 
-	expect_result(REV_R3, &(struct enc_result){ .kind = ENC_CALL, .content = content, .meta = meta, .call_id = id },
-		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"content\":[],\"_meta\":{\"x.example/y\":2,"
+	expect_result(REV_R3, &(struct enc_result){ .kind = ENC_CALL, .content = content, .meta = meta,
+		.call_id = id },
+		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"content\":[],\"_meta\":{"
+			"\"x.example/y\":2,"
 		      "\"dev.toolcrib/callId\":\"01000000-0000-0000-0000-000000000000\"}}}");
 	json_decref(meta);
 	json_decref(content);
@@ -220,7 +245,8 @@ static void an_unreadable_id_is_null_or_left_out(void **state)
 		rpc_error_init(&e, FAULT_PARSE, NULL);
 		expect_error(r, (struct jx_span){ NULL, 0 }, &e, r >= REV_R4 ?
 			     "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}" :
-			     "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}");
+			     "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":"
+				"\"Parse error\"}}");
 	}
 }
 
@@ -230,10 +256,12 @@ static void unknown_tool_has_the_words_of_its_revision(void **state)
 	struct rpc_error e;
 
 	rpc_error_unknown_tool(&e, REV_R0, "x\"", 2);
-	expect_error(REV_R0, ID("1"), &e, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":\"Invalid params\","
+	expect_error(REV_R0, ID("1"), &e, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,"
+		"\"message\":\"Invalid params\","
 		     "\"data\":{\"reason\":\"Unknown tool: x\\\"\"}}}");
 	rpc_error_unknown_tool(&e, REV_R4, "x\"", 2);
-	expect_error(REV_R4, ID("1"), &e, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,\"message\":"
+	expect_error(REV_R4, ID("1"), &e, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32602,"
+		"\"message\":"
 		     "\"Unknown tool: x\\\"\",\"data\":{\"reason\":\"Unknown tool: x\\\"\"}}}");
 }
 
@@ -252,7 +280,8 @@ static void own_refusals_say_when_to_try_again(void **state)
 	assert_int_equal(rpc_error_status(&e, ERA_LEGACY), 503);
 	assert_int_equal(rpc_error_retry_after_s(&e), 2);
 	expect_error(REV_R5, ID("1"), &e, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":5030,\"message\":"
-		     "\"The call was not run: the audit store is unavailable\",\"data\":{\"reason\":\"audit_unavailable\","
+		     "\"The call was not run: the audit store is unavailable\",\"data\":{\"reason\":"
+			"\"audit_unavailable\","
 		     "\"retryable\":true,\"executed\":false}}}");
 	rpc_error_audit(&e, true);
 	assert_non_null(strstr(e.data.p, "\"executed\":true,\"outcome\":\"unrecorded\""));
@@ -289,8 +318,10 @@ static void a_missing_capability_is_an_object(void **state)
 static void codes_of_tools_stay_out_of_reserved_ranges(void **state)
 {
 	static const struct { enum rev rev; int code, want; } rows[] = {
-		{ REV_R4, -32002, -32002 }, { REV_R5, -32002, -32602 }, { REV_R5, -32042, -32603 }, { REV_R5, -32000, -32603 },
-		{ REV_R5, -32099, -32603 }, { REV_R5, -32100, -32100 }, { REV_R5, -32602, -32602 }, { REV_R5, 7, 7 },
+		{ REV_R4, -32002, -32002 }, { REV_R5, -32002, -32602 }, { REV_R5, -32042, -32603 }, { REV_R5,
+			-32000, -32603 },
+		{ REV_R5, -32099, -32603 }, { REV_R5, -32100, -32100 }, { REV_R5, -32602, -32602 }, { REV_R5,
+			7, 7 },
 	};
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
@@ -331,12 +362,15 @@ static void notices_are_one_line_each(void **state)
 	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}");
 	str_reset(&out);
 	encode_list_changed(&out, ID("7"));
-	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\",\"params\":"
+	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\","
+		"\"params\":"
 			    "{\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":7}}}");
 	str_reset(&out);
 	encode_listen_ack(&out, ID("7"), true);
-	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":"
-			    "{\"notifications\":{\"toolsListChanged\":true},\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":7}}}");
+	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":"
+		"\"notifications/subscriptions/acknowledged\",\"params\":"
+			    "{\"notifications\":{\"toolsListChanged\":true},\"_meta\":{"
+				"\"io.modelcontextprotocol/subscriptionId\":7}}}");
 	str_fini(&out);
 }
 

@@ -29,8 +29,10 @@ static void every_revision_finds_itself(void **state)
 static void modern_is_string_order(void **state)
 {
 	static const struct { const char *text; bool modern; } rows[] = {
-		{ "2026-07-28", true }, { "2026-07-29", true }, { "2026-07-28x", true }, { "2027", true }, { "v999.0.0", true },
-		{ "2026-07-27", false }, { "2026-07-2", false }, { "2025-11-25", false }, { "1.0", false }, { "", false },
+		{ "2026-07-28", true }, { "2026-07-29", true }, { "2026-07-28x", true }, { "2027", true },
+			{ "v999.0.0", true },
+		{ "2026-07-27", false }, { "2026-07-2", false }, { "2025-11-25", false }, { "1.0", false },
+			{ "", false },
 	};
 
 	for (size_t i = 0; i < NELEMS(rows); i++)
@@ -46,7 +48,8 @@ static void features_are_not_lost_again(void **state)
 		assert_true(b->annotations >= a->annotations && b->title >= a->title && b->icons >= a->icons);
 		assert_true(b->output_schema >= a->output_schema && b->tool_meta >= a->tool_meta);
 		assert_true(b->audio >= a->audio && b->resource_link >= a->resource_link);
-		assert_true(b->structured_any >= a->structured_any && b->progress_message >= a->progress_message);
+		assert_true(b->structured_any >= a->structured_any &&
+			b->progress_message >= a->progress_message);
 		assert_true(b->invalid_args_is_error >= a->invalid_args_is_error);
 		assert_int_equal(b->batches, r == REV_R1 || r == REV_R2);
 	}

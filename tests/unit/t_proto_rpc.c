@@ -29,7 +29,8 @@ static void a_request_has_method_and_id(void **state)
 {
 	struct rpc_msg msg;
 
-	assert_int_equal(read_msg(" {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"a\","
+	assert_int_equal(read_msg(" {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{"
+		"\"name\":\"a\","
 				  "\"arguments\":{\"x\": 1.0},\"_meta\":{}}}\r", &msg), 0);
 	assert_int_equal(msg.kind, RPC_REQUEST);
 	assert_true(text_eq(msg.id.p, msg.id.len, "7"));
@@ -46,15 +47,18 @@ static void kinds_are_told_apart(void **state)
 		{ "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}", 0, RPC_NOTICE },
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", 0, RPC_RESPONSE },
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}", 0, RPC_RESPONSE },
-		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{},\"result\":{}}", ERR_INVALID, 0 },   /* MCP J-05 */
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{},\"result\":{}}", ERR_INVALID, 0 },
+			/* MCP J-05 */
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1}", ERR_INVALID, 0 },
-		{ "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}", ERR_INVALID, 0 },              /* MCP J-01 */
+		{ "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}", ERR_INVALID, 0 },
+			/* MCP J-01 */
 		{ "{\"id\":1,\"method\":\"x\"}", ERR_INVALID, 0 },
 		{ "{\"jsonrpc\":2.0,\"id\":1,\"method\":\"x\"}", ERR_INVALID, 0 },
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":5}", ERR_INVALID, 0 },
 		{ "5", ERR_INVALID, 0 },
 		{ "\"x\"", ERR_INVALID, 0 },
-		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":1,\"method\":\"x\"}", ERR_CONFLICT, 0 },    /* MCP B-33 */
+		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":1,\"method\":\"x\"}", ERR_CONFLICT, 0 },
+			/* MCP B-33 */
 		{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"", ERR_INVALID, 0 },
 		{ "", ERR_INVALID, 0 },
 	};
@@ -73,14 +77,16 @@ static void ids_are_tokens(void **state)
 	static const struct { const char *id; bool ok; } rows[] = {
 		{ "1", true }, { "\"1\"", true }, { "9007199254740993", true }, { "-5", true }, { "0", true },
 		{ "\"\"", true }, { "123456789012345678901234567890", true }, { "\"\\u0041\"", true },
-		{ "null", false }, { "true", false }, { "{}", false }, { "[]", false }, { "1.0", false }, { "1e3", false },
+		{ "null", false }, { "true", false }, { "{}", false }, { "[]", false }, { "1.0", false },
+			{ "1e3", false },
 		{ "1.5", false },
 	};
 	char text[256];
 	struct rpc_msg msg;
 
 	for (size_t i = 0; i < NELEMS(rows); i++) {
-		(void)snprintf(text, sizeof text, "{\"id\":%s,\"jsonrpc\":\"2.0\",\"method\":\"x\"}", rows[i].id);
+		(void)snprintf(text, sizeof text, "{\"id\":%s,\"jsonrpc\":\"2.0\",\"method\":\"x\"}",
+			rows[i].id);
 		assert_int_equal(read_msg(text, &msg), rows[i].ok ? 0 : ERR_INVALID);
 		assert_int_equal(msg.id.p != NULL, rows[i].ok);
 		if (rows[i].ok)
@@ -136,8 +142,10 @@ static void an_array_is_walked(void **state)
 
 static void meta_is_read_by_its_full_names(void **state)
 {
-	const char *text = "{ \"progressToken\" : 5 , \"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-		"\"io.modelcontextprotocol\\/clientCapabilities\":{\"x\":\"}\"},\"other\":{\"progressToken\":6}}";
+	const char *text = "{ \"progressToken\" : 5 , \"io.modelcontextprotocol/protocolVersion\":"
+		"\"2026-07-28\","
+		"\"io.modelcontextprotocol\\/clientCapabilities\":{\"x\":\"}\"},\"other\":{\"progressToken\":"
+			"6}}";
 	struct rpc_meta meta;
 
 	rpc_meta_read((struct jx_span){ text, strlen(text) }, &meta);
