@@ -39,7 +39,7 @@ class Commands(crib.Case):
 
         def do(*words):
             rows = c.json(*words)
-            said.append((words[0] + " " + str(words[1]), rows))
+            said.append((" ".join(word for word in words[:2] if isinstance(word, str)), rows))
             return rows
         do("tenant", "add", "acme", "--title", "Acme Corp")
         do("tenant", "add", "gone")
