@@ -362,7 +362,7 @@ static int open_container(struct scan *s, bool object)
 	s->depth++;
 	f->start = s->p++;
 	f->names = s->nnames;
-	f->live = object ? s->live : 0;
+	f->live = s->live;
 	f->ends = s->ends;
 	f->prefix = s->prefix;
 	f->object = object;

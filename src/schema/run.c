@@ -418,7 +418,7 @@ static bool check(struct run *r, const struct node *n, const json_t *v, const st
 	r->depth++;
 	ok = check_rules(r, n, v, is, at);
 	r->depth--;
-	return ok && !r->spent;
+	return ok;
 }
 
 int schema_run(const struct schema *s, const json_t *value, struct schema_report *report)

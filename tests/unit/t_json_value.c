@@ -253,6 +253,7 @@ static void compare_is_exact_between_integers_and_doubles(void **state)
 {
 	assert_int_equal(compare("9007199254740993", "9007199254740992.0"), 1);
 	assert_int_equal(compare("9007199254740991", "9007199254740992.0"), -1);
+	assert_int_equal(compare("9223372036854775807", "9223372036854775808.0"), -1);
 	assert_int_equal(compare("1", "1.5"), -1);
 	assert_int_equal(compare("-1", "-1.5"), 1);
 	assert_int_equal(compare("9223372036854775807", "1e300"), -1);

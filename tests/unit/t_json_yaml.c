@@ -256,7 +256,9 @@ static void where_finds_any_pointer(void **state)
 				      "  other: 1\n"                    /* 8 */
 				      "---\n"
 				      "- 1\n"
-				      "- \"q\": 2\n");
+				      "- \"q\": 2\n"
+				      "- [[x, y], z]\n"
+				      "- r: [s]\n");
 
 	where(docs, 0, "", "t.yaml:1:1");
 	where(docs, 0, "/name", "t.yaml:1:1");
@@ -269,6 +271,9 @@ static void where_finds_any_pointer(void **state)
 	where(docs, 0, "/inputSchema/other", "t.yaml:8:3");
 	where(docs, 1, "/0", "t.yaml:10:3");
 	where(docs, 1, "/1/q", "t.yaml:11:3");
+	where(docs, 1, "/2/0/1", "t.yaml:12:8");
+	where(docs, 1, "/2/1", "t.yaml:12:12");
+	where(docs, 1, "/3/r/0", "t.yaml:13:7");
 	/* nowhere: the nearest parent */
 	where(docs, 0, "/inputSchema/missing", "t.yaml:2:1");
 	where(docs, 0, "/inputSchema/required/9", "t.yaml:4:3");
