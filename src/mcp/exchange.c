@@ -278,6 +278,7 @@ void req_fault(struct mcp_req *req, struct rpc_error *e)
 			req->x->status = rpc_error_status(e, req->x->modern ? ERA_MODERN : ERA_LEGACY);
 			req->x->retry_after_s = rpc_error_retry_after_s(e);
 		}
+		req->x->hang_up |= e->fault == FAULT_DENIED;
 	}
 	rpc_error_fini(e);
 	end(req);
