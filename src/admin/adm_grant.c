@@ -256,12 +256,17 @@ static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *lo
 
 /* --- changes */
 
-/* A literal name must be the name of a tool: a typing error would grant nothing, silently. */
-static int check_tool(struct db *db, const char *glob, struct err *err)
+/* A grant may come before its tool; a typing error would look the same, so say it. */
+static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t size, struct err *err)
 {
 	struct adm_tool tool;
+	int rc = text_glob_literal(glob) ? adm_find_tool(db, glob, &tool, err) : 0;
 
-	return text_glob_literal(glob) ? adm_find_tool(db, glob, &tool, err) : 0;
+	if (rc == ERR_NOT_FOUND)
+		(void)snprintf(ret_said, size, "granted; there is no such tool yet%s%s", *err->hint ? ", " : "", err->hint);
+	else
+		(void)snprintf(ret_said, size, "granted");
+	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
 static int insert_grant(struct db *db, int64_t tenant_id, struct grant *g, struct err *err)
@@ -288,7 +293,8 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 {
 	const struct grant_job *job = c->priv;
 	struct grant g = job->want, old;
-	int rc = check_tool(db, glob, err);
+	char said[256];
+	int rc = look_for_tool(db, glob, said, sizeof(said), err);
 
 	if (rc == 0)
 		rc = find_row(db, t->id, glob, &old, err);
@@ -307,6 +313,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		return rc;
 	adm_row_begin(c->out);
 	put_grant(c->out, t->name, &g);
+	adm_put_text(c->out, "said", said);
 	adm_row_end(c->out);
 	return 0;
 }

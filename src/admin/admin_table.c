@@ -266,8 +266,8 @@ const struct adm_cmd admin_table[] = {
 
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
-		    "raise them.",
-	  .args = grant_add_args, .done = "%{tool} granted to %{tenant}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+		    "raise them.  A grant may come before its tool.",
+	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_grant_check, .body = adm_grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,

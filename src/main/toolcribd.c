@@ -73,10 +73,12 @@ static void print(int fd, const char *text, size_t len)
 
 static int fail(const struct err *err)
 {
-	bool named = !*err->where || *err->where == '/' || strstr(err->msg, err->where);
+	bool named = !*err->where || strstr(err->msg, err->where);
+	bool meant = strncmp(err->hint, "did you mean", 12) == 0;
 
-	fprintf(stderr, "toolcribd: %s%s%s\n", named ? "" : err->where, named ? "" : ": ", err->msg);
-	if (*err->hint)
+	fprintf(stderr, "toolcribd: %s%s%s%s%s\n", named ? "" : err->where, named ? "" : ": ", err->msg, meant ? "; " : "",
+		meant ? err->hint : "");
+	if (*err->hint && !meant)
 		fprintf(stderr, "hint: %s\n", err->hint);
 	return EXIT_FAILED;
 }

@@ -409,7 +409,7 @@ static void documents_are_all_stored_or_none(void **state)
 	/* The writer's side: the second grant fails, the first is undone with it. */
 	must(c, "tenant add", "{'name':'acme'}");
 	must(c, "tool add", ECHO("Says"));
-	assert_int_equal(say(c, "grant add", "{'tenant':'acme','tool':['echo','ecko']}"), ERR_NOT_FOUND);
+	assert_int_equal(say(c, "grant add", "{'tenant':'acme','tool':['echo','echo']}"), ERR_CONFLICT);
 	must(c, "grant list", "{'tenant':'acme'}");
 	assert_int_equal(c->rows.len, 0);
 	crib_free(c);
