@@ -28,6 +28,7 @@ struct conf_listener {
 	char **origins; size_t norigins;        /* http: further allowed Origin values */
 	char **hosts; size_t nhosts;            /* http: further allowed Host values */
 	uint32_t connections_max;
+	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */

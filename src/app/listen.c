@@ -35,7 +35,7 @@ static const struct transport_ops *ops_of(enum conf_transport transport)
 	return NULL;
 }
 
-static int open_listener(struct app *a, const struct conf_listener *l, bool internal, struct err *err)
+static int open_listener(struct app *a, const struct conf_listener *l, struct err *err)
 {
 	const struct transport_ops *ops = ops_of(l->transport);
 	struct transport *t = NULL;
@@ -46,7 +46,7 @@ static int open_listener(struct app *a, const struct conf_listener *l, bool inte
 	if (rc < 0)
 		return err_wrap(err, "%s listener %s", ops->name, l->address);
 	a->listeners[a->nlisteners].ops = ops;
-	a->listeners[a->nlisteners].internal = internal;
+	a->listeners[a->nlisteners].internal = l->relay;
 	a->listeners[a->nlisteners++].t = t;
 	return 0;
 }
@@ -54,7 +54,7 @@ static int open_listener(struct app *a, const struct conf_listener *l, bool inte
 int app_listen_start(struct app *a, struct err *err)
 {
 	for (size_t i = 0; i < a->opt.conf->nlisteners; i++) {
-		int rc = open_listener(a, &a->opt.conf->listeners[i], false, err);
+		int rc = open_listener(a, &a->opt.conf->listeners[i], err);
 
 		if (rc < 0) {
 			app_listen_stop(a);
@@ -155,7 +155,7 @@ static int open_sockets(struct app *a, const char *admin_path, const char *mcp_p
 	if (rc == 0)
 		rc = admin_sock_open(a->admin, a->loop, admin_path, &a->admin_sock, err);
 	if (rc == 0)
-		rc = open_listener(a, &a->relay, true, err);
+		rc = open_listener(a, &a->relay, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(card.admin_sock, sizeof(card.admin_sock), "%s", admin_path);
@@ -169,7 +169,7 @@ int app_sockets_start(struct app *a, struct err *err)
 	int rc;
 
 	a->relay = (struct conf_listener){ .transport = CONF_UNIX, .address = socket_path(a->store, "mcp.sock"),
-		.connections_max = RELAY_CONNECTIONS_MAX };
+		.connections_max = RELAY_CONNECTIONS_MAX, .relay = true };
 	rc = open_sockets(a, admin_path, a->relay.address, err);
 	free(admin_path);
 	if (rc < 0)

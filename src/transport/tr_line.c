@@ -288,7 +288,7 @@ static int tcp_open(const struct transport_env *env, const struct conf_listener 
 
 static int unix_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret, struct err *err)
 {
-	return line_open(env, c, &tr_unix, AUDIT_UNIX, ret, err);
+	return line_open(env, c, &tr_unix, c->relay ? AUDIT_STDIO : AUDIT_UNIX, ret, err);
 }
 
 static struct tr_line *line_of(struct transport *t)
