@@ -84,7 +84,8 @@ void mcp_channel_eof(struct mcp_channel *ch, uint32_t drain_ms);
 void mcp_channel_close(struct mcp_channel **ch);        /* the peer is gone: cancels what runs, nothing is sent */
 size_t mcp_channel_busy(const struct mcp_channel *ch);  /* requests without an answer */
 
-/* Feed one message.  ch is NULL on HTTP.  *ret is valid until finish() has been called or mcp_exchange_gone()
+/* Feed one message.  ch is NULL on HTTP.  A channel whose last answer hangs up hears nothing more: *ret is NULL and no
+ * finish() follows.  *ret is valid until finish() has been called or mcp_exchange_gone()
  * returned; a listen lives until the peer leaves. */
 void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
 	       const struct mcp_sink *sink, struct mcp_exchange **ret);

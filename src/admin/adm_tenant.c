@@ -102,7 +102,7 @@ static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	uint8_t digest[2][DIGEST_SIZE];
 	char obj[96];
 
-	(void)snprintf(obj, sizeof(obj), "tenant/%s", (before ? before : after)->name);
+	(void)snprintf(obj, sizeof(obj), "tenant/%.64s", (before ? before : after)->name);
 	if (before)
 		tenant_digest(before, digest[0]);
 	if (after)

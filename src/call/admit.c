@@ -23,7 +23,7 @@ static int refuse(struct call *c, enum call_refusal refusal, const char *rule)
 	struct call_trouble *t = call_trouble(c);
 
 	t->refusal = refusal;
-	(void)snprintf(t->rule, sizeof t->rule, "%s", rule); /* short words of ours */
+	(void)snprintf(t->rule, sizeof t->rule, "%.40s", rule); /* short words of ours */
 	return t->err.code;
 }
 

@@ -92,7 +92,7 @@ void call_take_result(struct call *c, struct backend_result *res)
 	c->has_result = true;
 	n = result_bytes(c, res);
 	c->n_res = (int64_t)n;
-	c->outcome = res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
+	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
 	if (n > c->compiled->result_max) {
 		met_inc(MET_handler_output_too_large);
 		(void)snprintf(text, sizeof text, "The result has %zu bytes, more than the limit of %zu", n,

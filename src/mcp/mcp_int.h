@@ -75,6 +75,7 @@ struct mcp_channel {
 	struct list exchanges;
 	struct ev_timer *drain;         /* armed at EOF */
 	bool eof, expired;              /* input has ended; and so has the time to finish */
+	bool deaf;                      /* it will be hung up: what else it sends is not read (MCP B-06) */
 	uint64_t since_us, last_us;     /* wall clock */
 };
 

@@ -189,10 +189,17 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 {
 	struct rpc_msg rpc;
 	struct mcp_msg msg = { .rpc = &rpc, .http = in->http };
+	struct mcp_exchange *x;
 	struct err err = { 0 };
-	int rc = rpc_scan(in->text, in->len, &rpc, &err);
-	struct mcp_exchange *x = exchange_new(srv, ch, in, sink, rc == 0 && rpc.array ? count_elements(in) : 1);
+	int rc;
 
+	if (ch && ch->deaf) {
+		if (ret)
+			*ret = NULL;
+		return;
+	}
+	rc = rpc_scan(in->text, in->len, &rpc, &err);
+	x = exchange_new(srv, ch, in, sink, rc == 0 && rpc.array ? count_elements(in) : 1);
 	if (ret)
 		*ret = x;
 	srv->inside++;
@@ -208,6 +215,8 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 	else
 		classify_single(x, &msg);
 	x->inside = false;
+	if (ch)
+		ch->deaf = x->hang_up;
 	exchange_settle(x);
 	srv->inside--;
 }

@@ -47,8 +47,8 @@ class Transports(crib.Case):
         """Make a change that acme sees, or one that only the other tenant sees."""
         tenant = "acme" if visible else "other"
         self.count = getattr(self, "count", 0) + 1
-        self.crib.cli("grant", "add", tenant, f"new{self.count}")
         self.crib.tool(crib.tool_yaml(f"new{self.count}", "{type: builtin, function: echo}"))
+        self.crib.cli("grant", "add", tenant, f"new{self.count}")
 
     def test_list_changed_reaches_exactly_the_tenant_on_legacy_pipes(self):
         for name, peer in self.peers(self.key):
@@ -99,7 +99,7 @@ class Transports(crib.Case):
     def test_a_change_that_is_not_seen_tells_nobody(self):
         peer = self.crib.tcp(self.key)
         peer.initialize()
-        self.crib.cli("grant", "add", "acme", "nothing-of-this-name")
+        self.crib.cli("grant", "add", "acme", "nothing-of-this-name*")
         # Another handler, the same face: nothing that tools/list shows.
         self.crib.tool(crib.ECHO.replace("function: echo", "function: time"))
         self.assertTrue(peer.quiet("notifications/tools/list_changed"))
