@@ -28,7 +28,6 @@ struct mcp_session;
 #define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
 #define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
 #define MCP_SESSION_IDLE_MS (30u * 60 * 1000)
-#define MCP_ID_MAX 256                  /* bytes of a string id */
 
 struct mcp_env {                        /* borrowed for the server's life */
 	struct ev_loop *loop;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -108,6 +109,11 @@ static bool check_version_and_method(const struct mcp_msg *msg, const char *clai
 {
 	const struct mcp_headers *h = msg->http;
 	bool version = h->version && strcmp(h->version, claim) == 0;
+	static struct log_site site;
+
+	/* Known clients mix them up: whoever looks for the reason finds both values. */
+	if (!version && log_allow(&site))
+		log_info(NULL, "version refused header=%s claim=%s", h->version ? h->version : "", claim);
 
 	if (h->duplicate)
 		rpc_error_init(e, FAULT_HEADER, "A header of the protocol came twice");

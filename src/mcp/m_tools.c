@@ -107,6 +107,14 @@ void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg)
 
 /* tools/call: the way out of the engine */
 
+/* The peer does not read what it has: progress and logs may be dropped, answers never (MCP B-40). */
+static bool is_slow(const struct mcp_req *req)
+{
+	const struct mcp_channel *ch = req->x->ch;
+
+	return ch && ch->ops->queued(ch->peer) > MCP_QUEUED_MAX;
+}
+
 static void on_progress(void *arg, double done, double total, const char *note)
 {
 	struct mcp_req *req = arg;
@@ -115,7 +123,7 @@ static void on_progress(void *arg, double done, double total, const char *note)
 	uint64_t now = ev_now_us(srv->env.loop);
 	bool first = req->progress_us == 0;
 
-	if (!req->token.p)      /* MCP P-01 */
+	if (!req->token.p || is_slow(req))      /* MCP P-01 */
 		return;
 	/* MCP P-02, P-04 */
 	if (!first && (done <= req->progress || now - req->progress_us < MCP_PROGRESS_GAP_US))
@@ -132,7 +140,7 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 	struct mcp_req *req = arg;
 	struct mcp_server *srv = req->x->srv;
 
-	if (level >= req->log_level) {  /* MCP G-03 */
+	if (level >= req->log_level && !is_slow(req)) { /* MCP G-03 */
 		str_reset(&srv->out);
 		encode_log(&srv->out, level, logger, data);
 		req_notice(req, &srv->out);

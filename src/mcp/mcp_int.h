@@ -29,6 +29,7 @@ struct seal;
 #define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
 #define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: ASK_STATE_MAX sealed, in base64 */
 #define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
+#define MCP_QUEUED_MAX (256u << 10)     /* bytes a slow reader has waiting; beyond it progress is dropped */
 #define MCP_PROGRESS_GAP_US 10000       /* least distance of two progress notices (MCP P-04) */
 
 /* Per tenant, from its first peer on: who is told of a change. */

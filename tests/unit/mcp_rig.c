@@ -332,7 +332,9 @@ static void peer_push(void *arg, const char *text, size_t len)
 
 static size_t peer_queued(const void *arg)
 {
-	return 0;
+	const struct rig_peer *p = arg;
+
+	return p->queued;
 }
 
 static void peer_hang_up(void *arg)
@@ -493,7 +495,12 @@ static void stream_hang_up(void *arg)
 	s->hung_up = true;
 }
 
-static const struct mcp_push_ops stream_ops = { stream_push, peer_queued, stream_hang_up };
+static size_t stream_queued(const void *arg)
+{
+	return 0;
+}
+
+static const struct mcp_push_ops stream_ops = { stream_push, stream_queued, stream_hang_up };
 
 void rig_stream_open(struct rig *r, struct rig_stream *s, const char *session, struct principal *who)
 {

@@ -24,7 +24,7 @@
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
-#define RIG_CALLS_MAX 256
+#define RIG_CALLS_MAX (MCP_INFLIGHT_MAX + 8)
 #define RIG_RECORDS_MAX 64
 
 /* A call as the engine's double holds it. */
@@ -68,7 +68,7 @@ void rig_suspend(struct rig *r, int64_t tenant_id);
 int64_t rig_tool(struct rig *r, const char *name, const char *more_members);
 
 /* What a peer has received, in order. */
-struct rig_box { char *text[1024]; size_t n, read; };
+struct rig_box { char *text[2 * MCP_INFLIGHT_MAX]; size_t n, read; };
 void rig_box_free(struct rig_box *b);
 
 /* A byte stream. */
@@ -79,6 +79,7 @@ struct rig_peer {
 	int tport;
 	struct rig_box box;
 	unsigned finishes;
+	size_t queued;                  /* what the push ops say is not yet written */
 	bool hung_up;                   /* by push ops */
 	bool told_to_close;             /* by an answer */
 };

@@ -4,6 +4,8 @@
 
 #include "mcp_rig.h"
 
+#include <stdio.h>
+
 #define RPC(id, method) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\"}"
 #define PING(id) RPC(id, "ping")
 #define CLAIM_META "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
@@ -161,17 +163,30 @@ static void an_id_in_flight_is_refused_to_the_second(void **state)
 	free(text);
 }
 
+static void feed_numbered(const char *format, int id)
+{
+	char line[256];
+
+	snprintf(line, sizeof line, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s}", id, format);
+	rig_feed(&p, line);
+}
+
 static void the_table_of_ids_has_a_limit(void **state)
 {
-	for (int i = 0; i < 100; i++) {
-		char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}", i);
-
-		rig_feed(&p, line);
-		free(line);
-	}
+	rig_handshake(&p, REV_R4, "{}");
+	for (int i = 0; i < MCP_INFLIGHT_MAX; i++)
+		feed_numbered("tools/call\",\"params\":{\"name\":\"echo\"}", i);
 	rig_turn(&r);
-	assert_int_equal(p.finishes, 100);      /* answered at once: they do not pile up */
-	assert_int_equal(mcp_channel_busy(p.ch), 0);
+	rig_none(&p.box);
+	assert_int_equal(mcp_channel_busy(p.ch), MCP_INFLIGHT_MAX);
+	feed_numbered("ping\"", MCP_INFLIGHT_MAX);
+	rig_turn(&r);
+	rig_expect_has(&p.box, "\"id\":1024,\"error\":{\"code\":4290");
+	rig_end_text(r.calls[0], "ok");
+	(void)rig_next(&p.box);
+	feed_numbered("ping\"", MCP_INFLIGHT_MAX);
+	rig_turn(&r);
+	rig_expect_has(&p.box, "\"id\":1024,\"result\"");
 }
 
 /* MCP J-06 */

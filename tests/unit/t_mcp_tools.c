@@ -353,6 +353,25 @@ static void progress_needs_a_token_and_grows(void **state)
 	rig_end_text(c, "ok");
 }
 
+/* MCP B-40: a slow reader loses progress, never answers. */
+static void a_slow_reader_gets_no_progress(void **state)
+{
+	struct rig_call *c;
+
+	rig_handshake(&p, REV_R4, "{}");
+	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"progressToken\":\"t\"}"));
+	c = rig_call(&r);
+	p.queued = (256u << 10) + 1;
+	c->out->progress(c->arg, 1, 10, NULL);
+	rig_none(&p.box);
+	p.queued = 256u << 10;
+	c->out->progress(c->arg, 1, 10, NULL);
+	rig_expect_has(&p.box, "notifications/progress");
+	p.queued = SIZE_MAX;
+	rig_end_text(c, "ok");
+	rig_expect_has(&p.box, "\"id\":1,\"result\"");
+}
+
 /* MCP G-03: only where the request asked, from its level on. */
 static void logs_go_to_requests_that_ask_for_them(void **state)
 {
@@ -485,6 +504,7 @@ int main(void)
 		TEST(further_refusals_are_mapped),
 		TEST(a_tool_may_ask_for_its_own_error),
 		TEST(progress_needs_a_token_and_grows),
+		TEST(a_slow_reader_gets_no_progress),
 		TEST(logs_go_to_requests_that_ask_for_them),
 		TEST(without_event_streams_there_are_no_notices),
 		TEST(modern_questions_end_the_request),
