@@ -17,7 +17,7 @@ struct limiter;
 struct limit_ticket;                    /* a running call's slots */
 
 struct limiter *limiter_new(void);
-void limiter_free(struct limiter **l);  /* no ticket may be out */
+void limiter_free(struct limiter **l);  /* tickets that are out are never released any more */
 
 struct limit_req {
 	int64_t tenant_id, tool_id;     /* tool_id is never 0 */

@@ -51,10 +51,8 @@ void limiter_free(struct limiter **l)
 
 	if (!l || !*l)
 		return;
-	for (size_t it = 0; map_next((*l)->entries, &it, NULL, NULL, &e);) {
-		assert(((struct entry *)e)->running == 0);
+	for (size_t it = 0; map_next((*l)->entries, &it, NULL, NULL, &e);)
 		free(e);
-	}
 	map_free(&(*l)->entries);
 	free(*l);
 	*l = NULL;
