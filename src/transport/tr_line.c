@@ -302,9 +302,18 @@ static const struct line_home *home_of(const struct transport *t)
 	return &((const struct tr_line *)(const void *)t)->home;
 }
 
+/* Whoever has not said who it is would hold up a stop until its time is over. */
 static void line_pause(struct transport *t, bool paused)
 {
-	listen_pause(line_of(t)->home.listener, paused);
+	struct line_home *home = &line_of(t)->home;
+
+	listen_pause(home->listener, paused);
+	LIST_FOREACH_SAFE(n, tmp, &home->peers) {
+		struct line_peer *p = CONTAINER_OF(n, struct line_peer, node);
+
+		if (paused && !p->channel)
+			peer_end(p, false);
+	}
 }
 
 static unsigned line_live(const struct transport *t)

@@ -1,0 +1,206 @@
+"""The life of toolcribd: ready, reload, drain, the stdio owner, the relay, and who may stop whom (AUDIT A-224, A-303)."""
+import json
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+
+import crib
+
+SLEEP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], stdin: none, output: text}',
+                       "{type: object, properties: {seconds: {type: string}}, required: [seconds]}")
+
+
+class Daemon(crib.Case):
+    def prepare(self):
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        c.tool(SLEEP, "nap.yaml")
+        return c, c.tenant("acme", "echo", "nap")
+
+    def kinds(self):
+        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        kinds = [row[0] for row in db.execute("SELECT kind FROM rec WHERE kind IN (1601, 1602, 1603) ORDER BY id")]
+        db.close()
+        return kinds
+
+    def events(self):
+        return [json.loads(line) for line in self.crib.log.read_text().splitlines() if line.startswith("{")]
+
+    def says(self, words):
+        return crib.wait_for(words, lambda: [e for e in self.events() if words in e["event"]])[-1]
+
+    def test_service_manager_is_told_ready_and_stopping(self):
+        c = self.crib.init()
+        path = str(c.dir / "notify.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            s.settimeout(crib.DEADLINE)
+            c.start(env={"NOTIFY_SOCKET": path})
+            self.assertEqual(s.recv(100), b"READY=1")
+            self.assertEqual(c.stop(), 0)
+            self.assertEqual(s.recv(100), b"STOPPING=1")
+
+    def test_starts_and_stops_alternate_in_the_records(self):
+        c = self.crib.init()
+        c.cli("tenant", "add", "acme")
+        c.start()
+        c.stop()
+        c.start()
+        c.daemon.kill()
+        c.daemon.wait()
+        c.cli("tenant", "list")
+        kinds = self.kinds()
+        self.assertIn(1603, kinds, "a crash is a record of its own")
+        self.assertEqual([kind for kind in kinds if kind != 1601][-2:], [1603, 1602])
+        self.assertEqual(kinds[::2], [1601] * len(kinds[::2]))
+
+    def test_reload_takes_what_it_can_and_names_the_rest(self):
+        c = self.crib.init().start()
+        c.config("drain_ms: 1000\naudit: {queue: 300}\n")
+        c.daemon.send_signal(signal.SIGHUP)
+        self.says("configuration reloaded")
+        self.assertIn("audit.queue", self.says("need a restart")["event"])
+        c.config("drain_ms: soon\n")
+        c.daemon.send_signal(signal.SIGHUP)
+        self.assertIn("toolcribd.yaml:", self.says("configuration not reloaded")["event"])
+        self.assertEqual(c.json("status")[0]["pid"], c.daemon.pid)
+
+    def test_stop_lets_running_calls_end(self):
+        c, key = self.prepare()
+        c.start()
+        peer = c.tcp(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "1"}}, crib.MODERN, id=1))
+        crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
+        c.daemon.send_signal(signal.SIGTERM)
+        self.assertFalse(peer.answer(1)["result"].get("isError", False))
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), 0)
+        c.daemon = None
+
+    def test_second_signal_does_not_wait(self):
+        c, key = self.prepare()
+        c.start()
+        peer = c.tcp(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "25"}}, crib.MODERN, id=1))
+        crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
+        begun = time.monotonic()
+        c.daemon.send_signal(signal.SIGTERM)
+        self.says("stopping signal")
+        c.daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), 0)
+        c.daemon = None
+        self.assertLess(time.monotonic() - begun, 15)
+        rows = c.json("audit", "calls", "--tenant", "acme")
+        self.assertEqual([row["outcome"] for row in rows], ["aborted"])
+
+    def test_drain_deadline_cancels(self):
+        c, key = self.prepare()
+        c.start("drain_ms: 200\n")
+        peer = c.tcp(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "25"}}, crib.MODERN, id=1))
+        crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
+        self.assertEqual(c.stop(), 0)
+
+    def test_idle_peers_do_not_hold_a_stop(self):
+        c, key = self.prepare()
+        c.start()
+        peers = [c.tcp(key), c.unix(key), c.http(key), socket.create_connection(c.address("http")),
+                 socket.create_connection(c.address("tcp"))]
+        peers[2].tools(crib.MODERN)
+        begun = time.monotonic()
+        self.assertEqual(c.stop(), 0)
+        self.assertLess(time.monotonic() - begun, 4)
+        for peer in peers:
+            peer.close()
+
+    def test_tenant_option_is_for_the_owner_of_the_store(self):
+        c, _ = self.prepare()
+        peer = c.stdio(None, "--tenant", "acme")
+        self.assertEqual(peer.call("echo", {"text": "x"}, crib.MODERN)["result"]["content"][0]["text"], "x")
+        self.assertEqual(peer.close(), 0)
+        c.start()
+        peer = c.stdio(None, "--tenant", "acme")
+        self.assertIsNone(peer.receive())
+        self.assertEqual(peer.close(), 1)
+        peer = c.stdio(None)
+        self.assertIsNone(peer.receive())
+        self.assertEqual(peer.close(), 1)
+
+    def test_commands_reach_the_owner_on_stdio(self):
+        c, key = self.prepare()
+        peer = c.stdio(key)
+        peer.initialize()
+        self.assertEqual(peer.tools(), ["echo", "nap"])
+        c.cli("grant", "remove", "acme", "nap", "--yes")
+        self.assertEqual(peer.receive()["method"], "notifications/tools/list_changed")
+        self.assertEqual(peer.close(), 0)
+
+    def test_relay_ends_with_the_owner_and_says_why(self):
+        c, key = self.prepare()
+        c.start()
+        peer = c.stdio(key)
+        peer.initialize()
+        c.daemon.kill()
+        c.daemon.wait()
+        c.daemon = None
+        self.assertIsNone(peer.receive())
+        self.assertEqual(peer.close(), 1)
+        self.assertIn("the server has ended", (c.dir / "stdio.log").read_text())
+
+    def test_relay_with_a_wrong_key_says_so(self):
+        c, _ = self.prepare()
+        c.start()
+        peer = c.stdio("tck_aaaaaaaaaaaa_" + "a" * 49)
+        self.assertIsNone(peer.receive())
+        self.assertEqual(peer.close(), 1)
+        self.assertIn("the key is not accepted", (c.dir / "stdio.log").read_text())
+
+    def test_standard_output_carries_nothing_but_messages(self):
+        """MCP S-02, at the loudest level of the log."""
+        c, key = self.prepare()
+        path = c.config("log: {level: debug, format: text}\n")
+        peer = c.stdio(key, "-c", path)
+        peer.initialize()
+        peer.call("echo", {"text": "x"})
+        peer.child.stdin.close()
+        rest = peer.buffer + peer.child.stdout.read()
+        self.assertEqual([line for line in rest.splitlines() if not line.startswith(b'{"jsonrpc"')], [])
+        self.assertIn("debug", (c.dir / "stdio.log").read_text())
+        self.assertEqual(peer.close(), 0)
+
+    def test_daemon_waits_for_a_command_that_owns_the_store(self):
+        c = self.crib.init()
+        c.tool(crib.tool_yaml("slow", "{type: exec, argv: [/bin/sleep, '1'], stdin: none, output: text}"))
+        c.tenant("acme", "slow")
+        command = subprocess.Popen([str(crib.BUILD / "toolcrib"), "--store", str(c.store), "call", "acme", "slow"],
+                                   env=c.env, stdout=subprocess.DEVNULL)
+        crib.wait_for("the command's lock", lambda: b"end" in (c.store / "toolcrib.lock").read_bytes())
+        c.start()
+        self.assertEqual(command.wait(crib.DEADLINE), 0)
+
+    def test_a_taken_port_is_said_and_ends_the_start(self):
+        c = self.crib.init()
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            path = c.dir / "taken.yaml"
+            path.write_text(f"listeners: [{{transport: http, address: '127.0.0.1:{s.getsockname()[1]}'}}]\n")
+            done = subprocess.run([str(crib.BUILD / "toolcribd"), "--store", str(c.store), "-c", str(path)],
+                                  capture_output=True, text=True, timeout=crib.DEADLINE, env=c.env)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("http listener 127.0.0.1:", done.stderr)
+        c.cli("tenant", "list")
+
+    def test_options(self):
+        for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
+                                         (["--sample-config"], 0, "stdout", "#listeners:"), (["--nope"], 2, "stderr", "usage:"),
+                                         (["word"], 2, "stderr", "usage:"), (["--tenant", "x"], 2, "stderr", "--stdio")):
+            with self.subTest(words=words):
+                done = subprocess.run([str(crib.BUILD / "toolcribd"), *words], capture_output=True, text=True,
+                                      timeout=crib.DEADLINE, env=self.crib.env)
+                self.assertEqual(done.returncode, code)
+                self.assertIn(says, getattr(done, where))
+                self.assertEqual(done.stderr if where == "stdout" else done.stdout, "")
+
+
+if __name__ == "__main__":
+    crib.main()
