@@ -590,7 +590,7 @@ static void equal_names_of_two_tenants_never_cross(void **state)
 {
 	enum { PAIRS = 100 };
 	struct rig *r = *state;
-	char args[2][32];
+	char args[2][64];
 
 	for (int i = 0; i < PAIRS; i++) {
 		struct heard *h[2];
