@@ -17,9 +17,3 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 -- name: key_set_revoked
 -- admin: key revoke.  Primary key.
 UPDATE cred SET revoked_us = ?3 WHERE tenant_id = ?1 AND id = ?2 AND revoked_us IS NULL;
-
--- name: key_list
--- admin: key list, key show; without the hash.  Index cred_principal, then sorted by id.
-SELECT c.accessor, p.name, c.label, c.created_us, c.expires_us, c.last_used_us, c.revoked_us, c.id
-FROM cred AS c JOIN principal AS p ON p.id = c.principal_id
-WHERE c.tenant_id = ?1 ORDER BY c.id;

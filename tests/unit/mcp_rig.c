@@ -383,7 +383,7 @@ void rig_feed(struct rig_peer *p, const char *line)
 
 	mcp_input(p->rig->srv, p->ch, &in, &sink, &x);
 	assert_int_equal(p->finishes, before);          /* no end before the return */
-	assert_non_null(x);
+	assert_true(x || p->told_to_close);             /* what hangs up hears nothing more (MCP B-06) */
 }
 
 void rig_send(struct rig_peer *p, const char *line)

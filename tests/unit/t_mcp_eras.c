@@ -224,6 +224,12 @@ static void what_is_not_json_closes_a_socket(void **state)
 		rig_send(&p, rows[i].line);
 		rig_expect_has(&p.box, rows[i].part);
 		assert_int_equal(p.told_to_close, rows[i].closes);
+		if (!rows[i].closes)
+			continue;
+		rig_send(&p, PING("1"));                /* the body behind a browser's head is never read */
+		rig_none(&p.box);
+		rig_peer_close(&p);
+		rig_peer_open(&r, &p, r.who_acme);
 	}
 	p.told_to_close = false;
 	p.tport = AUDIT_STDIO;

@@ -99,14 +99,14 @@ static void cursors_walk_and_bind_to_the_tenant(void **state)
 	rig_send(&p, LIST("1", ""));
 	cursor = member(rig_next(&p.box), "nextCursor");
 	assert_non_null(cursor);
-	text = mem_printf("\"%s\"", cursor);
+	text = mem_printf("\"%s\"", cursor ? cursor : "");
 	rig_grant(&r, r.other, "t001"); /* another tenant's change moves nothing */
 	list_after(text);
 	assert_null(strstr(p.box.text[p.box.read], "nextCursor"));
 	rig_expect_has(&p.box, "\"name\":\"t100\"");
 	q.box.read = q.box.n;
 	{
-		char *line = mem_printf(LIST("1", ",\"params\":{\"cursor\":\"%s\"}"), cursor);
+		char *line = mem_printf(LIST("1", ",\"params\":{\"cursor\":\"%s\"}"), cursor ? cursor : "");
 
 		rig_send(&q, line);     /* foreign */
 		rig_expect_has(&q.box, "\"code\":-32602,\"message\":\"Invalid cursor\"");
