@@ -238,6 +238,16 @@ static void what_is_not_json_closes_a_socket(void **state)
 	assert_false(p.told_to_close);
 }
 
+static void what_follows_in_the_same_read_is_not_heard(void **state)
+{
+	rig_feed(&p, "POST / HTTP/1.1");
+	p.told_to_close = true; /* as it will be: the refusal is deferred */
+	rig_feed(&p, PING("1"));
+	rig_turn(&r);
+	rig_expect_has(&p.box, "-32700");
+	rig_none(&p.box);
+}
+
 /* MCP B-03 */
 static void batches_are_part_of_two_revisions(void **state)
 {
@@ -526,6 +536,7 @@ int main(void)
 		TEST(the_table_of_ids_has_a_limit),
 		TEST(notices_are_never_answered),
 		TEST(what_is_not_json_closes_a_socket),
+		TEST(what_follows_in_the_same_read_is_not_heard),
 		TEST(batches_are_part_of_two_revisions),
 		TEST(batches_are_refused_as_a_whole),
 		TEST(a_batch_waits_for_its_calls),
