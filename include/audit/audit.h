@@ -158,4 +158,7 @@ int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, v
 int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg,
 		     struct err *err) MUST_CHECK;
 
+/* The record at a position, such as the begin of an end (view.beg); none is no error.  May be called inside fn. */
+int audit_query_at(struct db *db, int64_t tenant_id, int64_t idx, audit_row_fn *fn, void *arg, struct err *err) MUST_CHECK;
+
 #endif

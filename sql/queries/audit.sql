@@ -95,3 +95,10 @@ SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, x
 FROM rec_text
 WHERE id >= ?3 AND kind = 1001 AND call = ?2 AND +log = ?1
 ORDER BY id LIMIT 1;
+
+-- audit_query_at(): the begin that an end points to.  rec_pos.
+-- name: audit_list_at
+SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
+  tool, tdef, rule, obj
+FROM rec_text
+WHERE log = ?1 AND idx = ?2;

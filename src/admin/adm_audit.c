@@ -27,6 +27,10 @@ struct audit_job {
 	struct adm_out *out;
 	const char *in_tenant;
 	struct map *names;              /* pseudonym -> name, of one tenant */
+	struct db *db;
+	int64_t tenant_id;
+	struct err *err;
+	int rc;
 };
 
 static void drop_names(struct audit_job *job)
@@ -119,7 +123,8 @@ static void put_call_id(struct adm_out *o, const char *name, bool has, const uin
 	adm_put_text(o, name, has ? id_format(id, text) : NULL);
 }
 
-static void put_record(struct audit_job *job, const struct audit_view *v)
+/* Who and how stand in the begin, what came of it in the end; begin may be v itself. */
+static void put_record(struct audit_job *job, const struct audit_view *v, const struct audit_view *begin)
 {
 	struct adm_out *o = job->out;
 
@@ -129,15 +134,15 @@ static void put_record(struct audit_job *job, const struct audit_view *v)
 	adm_put_text(o, "principal", person(job, v->prn));
 	adm_put_text(o, "key", v->cred);
 	adm_put_text(o, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
-	adm_put_text(o, "rule", v->rule);
-	adm_put_text(o, "transport", v->tport ? audit_tport_name(v->tport) : NULL);
-	adm_put_text(o, "revision", v->rev);
-	adm_put_text(o, "definition", v->tdef);
+	adm_put_text(o, "rule", v->rule ? v->rule : begin->rule);
+	adm_put_text(o, "transport", begin->tport ? audit_tport_name(begin->tport) : NULL);
+	adm_put_text(o, "revision", begin->rev);
+	adm_put_text(o, "definition", begin->tdef);
 	put_call_id(o, "call", v->has_call, v->call);
 	if (v->has_prev)
 		put_call_id(o, "previous", true, v->prev);
-	if (v->n_req >= 0)
-		adm_put_int(o, "request_bytes", v->n_req);
+	if (begin->n_req >= 0)
+		adm_put_int(o, "request_bytes", begin->n_req);
 	if (v->n_res >= 0)
 		adm_put_int(o, "result_bytes", v->n_res);
 	if (v->has_xstat)
@@ -160,17 +165,34 @@ static void put_ms(struct adm_out *o, const struct audit_view *v)
 	adm_put_raw(o, "ms", ms, (size_t)n);
 }
 
+struct call_row { struct audit_job *job; const struct audit_view *end; bool shown; };
+
+static int call_row_with_begin(void *arg, const struct audit_view *begin)
+{
+	struct call_row *row = arg;
+
+	row->shown = true;
+	adm_row_begin(row->job->out);
+	put_record(row->job, row->end, begin);
+	put_ms(row->job->out, row->end);
+	adm_row_end(row->job->out);
+	return 1;
+}
+
 /* The end of each call, however it ended; other records of the tenant's log are passed over. */
 static int call_row(void *arg, const struct audit_view *v)
 {
 	struct audit_job *job = arg;
+	struct call_row row = { .job = job, .end = v };
 
 	if (v->kind != AUDIT_CALL_END && v->kind != AUDIT_CALL_DENIED && v->kind != AUDIT_CALL_RECOVERED)
 		return 0;
-	adm_row_begin(job->out);
-	put_record(job, v);
-	put_ms(job->out, v);
-	adm_row_end(job->out);
+	if (v->beg >= 0)
+		job->rc = audit_query_at(job->db, job->tenant_id, v->beg, call_row_with_begin, &row, job->err);
+	if (job->rc < 0)
+		return 1;
+	if (!row.shown)         /* refused: there was no begin */
+		(void)call_row_with_begin(&row, v);
 	return job->limit > 0 && ++job->shown >= job->limit;
 }
 
@@ -194,8 +216,11 @@ int adm_audit_calls_body(struct adm_call *c, struct db *db, struct audit_logs *l
 		return rc;
 	f.tenant_id = t.id;
 	job->in_tenant = t.name;
+	job->db = db;
+	job->tenant_id = t.id;
+	job->err = err;
 	rc = audit_query(db, &f, call_row, job, err);
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : job->rc;
 }
 
 /* --- show */
@@ -219,7 +244,7 @@ static int show_row(void *arg, const struct audit_view *v)
 	adm_row_begin(job->out);
 	adm_put_int(job->out, "index", v->idx);
 	adm_put_text(job->out, "kind", kind ? kind : "unknown");
-	put_record(job, v);
+	put_record(job, v, v);
 	if (v->dur_us)
 		put_ms(job->out, v);
 	adm_row_end(job->out);

@@ -71,6 +71,10 @@ static void refused(const struct adm_call *c, const struct call_end *end, struct
 		(void)err_set(ret, ERR_NOT_FOUND, "", "tool %.64s: tenant %s has no such tool", adm_text(c, "tool"),
 			      adm_text(c, "tenant"));
 		err_hint(ret, "toolcrib grant list %s shows what it may call", adm_text(c, "tenant"));
+	} else if (end->refusal == REFUSE_CAPABILITY) {
+		(void)err_set(ret, ERR_CAPABILITY, "", "tool %.64s asks its caller something, and a command cannot answer",
+			      adm_text(c, "tool"));
+		err_hint(ret, "call it from an MCP client that can; toolcrib tool test FILE shows the first question");
 	}
 }
 

@@ -177,3 +177,17 @@ int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], a
 	db_bind_i64(st, 3, from);
 	return walk(&st, fn, arg, NULL, err);
 }
+
+int audit_query_at(struct db *db, int64_t tenant_id, int64_t idx, audit_row_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t log = 0;
+	int rc = find_log(db, tenant_id, &log, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_AUDIT_LIST_AT);
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	return walk(&st, fn, arg, NULL, err);
+}
