@@ -31,6 +31,7 @@ enum {
 	CRC_LEN = 6,
 	KEY_LEN = CRC_AT + CRC_LEN,
 	SECRET_LIMBS = 8,               /* of 32 bits, the last one least */
+	CHUNK_DIGITS = 5,               /* as many as a limb can hold */
 };
 _Static_assert(KEY_LEN + 1 == KEY_TEXT_SIZE, "the face names the size of a key");
 
@@ -65,16 +66,22 @@ static void write_crc(const char *text, char ret[CRC_LEN])
 	}
 }
 
-/* False when the number needs more than 32 bytes. */
+/* False when the number needs more than 32 bytes.  Asked for each HTTP request: several digits in one pass. */
 static bool decode_secret(const char *secret, uint8_t ret[32])
 {
 	uint32_t limb[SECRET_LIMBS] = { 0 };
 	uint64_t carry = 0;
 
-	for (unsigned i = 0; i < SECRET_LEN && carry == 0; i++) {
-		carry = (uint64_t)digit_value(secret[i]);
+	for (unsigned i = 0; i < SECRET_LEN && carry == 0;) {
+		uint32_t chunk = 0, scale = 1;
+
+		for (unsigned end = i + CHUNK_DIGITS; i < end && i < SECRET_LEN; i++) {
+			chunk = chunk * 62 + (uint32_t)digit_value(secret[i]);
+			scale *= 62;
+		}
+		carry = chunk;
 		for (int k = SECRET_LIMBS - 1; k >= 0; k--) {
-			carry += (uint64_t)limb[k] * 62;
+			carry += (uint64_t)limb[k] * scale;
 			limb[k] = (uint32_t)carry;
 			carry >>= 32;
 		}
