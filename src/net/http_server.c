@@ -196,7 +196,7 @@ static void refuse(struct http_conn *c, int status, const char *why)
 	struct http_request *r = add_request(c);
 	char text[128];
 	int n = snprintf(text, sizeof(text), "%s\n", why);
-	r->ours = r->close = true;
+	r->ours = true;
 	http_reply(r, status, "Content-Type: text/plain\r\n", text, (size_t)n);
 }
 
@@ -324,11 +324,10 @@ static void on_ended(void *arg, enum stream_end why)
 		return;
 	if (why == STREAM_OVERFLOW)
 		met_inc(MET_output_overflow_closed);
-	bool owed = c->nrequests > 0;
-	if (why != STREAM_EOF || c->finishing || owed)
+	if (why != STREAM_EOF || c->finishing)
 		tear_down(c);
 	else
-		finish(c);
+		finish(c);      /* what is written may still be read; then gone() is told for what is not answered */
 }
 
 static const struct stream_ops stream_ops = { on_data, on_ended, NULL };

@@ -184,6 +184,69 @@ static void many_timers_stay_ordered(void **state)
 		ev_timer_free(&f->timers[i]);
 }
 
+struct clocked { struct ev_timer *t; uint64_t due_us, fired_us; };
+
+static void note_time(void *arg)
+{
+	struct clocked *c = arg;
+	c->fired_us = clock_mono_us();
+}
+
+static void timers_survive_any_order_of_starts_and_stops(void **state)
+{
+	struct fixture *f = *state;
+	struct clocked all[40] = { { 0 } };
+	uint32_t seed = 1;
+	clock_fake(1, 1000);
+	for (size_t i = 0; i < NELEMS(all); i++)
+		all[i].t = ev_timer_new(f->loop, note_time, &all[i]);
+	for (int round = 0; round < 2000; round++) {
+		seed = seed * 1664525 + 1013904223;
+		struct clocked *c = &all[(seed >> 8) % NELEMS(all)];
+		uint64_t delay = (seed >> 16) % 300 + 1;
+		if (seed >> 31) {
+			ev_timer_stop(c->t);
+			c->due_us = 0;
+		} else {
+			ev_timer_start(c->t, delay);
+			c->due_us = clock_mono_us() + delay;
+			c->fired_us = 0;
+		}
+		if (round % 4)
+			continue;
+		clock_step(1);
+		run_turns(f);
+		for (size_t i = 0; i < NELEMS(all); i++) {
+			bool due = all[i].due_us && all[i].due_us <= clock_mono_us();
+			assert_int_equal(ev_timer_armed(all[i].t), all[i].due_us && !due);
+			assert_int_equal(all[i].fired_us, due ? all[i].due_us : 0);
+			if (due)
+				all[i].due_us = all[i].fired_us = 0;
+		}
+	}
+	for (size_t i = 0; i < NELEMS(all); i++)
+		ev_timer_free(&all[i].t);
+}
+
+/* The heap is [1, 100, 2, 101, 102, 3, 4]: the one that takes the place of 101 is earlier than 100 above it. */
+static void stopping_one_timer_keeps_an_early_one_early(void **state)
+{
+	struct fixture *f = *state;
+	static const uint64_t due[] = { 1, 100, 2, 101, 102, 3, 4, 200, 201, 202, 203, 204 };
+	clock_fake(1, 1000);
+	for (size_t i = 0; i < NELEMS(due); i++) {
+		f->timers[i] = ev_timer_new(f->loop, count_up, f);
+		if (i == 7)
+			ev_timer_stop(f->timers[3]);
+		ev_timer_start(f->timers[i], due[i]);
+	}
+	clock_step(4);
+	run_turns(f);
+	assert_int_equal(f->count, 4);
+	for (size_t i = 0; i < NELEMS(due); i++)
+		ev_timer_free(&f->timers[i]);
+}
+
 static void timer_is_precise_to_a_millisecond(void **state)
 {
 	struct fixture *f = *state;
@@ -387,6 +450,8 @@ int main(void)
 		T(timers_fire_by_the_clock_and_in_order),
 		T(stopped_and_restarted_timers_keep_their_word),
 		T(many_timers_stay_ordered),
+		T(timers_survive_any_order_of_starts_and_stops),
+		T(stopping_one_timer_keeps_an_early_one_early),
 		T(timer_is_precise_to_a_millisecond),
 		T(timer_that_arms_itself_does_not_hold_the_loop),
 		T(time_is_one_within_a_turn),

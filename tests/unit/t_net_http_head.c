@@ -183,6 +183,7 @@ static const struct raw smuggling[] = {
 	{ "GET http:///mcp HTTP/1.1\r\n" H "\r\n", 400 },
 	{ "GET http://x HTTP/1.1\r\n" H "\r\n", 400 },
 	{ "GET http://x?/mcp HTTP/1.1\r\n" H "\r\n", 400 },
+	{ "GET http://x/[ HTTP/1.1\r\n" H "\r\n", 400 },
 	{ "GET ftp://x/mcp HTTP/1.1\r\n" H "\r\n", 400 },
 	{ POST "Expect: 200-ok\r\nContent-Length: 1\r\n\r\nx", 417 },
 	/* Chunks (CVE-2025-55315 and before). */
@@ -191,6 +192,8 @@ static const struct raw smuggling[] = {
 	{ POST "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", 400 },
 	{ POST "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", 400 },
 	{ POST "Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n", 400 },
+	{ POST "Transfer-Encoding: chunked\r\n\r\n\r\n\r\n", 400 },
+	{ POST "Transfer-Encoding: chunked\r\n\r\n;x\r\n\r\n", 400 },
 	{ POST "Transfer-Encoding: chunked\r\n\r\n;x\r\nhello\r\n0\r\n\r\n", 400 },
 	{ POST "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", 400 },
 	{ POST "Transfer-Encoding: chunked\r\n\r\n5;\nhello\r\n0\r\n\r\n", 400 },

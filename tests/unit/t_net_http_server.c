@@ -24,7 +24,7 @@
 #define HELD_MAX 32
 
 /* What the handler does follows the path: /now replies at once, /hold waits for the test, /no is refused at its head,
- * /small takes bodies of 10 bytes, /sse streams one event, /close closes the connection. */
+ * /small takes bodies of 10 bytes, /sse streams two events, /close closes the connection, /bye does at its head. */
 struct world {
 	struct ev_loop *loop;
 	struct http_conn *conn;
@@ -43,6 +43,8 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	*ret_user = path;
 	if (strcmp(path, "/small") == 0)
 		*body_max = 10;
+	if (strcmp(path, "/bye") == 0)
+		http_conn_close(w->conn);
 	if (strcmp(path, "/no") == 0) {
 		http_reply(r, 401, "WWW-Authenticate: Bearer\r\n", "no", 2);
 		free(path);
@@ -206,11 +208,39 @@ static void connection_is_kept_and_closed_as_asked(void **state)
 	assert_null(strstr(w->log.p, "/d"));
 }
 
+static void nothing_is_read_behind_a_request_to_close(void **state)
+{
+	struct world *w = *state;
+	send_far(w, "GET /hold HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" GET("/never"));
+	send_far(w, GET("/never"));
+	assert_null(strstr(w->log.p, "/never"));
+	http_reply(w->held[0], 200, NULL, "x", 1);
+	w->held[0] = NULL;
+	bool end;
+	receive(w, &end);
+	assert_true(end);
+}
+
+/* SEC S-B14: what is announced as a body is never read as a request. */
+static void unread_body_is_no_request(void **state)
+{
+	struct world *w = *state;
+	bool end;
+	send_far(w, GET("/hold") POST("/no", "100"));
+	send_far(w, GET("/never") GET("/never") GET("/never") GET("/never"));
+	http_reply(w->held[0], 200, NULL, "x", 1);
+	w->held[0] = NULL;
+	assert_int_equal(count(receive(w, &end), "HTTP/1.1 "), 2);
+	assert_true(end);
+	assert_null(strstr(w->log.p, "/never"));
+}
+
 static void old_version_closes(void **state)
 {
 	struct world *w = *state;
 	bool end;
-	send_far(w, "GET /sse HTTP/1.0\r\nHost: x\r\n\r\n");
+	/* Whatever it asks for: without chunks only the end of the connection tells the end. */
+	send_far(w, "GET /sse HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n");
 	const char *got = receive(w, &end);
 	assert_true(end);
 	assert_null(strstr(got, "chunked"));
@@ -527,6 +557,15 @@ static void close_inside_a_call_tells_afterwards(void **state)
 	assert_null(strstr(w->log.p, "/never"));
 }
 
+static void close_at_the_head_tells_once(void **state)
+{
+	struct world *w = *state;
+	send_far(w, GET("/bye"));
+	assert_int_equal(w->gone, 1);
+	assert_int_equal(w->closed, 1);
+	assert_string_equal(w->log.p, "head /bye\n");
+}
+
 static void drain_closes_behind_the_answers(void **state)
 {
 	struct world *w = *state;
@@ -592,6 +631,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(answer_is_exactly_this),
 		T(connection_is_kept_and_closed_as_asked),
+		T(nothing_is_read_behind_a_request_to_close),
+		T(unread_body_is_no_request),
 		T(old_version_closes),
 		T(stream_is_chunked_and_ends),
 		T(head_request_gets_no_body),
@@ -618,6 +659,7 @@ int main(void)
 		T(answered_peer_may_half_close),
 		T(peer_that_leaves_inside_a_body_is_gone),
 		T(close_inside_a_call_tells_afterwards),
+		T(close_at_the_head_tells_once),
 		T(drain_closes_behind_the_answers),
 		T(idle_drain_closes_at_once),
 		T(stream_that_nobody_reads_ends),

@@ -33,7 +33,7 @@ enum habit { TAKE_ALL, TAKE_LINES, TAKE_NONE, CLOSE_INSIDE, PAUSE_AFTER_ONE, FIN
 struct peer {
 	struct ev_loop *loop;
 	struct stream *s;
-	int far;                /* the other end */
+	int near, far;          /* near is the stream's */
 	enum habit habit;
 	struct str got;
 	unsigned ends, drains, calls;
@@ -94,6 +94,7 @@ static int setup(void **state)
 	int fds[2];
 	x->loop = ev_loop_new();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+	x->near = fds[0];
 	x->far = fds[1];
 	x->s = stream_new(x->loop, fds[0], fds[0], IN_MAX, &ops, x);
 	*state = x;
@@ -277,6 +278,31 @@ static void writes_of_a_turn_arrive_whole_and_in_order(void **state)
 	free(big);
 }
 
+static void pattern(char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = (char)(i * 31 + i / 251);
+}
+
+static void large_answer_behind_much_output_keeps_the_order(void **state)
+{
+	struct peer *x = *state;
+	size_t n = 3 * STREAM_OUT_HIGH;
+	char *all = mem_alloc(n);
+	struct str far = STR_INIT;
+	pattern(all, n);
+	stream_write(x->s, all, n - 100000);
+	stream_write_answer(x->s, all + n - 100000, 100000);
+	while (far.len < n) {
+		read_far(x, &far);
+		run_turns(x);
+	}
+	assert_int_equal(far.len, n);
+	assert_memory_equal(far.p, all, n);
+	str_fini(&far);
+	free(all);
+}
+
 /* Fill the socket so that all further output waits here. */
 static void fill_socket(struct peer *x)
 {
@@ -329,6 +355,17 @@ static void too_much_unread_output_ends_the_stream(void **state)
 	assert_int_equal(x->why, STREAM_OVERFLOW);
 }
 
+static void closed_stream_reports_no_end(void **state)
+{
+	struct peer *x = *state;
+	fill_socket(x);
+	fill_to(x, STREAM_OUT_MAX);
+	stream_write(x->s, "x", 1);
+	stream_close(&x->s);
+	run_turns(x);
+	assert_int_equal(x->ends, 0);
+}
+
 static void a_large_answer_is_no_overflow(void **state)
 {
 	struct peer *x = *state;
@@ -366,8 +403,10 @@ static void stalled_output_ends_the_stream(void **state)
 static void a_peer_that_reads_drop_by_drop_stalls_too(void **state)
 {
 	struct peer *x = *state;
-	char few[256];
+	char few[1024];         /* ten times in the stall time: something, but too little */
+	const int small = 1;    /* so that the socket takes as little at a time */
 	clock_fake(1, 1000);
+	assert_int_equal(setsockopt(x->near, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	fill_socket(x);
 	fill_to(x, STREAM_OUT_HIGH);
 	for (int i = 0; i < 30 && x->ends == 0; i++) {
@@ -576,8 +615,10 @@ int main(void)
 		T(half_close_ends_when_the_peer_closes_or_in_time),
 		T(lingering_has_an_end),
 		T(writes_of_a_turn_arrive_whole_and_in_order),
+		T(large_answer_behind_much_output_keeps_the_order),
 		T(unread_output_pauses_reading),
 		T(too_much_unread_output_ends_the_stream),
+		T(closed_stream_reports_no_end),
 		T(a_large_answer_is_no_overflow),
 		T(stalled_output_ends_the_stream),
 		T(a_peer_that_reads_drop_by_drop_stalls_too),
