@@ -45,7 +45,9 @@ struct enc_result {
 	const json_t *content, *structured, *meta;
 	const char *text;
 	bool is_error;
-	bool unwrapped;         /* R3, R4: no outputSchema is listed: only objects are shown (MCP B-16) */
+	/* R3, R4 (MCP B-16): the tool's outputSchema is not listed, so only objects are shown; or it is listed wrapped, so
+	 * objects are wrapped too. */
+	bool unwrapped, wrapped;
 	const uint8_t *call_id; /* 16 bytes for `_meta`, or NULL; also ENC_INPUT */
 	/* ENC_INPUT */
 	const json_t *requests;

@@ -165,7 +165,7 @@ static void end_with_result(struct mcp_req *req, const struct call_end *end)
 	const struct backend_result *res = end->result;
 	struct enc_result r = { .kind = ENC_CALL, .content = res->content, .structured = res->structured,
 				.meta = res->meta, .is_error = res->is_error, .unwrapped = req->hidden_output,
-				.call_id = end->call_id };
+				.wrapped = req->wrapped_output, .call_id = end->call_id };
 
 	req_result(req, &r);
 }
@@ -444,18 +444,20 @@ static bool can_ask(const struct mcp_req *req)
 	return x->ch ? !x->ch->eof : x->sse_ok;
 }
 
-/* Does the listing of R3 and R4 hide the output schema (MCP B-16)? */
-static bool hidden_output(struct mcp_req *req, const struct reg_snapshot *snap, const struct call_input *in)
+/* How the listing of R3 and R4 shows the output schema (MCP B-16). */
+static void note_output(struct mcp_req *req, const struct reg_snapshot *snap, const struct call_input *in)
 {
 	const struct rev_row *row = &rev_table[req->rev];
 	const struct reg_compiled *compiled;
 	const struct reg_tool *tool;
 
 	if (!row->output_schema || row->structured_any)
-		return false;
+		return;
 	tool = reg_find(snap, in->name, in->name_len);
-	return tool && reg_compile(req->x->srv->env.registry, tool->def, &compiled, NULL) == 0 &&
-		compiled->output_form == REG_OUTPUT_HIDDEN;
+	if (!tool || reg_compile(req->x->srv->env.registry, tool->def, &compiled, NULL) < 0)
+		return;
+	req->hidden_output = compiled->output_form == REG_OUTPUT_HIDDEN;
+	req->wrapped_output = compiled->output_form == REG_OUTPUT_WRAPPED;
 }
 
 static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in)
@@ -481,7 +483,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 
 	memcpy(call.trace, req->trace, sizeof call.trace);
 	req->label = mem_strndup(in->name, in->name_len);
-	req->hidden_output = hidden_output(req, call.snap, in);
+	note_output(req, call.snap, in);
 	exchange_pin(x);
 	call_start(x->srv->env.calls, &call, &out, req, &req->call);
 }

@@ -114,7 +114,7 @@ struct mcp_req {
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
 	uint64_t since_us;              /* of a listen: wall clock */
 	bool wants_tools;               /* a listen whose filter honours something */
-	bool hidden_output;             /* R3, R4: see enc_result.unwrapped */
+	bool hidden_output, wrapped_output;     /* R3, R4: enc_result.unwrapped, wrapped */
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */
 };

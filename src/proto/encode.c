@@ -131,7 +131,7 @@ static void put_list(struct str *out, const struct enc_to *to, const struct enc_
 static void put_structured(struct str *out, const struct enc_to *to, const struct enc_result *r)
 {
 	const struct rev_row *row = &rev_table[to->rev];
-	bool wrap = !row->structured_any && !json_is_object(r->structured);
+	bool wrap = !row->structured_any && (r->wrapped || !json_is_object(r->structured));
 
 	if (!r->structured || !row->output_schema || (wrap && r->unwrapped))
 		return;

@@ -135,6 +135,27 @@ static void a_value_without_a_wrapped_schema_is_left_out(void **state)
 	json_decref(c);
 }
 
+/* MCP B-16: a schema like anyOf has no root type, and is listed as {result: schema}. */
+static void an_object_is_wrapped_when_its_schema_is(void **state)
+{
+	struct enc_result r = { .kind = ENC_CALL, .wrapped = true };
+	struct enc_to to = { REV_R4, ID("1"), &server };
+	json_t *s = tree("{\"a\":1}"), *c = tree("[]");
+	struct str out = STR_INIT;
+
+	r.structured = s;
+	r.content = c;
+	encode_result(&out, &to, &r);
+	assert_non_null(strstr(out.p, "\"structuredContent\":{\"result\":{\"a\":1}}"));
+	str_reset(&out);
+	to.rev = REV_R5;
+	encode_result(&out, &to, &r);
+	assert_non_null(strstr(out.p, "\"structuredContent\":{\"a\":1}"));
+	str_fini(&out);
+	json_decref(s);
+	json_decref(c);
+}
+
 /* MCP D: the result of R0. */
 static void r0_has_tool_result(void **state)
 {
@@ -382,6 +403,7 @@ int main(void)
 		cmocka_unit_test(members_are_not_sent_before_their_revision),
 		cmocka_unit_test(structured_content_follows_the_revision),
 		cmocka_unit_test(a_value_without_a_wrapped_schema_is_left_out),
+		cmocka_unit_test(an_object_is_wrapped_when_its_schema_is),
 		cmocka_unit_test(r0_has_tool_result),
 		cmocka_unit_test(legacy_results_carry_nothing_modern),
 		cmocka_unit_test(modern_results_are_complete),
