@@ -38,11 +38,12 @@ def call(tool, arguments):
 def crib_with_tools():
     c = crib.Crib().init()
     c.tool(crib.ECHO)
-    c.tool(crib.tool_yaml("true", '{type: exec, argv: [/bin/true], stdin: none, output: text}'), "true.yaml")
+    c.tool(crib.tool_yaml("exec_true", '{type: exec, argv: [/bin/true], stdin: none, output: text}'), "true.yaml")
     big = '{type: object, properties: {a: {type: string, description: "%s"}}}' % ("d" * 1800)
     c.tool("---\n".join(crib.tool_yaml(f"tool{i:03}", "{type: builtin, function: echo}", big) for i in range(100)), "many.yaml")
-    key = c.tenant("acme", "echo", "true")
+    key = c.tenant("acme", "echo", "exec_true")
     lister = c.tenant("lister", "tool*")
+    c.cli("tenant", "set", "acme", "--concurrency", "1024")
     return c, key, lister
 
 
@@ -62,7 +63,7 @@ def calls():
              "--depth", "16", "--expect", TEXT, *call("echo", '{"text":"%s"}' % TEXT))
         if not env:
             load("tools/call exec /bin/true", c.address("http")[1], pid, "--key", key, "--conns", "1",
-                 *call("true", "{}"))
+                 *call("exec_true", "{}"))
             listing(c, lister)
         c.stop()
     for conns in (1, 64):

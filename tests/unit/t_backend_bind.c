@@ -69,8 +69,8 @@ static void type_is_known_or_refused_with_a_hint(void **state)
 		{ "{'type':'exce','argv':['/x']}", "/type", "unknown handler type", "did you mean exec?" },
 		{ "{'type':'http','url':'x'}", "/type", "unknown handler type",
 		  "static, builtin, exec and sql" },
-		{ "{'type':'static','txt':'x'}", "/txt", "", "\"text\"" },
-		{ "{'type':'exec','argv':['/x'],'args':[]}", "/args", "", "\"argv\"" },
+		{ "{'type':'static','txt':'x'}", "/txt", "", "did you mean text?" },
+		{ "{'type':'exec','argv':['/x'],'args':[]}", "/args", "", "did you mean argv?" },
 	};
 	expect_refused(bad, NELEMS(bad));
 }
