@@ -271,7 +271,6 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
-	met_inc(MET_requests);
 	if (http_route(h->path, &tenant) == ROUTE_NONE) {
 		refuse_head(r, 404, NULL, "no such path\n");
 		return 1;

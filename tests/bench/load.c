@@ -199,7 +199,8 @@ static void judge(const struct conn *c, const char *text, size_t len, uint64_t n
 	histogram[bucket_of(now - sent_ns[id % SENT_RING])]++;
 }
 
-static void readable(struct conn *c)
+/* Read once.  False: nothing more is there now. */
+static bool fill(struct conn *c)
 {
 	if (c->in_len == c->in_size) {
 		c->in_size = c->in_size ? c->in_size * 2 : 65536;
@@ -209,14 +210,23 @@ static void readable(struct conn *c)
 	}
 	ssize_t n = read(c->fd, c->in + c->in_len, c->in_size - c->in_len);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return false;
 	if (n <= 0)
 		die("the server closed a connection");
 	c->in_len += (size_t)n;
 	c->in[c->in_len] = '\0';
-	uint64_t now = now_ns();
+	return true;
+}
+
+/* Edge-triggered: read until nothing is left. */
+static void readable(struct conn *c)
+{
 	const char *text;
 	size_t len, used;
+
+	while (fill(c))
+		;
+	uint64_t now = now_ns();
 	while ((used = frame(c, &text, &len)) > 0) {
 		judge(c, text, len, now);
 		memmove(c->in, c->in + used, c->in_len - used);

@@ -3,6 +3,8 @@ import json
 
 import crib
 
+TOLD = 0.2      # seconds after the command returned: it has been told before
+
 
 class Transports(crib.Case):
     def setUp(self):
@@ -59,7 +61,7 @@ class Transports(crib.Case):
                 self.change(visible=False)
                 self.assertTrue(peer.quiet("notifications/tools/list_changed"))
                 self.change(visible=True)
-                peer.notice("notifications/tools/list_changed")
+                peer.notice("notifications/tools/list_changed", TOLD)
             peer.close()
 
     def test_list_changed_on_the_get_stream_of_a_session(self):
@@ -92,7 +94,7 @@ class Transports(crib.Case):
                 line.send(line.request("subscriptions/listen", filter, crib.MODERN, id=77))
                 self.assertEqual(line.receive()["method"], "notifications/subscriptions/acknowledged")
                 self.change(visible=True)
-                got = line.notice("notifications/tools/list_changed")
+                got = line.notice("notifications/tools/list_changed", TOLD)
                 self.assertEqual(got["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 77)
             line.close()
 
