@@ -19,7 +19,6 @@ struct audit_logs;
 struct call_engine;
 struct db;
 struct ev_loop;
-struct limiter;
 struct mcp_server;
 struct registry;
 struct str;
@@ -96,7 +95,6 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const char *store;
 	struct tenants *tenants;
 	struct registry *registry;
-	struct limiter *limiter;
 	struct writer *writer;
 	struct call_engine *calls;
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */

@@ -165,7 +165,7 @@ static int admin_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
-		.registry = a->registry, .limiter = a->limiter, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
+		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
 		.arg = a });
 	return 0;
