@@ -190,6 +190,25 @@ class Daemon(crib.Case):
         self.assertIn("http listener 127.0.0.1:", done.stderr)
         c.cli("tenant", "list")
 
+    def test_failed_store_ends_the_server_and_the_next_start_recovers(self):
+        """AUDIT A-216: after a failed write nothing is recorded, so nothing is served; a supervisor starts it again."""
+        c, key = self.prepare()
+        c.start(wrapper=("sh", "-c", 'ulimit -f 700; exec "$@"', "sh"))
+        peer = c.http(key)
+        refused = None
+        for _ in range(5000):
+            try:
+                refused = peer.call("echo", {"text": "x" * 200}, crib.MODERN).get("error")
+            except (OSError, crib.http.client.HTTPException):
+                break
+            if refused:
+                break
+        self.assertEqual(refused["code"], 5030)
+        self.assertEqual(c.daemon.wait(crib.DEADLINE), 1)
+        c.start()
+        self.assertIn("result", c.http(key).call("echo", {"text": "again"}, crib.MODERN))
+        self.assertIn("unknown", {row["outcome"] for row in c.json("audit", "calls", "--tenant", "acme")})
+
     def test_options(self):
         for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
                                          (["--sample-config"], 0, "stdout", "#listeners:"), (["--nope"], 2, "stderr", "usage:"),
