@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/metric.h"
 #include "run/policy.h"
 
 #include "ev_int.h"
@@ -242,21 +243,32 @@ static void on_pidfd(void *arg, bool readable, bool writable)
 	on_sweep(c);
 }
 
+/* It did not end by itself. */
+static void kill_group(struct ev_child *c)
+{
+	met_inc(MET_children_killed);
+	kill(-c->pid, SIGKILL);
+}
+
 static void on_timer(void *arg)
 {
 	struct ev_child *c = arg;
 	if (c->state == CHILD_SWEEPS)
 		on_sweep(c);
 	else
-		kill(-c->pid, SIGKILL);
+		kill_group(c);
 }
 
 void ev_child_stop(struct ev_child *c, uint32_t term_ms)
 {
 	if (c->state != CHILD_RUNS)
 		return;
-	kill(-c->pid, term_ms == 0 ? SIGKILL : SIGTERM);
-	if (term_ms > 0 && !ev_timer_armed(c->timer))
+	if (term_ms == 0) {
+		kill_group(c);
+		return;
+	}
+	kill(-c->pid, SIGTERM);
+	if (!ev_timer_armed(c->timer))
 		ev_timer_start(c->timer, (uint64_t)term_ms * 1000);
 }
 
@@ -359,6 +371,7 @@ static int watch(struct ev_child *c, struct err *err)
 		waitpid(c->pid, NULL, 0);
 		return rc;
 	}
+	met_inc(MET_children_started);
 	list_push_back(&c->loop->nursery.children, &c->node);
 	c->timer = ev_timer_new(c->loop, on_timer, c);
 	c->pid_io = ev_io_new(c->loop, c->pidfd, on_pidfd, c);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "metrics/metric.h"
 
 #include "ev_int.h"
 
@@ -74,9 +75,11 @@ int ev_work(struct ev_loop *loop, enum ev_lane lane, ev_fn *body, ev_fn *done, v
 		pthread_cond_signal(&pool->wake);
 	}
 	pthread_mutex_unlock(&pool->lock);
-	if (full)
-		free(job);
-	return full ? ERR_BUSY : 0;
+	if (!full)
+		return 0;
+	met_inc(MET_ev_work_queue_full);
+	free(job);
+	return ERR_BUSY;
 }
 
 void ev_work_init(struct ev_loop *loop)

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "ev/ev.h"
+#include "metrics/metric.h"
 
 #define BACKLOG 1024
 #define ACCEPTS_PER_TURN 32
@@ -61,8 +62,10 @@ static void out_of_descriptors(struct listener *l)
 		close(l->spare);
 		l->spare = -1;
 		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd >= 0)
+		if (fd >= 0) {
+			met_inc(MET_connections_refused);
 			close(fd);
+		}
 	}
 	ev_timer_start(l->timer, PAUSE_US);
 	update(l);
