@@ -18,11 +18,13 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -30,7 +32,11 @@
 #include "base/path.h"
 #include "base/text.h"
 
-enum { CARD_MAX = 512 };
+enum {
+	CARD_MAX = 512,
+	ORPHAN_WAIT_MS = 1000,          /* for a lock that a dead process left with a child */
+	ORPHAN_TRIES = 200,
+};
 
 #define MAGIC_CIFS 0xff534d42           /* not in linux/magic.h of every kernel */
 #define MAGIC_SMB2 0xfe534d42
@@ -164,6 +170,25 @@ int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *er
 	return 0;
 }
 
+/* 0: locked, 1: held by the process on the card, -1: errno.
+ *
+ * A child between its start and its exec still has its parent's descriptors, the lock's among them: a server that was
+ * killed while it started a tool leaves the lock behind for that moment.  A card of a dead process is waited out. */
+static int lock_it(int fd, struct flock *lock, struct db_card *ret_card)
+{
+	const struct timespec pause = { 0, ORPHAN_WAIT_MS * 1000000 / ORPHAN_TRIES };
+
+	for (int left = ORPHAN_TRIES; fcntl(fd, F_OFD_SETLK, lock) != 0; left--) {
+		if (errno != EAGAIN && errno != EACCES)
+			return -1;
+		read_card(fd, ret_card);
+		if (left == 0 || ret_card->pid <= 0 || kill((pid_t)ret_card->pid, 0) == 0 || errno != ESRCH)
+			return 1;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_card, struct err *err)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -185,11 +210,10 @@ int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_
 	o->fd = fd;
 	o->path = path;
 	/* AUDIT A-602: a lock of this descriptor, not of the process; CLOEXEC, so that no child keeps it. */
-	if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
-		rc = errno == EAGAIN || errno == EACCES ? 1 : sys_fail(err, path, "lock");
-		if (rc == 1)
-			read_card(fd, ret_card);
-	} else {
+	rc = lock_it(fd, &lock, ret_card);
+	if (rc < 0) {
+		rc = sys_fail(err, path, "lock");
+	} else if (rc == 0) {
 		rc = check_user(store, err);
 		if (rc == 0)
 			rc = db_owner_show(o, &card, err);

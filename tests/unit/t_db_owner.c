@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -127,6 +128,36 @@ static void missing_store_says_what_to_do(void **state)
 }
 
 /* Trap 20; only root can see this one. */
+/* A server killed while it starts a tool: the child holds the lock until its exec. */
+static void lock_left_with_a_child_of_the_dead_is_waited_out(void **state)
+{
+	struct db_owner *o = NULL;
+	struct db_card card;
+	struct err err;
+	int hold[2], status;
+	pid_t owner;
+
+	assert_int_equal(pipe(hold), 0);
+	owner = fork();
+	if (owner == 0) {
+		if (db_owner_take(*state, &o, &card, &err) != 0)
+			_exit(1);
+		if (fork() == 0) {      /* until nobody holds the pipe, and a moment more */
+			char byte;
+
+			close(hold[1]);
+			_exit(read(hold[0], &byte, 1) == 0 && poll(NULL, 0, 50) == 0 ? 0 : 1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(owner, &status, 0), owner);
+	assert_int_equal(status, 0);
+	close(hold[1]);
+	assert_int_equal(db_owner_take(*state, &o, &card, &err), 0);
+	db_owner_drop(&o);
+	close(hold[0]);
+}
+
 static void root_does_not_own_anothers_store(void **state)
 {
 	struct db_owner *one = NULL;
@@ -152,6 +183,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(one_owner_at_a_time), T(card_tells_the_sockets), T(half_a_card_says_nothing), T(killed_owner_frees_the_store),
+		T(lock_left_with_a_child_of_the_dead_is_waited_out),
 		T(missing_store_says_what_to_do), T(root_does_not_own_anothers_store),
 	};
 
