@@ -51,6 +51,8 @@ void http_reply(struct http_request *r, int status, const char *headers, const c
 /* A streamed answer, chunked; each write leaves in this turn. */
 void http_stream_begin(struct http_request *r, int status, const char *headers);
 void http_stream_write(struct http_request *r, const char *p, size_t len);
+/* The same for the one answer that may be larger than a stream may queue (SEC S-830). */
+void http_stream_answer(struct http_request *r, const char *p, size_t len);
 void http_stream_end(struct http_request *r);
 size_t http_stream_queued(const struct http_request *r);
 const char *http_status_text(int status);

@@ -132,7 +132,7 @@ void http_stream_begin(struct http_request *r, int status, const char *headers)
 	emit_head(r, status, headers, r->chunked ? "Transfer-Encoding: chunked\r\n" : "");
 }
 
-void http_stream_write(struct http_request *r, const char *p, size_t len)
+static void write_chunk(struct http_request *r, const char *p, size_t len, bool answer)
 {
 	struct http_conn *c = r->conn;
 	char size[24] = "";
@@ -143,14 +143,25 @@ void http_stream_write(struct http_request *r, const char *p, size_t len)
 		str_put(&r->waiting, size, (size_t)n);
 		str_put(&r->waiting, p, len);
 		str_puts(&r->waiting, r->chunked ? "\r\n" : "");
-		if (r->waiting.len > STREAM_OUT_MAX)    /* SEC S-830 */
+		if (r->waiting.len > STREAM_OUT_MAX && !answer)         /* SEC S-830 */
 			http_conn_close(c);
 		return;
 	}
-	stream_write(c->stream, size, (size_t)n);
-	stream_write(c->stream, p, len);
+	void (*put)(struct stream *, const void *, size_t) = answer ? stream_write_answer : stream_write;
+	put(c->stream, size, (size_t)n);
+	put(c->stream, p, len);
 	if (r->chunked)
-		stream_write(c->stream, "\r\n", 2);
+		put(c->stream, "\r\n", 2);
+}
+
+void http_stream_write(struct http_request *r, const char *p, size_t len)
+{
+	write_chunk(r, p, len, false);
+}
+
+void http_stream_answer(struct http_request *r, const char *p, size_t len)
+{
+	write_chunk(r, p, len, true);
 }
 
 void http_stream_end(struct http_request *r)

@@ -202,7 +202,7 @@ static void exchange_finish(void *peer, const struct mcp_answer *a)
 	struct http_request *r = q->r;
 
 	if (a->len > 0)
-		hreq_event(q, a->text, a->len);
+		hreq_last_event(q, a->text, a->len);
 	hreq_free(q);
 	http_stream_end(r);
 }

@@ -66,6 +66,7 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 
 void hreq_stream_begin(struct hreq *q);
 void hreq_event(struct hreq *q, const char *text, size_t len);
+void hreq_last_event(struct hreq *q, const char *text, size_t len);
 /* GET of a legacy session: begin its notice stream or refuse. */
 void hreq_get(struct hreq *q);
 void hreq_delete(struct hreq *q);

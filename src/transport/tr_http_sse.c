@@ -27,18 +27,34 @@ void hreq_stream_begin(struct hreq *q)
 	q->written_us = ev_now_us(q->t->env.loop);
 }
 
-/* One `data:` line a message: JSON has no raw newline (MCP B-53).  A reader too slow for its stream loses it; a lost
- * notice stream is opened again by its client (SEC S-830). */
-void hreq_event(struct hreq *q, const char *text, size_t len)
+/* One `data:` line a message: JSON has no raw newline (MCP B-53). */
+static struct str event_text(const char *text, size_t len)
 {
 	struct str event = STR_INIT;
 
 	str_puts(&event, "event: message\ndata: ");
 	str_put(&event, text, len);
 	str_puts(&event, "\n\n");
+	return event;
+}
+
+/* A reader too slow for its stream loses it; a lost notice stream is opened again by its client (SEC S-830). */
+void hreq_event(struct hreq *q, const char *text, size_t len)
+{
+	struct str event = event_text(text, len);
+
 	http_stream_write(q->r, event.p, event.len);
 	str_fini(&event);
 	q->written_us = ev_now_us(q->t->env.loop);
+}
+
+/* The last one: an answer is never dropped for its size (MCP B-40). */
+void hreq_last_event(struct hreq *q, const char *text, size_t len)
+{
+	struct str event = event_text(text, len);
+
+	http_stream_answer(q->r, event.p, event.len);
+	str_fini(&event);
 }
 
 /* --- the notice stream of a legacy session */

@@ -30,7 +30,7 @@ struct line_peer {
 	struct principal *who;          /* NULL in AUTH */
 	struct ev_timer *auth_timer;    /* NULL once the peer is known */
 	size_t searched;                /* bytes without a newline, at the front of the input */
-	bool dead;
+	bool ending;                    /* nothing more is read or said */
 	char from[ADDR_TEXT_SIZE];
 };
 
@@ -47,30 +47,37 @@ static void peer_free(void *arg)
 		home->ended(home->arg);
 }
 
-/* Unlink and tell everybody now, free once the callbacks on the stack have returned. */
-static void peer_end(struct line_peer *p, bool flush)
+/* The stream is over: unlink, and free once the callbacks on the stack have returned. */
+static void peer_gone(struct line_peer *p)
 {
-	if (p->dead)
-		return;
-	p->dead = true;
 	list_unlink(&p->node);
-	ev_timer_free(&p->auth_timer);
-	mcp_channel_close(&p->channel);
-	if (flush)
-		stream_finish(&p->stream);
-	else
-		stream_close(&p->stream);
+	stream_close(&p->stream);
 	met_dec(MET_connections_open);
 	if (p->home->listener)
 		listen_conn_gone(p->home->listener);
 	ev_defer(p->home->env->loop, peer_free, p);
 }
 
+/* No further message, now.  flush: what is written leaves first, and peer_ended() says when; until then the peer counts
+ * as a connection. */
+static void peer_end(struct line_peer *p, bool flush)
+{
+	if (p->ending)
+		return;
+	p->ending = true;
+	ev_timer_free(&p->auth_timer);
+	mcp_channel_close(&p->channel);
+	if (flush)
+		stream_half_close(p->stream);
+	else
+		peer_gone(p);
+}
+
 /* --- answers and pushes */
 
 static void write_line(struct line_peer *p, const char *text, size_t len, bool answer)
 {
-	if (p->dead)
+	if (p->ending)
 		return;
 	if (answer)
 		stream_write_answer(p->stream, text, len);
@@ -98,7 +105,7 @@ static size_t peer_queued(const void *peer)
 {
 	const struct line_peer *p = peer;
 
-	return p->dead ? 0 : stream_queued(p->stream);
+	return stream_queued(p->stream);
 }
 
 static void peer_hang_up(void *peer)
@@ -178,15 +185,14 @@ static void peer_ended(void *arg, enum stream_end why)
 {
 	struct line_peer *p = arg;
 
-	if (p->dead)
-		return;
-	if (why == STREAM_EOF && p->channel) {
-		mcp_channel_eof(p->channel, p->home->env->drain_ms);
-		return;
-	}
 	if (why == STREAM_OVERFLOW || why == STREAM_STALLED)
 		met_inc(MET_output_overflow_closed);
-	peer_end(p, false);
+	if (p->ending)
+		peer_gone(p);
+	else if (why == STREAM_EOF && p->channel)
+		mcp_channel_eof(p->channel, p->home->env->drain_ms);
+	else
+		peer_end(p, false);
 }
 
 static const struct stream_ops stream_ops = { peer_data, peer_ended, NULL };
@@ -212,8 +218,13 @@ void line_peer_new(struct line_home *home, int in_fd, int out_fd, struct princip
 
 void line_peers_close(struct line_home *home)
 {
-	LIST_FOREACH_SAFE(n, tmp, &home->peers)
-		peer_end(CONTAINER_OF(n, struct line_peer, node), true);
+	LIST_FOREACH_SAFE(n, tmp, &home->peers) {
+		struct line_peer *p = CONTAINER_OF(n, struct line_peer, node);
+
+		peer_end(p, true);
+		stream_finish(&p->stream);      /* writes what it can on its own */
+		peer_gone(p);
+	}
 }
 
 /* --- TCP and Unix listeners */
