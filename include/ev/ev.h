@@ -2,6 +2,7 @@
 #define EV_EV_H
 
 #include "base/err.h"
+#include "base/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,11 @@ void ev_defer(struct ev_loop *loop, ev_fn *fn, void *arg);
 void ev_at_turn_end(struct ev_loop *loop, ev_fn *fn, void *arg);
 /* Run fn(arg) on the loop thread.  The only call here that other threads may make. */
 void ev_post(struct ev_loop *loop, ev_fn *fn, void *arg);
+
+/* What owns itself and would outlive the loop: fn(arg) runs in ev_loop_free() unless list_unlink(&l->node) came first.
+ * Embedded in its object. */
+struct ev_leaver { struct list node; ev_fn *fn; void *arg; };
+void ev_at_free(struct ev_loop *loop, struct ev_leaver *l, ev_fn *fn, void *arg);
 
 /* Timers: embedded in their owner, idempotent stop. */
 struct ev_timer;

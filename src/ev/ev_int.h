@@ -68,6 +68,7 @@ struct ev_loop {
 	struct ev_post post;
 	struct ev_pool lanes[2];
 	struct ev_nursery nursery;
+	struct list leavers;    /* struct ev_leaver */
 };
 
 void ev_queue_push(struct ev_queue *q, ev_fn *fn, void *arg);

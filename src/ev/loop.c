@@ -51,6 +51,7 @@ struct ev_loop *ev_loop_new(void)
 	ev_post_init(loop);
 	ev_work_init(loop);
 	ev_nursery_init(loop);
+	list_init(&loop->leavers);
 	return loop;
 }
 
@@ -65,6 +66,11 @@ void ev_loop_free(struct ev_loop **ploop)
 	ev_nursery_fini(loop);
 	ev_post_run(loop);
 	ev_run_deferred(loop);
+	while (!list_empty(&loop->leavers)) {
+		struct ev_leaver *l = CONTAINER_OF(loop->leavers.next, struct ev_leaver, node);
+		list_unlink(&l->node);
+		l->fn(l->arg);
+	}
 	ev_run_late(loop);
 	ev_post_fini(loop);
 	ev_timers_fini(loop);
@@ -72,6 +78,14 @@ void ev_loop_free(struct ev_loop **ploop)
 	ev_queue_fini(&loop->late);
 	event_base_free(loop->base);
 	free(loop);
+}
+
+void ev_at_free(struct ev_loop *loop, struct ev_leaver *l, ev_fn *fn, void *arg)
+{
+	ev_assert_thread(loop);
+	l->fn = fn;
+	l->arg = arg;
+	list_push_back(&loop->leavers, &l->node);
 }
 
 /* What can be done without waiting; afterwards nothing is deferred. */

@@ -41,6 +41,7 @@ struct stream {
 	bool half_closed;               /* we shall write no more: input is dropped */
 	bool lingers;                   /* and all is written */
 	bool self;                      /* nobody owns it any more */
+	struct ev_leaver leaver;        /* with self: the loop ends what still lingers */
 	bool dead, closed;
 	const struct stream_ops *ops;
 	void *arg;
@@ -128,6 +129,8 @@ void stream_close(struct stream **ps)
 	struct stream *s = *ps;
 	*ps = NULL;
 	s->closed = true;
+	if (s->self)
+		list_unlink(&s->leaver.node);
 	shut(s);
 	ev_at_turn_end(s->loop, release, s);
 }
@@ -469,6 +472,12 @@ void stream_half_close(struct stream *s)
 	update(s);
 }
 
+static void on_loop_free(void *arg)
+{
+	struct stream *s = arg;
+	stream_close(&s);
+}
+
 void stream_finish(struct stream **ps)
 {
 	if (!ps || !*ps)
@@ -480,5 +489,6 @@ void stream_finish(struct stream **ps)
 		return;
 	}
 	s->self = true;
+	ev_at_free(s->loop, &s->leaver, on_loop_free, s);
 	stream_half_close(s);
 }
