@@ -98,6 +98,7 @@ static const struct keyword keywords[] = {
 	{ "$id", BOTH, kw_id, 0 },
 	/* annotations */
 	{ "$comment", BOTH, kw_note_text, 0 },
+	{ "$anchor", D2020, kw_note_text, 0 },  /* a name; a $ref that uses it is refused */
 	{ "title", BOTH, kw_note_text, 0 },
 	{ "description", BOTH, kw_note_text, 0 },
 	{ "format", BOTH, kw_note_text, 0 },
@@ -126,7 +127,6 @@ static const struct keyword keywords[] = {
 	/* keywords that need what is not built */
 	{ "unevaluatedItems", D2020, kw_refused, 0 },
 	{ "unevaluatedProperties", D2020, kw_refused, 0 },
-	{ "$anchor", D2020, kw_refused, 0 },
 	{ "$dynamicRef", D2020, kw_refused, 0 },
 	{ "$dynamicAnchor", D2020, kw_refused, 0 },
 	{ "$vocabulary", D2020, kw_refused, 0 },

@@ -572,14 +572,15 @@ static void modern_round_is_a_call_of_its_own(void **state)
 	heard_free(b);
 }
 
-/* MCP R-08: without the state there was no question. */
-static void answers_without_a_question_are_ignored(void **state)
+/* MCP R-08: a client may know what it will be asked; what counts without a state is the handler's to say. */
+static void answers_without_a_state_reach_the_handler(void **state)
 {
 	struct rig *r = *state;
 	struct heard *h = rig_start(r, &(struct rig_req){ .tool = "echo", .rev = REV_R5, .answers = "{\"confirm\":{}}" });
 
 	rig_wait_start(r);
-	assert_null(fake.answers);
+	assert_string_equal(fake.answers, "{\"confirm\":{}}");
+	assert_null(fake.req.state);
 	fake_result("x");
 	rig_wait_end(r, h);
 	heard_free(h);
@@ -670,7 +671,7 @@ int main(void)
 		RIG_TEST(questions_that_cannot_be_put_are_the_tools_error),
 		RIG_TEST(client_that_cannot_be_asked_ends_the_call),
 		RIG_TEST(modern_round_is_a_call_of_its_own),
-		RIG_TEST(answers_without_a_question_are_ignored),
+		RIG_TEST(answers_without_a_state_reach_the_handler),
 		RIG_TEST(equal_names_of_two_tenants_never_cross),
 		RIG_TEST(running_call_keeps_its_definition),
 	};
