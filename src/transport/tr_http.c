@@ -19,6 +19,9 @@
 
 static const char unauthorized[] = "WWW-Authenticate: Bearer realm=\"toolcrib\"\r\n";
 static const char allow[] = "Allow: POST, GET, DELETE\r\n";
+static const char no_path[] = "no such path\n";
+
+struct refusal { const char *headers; char text[400]; };
 
 /* --- requests */
 
@@ -29,137 +32,38 @@ void hreq_free(struct hreq *q)
 	free(q);
 }
 
-const char *hreq_cors(const struct hreq *q, char *ret, size_t size)
+/* An allowed Origin's own lines: its page may read the answer, whatever it is (MCP B-55). */
+const char *http_cors(struct http_text origin, char ret[TR_HTTP_CORS_SIZE])
 {
 	ret[0] = '\0';
-	if (q->origin)
-		snprintf(ret, size, "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-			 "Access-Control-Expose-Headers: Mcp-Session-Id, WWW-Authenticate\r\n", q->origin);
+	if (origin.p)
+		snprintf(ret, TR_HTTP_CORS_SIZE, "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n"
+			 "Access-Control-Expose-Headers: Mcp-Session-Id, WWW-Authenticate\r\n", (int)origin.len, origin.p);
 	return ret;
+}
+
+const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE])
+{
+	return http_cors((struct http_text){ q->origin, q->origin ? strlen(q->origin) : 0 }, ret);
+}
+
+/* A plain text, not JSON (MCP B-49); 204 has none. */
+static void refuse(struct http_request *r, int status, const char *headers, const char *cors, const char *text)
+{
+	char lines[TR_HTTP_CORS_SIZE + 256];
+
+	snprintf(lines, sizeof(lines), "%s%s%s", status == 204 ? "" : "Content-Type: text/plain\r\n", headers, cors);
+	http_reply(r, status, lines, text, strlen(text));
 }
 
 void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text)
 {
 	struct http_request *r = q->r;
-	char lines[1024], cors[768];
+	char cors[TR_HTTP_CORS_SIZE];
 
-	snprintf(lines, sizeof(lines), "Content-Type: text/plain\r\n%s%s", headers ? headers : "",
-		 hreq_cors(q, cors, sizeof(cors)));
+	hreq_cors(q, cors);
 	hreq_free(q);
-	http_reply(r, status, status == 204 ? NULL : lines, text, strlen(text));
-}
-
-static void refuse_head(struct http_request *r, int status, const char *headers, const char *text)
-{
-	struct str lines = STR_INIT;
-
-	str_puts(&lines, "Content-Type: text/plain\r\n");
-	if (headers)
-		str_puts(&lines, headers);
-	http_reply(r, status, lines.p, text, strlen(text));
-	str_fini(&lines);
-}
-
-/* --- the head's facts, copied into the request's own block */
-
-struct pen { char *at; };
-
-static const char *pen_copy(struct pen *pen, struct http_text t)
-{
-	char *begin = pen->at;
-
-	if (!t.p)
-		return NULL;
-	memcpy(begin, t.p, t.len);
-	begin[t.len] = '\0';
-	pen->at += t.len + 1;
-	return begin;
-}
-
-static const char *pen_lower(struct pen *pen, struct http_text t)
-{
-	char *begin = pen->at;
-
-	for (size_t i = 0; i < t.len; i++)
-		begin[i] = t.p[i] >= 'A' && t.p[i] <= 'Z' ? (char)(t.p[i] + 32) : t.p[i];
-	begin[t.len] = '\0';
-	pen->at += t.len + 1;
-	return begin;
-}
-
-static bool has_word(struct http_text value, const char *word)
-{
-	return value.p && memmem(value.p, value.len, word, strlen(word)) != NULL;
-}
-
-/* No Accept, a wildcard, or the type itself (MCP B-26). */
-static bool accepts_sse(const struct http_head *h)
-{
-	struct http_text accept = http_head_get(h, "accept", NULL);
-
-	return !accept.p || has_word(accept, "text/event-stream") || has_word(accept, "*/*") || has_word(accept, "text/*");
-}
-
-static const char *single(struct pen *pen, const struct http_head *h, const char *name, bool *duplicate)
-{
-	unsigned count = 0;
-	struct http_text value = http_head_get(h, name, &count);
-
-	*duplicate = *duplicate || count > 1;
-	return pen_copy(pen, value);
-}
-
-static void copy_params(struct hreq *q, struct pen *pen, const struct http_head *h)
-{
-	static const char prefix[] = "mcp-param-";
-	const size_t n = sizeof(prefix) - 1;
-
-	for (size_t i = 0; i < h->nheaders; i++) {
-		struct http_text name = h->header[i].name, value = h->header[i].value;
-
-		if (name.len <= n || !http_text_is_nocase((struct http_text){ name.p, n }, prefix))
-			continue;
-		if (q->http.nparams == TR_HTTP_PARAMS_MAX) {
-			q->http.duplicate = true;       /* more than any tool can ask for */
-			return;
-		}
-		struct mcp_param *param = &q->params[q->http.nparams++];
-
-		param->name = pen_lower(pen, (struct http_text){ name.p + n, name.len - n });
-		param->value = pen_copy(pen, value);
-		param->len = value.len;
-		for (size_t k = 0; k + 1 < q->http.nparams; k++)
-			q->http.duplicate = q->http.duplicate || strcmp(q->params[k].name, param->name) == 0;
-	}
-}
-
-static struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hmethod method,
-			     struct principal *who)
-{
-	size_t room = 1;
-
-	for (size_t i = 0; i < h->nheaders; i++)
-		room += h->header[i].name.len + h->header[i].value.len + 2;
-	struct hreq *q = mem_alloc(sizeof(*q) + room);
-	struct pen pen = { q->text };
-
-	memset(q, 0, sizeof(*q));
-	q->t = t;
-	q->r = r;
-	q->who = who;
-	q->method = method;
-	q->begun_us = ev_now_us(t->env.loop);
-	list_push_back(&t->open, &q->node);
-	q->http.version = single(&pen, h, "mcp-protocol-version", &q->http.duplicate);
-	q->http.session = single(&pen, h, "mcp-session-id", &q->http.duplicate);
-	q->http.method = single(&pen, h, "mcp-method", &q->http.duplicate);
-	q->http.name = single(&pen, h, "mcp-name", &q->http.duplicate);
-	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
-	q->http.sse_ok = accepts_sse(h);
-	q->origin = pen_copy(&pen, http_head_get(h, "origin", NULL));
-	copy_params(q, &pen, h);
-	q->http.params = q->params;
-	return q;
+	refuse(r, status, headers, cors, text);
 }
 
 /* --- exchanges */
@@ -176,9 +80,9 @@ static void exchange_notice(void *peer, const char *text, size_t len)
 static void reply(struct hreq *q, const struct mcp_answer *a)
 {
 	struct http_request *r = q->r;
-	char headers[1280], cors[768];
+	char headers[TR_HTTP_CORS_SIZE + 512], cors[TR_HTTP_CORS_SIZE];
 	int n = snprintf(headers, sizeof(headers), "%s%s", a->len > 0 ? "Content-Type: application/json\r\n" : "",
-			 hreq_cors(q, cors, sizeof(cors)));
+			 hreq_cors(q, cors));
 
 	if (a->session)
 		n += snprintf(headers + n, sizeof(headers) - (size_t)n, "Mcp-Session-Id: %s\r\n", a->session);
@@ -214,36 +118,67 @@ static void post(struct hreq *q, const char *body, size_t len)
 	struct mcp_in in = { .text = body, .len = len, .who = q->who, .http = &q->http, .tport = AUDIT_HTTP };
 	struct mcp_sink sink = { &exchange_ops, q };
 
+	q->begun_us = ev_now_us(q->t->env.loop);
 	mcp_input(q->t->env.mcp, NULL, &in, &sink, &q->x);
 }
 
 /* --- the connection's callbacks */
 
+/* The Mcp-Param-* names that a preflight asks for, as ", name"; anything that is no token of ours is left out (SEC
+ * S-109). */
+static void put_params(struct str *out, const struct http_head *h)
+{
+	static const char prefix[] = "mcp-param-";
+	static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+	struct http_text list = http_head_get(h, "access-control-request-headers", NULL), word;
+	unsigned n = 0;
+
+	while (n < TR_HTTP_PARAMS_MAX && http_list_next(&list, &word)) {
+		size_t len = sizeof(prefix) - 1;
+
+		if (word.len <= len || !http_text_is_nocase((struct http_text){ word.p, len }, prefix))
+			continue;
+		while (len < word.len && strchr(token, word.p[len]))
+			len++;
+		if (len < word.len)
+			continue;
+		str_puts(out, ", ");
+		str_put(out, word.p, word.len);
+		n++;
+	}
+}
+
 /* A preflight of an allowed origin (MCP B-55); Host and Origin have been checked. */
 static int preflight(struct http_request *r, const struct http_head *h)
 {
 	struct http_text origin = http_head_get(h, "origin", NULL);
-	char headers[1024];
+	struct str headers = STR_INIT;
+	char cors[TR_HTTP_CORS_SIZE];
 
 	if (!origin.p) {
-		refuse_head(r, 405, allow, "OPTIONS is for browsers: it needs Origin\n");
+		refuse(r, 405, allow, "", "OPTIONS is for browsers: it needs Origin\n");
 		return 1;
 	}
-	snprintf(headers, sizeof(headers),
-		 "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n"
-		 "Access-Control-Allow-Methods: POST, GET, DELETE\r\nAccess-Control-Max-Age: 600\r\n"
+	str_puts(&headers, http_cors(origin, cors));
+	str_puts(&headers, "Access-Control-Allow-Methods: POST, GET, DELETE\r\nAccess-Control-Max-Age: 600\r\n"
 		 "Access-Control-Allow-Headers: Authorization, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "
-		 "Mcp-Session-Id, Last-Event-ID\r\n", origin.len < 256 ? (int)origin.len : 256, origin.p);
-	http_reply(r, 204, headers, NULL, 0);
+		 "Mcp-Session-Id, Last-Event-ID");
+	put_params(&headers, h);
+	str_puts(&headers, "\r\n");
+	http_reply(r, 204, headers.p, NULL, 0);
+	str_fini(&headers);
 	return 1;
 }
 
-static bool is_json(struct http_text type)
+/* With any parameters; once, so that nobody in front of us can have read another one (MCP B-26). */
+static bool is_json(const struct http_head *h)
 {
 	static const char json[] = "application/json";
 	const size_t n = sizeof(json) - 1;
+	unsigned count = 0;
+	struct http_text type = http_head_get(h, "content-type", &count);
 
-	return type.len >= n && http_text_is_nocase((struct http_text){ type.p, n }, json) &&
+	return count == 1 && type.len >= n && http_text_is_nocase((struct http_text){ type.p, n }, json) &&
 		(type.len == n || type.p[n] == ';' || type.p[n] == ' ' || type.p[n] == '\t');
 }
 
@@ -261,44 +196,58 @@ static int method_of(const struct http_head *h, enum hmethod *ret)
 	return 0;
 }
 
+/* After path, Host and Origin: the credential, the tenant of the path, the method, the type.  0, or the status that
+ * refuses, with *ret_headers and text. */
+static int admit(struct hconn *c, const struct http_head *h, struct http_text tenant, struct principal **ret_who,
+		 enum hmethod *ret_method, struct refusal *ret)
+{
+	int status = http_guard_who(c->t, h, c->from, ret_who, ret->text, sizeof(ret->text));
+
+	ret->headers = status == 401 ? unauthorized : "";
+	if (status != 0)
+		return status;
+	/* Whether or not that tenant exists (MCP B-30). */
+	if (tenant.p && !http_text_is(tenant, (*ret_who)->tenant)) {
+		snprintf(ret->text, sizeof(ret->text), "%s", no_path);
+		return 404;
+	}
+	if (method_of(h, ret_method) != 0) {
+		snprintf(ret->text, sizeof(ret->text), "POST, GET or DELETE\n");
+		ret->headers = allow;
+		return 405;
+	}
+	if (*ret_method == METHOD_POST && !is_json(h)) {
+		snprintf(ret->text, sizeof(ret->text), "Content-Type must be application/json\n");
+		return 415;
+	}
+	return 0;
+}
+
 static int on_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
 {
 	struct hconn *c = arg;
 	struct principal *who = NULL;
+	struct refusal no;
 	struct http_text tenant;
 	enum hmethod method;
-	char text[400];
+	char cors[TR_HTTP_CORS_SIZE];
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
 	if (http_route(h->path, &tenant) == ROUTE_NONE) {
-		refuse_head(r, 404, NULL, "no such path\n");
+		refuse(r, 404, "", "", no_path);
 		return 1;
 	}
 	if (http_guard_host(c->t, h) != 0) {
-		refuse_head(r, 403, NULL, "this Host or Origin is not served here\n");
+		refuse(r, 403, "", "", "this Host or Origin is not served here\n");
 		return 1;
 	}
 	if (http_text_is(h->method, "OPTIONS"))
 		return preflight(r, h);
-	status = http_guard_who(c->t, h, c->from, &who, text, sizeof(text));
-	if (status != 0) {
-		refuse_head(r, status, status == 401 ? unauthorized : NULL, text);
-		return 1;
-	}
-	/* Whether or not that tenant exists (MCP B-30). */
-	if (tenant.p && !http_text_is(tenant, who->tenant)) {
-		principal_unref(&who);
-		refuse_head(r, 404, NULL, "no such path\n");
-		return 1;
-	}
-	status = method_of(h, &method);
-	if (status == 0 && method == METHOD_POST && !is_json(http_head_get(h, "content-type", NULL)))
-		status = 415;
+	status = admit(c, h, tenant, &who, &method, &no);
 	if (status != 0) {
 		principal_unref(&who);
-		refuse_head(r, status, status == 405 ? allow : NULL,
-			    status == 405 ? "POST, GET or DELETE\n" : "Content-Type must be application/json\n");
+		refuse(r, status, no.headers, http_cors(http_head_get(h, "origin", NULL), cors), no.text);
 		return 1;
 	}
 	*ret_user = hreq_new(c->t, r, h, method, who);
@@ -373,6 +322,10 @@ static void http_accepted(void *arg, const struct accepted *a)
 
 static int http_check(const struct conf_listener *c, struct err *err)
 {
+	for (size_t i = 0; i < c->norigins; i++) {
+		if (strlen(c->origins[i]) > TR_HTTP_ORIGIN_MAX)
+			return err_set(err, ERR_INVALID, c->address, "an origin is longer than %d bytes", TR_HTTP_ORIGIN_MAX);
+	}
 	return tr_tcp.check(c, err);            /* the same rules for where it may listen */
 }
 

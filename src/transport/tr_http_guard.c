@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "metrics/metric.h"
+#include "base/text.h"
+#include "net/addr.h"
 
 enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
 {
@@ -25,28 +26,22 @@ enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
 	return memchr(ret_tenant->p, '/', ret_tenant->len) ? ROUTE_NONE : ROUTE_MCP;
 }
 
-/* A host with an optional decimal port: its name without the port, or p NULL. */
+/* A host with an optional port: its name without the port, or p NULL. */
 static struct http_text host_name(struct http_text host)
 {
 	const struct http_text bad = { NULL, 0 };
-	const char *end = host.p + host.len, *colon;
+	const char *end = host.p + host.len, *from = host.p, *colon;
+	uint64_t port;
 
 	if (host.len > 0 && host.p[0] == '[') {
-		const char *bracket = memchr(host.p, ']', host.len);
-
-		if (!bracket)
-			return bad;
-		colon = bracket + 1;
-	} else {
-		colon = memchr(host.p, ':', host.len);
-		if (!colon)
-			colon = end;
-	}
-	for (const char *p = colon + 1; p < end; p++) {
-		if (*p < '0' || *p > '9')
+		from = memchr(host.p, ']', host.len);
+		if (!from)
 			return bad;
 	}
-	if (colon < end && (*colon != ':' || colon + 1 == end))
+	colon = memchr(from, ':', (size_t)(end - from));
+	if (!colon)
+		return host;
+	if (text_u64(colon + 1, (size_t)(end - colon - 1), &port) < 0 || end - colon > 6 || port > UINT16_MAX)
 		return bad;
 	return (struct http_text){ host.p, (size_t)(colon - host.p) };
 }
@@ -59,15 +54,11 @@ static bool is_loopback_name(struct http_text name)
 
 static bool is_address(struct http_text name)
 {
-	if (!name.p || name.len == 0)
-		return false;
-	if (name.p[0] == '[')
-		return true;
-	for (size_t i = 0; i < name.len; i++) {
-		if (name.p[i] != '.' && (name.p[i] < '0' || name.p[i] > '9'))
-			return false;
-	}
-	return true;
+	char text[ADDR_TEXT_SIZE];
+	struct addr a;
+	int n = snprintf(text, sizeof(text), "%.*s:0", (int)name.len, name.p ? name.p : "");
+
+	return n > 0 && (size_t)n < sizeof(text) && addr_parse(text, &a, NULL) == 0;
 }
 
 static bool listed(struct http_text value, char *const *list, size_t n)
@@ -138,10 +129,8 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 		snprintf(ret_text, size, "the tenant of this listener is not served\n");
 		return rc < 0 ? 401 : 0;
 	}
-	if (value.len <= n || !http_text_is_nocase((struct http_text){ value.p, n }, scheme)) {
-		met_inc(MET_auth_failures);
+	if (value.len <= n || !http_text_is_nocase((struct http_text){ value.p, n }, scheme))
 		value = (struct http_text){ scheme, n };        /* as a wrong key: the same work, the same words */
-	}
 	rc = cred_check(t->env.tenants, value.p + n, value.len - n, from, ret_who, &err);
 	if (rc < 0)
 		snprintf(ret_text, size, "%s\n", err.msg);

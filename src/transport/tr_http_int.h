@@ -1,4 +1,5 @@
-/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_sse.c (streams). */
+/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_facts.c (what the
+ * head says), tr_http_sse.c (streams). */
 #ifndef TR_HTTP_INT_H
 #define TR_HTTP_INT_H
 
@@ -12,6 +13,8 @@
 #define TR_HTTP_LATE_MS 10000           /* a slow answer becomes an event stream (MCP B-39) */
 #define TR_HTTP_ALIVE_MS 15000          /* comments on quiet event streams (MCP N-12) */
 #define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
+#define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
+#define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
 
 struct tr_http {
 	struct transport base;
@@ -73,12 +76,21 @@ void hreq_delete(struct hreq *q);
 /* The periodic look: slow answers become streams, quiet streams get a comment. */
 void http_tick(void *tr_http);
 
+/* --- tr_http_facts.c */
+
+/* Takes who. */
+struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hmethod method,
+		      struct principal *who);
+/* The next member of a comma-separated list that is not empty; *list becomes what follows. */
+bool http_list_next(struct http_text *list, struct http_text *ret);
+
 /* --- tr_http.c */
 
 void hreq_free(struct hreq *q);         /* unlinked, references dropped; r is the connection's */
-/* Answer with a plain text (not JSON: MCP B-49) and free. */
+/* Answer with a plain text (not JSON: MCP B-49) and free.  headers: further lines, or "". */
 void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text);
-/* Ready CORS lines for q->origin, or "". */
-const char *hreq_cors(const struct hreq *q, char *ret, size_t size);
+/* Ready CORS lines for an allowed origin (p NULL: ""); hreq_cors() for that of q. */
+const char *http_cors(struct http_text origin, char ret[TR_HTTP_CORS_SIZE]);
+const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE]);
 
 #endif

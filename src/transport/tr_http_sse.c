@@ -19,9 +19,9 @@ static const char sse_headers[] =
 
 void hreq_stream_begin(struct hreq *q)
 {
-	char headers[1024], cors[768];
+	char headers[sizeof(sse_headers) + TR_HTTP_CORS_SIZE], cors[TR_HTTP_CORS_SIZE];
 
-	snprintf(headers, sizeof(headers), "%s%s", sse_headers, hreq_cors(q, cors, sizeof(cors)));
+	snprintf(headers, sizeof(headers), "%s%s", sse_headers, hreq_cors(q, cors));
 	http_stream_begin(q->r, 200, headers);
 	q->streaming = true;
 	q->written_us = ev_now_us(q->t->env.loop);
@@ -92,7 +92,7 @@ static struct mcp_session *find_session(struct hreq *q)
 		return NULL;
 	}
 	if (mcp_session_find(q->t->env.mcp, q->http.session, q->who, &s, &err) < 0) {
-		hreq_refuse(q, 404, NULL, "no such session\n");
+		hreq_refuse(q, 404, "", "no such session\n");
 		return NULL;
 	}
 	return s;
@@ -103,7 +103,7 @@ void hreq_get(struct hreq *q)
 	struct mcp_session *s;
 
 	if (q->http.session && !q->http.sse_ok) {
-		hreq_refuse(q, 406, NULL, "the answer is text/event-stream\n");
+		hreq_refuse(q, 406, "", "the answer is text/event-stream\n");
 		return;
 	}
 	s = find_session(q);
@@ -122,7 +122,7 @@ void hreq_delete(struct hreq *q)
 	if (!s)
 		return;
 	mcp_session_end(&s);
-	hreq_refuse(q, 204, NULL, "");
+	hreq_refuse(q, 204, "", "");
 }
 
 /* --- time */

@@ -160,7 +160,7 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 
 	if (used < 0) {
 		met_inc(MET_line_too_long);
-		peer_end(p, true);
+		peer_end(p, p->channel != NULL);        /* nothing has been said to a stranger */
 		return 0;
 	}
 	if (used == 0) {

@@ -16,8 +16,8 @@
 #include "audit/audit.h"
 #include "ev/ev.h"
 
-#define TURN_MS 2
-#define SETTLE_TURNS 5
+#define TURN_MS 1
+#define SETTLE_TURNS 3
 
 static const uint8_t master[32] = { 7 };
 

@@ -22,8 +22,8 @@
 #include "tenant/tenant.h"
 #include "transport/transport.h"
 
-#define TR_DRAIN_MS 40
-#define TR_PEERS_MAX 32
+#define TR_DRAIN_MS 15
+#define TR_PEERS_MAX 512
 #define TR_BOX_MAX 1024
 
 struct tr_rig {
@@ -51,13 +51,13 @@ void tr_open(struct tr_rig *rig, const char *name);
 void tr_listen(struct tr_rig *rig);
 /* Closes the transport and all peers, and checks that nothing of them is left. */
 void tr_close(struct tr_rig *rig);
-/* What is ready, then wait at most 2 ms for more. */
+/* What is ready, then wait at most 1 ms for more. */
 void tr_turn(struct tr_rig *rig);
 /* Some turns: enough for what must not happen to happen. */
 void tr_settle(struct tr_rig *rig);
 void tr_tenant_state(struct tr_rig *rig, const char *tenant, enum tenant_state to);
 
-#define TR_WAIT_TURNS 700
+#define TR_WAIT_TURNS 1500
 #define TR_WAIT(rig, what) do { \
 		for (unsigned tr_i = 0; !(what) && tr_i < TR_WAIT_TURNS; tr_i++) \
 			tr_turn(rig); \
