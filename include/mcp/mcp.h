@@ -75,7 +75,7 @@ struct mcp_push_ops {                   /* messages outside any exchange; GET st
 	size_t (*queued)(const void *peer);             /* bytes not yet written */
 	void   (*hang_up)(void *peer);                  /* end the stream after what is queued */
 };
-/* A byte stream: stdio, TCP, Unix socket.  who: whom it is bound to. */
+/* A byte stream: stdio, TCP, Unix socket, HTTP+SSE.  who: whom it is bound to. */
 struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_push_ops *ops, void *peer,
 				    struct principal *who, int tport);
 /* No more input: running requests get drain_ms, listens end with their result, then hang_up() (MCP B-56). */
@@ -112,7 +112,7 @@ void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
 
 /* For `session list`: texts valid during the call only. */
 struct mcp_peer_view {
-	const char *kind;               /* "stdio", "tcp", "unix", "http-session", "http-listen" */
+	const char *kind;               /* "stdio", "tcp", "unix", "http-sse", "http-session", "http-listen" */
 	const char *tenant, *principal, *accessor, *rev, *client;      /* client: claimed name/version */
 	uint64_t since_us, last_us;     /* wall clock */
 	unsigned listens, running;

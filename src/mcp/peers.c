@@ -101,8 +101,8 @@ static void view_channels(const struct mcp_tenant *t, mcp_peer_fn *fn, void *arg
 {
 	LIST_FOREACH(n, &t->channels) {
 		const struct mcp_channel *ch = CONTAINER_OF(n, struct mcp_channel, link);
-		struct mcp_peer_view v = { .kind = audit_tport_name(ch->tport), .since_us = ch->since_us,
-					   .last_us = ch->last_us };
+		struct mcp_peer_view v = { .kind = ch->tport == AUDIT_HTTP ? "http-sse" : audit_tport_name(ch->tport),
+					   .since_us = ch->since_us, .last_us = ch->last_us };
 
 		set_who(&v, ch->who);
 		set_memory(&v, &ch->memory);

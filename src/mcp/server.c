@@ -151,8 +151,8 @@ static void refuse_text(struct mcp_exchange *x, const struct mcp_in *in, const s
 		id.p = NULL;
 	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)",
 		       json ? "Invalid Request" : "Parse error", why->msg, why->where);
-	if (!json && x->tport != AUDIT_STDIO)
-		x->hang_up = true;      /* MCP B-06 */
+	if (!json && (x->tport == AUDIT_TCP || x->tport == AUDIT_UNIX))
+		x->hang_up = true;      /* a browser can be made to connect there (MCP B-06) */
 	exchange_refuse(x, classify_rev_known(x, in->http), id, &e);
 }
 

@@ -1,4 +1,5 @@
-/* Streamable HTTP of both eras: POST, GET, DELETE and OPTIONS on /mcp and /t/<tenant>/mcp (MCP 14, C.3).
+/* Streamable HTTP of both eras: POST, GET, DELETE and OPTIONS on /mcp and /t/<tenant>/mcp (MCP 14, C.3); the way to
+ * tr_sse.c for /sse and /messages.
  *
  * Order of the checks: path, Host and Origin, credential, tenant of the path, method, Content-Type; then the body is
  * read and handed to the core as one message.  Facts of the head go along in mcp_headers; the core decides by message. */
@@ -12,14 +13,26 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 
 static const char unauthorized[] = "WWW-Authenticate: Bearer realm=\"toolcrib\"\r\n";
-static const char allow[] = "Allow: POST, GET, DELETE\r\n";
 static const char no_path[] = "no such path\n";
+
+/* What a route takes, and the words for everything else. */
+static const struct {
+	unsigned methods;
+	const char *allow, *text;
+} routes[] = {
+	[ROUTE_MCP] = { 1 << METHOD_POST | 1 << METHOD_GET | 1 << METHOD_DELETE, "Allow: POST, GET, DELETE\r\n",
+			"POST, GET or DELETE\n" },
+	/* A client that tries to POST here first goes on to GET (MCP B-25, O-04). */
+	[ROUTE_SSE] = { 1 << METHOD_GET, "Allow: GET\r\n", "GET opens the event stream\n" },
+	[ROUTE_MESSAGES] = { 1 << METHOD_POST, "Allow: POST\r\n", "POST takes messages\n" },
+};
 
 struct refusal { const char *headers; char text[400]; };
 
@@ -106,7 +119,7 @@ static void exchange_finish(void *peer, const struct mcp_answer *a)
 	struct http_request *r = q->r;
 
 	if (a->len > 0)
-		hreq_last_event(q, a->text, a->len);
+		hreq_answer_event(q, a->text, a->len);
 	hreq_free(q);
 	http_stream_end(r);
 }
@@ -149,14 +162,14 @@ static void put_params(struct str *out, const struct http_head *h)
 }
 
 /* A preflight of an allowed origin (MCP B-55); Host and Origin have been checked. */
-static int preflight(struct http_request *r, const struct http_head *h)
+static int preflight(struct http_request *r, const struct http_head *h, enum hroute route)
 {
 	struct http_text origin = http_head_get(h, "origin", NULL);
 	struct str headers = STR_INIT;
 	char cors[TR_HTTP_CORS_SIZE];
 
 	if (!origin.p) {
-		refuse(r, 405, allow, "", "OPTIONS is for browsers: it needs Origin\n");
+		refuse(r, 405, routes[route].allow, "", "OPTIONS is for browsers: it needs Origin\n");
 		return 1;
 	}
 	str_puts(&headers, http_cors(origin, cors));
@@ -183,7 +196,7 @@ static bool is_json(const struct http_head *h)
 }
 
 /* 0 and the method, or the status that refuses. */
-static int method_of(const struct http_head *h, enum hmethod *ret)
+static int method_of(const struct http_head *h, enum hroute route, enum hmethod *ret)
 {
 	if (http_text_is(h->method, "POST"))
 		*ret = METHOD_POST;
@@ -193,13 +206,13 @@ static int method_of(const struct http_head *h, enum hmethod *ret)
 		*ret = METHOD_DELETE;
 	else
 		return 405;
-	return 0;
+	return routes[route].methods & 1u << *ret ? 0 : 405;
 }
 
 /* After path, Host and Origin: the credential, the tenant of the path, the method, the type.  0, or the status that
  * refuses, with *ret_headers and text. */
-static int admit(struct hconn *c, const struct http_head *h, struct http_text tenant, struct principal **ret_who,
-		 enum hmethod *ret_method, struct refusal *ret)
+static int admit(struct hconn *c, const struct http_head *h, enum hroute route, struct http_text tenant,
+		 struct principal **ret_who, enum hmethod *ret_method, struct refusal *ret)
 {
 	int status = http_guard_who(c->t, h, c->from, ret_who, ret->text, sizeof(ret->text));
 
@@ -211,9 +224,9 @@ static int admit(struct hconn *c, const struct http_head *h, struct http_text te
 		snprintf(ret->text, sizeof(ret->text), "%s", no_path);
 		return 404;
 	}
-	if (method_of(h, ret_method) != 0) {
-		snprintf(ret->text, sizeof(ret->text), "POST, GET or DELETE\n");
-		ret->headers = allow;
+	if (method_of(h, route, ret_method) != 0) {
+		snprintf(ret->text, sizeof(ret->text), "%s", routes[route].text);
+		ret->headers = routes[route].allow;
 		return 405;
 	}
 	if (*ret_method == METHOD_POST && !is_json(h)) {
@@ -230,11 +243,13 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	struct refusal no;
 	struct http_text tenant;
 	enum hmethod method;
+	enum hroute route;
 	char cors[TR_HTTP_CORS_SIZE];
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
-	if (http_route(h->path, &tenant) == ROUTE_NONE) {
+	route = http_route(h->path, &tenant);
+	if (route == ROUTE_NONE) {
 		refuse(r, 404, "", "", no_path);
 		return 1;
 	}
@@ -243,14 +258,14 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		return 1;
 	}
 	if (http_text_is(h->method, "OPTIONS"))
-		return preflight(r, h);
-	status = admit(c, h, tenant, &who, &method, &no);
+		return preflight(r, h, route);
+	status = admit(c, h, route, tenant, &who, &method, &no);
 	if (status != 0) {
 		principal_unref(&who);
 		refuse(r, status, no.headers, http_cors(http_head_get(h, "origin", NULL), cors), no.text);
 		return 1;
 	}
-	*ret_user = hreq_new(c->t, r, h, method, who);
+	*ret_user = hreq_new(c->t, r, h, route, method, who);
 	return 0;
 }
 
@@ -260,10 +275,10 @@ static void on_request(void *arg, struct http_request *r, void *user, const char
 
 	switch (q->method) {
 	case METHOD_POST:
-		post(q, body, len);
+		(q->route == ROUTE_MESSAGES ? sse_post : post)(q, body, len);
 		return;
 	case METHOD_GET:
-		hreq_get(q);
+		(q->route == ROUTE_SSE ? sse_open : hreq_get)(q);
 		return;
 	case METHOD_DELETE:
 		hreq_delete(q);
@@ -279,6 +294,8 @@ static void on_gone(void *arg, struct http_request *r, void *user)
 		mcp_exchange_gone(&q->x);
 	if (q->stream_session)
 		mcp_session_stream_gone(q->t->env.mcp, q->stream_session, q);
+	if (q->sse)
+		sse_gone(&q->sse);
 	hreq_free(q);
 }
 
@@ -288,6 +305,7 @@ static void http_free(void *arg)
 
 	listen_close(&t->listener);
 	ev_timer_free(&t->tick);
+	map_free(&t->sse);
 	free(t);
 }
 
@@ -341,10 +359,12 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 	t->conf = conf;
 	list_init(&t->conns);
 	list_init(&t->open);
+	t->sse = map_new();
 	rc = addr_parse(conf->address, &a, err);
 	if (rc == 0)
 		rc = listen_tcp(env->loop, conf->address, conf->connections_max, http_accepted, t, &t->listener, err);
 	if (rc < 0) {
+		map_free(&t->sse);
 		free(t);
 		return rc;
 	}

@@ -137,10 +137,10 @@ static void copy_params(struct hreq *q, struct pen *pen, const struct http_head 
 	}
 }
 
-struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hmethod method,
-		      struct principal *who)
+struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hroute route,
+		      enum hmethod method, struct principal *who)
 {
-	size_t room = 1;
+	size_t room = h->query.len + 1;
 
 	for (size_t i = 0; i < h->nheaders; i++)
 		room += h->header[i].name.len + h->header[i].value.len + 2;
@@ -151,6 +151,7 @@ struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct ht
 	q->t = t;
 	q->r = r;
 	q->who = who;
+	q->route = route;
 	q->method = method;
 	list_push_back(&t->open, &q->node);
 	q->http.version = single(&pen, h, "mcp-protocol-version", &q->http.duplicate);
@@ -160,6 +161,7 @@ struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct ht
 	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
 	q->http.sse_ok = accepts_sse(h);
 	q->origin = pen_copy(&pen, http_head_get(h, "origin", NULL));
+	q->query = pen_copy(&pen, h->query);
 	copy_params(q, &pen, h);
 	q->http.params = q->params;
 	return q;

@@ -20,6 +20,10 @@ enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
 	*ret_tenant = (struct http_text){ NULL, 0 };
 	if (http_text_is(path, suffix))
 		return ROUTE_MCP;
+	if (http_text_is(path, "/sse"))                 /* the tenant is the credential's (MCP B-30) */
+		return ROUTE_SSE;
+	if (http_text_is(path, "/messages"))
+		return ROUTE_MESSAGES;
 	if (path.len <= np + ns || memcmp(path.p, prefix, np) != 0 || memcmp(path.p + path.len - ns, suffix, ns) != 0)
 		return ROUTE_NONE;
 	*ret_tenant = (struct http_text){ path.p + np, path.len - np - ns };

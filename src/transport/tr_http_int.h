@@ -1,5 +1,5 @@
 /* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_facts.c (what the
- * head says), tr_http_sse.c (streams). */
+ * head says), tr_http_sse.c (streams), tr_sse.c (HTTP+SSE of 2024-11-05). */
 #ifndef TR_HTTP_INT_H
 #define TR_HTTP_INT_H
 
@@ -16,6 +16,9 @@
 #define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
 #define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
 
+struct map;
+struct sse_peer;
+
 struct tr_http {
 	struct transport base;
 	struct transport_env env;
@@ -23,6 +26,7 @@ struct tr_http {
 	struct listener *listener;
 	struct list conns;              /* struct hconn */
 	struct list open;               /* struct hreq: every request without its whole answer */
+	struct map *sse;                /* id -> struct sse_peer */
 	struct ev_timer *tick;
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
 	bool closing;
@@ -35,7 +39,7 @@ struct hconn {
 	char from[ADDR_TEXT_SIZE];
 };
 
-enum hroute { ROUTE_NONE, ROUTE_MCP };
+enum hroute { ROUTE_NONE, ROUTE_MCP, ROUTE_SSE, ROUTE_MESSAGES };
 enum hmethod { METHOD_POST, METHOD_GET, METHOD_DELETE };
 
 /* One request from its head to its answer.  The header texts live behind the struct, in one block. */
@@ -45,11 +49,14 @@ struct hreq {
 	struct http_request *r;
 	struct principal *who;
 	struct mcp_exchange *x;         /* from mcp_input() to finish() */
+	enum hroute route;
 	enum hmethod method;
 	struct mcp_headers http;
 	struct mcp_param params[TR_HTTP_PARAMS_MAX];
 	const char *origin;             /* an allowed Origin, to be answered with CORS headers; or NULL */
 	const char *stream_session;     /* GET: whose notice stream this is */
+	const char *query;              /* of the target, or NULL */
+	struct sse_peer *sse;           /* GET /sse: the peer whose stream this is */
 	uint64_t begun_us, written_us;
 	bool streaming;
 	char text[];
@@ -69,7 +76,8 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 
 void hreq_stream_begin(struct hreq *q);
 void hreq_event(struct hreq *q, const char *text, size_t len);
-void hreq_last_event(struct hreq *q, const char *text, size_t len);
+/* The same for an answer, which may be larger than what a stream may queue. */
+void hreq_answer_event(struct hreq *q, const char *text, size_t len);
 /* GET of a legacy session: begin its notice stream or refuse. */
 void hreq_get(struct hreq *q);
 void hreq_delete(struct hreq *q);
@@ -79,10 +87,18 @@ void http_tick(void *tr_http);
 /* --- tr_http_facts.c */
 
 /* Takes who. */
-struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hmethod method,
-		      struct principal *who);
+struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hroute route,
+		      enum hmethod method, struct principal *who);
 /* The next member of a comma-separated list that is not empty; *list becomes what follows. */
 bool http_list_next(struct http_text *list, struct http_text *ret);
+
+/* --- tr_sse.c */
+
+/* GET /sse: a channel whose answers leave on this stream. */
+void sse_open(struct hreq *q);
+/* POST /messages?s=<id>: one message for that channel. */
+void sse_post(struct hreq *q, const char *body, size_t len);
+void sse_gone(struct sse_peer **p);     /* the stream's client has left */
 
 /* --- tr_http.c */
 

@@ -48,13 +48,14 @@ void hreq_event(struct hreq *q, const char *text, size_t len)
 	q->written_us = ev_now_us(q->t->env.loop);
 }
 
-/* The last one: an answer is never dropped for its size (MCP B-40). */
-void hreq_last_event(struct hreq *q, const char *text, size_t len)
+/* An answer is never dropped for its size (MCP B-40). */
+void hreq_answer_event(struct hreq *q, const char *text, size_t len)
 {
 	struct str event = event_text(text, len);
 
 	http_stream_answer(q->r, event.p, event.len);
 	str_fini(&event);
+	q->written_us = ev_now_us(q->t->env.loop);
 }
 
 /* --- the notice stream of a legacy session */

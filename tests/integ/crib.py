@@ -175,6 +175,9 @@ class Crib:
     def stdio(self, key=None, *options):
         return Stdio(self, key, *options)
 
+    def sse(self, key=None):
+        return Sse(self.address("http"), key)
+
     def http(self, key=None, path="/mcp"):
         return Http(self.address("http"), key, path)
 
@@ -434,6 +437,64 @@ class Events(Peer):
     def close(self):
         self.response.close()
         self.connection.close()
+
+
+class Sse(Peer):
+    """HTTP+SSE of 2024-11-05: an event stream, and POSTs to the endpoint that its first event names."""
+
+    def __init__(self, address, key=None):
+        super().__init__()
+        self.address, self.key = address, key
+        self.stream = http.client.HTTPConnection(*address, timeout=DEADLINE)
+        self.stream.request("GET", "/sse", headers=self.headers({"Accept": "text/event-stream"}))
+        self.response = self.stream.getresponse()
+        self.posts = http.client.HTTPConnection(*address, timeout=DEADLINE)
+        self.endpoint = None
+        if self.response.status == 200:
+            kind, self.endpoint = self.event()
+            assert kind == "endpoint", kind
+
+    def headers(self, more):
+        return {**more, **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
+
+    def event(self, deadline=DEADLINE):
+        """The next event as (kind, data); None at the end of the stream or the deadline."""
+        end = time.monotonic() + deadline
+        kind, data = "message", None
+        while True:
+            self.stream.sock and self.stream.sock.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                line = self.response.readline()
+            except TimeoutError:
+                return None
+            if not line:
+                return None
+            field, _, value = line.decode().rstrip("\r\n").partition(": ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                data = value
+            elif field == "" and data is not None:
+                return kind, data
+
+    def post(self, body, headers=None, endpoint=None):
+        """One raw POST: status, headers, body text."""
+        self.posts.request("POST", endpoint or self.endpoint, body, headers or self.headers({"Content-Type": "application/json"}))
+        response = self.posts.getresponse()
+        return response.status, response.headers, response.read().decode()
+
+    def send(self, message):
+        status, _, text = self.post(json.dumps(message))
+        assert status == 202, (status, text)
+
+    def receive(self, deadline=DEADLINE):
+        got = self.event(deadline)
+        return got and json.loads(got[1])
+
+    def close(self):
+        self.posts.close()
+        self.response.close()
+        self.stream.close()
 
 
 class Case(unittest.TestCase):
