@@ -1,38 +1,15 @@
-// The official TypeScript SDK, v1 and v2, as clients of a real daemon: over stdio and HTTP each connects with a key, lists,
-// calls get_weather and query_database, is told of changes within 200 ms and is not told of another tenant's.
+// The official TypeScript SDK, v1 and v2, as clients of a real daemon.  Over each transport and in each era that a client
+// speaks it lists (one page and three), calls, follows progress, cancels, is asked, and is told of changes.
 // Run by `make check-clients`, which sets TOOLCRIB_BUILDDIR, TOOLCRIB_SRCDIR and installs the pinned packages.
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
-import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
-import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
-import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { clients, transports } from './clients.mjs';
+import { addExamples, addTools, crib, key, rows, runs, start, stop, until } from './crib.mjs';
 
-const build = process.env.TOOLCRIB_BUILDDIR ?? '.';
-const source = process.env.TOOLCRIB_SRCDIR ?? '.';
-const folder = mkdtempSync(join(tmpdir(), 'toolcrib-clients-'));
-const store = join(folder, 'store');
-const env = { ...process.env, TOOLCRIB_RUN: join(build, 'toolcrib-run') };
-const run = promisify(execFile);
-const crib = async (...words) => (await run(join(build, 'toolcrib'), ['--store', store, ...words], { env })).stdout;
-const LIMIT_MS = 200;
+const LIMIT_MS = 200;           // from a command's return to the notice of its change
+const MANY = 250, PAGE = 100;   // tools of one tenant; of one page
+const TOOLS = ['deploy', 'get_weather', 'nap', 'query_database'];
+const DEPLOY = { name: 'deploy', arguments: { service: 'shop', version: '1.4.2' } };
 let passed = 0, failed = 0;
-
-async function until(what, condition, ms = 15000) {
-  const end = Date.now() + ms;
-  for (;;) {
-    const got = await condition();
-    if (got) return got;
-    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`);
-    await new Promise(resolve => setTimeout(resolve, 5));
-  }
-}
 
 async function check(title, body) {
   try {
@@ -45,118 +22,170 @@ async function check(title, body) {
   }
 }
 
-// One row per client: how to make it, how to hear of changes.
-const info = { name: 'check-clients', version: '1' };
-const clients = {
-  'SDK v1': () => ({
-    client: new ClientV1(info), Http: HttpV1, Stdio: StdioV1,
-    hear: (client, heard) => client.setNotificationHandler(ToolListChangedNotificationSchema, heard),
-    call: (client, name, args) => client.callTool({ name, arguments: args }),
-  }),
-  'SDK v2, legacy': () => ({
-    client: new ClientV2(info), Http: HttpV2, Stdio: StdioV2,
-    hear: (client, heard) => client.setNotificationHandler('notifications/tools/list_changed', heard),
-    call: (client, name, args) => client.callTool({ name, arguments: args }),
-  }),
-  'SDK v2, 2026-07-28': () => ({
-    client: new ClientV2(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } }), Http: HttpV2, Stdio: StdioV2,
-    hear: async (client, heard) => {
-      client.setNotificationHandler('notifications/tools/list_changed', heard);
-      await client.listen({ toolsListChanged: true });
-    },
-    call: (client, name, args) => client.callTool({ name, arguments: args }),
-  }),
-};
+const echo = (name, description) =>
+  `name: ${name}\ndescription: ${description}\ninputSchema: {type: object}\nhandler: {type: builtin, function: echo}\n`;
+const nap = `name: nap
+description: Sleeps as long as it is told, in a process of its own.
+inputSchema: {type: object, properties: {seconds: {type: string}}, required: [seconds]}
+handler: {type: exec, argv: [/usr/bin/sleep, "{/seconds}"]}
+`;
 
-const transports = {
-  HTTP: ({ Http }, key, url) => new Http(new URL(url), { requestInit: { headers: { Authorization: `Bearer ${key}` } } }),
-  stdio: ({ Stdio }, key) => new Stdio({
-    command: join(build, 'toolcribd'), args: ['--stdio', '--store', store],
-    env: { ...env, TOOLCRIB_KEY: key }, stderr: 'ignore',
-  }),
-};
+// One connected client and what it was asked and told.
+async function connect(row, transport, secret, origin) {
+  const client = row.kit.make();
+  const at = { row, client, asked: [], heard: [], answer: undefined };
+  at.call = (params, options) => row.kit.call(client, params, options);
+  row.kit.onElicit(client, request => {
+    at.asked.push(request.params);
+    return at.answer;
+  });
+  row.kit.onChanged(client, () => { at.heard.push(performance.now()); });
+  await client.connect(transports[transport](row.kit, secret, origin));
+  return at;
+}
 
-const echo = description =>
-  `name: told\ndescription: ${description}\ninputSchema: {type: object}\nhandler: {type: builtin, function: echo}\n`;
+const steps = {
+  async revision({ row, client }) {
+    assert.ok([row.revision, undefined].includes(row.kit.revision(client)), row.kit.revision(client));
+    assert.equal(client.getServerVersion().name, 'toolcrib');
+  },
 
-async function scenario(name, transport, key, url) {
-  const kit = clients[name]();
-  const { client } = kit;
-  await client.connect(transports[transport](kit, key, url));
-  try {
-    let heard = [];
-    await kit.hear(client, () => { heard.push(performance.now()); });
-    const names = async () => (await client.listTools()).tools.map(tool => tool.name);
+  async list({ client }) {
     const { tools } = await client.listTools();
+    assert.deepEqual(tools.map(tool => tool.name), TOOLS);
     assert.ok(tools.every(tool => tool.description && tool.inputSchema.type === 'object'));
-    assert.deepEqual(tools.map(tool => tool.name), ['get_weather', 'query_database']);
-    const weather = await kit.call(client, 'get_weather', { location: 'Oslo' });
-    assert.ok(!weather.isError && weather.content.length > 0, JSON.stringify(weather));
-    const shop = await kit.call(client, 'query_database', { database: 'products', query: 'SELECT count(*) AS n FROM products' });
-    assert.ok(!shop.isError && shop.structuredContent?.rows?.length === 1, JSON.stringify(shop));
-    const wrong = await kit.call(client, 'get_weather', {}).catch(error => error);
-    assert.match(JSON.stringify(wrong.content ?? wrong.message ?? ''), /location|Invalid params/);
+  },
 
-    // A change of this tenant's list is heard within the limit of the command's return.
-    const told = async (what, ...words) => {
-      heard = [];
-      await crib(...words);
+  async call({ call }) {
+    const weather = await call({ name: 'get_weather', arguments: { location: 'Oslo' } });
+    assert.ok(!weather.isError && weather.content.length > 0, JSON.stringify(weather));
+    const shop = await call({ name: 'query_database',
+      arguments: { database: 'products', query: 'SELECT count(*) AS n FROM products' } });
+    assert.ok(!shop.isError && shop.structuredContent?.rows?.length === 1, JSON.stringify(shop));
+    const wrong = await call({ name: 'get_weather', arguments: {} });
+    assert.ok(wrong.isError, JSON.stringify(wrong));
+    assert.match(wrong.content[0].text, /Missing required argument: location/);
+    await assert.rejects(call({ name: 'no_such_tool', arguments: {} }), { code: -32602 });
+  },
+
+  async 'accepted elicitation with progress'(at) {
+    const progress = [];
+    at.asked = [];
+    at.answer = { action: 'accept', content: { reason: 'It is Tuesday' } };
+    const done = await at.call(DEPLOY, { onprogress: one => progress.push(one) });
+    assert.equal(at.asked.length, 1);
+    assert.match(at.asked[0].message, /Deploy shop 1\.4\.2/);
+    assert.deepEqual(at.asked[0].requestedSchema.required, ['reason']);
+    assert.deepEqual(done.structuredContent, { service: 'shop', version: '1.4.2', reason: 'It is Tuesday' });
+    const told = progress.filter(one => one.total === 5);        // v2 also counts the rounds of a question, without a total
+    assert.deepEqual(told.map(one => one.progress), [0, 1, 2, 3, 4, 5]);
+    assert.equal(told[0].message, 'fetching the release');
+  },
+
+  async 'declined elicitation'(at) {
+    at.asked = [];
+    at.answer = { action: 'decline' };
+    const done = await at.call(DEPLOY);
+    assert.equal(at.asked.length, 1);
+    assert.ok(done.isError && /Not deployed/.test(done.content[0].text), JSON.stringify(done));
+  },
+
+  async cancel({ call }) {
+    const seconds = `6${process.hrtime.bigint() % 1000000n}`;   // a process to be told from all others
+    const stopped = new AbortController();
+    const answer = call({ name: 'nap', arguments: { seconds } }, { signal: stopped.signal }).then(
+      () => assert.fail('answered'), () => 'rejected');
+    await until('the process of nap', () => runs('/usr/bin/sleep', seconds));
+    stopped.abort();
+    await answer;
+    await until('the end of the process of nap', () => !runs('/usr/bin/sleep', seconds), 5000);
+    const newest = async () => (await rows('audit', 'calls', '--tenant', 'acme', '--tool', 'nap', '--limit', '1'))[0];
+    await until('the end of the call in the audit', async () => (await newest()).outcome === 'cancelled', 5000);
+  },
+
+  async list_changed(at) {
+    const { row, client } = at;
+    const names = async () => (await client.listTools()).tools.map(tool => tool.name);
+    const told = async (what, change) => {
+      at.heard = [];
+      await change();
       const returned = performance.now();
-      await until(`list_changed after ${what}`, () => heard.length > 0, 3000);
-      const late = heard[0] - returned;
+      await until(`list_changed after ${what}`, () => at.heard.length > 0, 3000);
+      const late = at.heard[0] - returned;
       assert.ok(late < LIMIT_MS, `${what}: heard ${late.toFixed(1)} ms after the command returned`);
     };
-    const file = join(folder, 'told.yaml');
-    writeFileSync(file, echo('First words.'));
-    await crib('tool', 'add', file);
-    await told('grant add', 'grant', 'add', 'acme', 'told');
+    await row.kit.listen(client);
+    await addTools(echo('told', 'First words.'));
+    await told('grant add', () => crib('grant', 'add', 'acme', 'told'));
     assert.ok((await names()).includes('told'));
-    writeFileSync(file, echo(`Version of ${performance.now()}.`));
-    await told('a new version', 'tool', 'add', file);
-    await told('grant remove', 'grant', 'remove', 'acme', 'told', '--yes');
+    await told('a new version', () => addTools(echo('told', `Version of ${performance.now()}.`)));
+    await told('grant remove', () => crib('grant', 'remove', 'acme', 'told', '--yes'));
     assert.ok(!(await names()).includes('told'));
 
-    // Another tenant's change is not.  The answers below come behind anything that would have been sent.
-    heard = [];
+    // Another tenant's change is not told.  The answers below come behind anything that would have been sent.
+    at.heard = [];
     await crib('grant', 'add', 'other', 'told');
-    writeFileSync(file, echo(`Version for another of ${performance.now()}.`));
-    await crib('tool', 'add', file);
+    await addTools(echo('told', `Version for another of ${performance.now()}.`));
     await crib('grant', 'remove', 'other', 'told', '--yes');
     await names();
     await names();
-    assert.equal(heard.length, 0, 'told of another tenant');
-  } finally {
-    await client.close();
+    assert.equal(at.heard.length, 0, 'told of another tenant');
+  },
+};
+
+// A tenant of many tools, page by page.
+async function paged({ client }) {
+  const pages = [];
+  let cursor;
+  do {
+    const page = await client.listTools(cursor === undefined ? {} : { cursor });
+    // v2 follows the cursors of a first call itself.
+    if (pages.length === 0 && page.tools.length === MANY) break;
+    pages.push(page.tools.map(tool => tool.name));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  const expected = Array.from({ length: MANY }, (_, i) => `many-${String(i).padStart(3, '0')}`);
+  if (pages.length) {
+    assert.deepEqual(pages.map(page => page.length), [PAGE, PAGE, MANY - 2 * PAGE]);
+    assert.deepEqual(pages.flat(), expected);
+  } else {
+    assert.deepEqual((await client.listTools()).tools.map(tool => tool.name), expected);
   }
 }
 
-let daemon;
+// Every step on one connection, then the long list on one of the tenant that has it.
+async function checkRow(row, transport, keys, origin) {
+  const title = `${row.name} over ${transport}`;
+  let at, wide;
+  await check(`${title}: connect`, async () => { at = await connect(row, transport, keys.acme, origin); });
+  for (const [name, step] of at ? Object.entries(steps) : [])
+    await check(`${title}: ${name}`, () => step(at));
+  await at?.client.close();
+  await check(`${title}: ${MANY} tools in pages`, async () => {
+    wide = await connect(row, transport, keys.wide, origin);
+    await paged(wide);
+  });
+  await wide?.client.close();
+}
+
 try {
   await crib('init');
-  await run(join(source, 'contrib/examples/install'), [join(folder, 'examples')]);
-  const examples = ['get_weather', 'query_database'].map(name => join(folder, 'examples', `${name}.yaml`));
-  await crib('tool', 'add', ...examples);
-  for (const tenant of ['acme', 'other']) {
+  // Every client asks deploy within a minute: more often than the example allows.
+  await addExamples(TOOLS.filter(name => name !== 'nap'), text => text.replace('rate: 20/min', 'rate: 1000/min'));
+  await addTools(nap);
+  await addTools(...Array.from({ length: MANY }, (_, i) => echo(`many-${String(i).padStart(3, '0')}`, 'One of many.')));
+  const keys = {};
+  for (const [tenant, ...grants] of [['acme', ...TOOLS], ['wide', 'many-*'], ['other', 'get_weather']]) {
     await crib('tenant', 'add', tenant);
-    await crib('grant', 'add', tenant, 'get_weather', 'query_database');
+    await crib('grant', 'add', tenant, ...grants);
+    keys[tenant] = await key(`${tenant}/agent`);
   }
-  const key = (await crib('key', 'create', 'acme/agent')).match(/tck_\w+/)[0];
-  const config = join(folder, 'toolcribd.yaml');
-  writeFileSync(config, 'listeners:\n- {transport: http, address: "127.0.0.1:0"}\n');
-  daemon = spawn(join(build, 'toolcribd'), ['--store', store, '-c', config], { env, stdio: ['ignore', 'ignore', 'pipe'] });
-  let log = '';
-  daemon.stderr.on('data', data => { log += data; });
-  const address = await until('a daemon that answers', async () => {
-    assert.equal(daemon.exitCode, null, log);
-    const status = await crib('--json', 'status').then(JSON.parse, () => null);
-    return status?.listeners?.find(listener => listener.transport === 'http')?.address;
-  });
-  for (const name of Object.keys(clients))
-    for (const transport of Object.keys(transports))
-      await check(`${name} over ${transport}`, () => scenario(name, transport, key, `http://${address}/mcp`));
+  const origin = `http://${await start()}`;
+  for (const row of clients)
+    for (const transport of row.over)
+      await checkRow(row, transport, keys, origin);
 } finally {
-  daemon?.kill();
-  rmSync(folder, { recursive: true, force: true });
+  stop();
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);
