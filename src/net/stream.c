@@ -272,7 +272,7 @@ void stream_write(struct stream *s, const void *p, size_t len)
 static size_t write_direct(struct stream *s, const void *p, size_t len)
 {
 	size_t before = waiting(&s->out);
-	struct iovec v[2] = { { .iov_base = s->out.p + s->out.start, .iov_len = before },
+	struct iovec v[2] = { { .iov_base = before ? s->out.p + s->out.start : NULL, .iov_len = before },
 			      { .iov_base = (void *)(uintptr_t)p, .iov_len = len } };
 	ssize_t n = before ? writev(s->out_fd, v, 2) : write(s->out_fd, p, len);
 	if (n <= 0)

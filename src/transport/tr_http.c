@@ -111,7 +111,6 @@ static void exchange_finish(void *peer, const struct mcp_answer *a)
 {
 	struct hreq *q = peer;
 
-	q->x = NULL;
 	if (!q->streaming) {
 		reply(q, a);
 		return;

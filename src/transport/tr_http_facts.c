@@ -11,10 +11,11 @@
 /* The next part of *list up to sep, without the white space around it; *list becomes what follows. */
 static bool next_of(struct http_text *list, char sep, struct http_text *ret)
 {
-	const char *end, *p = list->p, *stop = list->p + list->len;
+	const char *end, *stop, *p = list->p;
 
 	if (!p)
 		return false;
+	stop = p + list->len;
 	end = memchr(p, sep, list->len);
 	*list = end ? (struct http_text){ end + 1, (size_t)(stop - end - 1) } : (struct http_text){ NULL, 0 };
 	if (!end)

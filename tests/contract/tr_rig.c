@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "audit/audit.h"
@@ -93,6 +94,14 @@ void tr_listen(struct tr_rig *rig)
 	(void)snprintf(rig->address, sizeof rig->address, "%s", rig->ops->address(rig->t));
 	if (rig->ops != &tr_unix)
 		ROWS_OK(addr_parse(rig->address, &rig->addr, &rows_err));
+}
+
+uint64_t tr_real_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 void tr_turn(struct tr_rig *rig)
@@ -404,7 +413,7 @@ void tr_read(struct tr_peer *p, bool on)
 void tr_raw(struct tr_peer *p, const void *bytes, size_t len)
 {
 	const char *at = bytes;
-	unsigned turns = 0;
+	uint64_t end = tr_real_ms() + TR_WAIT_MS;
 
 	while (len > 0 && !p->eof) {
 		ssize_t n = write(p->out_fd, at, len);
@@ -416,7 +425,7 @@ void tr_raw(struct tr_peer *p, const void *bytes, size_t len)
 			len -= (size_t)n;
 			continue;
 		}
-		if (turns++ == TR_WAIT_TURNS)
+		if (tr_real_ms() >= end)
 			fail_msg("%zu bytes are not taken", len);
 		tr_turn(p->rig);
 	}

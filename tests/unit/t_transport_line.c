@@ -207,6 +207,19 @@ static void line_is_taken_up_to_its_limit(void **state)
 	free(line);
 }
 
+static void empty_lines_are_messages_too(void **state)
+{
+	struct tr_peer *p;
+
+	tr_listen(&rig);
+	p = tr_dial(&rig, "acme");
+	tr_rawz(p, "now 1 old\n\n\r\nnow 2 old\n");
+	TR_WAIT(&rig, rig.srv->nseen == 4);
+	assert_int_equal(rig.srv->seen[1].len, 0);
+	assert_int_equal(rig.srv->seen[2].len, 0);
+	assert_string_equal(rig.srv->seen[3].text, "now 2 old");
+}
+
 /* What was answered before leaves; what was asked behind it is not heard. */
 static void core_may_close_behind_an_answer(void **state)
 {
@@ -321,6 +334,7 @@ int main(void)
 		T(first_line_must_be_the_credential, open_tcp), T(message_may_follow_in_the_same_piece, open_tcp),
 		T(credential_line_is_bounded, open_tcp), T(endless_credential_line_is_cut_off, open_tcp),
 		T(credential_line_has_its_time, open_frozen), T(line_is_taken_up_to_its_limit, open_tcp),
+		T(empty_lines_are_messages_too, open_tcp),
 		T(core_may_close_behind_an_answer, open_tcp), T(bound_listener_asks_for_no_credential, open_tcp),
 		T(bound_listener_of_a_suspended_tenant_sends_everybody_away, open_tcp),
 		T(mapped_uid_is_known_at_once, open_unix), T(unmapped_uid_sends_the_credential, open_unix),
