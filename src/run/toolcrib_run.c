@@ -95,8 +95,22 @@ static int become(const struct run_policy *p, struct err *err)
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
 }
 
+/* For people and package checks; the server passes no arguments. */
+static bool answer(const char *option)
+{
+	if (!strcmp(option, "--version"))
+		puts("toolcrib-run " PACKAGE_VERSION);
+	else if (!strcmp(option, "--help"))
+		puts("toolcrib-run is started by toolcribd, with its instructions on descriptor 3; see toolcrib-run(8)");
+	else
+		return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 2 && answer(argv[1]))
+		return 0;
 	if (fcntl(RUN_FD, F_SETFD, FD_CLOEXEC)) {
 		fputs("toolcrib-run: it is started by toolcribd, with its instructions on descriptor 3\n", stderr);
 		return EXIT_NOT_STARTED;

@@ -7,7 +7,7 @@ class Valgrind(crib.Case):
         crib.DEADLINE = 120
         c = self.crib.init()
         c.tool(crib.ECHO)
-        c.tool(crib.tool_yaml("true", "{type: exec, argv: [/bin/true], stdin: none, output: text}"), "true.yaml")
+        c.tool(crib.tool_yaml("exec_true", "{type: exec, argv: [/bin/true], stdin: none, output: text}"), "true.yaml")
         key = c.tenant("acme", "*")
         c.start(wrapper=["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite",
                          "--trace-children=no", "--child-silent-after-fork=yes"])
@@ -19,7 +19,7 @@ class Valgrind(crib.Case):
                 peer.tools(rev)
                 peer.call("echo", {"text": "x"}, rev)
                 peer.call("echo", {}, rev)
-                peer.call("true", {}, rev)
+                peer.call("exec_true", {}, rev)
                 peer.call("unknown", {}, rev)
             peer.close()
         c.cli("tool", "disable", "echo")
