@@ -133,8 +133,9 @@ static void only_the_table_of_routes_is_served(void **state)
 {
 	static const char *const known[] = { "/mcp", "/t/acme/mcp", "/t/other/mcp", "/t/nobody/mcp", "/t/%61cme/mcp" };
 	static const char *const unknown[] = { "/", "/mcp/", "/MCP", "//mcp", "/t//mcp", "/t/acme/x/mcp", "/t/acme/mcp/",
-		"/t/acme", "/sse", "/messages", "/metrics", "/healthz", "/readyz", "/admin", "/debug", "/mcp/../admin",
+		"/t/acme", "/sse/", "/messages/1", "/t/acme/sse", "/metrics", "/healthz", "/readyz", "/admin", "/debug", "/mcp/../admin",
 		"/.well-known/oauth-protected-resource", "/mcp;x", "/mcp%2f", "/t/mcp" };
+	static const char *const sse[] = { "/sse", "/messages", "/messages?s=1" };
 	static const char *const methods[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS" };
 	struct key_new stranger = rig.acme;
 
@@ -146,6 +147,10 @@ static void only_the_table_of_routes_is_served(void **state)
 		for (size_t k = 0; k < NELEMS(keys); k++) {
 			for (size_t i = 0; i < NELEMS(unknown); i++)
 				assert_int_equal(ask(ASK(.method = methods[m], .target = unknown[i], .key = keys[k])), 404);
+			/* HTTP+SSE has doors of its own, behind the same lock (MCP O-01). */
+			for (size_t i = 0; k < 2 && i < NELEMS(sse); i++)
+				assert_int_equal(ask(ASK(.method = methods[m], .target = sse[i], .key = keys[k])),
+						 options ? 405 : 401);
 			for (size_t i = 0; i < NELEMS(known); i++) {
 				const char *tenant = k == 2 ? "acme" : "other";
 				size_t seen = rig.srv->nseen;
