@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The protocol revisions: one row each, oldest first.  A version string is compared here and nowhere else. */
 enum rev { REV_R0, REV_R1, REV_R2, REV_R3, REV_R4, REV_R5, REV_COUNT };
@@ -17,6 +18,7 @@ struct rev_row {
 	/* What exists in it (MCP table A). */
 	bool annotations, title, output_schema, tool_meta, icons, audio, resource_link, structured_any,
 	     progress_message, batches, invalid_args_is_error;
+	uint32_t asks;                  /* CAP_ bits: which questions to a client exist (MCP) */
 };
 extern const struct rev_row rev_table[REV_COUNT];
 

@@ -19,6 +19,7 @@
 void memory_init(struct mcp_memory *m)
 {
 	m->rev = REV_SESSIONLESS;
+	m->log_level = MCP_LOG_OFF;
 	m->inflight = map_new();
 	m->asks = map_new();
 }

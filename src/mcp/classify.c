@@ -67,6 +67,7 @@ static void run_legacy(struct mcp_req *req, const struct mcp_msg *msg, enum rev 
 
 	req->rev = rev;
 	req->caps = memory ? memory->caps : 0;
+	req->log_level = memory ? memory->log_level : MCP_LOG_OFF;
 	if (!req_open(req, memory, msg->rpc->id))
 		return;
 	req_set_token(req, msg->meta.token);

@@ -1,4 +1,4 @@
-/* initialize, ping, server/discover (MCP sections 2 and 3). */
+/* initialize, ping, logging/setLevel, server/discover (MCP sections 2, 3 and 8). */
 
 #include "config.h"
 
@@ -10,7 +10,7 @@
 
 #include "mcp_int.h"
 
-enum { VERSION_SIZE = 64 };
+enum { VERSION_SIZE = 64, LEVEL_SIZE = 32 };
 
 struct init_params { struct jx_span version, caps, client; };
 
@@ -49,9 +49,10 @@ static void remember(struct mcp_memory *m, struct mcp_req *req, const struct ini
 	m->state = LEGACY_INIT;
 	m->rev = req->rev;
 	m->caps = 0;
+	m->log_level = MCP_LOG_OFF;
 	m->client[0] = '\0';
 	if (rpc_is(p->caps, '{') && jx_parse_scanned(p->caps.p, p->caps.len, &caps, NULL) == 0)
-		m->caps = caps_from_json(caps);
+		m->caps = caps_from_json(caps) & rev_table[m->rev].asks;        /* MCP L-06 */
 	json_decref(caps);
 	(void)client_read(p->client, m->client);        /* a claim, for views; without it nothing is lost */
 	m->announced = mcp_generation(req->x->srv, req->x->who->tenant_id);
@@ -88,6 +89,37 @@ void m_initialize(struct mcp_req *req, const struct mcp_msg *msg)
 
 void m_ping(struct mcp_req *req, const struct mcp_msg *msg)
 {
+	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
+}
+
+/* What the handlers of calls have to say, from the next call on (MCP G-02). */
+void m_set_level(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct mcp_memory *memory = exchange_memory(req->x);
+	struct rpc_walk w;
+	struct jx_span v;
+	char name[16], level[LEVEL_SIZE] = "";
+	struct rpc_error e;
+
+	if (msg->rpc->params.p) {
+		rpc_walk_start(&w, msg->rpc->params);
+		while (rpc_walk_member(&w, name, sizeof name, &v)) {
+			if (strcmp(name, "level") == 0 && !rpc_string(v, level, sizeof level, NULL))
+				level[0] = '\0';
+		}
+	}
+	if (encode_log_level(level) < 0) {
+		rpc_error_arguments(&e, "params.level must be debug, info, notice, warning, error, critical, alert or "
+				    "emergency");
+		req_fault(req, &e);
+		return;
+	}
+	if (!memory) {
+		rpc_error_init(&e, FAULT_PARAMS, "A level needs a session: initialize first");
+		req_fault(req, &e);
+		return;
+	}
+	memory->log_level = encode_log_level(level);
 	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
 }
 

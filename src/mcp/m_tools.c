@@ -140,7 +140,7 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 	struct mcp_req *req = arg;
 	struct mcp_server *srv = req->x->srv;
 
-	if (level >= req->log_level && !is_slow(req)) { /* MCP G-03 */
+	if (level >= req->log_level && !is_slow(req)) { /* MCP G-02, G-03 */
 		str_reset(&srv->out);
 		encode_log(&srv->out, level, logger, data);
 		req_notice(req, &srv->out);

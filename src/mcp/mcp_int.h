@@ -52,6 +52,8 @@ struct mcp_server {
 	unsigned inside;                /* mcp_input() on the stack: nothing may be called back */
 };
 
+#define MCP_LOG_OFF 8                   /* above "emergency" */
+
 /* What legacy must remember of a peer (MCP C.2, C.3). */
 enum legacy_state { LEGACY_NONE, LEGACY_INIT, LEGACY_READY };
 struct mcp_memory {
@@ -59,6 +61,7 @@ struct mcp_memory {
 	enum rev rev;                   /* with state != LEGACY_NONE, as are caps and client */
 	uint32_t caps;
 	char client[MCP_CLIENT_SIZE];
+	int log_level;                  /* as asked for by logging/setLevel; MCP_LOG_OFF before (MCP G-02) */
 	int64_t announced;              /* generation last told or listed (MCP B-19) */
 	struct map *inflight;           /* raw id -> struct mcp_req; on a channel of both eras (MCP B-43) */
 	struct map *asks;               /* our ids -> struct mcp_ask */
@@ -102,7 +105,7 @@ struct mcp_req {
 	struct jx_span token;           /* own memory; p NULL: no progress wanted */
 	double progress;                /* last one sent */
 	uint64_t progress_us;
-	int log_level;                  /* least level wanted; MCP_LOG_OFF: none (MCP G-03) */
+	int log_level;                  /* least level wanted; MCP_LOG_OFF: none (MCP G-02, G-03) */
 	bool has_trace;
 	uint8_t trace[16];
 	struct mcp_memory *memory;      /* where its id stands; NULL: nowhere (modern HTTP, session-less) */
@@ -118,7 +121,6 @@ struct mcp_req {
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */
 };
-#define MCP_LOG_OFF 8                  /* above "emergency" */
 
 struct mcp_exchange {
 	struct mcp_server *srv;
@@ -153,7 +155,7 @@ struct mcp_msg {
 
 /* server.c */
 enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
-#define SRV_DECLARED SRV_TOOLS          /* whose methods are served (MCP B-15, B-22, B-36) */
+#define SRV_DECLARED (SRV_TOOLS | SRV_LOGGING)  /* whose methods are served (MCP B-15, B-22, B-36) */
 enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
 struct mcp_method {
 	const char *name;
@@ -231,6 +233,7 @@ void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct pr
 /* m_*.c */
 void m_initialize(struct mcp_req *req, const struct mcp_msg *msg);
 void m_ping(struct mcp_req *req, const struct mcp_msg *msg);
+void m_set_level(struct mcp_req *req, const struct mcp_msg *msg);
 void m_discover(struct mcp_req *req, const struct mcp_msg *msg);
 void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg);
 void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg);

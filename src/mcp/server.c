@@ -35,7 +35,7 @@ const struct mcp_method mcp_methods[] = {
 	{ "tools/list", ALL, SRV_TOOLS, NAME_NONE, m_tools_list },
 	{ "tools/call", ALL, SRV_TOOLS, NAME_NAME, m_tools_call },
 	{ "subscriptions/listen", MODERN, 0, NAME_NONE, m_listen },
-	{ "logging/setLevel", LEGACY, SRV_LOGGING, NAME_NONE, NULL },
+	{ "logging/setLevel", LEGACY, SRV_LOGGING, NAME_NONE, m_set_level },
 	{ "resources/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
 	{ "resources/templates/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
 	{ "resources/read", ALL, SRV_RESOURCES, NAME_URI, NULL },

@@ -15,6 +15,8 @@
 
 #define PREFIX_RESERVED "io.modelcontextprotocol/"
 #define KEY_CALL_ID "dev.toolcrib/callId"
+/* logging: what handlers of calls say, to whoever asks for it (MCP G-01). */
+#define CAPABILITIES "{\"logging\":{},\"tools\":{\"listChanged\":true}}"
 
 static bool modern(enum rev rev)
 {
@@ -102,7 +104,7 @@ static void put_initialize(struct str *out, const struct enc_to *to)
 {
 	str_puts(out, "\"protocolVersion\":\"");
 	str_puts(out, rev_table[to->rev].text);
-	str_puts(out, "\",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":");
+	str_puts(out, "\",\"capabilities\":" CAPABILITIES ",\"serverInfo\":");
 	put_server(out, to->rev, to->server);
 }
 
@@ -110,8 +112,7 @@ static void put_discover(struct str *out)
 {
 	str_puts(out, ",\"supportedVersions\":");
 	str_puts(out, rpc_versions);
-	/* logging: notices to requests that ask for them; it has no method of its own here (MCP G-01, G-03). */
-	str_puts(out, ",\"capabilities\":{\"logging\":{},\"tools\":{\"listChanged\":true}}");
+	str_puts(out, ",\"capabilities\":" CAPABILITIES);
 	put_cache(out, ENC_DISCOVER_TTL_MS);
 }
 

@@ -6,20 +6,26 @@
 
 #include <string.h>
 
+#include "proto/caps.h"
+
+#define ASKS_R1 (CAP_ROOTS | CAP_SAMPLING)
+#define ASKS_R3 (ASKS_R1 | CAP_ELICITATION_FORM)
+#define ASKS_R4 (ASKS_R3 | CAP_ELICITATION_URL | CAP_SAMPLING_TOOLS)
+
 const struct rev_row rev_table[REV_COUNT] = {
-	[REV_R0] = { .text = "2024-10-07", .era = ERA_LEGACY },
-	[REV_R1] = { .text = "2024-11-05", .era = ERA_LEGACY, .batches = true },
+	[REV_R0] = { .text = "2024-10-07", .era = ERA_LEGACY, .asks = CAP_SAMPLING },
+	[REV_R1] = { .text = "2024-11-05", .era = ERA_LEGACY, .batches = true, .asks = ASKS_R1 },
 	[REV_R2] = { .text = "2025-03-26", .era = ERA_LEGACY, .annotations = true, .audio = true,
-		.progress_message = true, .batches = true },
+		.progress_message = true, .batches = true, .asks = ASKS_R1 },
 	[REV_R3] = { .text = "2025-06-18", .era = ERA_LEGACY, .annotations = true, .title = true,
 		.output_schema = true, .tool_meta = true, .audio = true, .resource_link = true,
-		.progress_message = true },
+		.progress_message = true, .asks = ASKS_R3 },
 	[REV_R4] = { .text = "2025-11-25", .era = ERA_LEGACY, .annotations = true, .title = true,
 		.output_schema = true, .tool_meta = true, .icons = true, .audio = true, .resource_link = true,
-		.progress_message = true, .invalid_args_is_error = true },
+		.progress_message = true, .invalid_args_is_error = true, .asks = ASKS_R4 },
 	[REV_R5] = { .text = "2026-07-28", .era = ERA_MODERN, .annotations = true, .title = true,
 		.output_schema = true, .tool_meta = true, .icons = true, .audio = true, .resource_link = true,
-		.structured_any = true, .progress_message = true, .invalid_args_is_error = true },
+		.structured_any = true, .progress_message = true, .invalid_args_is_error = true, .asks = ASKS_R4 },
 };
 
 enum rev rev_find(const char *text, size_t len)

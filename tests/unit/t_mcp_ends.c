@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "proto/caps.h"
 
 #define CALL(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"echo\"}}"
 #define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
@@ -383,6 +384,24 @@ static void questions_go_out_as_requests_of_ours(void **state)
 	rig_expect_has(&p.box, "\"id\":1,\"result\"");
 }
 
+/* MCP L-06, X-01, X-02: what a revision does not have is not declared in it. */
+static void questions_stay_inside_their_revision(void **state)
+{
+	static const uint32_t want[] = {
+		[REV_R0] = CAP_SAMPLING, [REV_R1] = CAP_ROOTS | CAP_SAMPLING, [REV_R2] = CAP_ROOTS | CAP_SAMPLING,
+		[REV_R3] = CAP_ROOTS | CAP_SAMPLING | CAP_ELICITATION_FORM,
+		[REV_R4] = CAP_ROOTS | CAP_SAMPLING | CAP_ELICITATION_FORM | CAP_ELICITATION_URL | CAP_SAMPLING_TOOLS,
+	};
+
+	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {
+		rig_handshake(&p, rev, "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{\"tools\":{}},\"roots\":{}}");
+		rig_send(&p, CALL("1"));
+		assert_int_equal(rig_call(&r)->req.caps, want[rev]);
+		rig_end_text(rig_call(&r), "done");
+		rig_expect_has(&p.box, "\"id\":1,\"result\"");
+	}
+}
+
 static void a_question_answered_by_an_error_ends_the_call(void **state)
 {
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{},\"sampling\":{}}");
@@ -611,6 +630,7 @@ int main(void)
 		TEST(leaving_before_the_deferred_answer_is_harmless),
 		TEST(closing_a_channel_cancels_what_runs),
 		TEST(questions_go_out_as_requests_of_ours),
+		TEST(questions_stay_inside_their_revision),
 		TEST(a_question_answered_by_an_error_ends_the_call),
 		TEST(questions_over_http),
 		TEST(leaving_with_an_open_question_cancels),

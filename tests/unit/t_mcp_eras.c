@@ -492,7 +492,7 @@ static void a_suspended_tenant_is_refused_at_once(void **state)
 static const struct { const char *method; bool legacy, modern; } served[] = {
 	{ "ping", true, false }, { "server/discover", false, true }, { "tools/list", true, true },
 		{ "tools/call", true, true },
-	{ "subscriptions/listen", false, true }, { "logging/setLevel", false, false }, { "resources/list",
+	{ "subscriptions/listen", false, true }, { "logging/setLevel", true, false }, { "resources/list",
 		false, false },
 	{ "resources/templates/list", false, false }, { "resources/read", false, false },
 		{ "resources/subscribe", false, false },

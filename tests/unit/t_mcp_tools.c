@@ -401,6 +401,38 @@ static void logs_go_to_requests_that_ask_for_them(void **state)
 	rig_http_free(&h);
 }
 
+/* MCP G-02: a level of the peer, from the next call to the next handshake. */
+static void a_legacy_peer_sets_its_level(void **state)
+{
+#define SET_LEVEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/setLevel\",\"params\":" params "}"
+	static const char *const bad[] = { SET_LEVEL("{}"), SET_LEVEL("{\"level\":\"loud\"}"), SET_LEVEL("{\"level\":1}") };
+	struct rig_call *c;
+
+	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {
+		rig_handshake(&p, rev, "{}");
+		for (size_t i = 0; i < NELEMS(bad); i++) {
+			rig_send(&p, bad[i]);
+			rig_expect_has(&p.box, "-32602");
+		}
+		rig_send(&p, SET_LEVEL("{\"level\":\"warning\"}"));
+		rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}");
+		rig_send(&p, LEGACY_CALL("2", "\"name\":\"echo\""));
+		c = rig_call(&r);
+		c->out->log(c->arg, 2, NULL, json_string("low"));
+		rig_none(&p.box);
+		c->out->log(c->arg, 3, NULL, json_string("high"));
+		rig_expect_has(&p.box, "\"level\":\"warning\",\"data\":\"high\"");
+		rig_end_text(c, "ok");
+		rig_expect_has(&p.box, "\"id\":2");
+		rig_handshake(&p, rev, "{}");
+		rig_send(&p, LEGACY_CALL("3", "\"name\":\"echo\""));
+		c = rig_call(&r);
+		c->out->log(c->arg, 7, NULL, json_string("x"));
+		rig_end_text(c, "ok");
+		rig_expect_has(&p.box, "\"id\":3");
+	}
+}
+
 /* MCP B-39: a client that takes JSON only gets no notices. */
 static void without_event_streams_there_are_no_notices(void **state)
 {
@@ -506,6 +538,7 @@ int main(void)
 		TEST(progress_needs_a_token_and_grows),
 		TEST(a_slow_reader_gets_no_progress),
 		TEST(logs_go_to_requests_that_ask_for_them),
+		TEST(a_legacy_peer_sets_its_level),
 		TEST(without_event_streams_there_are_no_notices),
 		TEST(modern_questions_end_the_request),
 		TEST(malformed_answers_are_turned_away),

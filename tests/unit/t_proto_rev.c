@@ -51,6 +51,7 @@ static void features_are_not_lost_again(void **state)
 		assert_true(b->structured_any >= a->structured_any &&
 			b->progress_message >= a->progress_message);
 		assert_true(b->invalid_args_is_error >= a->invalid_args_is_error);
+		assert_int_equal(a->asks & ~b->asks, 0);
 		assert_int_equal(b->batches, r == REV_R1 || r == REV_R2);
 	}
 }
