@@ -8,16 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* JSON Schema: compiled once per tool version, run per call.  Dialects: 2020-12 (the default) and
- * draft-07, named by "$schema"; any other is refused.  Nothing is fetched (MCP Q-05).
+/* JSON Schema: compiled once per tool version, run per call.  Dialects: 2020-12 (the default), 2019-09,
+ * draft-07, draft-06 and draft-04, named by "$schema"; any other is refused.  Nothing is fetched (MCP
+ * Q-05): references lead into the document, into the built-in meta-schemas or into a catalogue.
  *
- * Covered: type enum const; minimum maximum exclusiveMinimum exclusiveMaximum multipleOf; minLength
- * maxLength pattern; items prefixItems (draft-07: lists in items, additionalItems) minItems maxItems
- * uniqueItems contains minContains maxContains; properties required additionalProperties
- * patternProperties propertyNames minProperties maxProperties dependentRequired dependentSchemas
- * (draft-07: dependencies); allOf anyOf oneOf not if then else; $ref by JSON pointer, $defs definitions,
- * $id at the root.  Annotations (title, description, default, examples, format, x-…) are accepted and
- * have no effect.  Every other member is refused by name at compile time, never ignored. */
+ * All keywords of these dialects are known.  format and content* are annotations unless the caller or a
+ * meta-schema with the vocabulary format-assertion asks for more.  A member that the dialect does not
+ * have is refused by name at compile time, unless it begins with "x-" or the caller is lenient. */
 
 #define SCHEMA_TEXT_MAX (64u << 10)     /* bytes of a schema (SEC S-209) */
 #define SCHEMA_DEPTH_MAX 32
@@ -29,10 +26,23 @@
 
 struct schema;
 
-/* Compile.  Borrows doc for the call.  ERR_INVALID or ERR_LIMIT with where = a JSON pointer into doc.
- * The result is immutable and owns its memory (arena, patterns); safe to hand to another thread, to be
- * run by one thread at a time. */
+/* A shared schema by its absolute URI without fragment, or NULL; borrowed while the compile lasts. */
+typedef const json_t *schema_find_fn(void *arg, const char *uri);
+
+struct schema_options {
+	bool lenient;                   /* unknown members are annotations, not mistakes */
+	bool assert_format;             /* format (and draft-07's content*) decides about a value */
+	unsigned scale;                 /* text, subschemas and memory may be so many times larger; 0 = 1 */
+	schema_find_fn *find;           /* the catalogue, NULL = none */
+	void *find_arg;
+};
+
+/* Compile.  Borrows doc for the call.  ERR_INVALID or ERR_LIMIT with where = a JSON pointer into doc, or
+ * into the schema of a catalogue ("https://example.com/a#/items").  The result is immutable and owns its
+ * memory (arena, patterns); safe to hand to another thread, to be run by one thread at a time. */
 int schema_compile(const json_t *doc, struct schema **ret, struct err *err) MUST_CHECK;
+int schema_compile_with(const json_t *doc, const struct schema_options *options, struct schema **ret,
+			struct err *err) MUST_CHECK;
 void schema_free(struct schema **s);
 size_t schema_memory(const struct schema *s);
 

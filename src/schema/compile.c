@@ -11,8 +11,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-#define DIALECT_2020 "https://json-schema.org/draft/2020-12/schema"
-#define DIALECT_7 "http://json-schema.org/draft-07/schema"
+#define PLACES_PER_NODE 8       /* in documents that are only partly compiled */
 
 /* PLACES AND MEMORY */
 
@@ -29,7 +28,8 @@ int compile_fail(struct compiler *c, enum err_code code, const char *fmt, ...)
 
 int compile_fail_memory(struct compiler *c)
 {
-	return compile_fail(c, ERR_LIMIT, "the compiled schema is larger than %u MiB", SCHEMA_MEMORY_MAX >> 20);
+	return compile_fail(c, ERR_LIMIT, "the compiled schema is larger than %zu MiB",
+			    c->nodes_max / SCHEMA_NODES_MAX * (SCHEMA_MEMORY_MAX >> 20));
 }
 
 void *compile_take(struct compiler *c, size_t n)
@@ -81,69 +81,114 @@ static int node_of_types(struct compiler *c, unsigned types, const struct node *
 
 static bool is_plain(const struct node *n)
 {
-	return !n->constants[0] && !n->constants[1] && !n->num && !n->str && !n->arr && !n->obj && !n->logic;
+	return !n->constants && !n->num && !n->str && !n->arr && !n->obj && !n->logic && !n->rest && !n->jump;
+}
+
+/* A resource with dynamic anchors is remembered by its nodes; the anchors' schemas are needed from then on. */
+static int find_home(struct compiler *c, struct resource *in, const struct home **ret)
+{
+	struct home *h = in->home;
+	int rc = 0;
+
+	*ret = h;
+	if (h || !in->ndynamic)
+		return 0;
+	h = compile_take(c, sizeof *h);
+	if (h)
+		h->anchors = compile_take(c, in->ndynamic * sizeof *h->anchors);
+	if (!h || !h->anchors)
+		return compile_fail_memory(c);
+	for (; h->n < in->ndynamic && !rc; h->n++) {
+		const char *name = in->dynamic[h->n].p;
+		struct pending p = { .slot = &h->anchors[h->n].node, .in = in, .pointer = mem_strdup(in->place) };
+
+		p.target = *name ? map_get_z(in->anchors, name) : in->doc;
+		h->anchors[h->n].name = arena_strdup(c->mem, name);
+		if (!h->anchors[h->n].name)
+			rc = compile_fail_memory(c);
+		compile_add_pending(c, &p);
+	}
+	in->home = h;
+	*ret = h;
+	return rc;
 }
 
 static int keep_node(struct compiler *c, const struct node *built, const json_t *doc, const struct node **ret)
 {
+	struct reading *reading = c->reading;
+	struct place *place;
 	struct node *n;
 
-	if (is_plain(built) && !c->ref_target)
+	if (is_plain(built) && !reading->nrefs && !built->home)
 		return node_of_types(c, built->types, ret);
 	n = arena_dup(c->mem, built, sizeof *built);
 	if (!n)
 		return compile_fail_memory(c);
-	(void)map_set_u64(c->seen, (uintptr_t)doc, n);
+	place = map_get_u64(c->places, (uintptr_t)doc);
+	place->node = n;
 	*ret = n;
-	return c->ref_target ? compile_add_ref(c, n) : 0;
+	for (size_t i = 0; i < reading->nrefs; i++) {
+		struct pending *p = &reading->refs[i];
+
+		p->from = n;
+		if (!p->slot)
+			p->slot = &n->ref;
+		compile_add_pending(c, p);
+	}
+	reading->nrefs = 0;
+	return 0;
 }
 
 static int read_members(struct compiler *c, const json_t *doc, struct node *n)
 {
 	json_t *obj = (json_t *)(uintptr_t)doc; /* jansson iterates without const */
-	const json_t *ref = json_object_get(doc, "$ref");
-	int rc = 0;
+	bool alone = compile_is(c, D4 | D6 | D7) && json_is_string(json_object_get(doc, "$ref"));
+	int rc = find_home(c, c->in, &n->home);
 
-	/* Draft-07: what stands beside a $ref does not count. */
-	if (c->draft7 && ref) {
-		size_t mark = compile_enter(c, "$ref");
-
-		rc = compile_ref(c, ref);
-		compile_leave(c, mark);
-		return rc;
-	}
 	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
 		const char *name = json_object_iter_key(it);
-		size_t mark = compile_enter(c, name);
+		size_t mark;
 
-		c->object = doc;
+		/* Up to draft-07 what stands beside a $ref does not count. */
+		if (alone && strcmp(name, "$ref") != 0)
+			continue;
+		mark = compile_enter(c, name);
 		rc = compile_keyword(c, n, name, json_object_iter_value(it));
 		compile_leave(c, mark);
 	}
+	if (!rc && n->obj)
+		rc = compile_finish_object(c, n->obj);
 	return rc;
 }
 
 static int compile_object(struct compiler *c, const json_t *doc, const struct node **ret)
 {
-	const struct node *known = map_get_u64(c->seen, (uintptr_t)doc);
-	const json_t *outer_ref = c->ref_target;
+	const struct place *place = map_get_u64(c->places, (uintptr_t)doc);
+	struct reading reading = { .object = doc }, *outer = c->reading;
+	struct resource *outer_in = c->in;
 	struct node n = { .types = TYPE_ANY };
 	int rc;
 
-	if (known) {
-		*ret = known;
+	if (!place)
+		return compile_fail(c, ERR_INTERNAL, "a subschema was not walked over");
+	if (place->node) {
+		*ret = place->node;
 		return 0;
 	}
-	if (++c->nnodes > SCHEMA_NODES_MAX)
-		return compile_fail(c, ERR_LIMIT, "more than %d subschemas", SCHEMA_NODES_MAX);
+	if (++c->nnodes > c->nodes_max)
+		return compile_fail(c, ERR_LIMIT, "more than %zu subschemas", c->nodes_max);
 	if (c->depth == SCHEMA_DEPTH_MAX)
 		return compile_fail(c, ERR_LIMIT, "subschemas are nested deeper than %d levels", SCHEMA_DEPTH_MAX);
 	c->depth++;
-	c->ref_target = NULL;
+	c->reading = &reading;
+	c->in = place->in;
 	rc = read_members(c, doc, &n);
 	if (!rc)
 		rc = keep_node(c, &n, doc, ret);
-	c->ref_target = outer_ref;
+	for (size_t i = 0; i < reading.nrefs; i++)
+		free(reading.refs[i].pointer);
+	c->in = outer_in;
+	c->reading = outer;
 	c->depth--;
 	return rc;
 }
@@ -178,52 +223,25 @@ int compile_list(struct compiler *c, const json_t *doc, struct node_list *ret)
 
 /* THE WHOLE */
 
-static bool is_dialect(const char *uri, const char *dialect)
-{
-	size_t n = strlen(dialect);
-
-	return strncmp(uri, dialect, n) == 0 && (uri[n] == '\0' || strcmp(uri + n, "#") == 0);
-}
-
-static int choose_dialect(struct compiler *c)
-{
-	const json_t *v = json_object_get(c->doc, "$schema");
-	size_t mark;
-	int rc = 0;
-
-	if (!v)
-		return 0;               /* 2020-12 (MCP Q-02) */
-	mark = compile_enter(c, "$schema");
-	c->draft7 = json_is_string(v) && is_dialect(json_string_value(v), DIALECT_7);
-	if (!json_is_string(v)) {
-		rc = compile_fail(c, ERR_INVALID, "must be a string");
-	} else if (!c->draft7 && !is_dialect(json_string_value(v), DIALECT_2020)) {
-		rc = compile_fail(c, ERR_INVALID, "the dialect \"%.120s\" is not supported", json_string_value(v));
-		err_hint(c->err, "leave $schema out for 2020-12, or name " DIALECT_7 "#");
-	}
-	compile_leave(c, mark);
-	return rc;
-}
-
 static int check_size(struct compiler *c)
 {
 	struct str text;
 	bool over;
 
-	str_init(&text, SCHEMA_TEXT_MAX);
+	str_init(&text, c->text_max);
 	jx_write(c->doc, &text);
 	over = text.failed;
 	str_fini(&text);
-	return over ? compile_fail(c, ERR_LIMIT, "the schema is longer than %u KiB", SCHEMA_TEXT_MAX >> 10) : 0;
+	return over ? compile_fail(c, ERR_LIMIT, "the schema is longer than %zu KiB", c->text_max >> 10) : 0;
 }
 
 static int compile_all(struct compiler *c)
 {
+	const struct dialect usual = dialect_default();
 	int rc = check_size(c);
 
 	if (!rc)
-		rc = choose_dialect(c);
-	c->id = json_string_value(json_object_get(c->doc, "$id"));
+		rc = resource_add_document(c, c->doc, NULL, &usual, &c->in);
 	if (!rc)
 		rc = compile_schema(c, c->doc, &c->s->root);
 	if (!rc)
@@ -233,27 +251,48 @@ static int compile_all(struct compiler *c)
 	return rc;
 }
 
-int schema_compile(const json_t *doc, struct schema **ret, struct err *err)
+static void compiler_fini(struct compiler *c)
 {
-	struct compiler c = { .doc = doc, .err = err, .pointer = STR_INIT };
+	for (size_t i = 0; i < c->nrefs; i++)
+		free(c->refs[i].pointer);
+	free(c->refs);
+	resource_free_all(c);
+	map_free(&c->places);
+	map_free(&c->by_uri);
+	arena_free(&c->scratch);
+	str_fini(&c->pointer);
+}
+
+int schema_compile_with(const json_t *doc, const struct schema_options *options, struct schema **ret,
+			struct err *err)
+{
+	struct compiler c = { .doc = doc, .options = *options, .err = err, .pointer = STR_INIT };
+	size_t scale = options->scale ? options->scale : 1;
 	int rc;
 
+	c.text_max = scale * SCHEMA_TEXT_MAX;
+	c.nodes_max = scale * SCHEMA_NODES_MAX;
 	c.s = mem_zalloc(sizeof *c.s);
-	c.mem = c.s->mem = arena_new(SCHEMA_MEMORY_MAX);
-	c.seen = map_new();
+	c.mem = c.s->mem = arena_new(scale * SCHEMA_MEMORY_MAX);
+	c.scratch = arena_new(c.nodes_max * PLACES_PER_NODE * sizeof(struct place));
+	c.places = map_new();
+	c.by_uri = map_new();
+	c.last_resource = &c.resources;
 	str_puts(&c.pointer, "");
 	rc = compile_all(&c);
-	c.s->draft7 = c.draft7;
-	for (size_t i = 0; i < c.nrefs; i++)
-		free(c.refs[i].pointer);
-	free(c.refs);
-	map_free(&c.seen);
-	str_fini(&c.pointer);
+	compiler_fini(&c);
 	if (rc)
 		schema_free(&c.s);
 	else
 		*ret = c.s;
 	return rc;
+}
+
+int schema_compile(const json_t *doc, struct schema **ret, struct err *err)
+{
+	const struct schema_options usual = { .lenient = false };
+
+	return schema_compile_with(doc, &usual, ret, err);
 }
 
 void schema_free(struct schema **s)

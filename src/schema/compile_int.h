@@ -9,28 +9,76 @@
 
 struct map;
 
-struct pending_ref {            /* a $ref whose target is compiled once the tree has been walked */
-	struct node *from;
+/* DIALECTS */
+
+enum { D4 = 1, D6 = 2, D7 = 4, D2019 = 8, D2020 = 16 };
+enum {
+	VOC_CORE = 1, VOC_APPLICATOR = 2, VOC_UNEVALUATED = 4, VOC_VALIDATION = 8, VOC_META = 16, VOC_FORMAT = 32,
+	VOC_ASSERT = 64, VOC_CONTENT = 128,
+};
+
+struct dialect {
+	unsigned draft;                 /* one bit */
+	unsigned vocabularies;
+};
+
+/* WHERE SUBSCHEMAS BELONG */
+
+/* A document or a part of it with an identifier of its own. */
+struct resource {
+	char *uri;                      /* absolute, no fragment; "" for a root without an identifier */
+	const json_t *doc;
+	struct dialect dialect;
+	char *place;                    /* where it was found: "" or "/pointer" in the root, else an URI */
+	struct map *anchors;            /* name -> json_t */
+	struct name *dynamic;           /* names of the dynamic anchors; $recursiveAnchor has the name "" */
+	size_t ndynamic;
+	struct home *home;              /* made when the first node in here is compiled */
+	struct resource *next;
+};
+
+struct place {                  /* of one subschema */
+	struct resource *in;
+	const struct node *node;        /* once compiled */
+};
+
+struct pending {                /* a reference whose target is compiled once the tree has been walked */
+	const struct node **slot;
+	const struct node *from;        /* NULL: no reference, a dynamic anchor */
 	const json_t *target;
-	char *pointer;
+	struct resource *in;
+	char *pointer;                  /* for errors */
+};
+
+#define REFS_MAX 2              /* $ref and $dynamicRef or $recursiveRef side by side */
+
+struct reading {                /* the schema object being read */
+	const json_t *object;
+	struct pending refs[REFS_MAX];
+	size_t nrefs;
 };
 
 struct compiler {
 	const json_t *doc;              /* the root */
-	const char *id;                 /* its $id, NULL = none */
-	bool draft7;
+	struct schema_options options;
+	size_t text_max, nodes_max;
 	struct schema *s;
 	struct arena *mem;
+	struct arena *scratch;          /* dies with the compiler */
 	struct err *err;
 	struct str pointer;             /* of what is being read */
 	unsigned depth;
 	size_t nnodes;
-	struct map *seen;               /* json_t -> node */
+	struct map *places;             /* json_t -> struct place */
+	struct map *by_uri;             /* uri -> struct resource */
+	struct resource *resources, **last_resource;
+	json_t **loaded;                /* built-in documents, parsed */
+	size_t nloaded;
+	struct resource *in;            /* the resource being read */
+	struct reading *reading;
 	struct node *by_type[TYPE_ANY + 1];     /* the nodes that know nothing but types, made once each */
-	struct pending_ref *refs;
+	struct pending *refs;
 	size_t nrefs, refs_cap;
-	const json_t *ref_target;       /* $ref of the schema being read */
-	const json_t *object;           /* the schema being read */
 };
 
 /* Fill err with the place that is being read. */
@@ -42,11 +90,18 @@ size_t compile_enter(struct compiler *c, const char *name);
 size_t compile_enter_index(struct compiler *c, size_t i);
 void compile_leave(struct compiler *c, size_t mark);
 
+static inline bool compile_is(const struct compiler *c, unsigned drafts)
+{
+	return (c->in->dialect.draft & drafts) != 0;
+}
+
 /* Compile the subschema that the pointer has been moved to. */
 int compile_schema(struct compiler *c, const json_t *doc, const struct node **ret) MUST_CHECK;
 int compile_list(struct compiler *c, const json_t *doc, struct node_list *ret) MUST_CHECK;
 int compile_names(struct compiler *c, const json_t *doc, struct name_list *ret) MUST_CHECK;
 int compile_constant(struct compiler *c, const json_t *v, struct constant *ret) MUST_CHECK;
+/* The slots by which names are found; items begin with a struct name each. */
+int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret) MUST_CHECK;
 
 /* The rules of a node, made when the first keyword needs them; NULL above the memory limit. */
 struct num_rules *compile_num(struct compiler *c, struct node *n);
@@ -54,15 +109,42 @@ struct str_rules *compile_str(struct compiler *c, struct node *n);
 struct arr_rules *compile_arr(struct compiler *c, struct node *n);
 struct obj_rules *compile_obj(struct compiler *c, struct node *n);
 struct logic *compile_logic(struct compiler *c, struct node *n);
+/* What can only be done once all keywords of an object have been read. */
+int compile_finish_object(struct compiler *c, struct obj_rules *o) MUST_CHECK;
 
-/* The handler of one member of a schema, and the table of all of them. */
+/* The handler of one member of a schema. */
 int compile_keyword(struct compiler *c, struct node *n, const char *name, const json_t *v) MUST_CHECK;
-/* Refuse a member that no table knows, with the nearest name as a hint. */
-int compile_unknown(struct compiler *c, const char *name);
+
+/* What stands behind a keyword, for walks over subschemas. */
+enum sub { SUB_NONE, SUB_SCHEMA, SUB_LIST, SUB_MAP, SUB_ITEMS };        /* ITEMS: one schema or a list */
+enum sub keyword_sub(const struct dialect *d, const char *name);
+
+/* DIALECTS AND RESOURCES: dialect.c, resource.c */
+
+/* The dialect that v, a "$schema", names.  *ret is left alone when v is NULL. */
+int dialect_choose(struct compiler *c, const json_t *v, struct dialect *ret) MUST_CHECK;
+struct dialect dialect_default(void);
+const char *dialect_name(unsigned draft);
+const char *dialect_id_keyword(unsigned draft);
+
+/* Find the identifiers, anchors and subschemas of a document; uri NULL = the root of all. */
+int resource_add_document(struct compiler *c, const json_t *doc, const char *uri, const struct dialect *inherited,
+			  struct resource **ret) MUST_CHECK;
+/* Walk over what a reference has led to though no keyword does. */
+int resource_add_stray(struct compiler *c, const json_t *doc, struct resource *in) MUST_CHECK;
+/* A document by its absolute URI: of the catalogue or built in; NULL = none. */
+const json_t *resource_load(struct compiler *c, const char *uri);
+/* The target of a reference and the resource that it lies in. */
+int resource_resolve(struct compiler *c, const char *reference, const json_t **ret, struct resource **ret_in,
+		     char **ret_fragment) MUST_CHECK;
+void resource_free_all(struct compiler *c);
+
+/* REFERENCES: ref.c */
 
 /* $ref: remember it; compile all that are pending; refuse circles that lead nowhere. */
-int compile_ref(struct compiler *c, const json_t *v) MUST_CHECK;
-int compile_add_ref(struct compiler *c, struct node *from) MUST_CHECK;
+int compile_ref(struct compiler *c, struct node *n, const json_t *v) MUST_CHECK;
+int compile_jump(struct compiler *c, struct node *n, const char *keyword, const json_t *v) MUST_CHECK;
+void compile_add_pending(struct compiler *c, const struct pending *p);
 int compile_pending_refs(struct compiler *c) MUST_CHECK;
 int compile_check_circles(struct compiler *c) MUST_CHECK;
 

@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/mem.h"
 
+#define NEEDED_MAX 64           /* bits of a word */
+
 /* ARRAYS */
 
 struct arr_rules *compile_arr(struct compiler *c, struct node *n)
@@ -16,6 +18,7 @@ struct arr_rules *compile_arr(struct compiler *c, struct node *n)
 	if (!n->arr) {
 		n->arr = compile_take(c, sizeof *n->arr);
 		if (n->arr) {
+			n->arr->marks = compile_is(c, D2020);
 			n->arr->max = n->arr->max_contains = SIZE_MAX;
 			n->arr->min_contains = 1;
 		}
@@ -68,9 +71,10 @@ int kw_items(struct compiler *c, struct node *n, const struct keyword *kw, const
 		return compile_fail_memory(c);
 	if (!json_is_array(v))
 		return compile_schema(c, v, &rules->items);
-	if (c->draft7)
+	rules->old_items = !compile_is(c, D2020);
+	if (rules->old_items)
 		return json_array_size(v) ? compile_list(c, v, &rules->prefix) : 0;
-	(void)compile_fail(c, ERR_INVALID, "a list of schemas belongs to draft-07, this schema is 2020-12");
+	(void)compile_fail(c, ERR_INVALID, "a list of schemas belongs to 2019-09, this schema is 2020-12");
 	err_hint(c->err, "use prefixItems");
 	return ERR_INVALID;
 }
@@ -83,7 +87,7 @@ int kw_additional_items(struct compiler *c, struct node *n, const struct keyword
 
 	if (!rules)
 		return compile_fail_memory(c);
-	return compile_schema(c, v, json_is_array(json_object_get(c->object, "items")) ? &rules->items : &unused);
+	return compile_schema(c, v, json_is_array(json_object_get(c->reading->object, "items")) ? &rules->items : &unused);
 }
 
 /* OBJECTS */
@@ -96,6 +100,15 @@ struct obj_rules *compile_obj(struct compiler *c, struct node *n)
 			n->obj->max = SIZE_MAX;
 	}
 	return n->obj;
+}
+
+int kw_rest(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	if (!n->rest)
+		n->rest = compile_take(c, sizeof *n->rest);
+	if (!n->rest)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, (const struct node **)(void *)((char *)n->rest + kw->offset));
 }
 
 int kw_obj_count(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
@@ -126,13 +139,6 @@ int schema_order_names(const struct name *a, const struct name *b)
 static int order_names(const void *a, const void *b)
 {
 	return schema_order_names(a, b);
-}
-
-static int order_properties(const void *a, const void *b)
-{
-	const struct property *x = a, *y = b;
-
-	return schema_order_names(&x->name, &y->name);
 }
 
 static int copy_name(struct compiler *c, const char *p, size_t len, struct name *ret)
@@ -173,6 +179,32 @@ int compile_names(struct compiler *c, const json_t *doc, struct name_list *ret)
 	return rc;
 }
 
+int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret)
+{
+	unsigned bits = 1;
+	uint16_t *slots;
+
+	if (!n)
+		return 0;
+	if (n >= UINT16_MAX)
+		return compile_fail(c, ERR_LIMIT, "more than %d names", UINT16_MAX - 1);
+	while (((size_t)1 << bits) < 2 * n)
+		bits++;
+	slots = compile_take(c, sizeof *slots << bits);
+	if (!slots)
+		return compile_fail_memory(c);
+	for (size_t i = 0; i < n; i++) {
+		const struct name *name = (const void *)((const char *)items + i * stride);
+		size_t at = schema_name_hash(name->p, name->len) >> (64 - bits);
+
+		while (slots[at])
+			at = (at + 1) & (((size_t)1 << bits) - 1);
+		slots[at] = (uint16_t)(i + 1);
+	}
+	*ret = (struct name_index){ slots, 64 - bits };
+	return 0;
+}
+
 int kw_required(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
 {
 	struct obj_rules *rules = compile_obj(c, n);
@@ -180,13 +212,13 @@ int kw_required(struct compiler *c, struct node *n, const struct keyword *kw, co
 	return rules ? compile_names(c, v, &rules->required) : compile_fail_memory(c);
 }
 
-const struct property *schema_find_property(const struct obj_rules *o, const char *name, size_t len)
+/* Names that are only required get an entry too, behind the others. */
+static int make_properties(struct compiler *c, struct obj_rules *rules, size_t n)
 {
-	const struct property key = { .name = { name, len } };
-
-	if (!o->nprops)
-		return NULL;
-	return bsearch(&key, o->props, o->nprops, sizeof *o->props, order_properties);
+	n += json_array_size(json_object_get(c->reading->object, "required"));
+	if (!rules->props)
+		rules->props = compile_take(c, (n + 1) * sizeof *rules->props);
+	return rules->props ? 0 : ERR_LIMIT;
 }
 
 int kw_properties(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
@@ -197,9 +229,7 @@ int kw_properties(struct compiler *c, struct node *n, const struct keyword *kw, 
 
 	if (!json_is_object(v))
 		return compile_fail(c, ERR_INVALID, "must be an object of schemas");
-	if (rules)
-		rules->props = compile_take(c, (json_object_size(v) + 1) * sizeof *rules->props);
-	if (!rules || !rules->props)
+	if (!rules || make_properties(c, rules, json_object_size(v)) != 0)
 		return compile_fail_memory(c);
 	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
 		struct property *p = &rules->props[rules->nprops++];
@@ -210,7 +240,6 @@ int kw_properties(struct compiler *c, struct node *n, const struct keyword *kw, 
 			rc = compile_schema(c, json_object_iter_value(it), &p->node);
 		compile_leave(c, mark);
 	}
-	qsort(rules->props, rules->nprops, sizeof *rules->props, order_properties);
 	return rc;
 }
 
@@ -238,6 +267,39 @@ int kw_pattern_properties(struct compiler *c, struct node *n, const struct keywo
 	return rc;
 }
 
+/* The first names that are required have a bit each, so that one walk over the members finds them all. */
+static void note_required(struct obj_rules *o)
+{
+	size_t known = o->nprops;
+
+	for (size_t i = 0; i < o->required.n && i < NEEDED_MAX; i++) {
+		const struct name *name = &o->required.names[i];
+		struct property *p = o->props;
+
+		while (p < o->props + known && !schema_same_name(&p->name, name->p, name->len))
+			p++;
+		if (p == o->props + known)
+			p = &o->props[o->nprops++];
+		p->name = *name;
+		p->needed = (uint64_t)1 << i;
+		o->needed |= p->needed;
+	}
+}
+
+int compile_finish_object(struct compiler *c, struct obj_rules *o)
+{
+	bool any = o->npatterns || o->additional || o->names;
+
+	o->walk = o->nprops || any;
+	o->sparse = !any;
+	if (o->walk) {
+		if (make_properties(c, o, 0) != 0)
+			return compile_fail_memory(c);
+		note_required(o);
+	}
+	return compile_index(c, o->props, sizeof *o->props, o->nprops, &o->index);
+}
+
 /* The entry for a name: dependentRequired and dependentSchemas may both have one. */
 static int find_dependent(struct compiler *c, struct obj_rules *rules, const char *p, size_t len,
 			  struct dependent **ret)
@@ -259,7 +321,7 @@ static int make_dependents(struct compiler *c, struct obj_rules *rules)
 	size_t n = 1;
 
 	for (size_t i = 0; i < NELEMS(keywords); i++)
-		n += json_object_size(json_object_get(c->object, keywords[i]));
+		n += json_object_size(json_object_get(c->reading->object, keywords[i]));
 	if (!rules->dependents)
 		rules->dependents = compile_take(c, n * sizeof *rules->dependents);
 	return rules->dependents ? 0 : compile_fail_memory(c);
@@ -277,6 +339,7 @@ int kw_dependents(struct compiler *c, struct node *n, const struct keyword *kw, 
 		return compile_fail(c, ERR_INVALID, "must be an object");
 	if (!rules)
 		return compile_fail_memory(c);
+	rules->old_dependencies = !names && !schemas;
 	rc = make_dependents(c, rules);
 	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
 		const json_t *child = json_object_iter_value(it);

@@ -132,12 +132,24 @@ int compile_constant(struct compiler *c, const json_t *v, struct constant *ret)
 	}
 }
 
+static int index_texts(struct compiler *c, struct constants *set)
+{
+	struct name *texts = compile_take(c, set->n * sizeof *texts);
+
+	if (!texts)
+		return compile_fail_memory(c);
+	for (size_t i = 0; i < set->n; i++)
+		texts[i] = (struct name){ set->values[i].text, set->values[i].len };
+	set->texts = texts;
+	return compile_index(c, texts, sizeof *texts, set->n, &set->index);
+}
+
 static int read_constants(struct compiler *c, const json_t *const *values, size_t count, bool is_const,
 			  const struct constants **ret)
 {
 	struct constants *set = compile_take(c, sizeof *set);
-	struct constant *copies = compile_take(c, count * sizeof *copies);
-	uint64_t *hashes = compile_take(c, count * sizeof *hashes);
+	struct constant *copies = compile_take(c, (count + 1) * sizeof *copies);
+	uint64_t *hashes = compile_take(c, (count + 1) * sizeof *hashes);
 	size_t steps = 0;
 	int rc = 0;
 
@@ -152,13 +164,15 @@ static int read_constants(struct compiler *c, const json_t *const *values, size_
 	set->hashes = hashes;
 	set->n = count;
 	set->is_const = is_const;
+	set->strings = set->types == TYPE_STRING;
+	set->next = *ret;
 	*ret = set;
-	return rc;
+	return rc || !set->strings ? rc : index_texts(c, set);
 }
 
 int kw_const(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
 {
-	return read_constants(c, &v, 1, true, &n->constants[0]);
+	return read_constants(c, &v, 1, true, &n->constants);
 }
 
 int kw_enum(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
@@ -167,12 +181,12 @@ int kw_enum(struct compiler *c, struct node *n, const struct keyword *kw, const 
 	const json_t **values;
 	int rc;
 
-	if (!json_is_array(v) || count == 0)
+	if (!json_is_array(v) || (count == 0 && !c->options.lenient))
 		return compile_fail(c, ERR_INVALID, "must be an array with at least one value");
-	values = mem_calloc(count, sizeof *values);
+	values = mem_calloc(count + 1, sizeof *values);
 	for (size_t i = 0; i < count; i++)
 		values[i] = json_array_get(v, i);
-	rc = read_constants(c, values, count, false, &n->constants[1]);
+	rc = read_constants(c, values, count, false, &n->constants);
 	free(values);
 	return rc;
 }
@@ -189,6 +203,9 @@ int kw_bound(struct compiler *c, struct node *n, const struct keyword *kw, const
 	if (!rules)
 		return compile_fail_memory(c);
 	b = (struct bound *)(void *)((char *)rules + kw->offset);
+	if (compile_is(c, D4) && json_is_true(json_object_get(c->reading->object, b == &rules->min ?
+	    "exclusiveMinimum" : "exclusiveMaximum")))
+		b = b == &rules->min ? &rules->above : &rules->below;
 	b->set = true;
 	b->n = jx_number(v);
 	return 0;
@@ -249,4 +266,42 @@ int kw_pattern(struct compiler *c, struct node *n, const struct keyword *kw, con
 	if (!rules)
 		return compile_fail_memory(c);
 	return kw_read_pattern(c, json_string_value(v), json_string_length(v), &rules->pattern);
+}
+
+/* Formats are annotations unless the caller or the dialect says more; unknown ones always. */
+int kw_format(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	const struct format *format;
+	struct str_rules *rules;
+
+	if (!json_is_string(v))
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (!c->options.assert_format && !(c->in->dialect.vocabularies & VOC_ASSERT))
+		return 0;
+	format = format_find(json_string_value(v), json_string_length(v));
+	if (!format)
+		return 0;
+	rules = compile_str(c, n);
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->format = format;
+	return 0;
+}
+
+/* In draft-07 they may decide, from 2019-09 on they never do. */
+int kw_content(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct str_rules *rules;
+
+	if (!json_is_string(v))
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (!c->options.assert_format || !compile_is(c, D7))
+		return 0;
+	rules = compile_str(c, n);
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->base64 |= strcmp(kw->name, "contentEncoding") == 0 && strcmp(json_string_value(v), "base64") == 0;
+	rules->json |= strcmp(kw->name, "contentMediaType") == 0 &&
+		       strcmp(json_string_value(v), "application/json") == 0;
+	return 0;
 }

@@ -1,5 +1,4 @@
-/* $ref: inside of the document only, nothing is fetched (MCP Q-05).  Targets are compiled after the walk,
- * one by one, so that a chain of references costs no stack; then circles that would never reach into the
+/* References from one subschema to another.  Targets are compiled after the walk, one by one, so that a chain of references costs no stack; then circles that would never reach into the
  * value are looked for. */
 #include "config.h"
 
@@ -8,98 +7,93 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "base/mem.h"
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undo %xx in place of a copy; NULL when one is broken or hides U+0000. */
-static char *decode_fragment(const char *p)
-{
-	char *copy = mem_strdup(p), *to = copy;
-
-	for (; *p; p++) {
-		*to = *p;
-		if (*p == '%') {
-			int high = hex(p[1]), low = high < 0 ? -1 : hex(p[2]);
-
-			if (low < 0 || (high | low) == 0) {
-				free(copy);
-				return NULL;
-			}
-			*to = (char)(high << 4 | low);
-			p += 2;
-		}
-		to++;
-	}
-	*to = '\0';
-	return copy;
-}
-
-/* The fragment of a reference that stays in the document, or NULL. */
-static const char *local_fragment(const struct compiler *c, const char *uri)
-{
-	size_t n = c->id ? strcspn(c->id, "#") : 0;
-
-	if (n && strncmp(uri, c->id, n) == 0 && (uri[n] == '#' || uri[n] == '\0'))
-		uri += n;
-	else if (*uri != '#')
-		return NULL;
-	return *uri ? uri + 1 : uri;
-}
-
-static void add_pending(struct compiler *c, const json_t *target, char *pointer)
+void compile_add_pending(struct compiler *c, const struct pending *p)
 {
 	if (c->nrefs == c->refs_cap) {
 		c->refs_cap = c->refs_cap ? c->refs_cap * 2 : 16;
 		c->refs = mem_realloc(c->refs, c->refs_cap * sizeof *c->refs);
 	}
-	c->refs[c->nrefs++] = (struct pending_ref){ .target = target, .pointer = pointer };
+	c->refs[c->nrefs++] = *p;
 }
 
-/* The entry is the node's once it is made: see compile_add_ref(). */
-int compile_ref(struct compiler *c, const json_t *v)
+/* Where an error in the target is: the resource, and inside of it the pointer unless it is an anchor. */
+static char *target_place(const struct resource *in, char *fragment)
 {
-	const char *uri = json_string_value(v), *fragment;
-	char *pointer;
+	char *place = mem_printf("%s%s", in->place, *fragment == '/' ? fragment : "");
+
+	free(fragment);
+	return place;
+}
+
+/* The node is made once all its keywords are read: reading->refs waits for it. */
+static int note_ref(struct compiler *c, const json_t *v, struct pending **ret)
+{
+	struct pending *p = &c->reading->refs[c->reading->nrefs];
+	const char *uri = json_string_value(v);
+	char *fragment = NULL;
+	int rc;
 
 	if (!uri)
 		return compile_fail(c, ERR_INVALID, "must be a string");
-	fragment = local_fragment(c, uri);
-	if (!fragment)
-		return compile_fail(c, ERR_INVALID, "\"%.120s\" leads out of the schema, nothing is fetched: put it "
-				    "into $defs and refer to \"#/$defs/...\"", uri);
-	pointer = decode_fragment(fragment);
-	if (!pointer)
-		return compile_fail(c, ERR_INVALID, "\"%.120s\" has a broken %% escape", uri);
-	if (*pointer && *pointer != '/') {
-		free(pointer);
-		return compile_fail(c, ERR_INVALID, "\"%.120s\": anchors are not supported, use a JSON pointer", uri);
-	}
-	c->ref_target = jx_at(c->doc, pointer);
-	if (!c->ref_target) {
-		free(pointer);
-		return compile_fail(c, ERR_INVALID, "\"%.120s\" leads nowhere in this schema", uri);
-	}
-	add_pending(c, c->ref_target, pointer);
+	if (c->reading->nrefs == REFS_MAX)
+		return compile_fail(c, ERR_INVALID, "more than two references side by side");
+	rc = resource_resolve(c, uri, &p->target, &p->in, &fragment);
+	if (rc)
+		return rc;
+	p->pointer = target_place(p->in, fragment);
+	c->reading->nrefs++;
+	*ret = p;
 	return 0;
 }
 
-int compile_add_ref(struct compiler *c, struct node *from)
+int compile_ref(struct compiler *c, struct node *n, const json_t *v)
 {
-	/* Subschemas beside the $ref may have added theirs behind it. */
-	for (size_t i = c->nrefs; i-- > 0;)
-		if (!c->refs[i].from && c->refs[i].target == c->ref_target) {
-			c->refs[i].from = from;
-			return 0;
+	struct pending *p;
+
+	return note_ref(c, v, &p);
+}
+
+/* $dynamicRef "#name" or $recursiveRef "#": a reference like any other, unless what it leads to is a
+ * dynamic anchor; then the run looks for the outermost resource that has one of this name. */
+int compile_jump(struct compiler *c, struct node *n, const char *keyword, const json_t *v)
+{
+	struct jump *jump = compile_take(c, sizeof *jump);
+	struct pending *p = NULL;
+	const char *name = json_string_value(v);
+	int rc;
+
+	if (!jump)
+		return compile_fail_memory(c);
+	rc = note_ref(c, v, &p);
+	if (rc)
+		return rc;
+	jump->keyword = keyword;
+	name = strchr(name, '#');
+	name = name ? name + 1 : "";
+	for (size_t i = 0; i < p->in->ndynamic; i++)
+		if (strcmp(p->in->dynamic[i].p, name) == 0 && (*name || strcmp(keyword, "$recursiveRef") == 0)) {
+			jump->name = arena_strdup(c->mem, name);
+			if (!jump->name)
+				return compile_fail_memory(c);
 		}
-	return compile_fail(c, ERR_INTERNAL, "a reference was lost");
+	p->slot = &jump->target;
+	n->jump = jump;
+	return 0;
+}
+
+static int compile_pending(struct compiler *c, const struct pending *p)
+{
+	int rc;
+
+	c->in = p->in;
+	compile_leave(c, 0);
+	str_puts(&c->pointer, p->pointer);
+	rc = resource_add_stray(c, p->target, p->in);
+	return rc ? rc : compile_schema(c, p->target, p->slot);
 }
 
 int compile_pending_refs(struct compiler *c)
@@ -108,9 +102,9 @@ int compile_pending_refs(struct compiler *c)
 
 	/* nrefs grows meanwhile: targets may have references of their own. */
 	for (size_t i = 0; i < c->nrefs && !rc; i++) {
-		compile_leave(c, 0);
-		str_puts(&c->pointer, c->refs[i].pointer);
-		rc = compile_schema(c, c->refs[i].target, &c->refs[i].from->ref);
+		const struct pending p = c->refs[i];
+
+		rc = compile_pending(c, &p);
 	}
 	if (!rc)
 		compile_leave(c, 0);
@@ -126,6 +120,8 @@ static const struct node *same_value(const struct node *n, size_t i)
 
 	if (n->ref && i-- == 0)
 		return n->ref;
+	if (n->jump && !n->jump->name && i-- == 0)
+		return n->jump->target;
 	if (l) {
 		const struct node_list *const lists[] = { &l->all, &l->any, &l->one };
 		const struct node *const single[] = { l->not, l->cond, l->then, l->other };
@@ -190,7 +186,7 @@ int compile_check_circles(struct compiler *c)
 	/* Every node was counted but those that are shared by types. */
 	s.stack = mem_calloc(c->nnodes + TYPE_ANY + 1, sizeof *s.stack);
 	for (size_t i = 0; i < c->nrefs && !rc; i++)
-		if (has_circle(&s, c->refs[i].from)) {
+		if (c->refs[i].from && has_circle(&s, c->refs[i].from)) {
 			str_puts(&c->pointer, c->refs[i].pointer);
 			rc = compile_fail(c, ERR_INVALID, "refers to itself without going into the value");
 		}

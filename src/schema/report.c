@@ -30,8 +30,8 @@ static void put_dotted(struct str *out, const struct spot *at)
 		return;
 	put_dotted(out, at->up);
 	if (at->element)
-		str_printf(out, "[%zu]", at->child_index);
-	if (!at->member)
+		str_printf(out, "[%u]", at->child_index);
+	if (!at->child)
 		return;
 	if (out->len)
 		str_putc(out, '.');
@@ -44,8 +44,8 @@ static void put_instance(struct str *out, const struct spot *at)
 		return;
 	put_instance(out, at->up);
 	if (at->element)
-		str_printf(out, "/%zu", at->child_index);
-	if (at->member)
+		str_printf(out, "/%u", at->child_index);
+	if (at->child)
 		jx_pointer_add(out, at->child);
 }
 
@@ -58,7 +58,7 @@ static void put_keyword(struct str *out, const struct spot *at)
 	if (at->name)
 		jx_pointer_add(out, at->name);
 	else if (at->has_index)
-		str_printf(out, "/%zu", at->index);
+		str_printf(out, "/%u", at->index);
 }
 
 static void copy(char *ret, size_t size, struct str *text)
@@ -193,12 +193,13 @@ bool run_fail_constant(struct run *r, const struct spot *at, const struct consta
 bool run_fail_unknown(struct run *r, const struct spot *at, const struct obj_rules *rules)
 {
 	const char *names[NEAR_MAX], *near;
-	size_t n = rules->nprops < NEAR_MAX ? rules->nprops : NEAR_MAX;
+	size_t n = 0;
 
 	if (run_is_over(r))
 		return false;
-	for (size_t i = 0; i < n; i++)
-		names[i] = rules->props[i].name.p;
+	for (size_t i = 0; i < rules->nprops && n < NEAR_MAX; i++)
+		if (rules->props[i].node)
+			names[n++] = rules->props[i].name.p;
 	near = text_nearest(at->child, names, n);
 	if (near)
 		return run_fail(r, at, NULL, "is not known, did you mean \"%.100s\"?", near);

@@ -11,47 +11,87 @@ struct spot {
 	const struct spot *up;
 	const char *keyword;
 	const char *name;       /* behind the keyword; NULL: index, if has_index */
-	size_t index;
+	const char *child;      /* the member that the value went down to, NULL = none */
+	uint32_t index, child_index;
 	bool has_index;
-	bool member, element;   /* the value went down by name or by index too */
-	const char *child;      /* the member's name, when member */
-	size_t child_index;     /* the element, when element */
+	bool element;           /* the value went down to the element child_index */
 };
 
+/* Which members or elements of one value have been evaluated, for unevaluated*.  Bits by position. */
+struct marks { uint64_t *bits; size_t words; };
+
+/* The homes that the run has come through, innermost first: the dynamic scope. */
+struct scope { const struct scope *up; const struct home *home; };
+
 struct run {
-	const struct schema *schema;
 	struct schema_report *report;   /* NULL: nobody asks why */
 	unsigned quiet;                 /* inside of alternatives: failures are no news */
 	unsigned depth;
 	size_t steps;
 	bool spent;                     /* a budget ended: the value counts as invalid */
+	struct marks *marks;            /* of the value at hand, NULL: nobody asks */
+	const struct scope *scope;
 	struct regex_room *room;
 };
 
 /* Note a failure of keyword (NULL: of the schema as a whole) at the spot; always false. */
 bool run_fail(struct run *r, const struct spot *at, const char *keyword, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+	__attribute__((format(printf, 4, 5), cold));
 /* A member that must be there is not; because = the member that asks for it, or NULL. */
 bool run_fail_missing(struct run *r, const struct spot *at, const char *keyword, const struct name *name,
-		      const char *because);
-bool run_fail_type(struct run *r, const struct spot *at, const char *keyword, unsigned types, const json_t *v);
-bool run_fail_constant(struct run *r, const struct spot *at, const struct constants *set);
+		      const char *because) __attribute__((cold));
+bool run_fail_type(struct run *r, const struct spot *at, const char *keyword, unsigned types, const json_t *v)
+	__attribute__((cold));
+bool run_fail_constant(struct run *r, const struct spot *at, const struct constants *set) __attribute__((cold));
 /* A member that additionalProperties: false keeps out. */
-bool run_fail_unknown(struct run *r, const struct spot *at, const struct obj_rules *rules);
+bool run_fail_unknown(struct run *r, const struct spot *at, const struct obj_rules *rules) __attribute__((cold));
 /* The budget is spent. */
 void run_note_spent(struct run *r);
 
 /* Is no further failure of interest? */
 static inline bool run_is_over(const struct run *r)
 {
-	return r->spent || !r->report || r->quiet || r->report->count == SCHEMA_ERRORS_MAX;
+	return !r->report || r->quiet || r->spent || r->report->count == SCHEMA_ERRORS_MAX;
+}
+
+/* Pay for work; false when the budget is spent. */
+static inline bool run_pay(struct run *r, size_t steps)
+{
+	r->steps += steps;
+	if (r->steps > SCHEMA_STEPS_MAX)
+		r->spent = true;
+	return !r->spent;
+}
+
+static inline void run_mark(struct run *r, size_t i)
+{
+	if (r->marks)
+		r->marks->bits[i / 64] |= (uint64_t)1 << i % 64;
 }
 
 /* Is v a whole multiple of the step? */
 bool run_is_multiple(struct jx_number v, struct jx_decimal step);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
 bool run_find_equal(struct run *r, const json_t *array, size_t *ret_a, size_t *ret_b);
-/* Pay for work; false when the budget is spent. */
-bool run_pay(struct run *r, size_t steps);
+bool run_match(struct run *r, const struct regex *re, const char *p, size_t len);
+
+/* run.c: judge v by a node. */
+bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+/* The same for a member or an element of the value at hand, whose marks are none of theirs. */
+bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+/* The same where failures are no news. */
+bool run_check_child_quietly(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+
+/* run_value.c, run_container.c, run_rest.c: the rules of one type. */
+bool run_constants(struct run *r, const struct constants *set, const json_t *v, const struct spot *at);
+bool run_number(struct run *r, const struct num_rules *rules, const json_t *v, const struct spot *at);
+bool run_string(struct run *r, const struct str_rules *rules, const json_t *v, const struct spot *at);
+bool run_array(struct run *r, const struct arr_rules *rules, const json_t *v, const struct spot *at);
+bool run_object(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at);
+/* All rules of a node that ends with unevaluatedItems or unevaluatedProperties. */
+bool run_with_rest(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at);
+bool run_rules(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at);
+/* A schema for the same value whose failure is no failure of the whole: its marks are undone then. */
+bool run_branch(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "json/json.h"
 
@@ -33,6 +34,73 @@ unsigned schema_type_of_name(const char *name);         /* one bit, 0 = not a ty
 /* "a string", "a string or null", "an object, an array or null". */
 void schema_type_words(unsigned types, char *ret, size_t size);
 
+/* NAMES found without a comparison each: open addressing, the power of two at least twice their number */
+
+struct name { const char *p; size_t len; };
+struct name_index {
+	const uint16_t *slots;                  /* number of the item from 1 on, 0 = free */
+	unsigned shift;                         /* 64 - log2 of the slots */
+};
+
+static inline uint64_t schema_load(const char *p, size_t n)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, p, n);
+	return v;
+}
+
+static inline uint64_t schema_name_hash(const char *p, size_t len)
+{
+	uint64_t a, b = 0;
+
+	if (len >= 8) {
+		a = schema_load(p, 8);
+		b = schema_load(p + len - 8, 8);
+	} else if (len >= 4) {
+		a = schema_load(p, 4);
+		b = schema_load(p + len - 4, 4);
+	} else {
+		a = len ? (uint64_t)(unsigned char)p[0] | (uint64_t)(unsigned char)p[len / 2] << 8 |
+			  (uint64_t)(unsigned char)p[len - 1] << 16 : 0;
+	}
+	a = (a ^ (b * 0x9e3779b97f4a7c15u) ^ len) * 0xff51afd7ed558ccdu;
+	return (a ^ a >> 32) * 0x9e3779b97f4a7c15u;
+}
+
+static inline bool schema_same_name(const struct name *n, const char *p, size_t len)
+{
+	if (n->len != len)
+		return false;
+	if (len > 16)
+		return memcmp(n->p, p, len) == 0;
+	if (len >= 8)
+		return schema_load(n->p, 8) == schema_load(p, 8) &&
+		       schema_load(n->p + len - 8, 8) == schema_load(p + len - 8, 8);
+	if (len >= 4)
+		return schema_load(n->p, 4) == schema_load(p, 4) &&
+		       schema_load(n->p + len - 4, 4) == schema_load(p + len - 4, 4);
+	return len == 0 || (n->p[0] == p[0] && n->p[len / 2] == p[len / 2] && n->p[len - 1] == p[len - 1]);
+}
+
+/* The item with this name, or NULL; items begin with a struct name each. */
+static inline const void *schema_find_name(const struct name_index *x, const void *items, size_t stride,
+					   const char *p, size_t len)
+{
+	size_t i, mask;
+
+	if (!x->slots)
+		return NULL;
+	mask = ((size_t)1 << (64 - x->shift)) - 1;
+	for (i = schema_name_hash(p, len) >> x->shift; x->slots[i]; i = (i + 1) & mask) {
+		const void *item = (const char *)items + (x->slots[i] - 1u) * stride;
+
+		if (schema_same_name(item, p, len))
+			return item;
+	}
+	return NULL;
+}
+
 /* CONSTANTS of const and enum: trees that belong to no thread */
 
 struct constant {
@@ -45,13 +113,16 @@ struct constant {
 	const struct name *names;
 	size_t n;
 };
-struct name { const char *p; size_t len; };
 struct constants {
 	const struct constant *values;
 	const uint64_t *hashes;                 /* of the values, same order */
 	size_t n;
 	unsigned types;                         /* bits of all values */
 	bool is_const;                          /* which keyword: const, else enum */
+	bool strings;                           /* all are: index finds them */
+	struct name_index index;
+	const struct name *texts;
+	const struct constants *next;           /* the other keyword, when both are there */
 };
 
 /* A hash under which equal values are equal (1 and 1.0, members in any order).  *steps grows by the work. */
@@ -78,7 +149,11 @@ struct node;
 struct node_list { const struct node **nodes; size_t n; };
 struct name_list { struct name *names; size_t n; };
 struct bound { bool set; struct jx_number n; };
-struct property { struct name name; const struct node *node; };
+struct property {
+	struct name name;
+	const struct node *node;                /* NULL: the name is only required */
+	uint64_t needed;                        /* its bit when it is required, 0 = not, or beyond 64 of them */
+};
 struct pattern_property { const struct regex *re; const struct node *node; };
 struct dependent { struct name name; struct name_list required; const struct node *node; };
 
@@ -89,10 +164,15 @@ struct num_rules {
 struct str_rules {
 	size_t min, max;                        /* code points */
 	const struct regex *pattern;
+	const struct format *format;            /* NULL: an annotation only */
+	bool base64;                            /* contentEncoding, where it decides */
+	bool json;                              /* contentMediaType, the same */
 };
 struct arr_rules {
 	size_t min, max;
 	bool unique;
+	bool old_items;                         /* prefix is a list in items, the rest additionalItems */
+	bool marks;                             /* what contains finds counts as evaluated */
 	struct node_list prefix;
 	const struct node *items;               /* of the elements behind prefix */
 	const struct node *contains;
@@ -101,8 +181,13 @@ struct arr_rules {
 struct obj_rules {
 	size_t min, max;
 	struct name_list required;
-	struct property *props;                 /* sorted by length, then bytes */
+	uint64_t needed;                        /* the bits of the first 64 of required */
+	struct property *props;
 	size_t nprops;
+	struct name_index index;                /* of props */
+	bool walk;                              /* members are looked at one by one */
+	bool sparse;                            /* only those that have a name in props */
+	bool old_dependencies;                  /* the keyword that dependents come from */
 	struct pattern_property *patterns;
 	size_t npatterns;
 	const struct node *additional, *names;
@@ -114,26 +199,50 @@ struct logic {
 	const struct node *not, *cond, *then, *other;
 };
 
+/* $dynamicRef and $recursiveRef. */
+struct jump {
+	const char *keyword;
+	const char *name;                       /* of the anchor to look for; NULL: target, whatever is around */
+	const struct node *target;
+};
+/* The dynamic anchors of one resource: a run remembers the homes that it has come through. */
+struct home_anchor { const char *name; const struct node *node; };
+struct home { struct home_anchor *anchors; size_t n; };
+struct rest { const struct node *items, *props; };      /* unevaluatedItems, unevaluatedProperties */
+
 struct node {
 	uint8_t types;                          /* what may come at all */
 	bool never;                             /* the schema false */
 	bool plain;                             /* no rules besides types */
 	const struct node *ref;
-	const struct constants *constants[2];   /* const, enum */
+	const struct constants *constants;      /* const, enum */
 	struct num_rules *num;
 	struct str_rules *str;
 	struct arr_rules *arr;
 	struct obj_rules *obj;
 	struct logic *logic;
+	const struct jump *jump;
+	struct rest *rest;
+	const struct home *home;                /* of its resource, when that has dynamic anchors */
 };
 
 struct schema {
 	struct arena *mem;
 	const struct node *root;
-	bool draft7;
 };
 
-const struct property *schema_find_property(const struct obj_rules *o, const char *name, size_t len);
+static inline const struct property *schema_find_property(const struct obj_rules *o, const char *name, size_t len)
+{
+	return schema_find_name(&o->index, o->props, sizeof *o->props, name, len);
+}
 int schema_order_names(const struct name *a, const struct name *b);
+
+/* FORMATS */
+
+struct format;
+/* A format by its name, NULL = not known.  draft-07 and older have their own idea of a few. */
+const struct format *format_find(const char *name, size_t len);
+const char *format_words(const struct format *f);       /* "a date like 2024-02-29" */
+bool format_check(const struct format *f, const char *p, size_t len);
 
 #endif

@@ -48,22 +48,6 @@ static struct err refuses(const char *text, int code, const char *where)
 	return e;
 }
 
-static void keywords_that_are_not_built_are_refused_by_name(void **state)
-{
-	static const char *const names[] = { "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$dynamicAnchor",
-		"$vocabulary", "$recursiveRef", "$recursiveAnchor" };
-
-	for (size_t i = 0; i < NELEMS(names); i++) {
-		char text[128], where[64];
-		struct err e;
-
-		(void)snprintf(text, sizeof text, "{\"properties\":{\"a\":{\"%s\":\"x\"}}}", names[i]);
-		(void)snprintf(where, sizeof where, "/properties/a/%s", names[i]);
-		e = refuses(text, ERR_INVALID, where);
-		assert_non_null(strstr(e.msg, names[i]));
-	}
-}
-
 static void unknown_members_are_refused_with_a_hint(void **state)
 {
 	struct err e = refuses("{\"type\":\"object\",\"requird\":[\"a\"]}", ERR_INVALID, "/requird");
@@ -87,18 +71,21 @@ static void annotations_are_accepted_and_ignored(void **state)
 	refuses("{\"format\":null}", ERR_INVALID, "/format");
 }
 
-static void dialects_are_2020_12_and_draft_07(void **state)
+static void dialects_are_known_by_name(void **state)
 {
 	accepts("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"prefixItems\":[{}]}");
 	accepts("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema#\"}");
+	accepts("{\"$schema\":\"https://json-schema.org/draft/2019-09/schema\",\"items\":[{}],\"$recursiveAnchor\":true}");
 	accepts("{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"items\":[{}],\"additionalItems\":false}");
 	accepts("{\"$schema\":\"http://json-schema.org/draft-07/schema\",\"dependencies\":{\"a\":[\"b\"],\"c\":{}}}");
-	struct err e = refuses("{\"$schema\":\"http://json-schema.org/draft-04/schema#\"}", ERR_INVALID, "/$schema");
+	accepts("{\"$schema\":\"http://json-schema.org/draft-06/schema#\",\"const\":1}");
+	accepts("{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"id\":\"a\",\"minimum\":1,\"exclusiveMinimum\":true}");
+	struct err e = refuses("{\"$schema\":\"http://json-schema.org/draft-03/schema#\"}", ERR_INVALID, "/$schema");
 
-	assert_non_null(strstr(e.msg, "draft-04"));
-	refuses("{\"$schema\":\"https://json-schema.org/draft/2019-09/schema\"}", ERR_INVALID, "/$schema");
+	assert_non_null(strstr(e.msg, "draft-03"));
 	refuses("{\"$schema\":7}", ERR_INVALID, "/$schema");
 	refuses("{\"items\":{\"$schema\":\"http://json-schema.org/draft-07/schema#\"}}", ERR_INVALID, "/items/$schema");
+	accepts("{\"items\":{\"$id\":\"x\",\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"items\":[{}]}}");
 }
 
 static void keywords_of_the_other_dialect_are_refused(void **state)
@@ -117,6 +104,8 @@ static void keywords_of_the_other_dialect_are_refused(void **state)
 	e = refuses("{\"items\":[{}]}", ERR_INVALID, "/items");
 	assert_string_equal(e.hint, "use prefixItems");
 	refuses("{\"additionalItems\":{}}", ERR_INVALID, "/additionalItems");
+	refuses("{\"id\":\"a\"}", ERR_INVALID, "/id");
+	refuses("{\"$recursiveRef\":\"#\"}", ERR_INVALID, "/$recursiveRef");
 	e = refuses("{\"dependencies\":{}}", ERR_INVALID, "/dependencies");
 	assert_non_null(strstr(e.hint, "dependentRequired"));
 }
@@ -138,7 +127,7 @@ static void wrong_values_of_keywords_are_refused(void **state)
 		{ "{\"patternProperties\":{\"[\":{}}}", "/patternProperties/[" }, { "{\"patternProperties\":1}", "/patternProperties" },
 		{ "{\"dependentRequired\":{\"a\":1}}", "/dependentRequired/a" }, { "{\"dependentSchemas\":{\"a\":[]}}", "/dependentSchemas/a" },
 		{ "{\"$defs\":[]}", "/$defs" }, { "{\"$defs\":{\"a\":1}}", "/$defs/a" }, { "{\"definitions\":{\"a\":{\"type\":\"strng\"}}}",
-		"/definitions/a/type" }, { "{\"$id\":1}", "/$id" }, { "{\"items\":{\"$id\":\"x\"}}", "/items/$id" },
+		"/definitions/a/type" }, { "{\"$id\":1}", "/$id" }, { "{\"$id\":\"a#b\"}", "" },
 		{ "{\"additionalProperties\":\"no\"}", "/additionalProperties" }, { "{\"minContains\":-1}", "/minContains" },
 	};
 
@@ -147,30 +136,25 @@ static void wrong_values_of_keywords_are_refused(void **state)
 	assert_string_equal(refuses("{\"type\":\"strng\"}", ERR_INVALID, "/type").hint, "did you mean string?");
 }
 
-static void refs_stay_in_the_document_q05(void **state)
+static void refs_that_lead_nowhere_are_refused_q05(void **state)
 {
-	accepts("{\"properties\":{\"a\":{\"$ref\":\"#\"}}}");
-	accepts("{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"type\":\"string\"}}}");
-	accepts("{\"$ref\":\"#/definitions/a%25b%7E1c\",\"definitions\":{\"a%b/c\":{}}}");
-	accepts("{\"properties\":{\"a\":{\"type\":\"string\"},\"b\":{\"$ref\":\"#/properties/a\"}}}");
-	accepts("{\"$id\":\"https://e.x/s\",\"$ref\":\"https://e.x/s#/$defs/a\",\"$defs\":{\"a\":{}}}");
-	accepts("{\"anyOf\":[{\"type\":\"null\"},{\"items\":{\"$ref\":\"#\"}}]}");
 	refuses("{\"$ref\":\"https://example.com/other\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":\"other.json\"}", ERR_INVALID, "/$ref");
-	refuses("{\"$ref\":\"\"}", ERR_INVALID, "/$ref");
-	refuses("{\"$ref\":\"http://json-schema.org/draft-07/schema#\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":\"#name\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":\"#/nowhere\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":\"#/a%2\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":\"#/a%00\"}", ERR_INVALID, "/$ref");
 	refuses("{\"$ref\":1}", ERR_INVALID, "/$ref");
+	refuses("{\"$dynamicRef\":\"#name\"}", ERR_INVALID, "/$dynamicRef");
 	refuses("{\"$ref\":\"#/type\",\"type\":\"string\"}", ERR_INVALID, "/type");
 	refuses("{\"$ref\":\"#/$defs\",\"$defs\":{\"zzzzzzzz\":{}}}", ERR_INVALID, "/$defs/zzzzzzzz");
+	refuses("{\"$defs\":{\"a\":{\"$anchor\":\"x\"},\"b\":{\"$anchor\":\"x\"}}}", ERR_INVALID, "/$defs/b");
 }
 
 static void refs_that_lead_in_circles_are_found(void **state)
 {
 	refuses("{\"$ref\":\"#\"}", ERR_INVALID, "");
+	refuses("{\"$ref\":\"\"}", ERR_INVALID, "");
 	refuses("{\"$defs\":{\"a\":{\"$ref\":\"#/$defs/b\"},\"b\":{\"allOf\":[{\"$ref\":\"#/$defs/a\"}]}}}", ERR_INVALID,
 		"/$defs/b");
 	refuses("{\"not\":{\"$ref\":\"#\"}}", ERR_INVALID, "");
@@ -333,13 +317,12 @@ static void lint_warns_of_what_hosts_choke_on_b31(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keywords_that_are_not_built_are_refused_by_name),
 		cmocka_unit_test(unknown_members_are_refused_with_a_hint),
 		cmocka_unit_test(annotations_are_accepted_and_ignored),
-		cmocka_unit_test(dialects_are_2020_12_and_draft_07),
+		cmocka_unit_test(dialects_are_known_by_name),
 		cmocka_unit_test(keywords_of_the_other_dialect_are_refused),
 		cmocka_unit_test(wrong_values_of_keywords_are_refused),
-		cmocka_unit_test(refs_stay_in_the_document_q05),
+		cmocka_unit_test(refs_that_lead_nowhere_are_refused_q05),
 		cmocka_unit_test(refs_that_lead_in_circles_are_found),
 		cmocka_unit_test(draft_07_ignores_what_stands_beside_a_ref),
 		cmocka_unit_test(text_limit_s209),

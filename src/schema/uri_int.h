@@ -1,0 +1,13 @@
+#ifndef SRC_SCHEMA_URI_INT_H
+#define SRC_SCHEMA_URI_INT_H
+
+#include <stddef.h>
+
+/* The reference resolved against the base (RFC 3986 5.2), without its fragment; free() it.  Both may be
+ * relative: a document without an identifier has the base "". */
+char *uri_resolve(const char *base, const char *reference);
+/* The fragment with its %xx undone, "" when there is none, NULL when an escape is broken or hides U+0000;
+ * free() it. */
+char *uri_fragment(const char *reference);
+
+#endif
