@@ -273,12 +273,16 @@ int kw_format(struct compiler *c, struct node *n, const struct keyword *kw, cons
 {
 	const struct format *format;
 	struct str_rules *rules;
+	struct err e = { 0 };
+	int rc;
 
 	if (!json_is_string(v))
 		return compile_fail(c, ERR_INVALID, "must be a string");
 	if (!c->options.assert_format && !(c->in->dialect.vocabularies & VOC_ASSERT))
 		return 0;
-	format = format_find(json_string_value(v), json_string_length(v));
+	rc = format_compile(c->mem, json_string_value(v), &format, &e);
+	if (rc)
+		return compile_fail(c, e.code, "%s", e.msg);
 	if (!format)
 		return 0;
 	rules = compile_str(c, n);

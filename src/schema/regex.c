@@ -67,13 +67,27 @@ static int compile_translated(struct arena *mem, const struct str *text, const p
 	return context && *ret ? 0 : fail_compile(code, offset, err);
 }
 
+static int keep_regex(struct arena *mem, const pcre2_code *code, const char *p, size_t len,
+		      const struct regex **ret, struct err *err)
+{
+	struct regex *re = arena_alloc(mem, sizeof *re + len + 1);
+	uint32_t options = 0;
+
+	if (!re)
+		return fail_compile(PCRE2_ERROR_NOMEMORY, 0, err);
+	(void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
+	re->code = code;
+	re->loose = !(options & PCRE2_ANCHORED);
+	memcpy(re->source, p, len);
+	*ret = re;
+	return 0;
+}
+
 int regex_compile(struct arena *mem, const char *p, size_t len, const struct regex **ret, struct err *err)
 {
 	struct str text = STR_INIT;
 	const pcre2_code *code = NULL;
 	const char *why = NULL;
-	struct regex *re;
-	uint32_t options = 0;
 	int rc;
 
 	if (len > SCHEMA_PATTERN_MAX)
@@ -83,17 +97,19 @@ int regex_compile(struct arena *mem, const char *p, size_t len, const struct reg
 	else
 		rc = compile_translated(mem, &text, &code, err);
 	str_fini(&text);
-	if (rc)
-		return rc;
-	re = arena_alloc(mem, sizeof *re + len + 1);
-	if (!re)
-		return fail_compile(PCRE2_ERROR_NOMEMORY, 0, err);
-	(void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
-	re->code = code;
-	re->loose = !(options & PCRE2_ANCHORED);
-	memcpy(re->source, p, len);
-	*ret = re;
-	return 0;
+	return rc ? rc : keep_regex(mem, code, p, len, ret, err);
+}
+
+int regex_compile_pcre(struct arena *mem, const char *pattern, const struct regex **ret, struct err *err)
+{
+	struct str text = STR_INIT;
+	const pcre2_code *code = NULL;
+	int rc;
+
+	str_puts(&text, pattern);
+	rc = compile_translated(mem, &text, &code, err);
+	str_fini(&text);
+	return rc ? rc : keep_regex(mem, code, "", 0, ret, err);
 }
 
 const char *regex_source(const struct regex *re)

@@ -88,6 +88,14 @@ static bool has_content(struct run *r, const struct str_rules *rules, const char
 	return ok;
 }
 
+static bool has_format(struct run *r, const struct format *f, const char *p, size_t len)
+{
+	size_t steps = 0;
+	bool ok = format_check(f, p, len, &r->room, &steps);
+
+	return run_pay(r, steps) && ok;
+}
+
 bool run_string(struct run *r, const struct str_rules *rules, const json_t *v, const struct spot *at)
 {
 	const char *p = json_string_value(v);
@@ -107,7 +115,7 @@ bool run_string(struct run *r, const struct str_rules *rules, const json_t *v, c
 	}
 	if (rules->pattern && !run_match(r, rules->pattern, p, len))
 		ok = run_fail(r, at, "pattern", "must match the pattern %.200s", regex_source(rules->pattern));
-	if (rules->format && (!run_pay(r, len / 16) || !format_check(rules->format, p, len)))
+	if (rules->format && !has_format(r, rules->format, p, len))
 		ok = run_fail(r, at, "format", "must be %s", format_words(rules->format));
 	if ((rules->base64 || rules->json) && !has_content(r, rules, p, len))
 		ok = run_fail(r, at, rules->base64 ? "contentEncoding" : "contentMediaType", "must be %s%s",

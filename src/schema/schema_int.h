@@ -136,6 +136,8 @@ struct regex;
 bool regex_translate(const char *p, size_t len, struct str *out, const char **ret_why);
 /* Compile into the arena.  ERR_INVALID or ERR_LIMIT with a sentence in err->msg. */
 int regex_compile(struct arena *mem, const char *p, size_t len, const struct regex **ret, struct err *err) MUST_CHECK;
+/* The same for a pattern of our own in PCRE2's syntax. */
+int regex_compile_pcre(struct arena *mem, const char *pattern, const struct regex **ret, struct err *err) MUST_CHECK;
 const char *regex_source(const struct regex *re);
 /* What one run needs for matching; made at the first match, freed with the run. */
 struct regex_room;
@@ -240,9 +242,9 @@ int schema_order_names(const struct name *a, const struct name *b);
 /* FORMATS */
 
 struct format;
-/* A format by its name, NULL = not known.  draft-07 and older have their own idea of a few. */
-const struct format *format_find(const char *name, size_t len);
+/* *ret = NULL when the name is not known. */
+int format_compile(struct arena *mem, const char *name, const struct format **ret, struct err *err) MUST_CHECK;
 const char *format_words(const struct format *f);       /* "a date like 2024-02-29" */
-bool format_check(const struct format *f, const char *p, size_t len);
+bool format_check(const struct format *f, const char *p, size_t len, struct regex_room **room, size_t *steps);
 
 #endif
