@@ -2,7 +2,8 @@
  * differently is spelled out; what ECMA-262 refuses is refused here, so that nothing of PCRE2's own syntax
  * can be reached.  Groups lose their names: references to them are turned into numbers.
  *
- * One liberty: \- is taken outside of classes too, because patterns in the wild have it. */
+ * One liberty: a backslash in front of any punctuation of ASCII is taken, because patterns in the wild have
+ * them; with the u flag only those that mean something may have one. */
 #include "config.h"
 
 #include "schema_int.h"
@@ -172,9 +173,9 @@ static bool take_char_escape(struct ecma *e, uint32_t *ret)
 	case 'u':
 		return take_unicode(e, ret);
 	default:
-		if (!c || !strchr("^$\\.*+?()[]{}|/-", c))
-			return refuse(e, "a backslash stands in front of a character that needs none, or of an "
-				      "escape that ECMA-262 does not know");
+		if (c <= ' ' || c == 0x7f || c == '_' || is_alnum((unsigned char)c))
+			return refuse(e, "a backslash stands in front of a letter or digit that makes no escape "
+				      "of ECMA-262");
 		*ret = (unsigned char)c;
 		return true;
 	}

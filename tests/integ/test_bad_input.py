@@ -233,8 +233,8 @@ class BadInput(crib.Case):
                      "bad.yaml:3:", "objekt")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object, requird: [a]}\nhandler: {type: static, text: x}\n",
                      "bad.yaml:3:", "requird")
-        self.refused("name: x\ndescription: d\ninputSchema: {type: object, unevaluatedProperties: false}\nhandler: {type: static, text: x}\n",
-                     "unevaluatedProperties")
+        self.refused("name: x\ndescription: d\ninputSchema: {type: object, additionalItems: false}\nhandler: {type: static, text: x}\n",
+                     "additionalItems")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object, properties: {a: {pattern: '('}}}\nhandler: {type: static, text: x}\n",
                      "bad.yaml:3:", "pattern")
         self.refused("name: x\ndescription: d\ninputSchema: {type: object, properties: {a: {$ref: 'http://example.com/x'}}}\nhandler: {type: static, text: x}\n",
