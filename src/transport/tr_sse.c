@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "net/stream.h"
 
 #define SSE_ID_LEN 32                   /* base62: 190 bits */
 
@@ -117,6 +118,11 @@ void sse_post(struct hreq *q, const char *body, size_t len)
 
 	if (!p) {
 		hreq_refuse(q, 404, "", "no such stream\n");
+		return;
+	}
+	/* A byte stream would not be read any further; here the answers would pile up (SEC S-830). */
+	if (http_stream_queued(p->q->r) > STREAM_OUT_MAX) {
+		hreq_refuse(q, 503, "Retry-After: 1\r\n", "the event stream is not read\n");
 		return;
 	}
 	struct mcp_in in = { .text = body, .len = len, .who = q->who, .tport = AUDIT_HTTP };

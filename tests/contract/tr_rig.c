@@ -70,8 +70,9 @@ void tr_open(struct tr_rig *rig, const char *name)
 	rig->srv = mcp_server_new(&env);
 	rig->env = (struct transport_env){ rig->loop, rig->srv, rig->tenants, TR_DRAIN_MS };
 	rig->conf.connections_max = TR_PEERS_MAX;
+	rig->sse = strcmp(name, "sse") == 0;
 	for (size_t i = 0; transport_all[i]; i++)
-		if (strcmp(transport_all[i]->name, name) == 0)
+		if (strcmp(transport_all[i]->name, rig->sse ? "http" : name) == 0)
 			rig->ops = transport_all[i];
 	assert_int_equal(rig->ops == NULL, strcmp(name, "stdio") == 0);
 	if (rig->ops == &tr_unix) {
@@ -188,11 +189,30 @@ static bool take_line(struct tr_peer *p)
 	return true;
 }
 
-/* Whole events of the stream: a comment, or "event: message" and one data line (MCP B-53). */
+/* One event: a comment, or "event: message" and one data line (MCP B-53); where to POST comes first (MCP O-01). */
+static void take_event(struct tr_peer *p, const char *text, size_t len)
+{
+	static const char begin[] = "event: message\ndata: ", endpoint[] = "event: endpoint\ndata: ";
+	const size_t n = sizeof begin - 1, m = sizeof endpoint - 1;
+
+	if (len == 1 && text[0] == ':') {
+		p->comments++;
+		return;
+	}
+	if (p->rig->sse && !p->endpoint[0]) {
+		assert_true(len > m && len - m < sizeof p->endpoint);
+		assert_memory_equal(text, endpoint, m);
+		memcpy(p->endpoint, text + m, len - m);
+		return;
+	}
+	assert_true(len >= n);
+	assert_memory_equal(text, begin, n);
+	assert_null(memchr(text + n, '\n', len - n));
+	box_put(p, text + n, len - n);
+}
+
 static void take_events(struct tr_peer *p)
 {
-	static const char begin[] = "event: message\ndata: ";
-	const size_t n = sizeof begin - 1;
 
 	for (;;) {
 		const char *text = str_text(&p->body), *end = p->body.len ? memmem(text, p->body.len, "\n\n", 2) : NULL;
@@ -201,14 +221,7 @@ static void take_events(struct tr_peer *p)
 			return;
 		size_t len = (size_t)(end - text);
 
-		if (len == 1 && text[0] == ':') {
-			p->comments++;
-		} else {
-			assert_true(len >= n);
-			assert_memory_equal(text, begin, n);
-			assert_null(memchr(text + n, '\n', len - n));
-			box_put(p, text + n, len - n);
-		}
+		take_event(p, text, len);
 		str_drop_front(&p->body, len + 2);
 	}
 }
@@ -352,7 +365,7 @@ static void dial_stdio(struct tr_peer *p)
 	p->in_fd = out[0];
 }
 
-struct tr_peer *tr_dial(struct tr_rig *rig, const char *tenant)
+static struct tr_peer *connect_peer(struct tr_rig *rig, const char *tenant)
 {
 	struct tr_peer *p = mem_zalloc(sizeof *p);
 
@@ -370,16 +383,34 @@ struct tr_peer *tr_dial(struct tr_rig *rig, const char *tenant)
 		dial_stdio(p);
 	p->io = ev_io_new(rig->loop, p->in_fd, on_io, p);
 	ev_io_want(p->io, true, false);
-	if (tenant && rig->ops && !p->http) {
-		tr_rawz(p, "Authorization: Bearer ");
-		tr_rawz(p, p->key);
-		tr_rawz(p, "\n");
+	return p;
+}
+
+struct tr_peer *tr_dial(struct tr_rig *rig, const char *tenant)
+{
+	struct tr_peer *p = connect_peer(rig, tenant);
+	struct str hello = STR_INIT;
+
+	if (!tenant || (p->http && !rig->sse) || !rig->ops)
+		return p;
+	if (rig->sse)
+		str_printf(&hello, "GET /sse HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
+			   "Accept: text/event-stream\r\n\r\n", rig->address, p->key);
+	else
+		str_printf(&hello, "Authorization: Bearer %s\n", p->key);
+	tr_rawz(p, hello.p);
+	str_fini(&hello);
+	if (rig->sse) {
+		TR_WAIT(rig, p->endpoint[0]);
+		p->door = connect_peer(rig, tenant);
 	}
 	return p;
 }
 
 void tr_hang_up(struct tr_peer **p)
 {
+	if ((*p)->door)
+		disconnect((*p)->door);
 	disconnect(*p);
 	*p = NULL;
 }
@@ -395,6 +426,8 @@ void tr_vanish(struct tr_peer **p)
 
 void tr_end_input(struct tr_peer *p)
 {
+	if (p->door)
+		tr_end_input(p->door);
 	if (p->in_fd == p->out_fd) {
 		assert_int_equal(shutdown(p->out_fd, SHUT_WR), 0);
 		return;
@@ -415,6 +448,8 @@ void tr_raw(struct tr_peer *p, const void *bytes, size_t len)
 	const char *at = bytes;
 	uint64_t end = tr_real_ms() + TR_WAIT_MS;
 
+	if (p->door)
+		p = p->door;
 	while (len > 0 && !p->eof) {
 		ssize_t n = write(p->out_fd, at, len);
 
@@ -439,9 +474,9 @@ void tr_rawz(struct tr_peer *p, const char *text)
 void tr_frame(const struct tr_peer *p, const char *text, struct str *out)
 {
 	if (p->http)
-		str_printf(out, "POST /mcp HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
+		str_printf(out, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
 			   "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
-			   "Content-Length: %zu\r\n\r\n%s", p->rig->address, p->key, strlen(text), text);
+			   "Content-Length: %zu\r\n\r\n%s", p->door ? p->endpoint : "/mcp", p->rig->address, p->key, strlen(text), text);
 	else
 		str_printf(out, "%s\n", text);
 }

@@ -33,6 +33,7 @@ struct tr_rig {
 	struct transport_env env;
 	struct conf_listener conf;      /* may be changed between tr_open() and tr_listen() */
 	const struct transport_ops *ops;        /* NULL: stdio, a transport for each peer */
+	bool sse;
 	struct transport *t;
 	struct addr addr;               /* where it listens */
 	char address[128];
@@ -46,7 +47,7 @@ struct tr_rig {
 /* For the group: the store, its tenants acme and other, a key each. */
 int tr_store_open(void **state);
 int tr_store_close(void **state);
-/* name: "http", "tcp", "unix" or "stdio". */
+/* name: "http", "sse" (that of 2024-11-05), "tcp", "unix" or "stdio". */
 void tr_open(struct tr_rig *rig, const char *name);
 void tr_listen(struct tr_rig *rig);
 /* Closes the transport and all peers, and checks that nothing of them is left. */
@@ -78,6 +79,8 @@ struct tr_peer {
 	int in_fd, out_fd;              /* ours; equal for sockets */
 	struct ev_io *io;
 	struct transport *stdio;
+	struct tr_peer *door;           /* sse: the connection that POSTs; this one is the stream */
+	char endpoint[64];              /* sse: where it POSTs */
 	struct str in;
 	size_t at;                      /* of in: taken */
 	struct tr_text box[TR_BOX_MAX];

@@ -21,7 +21,7 @@
 
 static struct tr_rig rig;
 static struct tr_peer *peer;
-static unsigned answered;               /* whole answers that peer had before it asked */
+static unsigned answered, begun;        /* whole answers and heads that peer had before it asked */
 
 static int open_rig(void **state)
 {
@@ -88,6 +88,7 @@ static void send_ask(const struct ask *a)
 	if (!peer || peer->eof || strstr(peer->head, "\r\nConnection: close\r\n"))
 		peer = tr_dial(&rig, "acme");
 	answered = peer->replies;
+	begun = peer->heads;
 	put_ask(a, &s);
 	tr_raw(peer, s.p, s.len);
 	str_fini(&s);
@@ -98,7 +99,7 @@ static int ask(const struct ask *a)
 {
 	send_ask(a);
 	if (a->method && strcmp(a->method, "HEAD") == 0) {
-		TR_WAIT(&rig, peer->heads > 0);
+		TR_WAIT(&rig, peer->heads > begun);
 		tr_hang_up(&peer);
 		return rig.peers[rig.npeers - 1]->status;
 	}
@@ -121,46 +122,50 @@ static const char *body(void)
 
 /* --- SEC S-B03: no second door */
 
-static bool is_open(const char *path, const char *tenant)
-{
-	char own[80];
+/* What a path answers to its tenant, or to all. */
+struct route { const char *path, *tenant; int get, post; };
 
-	(void)snprintf(own, sizeof own, "/t/%s/mcp", tenant);
-	return strcmp(path, "/mcp") == 0 || strcmp(path, own) == 0;
+static int expected(const struct route *r, const char *method, const char *tenant)
+{
+	if (strcmp(method, "OPTIONS") == 0)
+		return 405;
+	if (!tenant)
+		return 401;
+	if (r->tenant && strcmp(r->tenant, tenant) != 0)
+		return 404;
+	return strcmp(method, "GET") == 0 ? r->get : strcmp(method, "POST") == 0 ? r->post : 405;
 }
 
 static void only_the_table_of_routes_is_served(void **state)
 {
-	static const char *const known[] = { "/mcp", "/t/acme/mcp", "/t/other/mcp", "/t/nobody/mcp", "/t/%61cme/mcp" };
+	static const struct route known[] = {
+		{ "/mcp", NULL, 405, 200 }, { "/t/acme/mcp", "acme", 405, 200 }, { "/t/other/mcp", "other", 405, 200 },
+		{ "/t/nobody/mcp", "nobody", 405, 200 }, { "/t/%61cme/mcp", "%61cme", 405, 200 },
+		{ "/sse", NULL, 406, 405 }, { "/messages", NULL, 405, 404 },
+	};
 	static const char *const unknown[] = { "/", "/mcp/", "/MCP", "//mcp", "/t//mcp", "/t/acme/x/mcp", "/t/acme/mcp/",
-		"/t/acme", "/sse/", "/messages/1", "/t/acme/sse", "/metrics", "/healthz", "/readyz", "/admin", "/debug", "/mcp/../admin",
-		"/.well-known/oauth-protected-resource", "/mcp;x", "/mcp%2f", "/t/mcp" };
-	static const char *const sse[] = { "/sse", "/messages", "/messages?s=1" };
+		"/t/acme", "/t/acme/sse", "/sse/", "/messages/", "/metrics", "/healthz", "/readyz", "/admin", "/debug",
+		"/mcp/../admin", "/.well-known/oauth-protected-resource", "/mcp;x", "/mcp%2f", "/t/mcp" };
 	static const char *const methods[] = { "GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS" };
+	static const char *const tenants[] = { NULL, NULL, "acme", "other" };
+	static const char accept[] = "Accept: application/json\r\n";
 	struct key_new stranger = rig.acme;
+	const char *const keys[] = { NONE, stranger.text, rig.acme.text, rig.other.text };
 
 	memcpy(stranger.text + 4, "000000000000", 12);
-	for (size_t m = 0; m < NELEMS(methods); m++) {
-		bool options = strcmp(methods[m], "OPTIONS") == 0, post = strcmp(methods[m], "POST") == 0;
-		const char *keys[] = { NONE, stranger.text, rig.acme.text, rig.other.text };
+	for (size_t i = 0; i < NELEMS(methods) * NELEMS(keys); i++) {
+		const char *method = methods[i / NELEMS(keys)], *key = keys[i % NELEMS(keys)], *tenant = tenants[i % NELEMS(keys)];
 
-		for (size_t k = 0; k < NELEMS(keys); k++) {
-			for (size_t i = 0; i < NELEMS(unknown); i++)
-				assert_int_equal(ask(ASK(.method = methods[m], .target = unknown[i], .key = keys[k])), 404);
-			/* HTTP+SSE has doors of its own, behind the same lock (MCP O-01). */
-			for (size_t i = 0; k < 2 && i < NELEMS(sse); i++)
-				assert_int_equal(ask(ASK(.method = methods[m], .target = sse[i], .key = keys[k])),
-						 options ? 405 : 401);
-			for (size_t i = 0; i < NELEMS(known); i++) {
-				const char *tenant = k == 2 ? "acme" : "other";
-				size_t seen = rig.srv->nseen;
-				int want = options ? 405 : k < 2 ? 401 : !is_open(known[i], tenant) ? 404 : post ? 200 : 405;
+		for (size_t k = 0; k < NELEMS(unknown); k++)
+			assert_int_equal(ask(ASK(.method = method, .target = unknown[k], .key = key)), 404);
+		for (size_t k = 0; k < NELEMS(known); k++) {
+			size_t seen = rig.srv->nseen;
+			int want = expected(&known[k], method, tenant);
 
-				assert_int_equal(ask(ASK(.method = methods[m], .target = known[i], .key = keys[k])), want);
-				assert_int_equal(rig.srv->nseen, seen + (want == 200));
-				if (want == 200)
-					assert_string_equal(fake_last(rig.srv)->tenant, tenant);
-			}
+			assert_int_equal(ask(ASK(.method = method, .target = known[k].path, .key = key, .more = accept)), want);
+			assert_int_equal(rig.srv->nseen, seen + (want == 200));
+			if (want == 200)
+				assert_string_equal(fake_last(rig.srv)->tenant, tenant);
 		}
 	}
 	assert_int_equal(ask(ASK(.target = "/mcp?x=/t/other/mcp")), 200);
@@ -764,6 +769,41 @@ static void slow_get_stream_is_ended(void **state)
 	tr_ended(p);
 }
 
+/* --- HTTP+SSE of 2024-11-05 (MCP O-01 to O-05) */
+
+static void endpoint_belongs_to_one_stream_and_its_principal(void **state)
+{
+	struct tr_peer *a, *b;
+	char longer[80];
+
+	tr_listen(&rig);
+	rig.sse = true;
+	a = tr_dial(&rig, "acme");
+	b = tr_dial(&rig, "acme");
+	rig.sse = false;
+	assert_string_not_equal(a->endpoint, b->endpoint);
+	assert_int_equal(ask(ASK(.target = a->endpoint, .body = "now 1 old")), 202);
+	assert_string_equal(body(), "Accepted\n");
+	tr_expect(a, "1 old acme");
+	tr_nothing(b);
+	assert_int_equal(ask(ASK(.target = a->endpoint, .key = NONE)), 401);
+	assert_int_equal(ask(ASK(.target = a->endpoint, .key = rig.other.text)), 404);
+	assert_int_equal(ask(ASK(.target = a->endpoint, .type = "text/plain")), 415);
+	(void)snprintf(longer, sizeof longer, "%sx", a->endpoint);
+	assert_int_equal(ask(ASK(.target = longer)), 404);
+	assert_int_equal(ask(ASK(.target = "/messages?s=")), 404);
+	assert_int_equal(ask(ASK(.target = "/messages?")), 404);
+	(void)snprintf(longer, sizeof longer, "%s", a->endpoint);
+	tr_hang_up(&a);
+	TR_WAIT(&rig, rig.srv->channels_closed == 1);
+	assert_int_equal(ask(ASK(.target = longer)), 404);
+	assert_int_equal(ask(ASK(.target = b->endpoint, .body = "stop 2 old")), 202);
+	tr_expect(b, "2 old acme");
+	TR_WAIT(&rig, b->replies == 1);
+	assert_int_equal(ask(ASK(.target = b->endpoint)), 404);
+	assert_int_equal(rig.srv->nseen, 2);
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, open_rig, close_rig)
 #define FROZEN(fn) cmocka_unit_test_setup_teardown(fn, open_frozen, close_rig)
 
@@ -783,6 +823,7 @@ int main(void)
 		FROZEN(quiet_streams_get_comments), FROZEN(get_is_the_one_stream_of_its_session), FROZEN(get_stream_is_kept_alive),
 		FROZEN(comments_do_not_queue_behind_what_is_not_read),
 		T(get_and_delete_need_their_session), T(delete_ends_the_session_and_its_stream), T(slow_get_stream_is_ended),
+		T(endpoint_belongs_to_one_stream_and_its_principal),
 	};
 
 	return cmocka_run_group_tests_name("transport_http", tests, tr_store_open, tr_store_close);
