@@ -17,6 +17,7 @@ json_t *caps_to_json(uint32_t caps);                    /* new reference, Client
 /* The bits of a word of `needs.client`: "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots";
  * 0 = unknown. */
 uint32_t caps_from_word(const char *word);
+const char *caps_word(uint32_t caps);                   /* the first word that names one of them; NULL = none */
 /* What a server-to-client method needs: "elicitation/create" with its params, …; 0 = no such method. */
 uint32_t caps_for_request(const char *method, const json_t *params);
 

@@ -13,6 +13,7 @@
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
+#include "proto/caps.h"
 #include "schema/schema.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -92,8 +93,9 @@ static int check_caps(struct call *c)
 
 	if (!missing)
 		return 0;
-	(void)err_set(&call_trouble(c)->err, ERR_CAPABILITY, "", "tool %s needs a client capability that was not declared",
-		      c->tool_name);
+	(void)err_set(&call_trouble(c)->err, ERR_CAPABILITY, "",
+		      "tool %s needs the client capability %s, which this client did not declare", c->tool_name,
+		      caps_word(missing));
 	call_trouble(c)->missing_caps = missing;
 	return refuse(c, REFUSE_CAPABILITY, "capability");
 }

@@ -56,20 +56,28 @@ json_t *caps_to_json(uint32_t caps)
 	return ret;
 }
 
+static const struct { const char *word; uint32_t caps; } words[] = {
+	{ "elicitation", CAP_ELICITATION_FORM },
+	{ "elicitation.url", CAP_ELICITATION_URL },
+	{ "sampling", CAP_SAMPLING },
+	{ "sampling.tools", CAP_SAMPLING | CAP_SAMPLING_TOOLS },
+	{ "roots", CAP_ROOTS },
+};
+
 uint32_t caps_from_word(const char *word)
 {
-	static const struct { const char *word; uint32_t caps; } words[] = {
-		{ "elicitation", CAP_ELICITATION_FORM },
-		{ "elicitation.url", CAP_ELICITATION_URL },
-		{ "sampling", CAP_SAMPLING },
-		{ "sampling.tools", CAP_SAMPLING | CAP_SAMPLING_TOOLS },
-		{ "roots", CAP_ROOTS },
-	};
-
 	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
 		if (strcmp(words[i].word, word) == 0)
 			return words[i].caps;
 	return 0;
+}
+
+const char *caps_word(uint32_t caps)
+{
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (words[i].caps & caps)
+			return words[i].word;
+	return NULL;
 }
 
 uint32_t caps_for_request(const char *method, const json_t *params)

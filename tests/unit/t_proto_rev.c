@@ -130,6 +130,9 @@ static void questions_need_what_they_use(void **state)
 	assert_int_equal(caps_from_word("sampling.tools"), CAP_SAMPLING | CAP_SAMPLING_TOOLS);
 	assert_int_equal(caps_from_word("elicitation"), CAP_ELICITATION_FORM);
 	assert_int_equal(caps_from_word("elicitations"), 0);
+	assert_string_equal(caps_word(CAP_ELICITATION_FORM | CAP_ROOTS), "elicitation");
+	assert_string_equal(caps_word(CAP_SAMPLING_TOOLS), "sampling.tools");
+	assert_null(caps_word(0));
 	json_decref(url);
 	json_decref(tools);
 }
