@@ -81,6 +81,7 @@ void exchange_unpin(struct mcp_exchange *x)
 		free(req->ask_failure);
 		json_decref(req->answers);
 	}
+	list_unlink(&x->link);
 	str_fini(&x->reply);
 	principal_unref(&x->who);
 	free(x);
@@ -141,11 +142,15 @@ void exchange_settle(struct mcp_exchange *x)
 
 void exchange_abandon(struct mcp_exchange *x, bool cancel)
 {
+	bool stays = x->session && !cancel;
+
 	exchange_pin(x);
 	x->closed = true;
-	list_unlink(&x->link);
 	x->ch = NULL;
-	x->session = NULL;
+	if (!stays) {
+		list_unlink(&x->link);
+		x->session = NULL;
+	}
 	for (size_t i = 0; i < x->nreq; i++) {
 		struct mcp_req *req = &x->req[i];
 		/* Nobody is left to answer an open question. */
@@ -153,6 +158,8 @@ void exchange_abandon(struct mcp_exchange *x, bool cancel)
 
 		if (!req->open)
 			continue;
+		if (stays && req->call && !asked)
+			continue;       /* its id and its session can still cancel it (MCP C-02) */
 		if (req->call && !cancel && !asked) {
 			call_detach(req->call);
 			req->call = NULL;
@@ -203,8 +210,18 @@ void req_set_token(struct mcp_req *req, struct jx_span raw)
 		req->token = copy(raw);
 }
 
+/* Its id may be used again. */
+static void forget(struct mcp_req *req)
+{
+	asking_drop(req, !req->x->closed);
+	if (req->memory)
+		map_del(req->memory->inflight, req->id.p, req->id.len);
+	req->memory = NULL;
+}
+
 bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)
 {
+	struct mcp_req *holder;
 	struct rpc_error e;
 
 	req->open = true;
@@ -213,7 +230,12 @@ bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)
 		req->id = copy(id);
 	if (!memory)
 		return true;
-	if (map_get(memory->inflight, id.p, id.len)) {          /* MCP B-43 */
+	holder = map_get(memory->inflight, id.p, id.len);
+	if (holder && holder->x->closed) {
+		forget(holder);         /* the connection was lost: the caller asks again */
+		holder = NULL;
+	}
+	if (holder) {           /* MCP B-43 */
 		rpc_error_init(&e, FAULT_REQUEST, "The id is in use by a request that has no answer yet");
 	} else if (map_count(memory->inflight) >= MCP_INFLIGHT_MAX) {
 		rpc_error_rate(&e, INFLIGHT_RETRY_MS);
@@ -224,15 +246,6 @@ bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)
 	}
 	req_fault(req, &e);
 	return false;
-}
-
-/* Its id may be used again. */
-static void forget(struct mcp_req *req)
-{
-	asking_drop(req, !req->x->closed);
-	if (req->memory)
-		map_del(req->memory->inflight, req->id.p, req->id.len);
-	req->memory = NULL;
 }
 
 static void end(struct mcp_req *req)

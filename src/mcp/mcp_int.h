@@ -192,7 +192,8 @@ void exchange_join_session(struct mcp_exchange *x, struct mcp_session *s);
 void exchange_settle(struct mcp_exchange *x);
 void exchange_pin(struct mcp_exchange *x);
 void exchange_unpin(struct mcp_exchange *x);
-/* Nobody reads the answer any more.  cancel: stop what runs, else let it run on. */
+/* Nobody reads the answer any more.  cancel: stop what runs, else let it run on; the session it belongs to can still
+ * cancel it. */
 void exchange_abandon(struct mcp_exchange *x, bool cancel);
 /* Refuse the message as a whole, before it has requests; takes e. */
 void exchange_refuse(struct mcp_exchange *x, enum rev rev, struct jx_span id, struct rpc_error *e);

@@ -111,10 +111,9 @@ void session_end(struct mcp_session *s)
 			if (x->req[i].open)
 				req_cancel(&x->req[i]);
 		x->session = NULL;
-		if (!x->closed) {
-			list_unlink(&x->link);
+		list_unlink(&x->link);
+		if (!x->closed)
 			list_push_back(&srv->exchanges, &x->link);
-		}
 		exchange_unpin(x);
 	}
 	if (s->ops) {

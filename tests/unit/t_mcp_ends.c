@@ -314,6 +314,56 @@ static void leaving_cancels_in_the_modern_era_only(void **state)
 	rig_http_free(&h);
 }
 
+/* MCP C-02, C-05: who has lost the connection has neither cancelled nor lost the right to. */
+static void a_lost_call_of_a_session_can_be_cancelled(void **state)
+{
+	struct rig_http session, lost, again, notice;
+	struct rig_head head = { .version = NULL };
+	struct mcp_session *s = NULL;
+
+	open_session(&session, "{}");
+	head.session = session.session;
+	rig_post(&r, &lost, r.who_acme, &head, CALL("5"));
+	mcp_exchange_gone(&lost.x);
+	assert_false(rig_call(&r)->cancelled || rig_call(&r)->detached);
+	assert_true(rig_call(&r)->out->is_gone(rig_call(&r)->arg));
+	rig_post(&r, &notice, r.who_acme, &head, CANCEL("5"));
+	assert_true(rig_call(&r)->cancelled);
+	rig_http_free(&lost);
+	rig_http_free(&notice);
+
+	rig_post(&r, &lost, r.who_acme, &head, CALL("6"));
+	mcp_exchange_gone(&lost.x);
+	rig_post(&r, &again, r.who_acme, &head, CALL("6"));     /* asked again: the id is the caller's */
+	rig_end_text(rig_call(&r), "second");
+	rig_expect_has(&again.box, "second");
+	assert_false(r.calls[1]->cancelled);
+	assert_int_equal(mcp_session_find(r.srv, session.session, r.who_acme, &s, NULL), 0);
+	mcp_session_end(&s);
+	rig_turn(&r);
+	assert_true(r.calls[1]->cancelled && r.calls[1]->ended);
+	assert_false(lost.finished);
+	rig_http_free(&lost);
+	rig_http_free(&again);
+	rig_http_free(&session);
+}
+
+static void a_lost_call_ends_in_silence(void **state)
+{
+	struct rig_http session, lost;
+	struct rig_head head = { .version = NULL };
+
+	open_session(&session, "{}");
+	head.session = session.session;
+	rig_post(&r, &lost, r.who_acme, &head, CALL("5"));
+	mcp_exchange_gone(&lost.x);
+	rig_end_text(rig_call(&r), "unread");
+	assert_false(lost.finished);
+	rig_none(&lost.box);
+	rig_http_free(&lost);
+	rig_http_free(&session);
+}
+
 static void leaving_before_the_deferred_answer_is_harmless(void **state)
 {
 	struct rig_peer q;
@@ -627,6 +677,8 @@ int main(void)
 		TEST(the_result_may_come_before_the_cancel_is_done),
 		TEST(a_legacy_session_cancels_by_its_own_table),
 		TEST(leaving_cancels_in_the_modern_era_only),
+		TEST(a_lost_call_of_a_session_can_be_cancelled),
+		TEST(a_lost_call_ends_in_silence),
 		TEST(leaving_before_the_deferred_answer_is_harmless),
 		TEST(closing_a_channel_cancels_what_runs),
 		TEST(questions_go_out_as_requests_of_ours),
