@@ -431,8 +431,8 @@ class Events(Peer):
                 return None
             if not line:
                 return None
-            if line.startswith(b"data:"):
-                return json.loads(line[5:])
+            if line.startswith((b"data:", b"{")):       # an event, or an answer that needed no stream
+                return json.loads(line.removeprefix(b"data:"))
 
     def close(self):
         self.response.close()
