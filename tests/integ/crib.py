@@ -422,6 +422,9 @@ class Events(Peer):
         self.status = self.response.status
 
     def receive(self, deadline=DEADLINE):
+        if not self.response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            text = self.response.read()
+            return json.loads(text) if text else None
         end = time.monotonic() + deadline
         while True:
             self.connection.sock and self.connection.sock.settimeout(max(0.001, end - time.monotonic()))

@@ -444,7 +444,8 @@ static void questions_stay_inside_their_revision(void **state)
 	};
 
 	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {
-		rig_handshake(&p, rev, "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{\"tools\":{}},\"roots\":{}}");
+		rig_handshake(&p, rev, "{\"elicitation\":{\"form\":{},\"url\":{}},\"sampling\":{\"tools\":{}},"
+			"\"roots\":{}}");
 		rig_send(&p, CALL("1"));
 		assert_int_equal(rig_call(&r)->req.caps, want[rev]);
 		rig_end_text(rig_call(&r), "done");

@@ -405,7 +405,8 @@ static void logs_go_to_requests_that_ask_for_them(void **state)
 static void a_legacy_peer_sets_its_level(void **state)
 {
 #define SET_LEVEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/setLevel\",\"params\":" params "}"
-	static const char *const bad[] = { SET_LEVEL("{}"), SET_LEVEL("{\"level\":\"loud\"}"), SET_LEVEL("{\"level\":1}") };
+	static const char *const bad[] = { SET_LEVEL("{}"), SET_LEVEL("{\"level\":\"loud\"}"),
+		SET_LEVEL("{\"level\":1}") };
 	struct rig_call *c;
 
 	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {

@@ -192,8 +192,8 @@ static void legacy_results_carry_nothing_modern(void **state)
 	expect_result(REV_R2, &(struct enc_result){ .kind = ENC_INITIALIZE },
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"protocolVersion\":\"2025-03-26\","
 			"\"capabilities\":"
-		      "{\"logging\":{},\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"toolcrib\",\"version\":"
-			"\"1.2\"}}}");
+		      "{\"logging\":{},\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":"
+			"\"toolcrib\",\"version\":\"1.2\"}}}");
 }
 
 /* MCP J-12, T-07, M-08, N-06 */

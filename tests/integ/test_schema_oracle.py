@@ -1,0 +1,426 @@
+"""Every message that the server sends, in each revision and on each transport, against that revision's schema.json.
+
+MCP_SCHEMA_DIR names the folder that holds REVISION/schema.json as the specification publishes them; without it, or
+without python3-jsonschema, the test is skipped.  Beyond the schema: nothing is sent that the revision does not name
+(MCP J-13, B-14)."""
+import copy
+import functools
+import json
+import os
+import pathlib
+import signal
+import sys
+
+import crib
+
+try:
+    from jsonschema.validators import validator_for
+except ImportError:
+    validator_for = None
+
+SCHEMAS = os.environ.get("MCP_SCHEMA_DIR")
+REVS = [*crib.REVS, crib.MODERN]
+TRANSPORTS = ["tcp", "unix", "stdio", "http", "sse"]
+
+RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "logging/setLevel": "EmptyResult",
+           "server/discover": "DiscoverResult", "tools/list": "ListToolsResult", "tools/call": "CallToolResult",
+           "subscriptions/listen": "SubscriptionsListenResult"}
+NOTICES = {"notifications/progress": "ProgressNotification", "notifications/message": "LoggingMessageNotification",
+           "notifications/tools/list_changed": "ToolListChangedNotification",
+           "notifications/cancelled": "CancelledNotification",
+           "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification"}
+REQUESTS = {"sampling/createMessage": "CreateMessageRequest", "roots/list": "ListRootsRequest",
+            "elicitation/create": "ElicitRequest", "ping": "PingRequest"}
+ERRORS = {-32020: "HeaderMismatchError", -32021: "MissingRequiredClientCapabilityError",
+          -32022: "UnsupportedProtocolVersionError"}
+ANSWERS = {"sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"},
+           "roots/list": {"roots": [{"uri": "file:///srv"}]},
+           "elicitation/create": {"action": "accept", "content": {"name": "Alice"}}}
+CAPS = {"sampling": {}, "roots": {}, "elicitation": {}}
+
+# What every tour must have met, so that a silent server is no good one.
+COMMON = {"tools/list", "tools/call", "notifications/progress", "notifications/message",
+          "notifications/tools/list_changed", -32700, -32600, -32601, -32602, 4290}
+LEGACY = COMMON | {"initialize", "ping", "logging/setLevel", "sampling/createMessage", "roots/list"}
+MET = {"2024-11-05": LEGACY, "2025-03-26": LEGACY, "2025-06-18": LEGACY | {"elicitation/create"},
+       "2025-11-25": LEGACY | {"elicitation/create"},
+       crib.MODERN: COMMON | {"server/discover", "subscriptions/listen", "notifications/subscriptions/acknowledged",
+                              "notifications/cancelled", "InputRequiredResult", -32020, -32021, -32022}}
+
+TOOLS = """name: kinds
+title: All kinds
+description: Returns every kind of content.
+inputSchema: {type: object, properties: {n: {type: integer}}, additionalProperties: false, $defs: {x: {type: string}}}
+annotations: {title: Kinds, readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false}
+icons: [{src: "https://example.com/icon.png", mimeType: image/png, sizes: ["48x48"]}]
+_meta: {com.example/shelf: 4}
+handler:
+  type: static
+  result:
+    content:
+    - {type: text, text: plain, annotations: {audience: [user], priority: 0.5, lastModified: "2025-01-12T15:00:58Z"}}
+    - {type: image, data: aGVsbG8=, mimeType: image/png, _meta: {com.example/shelf: 4}}
+    - {type: audio, data: aGVsbG8=, mimeType: audio/wav}
+    - {type: resource, resource: {uri: "test://a", mimeType: text/plain, text: embedded}}
+    - {type: resource, resource: {uri: "test://b", blob: aGVsbG8=}}
+    - type: resource_link
+      uri: "test://c"
+      name: c
+      title: The c
+      description: A link.
+      mimeType: text/plain
+      size: 12
+      icons: [{src: "https://example.com/icon.png"}]
+    _meta: {com.example/shelf: 4}
+---
+name: structured
+description: Returns an object.
+inputSchema: {type: object}
+outputSchema: {type: object, properties: {n: {type: number}}, required: [n]}
+handler: {type: static, result: {content: [], structuredContent: {n: 1.5}}}
+---
+name: structured_list
+description: "Returns an array, which only the newest revision can carry as it is."
+inputSchema: {type: object}
+outputSchema: {type: array, items: {type: integer}}
+handler: {type: static, result: {content: [], structuredContent: [1, 2]}}
+---
+name: structured_null
+description: Returns null as its value.
+inputSchema: {type: object}
+outputSchema: {type: "null"}
+handler: {type: static, result: {content: [], structuredContent: null}}
+---
+name: broken_output
+description: Breaks its own schema.
+inputSchema: {type: object}
+outputSchema: {type: object, properties: {n: {type: number}}, required: [n]}
+handler: {type: static, result: {content: [], structuredContent: {n: x}}}
+---
+name: fails
+description: Fails.
+inputSchema: {type: object}
+handler: {type: static, result: {content: [{type: text, text: no}], isError: true}}
+---
+name: wants
+description: Wants an argument.
+inputSchema: {type: object, properties: {location: {type: string}}, required: [location]}
+handler: {type: static, text: there}
+---
+name: needs_sampling
+description: Needs a capability.
+inputSchema: {type: object}
+handler: {type: static, text: sampled}
+needs: {client: [sampling]}
+---
+name: limited
+description: May be called once a day.
+inputSchema: {type: object}
+handler: {type: static, text: once}
+limits: {rate: 1/day}
+"""
+REPORTS = r"""read -r job
+echo '{"log":{"level":"warning","data":{"seen":true},"logger":"shelf"}}'
+echo '{"progress":{"done":1}}'
+sleep 0.02
+echo '{"progress":{"done":2.5,"total":3,"message":"nearly"}}'
+echo '{"content":{"type":"text","text":"reported"}}'
+"""
+ERROR = r"""read -r job
+echo '{"error":{"code":-32002,"message":"no such thing","data":{"uri":"test://x"}}}'
+"""
+ASKS = r"""read -r job
+case $job in
+*'"answers"'*) echo '{"content":{"type":"text","text":"answered"}}' ;;
+*) echo '{"ask":{"requests":{"q":QUESTION},"state":"one"}}' ;;
+esac
+"""
+QUESTIONS = {
+    "sampling/createMessage": {"messages": [{"role": "user", "content": {"type": "text", "text": "The capital?"}}],
+                               "maxTokens": 10},
+    "roots/list": {},
+    "elicitation/create": {"message": "Who?", "requestedSchema": {
+        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+}
+
+
+class Schema:
+    """One revision's definitions, twice: as published, and with every object closed that lists its members."""
+
+    def __init__(self, rev):
+        document = json.loads((pathlib.Path(SCHEMAS) / rev / "schema.json").read_text())
+        self.rev, self.dialect = rev, document["$schema"]
+        self.place = "$defs" if "$defs" in document else "definitions"
+        self.published = document[self.place]
+        self.closed = copy.deepcopy(self.published)
+        for name, one in self.closed.items():
+            if one.get("type") == "object" and "properties" in one and not name.endswith("MetaObject"):
+                one["additionalProperties"] = False
+        self.kept = functools.lru_cache(maxsize=None)(self.validator)
+
+    def validator(self, name, closed):
+        document = {"$schema": self.dialect, "$ref": f"#/{self.place}/{name}",
+                    self.place: self.closed if closed else self.published}
+        return validator_for(document)(document)
+
+    def check(self, name, value, envelope=False):
+        """envelope: any result may be inside, so it stays open."""
+        if name not in self.published:
+            raise AssertionError(f"{self.rev} has no {name}: {value}")
+        for closed in (False,) if envelope else (False, True):
+            for error in self.kept(name, closed).iter_errors(value):
+                where = "/".join(map(str, error.absolute_path))
+                raise AssertionError(f"{self.rev} {name} at {where or 'the root'}: {error.message[:500]}\nin {value}")
+
+
+class Oracle:
+    """Judges what peers receive, and remembers which kinds have come."""
+
+    def __init__(self):
+        self.schemas = {rev: Schema(rev) for rev in REVS}
+        self.met = {rev: set() for rev in REVS}
+        self.count = 0
+
+    def watch(self, peer, rev, *sent):
+        """Look at all that peer receives from now on."""
+        methods, send, receive = {}, peer.send if hasattr(peer, "send") else None, peer.receive
+
+        def note(message):
+            if "method" in message and "id" in message:
+                methods[json.dumps(message["id"])] = message["method"]
+
+        def spy_send(message):
+            for one in message if isinstance(message, list) else [message]:
+                note(one)
+            send(message)
+
+        def spy_receive(*deadline):
+            got = receive(*deadline)
+            for one in got if isinstance(got, list) else [got] if got is not None else []:
+                self.message(rev, one, methods)
+            return got
+
+        for message in sent:
+            note(message)
+        peer.send, peer.receive = spy_send, spy_receive
+        return peer
+
+    def message(self, rev, message, methods):
+        schema = self.schemas[rev]
+        self.count += 1
+        if "method" in message:
+            kinds = REQUESTS if "id" in message else NOTICES
+            schema.check("JSONRPCRequest" if "id" in message else "JSONRPCNotification", message, envelope=True)
+            # The definitions up to 2025-06-18 leave the envelope out.
+            drop = {"jsonrpc", "id"} - set(schema.published[kinds[message["method"]]]["properties"])
+            schema.check(kinds[message["method"]], {key: value for key, value in message.items() if key not in drop})
+            self.met[rev].add(message["method"])
+        elif "error" in message:
+            self.error(rev, schema, message)
+        else:
+            name = "JSONRPCResultResponse" if "JSONRPCResultResponse" in schema.published else "JSONRPCResponse"
+            schema.check(name, message, envelope=True)
+            method = methods.pop(json.dumps(message["id"]))
+            name = RESULTS[method]
+            if message["result"].get("resultType") == "input_required":
+                name = "InputRequiredResult"
+                self.met[rev].add(name)
+            schema.check(name, message["result"])
+            self.met[rev].add(method)
+
+    def error(self, rev, schema, message):
+        code = message["error"]["code"]
+        if rev <= "2025-06-18" and message.get("id", 0) is None:
+            # The id was unreadable and these revisions cannot leave it out: JSON-RPC's own shape (MCP J-07, B-05).
+            message = {**message, "id": 0}
+        schema.check("JSONRPCErrorResponse" if "JSONRPCErrorResponse" in schema.published else "JSONRPCError", message)
+        if rev == crib.MODERN:
+            if code in ERRORS:
+                schema.check(ERRORS[code], message)
+            assert code not in (-32002, -32042) and not -32019 <= code <= -32000, message       # MCP E-03, E-08
+        self.met[rev].add(code)
+
+
+class SchemaOracle(crib.Case):
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init().start()
+        c.tool(TOOLS)
+        for name, text in [("reports", REPORTS), ("errs", ERROR)] + [
+                (method.replace("/", "_"), ASKS.replace("QUESTION", json.dumps({"method": method, "params": params})))
+                for method, params in QUESTIONS.items()]:
+            (c.dir / f"{name}.sh").write_text(text)
+            handler = f"{{type: exec, argv: [/bin/sh, {c.dir}/{name}.sh], stdin: json, output: stream}}"
+            c.tool(crib.tool_yaml(name, handler), f"{name}.yaml")
+        self.key = c.tenant("acme", "*")
+        self.oracle = Oracle()
+
+    def peer(self, transport, rev):
+        peer = self.oracle.watch(getattr(self.crib, transport)(self.key), rev)
+        if rev != crib.MODERN:
+            peer.initialize(rev, CAPS)
+        return peer
+
+    def converse(self, peer, rev, message):
+        """Send a call and answer the server's questions until its answer comes."""
+        source = peer
+        if isinstance(peer, crib.Http):
+            source = self.oracle.watch(peer.stream(message), rev, message)
+        else:
+            peer.send(message)
+        while True:
+            got = source.receive()
+            self.assertIsNotNone(got, message)
+            if "method" in got and "id" in got:
+                peer.send({"jsonrpc": "2.0", "id": got["id"], "result": ANSWERS[got["method"]]})
+            elif got.get("id") == message["id"]:
+                break
+        if source is not peer:
+            source.close()
+        return got
+
+    def ask_tool(self, peer, rev, method, claim):
+        name = method.replace("/", "_")
+        message = peer.request("tools/call", {"name": name}, claim, CAPS)
+        if not claim:
+            got = self.converse(peer, rev, message)["result"]
+        else:
+            first = peer.call(name, rev=claim, caps=CAPS)["result"]
+            self.assertEqual(first["resultType"], "input_required")
+            got = peer.call(name, rev=claim, caps=CAPS, requestState=first["requestState"],
+                            inputResponses={"q": ANSWERS[method]})["result"]
+        told = method != "elicitation/create" or rev >= "2025-06-18"    # MCP X-01
+        self.assertEqual(got["content"][0]["text"] == "answered", told, got)
+
+    def calls(self, peer, rev, claim):
+        for tool in ("kinds", "structured", "structured_list", "structured_null", "broken_output", "fails", "wants",
+                     "needs_sampling", "errs", "no_such_tool"):
+            peer.call(tool, rev=claim, caps=CAPS)
+        peer.call("wants", {"location": 5}, claim)
+        if claim:
+            peer.call("needs_sampling", rev=claim)
+        while "error" not in peer.call("limited", rev=claim):
+            pass
+        meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
+        message = peer.request("tools/call", {"name": "reports", "_meta": meta}, claim)
+        self.assertIn("result", self.converse(peer, rev, message))
+        for method in QUESTIONS:
+            self.ask_tool(peer, rev, method, claim)
+
+    def refusals(self, peer, claim):
+        for method, params in (("unknown/method", {}), ("resources/list", {}), ("initialize", {}), ("ping", {}),
+                               ("logging/setLevel", {"level": "loud"}), ("tools/list", {"cursor": "rubbish"}),
+                               ("tools/call", {}), ("tools/call", {"name": "wants", "arguments": []}),
+                               ("subscriptions/listen", {})):
+            peer.ask(method, params, claim)
+        if claim:
+            peer.ask("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "v999"}}, claim)
+            peer.ask("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2025-06-18"}}, claim)
+
+    def broken(self, transport, rev):
+        """What cannot be read: each on a peer of its own, since some of it ends the connection."""
+        for text in ('{"jsonrpc":"2.0","id":1,"method":', '{"jsonrpc":"2.0","id":1.5,"method":"ping"}', "[]", '"text"',
+                     '{"jsonrpc":"1.0","id":1,"method":"ping"}', '[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]',
+                     '{"jsonrpc":"2.0","id":3,"id":4,"method":"ping"}',
+                     '{"jsonrpc":"2.0","id":5,"method":"ping","params":[]}'):
+            # An unreadable message says no era: it is answered for the revision that the connection speaks.
+            spoken = crib.REVS[-1] if rev == crib.MODERN else rev
+            peer = self.peer(transport, spoken)
+            if transport == "http":
+                _, headers, body = peer.post(text, {**peer.headers(), **self.modern_headers(rev)})
+                if headers["Content-Type"] == "application/json":
+                    got = json.loads(body)
+                    for one in got if isinstance(got, list) else [got]:
+                        self.oracle.message(rev, one, {"1": "tools/list"})
+            elif transport == "sse":
+                self.assertEqual(peer.post(text)[0], 202)
+                self.hear(peer, text)
+            elif transport == "stdio":
+                peer.child.stdin.write(text.encode() + b"\n")
+                peer.child.stdin.flush()
+                self.hear(peer, text)
+            else:
+                peer.raw(text.encode() + b"\n")
+                self.hear(peer, text)
+            peer.close()
+
+    def hear(self, peer, text):
+        """The answer to a raw text: its id is not known to the spy's table."""
+        try:
+            peer.receive()
+        except KeyError:
+            self.assertIn("tools/list", text)
+
+    @staticmethod
+    def modern_headers(rev):
+        return {"MCP-Protocol-Version": rev, "Mcp-Method": "ping"} if rev == crib.MODERN else {}
+
+    def modern_http(self, peer):
+        """Refusals that only the head of a request can earn."""
+        message = peer.request("tools/call", {"name": "wants"}, crib.MODERN)
+        good = peer.headers(message)
+        for header, value in (("Mcp-Method", "tools/list"), ("Mcp-Name", "other"), ("MCP-Protocol-Version", "2025-11-25"),
+                              ("MCP-Protocol-Version", "v999")):
+            self.record_post(peer, message, {**good, header: value})
+        for broken in ({}, {"_meta": {}}, {"_meta": {"io.modelcontextprotocol/protocolVersion": 5}}):
+            self.record_post(peer, {**message, "params": broken}, good)
+
+    def record_post(self, peer, message, headers):
+        self.oracle.message(crib.MODERN, json.loads(peer.post(json.dumps(message), headers)[2]), {})
+
+    def tour(self, transport, rev):
+        claim = rev if rev == crib.MODERN else None
+        peer = self.peer(transport, rev)
+        if claim:
+            peer.ask("server/discover", rev=claim)
+        else:
+            peer.ask("ping")
+            peer.ask("logging/setLevel", {"level": "info"})
+        peer.ask("tools/list", rev=claim)
+        self.calls(peer, rev, claim)
+        self.refusals(peer, claim)
+        if claim and transport == "http":
+            self.modern_http(peer)
+        self.broken(transport, rev)
+        return peer
+
+    def listeners(self, peers, rev):
+        """Those of the peers, or streams of theirs, that are told of changes."""
+        for transport, peer in peers.items():
+            if rev == crib.MODERN:
+                message = peer.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, rev)
+                if transport == "http":
+                    peer = self.oracle.watch(peer.stream(message), rev, message)
+                else:
+                    peer.send(message)
+                peer.notice("notifications/subscriptions/acknowledged")
+            elif transport == "http":
+                peer = self.oracle.watch(peer.stream(), rev)
+            yield peer
+
+    def test_every_message_is_valid_in_its_revision(self):
+        c = self.crib
+        for rev in REVS:
+            with self.subTest(rev=rev):
+                peers = {transport: self.tour(transport, rev) for transport in TRANSPORTS}
+                told = list(self.listeners(peers, rev))
+                more = crib.tool_yaml("more", "{type: builtin, function: echo}", extra=f"title: As of {rev}\n")
+                c.tool(more, "more.yaml")
+                for peer in told:
+                    peer.notice("notifications/tools/list_changed")
+                if rev == crib.MODERN:                                  # MCP B-20
+                    c.daemon.send_signal(signal.SIGTERM)
+                    for peer in told:
+                        while peer.receive() is not None:
+                            pass
+                for peer in [*peers.values(), *told]:
+                    peer.close()
+                self.assertEqual(MET[rev] - self.oracle.met[rev], set(), "never met")
+        print(f"{self.oracle.count} messages", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    if validator_for is None or not SCHEMAS:
+        print("skipped: needs python3-jsonschema, and MCP_SCHEMA_DIR")
+        sys.exit(77)
+    crib.main()
