@@ -76,14 +76,17 @@ def listing(c, key):
     peer = c.http(key)
     body = json.dumps(peer.request("tools/list", {}, crib.MODERN))
     size = len(peer.post(body, peer.headers(json.loads(body)))[2])
-    row = load("tools/list of 100 tools", c.address("http")[1], c.daemon.pid, "--key", key, "--conns", "64",
-               "--method", "tools/list", "--params", "{%s}" % META, "--expect", "tool099")
     constant = subprocess.Popen([str(crib.BUILD / "tests/bench/constant"), str(size)], stdout=subprocess.PIPE, text=True)
     port = int(constant.stdout.readline())
-    base = load(f"constant answer of {size} bytes (baseline)", port, constant.pid, "--conns", "64")
+    ratios = []
+    for _ in range(5):      # in turn, the middle one counts: the machine's speed drifts
+        row = load("tools/list of 100 tools", c.address("http")[1], c.daemon.pid, "--key", key, "--conns", "64",
+                   "--method", "tools/list", "--params", "{%s}" % META, "--expect", "tool099", secs=SECS / 2)
+        base = load(f"constant answer of {size} bytes (baseline)", port, constant.pid, "--conns", "64", secs=SECS / 2)
+        ratios.append(row["per_s"] / base["per_s"])
     constant.kill()
     constant.wait()
-    out({"label": "tools/list / constant answer", "ratio": round(row["per_s"] / base["per_s"], 2)})
+    out({"label": "tools/list / constant answer, median of 5 pairs", "ratio": round(sorted(ratios)[2], 2)})
 
 
 def rss(pid):

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "proto/caps.h"
 
 #define LEGACY_CALL(id, more) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{" more "}}"
@@ -68,6 +69,34 @@ static void a_tenant_sees_its_own_tools(void **state)
 	assert_int_equal(r.records[0].tenant_id, r.acme);
 	assert_int_equal(r.records[1].tenant_id, r.other);
 	rig_peer_close(&q);
+}
+
+static size_t lists_recorded(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r.nrecords; i++)
+		n += r.records[i].kind == AUDIT_LIST;
+	return n;
+}
+
+static void the_same_list_again_is_recorded_once_a_second(void **state)
+{
+	clock_fake(1000000000, 1000000000);
+	rig_handshake(&p, REV_R4, "{}");
+	for (int i = 0; i < 3; i++)
+		rig_send(&p, LIST("1", ""));
+	assert_int_equal(lists_recorded(), 1);
+	rig_grant(&r, r.acme, "private");       /* another generation is another list */
+	rig_send(&p, LIST("1", ""));
+	assert_int_equal(lists_recorded(), 2);
+	clock_step(999999);
+	rig_send(&p, LIST("1", ""));
+	assert_int_equal(lists_recorded(), 2);
+	clock_step(1);
+	rig_send(&p, LIST("1", ""));
+	assert_int_equal(lists_recorded(), 3);
+	clock_real();
 }
 
 /* AUDIT A-201: a list needs no record to be served. */
@@ -526,6 +555,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(a_tenant_sees_its_own_tools),
+		TEST(the_same_list_again_is_recorded_once_a_second),
 		TEST(lists_are_served_without_the_audit),
 		TEST(cursors_walk_and_bind_to_the_tenant),
 		TEST(a_call_carries_what_was_sent),
