@@ -1,8 +1,8 @@
 #ifndef TESTS_TR_RIG_H
 #define TESTS_TR_RIG_H
 
-/* A transport with two tenants of a store of the test's own, the core's double behind it, and peers that speak to it
- * over real descriptors on the same loop. */
+/* A transport with two tenants of a store of the test's own, a core behind it (mostly its double, fake_mcp.h), and peers
+ * that speak to it over real descriptors on the same loop. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "conf/conf.h"
-#include "fake_mcp.h"
+#include "ev/ev.h"
+#include "mcp/mcp.h"
 #include "net/addr.h"
 #include "tenant/tenant.h"
 #include "transport/transport.h"
@@ -52,6 +53,11 @@ void tr_open(struct tr_rig *rig, const char *name);
 void tr_listen(struct tr_rig *rig);
 /* Closes the transport and all peers, and checks that nothing of them is left. */
 void tr_close(struct tr_rig *rig);
+/* The same around a loop, tenants and core that the caller has set and keeps; dir: of the socket. */
+void tr_attach(struct tr_rig *rig, const char *name, const char *dir, uint32_t drain_ms);
+void tr_detach(struct tr_rig *rig);
+/* All peers leave and are freed; the server has yet to notice. */
+void tr_drop_peers(struct tr_rig *rig);
 /* What is ready, then wait at most 1 ms for more. */
 void tr_turn(struct tr_rig *rig);
 /* Some turns: enough for what must not happen to happen. */

@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include "fake_mcp.h"
 #include "tr_rig.h"
 
 #include <stdio.h>

@@ -233,11 +233,8 @@ void rig_open(struct rig *r)
 	rig_grant(r, r->other, "private");
 }
 
-void rig_close(struct rig *r)
+void rig_forget_calls(struct rig *r)
 {
-	rig_turn(r);
-	mcp_server_free(&r->srv);
-	rig_turn(r);
 	for (size_t i = 0; i < r->ncalls; i++) {
 		struct rig_call *c = r->calls[i];
 
@@ -254,6 +251,15 @@ void rig_close(struct rig *r)
 		free(c->param_value);
 		free(c);
 	}
+	r->ncalls = 0;
+}
+
+void rig_close(struct rig *r)
+{
+	rig_turn(r);
+	mcp_server_free(&r->srv);
+	rig_turn(r);
+	rig_forget_calls(r);
 	principal_unref(&r->who_acme);
 	principal_unref(&r->who_other);
 	registry_free(&r->registry);

@@ -128,5 +128,6 @@ struct rig_call *rig_call(struct rig *r);
 void rig_end_text(struct rig_call *c, const char *text);
 void rig_end_refused(struct rig_call *c, enum call_refusal why, enum err_code code, const char *msg);
 void rig_end_call(struct rig_call *c, struct call_end *end);
+void rig_forget_calls(struct rig *r);                   /* those that have not ended end cancelled */
 
 #endif
