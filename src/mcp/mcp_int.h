@@ -34,14 +34,8 @@ struct seal;
 
 /* Per tenant, from its first peer on: who is told of a change. */
 /* What was listed last, by principals that share a slot: the same again within LIST_REPEAT_US is not recorded again. */
-#define LIST_SLOTS 16
-#define LIST_REPEAT_US 1000000u
-struct mcp_listed {
-	int64_t principal_id, cred_id, generation;
-	size_t len;                     /* of the page: tells the pages of a list apart well enough */
-	int tport;
-	uint64_t at_us;                 /* 0 = empty */
-};
+enum { LIST_SLOTS = 16, LIST_REPEAT_US = 1000000 };
+struct mcp_listed { int64_t principal_id, cred_id, generation; size_t len; int tport; uint64_t at_us; };
 
 struct mcp_tenant {
 	int64_t id;
