@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -124,6 +125,9 @@ static int keep_node(struct compiler *c, const struct node *built, const json_t 
 	n = arena_dup(c->mem, built, sizeof *built);
 	if (!n)
 		return compile_fail_memory(c);
+	n->deep = n->home || n->rest;
+	n->same_value = n->jump || n->logic || reading->nrefs;
+	n->only_ref = is_plain(n) && !n->home && n->types == TYPE_ANY;
 	place = map_get_u64(c->places, (uintptr_t)doc);
 	place->node = n;
 	*ret = n;
@@ -248,6 +252,8 @@ static int compile_all(struct compiler *c)
 		rc = compile_pending_refs(c);
 	if (!rc)
 		rc = compile_check_circles(c);
+	if (!rc)
+		rc = compile_guards(c);
 	return rc;
 }
 
@@ -278,6 +284,9 @@ int schema_compile_with(const json_t *doc, const struct schema_options *options,
 	c.places = map_new();
 	c.by_uri = map_new();
 	c.last_resource = &c.resources;
+	id_random(c.seed, sizeof c.seed);
+	c.seed[0] |= 1;
+	c.seed[1] |= 1;
 	str_puts(&c.pointer, "");
 	rc = compile_all(&c);
 	compiler_fini(&c);

@@ -69,6 +69,7 @@ struct compiler {
 	struct str pointer;             /* of what is being read */
 	unsigned depth;
 	size_t nnodes;
+	uint64_t seed[2];               /* of all name indexes */
 	struct map *places;             /* json_t -> struct place */
 	struct map *by_uri;             /* uri -> struct resource */
 	struct resource *resources, **last_resource;
@@ -79,6 +80,7 @@ struct compiler {
 	struct node *by_type[TYPE_ANY + 1];     /* the nodes that know nothing but types, made once each */
 	struct pending *refs;
 	size_t nrefs, refs_cap;
+	struct logic *logics;           /* all, the last first */
 };
 
 /* Fill err with the place that is being read. */
@@ -147,5 +149,7 @@ int compile_jump(struct compiler *c, struct node *n, const char *keyword, const 
 void compile_add_pending(struct compiler *c, const struct pending *p);
 int compile_pending_refs(struct compiler *c) MUST_CHECK;
 int compile_check_circles(struct compiler *c) MUST_CHECK;
+/* Once there are no circles: what tells alternatives apart. */
+int compile_guards(struct compiler *c) MUST_CHECK;
 
 #endif

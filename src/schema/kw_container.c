@@ -181,27 +181,29 @@ int compile_names(struct compiler *c, const json_t *doc, struct name_list *ret)
 
 int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret)
 {
-	unsigned bits = 1;
-	uint16_t *slots;
+	struct name_index x = { .shift = 63 };
+	struct name_slot *slots;
 
 	if (!n)
 		return 0;
-	if (n >= UINT16_MAX)
-		return compile_fail(c, ERR_LIMIT, "more than %d names", UINT16_MAX - 1);
-	while (((size_t)1 << bits) < 2 * n)
-		bits++;
-	slots = compile_take(c, sizeof *slots << bits);
+	while (((size_t)1 << (64 - x.shift)) < 2 * n)
+		x.shift--;
+	slots = compile_take(c, sizeof *slots << (64 - x.shift));
 	if (!slots)
 		return compile_fail_memory(c);
+	x.slots = slots;
+	x.seed[0] = c->seed[0];
+	x.seed[1] = c->seed[1];
 	for (size_t i = 0; i < n; i++) {
 		const struct name *name = (const void *)((const char *)items + i * stride);
-		size_t at = schema_name_hash(name->p, name->len) >> (64 - bits);
+		const struct name_key k = schema_name_key(name->p, name->len);
+		size_t at = schema_name_slot(&x, k, name->len);
 
-		while (slots[at])
-			at = (at + 1) & (((size_t)1 << bits) - 1);
-		slots[at] = (uint16_t)(i + 1);
+		while (slots[at].item)
+			at = (at + 1) & (((size_t)1 << (64 - x.shift)) - 1);
+		slots[at] = (struct name_slot){ k.head, k.tail, (uint32_t)name->len, (uint32_t)i + 1 };
 	}
-	*ret = (struct name_index){ slots, 64 - bits };
+	*ret = x;
 	return 0;
 }
 
@@ -276,13 +278,14 @@ static void note_required(struct obj_rules *o)
 		const struct name *name = &o->required.names[i];
 		struct property *p = o->props;
 
-		while (p < o->props + known && !schema_same_name(&p->name, name->p, name->len))
+		while (p < o->props + known && schema_order_names(&p->name, name) != 0)
 			p++;
 		if (p == o->props + known)
 			p = &o->props[o->nprops++];
 		p->name = *name;
 		p->needed = (uint64_t)1 << i;
 		o->needed |= p->needed;
+		o->nneeded++;
 	}
 }
 
@@ -360,8 +363,13 @@ int kw_dependents(struct compiler *c, struct node *n, const struct keyword *kw, 
 
 struct logic *compile_logic(struct compiler *c, struct node *n)
 {
-	if (!n->logic)
+	if (!n->logic) {
 		n->logic = compile_take(c, sizeof *n->logic);
+		if (n->logic) {
+			n->logic->before = c->logics;
+			c->logics = n->logic;
+		}
+	}
 	return n->logic;
 }
 

@@ -11,13 +11,11 @@
 
 /* CHILDREN */
 
-bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
 {
 	struct marks *outer = r->marks;
 	bool ok;
 
-	if (!outer)
-		return run_check(r, n, v, at);
 	r->marks = NULL;
 	ok = run_check(r, n, v, at);
 	r->marks = outer;
@@ -48,15 +46,30 @@ static bool check_all(struct run *r, const struct node_list *all, const json_t *
 	return ok;
 }
 
+/* Is the i-th alternative ruled out by the member that tells them apart? */
+static bool is_ruled_out(const struct node_list *list, size_t i, const json_t *guard)
+{
+	const struct constants *set = list->sets[i];
+	const char *p = json_string_value(guard);
+
+	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof *set->texts, p,
+					       json_string_length(guard)));
+}
+
 static size_t count_matches(struct run *r, const struct node_list *list, const char *keyword, size_t enough,
 			    const json_t *v, const struct spot *at)
 {
+	const json_t *guard = list->guard && json_is_object(v) ?
+			      json_object_getn(v, list->guard->p, list->guard->len) : NULL;
+	struct spot in = { .up = at, .keyword = keyword, .has_index = true };
 	size_t found = 0;
 
 	for (size_t i = 0; i < list->n && found < enough && !r->spent; i++) {
-		const struct spot in = { .up = at, .keyword = keyword, .index = (uint32_t)i, .has_index = true };
-
-		found += run_branch(r, list->nodes[i], v, &in);
+		in.index = (uint32_t)i;
+		if (guard && is_ruled_out(list, i, guard))
+			(void)run_pay(r, 1);
+		else
+			found += run_branch(r, list->nodes[i], v, &in);
 	}
 	return found;
 }
@@ -150,11 +163,33 @@ static bool check_ref(struct run *r, const struct node *n, const json_t *v, cons
 
 /* THE NODE */
 
-static const uint8_t type_bits[] = {
+const uint8_t run_type_bits[] = {
 	[JSON_OBJECT] = TYPE_OBJECT, [JSON_ARRAY] = TYPE_ARRAY, [JSON_STRING] = TYPE_STRING,
 	[JSON_INTEGER] = TYPE_INTEGER | TYPE_NUMBER, [JSON_REAL] = TYPE_NUMBER, [JSON_TRUE] = TYPE_BOOLEAN,
 	[JSON_FALSE] = TYPE_BOOLEAN, [JSON_NULL] = TYPE_NULL,
 };
+
+static bool check_by_type(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at)
+{
+	if (is & TYPE_OBJECT)
+		return !n->obj || run_object(r, n->obj, v, at);
+	if (is & TYPE_STRING)
+		return !n->str || run_string(r, n->str, v, at);
+	if (is & TYPE_ARRAY)
+		return !n->arr || run_array(r, n->arr, v, at);
+	return !n->num || !(is & TYPE_NUMBER) || run_number(r, n->num, v, at);
+}
+
+static bool check_same_value(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+{
+	bool ok = !n->ref || check_ref(r, n->ref, v, at);
+
+	if (n->jump && (ok || !run_is_over(r)))
+		ok &= check_jump(r, n->jump, v, at);
+	if (n->logic && (ok || !run_is_over(r)))
+		ok &= check_logic(r, n->logic, v, at);
+	return ok;
+}
 
 bool run_rules(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at)
 {
@@ -162,20 +197,10 @@ bool run_rules(struct run *r, const struct node *n, const json_t *v, unsigned is
 
 	for (const struct constants *set = n->constants; set && (ok || !run_is_over(r)); set = set->next)
 		ok &= run_constants(r, set, v, at);
-	if (n->num && (is & TYPE_NUMBER) && (ok || !run_is_over(r)))
-		ok &= run_number(r, n->num, v, at);
-	if (n->str && (is & TYPE_STRING) && (ok || !run_is_over(r)))
-		ok &= run_string(r, n->str, v, at);
-	if (n->arr && (is & TYPE_ARRAY) && (ok || !run_is_over(r)))
-		ok &= run_array(r, n->arr, v, at);
-	if (n->obj && (is & TYPE_OBJECT) && (ok || !run_is_over(r)))
-		ok &= run_object(r, n->obj, v, at);
-	if (n->ref && (ok || !run_is_over(r)))
-		ok &= check_ref(r, n->ref, v, at);
-	if (n->jump && (ok || !run_is_over(r)))
-		ok &= check_jump(r, n->jump, v, at);
-	if (n->logic && (ok || !run_is_over(r)))
-		ok &= check_logic(r, n->logic, v, at);
+	if (ok || !run_is_over(r))
+		ok &= check_by_type(r, n, v, is, at);
+	if (n->same_value && (ok || !run_is_over(r)))
+		ok &= check_same_value(r, n, v, at);
 	return ok;
 }
 
@@ -197,24 +222,28 @@ static bool check_at_home(struct run *r, const struct node *n, const json_t *v, 
 
 bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
 {
-	unsigned is = type_bits[json_typeof(v)];
+	unsigned is = run_type_bits[json_typeof(v)], depth = r->depth;
 	bool ok;
 
-	if (!run_pay(r, 1))
-		return false;
-	if (n->never)
-		return run_fail(r, at, NULL, "is not allowed");
-	if (!(n->types & is) && !(json_is_real(v) && (n->types & schema_type_bits(v))))
-		return run_fail_type(r, at, "type", n->types, v);
-	if (n->plain)
-		return true;
-	if (r->depth == RUN_DEPTH_MAX) {
-		r->spent = true;
-		return false;
+	/* The same as the long way, which is only walked for the paths of failures. */
+	for (; n->only_ref && !r->report; n = n->ref) {
+		r->steps++;
+		if (r->depth++ == RUN_DEPTH_MAX)
+			r->spent = true;
 	}
-	r->depth++;
-	ok = n->home || n->rest ? check_at_home(r, n, v, is, at) : run_rules(r, n, v, is, at);
-	r->depth--;
+	if (!run_pay(r, 1))
+		ok = false;
+	else if (n->never)
+		ok = run_fail(r, at, NULL, "is not allowed");
+	else if (!(n->types & is) && !(json_is_real(v) && (n->types & schema_type_bits(v))))
+		ok = run_fail_type(r, at, "type", n->types, v);
+	else if (n->plain)
+		ok = true;
+	else if (r->depth++ == RUN_DEPTH_MAX)
+		ok = run_spend(r);
+	else
+		ok = n->deep ? check_at_home(r, n, v, is, at) : run_rules(r, n, v, is, at);
+	r->depth = depth;
 	return ok;
 }
 

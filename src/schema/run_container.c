@@ -4,9 +4,14 @@
 
 #include "run_int.h"
 
-#include <string.h>
-
 #define SPARSE 4                /* so many members per property: look the properties up instead */
+
+struct member {
+	const char *name;
+	size_t len;
+	const json_t *v;
+	struct name_key key;
+};
 
 /* ARRAYS */
 
@@ -61,7 +66,7 @@ static bool check_contains(struct run *r, const struct arr_rules *rules, const j
 bool run_array(struct run *r, const struct arr_rules *rules, const json_t *v, const struct spot *at)
 {
 	size_t n = json_array_size(v), a, b;
-	bool ok = true;
+	bool ok = run_pay(r, n / 8);
 
 	if (n < rules->min)
 		ok = run_fail(r, at, "minItems", "must have at least %zu element%s", rules->min,
@@ -80,8 +85,6 @@ bool run_array(struct run *r, const struct arr_rules *rules, const json_t *v, co
 
 /* OBJECTS */
 
-struct member { const char *name; size_t len; const json_t *v; size_t index; };
-
 static bool check_additional(struct run *r, const struct obj_rules *rules, const struct member *m,
 			     const struct spot *at)
 {
@@ -89,7 +92,6 @@ static bool check_additional(struct run *r, const struct obj_rules *rules, const
 
 	if (rules->additional->never)
 		return run_fail_unknown(r, &in, rules);
-	run_mark(r, m->index);
 	return run_check_child(r, rules->additional, m->v, &in);
 }
 
@@ -115,25 +117,26 @@ static bool check_patterns(struct run *r, const struct obj_rules *rules, const s
 		if (!run_match(r, pp->re, m->name, m->len))
 			continue;
 		*known = true;
-		run_mark(r, m->index);
 		in.name = regex_source(pp->re);
 		ok &= run_check_child(r, pp->node, m->v, &in);
 	}
 	return ok;
 }
 
-static bool check_property(struct run *r, const struct property *p, const struct member *m, const struct spot *at)
+static inline bool check_property(struct run *r, const struct property *p, const struct member *m, const struct spot *at)
 {
-	const struct spot in = { .up = at, .keyword = "properties", .name = m->name, .child = m->name };
-
-	run_mark(r, m->index);
-	return run_check_child(r, p->node, m->v, &in);
+	if (!r->report)
+		return run_check_child(r, p->node, m->v, NULL);
+	return run_check_child(r, p->node, m->v, &(const struct spot){
+		.up = at, .keyword = "properties", .name = m->name, .child = m->name });
 }
 
-static bool check_member(struct run *r, const struct obj_rules *rules, const struct member *m,
-			 const struct spot *at, uint64_t *seen)
+/* *ret_known: some keyword has looked at the value, as unevaluatedProperties understands it. */
+static inline bool check_member(struct run *r, const struct obj_rules *rules, const struct member *m,
+			 const struct spot *at, uint64_t *seen, bool *ret_known)
 {
-	const struct property *p = schema_find_property(rules, m->name, m->len);
+	const struct property *p = schema_find_key(&rules->index, rules->props, sizeof *rules->props, m->key, m->name,
+						   m->len);
 	bool known = false, ok = true;
 
 	if (p) {
@@ -142,10 +145,12 @@ static bool check_member(struct run *r, const struct obj_rules *rules, const str
 		if (known)
 			ok = check_property(r, p, m, at);
 	}
+	*ret_known = known;
 	if (rules->sparse || (!ok && run_is_over(r)))
 		return ok;
 	if (rules->npatterns)
 		ok &= check_patterns(r, rules, m, at, &known);
+	*ret_known = known || rules->additional;
 	if (rules->additional && !known && (ok || !run_is_over(r)))
 		ok &= check_additional(r, rules, m, at);
 	if (rules->names && (ok || !run_is_over(r)))
@@ -153,19 +158,32 @@ static bool check_member(struct run *r, const struct obj_rules *rules, const str
 	return ok;
 }
 
+static inline void take_member(void *it, struct member *ret)
+{
+	ret->name = json_object_iter_key(it);
+	ret->len = json_object_iter_key_len(it);
+	ret->v = json_object_iter_value(it);
+	ret->key = schema_name_key(ret->name, ret->len);
+}
+
+/* The next member is on its way from memory while this one is checked. */
 static bool walk_members(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at,
 			 uint64_t *seen)
 {
 	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
-	struct member m = { .index = 0 };
-	bool ok = true;
+	bool ok = true, known = false;
+	size_t i = 0;
 
-	for (void *it = json_object_iter(obj); it && (ok || !run_is_over(r)); it = json_object_iter_next(obj, it)) {
-		m.name = json_object_iter_key(it);
-		m.len = json_object_iter_key_len(it);
-		m.v = json_object_iter_value(it);
-		ok &= run_pay(r, 1) && check_member(r, rules, &m, at, seen);
-		m.index++;
+	for (void *it = json_object_iter(obj), *next; it && (ok || !run_is_over(r)); it = next) {
+		struct member m;
+
+		next = json_object_iter_next(obj, it);
+		__builtin_prefetch(next);
+		take_member(it, &m);
+		ok &= run_pay(r, 1) && check_member(r, rules, &m, at, seen, &known);
+		if (r->marks && known)
+			run_mark(r, i);
+		i++;
 	}
 	return ok;
 }
@@ -225,7 +243,7 @@ static bool check_dependents(struct run *r, const struct obj_rules *rules, const
 static bool check_members(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at)
 {
 	bool asked = !run_is_over(r), ok = true;
-	size_t from = asked || !rules->walk ? 0 : (size_t)__builtin_popcountll(rules->needed);
+	size_t from = asked || !rules->walk ? 0 : rules->nneeded;
 	uint64_t seen = 0;
 
 	if (rules->required.n > from)

@@ -54,6 +54,13 @@ static inline bool run_is_over(const struct run *r)
 	return !r->report || r->quiet || r->spent || r->report->count == SCHEMA_ERRORS_MAX;
 }
 
+/* The budget is gone, whatever is left of it; always false. */
+static inline bool run_spend(struct run *r)
+{
+	r->spent = true;
+	return false;
+}
+
 /* Pay for work; false when the budget is spent. */
 static inline bool run_pay(struct run *r, size_t steps)
 {
@@ -69,6 +76,8 @@ static inline void run_mark(struct run *r, size_t i)
 		r->marks->bits[i / 64] |= (uint64_t)1 << i % 64;
 }
 
+extern const uint8_t run_type_bits[];   /* by json_typeof(); a real is no integer here */
+
 /* Is v a whole multiple of the step? */
 bool run_is_multiple(struct jx_number v, struct jx_decimal step);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
@@ -77,10 +86,17 @@ bool run_match(struct run *r, const struct regex *re, const char *p, size_t len)
 
 /* run.c: judge v by a node. */
 bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
-/* The same for a member or an element of the value at hand, whose marks are none of theirs. */
-bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 /* The same where failures are no news. */
 bool run_check_child_quietly(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+
+/* The same for a member or an element of the value at hand, whose marks are none of theirs. */
+static inline bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+{
+	if (n->plain && (n->types & run_type_bits[json_typeof(v)]))
+		return true;
+	return r->marks ? run_check_marked_child(r, n, v, at) : run_check(r, n, v, at);
+}
 
 /* run_value.c, run_container.c, run_rest.c: the rules of one type. */
 bool run_constants(struct run *r, const struct constants *set, const json_t *v, const struct spot *at);

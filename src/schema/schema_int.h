@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "json/json.h"
+
+#include "name_int.h"
 
 struct arena;
 struct str;
@@ -33,73 +34,6 @@ unsigned schema_type_bits(const json_t *v);             /* an integer is a numbe
 unsigned schema_type_of_name(const char *name);         /* one bit, 0 = not a type */
 /* "a string", "a string or null", "an object, an array or null". */
 void schema_type_words(unsigned types, char *ret, size_t size);
-
-/* NAMES found without a comparison each: open addressing, the power of two at least twice their number */
-
-struct name { const char *p; size_t len; };
-struct name_index {
-	const uint16_t *slots;                  /* number of the item from 1 on, 0 = free */
-	unsigned shift;                         /* 64 - log2 of the slots */
-};
-
-static inline uint64_t schema_load(const char *p, size_t n)
-{
-	uint64_t v = 0;
-
-	memcpy(&v, p, n);
-	return v;
-}
-
-static inline uint64_t schema_name_hash(const char *p, size_t len)
-{
-	uint64_t a, b = 0;
-
-	if (len >= 8) {
-		a = schema_load(p, 8);
-		b = schema_load(p + len - 8, 8);
-	} else if (len >= 4) {
-		a = schema_load(p, 4);
-		b = schema_load(p + len - 4, 4);
-	} else {
-		a = len ? (uint64_t)(unsigned char)p[0] | (uint64_t)(unsigned char)p[len / 2] << 8 |
-			  (uint64_t)(unsigned char)p[len - 1] << 16 : 0;
-	}
-	a = (a ^ (b * 0x9e3779b97f4a7c15u) ^ len) * 0xff51afd7ed558ccdu;
-	return (a ^ a >> 32) * 0x9e3779b97f4a7c15u;
-}
-
-static inline bool schema_same_name(const struct name *n, const char *p, size_t len)
-{
-	if (n->len != len)
-		return false;
-	if (len > 16)
-		return memcmp(n->p, p, len) == 0;
-	if (len >= 8)
-		return schema_load(n->p, 8) == schema_load(p, 8) &&
-		       schema_load(n->p + len - 8, 8) == schema_load(p + len - 8, 8);
-	if (len >= 4)
-		return schema_load(n->p, 4) == schema_load(p, 4) &&
-		       schema_load(n->p + len - 4, 4) == schema_load(p + len - 4, 4);
-	return len == 0 || (n->p[0] == p[0] && n->p[len / 2] == p[len / 2] && n->p[len - 1] == p[len - 1]);
-}
-
-/* The item with this name, or NULL; items begin with a struct name each. */
-static inline const void *schema_find_name(const struct name_index *x, const void *items, size_t stride,
-					   const char *p, size_t len)
-{
-	size_t i, mask;
-
-	if (!x->slots)
-		return NULL;
-	mask = ((size_t)1 << (64 - x->shift)) - 1;
-	for (i = schema_name_hash(p, len) >> x->shift; x->slots[i]; i = (i + 1) & mask) {
-		const void *item = (const char *)items + (x->slots[i] - 1u) * stride;
-
-		if (schema_same_name(item, p, len))
-			return item;
-	}
-	return NULL;
-}
 
 /* CONSTANTS of const and enum: trees that belong to no thread */
 
@@ -148,7 +82,12 @@ int regex_match(const struct regex *re, const char *p, size_t len, struct regex_
 /* RULES */
 
 struct node;
-struct node_list { const struct node **nodes; size_t n; };
+struct node_list {
+	const struct node **nodes;
+	size_t n;
+	const struct name *guard;               /* a member that tells the nodes apart, NULL = none */
+	const struct constants **sets;          /* what each node wants it to be, NULL = anything */
+};
 struct name_list { struct name *names; size_t n; };
 struct bound { bool set; struct jx_number n; };
 struct property {
@@ -183,7 +122,8 @@ struct arr_rules {
 struct obj_rules {
 	size_t min, max;
 	struct name_list required;
-	uint64_t needed;                        /* the bits of the first 64 of required */
+	uint64_t needed;                        /* the bits of the first of required */
+	size_t nneeded;                         /* so many, at most 64 */
 	struct property *props;
 	size_t nprops;
 	struct name_index index;                /* of props */
@@ -199,6 +139,7 @@ struct obj_rules {
 struct logic {
 	struct node_list all, any, one;
 	const struct node *not, *cond, *then, *other;
+	struct logic *before;                   /* the one compiled before */
 };
 
 /* $dynamicRef and $recursiveRef. */
@@ -216,6 +157,9 @@ struct node {
 	uint8_t types;                          /* what may come at all */
 	bool never;                             /* the schema false */
 	bool plain;                             /* no rules besides types */
+	bool only_ref;                          /* ref is all that there is */
+	bool deep;                              /* has a home or a rest */
+	bool same_value;                        /* has ref, jump or logic */
 	const struct node *ref;
 	const struct constants *constants;      /* const, enum */
 	struct num_rules *num;
@@ -233,10 +177,6 @@ struct schema {
 	const struct node *root;
 };
 
-static inline const struct property *schema_find_property(const struct obj_rules *o, const char *name, size_t len)
-{
-	return schema_find_name(&o->index, o->props, sizeof *o->props, name, len);
-}
 int schema_order_names(const struct name *a, const struct name *b);
 
 /* FORMATS */

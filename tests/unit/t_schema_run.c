@@ -201,6 +201,20 @@ static void logic_keywords(void **state)
 	judge_rows(rows, NELEMS(rows));
 }
 
+/* Most alternatives ask for a string of their own in one member: it rules out the others, and nothing else. */
+static void alternatives_told_apart_by_a_member(void **state)
+{
+	static const struct row rows[] = {
+		{ "{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"null\"}}},{\"properties\":{\"k\":{\"enum\":[\"b\",\"c\"]}}}]}",
+		  "[{\"k\":\"a\",\"v\":null},{\"k\":\"c\",\"v\":1},{\"v\":1}]", "[{\"k\":\"a\",\"v\":1},{\"k\":\"d\"},{\"k\":1},{},1]" },
+		{ "{\"anyOf\":[{\"$ref\":\"#/$defs/a\"},{\"required\":[\"v\"],\"properties\":{\"k\":{\"const\":\"b\"}}},{\"type\":\"object\","
+		  "\"maxProperties\":1}],\"$defs\":{\"a\":{\"required\":[\"k\"],\"properties\":{\"k\":{\"const\":\"a\"}}}}}",
+		  "[{\"k\":\"a\",\"v\":1},{\"k\":\"b\",\"v\":1},{\"k\":\"z\"},{\"v\":1,\"w\":2},{}]", "[{\"k\":\"z\",\"v\":1},1]" },
+	};
+
+	judge_rows(rows, NELEMS(rows));
+}
+
 static void references(void **state)
 {
 	static const struct row rows[] = {
@@ -444,6 +458,7 @@ int main(void)
 		cmocka_unit_test(array_keywords),
 		cmocka_unit_test(object_keywords),
 		cmocka_unit_test(logic_keywords),
+		cmocka_unit_test(alternatives_told_apart_by_a_member),
 		cmocka_unit_test(references),
 		cmocka_unit_test(draft_07_keywords),
 		cmocka_unit_test(missing_arguments_are_named),
