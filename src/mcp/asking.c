@@ -33,14 +33,15 @@ static void ask_free(struct mcp_ask *a)
 	free(a);
 }
 
+/* Also what belongs to a request that its caller has cancelled: the question is ours to take back. */
 static void send(struct mcp_req *req, const struct str *text)
 {
-	struct mcp_channel *ch = req->x->ch;
+	struct mcp_exchange *x = req->x;
 
-	if (ch)
-		ch->ops->push(ch->peer, text->p, text->len);
-	else
-		req_notice(req, text);
+	if (x->ch)
+		x->ch->ops->push(x->ch->peer, text->p, text->len);
+	else if (!x->closed && x->sse_ok)
+		x->sink.ops->notice(x->sink.peer, text->p, text->len);
 }
 
 /* R4 wants a name for each question by URL, later revisions none (MCP X-02). */

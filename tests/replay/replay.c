@@ -22,7 +22,7 @@
  *	finish N TEXT, progress N DONE TOTAL, log N LEVEL TEXT		what the Nth call does
  *	ask N JSON		it puts questions to its legacy caller; expect-answers N PATTERN
  *	require N JSON		it ends with questions, as modern calls do
- *	grant GLOB, ungrant GLOB	change what the tenant sees */
+ *	grant GLOB, ungrant GLOB	change what the tenant sees, when all that was sent has arrived */
 
 #include "config.h"
 
@@ -38,7 +38,7 @@
 #include "json/json.h"
 #include "proto/caps.h"
 
-enum { LETS_MAX = 32, CLIENTS_MAX = 8, SCRIPTS_MAX = 64, PATIENCE = 200 };
+enum { LETS_MAX = 32, CLIENTS_MAX = 8, SCRIPTS_MAX = 64, PATIENCE = 200, UNGRANTED_MAX = 8 };
 
 struct let { char name[32]; char *text; };
 
@@ -52,6 +52,8 @@ struct run {
 	size_t nlets;
 	struct client clients[CLIENTS_MAX];
 	size_t nclients;
+	char *ungranted[UNGRANTED_MAX];
+	size_t nungranted;
 };
 
 static struct world world;
@@ -340,18 +342,25 @@ static void do_expect_fate(struct run *r, char *rest)
 		broken(r, "the call is %s, not %s", fate, rest);
 }
 
-static void do_finish(struct run *r, char *rest)
+static struct rig_call *running_call(struct run *r, char **rest)
 {
-	struct rig_call *c = call_at(r, &rest);
+	struct rig_call *c = call_at(r, rest);
 
 	if (c->ended || c->detached)
-		broken(r, "the call has ended");
+		broken(r, "nobody hears of the call any more");
+	return c;
+}
+
+static void do_finish(struct run *r, char *rest)
+{
+	struct rig_call *c = running_call(r, &rest);
+
 	rig_end_text(c, rest);
 }
 
 static void do_progress(struct run *r, char *rest)
 {
-	struct rig_call *c = call_at(r, &rest);
+	struct rig_call *c = running_call(r, &rest);
 	long done = number(r, word(&rest));
 
 	c->out->progress(c->arg, (double)done, (double)number(r, rest), NULL);
@@ -359,7 +368,7 @@ static void do_progress(struct run *r, char *rest)
 
 static void do_log(struct run *r, char *rest)
 {
-	struct rig_call *c = call_at(r, &rest);
+	struct rig_call *c = running_call(r, &rest);
 	long level = number(r, word(&rest));
 
 	c->out->log(c->arg, (int)level, NULL, json_string(rest));
@@ -367,7 +376,7 @@ static void do_log(struct run *r, char *rest)
 
 static void do_ask(struct run *r, char *rest)
 {
-	struct rig_call *c = call_at(r, &rest);
+	struct rig_call *c = running_call(r, &rest);
 	json_t *requests = tree(r, rest);
 	struct err err;
 	int rc = c->out->ask(c->arg, requests, &err);
@@ -379,7 +388,7 @@ static void do_ask(struct run *r, char *rest)
 
 static void do_require(struct run *r, char *rest)
 {
-	struct rig_call *c = call_at(r, &rest);
+	struct rig_call *c = running_call(r, &rest);
 	struct call_end end = { .requests = tree(r, rest), .sealed_state = "v1.sealed" };
 
 	rig_end_call(c, &end);
@@ -398,12 +407,22 @@ static void do_expect_answers(struct run *r, char *rest)
 
 static void do_grant(struct run *r, char *rest)
 {
+	world_pump(&world);
 	(void)rig_grant(&world.core, world.core.acme, rest);
+	for (size_t i = 0; i < r->nungranted; i++) {
+		if (strcmp(r->ungranted[i], rest) != 0)
+			continue;
+		free(r->ungranted[i]);
+		r->ungranted[i] = r->ungranted[--r->nungranted];
+	}
 }
 
 static void do_ungrant(struct run *r, char *rest)
 {
+	world_pump(&world);
 	(void)rig_ungrant(&world.core, world.core.acme, rest);
+	assert_true(r->nungranted < UNGRANTED_MAX);
+	r->ungranted[r->nungranted++] = mem_strdup(rest);
 }
 
 /* --- scripts */
@@ -496,11 +515,14 @@ static void command(struct run *r, char *line)
 /* Does the head's line of this name hold for the run?  The default where there is none. */
 static bool chosen(struct run *r, const char *text, const char *name, bool otherwise)
 {
-	const char *at = strstr(text, name);
 	char line[256], *p = line;
+	const char *at = text;
 
-	if (!at || (at > text && at[-1] != '\n'))
-		return otherwise;
+	while (strncmp(at, name, strlen(name)) != 0) {
+		at = strchr(at, '\n');
+		if (!at++)
+			return otherwise;
+	}
 	at += strlen(name);
 	(void)snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
 	while (*p)
@@ -532,6 +554,10 @@ static void clear(struct run *r)
 		client_free(&r->clients[i]);
 	for (size_t i = 0; i < r->nlets; i++)
 		free(r->lets[i].text);
+	while (r->nungranted) {
+		(void)rig_grant(&world.core, world.core.acme, r->ungranted[--r->nungranted]);
+		free(r->ungranted[r->nungranted]);
+	}
 	for (int way = 0; way < WAY_COUNT; way++)
 		if (way != WAY_SSE)
 			tr_drop_peers(&world.tr[way]);
