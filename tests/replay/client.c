@@ -91,7 +91,8 @@ static struct tr_peer *main_conn(struct client *c)
 	return NULL;
 }
 
-static void request(struct client *c, struct tr_peer *p, const char *method, const char *path, const char *more, const char *body)
+static void request(struct client *c, struct tr_peer *p, const char *method, const char *path, const char *more,
+		    const char *body)
 {
 	struct str s = STR_INIT;
 

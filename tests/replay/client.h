@@ -1,8 +1,8 @@
 #ifndef TESTS_REPLAY_CLIENT_H
 #define TESTS_REPLAY_CLIENT_H
 
-/* A scripted client: the same messages over any way in.  On a byte stream it is one connection; on HTTP each message is a POST
- * on a connection of its own, with the headers that its revision wants; on HTTP+SSE a GET and POSTs. */
+/* A scripted client: the same messages over any way in.  On a byte stream it is one connection; on HTTP each message is
+ * a POST on a connection of its own, with the headers that its revision wants; on HTTP+SSE a GET and POSTs. */
 
 #include "mcp_rig.h"
 #include "tr_rig.h"
@@ -25,7 +25,7 @@ struct client {
 	struct world *world;
 	enum way way;
 	char name[16];
-	struct tr_peer *conn[CLIENT_CONNS_MAX];         /* in the order of their opening; those that are closed are NULL */
+	struct tr_peer *conn[CLIENT_CONNS_MAX];         /* as they were opened; NULL when closed */
 	unsigned heads[CLIENT_CONNS_MAX], taken[CLIENT_CONNS_MAX];
 	size_t nconns;
 	struct rig_box box;

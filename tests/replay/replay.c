@@ -4,11 +4,11 @@
  *	on WAY…			tcp unix stdio sse http; without it, all
  *	rev REVISION…		one run each; without it, all of the legacy era.  $REV in a text is the revision
  *	let NAME TEXT		$NAME in a later text is TEXT
- * A command that holds for some runs only stands behind a guard: [WAY…], [!WAY…], [REVISION…], [<REVISION], [>=REVISION].
+ * A command for some runs only stands behind a guard: [WAY…], [!WAY…], [REVISION…], [<REVISION], [>=REVISION].
  *	send PEER TEXT		a message.  Consecutive ones reach a byte stream in one piece
  *	header PEER LINE	for its next message, on HTTP; a line without a value leaves the header out
- *	expect PEER PATTERN	its next message.  PATTERN is JSON of which the message has every member; "<any>" is any value,
- *				"<none>" a member that must be absent
+ *	expect PEER PATTERN	its next message.  PATTERN is JSON of which the message has every member; "<any>" is any
+ *				value, "<none>" a member that must be absent
  *	expect-text PEER TEXT	the same, when the message must contain a text to the byte
  *	expect-none PEER	nothing more has come
  *	expect-status PEER N	of the last HTTP answer

@@ -75,6 +75,7 @@ static void type_is_known_or_refused_with_a_hint(void **state)
 	expect_refused(bad, NELEMS(bad));
 }
 
+/* MCP T-36 */
 static void static_has_a_result_or_a_text(void **state)
 {
 	static const struct bad bad[] = {

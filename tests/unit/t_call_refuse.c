@@ -21,7 +21,7 @@ static void assert_denied(struct rig *r, const struct heard *h, int outcome, con
 	assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_BEGIN), 0);
 }
 
-/* AUDIT A-633: the name is a remark, never interned. */
+/* MCP T-30, Z-04, AUDIT A-633: the name is a remark, never interned. */
 static void unknown_tool_is_refused_and_recorded(void **state)
 {
 	struct rig *r = *state;
@@ -53,6 +53,7 @@ static void ungranted_tool_looks_like_an_unknown_one(void **state)
 	heard_free(b);
 }
 
+/* MCP T-30, Z-04 */
 static void arguments_that_break_the_schema_are_refused(void **state)
 {
 	static const char *const bad[] = { "{}", "{\"n\":\"x\"}", NULL };
@@ -71,6 +72,7 @@ static void arguments_that_break_the_schema_are_refused(void **state)
 	}
 }
 
+/* MCP M-10, R-03 */
 static void missing_capability_is_refused_before_anything_starts(void **state)
 {
 	struct rig *r = *state;
@@ -124,6 +126,7 @@ static void revoked_caller_is_refused(void **state)
 	heard_free(h);
 }
 
+/* MCP T-30, Z-04 */
 static void second_call_beyond_the_slots_is_refused(void **state)
 {
 	struct rig *r = *state;
@@ -233,7 +236,7 @@ static void assert_state_refused(struct rig *r, const struct rig_req *q)
 	heard_free(h);
 }
 
-/* MCP */
+/* MCP Z-03, R-05, R-06 */
 static void forged_state_is_refused(void **state)
 {
 	struct rig *r = *state;
@@ -256,6 +259,7 @@ static void forged_state_is_refused(void **state)
 	free(sealed);
 }
 
+/* MCP Z-03, R-06 */
 static void state_of_another_request_is_refused(void **state)
 {
 	struct rig *r = *state;

@@ -64,7 +64,8 @@ static void open_session(struct rig_http *h, const char *capabilities)
 	free(body);
 }
 
-/* MCP N-01, N-04, N-08, B-19: each listener of the tenant once, of no other tenant, and on record. */
+/* MCP M-11, N-01, N-02, N-04, N-05, N-06, N-08, B-19: each listener of the tenant once, of no other tenant, and on
+ * record. */
 static void changes_reach_exactly_the_listeners(void **state)
 {
 	struct rig_peer silent, other, both;
@@ -114,6 +115,7 @@ static void changes_reach_exactly_the_listeners(void **state)
 	rig_peer_close(&both);
 }
 
+/* MCP L-04 */
 static void nothing_is_told_before_initialized(void **state)
 {
 	rig_send(&p, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
@@ -217,7 +219,7 @@ static void a_listen_whose_peer_left_is_forgotten(void **state)
 	assert_int_equal(rig_ungrant(&r, r.acme, "secret"), 0);
 }
 
-/* MCP B-20: on byte streams the result, then the notice; HTTP has the result alone. */
+/* MCP N-09a, C-07, B-20: on byte streams the result, then the notice; HTTP has the result alone. */
 static void the_end_of_a_listen_by_us(void **state)
 {
 	struct rig_http h;
@@ -293,7 +295,7 @@ static void a_legacy_session_cancels_by_its_own_table(void **state)
 	rig_http_free(&session);
 }
 
-/* MCP B-24, C-04, C-05 */
+/* MCP H-41, B-24, C-04, C-05 */
 static void leaving_cancels_in_the_modern_era_only(void **state)
 {
 	struct rig_head none = { .version = NULL };
@@ -409,7 +411,7 @@ static int ask(struct rig_call *c, const char *first, const char *second)
 	return rc;
 }
 
-/* MCP X-01, J-15 */
+/* MCP, J-15 */
 static void questions_go_out_as_requests_of_ours(void **state)
 {
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{},\"sampling\":{}}");

@@ -90,7 +90,7 @@ static void before_a_handshake_only_ping_is_legacy(void **state)
 	rig_expect_has(&p.box, "\"result\":{\"tools\":[{\"name\":\"echo\"");
 }
 
-/* MCP B-01: a probe pins nothing (claude-code speaks like this). */
+/* MCP V-01, V-03, B-01: a probe pins nothing (claude-code speaks like this). */
 static void discover_then_initialize_on_one_pipe(void **state)
 {
 	char *discover = rig_modern_line("1", "server/discover", "", "{}");
@@ -121,7 +121,7 @@ static void requests_may_follow_initialize_at_once(void **state)
 	rig_expect_has(&p.box, "\"id\":2,\"result\"");
 }
 
-/* MCP B-04: kinds of ids stay apart, and are replayed byte by byte. */
+/* MCP J-02, B-04: kinds of ids stay apart, and are replayed byte by byte. */
 static void ids_are_replayed(void **state)
 {
 	static const char *const ids[] = { "1", "\"1\"", "9007199254740993", "\"\\u0041\"", "-1" };
@@ -248,7 +248,7 @@ static void what_follows_in_the_same_read_is_not_heard(void **state)
 	rig_none(&p.box);
 }
 
-/* MCP B-03 */
+/* MCP J-09, J-10, B-03 */
 static void batches_are_part_of_two_revisions(void **state)
 {
 	for (enum rev rev = REV_R0; rev <= REV_R4; rev++) {
@@ -265,6 +265,7 @@ static void batches_are_part_of_two_revisions(void **state)
 	}
 }
 
+/* MCP L-08, J-09 */
 static void batches_are_refused_as_a_whole(void **state)
 {
 	struct str s = STR_INIT;
@@ -296,6 +297,7 @@ static void batches_are_refused_as_a_whole(void **state)
 	str_fini(&s);
 }
 
+/* MCP J-09 */
 static void a_batch_waits_for_its_calls(void **state)
 {
 	rig_handshake(&p, REV_R2, "{}");
@@ -345,7 +347,7 @@ static void incomplete_meta_is_named(void **state)
 	}
 }
 
-/* MCP B-11, E-05, E-07: the first fault in the order of the checks is the answer. */
+/* MCP H-32, H-33, V-04, B-11, E-05, E-07: the first fault in the order of the checks is the answer. */
 static void modern_checks_come_in_order(void **state)
 {
 #define BODY(version, method, more) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"" method "\",\"params\":{\"_meta\":{" \
@@ -396,7 +398,7 @@ static void modern_checks_come_in_order(void **state)
 	rig_expect_has(&p.box, "-32022");
 }
 
-/* MCP V-10, H-33, T-44: removed and undeclared methods; base64 in Mcp-Name. */
+/* MCP H-34, H-35, E-11, V-10, H-33, T-44: removed and undeclared methods; base64 in Mcp-Name. */
 static void removed_methods_are_unknown_in_the_modern_era(void **state)
 {
 	static const char *const methods[] = { "initialize", "ping", "logging/setLevel", "resources/subscribe",
@@ -417,7 +419,7 @@ static void removed_methods_are_unknown_in_the_modern_era(void **state)
 	rig_http_free(&h);
 }
 
-/* MCP B-09, H-11, H-13, B-27 */
+/* MCP H-05, H-20, B-09, H-11, H-13, B-27 */
 static void legacy_http_has_sessions_and_does_without(void **state)
 {
 	struct rig_head none = { .version = NULL }, r4 = { .version = "2025-11-25" },
@@ -455,7 +457,7 @@ static void legacy_http_has_sessions_and_does_without(void **state)
 	rig_http_free(&h);
 }
 
-/* MCP B-27: modern header, body without a claim. */
+/* MCP H-31, B-27: modern header, body without a claim. */
 static void a_modern_header_wants_a_modern_body(void **state)
 {
 	struct rig_head head = MODERN_HEAD("initialize");
@@ -504,6 +506,7 @@ static const struct { const char *method; bool legacy, modern; } served[] = {
 	{ "notifications/initialized", false, false }, { "", false, false },
 };
 
+/* MCP U-01, K-02 */
 static void methods_are_served_where_they_exist(void **state)
 {
 	for (size_t i = 0; i < NELEMS(served); i++) {

@@ -52,6 +52,7 @@ static void list_after(const char *cursor)
 	free(line);
 }
 
+/* MCP V-08, T-09 */
 static void a_tenant_sees_its_own_tools(void **state)
 {
 	struct rig_peer q;
@@ -108,7 +109,7 @@ static void lists_are_served_without_the_audit(void **state)
 	rig_expect_has(&p.box, "\"result\":{\"tools\"");
 }
 
-/* MCP B-18, T-04 to T-06 */
+/* MCP T-08, Z-03, B-18, T-04 to T-06 */
 static void cursors_walk_and_bind_to_the_tenant(void **state)
 {
 	struct rig_peer q;
@@ -158,6 +159,7 @@ static void cursors_walk_and_bind_to_the_tenant(void **state)
 	rig_peer_close(&q);
 }
 
+/* MCP M-13, W-01 */
 static void a_call_carries_what_was_sent(void **state)
 {
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{}}");
@@ -401,7 +403,7 @@ static void a_slow_reader_gets_no_progress(void **state)
 	rig_expect_has(&p.box, "\"id\":1,\"result\"");
 }
 
-/* MCP G-03: only where the request asked, from its level on. */
+/* MCP G-01, N-11, G-03: only where the request asked, from its level on. */
 static void logs_go_to_requests_that_ask_for_them(void **state)
 {
 	struct rig_http h;
@@ -481,7 +483,7 @@ static void without_event_streams_there_are_no_notices(void **state)
 	rig_http_free(&h);
 }
 
-/* MCP */
+/* MCP J-14, R-02, R-04, R-08 */
 static void modern_questions_end_the_request(void **state)
 {
 	struct call_end end = { .sealed_state = "v1.sealed" };

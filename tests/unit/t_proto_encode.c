@@ -64,6 +64,7 @@ static void expect_call(enum rev rev, const char *content, const char *structure
 
 #define TEXT(t) "{\"type\":\"text\",\"text\":\"" t "\"}"
 
+/* MCP T-22, T-31 */
 static void text_is_the_same_everywhere(void **state)
 {
 	for (enum rev r = REV_R1; r < REV_COUNT; r++) {
@@ -73,7 +74,7 @@ static void text_is_the_same_everywhere(void **state)
 	}
 }
 
-/* MCP B-14, T-32, T-33 */
+/* MCP T-32, T-33, B-14 */
 static void later_kinds_of_content_become_text(void **state)
 {
 	const char *audio = "[{\"type\":\"audio\",\"data\":\"AAAAAA==\",\"mimeType\":\"audio/wav\"}]";
@@ -106,7 +107,7 @@ static void members_are_not_sent_before_their_revision(void **state)
 		    "\"annotations\":{\"priority\":1,\"lastModified\":\"2026-01-01T00:00:00Z\"}}]");
 }
 
-/* MCP T-27, T-28, B-16 */
+/* MCP T-20, T-28, T-27, B-16 */
 static void structured_content_follows_the_revision(void **state)
 {
 	expect_call(REV_R2, "[]", "{\"a\":1}", false, "\"content\":[" TEXT("{\\\"a\\\":1}") "]");
@@ -229,7 +230,7 @@ static void input_required_asks_and_is_not_cached(void **state)
 	json_decref(requests);
 }
 
-/* MCP B-44, AUDIT A-203 */
+/* MCP M-03, M-04, M-05, B-44, AUDIT A-203 */
 static void meta_of_a_tool_loses_reserved_keys(void **state)
 {
 	static const uint8_t id[16] = { 1 };
@@ -257,7 +258,7 @@ static void expect_error(enum rev rev, struct jx_span id, struct rpc_error *e, c
 	rpc_error_fini(e);
 }
 
-/* MCP B-05 */
+/* MCP J-07, J-08, B-05 */
 static void an_unreadable_id_is_null_or_left_out(void **state)
 {
 	for (enum rev r = REV_R0; r < REV_COUNT; r++) {
@@ -271,7 +272,7 @@ static void an_unreadable_id_is_null_or_left_out(void **state)
 	}
 }
 
-/* MCP D: R0 names the tool in data alone. */
+/* MCP T-23, D: R0 names the tool in data alone. */
 static void unknown_tool_has_the_words_of_its_revision(void **state)
 {
 	struct rpc_error e;
@@ -324,7 +325,7 @@ static void a_legacy_claim_is_offered_modern_versions_only(void **state)
 	rpc_error_fini(&e);
 }
 
-/* MCP E-06 */
+/* MCP M-10, E-06 */
 static void a_missing_capability_is_an_object(void **state)
 {
 	struct rpc_error e;
@@ -354,7 +355,7 @@ static void codes_of_tools_stay_out_of_reserved_ranges(void **state)
 	}
 }
 
-/* MCP 14.4 */
+/* MCP E-11, 14.4 */
 static void unknown_methods_are_404_in_the_modern_era_only(void **state)
 {
 	struct rpc_error e;
@@ -365,6 +366,7 @@ static void unknown_methods_are_404_in_the_modern_era_only(void **state)
 	rpc_error_fini(&e);
 }
 
+/* MCP S-01 */
 static void notices_are_one_line_each(void **state)
 {
 	struct str out = STR_INIT;

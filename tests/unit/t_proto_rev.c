@@ -115,6 +115,7 @@ static void bits_survive_the_round_trip(void **state)
 	}
 }
 
+/* MCP */
 static void questions_need_what_they_use(void **state)
 {
 	json_t *url = json_object(), *tools = json_object();

@@ -71,7 +71,7 @@ static void kinds_are_told_apart(void **state)
 	}
 }
 
-/* MCP B-04: the raw token survives, what is no id is refused, and its text is not taken over. */
+/* MCP J-02, B-04: the raw token survives, what is no id is refused, and its text is not taken over. */
 static void ids_are_tokens(void **state)
 {
 	static const struct { const char *id; bool ok; } rows[] = {

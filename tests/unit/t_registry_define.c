@@ -206,11 +206,13 @@ static void icons_are_loaded_from_safe_places_only(void **state)
 	refused("{" PLAIN ",'icons':['https://a/']}", "/icons/0", "must be an object");
 }
 
-/* MCP T-11 */
+/* MCP T-16, T-11 */
 static void schemas_are_objects_of_type_object(void **state)
 {
 	refused("{'name':'t','description':'d','handler':{'type':'fake'}}", "/inputSchema", "is missing");
 	refused("{'name':'t','description':'d','inputSchema':true,'handler':{'type':'fake'}}", "/inputSchema",
+		"must be an object");
+	refused("{'name':'t','description':'d','inputSchema':null,'handler':{'type':'fake'}}", "/inputSchema",
 		"must be an object");
 	refused("{'name':'t','description':'d','inputSchema':{},'handler':{'type':'fake'}}", "/inputSchema/type", "object");
 	refused("{'name':'t','description':'d','inputSchema':{'type':'array'},'handler':{'type':'fake'}}",

@@ -71,6 +71,7 @@ static void annotations_are_accepted_and_ignored(void **state)
 	refuses("{\"format\":null}", ERR_INVALID, "/format");
 }
 
+/* MCP */
 static void dialects_are_known_by_name(void **state)
 {
 	accepts("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"prefixItems\":[{}]}");
@@ -136,6 +137,7 @@ static void wrong_values_of_keywords_are_refused(void **state)
 	assert_string_equal(refuses("{\"type\":\"strng\"}", ERR_INVALID, "/type").hint, "did you mean string?");
 }
 
+/* MCP: none is ever fetched. */
 static void refs_that_lead_nowhere_are_refused_q05(void **state)
 {
 	refuses("{\"$ref\":\"https://example.com/other\"}", ERR_INVALID, "/$ref");

@@ -50,6 +50,7 @@ static void key_vector_v10_parses_and_hashes(void **state)
 	assert_string_equal(hex, V10_VERIFIER);
 }
 
+/* MCP Z-06 */
 static void made_key_parses_and_hashes_to_what_is_stored(void **state)
 {
 	const struct key_pepper pepper = counting();

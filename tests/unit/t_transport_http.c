@@ -137,6 +137,7 @@ static int expected(const struct route *r, const char *method, const char *tenan
 	return strcmp(method, "GET") == 0 ? r->get : strcmp(method, "POST") == 0 ? r->post : 405;
 }
 
+/* MCP H-01 */
 static void only_the_table_of_routes_is_served(void **state)
 {
 	static const struct route known[] = {
@@ -208,6 +209,7 @@ static void check_names(const struct name_case *rows, size_t n)
 	}
 }
 
+/* MCP H-02, H-03 */
 static void only_loopback_names_reach_a_loopback_listener(void **state)
 {
 	static const struct name_case rows[] = {
@@ -237,6 +239,7 @@ static void only_loopback_names_reach_a_loopback_listener(void **state)
 	check_names(rows, NELEMS(rows));
 }
 
+/* MCP H-02 */
 static void public_listener_takes_addresses_and_listed_names(void **state)
 {
 	static char host[] = "crib.example", host_port[] = "crib.example:8443", origin[] = "https://app.example";
@@ -302,6 +305,7 @@ static void allowed_origin_may_read_every_answer(void **state)
 	assert_null(strstr(peer->head, "Access-Control"));
 }
 
+/* MCP B-55 */
 static void preflight_names_what_it_allows(void **state)
 {
 	static const char usual[] = "Access-Control-Allow-Headers: Authorization, Content-Type, MCP-Protocol-Version, Mcp-Method, "
@@ -332,20 +336,22 @@ static void copy_answer(char *ret, size_t size)
 	(void)snprintf(ret, size, "%.*s%s%s", (int)(date - peer->head), peer->head, strstr(date, "\r\n"), body());
 }
 
-/* SEC S-309 */
+/* MCP, SEC S-309 */
 static void unknown_wrong_malformed_and_missing_are_one_401(void **state)
 {
 	struct key_new unknown = rig.acme, wrong = rig.acme;
-	char basic[120], first[1000], next[1000];
+	char basic[120], query[120], first[1000], next[1000];
 	const struct ask *rows[] = {
 		ASK(.key = NONE), ASK(.key = unknown.text), ASK(.key = wrong.text), ASK(.key = "x"), ASK(.key = " "),
 		ASK(.key = NONE, .more = basic), ASK(.key = NONE, .more = "Authorization: Bearer\r\n"),
 		ASK(.key = NONE, .more = "Authorization: \r\n"),
+		ASK(.key = NONE, .target = query),
 	};
 
 	memcpy(unknown.text + 4, "000000000000", 12);
 	memcpy(wrong.text + 17, rig.other.text + 17, 43);
 	(void)snprintf(basic, sizeof basic, "Authorization: Basic %s\r\n", rig.acme.text);
+	(void)snprintf(query, sizeof query, "/mcp?access_token=%s", rig.acme.text);
 	for (size_t i = 0; i < NELEMS(rows); i++) {
 		uint64_t before = met_get(MET_auth_failures);
 
@@ -361,6 +367,7 @@ static void unknown_wrong_malformed_and_missing_are_one_401(void **state)
 	assert_int_equal(rig.srv->nseen, 0);
 }
 
+/* MCP A-13 */
 static void scheme_has_any_case_and_comes_once(void **state)
 {
 	char more[300];
@@ -397,6 +404,7 @@ static void bound_listener_needs_no_key(void **state)
 	tr_tenant_state(&rig, "other", TENANT_ACTIVE);
 }
 
+/* MCP Z-06 */
 static void listener_is_checked_before_it_opens(void **state)
 {
 	static char *origins[1];
@@ -503,7 +511,7 @@ static void params_are_counted(void **state)
 	assert_string_equal(fake_last(rig.srv)->params[TR_HTTP_PARAMS_MAX - 1].value, "v15");
 }
 
-/* MCP B-26 */
+/* MCP B-26, H-04 */
 static void accept_tells_whether_a_stream_is_wanted(void **state)
 {
 	static const struct { const char *lines; bool want; } rows[] = {
@@ -548,6 +556,7 @@ static void answers_carry_what_the_core_says(void **state)
 	assert_int_equal(rig.npeers, 1);                        /* all on one connection */
 }
 
+/* MCP H-06 */
 static void first_notice_turns_the_answer_into_a_stream(void **state)
 {
 	assert_int_equal(ask(ASK(.body = "notes 1 new 2")), 200);
@@ -630,7 +639,7 @@ static void slow_body_is_no_late_answer(void **state)
 	assert_true(head_has("Content-Type: application/json"));
 }
 
-/* MCP N-12 */
+/* MCP N-12, H-40 */
 static void quiet_streams_get_comments(void **state)
 {
 	send_ask(ASK(.body = "later 1 new"));
@@ -669,6 +678,7 @@ static struct tr_peer *get_stream(void)
 	return p;
 }
 
+/* MCP H-15 */
 static void get_is_the_one_stream_of_its_session(void **state)
 {
 	struct tr_peer *a = get_stream(), *b;
@@ -722,6 +732,7 @@ static void comments_do_not_queue_behind_what_is_not_read(void **state)
 	assert_int_equal(p->comments, 1);
 }
 
+/* MCP H-15 */
 static void get_and_delete_need_their_session(void **state)
 {
 	static const char *const methods[] = { "GET", "DELETE" };

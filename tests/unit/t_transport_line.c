@@ -64,6 +64,7 @@ static void expect_refused(struct tr_peer *p)
 	assert_int_equal(rig.ops->live(rig.t), 0);
 }
 
+/* MCP S-09, B-28 */
 static void first_line_must_be_the_credential(void **state)
 {
 	static const char key_of_nobody[] = "tck_000000000000_0000000000000000000000000000000000000000000000000";
@@ -111,7 +112,7 @@ static void message_may_follow_in_the_same_piece(void **state)
 	}
 }
 
-/* Only the length differs: neither is a key. */
+/* MCP B-28: only the length differs: neither is a key. */
 static void credential_line_is_bounded(void **state)
 {
 	char line[CREDENTIAL_MAX + 1];
@@ -179,7 +180,7 @@ static void credential_line_has_its_time(void **state)
 	tr_expect(known, "1 old acme");
 }
 
-/* MCP B-06, SEC S-113 */
+/* MCP S-01, B-06, SEC S-113 */
 static void line_is_taken_up_to_its_limit(void **state)
 {
 	char *line = mem_alloc(MESSAGE_MAX + 3);
