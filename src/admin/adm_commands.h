@@ -51,6 +51,9 @@ void adm_refused_arguments(const struct schema_report *report, struct err *err);
 void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res);
 void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests);
 
+/* adm_schema.c */
+adm_body_fn adm_schema_check_body;
+
 /* adm_grant.c */
 adm_check_fn adm_grant_check, adm_grant_set_check;
 adm_body_fn adm_grant_add_body, adm_grant_list_body, adm_grant_remove_body, adm_grant_set_body;

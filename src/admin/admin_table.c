@@ -67,6 +67,9 @@ static const struct adm_arg keys_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
 
 static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), END };
+static const struct adm_arg schema_check_args[] = {
+	FILES("YAML or JSON: the first document is the schema, all others are checked by it; - is standard input."),
+	FLAG("formats", "Let format decide too; else it is an annotation."), END };
 static const struct adm_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
@@ -263,6 +266,12 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "Needs no store.  Exit status 4 when there is something to say.", .args = files_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_tool_lint_body },
+
+	{ .noun = "schema", .verb = "check", .help = "Check a JSON Schema, and documents by it",
+	  .detail = "Needs no store.  The schema is held to the rules for those of tools, and failures are said in the words "
+	  "that a caller of a tool reads.  Exit status 4 when there is something to say.", .args = schema_check_args,
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_schema_check_body },
 
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "

@@ -10,7 +10,7 @@ import crib
 
 COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tenant set|tenant suspend|tenant resume|
 tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
-tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|grant add|grant list|grant remove|
+tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|schema check|grant add|grant list|grant remove|
 grant set|call|audit calls|audit show|session list""".replace("\n", "").split("|")
 
 

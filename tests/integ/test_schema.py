@@ -1,0 +1,56 @@
+"""toolcrib schema check: places in the files, the sentences of a refused call, exit status, dialects."""
+import crib
+
+SCHEMA = """$schema: %s
+type: object
+required: [location]
+properties:
+  location: {type: string}
+  units: {enum: [metric, imperial]}
+  day: {format: date}
+"""
+NEW = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Schema(crib.Case):
+    def write(self, name, text):
+        path = self.crib.dir / name
+        path.write_text(text)
+        return path
+
+    def test_a_good_schema_and_good_documents_say_nothing(self):
+        for dialect in (NEW, "https://json-schema.org/draft/2019-09/schema", "http://json-schema.org/draft-07/schema#",
+                        "http://json-schema.org/draft-06/schema#", "http://json-schema.org/draft-04/schema#"):
+            with self.subTest(dialect=dialect):
+                done = self.crib.run("schema", "check", self.write("s.yaml", SCHEMA % dialect), self.write("a.json", '{"location": "here"}'))
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_documents_are_refused_in_the_words_of_a_call(self):
+        schema = self.write("s.yaml", SCHEMA % NEW)
+        bad = self.write("bad.json", '{"units": "kelvin",\n "day": "tomorrow"}')
+        done = self.crib.run("schema", "check", schema, bad)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("Missing required argument: location", done.stdout)
+        self.assertIn('must be one of "metric", "imperial"', done.stdout)
+        self.assertIn("/properties/units/enum", done.stdout)
+        self.assertIn("bad.json:1:", done.stdout)
+        self.assertNotIn("kelvin", done.stdout)
+        self.assertNotIn("tomorrow", done.stdout)
+        self.assertNotIn("date", done.stdout)
+        done = self.crib.run("--json", "schema", "check", "--formats", schema, bad)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("must be a date like 2024-02-29", done.stdout)
+        self.assertIn("bad.json:2:", done.stdout)
+
+    def test_a_bad_schema_is_named_by_its_place(self):
+        done = self.crib.run("schema", "check", self.write("s.yaml", "type: object\nproperties:\n  a: {typ: string}\n"))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("s.yaml:3:", done.stdout)
+        self.assertIn("did you mean type?", done.stdout)
+        done = self.crib.run("schema", "check", self.write("s.yaml", SCHEMA % "http://json-schema.org/draft-03/schema#"))
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("draft-03", done.stdout)
+
+
+if __name__ == "__main__":
+    crib.main()
