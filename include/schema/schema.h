@@ -59,6 +59,10 @@ struct schema_report {
  * ERR_LIMIT: the step or match budget is spent: counts as invalid, report says so. */
 int schema_run(const struct schema *s, const json_t *value, struct schema_report *report) MUST_CHECK;
 
+/* The schema in 2020-12 without "$schema", when it means the same: 1 and *ret is a new reference.  0: it is
+ * 2020-12 already.  ERR_INVALID: it cannot be said in 2020-12, with where and why. */
+int schema_translate(const json_t *doc, json_t **ret, struct err *err) MUST_CHECK;
+
 /* What real hosts choke on though the schema is legal (MCP B-31): calls warn() for each. */
 typedef void schema_warn_fn(void *arg, const char *pointer, const char *text);
 void schema_lint(const json_t *doc, schema_warn_fn *warn, void *arg);

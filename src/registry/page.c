@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json.h"
+#include "schema/schema.h"
 #include "registry_int.h"
 
 enum {
@@ -43,7 +44,7 @@ void reg_pages_drop(struct registry *reg, struct reg_snap *snap)
 		page_free(reg, CONTAINER_OF(snap->pages.next, struct page, mine));
 }
 
-enum { W_TITLE, W_DESCRIPTION, W_INPUT, W_OUTPUT, W_OUTPUT_TYPE, W_ANNOTATIONS, W_ANNOTATIONS_TITLE, W_ICONS, W_META,
+enum { W_TITLE, W_DESCRIPTION, W_INPUT, W_INPUT_DIALECT, W_OUTPUT, W_OUTPUT_TYPE, W_OUTPUT_DIALECT, W_ANNOTATIONS, W_ANNOTATIONS_TITLE, W_ICONS, W_META,
        W_COUNT };
 
 static void put_member(struct str *out, const char *name, const struct jx_want *w)
@@ -72,6 +73,27 @@ static void put_annotations_r2(struct str *out, const struct jx_want *w)
 	str_put(out, rest, len);
 }
 
+/* Hosts refuse other dialects than 2020-12 (MCP Q-02): what means the same in it is shown in its words. */
+static bool put_translated(struct str *out, const struct jx_span *schema)
+{
+	json_t *tree = NULL, *modern = NULL;
+	struct err ignored;
+	bool done = jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0 &&
+		    schema_translate(tree, &modern, &ignored) == 1;
+
+	if (done)
+		jx_write(modern, out);
+	json_decref(modern);
+	json_decref(tree);
+	return done;
+}
+
+static void put_schema(struct str *out, const struct jx_want *schema, const struct jx_want *dialect)
+{
+	if (!dialect->span.p || !put_translated(out, &schema->span))
+		str_put(out, schema->span.p, schema->span.len);
+}
+
 /* R3 and R4 want type object at the root; what has another one is wrapped or left out (MCP B-16). */
 static void put_output(struct str *out, const struct rev_row *rev, const struct jx_want *w)
 {
@@ -82,7 +104,8 @@ static void put_output(struct str *out, const struct rev_row *rev, const struct 
 	if (!schema->p)
 		return;
 	if (rev->structured_any || (type->p && type->len == 8 && memcmp(type->p, "\"object\"", 8) == 0)) {
-		put_member(out, "outputSchema", &w[W_OUTPUT]);
+		str_puts(out, ",\"outputSchema\":");
+		put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT]);
 		return;
 	}
 	if (jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0)
@@ -91,7 +114,7 @@ static void put_output(struct str *out, const struct rev_row *rev, const struct 
 	if (form != REG_OUTPUT_WRAPPED)
 		return;
 	str_puts(out, ",\"outputSchema\":{\"type\":\"object\",\"properties\":{\"result\":");
-	str_put(out, schema->p, schema->len);
+	put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT]);
 	str_puts(out, "},\"required\":[\"result\"]}");
 }
 
@@ -100,7 +123,8 @@ static bool put_tool(struct str *out, const struct reg_tool *tool, const struct 
 {
 	struct jx_want w[W_COUNT] = {
 		[W_TITLE] = { .pointer = "/title" }, [W_DESCRIPTION] = { .pointer = "/description" },
-		[W_INPUT] = { .pointer = "/inputSchema" }, [W_OUTPUT] = { .pointer = "/outputSchema" },
+		[W_INPUT] = { .pointer = "/inputSchema" }, [W_INPUT_DIALECT] = { .pointer = "/inputSchema/$schema" },
+		[W_OUTPUT_DIALECT] = { .pointer = "/outputSchema/$schema" }, [W_OUTPUT] = { .pointer = "/outputSchema" },
 		[W_OUTPUT_TYPE] = { .pointer = "/outputSchema/type" }, [W_ANNOTATIONS] = { .pointer = "/annotations" },
 		[W_ANNOTATIONS_TITLE] = { .pointer = "/annotations/title" }, [W_ICONS] = { .pointer = "/icons" },
 		[W_META] = { .pointer = "/_meta" },
@@ -113,7 +137,10 @@ static bool put_tool(struct str *out, const struct reg_tool *tool, const struct 
 	if (rev->title)
 		put_member(out, "title", &w[W_TITLE]);
 	put_member(out, "description", &w[W_DESCRIPTION]);
-	put_member(out, "inputSchema", &w[W_INPUT]);
+	if (w[W_INPUT].span.p) {
+		str_puts(out, ",\"inputSchema\":");
+		put_schema(out, &w[W_INPUT], &w[W_INPUT_DIALECT]);
+	}
 	if (rev->output_schema)
 		put_output(out, rev, w);
 	if (rev->annotations && rev->title)

@@ -120,12 +120,16 @@ int compile_keyword(struct compiler *c, struct node *n, const char *name, const 
 /* What stands behind a keyword, for walks over subschemas. */
 enum sub { SUB_NONE, SUB_SCHEMA, SUB_LIST, SUB_MAP, SUB_ITEMS };        /* ITEMS: one schema or a list */
 enum sub keyword_sub(const struct dialect *d, const char *name);
+/* Does 2020-12 know this name with an effect, though the dialect does not? */
+bool keyword_is_new(const struct dialect *d, const char *name);
 
 /* DIALECTS AND RESOURCES: dialect.c, resource.c */
 
 /* The dialect that v, a "$schema", names.  *ret is left alone when v is NULL. */
 int dialect_choose(struct compiler *c, const json_t *v, struct dialect *ret) MUST_CHECK;
 struct dialect dialect_default(void);
+/* The same without custom meta-schemas; v NULL = 2020-12. */
+int dialect_by_name(const json_t *v, struct dialect *ret) MUST_CHECK;
 const char *dialect_name(unsigned draft);
 const char *dialect_id_keyword(unsigned draft);
 

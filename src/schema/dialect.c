@@ -130,6 +130,16 @@ static int choose_by_meta(struct compiler *c, const char *uri, struct dialect *r
 	return read_vocabularies(c, first, ret);
 }
 
+int dialect_by_name(const json_t *v, struct dialect *ret)
+{
+	unsigned draft = json_is_string(v) ? draft_of(json_string_value(v)) : 0;
+
+	*ret = dialect_default();
+	if (draft)
+		ret->draft = draft;
+	return draft || !v ? 0 : ERR_INVALID;
+}
+
 int dialect_choose(struct compiler *c, const json_t *v, struct dialect *ret)
 {
 	const char *uri = json_string_value(v);

@@ -180,6 +180,14 @@ enum sub keyword_sub(const struct dialect *d, const char *name)
 	return kw && (kw->vocabulary & d->vocabularies) ? kw->sub : SUB_NONE;
 }
 
+bool keyword_is_new(const struct dialect *d, const char *name)
+{
+	const struct dialect newest = dialect_default();
+	const struct keyword *other = NULL, *kw = find_keyword(&newest, name, &other);
+
+	return kw && !find_keyword(d, name, &other);
+}
+
 /* The drafts of a row in words: the newest that is older than the schema's, else the oldest. */
 static const char *draft_words(const struct keyword *kw, unsigned draft)
 {

@@ -33,15 +33,17 @@ static void lint_root(struct lint *l, const json_t *doc)
 {
 	static const char *const combining[] = { "oneOf", "anyOf", "allOf" };
 	const char *type = json_string_value(json_object_get(doc, "type"));
-	const char *dialect = json_string_value(json_object_get(doc, "$schema"));
+	json_t *modern = NULL;
+	struct err e;
 
 	if (!type || strcmp(type, "object") != 0)
 		warn(l, NULL, "the root has no \"type\": \"object\"; some hosts drop the whole list of tools for it");
 	for (size_t i = 0; i < NELEMS(combining); i++)
 		if (json_object_get(doc, combining[i]))
 			warn(l, combining[i], "some model APIs refuse oneOf, anyOf and allOf at the root");
-	if (dialect && strstr(dialect, "draft-07"))
-		warn(l, "$schema", "some hosts refuse dialects other than 2020-12; leave $schema out");
+	if (schema_translate(doc, &modern, &e) < 0)
+		warn(l, "$schema", "some hosts refuse dialects other than 2020-12, and this schema cannot be listed as that");
+	json_decref(modern);
 }
 
 /* Names that model APIs take for arguments. */

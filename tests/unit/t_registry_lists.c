@@ -452,6 +452,29 @@ static void schema_keeps_the_authors_order_and_spelling(void **state)
 	free(text);
 }
 
+/* MCP Q-02 */
+static void older_dialects_are_shown_as_2020_12_when_they_mean_the_same(void **state)
+{
+#define D7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
+	static const char same[] = "{" D7 ",\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#/definitions/x\"}},"
+		"\"definitions\":{\"x\":{\"items\":[{}]}}}";
+	static const char other[] = "{" D7 ",\"type\":\"object\",\"not\":{\"$id\":\"https://example.com/x\"}}";
+	struct world *w = *state;
+	struct reg_snapshot *snap;
+	char *text = mem_printf("{\"handler\":{},\"inputSchema\":%s,\"outputSchema\":%s,\"description\":\"d\",\"name\":\"a\"}",
+				same, other);
+
+	rows_tool(&w->rows, "a", text);
+	rows_grant(&w->rows, w->acme, "a", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	assert_non_null(strstr(page(w, snap, REV_R5), "\"inputSchema\":{\"type\":\"object\",\"properties\":{\"a\":{"
+			       "\"$ref\":\"#/$defs/x\"}},\"$defs\":{\"x\":{\"prefixItems\":[{}]}}},"));
+	assert_non_null(strstr(page(w, snap, REV_R5), other));
+	reg_release(w->reg, &snap);
+	free(text);
+}
+
 /* MCP B-31 */
 static void bad_tool_never_breaks_the_list(void **state)
 {
@@ -562,6 +585,7 @@ int main(void)
 		TEST(title_goes_to_the_annotations_of_r2),
 		TEST(output_that_is_no_object_is_wrapped_or_hidden),
 		TEST(schema_keeps_the_authors_order_and_spelling),
+		TEST(older_dialects_are_shown_as_2020_12_when_they_mean_the_same),
 		TEST(bad_tool_never_breaks_the_list),
 		TEST(pages_have_100_tools_and_go_on_after_a_name),
 		TEST(page_is_made_once),

@@ -309,7 +309,8 @@ static void lint_warns_of_what_hosts_choke_on_b31(void **state)
 	lints("{}", "root;");
 	lints("true", "root;");
 	lints("{\"type\":\"object\",\"oneOf\":[{}]}", "/oneOf;");
-	lints("{\"type\":\"object\",\"$schema\":\"http://json-schema.org/draft-07/schema#\"}", "/$schema;");
+	lints("{\"type\":\"object\",\"$schema\":\"http://json-schema.org/draft-07/schema#\"}", "");
+	lints("{\"type\":\"object\",\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"not\":{\"$id\":\"x\"}}", "/$schema;");
 	lints("{\"type\":\"object\",\"properties\":{\"a b\":{\"$ref\":\"#\"},\"c\":{\"items\":{\"type\":[\"null\",\"string\"]}}}}",
 	      "/properties/a b;/properties/a b/$ref;/properties/c/items/type;");
 	lints("{\"type\":\"object\",\"default\":{\"$ref\":1},\"enum\":[{\"$ref\":1}],\"additionalProperties\":{\"patternProperties\":{}}}",

@@ -21,12 +21,13 @@
 #define REMOTE_BASE "http://localhost:1234"
 #define OPTIONAL_MAX_WRONG 2    /* in a hundred */
 
+struct score { unsigned right, wrong; };
 struct suite {
 	const char *folder;
 	const char *dialect;
 	struct map *remotes;            /* uri -> json_t */
+	struct score translated;        /* to 2020-12 */
 };
-struct score { unsigned right, wrong; };
 
 /* Why an optional test cannot pass, by its file. */
 static const struct { const char *file, *why; } reasons[] = {
@@ -165,6 +166,33 @@ static void run_group(struct suite *suite, struct score *s, const char *file, js
 	schema_free(&schema);
 }
 
+/* What can be said in 2020-12 must judge the same there. */
+static void run_translated(struct suite *suite, struct score *s, const char *file, json_t *group)
+{
+	const struct schema_options options = { .lenient = true, .find = find_remote, .find_arg = suite };
+	const char *about = json_string_value(json_object_get(group, "description"));
+	json_t *doc = json_object_get(group, "schema"), *translated = NULL, *test;
+	struct schema *schema = NULL;
+	struct err e = { 0 };
+	size_t i;
+
+	if (!json_is_object(doc) || schema_translate(doc, &translated, &e) != 1)
+		return;
+	if (schema_compile_with(translated, &options, &schema, &e) != 0)
+		note_wrong(s, file, about, "translated", e.msg);
+	json_array_foreach(json_object_get(group, "tests"), i, test) {
+		if (!schema)
+			break;
+		if ((schema_run(schema, json_object_get(test, "data"), NULL) == 0) == json_is_true(json_object_get(test, "valid")))
+			s->right++;
+		else
+			note_wrong(s, file, about, json_string_value(json_object_get(test, "description")),
+				   "another verdict once translated");
+	}
+	schema_free(&schema);
+	json_decref(translated);
+}
+
 static void run_file(struct suite *suite, struct score *s, const char *path, const char *name)
 {
 	json_t *file = read_file(path), *group;
@@ -180,8 +208,11 @@ static void run_file(struct suite *suite, struct score *s, const char *path, con
 	/* content.json is optional where it decides, in draft-07 alone. */
 	if (strcmp(name, "content.json") == 0 && !strstr(path, "/optional/"))
 		format = false;
-	json_array_foreach(file, i, group)
+	json_array_foreach(file, i, group) {
 		run_group(suite, s, name, group, format);
+		if (!strstr(path, "/optional/"))
+			run_translated(suite, &suite->translated, name, group);
+	}
 	json_decref(file);
 }
 
@@ -236,14 +267,16 @@ int main(void)
 		struct str path = STR_INIT;
 
 		suite.dialect = drafts[i].dialect;
+		suite.translated = must;
 		run_folder(&suite, &must, drafts[i].draft);
 		str_printf(&path, "%s/optional", drafts[i].draft);
 		run_folder(&suite, &may, path.p);
 		str_puts(&path, "/format");
 		run_folder(&suite, &may, path.p);
-		printf("%s: mandatory %u of %u, optional and formats %u of %u\n", drafts[i].draft, must.right,
-		       must.right + must.wrong, may.right, may.right + may.wrong);
-		failed |= must.wrong > 0 || (drafts[i].optional && may.wrong * 100 > (may.right + may.wrong) *
+		printf("%s: mandatory %u of %u, optional and formats %u of %u, translated to 2020-12 %u of %u\n",
+		       drafts[i].draft, must.right, must.right + must.wrong, may.right, may.right + may.wrong,
+		       suite.translated.right, suite.translated.right + suite.translated.wrong);
+		failed |= must.wrong > 0 || suite.translated.wrong > 0 || (drafts[i].optional && may.wrong * 100 > (may.right + may.wrong) *
 							OPTIONAL_MAX_WRONG);
 		str_fini(&path);
 	}
