@@ -1,24 +1,23 @@
 """Every message that the server sends, in each revision and on each transport, against that revision's schema.json.
 
-MCP_SCHEMA_DIR names the folder that holds REVISION/schema.json as the specification publishes them; without it, or
-without python3-jsonschema, the test is skipped.  Beyond the schema: nothing is sent that the revision does not name
-(MCP J-13, B-14)."""
+MCP_SCHEMA_DIR names the folder that holds REVISION/schema.json as the specification publishes them; without it the
+test is skipped.  Beyond the schema: nothing is sent that the revision does not name (MCP J-13, B-14).
+
+The validator is our own (validate.c).  With TOOLCRIB_SECOND, a program of node, that one judges all of it too, and what
+becomes of each message when one thing in it is broken: the two must always agree."""
 import copy
-import functools
 import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import crib
 
-try:
-    from jsonschema.validators import validator_for
-except ImportError:
-    validator_for = None
-
 SCHEMAS = os.environ.get("MCP_SCHEMA_DIR")
+SECOND = os.environ.get("TOOLCRIB_SECOND")
+SECOND_SECONDS = 120
 REVS = [*crib.REVS, crib.MODERN]
 TRANSPORTS = ["tcp", "unix", "stdio", "http", "sse"]
 
@@ -144,40 +143,87 @@ QUESTIONS = {
 }
 
 
+class Judge:
+    """Our validator in a process of its own; it keeps every question for a second opinion."""
+
+    def __init__(self):
+        self.child = subprocess.Popen([str(crib.BUILD / "tests/integ/validate")], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+        self.asked = {}
+
+    def ask(self, reference, value):
+        """None when value is valid, else what is wrong."""
+        question = f"{reference}\t{json.dumps(value)}"
+        if question not in self.asked:
+            self.child.stdin.write(question + "\n")
+            self.child.stdin.flush()
+            self.asked[question] = self.child.stdout.readline().rstrip("\n") or "no answer"
+        answer = self.asked[question]
+        return None if answer == "valid" else answer
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.stdout.close()
+        return self.child.wait(crib.DEADLINE)
+
+
+def broken_values(value):
+    """value with one thing in it broken, in turn: a member left out or added, a value of another type."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield {key: one for key, one in value.items() if key != name}
+            yield from ({**value, name: one} for one in broken_values(inner))
+        yield {**value, "unheard": 1}
+        yield [value]
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from (value[:at] + [one] + value[at + 1:] for one in broken_values(inner))
+        yield {"list": value}
+    else:
+        yield f"not {value}"
+        yield -1.5
+        yield None
+
+
+def shape(value):
+    """What two messages of one kind have in common: a second one teaches nothing when it is broken."""
+    if isinstance(value, dict):
+        return {name: shape(inner) for name, inner in value.items()}
+    return [shape(inner) for inner in value] if isinstance(value, list) else type(value).__name__
+
+
 class Schema:
     """One revision's definitions, twice: as published, and with every object closed that lists its members."""
 
-    def __init__(self, rev):
-        document = json.loads((pathlib.Path(SCHEMAS) / rev / "schema.json").read_text())
-        self.rev, self.dialect = rev, document["$schema"]
+    def __init__(self, rev, judge, folder):
+        path = pathlib.Path(SCHEMAS) / rev / "schema.json"
+        document = json.loads(path.read_text())
+        self.rev, self.judge = rev, judge
         self.place = "$defs" if "$defs" in document else "definitions"
         self.published = document[self.place]
-        self.closed = copy.deepcopy(self.published)
-        for name, one in self.closed.items():
+        closed = copy.deepcopy(document)
+        for name, one in closed[self.place].items():
             if one.get("type") == "object" and "properties" in one and not name.endswith("MetaObject"):
                 one["additionalProperties"] = False
-        self.kept = functools.lru_cache(maxsize=None)(self.validator)
-
-    def validator(self, name, closed):
-        document = {"$schema": self.dialect, "$ref": f"#/{self.place}/{name}",
-                    self.place: self.closed if closed else self.published}
-        return validator_for(document)(document)
+        self.files = [path, folder / f"{rev}.closed.json"]
+        self.files[1].write_text(json.dumps(closed))
 
     def check(self, name, value, envelope=False):
         """envelope: any result may be inside, so it stays open."""
         if name not in self.published:
             raise AssertionError(f"{self.rev} has no {name}: {value}")
-        for closed in (False,) if envelope else (False, True):
-            for error in self.kept(name, closed).iter_errors(value):
-                where = "/".join(map(str, error.absolute_path))
-                raise AssertionError(f"{self.rev} {name} at {where or 'the root'}: {error.message[:500]}\nin {value}")
+        for path in self.files[:1] if envelope else self.files:
+            wrong = self.judge.ask(f"{path}#/{self.place}/{name}", value)
+            if wrong:
+                raise AssertionError(f"{path.name} of {self.rev}, {name}: {wrong}\nin {value}")
 
 
 class Oracle:
     """Judges what peers receive, and remembers which kinds have come."""
 
-    def __init__(self):
-        self.schemas = {rev: Schema(rev) for rev in REVS}
+    def __init__(self, folder):
+        self.judge = Judge()
+        self.schemas = {rev: Schema(rev, self.judge, folder) for rev in REVS}
         self.met = {rev: set() for rev in REVS}
         self.count = 0
 
@@ -253,7 +299,8 @@ class SchemaOracle(crib.Case):
             handler = f"{{type: exec, argv: [/bin/sh, {c.dir}/{name}.sh], stdin: json, output: stream}}"
             c.tool(crib.tool_yaml(name, handler), f"{name}.yaml")
         self.key = c.tenant("acme", "*")
-        self.oracle = Oracle()
+        self.oracle = Oracle(c.dir)
+        self.addCleanup(self.oracle.judge.close)
 
     def peer(self, transport, rev):
         peer = self.oracle.watch(getattr(self.crib, transport)(self.key), rev)
@@ -417,10 +464,34 @@ class SchemaOracle(crib.Case):
                     peer.close()
                 self.assertEqual(MET[rev] - self.oracle.met[rev], set(), "never met")
         print(f"{self.oracle.count} messages", file=sys.stderr)
+        if SECOND:
+            self.second_opinion(self.oracle.judge)
+
+    def second_opinion(self, judge):
+        shapes = set()
+        for question in list(judge.asked):
+            reference, _, text = question.partition("\t")
+            value = json.loads(text)
+            key = f"{reference}\t{json.dumps(shape(value))}"
+            if key not in shapes:
+                shapes.add(key)
+                for broken in broken_values(value):
+                    judge.ask(reference, broken)
+        done = subprocess.run(["node", SECOND], input="".join(f"{question}\n" for question in judge.asked),
+                              capture_output=True, text=True, timeout=SECOND_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        theirs = done.stdout.splitlines()
+        self.assertEqual(len(theirs), len(judge.asked))
+        differ = [f"{question[:2000]}\nours: {ours}\ntheirs: {their}"
+                  for (question, ours), their in zip(judge.asked.items(), theirs) if (ours == "valid") != (their == "valid")]
+        valid = sum(ours == "valid" for ours in judge.asked.values())
+        print(f"{len(theirs)} verdicts, {valid} of them valid; {len(differ)} differ", file=sys.stderr)
+        self.assertEqual(len(differ), 0, "\n".join(differ[:5]))
+        self.assertGreater(len(theirs) - valid, len(theirs) // 4, "too little was refused to compare")
 
 
 if __name__ == "__main__":
-    if validator_for is None or not SCHEMAS:
-        print("skipped: needs python3-jsonschema, and MCP_SCHEMA_DIR")
+    if not SCHEMAS:
+        print("skipped: MCP_SCHEMA_DIR names no folder")
         sys.exit(77)
     crib.main()
