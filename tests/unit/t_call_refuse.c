@@ -236,7 +236,7 @@ static void assert_state_refused(struct rig *r, const struct rig_req *q)
 	heard_free(h);
 }
 
-/* MCP Z-03, R-05, R-06 */
+/* MCP B-34, Z-03, R-05, R-06 */
 static void forged_state_is_refused(void **state)
 {
 	struct rig *r = *state;

@@ -8,7 +8,7 @@
 
 static const struct rig_req echo = { .tool = "echo", .args = "{\"text\":\"x\"}", .rev = REV_R4 };
 
-/* AUDIT */
+/* MCP B-50, AUDIT */
 static void begin_and_end_are_durable_in_time(void **state)
 {
 	struct rig *r = *state;

@@ -311,7 +311,7 @@ static void a_batch_waits_for_its_calls(void **state)
 	rig_none(&p.box);
 }
 
-/* MCP M-06, M-07, B-41, E-12: what a modern request must bring. */
+/* MCP G-04, M-06, M-07, B-41, E-12: what a modern request must bring. */
 static void incomplete_meta_is_named(void **state)
 {
 	static const struct { const char *params; const char *part; } rows[] = {
@@ -419,7 +419,7 @@ static void removed_methods_are_unknown_in_the_modern_era(void **state)
 	rig_http_free(&h);
 }
 
-/* MCP H-05, H-20, B-09, H-11, H-13, B-27 */
+/* MCP H-37, H-05, H-20, B-09, H-11, H-13, B-27 */
 static void legacy_http_has_sessions_and_does_without(void **state)
 {
 	struct rig_head none = { .version = NULL }, r4 = { .version = "2025-11-25" },
@@ -506,7 +506,7 @@ static const struct { const char *method; bool legacy, modern; } served[] = {
 	{ "notifications/initialized", false, false }, { "", false, false },
 };
 
-/* MCP U-01, K-02 */
+/* MCP B-36, U-01, K-02 */
 static void methods_are_served_where_they_exist(void **state)
 {
 	for (size_t i = 0; i < NELEMS(served); i++) {

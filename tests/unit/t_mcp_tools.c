@@ -159,7 +159,7 @@ static void cursors_walk_and_bind_to_the_tenant(void **state)
 	rig_peer_close(&q);
 }
 
-/* MCP M-13, W-01 */
+/* MCP T-47, W-02, M-13, W-01 */
 static void a_call_carries_what_was_sent(void **state)
 {
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{}}");
@@ -180,6 +180,28 @@ static void a_call_carries_what_was_sent(void **state)
 	rig_send(&p, LEGACY_CALL("2", "\"name\":\"echo\",\"_meta\":{\"traceparent\":\"00-rubbish\"}")); /* MCP W-03 */
 	assert_null(rig_call(&r)->req.args);
 	assert_false(rig_call(&r)->req.has_trace);
+}
+
+/* MCP W-04: the header is read where `_meta` says nothing. */
+static void meta_goes_before_the_header_of_a_trace(void **state)
+{
+	static const char tail[] = "af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+	struct rig_head head = { .version = NULL };
+	struct rig_http h;
+	char *header = mem_printf("00-1%s", tail);
+	char *body = mem_printf(LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"traceparent\":\"00-2%s\"}"), tail);
+
+	head.traceparent = header;
+	rig_post(&r, &h, r.who_acme, &head, body);
+	assert_int_equal(rig_call(&r)->req.trace[0], 0x2a);
+	rig_end_text(rig_call(&r), "ok");
+	rig_http_free(&h);
+	rig_post(&r, &h, r.who_acme, &head, LEGACY_CALL("1", "\"name\":\"echo\""));
+	assert_int_equal(rig_call(&r)->req.trace[0], 0x1a);
+	rig_end_text(rig_call(&r), "ok");
+	rig_http_free(&h);
+	free(header);
+	free(body);
 }
 
 /* MCP T-21, B-52: the shape of the request, in every revision. */
@@ -220,7 +242,7 @@ static void call_in(enum rev rev)
 	free(line);
 }
 
-/* MCP D, B-12, B-13: words of each revision. */
+/* MCP B-12, B-13, T-24, T-25, D: words of each revision. */
 static void refusals_have_the_words_of_their_revision(void **state)
 {
 	for (enum rev rev = REV_R0; rev <= REV_R5; rev++) {
@@ -323,6 +345,7 @@ static void a_missing_capability_by_era(void **state)
 	rig_expect_has(&p.box, "supports sampling\"}],\"isError\":true");
 }
 
+/* MCP T-26, B-10 */
 static void further_refusals_are_mapped(void **state)
 {
 	static const struct { enum call_refusal why; enum err_code code; int status; const char *part; } rows[] = {
@@ -561,6 +584,7 @@ int main(void)
 		TEST(lists_are_served_without_the_audit),
 		TEST(cursors_walk_and_bind_to_the_tenant),
 		TEST(a_call_carries_what_was_sent),
+		TEST(meta_goes_before_the_header_of_a_trace),
 		TEST(malformed_calls_are_refused_by_shape),
 		TEST(refusals_have_the_words_of_their_revision),
 		TEST(own_refusals_have_code_and_status),

@@ -94,6 +94,7 @@ static void later_kinds_of_content_become_text(void **state)
 	}
 }
 
+/* MCP M-02, T-34 */
 static void members_are_not_sent_before_their_revision(void **state)
 {
 	const char *block = "[{\"type\":\"text\",\"text\":\"t\",\"_meta\":{\"a\":1},\"annotations\":{"
@@ -183,7 +184,7 @@ static void expect_result(enum rev rev, const struct enc_result *r, const char *
 	str_fini(&out);
 }
 
-/* MCP J-13, and ping's empty object. */
+/* MCP I-02, L-09, J-13, and ping's empty object. */
 static void legacy_results_carry_nothing_modern(void **state)
 {
 	expect_result(REV_R4, &(struct enc_result){ .kind = ENC_EMPTY },
@@ -197,7 +198,7 @@ static void legacy_results_carry_nothing_modern(void **state)
 			"\"toolcrib\",\"version\":\"1.2\"}}}");
 }
 
-/* MCP J-12, T-07, M-08, N-06 */
+/* MCP B-47, J-12, T-07, M-08, N-06 */
 static void modern_results_are_complete(void **state)
 {
 	expect_result(REV_R5, &(struct enc_result){ .kind = ENC_LIST, .page = "[]", .page_len = 2,

@@ -139,6 +139,7 @@ static void digests_follow_meaning_not_spelling(void **state)
 	define_free(&l);
 }
 
+/* MCP T-18 */
 static void names_and_kinds_are_checked(void **state)
 {
 	refused("[]", "", "must be an object");

@@ -348,7 +348,7 @@ static const char *page(struct world *w, struct reg_snapshot *snap, enum rev rev
 #define BASE "[{\"name\":\"a\","
 #define END "\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"}"
 
-/* MCP table A, B-14 */
+/* MCP T-12, T-13, T-14, T-15, I-01, Y-03, M-02, table A, B-14 */
 static void revision_shows_what_it_knows(void **state)
 {
 	struct world *w = *state;

@@ -192,6 +192,7 @@ static void text_limit_s209(void **state)
 	}
 }
 
+/* MCP Q-07 */
 static void depth_limit_s209(void **state)
 {
 	for (int over = 0; over < 2; over++) {
@@ -208,6 +209,7 @@ static void depth_limit_s209(void **state)
 	}
 }
 
+/* MCP Q-07 */
 static void subschema_limit_s209(void **state)
 {
 	for (int over = 0; over < 2; over++) {

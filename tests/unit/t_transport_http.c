@@ -137,7 +137,7 @@ static int expected(const struct route *r, const char *method, const char *tenan
 	return strcmp(method, "GET") == 0 ? r->get : strcmp(method, "POST") == 0 ? r->post : 405;
 }
 
-/* MCP H-01 */
+/* MCP H-01, B-54 */
 static void only_the_table_of_routes_is_served(void **state)
 {
 	static const struct route known[] = {
