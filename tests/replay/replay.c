@@ -16,7 +16,8 @@
  *	get PEER, delete PEER	the notice stream of its HTTP session, the end of that session
  *	close PEER, vanish PEER, end-input PEER		the peer leaves, by a reset; says that it will send no more
  *	step-clock MS
- *	expect-call N PATTERN	the Nth call has reached the tools, with {tool, rev, caps, canAsk, answers, state}
+ *	expect-call N PATTERN	the Nth call has reached the tools, with {tool, rev, caps, canAsk, traced, args, answers,
+ *				state}
  *	expect-calls N		so many have
  *	expect-fate N FATE	running, cancelled, detached or ended
  *	finish N TEXT, progress N DONE TOTAL, log N LEVEL TEXT		what the Nth call does
@@ -320,7 +321,7 @@ static void do_expect_call(struct run *r, char *rest)
 
 	json_object_set_new(got, "tool", json_string(c->tool));
 	json_object_set_new(got, "rev", json_string(rev_table[c->req.rev].text));
-	json_object_set_new(got, "caps", json_integer(c->req.caps));
+	json_object_set_new(got, "caps", caps_to_json(c->req.caps));
 	json_object_set_new(got, "canAsk", json_boolean(c->req.can_ask));
 	json_object_set_new(got, "traced", json_boolean(c->req.has_trace));
 	json_object_set(got, "args", c->req.args);
