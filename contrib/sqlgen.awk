@@ -1,6 +1,12 @@
 # awk -v dialect=sqlite -v mode=h|c -f contrib/sqlgen.awk sql/migrate/*.sql sql/queries/*.sql
 # -- name: topic_verb_what   starts a statement (a migration: step_NNNN_what); it runs to the next name
 # -- only: DIALECT           the text below is for that dialect alone; "-- only: all" ends it
+# By parts, not by gsub: awks differ in what backslashes of a replacement mean.
+function replace(s, what, by,   n, part, i, out) {
+	n = split(s, part, what); out = part[1]
+	for (i = 2; i <= n; i++) out = out by part[i]
+	return out
+}
 function fail(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
 function flush() {
 	gsub(/[ \t\n]+/, " ", text); sub(/^ /, "", text); sub(/;? *$/, "", text)
@@ -34,7 +40,7 @@ END {
 	for (i = 1; i <= n; i++) {
 		if (!(order[i] in sql)) fail(order[i] " has no text for " dialect)
 		s = sql[order[i]]; if (dialect == "pgsql") gsub(/[?]/, "$", s)
-		gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s)
+		s = replace(replace(s, "[\\\\]", "\\\\"), "\"", "\\\"")
 		printf "\t[SQL_%s] = { \"%s\",\n\t\t\"%s\" },\n", toupper(order[i]), order[i], s
 	}
 	print "};"
