@@ -53,15 +53,28 @@ static int check_kind(const json_t *doc, struct err *err)
 static int check_members(const json_t *doc, struct err *err)
 {
 	static const char *const known[] = { "kind", "name", "title", "description", "inputSchema", "outputSchema",
-					     "annotations", "icons", "_meta", "handler", "limits", "audit", "needs" };
+					     "annotations", "icons", "_meta", "formats", "handler", "limits", "audit", "needs" };
 
 	if (!json_is_object(doc))
 		return err_set(err, ERR_INVALID, "", "a definition must be an object, is %s", jx_type_name(doc));
 	return jx_only(doc, "", known, NELEMS(known), err);
 }
 
+/* "format" is an annotation unless the definition wants it to decide. */
+static int read_formats(const json_t *doc, bool *ret_assert, struct err *err)
+{
+	const char *text = "annotate";
+	int rc = jx_get_string(doc, "", "formats", JX_OPTIONAL, &text, err);
+
+	if (rc == 0 && strcmp(text, "annotate") != 0 && strcmp(text, "assert") != 0)
+		rc = err_set(err, ERR_INVALID, "/formats", "must be assert or annotate, is \"%.40s\"", text);
+	*ret_assert = strcmp(text, "assert") == 0;
+	return rc;
+}
+
 static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct err *err)
 {
+	struct schema_options options = { .assert_format = false };
 	json_t *input = NULL, *output = NULL;
 	int rc = jx_get_object(doc, "", "inputSchema", JX_OPTIONAL, &input, err);
 	const char *type = json_string_value(json_object_get(input, "type"));
@@ -77,9 +90,11 @@ static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct e
 		rc = err_set(err, ERR_INVALID, "/inputSchema/type", "must be \"object\", is \"%.40s\"", type);
 	if (rc == 0)
 		rc = jx_get_object(doc, "", "outputSchema", JX_OPTIONAL, &output, err);
+	if (rc == 0)
+		rc = read_formats(doc, &options.assert_format, err);
 	if (rc < 0)
 		return rc;
-	rc = schema_compile(input, &ret->input, err);
+	rc = schema_compile_with(input, &options, &ret->input, err);
 	if (rc < 0) {
 		err_at(err, "/inputSchema");
 		return rc;
@@ -87,7 +102,7 @@ static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct e
 	ret->output_form = define_output_form(output);
 	if (!output)
 		return 0;
-	rc = schema_compile(output, &ret->output, err);
+	rc = schema_compile_with(output, &options, &ret->output, err);
 	if (rc < 0)
 		err_at(err, "/outputSchema");
 	return rc;

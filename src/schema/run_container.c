@@ -4,7 +4,7 @@
 
 #include "run_int.h"
 
-#define SPARSE 4                /* so many members per property: look the properties up instead */
+#define SPARSE 1                /* so many members per property: look the properties up instead */
 
 struct member {
 	const char *name;

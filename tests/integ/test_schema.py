@@ -42,6 +42,21 @@ class Schema(crib.Case):
         self.assertIn("must be a date like 2024-02-29", done.stdout)
         self.assertIn("bad.json:2:", done.stdout)
 
+    def test_a_definition_says_whether_formats_decide(self):
+        tool = """name: day
+description: Says the day
+inputSchema: {type: object, properties: {day: {type: string, format: date}}}
+%shandler: {type: builtin, function: echo}
+"""
+        self.crib.init()
+        for formats, status in (("", 0), ("formats: annotate\n", 0), ("formats: assert\n", 1)):
+            with self.subTest(formats=formats):
+                done = self.crib.run("tool", "test", self.write("t.yaml", tool % formats), "day=tomorrow")
+                self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn("must be a date like 2024-02-29", done.stderr)
+        done = self.crib.run("tool", "test", self.write("t.yaml", tool % "formats: maybe\n"), "day=tomorrow")
+        self.assertIn("t.yaml:4:", done.stderr)
+
     def test_a_bad_schema_is_named_by_its_place(self):
         done = self.crib.run("schema", "check", self.write("s.yaml", "type: object\nproperties:\n  a: {typ: string}\n"))
         self.assertEqual(done.returncode, 4)
