@@ -517,3 +517,9 @@ void rig_stream_open(struct rig *r, struct rig_stream *s, const char *session, s
 	assert_int_equal(mcp_session_find(r->srv, session, who, &found, NULL), 0);
 	mcp_session_stream(found, &stream_ops, s);
 }
+
+void rig_stream_close(struct rig_stream *s, const char *session)
+{
+	mcp_session_stream_gone(s->rig->srv, session, s);
+	rig_box_free(&s->box);
+}

@@ -122,6 +122,8 @@ char *rig_modern_line(const char *id, const char *method, const char *params, co
 /* A session's GET stream. */
 struct rig_stream { struct rig *rig; struct rig_box box; bool hung_up; };
 void rig_stream_open(struct rig *r, struct rig_stream *s, const char *session, struct principal *who);
+/* The peer leaves.  Due before *s goes out of scope: the session would write to it when it ends. */
+void rig_stream_close(struct rig_stream *s, const char *session);
 
 /* The newest call, and ways for it to end.  Each turns. */
 struct rig_call *rig_call(struct rig *r);

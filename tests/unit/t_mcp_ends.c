@@ -108,8 +108,8 @@ static void changes_reach_exactly_the_listeners(void **state)
 	rig_none(&listen.box);
 	rig_none(&stream.box);
 	rig_http_free(&listen);
+	rig_stream_close(&stream, session.session);
 	rig_http_free(&session);
-	rig_box_free(&stream.box);
 	rig_peer_close(&silent);
 	rig_peer_close(&other);
 	rig_peer_close(&both);
@@ -148,10 +148,10 @@ static void a_stream_that_reopens_hears_what_it_missed(void **state)
 	mcp_session_stream_gone(r.srv, session.session, &second);       /* replaced: no-op */
 	assert_int_equal(rig_grant(&r, r.acme, "secret"), 1);
 	rig_expect(&third.box, CHANGED);
+	rig_stream_close(&third, session.session);
 	rig_http_free(&session);
 	rig_box_free(&first.box);
 	rig_box_free(&second.box);
-	rig_box_free(&third.box);
 }
 
 /* MCP B-21, N-07 */
@@ -568,9 +568,9 @@ static void sessions_are_bounded(void **state)
 	assert_int_equal(mcp_session_find(r.srv, second.session, r.who_acme, &s, NULL), ERR_NOT_FOUND);
 	assert_int_equal(mcp_session_find(r.srv, first.session, r.who_acme, &s, NULL), 0);
 	clock_real();
+	rig_stream_close(&stream, first.session);
 	rig_http_free(&first);
 	rig_http_free(&second);
-	rig_box_free(&stream.box);
 }
 
 /* MCP B-56: answers are still given, listens end, then we hang up. */
