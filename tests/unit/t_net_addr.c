@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "net/addr.h"
 #include "net/line.h"
 
@@ -50,23 +51,23 @@ static void what_is_no_address_is_refused(void **state)
 #define LINE_MAX_HERE 5
 
 /* Feed text in pieces of `step` bytes; what comes out is joined: lines in <>, the end at one too long as !. */
-static void feed(const char *text, size_t step, char *out)
+static void feed(const char *text, size_t step, struct str *out)
 {
 	size_t len = strlen(text), start = 0, searched = 0, n = 0;
-	*out = '\0';
+	str_reset(out);
 	for (size_t have = 0; have < len;) {
 		have = have + step < len ? have + step : len;
 		ssize_t used;
 		while ((used = line_next(text + start, have - start, searched, LINE_MAX_HERE, &n)) > 0) {
-			strcat(out, "<");
-			strncat(out, text + start, n);
-			strcat(out, ">");
+			str_putc(out, '<');
+			str_put(out, text + start, n);
+			str_putc(out, '>');
 			start += (size_t)used;
 			searched = 0;
 		}
 		searched = have - start;
 		if (used < 0) {
-			strcat(out, "!");
+			str_putc(out, '!');
 			return;
 		}
 	}
@@ -82,9 +83,10 @@ static void lines_do_not_depend_on_how_bytes_are_split(void **state)
 	};
 	for (size_t i = 0; i < NELEMS(cases); i++) {
 		for (size_t step = 1; step < 20; step++) {
-			char out[64];
-			feed(cases[i].in, step, out);
-			assert_string_equal(out, cases[i].out);
+			struct str out = STR_INIT;
+			feed(cases[i].in, step, &out);
+			assert_string_equal(str_text(&out), cases[i].out);
+			str_fini(&out);
 		}
 	}
 }
