@@ -16,6 +16,7 @@
 #include "db/db.h"
 #include "json/json.h"
 #include "mcp/mcp.h"
+#include "metrics/metric.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -74,6 +75,19 @@ int adm_status_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
+/* All counters by name, so that an operator sees which limit is being hit. */
+static void put_counters(struct adm_out *o)
+{
+	struct str text = STR_INIT;
+
+	for (unsigned i = 0; i < met_count(); i++)
+		str_printf(&text, "%s\"%s\":%llu", i ? "," : "{", met_name((enum metric_id)i),
+			   (unsigned long long)met_get((enum metric_id)i));
+	str_putc(&text, '}');
+	adm_put_raw(o, "counters", str_text(&text), text.len);
+	str_fini(&text);
+}
+
 int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct status_job *job = c->priv;
@@ -100,6 +114,7 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 		adm_put_int(o, "running", (int64_t)job->running);
 		adm_put_int(o, "peers", (int64_t)job->peers);
 		adm_put_raw(o, "listeners", str_text(&job->listeners), job->listeners.len);
+		put_counters(o);
 		adm_row_end(o);
 	}
 	db_stmt_put(&st);

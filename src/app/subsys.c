@@ -21,6 +21,7 @@
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"
+#include "metrics/metric.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -73,6 +74,8 @@ static int writer_start(struct app *a, struct err *err)
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 	}
 	rc = writer_open(a->loop, a->store, modes[a->opt.profile], &limits, &a->writer, &recovered, err);
+	if (rc == 0)
+		met_add(MET_calls_recovered, recovered);
 	if (rc == 0 && recovered > 0)
 		log_warn(NULL, "calls without an end recovered count=%zu", recovered);
 	return rc;

@@ -13,6 +13,7 @@
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
+#include "metrics/metric.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
 #include "tenant/tenant.h"
@@ -64,6 +65,8 @@ static int check_arguments(struct call *c)
 	struct call_trouble *t;
 	int rc = schema_run(c->compiled->input, c->args, NULL);
 
+	if (rc == ERR_LIMIT)
+		met_inc(MET_schema_step_limit);
 	if (rc == 0)
 		return 0;
 	t = call_trouble(c);

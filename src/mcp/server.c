@@ -147,6 +147,7 @@ static void refuse_text(struct mcp_exchange *x, const struct mcp_in *in, const s
 	struct jx_span id = msg->id;
 	struct rpc_error e;
 
+	met_inc(MET_json_refused);
 	if (!json)
 		id.p = NULL;
 	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)",

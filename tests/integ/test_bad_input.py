@@ -37,6 +37,8 @@ class BadInput(crib.Case):
         status, _, body = peer.post(text, headers)
         self.assertEqual(status, 200)
         stdio = self.crib.stdio(self.key)
+        counters = self.crib.json("status")[0]["counters"]
+        self.assertEqual(counters["json_refused"], len(text) - 1)
         for cut in range(1, len(text), 7):
             stdio.child.stdin.write(text[:cut] + b"\n")
             stdio.child.stdin.flush()
