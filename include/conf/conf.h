@@ -27,6 +27,7 @@ struct conf_listener {
 	bool insecure;                  /* "a proxy in front ends TLS": allows a non-loopback address */
 	char **origins; size_t norigins;        /* http: further allowed Origin values */
 	char **hosts; size_t nhosts;            /* http: further allowed Host values */
+	bool get_opens_sse;             /* http: a GET of the MCP path without a session is GET /sse (MCP B-25) */
 	uint32_t connections_max;
 	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };

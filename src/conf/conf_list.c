@@ -152,6 +152,8 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "origins", "only HTTP has origins");
 	if (l->transport != CONF_HTTP && l->nhosts > 0)
 		return conf_err(err, at, "hosts", "only HTTP has host names");
+	if (l->transport != CONF_HTTP && l->get_opens_sse)
+		return conf_err(err, at, "get_opens_sse", "only HTTP has a GET");
 	if (l->principal && !l->tenant)
 		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
 	if (l->transport == CONF_UNIX)
@@ -196,7 +198,7 @@ static int named(struct err *err)
 static int read_listener(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
 {
 	static const char *const known[] = { "transport", "address", "tenant", "principal", "uids", "insecure", "origins",
-		"hosts", "connections" };
+		"hosts", "get_opens_sse", "connections" };
 	const char *address = NULL;
 	int64_t connections = CONF_CONNECTIONS_DEFAULT;
 
@@ -211,6 +213,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 	    jx_get_bool(obj, at, "insecure", JX_OPTIONAL, &l->insecure, err) < 0 ||
 	    read_names(obj, at, "origins", &l->origins, &l->norigins, err) < 0 ||
 	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
+	    jx_get_bool(obj, at, "get_opens_sse", JX_OPTIONAL, &l->get_opens_sse, err) < 0 ||
 	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
 		return named(err);
 	l->connections_max = (uint32_t)connections;
@@ -293,7 +296,7 @@ static bool same_names(char *const *a, size_t na, char *const *b, size_t nb)
 static bool same_listener(const struct conf_listener *a, const struct conf_listener *b)
 {
 	if (a->transport != b->transport || a->insecure != b->insecure || a->connections_max != b->connections_max ||
-	    a->nuids != b->nuids)
+	    a->nuids != b->nuids || a->get_opens_sse != b->get_opens_sse)
 		return false;
 	for (size_t i = 0; i < a->nuids; i++)
 		if (a->uids[i].uid != b->uids[i].uid || !same_text(a->uids[i].tenant, b->uids[i].tenant) ||
@@ -324,7 +327,8 @@ void conf_list_sample(struct str *out)
 		 "#    address: \"" CONF_ADDRESS_DEFAULT "\"\n"
 		 "#    origins: [\"https://app.example.com\"]  # further Origin values that may call\n"
 		 "#    hosts: [tools.example.com]              # further Host values, for a proxy in front\n"
-		 "#    insecure: false                         # true allows an address that is not loopback, without TLS\n");
+		 "#    insecure: false                         # true allows an address that is not loopback, without TLS\n"
+		 "#    get_opens_sse: false                    # true: old clients of HTTP+SSE may be given the MCP URL\n");
 	str_printf(out, "#    connections: %d\n", CONF_CONNECTIONS_DEFAULT);
 	str_puts(out,
 		 "#  - transport: tcp                          # every connection begins with a credential line\n"

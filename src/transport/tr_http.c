@@ -268,6 +268,13 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	return 0;
 }
 
+/* One URL for clients of any age, where the listener says so: those of HTTP+SSE know neither sessions nor the version's
+ * header (MCP B-25). */
+static bool opens_sse(const struct hreq *q)
+{
+	return q->route == ROUTE_SSE || (q->t->conf->get_opens_sse && q->http.sse_ok && !q->http.session && !q->http.version);
+}
+
 static void on_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
 {
 	struct hreq *q = user;
@@ -277,7 +284,7 @@ static void on_request(void *arg, struct http_request *r, void *user, const char
 		(q->route == ROUTE_MESSAGES ? sse_post : post)(q, body, len);
 		return;
 	case METHOD_GET:
-		(q->route == ROUTE_SSE ? sse_open : hreq_get)(q);
+		(opens_sse(q) ? sse_open : hreq_get)(q);
 		return;
 	case METHOD_DELETE:
 		hreq_delete(q);

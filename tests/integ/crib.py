@@ -445,11 +445,11 @@ class Events(Peer):
 class Sse(Peer):
     """HTTP+SSE of 2024-11-05: an event stream, and POSTs to the endpoint that its first event names."""
 
-    def __init__(self, address, key=None):
+    def __init__(self, address, key=None, path="/sse"):
         super().__init__()
         self.address, self.key = address, key
         self.stream = http.client.HTTPConnection(*address, timeout=DEADLINE)
-        self.stream.request("GET", "/sse", headers=self.headers({"Accept": "text/event-stream"}))
+        self.stream.request("GET", path, headers=self.headers({"Accept": "text/event-stream"}))
         self.response = self.stream.getresponse()
         self.posts = http.client.HTTPConnection(*address, timeout=DEADLINE)
         self.endpoint = None

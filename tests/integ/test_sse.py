@@ -174,5 +174,44 @@ class HttpSse(crib.Case):
         self.assertEqual(self.crib.stop(), 0)
 
 
+
+class OneUrl(crib.Case):
+    """MCP B-25: a listener may let the MCP path serve clients of HTTP+SSE too."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init().start('- {transport: http, address: "127.0.0.1:0", get_opens_sse: true}\n')
+        c.tool(crib.ECHO)
+        self.key = c.tenant("acme", "echo")
+        host, _, port = c.await_ready()["listeners"][-1]["address"].rpartition(":")
+        self.address = host, int(port)
+
+    def test_get_of_the_mcp_path_opens_the_stream(self):
+        for path in ("/mcp", "/t/acme/mcp"):
+            peer = crib.Sse(self.address, self.key, path)
+            self.assertEqual(peer.response.status, 200, path)
+            self.assertEqual(peer.initialize("2024-11-05")["protocolVersion"], "2024-11-05")
+            self.assertEqual(peer.call("echo", {"text": "x"})["result"]["content"][0]["text"], "x")
+            peer.close()
+
+    def test_newer_clients_are_served_as_everywhere(self):
+        """A session's stream is a session's stream, and who says a version has no use for this one."""
+        peer = crib.Http(self.address, self.key)
+        peer.initialize("2025-11-25")
+        self.assertEqual(peer.call("echo", {"text": "x"})["result"]["content"][0]["text"], "x")
+        for headers, expected in (({"MCP-Protocol-Version": "2025-11-25"}, 405), ({"Mcp-Session-Id": "A" * 32}, 404),
+                                  ({"Accept": "application/json"}, 405)):
+            peer.connection.request("GET", "/mcp", headers={"Authorization": f"Bearer {self.key}", **headers})
+            response = peer.connection.getresponse()
+            response.read()
+            self.assertEqual(response.status, expected, headers)
+        peer.close()
+
+    def test_other_listeners_refuse_it(self):
+        peer = crib.Sse(self.crib.address("http"), self.key, "/mcp")
+        self.assertEqual(peer.response.status, 405)
+        peer.close()
+
+
 if __name__ == "__main__":
     crib.main()

@@ -138,6 +138,8 @@ static void open_door_needs_insecure(void **state)
 	(void)state;
 	refuse("listeners:\n- transport: http\n  address: 0.0.0.0:80\n", "3:", "there is no TLS");
 	accept("listeners:\n- transport: http\n  address: 0.0.0.0:80\n  insecure: true\n");
+	accept("listeners:\n- {transport: http, address: 127.0.0.1:80, get_opens_sse: true}\n");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:80, get_opens_sse: true}\n", "2:", "only HTTP");
 	refuse("listeners:\n- {transport: tcp, address: \"[::]:80\"}\n", "2:", "there is no TLS");
 	accept("listeners:\n- {transport: tcp, address: \"[::1]:0\"}\n");
 	accept("listeners:\n- {transport: tcp, address: 127.255.0.1:65535}\n");
