@@ -99,6 +99,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct call_engine *calls;
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;
+	const struct backend_secrets *secrets;  /* for `tool test`; NULL: none is set */
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */

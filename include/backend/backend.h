@@ -13,13 +13,18 @@
  * side effect before the last ask. */
 
 struct arena;
-struct ev_loop;
 struct backend_op;
+struct backend_secrets;
+struct be_secrets;
+struct ev_loop;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
 #define BACKEND_RESULT_MAX_DEFAULT (1u << 20)
 
-struct backend_env { struct ev_loop *loop; };
+struct backend_env {
+	struct ev_loop *loop;
+	const struct backend_secrets *secrets;  /* NULL: none is set */
+};
 
 struct backend_req {
 	const void *plan;                       /* from bind(); lives until the end */
@@ -33,6 +38,7 @@ struct backend_req {
 	uint32_t caps;                          /* CAP_ bits that the client declared */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
 	size_t result_max;                      /* bytes of output */
+	struct be_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */
 };
 struct backend_result {
 	json_t *content;                        /* array of content blocks; never NULL */
@@ -65,6 +71,12 @@ struct backend_ops {
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 };
 extern const struct backend_ops be_static, be_builtin, be_exec, be_sql;
+
+/* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
+ * used are blanked from all that it says. */
+void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
+		   const struct backend_sink *sink, void *arg, struct backend_op **ret);
+void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */
 
 /* The room's table.  ERR_INVALID with "did you mean" for an unknown type. */
 int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,

@@ -37,6 +37,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct limiter *limiter;
 	struct writer *writer;
 	const uint8_t *master;          /* seal keys are derived from it */
+	const struct backend_secrets *secrets;  /* NULL: none is set */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */

@@ -212,14 +212,14 @@ static void test_late(void *arg)
 	struct test_job *job = arg;
 
 	if (!job->over)
-		job->compiled.ops->cancel(job->op, CANCEL_DEADLINE);
+		backend_cancel(job->op, CANCEL_DEADLINE);
 }
 
 int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error };
 	struct test_job *job = c->priv;
-	const struct backend_env env = { .loop = c->admin->env.loop };
+	const struct backend_env env = { .loop = c->admin->env.loop, .secrets = c->admin->env.secrets };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
@@ -233,7 +233,7 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	id_uuid7(job->id);
 	job->timer = ev_timer_new(c->admin->env.loop, test_late, job);
 	ev_timer_start(job->timer, limit_us + GRACE_US);
-	job->compiled.ops->start(&env, &req, &sink, job, &job->op);
+	backend_start(job->compiled.ops, &env, &req, &sink, job, &job->op);
 	return 0;
 }
 

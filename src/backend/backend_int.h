@@ -25,17 +25,19 @@ int be_bind_full(const char *at, struct err *err);
 int be_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
 		struct err *err) MUST_CHECK;
 
-/* Templates: `{/json/pointer}` inserts an argument, `{tenant}` `{principal}` `{call}` what they say, `{{` and `}}`
- * are braces.  Compiled when the definition is stored, rendered for each run.  What is inserted is text, never
- * syntax: nothing looks at it again. */
+/* Templates: `{/json/pointer}` inserts an argument, `{secret:NAME}` a secret, `{tenant}` `{principal}` `{call}` what
+ * they say, `{{` and `}}` are braces.  Compiled when the definition is stored, rendered for each run.  What is inserted
+ * is text, never syntax: nothing looks at it again. */
 struct tpl;
-enum tpl_args { TPL_NO_ARGS, TPL_ARGS };        /* may arguments be inserted here? */
-int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem,
+enum tpl_may { TPL_NO_ARGS = 0, TPL_ARGS = 1, TPL_SECRETS = 2 };        /* what may be inserted here, besides the rest */
+/* may: TPL_ bits.  SEC S-345: no secrets where others can see them, as in a command line or a path. */
+int tpl_compile(const char *text, const char *at, unsigned may, struct arena *mem,
 		const struct tpl **ret, struct err *err) MUST_CHECK;
 bool tpl_is_constant(const struct tpl *t);      /* inserts nothing */
 bool tpl_is_one_argument(const struct tpl *t);  /* `{/pointer}` and nothing beside it */
 bool tpl_begins_with_insert(const struct tpl *t);
-/* Append the text.  ERR_TOOL: an argument is missing, null or holds U+0000; the message names it. */
+/* Append the text.  ERR_TOOL: an argument is missing, null or holds U+0000, or a secret is not set; the message names
+ * it.  Where out got a secret, wipe it. */
 int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *out,
 	       struct err *err) MUST_CHECK;
 

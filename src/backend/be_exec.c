@@ -145,7 +145,7 @@ static int bind_env(const json_t *handler, struct arena *mem, struct exec_plan *
 			return rc;
 		if (!vars || !(vars[i].name = arena_strdup(mem, name)))
 			return be_bind_full(at, err);
-		rc = tpl_compile(text, at, TPL_NO_ARGS, mem, &vars[i].value, err);
+		rc = tpl_compile(text, at, TPL_SECRETS, mem, &vars[i].value, err);
 		if (rc < 0)
 			return rc;
 		i++;
@@ -185,7 +185,7 @@ static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan
 		return 0;
 	}
 	plan->in = EXEC_STDIN_TEMPLATE;
-	rc = tpl_compile(in, "/stdin", TPL_ARGS, mem, &plan->in_tpl, err);
+	rc = tpl_compile(in, "/stdin", TPL_ARGS | TPL_SECRETS, mem, &plan->in_tpl, err);
 	if (rc == 0 && tpl_is_constant(plan->in_tpl))
 		rc = err_set(err, ERR_INVALID, "/stdin",
 			     "must be json, none or a template like \"{/text}\", is %.40s", in);

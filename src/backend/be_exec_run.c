@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/secrets.h"
 #include "base/arena.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -22,7 +23,7 @@
 #include "run/policy.h"
 
 #define READ_SIZE (64u << 10)           /* per turn: a flood must not starve the loop (trap 5) */
-#define TAIL_MAX (64u << 10)            /* bytes of stderr that are kept: the last ones (SEC S-512) */
+#define TAIL_MAX (128u << 10)           /* bytes of stderr that are kept: the last ones (SEC S-512), and whole secrets in them */
 #define TAIL_LINES 20                   /* of them, what a failed call shows */
 #define TAIL_SHOWN 4096                 /* in at most this many bytes */
 #define LOG_SHOWN 512                   /* bytes of stderr in the log */
@@ -51,6 +52,7 @@ struct exec_op {
 	struct backend_result res;
 	json_t *requests; char *state; size_t state_len;
 	struct err rpc; int rpc_code; json_t *rpc_data;
+	struct be_secrets *secrets;             /* the run's, until its end */
 	/* for the log */
 	char *tool, *tenant, *principal;
 	char call[ID_TEXT_SIZE];
@@ -312,6 +314,18 @@ static void put_tail(const struct str *tail, struct str *out)
 	}
 }
 
+/* Before it is cut: half a secret would not be found (SEC S-345). */
+static void blank_tail(struct exec_op *x)
+{
+	struct str out = STR_INIT;
+
+	if (!be_secrets_used(x->secrets))
+		return;
+	be_secrets_blank(x->secrets, str_text(&x->tail), x->tail.len, &out);
+	str_fini(&x->tail);
+	x->tail = out;
+}
+
 static void log_tail(const struct exec_op *x, int status)
 {
 	static struct log_site site;
@@ -408,6 +422,7 @@ static void on_ended(void *arg, int status, const char *refused)
 
 	x->child = NULL;
 	drain(x);
+	blank_tail(x);
 	log_tail(x, status);
 	if (refused && !x->failed) {
 		(void)err_set(&err, ERR_TOOL, "", "the tool's program could not be started: %s", refused);
@@ -521,6 +536,7 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 	be_op_init(&x->op, env, sink, arg);
 	x->plan = req->plan;
 	x->in.fd = x->out.fd = x->diag.fd = -1;
+	x->secrets = req->secrets;
 	x->result_max = req->result_max;
 	x->res.content = json_array();
 	str_init(&x->output, x->result_max);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "backend/secrets.h"
 #include "base/arena.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -15,11 +16,11 @@
 
 #define SPAN_LEVELS_MAX 4               /* of a pointer that jx_scan() can follow */
 
-enum piece_kind { PIECE_LITERAL, PIECE_ARGUMENT, PIECE_TENANT, PIECE_PRINCIPAL, PIECE_CALL };
+enum piece_kind { PIECE_LITERAL, PIECE_ARGUMENT, PIECE_SECRET, PIECE_TENANT, PIECE_PRINCIPAL, PIECE_CALL };
 
 struct piece {
 	enum piece_kind kind;
-	const char *text;               /* literal text, or the pointer (NUL-terminated) */
+	const char *text;               /* literal text, or the pointer or name (NUL-terminated) */
 	size_t len;
 };
 
@@ -40,12 +41,26 @@ static bool pointer_valid(const char *p)
 	return true;
 }
 
+static int compile_secret(const char *name, const char *at, unsigned may, struct piece *ret, struct err *err)
+{
+	if (!text_tool_name(name, strlen(name)))
+		return err_set(err, ERR_INVALID, at, "{secret:%.60s}: a name has 1 to 64 of A-Z a-z 0-9 _ . -", name);
+	if (!(may & TPL_SECRETS)) {             /* SEC S-345 */
+		(void)err_set(err, ERR_INVALID, at, "{secret:%.60s}: a secret cannot be inserted here, where others could see it",
+			      name);
+		err_hint(err, "a program gets it in env: {NAME: \"{secret:%.40s}\"} or on stdin", name);
+		return ERR_INVALID;
+	}
+	*ret = (struct piece){ PIECE_SECRET, name, strlen(name) };
+	return 0;
+}
+
 /* One insert; name is what stands between the braces, NUL-terminated. */
-static int compile_insert(const char *name, const char *at, enum tpl_args args, struct piece *ret,
+static int compile_insert(const char *name, const char *at, unsigned may, struct piece *ret,
 			  struct err *err)
 {
 	if (name[0] == '/') {
-		if (args == TPL_NO_ARGS)        /* SEC S-505 */
+		if (!(may & TPL_ARGS))          /* SEC S-505 */
 			return err_set(err, ERR_INVALID, at, "arguments cannot be inserted here");
 		if (!pointer_valid(name))
 			return err_set(err, ERR_INVALID, at,
@@ -54,8 +69,7 @@ static int compile_insert(const char *name, const char *at, enum tpl_args args, 
 		return 0;
 	}
 	if (strncmp(name, "secret:", 7) == 0)
-		return err_set(err, ERR_INVALID, at, "{%.60s}: secrets are not available in this release",
-			       name);
+		return compile_secret(name + 7, at, may, ret, err);
 	for (size_t i = 0; i < NELEMS(insert_names); i++) {
 		if (strcmp(name, insert_names[i]) == 0) {
 			*ret = (struct piece){ insert_kinds[i], NULL, 0 };
@@ -78,7 +92,7 @@ static void add_literal(struct tpl *t, const char *start, const char *end)
 }
 
 /* Cut the arena's copy of the text into pieces; each closing brace of an insert becomes its NUL. */
-static int compile_pieces(char *text, const char *at, enum tpl_args args, struct tpl *t, struct err *err)
+static int compile_pieces(char *text, const char *at, unsigned may, struct tpl *t, struct err *err)
 {
 	char *start = text;
 
@@ -101,7 +115,7 @@ static int compile_pieces(char *text, const char *at, enum tpl_args args, struct
 		}
 		add_literal(t, start, p);
 		*end = '\0';
-		int rc = compile_insert(p + 1, at, args, &t->piece[t->n], err);
+		int rc = compile_insert(p + 1, at, may, &t->piece[t->n], err);
 		if (rc < 0)
 			return rc;
 		t->n++;
@@ -111,7 +125,7 @@ static int compile_pieces(char *text, const char *at, enum tpl_args args, struct
 	return 0;
 }
 
-int tpl_compile(const char *text, const char *at, enum tpl_args args, struct arena *mem,
+int tpl_compile(const char *text, const char *at, unsigned may, struct arena *mem,
 		const struct tpl **ret, struct err *err)
 {
 	size_t braces = 0;
@@ -123,7 +137,7 @@ int tpl_compile(const char *text, const char *at, enum tpl_args args, struct are
 	char *copy = arena_strdup(mem, text);
 	if (!t || !copy)
 		return be_bind_full(at, err);
-	int rc = compile_pieces(copy, at, args, t, err);
+	int rc = compile_pieces(copy, at, may, t, err);
 	if (rc == 0)
 		*ret = t;
 	return rc;
@@ -198,6 +212,17 @@ static int render_argument(const char *pointer, const struct backend_req *req, s
 	return err_set(err, ERR_INTERNAL, pointer, "unknown JSON type");
 }
 
+static int render_secret(const char *name, const struct backend_req *req, struct str *out, struct err *err)
+{
+	const char *value = NULL;
+	size_t len = 0;
+
+	int rc = be_secrets_get(req->secrets, name, &value, &len, err);
+	if (rc == 0)
+		str_put(out, value, len);
+	return rc;
+}
+
 int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *out, struct err *err)
 {
 	char id[ID_TEXT_SIZE];
@@ -211,6 +236,9 @@ int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *o
 			break;
 		case PIECE_ARGUMENT:
 			rc = render_argument(p->text, req, out, err);
+			break;
+		case PIECE_SECRET:
+			rc = render_secret(p->text, req, out, err);
 			break;
 		case PIECE_TENANT:
 			str_puts(out, req->tenant);

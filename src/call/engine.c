@@ -346,7 +346,7 @@ static void on_timer(void *arg)
 		call_ask_timeout(c);
 	} else if (c->state == CALL_RUN && c->op) {
 		met_inc(MET_handler_timeouts);
-		c->compiled->ops->cancel(c->op, CANCEL_DEADLINE);
+		backend_cancel(c->op, CANCEL_DEADLINE);
 	}
 }
 
@@ -355,7 +355,7 @@ void call_run(struct call *c)
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
-	const struct backend_env env = { .loop = eng->env.loop };
+	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets };
 	const struct backend_req req = {
 		.plan = c->compiled->plan, .tool = c->tool->name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
@@ -368,7 +368,7 @@ void call_run(struct call *c)
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
-	c->compiled->ops->start(&env, &req, &sink, c, &c->op);
+	backend_start(c->compiled->ops, &env, &req, &sink, c, &c->op);
 }
 
 static void on_begin_durable(void *arg, int rc, const struct audit_receipt *receipt)
@@ -475,7 +475,7 @@ void call_cancel(struct call *c, enum cancel_why why)
 			c->why = why;
 		c->cancelled = true;
 		if (c->state == CALL_RUN && c->op)
-			c->compiled->ops->cancel(c->op, why);
+			backend_cancel(c->op, why);
 		break;
 	case CALL_ASKING:
 		c->cancelled = true;

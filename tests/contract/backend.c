@@ -135,9 +135,9 @@ static void run_cancelled_at_any_point_ends_once(void **state)
 			enum cancel_why why = (enum cancel_why)(p % 4);
 			run_start(&r, make(members[i].slow), OPTS(.args = members[i].slow_args));
 			run_turns(points[p]);
-			r.ops->cancel(r.op, why);
+			backend_cancel(r.op, why);
 			assert_int_equal(r.ends, 0);
-			r.ops->cancel(r.op, why);
+			backend_cancel(r.op, why);
 			run_wait(&r);
 			assert_int_equal(r.kind, END_ERROR);
 			assert_int_equal(r.err.code, why == CANCEL_DEADLINE ? ERR_TIMEOUT : ERR_CANCELLED);
@@ -151,7 +151,7 @@ static void short_run_survives_a_cancel_before_its_end(void **state)
 	for (size_t i = 0; i < NELEMS(members); i++) {
 		struct run r;
 		run_start(&r, make(members[i].result), OPTS(.args = members[i].result_args));
-		r.ops->cancel(r.op, CANCEL_BY_CLIENT);
+		backend_cancel(r.op, CANCEL_BY_CLIENT);
 		run_wait(&r);
 		assert_int_not_equal(r.kind, END_ASK);
 		run_free(&r);

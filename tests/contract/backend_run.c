@@ -15,11 +15,13 @@
 
 #include <cmocka.h>
 
+#include "backend/secrets.h"
 #include "backend_run.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "ev/ev.h"
 #include "json/json.h"
@@ -27,9 +29,12 @@
 static struct ev_loop *the_loop;
 static char the_dir[4096];
 
+static void secrets_forget(void);
+
 static void clean_up(void)
 {
 	ev_loop_free(&the_loop);
+	secrets_forget();
 	DIR *d = the_dir[0] ? opendir(the_dir) : NULL;
 	if (!d)
 		return;
@@ -50,6 +55,7 @@ struct ev_loop *run_loop(void)
 	setenv("TOOLCRIB_RUN", launcher, 0);
 	free(launcher);
 	free(top);
+	assert_int_equal(secret_init(), 0);
 	the_loop = ev_loop_new();
 	atexit(clean_up);
 	return the_loop;
@@ -161,6 +167,54 @@ static const struct backend_sink sink = {
 	.progress = on_progress, .log = on_log, .result = on_result, .ask = on_ask, .error = on_error,
 };
 
+/* --- secrets: a table */
+
+static struct { char *name, *value; } fake_secrets[8];
+static uint64_t fake_version;
+
+void run_secret_set(const char *name, const char *value)
+{
+	size_t i = 0;
+
+	while (i < NELEMS(fake_secrets) && fake_secrets[i].name && strcmp(fake_secrets[i].name, name) != 0)
+		i++;
+	assert_true(i < NELEMS(fake_secrets));
+	free(fake_secrets[i].name);
+	free(fake_secrets[i].value);
+	fake_secrets[i].name = mem_strdup(name);
+	fake_secrets[i].value = mem_strdup(value);
+	fake_version++;
+}
+
+static int fake_open(void *arg, const char *name, char **ret, size_t *ret_len, struct err *err)
+{
+	for (size_t i = 0; i < NELEMS(fake_secrets) && fake_secrets[i].name; i++) {
+		if (strcmp(fake_secrets[i].name, name) != 0)
+			continue;
+		*ret_len = strlen(fake_secrets[i].value);
+		*ret = secret_alloc(*ret_len + 1);
+		memcpy(*ret, fake_secrets[i].value, *ret_len);
+		return 0;
+	}
+	return err_set(err, ERR_NOT_FOUND, "", "no such secret");
+}
+
+static uint64_t fake_version_now(void *arg)
+{
+	return fake_version;
+}
+
+static const struct backend_secrets run_secrets = { .open = fake_open, .version = fake_version_now };
+
+static void secrets_forget(void)
+{
+	for (size_t i = 0; i < NELEMS(fake_secrets); i++) {
+		free(fake_secrets[i].name);
+		free(fake_secrets[i].value);
+		fake_secrets[i].name = fake_secrets[i].value = NULL;
+	}
+}
+
 static json_t *parse(const char *text)
 {
 	json_t *v = NULL;
@@ -174,7 +228,7 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	struct backend_env env = { run_loop() };
+	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
 	struct err err;
@@ -206,7 +260,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 		.result_max = o->result_max ? o->result_max : BACKEND_RESULT_MAX_DEFAULT,
 	};
 	r->starting = true;
-	r->ops->start(&env, &r->req, &sink, r, &r->op);
+	backend_start(r->ops, &env, &r->req, &sink, r, &r->op);
 	r->starting = false;
 	assert_non_null(r->op);
 	assert_int_equal(r->ends, 0);

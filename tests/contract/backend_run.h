@@ -48,6 +48,8 @@ const char *run_dir(void);                              /* a directory of this p
 void run_write_file(const char *name, const char *text, unsigned mode);
 char *run_read_file(const char *name);                  /* NULL when there is none; free() it */
 
+void run_secret_set(const char *name, const char *value);      /* from now on, for all runs */
+
 /* Takes the handler.  The end has not come yet when this returns. */
 void run_start(struct run *r, json_t *handler, const struct run_opts *opts);
 void run_wait(struct run *r);                           /* exactly one end, and nothing after it */

@@ -170,8 +170,8 @@ static void exec_blocks_are_strict(void **state)
 		{ "{'type':'exec','argv':['/x'],'env':{'PATH':'/x'}}", "/env/PATH", "fixed", NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{/a}'}}", "/env/A", "cannot be inserted here",
 		  NULL },
-		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:k}'}}", "/env/A",
-		  "secrets are not available in this release", NULL },
+		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:}'}}", "/env/A", "a name has 1 to 64 of", NULL },
+		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:a/b}'}}", "/env/A", "a name has 1 to 64 of", NULL },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'x'}}", "/sandbox/memory", "size", NULL },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'8388607'}}", "/sandbox/memory", "size",
 		  NULL },
@@ -230,7 +230,7 @@ static void template_syntax_is_checked(void **state)
 		  "did you mean {tenant}?" },
 		{ "{'type':'exec','argv':['/x','{/a~2}']}", "/argv/1", "no JSON pointer", NULL },
 		{ "{'type':'exec','argv':['/x','{/a~}']}", "/argv/1", "no JSON pointer", NULL },
-		{ "{'type':'exec','argv':['/x','{secret:token}']}", "/argv/1", "secrets are not available",
+		{ "{'type':'exec','argv':['/x','{secret:token}']}", "/argv/1", "a secret cannot be inserted here",
 		  NULL },
 	};
 	expect_refused(bad, NELEMS(bad));

@@ -305,7 +305,7 @@ static void orphan_that_holds_stdout_does_not_hold_the_call(void **state)
 
 static void cancel_run(struct run *r)
 {
-	r->ops->cancel(r->op, CANCEL_BY_CLIENT);
+	backend_cancel(r->op, CANCEL_BY_CLIENT);
 }
 
 static void term_lets_a_program_clean_up(void **state)

@@ -1,0 +1,120 @@
+/* What is done around every run, whichever the handler: it gets its secrets, and what it says passes through here
+ * before anybody else sees it. */
+#include "config.h"
+
+#include "backend_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/secrets.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct backend_run {
+	struct backend_op op;           /* its sink is the caller's */
+	const struct backend_ops *ops;
+	struct backend_op *inner;
+	struct be_secrets *secrets;
+};
+
+static void run_free(struct backend_run *r)
+{
+	be_secrets_free(&r->secrets);
+	free(r);
+}
+
+static void on_progress(void *arg, double done, double total, const char *note)
+{
+	struct backend_run *r = arg;
+	struct str text = STR_INIT;
+
+	if (note)
+		be_secrets_blank(r->secrets, note, strlen(note), &text);
+	r->op.sink.progress(r->op.arg, done, total, note ? str_text(&text) : NULL);
+	str_fini(&text);
+}
+
+static void on_log(void *arg, int level, const char *logger, json_t *data)
+{
+	struct backend_run *r = arg;
+	struct str text = STR_INIT;
+
+	if (logger)
+		be_secrets_blank(r->secrets, logger, strlen(logger), &text);
+	r->op.sink.log(r->op.arg, level, logger ? str_text(&text) : NULL, be_secrets_blank_json(r->secrets, data));
+	str_fini(&text);
+}
+
+static void on_result(void *arg, struct backend_result *res)
+{
+	struct backend_run *r = arg;
+	struct backend_result out = *res;
+
+	out.content = be_secrets_blank_json(r->secrets, out.content);
+	out.structured = be_secrets_blank_json(r->secrets, out.structured);
+	out.meta = be_secrets_blank_json(r->secrets, out.meta);
+	r->op.sink.result(r->op.arg, &out);
+	run_free(r);
+}
+
+/* A state goes to the client and comes back: blanking would break it, so it must hold no secret. */
+static bool state_is_clean(const struct backend_run *r, const struct backend_ask *ask)
+{
+	struct str text = STR_INIT;
+
+	if (ask->state_len == 0 || !be_secrets_used(r->secrets))
+		return true;
+	be_secrets_blank(r->secrets, ask->state, ask->state_len, &text);
+	bool clean = text.len == ask->state_len && memcmp(text.p, ask->state, text.len) == 0;
+	str_fini(&text);
+	return clean;
+}
+
+static void on_ask(void *arg, struct backend_ask *ask)
+{
+	struct backend_run *r = arg;
+	struct backend_ask out = *ask;
+	struct err err;
+
+	if (state_is_clean(r, ask)) {
+		out.requests = be_secrets_blank_json(r->secrets, out.requests);
+		r->op.sink.ask(r->op.arg, &out);
+	} else {
+		json_decref(out.requests);
+		(void)err_set(&err, ERR_TOOL, "", "the tool put a secret into its state, which goes to the client");
+		r->op.sink.error(r->op.arg, &err, 0, NULL);
+	}
+	run_free(r);
+}
+
+static void on_error(void *arg, const struct err *err, int rpc_code, json_t *data)
+{
+	struct backend_run *r = arg;
+	struct err out = *err;
+
+	be_secrets_blank_err(r->secrets, &out);
+	r->op.sink.error(r->op.arg, &out, rpc_code, be_secrets_blank_json(r->secrets, data));
+	run_free(r);
+}
+
+void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
+		   const struct backend_sink *sink, void *arg, struct backend_op **ret)
+{
+	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error };
+	struct backend_run *r = mem_zalloc(sizeof(*r));
+	struct backend_req inner = *req;
+
+	be_op_init(&r->op, env, sink, arg);
+	r->ops = ops;
+	inner.secrets = r->secrets = be_secrets_new(env->secrets);
+	*ret = &r->op;
+	ops->start(env, &inner, &around, r, &r->inner);
+}
+
+void backend_cancel(struct backend_op *op, enum cancel_why why)
+{
+	struct backend_run *r = CONTAINER_OF(op, struct backend_run, op);
+
+	r->ops->cancel(r->inner, why);
+}

@@ -1,0 +1,23 @@
+#ifndef SECRETS_INT_H
+#define SECRETS_INT_H
+
+#include "backend/secrets.h"
+
+/* What secrets.c keeps and blank.c looks for. */
+
+#define SECRET_FORMS_MAX 8              /* base64 in two alphabets at three alignments, hex in two cases */
+
+struct secret_form { char *p; size_t len; };    /* not NUL-terminated */
+struct used_secret {
+	char *name;
+	char *value; size_t len;                /* guarded memory */
+	struct secret_form form[SECRET_FORMS_MAX]; size_t nforms;
+};
+struct be_secrets {
+	const struct backend_secrets *from;
+	struct used_secret *used; size_t n;
+};
+
+void secret_forms(struct used_secret *u);       /* blank.c: fill in the encoded forms of the value */
+
+#endif
