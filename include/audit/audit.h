@@ -37,6 +37,11 @@
 	X(TOOL_ENABLE, 1504, "tool.enable") \
 	X(TOOL_DISABLE, 1505, "tool.disable") \
 	X(TOOL_DELETE, 1506, "tool.delete") \
+	X(TOOL_DRIFT, 1507, "tool.drift") \
+	X(UPSTREAM_ADD, 1511, "upstream.add") \
+	X(UPSTREAM_CHANGE, 1512, "upstream.change") \
+	X(UPSTREAM_ACCEPT, 1513, "upstream.accept") \
+	X(UPSTREAM_REMOVE, 1514, "upstream.remove") \
 	X(SERVER_START, 1601, "server.start") \
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \

@@ -13,6 +13,11 @@ size_t text_utf8_count(const char *p, size_t len);             /* code points of
  * \xNN or \u{N}; at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
 char *text_printable(const char *p, size_t len, char *ret, size_t size);
 
+/* What a model reads but a person does not see (SEC S-211): where the first such character of valid UTF-8 stands, or
+ * len; and a copy without them into ret, of len bytes.  Returns the length of the copy. */
+size_t text_hidden(const char *p, size_t len, uint32_t *ret);
+size_t text_without_hidden(const char *p, size_t len, char *ret);
+
 void text_hex(const void *p, size_t n, char *ret);             /* ret has 2n + 1 bytes */
 int text_unhex(const char *p, size_t len, void *ret, size_t size);         /* 0 or ERR_INVALID; len == 2 * size */
 /* base64url without padding (RFC 4648 5), strict: no white space, no non-zero trailing bits. */

@@ -53,6 +53,7 @@ int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err
 	case ARG_FLAG:
 	case ARG_FILE:
 	case ARG_KEYVALUES:
+	case ARG_COMMAND:
 		break;
 	}
 	return 0;

@@ -87,6 +87,31 @@ static const struct adm_arg grant_set_args[] = {
 static const struct adm_arg grant_list_args[] = { TENANT_MAYBE, END };
 static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), END };
 
+#define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
+#define UPSTREAM_OPTIONS \
+	OPT("url", "URL", ARG_TEXT, COMPLETE_NONE, "Where the server is reached by HTTP."), \
+	{ "env", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
+	  "A variable for the server that command starts; {secret:NAME} stands for a secret." }, \
+	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default /."), \
+	{ "header", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
+	  "A header for url; a credential must be a {secret:NAME}." }, \
+	OPT("transport", "http|sse", ARG_TEXT, COMPLETE_NONE, "How url is spoken to; default http."), \
+	OPT("allow-private", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether url may lead to an address that is not public."), \
+	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of its tools; default its own name and _."), \
+	OPT("shared", "yes|no", ARG_YESNO, COMPLETE_NONE, "One link for all tenants instead of one for each."), \
+	OPT("asks", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its questions are put to the caller of a tool."), \
+	OPT("idle", "TIME", ARG_DURATION, COMPLETE_NONE, "End a link that had no call for so long; default 10m.")
+#define UPSTREAM_COMMAND { "command", "PROGRAM", ARG_COMMAND, true, false, true, COMPLETE_FILE, \
+	"The program that speaks MCP over its stdin and stdout, and its arguments; must come last." }
+static const struct adm_arg upstream_add_args[] = {
+	MAYBE("upstream", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
+	{ "file", "FILE", ARG_FILE, true, false, true, COMPLETE_FILE, "Documents of kind upstream instead, YAML or JSON." },
+	UPSTREAM_OPTIONS, UPSTREAM_COMMAND, END };
+static const struct adm_arg upstream_args[] = { UPSTREAM_WORD, END };
+static const struct adm_arg upstream_set_args[] = {
+	UPSTREAM_WORD, OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_OPTIONS,
+	UPSTREAM_COMMAND, END };
+
 static const struct adm_arg call_args[] = {
 	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it."), VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), END };
@@ -148,6 +173,13 @@ static const struct adm_column finding_cols[] = {
 static const struct adm_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
+static const struct adm_column upstream_list_cols[] = {
+	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
+	COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
+static const struct adm_column upstream_cols[] = {
+	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
+	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL_AT("created", "Added"),
+	COL("digest", "Digest"), COL("definition", "Definition"), COL_END };
 static const struct adm_column audit_calls_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
 	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
@@ -288,6 +320,28 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
 	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_grant_set_check, .body = adm_grant_set_body },
+
+	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools are hosted",
+	  .detail = "Nothing is started or asked yet: upstream sync does that.",
+	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_upstream_add_check, .body = adm_upstream_add_body },
+	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
+	  .detail = "WAITING counts tools that changed there, are gone there, are new or cannot be tools here.",
+	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_upstream_list_body },
+	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of its tools",
+	  .detail = "With --json every tool is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
+	  .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_upstream_name_check, .body = adm_upstream_show_body },
+	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
+	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
+		    "the old settings end when their calls have ended.",
+	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_upstream_set_check, .body = adm_upstream_set_body },
+	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with its tools",
+	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
+	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_upstream_name_check, .body = adm_upstream_remove_body },
 
 	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
 	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,

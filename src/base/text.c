@@ -131,6 +131,44 @@ char *text_printable(const char *p, size_t len, char *ret, size_t size)
 	return ret;
 }
 
+/* SEC S-211 */
+static bool is_hidden(uint32_t c)
+{
+	if (c == '\n' || c == '\t')
+		return false;
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+	       (c >= 0xe0000 && c <= 0xe007f);
+}
+
+size_t text_hidden(const char *p, size_t len, uint32_t *ret)
+{
+	for (size_t i = 0; i < len;) {
+		unsigned n = decode((const unsigned char *)p + i, len - i, ret);
+
+		if (n == 0 || is_hidden(*ret))
+			return i;
+		i += n;
+	}
+	return len;
+}
+
+size_t text_without_hidden(const char *p, size_t len, char *ret)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < len;) {
+		uint32_t c;
+		unsigned n = decode((const unsigned char *)p + i, len - i, &c);
+
+		if (n > 0 && !is_hidden(c)) {
+			memcpy(ret + out, p + i, n);
+			out += n;
+		}
+		i += n ? n : 1;
+	}
+	return out;
+}
+
 bool text_eq(const char *p, size_t len, const char *z)
 {
 	return strlen(z) == len && (len == 0 || memcmp(p, z, len) == 0);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/path.h"
@@ -260,6 +261,49 @@ static int set_keyvalue(const struct adm_arg *arg, const char *word, struct ctl_
 	return 0;
 }
 
+/* The absolute path of a program that is named without a slash; NULL when PATH has none.  free() it. */
+static char *find_program(const char *name)
+{
+	const char *dirs = getenv("PATH");
+
+	if (strchr(name, '/'))
+		return path_absolute(name);
+	for (const char *p = dirs ? dirs : "/usr/bin:/bin"; *p; p += strspn(p, ":")) {
+		size_t n = strcspn(p, ":");
+		char *dir = mem_strndup(p, n), *file = path_join(dir, name);
+		bool found = *p == '/' && access(file, X_OK) == 0;
+
+		free(dir);
+		if (found)
+			return file;
+		free(file);
+		p += n;
+	}
+	return NULL;
+}
+
+/* All words that are left: none of them is ours any more. */
+static int set_command(const struct adm_arg *arg, const char *program, struct words *w, struct ctl_line *line,
+		       struct err *err)
+{
+	char *path = find_program(program);
+	json_t *list = json_array();
+
+	(void)json_object_set_new(line->args, arg->name, list);
+	if (!path)
+		return err_set(err, ERR_INVALID, "", "no program %s is in PATH", program);
+	(void)json_array_append_new(list, json_string(path));
+	free(path);
+	while (w->i < w->n) {
+		const char *word = w->v[w->i++];
+
+		if (!text_utf8_valid(word, strlen(word)))
+			return err_set(err, ERR_INVALID, "", "%s is not UTF-8 text", arg->name);
+		(void)json_array_append_new(list, json_string(word));
+	}
+	return 0;
+}
+
 /* One value of one argument, checked as far as its type goes. */
 static int set_arg(const struct adm_arg *arg, const char *text, struct ctl_line *line, struct err *err)
 {
@@ -318,6 +362,8 @@ static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 			suggest(err, "--", word + 2, names, n);
 		return ERR_INVALID;
 	}
+	if (arg->type == ARG_COMMAND)
+		return option_value(w, NULL, &value, err) < 0 ? ERR_INVALID : set_command(arg, value, w, line, err);
 	if (arg->type != ARG_FLAG)
 		return option_value(w, NULL, &value, err) < 0 ? ERR_INVALID : set_arg(arg, value, line, err);
 	w->i++;

@@ -48,6 +48,10 @@ static const char head[] =
 	"{\n"
 	"\t_toolcrib_fit < <(_toolcrib_ask tool list)\n"
 	"}\n"
+	"_toolcrib_upstream()\n"
+	"{\n"
+	"\t_toolcrib_fit < <(_toolcrib_ask upstream list)\n"
+	"}\n"
 	"_toolcrib_file()\n"
 	"{\n"
 	"\tcompopt -o filenames\n"
@@ -200,6 +204,8 @@ static const char *completer(enum adm_complete kind)
 		return "_toolcrib_key";
 	case COMPLETE_TOOL:
 		return "_toolcrib_tool";
+	case COMPLETE_UPSTREAM:
+		return "_toolcrib_upstream";
 	case COMPLETE_FILE:
 		return "_toolcrib_file";
 	case COMPLETE_COMMAND:

@@ -21,41 +21,15 @@ enum {
 const char *const define_listed[] = { "name", "title", "description", "inputSchema", "outputSchema", "annotations",
 				      "icons", "_meta", NULL };
 
-/* One code point of valid UTF-8. */
-static uint32_t code_point(const unsigned char **p)
-{
-	uint32_t c = *(*p)++;
-	int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
-
-	c &= more == 3 ? 0x07 : more == 2 ? 0x0f : more == 1 ? 0x1f : 0x7f;
-	while (more-- > 0)
-		c = c << 6 | (*(*p)++ & 0x3f);
-	return c;
-}
-
-/* SEC S-211: what a model reads but a person does not see. */
-static bool is_hidden(uint32_t c)
-{
-	if (c == '\n' || c == '\t')
-		return false;
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-	       (c >= 0xe0000 && c <= 0xe007f);
-}
-
 static int check_text(const json_t *text, const char *at, size_t max, struct err *err)
 {
-	const unsigned char *p = (const unsigned char *)json_string_value(text);
 	size_t len = json_string_length(text);
-	const unsigned char *end = p + len;
+	uint32_t c;
 
 	if (len > max)
 		return err_set(err, ERR_LIMIT, at, "has %zu bytes, more than %zu", len, max);
-	while (p < end) {
-		uint32_t c = code_point(&p);
-
-		if (is_hidden(c))
-			return err_set(err, ERR_INVALID, at, "has an invisible control character, U+%04X", (unsigned)c);
-	}
+	if (text_hidden(json_string_value(text), len, &c) < len)        /* SEC S-211 */
+		return err_set(err, ERR_INVALID, at, "has an invisible control character, U+%04X", (unsigned)c);
 	return 0;
 }
 

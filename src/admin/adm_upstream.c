@@ -1,0 +1,508 @@
+/* upstream add, list, show, set, remove. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "json/json.h"
+
+#include "adm_commands.h"
+#include "adm_upstream.h"
+
+#define REMOTES_SHOWN 8                 /* names of tools that `upstream show` lists for each state */
+
+static const char *state_name(int state)
+{
+	return state == ADM_UPSTREAM_ENABLED ? "enabled" : "disabled";
+}
+
+/* --- add */
+
+struct upstream_job {
+	char name[64];
+	struct upstream_doc *doc; size_t count;         /* add: to be stored; the others: what was stored, for after() */
+	char *patch;                    /* set: members to change, as JSON text */
+	int state;                      /* set: 0 = as it is */
+	bool removed;
+};
+
+static void free_job(void *priv)
+{
+	struct upstream_job *job = priv;
+
+	for (size_t i = 0; i < job->count; i++)
+		upstream_doc_free(&job->doc[i]);
+	free(job->doc);
+	free(job->patch);
+	free(job);
+}
+
+/* The options as members of a document; what is not named is left out. */
+static json_t *options(const struct adm_call *c)
+{
+	static const struct { const char *arg, *member; bool flag; } copied[] = {
+		{ "command", "command", false }, { "url", "url", false }, { "cwd", "cwd", false },
+		{ "env", "env", false }, { "header", "headers", false }, { "transport", "transport", false },
+		{ "prefix", "prefix", false }, { "idle", "idle", false }, { "shared", "shared", true },
+		{ "asks", "asks", true },
+	};
+	json_t *doc = json_object();
+
+	for (size_t i = 0; i < NELEMS(copied); i++) {
+		if (!adm_has(c, copied[i].arg))
+			continue;
+		json_t *v = copied[i].flag ? json_boolean(adm_flag(c, copied[i].arg))
+					   : json_deep_copy(json_object_get(c->args, copied[i].arg));
+		json_object_set_new(doc, copied[i].member, v);
+	}
+	if (adm_has(c, "allow-private"))
+		json_object_set_new(doc, "allow", json_pack("{s:b}", "private", adm_flag(c, "allow-private")));
+	return doc;
+}
+
+static int add_words(struct adm_call *c, struct upstream_job *job, struct err *err)
+{
+	json_t *doc = options(c);
+
+	json_object_set_new(doc, "kind", json_string("upstream"));
+	json_object_set_new(doc, "name", json_string(adm_text(c, "upstream")));
+	job->doc = mem_zalloc(sizeof(*job->doc));
+	int rc = upstream_define(doc, job->doc, err);
+	job->count = 1;
+	json_decref(doc);
+	if (rc < 0 && err && *err->where == '/')        /* the words have no lines to point at */
+		(void)err_wrap(err, "%s", err->where + 1);
+	return rc;
+}
+
+static int add_documents(struct adm_call *c, struct upstream_job *job, struct err *err)
+{
+	const json_t *documents = json_object_get(c->args, "documents");
+	size_t n = json_array_size(documents);
+	char at[32];
+
+	job->doc = mem_calloc(n, sizeof(*job->doc));
+	for (size_t i = 0; i < n; i++) {
+		int rc = upstream_define(json_array_get(documents, i), &job->doc[i], err);
+
+		(void)snprintf(at, sizeof(at), "/documents/%zu", i);
+		if (rc < 0) {
+			if (err && *err->where == '/')
+				(void)err_wrap(err, "%s", err->where + 1);
+			err_at(err, at);
+			return rc;
+		}
+		job->count++;
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(job->doc[k].name, job->doc[i].name) == 0)
+				return err_set(err, ERR_INVALID, at, "two documents define the upstream %s", job->doc[i].name);
+	}
+	return 0;
+}
+
+int adm_upstream_add_check(struct adm_call *c, struct err *err)
+{
+	struct upstream_job *job = adm_priv(c, sizeof(*job));
+	bool words = adm_has(c, "upstream"), files = json_object_get(c->args, "documents") != NULL;
+
+	c->free_priv = free_job;
+	if (words == files) {
+		(void)err_set(err, ERR_INVALID, "", "say an upstream's name, or a file with --file");
+		err_hint(err, "toolcrib upstream add NAME --command PROGRAM ..., or --url URL");
+		return ERR_INVALID;
+	}
+	return words ? add_words(c, job, err) : add_documents(c, job, err);
+}
+
+static int record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+		  const uint8_t *before, const uint8_t *after, struct err *err)
+{
+	char obj[80];
+
+	(void)snprintf(obj, sizeof(obj), "upstream/%.64s", name);
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before, .after = after }, err);
+}
+
+static int insert(struct db *db, const struct upstream_doc *doc, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_INSERT);
+
+	db_bind_textz(st, 1, doc->name);
+	db_bind_textz(st, 2, doc->text);
+	db_bind_blob(st, 3, doc->digest, sizeof(doc->digest));
+	db_bind_textz(st, 4, doc->prefix);
+	db_bind_i64(st, 5, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+static int store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state, struct err *err)
+{
+	struct adm_remotes remotes = { NULL, 0 };
+	bool stored = false;
+
+	if (strcmp(u->prefix, doc->prefix) != 0) {
+		int rc = adm_remotes_load(db, u->id, &remotes, err);
+
+		for (size_t i = 0; i < remotes.n; i++)
+			stored = stored || remotes.p[i].tool_id;
+		adm_remotes_free(&remotes);
+		if (rc < 0)
+			return rc;
+	}
+	if (stored) {
+		(void)err_set(err, ERR_CONFLICT, "prefix", "upstream %s has tools named with the prefix \"%s\"", u->name, u->prefix);
+		err_hint(err, "grants name them so: remove the upstream and add it again with another prefix");
+		return ERR_CONFLICT;
+	}
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_SET);
+
+	db_bind_i64(st, 1, u->id);
+	db_bind_i64(st, 2, state);
+	db_bind_textz(st, 3, doc->text);
+	db_bind_blob(st, 4, doc->digest, sizeof(doc->digest));
+	db_bind_textz(st, 5, doc->prefix);
+	return db_run(&st, err);
+}
+
+static void put_done(struct adm_call *c, const char *name, const char *said)
+{
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "name", name);
+	adm_put_text(c->out, "said", said);
+	adm_row_end(c->out);
+}
+
+static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct upstream_doc *doc,
+		   struct err *err)
+{
+	struct adm_upstream u = { .definition = NULL };
+	int rc = adm_find_upstream_row(db, doc->name, &u, err);
+	bool known = rc == 1;
+
+	free(u.definition);
+	if (rc < 0)
+		return rc;
+	if (known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0) {
+		put_done(c, doc->name, "unchanged");
+		return record(c, db, logs, AUDIT_ADMIN_CMD, doc->name, NULL, NULL, err);       /* AUDIT A-206 */
+	}
+	rc = known ? store(db, &u, doc, u.state, err) : insert(db, doc, err);
+	if (rc == 0)
+		rc = record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
+			    doc->digest, err);
+	if (rc == 0)
+		put_done(c, doc->name, known ? "changed" : "added");
+	return rc;
+}
+
+int adm_upstream_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct upstream_job *job = c->priv;
+	int rc = 0;
+
+	for (size_t i = 0; i < job->count && rc == 0; i++)
+		rc = add_one(c, db, logs, &job->doc[i], err);
+	return rc;
+}
+
+/* --- list, show */
+
+static const char *way_of(const char *definition)
+{
+	json_t *doc = NULL;
+	bool url;
+
+	if (jx_parse(definition, strlen(definition), &doc, NULL) < 0)
+		return "unknown";
+	url = json_object_get(doc, "url") != NULL;
+	json_decref(doc);
+	return url ? "url" : "command";
+}
+
+int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_LIST);
+	char name[80], revision[16];
+	int rc;
+
+	(void)logs;
+	while ((rc = db_step(st, err)) == 1) {
+		char *definition = adm_col_dup(st, 3);
+
+		adm_col_copy(st, 1, name, sizeof(name));
+		adm_col_copy(st, 4, revision, sizeof(revision));
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", name);
+		adm_put_text(c->out, "state", state_name((int)db_col_i64(st, 2)));
+		adm_put_text(c->out, "by", way_of(definition));
+		adm_put_text(c->out, "revision", *revision ? revision : NULL);
+		adm_put_int(c->out, "tools", db_col_i64(st, 6));
+		adm_put_int(c->out, "waiting", db_col_i64(st, 7));
+		adm_put_time(c->out, "synced", (uint64_t)db_col_i64(st, 5));
+		adm_row_end(c->out);
+		free(definition);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_upstream_name_check(struct adm_call *c, struct err *err)
+{
+	struct upstream_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	c->free_priv = free_job;
+	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
+	return 0;
+}
+
+/* "12 in force, 1 changed (github_get_me), 2 new (...)": what waits is named. */
+static char *summary(const struct adm_remotes *remotes)
+{
+	struct str out = STR_INIT;
+
+	for (int state = REMOTE_PINNED; state <= REMOTE_REFUSED; state++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < remotes->n; i++)
+			n += remotes->p[i].state == (enum adm_remote_state)state;
+		if (n == 0)
+			continue;
+		str_printf(&out, "%s%zu %s", out.len ? ", " : "", n, adm_remote_state_name((enum adm_remote_state)state));
+		if (state == REMOTE_PINNED)
+			continue;
+		n = 0;
+		for (size_t i = 0; i < remotes->n; i++) {
+			if (remotes->p[i].state != (enum adm_remote_state)state || ++n > REMOTES_SHOWN)
+				continue;
+			str_printf(&out, "%s%s", n == 1 ? " (" : ", ", remotes->p[i].remote);
+		}
+		str_puts(&out, n > REMOTES_SHOWN ? ", ...)" : ")");
+	}
+	return str_take(&out);
+}
+
+static void put_remotes(struct adm_out *o, const struct adm_remotes *remotes)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < remotes->n; i++) {
+		const struct adm_remote *r = &remotes->p[i];
+		json_t *one = json_pack("{s:s, s:s, s:s?}", "there", r->remote, "state", adm_remote_state_name(r->state),
+					"tool", r->tool_id ? r->tool : NULL);
+
+		if (*r->note)
+			json_object_set_new(one, "why", json_string(r->note));
+		json_array_append_new(all, one);
+	}
+	adm_put_json(o, "all", all);
+	json_decref(all);
+}
+
+int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct upstream_job *job = c->priv;
+	struct adm_remotes remotes = { NULL, 0 };
+	struct adm_upstream u;
+	int rc = adm_find_upstream(db, job->name, &u, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	rc = adm_remotes_load(db, u.id, &remotes, err);
+	if (rc == 0) {
+		char *tools = summary(&remotes);
+
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", u.name);
+		adm_put_text(c->out, "state", state_name(u.state));
+		adm_put_text(c->out, "server", *u.server ? u.server : NULL);
+		adm_put_text(c->out, "revision", *u.revision ? u.revision : NULL);
+		adm_put_time(c->out, "synced", (uint64_t)u.synced_us);
+		adm_put_text(c->out, "prefix", u.prefix);
+		adm_put_text(c->out, "tools", *tools ? tools : NULL);
+		adm_put_time(c->out, "created", (uint64_t)u.created_us);
+		adm_put_hex(c->out, "digest", u.digest, sizeof(u.digest));
+		adm_put_raw(c->out, "definition", u.definition, strlen(u.definition));
+		put_remotes(c->out, &remotes);
+		adm_row_end(c->out);
+		free(tools);
+	}
+	adm_remotes_free(&remotes);
+	free(u.definition);
+	return rc;
+}
+
+/* --- set */
+
+int adm_upstream_set_check(struct adm_call *c, struct err *err)
+{
+	int rc = adm_upstream_name_check(c, err);
+	struct upstream_job *job = c->priv;
+	json_t *patch = options(c);
+	struct str text = STR_INIT;
+
+	if (adm_has(c, "enabled"))
+		job->state = adm_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
+	if (rc == 0 && json_object_size(patch) == 0 && !job->state) {
+		rc = err_set(err, ERR_INVALID, "", "nothing to set");
+		err_hint(err, "toolcrib upstream set --help lists what can be");
+	}
+	jx_write(patch, &text);
+	job->patch = str_take(&text);
+	json_decref(patch);
+	return rc;
+}
+
+/* Variables and headers one by one, an empty value takes one away; everything else as a whole. */
+static void patch_member(json_t *doc, const char *name, json_t *value)
+{
+	json_t *old = json_object_get(doc, name), *v;
+	const char *key;
+
+	if (strcmp(name, "env") != 0 && strcmp(name, "headers") != 0) {
+		json_object_set(doc, name, value);
+		return;
+	}
+	if (!json_is_object(old)) {
+		old = json_object();
+		json_object_set_new(doc, name, old);
+	}
+	json_object_foreach(value, key, v) {
+		if (json_string_length(v) > 0)
+			json_object_set(old, key, v);
+		else
+			(void)json_object_del(old, key);
+	}
+	if (json_object_size(old) == 0)
+		(void)json_object_del(doc, name);
+}
+
+static int patched(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err)
+{
+	json_t *doc = NULL, *changes = NULL, *v;
+	const char *name;
+	int rc = jx_parse(definition, strlen(definition), &doc, err);
+
+	if (rc == 0)
+		rc = jx_parse(patch, strlen(patch), &changes, err);
+	if (rc == 0) {
+		/* The other way of reaching it takes the place of this one with all that belongs to it. */
+		static const char *const of_command[] = { "command", "env", "cwd" },
+			*const of_url[] = { "url", "headers", "transport", "allow" };
+
+		for (size_t i = 0; i < NELEMS(of_command) && json_object_get(changes, "url"); i++)
+			(void)json_object_del(doc, of_command[i]);
+		for (size_t i = 0; i < NELEMS(of_url) && json_object_get(changes, "command"); i++)
+			(void)json_object_del(doc, of_url[i]);
+		json_object_foreach(changes, name, v)
+			patch_member(doc, name, v);
+		rc = upstream_define(doc, ret, err);
+	}
+	json_decref(doc);
+	json_decref(changes);
+	return rc;
+}
+
+int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct upstream_job *job = c->priv;
+	struct upstream_doc doc = { .text = NULL };
+	struct adm_upstream u;
+	int rc = adm_find_upstream(db, job->name, &u, err);
+
+	if (rc < 0)
+		return rc;
+	int state = job->state ? job->state : u.state;
+	rc = patched(u.definition, job->patch, &doc, err);
+	free(u.definition);
+	if (rc == 0)
+		rc = store(db, &u, &doc, state, err);
+	if (rc == 0)
+		rc = record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
+	if (rc < 0) {
+		upstream_doc_free(&doc);
+		return rc;
+	}
+	job->state = state;
+	job->doc = mem_dup(&doc, sizeof(doc));
+	job->count = 1;
+	put_done(c, u.name, state == u.state ? "changed" : state == ADM_UPSTREAM_ENABLED ? "enabled" : "disabled");
+	return 0;
+}
+
+/* --- remove: the upstream and its tools; grants stay, as with any tool that is removed */
+
+static int remove_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int64_t *ret_id,
+		       struct err *err)
+{
+	struct adm_tool tool;
+	char obj[96];
+	int rc = adm_find_tool(db, name, &tool, err);
+
+	if (rc < 0)
+		return rc;
+	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_STATE);
+	db_bind_i64(st, 1, tool.id);
+	db_bind_i64(st, 2, ADM_TOOL_REMOVED);
+	rc = db_run(&st, err);
+	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", tool.name, (long long)tool.version);
+	*ret_id = tool.id;
+	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_TOOL_DELETE, .obj = obj,
+		.before = tool.digest }, err);
+}
+
+static int remove_tools(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+			struct err *err)
+{
+	struct adm_remotes remotes = { NULL, 0 };
+	int rc = adm_remotes_load(db, u->id, &remotes, err);
+	int64_t *ids = mem_calloc(remotes.n + 1, sizeof(*ids));
+	size_t n = 0;
+
+	for (size_t i = 0; i < remotes.n && rc == 0; i++)
+		if (remotes.p[i].tool_id && remotes.p[i].tool_state != ADM_TOOL_REMOVED)
+			rc = remove_tool(c, db, logs, remotes.p[i].tool, &ids[n++], err);
+	if (rc == 0 && n > 0)
+		rc = adm_changed_tools(c, db, ids, n, err);
+	free(ids);
+	adm_remotes_free(&remotes);
+	return rc;
+}
+
+int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct upstream_job *job = c->priv;
+	struct adm_upstream u;
+	struct db_stmt *st;
+	int rc = adm_find_upstream(db, job->name, &u, err);
+
+	if (rc < 0)
+		return rc;
+	free(u.definition);
+	rc = remove_tools(c, db, logs, &u, err);
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_UPSTREAM_FORGET_TOOLS);
+		db_bind_i64(st, 1, u.id);
+		rc = db_run(&st, err);
+	}
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_UPSTREAM_REMOVE);
+		db_bind_i64(st, 1, u.id);
+		rc = db_run(&st, err);
+	}
+	if (rc == 0)
+		rc = record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u.name, u.digest, NULL, err);
+	if (rc == 0)
+		put_done(c, u.name, "removed");
+	job->removed = true;
+	return rc;
+}

@@ -1,0 +1,46 @@
+#ifndef ADM_UPSTREAM_H
+#define ADM_UPSTREAM_H
+
+#include "admin_int.h"
+
+#include "backend/upstream.h"
+
+/* What the commands about upstreams share: adm_upstream.c (the upstreams themselves), adm_upstream_sync.c (their
+ * tools). */
+
+enum { ADM_UPSTREAM_ENABLED = 1, ADM_UPSTREAM_DISABLED = 2, ADM_UPSTREAM_REMOVED = 3 };
+enum adm_remote_state { REMOTE_PINNED = 1, REMOTE_CHANGED, REMOTE_GONE, REMOTE_NEW, REMOTE_REFUSED };
+
+struct adm_upstream {
+	int64_t id, synced_us, created_us;
+	int state;
+	char name[80], prefix[UPSTREAM_PREFIX_MAX + 1], revision[16], server[128];
+	uint8_t digest[32];
+	char *definition;               /* free() it */
+};
+/* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
+int adm_find_upstream(struct db *db, const char *name, struct adm_upstream *ret, struct err *err) MUST_CHECK;
+
+/* The same: 1 = found, 0 = there is none. */
+int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *ret, struct err *err) MUST_CHECK;
+
+struct adm_remote {                     /* a row of upstream_tool, and the tool made of it */
+	int64_t id, tool_id;            /* tool_id 0: never accepted */
+	enum adm_remote_state state;
+	bool has_pinned, has_seen, held;
+	uint8_t pinned[32], seen[32];
+	char *remote, *note;            /* free() them */
+	char tool[72];
+	int tool_state;
+	int64_t tool_version;
+};
+struct adm_remotes { struct adm_remote *p; size_t n; };
+int adm_remotes_load(struct db *db, int64_t upstream_id, struct adm_remotes *ret, struct err *err) MUST_CHECK;
+void adm_remotes_free(struct adm_remotes *r);
+const char *adm_remote_state_name(enum adm_remote_state state);
+
+/* A text column, cut to size; or whole, to be freed. */
+void adm_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size);
+char *adm_col_dup(struct db_stmt *st, unsigned col);
+
+#endif

@@ -1,0 +1,342 @@
+/* A document of kind upstream, checked and compiled: where the server is, what it is given, how it is shared. */
+#include "config.h"
+
+#include "upstream_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/digest.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "json/json.h"
+
+#define CONF_MEMORY_MAX (1u << 20)
+#define URL_MAX 2048
+
+static const char header_token[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
+
+bool upstream_prefix_valid(const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return n == 0 || (n <= UPSTREAM_PREFIX_MAX && text_tool_name(prefix, n));
+}
+
+static int read_names(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	const char *name = NULL, *prefix = NULL;
+	int rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
+
+	if (rc == 0 && !text_entity_name(name, strlen(name))) {
+		rc = err_set(err, ERR_INVALID, "/name", "%.80s is no name of an upstream", name);
+		err_hint(err, "lower-case letters, digits and _ . -, at most 63, for example github");
+	}
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "prefix", JX_OPTIONAL, &prefix, err);
+	if (rc < 0)
+		return rc;
+	if (prefix && !upstream_prefix_valid(prefix))
+		return err_set(err, ERR_INVALID, "/prefix", "%.80s is no prefix: letters, digits, _ . -, at most %d",
+			       prefix, UPSTREAM_PREFIX_MAX);
+	memcpy(c->name, name, strlen(name) + 1);
+	/* SEC S-731: names that a server chooses get a prefix; of a long name, what fits. */
+	if (prefix)
+		(void)snprintf(c->prefix, sizeof(c->prefix), "%s", prefix);
+	else
+		(void)snprintf(c->prefix, sizeof(c->prefix), "%.*s_", UPSTREAM_PREFIX_MAX - 1, name);
+	return 0;
+}
+
+static int read_command(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	json_t *command = NULL;
+	char at[32];
+	int rc = jx_get_array(doc, "", "command", JX_OPTIONAL, &command, err);
+	size_t n = json_array_size(command);
+
+	if (rc < 0 || !command)
+		return rc;
+	if (n == 0 || n > UPSTREAM_ARGV_MAX)
+		return err_set(err, ERR_INVALID, "/command", "must hold 1 to %d elements", UPSTREAM_ARGV_MAX);
+	const char **argv = arena_alloc(c->mem, (n + 1) * sizeof(*argv));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *v = json_array_get(command, i);
+
+		(void)snprintf(at, sizeof(at), "/command/%zu", i);
+		if (!json_is_string(v))
+			return err_set(err, ERR_INVALID, at, "must be a string, is %s", jx_type_name(v));
+		if (memchr(json_string_value(v), '\0', json_string_length(v)))
+			return err_set(err, ERR_INVALID, at, "must not contain U+0000");
+		/* SEC S-345: a command line is public. */
+		if (strstr(json_string_value(v), "{secret:")) {
+			(void)err_set(err, ERR_INVALID, at, "a secret cannot be part of a command line");
+			err_hint(err, "give it to the server as a variable in env");
+			return ERR_INVALID;
+		}
+		if (!argv || !(argv[i] = arena_strdup(c->mem, json_string_value(v))))
+			return be_bind_full(at, err);
+	}
+	if (argv[0][0] != '/')          /* SEC S-504 */
+		return err_set(err, ERR_INVALID, "/command/0", "the program must be an absolute path, is %.60s", argv[0]);
+	c->argv = argv;
+	return 0;
+}
+
+/* A literal where a credential belongs would stand readable in the store. */
+static bool wants_secret(const char *header)
+{
+	static const char *const words[] = { "auth", "cookie", "key", "secret", "token" };
+
+	for (size_t i = 0; i < NELEMS(words); i++)
+		if (strcasestr(header, words[i]))
+			return true;
+	return false;
+}
+
+static int check_header(const char *name, const char *value, const char *at, struct err *err)
+{
+	static const char *const ours[] = { "host", "accept", "content-type", "content-length", "connection",
+		"transfer-encoding", "upgrade", "te", "expect", "origin", "last-event-id" };
+
+	if (!*name || name[strspn(name, header_token)])
+		return err_set(err, ERR_INVALID, at, "is no name of a header");
+	for (size_t i = 0; i < NELEMS(ours); i++)
+		if (strcasecmp(name, ours[i]) == 0)
+			return err_set(err, ERR_INVALID, at, "this header is set by the server itself");
+	if (strncasecmp(name, "mcp-", 4) == 0)
+		return err_set(err, ERR_INVALID, at, "this header is set by the server itself");
+	if (value[strcspn(value, "\r\n")])
+		return err_set(err, ERR_INVALID, at, "must be one line");
+	if (wants_secret(name) && !strstr(value, "{secret:")) {
+		(void)err_set(err, ERR_INVALID, at, "a credential must come from a secret");
+		err_hint(err, "toolcrib secret set NAME, then for example: Bearer {secret:NAME}");
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+static int check_variable(const char *name, const char *at, struct err *err)
+{
+	if (!*name || (*name >= '0' && *name <= '9') ||
+	    name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")])
+		return err_set(err, ERR_INVALID, at, "is no name of a variable");
+	if (strcmp(name, "PATH") == 0)
+		return err_set(err, ERR_INVALID, at, "PATH is fixed: /usr/bin:/bin");
+	return 0;
+}
+
+/* What the server is given besides: one link serves many calls, so it knows none of them. */
+static int check_inserts(const struct upstream_conf *c, const char *text, const char *at, struct err *err)
+{
+	if (strstr(text, "{principal}") || strstr(text, "{call}"))
+		return err_set(err, ERR_INVALID, at, "one link serves many calls: {tenant} and {secret:NAME} can stand here");
+	if (c->shared && strstr(text, "{tenant}"))
+		return err_set(err, ERR_INVALID, at, "a shared upstream has no {tenant}");
+	return 0;
+}
+
+static int read_values(const json_t *doc, const char *member, size_t max, struct upstream_conf *c, struct err *err)
+{
+	json_t *obj = NULL, *v;
+	const char *name;
+	char at[sizeof(err->where)];
+	size_t i = 0;
+	int rc = jx_get_object(doc, "", member, JX_OPTIONAL, &obj, err);
+
+	if (rc < 0 || !obj)
+		return rc;
+	(void)snprintf(at, sizeof(at), "/%s", member);
+	if (json_object_size(obj) > max)
+		return err_set(err, ERR_INVALID, at, "holds more than %zu members", max);
+	struct upstream_value *values = arena_alloc(c->mem, json_object_size(obj) * sizeof(*values) + 1);
+	json_object_foreach(obj, name, v) {
+		const char *text = NULL, *in = at;
+
+		(void)snprintf(at, sizeof(at), "/%s", member);
+		rc = jx_get_string(obj, in, name, JX_REQUIRED, &text, err);
+		(void)snprintf(at, sizeof(at), "/%s/%.60s", member, name);
+		if (rc == 0)
+			rc = c->argv ? check_variable(name, at, err) : check_header(name, text, at, err);
+		if (rc == 0)
+			rc = check_inserts(c, text, at, err);
+		if (rc < 0)
+			return rc;
+		if (!values || !(values[i].name = arena_strdup(c->mem, name)))
+			return be_bind_full(at, err);
+		rc = tpl_compile(text, at, TPL_SECRETS, c->mem, &values[i++].value, err);
+		if (rc < 0)
+			return rc;
+	}
+	c->values = values;
+	c->nvalues = i;
+	return 0;
+}
+
+static int read_cwd(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	const char *cwd = NULL;
+	int rc = jx_get_string(doc, "", "cwd", JX_OPTIONAL, &cwd, err);
+
+	if (rc < 0 || !cwd)
+		return rc;
+	if (cwd[0] != '/')
+		return err_set(err, ERR_INVALID, "/cwd", "must be an absolute path");
+	c->cwd = arena_strdup(c->mem, cwd);
+	return c->cwd ? 0 : be_bind_full("/cwd", err);
+}
+
+static int read_url(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	static const char *const words[] = { "http", "sse" }, *const allows[] = { "private" };
+	const char *url = NULL;
+	json_t *allow = NULL;
+	unsigned transport = 0;
+	int rc = jx_get_string(doc, "", "url", JX_OPTIONAL, &url, err);
+
+	if (rc < 0 || !url)
+		return rc;
+	if (strlen(url) > URL_MAX || url[strcspn(url, " \t\r\n{}")] ||
+	    (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0))
+		return err_set(err, ERR_INVALID, "/url", "must be an https:// or http:// URL without templates");
+	c->url = arena_strdup(c->mem, url);
+	if (!c->url)
+		return be_bind_full("/url", err);
+	rc = be_get_word(doc, "transport", words, NELEMS(words), &transport, err);
+	c->transport = transport == 0 ? UPSTREAM_HTTP : UPSTREAM_SSE;
+	if (rc == 0)
+		rc = jx_get_object(doc, "", "allow", JX_OPTIONAL, &allow, err);
+	if (rc == 0 && allow)
+		rc = jx_only(allow, "/allow", allows, NELEMS(allows), err);
+	if (rc == 0 && allow)
+		rc = jx_get_bool(allow, "/allow", "private", JX_OPTIONAL, &c->allow_private, err);
+	return rc;
+}
+
+static int read_idle(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	const char *text = NULL;
+	uint64_t ms = UPSTREAM_IDLE_DEFAULT_MS;
+	int rc = jx_get_string(doc, "", "idle", JX_OPTIONAL, &text, err);
+
+	if (rc == 0 && text &&
+	    (text_duration_ms(text, &ms) < 0 || ms < UPSTREAM_IDLE_MIN_MS || ms > UPSTREAM_IDLE_MAX_MS))
+		return err_set(err, ERR_INVALID, "/idle", "must be a duration from 1s to 24h, is %.40s", text);
+	c->idle_ms = (uint32_t)ms;
+	return rc;
+}
+
+/* A member that belongs to the other way of reaching a server. */
+static int check_way(const json_t *doc, const struct upstream_conf *c, struct err *err)
+{
+	static const char *const of_process[] = { "env", "cwd" }, *const of_url[] = { "headers", "transport", "allow" };
+	const char *const *wrong = c->argv ? of_url : of_process;
+	size_t n = c->argv ? NELEMS(of_url) : NELEMS(of_process);
+	char at[24];
+
+	if (!c->argv == !c->url) {
+		(void)err_set(err, ERR_INVALID, "", "an upstream has either command or url");
+		err_hint(err, "command starts a server and speaks over its stdin and stdout, url reaches one by HTTP");
+		return ERR_INVALID;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!json_object_get(doc, wrong[i]))
+			continue;
+		(void)snprintf(at, sizeof(at), "/%s", wrong[i]);
+		return err_set(err, ERR_INVALID, at, "belongs to an upstream with %s", c->argv ? "url" : "command");
+	}
+	return 0;
+}
+
+static int check_head(const json_t *doc, struct err *err)
+{
+	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "url", "headers",
+		"transport", "allow", "prefix", "shared", "asks", "idle" };
+	const char *kind = "upstream", *text = NULL;
+
+	if (!json_is_object(doc))
+		return err_set(err, ERR_INVALID, "", "an upstream must be an object, is %s", jx_type_name(doc));
+	int rc = jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err);
+	if (rc == 0 && strcmp(kind, "upstream") != 0)
+		rc = err_set(err, ERR_INVALID, "/kind", "must be upstream, is %.40s", kind);
+	if (rc == 0)
+		rc = jx_only(doc, "", known, NELEMS(known), err);
+	return rc < 0 ? rc : jx_get_string(doc, "", "description", JX_OPTIONAL, &text, err);
+}
+
+int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err)
+{
+	struct upstream_conf *c = mem_zalloc(sizeof(*c));
+
+	c->mem = arena_new(CONF_MEMORY_MAX);
+	int rc = check_head(doc, err);
+	if (rc == 0)
+		rc = read_names(doc, c, err);
+	if (rc == 0)
+		rc = jx_get_bool(doc, "", "shared", JX_OPTIONAL, &c->shared, err);
+	if (rc == 0)
+		rc = jx_get_bool(doc, "", "asks", JX_OPTIONAL, &c->asks, err);
+	if (rc == 0)
+		rc = read_command(doc, c, err);
+	if (rc == 0)
+		rc = read_cwd(doc, c, err);
+	if (rc == 0)
+		rc = read_url(doc, c, err);
+	if (rc == 0)
+		rc = check_way(doc, c, err);
+	if (rc == 0)
+		rc = c->argv ? read_values(doc, "env", UPSTREAM_ENV_MAX, c, err)
+			     : read_values(doc, "headers", UPSTREAM_HEADERS_MAX, c, err);
+	if (rc == 0)
+		rc = read_idle(doc, c, err);
+	if (rc < 0)
+		upstream_conf_free(&c);
+	else
+		*ret = c;
+	return rc;
+}
+
+void upstream_conf_free(struct upstream_conf **conf)
+{
+	if (!*conf)
+		return;
+	arena_free(&(*conf)->mem);
+	free(*conf);
+	*conf = NULL;
+}
+
+int upstream_define(const json_t *doc, struct upstream_doc *ret, struct err *err)
+{
+	struct upstream_conf *c = NULL;
+	struct str text = STR_INIT;
+	int rc = upstream_conf_new(doc, &c, err);
+
+	if (rc < 0)
+		return rc;
+	jx_write(doc, &text);
+	if (text.len > UPSTREAM_TEXT_MAX) {
+		rc = err_set(err, ERR_LIMIT, "", "the document has %zu bytes, more than %u", text.len, UPSTREAM_TEXT_MAX);
+	} else {
+		struct str canon = STR_INIT;
+
+		jx_write_canon(doc, &canon);
+		digest_sha256(canon.p, canon.len, ret->digest);
+		str_fini(&canon);
+		memcpy(ret->name, c->name, sizeof(ret->name));
+		memcpy(ret->prefix, c->prefix, sizeof(ret->prefix));
+		ret->text = str_take(&text);
+	}
+	str_fini(&text);
+	upstream_conf_free(&c);
+	return rc;
+}
+
+void upstream_doc_free(struct upstream_doc *d)
+{
+	free(d->text);
+	d->text = NULL;
+}

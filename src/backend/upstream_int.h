@@ -1,0 +1,34 @@
+#ifndef UPSTREAM_INT_H
+#define UPSTREAM_INT_H
+
+#include "backend/upstream.h"
+
+#include "backend_int.h"
+
+/* The parts of upstreams: a document as a plan (upstream_conf.c), tools as definitions (upstream_tool.c). */
+
+enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
+
+struct upstream_value { const char *name; const struct tpl *value; };
+
+struct upstream_conf {                  /* in its own arena, mem */
+	struct arena *mem;
+	char name[64];
+	char prefix[UPSTREAM_PREFIX_MAX + 1];
+	enum upstream_transport transport;
+	const char *const *argv;        /* NULL-terminated; argv[0] is an absolute path */
+	const char *cwd;                /* NULL = "/" */
+	const char *url;
+	const struct upstream_value *values; size_t nvalues;    /* environment, or headers */
+	bool shared;                    /* one link for all tenants */
+	bool asks;                      /* its questions go to the caller (MCP B-45) */
+	bool allow_private;             /* addresses that are not public */
+	uint32_t idle_ms;
+};
+int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err) MUST_CHECK;
+void upstream_conf_free(struct upstream_conf **conf);
+
+/* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
+void upstream_strip_meta(json_t *meta);
+
+#endif
