@@ -1,5 +1,6 @@
-/* Fuzz target: a schema on the first line, a value behind it.  A refusal points into the schema; a verdict
- * does not depend on whether anybody asks for reasons; reasons come with a failure and only then. */
+/* Fuzz target: lines of JSON, a schema, a value for it, and shared schemas https://example.com/1 and so on.
+ * A refusal points into the schema; a verdict does not depend on whether anybody asks for reasons; reasons
+ * come with a failure and only then; a schema in the words of 2020-12 judges as it did in its own. */
 
 #include "config.h"
 
@@ -9,14 +10,37 @@
 #include "json/json.h"
 #include "schema/schema.h"
 
-static void ignore_warning(void *arg, const char *pointer, const char *text)
+enum { SHARED_MAX = 9 };
+
+struct input {
+	json_t *doc, *value;
+	json_t *shared[SHARED_MAX];
+	size_t nshared;
+};
+
+static const json_t *find_shared(void *arg, const char *uri)
 {
+	static const char base[] = "https://example.com/";
+	const struct input *in = arg;
+	size_t i;
+
+	FUZZ_CHECK(!strchr(uri, '#'));
+	if (strncmp(uri, base, sizeof base - 1) != 0)
+		return NULL;
+	uri += sizeof base - 1;
+	i = (size_t)(uri[0] - '1');
+	return *uri >= '1' && uri[1] == '\0' && i < in->nshared ? in->shared[i] : NULL;
+}
+
+static void check_warning(void *arg, const char *pointer, const char *text)
+{
+	FUZZ_CHECK((*pointer == '\0' || *pointer == '/') && *text);
 }
 
 static void check_run(const struct schema *s, const json_t *value)
 {
 	struct schema_report report;
-	int rc = schema_run(s, value, &report);
+	int rc = schema_run(s, value, &report), quick = schema_run(s, value, NULL);
 
 	FUZZ_CHECK(rc == 0 || rc == ERR_INVALID || rc == ERR_LIMIT);
 	FUZZ_CHECK((report.count > 0) == (rc != 0) && report.count <= SCHEMA_ERRORS_MAX);
@@ -24,51 +48,90 @@ static void check_run(const struct schema *s, const json_t *value)
 		FUZZ_CHECK(strncmp(report.failure[i].text, "Invalid argument: ", 18) == 0 ||
 			   strncmp(report.failure[i].text, "Missing required argument: ", 27) == 0);
 	/* Without a report the run ends at the first failure, perhaps before the budget does. */
-	FUZZ_CHECK((schema_run(s, value, NULL) == 0) == (rc == 0));
+	FUZZ_CHECK((quick == 0) == (rc == 0));
+	FUZZ_CHECK(schema_run(s, value, NULL) == quick);
 }
 
-/* Formats decide, members of any name are taken, and the same schema in the words of 2020-12 judges alike. */
-static void check_leniently(const json_t *doc, const json_t *value)
+/* Where draft-07 asserts formats it asserts content* as well, which no newer dialect does: not compared. */
+static void check_translation(const struct input *in, const struct schema_options *options, const struct schema *s)
 {
-	const struct schema_options options = { .lenient = true, .assert_format = true };
-	struct schema *s = NULL, *modern = NULL;
-	json_t *translated = NULL;
+	struct schema *modern = NULL;
+	json_t *translated = NULL, *again = NULL;
 	struct err e = { 0 };
+	int rc = schema_translate(in->doc, &translated, &e), before, after;
 
-	if (schema_compile_with(doc, &options, &s, &e) == 0) {
-		check_run(s, value);
-		if (schema_translate(doc, &translated, &e) == 1 &&
-		    schema_compile_with(translated, &options, &modern, &e) == 0) {
-			int before = schema_run(s, value, NULL), after = schema_run(modern, value, NULL);
-
-			FUZZ_CHECK(before == after || before == ERR_LIMIT || after == ERR_LIMIT);
-		}
+	FUZZ_CHECK(rc == 0 || rc == 1 || (rc == ERR_INVALID && *e.msg));
+	if (rc == 1) {
+		FUZZ_CHECK(schema_translate(translated, &again, &e) == 0);
+		FUZZ_CHECK(schema_compile_with(translated, options, &modern, &e) == 0);
+		before = schema_run(s, in->value, NULL);
+		after = schema_run(modern, in->value, NULL);
+		FUZZ_CHECK(before == after || before == ERR_LIMIT || after == ERR_LIMIT);
 	}
 	json_decref(translated);
 	schema_free(&modern);
-	schema_free(&s);
+}
+
+/* Formats decide, members of any name are taken, shared schemas are there or not. */
+static void check_options(struct input *in)
+{
+	const struct schema_options options[] = {
+		{ .lenient = true, .assert_format = true },
+		{ .lenient = true, .scale = 2, .find = find_shared, .find_arg = in },
+		{ .assert_format = true, .find = find_shared, .find_arg = in },
+	};
+
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		struct schema *s = NULL;
+		struct err e = { 0 };
+
+		if (schema_compile_with(in->doc, &options[i], &s, &e) != 0) {
+			FUZZ_CHECK(!s && *e.msg && (e.code == ERR_INVALID || e.code == ERR_LIMIT));
+			continue;
+		}
+		FUZZ_CHECK(schema_memory(s) <= 2 * SCHEMA_MEMORY_MAX + sizeof(void *) * 2);
+		check_run(s, in->value);
+		if (!options[i].assert_format)
+			check_translation(in, &options[i], s);
+		schema_free(&s);
+	}
+}
+
+/* The next line as JSON, NULL when it is none. */
+static json_t *take_line(const char **p, const char *end)
+{
+	const char *from = *p, *line = from < end ? memchr(from, '\n', (size_t)(end - from)) : NULL;
+	json_t *v = NULL;
+
+	*p = line ? line + 1 : end;
+	if (jx_parse(from, (size_t)((line ? line : end) - from), &v, NULL) != 0)
+		return NULL;
+	return v;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const char *text = (const char *)data, *line = memchr(text, '\n', size);
-	size_t len = line ? (size_t)(line - text) : size;
-	json_t *doc = NULL, *value = NULL;
+	const char *p = (const char *)data, *end = p + size;
+	struct input in = { .doc = take_line(&p, end) };
 	struct schema *s = NULL;
 	struct err e = { 0 };
 
-	if (jx_parse(text, len, &doc, NULL) != 0)
-		return 0;
-	schema_lint(doc, ignore_warning, NULL);
-	if (schema_compile(doc, &s, &e) != 0)
-		FUZZ_CHECK(!s && *e.msg && (e.code == ERR_INVALID || e.code == ERR_LIMIT));
-	if (line && jx_parse(line + 1, size - len - 1, &value, NULL) == 0) {
-		if (s)
-			check_run(s, value);
-		check_leniently(doc, value);
+	in.value = take_line(&p, end);
+	while (p < end && in.nshared < SHARED_MAX && (in.shared[in.nshared] = take_line(&p, end)))
+		in.nshared++;
+	if (in.doc) {
+		schema_lint(in.doc, check_warning, NULL);
+		if (schema_compile(in.doc, &s, &e) != 0)
+			FUZZ_CHECK(!s && *e.msg && (e.code == ERR_INVALID || e.code == ERR_LIMIT));
 	}
-	json_decref(doc);
-	json_decref(value);
+	if (s && in.value)
+		check_run(s, in.value);
+	if (in.doc && in.value)
+		check_options(&in);
 	schema_free(&s);
+	json_decref(in.doc);
+	json_decref(in.value);
+	for (size_t i = 0; i < in.nshared; i++)
+		json_decref(in.shared[i]);
 	return 0;
 }
