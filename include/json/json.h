@@ -18,6 +18,8 @@ struct str;
 #define JX_MEMBERS_MAX 100000           /* members and elements of one text */
 #define JX_NAME_MAX 256                 /* bytes of a member name after unescaping */
 #define JX_MESSAGE_MAX (10u << 20)      /* bytes of one message (SEC S-113) */
+#define JX_DIGITS_MAX 2048              /* digits of a number, without zeros at its ends */
+#define JX_EXPONENT_MAX 1000000000      /* the exponent that a number may be written with */
 
 /* A piece of the scanned text; p NULL = absent. */
 struct jx_span { const char *p; size_t len; };
@@ -33,11 +35,10 @@ struct jx_want { const char *pointer; struct jx_span span; };
  * text; on failure those found before it are filled in, so that an id can be answered.  nwant <= 32. */
 int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err) MUST_CHECK;
 
-/* Scan, then parse.  Lone surrogate escapes become U+FFFD (MCP B-33); U+0000 in values is kept, in
- * names refused; integers beyond int64 and numbers beyond double are ERR_LIMIT: never rounded.
- * On success *ret is a new reference. */
+/* Scan, then build a tree.  Lone surrogate escapes become U+FFFD (MCP B-33); U+0000 in values is kept, in
+ * names refused; a number beyond the limits below is ERR_LIMIT.  On success *ret is a new reference. */
 int jx_parse(const char *text, size_t len, json_t **ret, struct err *err) MUST_CHECK;
-/* Parse text that jx_scan() has accepted already; the same errors for numbers. */
+/* The same for text that jx_scan() has accepted already. */
 int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err) MUST_CHECK;
 
 /* Write compact JSON, members in the tree's order. */
@@ -56,15 +57,26 @@ void jx_write_stringz(struct str *out, const char *z);
 bool jx_equal(const json_t *a, const json_t *b);
 bool jx_is_integer(const json_t *v);                    /* 1.0 is one, as in JSON Schema */
 
-/* A number outside of a tree. */
-struct jx_number { bool is_real; union { int64_t i; double d; }; };
+/* NUMBERS are never rounded (SEC S-205).  An integer within int64 is a JSON_INTEGER.  A double stands for
+ * the shortest decimal that reads back as itself; what is written as such is a JSON_REAL.  Any other number
+ * keeps its text: for jansson it is a JSON_REAL that is not a number, which no JSON text yields, so that
+ * json_real_value() and json_number_value() serve in src/json alone. */
+enum jx_kind { JX_INTEGER, JX_REAL, JX_TEXT };
+struct jx_number {
+	enum jx_kind kind;
+	union { int64_t i; double d; const char *text; };       /* text is borrowed from the tree */
+};
 struct jx_number jx_number(const json_t *v);
-/* Order by value, exact between int64 and double: < 0, 0, > 0. */
+double jx_nearest(const json_t *v);                     /* double to a number; beyond them +-DBL_MAX */
+/* A number by its JSON text: a new reference, or NULL with the limit in words. */
+json_t *jx_number_new(const char *p, size_t len, const char **ret_why);
+/* Order by value, exact: < 0, 0, > 0. */
 int jx_compare(struct jx_number a, struct jx_number b);
-/* digits * 10^exp10, digits without trailing zeros: an integer exactly, a double in the shortest form
- * that reads back as the same double. */
-struct jx_decimal { uint64_t digits; int exp10; bool negative; };
-struct jx_decimal jx_decimal(struct jx_number n);
+/* digits * 10^exp10; the n digits (characters) have no zero at either end; n = 0 is zero. */
+struct jx_decimal { int64_t exp10; size_t n; bool negative; char digits[JX_DIGITS_MAX]; };
+void jx_decimal(struct jx_number n, struct jx_decimal *ret);
+/* As compact JSON has it, but 1.0 as 1. */
+void jx_write_number(struct jx_number n, struct str *out);
 
 /* Typed getters of object members.  at = the pointer of obj, for err.where ("/limits"); a missing
  * optional member leaves *ret untouched and returns 0; a wrong type is ERR_INVALID with

@@ -23,12 +23,12 @@ static int parse_progress(const json_t *body, struct child_msg *msg, struct err 
 		rc = jx_get_string(body, "/progress", "message", JX_OPTIONAL, &msg->text, err);
 	if (rc < 0)
 		return rc;
-	if (!json_is_number(done) || json_number_value(done) < 0)
+	if (!json_is_number(done) || jx_nearest(done) < 0)
 		return err_set(err, ERR_INVALID, "/progress/done", "must be a number, at least 0");
-	if (total && (!json_is_number(total) || json_number_value(total) < 0))
+	if (total && (!json_is_number(total) || jx_nearest(total) < 0))
 		return err_set(err, ERR_INVALID, "/progress/total", "must be a number, at least 0");
-	msg->done = json_number_value(done);
-	msg->total = total ? json_number_value(total) : -1;
+	msg->done = jx_nearest(done);
+	msg->total = total ? jx_nearest(total) : -1;
 	return 0;
 }
 

@@ -196,7 +196,8 @@ static int choose(const struct sql_plan *plan, const struct backend_req *req, co
 	return rc;
 }
 
-/* Plain copies of the top-level members; arrays and objects as JSON text, for json_each(:list). */
+/* Plain copies of the top-level members; arrays and objects as JSON text, for json_each(:list), and so are
+ * numbers that neither a 64-bit integer nor a double holds. */
 static struct sql_param *copy_params(const json_t *args, struct arena *mem)
 {
 	struct sql_param *params = arena_alloc(mem, json_object_size(args) * sizeof(*params) + 1);
@@ -211,9 +212,9 @@ static struct sql_param *copy_params(const json_t *args, struct arena *mem)
 		if (json_is_integer(v) || json_is_boolean(v)) {
 			p->type = SQL_INT;
 			p->i = json_is_integer(v) ? json_integer_value(v) : json_is_true(v);
-		} else if (json_is_real(v)) {
+		} else if (json_is_real(v) && jx_number(v).kind == JX_REAL) {
 			p->type = SQL_FLOAT;
-			p->f = json_real_value(v);
+			p->f = jx_number(v).d;
 		} else if (json_is_string(v)) {
 			p->type = SQL_TEXT;
 			p->len = json_string_length(v);

@@ -40,7 +40,7 @@ static bool equal(const struct reg_param *p, const json_t *value, const struct c
 		       memcmp(json_string_value(value), header->value, header->value_len) == 0;
 	case REG_PARAM_INTEGER:
 		return read_integer(header->value, header->value_len, &n) &&
-		       (json_is_integer(value) ? n == json_integer_value(value) : (double)n == json_real_value(value));
+		       jx_compare(jx_number(value), (struct jx_number){ .kind = JX_INTEGER, .i = n }) == 0;
 	case REG_PARAM_BOOLEAN:
 		return text_eq(header->value, header->value_len, json_is_true(value) ? "true" : "false");
 	}

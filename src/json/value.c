@@ -1,19 +1,13 @@
-/* Questions about values: type names, JSON pointers, equality, the order and the digits of numbers. */
+/* Questions about values: type names, JSON pointers, equality. */
 #include "config.h"
 
 #include "json/json.h"
 
-#include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 
 #include "json_int.h"
-
-#define DIGITS_MAX 17           /* of a double that reads back as itself */
 
 const char *jx_type_name(const json_t *v)
 {
@@ -35,11 +29,6 @@ const char *jx_type_name(const json_t *v)
 		return "null";
 	}
 	return "nothing";
-}
-
-bool jx_is_integer(const json_t *v)
-{
-	return json_is_integer(v) || (json_is_real(v) && trunc(json_real_value(v)) == json_real_value(v));
 }
 
 /* POINTERS */
@@ -110,106 +99,6 @@ void jx_pointer_add(struct str *pointer, const char *token)
 		str_puts(pointer, token[n] == '~' ? "~0" : "~1");
 		token += n + 1;
 	}
-}
-
-/* NUMBERS */
-
-/* A double of this size or more is beyond every int64. */
-#define INT64_END 9223372036854775808.0
-
-struct jx_number jx_number(const json_t *v)
-{
-	if (json_is_integer(v))
-		return (struct jx_number){ .i = json_integer_value(v) };
-	return (struct jx_number){ .is_real = true, .d = json_real_value(v) };
-}
-
-static int compare_int_real(int64_t i, double d)
-{
-	int64_t whole;
-
-	if (d >= INT64_END)
-		return -1;
-	if (d < -INT64_END)
-		return 1;
-	whole = (int64_t)d;             /* exact: cut towards zero */
-	if (i != whole)
-		return i < whole ? -1 : 1;
-	d -= (double)whole;             /* exact as well: the fraction */
-	return d > 0 ? -1 : d < 0;
-}
-
-int jx_compare(struct jx_number a, struct jx_number b)
-{
-	if (a.is_real && b.is_real)
-		return a.d < b.d ? -1 : a.d > b.d;
-	if (b.is_real)
-		return compare_int_real(a.i, b.d);
-	if (a.is_real)
-		return -compare_int_real(b.i, a.d);
-	return a.i < b.i ? -1 : a.i > b.i;
-}
-
-/* The decimal with n digits in text ("-d.ddde+xx", by %.*e) one step further from zero. */
-static void step_up(char *text, size_t n)
-{
-	char *p = text + (text[0] == '-') + (n > 1 ? n : 0);    /* the last digit; the point is one more */
-
-	for (; p > text && (*p == '9' || *p == '.'); p--)
-		if (*p == '9')
-			*p = '0';
-	if (*p >= '0' && *p < '9')
-		++*p;
-}
-
-/* The shortest decimal that reads back as d, nearest to d among those (ECMA-262 6.1.6.1.20).  Between
- * 15 and 17 digits it is the rounded one, except next to a power of two, where the gap below is half
- * the gap above and the neighbour may do. */
-static void shortest(double d, char *text, size_t size)
-{
-	int exp, n = fabs(d) < DBL_MIN ? 1 : 15;
-	bool lopsided = fabs(frexp(d, &exp)) == 0.5;
-
-	for (; n < DIGITS_MAX; n++) {
-		(void)snprintf(text, size, "%.*e", n - 1, d);
-		if (strtod(text, NULL) == d)
-			return;
-		if (!lopsided)
-			continue;
-		step_up(text, (size_t)n);
-		if (strtod(text, NULL) == d)
-			return;
-	}
-	(void)snprintf(text, size, "%.*e", DIGITS_MAX - 1, d);
-}
-
-struct jx_decimal jx_decimal(struct jx_number v)
-{
-	struct jx_decimal r = { 0 };
-	char text[40];
-	const char *p = text;
-
-	if (!v.is_real) {
-		r.negative = v.i < 0;
-		r.digits = v.i < 0 ? 0 - (uint64_t)v.i : (uint64_t)v.i;
-	} else {
-		shortest(v.d, text, sizeof text);
-		r.negative = *p == '-';
-		for (p += r.negative; *p != 'e'; p++) {
-			if (*p == '.')
-				continue;
-			r.digits = r.digits * 10 + (uint64_t)(*p - '0');
-			r.exp10--;
-		}
-		r.exp10 += 1 + (int)strtol(p + 1, NULL, 10);
-	}
-	while (r.digits && r.digits % 10 == 0) {
-		r.digits /= 10;
-		r.exp10++;
-	}
-	if (!r.digits)
-		r.exp10 = 0;
-	return r;
 }
 
 /* EQUALITY */

@@ -1,19 +1,20 @@
-/* Trees to text: compact, indented, canonical.  Numbers are written in the shortest form that reads
- * back as the same value; strings with the escapes of RFC 8785 3.2.2. */
+/* Trees to text: compact, indented, canonical.  Numbers are written as they came or in the shortest
+ * form that reads back as the same value; strings with the escapes of RFC 8785 3.2.2. */
 #include "config.h"
 
 #include "json/json.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text.h"
 
 #include "json_int.h"
 
-enum form { FORM_COMPACT, FORM_PRETTY, FORM_CANON };
+enum form { FORM_COMPACT, FORM_PRETTY, FORM_CANON, FORM_WORDS };
 
 /* STRINGS */
 
@@ -65,54 +66,83 @@ void jx_write_stringz(struct str *out, const char *z)
 
 /* NUMBERS */
 
-static void put_zeros(struct str *out, int n)
+static void put_zeros(struct str *out, int64_t n)
 {
 	while (n-- > 0)
 		str_putc(out, '0');
 }
 
-/* A double that is a whole number within int64. */
-static bool is_int64(double d)
+/* A whole number within int64 in canonical form. */
+static bool write_int64(const struct jx_decimal *d, struct str *out)
 {
-	return d >= -0x1p63 && d < 0x1p63 && (double)(int64_t)d == d;
+	char text[24] = "-";
+	size_t n = d->n + (size_t)d->exp10;
+	int64_t i;
+
+	if (d->exp10 < 0 || d->exp10 > 18 || n > 19)
+		return false;
+	memcpy(text + 1, d->digits, d->n);
+	memset(text + 1 + d->n, '0', n - d->n);
+	if (text_i64(text + !d->negative, n + d->negative, &i) != 0)
+		return false;
+	str_put_i64(out, i);
+	return true;
 }
 
 /* As ECMA-262 6.1.6.1.20 does, but so that it reads back as the same value: the canonical form writes whole
  * numbers as the integers they equal and those beyond int64 with an exponent; the other forms keep a mark
  * that it is no integer. */
-static void write_real(const json_t *v, enum form form, struct str *out)
+static void write_decimal(const struct jx_decimal *d, enum form form, struct str *out)
 {
-	struct jx_decimal d = jx_decimal(jx_number(v));
-	char digits[24];
-	int k = snprintf(digits, sizeof digits, "%llu", (unsigned long long)d.digits);
-	int point = k + d.exp10;        /* digits before the decimal point */
+	const char *digits = d->n ? d->digits : "0";
+	size_t k = d->n ? d->n : 1;
+	int64_t point = (int64_t)k + d->exp10;          /* digits before the decimal point */
 
-	if (form == FORM_CANON && is_int64(json_real_value(v))) {
-		str_put_i64(out, (int64_t)json_real_value(v));
+	if (form == FORM_CANON && (!d->n || write_int64(d, out))) {
+		str_puts(out, d->n ? "" : "0");
 		return;
 	}
-	if (d.negative && d.digits)
+	if (d->negative && d->n)
 		str_putc(out, '-');
-	if (point > (form == FORM_CANON ? k - 1 : 21) || point < -5) {
+	if (point > (form == FORM_CANON ? (int64_t)k - 1 : 21) || point < -5) {
 		str_put(out, digits, 1);
 		if (k > 1) {
 			str_putc(out, '.');
-			str_put(out, digits + 1, (size_t)k - 1);
+			str_put(out, digits + 1, k - 1);
 		}
-		str_printf(out, "e%c%d", point > 0 ? '+' : '-', abs(point - 1));
+		str_printf(out, "e%c%" PRId64, point > 0 ? '+' : '-', point > 0 ? point - 1 : 1 - point);
 	} else if (point <= 0) {
 		str_puts(out, "0.");
 		put_zeros(out, -point);
-		str_put(out, digits, (size_t)k);
-	} else if (point >= k) {
-		str_put(out, digits, (size_t)k);
-		put_zeros(out, point - k);
-		str_puts(out, ".0");
+		str_put(out, digits, k);
+	} else if (point >= (int64_t)k) {
+		str_put(out, digits, k);
+		put_zeros(out, point - (int64_t)k);
+		str_puts(out, form == FORM_WORDS ? "" : ".0");
 	} else {
 		str_put(out, digits, (size_t)point);
 		str_putc(out, '.');
-		str_put(out, digits + point, (size_t)(k - point));
+		str_put(out, digits + point, k - (size_t)point);
 	}
+}
+
+static void write_number(struct jx_number n, enum form form, struct str *out)
+{
+	struct jx_decimal d;
+
+	if (n.kind == JX_INTEGER) {
+		str_put_i64(out, n.i);
+	} else if (n.kind == JX_TEXT && form != FORM_CANON) {
+		str_puts(out, n.text);
+	} else {
+		jx_decimal(n, &d);
+		write_decimal(&d, form, out);
+	}
+}
+
+void jx_write_number(struct jx_number n, struct str *out)
+{
+	write_number(n, FORM_WORDS, out);
 }
 
 /* TREES */
@@ -206,10 +236,8 @@ static void write_value(const json_t *v, enum form form, unsigned depth, struct 
 		jx_write_string(out, json_string_value(v), json_string_length(v));
 		break;
 	case JSON_INTEGER:
-		str_put_i64(out, json_integer_value(v));
-		break;
 	case JSON_REAL:
-		write_real(v, form, out);
+		write_number(jx_number(v), form, out);
 		break;
 	case JSON_TRUE:
 		str_puts(out, "true");

@@ -180,12 +180,16 @@ static json_t *apply_tag(json_t *v, const char *tag)
 {
 	const char *is = json_is_string(v) ? "str" : json_is_integer(v) ? "int" : json_is_real(v) ? "float" :
 			 json_is_boolean(v) ? "bool" : "null";
+	char text[32];
+	const char *why;
 	json_t *real = NULL;
 
 	if (!*tag || strcmp(tag, is) == 0)
 		return v;
-	if (strcmp(tag, "float") == 0 && json_is_integer(v))
-		real = json_real((double)json_integer_value(v));
+	if (strcmp(tag, "float") == 0 && json_is_integer(v)) {
+		(void)snprintf(text, sizeof text, "%lld.0", (long long)json_integer_value(v));
+		real = jx_number_new(text, strlen(text), &why);
+	}
 	json_decref(v);
 	return real;
 }

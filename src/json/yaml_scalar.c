@@ -4,13 +4,14 @@
 #include "yaml_int.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/text.h"
+#include "json/json.h"
 
 static bool is_one_of(const char *p, size_t len, const char *const *words, size_t n)
 {
@@ -76,26 +77,53 @@ static bool is_float(const char *p, const char *end)
 	return point == end;
 }
 
+/* YAML allows a plus, leading zeros and a point at either end, JSON does not. */
+static json_t *make_decimal(const char *p, const char *end, const char **ret_why)
+{
+	struct str text = STR_INIT;
+	const char *whole, *fraction;
+	json_t *v;
+
+	if (*p == '-')
+		str_putc(&text, '-');
+	p += *p == '-' || *p == '+';
+	while (p < end && *p == '0')
+		p++;
+	whole = p;
+	p = digits(p, end);
+	str_put(&text, p > whole ? whole : "0", p > whole ? (size_t)(p - whole) : 1);
+	if (p < end && *p == '.') {
+		fraction = p;
+		p = digits(p + 1, end);
+		str_put(&text, fraction, (size_t)(p - fraction));
+		str_puts(&text, p == fraction + 1 ? "0" : "");
+	}
+	str_put(&text, p, (size_t)(end - p));
+	v = jx_number_new(text.p, text.len, ret_why);
+	str_fini(&text);
+	return v;
+}
+
 static json_t *make_number(const char *p, size_t len, int base, enum err_code *ret_code, const char **ret_why)
 {
-	char *z = mem_strndup(p, len);
 	json_t *v = NULL;
+	char *z;
 
-	errno = 0;
-	if (base) {
-		long long i = strtoll(base == 10 ? z : z + 2, NULL, base);
-
-		v = errno ? NULL : json_integer(i);
+	if (!base) {
+		v = make_decimal(p, p + len, ret_why);
 	} else {
-		double d = strtod(z, NULL);
-
-		v = isfinite(d) ? json_real(d) : NULL;
+		z = mem_strndup(p, len);
+		errno = 0;
+		v = json_integer(strtoll(z + 2, NULL, base));
+		if (errno) {
+			json_decref(v);
+			v = NULL;
+			*ret_why = "a hexadecimal or octal number is beyond 64 bits (text needs quotes)";
+		}
+		free(z);
 	}
-	if (!v) {
+	if (!v)
 		*ret_code = ERR_LIMIT;
-		*ret_why = "a number is too large: integers end at 64 bits, others at 1.8e308 (text needs quotes)";
-	}
-	free(z);
 	return v;
 }
 
@@ -119,11 +147,9 @@ json_t *yaml_plain(const char *p, size_t len, enum err_code *ret_code, const cha
 		*ret_why = "infinity and not-a-number are no JSON values (text needs quotes)";
 		return NULL;
 	}
-	if (is_int(p, end))
-		return make_number(p, len, 10, ret_code, ret_why);
 	if (radix(p, end))
 		return make_number(p, len, radix(p, end), ret_code, ret_why);
-	if (is_float(p, end))
+	if (is_int(p, end) || is_float(p, end))
 		return make_number(p, len, 0, ret_code, ret_why);
 	return json_stringn(p, len);
 }

@@ -3,12 +3,12 @@
 
 #include "schema_int.h"
 
+#include <math.h>
 #include <string.h>
 
 #define HASH_MIX 0x9e3779b97f4a7c15u
 #define BYTES_PER_STEP 64
-/* A double of this size or more is beyond every int64. */
-#define INT64_END 9223372036854775808.0
+#define EXACT_END 9007199254740992      /* doubles and integers below this are told apart by their bits */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {
@@ -30,15 +30,25 @@ static uint64_t hash_bytes(uint64_t h, const char *p, size_t len)
 	return mix(h, w);
 }
 
-/* A double that is a whole number hashes as that integer. */
+static uint64_t hash_decimal(struct jx_number n)
+{
+	struct jx_decimal d;
+
+	jx_decimal(n, &d);
+	return mix(hash_bytes(d.negative, d.digits, d.n), (uint64_t)d.exp10);
+}
+
+/* A double that is a whole number hashes as that integer; what may be written as either, as its digits. */
 static uint64_t hash_number(struct jx_number n)
 {
 	uint64_t bits;
 
-	if (n.is_real && n.d >= -INT64_END && n.d < INT64_END && (double)(int64_t)n.d == n.d)
-		n = (struct jx_number){ .i = (int64_t)n.d };
-	if (!n.is_real)
+	if (n.kind == JX_REAL && fabs(n.d) < EXACT_END && (double)(int64_t)n.d == n.d)
+		n = (struct jx_number){ .kind = JX_INTEGER, .i = (int64_t)n.d };
+	if (n.kind == JX_INTEGER && n.i < EXACT_END && n.i > -EXACT_END)
 		return mix(TYPE_INTEGER, (uint64_t)n.i);
+	if (n.kind != JX_REAL || fabs(n.d) >= EXACT_END)
+		return hash_decimal(n);
 	memcpy(&bits, &n.d, sizeof bits);
 	return mix(TYPE_NUMBER, bits);
 }

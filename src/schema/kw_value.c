@@ -74,6 +74,15 @@ int kw_type(struct compiler *c, struct node *n, const struct keyword *kw, const 
 
 /* CONSTANTS */
 
+/* The number, with a text of its own. */
+static int take_number(struct compiler *c, const json_t *v, struct jx_number *ret)
+{
+	*ret = jx_number(v);
+	if (ret->kind == JX_TEXT)
+		ret->text = arena_strdup(c->mem, ret->text);
+	return ret->kind == JX_TEXT && !ret->text ? compile_fail_memory(c) : 0;
+}
+
 static int constant_array(struct compiler *c, const json_t *v, struct constant *ret)
 {
 	struct constant *children = compile_take(c, (json_array_size(v) + 1) * sizeof *children);
@@ -124,8 +133,7 @@ int compile_constant(struct compiler *c, const json_t *v, struct constant *ret)
 		ret->text = arena_strndup(c->mem, json_string_value(v), ret->len);
 		return ret->text ? 0 : compile_fail_memory(c);
 	case TYPE_NUMBER:
-		ret->number = jx_number(v);
-		return 0;
+		return take_number(c, v, &ret->number);
 	default:
 		ret->truth = json_is_true(v);
 		return 0;
@@ -207,36 +215,52 @@ int kw_bound(struct compiler *c, struct node *n, const struct keyword *kw, const
 	    "exclusiveMinimum" : "exclusiveMaximum")))
 		b = b == &rules->min ? &rules->above : &rules->below;
 	b->set = true;
-	b->n = jx_number(v);
+	return take_number(c, v, &b->n);
+}
+
+static int make_divisor(struct compiler *c, struct jx_number n, struct divisor *ret)
+{
+	struct jx_decimal d;
+
+	jx_decimal(n, &d);
+	if (n.kind == JX_INTEGER)
+		ret->whole = n.i;
+	ret->exp10 = d.exp10;
+	ret->n = d.n;
+	ret->digits = arena_strndup(c->mem, d.digits, d.n);
+	if (!ret->digits)
+		return compile_fail_memory(c);
+	if (text_u64(d.digits, d.n, &ret->small) != 0)
+		ret->small = 0;
 	return 0;
 }
 
 int kw_multiple(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
 {
 	struct num_rules *rules = compile_num(c, n);
+	int rc;
 
-	if (!json_is_number(v) || jx_compare(jx_number(v), (struct jx_number){ .i = 0 }) <= 0)
+	if (!json_is_number(v) || jx_compare(jx_number(v), (struct jx_number){ .kind = JX_INTEGER, .i = 0 }) <= 0)
 		return compile_fail(c, ERR_INVALID, "must be a number above 0");
 	if (!rules)
 		return compile_fail_memory(c);
 	rules->step.set = true;
-	rules->step.n = jx_number(v);
-	rules->step_digits = jx_decimal(rules->step.n);
-	return 0;
+	rc = take_number(c, v, &rules->step.n);
+	return rc ? rc : make_divisor(c, rules->step.n, &rules->by);
 }
 
 /* STRINGS */
 
 int kw_read_count(struct compiler *c, const json_t *v, size_t *ret)
 {
-	const struct jx_number zero = { .i = 0 }, end = { .i = INT64_MAX };
+	const struct jx_number zero = { .kind = JX_INTEGER, .i = 0 }, end = { .kind = JX_INTEGER, .i = INT64_MAX };
 
 	if (!json_is_number(v) || !jx_is_integer(v) || jx_compare(jx_number(v), zero) < 0)
 		return compile_fail(c, ERR_INVALID, "must be a whole number from 0 on");
 	if (jx_compare(jx_number(v), end) >= 0)
 		*ret = SIZE_MAX;
 	else
-		*ret = json_is_integer(v) ? (size_t)json_integer_value(v) : (size_t)json_real_value(v);
+		*ret = json_is_integer(v) ? (size_t)json_integer_value(v) : (size_t)jx_nearest(v);
 	return 0;
 }
 

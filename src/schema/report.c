@@ -154,10 +154,7 @@ static void put_constant(struct str *out, const struct constant *c)
 		jx_write_string(out, c->text, c->len);
 		break;
 	case TYPE_NUMBER:
-		if (c->number.is_real)
-			str_printf(out, "%.15g", c->number.d);
-		else
-			str_put_i64(out, c->number.i);
+		jx_write_number(c->number, out);
 		break;
 	case TYPE_BOOLEAN:
 		str_puts(out, c->truth ? "true" : "false");

@@ -4,38 +4,77 @@
 #include "run_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 
+#define DIGITS_PER_STEP 8       /* digits times digits of a division */
 #define FEW 8                   /* elements that are compared one by one */
 
-/* base^exp mod m; m < 2^64. */
-static uint64_t power_mod(uint64_t base, unsigned exp, uint64_t m)
+/* The remainder of digits followed by zeros, by a divisor of few digits. */
+static bool divides_small(const struct jx_decimal *d, size_t zeros, uint64_t by)
 {
-	unsigned __int128 r = 1 % m, b = base % m;
+	unsigned __int128 rest = 0;
 
-	for (; exp; exp >>= 1) {
-		if (exp & 1)
-			r = r * b % m;
-		b = b * b % m;
+	for (size_t i = 0; i < d->n + zeros; i++)
+		rest = (rest * 10 + (i < d->n ? (unsigned)(d->digits[i] - '0') : 0)) % by;
+	return rest == 0;
+}
+
+/* a -= b over n digits when it is at least b, else false. */
+static bool subtract_digits(char *a, const char *b, size_t n)
+{
+	int borrow = 0;
+
+	if (memcmp(a, b, n) < 0)
+		return false;
+	for (size_t i = n; i-- > 0;) {
+		int v = a[i] - b[i] - borrow;
+
+		borrow = v < 0;
+		a[i] = (char)(v + (borrow ? 10 : 0));
 	}
-	return (uint64_t)r;
+	return true;
+}
+
+/* Division as on paper: rest and divisor have by->n + 1 digits, the next digit comes in from the right. */
+static bool divides_large(const struct jx_decimal *d, size_t zeros, const struct divisor *by)
+{
+	char rest[JX_DIGITS_MAX + 1] = { 0 }, divisor[JX_DIGITS_MAX + 1] = { 0 };
+
+	for (size_t i = 0; i < by->n; i++)
+		divisor[i + 1] = (char)(by->digits[i] - '0');
+	for (size_t i = 0; i < d->n + zeros; i++) {
+		memmove(rest, rest + 1, by->n);
+		rest[by->n] = i < d->n ? (char)(d->digits[i] - '0') : 0;
+		while (subtract_digits(rest, divisor, by->n + 1))
+			;
+	}
+	for (size_t i = 0; i <= by->n; i++)
+		if (rest[i])
+			return false;
+	return true;
 }
 
 /* On decimal digits, since 0.0075 is no multiple of 0.0001 in binary.  Digits end in no zero: a value with
- * more decimal places than the step is no multiple of it. */
-bool run_is_multiple(struct jx_number v, struct jx_decimal step)
+ * more decimal places than the step is no multiple of it.  Of the zeros that a value has behind its digits
+ * no more count than the divisor can have factors of 2 or of 5: four for each of its digits. */
+bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by)
 {
-	struct jx_decimal d = jx_decimal(v);
-	unsigned __int128 rest;
+	struct jx_decimal d;
+	size_t zeros;
 
-	if (!d.digits)
+	if (by->whole && v.kind == JX_INTEGER)
+		return v.i % by->whole == 0;
+	jx_decimal(v, &d);
+	if (!d.n)
 		return true;
-	if (d.exp10 < step.exp10)
+	if (d.exp10 < by->exp10)
 		return false;
-	rest = d.digits % step.digits;
-	rest = rest * power_mod(10, (unsigned)(d.exp10 - step.exp10), step.digits) % step.digits;
-	return rest == 0;
+	zeros = d.exp10 - by->exp10 < (int64_t)(4 * by->n) ? (size_t)(d.exp10 - by->exp10) : 4 * by->n;
+	if (!run_pay(r, (d.n + zeros) * by->n / DIGITS_PER_STEP))
+		return false;
+	return by->small ? divides_small(&d, zeros, by->small) : divides_large(&d, zeros, by);
 }
 
 struct element { uint64_t hash; size_t index, size; };

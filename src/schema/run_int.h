@@ -78,8 +78,8 @@ static inline void run_mark(struct run *r, size_t i)
 
 extern const uint8_t run_type_bits[];   /* by json_typeof(); a real is no integer here */
 
-/* Is v a whole multiple of the step? */
-bool run_is_multiple(struct jx_number v, struct jx_decimal step);
+/* Is v a whole multiple of the divisor? */
+bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
 bool run_find_equal(struct run *r, const json_t *array, size_t *ret_a, size_t *ret_b);
 bool run_match(struct run *r, const struct regex *re, const char *p, size_t len);

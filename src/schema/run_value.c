@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/text.h"
+
+#define NUMBER_SHOWN 60         /* characters of a bound */
 
 bool run_constants(struct run *r, const struct constants *set, const json_t *v, const struct spot *at)
 {
@@ -34,9 +37,15 @@ bool run_constants(struct run *r, const struct constants *set, const json_t *v, 
 
 static bool fail_bound(struct run *r, const struct spot *at, const char *keyword, const char *must, struct jx_number n)
 {
-	if (n.is_real)
-		return run_fail(r, at, keyword, "%s %.15g", must, n.d);
-	return run_fail(r, at, keyword, "%s %lld", must, (long long)n.i);
+	struct str text = STR_INIT;
+
+	if (run_is_over(r))
+		return false;
+	jx_write_number(n, &text);
+	(void)run_fail(r, at, keyword, "%s %.*s%s", must, NUMBER_SHOWN, str_text(&text),
+		       text.len > NUMBER_SHOWN ? "..." : "");
+	str_fini(&text);
+	return false;
 }
 
 bool run_number(struct run *r, const struct num_rules *rules, const json_t *v, const struct spot *at)
@@ -52,7 +61,7 @@ bool run_number(struct run *r, const struct num_rules *rules, const json_t *v, c
 		ok = fail_bound(r, at, "exclusiveMinimum", "must be greater than", rules->above.n);
 	if (rules->below.set && jx_compare(n, rules->below.n) >= 0)
 		ok = fail_bound(r, at, "exclusiveMaximum", "must be less than", rules->below.n);
-	if (rules->step.set && !run_is_multiple(n, rules->step_digits))
+	if (rules->step.set && !run_is_multiple(r, n, &rules->by))
 		ok = fail_bound(r, at, "multipleOf", "must be a multiple of", rules->step.n);
 	return ok;
 }

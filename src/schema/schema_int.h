@@ -90,6 +90,13 @@ struct node_list {
 };
 struct name_list { struct name *names; size_t n; };
 struct bound { bool set; struct jx_number n; };
+struct divisor {                                /* of multipleOf; see rules.c */
+	int64_t whole;                          /* its value, when it is an integer within int64, else 0 */
+	uint64_t small;                         /* its digits, when they fit, else 0 */
+	const char *digits;
+	size_t n;
+	int64_t exp10;
+};
 struct property {
 	struct name name;
 	const struct node *node;                /* NULL: the name is only required */
@@ -100,7 +107,7 @@ struct dependent { struct name name; struct name_list required; const struct nod
 
 struct num_rules {
 	struct bound min, max, above, below, step;
-	struct jx_decimal step_digits;
+	struct divisor by;
 };
 struct str_rules {
 	size_t min, max;                        /* code points */

@@ -109,6 +109,27 @@ class BadInput(crib.Case):
         rows = self.crib.json("audit", "calls", "--tenant", "acme")
         self.assertEqual([row["outcome"] for row in rows], ["invalid"] * 5)
 
+    def test_numbers_are_judged_and_handed_on_as_written(self):
+        """SEC S-205, S-207: beyond 64 bits and beyond doubles nothing is rounded, in the schema or in a call."""
+        self.crib.tool(crib.tool_yaml("big", "{type: builtin, function: echo}",
+                                      "{type: object, properties: {n: {type: integer, maximum: 123456789012345678901234567890}, "
+                                      "x: {multipleOf: 0.1}}}"), "big.yaml")
+        self.assertIn("123456789012345678901234567890", self.crib.run("tool", "show", "big").stdout)
+        self.crib.start()
+        peer = self.crib.tcp(self.key)
+        peer.initialize("2025-11-25")
+        for text, right in (('{"n":123456789012345678901234567890}', True), ('{"n": 1e29 }', True), ('{"n":123456789012345678901234567891}', False),
+                            ('{"n":1e30}', False), ('{"n":-1e400,"x":12345678901234567890.1}', True),
+                            ('{"x":12345678901234567890.12}', False), ('{"x":1e1000000000}', True)):
+            peer.raw(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"big","arguments":%s}}\n' % text.encode())
+            got = peer.receive()["result"]
+            self.assertEqual(got.get("isError", False), not right, got)
+            if right:
+                self.assertEqual(got["content"][0]["text"], text)
+        peer.raw(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"big","arguments":{"n":1e1000000001}}}\n')
+        self.assertIn("exponent", json.dumps(peer.receive()))
+        peer.close()
+
     # --- sizes
 
     def test_lines_and_bodies_at_the_limit(self):

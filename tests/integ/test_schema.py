@@ -42,6 +42,17 @@ class Schema(crib.Case):
         self.assertIn("must be a date like 2024-02-29", done.stdout)
         self.assertIn("bad.json:2:", done.stdout)
 
+    def test_numbers_are_compared_as_written(self):
+        schema = self.write("s.yaml", "properties: {n: {type: integer, exclusiveMaximum: 100000000000000000000000}, step: {multipleOf: 1e-30}}\n")
+        good = self.write("good.json", '{"n": 99999999999999999999999, "step": 12345678901234567890.000000000000000000000000000001}')
+        done = self.crib.run("schema", "check", schema, good)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        bad = self.write("bad.yaml", "n: 1e23\nstep: 1e-31\n")
+        done = self.crib.run("schema", "check", schema, bad)
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("must be less than 100000000000000000000000", done.stdout)
+        self.assertIn("must be a multiple of 1e-30", done.stdout)
+
     def test_a_definition_says_whether_formats_decide(self):
         tool = """name: day
 description: Says the day

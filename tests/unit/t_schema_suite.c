@@ -29,10 +29,9 @@ struct suite {
 	struct score translated;        /* to 2020-12 */
 };
 
-/* Why an optional test cannot pass, by its file. */
+/* Why an optional test does not pass, by its file. */
 static const struct { const char *file, *why; } reasons[] = {
-	{ "bignum.json", "numbers beyond int64 and double are refused by the parser" },
-	{ "float-overflow.json", "the same" },
+	{ "zeroTerminatedFloats.json", "1.0 is an integer in every dialect here, as from draft-06 on" },
 };
 
 /* The tests of a file that the parser refuses. */
@@ -122,13 +121,15 @@ static const char *reason(const char *file)
 	for (size_t i = 0; i < NELEMS(reasons); i++)
 		if (strcmp(reasons[i].file, file) == 0)
 			return reasons[i].why;
-	return "not known";
+	return NULL;
 }
 
 static void note_wrong(struct score *s, const char *file, const char *group, const char *test, const char *how)
 {
+	const char *why = reason(file);
+
 	s->wrong++;
-	printf("# wrong: %s: %s: %s: %s\n", file, group, test, how);
+	printf("# wrong: %s: %s: %s: %s%s%s\n", file, group, test, how, why ? "; known: " : "", why ? why : "");
 }
 
 static void run_group(struct suite *suite, struct score *s, const char *file, json_t *group, bool format)
@@ -202,7 +203,7 @@ static void run_file(struct suite *suite, struct score *s, const char *path, con
 
 	if (!file) {
 		s->wrong += count_tests(path);
-		printf("# wrong: %s: %u tests cannot be read: %s\n", name, count_tests(path), reason(name));
+		printf("# wrong: %s: %u tests cannot be read\n", name, count_tests(path));
 		return;
 	}
 	/* content.json is optional where it decides, in draft-07 alone. */
