@@ -1,0 +1,77 @@
+#ifndef NET_FETCH_H
+#define NET_FETCH_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* All outbound HTTP (SEC S-701): libcurl's multi interface on our loop, HTTP/1.1.  Every connection, new or kept, goes
+ * to an address that the request's policy allows: the address of the connect itself is what is tested, so that a name
+ * that changes its mind between a check and a connect gains nothing (SEC S-703).  Kept connections are shared by
+ * requests of one scope with equal policies only (trap 31).  No redirects, no proxies, no cookies, no decompression, TLS
+ * 1.2 or later and always verified (SEC S-706, S-707, S-709).  Loop thread. */
+
+#define FETCH_CONNECT_MS 5000           /* name resolution, connect and handshake together */
+#define FETCH_HEAD_MAX 32768            /* bytes of status line, headers, interim answers and trailers */
+#define FETCH_HEADERS_MAX 64            /* headers of a request */
+#define FETCH_RUNNING_MAX 1024          /* requests under way; beyond it ERR_BUSY */
+#define FETCH_POOLS_MAX 256             /* scopes and policies with connections */
+#define FETCH_IDLE_MAX 64               /* kept connections of one pool */
+#define FETCH_POOL_IDLE_MS 60000        /* a pool without work closes its connections */
+
+struct ev_loop;
+struct fetch;
+struct fetch_head;
+struct fetch_policy;
+struct fetcher;
+
+struct fetch_header { const char *name, *value; };
+struct fetch_req {
+	const char *method;             /* "GET"; POST, PUT and PATCH always have a body, GET and HEAD never */
+	const char *url;
+	const struct fetch_policy *policy;      /* borrowed until done() */
+	const char *scope;              /* whose connections: the tenant's name */
+	const struct fetch_header *headers; size_t nheaders;    /* fetch_check_header() each */
+	const void *body; size_t body_len;
+	uint64_t deadline_us;           /* monotonic; 0 = none: a stream whose owner watches it */
+	size_t body_max;                /* bytes of the answer's body; SIZE_MAX: data() counts */
+};
+/* head(): once, when the final head is whole and before any data.  data(): bytes as they arrive; a negative err_code
+ * ends the request with it.  done(): once, last, also when cancelled; f is gone when it returns.  rc 0: the answer came
+ * to its regular end, whatever its status.  Else ERR_DENIED (address or URL not allowed), ERR_TIMEOUT, ERR_LIMIT,
+ * ERR_CANCELLED, ERR_UNREACHABLE (no connection: nothing was sent), ERR_IO (it broke, or is no HTTP), or data()'s code; the
+ * message fits an answer to a client: no address, no text of the peer's.  Nothing is called from inside fetch_start()
+ * or fetch_cancel(). */
+struct fetch_sink {
+	void (*head)(void *arg, const struct fetch_head *h);
+	int (*data)(void *arg, const void *p, size_t len);
+	void (*done)(void *arg, int rc, const struct err *err);
+};
+struct fetcher *fetcher_new(struct ev_loop *loop);
+void fetcher_free(struct fetcher **f);                  /* what runs ends as cancelled, before the return */
+/* An address of ours as listen_address() gives it: no request reaches it (SEC S-705).  What is no TCP address is fine. */
+void fetcher_own(struct fetcher *f, const char *address);
+
+/* Everything is copied but the policy.  ERR_INVALID, ERR_DENIED (the URL alone tells), ERR_BUSY, ERR_LIMIT. */
+int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fetch_sink *sink, void *arg,
+		struct fetch **ret, struct err *err) MUST_CHECK;
+void fetch_cancel(struct fetch *f);                     /* idempotent; done() follows */
+
+int fetch_head_status(const struct fetch_head *h);
+/* The value of the first header of this name (lower case), NULL without; valid during head(). */
+const char *fetch_head_get(const struct fetch_head *h, const char *name);
+
+/* A token for a name, no control character in the value (SEC S-708), and none of the names that belong to the connection:
+ * host, connection, content-length, transfer-encoding, … */
+int fetch_check_header_name(const char *name, const char *at, struct err *err) MUST_CHECK;
+int fetch_check_header_value(const char *value, size_t len, const char *at, struct err *err) MUST_CHECK;
+bool fetch_method_has_body(const char *method);         /* POST, PUT, PATCH */
+
+/* For tests: answers instead of the resolver, before each request that names a host.  Appends "1.2.3.4" or
+ * "1.2.3.4,5.6.7.8" to ret (size bytes); an empty text leaves the name to the system. */
+typedef void fetch_resolve_fn(void *arg, const char *host, uint16_t port, char *ret, size_t size);
+void fetcher_resolve(struct fetcher *f, fetch_resolve_fn *fn, void *arg);
+
+#endif
