@@ -19,6 +19,7 @@ struct audit_logs;
 struct call_engine;
 struct db;
 struct ev_loop;
+struct fetcher;
 struct mcp_server;
 struct registry;
 struct str;
@@ -102,6 +103,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;
 	const struct backend_secrets *secrets;  /* for `tool test`; NULL: none is set */
+	struct fetcher *fetcher;                /* the same */
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */

@@ -17,6 +17,7 @@ struct backend_op;
 struct backend_secrets;
 struct be_secrets;
 struct ev_loop;
+struct fetcher;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
 #define BACKEND_RESULT_MAX_DEFAULT (1u << 20)
@@ -24,6 +25,7 @@ struct ev_loop;
 struct backend_env {
 	struct ev_loop *loop;
 	const struct backend_secrets *secrets;  /* NULL: none is set */
+	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 };
 
 struct backend_req {

@@ -16,6 +16,7 @@
 struct call;
 struct call_engine;
 struct ev_loop;
+struct fetcher;
 struct limiter;
 struct principal;
 struct reg_snapshot;
@@ -38,6 +39,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct writer *writer;
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct backend_secrets *secrets;  /* NULL: none is set */
+	struct fetcher *fetcher;                /* what handlers ask the outside with */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */

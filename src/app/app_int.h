@@ -14,6 +14,7 @@ struct admin_sock;
 struct call_engine;
 struct ev_signal;
 struct ev_timer;
+struct fetcher;
 struct limiter;
 struct mcp_server;
 struct registry;
@@ -34,6 +35,7 @@ struct app {
 	struct tenants *tenants;
 	struct registry *registry;
 	struct limiter *limiter;
+	struct fetcher *fetcher;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct admin *admin;

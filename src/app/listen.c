@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "db/owner.h"
+#include "net/fetch.h"
 
 #include "app_int.h"
 
@@ -47,6 +48,7 @@ static int open_listener(struct app *a, const struct conf_listener *l, struct er
 		return err_wrap(err, "%s listener %s", ops->name, l->address);
 	a->listeners[a->nlisteners].ops = ops;
 	a->listeners[a->nlisteners].internal = l->relay;
+	fetcher_own(a->fetcher, ops->address(t));       /* SEC S-705 */
 	a->listeners[a->nlisteners++].t = t;
 	return 0;
 }

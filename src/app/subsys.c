@@ -22,6 +22,7 @@
 #include "limit/limit.h"
 #include "mcp/mcp.h"
 #include "metrics/metric.h"
+#include "net/fetch.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -128,6 +129,20 @@ static int registry_start(struct app *a, struct err *err)
 	return rc;
 }
 
+/* --- requests to the outside */
+
+static int fetcher_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->fetcher = fetcher_new(a->loop);
+	return 0;
+}
+
+static void fetcher_stop(struct app *a)
+{
+	fetcher_free(&a->fetcher);
+}
+
 /* --- calls */
 
 static int calls_start(struct app *a, struct err *err)
@@ -135,7 +150,7 @@ static int calls_start(struct app *a, struct err *err)
 	(void)err;
 	a->limiter = limiter_new();
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
-		.limiter = a->limiter, .writer = a->writer, .master = a->master });
+		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -170,7 +185,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
-		.arg = a });
+		.arg = a, .fetcher = a->fetcher });
 	return 0;
 }
 
@@ -206,6 +221,7 @@ static const struct subsys {
 	{ "writer", ALL, writer_start, writer_stop },
 	{ "registry", ALL, registry_start, registry_stop },
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
+	{ "fetcher", ALL, fetcher_start, fetcher_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },
 	{ "admin", ALL, admin_start, admin_stop },

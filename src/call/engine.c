@@ -355,7 +355,8 @@ void call_run(struct call *c)
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
-	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets };
+	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets,
+		.fetcher = eng->env.fetcher };
 	const struct backend_req req = {
 		.plan = c->compiled->plan, .tool = c->tool->name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
