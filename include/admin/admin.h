@@ -47,7 +47,7 @@ enum adm_arg_type {
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
 enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_UPSTREAM,
-	COMPLETE_FILE,
+	COMPLETE_SCHEMA, COMPLETE_FILE,
 	COMPLETE_COMMAND };
 struct adm_arg {
 	const char *name;               /* member of the arguments object; "--name" on the command line when option */
@@ -82,6 +82,7 @@ struct adm_cmd {
 	enum adm_shape shape;
 	bool destructive;               /* the CLI asks, or needs --yes */
 	bool storeless;                 /* touches no store: the CLI runs it without one */
+	bool store_if_any;              /* knows more with a store, runs without one as well */
 	enum adm_role role;             /* checked before anything of the handler runs */
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
 	int record;                     /* enum audit_kind of a record that is durable before body() runs, or 0 */

@@ -42,6 +42,9 @@
 	X(UPSTREAM_CHANGE, 1512, "upstream.change") \
 	X(UPSTREAM_ACCEPT, 1513, "upstream.accept") \
 	X(UPSTREAM_REMOVE, 1514, "upstream.remove") \
+	X(DEFINITION_ADD, 1531, "definition.add") \
+	X(DEFINITION_CHANGE, 1532, "definition.change") \
+	X(DEFINITION_REMOVE, 1533, "definition.remove") \
 	X(SERVER_START, 1601, "server.start") \
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \

@@ -2,6 +2,7 @@
 #define REGISTRY_DEFINE_H
 
 #include "base/err.h"
+#include "registry/catalogue.h"
 #include "registry/registry.h"
 
 #include <jansson.h>
@@ -16,19 +17,37 @@ struct define_tool {
 	char name[65];
 	uint8_t digest[32];             /* SHA-256 of the canonical definition */
 	uint8_t list_digest[32];        /* SHA-256 of the canonical listed part */
-	char *text;                     /* JSON text to store; free() by define_free() */
+	char *text;                     /* JSON text to store */
+	struct catalogue_refs refs;     /* shared schemas that it refers to, directly or through others */
 };
 /* Check one document of kind tool: names, unknown members with a hint, descriptions (control characters
  * refused, SEC S-211), schemas compile, x-mcp-header placement (MCP T-41, T-42), handler block by bind, limits
- * in range.  ERR_INVALID with where = JSON pointer into doc.  Pure. */
-int define_tool(const json_t *doc, reg_bind_fn *bind, struct define_tool *ret, struct err *err) MUST_CHECK;
+ * in range.  ERR_INVALID with where = JSON pointer into doc.  shared may be NULL.  Pure. */
+int define_tool(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_tool *ret,
+		struct err *err) MUST_CHECK;
 void define_free(struct define_tool *d);
 /* Legal, but real hosts choke on it (MCP B-31, B-32). */
 typedef void define_warn_fn(void *arg, const char *pointer, const char *text);
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg);
 /* Compile a definition: schemas, handler plan, limits.  The plan and the texts live in mem; the schemas are freed
  * by define_compiled_fini().  Used by reg_compile() and by `tool test`. */
-int define_compile(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret, struct err *err) MUST_CHECK;
+int define_compile(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct arena *mem,
+		   struct reg_compiled *ret, struct err *err) MUST_CHECK;
 void define_compiled_fini(struct reg_compiled *c);
+
+/* A document of kind schema: a JSON Schema with an absolute $id. */
+struct define_schema {
+	char *uri;                      /* its $id */
+	uint8_t digest[32];             /* SHA-256 of the canonical schema */
+	char *text;                     /* JSON text to store */
+	struct catalogue_refs refs;     /* others that it refers to */
+};
+/* What can be said without looking at other schemas: its name, text and digest. */
+int define_schema_read(const json_t *doc, struct define_schema *ret, struct err *err) MUST_CHECK;
+/* The rest: it compiles, can be said in 2020-12, and may stand in any tool's list.  shared has it already, and
+ * all that it refers to; def->refs is filled. */
+int define_schema_check(const json_t *doc, const struct catalogue *shared, struct define_schema *def,
+			struct err *err) MUST_CHECK;
+void define_schema_free(struct define_schema *d);
 
 #endif

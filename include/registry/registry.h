@@ -19,6 +19,7 @@
  * compiled on its first use. */
 
 struct arena;
+struct catalogue;
 struct db;
 struct registry;
 struct schema;
@@ -89,6 +90,7 @@ struct reg_snapshot {
 
 struct registry *registry_new(reg_bind_fn *bind);
 void registry_free(struct registry **reg);
+const struct catalogue *reg_shared(const struct registry *reg);        /* the shared schemas in force */
 struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id);   /* +1; an empty one when unknown */
 void reg_release(struct registry *reg, struct reg_snapshot **snap);
 const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *name, size_t len);
@@ -112,6 +114,8 @@ int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST
 int reg_change_tools(struct db *db, const int64_t *tool_ids, size_t n, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tenant(struct db *db, int64_t tenant_id, struct reg_change **ret, struct err *err) MUST_CHECK;
+/* After writing the row of a shared schema, or removing it.  No list changes by that. */
+int reg_change_schema(struct db *db, const char *uri, struct reg_change **ret, struct err *err) MUST_CHECK;
 void reg_change_free(struct reg_change **c);
 /* What the change means to a tenant: walk with i from 0 until false.  *ret_differs: its list changed. */
 bool reg_change_tenant_at(const struct reg_change *c, size_t i, int64_t *ret_tenant_id, int64_t *ret_generation,

@@ -62,6 +62,13 @@ int schema_run(const struct schema *s, const json_t *value, struct schema_report
 /* The schema in 2020-12 without "$schema", when it means the same: 1 and *ret is a new reference.  0: it is
  * 2020-12 already.  ERR_INVALID: it cannot be said in 2020-12, with where and why. */
 int schema_translate(const json_t *doc, json_t **ret, struct err *err) MUST_CHECK;
+/* The same with all that it refers to in the catalogue of `options` below "$defs", each under its $id, so that
+ * whoever reads it has nothing to fetch.  1 and *ret is a new reference.  0: it stands alone and is 2020-12
+ * already.  ERR_INVALID, ERR_LIMIT: it cannot be said so, or is longer than SCHEMA_TEXT_MAX then. */
+int schema_bundle(const json_t *doc, const struct schema_options *options, json_t **ret, struct err *err) MUST_CHECK;
+/* The name by which others refer to this schema: its "$id" (draft-04: "id"), an absolute URI without fragment
+ * that is not one of the built-in meta-schemas'.  free() it. */
+int schema_identity(const json_t *doc, char **ret, struct err *err) MUST_CHECK;
 
 /* What real hosts choke on though the schema is legal (MCP B-31): calls warn() for each. */
 typedef void schema_warn_fn(void *arg, const char *pointer, const char *text);

@@ -5,11 +5,16 @@
 #include "base/err.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The handlers that admin_table.c names, and what they share. */
 
 struct backend_result;
+struct catalogue;
+struct catalogue_refs;
+struct define_schema;
 struct define_tool;
 struct schema_report;
 
@@ -39,7 +44,8 @@ adm_check_fn adm_tool_add_check, adm_tool_names_check;
 adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_history_body, adm_tool_enable_body,
 	adm_tool_disable_body, adm_tool_remove_body;
 /* Check document i; err->where is a pointer into the arguments. */
-int adm_define(const json_t *documents, size_t i, struct define_tool *ret, struct err *err) MUST_CHECK;
+int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_tool *ret,
+	       struct err *err) MUST_CHECK;
 
 /* adm_try.c */
 adm_check_fn adm_tool_test_check;
@@ -51,8 +57,28 @@ void adm_refused_arguments(const struct schema_report *report, struct err *err);
 void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res);
 void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests);
 
-/* adm_schema.c */
-adm_body_fn adm_schema_check_body;
+/* What storing a definition did. */
+enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
+
+/* adm_schema.c, adm_schema_check.c */
+adm_check_fn adm_schema_add_check, adm_schema_names_check;
+adm_body_fn adm_schema_add_body, adm_schema_list_body, adm_schema_show_body, adm_schema_remove_body,
+	adm_schema_check_body;
+const struct catalogue *adm_shared(const struct adm_call *c);   /* the shared schemas; NULL without a store */
+/* Schemas of documents, checked, and the catalogue as it would be with them. */
+struct adm_schemas { struct define_schema *def; size_t count; struct catalogue *shared; };
+/* all: every document is one; else those that say so.  adm_schemas_fini() also after a failure. */
+int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool all, struct adm_schemas *ret,
+		       struct err *err) MUST_CHECK;
+void adm_schemas_fini(struct adm_schemas *set);
+bool adm_is_schema(const json_t *doc);          /* kind schema, or no kind and plainly a JSON Schema */
+/* In a WRITER body.  ret: set->count of them. */
+int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_schemas *set,
+		      enum adm_stored *ret, struct err *err) MUST_CHECK;
+int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *const *uri, size_t n,
+		       struct err *err) MUST_CHECK;
+/* Note what a stored version refers to.  ERR_CONFLICT when that is not there as it was checked. */
+int adm_schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err) MUST_CHECK;
 
 /* adm_grant.c */
 adm_check_fn adm_grant_check, adm_grant_set_check;

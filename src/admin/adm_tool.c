@@ -37,10 +37,11 @@ static void free_add(void *priv)
 	free(job);
 }
 
-int adm_define(const json_t *documents, size_t i, struct define_tool *ret, struct err *err)
+int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_tool *ret,
+	       struct err *err)
 {
 	char at[32];
-	int rc = define_tool(json_array_get(documents, i), backend_bind, ret, err);
+	int rc = define_tool(json_array_get(documents, i), backend_bind, shared, ret, err);
 
 	if (rc == 0)
 		return 0;
@@ -62,7 +63,7 @@ int adm_tool_add_check(struct adm_call *c, struct err *err)
 	job->changed = mem_calloc(n, sizeof(*job->changed));
 	(void)snprintf(job->actor, sizeof(job->actor), "uid %u", c->who.uid);
 	for (size_t i = 0; i < n; i++) {
-		int rc = adm_define(documents, i, &job->def[i], err);
+		int rc = adm_define(documents, i, adm_shared(c), &job->def[i], err);
 
 		if (rc < 0)
 			return rc;
@@ -110,6 +111,7 @@ static int insert_version(struct db *db, const struct add_job *job, const struct
 			  int64_t version, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
+	int rc;
 
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
@@ -118,7 +120,8 @@ static int insert_version(struct db *db, const struct add_job *job, const struct
 	db_bind_textz(st, 5, def->text);
 	db_bind_textz(st, 6, job->actor);
 	db_bind_i64(st, 7, (int64_t)clock_wall_us());
-	return db_run(&st, err);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : adm_schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
 
 static int set_version(struct db *db, const struct adm_tool *tool, int64_t version, struct err *err)

@@ -26,12 +26,15 @@
 
 /* --- arguments: --args first, then NAME=VALUE on top */
 
-/* Does the property's schema ask for something else than text? */
-static bool wants_json(const json_t *definition, const char *name)
+/* Does the property's schema ask for something else than text?  One that stands elsewhere does not say; then objects
+ * and arrays are what they look like. */
+static bool wants_json(const json_t *definition, const char *name, const char *value)
 {
 	const json_t *properties = json_object_get(json_object_get(definition, "inputSchema"), "properties");
-	const json_t *type = json_object_get(json_object_get(properties, name), "type");
+	const json_t *schema = json_object_get(properties, name), *type = json_object_get(schema, "type");
 
+	if (!type && json_object_get(schema, "$ref"))
+		return *value == '{' || *value == '[';
 	return json_is_string(type) && strcmp(json_string_value(type), "string") != 0;
 }
 
@@ -47,7 +50,7 @@ int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **r
 		json_t *parsed = NULL;
 
 		/* What is no JSON stays text, and the schema says what is wrong with it. */
-		if (!wants_json(definition, name) ||
+		if (!wants_json(definition, name, json_string_value(value)) ||
 		    jx_parse(json_string_value(value), json_string_length(value), &parsed, NULL) < 0)
 			parsed = json_incref(value);
 		(void)json_object_set_new(args, name, parsed);
@@ -128,11 +131,11 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	if (json_array_size(documents) != 1)
 		return err_set(err, ERR_INVALID, "file", "one document is tested at a time, the file has %zu",
 			       json_array_size(documents));
-	rc = adm_define(documents, 0, &job->def, err);
+	rc = adm_define(documents, 0, adm_shared(c), &job->def, err);
 	if (rc < 0)
 		return rc;
 	job->mem = arena_new(DEFINE_MEMORY_MAX);
-	rc = define_compile(doc, backend_bind, job->mem, &job->compiled, err);
+	rc = define_compile(doc, backend_bind, adm_shared(c), job->mem, &job->compiled, err);
 	if (rc < 0) {
 		err_at(err, "/documents/0");
 		return rc;
@@ -259,27 +262,38 @@ static void warned(void *arg, const char *pointer, const char *text)
 	free(where);
 }
 
+static void put_wrong(struct adm_out *o, const struct err *wrong)
+{
+	char *text = mem_printf("%s%s%s", wrong->msg, *wrong->hint ? "; " : "", wrong->hint);
+
+	put_finding(o, wrong->where, text);
+	free(text);
+}
+
 int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
+	struct adm_schemas schemas = { .count = 0 };
+	struct err wrong;
 
 	(void)db;
 	(void)logs;
 	(void)err;
+	if (adm_schemas_define(c, documents, false, &schemas, &wrong) < 0)
+		put_wrong(c->out, &wrong);
 	for (size_t i = 0; i < json_array_size(documents); i++) {
 		struct lint lint = { .out = c->out, .document = i };
 		struct define_tool def = { .text = NULL };
-		struct err wrong;
 
-		if (adm_define(documents, i, &def, &wrong) < 0) {
-			char *text = mem_printf("%s%s%s", wrong.msg, *wrong.hint ? "; " : "", wrong.hint);
-
-			put_finding(c->out, wrong.where, text);
-			free(text);
+		if (adm_is_schema(json_array_get(documents, i)))
+			continue;
+		if (adm_define(documents, i, schemas.shared, &def, &wrong) < 0) {
+			put_wrong(c->out, &wrong);
 			continue;
 		}
 		define_lint(json_array_get(documents, i), warned, &lint);
 		define_free(&def);
 	}
+	adm_schemas_fini(&schemas);
 	return 0;
 }

@@ -310,11 +310,9 @@ int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const
 
 /* --- what a body notes for apply() */
 
-int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
+static int note_change(struct adm_call *c, int rc, struct reg_change *change)
 {
 	struct adm_run *run = run_of(c);
-	struct reg_change *change = NULL;
-	int rc = reg_change_tools(db, ids, n, &change, err);
 
 	if (rc < 0)
 		return rc;
@@ -323,17 +321,28 @@ int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, siz
 	return 0;
 }
 
+int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = reg_change_tools(db, ids, n, &change, err);
+
+	return note_change(c, rc, change);
+}
+
+int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = reg_change_schema(db, uri, &change, err);
+
+	return note_change(c, rc, change);
+}
+
 int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
-	struct adm_run *run = run_of(c);
 	struct reg_change *change = NULL;
 	int rc = reg_change_tenant(db, tenant_id, &change, err);
 
-	if (rc < 0)
-		return rc;
-	run->change = mem_realloc(run->change, (run->nchange + 1) * sizeof(struct reg_change *));
-	run->change[run->nchange++] = change;
-	return 0;
+	return note_change(c, rc, change);
 }
 
 int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
@@ -402,7 +411,7 @@ static int prepare(struct adm_run *run, const struct adm_req *req)
 	rc = admin_args_check(run->cmd, req->args, &run->err);
 	if (rc < 0)
 		return rc;
-	if (!run->cmd->storeless && !a->env.writer)
+	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)
 		return err_set(&run->err, ERR_INTERNAL, "", "no store");
 	run->line = command_line(run->cmd, &req->who, req->args);
 	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;

@@ -62,6 +62,7 @@ struct adm_record {
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err) MUST_CHECK;
 /* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
 int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
+int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err) MUST_CHECK;
 int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
 /* Keys and principals of a tenant, its state and limits. */
 int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;

@@ -52,6 +52,10 @@ static const char head[] =
 	"{\n"
 	"\t_toolcrib_fit < <(_toolcrib_ask upstream list)\n"
 	"}\n"
+	"_toolcrib_schema()\n"
+	"{\n"
+	"\t_toolcrib_fit < <(_toolcrib_ask schema list)\n"
+	"}\n"
 	"_toolcrib_file()\n"
 	"{\n"
 	"\tcompopt -o filenames\n"
@@ -206,6 +210,8 @@ static const char *completer(enum adm_complete kind)
 		return "_toolcrib_tool";
 	case COMPLETE_UPSTREAM:
 		return "_toolcrib_upstream";
+	case COMPLETE_SCHEMA:
+		return "_toolcrib_schema";
 	case COMPLETE_FILE:
 		return "_toolcrib_file";
 	case COMPLETE_COMMAND:

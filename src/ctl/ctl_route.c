@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -97,6 +98,24 @@ static int run_by_store(const char *store, const struct adm_cmd *cmd, const json
 	return ctl_remote_run(fd, cmd, args, rows, err);
 }
 
+/* For commands that can do without: a store that this user may use. */
+static bool has_store(const struct ctl_opt *opt)
+{
+	char *store = NULL, *file;
+	struct err ignored;
+	bool has;
+
+	if (opt->socket)
+		return true;
+	if (ctl_store(opt, &store, &ignored) < 0)
+		return false;
+	file = path_join(store, DB_FILE);
+	has = access(file, R_OK | W_OK) == 0;
+	free(file);
+	free(store);
+	return has;
+}
+
 int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
 	    bool *ret_reached, struct err *err)
 {
@@ -104,7 +123,7 @@ int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *
 	int fd = -1, rc;
 
 	*ret_reached = false;
-	if (cmd->storeless)
+	if (cmd->storeless || (cmd->store_if_any && !has_store(opt)))
 		return ctl_embed_run(NULL, NULL, cmd, args, rows, ret_reached, err);
 	if (opt->socket) {
 		rc = ctl_remote_connect(opt->socket, &fd, err);

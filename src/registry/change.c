@@ -371,12 +371,66 @@ static int hand_out(struct reg_change **c, int rc, struct reg_change **ret)
 	return rc;
 }
 
+/* The columns of schema_current and schema_current_all. */
+static int add_schema(struct reg_change *c, struct db_stmt *st, struct err *err)
+{
+	struct reg_change_schema s = { .text = NULL };
+	size_t len;
+	const char *uri = db_col_text(st, 0, &len), *text;
+	const void *digest;
+
+	s.uri = mem_strndup(uri, len);
+	digest = db_col_blob(st, 1, &len);
+	if (len != sizeof s.digest) {
+		free(s.uri);
+		return err_set(err, ERR_CORRUPT, "shared_schema", "a shared schema has a digest of %zu bytes", len);
+	}
+	memcpy(s.digest, digest, len);
+	text = db_col_text(st, 2, &s.len);
+	s.text = mem_strndup(text, s.len);
+	c->schemas = mem_realloc(c->schemas, (c->nschemas + 1) * sizeof *c->schemas);
+	c->schemas[c->nschemas++] = s;
+	return 0;
+}
+
+static int load_all_schemas(struct reg_change *c, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_CURRENT_ALL);
+	int rc;
+
+	while ((rc = db_step(st, err)) > 0)
+		if ((rc = add_schema(c, st, err)) < 0)
+			break;
+	db_stmt_put(&st);
+	return rc;
+}
+
+int reg_change_schema(struct db *db, const char *uri, struct reg_change **ret, struct err *err)
+{
+	struct reg_change *c = mem_zalloc(sizeof *c);
+	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_CURRENT);
+	int rc;
+
+	db_bind_textz(st, 1, uri);
+	rc = db_step(st, err);
+	if (rc > 0) {
+		rc = add_schema(c, st, err);
+	} else if (rc == 0) {
+		c->schemas = mem_zalloc(sizeof *c->schemas);
+		c->schemas[c->nschemas++].uri = mem_strdup(uri);
+	}
+	db_stmt_put(&st);
+	return hand_out(&c, rc, ret);
+}
+
 int reg_change_all(struct db *db, struct reg_change **ret, struct err *err)
 {
 	struct reg_change *c = mem_zalloc(sizeof *c);
 	struct ids tenants = { NULL, 0, 0 };
-	int rc = load_all_defs(c, db, err);
+	int rc = load_all_schemas(c, db, err);
 
+	if (rc == 0)
+		rc = load_all_defs(c, db, err);
 	if (rc == 0)
 		rc = collect_ids(db_stmt_get(db, SQL_TENANT_IDS), &tenants, err);
 	if (rc == 0)
@@ -428,6 +482,11 @@ void reg_change_free(struct reg_change **c)
 {
 	if (!c || !*c)
 		return;
+	for (size_t i = 0; i < (*c)->nschemas; i++) {
+		free((*c)->schemas[i].uri);
+		free((*c)->schemas[i].text);
+	}
+	free((*c)->schemas);
 	for (size_t i = 0; i < (*c)->ndefs; i++)
 		reg_node_unref(&(*c)->defs[i].node);
 	for (size_t i = 0; i < (*c)->ntenants; i++)

@@ -34,13 +34,18 @@ void pointer_pop(struct str *at, size_t len)
 
 static int check_kind(const json_t *doc, struct err *err)
 {
-	static const char *const later[] = { "resource", "resourceTemplate", "prompt", "upstream", "schema", "secret",
+	static const char *const later[] = { "resource", "resourceTemplate", "prompt", "upstream", "secret",
 					     "tenant", "grant" };
 	const char *kind = "tool", *near;
 	int rc = jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err);
 
 	if (rc < 0 || strcmp(kind, "tool") == 0)
 		return rc;
+	if (strcmp(kind, "schema") == 0) {
+		(void)err_set(err, ERR_INVALID, "/kind", "a schema is no tool");
+		err_hint(err, "toolcrib schema add stores it for tools to refer to");
+		return ERR_INVALID;
+	}
 	for (size_t i = 0; i < NELEMS(later); i++)
 		if (strcmp(kind, later[i]) == 0)
 			return err_set(err, ERR_INVALID, "/kind", "kind %s is not available in this release", kind);
@@ -72,9 +77,23 @@ static int read_formats(const json_t *doc, bool *ret_assert, struct err *err)
 	return rc;
 }
 
-static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct err *err)
+/* A place inside a shared schema is none in the document: it is said in words. */
+static int schema_failed(struct err *err, const char *at, int rc)
 {
-	struct schema_options options = { .assert_format = false };
+	if (err && *err->where && *err->where != '/') {
+		char where[sizeof err->where];
+
+		memcpy(where, err->where, sizeof where);
+		err->where[0] = '\0';
+		(void)err_wrap(err, "%s", where);
+	}
+	err_at(err, at);
+	return rc;
+}
+
+static int compile_schemas(const json_t *doc, struct catalogue_use *use, struct reg_compiled *ret, struct err *err)
+{
+	struct schema_options options = { .find = catalogue_find, .find_arg = use };
 	json_t *input = NULL, *output = NULL;
 	int rc = jx_get_object(doc, "", "inputSchema", JX_OPTIONAL, &input, err);
 	const char *type = json_string_value(json_object_get(input, "type"));
@@ -95,17 +114,38 @@ static int compile_schemas(const json_t *doc, struct reg_compiled *ret, struct e
 	if (rc < 0)
 		return rc;
 	rc = schema_compile_with(input, &options, &ret->input, err);
-	if (rc < 0) {
-		err_at(err, "/inputSchema");
-		return rc;
-	}
+	if (rc < 0)
+		return schema_failed(err, "/inputSchema", rc);
 	ret->output_form = define_output_form(output);
 	if (!output)
 		return 0;
 	rc = schema_compile_with(output, &options, &ret->output, err);
-	if (rc < 0)
-		err_at(err, "/outputSchema");
-	return rc;
+	return rc < 0 ? schema_failed(err, "/outputSchema", rc) : 0;
+}
+
+/* Lists show a schema with all that it refers to, in 2020-12: that must be possible.  all: what is shown so. */
+static int check_bundles(const json_t *doc, struct catalogue_use *all, struct err *err)
+{
+	static const char *const names[] = { "inputSchema", "outputSchema" };
+
+	for (size_t i = 0; i < NELEMS(names); i++) {
+		const json_t *schema = json_object_get(doc, names[i]);
+		struct catalogue_use use = { .from = all->from };
+		const struct schema_options options = { .find = catalogue_find, .find_arg = &use };
+		json_t *made = NULL;
+		int rc = schema ? schema_bundle(schema, &options, &made, err) : 0;
+		bool alone = use.refs.n == 0;
+		char at[16];
+
+		json_decref(made);
+		for (size_t k = 0; k < use.refs.n; k++)
+			(void)catalogue_find(all, use.refs.v[k].uri);
+		catalogue_use_end(&use, NULL);
+		(void)snprintf(at, sizeof at, "/%s", names[i]); /* fits */
+		if (rc < 0 && !alone)   /* alone, what cannot be said in 2020-12 is listed as it is */
+			return schema_failed(err, at, rc);
+	}
+	return 0;
 }
 
 static int compile_handler(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret,
@@ -126,10 +166,11 @@ static int compile_handler(const json_t *doc, reg_bind_fn *bind, struct arena *m
 	return rc;
 }
 
-int define_compile(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret, struct err *err)
+static int compile_with(const json_t *doc, reg_bind_fn *bind, struct catalogue_use *use, struct arena *mem,
+			struct reg_compiled *ret, struct err *err)
 {
 	struct reg_compiled c = { 0 };
-	int rc = compile_schemas(doc, &c, err);
+	int rc = compile_schemas(doc, use, &c, err);
 
 	if (rc == 0)
 		rc = define_params(json_object_get(doc, "inputSchema"), mem, &c.params, &c.nparams, err);
@@ -146,26 +187,41 @@ int define_compile(const json_t *doc, reg_bind_fn *bind, struct arena *mem, stru
 	return rc;
 }
 
+int define_compile(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct arena *mem,
+		   struct reg_compiled *ret, struct err *err)
+{
+	struct catalogue_use use = { .from = shared };
+	int rc = compile_with(doc, bind, &use, mem, ret, err);
+
+	catalogue_use_end(&use, NULL);
+	return rc;
+}
+
 void define_compiled_fini(struct reg_compiled *c)
 {
 	schema_free(&c->input);
 	schema_free(&c->output);
 }
 
-/* Compile only to see that it does. */
-static int check_compiles(const json_t *doc, reg_bind_fn *bind, struct err *err)
+/* Compile only to see that it does, and what it refers to. */
+static int check_compiles(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared,
+			  struct catalogue_refs *ret, struct err *err)
 {
 	struct arena *mem = arena_new(DEFINE_MEMORY_MAX);
+	struct catalogue_use use = { .from = shared };
 	struct reg_compiled compiled;
-	int rc = define_compile(doc, bind, mem, &compiled, err);
+	int rc = compile_with(doc, bind, &use, mem, &compiled, err);
 
-	if (rc == 0)
+	if (rc == 0) {
 		define_compiled_fini(&compiled);
+		rc = use.refs.n ? check_bundles(doc, &use, err) : 0;
+	}
+	catalogue_use_end(&use, rc == 0 ? ret : NULL);
 	arena_free(&mem);
 	return rc;
 }
 
-static void digest_canon(const json_t *v, uint8_t ret[DIGEST_SIZE])
+void define_digest(const json_t *v, uint8_t ret[DIGEST_SIZE])
 {
 	struct str text = STR_INIT;
 
@@ -193,8 +249,8 @@ static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
 		rc = err_set(err, ERR_LIMIT, "", "the definition has %zu bytes, more than %u", text.len, DEFINE_TEXT_MAX);
 	} else {
 		(void)snprintf(ret->name, sizeof ret->name, "%s", json_string_value(json_object_get(doc, "name"))); /* checked */
-		digest_canon(stored, ret->digest);
-		digest_canon(listed, ret->list_digest);
+		define_digest(stored, ret->digest);
+		define_digest(listed, ret->list_digest);
 		ret->text = str_take(&text);
 	}
 	str_fini(&text);
@@ -203,8 +259,10 @@ static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
 	return rc;
 }
 
-int define_tool(const json_t *doc, reg_bind_fn *bind, struct define_tool *ret, struct err *err)
+int define_tool(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_tool *ret,
+		struct err *err)
 {
+	struct catalogue_refs refs = { NULL, 0 };
 	int rc = json_is_object(doc) ? check_kind(doc, err) : 0;
 
 	if (rc == 0)
@@ -214,9 +272,13 @@ int define_tool(const json_t *doc, reg_bind_fn *bind, struct define_tool *ret, s
 	if (rc == 0)
 		rc = define_check_audit(doc, err);
 	if (rc == 0)
-		rc = check_compiles(doc, bind, err);
+		rc = check_compiles(doc, bind, shared, &refs, err);
 	if (rc == 0)
 		rc = make_row(doc, ret, err);
+	if (rc == 0)
+		ret->refs = refs;
+	else
+		catalogue_refs_fini(&refs);
 	return rc;
 }
 
@@ -224,4 +286,5 @@ void define_free(struct define_tool *d)
 {
 	free(d->text);
 	d->text = NULL;
+	catalogue_refs_fini(&d->refs);
 }

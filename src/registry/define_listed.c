@@ -66,6 +66,15 @@ static int check_texts_below(const json_t *v, struct str *at, struct err *err)
 	return 0;
 }
 
+int define_check_texts(const json_t *v, struct err *err)
+{
+	struct str at = STR_INIT;
+	int rc = check_texts_below(v, &at, err);
+
+	str_fini(&at);
+	return rc;
+}
+
 static int check_name(const json_t *doc, struct err *err)
 {
 	const char *name = NULL;

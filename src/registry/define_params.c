@@ -145,3 +145,13 @@ int define_params(const json_t *schema, struct arena *mem, const struct reg_para
 		err_at(err, "/inputSchema");
 	return rc;
 }
+
+int define_no_params(const json_t *schema, struct err *err)
+{
+	struct walk w = { .at = STR_INIT, .arg = STR_INIT, .err = err };
+	int rc = walk_schema(&w, schema, false);
+
+	str_fini(&w.at);
+	str_fini(&w.arg);
+	return rc;
+}

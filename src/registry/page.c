@@ -73,29 +73,44 @@ static void put_annotations_r2(struct str *out, const struct jx_want *w)
 	str_put(out, rest, len);
 }
 
-/* Hosts refuse other dialects than 2020-12 (MCP Q-02): what means the same in it is shown in its words. */
-static bool put_translated(struct str *out, const struct jx_span *schema)
+/* May the schema say more than its text does? */
+static bool has_more(const struct jx_span *schema, const struct jx_want *dialect, const struct catalogue *shared)
 {
-	json_t *tree = NULL, *modern = NULL;
+	static const char ref[] = "ef\"";       /* $ref, $dynamicRef, $recursiveRef */
+
+	return dialect->span.p ||
+	       (!catalogue_is_empty(shared) && memmem(schema->p, schema->len, ref, sizeof ref - 1) != NULL);
+}
+
+/* Hosts refuse other dialects than 2020-12 (MCP Q-02) and fetch nothing (MCP Q-05): what means the same in it is
+ * shown in its words, with the shared schemas that it refers to. */
+static bool put_bundle(struct str *out, const struct jx_span *schema, const struct catalogue *shared)
+{
+	struct catalogue_use use = { .from = shared };
+	const struct schema_options options = { .lenient = true, .find = catalogue_find, .find_arg = &use };
+	json_t *tree = NULL, *whole = NULL;
 	struct err ignored;
 	bool done = jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0 &&
-		    schema_translate(tree, &modern, &ignored) == 1;
+		    schema_bundle(tree, &options, &whole, &ignored) == 1;
 
 	if (done)
-		jx_write(modern, out);
-	json_decref(modern);
+		jx_write(whole, out);
+	json_decref(whole);
 	json_decref(tree);
+	catalogue_use_end(&use, NULL);
 	return done;
 }
 
-static void put_schema(struct str *out, const struct jx_want *schema, const struct jx_want *dialect)
+static void put_schema(struct str *out, const struct jx_want *schema, const struct jx_want *dialect,
+		       const struct catalogue *shared)
 {
-	if (!dialect->span.p || !put_translated(out, &schema->span))
+	if (!has_more(&schema->span, dialect, shared) || !put_bundle(out, &schema->span, shared))
 		str_put(out, schema->span.p, schema->span.len);
 }
 
 /* R3 and R4 want type object at the root; what has another one is wrapped or left out (MCP B-16). */
-static void put_output(struct str *out, const struct rev_row *rev, const struct jx_want *w)
+static void put_output(struct str *out, const struct rev_row *rev, const struct jx_want *w,
+		       const struct catalogue *shared)
 {
 	const struct jx_span *schema = &w[W_OUTPUT].span, *type = &w[W_OUTPUT_TYPE].span;
 	json_t *tree = NULL;
@@ -105,7 +120,7 @@ static void put_output(struct str *out, const struct rev_row *rev, const struct 
 		return;
 	if (rev->structured_any || (type->p && type->len == 8 && memcmp(type->p, "\"object\"", 8) == 0)) {
 		str_puts(out, ",\"outputSchema\":");
-		put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT]);
+		put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT], shared);
 		return;
 	}
 	if (jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0)
@@ -114,12 +129,13 @@ static void put_output(struct str *out, const struct rev_row *rev, const struct 
 	if (form != REG_OUTPUT_WRAPPED)
 		return;
 	str_puts(out, ",\"outputSchema\":{\"type\":\"object\",\"properties\":{\"result\":");
-	put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT]);
+	put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT], shared);
 	str_puts(out, "},\"required\":[\"result\"]}");
 }
 
 /* One tool as this revision knows it.  False: the stored text is no JSON. */
-static bool put_tool(struct str *out, const struct reg_tool *tool, const struct rev_row *rev)
+static bool put_tool(struct str *out, const struct reg_tool *tool, const struct rev_row *rev,
+		     const struct catalogue *shared)
 {
 	struct jx_want w[W_COUNT] = {
 		[W_TITLE] = { .pointer = "/title" }, [W_DESCRIPTION] = { .pointer = "/description" },
@@ -139,10 +155,10 @@ static bool put_tool(struct str *out, const struct reg_tool *tool, const struct 
 	put_member(out, "description", &w[W_DESCRIPTION]);
 	if (w[W_INPUT].span.p) {
 		str_puts(out, ",\"inputSchema\":");
-		put_schema(out, &w[W_INPUT], &w[W_INPUT_DIALECT]);
+		put_schema(out, &w[W_INPUT], &w[W_INPUT_DIALECT], shared);
 	}
 	if (rev->output_schema)
-		put_output(out, rev, w);
+		put_output(out, rev, w, shared);
 	if (rev->annotations && rev->title)
 		put_member(out, "annotations", &w[W_ANNOTATIONS]);
 	else if (rev->annotations)
@@ -155,7 +171,8 @@ static bool put_tool(struct str *out, const struct reg_tool *tool, const struct 
 	return true;
 }
 
-static struct page *page_make(const struct reg_snapshot *snap, enum rev rev, bool all, size_t first)
+static struct page *page_make(const struct catalogue *shared, const struct reg_snapshot *snap, enum rev rev, bool all,
+			      size_t first)
 {
 	struct page *p = mem_zalloc(sizeof *p);
 	struct str text = STR_INIT;
@@ -170,7 +187,7 @@ static struct page *page_make(const struct reg_snapshot *snap, enum rev rev, boo
 		if (len > 1)
 			str_putc(&text, ',');
 		/* MCP B-31: one bad tool never breaks the list. */
-		if (broken || !put_tool(&text, tool, &rev_table[rev])) {
+		if (broken || !put_tool(&text, tool, &rev_table[rev], shared)) {
 			log_warn(NULL, "tool left out of the list tool=%s version=%lld", tool->def->name,
 				 (long long)tool->def->version);
 			text.len = len;
@@ -216,7 +233,7 @@ static struct page *page_get(struct registry *reg, struct reg_snap *snap, enum r
 			return p;
 		}
 	}
-	p = page_make(&snap->pub, rev, all, first);
+	p = page_make(reg->shared, &snap->pub, rev, all, first);
 	list_push_front(&snap->pages, &p->mine);
 	list_push_front(&reg->lru, &p->lru);
 	reg->page_bytes += p->len;

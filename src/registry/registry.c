@@ -83,6 +83,7 @@ struct registry *registry_new(reg_bind_fn *bind)
 	struct registry *reg = mem_zalloc(sizeof *reg);
 
 	reg->bind = bind;
+	reg->shared = catalogue_new(NULL);
 	reg->current = map_new();
 	reg->snaps = map_new();
 	list_init(&reg->lru);
@@ -105,10 +106,16 @@ void registry_free(struct registry **reg)
 
 		reg_node_unref(&node);
 	}
+	catalogue_free(&(*reg)->shared);
 	map_free(&(*reg)->snaps);
 	map_free(&(*reg)->current);
 	free(*reg);
 	*reg = NULL;
+}
+
+const struct catalogue *reg_shared(const struct registry *reg)
+{
+	return reg->shared;
 }
 
 struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id)
@@ -163,7 +170,7 @@ static int compile(struct registry *reg, struct reg_node *node, struct err *err)
 	node->compiled = arena_alloc(node->mem, sizeof *node->compiled);
 	rc = jx_parse(node->pub.text, node->pub.len, &doc, err);
 	if (rc == 0)
-		rc = define_compile(doc, reg->bind, node->mem, node->compiled, err);
+		rc = define_compile(doc, reg->bind, reg->shared, node->mem, node->compiled, err);
 	json_decref(doc);
 	if (rc == 0)
 		return 0;
@@ -232,6 +239,8 @@ void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *to
 	struct reg_change *c = *change;
 
 	*change = NULL;
+	for (size_t i = 0; i < c->nschemas; i++)
+		catalogue_set(reg->shared, c->schemas[i].uri, c->schemas[i].text, c->schemas[i].len, c->schemas[i].digest);
 	for (size_t i = 0; i < c->ndefs; i++)
 		apply_def(reg, &c->defs[i]);
 	for (size_t i = 0; i < c->ntenants; i++) {

@@ -18,6 +18,7 @@ void pointer_pop(struct str *at, size_t len);
 /* The part that tools/list shows: names, texts, annotations, icons, _meta. */
 extern const char *const define_listed[];       /* NULL-terminated, in the order of the wire */
 int define_check_listed(const json_t *doc, struct err *err) MUST_CHECK;
+int define_check_texts(const json_t *v, struct err *err) MUST_CHECK;    /* titles and descriptions anywhere below */
 /* limits, audit, needs. */
 int define_read_limits(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
 int define_read_needs(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
@@ -25,6 +26,9 @@ int define_check_audit(const json_t *doc, struct err *err) MUST_CHECK;
 /* Collect x-mcp-header of a schema that compiles (MCP T-41, T-42); names and pointers go to mem. */
 int define_params(const json_t *schema, struct arena *mem, const struct reg_param **ret, size_t *ret_n,
 		  struct err *err) MUST_CHECK;
+/* x-mcp-header cannot stand in a schema that others refer to. */
+int define_no_params(const json_t *schema, struct err *err) MUST_CHECK;
+void define_digest(const json_t *v, uint8_t ret[32]);   /* of the canonical text */
 enum reg_output define_output_form(const json_t *schema);
 
 /* A definition, shared: one reference of the registry while it is its tool's current one, one of each line. */
@@ -55,13 +59,16 @@ void reg_snap_free(struct reg_snap **snap);     /* its pages are gone already */
 
 struct reg_change_tenant { struct reg_snap *snap; bool differs; };
 struct reg_change_def { int64_t tool_id; struct reg_node *node; };      /* node NULL: no longer to be seen */
+struct reg_change_schema { char *uri, *text; size_t len; uint8_t digest[32]; };        /* text NULL: no longer there */
 struct reg_change {
+	struct reg_change_schema *schemas; size_t nschemas;
 	struct reg_change_def *defs; size_t ndefs, cap_defs;
 	struct reg_change_tenant *tenants; size_t ntenants, cap_tenants;
 };
 
 struct registry {
 	reg_bind_fn *bind;
+	struct catalogue *shared;
 	struct map *current;            /* tool id -> struct reg_node */
 	struct map *snaps;              /* tenant id -> struct reg_snap */
 	struct list lru;                /* struct page.lru, last used first */

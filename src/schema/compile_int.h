@@ -145,6 +145,9 @@ int resource_resolve(struct compiler *c, const char *reference, const json_t **r
 		     char **ret_fragment) MUST_CHECK;
 void resource_free_all(struct compiler *c);
 
+/* schema_translate(), with a catalogue. */
+int translate_document(const json_t *doc, const struct schema_options *options, json_t **ret, struct err *err) MUST_CHECK;
+
 /* REFERENCES: ref.c */
 
 /* $ref: remember it; compile all that are pending; refuse circles that lead nowhere. */

@@ -257,6 +257,8 @@ static int find_resource(struct compiler *c, const char *uri, const char *refere
 	if (!doc) {
 		rc = compile_fail(c, ERR_INVALID, "\"%.120s\" leads out of the schema, nothing is fetched: put it "
 				  "into $defs and refer to \"#/$defs/...\"", reference);
+		if (uri_is_absolute(uri))
+			err_hint(c->err, "or store it where all tools find it by its $id: toolcrib schema add");
 		return rc;
 	}
 	pointer = mem_strdup(str_text(&c->pointer));

@@ -296,10 +296,11 @@ static int translate(struct translation *t, const json_t *doc, json_t **ret)
 	return rc;
 }
 
-int schema_translate(const json_t *doc, json_t **ret, struct err *err)
+int translate_document(const json_t *doc, const struct schema_options *options, json_t **ret, struct err *err)
 {
 	struct translation t = { .root = doc, .pointer = STR_INIT, .err = err };
-	const struct schema_options check = { .lenient = true, .scale = TRANSLATE_SCALE };
+	const struct schema_options check = { .lenient = true, .scale = TRANSLATE_SCALE, .find = options->find,
+					      .find_arg = options->find_arg };
 	struct schema *compiled = NULL;
 	json_t *made = NULL;
 	int rc = dialect_by_name(json_object_get(doc, "$schema"), &t.from);
@@ -323,4 +324,11 @@ int schema_translate(const json_t *doc, json_t **ret, struct err *err)
 	}
 	*ret = made;
 	return 1;
+}
+
+int schema_translate(const json_t *doc, json_t **ret, struct err *err)
+{
+	const struct schema_options alone = { .lenient = true };
+
+	return translate_document(doc, &alone, ret, err);
 }

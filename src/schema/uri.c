@@ -49,6 +49,11 @@ static struct uri split(const char *p)
 	return u;
 }
 
+bool uri_is_absolute(const char *uri)
+{
+	return has_scheme(uri);
+}
+
 /* RFC 3986 5.2.4; segments of out are dropped from its end for "..", never those in front of start. */
 static void put_without_dots(struct str *out, const char *p, size_t len)
 {

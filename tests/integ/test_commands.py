@@ -10,7 +10,8 @@ import crib
 
 COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tenant set|tenant suspend|tenant resume|
 tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
-tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|schema check|grant add|grant list|grant remove|
+tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|
+schema add|schema list|schema show|schema remove|schema check|grant add|grant list|grant remove|
 grant set|upstream add|upstream list|upstream show|upstream set|upstream remove|call|audit calls|audit show|session list""".replace("\n", "").split("|")
 
 

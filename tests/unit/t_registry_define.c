@@ -58,7 +58,7 @@ static int define(const char *text, struct define_tool *ret, struct err *err)
 {
 	char *json = quoted(text);
 	json_t *doc = parse(json);
-	int rc = define_tool(doc, bind_any, ret, err);
+	int rc = define_tool(doc, bind_any, NULL, ret, err);
 
 	json_decref(doc);
 	free(json);
@@ -298,7 +298,7 @@ static void compiled_definition_knows_its_limits(void **state)
 	struct reg_compiled c;
 	struct err err;
 
-	assert_int_equal(define_compile(doc, bind_any, mem, &c, &err), 0);
+	assert_int_equal(define_compile(doc, bind_any, NULL, mem, &c, &err), 0);
 	assert_non_null(c.input);
 	assert_non_null(c.output);
 	assert_int_equal(c.output_form, REG_OUTPUT_WRAPPED);
@@ -327,7 +327,7 @@ static void defaults_are_the_documented_ones(void **state)
 	struct reg_compiled c;
 	struct err err;
 
-	assert_int_equal(define_compile(doc, bind_any, mem, &c, &err), 0);
+	assert_int_equal(define_compile(doc, bind_any, NULL, mem, &c, &err), 0);
 	assert_int_equal(c.timeout_ms, 30000);
 	assert_int_equal(c.concurrency, 0);
 	assert_int_equal(c.rate.count, 0);
