@@ -1,10 +1,11 @@
 /* Processes: the start, the end and what is left behind.
  *
  * A child is spawned as the launcher in a process group of its own and gets its instructions by a
- * socket.  Its pidfd wakes the loop when it ends; it stays a zombie, which keeps its number and its
- * group's number from being used again, until everything it started is dead too (house, trap 10): the
- * group is killed, and what had left the group is now a child of ours, because the tool was the
- * subreaper of its descendants and we are the next one (SEC S-513). */
+ * socket.  The launcher stays beside the tool as its supervisor, and its end is the end of all that the
+ * tool has started; to close our side of the socket is to ask for it.  Its pidfd wakes the loop; it stays
+ * a zombie, which keeps its number and its group's number from being used again, until we have looked
+ * after it (house, trap 10): when the supervisor itself was killed, what it had to end is now a child of
+ * ours, because we are the next subreaper (SEC S-513). */
 #include "config.h"
 
 #include "ev/child.h"
@@ -12,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -45,10 +48,12 @@ struct ev_child {
 	pid_t pid;                      /* also the number of its group */
 	int pidfd, policy_fd;
 	struct ev_io *pid_io, *policy_io;
-	struct ev_timer *timer;         /* KILL after TERM; then the next sweep */
+	struct ev_timer *timer;         /* the end after TERM, KILL after the end; then the next sweep */
+	bool ending;                    /* the supervisor was told */
 	uint64_t sweep_us, give_up_us;
 	struct str policy;              /* what the launcher has not taken yet */
-	char report[RUN_REPORT_MAX];    /* RUN_READY, then why it went wrong after all */
+	char level[RUN_LEVEL_TEXT];     /* that it must reach */
+	char report[RUN_REPORT_MAX];    /* RUN_READY, the level, a newline; then why it went wrong after all */
 	size_t report_len;
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
@@ -180,24 +185,36 @@ static void free_child(void *arg)
 	free(c);
 }
 
-static void read_report(struct ev_child *c)
+/* False when there is nothing more to come. */
+static bool read_report(struct ev_child *c)
 {
-	ssize_t n;
-	while (c->policy_fd >= 0 && c->report_len < sizeof(c->report) - 1 &&
-	       (n = recv(c->policy_fd, c->report + c->report_len, sizeof(c->report) - 1 - c->report_len,
-			 MSG_DONTWAIT)) > 0)
+	size_t room = sizeof(c->report) - 1 - c->report_len;
+	ssize_t n = room > 0 ? recv(c->policy_fd, c->report + c->report_len, room, MSG_DONTWAIT) : 0;
+	if (n > 0)
 		c->report_len += (size_t)n;
 	c->report[c->report_len] = '\0';
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Another level than the one that stands in the record (SEC S-510). */
+static bool is_other_level(const struct ev_child *c)
+{
+	const char *end = c->report[0] == RUN_READY ? strchr(c->report, '\n') : NULL;
+	size_t n = end ? (size_t)(end - c->report) - 1 : 0;
+	return end && (n != strlen(c->level) || memcmp(c->report + 1, c->level, n) != 0);
 }
 
 /* NULL when the tool has run. */
 static const char *refusal(const struct ev_child *c)
 {
+	const char *end = strchr(c->report, '\n');
 	if (c->report_len == 0)
 		return "launcher: it died before the tool was started";
-	if (c->report[0] != RUN_READY)
+	if (c->report[0] != RUN_READY || !end)
 		return c->report;
-	return c->report_len > 1 ? c->report + 1 : NULL;
+	if (is_other_level(c))
+		return "level: the launcher reached another one than was asked for";
+	return end[1] ? end + 1 : NULL;
 }
 
 static void finish(struct ev_child *c)
@@ -235,7 +252,8 @@ static void on_pidfd(void *arg, bool readable, bool writable)
 		return;
 	ev_io_want(c->pid_io, false, false);
 	ev_io_want(c->policy_io, false, false);
-	read_report(c);
+	while (errno = 0, read_report(c) && errno == 0)
+		;
 	c->state = CHILD_SWEEPS;
 	c->sweep_us = SWEEP_FIRST_US;
 	c->give_up_us = ev_now_us(c->loop) + SWEEP_GIVE_UP_US;
@@ -244,27 +262,35 @@ static void on_pidfd(void *arg, bool readable, bool writable)
 }
 
 /* It did not end by itself. */
-static void kill_group(struct ev_child *c)
+static void end_tree(struct ev_child *c)
 {
+	if (c->ending)
+		return;
+	c->ending = true;
 	met_inc(MET_children_killed);
-	kill(-c->pid, SIGKILL);
+	shutdown(c->policy_fd, SHUT_WR);
+	ev_timer_start(c->timer, SWEEP_GIVE_UP_US);
 }
 
 static void on_timer(void *arg)
 {
 	struct ev_child *c = arg;
-	if (c->state == CHILD_SWEEPS)
+	if (c->state == CHILD_SWEEPS) {
 		on_sweep(c);
-	else
-		kill_group(c);
+	} else if (!c->ending) {
+		end_tree(c);
+	} else {
+		log_warn(NULL, "supervisor does not end its tool launcher_pid=%d", (int)c->pid);
+		kill(-c->pid, SIGKILL);
+	}
 }
 
 void ev_child_stop(struct ev_child *c, uint32_t term_ms)
 {
-	if (c->state != CHILD_RUNS)
+	if (c->state != CHILD_RUNS || c->ending)
 		return;
 	if (term_ms == 0) {
-		kill_group(c);
+		end_tree(c);
 		return;
 	}
 	kill(-c->pid, SIGTERM);
@@ -281,12 +307,20 @@ static void push_policy(struct ev_child *c)
 		str_drop_front(&c->policy, (size_t)n);
 	else if (errno != EAGAIN && errno != EINTR)
 		str_reset(&c->policy);  /* it died; its end says why */
-	ev_io_want(c->policy_io, false, c->policy.len > 0);
+	ev_io_want(c->policy_io, c->report_len < sizeof(c->report) - 1, c->policy.len > 0);
 }
 
 static void on_policy(void *arg, bool readable, bool writable)
 {
-	push_policy(arg);
+	struct ev_child *c = arg;
+	if (writable)
+		push_policy(c);
+	if (!readable)
+		return;
+	if (!read_report(c))
+		ev_io_want(c->policy_io, false, c->policy.len > 0);
+	if (is_other_level(c))
+		end_tree(c);
 }
 
 /* theirs: the child's 0, 1, 2 and RUN_FD. */
@@ -390,11 +424,10 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 	*c = (struct ev_child){ .loop = loop, .pidfd = -1, .policy_fd = -1, .ended = req->ended,
 				.arg = req->arg };
 	list_init(&c->node);
-	struct run_policy policy = *req->policy;
-	policy.parent_pid = getpid();
+	run_level_format(&req->policy->level, c->level);
 
 	int rc = open_nursery(loop, err);
-	rc = rc ? rc : run_policy_encode(&policy, &c->policy, err);
+	rc = rc ? rc : run_policy_encode(req->policy, &c->policy, err);
 	rc = rc ? rc : make_pipes(ours, theirs, &c->policy_fd, err);
 	rc = rc ? rc : spawn(theirs, &c->pid, err);
 	rc = rc ? rc : watch(c, err);
@@ -409,13 +442,25 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 	return 0;
 }
 
+/* Wait until a child is over, and make sure of it. */
+static void await_end(struct ev_child *c, uint64_t until_us)
+{
+	struct pollfd fd = { .fd = c->pidfd, .events = POLLIN };
+	uint64_t now = clock_mono_us();
+	if (poll(&fd, 1, now < until_us ? (int)((until_us - now) / 1000) : 0) < 1)
+		kill(-c->pid, SIGKILL);
+	waitid(P_PIDFD, (id_t)c->pidfd, &(siginfo_t){ 0 }, WEXITED);
+}
+
 void ev_child_kill_all(struct ev_loop *loop)
 {
 	struct ev_nursery *n = &loop->nursery;
+	uint64_t until_us = clock_mono_us() + SWEEP_GIVE_UP_US;
+	LIST_FOREACH(node, &n->children)
+		shutdown(CONTAINER_OF(node, struct ev_child, node)->policy_fd, SHUT_WR);
 	LIST_FOREACH_SAFE(node, next, &n->children) {
 		struct ev_child *c = CONTAINER_OF(node, struct ev_child, node);
-		kill(-c->pid, SIGKILL);
-		waitid(P_PIDFD, (id_t)c->pidfd, &(siginfo_t){ 0 }, WEXITED);
+		await_end(c, until_us);
 		list_unlink(&c->node);
 		free_child(c);
 	}

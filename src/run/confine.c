@@ -6,16 +6,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "run/policy.h"
+
+#define NPROC_SPARE 4096
 
 static int fail(struct err *err, const char *step)
 {
@@ -42,6 +46,8 @@ int confine_limits(const struct run_policy *p, struct err *err)
 		{ RLIMIT_AS, p->memory_bytes, 0, "limit memory" },
 		{ RLIMIT_FSIZE, p->file_bytes, 0, "limit file size" },
 		{ RLIMIT_NOFILE, p->open_files, 0, "limit open files" },
+		/* It counts all processes of the user, the server's threads among them: a backstop, no more (S-517). */
+		{ RLIMIT_NPROC, p->processes ? p->processes + NPROC_SPARE : 0, 0, "limit processes" },
 	};
 	for (size_t i = 0; i < NELEMS(limits); i++) {
 		int rc = limits[i].want == 0 ? 0 : set_limit(limits[i].resource, limits[i].want,
@@ -52,22 +58,27 @@ int confine_limits(const struct run_policy *p, struct err *err)
 	return set_limit(RLIMIT_CORE, 0, 0, "limit core", err);
 }
 
-int confine_parent(const struct run_policy *p, struct err *err)
+int confine_parent(pid_t supervisor, struct err *err)
 {
+	/* A session of its own: no terminal, and no group that a process of somebody else could be in. */
+	if (setsid() < 0)
+		return fail(err, "session");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
 		return fail(err, "parent death signal");
 	/* It may have died before the call above; then nobody would tell us. */
-	if (getppid() != (pid_t)p->parent_pid)
-		return err_set(err, ERR_IO, "parent", "the server is gone");
-	/* What the tool leaves behind stays below the tool until it ends, so that the server can tell one
-	 * tool's orphans from another's (SEC S-513). */
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
-		return fail(err, "subreaper");
+	if (getppid() != supervisor)
+		return err_set(err, ERR_IO, "parent", "the supervisor is gone");
 	return 0;
 }
 
 int confine_privileges(struct err *err)
 {
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	/* Root's too; what the bounding set still has cannot be gained by exec after no_new_privs. */
+	if (syscall(SYS_capset, &head, none))
+		return fail(err, "capabilities");
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? fail(err, "no new privileges") : 0;
 }
 
@@ -95,10 +106,11 @@ int confine_open(const struct run_policy *p, int *ret_fd, struct err *err)
 	return 0;
 }
 
-int confine_descriptors(int keep_fd, struct err *err)
+int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 {
-	unsigned first = RUN_FD + 1, keep = (unsigned)keep_fd;
-	bool ok = keep < first || keep == first || close_range(first, keep - 1, 0) == 0;
-	ok = ok && close_range(keep < first ? first : keep + 1, ~0u, 0) == 0;
-	return ok ? 0 : fail(err, "close descriptors");
+	unsigned low = (unsigned)(keep_fd < also_fd ? keep_fd : also_fd);
+	unsigned high = (unsigned)(keep_fd < also_fd ? also_fd : keep_fd), first = RUN_FD + 1;
+	bool ok = low <= first || close_range(first, low - 1, 0) == 0;
+	ok = ok && (high <= low + 1 || close_range(low + 1, high - 1, 0) == 0);
+	return ok && close_range(high + 1, ~0u, 0) == 0 ? 0 : fail(err, "close descriptors");
 }

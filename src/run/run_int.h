@@ -3,16 +3,45 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 struct run_policy;
 
 /* The steps of the launcher, in the order of SEC S-502.  Each fills *err with the step's name as where
  * and the system's reason as text. */
 int confine_limits(const struct run_policy *p, struct err *err) MUST_CHECK;
-int confine_parent(const struct run_policy *p, struct err *err) MUST_CHECK;
+/* A session of its own, and death with the supervisor. */
+int confine_parent(pid_t supervisor, struct err *err) MUST_CHECK;
+/* No capabilities, and none to gain. */
 int confine_privileges(struct err *err) MUST_CHECK;
 /* The program, checked: *ret_fd is CLOEXEC and good for fexecve() only. */
 int confine_open(const struct run_policy *p, int *ret_fd, struct err *err) MUST_CHECK;
-/* Everything from RUN_FD + 1 on is closed, except keep_fd. */
-int confine_descriptors(int keep_fd, struct err *err) MUST_CHECK;
+/* Everything from RUN_FD + 1 on is closed, except these two, which lie there. */
+int confine_descriptors(int keep_fd, int also_fd, struct err *err) MUST_CHECK;
+
+/* landlock.c: the ABI whose rules hold here, at most RUN_LANDLOCK_MAX; 0 = no Landlock. */
+unsigned landlock_abi(void);
+/* own_dir: NULL = none. */
+int landlock_confine(const struct run_policy *p, const char *own_dir, struct err *err) MUST_CHECK;
+
+/* filter.c */
+bool filter_available(void);
+/* *ret_listener is set when the supervisor is asked about some calls. */
+int filter_confine(const struct run_policy *p, int *ret_listener, struct err *err) MUST_CHECK;
+
+/* own_dir.c: a directory for one tool.  *ret is its path; free() it. */
+int own_dir_make(const char *parent, char **ret, struct err *err) MUST_CHECK;
+/* With everything in it, whatever the tool has made of it; nobody else may be at work there. */
+void own_dir_remove(const char *path);
+
+/* supervise.c */
+struct supervisor { int signal_fd, children_fd; };
+/* Before the tool is started: from here on signals wait, and orphans come to us. */
+int supervise_prepare(struct supervisor *ret, struct err *err) MUST_CHECK;
+/* Stay with the tool until it and all that it has started are dead, which is when it ends or the server closes its
+ * side of RUN_FD.  listener_fd: where the tool sends its filter's listener; taken.  Returns the tool's status as from
+ * waitpid(). */
+int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool, int listener_fd);
 
 #endif

@@ -1,17 +1,21 @@
-/* toolcrib-run: reads instructions from descriptor 3, builds the cage, becomes one tool (SEC S-501,
- * S-502).  It takes nothing from its arguments or its environment, and it is a program of its own so
- * that nothing has to be done between fork and exec in a server with threads. */
+/* toolcrib-run: reads instructions from descriptor 3, starts one tool in the cage that they describe (SEC S-501,
+ * S-502), and stays beside it as its supervisor.  It takes nothing from its arguments or its environment, and it is a
+ * program of its own so that nothing has to be done between fork and exec in a server with threads. */
 #include "config.h"
 
 #include "run/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -70,29 +74,164 @@ static bool is_script(const char *program)
 	return n == 2 && memcmp(start, "#!", 2) == 0;
 }
 
-static int become(const struct run_policy *p, struct err *err)
+/* --- the tool ------------------------------------------------------------------------------------ */
+
+/* The environment of the policy, and the own directory where it says nothing else. */
+struct env { const char *at[RUN_ENV_MAX + 3]; char home[256], tmpdir[256]; };
+
+static bool env_has(const struct env *e, size_t n, const char *name)
 {
-	int fd = -1;
+	size_t len = strlen(name);
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(e->at[i], name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void build_env(const struct run_policy *p, const char *own_dir, struct env *e)
+{
+	size_t n = 0;
+	for (; p->env[n]; n++)
+		e->at[n] = p->env[n];
+	snprintf(e->home, sizeof(e->home), "HOME=%s", own_dir ? own_dir : "");
+	snprintf(e->tmpdir, sizeof(e->tmpdir), "TMPDIR=%s", own_dir ? own_dir : "");
+	if (own_dir && !env_has(e, n, "HOME="))
+		e->at[n++] = e->home;
+	if (own_dir && !env_has(e, n, "TMPDIR="))
+		e->at[n++] = e->tmpdir;
+	e->at[n] = NULL;
+}
+
+static int send_listener(int fd, int listener, struct err *err)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control = { .room = { 0 } };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &listener, sizeof(int));
+	return sendmsg(fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : err_set(err, ERR_IO, "seccomp", "%s", strerror(errno));
+}
+
+/* In this order, because each step would be in the way of those before it. */
+static int confine(const struct run_policy *p, const char *own_dir, pid_t supervisor, int chan, int *ret_fd,
+		   struct err *err)
+{
+	const char *cwd = p->cwd ? p->cwd : own_dir ? own_dir : "/";
+	int fd = -1, listener = -1;
 	int rc = confine_limits(p, err);
-	rc = rc ? rc : confine_parent(p, err);
+	rc = rc ? rc : confine_parent(supervisor, err);
 	rc = rc ? rc : confine_open(p, &fd, err);
-	if (!rc && chdir(p->cwd ? p->cwd : "/"))
+	if (!rc && chdir(cwd))
 		rc = err_set(err, ERR_IO, "cwd", "%s", strerror(errno));
 	rc = rc ? rc : confine_privileges(err);
-	rc = rc ? rc : confine_descriptors(fd, err);
+	rc = rc ? rc : landlock_confine(p, own_dir, err);
+	rc = rc ? rc : confine_descriptors(fd, chan, err);
+	rc = rc ? rc : filter_confine(p, &listener, err);
+	if (!rc && listener >= 0)
+		rc = send_listener(chan, listener, err);
+	*ret_fd = fd;
+	return rc;
+}
+
+static void report_level(const struct run_policy *p)
+{
+	char level[RUN_LEVEL_TEXT], text[RUN_LEVEL_TEXT + 2];
+	int n = snprintf(text, sizeof(text), "%c%s\n", RUN_READY, run_level_format(&p->level, level));
+	report(text, (size_t)n);
+}
+
+static int become(const struct run_policy *p, const char *own_dir, pid_t supervisor, int chan, struct err *err)
+{
+	struct env env;
+	sigset_t none;
+	int fd = -1;
+	int rc = confine(p, own_dir, supervisor, chan, &fd, err);
 	if (rc)
 		return rc;
 
 	bool script = is_script(p->program);
+	build_env(p, own_dir, &env);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* exec takes lists of char * but writes to none of them. */
-	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *env = (char *const *)(uintptr_t)p->env;
-	const char ready = RUN_READY;
-	report(&ready, 1);
+	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp = (char *const *)(uintptr_t)env.at;
+	report_level(p);
 	if (script)
-		execve(p->program, argv, env);
+		execve(p->program, argv, envp);
 	else
-		fexecve(fd, argv, env);
+		fexecve(fd, argv, envp);
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
+}
+
+/* --- the supervisor ------------------------------------------------------------------------------ */
+
+static void report_failure(const struct err *err)
+{
+	char text[sizeof(err->where) + sizeof(err->msg) + 2];
+	int n = snprintf(text, sizeof(text), "%s: %s", err->where, err->msg);
+	report(text, n < RUN_REPORT_MAX / 2 ? (size_t)n : RUN_REPORT_MAX / 2);
+}
+
+/* Our end is the tool's: the server sees only us. */
+static noreturn void end_like(int status)
+{
+	sigset_t none;
+	if (WIFEXITED(status))
+		_exit(WEXITSTATUS(status));
+	sigemptyset(&none);
+	raise(WTERMSIG(status));
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	raise(SIGKILL);
+	_exit(EXIT_NOT_STARTED);
+}
+
+static int start(const struct run_policy *p, const char *own_dir, pid_t *ret_tool, int *ret_chan, struct err *err)
+{
+	pid_t supervisor = getpid();
+	int chan[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan))
+		return err_set(err, ERR_IO, "socketpair", "%s", strerror(errno));
+	*ret_tool = fork();
+	if (*ret_tool < 0)
+		return err_set(err, ERR_IO, "fork", "%s", strerror(errno));
+	if (*ret_tool == 0) {
+		(void)become(p, own_dir, supervisor, chan[1], err);
+		report_failure(err);
+		_exit(EXIT_NOT_STARTED);
+	}
+	close(chan[1]);
+	*ret_chan = chan[0];
+	return 0;
+}
+
+static int run(const struct run_policy *p, struct err *err)
+{
+	struct supervisor s;
+	char *own_dir = NULL;
+	pid_t tool = 0;
+	int chan = -1, status = 0;
+	int rc = supervise_prepare(&s, err);
+	if (!rc && p->scratch)
+		rc = own_dir_make(p->scratch, &own_dir, err);
+	rc = rc ? rc : start(p, own_dir, &tool, &chan, err);
+	if (!rc) {
+		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */
+		prctl(PR_SET_DUMPABLE, 0);
+		close_range(STDIN_FILENO, STDERR_FILENO, 0);
+		status = supervise(&s, p, tool, chan);
+	}
+	if (own_dir)
+		own_dir_remove(own_dir);
+	free(own_dir);
+	if (!rc)
+		end_like(status);
+	return rc;
 }
 
 /* For people and package checks; the server passes no arguments. */
@@ -120,10 +259,8 @@ int main(int argc, char **argv)
 	setpgid(0, 0);          /* the server has done it already; started otherwise, it still holds */
 	int rc = read_policy(&policy, &err);
 	if (!rc)
-		rc = become(policy, &err);
-	char text[sizeof(err.where) + sizeof(err.msg) + 2];
-	int n = snprintf(text, sizeof(text), "%s: %s", err.where, err.msg);
-	report(text, n < RUN_REPORT_MAX ? (size_t)n : RUN_REPORT_MAX - 1);
+		rc = run(policy, &err);
+	report_failure(&err);
 	free(policy);
 	return EXIT_NOT_STARTED;
 }

@@ -1,4 +1,4 @@
-/* Fuzz target: the launcher's instructions.  What is decoded encodes to the same bytes. */
+/* Fuzz target: the launcher's instructions, and texts of levels.  What is decoded encodes to the same bytes. */
 
 #include "config.h"
 
@@ -9,11 +9,24 @@
 #include "fuzz.h"
 #include "run/policy.h"
 
+static void try_level(const uint8_t *data, size_t size)
+{
+	char text[RUN_LEVEL_TEXT] = "", again[RUN_LEVEL_TEXT];
+	struct run_level level;
+
+	memcpy(text, data, size < sizeof(text) ? size : sizeof(text) - 1);
+	if (run_level_parse(text, &level, NULL))
+		return;
+	FUZZ_CHECK(strcmp(run_level_format(&level, again), text) == 0);
+	FUZZ_CHECK(run_level_meets(&level, &level));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct run_policy *p = NULL;
 	struct str again = STR_INIT;
 
+	try_level(data, size);
 	if (run_policy_decode(data, size, &p, NULL))
 		return 0;
 	FUZZ_CHECK(run_policy_encode(p, &again, NULL) == 0);

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -338,6 +340,247 @@ static void kill_all_leaves_nothing_and_reports_nothing(void **state)
 	drain(&b, 1);
 }
 
+/* --- the cage ------------------------------------------------------------------------------------ */
+
+static const char *const path_env[] = { "PATH=/usr/bin:/bin", NULL };
+
+/* All layers of this machine, or those up to an ABI of Landlock. */
+static struct run_policy caged(unsigned landlock)
+{
+	struct run_policy p = { .env = path_env, .scratch = "/tmp", .processes = 40, .level = run_level_probe() };
+	if (p.level.landlock > landlock)
+		p.level.landlock = landlock;
+	return p;
+}
+
+/* What the script says when it has ended, in the cage. */
+static const char *say(void **state, const char *script, struct run_policy p)
+{
+	struct run r;
+	start(&r, *state, script, p);
+	wait_end(&r);
+	assert_string_equal(r.refused, "");
+	return drain(&r, 1);
+}
+
+/* A directory with a file "data" in it, for one test. */
+static char *make_dir(void)
+{
+	char *dir = mem_strdup("/tmp/t_ev_child.XXXXXX"), *file;
+	assert_non_null(mkdtemp(dir));
+	file = mem_printf("%s/data", dir);
+	FILE *f = fopen(file, "w");
+	assert_non_null(f);
+	fputs("data\n", f);
+	fclose(f);
+	free(file);
+	return dir;
+}
+
+static void remove_dir(char *dir)
+{
+	char *file = mem_printf("%s/data", dir);
+	unlink(file);
+	assert_int_equal(rmdir(dir), 0);
+	free(file);
+	free(dir);
+}
+
+static const char *say_about(void **state, const char *dir, const char *format, struct run_policy p)
+{
+	char *script = mem_printf("D=%s; %s", dir, format);
+	const char *said = say(state, script, p);
+	free(script);
+	return said;
+}
+
+/* SEC S-507: allowed is what is listed, down from it, and nothing beside. */
+static void landlock_opens_what_is_listed(void **state)
+{
+	char *dir = make_dir(), *file = mem_printf("%s/data", dir);
+	const char *const list[] = { dir, NULL }, *const files[] = { file, dir, NULL };
+	const char *read = "cat $D/data 2>/dev/null || echo no; ls $D 2>/dev/null || echo no";
+	const char *write = "echo x 2>/dev/null >$D/new && rm $D/new && echo yes || echo no";
+	if (run_level_probe().landlock == 0)
+		skip();
+	for (unsigned abi = 1; abi <= run_level_probe().landlock; abi++) {
+		struct run_policy p = caged(abi);
+		assert_string_equal(say_about(state, dir, read, p), "no\nno\n");
+		p.files = files;        /* a directory on the command line opens nothing */
+		assert_string_equal(say_about(state, dir, read, p), "data\nno\n");
+		p.read = list;
+		assert_string_equal(say_about(state, dir, read, p), "data\ndata\n");
+		assert_string_equal(say_about(state, dir, write, p), "no\n");
+		p.write = list;
+		assert_string_equal(say_about(state, dir, write, p), "yes\n");
+	}
+	remove_dir(dir);
+	free(file);
+}
+
+static void landlock_hides_inside_what_is_listed(void **state)
+{
+	char *dir = make_dir(), *hidden = mem_printf("%s/hidden", dir), *text = mem_printf("%s/key", hidden);
+	const char *const list[] = { dir, NULL }, *const root[] = { "/", NULL }, *const hide[] = { hidden, NULL };
+	const char *read = "cat $D/data 2>/dev/null || echo no; cat $D/hidden/key 2>/dev/null || echo no;"
+			   "cat /proc/$PPID/comm 2>/dev/null || echo no";
+	if (run_level_probe().landlock == 0)
+		skip();
+	assert_int_equal(mkdir(hidden, 0700), 0);
+	write_script(text, "key\n", 0644);
+	struct run_policy p = caged(RUN_LANDLOCK_MAX);
+	p.hide = hide;
+	p.read = list;
+	assert_string_equal(say_about(state, dir, read, p), "data\nno\nno\n");
+	p.read = root;
+	assert_string_equal(say_about(state, dir, read, p), "data\nno\nno\n");
+	p.write = list;
+	assert_string_equal(say_about(state, dir, read, p), "data\nno\nno\n");
+	struct run r;
+	p.write = hide;
+	start(&r, *state, "true", p);
+	wait_end(&r);
+	assert_non_null(strstr(r.refused, "it is not for tools"));
+	drain(&r, 1);
+	unlink(text);
+	rmdir(hidden);
+	free(text);
+	free(hidden);
+	remove_dir(dir);
+}
+
+static void path_that_is_missing_is_a_refusal(void **state)
+{
+	const char *const list[] = { "/nonexistent/data", NULL };
+	struct run r;
+	if (run_level_probe().landlock == 0)
+		skip();
+	struct run_policy p = caged(RUN_LANDLOCK_MAX);
+	p.read = list;
+	start(&r, *state, "echo ran", p);
+	wait_end(&r);
+	assert_string_equal(r.refused, "landlock: /nonexistent/data: No such file or directory");
+	assert_string_equal(drain(&r, 1), "");
+}
+
+/* SEC S-510: what cannot be reached is not done without. */
+static void layer_that_the_kernel_lacks_is_a_refusal(void **state)
+{
+	struct run r;
+	if (run_level_probe().landlock == RUN_LANDLOCK_MAX)
+		skip();
+	struct run_policy p = caged(RUN_LANDLOCK_MAX);
+	p.level.landlock = RUN_LANDLOCK_MAX;
+	start(&r, *state, "echo ran", p);
+	wait_end(&r);
+	assert_ptr_equal(strstr(r.refused, "landlock: the kernel offers"), r.refused);
+	assert_string_equal(drain(&r, 1), "");
+}
+
+/* Whatever the tool leaves in it: depth, modes, links to what is not its own. */
+static void own_directory_is_gone_at_the_end(void **state)
+{
+	char *outside = make_dir(), *script;
+	struct run_policy p = caged(0);
+	const char *const writer[] = { "/tmp", NULL };
+	p.write = writer;       /* it may change modes */
+	script = mem_printf("[ \"$PWD\" = \"$HOME\" ] && [ \"$PWD\" = \"$TMPDIR\" ] && echo $PWD; ln -s %s l;"
+			    "i=0; while [ $i -lt 300 ]; do mkdir dddddddddddddddd x && : >x/f && chmod 0 x && cd dddddddddddddddd;"
+			    "i=$((i+1)); done; mkfifo p; chmod 0 ../dddddddddddddddd", outside);
+	char *own = mem_strdup(say(state, script, p));
+	own[strcspn(own, "\n")] = '\0';
+	assert_ptr_equal(strstr(own, "/tmp/toolcrib-"), own);
+	assert_int_equal(access(own, F_OK), -1);
+	free(own);
+	free(script);
+	remove_dir(outside);    /* with its file still in it */
+}
+
+static void processes_are_counted(void **state)
+{
+	const char *script = "i=0; while [ $i -lt 60 ]; do { sleep 1000 & } 2>/dev/null || break; i=$((i+1)); done; "
+			     "echo $i >&2";
+	struct run r;
+	if (!run_level_probe().seccomp)
+		skip();
+	for (unsigned max = 1; max <= 21; max += 20) {
+		struct run_policy p = caged(0);
+		p.processes = max;
+		start(&r, *state, script, p);
+		wait_end(&r);
+		char text[16] = "";
+		(void)!read(r.fds[2], text, sizeof(text) - 1);
+		drain(&r, 1);
+		/* A shell that cannot fork ends. */
+		assert_string_equal(text, "");
+		assert_int_not_equal(r.status, 0);
+	}
+	struct run_policy p = caged(0);
+	p.processes = 62;
+	start(&r, *state, script, p);
+	wait_end(&r);
+	char text[16] = "";
+	assert_true(read(r.fds[2], text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "60\n");
+	drain(&r, 1);
+}
+
+/* SEC S-517: where Landlock does not see signals, the supervisor does. */
+static void signals_reach_own_processes_only(void **state)
+{
+	static const char *const script =
+		"sleep 1000 & kill -0 $! && echo child; kill -0 $$ && echo self; kill -0 0 && echo group;"
+		"kill -0 $OUTSIDE 2>/dev/null || echo no; kill -0 $PPID 2>/dev/null || echo no;"
+		"kill -0 -- -$OUTSIDE 2>/dev/null || echo no; kill $!; wait $!; echo $?";
+	if (!run_level_probe().seccomp)
+		skip();
+	char *outside = mem_printf("OUTSIDE=%d", (int)getpid());
+	const char *const env[] = { "PATH=/usr/bin:/bin", outside, NULL };
+	for (unsigned abi = 0; abi <= RUN_LANDLOCK_MAX; abi += 3) {
+		struct run_policy p = caged(abi);
+		p.env = env;
+		const char *said = say(state, script, p);
+		if (!strstr(said, "no\nno\nno\n143\n") || strstr(said, "child\nself\ngroup\n") != said)
+			fail_msg("ABI %u: %s", abi, said);
+	}
+	free(outside);
+}
+
+static void wait_gone(pid_t pid)
+{
+	uint64_t until = clock_mono_us() + PATIENCE_MS * 1000ull;
+	while (kill(pid, 0) == 0 && clock_mono_us() < until)
+		sched_yield();
+	assert_int_equal(kill(pid, 0), -1);
+}
+
+/* SEC S-B15: here the server is another process, and it is killed. */
+static void nothing_survives_the_server(void **state)
+{
+	int fds[2];
+	char text[16] = "";
+	assert_int_equal(pipe(fds), 0);
+	pid_t server = fork();
+	if (server == 0) {
+		struct ev_loop *loop = ev_loop_new();
+		struct run r;
+		bool never = false;
+		start(&r, loop, "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 1000", caged(0));
+		pid_t runaway = read_pid(&r);
+		(void)!dprintf(fds[1], "%d\n", (int)runaway);
+		ev_loop_run_until(loop, &never, PATIENCE_MS);
+		_exit(0);
+	}
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	pid_t runaway = (pid_t)strtol(text, NULL, 10);
+	assert_int_equal(kill(runaway, 0), 0);
+	kill(server, SIGKILL);
+	assert_int_equal(waitpid(server, NULL, 0), server);
+	wait_gone(runaway);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static int by_value(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -350,8 +593,11 @@ static void start_to_end_is_quick(void **state)
 	uint64_t took[31];
 	for (size_t i = 0; i < NELEMS(took); i++) {
 		struct run r;
+		struct run_policy p = caged(RUN_LANDLOCK_MAX);
 		uint64_t from = clock_mono_us();
-		start(&r, *state, NULL, (struct run_policy){ .program = "/bin/true", .argv = argv });
+		p.program = "/bin/true";
+		p.argv = argv;
+		start(&r, *state, NULL, p);
 		wait_end(&r);
 		took[i] = clock_mono_us() - from;
 		drain(&r, 1);
@@ -392,6 +638,14 @@ int main(void)
 		T(end_of_one_tool_leaves_another_alone),
 		T(stop_is_term_then_kill),
 		T(kill_all_leaves_nothing_and_reports_nothing),
+		T(landlock_opens_what_is_listed),
+		T(landlock_hides_inside_what_is_listed),
+		T(path_that_is_missing_is_a_refusal),
+		T(layer_that_the_kernel_lacks_is_a_refusal),
+		T(own_directory_is_gone_at_the_end),
+		T(processes_are_counted),
+		T(signals_reach_own_processes_only),
+		T(nothing_survives_the_server),
 		T(start_to_end_is_quick),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,13 +15,18 @@
 #include "run/policy.h"
 
 static const char *const argv3[] = { "tool", "--", "a b\n", NULL };
+static const char *const env0[] = { NULL };
+static const char *const paths2[] = { "/srv/data", "/opt/x y", NULL }, *const paths1[] = { "/etc/shadow", NULL };
+static const uint16_t ports2[] = { 443, 65535 };
 static const char *const env1[] = { "PATH=/usr/bin", NULL };
 
 static struct run_policy sample(void)
 {
 	return (struct run_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
-				    .cpu_s = 10, .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64,
-				    .parent_pid = 4711 };
+				    .scratch = "/var/tmp", .cpu_s = 10, .memory_bytes = 1ull << 40, .file_bytes = 3,
+				    .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true },
+				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = RUN_NET_PORTS,
+				    .udp = true, .connect_ports = ports2, .nconnect = 2 };
 }
 
 static void encode(struct str *s)
@@ -45,7 +50,16 @@ static void policy_comes_back_as_written(void **state)
 	assert_null(got->env[1]);
 	assert_string_equal(got->cwd, "/tmp");
 	assert_int_equal(got->memory_bytes, 1ull << 40);
-	assert_int_equal(got->parent_pid, 4711);
+	assert_string_equal(got->scratch, "/var/tmp");
+	assert_int_equal(got->processes, 7);
+	assert_int_equal(got->level.landlock, 4);
+	assert_true(got->level.seccomp && !got->level.net0);
+	assert_string_equal(got->read[1], "/opt/x y");
+	assert_null(got->read[2]);
+	assert_null(got->write[0]);
+	assert_string_equal(got->hide[0], "/etc/shadow");
+	assert_int_equal(got->net, RUN_NET_PORTS);
+	assert_true(got->udp && got->nconnect == 2 && got->connect_ports[1] == 65535 && got->nbind == 0);
 	free(got);
 	str_fini(&s);
 }

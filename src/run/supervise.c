@@ -1,0 +1,302 @@
+/* The supervisor: what remains of the launcher beside the tool.
+ *
+ * It lies outside the cage and is the subreaper of all that the tool starts, so that nothing survives: neither the
+ * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).  It holds the answers of the
+ * tool's filter: a new process is allowed while their number is below the bound, and where Landlock does not see
+ * signals, a signal is allowed to the tool's own processes.  While it ends them it allows no new one, so the end of
+ * a fork bomb is certain. */
+#include "config.h"
+
+#include "run_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "run/policy.h"
+
+#define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
+#define RECOUNT_US 5000                 /* a tool at its bound is not counted more often */
+#define ANCESTORS_MAX 4096              /* steps from a process up to us */
+
+struct watch {
+	const struct run_policy *policy;
+	pid_t tool;
+	int status;                     /* of the tool, from waitpid() */
+	bool tool_ended;
+	int listener_fd, notify_fd, signal_fd, children_fd;
+	uint64_t estimate;              /* of live processes and threads: never too low */
+	uint64_t counted_us;
+};
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* --- counting ------------------------------------------------------------------------------------ */
+
+struct tree { pid_t at[COUNT_MAX]; size_t n; uint64_t threads; };
+
+/* Numbers, a space after each. */
+static void add_listed(struct tree *t, int fd)
+{
+	char buf[4096], *end, *p;
+	off_t at = 0;
+	for (ssize_t n; t->n < COUNT_MAX && (n = pread(fd, buf, sizeof(buf) - 1, at)) > 0;) {
+		buf[n] = '\0';
+		end = strrchr(buf, ' ');
+		if (!end)
+			return;
+		*end = '\0';            /* a number that the buffer cuts is read again with the next piece */
+		at += end + 1 - buf;
+		for (p = buf; p < end && t->n < COUNT_MAX;)
+			t->at[t->n++] = (pid_t)strtol(p, &p, 10);
+	}
+}
+
+/* The threads of a process, and what each of them has started. */
+static void add_process(struct tree *t, pid_t pid)
+{
+	char path[64];
+	struct dirent *e;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *d = opendir(path);
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		t->threads++;
+		snprintf(path, sizeof(path), "%.20s/children", e->d_name);
+		int fd = openat(dirfd(d), path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0) {
+			add_listed(t, fd);
+			close(fd);
+		}
+	}
+	if (d)
+		closedir(d);
+}
+
+static uint64_t count(const struct watch *w)
+{
+	struct tree *t = mem_zalloc(sizeof(*t));
+	add_listed(t, w->children_fd);
+	for (size_t i = 0; i < t->n && t->threads < w->policy->processes; i++)
+		add_process(t, t->at[i]);
+	uint64_t n = t->threads;
+	free(t);
+	return n;
+}
+
+static bool may_start_one(struct watch *w)
+{
+	uint64_t max = w->policy->processes, now = now_us();
+	if (w->estimate >= max && now - w->counted_us >= RECOUNT_US) {
+		w->estimate = count(w);
+		w->counted_us = now;
+	}
+	if (w->estimate >= max)
+		return false;
+	w->estimate++;
+	return true;
+}
+
+/* --- signals ------------------------------------------------------------------------------------- */
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], buf[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	if (fd >= 0)
+		close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	/* pid (name) state parent; the name may hold anything. */
+	const char *end = strrchr(buf, ')');
+	return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+}
+
+static bool is_ours(pid_t pid)
+{
+	pid_t us = getpid();
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+		pid = parent_of(pid);
+		if (pid == us)
+			return true;
+	}
+	return false;
+}
+
+/* Process 0 is the caller's group.  A group is judged by the process that it is named after: the tool's session is its
+ * own, so all members are the tool's or none is. */
+static bool may_signal(const struct seccomp_data *call)
+{
+	pid_t pid = (pid_t)call->args[0];
+	if (call->nr == SYS_tkill || call->nr == SYS_tgkill || call->nr == SYS_rt_tgsigqueueinfo)
+		return pid > 0 && is_ours(pid);
+	return pid == 0 || (pid > 0 ? is_ours(pid) : pid != -1 && is_ours(-pid));
+}
+
+/* --- the filter's questions ---------------------------------------------------------------------- */
+
+static bool is_start(int nr)
+{
+#if defined(__x86_64__)
+	if (nr == SYS_fork || nr == SYS_vfork)
+		return true;
+#endif
+	return nr == SYS_clone;
+}
+
+static void answer(struct watch *w)
+{
+	/* Zeroed, and with room: a later kernel may know larger ones. */
+	union { struct seccomp_notif it; char room[512]; } ask = { .room = { 0 } };
+	union { struct seccomp_notif_resp it; char room[512]; } reply = { .room = { 0 } };
+	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
+		return;                 /* it was killed meanwhile */
+	bool start = is_start(ask.it.data.nr);
+	reply.it.id = ask.it.id;
+	if (start ? may_start_one(w) : may_signal(&ask.it.data))
+		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	else
+		reply.it.error = start ? -EAGAIN : -EPERM;
+	(void)ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply);   /* it may have been killed meanwhile */
+}
+
+/* The tool sends the listener of its filter, or ends. */
+static void take_listener(struct watch *w)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(w->listener_fd, &msg, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&w->notify_fd, CMSG_DATA(c), sizeof(int));
+	close(w->listener_fd);
+	w->listener_fd = -1;
+}
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+static void note_end(struct watch *w, pid_t pid, int status)
+{
+	if (pid == w->tool) {
+		w->status = status;
+		w->tool_ended = true;
+	}
+}
+
+static void reap(struct watch *w)
+{
+	int status;
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+		note_end(w, pid, status);
+}
+
+/* Kill our children until there is none: whom a dead one leaves becomes ours. */
+static void end_all(struct watch *w)
+{
+	int status;
+	pid_t pid = 0;
+	while (pid >= 0 || errno != ECHILD) {
+		struct tree *t = mem_zalloc(sizeof(*t));
+		add_listed(t, w->children_fd);
+		for (size_t i = 0; i < t->n; i++)
+			kill(t->at[i], SIGKILL);
+		free(t);
+		pid = waitpid(-1, &status, 0);
+		if (pid > 0)
+			note_end(w, pid, status);
+	}
+}
+
+static void take_signal(struct watch *w)
+{
+	struct signalfd_siginfo si;
+	if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	if (si.ssi_signo == SIGTERM) {
+		if (kill(-w->tool, SIGTERM))            /* it has no group of its own yet */
+			kill(w->tool, SIGTERM);
+	} else if (si.ssi_signo == SIGCHLD) {
+		reap(w);
+	}
+}
+
+static void run(struct watch *w)
+{
+	enum { SERVER, SIGNALS, LISTENER, NOTIFY };
+	while (!w->tool_ended) {
+		struct pollfd fds[] = {
+			[SERVER] = { .fd = RUN_FD, .events = POLLIN },
+			[SIGNALS] = { .fd = w->signal_fd, .events = POLLIN },
+			[LISTENER] = { .fd = w->listener_fd, .events = POLLIN },
+			[NOTIFY] = { .fd = w->notify_fd, .events = POLLIN },
+		};
+		if (poll(fds, NELEMS(fds), -1) < 0 && errno != EINTR)
+			return;
+		if (fds[SERVER].revents)        /* it has nothing more to say but that it is over */
+			return;
+		if (fds[SIGNALS].revents)
+			take_signal(w);
+		if (fds[LISTENER].revents)
+			take_listener(w);
+		if (fds[NOTIFY].revents & POLLIN) {
+			answer(w);
+		} else if (fds[NOTIFY].revents) {       /* nobody is left to ask */
+			close(w->notify_fd);
+			w->notify_fd = -1;
+		}
+	}
+}
+
+int supervise_prepare(struct supervisor *ret, struct err *err)
+{
+	char path[64];
+	sigset_t all, wanted;
+	sigfillset(&all);
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGCHLD);
+	sigaddset(&wanted, SIGTERM);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	ret->children_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (ret->children_fd < 0)
+		return err_set(err, ERR_IO, "supervisor", "%s: %s", path, strerror(errno));
+	ret->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC);
+	/* What the tool leaves behind falls to us. */
+	if (ret->signal_fd < 0 || sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return err_set(err, ERR_IO, "supervisor", "%s", strerror(errno));
+	return 0;
+}
+
+int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool, int listener_fd)
+{
+	/* Killed, unless it ends otherwise. */
+	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
+			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1, .estimate = 1 };
+	run(&w);
+	end_all(&w);
+	return w.status;
+}
