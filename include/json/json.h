@@ -98,6 +98,7 @@ const char *jx_type_name(const json_t *v);              /* "object", "string", "
 
 /* The value at a JSON pointer (RFC 6901) or NULL; borrowed. */
 json_t *jx_at(const json_t *root, const char *pointer);
+bool jx_pointer_valid(const char *pointer);             /* with names no longer than any can be */
 /* Append one reference token to a pointer, escaped (~0 ~1). */
 void jx_pointer_add(struct str *pointer, const char *token);
 

@@ -57,6 +57,7 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	uint32_t concurrency;           /* limits.concurrency, 0 = none */
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */
+	const char *const *redact; size_t nredact;      /* audit.redact: pointers into the arguments */
 };
 
 struct reg_def {                        /* one version of one tool */
@@ -70,6 +71,7 @@ struct reg_def {                        /* one version of one tool */
 #define REG_TIMEOUT_MAX_MS 3600000
 #define REG_TIMEOUT_DEFAULT_MS 30000
 #define REG_CONCURRENCY_MAX 10000
+#define REG_REDACT_MAX 64               /* pointers of audit.redact */
 #define REG_RESULT_MAX (16u << 20)
 #define REG_RESULT_DEFAULT (1u << 20)
 

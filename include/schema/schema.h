@@ -21,7 +21,7 @@
 #define SCHEMA_NODES_MAX 4096
 #define SCHEMA_PATTERN_MAX 1024         /* bytes of one pattern */
 #define SCHEMA_STEPS_MAX 1000000        /* step budget of one run */
-#define SCHEMA_ERRORS_MAX 20
+#define SCHEMA_ERRORS_MAX 21            /* the first and 20 more */
 #define SCHEMA_MEMORY_MAX (4u << 20)    /* bytes of one compiled schema */
 
 struct schema;
@@ -49,15 +49,24 @@ size_t schema_memory(const struct schema *s);
 /* One failure: paths are JSON pointers, text is a sentence for a model to mend its call by:
  * "Missing required argument: location" (top level: bare name; nested: dotted path), otherwise
  * "Invalid argument: <path>: <why>" (MCP D). */
-struct schema_failure { char instance[160], keyword[160], text[320]; };
+struct schema_failure { char instance[160], keyword[160], text[400]; };
 struct schema_report {
 	size_t count;                   /* failures kept, at most SCHEMA_ERRORS_MAX */
+	bool match_limit;               /* with ERR_LIMIT: one match of a pattern was too much, not the whole */
 	struct schema_failure failure[SCHEMA_ERRORS_MAX];
 };
 
 /* 0 = valid.  ERR_INVALID: not valid, report filled (report may be NULL: stop at the first failure).
- * ERR_LIMIT: the step or match budget is spent: counts as invalid, report says so. */
+ * ERR_LIMIT: the step or match budget is spent: counts as invalid, report says so.  The sentences name
+ * members of the value, but repeat nothing else of it. */
 int schema_run(const struct schema *s, const json_t *value, struct schema_report *report) MUST_CHECK;
+
+/* What a report must not tell: n JSON pointers into the value. */
+struct schema_redact { const char *const *pointers; size_t n; };
+/* The same, but the sentences repeat the scalars that they are about, shortened: `; got "kelvin"`.  Not so
+ * at, above or below a redacted place; names of members below it that the schema does not have become "*". */
+int schema_explain(const struct schema *s, const json_t *value, const struct schema_redact *redact,
+		   struct schema_report *report) MUST_CHECK;
 
 /* The schema in 2020-12 without "$schema", when it means the same: 1 and *ret is a new reference.  0: it is
  * 2020-12 already.  ERR_INVALID: it cannot be said in 2020-12, with where and why. */

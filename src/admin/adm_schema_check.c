@@ -112,9 +112,10 @@ static void put_finding(struct adm_out *o, size_t document, const char *pointer,
 
 static void check_instance(struct adm_out *o, const struct schema *s, const json_t *documents, size_t i)
 {
+	const struct schema_redact nothing = { NULL, 0 };
 	struct schema_report report;
 
-	if (schema_run(s, json_array_get(documents, i), &report) == 0)
+	if (schema_explain(s, json_array_get(documents, i), &nothing, &report) == 0)
 		return;
 	for (size_t k = 0; k < report.count; k++) {
 		const struct schema_failure *f = &report.failure[k];

@@ -124,6 +124,7 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	struct test_job *job = adm_priv(c, sizeof(*job));
 	const json_t *documents = json_object_get(c->args, "documents"), *doc = json_array_get(documents, 0);
 	struct schema_report report = { 0 };
+	struct schema_redact redact;
 	int rc;
 
 	c->free_priv = free_test;
@@ -144,7 +145,8 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	if (rc < 0)
 		return rc;
 	jx_write(job->args, &job->args_text);
-	rc = schema_run(job->compiled.input, job->args, &report);
+	redact = (struct schema_redact){ job->compiled.redact, job->compiled.nredact };
+	rc = schema_explain(job->compiled.input, job->args, &redact, &report);
 	if (rc < 0)
 		adm_refused_arguments(&report, err);
 	return rc;

@@ -59,19 +59,27 @@ static int take_slots(struct call *c)
 	return refuse(c, REFUSE_RATE, err.where);
 }
 
+void call_count_budget(int rc, const struct schema_report *report)
+{
+	if (rc == ERR_LIMIT && report->match_limit)
+		met_inc(MET_schema_match_limit);
+	else if (rc == ERR_LIMIT)
+		met_inc(MET_schema_step_limit);
+}
+
 /* The first run stops at the first failure; only a refusal pays for the whole report. */
 static int check_arguments(struct call *c)
 {
+	const struct schema_redact redact = { c->compiled->redact, c->compiled->nredact };
 	struct call_trouble *t;
 	int rc = schema_run(c->compiled->input, c->args, NULL);
 
-	if (rc == ERR_LIMIT)
-		met_inc(MET_schema_step_limit);
 	if (rc == 0)
 		return 0;
 	t = call_trouble(c);
 	t->report = mem_zalloc(sizeof *t->report);
-	rc = schema_run(c->compiled->input, c->args, t->report);
+	rc = schema_explain(c->compiled->input, c->args, &redact, t->report);
+	call_count_budget(rc, t->report);
 	(void)err_set(&t->err, rc, "", "%s", t->report->count ? t->report->failure[0].text : "the arguments are not valid");
 	return refuse(c, REFUSE_ARGUMENTS, "schema");
 }

@@ -97,6 +97,7 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 
 /* admit.c: 0, or a refusal in c->trouble.  On success slots and room are taken.  req is not used afterwards. */
 int call_admit(struct call *c, const struct call_req *req);
+void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
 /* params.c (MCP T-43 to T-45) */
 int call_check_params(const struct call *c, const struct call_req *req, struct err *err);
 

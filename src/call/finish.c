@@ -67,6 +67,7 @@ void call_fail(struct call *c, int outcome, const char *text)
 static bool keeps_promise(struct call *c, char *ret, size_t size)
 {
 	struct schema_report report;
+	int rc;
 
 	if (!c->compiled->output || c->result.is_error)
 		return true;
@@ -76,8 +77,9 @@ static bool keeps_promise(struct call *c, char *ret, size_t size)
 	}
 	if (schema_run(c->compiled->output, c->result.structured, NULL) == 0)
 		return true;
-	report.count = 0;
-	if (schema_run(c->compiled->output, c->result.structured, &report) == 0 || report.count == 0)
+	rc = schema_run(c->compiled->output, c->result.structured, &report);
+	call_count_budget(rc, &report);
+	if (report.count == 0)
 		(void)snprintf(report.failure[0].text, sizeof report.failure[0].text, "too much work to check"); /* fits */
 	(void)snprintf(ret, size, "The tool's result breaks its output schema: %s", report.failure[0].text); /* cut */
 	return false;

@@ -87,6 +87,16 @@ json_t *jx_at(const json_t *root, const char *pointer)
 	return v;
 }
 
+bool jx_pointer_valid(const char *pointer)
+{
+	char token[JX_NAME_MAX + 1];
+
+	while (*pointer)
+		if (*pointer++ != '/' || !jx_pointer_token(&pointer, token))
+			return false;
+	return true;
+}
+
 void jx_pointer_add(struct str *pointer, const char *token)
 {
 	str_putc(pointer, '/');

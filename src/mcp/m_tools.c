@@ -198,6 +198,16 @@ static void end_with_text(struct mcp_req *req, const struct call_end *end, const
 	req_result(req, &r);
 }
 
+/* The first is a plain sentence, those behind it say where they belong (MCP D). */
+static void put_failure(struct str *text, const struct schema_failure *f, bool first)
+{
+	if (first)
+		str_puts(text, f->text);
+	else
+		str_printf(text, "\n%s (%s%s%sby %s)", f->text, *f->instance ? "at " : "", f->instance,
+			   *f->instance ? ", " : "", f->keyword);
+}
+
 /* MCP B-12, T-25: one report, in the form of the revision. */
 static bool arguments_as_result(struct mcp_req *req, const struct call_end *end, const char *first)
 {
@@ -207,11 +217,8 @@ static bool arguments_as_result(struct mcp_req *req, const struct call_end *end,
 		return false;
 	if (!end->report || end->report->count == 0)
 		str_puts(&text, first);
-	for (size_t i = 0; end->report && i < end->report->count; i++) {
-		if (i)
-			str_putc(&text, '\n');
-		str_puts(&text, end->report->failure[i].text);
-	}
+	for (size_t i = 0; end->report && i < end->report->count; i++)
+		put_failure(&text, &end->report->failure[i], i == 0);
 	end_with_text(req, end, str_text(&text));
 	str_fini(&text);
 	return true;

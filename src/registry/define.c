@@ -179,6 +179,8 @@ static int compile_with(const json_t *doc, reg_bind_fn *bind, struct catalogue_u
 	if (rc == 0)
 		rc = define_read_needs(doc, &c, err);
 	if (rc == 0)
+		rc = define_read_redact(doc, mem, &c, err);
+	if (rc == 0)
 		rc = compile_handler(doc, bind, mem, &c, err);
 	if (rc < 0)
 		define_compiled_fini(&c);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
@@ -148,9 +149,39 @@ int define_check_audit(const json_t *doc, struct err *err)
 		err_hint(err, "this release records at level metadata: who, what, when, sizes and outcome");
 		return rc;
 	}
-	if (json_object_get(audit, "redact")) {
-		rc = err_set(err, ERR_INVALID, "/audit/redact", "audit.redact is not available in this release");
-		err_hint(err, "leave it out: no arguments are recorded");
-	}
 	return rc;
+}
+
+/* Arguments that nothing may repeat. */
+int define_read_redact(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	json_t *audit = json_object_get(doc, "audit"), *list = NULL, *v;
+	const char **pointers;
+	char where[40];
+	size_t i;
+	int rc = audit ? jx_get_array(audit, "/audit", "redact", JX_OPTIONAL, &list, err) : 0;
+
+	if (rc < 0 || !list)
+		return rc;
+	if (json_array_size(list) > REG_REDACT_MAX)
+		return err_set(err, ERR_LIMIT, "/audit/redact", "more than %d pointers", REG_REDACT_MAX);
+	pointers = arena_alloc(mem, (json_array_size(list) + 1) * sizeof(const char *));
+	if (!pointers)
+		return err_set(err, ERR_LIMIT, "/audit/redact", "the definition is too large");
+	json_array_foreach(list, i, v) {
+		const char *pointer = json_string_value(v);
+
+		(void)snprintf(where, sizeof where, "/audit/redact/%zu", i);
+		if (!pointer || memchr(pointer, '\0', json_string_length(v)) || !jx_pointer_valid(pointer)) {
+			rc = err_set(err, ERR_INVALID, where, "must be a JSON pointer into the arguments");
+			err_hint(err, "write /card/number for {\"card\": {\"number\": ...}}");
+			return rc;
+		}
+		pointers[i] = arena_strdup(mem, pointer);
+		if (!pointers[i])
+			return err_set(err, ERR_LIMIT, where, "the definition is too large");
+	}
+	ret->redact = pointers;
+	ret->nredact = json_array_size(list);
+	return 0;
 }

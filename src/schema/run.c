@@ -247,13 +247,16 @@ bool run_check(struct run *r, const struct node *n, const json_t *v, const struc
 	return ok;
 }
 
-int schema_run(const struct schema *s, const json_t *value, struct schema_report *report)
+static int run_all(const struct schema *s, const json_t *value, const struct schema_redact *redact,
+		   struct schema_report *report)
 {
-	struct run r = { .report = report };
+	struct run r = { .report = report, .redact = redact };
 	bool ok;
 
-	if (report)
+	if (report) {
 		report->count = 0;
+		report->match_limit = false;
+	}
 	ok = run_check(&r, s->root, value, NULL);
 	regex_room_free(&r.room);
 	if (r.spent) {
@@ -261,4 +264,15 @@ int schema_run(const struct schema *s, const json_t *value, struct schema_report
 		return ERR_LIMIT;
 	}
 	return ok ? 0 : ERR_INVALID;
+}
+
+int schema_run(const struct schema *s, const json_t *value, struct schema_report *report)
+{
+	return run_all(s, value, NULL, report);
+}
+
+int schema_explain(const struct schema *s, const json_t *value, const struct schema_redact *redact,
+		   struct schema_report *report)
+{
+	return run_all(s, value, redact, report);
 }

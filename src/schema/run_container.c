@@ -114,10 +114,10 @@ static bool check_patterns(struct run *r, const struct obj_rules *rules, const s
 	for (size_t i = 0; i < rules->npatterns && (ok || !run_is_over(r)); i++) {
 		const struct pattern_property *pp = &rules->patterns[i];
 
-		if (!run_match(r, pp->re, m->name, m->len))
+		in.name = regex_source(pp->re);
+		if (!run_match(r, pp->re, m->name, m->len, &in))
 			continue;
 		*known = true;
-		in.name = regex_source(pp->re);
 		ok &= run_check_child(r, pp->node, m->v, &in);
 	}
 	return ok;

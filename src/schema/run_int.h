@@ -29,6 +29,7 @@ struct run {
 	unsigned depth;
 	size_t steps;
 	bool spent;                     /* a budget ended: the value counts as invalid */
+	const struct schema_redact *redact;     /* NULL: nothing of the value may be told */
 	struct marks *marks;            /* of the value at hand, NULL: nobody asks */
 	const struct scope *scope;
 	struct regex_room *room;
@@ -37,16 +38,21 @@ struct run {
 /* Note a failure of keyword (NULL: of the schema as a whole) at the spot; always false. */
 bool run_fail(struct run *r, const struct spot *at, const char *keyword, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5), cold));
+/* The same, about the scalar v. */
+bool run_fail_scalar(struct run *r, const struct spot *at, const char *keyword, const json_t *v, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6), cold));
 /* A member that must be there is not; because = the member that asks for it, or NULL. */
 bool run_fail_missing(struct run *r, const struct spot *at, const char *keyword, const struct name *name,
 		      const char *because) __attribute__((cold));
 bool run_fail_type(struct run *r, const struct spot *at, const char *keyword, unsigned types, const json_t *v)
 	__attribute__((cold));
-bool run_fail_constant(struct run *r, const struct spot *at, const struct constants *set) __attribute__((cold));
+bool run_fail_constant(struct run *r, const struct spot *at, const struct constants *set, const json_t *v)
+	__attribute__((cold));
 /* A member that additionalProperties: false keeps out. */
 bool run_fail_unknown(struct run *r, const struct spot *at, const struct obj_rules *rules) __attribute__((cold));
-/* The budget is spent. */
+/* The budget is spent; or one match was too much, at a member or text. */
 void run_note_spent(struct run *r);
+void run_note_match(struct run *r, const struct spot *at) __attribute__((cold));
 
 /* Is no further failure of interest? */
 static inline bool run_is_over(const struct run *r)
@@ -82,7 +88,7 @@ extern const uint8_t run_type_bits[];   /* by json_typeof(); a real is no intege
 bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
 bool run_find_equal(struct run *r, const json_t *array, size_t *ret_a, size_t *ret_b);
-bool run_match(struct run *r, const struct regex *re, const char *p, size_t len);
+bool run_match(struct run *r, const struct regex *re, const char *p, size_t len, const struct spot *at);
 
 /* run.c: judge v by a node. */
 bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);

@@ -105,9 +105,55 @@ class BadInput(crib.Case):
         for rev in (None, crib.MODERN):
             got = peer.call("echo", {}, rev)["result"]
             self.assertTrue(got["isError"])
-            self.assertIn("Missing required argument: text", got["content"][0]["text"])
+            self.assertEqual(got["content"][0]["text"], "Missing required argument: text")
         rows = self.crib.json("audit", "calls", "--tenant", "acme")
         self.assertEqual([row["outcome"] for row in rows], ["invalid"] * 5)
+
+    def test_refusals_repeat_what_was_wrong_but_no_secret(self):
+        """MCP D, Z-07: the value that is wrong is repeated, unless audit.redact names its place, one around or one below."""
+        self.crib.tool(crib.tool_yaml(
+            "pay", "{type: builtin, function: echo}",
+            "{type: object, required: [units], properties: {units: {enum: [metric, imperial]}, pin: {type: integer},\n"
+            "  card: {type: object, additionalProperties: {pattern: '^[0-9]+$'}}, n: {maximum: 3}}}",
+            extra="audit: {redact: [/pin, /card]}\n"), "pay.yaml")
+        self.crib.start()
+        first = 'Invalid argument: units: must be one of "metric", "imperial"; got "kelvin"'
+        wrong = {"units": "kelvin", "pin": "s3cret-1", "card": {"s3cret-2": "s3cret-3"}, "n": 5}
+        peer = self.crib.tcp(self.key)
+        for rev in crib.REVS[:3]:
+            peer.initialize(rev)
+            got = peer.call("pay", wrong)["error"]
+            self.assertEqual((got["code"], got["message"], got["data"]["reason"]), (-32602, "Invalid params", first))
+            self.assertEqual(peer.call("pay", {"units": "metric", "card": "s3cret-4"})["error"]["data"]["reason"],
+                             "Invalid argument: card: must be an object, is a string")
+        peer.initialize("2025-11-25")
+        for rev in (None, crib.MODERN):
+            got = peer.call("pay", wrong, rev)["result"]
+            self.assertTrue(got["isError"])
+            self.assertEqual(got["content"][0]["text"].splitlines(), [
+                first,
+                "Invalid argument: pin: must be an integer, is a string (at /pin, by /properties/pin/type)",
+                "Invalid argument: card.*: must match the pattern ^[0-9]+$ (at /card/*, by /properties/card/additionalProperties/pattern)",
+                "Invalid argument: n: must be at most 3; got 5 (at /n, by /properties/n/maximum)"])
+        peer.close()
+        self.assertNotIn("s3cret", str(self.crib.json("audit", "calls", "--tenant", "acme")))
+        for path in self.crib.dir.rglob("*"):
+            if path.is_file() and path.name != "pay.yaml":
+                self.assertNotIn(b"s3cret", path.read_bytes(), path)
+
+    def test_a_hostile_pattern_is_counted_apart_from_much_work(self):
+        self.crib.tool(crib.tool_yaml("slow", "{type: builtin, function: echo}",
+                                      "{type: object, properties: {a: {pattern: '^(a+)+$'}, b: {$ref: '#/$defs/0'}}, $defs: {" + ", ".join(
+                                          f"'{i}': {{allOf: [{{$ref: '#/$defs/{i + 1}'}}, {{$ref: '#/$defs/{i + 1}'}}]}}" for i in range(24)) +
+                                      ", '24': {type: integer}}}"), "slow.yaml")
+        self.crib.start()
+        peer = self.crib.tcp(self.key)
+        peer.initialize("2025-11-25")
+        for arguments, says in (({"a": "a" * 40 + "b"}, "a: takes too long to match against a pattern"), ({"b": 1}, "too large or too deeply nested")):
+            self.assertIn(says, peer.call("slow", arguments)["result"]["content"][0]["text"])
+        peer.close()
+        counters = self.crib.json("status")[0]["counters"]
+        self.assertEqual((counters["schema_match_limit"], counters["schema_step_limit"]), (1, 1))
 
     def test_numbers_are_judged_and_handed_on_as_written(self):
         """SEC S-205, S-207: beyond 64 bits and beyond doubles nothing is rounded, in the schema or in a call."""

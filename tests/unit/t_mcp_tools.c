@@ -246,7 +246,7 @@ static void call_in(enum rev rev)
 static void refusals_have_the_words_of_their_revision(void **state)
 {
 	for (enum rev rev = REV_R0; rev <= REV_R5; rev++) {
-		struct schema_report report = { .count = 2 };
+		struct schema_report report = { .count = 3 };
 		struct err err;
 		struct call_end end = { .err = &err, .refusal = REFUSE_ARGUMENTS, .report = &report };
 
@@ -263,6 +263,10 @@ static void refusals_have_the_words_of_their_revision(void **state)
 			"Missing required argument: location");
 		snprintf(report.failure[1].text, sizeof report.failure[1].text, "%s",
 			"Invalid argument: a: no");
+		snprintf(report.failure[1].instance, sizeof report.failure[1].instance, "/a");
+		snprintf(report.failure[1].keyword, sizeof report.failure[1].keyword, "/properties/a/type");
+		snprintf(report.failure[2].text, sizeof report.failure[2].text, "Invalid argument: (root): no");
+		snprintf(report.failure[2].keyword, sizeof report.failure[2].keyword, "/not");
 		err_set(&err, ERR_INVALID, "", "not valid");
 		rig_end_call(rig_call(&r), &end);
 		if (rev <= REV_R3)
@@ -272,7 +276,8 @@ static void refusals_have_the_words_of_their_revision(void **state)
 		else
 			rig_expect_has(&p.box, "\"content\":[{\"type\":\"text\",\"text\":\"Missing required "
 				"argument: location\\n"
-				       "Invalid argument: a: no\"}],\"isError\":true");
+				       "Invalid argument: a: no (at /a, by /properties/a/type)\\n"
+				       "Invalid argument: (root): no (by /not)\"}],\"isError\":true");
 	}
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "json/json.h"
 #include "proto/caps.h"
 #include "registry/define.h"
@@ -251,7 +252,10 @@ static void what_is_not_there_yet_is_refused_by_name(void **state)
 {
 	refused("{" PLAIN ",'audit':{'level':'request'}}", "/audit/level", "audit level request is not available in this release");
 	refused("{" PLAIN ",'audit':{'level':'none'}}", "/audit/level", "unknown audit level none");
-	refused("{" PLAIN ",'audit':{'redact':['/password']}}", "/audit/redact", "audit.redact is not available");
+	refused("{" PLAIN ",'audit':{'redact':'/password'}}", "/audit/redact", "must be an array");
+	refused("{" PLAIN ",'audit':{'redact':['/a','password']}}", "/audit/redact/1", "must be a JSON pointer");
+	refused("{" PLAIN ",'audit':{'redact':['/a~2']}}", "/audit/redact/0", "must be a JSON pointer");
+	refused("{" PLAIN ",'audit':{'redact':[7]}}", "/audit/redact/0", "must be a JSON pointer");
 	refused("{" PLAIN ",'needs':{'client':['elicitations']}}", "/needs/client/0", "unknown client capability");
 	hinted("{" PLAIN ",'needs':{'client':['elicitations']}}", "did you mean elicitation?");
 	refused("{" PLAIN ",'needs':{'client':['roots',7]}}", "/needs/client/1", "must be a string");
@@ -285,6 +289,23 @@ static void header_parameters_stand_where_clients_find_them(void **state)
 		"must be a header name");
 	refused(SCHEMA("'properties':{'a':{'type':'string','x-mcp-header':3}}"), "/inputSchema/properties/a/x-mcp-header",
 		"must be a header name");
+}
+
+static void redacted_places_at_the_limit_and_beyond(void **state)
+{
+	for (int n = REG_REDACT_MAX; n <= REG_REDACT_MAX + 1; n++) {
+		struct str text = STR_INIT;
+
+		str_puts(&text, "{" PLAIN ",'audit':{'redact':['/a~1b'");
+		for (int i = 1; i < n; i++)
+			str_printf(&text, ",'/%d'", i);
+		str_puts(&text, "]}}");
+		if (n <= REG_REDACT_MAX)
+			taken(text.p);
+		else
+			refused(text.p, "/audit/redact", "more than 64 pointers");
+		str_fini(&text);
+	}
 }
 
 static void compiled_definition_knows_its_limits(void **state)
@@ -380,6 +401,7 @@ int main(void)
 		cmocka_unit_test(limits_have_bounds_and_units),
 		cmocka_unit_test(what_is_not_there_yet_is_refused_by_name),
 		cmocka_unit_test(header_parameters_stand_where_clients_find_them),
+		cmocka_unit_test(redacted_places_at_the_limit_and_beyond),
 		cmocka_unit_test(compiled_definition_knows_its_limits),
 		cmocka_unit_test(defaults_are_the_documented_ones),
 		cmocka_unit_test(lint_tells_what_hosts_choke_on),
