@@ -1,0 +1,222 @@
+/* Merkle trees: growing, proving, checking. */
+
+#include "config.h"
+
+#include "tlog/tree.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/digest.h"
+
+enum { LEAF_PREFIX = 0, NODE_PREFIX = 1 };
+
+void tree_leaf(const void *bytes, size_t len, uint8_t ret[TREE_HASH])
+{
+	static const uint8_t prefix = LEAF_PREFIX;
+	struct digest *d = digest_new();
+
+	digest_put(d, &prefix, 1);
+	digest_put(d, bytes, len);
+	digest_end(&d, ret);
+}
+
+void tree_node(const uint8_t left[TREE_HASH], const uint8_t right[TREE_HASH], uint8_t ret[TREE_HASH])
+{
+	uint8_t both[1 + 2 * TREE_HASH] = { NODE_PREFIX };
+
+	memcpy(both + 1, left, TREE_HASH);
+	memcpy(both + 1 + TREE_HASH, right, TREE_HASH);
+	digest_sha256(both, sizeof both, ret);
+}
+
+/* --- growing */
+
+size_t tree_peaks(uint64_t size)
+{
+	return (size_t)__builtin_popcountll(size);
+}
+
+void tree_append(struct tree *t, const uint8_t leaf[TREE_HASH])
+{
+	size_t n = tree_peaks(t->size);
+	uint8_t hash[TREE_HASH];
+
+	assert(t->size < INT64_MAX);
+	memcpy(hash, leaf, TREE_HASH);
+	/* As in a binary counter: each bit that carries joins two subtrees of one size. */
+	for (uint64_t bits = t->size; bits & 1; bits >>= 1)
+		tree_node(t->peak[--n], hash, hash);
+	memcpy(t->peak[n], hash, TREE_HASH);
+	t->size++;
+}
+
+void tree_root(const struct tree *t, uint8_t ret[TREE_HASH])
+{
+	size_t n = tree_peaks(t->size);
+
+	if (n == 0) {
+		digest_sha256("", 0, ret);
+		return;
+	}
+	memcpy(ret, t->peak[n - 1], TREE_HASH);
+	for (size_t i = n - 1; i > 0; i--)
+		tree_node(t->peak[i - 1], ret, ret);
+}
+
+bool tree_load(struct tree *t, int64_t size, const void *peaks, size_t len)
+{
+	if (size < 0 || len != tree_peaks((uint64_t)size) * TREE_HASH)
+		return false;
+	memset(t, 0, sizeof *t);
+	t->size = (uint64_t)size;
+	if (len > 0)
+		memcpy(t->peak, peaks, len);
+	return true;
+}
+
+/* --- proving */
+
+/* The largest power of two below n; n > 1. */
+static uint64_t split(uint64_t n)
+{
+	return 1ull << (63 - __builtin_clzll(n - 1));
+}
+
+struct path {
+	tree_range_fn *range;
+	void *arg;
+	uint8_t (*hash)[TREE_HASH];
+	size_t n;
+};
+
+/* The walk goes from the root down, the proof from the leaf up: turned over at the end. */
+static int path_add(struct path *p, uint64_t from, uint64_t to)
+{
+	assert(p->n < TREE_PROOF_MAX);
+	return p->range(p->arg, from, to, p->hash[p->n++]);
+}
+
+static void path_turn(struct path *p)
+{
+	for (size_t i = 0, k = p->n; i + 1 < k--; i++) {
+		uint8_t hash[TREE_HASH];
+
+		memcpy(hash, p->hash[i], TREE_HASH);
+		memcpy(p->hash[i], p->hash[k], TREE_HASH);
+		memcpy(p->hash[k], hash, TREE_HASH);
+	}
+}
+
+int tree_prove_inclusion(uint64_t index, uint64_t size, tree_range_fn *range, void *arg,
+			 uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n)
+{
+	struct path p = { range, arg, ret, 0 };
+	uint64_t from = 0, to = size;
+	int rc = 0;
+
+	assert(index < size);
+	while (rc == 0 && to - from > 1) {
+		uint64_t middle = from + split(to - from);
+
+		if (index < middle) {
+			rc = path_add(&p, middle, to);
+			to = middle;
+		} else {
+			rc = path_add(&p, from, middle);
+			from = middle;
+		}
+	}
+	path_turn(&p);
+	*ret_n = p.n;
+	return rc;
+}
+
+int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
+			   uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n)
+{
+	struct path p = { range, arg, ret, 0 };
+	uint64_t from = 0, to = size;
+	int rc = 0;
+
+	assert(old > 0 && old <= size);
+	while (rc == 0 && old != to) {
+		uint64_t middle = from + split(to - from);
+
+		if (old <= middle) {
+			rc = path_add(&p, middle, to);
+			to = middle;
+		} else {
+			rc = path_add(&p, from, middle);
+			from = middle;
+		}
+	}
+	/* The old tree itself need not be said: who checks has its root. */
+	if (rc == 0 && from > 0)
+		rc = path_add(&p, from, to);
+	path_turn(&p);
+	*ret_n = p.n;
+	return rc;
+}
+
+/* --- checking */
+
+bool tree_check_inclusion(const uint8_t leaf[TREE_HASH], uint64_t index, uint64_t size,
+			  const uint8_t (*proof)[TREE_HASH], size_t n, const uint8_t root[TREE_HASH])
+{
+	uint64_t at = index, last = size - 1;
+	uint8_t hash[TREE_HASH];
+
+	if (index >= size)
+		return false;
+	memcpy(hash, leaf, TREE_HASH);
+	for (size_t i = 0; i < n; i++) {
+		if (last == 0)
+			return false;
+		if (at & 1 || at == last) {
+			tree_node(proof[i], hash, hash);
+			for (; !(at & 1) && at != 0; at >>= 1)
+				last >>= 1;
+		} else {
+			tree_node(hash, proof[i], hash);
+		}
+		at >>= 1;
+		last >>= 1;
+	}
+	return last == 0 && memcmp(hash, root, TREE_HASH) == 0;
+}
+
+bool tree_check_consistency(uint64_t old, uint64_t size, const uint8_t old_root[TREE_HASH],
+			    const uint8_t root[TREE_HASH], const uint8_t (*proof)[TREE_HASH], size_t n)
+{
+	uint64_t at = old - 1, last = size - 1;
+	uint8_t before[TREE_HASH], after[TREE_HASH];
+	size_t i = 0;
+
+	if (old == 0 || old > size)
+		return false;
+	if (old == size)
+		return n == 0 && memcmp(old_root, root, TREE_HASH) == 0;
+	for (; at & 1; at >>= 1)
+		last >>= 1;
+	/* An old size that is a power of two: the old tree is a whole subtree of the new one. */
+	if ((old & (old - 1)) != 0 && i == n)
+		return false;
+	memcpy(before, (old & (old - 1)) == 0 ? old_root : proof[i++], TREE_HASH);
+	memcpy(after, before, TREE_HASH);
+	for (; i < n; i++) {
+		if (last == 0)
+			return false;
+		if (at & 1 || at == last) {
+			tree_node(proof[i], before, before);
+			tree_node(proof[i], after, after);
+			for (; !(at & 1) && at != 0; at >>= 1)
+				last >>= 1;
+		} else {
+			tree_node(after, proof[i], after);
+		}
+		at >>= 1;
+		last >>= 1;
+	}
+	return last == 0 && memcmp(before, old_root, TREE_HASH) == 0 && memcmp(after, root, TREE_HASH) == 0;
+}
