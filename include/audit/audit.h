@@ -49,7 +49,8 @@
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
-	X(AUDIT_READ, 1801, "audit.read")
+	X(AUDIT_READ, 1801, "audit.read") \
+	X(AUDIT_VERIFY, 1803, "audit.verify")
 enum audit_kind {
 #define AUDIT_KIND_ENUM(sym, code, name) AUDIT_##sym = code,
 	AUDIT_KINDS(AUDIT_KIND_ENUM)

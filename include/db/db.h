@@ -30,6 +30,10 @@ void db_close(struct db **db);
  * toolcrib: schema 3, this one knows 1"); ERR_INVALID when it is no toolcrib store. */
 int db_migrate(struct db *db, struct err *err) MUST_CHECK;           /* DB_WRITER; each step a transaction */
 int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHECK;  /* current <= known */
+/* Whether tables, indexes, views and triggers are exactly what the steps make (AUDIT A-629); whether the file and its
+ * indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
+int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
+int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
 
 /* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final

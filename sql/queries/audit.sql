@@ -22,7 +22,11 @@ INSERT INTO head(log, size) VALUES(?1, 0);
 
 -- audit_logs_flush().  Primary key.
 -- name: audit_update_head
-UPDATE head SET size = ?2 WHERE log = ?1;
+UPDATE head SET size = ?2, root = ?3, frontier = ?4 WHERE log = ?1;
+
+-- audit_growth_open().  Primary key.
+-- name: audit_get_head
+SELECT root, frontier FROM head WHERE log = ?1;
 
 -- audit_append(): a text that is not in memory.  Unique index.
 -- name: audit_get_text
@@ -33,10 +37,10 @@ INSERT INTO dict(kind, text) VALUES(?1, ?2);
 
 -- audit_append().
 -- name: audit_insert_rec
-INSERT INTO rec(enc, log, idx, kind, ts, mono, boot, call, cred, prn, actor, authn, tport, rev, tool, tdef, build, rule,
-  n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext)
+INSERT INTO rec(enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
+  rule, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext)
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-  ?25, ?26, ?27, ?28, ?29, ?30);
+  ?25, ?26, ?27, ?28, ?29, ?30, ?31);
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
@@ -48,7 +52,35 @@ SELECT id, log, idx, kind, call FROM rec WHERE id >= ?1 AND call IS NOT NULL ORD
 
 -- audit_recover(): what call.recovered repeats of its begin.  Primary key.
 -- name: audit_get_begin
-SELECT cred, prn, actor, authn, tport, rev, tool, tdef FROM rec WHERE id = ?1;
+SELECT actor, authn, tport, cred, prn, rev, tool, tdef FROM rec_text WHERE id = ?1;
+
+-- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
+-- name: audit_list_rows
+SELECT enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
+  rule, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext
+FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
+
+-- audit_reader_next().  Primary key.
+-- name: audit_get_entry
+SELECT kind, text FROM dict WHERE id = ?1;
+
+-- audit_verify(): the next log, of one tenant or of all, with what its head and its records say.  Primary key, rec_pos.
+-- name: audit_next_head
+SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), h.root
+FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
+
+-- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.
+-- name: verify_list_twins
+SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)
+HAVING count(*) > 1;
+
+-- audit_verify(): tenants without a log, logs without a head, records of no log.  rec_pos, a step for each log.
+-- name: audit_list_logless
+SELECT 'tenant/' || name FROM tenant WHERE id NOT IN (SELECT tenant_id FROM log WHERE tenant_id IS NOT NULL)
+UNION ALL SELECT origin FROM log WHERE id NOT IN (SELECT log FROM head)
+UNION ALL SELECT 'records of log ' || x || ', which is not there' FROM (
+  WITH RECURSIVE l(x) AS (SELECT min(log) FROM rec UNION ALL SELECT (SELECT min(log) FROM rec WHERE log > x) FROM l WHERE x IS NOT NULL)
+  SELECT x FROM l WHERE x IS NOT NULL AND x NOT IN (SELECT id FROM log));
 
 -- audit_query(): the log of a tenant.  Unique index.
 -- name: audit_get_log

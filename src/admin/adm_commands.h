@@ -89,6 +89,9 @@ adm_check_fn adm_upstream_add_check, adm_upstream_name_check, adm_upstream_set_c
 adm_body_fn adm_upstream_add_body, adm_upstream_list_body, adm_upstream_show_body, adm_upstream_set_body,
 	adm_upstream_remove_body;
 
+/* adm_verify.c */
+adm_check_fn adm_audit_verify_check;
+adm_body_fn adm_audit_verify_body;
 /* adm_call.c, adm_audit.c, adm_server.c */
 adm_check_fn adm_audit_calls_check, adm_audit_show_check, adm_status_check, adm_backup_check;
 adm_body_fn adm_call_body, adm_audit_calls_body, adm_audit_show_body, adm_status_body, adm_backup_body,

@@ -131,6 +131,8 @@ static const struct adm_arg audit_calls_args[] = {
 	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all."), END };
 static const struct adm_arg audit_show_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, END };
+static const struct adm_arg audit_verify_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."), END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 
 #define COL(member, title) { member, title, COL_PLAIN }
@@ -179,6 +181,8 @@ static const struct adm_column schema_cols[] = {
 	COL("schemas", "Schemas"), COL("refers_to", "Refers to"), COL("schema", "Schema"), COL_END };
 static const struct adm_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
+static const struct adm_column verify_cols[] = {
+	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
 static const struct adm_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
@@ -381,6 +385,13 @@ const struct adm_cmd admin_table[] = {
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = adm_audit_show_check, .body = adm_audit_show_body },
+	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
+	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
+	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "
+	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked: a begin "
+	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
+	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
+	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
 	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },

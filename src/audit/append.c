@@ -21,65 +21,17 @@
 
 enum { INSTANCE_CHARS = 20 };           /* base62: 119 bits */
 
-void audit_row_init(struct audit_row *row, int64_t kind)
-{
-	*row = (struct audit_row){
-		.kind = kind, .mono = -1, .boot = -1, .cred = -1, .prn = -1, .actor = -1, .authn = -1, .tport = -1, .rev = -1,
-		.tool = -1, .tdef = -1, .build = -1, .rule = -1, .n_req = -1, .n_res = -1, .flags = -1, .outcome = -1,
-		.xstat = -1, .sig = -1, .dur = -1, .beg = -1, .obj = -1,
-	};
-}
-
-static void bind_int(struct db_stmt *st, unsigned pos, int64_t v)
-{
-	if (v < 0)
-		db_bind_null(st, pos);
-	else
-		db_bind_i64(st, pos, v);
-}
-
-static void bind_bytes(struct db_stmt *st, unsigned pos, const uint8_t *p, size_t len)
-{
-	if (p)
-		db_bind_blob(st, pos, p, len);
-	else
-		db_bind_null(st, pos);
-}
-
-static int insert_row(struct db *db, const struct audit_row *r, struct err *err)
+static int insert_row(struct audit_logs *logs, struct db *db, const struct audit_row *r, uint8_t leaf[TREE_HASH],
+		      struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_INSERT_REC);
 
+	str_reset(&logs->bytes);
+	audit_row_encode(r, &logs->bytes);
+	tree_leaf(logs->bytes.p, logs->bytes.len, leaf);
 	db_bind_i64(st, 1, AUDIT_ENC);
-	db_bind_i64(st, 2, r->log);
-	db_bind_i64(st, 3, r->idx);
-	db_bind_i64(st, 4, r->kind);
-	db_bind_i64(st, 5, r->ts);
-	bind_int(st, 6, r->mono);
-	bind_int(st, 7, r->boot);
-	bind_bytes(st, 8, r->call, 16);
-	bind_int(st, 9, r->cred);
-	bind_int(st, 10, r->prn);
-	bind_int(st, 11, r->actor);
-	bind_int(st, 12, r->authn);
-	bind_int(st, 13, r->tport);
-	bind_int(st, 14, r->rev);
-	bind_int(st, 15, r->tool);
-	bind_int(st, 16, r->tdef);
-	bind_int(st, 17, r->build);
-	bind_int(st, 18, r->rule);
-	bind_int(st, 19, r->n_req);
-	bind_int(st, 20, r->n_res);
-	bind_int(st, 21, r->flags);
-	bind_int(st, 22, r->outcome);
-	bind_int(st, 23, r->xstat);
-	bind_int(st, 24, r->sig);
-	bind_int(st, 25, r->dur);
-	bind_int(st, 26, r->beg);
-	bind_bytes(st, 27, r->prev, 16);
-	bind_bytes(st, 28, r->trace, 16);
-	bind_int(st, 29, r->obj);
-	bind_bytes(st, 30, r->ext, r->ext_len);
+	db_bind_blob(st, 2, leaf, TREE_HASH);
+	audit_row_bind(r, st, 3);
 	return db_run(&st, err);
 }
 
@@ -90,18 +42,26 @@ static bool ends_call(int64_t kind)
 
 int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
 {
+	const int64_t kind = row->v[COL_KIND].n;
+	const uint8_t *call = row->v[COL_CALL].p;
+	uint8_t leaf[TREE_HASH];
 	struct audit_open *o = NULL;
 	int rc;
 
-	row->log = log->id;
-	row->idx = log->size;
-	if (row->call && ends_call(row->kind)) {
-		o = audit_open_find(logs, row->call, log->id);
-		row->beg = o ? o->beg : -1;
-	}
-	rc = insert_row(db, row, err);
+	rc = log->growth ? 0 : audit_growth_open(log, db, err);
 	if (rc < 0)
 		return rc;
+	audit_row_text(row, COL_LOG, log->id, log->origin, log->origin_len);
+	audit_row_int(row, COL_IDX, log->size);
+	if (call && ends_call(kind)) {
+		o = audit_open_find(logs, call, log->id);
+		if (o)
+			audit_row_int(row, COL_BEG, o->beg);
+	}
+	rc = insert_row(logs, db, row, leaf, err);
+	if (rc < 0)
+		return rc;
+	audit_growth_add(log->growth, leaf);
 	audit_undo_push(logs, UNDO_RECORD, log);
 	logs->last_id = db_last_id(db);
 	log->size++;
@@ -109,30 +69,43 @@ int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, 
 		list_push_back(&logs->dirty, &log->dirty);
 	if (o)
 		audit_open_end(logs, o);
-	else if (row->call && row->kind == AUDIT_CALL_BEGIN)
-		audit_open_add(logs, row->call, logs->last_id, log->id, row->idx);
+	else if (call && kind == AUDIT_CALL_BEGIN)
+		audit_open_add(logs, call, logs->last_id, log->id, log->size - 1);
 	return 0;
 }
 
-/* The numbers of an event; "(0) = absent" of the face becomes -1. */
+/* "(0) = absent" of the face. */
+static void put_unless_0(struct audit_row *row, enum audit_column col, uint64_t v)
+{
+	if (v != 0)
+		audit_row_int(row, col, (int64_t)v);
+}
+
 static void fill_numbers(const struct audit_event *ev, struct audit_row *row)
 {
-	row->ts = (int64_t)ev->time_us;
-	row->mono = (int64_t)ev->mono_us;
-	row->call = ev->has_call ? ev->call : NULL;
-	row->prev = ev->has_prev ? ev->prev : NULL;
-	row->trace = ev->has_trace ? ev->trace : NULL;
-	row->actor = ev->actor ? ev->actor : -1;
-	row->authn = ev->authn ? ev->authn : -1;
-	row->tport = ev->tport ? ev->tport : -1;
-	row->n_req = ev->n_req;
-	row->n_res = ev->n_res;
-	row->flags = ev->flags ? (int64_t)ev->flags : -1;
-	row->outcome = ev->has_outcome ? ev->outcome : -1;
+	audit_row_int(row, COL_KIND, ev->kind);
+	audit_row_int(row, COL_TS, (int64_t)ev->time_us);
+	audit_row_int(row, COL_MONO, (int64_t)ev->mono_us);
+	if (ev->has_call)
+		audit_row_blob(row, COL_CALL, ev->call, sizeof ev->call);
+	if (ev->has_prev)
+		audit_row_blob(row, COL_PREV, ev->prev, sizeof ev->prev);
+	if (ev->has_trace)
+		audit_row_blob(row, COL_TRACE, ev->trace, sizeof ev->trace);
+	put_unless_0(row, COL_ACTOR, (uint64_t)ev->actor);
+	put_unless_0(row, COL_AUTHN, (uint64_t)ev->authn);
+	put_unless_0(row, COL_TPORT, (uint64_t)ev->tport);
+	if (ev->n_req >= 0)
+		audit_row_int(row, COL_N_REQ, ev->n_req);
+	if (ev->n_res >= 0)
+		audit_row_int(row, COL_N_RES, ev->n_res);
+	put_unless_0(row, COL_FLAGS, ev->flags);
+	if (ev->has_outcome)
+		audit_row_int(row, COL_OUTCOME, ev->outcome);
 	if (ev->has_xstat)
-		row->xstat = ev->xstat >= 0 ? ev->xstat : ev->xstat == INT64_MIN ? INT64_MAX : -ev->xstat;
-	row->sig = ev->sig ? ev->sig : -1;
-	row->dur = ev->dur_us ? (int64_t)ev->dur_us : -1;
+		audit_row_int(row, COL_XSTAT, ev->xstat >= 0 ? ev->xstat : ev->xstat == INT64_MIN ? INT64_MAX : -ev->xstat);
+	put_unless_0(row, COL_SIG, (uint64_t)ev->sig);
+	put_unless_0(row, COL_DUR, ev->dur_us);
 }
 
 static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_row *row, struct err *err)
@@ -141,23 +114,16 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 	const struct {
 		enum audit_column col;
 		const char *text;
-		int64_t *id;
 	} texts[] = {
-		{ COL_BOOT, logs->boot, &row->boot },
-		{ COL_BUILD, logs->build, &row->build },
-		{ COL_CRED, ev->cred, &row->cred },
-		{ COL_PRN, ev->prn, &row->prn },
-		{ COL_REV, ev->rev, &row->rev },
-		{ COL_TOOL, ev->tool, &row->tool },
-		{ COL_TDEF, ev->tdef ? tdef : NULL, &row->tdef },
-		{ COL_RULE, ev->rule, &row->rule },
-		{ COL_OBJ, ev->obj, &row->obj },
+		{ COL_BOOT, logs->boot }, { COL_BUILD, logs->build }, { COL_CRED, ev->cred }, { COL_PRN, ev->prn },
+		{ COL_REV, ev->rev }, { COL_TOOL, ev->tool }, { COL_TDEF, ev->tdef ? tdef : NULL }, { COL_RULE, ev->rule },
+		{ COL_OBJ, ev->obj },
 	};
 
 	if (ev->tdef)
 		text_hex(ev->tdef, 32, tdef);
 	for (size_t i = 0; i < NELEMS(texts); i++) {
-		int rc = texts[i].text ? audit_text_id(logs, db, texts[i].col, texts[i].text, texts[i].id, err) : 0;
+		int rc = texts[i].text ? audit_row_intern(row, texts[i].col, texts[i].text, logs, db, err) : 0;
 
 		if (rc < 0)
 			return rc;
@@ -169,21 +135,22 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 {
 	struct audit_log *log = audit_log_find(logs, ev->tenant_id);
 	uint8_t ext[AUDIT_EXT_MAX];
-	struct audit_row row;
+	struct audit_row row = { 0 };
+	size_t ext_len;
 	int rc;
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
-	audit_row_init(&row, ev->kind);
 	fill_numbers(ev, &row);
 	rc = fill_texts(logs, db, ev, &row, err);
 	if (rc < 0)
 		return rc;
-	row.ext_len = audit_ext_build(ev, ext);
-	row.ext = row.ext_len ? ext : NULL;
+	ext_len = audit_ext_build(ev, ext);
+	if (ext_len > 0)
+		audit_row_blob(&row, COL_EXT, ext, ext_len);
 	rc = audit_insert(logs, db, log, &row, err);
 	if (rc == 0 && ret)
-		*ret = (struct audit_receipt){ row.log, row.idx };
+		*ret = (struct audit_receipt){ log->id, log->size - 1 };
 	return rc;
 }
 
@@ -271,7 +238,7 @@ int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, 
 	if (rc == 0)
 		rc = insert_log(db, origin, tenant_id, &id, err);
 	if (rc == 0) {
-		audit_undo_push(logs, UNDO_LOG, audit_log_add(logs, id, tenant_id, 0));
+		audit_undo_push(logs, UNDO_LOG, audit_log_add(logs, id, tenant_id, 0, origin));
 		audit_event_init(&ev, AUDIT_LOG_OPEN, tenant_id);
 		ev.actor = AUDIT_BY_SYSTEM;
 		ev.obj = origin;
@@ -332,31 +299,43 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 }
 
 /* The record repeats who and what of its begin (AUDIT 4.2). */
-static int recover_one(struct audit_logs *logs, struct db *db, const struct audit_open *o, struct audit_log *log, struct err *err)
+static int repeat_begin(struct audit_logs *logs, struct db *db, int64_t id, struct audit_row *row, struct err *err)
 {
-	struct audit_row row;
-	int64_t *const ids[] = { &row.cred, &row.prn, &row.actor, &row.authn, &row.tport, &row.rev, &row.tool, &row.tdef };
-	uint8_t call[16];
-	struct db_stmt *st;
+	static const enum audit_column numbers[] = { COL_ACTOR, COL_AUTHN, COL_TPORT };
+	static const enum audit_column texts[] = { COL_CRED, COL_PRN, COL_REV, COL_TOOL, COL_TDEF };
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_BEGIN);
+	unsigned at = 0;
 	int rc;
 
-	audit_row_init(&row, AUDIT_CALL_RECOVERED);
-	memcpy(call, o->call, sizeof call);     /* audit_insert() ends *o */
-	row.call = call;
-	row.ts = (int64_t)clock_wall_us();
-	row.mono = (int64_t)clock_mono_us();
-	row.outcome = AUDIT_UNKNOWN;
-	st = db_stmt_get(db, SQL_AUDIT_GET_BEGIN);
-	db_bind_i64(st, 1, o->id);
+	db_bind_i64(st, 1, id);
 	rc = db_step(st, err);
-	for (unsigned i = 0; rc == 1 && i < NELEMS(ids); i++)
-		*ids[i] = db_col_type(st, i) == DB_NULL ? -1 : db_col_i64(st, i);
+	for (unsigned i = 0; rc == 1 && i < NELEMS(numbers); i++, at++)
+		if (db_col_type(st, at) != DB_NULL)
+			audit_row_int(row, numbers[i], db_col_i64(st, at));
+	for (unsigned i = 0; rc == 1 && i < NELEMS(texts); i++, at++)
+		if (db_col_type(st, at) != DB_NULL && audit_row_intern(row, texts[i], db_col_text(st, at, NULL), logs, db, err) < 0)
+			rc = err->code;
 	db_stmt_put(&st);
-	if (rc < 0)
-		return rc;
-	rc = audit_text_id(logs, db, COL_BOOT, logs->boot, &row.boot, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int recover_one(struct audit_logs *logs, struct db *db, const struct audit_open *o, struct audit_log *log, struct err *err)
+{
+	struct audit_row row = { 0 };
+	uint8_t call[16];
+	int rc;
+
+	memcpy(call, o->call, sizeof call);     /* audit_insert() ends *o */
+	audit_row_int(&row, COL_KIND, AUDIT_CALL_RECOVERED);
+	audit_row_blob(&row, COL_CALL, call, sizeof call);
+	audit_row_int(&row, COL_TS, (int64_t)clock_wall_us());
+	audit_row_int(&row, COL_MONO, (int64_t)clock_mono_us());
+	audit_row_int(&row, COL_OUTCOME, AUDIT_UNKNOWN);
+	rc = repeat_begin(logs, db, o->id, &row, err);
 	if (rc == 0)
-		rc = audit_text_id(logs, db, COL_BUILD, logs->build, &row.build, err);
+		rc = audit_row_intern(&row, COL_BOOT, logs->boot, logs, db, err);
+	if (rc == 0)
+		rc = audit_row_intern(&row, COL_BUILD, logs->build, logs, db, err);
 	return rc < 0 ? rc : audit_insert(logs, db, log, &row, err);
 }
 

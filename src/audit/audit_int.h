@@ -3,29 +3,76 @@
 
 #include "audit/audit.h"
 #include "base/list.h"
+#include "base/str.h"
+#include "tlog/tree.h"
 
 /* Inside of src/audit. */
 
 struct db;
+struct db_stmt;
 struct map;
 
 enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1, AUDIT_EXT_MAX = AUDIT_DETAIL_MAX + 256 };
 
-/* dict.kind: the tag of the column that uses the text (AUDIT 4.2). */
+/* The columns of rec that the encoding covers, by ascending tag (AUDIT 4.2).  Form INT: a number; DICT: the id of a text
+ * of the dictionary, whose kind is the tag; ORIGIN: the id of a log; BLOB: bytes, as many as size says unless it is 0. */
+#define AUDIT_COLUMNS(X) \
+	X(LOG, "log", 0x0002, ORIGIN, 0) \
+	X(IDX, "idx", 0x0003, INT, 0) \
+	X(CALL, "call", 0x0004, BLOB, 16) \
+	X(TS, "ts", 0x0005, INT, 0) \
+	X(MONO, "mono", 0x0006, INT, 0) \
+	X(BOOT, "boot", 0x0007, DICT, 0) \
+	X(CRED, "cred", 0x0010, DICT, 0) \
+	X(PRN, "prn", 0x0011, DICT, 0) \
+	X(ACTOR, "actor", 0x0012, INT, 0) \
+	X(AUTHN, "authn", 0x0013, INT, 0) \
+	X(TPORT, "tport", 0x0018, INT, 0) \
+	X(REV, "rev", 0x0020, DICT, 0) \
+	X(KIND, "kind", 0x0021, INT, 0) \
+	X(TOOL, "tool", 0x0022, DICT, 0) \
+	X(TDEF, "tdef", 0x0023, DICT, 0) \
+	X(BUILD, "build", 0x0024, DICT, 0) \
+	X(RULE, "rule", 0x0029, DICT, 0) \
+	X(N_REQ, "n_req", 0x0040, INT, 0) \
+	X(N_RES, "n_res", 0x0041, INT, 0) \
+	X(FLAGS, "flags", 0x0043, INT, 0) \
+	X(OUTCOME, "outcome", 0x0050, INT, 0) \
+	X(XSTAT, "xstat", 0x0051, INT, 0) \
+	X(SIG, "sig", 0x0052, INT, 0) \
+	X(DUR, "dur", 0x0053, INT, 0) \
+	X(BEG, "beg", 0x0060, INT, 0) \
+	X(PREV, "prev", 0x0061, BLOB, 16) \
+	X(TRACE, "trace", 0x0068, BLOB, 16) \
+	X(OBJ, "obj", 0x0070, DICT, 0) \
+	X(EXT, "ext", 0x0071, BLOB, 0)
 enum audit_column {
-	COL_BOOT = 0x0007, COL_CRED = 0x0010, COL_PRN = 0x0011, COL_REV = 0x0020, COL_TOOL = 0x0022, COL_TDEF = 0x0023,
-	COL_BUILD = 0x0024, COL_RULE = 0x0029, COL_OBJ = 0x0070,
+#define COLUMN_ENUM(sym, name, tag, form, size) COL_##sym,
+	AUDIT_COLUMNS(COLUMN_ENUM)
+#undef COLUMN_ENUM
+	COL_COUNT
 };
+enum audit_form { FORM_INT, FORM_DICT, FORM_ORIGIN, FORM_BLOB };
+extern const struct audit_column_info {
+	const char *name;
+	uint16_t tag;
+	uint8_t form, size;
+} audit_columns[COL_COUNT];
 
-/* A row of rec as it is stored: dictionary ids instead of texts, -1 and NULL for absent. */
-struct audit_row {
-	int64_t log, idx, kind, ts, mono, boot, cred, prn, actor, authn, tport, rev, tool, tdef, build, rule;
-	int64_t n_req, n_res, flags, outcome, xstat, sig, dur, beg, obj;
-	const uint8_t *call, *prev, *trace;
-	const uint8_t *ext;
-	size_t ext_len;
+/* A record by columns.  A text stands beside its id, so that the row is what is stored and what is hashed at once.
+ * Pointers are borrowed. */
+struct audit_value {
+	int64_t n;                      /* INT, or the id of DICT and ORIGIN */
+	const void *p; size_t len;      /* BLOB, or the text of DICT and ORIGIN */
+	bool present;
 };
-void audit_row_init(struct audit_row *row, int64_t kind);
+struct audit_row { struct audit_value v[COL_COUNT]; };          /* all zero: everything is absent */
+void audit_row_int(struct audit_row *row, enum audit_column col, int64_t v);
+void audit_row_blob(struct audit_row *row, enum audit_column col, const void *p, size_t len);
+void audit_row_text(struct audit_row *row, enum audit_column col, int64_t id, const char *text, size_t len);
+/* Append the bytes of AUDIT A-403 to out. */
+void audit_row_encode(const struct audit_row *row, struct str *out);
+void audit_row_bind(const struct audit_row *row, struct db_stmt *st, unsigned pos);     /* from ?pos on, in order */
 
 /* A begin whose end has not come. */
 struct audit_open {
@@ -34,17 +81,29 @@ struct audit_open {
 	int64_t id, log, beg;           /* rec.id, log, idx */
 };
 
+/* The tree of a log that is written to.  now: as committed, next: as written by the flush; leaf: those of the records
+ * since, of this transaction. */
+struct growth {
+	struct tree now, next;
+	uint8_t root[TREE_HASH];        /* of next */
+	uint8_t (*leaf)[TREE_HASH];
+	size_t nleaf, cap;
+};
+
 struct audit_log {
 	struct list dirty;              /* in audit_logs.dirty while head lags behind */
 	int64_t id, tenant_id;
 	int64_t size;                   /* index of the next record */
 	int64_t saved, flushed;         /* head.size as committed, as written */
+	struct growth *growth;          /* read from head with the first record of this process; NULL before */
+	size_t origin_len;
+	char origin[];
 };
 
 struct audit_text {
 	int64_t id;
-	size_t len;
-	char key[];                     /* kind (2 bytes), text */
+	size_t len;                     /* of key */
+	char key[];                     /* tag of the column (2 bytes), text */
 };
 
 enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG };
@@ -64,19 +123,53 @@ struct audit_logs {
 	int64_t last_id;                /* newest rec.id */
 	char instance[32];              /* "" before the store has one */
 	char boot[40], build[64];
+	struct str bytes;               /* of the record that is being appended */
 };
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);
-struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size);
+struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size, const char *origin);
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
 void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg);
 struct audit_open *audit_open_find(struct audit_logs *logs, const uint8_t call[16], int64_t log);
 void audit_open_end(struct audit_logs *logs, struct audit_open *o);
-int audit_text_id(struct audit_logs *logs, struct db *db, enum audit_column col, const char *text, int64_t *ret,
-		  struct err *err) MUST_CHECK;
+/* Put a text into the row, and into the dictionary if it is new. */
+int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs, struct db *db,
+		     struct err *err) MUST_CHECK;
+/* --- growth.c */
+int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
+void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
+void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos);     /* next = now and the leaves; bind ?pos, ?pos+1 */
+void audit_growth_commit(struct growth *g);
+void audit_growth_free(struct growth **g);
 /* Insert a row whose log, idx and beg are still open; *log moves on. */
 int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err) MUST_CHECK;
+
+/* --- reader.c */
+
+/* What is wrong with a record by itself; names as in AUDIT 8. */
+#define AUDIT_FOUND_TYPE (1u << 0)
+#define AUDIT_FOUND_DICT (1u << 1)
+#define AUDIT_FOUND_ENCODING (1u << 2)
+#define AUDIT_FOUND_LEAF (1u << 3)
+
+struct audit_page {
+	int64_t log, from, to;          /* indexes from <= idx < to; from moves on */
+	const char *origin;
+	int64_t rows;                   /* the reader's own: of this page */
+	bool begun;
+};
+struct audit_read {
+	struct audit_row row;           /* borrows from the reader until the next record */
+	int64_t idx;
+	uint8_t leaf[TREE_HASH];        /* computed from the columns */
+	unsigned findings;
+};
+struct audit_reader;
+struct audit_reader *audit_reader_new(struct db *db);
+void audit_reader_free(struct audit_reader **r);
+/* 1 and the next record by index; 0: no more; or an error of the database. */
+int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct audit_read *ret, struct err *err) MUST_CHECK;
 
 /* ext: TLV, tags ascending (AUDIT A-413).  Returns the length; ret has AUDIT_EXT_MAX bytes. */
 size_t audit_ext_build(const struct audit_event *ev, uint8_t *ret);

@@ -69,7 +69,7 @@ static uint8_t *put_text(uint8_t *p, enum ext_tag tag, const char *text)
 
 size_t audit_ext_build(const struct audit_event *ev, uint8_t *ret)
 {
-	bool command = ev->kind == AUDIT_ADMIN_CMD || ev->kind == AUDIT_AUDIT_READ;
+	bool command = ev->kind == AUDIT_ADMIN_CMD || ev->kind == AUDIT_AUDIT_READ || ev->kind == AUDIT_AUDIT_VERIFY;
 	uint8_t *p = ret;
 
 	if (ev->before)

@@ -56,16 +56,25 @@ void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what)
 	logs->undo[logs->undo_len++] = (struct undo){ kind, what, logs->last_id };
 }
 
-struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size)
+struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size, const char *origin)
 {
-	struct audit_log *log = mem_zalloc(sizeof *log);
+	const size_t len = strlen(origin);
+	struct audit_log *log = mem_zalloc(sizeof *log + len + 1);
 
 	list_init(&log->dirty);
 	log->id = id;
 	log->tenant_id = tenant_id;
 	log->size = log->saved = size;
+	log->origin_len = len;
+	memcpy(log->origin, origin, len + 1);
 	map_set_u64(logs->by_tenant, (uint64_t)tenant_id, log);
 	return log;
+}
+
+static void log_free(struct audit_log *log)
+{
+	audit_growth_free(&log->growth);
+	free(log);
 }
 
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id)
@@ -122,7 +131,7 @@ static int text_in_store(struct db *db, enum audit_column col, const char *text,
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_TEXT);
 	int rc;
 
-	db_bind_i64(st, 1, col);
+	db_bind_i64(st, 1, audit_columns[col].tag);
 	db_bind_text(st, 2, text, len);
 	rc = db_step(st, err);
 	if (rc >= 0)
@@ -137,9 +146,9 @@ static int text_insert(struct db *db, enum audit_column col, const char *text, s
 	int rc;
 
 	if (!text_utf8_valid(text, len))                /* */
-		return err_set(err, ERR_INVALID, "audit", "a text for column %04x is not UTF-8", (unsigned)col);
+		return err_set(err, ERR_INVALID, "audit", "a text for column %s is not UTF-8", audit_columns[col].name);
 	st = db_stmt_get(db, SQL_AUDIT_INSERT_TEXT);
-	db_bind_i64(st, 1, col);
+	db_bind_i64(st, 1, audit_columns[col].tag);
 	db_bind_text(st, 2, text, len);
 	rc = db_run(&st, err);
 	if (rc == 0)
@@ -147,22 +156,25 @@ static int text_insert(struct db *db, enum audit_column col, const char *text, s
 	return rc;
 }
 
-int audit_text_id(struct audit_logs *logs, struct db *db, enum audit_column col, const char *text, int64_t *ret, struct err *err)
+/* The entry of a text, which is in the dictionary then; it lives until the transaction is over. */
+static int text_get(struct audit_logs *logs, struct db *db, enum audit_column col, const char *text,
+		    const struct audit_text **ret, struct err *err)
 {
-	size_t len = strnlen(text, AUDIT_TEXT_MAX + 1);
+	const size_t len = strnlen(text, AUDIT_TEXT_MAX + 1);
 	char key[2 + AUDIT_TEXT_MAX];
 	struct audit_text *t;
 	int64_t id = 0;
 	int rc;
 
 	if (len > AUDIT_TEXT_MAX)
-		return err_set(err, ERR_INVALID, "audit", "a text for column %04x is longer than %d bytes", (unsigned)col, AUDIT_TEXT_MAX);
-	key[0] = (char)(col >> 8);
-	key[1] = (char)(col & 0xff);
+		return err_set(err, ERR_INVALID, "audit", "a text for column %s is longer than %d bytes", audit_columns[col].name,
+			       AUDIT_TEXT_MAX);
+	key[0] = (char)(audit_columns[col].tag >> 8);
+	key[1] = (char)(audit_columns[col].tag & 0xff);
 	memcpy(key + 2, text, len);
 	t = map_get(logs->texts, key, len + 2);
 	if (t) {
-		*ret = t->id;
+		*ret = t;
 		return 0;
 	}
 	rc = text_in_store(db, col, text, len, &id, err);
@@ -176,8 +188,19 @@ int audit_text_id(struct audit_logs *logs, struct db *db, enum audit_column col,
 	memcpy(t->key, key, len + 2);
 	map_set(logs->texts, t->key, t->len, t);
 	audit_undo_push(logs, UNDO_TEXT, t);
-	*ret = id;
+	*ret = t;
 	return 0;
+}
+
+int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs, struct db *db,
+		     struct err *err)
+{
+	const struct audit_text *t = NULL;
+	int rc = text_get(logs, db, col, text, &t, err);
+
+	if (rc == 0)
+		audit_row_text(row, col, t->id, t->key + 2, t->len - 2);
+	return rc;
 }
 
 static void undo_one(struct audit_logs *logs, const struct undo *u)
@@ -189,6 +212,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_RECORD:
 		log = u->what;
 		log->size--;
+		log->growth->nleaf--;
 		logs->last_id = u->last_id;
 		break;
 	case UNDO_TEXT:
@@ -207,7 +231,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 		log = u->what;
 		list_unlink(&log->dirty);
 		map_del_u64(logs->by_tenant, (uint64_t)log->tenant_id);
-		free(log);
+		log_free(log);
 		break;
 	}
 }
@@ -245,6 +269,7 @@ void audit_logs_commit(struct audit_logs *logs)
 
 		assert(log->flushed == log->size);      /* else the next start finds records that head does not know */
 		log->saved = log->size;
+		audit_growth_commit(log->growth);
 		list_unlink(n);
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
@@ -264,6 +289,7 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
 		db_bind_i64(st, 1, log->id);
 		db_bind_i64(st, 2, log->size);
+		audit_growth_save(log->growth, st, 3);
 		rc = db_run(&st, err);
 		if (rc < 0)
 			return rc;
@@ -299,7 +325,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 				     db_col_text(st, 2, NULL), size, found);
 			break;
 		}
-		audit_log_add(logs, id, db_col_i64(st, 1), size);
+		audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -364,13 +390,14 @@ void audit_logs_close(struct audit_logs **lp)
 	*lp = NULL;
 	audit_logs_rollback(logs, (struct audit_mark){ 0 });
 	for (size_t it = 0; map_next(logs->by_tenant, &it, NULL, NULL, &value);)
-		free(value);
+		log_free(value);
 	LIST_FOREACH_SAFE(n, next, &logs->open)
 		free(CONTAINER_OF(n, struct audit_open, node));
 	texts_clear(logs);
 	map_free(&logs->by_tenant);
 	map_free(&logs->calls);
 	map_free(&logs->texts);
+	str_fini(&logs->bytes);
 	free(logs->undo);
 	free(logs);
 }

@@ -337,10 +337,18 @@ static void name_place(const struct ctl_print *p, json_t *row)
 		(void)json_object_set_new(row, "where", json_string(place));
 }
 
+/* A row is a finding; one with a class may be a mere gap, or the sum of all. */
+static enum ctl_exit verdict_of_finding(const char *class)
+{
+	if (class && strcmp(class, "sum") == 0)
+		return CTL_DONE;
+	return class && strcmp(class, "gap") == 0 ? CTL_PARTLY : CTL_FINDINGS;
+}
+
 static enum ctl_exit verdict(const struct ctl_print *p, const json_t *row)
 {
 	if (p->cmd->shape == ADM_FINDINGS)
-		return CTL_FINDINGS;
+		return verdict_of_finding(json_string_value(json_object_get(row, "class")));
 	if (p->cmd->shape == ADM_CONTENT && json_is_true(json_object_get(row, "isError")))
 		return CTL_FAILED;
 	return CTL_DONE;
@@ -397,7 +405,7 @@ enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
 		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), table);
 
-		if (status == CTL_DONE)
+		if (status == CTL_DONE || (status == CTL_PARTLY && said == CTL_FINDINGS))
 			status = said;
 	}
 	if (table && (rows->len > 0 || p->cmd->shape == ADM_TABLE))

@@ -110,7 +110,7 @@ static int compare_schema(struct db *db, struct db *model, struct err *err)
 	return rc < 0 ? rc : rw;
 }
 
-static int check_schema(struct db *db, struct err *err)
+int db_check_schema(struct db *db, struct err *err)
 {
 	struct db *model = NULL;
 	int rc = db_open_model(&model, err);
@@ -120,6 +120,16 @@ static int check_schema(struct db *db, struct err *err)
 	if (rc == 0)
 		rc = compare_schema(db, model, err);
 	db_close(&model);
+	return rc;
+}
+
+int db_check_integrity(struct db *db, struct err *err)
+{
+	char said[160];
+	int rc = db_pragma_get(db, "integrity_check(1)", said, sizeof said, err);
+
+	if (rc == 0 && strcmp(said, "ok") != 0)
+		return err_set(err, ERR_CORRUPT, db->path, "%s", said);
 	return rc;
 }
 
@@ -134,5 +144,5 @@ int db_migrate(struct db *db, struct err *err)
 		if (rc == 0 && !fresh)
 			log_info(NULL, "store migrated schema=%d step=%s", step, sql_sqlite[step - 1].name);
 	}
-	return rc < 0 ? rc : check_schema(db, err);
+	return rc < 0 ? rc : db_check_schema(db, err);
 }

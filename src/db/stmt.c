@@ -58,8 +58,10 @@ void db_stmt_put(struct db_stmt **stp)
 		free(st);
 		return;
 	}
-	sqlite3_reset(st->native);
-	sqlite3_clear_bindings(st->native);     /* borrowed bytes are the caller's again */
+	if (st->native) {
+		sqlite3_reset(st->native);
+		sqlite3_clear_bindings(st->native);     /* borrowed bytes are the caller's again */
+	}
 }
 
 void db_stmt_free_all(struct db *db)

@@ -62,6 +62,8 @@ static void no_report_walks_through_the_records(void **state)
 	for (int id = SQL__STEPS; id < SQL__COUNT; id++) {
 		sqlite3_stmt *st = NULL;
 
+		if (id == SQL_VERIFY_LIST_TWINS)        /* verification reads all there is */
+			continue;
 		snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
 		if (sqlite3_prepare_v2(raw, sql, -1, &st, NULL) != SQLITE_OK)
 			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(raw));

@@ -1,0 +1,60 @@
+#ifndef AUDIT_VERIFY_H
+#define AUDIT_VERIFY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reading a whole store as somebody who trusts nothing in it (AUDIT 8): every byte is hostile, no stored hash is
+ * believed.  Codes and classes are part of the format. */
+#define AUDIT_FINDINGS(X) \
+	X(SCHEMA, true, "tables, views, indexes or triggers are not the release's own") \
+	X(DICT, true, "a text is missing, of another kind, or there twice") \
+	X(TYPE, true, "a value of a storage class or length that the encoding does not allow") \
+	X(ENCODING, true, "a record of an unknown encoding") \
+	X(GAP, true, "an index is missing") \
+	X(LEAF, true, "the columns do not give the stored leaf") \
+	X(ROOT, true, "the records do not give the log's root") \
+	X(TRUNCATED, true, "fewer records than the log's head says") \
+	X(UNCOVERED_TAIL, true, "records that the log's head does not cover") \
+	X(INDEX, true, "an index of the database lacks rows or has too many") \
+	X(PAIRING, true, "an end without its begin, or of another call") \
+	X(DANGLING, false, "a begin without an end: the call runs, or a crash ended it") \
+	X(LOG_MISSING, true, "a tenant without a log") \
+	X(NOT_CHECKED, false, "a step was left out")
+enum audit_finding_code {
+#define AUDIT_FINDING_ENUM(sym, bad, text) AUDIT_FINDING_##sym,
+	AUDIT_FINDINGS(AUDIT_FINDING_ENUM)
+#undef AUDIT_FINDING_ENUM
+	AUDIT_FINDING_COUNT
+};
+const char *audit_finding_name(enum audit_finding_code code);
+const char *audit_finding_text(enum audit_finding_code code);
+bool audit_finding_bad(enum audit_finding_code code);   /* else: a gap in what could be checked */
+
+struct audit_finding {
+	enum audit_finding_code code;
+	const char *origin;             /* of the log; NULL: the store */
+	int64_t from, to;               /* indexes from <= idx <= to; -1: not about records */
+	const char *detail;             /* or NULL */
+};
+typedef void audit_found_fn(void *arg, const struct audit_finding *f);
+
+struct audit_coverage {
+	uint64_t logs, records;
+	uint64_t first_us, last_us;     /* of all records; 0 when there are none */
+	uint64_t bad, gaps;             /* findings of each class */
+};
+
+#define AUDIT_VERIFY_OPEN_MAX (1u << 20)        /* begins without an end that pairing keeps in mind, of one log */
+
+/* The whole store by one read-only connection, one page of records in a read transaction at a time; memory does not
+ * grow with the records.  tenant_id > 0: that tenant's log alone, and nothing of others.  found() for each finding, runs
+ * of neighbours as one.  0 also with findings; an error only when the store could not be read. */
+struct db;
+int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
+		 struct err *err) MUST_CHECK;
+
+#endif

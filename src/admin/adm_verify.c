@@ -1,0 +1,89 @@
+/* audit verify: the whole store, or one tenant's log, as somebody reads it who trusts nothing in it. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/verify.h"
+#include "db/db.h"
+#include "tenant/tenant.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+#define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
+
+struct verify_job {
+	char tenant[64];
+	struct adm_out *out;
+	uint64_t shown;
+};
+
+int adm_audit_verify_check(struct adm_call *c, struct err *err)
+{
+	struct verify_job *job = adm_priv(c, sizeof(*job));
+	const char *name = adm_text(c, "tenant");
+	const struct tenant *t = name ? tenant_by_name(c->admin->env.tenants, name, strlen(name)) : NULL;
+
+	(void)err;
+	job->out = c->out;
+	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", name ? name : "");
+	if (t)
+		adm_record_in(c, t->id);
+	return 0;
+}
+
+static void found(void *arg, const struct audit_finding *f)
+{
+	struct verify_job *job = arg;
+
+	if (job->shown++ >= FINDINGS_SHOWN)
+		return;
+	adm_row_begin(job->out);
+	adm_put_text(job->out, "finding", audit_finding_name(f->code));
+	adm_put_text(job->out, "class", audit_finding_bad(f->code) ? "bad" : "gap");
+	adm_put_text(job->out, "log", f->origin);
+	if (f->from >= 0) {
+		adm_put_int(job->out, "from", f->from);
+		adm_put_int(job->out, "to", f->to);
+	}
+	adm_put_text(job->out, "detail", f->detail ? f->detail : audit_finding_text(f->code));
+	adm_row_end(job->out);
+}
+
+/* The last row says what was looked at, also when nothing was found. */
+static void put_coverage(struct verify_job *job, const struct audit_coverage *sum)
+{
+	char text[120];
+
+	adm_row_begin(job->out);
+	adm_put_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
+	adm_put_text(job->out, "class", "sum");
+	adm_put_text(job->out, "log", NULL);
+	adm_put_int(job->out, "logs", (int64_t)sum->logs);
+	adm_put_int(job->out, "records", (int64_t)sum->records);
+	adm_put_int(job->out, "bad", (int64_t)sum->bad);
+	adm_put_int(job->out, "gaps", (int64_t)sum->gaps);
+	adm_put_time(job->out, "first", sum->first_us);
+	adm_put_time(job->out, "last", sum->last_us);
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps",
+		       sum->records, sum->logs, sum->bad, sum->gaps);
+	adm_put_text(job->out, "detail", text);
+	adm_row_end(job->out);
+}
+
+int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct verify_job *job = c->priv;
+	struct audit_coverage sum;
+	struct adm_tenant t = { 0 };
+	int rc = *job->tenant ? adm_find_tenant(db, job->tenant, &t, err) : 0;
+
+	(void)logs;
+	if (rc == 0)
+		rc = audit_verify(db, t.id, found, job, &sum, err);
+	if (rc == 0)
+		put_coverage(job, &sum);
+	return rc;
+}

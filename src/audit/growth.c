@@ -1,0 +1,115 @@
+/* The tree of a log that is written to: as it was committed, and the leaves that are to come. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "audit_int.h"
+
+/* Records from before the trees, or a head that was never written with one: from the rows. */
+static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
+{
+	struct audit_reader *reader = audit_reader_new(db);
+	struct audit_page page = { .log = log->id, .origin = log->origin, .to = log->saved };
+	struct audit_read got;
+	int rc;
+
+	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
+		if (got.findings || got.idx != (int64_t)ret->size) {
+			rc = err_set(err, ERR_CORRUPT, log->origin, "record %" PRId64 " cannot be read as it was written", got.idx);
+			break;
+		}
+		tree_append(ret, got.leaf);
+	}
+	audit_reader_free(&reader);
+	if (rc == 0 && (int64_t)ret->size != log->saved)
+		rc = err_set(err, ERR_CORRUPT, log->origin, "has %" PRIu64 " records instead of %" PRId64, ret->size, log->saved);
+	return rc;
+}
+
+/* 1: *ret is the tree that the head has; 0: the head has none. */
+static int read_head(const struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_HEAD);
+	size_t len = 0, root_len = 0;
+	const void *root, *frontier;
+	uint8_t want[TREE_HASH];
+	int rc;
+
+	db_bind_i64(st, 1, log->id);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		root = db_col_blob(st, 0, &root_len);
+		frontier = db_col_blob(st, 1, &len);
+		rc = db_col_type(st, 0) != DB_NULL || db_col_type(st, 1) != DB_NULL;
+		if (rc == 1 && (!tree_load(ret, log->saved, frontier, len) || root_len != TREE_HASH)) {
+			rc = err_set(err, ERR_CORRUPT, log->origin, "the head has no tree of %" PRId64 " records", log->saved);
+		} else if (rc == 1) {
+			tree_root(ret, want);
+			if (memcmp(root, want, TREE_HASH) != 0)
+				rc = err_set(err, ERR_CORRUPT, log->origin, "the head's root and frontier contradict each other");
+		}
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_CORRUPT, log->origin, "the log has no head");
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int audit_growth_open(struct audit_log *log, struct db *db, struct err *err)
+{
+	struct growth *g = mem_zalloc(sizeof *g);
+	int rc = read_head(log, db, &g->now, err);
+
+	if (rc == 0)
+		rc = grow_from_rows(log, db, &g->now, err);
+	if (rc < 0) {
+		free(g);
+		return rc;
+	}
+	log->growth = g;
+	return 0;
+}
+
+void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH])
+{
+	if (g->nleaf == g->cap) {
+		g->cap = g->cap ? 2 * g->cap : 16;
+		g->leaf = mem_realloc(g->leaf, g->cap * sizeof *g->leaf);
+	}
+	memcpy(g->leaf[g->nleaf++], leaf, TREE_HASH);
+}
+
+void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
+{
+	g->next = g->now;
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append(&g->next, g->leaf[i]);
+	tree_root(&g->next, g->root);
+	db_bind_blob(st, pos, g->root, TREE_HASH);
+	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
+}
+
+void audit_growth_commit(struct growth *g)
+{
+	if (g->nleaf == 0)              /* nothing was left of what this transaction had appended */
+		return;
+	g->now = g->next;
+	g->nleaf = 0;
+}
+
+void audit_growth_free(struct growth **gp)
+{
+	struct growth *g = *gp;
+
+	if (!g)
+		return;
+	*gp = NULL;
+	free(g->leaf);
+	free(g);
+}

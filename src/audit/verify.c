@@ -1,0 +1,319 @@
+/* Verification (AUDIT 8): each log record by record, then what binds the logs together. */
+
+#include "config.h"
+
+#include "audit/verify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "audit_int.h"
+
+static const struct { const char *name, *text; bool bad; } codes[AUDIT_FINDING_COUNT] = {
+#define FINDING_ROW(sym, is_bad, words) [AUDIT_FINDING_##sym] = { #sym, words, is_bad },
+	AUDIT_FINDINGS(FINDING_ROW)
+#undef FINDING_ROW
+};
+
+const char *audit_finding_name(enum audit_finding_code code)
+{
+	return codes[code].name;
+}
+
+const char *audit_finding_text(enum audit_finding_code code)
+{
+	return codes[code].text;
+}
+
+bool audit_finding_bad(enum audit_finding_code code)
+{
+	return codes[code].bad;
+}
+
+struct verify {
+	struct db *db;
+	audit_found_fn *found;
+	void *arg;
+	struct audit_coverage *sum;
+};
+
+/* A begin whose end has not been read yet. */
+struct open_call { int64_t idx, cred, prn, tool; };
+
+struct log_check {
+	struct verify *v;
+	const char *origin;
+	struct tree tree;
+	int64_t next;                   /* index that must come */
+	struct map *open;               /* struct open_call by call id */
+	bool overflow;
+	/* The run of neighbours with one finding, not told yet. */
+	struct audit_finding run[AUDIT_FINDING_COUNT];
+	bool running[AUDIT_FINDING_COUNT];
+};
+
+static void tell(struct verify *v, const struct audit_finding *f)
+{
+	if (codes[f->code].bad)
+		v->sum->bad++;
+	else
+		v->sum->gaps++;
+	v->found(v->arg, f);
+}
+
+static void tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail)
+{
+	tell(v, &(struct audit_finding){ code, origin, -1, -1, detail });
+}
+
+static void end_run(struct log_check *c, enum audit_finding_code code)
+{
+	if (c->running[code])
+		tell(c->v, &c->run[code]);
+	c->running[code] = false;
+}
+
+/* Neighbours are one finding. */
+static void tell_record(struct log_check *c, enum audit_finding_code code, int64_t from, int64_t to)
+{
+	struct audit_finding *run = &c->run[code];
+
+	if (c->running[code] && run->to + 1 == from) {
+		run->to = to;
+		return;
+	}
+	end_run(c, code);
+	*run = (struct audit_finding){ code, c->origin, from, to, NULL };
+	c->running[code] = true;
+}
+
+/* --- one log */
+
+static void forget_open(struct log_check *c, bool report)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(c->open, &it, NULL, NULL, &value);) {
+		struct open_call *o = value;
+
+		if (report)
+			tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
+		free(o);
+	}
+	map_free(&c->open);
+}
+
+static int64_t id_of(const struct audit_row *row, enum audit_column col)
+{
+	return row->v[col].present ? row->v[col].n : -1;
+}
+
+static void begin_call(struct log_check *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+{
+	struct open_call *o;
+
+	if (map_get(c->open, call->p, call->len)) {
+		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		return;
+	}
+	if (map_count(c->open) >= AUDIT_VERIFY_OPEN_MAX) {
+		c->overflow = true;
+		return;
+	}
+	o = mem_alloc(sizeof *o);
+	*o = (struct open_call){ idx, id_of(row, COL_CRED), id_of(row, COL_PRN), id_of(row, COL_TOOL) };
+	map_set(c->open, call->p, call->len, o);
+}
+
+/* One end or recovered per begin, of the same call, by the same, of the same tool (AUDIT 8, step 8). */
+static void end_call(struct log_check *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+{
+	struct open_call *o = map_del(c->open, call->p, call->len);
+
+	if (!o) {
+		if (!c->overflow)
+			tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		return;
+	}
+	if (id_of(row, COL_BEG) != o->idx || id_of(row, COL_CRED) != o->cred || id_of(row, COL_PRN) != o->prn ||
+	    id_of(row, COL_TOOL) != o->tool)
+		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+	free(o);
+}
+
+static void check_meaning(struct log_check *c, const struct audit_row *row, int64_t idx)
+{
+	const struct audit_value *call = &row->v[COL_CALL];
+	int64_t kind = id_of(row, COL_KIND);
+
+	if (kind == AUDIT_CALL_BEGIN && call->present)
+		begin_call(c, row, call, idx);
+	else if (kind == AUDIT_CALL_END || kind == AUDIT_CALL_RECOVERED)
+		end_call(c, row, call, idx);
+	else if (kind == AUDIT_CALL_BEGIN ||
+		 (kind == AUDIT_CALL_DENIED && call->present && map_get(c->open, call->p, call->len)))
+		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+}
+
+static void check_record(struct log_check *c, const struct audit_read *got)
+{
+	static const struct { unsigned bit; enum audit_finding_code code; } bits[] = {
+		{ AUDIT_FOUND_TYPE, AUDIT_FINDING_TYPE }, { AUDIT_FOUND_DICT, AUDIT_FINDING_DICT },
+		{ AUDIT_FOUND_ENCODING, AUDIT_FINDING_ENCODING }, { AUDIT_FOUND_LEAF, AUDIT_FINDING_LEAF },
+	};
+	const struct audit_value *ts = &got->row.v[COL_TS];
+	struct audit_coverage *sum = c->v->sum;
+
+	if (got->idx > c->next)
+		tell_record(c, AUDIT_FINDING_GAP, c->next, got->idx - 1);
+	c->next = got->idx + 1;
+	for (size_t i = 0; i < NELEMS(bits); i++)
+		if (got->findings & bits[i].bit)
+			tell_record(c, bits[i].code, got->idx, got->idx);
+	tree_append(&c->tree, got->leaf);
+	check_meaning(c, &got->row, got->idx);
+	sum->records++;
+	if (ts->present && (sum->first_us == 0 || (uint64_t)ts->n < sum->first_us))
+		sum->first_us = (uint64_t)ts->n;
+	if (ts->present && (uint64_t)ts->n > sum->last_us)
+		sum->last_us = (uint64_t)ts->n;
+}
+
+struct head { int64_t id, size, found; bool has_root; uint8_t root[TREE_HASH]; char *origin; };
+
+static void check_head(struct log_check *c, const struct head *h)
+{
+	uint8_t root[TREE_HASH];
+
+	if (h->found < h->size)
+		tell_record(c, AUDIT_FINDING_TRUNCATED, h->found, h->size - 1);
+	if (h->found > h->size)
+		tell_record(c, AUDIT_FINDING_UNCOVERED_TAIL, h->size, h->found - 1);
+	tree_root(&c->tree, root);
+	if (!h->has_root)
+		tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->origin, "the log has no tree yet: it is from an older release");
+	else if (memcmp(root, h->root, TREE_HASH) != 0)
+		tell_store(c->v, AUDIT_FINDING_ROOT, c->origin, NULL);
+}
+
+static int check_log(struct verify *v, const struct head *h, struct err *err)
+{
+	struct audit_reader *reader = audit_reader_new(v->db);
+	struct audit_page page = { .log = h->id, .origin = h->origin, .to = h->size };
+	struct log_check *c = mem_zalloc(sizeof *c);
+	struct audit_read got;
+	int rc;
+
+	c->v = v;
+	c->origin = h->origin;
+	c->open = map_new();
+	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1)
+		check_record(c, &got);
+	audit_reader_free(&reader);
+	if (rc == 0 && c->next < h->size && c->next < h->found)
+		tell_record(c, AUDIT_FINDING_GAP, c->next, h->size - 1);
+	if (rc == 0)
+		check_head(c, h);
+	forget_open(c, rc == 0);
+	if (c->overflow)
+		tell_store(v, AUDIT_FINDING_NOT_CHECKED, c->origin, "more begins without an end than pairing keeps in mind");
+	for (int code = 0; code < AUDIT_FINDING_COUNT; code++)
+		end_run(c, (enum audit_finding_code)code);
+	free(c);
+	v->sum->logs++;
+	return rc;
+}
+
+/* --- the store */
+
+static void read_head(struct db_stmt *st, struct head *ret)
+{
+	size_t len = 0;
+	const void *root = db_col_blob(st, 4, &len);
+
+	*ret = (struct head){ .id = db_col_i64(st, 0), .size = db_col_i64(st, 2), .found = db_col_i64(st, 3) };
+	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
+	ret->has_root = db_col_type(st, 4) != DB_NULL;
+	if (len == TREE_HASH)
+		memcpy(ret->root, root, TREE_HASH);
+}
+
+static int check_next_log(struct verify *v, int64_t tenant_id, int64_t *after, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_AUDIT_NEXT_HEAD);
+	struct head h = { 0 };
+	int rc;
+
+	db_bind_i64(st, 1, *after);
+	db_bind_i64(st, 2, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		read_head(st, &h);
+	db_stmt_put(&st);
+	if (rc == 1) {
+		*after = h.id;
+		rc = check_log(v, &h, err);
+		free(h.origin);
+		return rc < 0 ? rc : 1;
+	}
+	return rc;
+}
+
+static int check_rows_of(struct verify *v, enum sql_id id, enum audit_finding_code code, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, id);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1)
+		tell_store(v, code, NULL, db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* A check of the database that says by ERR_CORRUPT what it has found. */
+static int check_by(struct verify *v, int (*check)(struct db *db, struct err *err), enum audit_finding_code code, struct err *err)
+{
+	int rc = check(v->db, err);
+
+	if (rc == ERR_CORRUPT)
+		tell_store(v, code, NULL, err->msg);
+	return rc == ERR_CORRUPT ? 0 : rc;
+}
+
+static int check_store(struct verify *v, struct err *err)
+{
+	int rc = check_by(v, db_check_schema, AUDIT_FINDING_SCHEMA, err);
+
+	if (rc == 0)
+		rc = check_by(v, db_check_integrity, AUDIT_FINDING_INDEX, err);
+	if (rc == 0)
+		rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
+	if (rc == 0)
+		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
+	return rc;
+}
+
+int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
+		 struct err *err)
+{
+	struct verify v = { db, found, arg, ret };
+	int64_t after = 0;
+	int rc = 1;
+
+	*ret = (struct audit_coverage){ 0 };
+	if (tenant_id == 0) {
+		rc = check_store(&v, err);
+		if (rc < 0)
+			return rc;
+	}
+	do {
+		rc = check_next_log(&v, tenant_id, &after, err);
+	} while (rc == 1);
+	return rc;
+}

@@ -1,0 +1,377 @@
+/* What verification finds in a store that somebody has changed behind the writer's back (AUDIT 8, 9). */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "audit/audit.h"
+#include "audit/verify.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "tmpdir.h"
+
+enum { ACME = 7, OTHER = 8, CALLS = 20 };
+
+struct fix {
+	char *dir, path[600];
+	struct db *db;
+	struct audit_logs *logs;
+	struct err err;
+	unsigned count[AUDIT_FINDING_COUNT];
+	char last[400];
+	struct audit_coverage sum;
+};
+
+#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
+
+static void begin(struct fix *f)
+{
+	OK(db_txn_begin(f->db, true, &f->err));
+}
+
+static void commit(struct fix *f)
+{
+	OK(audit_logs_flush(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));
+	audit_logs_commit(f->logs);
+}
+
+static void raw(struct fix *f, const char *sql)
+{
+	char *why = NULL;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+		fail_msg("%s: %s", sql, why);
+	sqlite3_close(db);
+}
+
+static void append(struct fix *f, enum audit_kind kind, int64_t tenant, uint8_t call)
+{
+	struct audit_event ev;
+
+	clock_step(10);
+	audit_event_init(&ev, kind, tenant);
+	ev.has_call = ev.has_trace = true;
+	memset(ev.call, call, sizeof ev.call);
+	ev.call[15] = (uint8_t)tenant;
+	memset(ev.trace, 3, sizeof ev.trace);
+	ev.cred = "7Qm3";
+	ev.prn = call & 1 ? "prn_a" : "prn_b";
+	ev.tool = "echo";
+	ev.rule = "grant/1";
+	ev.actor = AUDIT_BY_SERVICE;
+	ev.authn = AUDIT_AUTHN_KEY;
+	ev.tport = AUDIT_HTTP;
+	ev.rev = "2026-07-28";
+	ev.n_req = call;
+	ev.has_outcome = kind == AUDIT_CALL_END;
+	ev.dur_us = kind == AUDIT_CALL_END ? 900 : 0;
+	ev.detail = call == 5 ? "why" : NULL;
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+}
+
+/* Two tenants with CALLS whole calls each, their begins and ends mixed. */
+static int set_up(void **state)
+{
+	struct fix *f = calloc(1, sizeof *f);
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
+	clock_fake(1000000, 500000);
+	OK(db_open(f->path, DB_WRITER, true, &f->db, &f->err));
+	OK(db_migrate(f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	begin(f);
+	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
+	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
+	OK(audit_log_create(f->logs, f->db, OTHER, "other", &f->err));
+	commit(f);
+	for (uint8_t i = 1; i <= CALLS; i++) {
+		begin(f);
+		append(f, AUDIT_CALL_BEGIN, ACME, i);
+		append(f, AUDIT_CALL_BEGIN, OTHER, i);
+		commit(f);
+		begin(f);
+		append(f, AUDIT_CALL_END, OTHER, i);
+		append(f, AUDIT_CALL_END, ACME, i);
+		commit(f);
+	}
+	*state = f;
+	return 0;
+}
+
+static void close_store(struct fix *f)
+{
+	audit_logs_close(&f->logs);
+	db_close(&f->db);
+}
+
+static int tear_down(void **state)
+{
+	struct fix *f = *state;
+
+	close_store(f);
+	tmpdir_remove(f->dir);
+	free(f);
+	clock_real();
+	return 0;
+}
+
+static void found(void *arg, const struct audit_finding *finding)
+{
+	struct fix *f = arg;
+
+	f->count[finding->code]++;
+	snprintf(f->last, sizeof f->last, "%s %s %d-%d %s", audit_finding_name(finding->code),
+		 finding->origin ? finding->origin : "-", (int)finding->from, (int)finding->to,
+		 finding->detail ? finding->detail : "-");
+}
+
+static unsigned verify(struct fix *f, int64_t tenant)
+{
+	struct db *reader = NULL;
+	unsigned n = 0;
+
+	memset(f->count, 0, sizeof f->count);
+	f->last[0] = '\0';
+	OK(db_open(f->path, DB_READER, false, &reader, &f->err));
+	OK(audit_verify(reader, tenant, found, f, &f->sum, &f->err));
+	db_close(&reader);
+	for (int i = 0; i < AUDIT_FINDING_COUNT; i++)
+		n += f->count[i];
+	assert_int_equal(n, f->sum.bad + f->sum.gaps);
+	return n;
+}
+
+static void an_untouched_store_has_no_findings(void **state)
+{
+	struct fix *f = *state;
+
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+	assert_int_equal(f->sum.logs, 3);
+	assert_int_equal(f->sum.records, 1 + 2 * (1 + 2 * CALLS));
+	assert_true(f->sum.first_us > 0 && f->sum.last_us >= f->sum.first_us + 10 * 2 * 2 * CALLS - 10);
+	assert_int_equal(verify(f, ACME), 0);
+	assert_int_equal(f->sum.logs, 1);
+	assert_int_equal(f->sum.records, 1 + 2 * CALLS);
+}
+
+static void undone_records_are_in_no_tree(void **state)
+{
+	struct fix *f = *state;
+	struct audit_mark mark;
+
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 99);
+	mark = audit_logs_mark(f->logs);
+	OK(db_item_begin(f->db, &f->err));
+	append(f, AUDIT_CALL_END, ACME, 99);
+	append(f, AUDIT_LIST, OTHER, 98);
+	assert_int_equal(db_item_end(f->db, ERR_INVALID, &f->err), ERR_INVALID);
+	audit_logs_rollback(f->logs, mark);
+	append(f, AUDIT_CALL_END, ACME, 99);
+	commit(f);
+	begin(f);
+	append(f, AUDIT_LIST, ACME, 98);
+	OK(audit_logs_flush(f->logs, f->db, &f->err));
+	assert_int_equal(db_txn_end(f->db, ERR_IO, &f->err), ERR_IO);
+	audit_logs_rollback(f->logs, (struct audit_mark){ 0 });
+	begin(f);
+	append(f, AUDIT_LIST, ACME, 97);
+	commit(f);
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+}
+
+static void a_tree_goes_on_after_a_restart(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint8_t i = 100; i < 110; i++) {
+		close_store(f);
+		OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+		OK(audit_logs_open(f->db, &f->logs, &f->err));
+		begin(f);
+		append(f, AUDIT_LIST, ACME, i);
+		commit(f);
+	}
+	if (verify(f, 0) != 0)
+		fail_msg("%s", f->last);
+}
+
+/* A store from before the trees: the head is made from the records, which keep no leaf. */
+static void a_store_from_before_the_trees_gets_one(void **state)
+{
+	struct fix *f = *state;
+
+	close_store(f);
+	raw(f, "DROP TRIGGER rec_frozen; UPDATE rec SET leaf = NULL; UPDATE head SET root = NULL, frontier = NULL;"
+	    "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END");
+	assert_int_equal(verify(f, ACME), 1);
+	assert_int_equal(f->count[AUDIT_FINDING_NOT_CHECKED], 1);
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	begin(f);
+	append(f, AUDIT_LIST, ACME, 50);
+	commit(f);
+	assert_int_equal(verify(f, ACME), 0);
+}
+
+static void a_head_that_contradicts_itself_stops_the_log(void **state)
+{
+	struct fix *f = *state;
+	struct audit_event ev;
+
+	close_store(f);
+	raw(f, "UPDATE head SET root = zeroblob(32)");
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	begin(f);
+	audit_event_init(&ev, AUDIT_LIST, ACME);
+	assert_int_equal(audit_append(f->logs, f->db, &ev, NULL, &f->err), ERR_CORRUPT);
+	assert_non_null(strstr(f->err.msg, "contradict"));
+	db_txn_end(f->db, ERR_CORRUPT, NULL);
+}
+
+/* Each on a store of its own.  frozen: with the guard against updates out of the way; loose: with the tables'
+ * strictness as well, both put back as they were. */
+static const struct tampering {
+	const char *sql;
+	enum audit_finding_code first, second;  /* must be found; second may repeat first */
+	bool frozen, loose;
+} tamperings[] = {
+	{ "UPDATE rec SET ts = ts + 1 WHERE log = 2 AND idx = 5", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, true, false },
+	{ "UPDATE rec SET outcome = 3 WHERE log = 2 AND idx = 6", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, true, false },
+	{ "UPDATE rec SET trace = NULL WHERE log = 2 AND idx = 6", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, true, false },
+	{ "UPDATE rec SET xstat = 0 WHERE log = 2 AND idx = 6", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, true, false },
+	{ "UPDATE rec SET ext = CAST(x'011300000001' || 'y' AS BLOB) WHERE ext IS NOT NULL", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT,
+	  true, false },
+	{ "UPDATE rec SET prn = (SELECT id FROM dict WHERE text = 'prn_b') WHERE log = 2 AND idx = 1", AUDIT_FINDING_PAIRING,
+	  AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET tool = (SELECT id FROM dict WHERE text = 'prn_b') WHERE log = 2 AND idx = 1", AUDIT_FINDING_DICT,
+	  AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET tool = 99999 WHERE log = 2 AND idx = 1", AUDIT_FINDING_DICT, AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET leaf = zeroblob(32) WHERE log = 2 AND idx = 7", AUDIT_FINDING_LEAF, AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET enc = 2 WHERE log = 2 AND idx = 7", AUDIT_FINDING_ENCODING, AUDIT_FINDING_ENCODING, true, false },
+	{ "UPDATE rec SET n_req = -1 WHERE log = 2 AND idx = 7", AUDIT_FINDING_TYPE, AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET call = x'01' WHERE log = 2 AND idx = 7", AUDIT_FINDING_TYPE, AUDIT_FINDING_PAIRING, true, false },
+	{ "DELETE FROM rec WHERE log = 2 AND idx = 9", AUDIT_FINDING_GAP, AUDIT_FINDING_ROOT, false, false },
+	{ "DELETE FROM rec WHERE log = 2 AND idx = 9; UPDATE rec SET idx = idx - 1 WHERE log = 2 AND idx > 9; "
+	  "UPDATE head SET size = size - 1 WHERE log = 2", AUDIT_FINDING_ROOT, AUDIT_FINDING_PAIRING, true, false },
+	{ "DELETE FROM rec WHERE log = 2 AND idx > 30", AUDIT_FINDING_TRUNCATED, AUDIT_FINDING_ROOT, false, false },
+	{ "DELETE FROM rec WHERE log = 2 AND idx > 30; UPDATE head SET size = 31 WHERE log = 2", AUDIT_FINDING_ROOT,
+	  AUDIT_FINDING_ROOT, false, false },
+	{ "INSERT INTO rec(enc, log, idx, kind, ts) SELECT 1, 2, max(idx) + 1, 1010, 2000000 FROM rec WHERE log = 2",
+	  AUDIT_FINDING_UNCOVERED_TAIL, AUDIT_FINDING_UNCOVERED_TAIL, false, false },
+	{ "UPDATE rec SET idx = 1000 WHERE log = 2 AND idx = 3; UPDATE rec SET idx = 3 WHERE log = 2 AND idx = 5; "
+	  "UPDATE rec SET idx = 5 WHERE idx = 1000", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, true, false },
+	{ "UPDATE rec SET log = 100 WHERE log = 3; UPDATE rec SET log = 3 WHERE log = 2; UPDATE rec SET log = 2 WHERE log = 100",
+	  AUDIT_FINDING_ROOT, AUDIT_FINDING_LEAF, true, false },
+	{ "UPDATE rec SET log = 100 WHERE log = 3", AUDIT_FINDING_LOG_MISSING, AUDIT_FINDING_TRUNCATED, true, false },
+	{ "DELETE FROM head WHERE log = 2", AUDIT_FINDING_LOG_MISSING, AUDIT_FINDING_LOG_MISSING, false, false },
+	{ "UPDATE log SET origin = origin || 'x' WHERE id = 2", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, false, false },
+	{ "UPDATE dict SET text = 'echp' WHERE text = 'echo'", AUDIT_FINDING_LEAF, AUDIT_FINDING_ROOT, false, false },
+	{ "UPDATE dict SET text = CAST('echo' AS BLOB) WHERE text = 'echo'", AUDIT_FINDING_TYPE, AUDIT_FINDING_TYPE, false, true },
+	{ "INSERT INTO dict(kind, text) VALUES(34, CAST('echo' AS BLOB))", AUDIT_FINDING_DICT, AUDIT_FINDING_DICT, false, true },
+	{ "UPDATE head SET root = zeroblob(32)", AUDIT_FINDING_ROOT, AUDIT_FINDING_ROOT, false, false },
+	{ "CREATE VIEW v AS SELECT 1", AUDIT_FINDING_SCHEMA, AUDIT_FINDING_SCHEMA, false, false },
+	{ "DROP INDEX rec_ts; CREATE INDEX rec_ts ON rec(log, ts) WHERE kind <> 1002; PRAGMA writable_schema=ON;"
+	  "UPDATE sqlite_schema SET sql = replace(sql, '1002', '1001') WHERE name = 'rec_ts'", AUDIT_FINDING_INDEX,
+	  AUDIT_FINDING_INDEX, false, false },
+};
+
+static void tamper(struct fix *f, const struct tampering *t)
+{
+	if (t->frozen)
+		raw(f, "DROP TRIGGER rec_frozen");
+	if (t->loose)
+		raw(f, "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = replace(sql, ' STRICT', ' ') WHERE name = 'dict'");
+	raw(f, t->sql);
+	if (t->loose)
+		raw(f, "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = sql || 'STRICT' WHERE name = 'dict'");
+	if (t->frozen)
+		raw(f, "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END");
+}
+
+static void each_tampering_is_found(void **state)
+{
+	for (size_t i = 0; i < NELEMS(tamperings); i++) {
+		const struct tampering *t = &tamperings[i];
+		void *own = NULL;
+		struct fix *f;
+
+		set_up(&own);
+		f = own;
+		close_store(f);
+		tamper(f, t);
+		verify(f, 0);
+		if (!f->count[t->first] || !f->count[t->second])
+			fail_msg("%s: found %s, not %s and %s", t->sql, f->last[0] ? f->last : "nothing",
+				 audit_finding_name(t->first), audit_finding_name(t->second));
+		assert_true(f->sum.bad > 0);
+		tear_down(&own);
+	}
+}
+
+/* AUDIT: neighbours are one finding, and a tenant's verification says nothing of another's log. */
+static void findings_are_grouped_and_stay_in_their_log(void **state)
+{
+	struct fix *f = *state;
+	const struct tampering t = { .sql = "UPDATE rec SET dur = 7 WHERE log = 2 AND idx BETWEEN 10 AND 20", .frozen = true };
+
+	close_store(f);
+	tamper(f, &t);
+	verify(f, ACME);
+	assert_int_equal(f->count[AUDIT_FINDING_LEAF], 1);
+	assert_int_equal(f->sum.bad, 2);
+	assert_non_null(strstr(f->last, "/t/acme 10-20"));
+	assert_int_equal(verify(f, OTHER), 0);
+	assert_int_equal(f->sum.logs, 1);
+}
+
+static void a_begin_without_an_end_is_a_gap(void **state)
+{
+	struct fix *f = *state;
+
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 77);
+	commit(f);
+	verify(f, 0);
+	assert_int_equal(f->sum.bad, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_DANGLING], 1);
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 77);  /* the id again: one of them is nobody's */
+	commit(f);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_PAIRING], 1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
+		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
+		cmocka_unit_test(each_tampering_is_found), T(findings_are_grouped_and_stay_in_their_log),
+		T(a_begin_without_an_end_is_a_gap),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
