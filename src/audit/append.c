@@ -26,7 +26,6 @@ static int insert_row(struct audit_logs *logs, struct db *db, const struct audit
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_INSERT_REC);
 
-	str_reset(&logs->bytes);
 	audit_row_encode(r, &logs->bytes);
 	tree_leaf(logs->bytes.p, logs->bytes.len, leaf);
 	db_bind_i64(st, 1, AUDIT_ENC);

@@ -3,7 +3,6 @@
 
 #include "audit/audit.h"
 #include "base/list.h"
-#include "base/str.h"
 #include "tlog/tree.h"
 
 /* Inside of src/audit. */
@@ -70,8 +69,9 @@ struct audit_row { struct audit_value v[COL_COUNT]; };          /* all zero: eve
 void audit_row_int(struct audit_row *row, enum audit_column col, int64_t v);
 void audit_row_blob(struct audit_row *row, enum audit_column col, const void *p, size_t len);
 void audit_row_text(struct audit_row *row, enum audit_column col, int64_t id, const char *text, size_t len);
-/* Append the bytes of AUDIT A-403 to out. */
-void audit_row_encode(const struct audit_row *row, struct str *out);
+struct audit_bytes { uint8_t *p; size_t len, cap; };            /* grows; free(p) */
+/* The bytes of AUDIT A-403, instead of what out has. */
+void audit_row_encode(const struct audit_row *row, struct audit_bytes *out);
 void audit_row_bind(const struct audit_row *row, struct db_stmt *st, unsigned pos);     /* from ?pos on, in order */
 
 /* A begin whose end has not come. */
@@ -123,7 +123,7 @@ struct audit_logs {
 	int64_t last_id;                /* newest rec.id */
 	char instance[32];              /* "" before the store has one */
 	char boot[40], build[64];
-	struct str bytes;               /* of the record that is being appended */
+	struct audit_bytes bytes;       /* of the record that is being appended */
 };
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);

@@ -397,7 +397,7 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->by_tenant);
 	map_free(&logs->calls);
 	map_free(&logs->texts);
-	str_fini(&logs->bytes);
+	free(logs->bytes.p);
 	free(logs->undo);
 	free(logs);
 }

@@ -29,7 +29,7 @@ struct audit_reader {
 	struct db *db;
 	struct db_stmt *st;             /* the page that is being read */
 	struct map *entries;            /* by id */
-	struct str bytes;
+	struct audit_bytes bytes;
 };
 
 struct audit_reader *audit_reader_new(struct db *db)
@@ -60,7 +60,7 @@ void audit_reader_free(struct audit_reader **rp)
 	if (r->st)
 		db_stmt_put(&r->st);
 	forget_entries(r);
-	str_fini(&r->bytes);
+	free(r->bytes.p);
 	free(r);
 }
 
@@ -183,7 +183,6 @@ static int read_row(struct audit_reader *r, const struct audit_page *page, struc
 	stored = db_col_blob(r->st, 1, &len);
 	if (db_col_type(r->st, 0) != DB_INT || db_col_i64(r->st, 0) != AUDIT_ENC)
 		ret->findings |= AUDIT_FOUND_ENCODING;
-	str_reset(&r->bytes);
 	audit_row_encode(&ret->row, &r->bytes);
 	tree_leaf(r->bytes.p, r->bytes.len, ret->leaf);
 	if (db_col_type(r->st, 1) != DB_NULL && (len != TREE_HASH || memcmp(stored, ret->leaf, TREE_HASH) != 0))

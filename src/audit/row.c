@@ -4,10 +4,13 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/mem.h"
 #include "db/db.h"
 
 #include "audit_int.h"
+
+static const char magic[4] = "TCAR";
+enum { FIELD_HEAD = 2 + 4 };            /* tag, length */
 
 const struct audit_column_info audit_columns[COL_COUNT] = {
 #define COLUMN_INFO(sym, name, tag, form, size) [COL_##sym] = { name, tag, FORM_##form, size },
@@ -30,30 +33,55 @@ void audit_row_text(struct audit_row *row, enum audit_column col, int64_t id, co
 	row->v[col] = (struct audit_value){ .n = id, .p = text, .len = len, .present = true };
 }
 
-static void put_be(struct str *out, uint64_t v, unsigned bytes)
+static uint8_t *put_be(uint8_t *p, uint64_t v, unsigned bytes)
 {
 	while (bytes > 0)
-		str_putc(out, (char)(v >> 8 * --bytes));
+		*p++ = (uint8_t)(v >> 8 * --bytes);
+	return p;
 }
 
-void audit_row_encode(const struct audit_row *row, struct str *out)
+static size_t value_size(const struct audit_value *v, enum audit_column col)
 {
-	str_put(out, "TCAR", 4);
-	str_putc(out, AUDIT_ENC);
+	return audit_columns[col].form == FORM_INT ? 8 : v->len;
+}
+
+/* Once for all: a record is encoded for each call, twice. */
+static void reserve(const struct audit_row *row, struct audit_bytes *out)
+{
+	size_t need = sizeof magic + 1;
+
+	for (unsigned col = 0; col < COL_COUNT; col++)
+		need += row->v[col].present ? FIELD_HEAD + value_size(&row->v[col], (enum audit_column)col) : 0;
+	if (need > out->cap) {
+		out->cap = 2 * need;
+		out->p = mem_realloc(out->p, out->cap);
+	}
+}
+
+void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
+{
+	uint8_t *p;
+
+	reserve(row, out);
+	p = out->p;
+	memcpy(p, magic, sizeof magic);
+	p += sizeof magic;
+	*p++ = AUDIT_ENC;
 	for (unsigned col = 0; col < COL_COUNT; col++) {
 		const struct audit_value *v = &row->v[col];
 
 		if (!v->present)
 			continue;
-		put_be(out, audit_columns[col].tag, 2);
+		p = put_be(p, audit_columns[col].tag, 2);
+		p = put_be(p, value_size(v, (enum audit_column)col), 4);
 		if (audit_columns[col].form == FORM_INT) {
-			put_be(out, 8, 4);
-			put_be(out, (uint64_t)v->n, 8);
-		} else {
-			put_be(out, v->len, 4);
-			str_put(out, v->p, v->len);
+			p = put_be(p, (uint64_t)v->n, 8);
+		} else if (v->len > 0) {
+			memcpy(p, v->p, v->len);
+			p += v->len;
 		}
 	}
+	out->len = (size_t)(p - out->p);
 }
 
 void audit_row_bind(const struct audit_row *row, struct db_stmt *st, unsigned pos)
