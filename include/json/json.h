@@ -55,6 +55,10 @@ void jx_write_stringz(struct str *out, const char *z);
 
 /* Equality of JSON Schema: 1 equals 1.0, order of members does not matter. */
 bool jx_equal(const json_t *a, const json_t *b);
+/* Call fn for each place where two trees differ, as deep as they are alike; a or b NULL: nothing is there.  Arrays
+ * are compared element by element. */
+typedef void jx_diff_fn(void *arg, const char *pointer, const json_t *a, const json_t *b);
+void jx_diff(const json_t *a, const json_t *b, jx_diff_fn *fn, void *arg);
 bool jx_is_integer(const json_t *v);                    /* 1.0 is one, as in JSON Schema */
 
 /* NUMBERS are never rounded (SEC S-205).  An integer within int64 is a JSON_INTEGER.  A double stands for

@@ -22,8 +22,8 @@ INSERT INTO tool_version(tool_id, version, digest, list_digest, definition, acto
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: tool_set_version
--- admin: tool add, a new version; enables it again.  Primary key; no row when somebody was faster.
-UPDATE tool SET version = ?3, state = 1 WHERE id = ?1 AND version = ?2;
+-- admin: tool add, a new version and its state.  Primary key; no row when somebody was faster.
+UPDATE tool SET version = ?3, state = ?4 WHERE id = ?1 AND version = ?2;
 
 -- name: tool_set_state
 -- admin: tool enable, disable, remove.  Primary key.

@@ -39,6 +39,9 @@ adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check;
 adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body;
 adm_after_fn adm_key_revoke_after;
 
+/* What storing a definition did. */
+enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
+
 /* adm_tool.c */
 adm_check_fn adm_tool_add_check, adm_tool_names_check;
 adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_history_body, adm_tool_enable_body,
@@ -46,6 +49,21 @@ adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_
 /* Check document i; err->where is a pointer into the arguments. */
 int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_tool *ret,
 	       struct err *err) MUST_CHECK;
+
+/* In a WRITER body, with a record; adm_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
+struct adm_tool_stored { enum adm_stored what; int64_t id, before, version; };  /* before 0: it was not there */
+int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+		   bool keep_state, struct adm_tool_stored *ret, struct err *err) MUST_CHECK;
+int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
+			  int64_t *ret_id, struct err *err) MUST_CHECK;
+
+/* adm_diff.c */
+adm_check_fn adm_tool_versions_check;
+adm_body_fn adm_tool_diff_body, adm_tool_revert_body;
+/* The member `name`: an array of {sign, where, from, to}. */
+void adm_put_changes(struct adm_out *o, const char *name, const json_t *a, const json_t *b);
+/* The shared schemas as the rows say, for a thread that is not the loop. */
+int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err) MUST_CHECK;
 
 /* adm_try.c */
 adm_check_fn adm_tool_test_check;
@@ -56,9 +74,6 @@ void adm_refused_arguments(const struct schema_report *report, struct err *err);
 /* The row of a result or of an ask; call_id NULL = there was no call. */
 void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res);
 void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests);
-
-/* What storing a definition did. */
-enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
 
 /* adm_schema.c, adm_schema_check.c */
 adm_check_fn adm_schema_add_check, adm_schema_names_check;

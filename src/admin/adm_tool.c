@@ -23,7 +23,6 @@
 struct add_job {
 	struct define_tool *def; size_t count;
 	int64_t *changed; size_t nchanged;
-	char actor[24];
 };
 
 static void free_add(void *priv)
@@ -61,7 +60,6 @@ int adm_tool_add_check(struct adm_call *c, struct err *err)
 	c->free_priv = free_add;
 	job->def = mem_calloc(n, sizeof(*job->def));
 	job->changed = mem_calloc(n, sizeof(*job->changed));
-	(void)snprintf(job->actor, sizeof(job->actor), "uid %u", c->who.uid);
 	for (size_t i = 0; i < n; i++) {
 		int rc = adm_define(documents, i, adm_shared(c), &job->def[i], err);
 
@@ -107,24 +105,26 @@ static int insert_tool(struct db *db, const char *name, int64_t *ret_id, struct 
 	return rc;
 }
 
-static int insert_version(struct db *db, const struct add_job *job, const struct define_tool *def, int64_t tool_id,
+static int insert_version(struct db *db, const struct adm_call *c, const struct define_tool *def, int64_t tool_id,
 			  int64_t version, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
+	char actor[24];
 	int rc;
 
+	(void)snprintf(actor, sizeof(actor), "uid %u", c->who.uid);
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_blob(st, 3, def->digest, sizeof(def->digest));
 	db_bind_blob(st, 4, def->list_digest, sizeof(def->list_digest));
 	db_bind_textz(st, 5, def->text);
-	db_bind_textz(st, 6, job->actor);
+	db_bind_textz(st, 6, actor);
 	db_bind_i64(st, 7, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
 	return rc < 0 ? rc : adm_schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
 
-static int set_version(struct db *db, const struct adm_tool *tool, int64_t version, struct err *err)
+static int set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
 	int rc;
@@ -132,6 +132,7 @@ static int set_version(struct db *db, const struct adm_tool *tool, int64_t versi
 	db_bind_i64(st, 1, tool->id);
 	db_bind_i64(st, 2, tool->version);
 	db_bind_i64(st, 3, version);
+	db_bind_i64(st, 4, state);
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
 		return err_set(err, ERR_CONFLICT, "", "tool %s was changed at the same time", tool->name);
@@ -148,12 +149,11 @@ static void put_added(struct adm_out *o, const struct define_tool *def, int64_t 
 	adm_row_end(o);
 }
 
-static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
-		   struct err *err)
+int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+		   bool keep_state, struct adm_tool_stored *ret, struct err *err)
 {
-	struct add_job *job = c->priv;
 	struct adm_tool tool = { .id = 0 };
-	int64_t version = 1;
+	struct adm_tool_stored done = { .what = ADM_UNCHANGED, .version = 1 };
 	char obj[96];
 	int rc = adm_find_tool_row(db, def->name, &tool, err);
 	bool known = rc == 1, alive = known && tool.state != ADM_TOOL_REMOVED;
@@ -161,22 +161,41 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	if (rc < 0)
 		return rc;
 	if (alive && memcmp(tool.digest, def->digest, sizeof(tool.digest)) == 0) {
-		put_added(c->out, def, tool.version, "unchanged");
+		done.id = tool.id;
+		done.before = done.version = tool.version;
+		*ret = done;
 		return 0;
 	}
-	rc = known ? next_version(db, tool.id, &version, err) : insert_tool(db, def->name, &tool.id, err);
+	rc = known ? next_version(db, tool.id, &done.version, err) : insert_tool(db, def->name, &tool.id, err);
 	if (rc == 0)
-		rc = insert_version(db, job, def, tool.id, version, err);
+		rc = insert_version(db, c, def, tool.id, done.version, err);
 	if (rc == 0 && known)
-		rc = set_version(db, &tool, version, err);
-	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", def->name, (long long)version);
+		rc = set_version(db, &tool, done.version, alive && keep_state ? tool.state : ADM_TOOL_ENABLED, err);
+	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", def->name, (long long)done.version);
 	if (rc == 0)
 		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? AUDIT_TOOL_CHANGE : AUDIT_TOOL_REGISTER,
 			.obj = obj, .before = alive ? tool.digest : NULL, .after = def->digest }, err);
 	if (rc < 0)
 		return rc;
-	job->changed[job->nchanged++] = tool.id;
-	put_added(c->out, def, version, "stored");
+	done.what = alive ? ADM_CHANGED : ADM_ADDED;
+	done.id = tool.id;
+	done.before = alive ? tool.version : 0;
+	*ret = done;
+	return 0;
+}
+
+static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+		   struct err *err)
+{
+	struct add_job *job = c->priv;
+	struct adm_tool_stored done;
+	int rc = adm_tool_store(c, db, logs, def, false, &done, err);
+
+	if (rc < 0)
+		return rc;
+	if (done.what != ADM_UNCHANGED)
+		job->changed[job->nchanged++] = done.id;
+	put_added(c->out, def, done.version, done.what == ADM_UNCHANGED ? "unchanged" : "stored");
 	return 0;
 }
 
@@ -339,8 +358,8 @@ int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *
 
 /* --- enable, disable, remove */
 
-static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
-			int64_t *ret_id, struct err *err)
+int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
+			  int64_t *ret_id, struct err *err)
 {
 	static const int kinds[] = { [ADM_TOOL_ENABLED] = AUDIT_TOOL_ENABLE, [ADM_TOOL_DISABLED] = AUDIT_TOOL_DISABLE,
 		[ADM_TOOL_REMOVED] = AUDIT_TOOL_DELETE };
@@ -363,10 +382,6 @@ static int change_state(struct adm_call *c, struct db *db, struct audit_logs *lo
 	if (rc < 0)
 		return rc;
 	*ret_id = tool.id;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", tool.name);
-	adm_put_text(c->out, "state", adm_tool_state_name(state));
-	adm_row_end(c->out);
 	return 0;
 }
 
@@ -376,8 +391,15 @@ static int change_states(struct adm_call *c, struct db *db, struct audit_logs *l
 	int64_t *ids = mem_calloc(job->count, sizeof(*ids));
 	int rc = 0;
 
-	for (size_t i = 0; i < job->count && rc == 0; i++)
-		rc = change_state(c, db, logs, job->name[i], state, &ids[i], err);
+	for (size_t i = 0; i < job->count && rc == 0; i++) {
+		rc = adm_tool_change_state(c, db, logs, job->name[i], state, &ids[i], err);
+		if (rc < 0)
+			break;
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", job->name[i]);
+		adm_put_text(c->out, "state", adm_tool_state_name(state));
+		adm_row_end(c->out);
+	}
 	if (rc == 0)
 		rc = adm_changed_tools(c, db, ids, job->count, err);
 	free(ids);

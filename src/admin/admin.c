@@ -228,6 +228,10 @@ static void writer_done(void *arg, int rc, const struct err *err)
 
 	if (rc < 0 && err)
 		run->err = *err;
+	if (rc < 0) {           /* what it said was done has been undone */
+		str_reset(&run->out.text);
+		run->out.rows = 0;
+	}
 	run_done(run, rc);
 }
 

@@ -78,6 +78,14 @@ static const struct adm_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
 static const struct adm_arg tool_args[] = { WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
+#define VERSION_MAYBE(name, help) { name, "VERSION", ARG_UINT, false, false, false, COMPLETE_NONE, help }
+static const struct adm_arg tool_diff_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), END };
+static const struct adm_arg tool_revert_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, END };
 static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
 static const struct adm_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, END };
@@ -304,6 +312,13 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_args,
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_tool_names_check, .body = adm_tool_history_body },
+	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
+	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
+	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
+	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
+	  .done = "tool %{name}: version %{version} says what version %{as} said", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tool_versions_check, .body = adm_tool_revert_body },
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
 	  .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
 	  .check = adm_tool_test_check, .body = adm_tool_test_body },

@@ -90,6 +90,7 @@ struct ctl_print {
 };
 /* Print lines of {"row":{...}}.  Returns the exit status that the rows ask for. */
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows);
+void ctl_print_diff(const struct ctl_print *p, const json_t *row);     /* ctl_diff.c: a row of ADM_DIFF */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
 json_t *ctl_first_row(const struct str *rows);          /* new reference, or NULL */

@@ -308,6 +308,9 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 	case ADM_CONTENT:
 		print_content(p, row);
 		break;
+	case ADM_DIFF:
+		ctl_print_diff(p, row);
+		break;
 	case ADM_SECRET:
 		print_first(p, row);
 		print_sentence(p, row, p->err);

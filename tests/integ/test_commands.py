@@ -10,7 +10,7 @@ import crib
 
 COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tenant set|tenant suspend|tenant resume|
 tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
-tool show|tool enable|tool disable|tool remove|tool history|tool test|tool lint|
+tool show|tool enable|tool disable|tool remove|tool history|tool diff|tool revert|tool test|tool lint|
 schema add|schema list|schema show|schema remove|schema check|grant add|grant list|grant remove|
 grant set|upstream add|upstream list|upstream show|upstream set|upstream remove|call|audit calls|audit show|session list""".replace("\n", "").split("|")
 
@@ -198,7 +198,7 @@ printf '%s\n' "${COMPREPLY[@]}"
         c = self.crib.init()
         c.tenant("acme")
         c.tool(crib.ECHO)
-        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove"]), (["tool", "show", ""], ["echo"]),
+        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove", "revert"]), (["tool", "show", ""], ["echo"]),
                                (["grant", "add", "acme", "e"], ["echo"]), (["--store", str(c.store), "tenant", "show", ""], ["acme"]),
                                (["key", "create", "a"], ["acme/"]), (["key", "create", "acme/b"], ["acme/bot"]),
                                (["key", "create", "acme/bot", "--t"], ["--ttl"]), (["audit", "calls", "--tenant", ""], ["acme"]),

@@ -179,6 +179,7 @@ static inline void rows_tool_next(struct rows *r, int64_t tool_id, int64_t versi
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_i64(st, 3, version + 1);
+	db_bind_i64(st, 4, 1);
 	(void)rows_run(r, st);
 }
 

@@ -258,6 +258,7 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "tool add", ECHO("Says") },
 	{ "tool add", ECHO("Says") },
 	{ "tool add", ECHO("Repeats") },
+	{ "tool revert", "{'tool':'echo','version':'1'}" },
 	{ "grant add", "{'tenant':'acme','tool':['echo'],'as':'say','rate':'10/s'}" },
 	{ "grant set", "{'tenant':'acme','tool':'echo','concurrency':'3'}" },
 	{ "tool disable", "{'tool':['echo']}" },

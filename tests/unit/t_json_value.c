@@ -256,9 +256,42 @@ static void only_refuses_unknown_members_with_a_hint(void **state)
 	json_decref(x);
 }
 
+struct seen { struct str text; };
+
+static void note_difference(void *arg, const char *pointer, const json_t *a, const json_t *b)
+{
+	struct seen *seen = arg;
+
+	str_printf(&seen->text, "%s%s%s\n", a ? b ? "~" : "-" : "+", *pointer ? "" : "/", pointer);
+}
+
+static void assert_differs(const char *a, const char *b, const char *places)
+{
+	struct seen seen = { STR_INIT };
+	json_t *x = NULL, *y = NULL;
+
+	assert_int_equal(jx_parse(a, strlen(a), &x, NULL), 0);
+	assert_int_equal(jx_parse(b, strlen(b), &y, NULL), 0);
+	jx_diff(x, y, note_difference, &seen);
+	assert_string_equal(str_text(&seen.text), places);
+	str_fini(&seen.text);
+	json_decref(x);
+	json_decref(y);
+}
+
+static void a_difference_is_named_where_it_begins(void **state)
+{
+	assert_differs("{\"a\":1,\"b\":[1,{\"c\":2}]}", "{\"b\":[1.0,{\"c\":2}],\"a\":1}", "");
+	assert_differs("{\"a\":1,\"b\":2,\"c/d\":{\"e\":true}}", "{\"b\":3,\"c/d\":{\"e\":null},\"f\":[]}", "-/a\n~/b\n~/c~1d/e\n+/f\n");
+	assert_differs("[1,2,3]", "[1,4]", "~/1\n-/2\n");
+	assert_differs("[1]", "[1,{}]", "+/1\n");
+	assert_differs("{}", "[]", "~/\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_difference_is_named_where_it_begins),
 		cmocka_unit_test(parse_replaces_lone_surrogates_b33),
 		cmocka_unit_test(parse_keeps_nul_in_values_and_refuses_it_in_names_s204),
 		cmocka_unit_test(parse_accepts_any_root_and_the_deepest_nesting),
