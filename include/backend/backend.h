@@ -72,7 +72,7 @@ struct backend_ops {
 		      void *arg, struct backend_op **ret);
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 };
-extern const struct backend_ops be_static, be_builtin, be_exec, be_sql;
+extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql;
 
 /* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
  * used are blanked from all that it says. */

@@ -21,6 +21,7 @@
 #define FETCH_IDLE_MAX 64               /* kept connections of one pool */
 #define FETCH_POOL_IDLE_MS 60000        /* a pool without work closes its connections */
 
+struct breakers;
 struct ev_loop;
 struct fetch;
 struct fetch_head;
@@ -53,6 +54,8 @@ struct fetcher *fetcher_new(struct ev_loop *loop);
 void fetcher_free(struct fetcher **f);                  /* what runs ends as cancelled, before the return */
 /* An address of ours as listen_address() gives it: no request reaches it (SEC S-705).  What is no TCP address is fine. */
 void fetcher_own(struct fetcher *f, const char *address);
+
+struct breakers *fetcher_breakers(struct fetcher *f);   /* of all servers; who knows what a failure is asks and tells */
 
 /* Everything is copied but the policy.  ERR_INVALID, ERR_DENIED (the URL alone tells), ERR_BUSY, ERR_LIMIT. */
 int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fetch_sink *sink, void *arg,

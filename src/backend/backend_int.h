@@ -35,6 +35,7 @@ int tpl_compile(const char *text, const char *at, unsigned may, struct arena *me
 		const struct tpl **ret, struct err *err) MUST_CHECK;
 bool tpl_is_constant(const struct tpl *t);      /* inserts nothing */
 bool tpl_is_one_argument(const struct tpl *t);  /* `{/pointer}` and nothing beside it */
+const char *tpl_pointer(const struct tpl *t);    /* the pointer, when it is one argument */
 bool tpl_begins_with_insert(const struct tpl *t);
 /* Append the text.  ERR_TOOL: an argument is missing, null or holds U+0000, or a secret is not set; the message names
  * it.  Where out got a secret, wipe it. */

@@ -157,6 +157,11 @@ bool tpl_is_one_argument(const struct tpl *t)
 	return t->n == 1 && t->piece[0].kind == PIECE_ARGUMENT;
 }
 
+const char *tpl_pointer(const struct tpl *t)
+{
+	return t->piece[0].text;
+}
+
 bool tpl_begins_with_insert(const struct tpl *t)
 {
 	return t->n > 0 && t->piece[0].kind != PIECE_LITERAL;

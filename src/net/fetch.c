@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "net/breaker.h"
 
 #include "fetch_int.h"
 
@@ -311,6 +312,7 @@ struct fetcher *fetcher_new(struct ev_loop *loop)
 	(void)curl_global_init(CURL_GLOBAL_DEFAULT);    /* counted by libcurl; idempotent */
 	f->loop = loop;
 	f->pools = map_new();
+	f->breakers = breakers_new();
 	list_init(&f->idle);
 	return f;
 }
@@ -333,9 +335,15 @@ void fetcher_free(struct fetcher **pf)
 		pool_free(p);
 	}
 	map_free(&f->pools);
+	breakers_free(&f->breakers);
 	free(f->own.addr);
 	free(f);
 	curl_global_cleanup();
+}
+
+struct breakers *fetcher_breakers(struct fetcher *f)
+{
+	return f->breakers;
 }
 
 static void add_own(struct fetcher *f, const struct addr *a)

@@ -23,6 +23,7 @@ struct fetcher {
 	struct list idle;               /* pools without work; the front one is idle for the longest time */
 	size_t running;
 	struct fetch_own own;
+	struct breakers *breakers;
 	fetch_resolve_fn *resolve;
 	void *resolve_arg;
 };

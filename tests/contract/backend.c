@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "backend_run.h"
+#include "http_peer.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -26,7 +27,7 @@
 
 struct member {
 	const char *name;
-	/* handlers, ' for " and @DB@ for the path of a database; NULL = the member cannot do it */
+	/* handlers, ' for ", @DB@ for the path of a database, @WEB@ for a server; NULL = the member cannot do it */
 	const char *result, *result_args;
 	const char *fails, *fails_args;         /* ends as a failure of the tool, whatever its form */
 	const char *slow, *slow_args;           /* runs until it is stopped */
@@ -67,6 +68,13 @@ static const struct member members[] = {
 		.sized_extra =
 			100 + sizeof("{\"columns\":[\"a\"],\"rows\":[[\"\"]],\"truncated\":false}") - 1,
 	},
+	{
+		.name = "http",
+		.result = "{'type':'http','url':'@WEB@/hello','allow':{'private':true}}",
+		.fails = "{'type':'http','url':'@WEB@/fail','allow':{'private':true}}",
+		.slow = "{'type':'http','url':'@WEB@/slow','allow':{'private':true}}",
+		.sized = "{'type':'http','url':'@WEB@/bytes/{n}','allow':{'private':true}}",
+	},
 };
 
 static char *db_path(void)
@@ -82,17 +90,47 @@ static char *db_path(void)
 	return path;
 }
 
+/* /hello, /fail, /slow, and /bytes/N for N bytes of text */
+static void choose(struct peer *p)
+{
+	static char answer[400];
+	const char *path = strchr(str_text(&p->seen), ' ') + 1;
+
+	if (strncmp(path, "/bytes/", 7) == 0) {
+		int n = (int)strtol(path + 7, NULL, 10);
+		snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%0*d", n, n, 0);
+		peer_says(p, answer, true);
+	} else if (strncmp(path, "/hello ", 7) == 0) {
+		peer_says(p, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", true);
+	} else if (strncmp(path, "/fail ", 6) == 0) {
+		peer_says(p, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", true);
+	} else {
+		p->answer = NULL;
+	}
+}
+
+static struct peer peer;
+
+static unsigned peer_port(void)
+{
+	if (peer.port == 0) {
+		peer_open(&peer, run_loop(), "127.0.0.1:0");
+		peer.choose = choose;
+	}
+	return peer.port;
+}
+
 static json_t *make(const char *text)
 {
-	const char *mark = strstr(text, "@DB@");
+	const char *mark = strchr(text, '@'), *end = mark ? strchr(mark + 1, '@') : NULL;
 
-	if (!mark)
+	if (!end)
 		return handler_json(text);
-	char *path = db_path();
-	char *full = mem_printf("%.*s%s%s", (int)(mark - text), text, path, mark + 4);
+	char *with = strncmp(mark, "@DB@", 4) == 0 ? db_path() : mem_printf("http://127.0.0.1:%u", peer_port());
+	char *full = mem_printf("%.*s%s%s", (int)(mark - text), text, with, end + 1);
 	json_t *h = handler_json(full);
 	free(full);
-	free(path);
+	free(with);
 	return h;
 }
 
@@ -278,5 +316,8 @@ int main(void)
 		cmocka_unit_test(rerun_knows_what_the_request_carries),
 		cmocka_unit_test(many_runs_at_once_do_not_mix),
 	};
-	return cmocka_run_group_tests_name("contract of backends", tests, NULL, NULL);
+	int rc = cmocka_run_group_tests_name("contract of backends", tests, NULL, NULL);
+	if (peer.port)
+		peer_close(&peer);
+	return rc;
 }

@@ -25,14 +25,17 @@
 #include "base/str.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "net/fetch.h"
 
 static struct ev_loop *the_loop;
+static struct fetcher *the_fetcher;
 static char the_dir[4096];
 
 static void secrets_forget(void);
 
 static void clean_up(void)
 {
+	fetcher_free(&the_fetcher);
 	ev_loop_free(&the_loop);
 	secrets_forget();
 	DIR *d = the_dir[0] ? opendir(the_dir) : NULL;
@@ -59,6 +62,13 @@ struct ev_loop *run_loop(void)
 	the_loop = ev_loop_new();
 	atexit(clean_up);
 	return the_loop;
+}
+
+struct fetcher *run_fetcher(void)
+{
+	if (!the_fetcher)
+		the_fetcher = fetcher_new(run_loop());
+	return the_fetcher;
 }
 
 const char *run_dir(void)
@@ -228,7 +238,7 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets };
+	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
 	struct err err;

@@ -67,8 +67,8 @@ static void type_is_known_or_refused_with_a_hint(void **state)
 		{ "{}", "/type", "missing", NULL },
 		{ "{'type':1}", "/type", "must be a string", NULL },
 		{ "{'type':'exce','argv':['/x']}", "/type", "unknown handler type", "did you mean exec?" },
-		{ "{'type':'http','url':'x'}", "/type", "unknown handler type",
-		  "static, builtin, exec and sql" },
+		{ "{'type':'carrier-pigeon'}", "/type", "unknown handler type",
+		  "static, builtin, exec, http and sql" },
 		{ "{'type':'static','txt':'x'}", "/txt", "", "did you mean text?" },
 		{ "{'type':'exec','argv':['/x'],'args':[]}", "/args", "", "did you mean argv?" },
 	};

@@ -13,7 +13,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "ev/ev.h"
@@ -23,109 +22,12 @@
 #include "net/listen.h"
 #include "net/stream.h"
 
+#include "http_peer.h"
+
 #define PATIENCE_MS 10000
-
-/* --- a server ------------------------------------------------------------------------------------ */
-
-struct server {
-	struct listener *listener;
-	const char *answer; size_t answer_len;  /* written when a request is whole; NULL = silence */
-	bool keep;                              /* the connection stays open behind the answer */
-	unsigned connections, requests;
-	struct str seen;                        /* the last request */
-	struct stream *last;                    /* the last connection, while it lives */
-	struct list conns;
-	unsigned port;
-};
-struct conn {
-	struct list node;
-	struct server *server;
-	struct stream *stream;
-};
 
 static struct ev_loop *loop;
 static struct fetcher *fetcher;
-
-static void conn_drop(struct conn *c)
-{
-	if (c->server->last == c->stream)
-		c->server->last = NULL;
-	list_unlink(&c->node);
-	stream_close(&c->stream);
-	free(c);
-}
-
-/* Bytes of the request when it is whole: its head, and as much body as it announces. */
-static size_t whole(const char *p, size_t len)
-{
-	const char *end = memmem(p, len, "\r\n\r\n", 4);
-	const char *announced = end ? memmem(p, (size_t)(end - p), "Content-Length: ", 16) : NULL;
-	size_t head = end ? (size_t)(end - p) + 4 : 0;
-	size_t body = announced ? strtoul(announced + 16, NULL, 10) : 0;
-
-	return end && len >= head + body ? head + body : 0;
-}
-
-static size_t on_data(void *arg, const char *p, size_t len)
-{
-	struct conn *c = arg;
-	struct server *s = c->server;
-	size_t n = whole(p, len);
-
-	if (n == 0)
-		return 0;
-	s->requests++;
-	str_reset(&s->seen);
-	str_put(&s->seen, p, n);
-	if (s->answer)
-		stream_write(c->stream, s->answer, s->answer_len);
-	if (s->answer && !s->keep)
-		stream_half_close(c->stream);
-	return n;
-}
-
-static void on_ended(void *arg, enum stream_end why)
-{
-	conn_drop(arg);
-}
-
-static void on_accept(void *arg, const struct accepted *a)
-{
-	static const struct stream_ops ops = { .data = on_data, .ended = on_ended };
-	struct server *s = arg;
-	struct conn *c = mem_zalloc(sizeof(*c));
-
-	s->connections++;
-	c->server = s;
-	list_push_back(&s->conns, &c->node);
-	c->stream = s->last = stream_new(loop, a->fd, a->fd, 1 << 20, &ops, c);
-}
-
-static void server_open(struct server *s, const char *address)
-{
-	struct err err;
-
-	*s = (struct server){ .keep = true };
-	list_init(&s->conns);
-	if (listen_tcp(loop, address, 2 * FETCH_RUNNING_MAX, on_accept, s, &s->listener, &err) < 0)
-		fail_msg("%s: %s", address, err.msg);
-	s->port = (unsigned)strtoul(strrchr(listen_address(s->listener), ':') + 1, NULL, 10);
-}
-
-static void server_close(struct server *s)
-{
-	while (!list_empty(&s->conns))
-		conn_drop(CONTAINER_OF(s->conns.next, struct conn, node));
-	listen_close(&s->listener);
-	str_fini(&s->seen);
-}
-
-static void says(struct server *s, const char *answer, bool keep)
-{
-	s->answer = answer;
-	s->answer_len = strlen(answer);
-	s->keep = keep;
-}
 
 /* --- a request ----------------------------------------------------------------------------------- */
 
@@ -179,7 +81,7 @@ static void got_done(void *arg, int rc, const struct err *err)
 static const struct fetch_sink sink = { got_head, got_data, got_done };
 static const struct fetch_policy private_ok = { .private_ok = true };
 
-static struct fetch_req req_of(struct server *s, const char *method)
+static struct fetch_req req_of(struct peer *s, const char *method)
 {
 	static char url[80];
 
@@ -210,7 +112,7 @@ static void run(struct got *g, const struct fetch_req *req)
 	end_of(g);
 }
 
-static void get(struct got *g, struct server *s)
+static void get(struct got *g, struct peer *s)
 {
 	const struct fetch_req req = req_of(s, "GET");
 
@@ -221,11 +123,11 @@ static void get(struct got *g, struct server *s)
 
 static void answer_arrives_whole_with_its_headers(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 100 Continue\r\nContent-Type: no/no\r\n\r\n"
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 100 Continue\r\nContent-Type: no/no\r\n\r\n"
 	     "HTTP/1.1 404 Not Found\r\nContent-TYPE:\t text/plain \r\nMcp-Session-Id: abc\r\nContent-Length: 5\r\n\r\nhello", true);
 	get(&g, &s);
 	assert_int_equal(g.rc, 0);
@@ -236,18 +138,18 @@ static void answer_arrives_whole_with_its_headers(void **state)
 	assert_non_null(strstr(str_text(&s.seen), "GET /path?q=1 HTTP/1.1\r\n"));
 	assert_non_null(strstr(str_text(&s.seen), "\r\nAccept: */*\r\n"));
 	str_fini(&g.body);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void request_says_what_was_asked_and_nothing_else(void **state)
 {
 	const struct fetch_header headers[] = { { "Content-Type", "application/json" }, { "X-Empty", "" },
 						{ "Accept", "application/json, text/event-stream" }, { "X-Key", "k: v" } };
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	struct fetch_req req = req_of(&s, "PATCH");
 	req.headers = headers;
 	req.nheaders = NELEMS(headers);
@@ -268,26 +170,26 @@ static void request_says_what_was_asked_and_nothing_else(void **state)
 	run(&g, &req);
 	assert_non_null(strstr(str_text(&s.seen), "DELETE /path"));
 	assert_null(strstr(str_text(&s.seen), "Content-"));
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", true);
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", true);
 	req = req_of(&s, "HEAD");
 	run(&g, &req);
 	assert_int_equal(g.rc, 0);
 	assert_int_equal(g.body.len, 0);
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
 	get(&g, &s);            /* the same handle again, behind a HEAD */
 	assert_string_equal(str_text(&g.body), "ok");
 	assert_int_equal(s.connections, 1);
 	str_fini(&g.body);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void stream_delivers_each_piece_as_it_comes(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n", true);
 	struct fetch_req req = req_of(&s, "GET");
 	req.deadline_us = 0;
 	req.body_max = SIZE_MAX;
@@ -307,7 +209,7 @@ static void stream_delivers_each_piece_as_it_comes(void **state)
 	end_of(&g);
 	assert_int_equal(g.rc, ERR_CANCELLED);
 	str_fini(&g.body);
-	server_close(&s);
+	peer_close(&s);
 }
 
 /* --- limits -------------------------------------------------------------------------------------- */
@@ -317,7 +219,7 @@ static void body_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 	for (size_t i = 0; i < 6; i++) {        /* by length, in chunks, to the end; each at the limit and over it */
 		size_t n = 1000 + i % 2;
 		struct str answer = STR_INIT;
-		struct server s;
+		struct peer s;
 		struct got g;
 		str_puts(&answer, "HTTP/1.1 200 OK\r\n");
 		if (i < 2)
@@ -329,12 +231,12 @@ static void body_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 			str_putc(&answer, 'x');
 		if (i == 2 || i == 3)
 			str_puts(&answer, "\r\n0\r\n\r\n");
-		server_open(&s, "127.0.0.1:0");
-		says(&s, str_text(&answer), false);
+		peer_open(&s, loop, "127.0.0.1:0");
+		peer_says(&s, str_text(&answer), false);
 		get(&g, &s);
 		assert_int_equal(g.rc, i % 2 ? ERR_LIMIT : 0);
 		assert_true(i % 2 ? g.body.len <= 1000 : g.body.len == 1000);
-		server_close(&s);
+		peer_close(&s);
 		str_fini(&answer);
 		str_fini(&g.body);
 	}
@@ -345,7 +247,7 @@ static void head_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 {
 	for (size_t over = 0; over < 2; over++) {
 		struct str answer = STR_INIT;
-		struct server s;
+		struct peer s;
 		struct got g;
 		str_puts(&answer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n");
 		while (answer.len < FETCH_HEAD_MAX - 1000)
@@ -354,13 +256,13 @@ static void head_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 		while (answer.len < FETCH_HEAD_MAX - 4 + over)
 			str_putc(&answer, 'b');
 		str_puts(&answer, "\r\n\r\n");
-		server_open(&s, "127.0.0.1:0");
-		says(&s, str_text(&answer), true);
+		peer_open(&s, loop, "127.0.0.1:0");
+		peer_says(&s, str_text(&answer), true);
 		uint64_t before = met_get(MET_fetch_head_too_large);
 		get(&g, &s);
 		assert_int_equal(g.rc, over ? ERR_LIMIT : 0);
 		assert_int_equal(met_get(MET_fetch_head_too_large) - before, over);
-		server_close(&s);
+		peer_close(&s);
 		str_fini(&answer);
 	}
 }
@@ -368,26 +270,26 @@ static void head_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 static void endless_interim_answers_end_at_the_limit_of_the_head(void **state)
 {
 	struct str answer = STR_INIT;
-	struct server s;
+	struct peer s;
 	struct got g;
 
 	while (answer.len < FETCH_HEAD_MAX + 1000)
 		str_puts(&answer, "HTTP/1.1 102 Processing\r\n\r\n");
-	server_open(&s, "127.0.0.1:0");
-	says(&s, str_text(&answer), true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, str_text(&answer), true);
 	get(&g, &s);
 	assert_int_equal(g.rc, ERR_LIMIT);
-	server_close(&s);
+	peer_close(&s);
 	str_fini(&answer);
 }
 
 static void requests_at_their_limit_start_and_one_more_does_not(void **state)
 {
 	struct got *g = mem_calloc(FETCH_RUNNING_MAX + 1, sizeof(*g));
-	struct server s;
+	struct peer s;
 	struct err err;
 
-	server_open(&s, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
 	struct fetch_req req = req_of(&s, "GET");
 	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
 		start(&g[i], &req);
@@ -400,17 +302,17 @@ static void requests_at_their_limit_start_and_one_more_does_not(void **state)
 		end_of(&g[i]);
 	assert_int_equal(met_get(MET_fetch_running), 0);
 	free(g);
-	server_close(&s);
+	peer_close(&s);
 }
 
 /* More pools than are kept: the one that rested longest gives way. */
 static void pools_beyond_their_limit_replace_idle_ones(void **state)
 {
-	struct server s;
+	struct peer s;
 	char scope[20];
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	for (int i = 0; i < FETCH_POOLS_MAX + 1; i++) {
 		struct fetch_req req = req_of(&s, "GET");
 		struct got g;
@@ -419,7 +321,7 @@ static void pools_beyond_their_limit_replace_idle_ones(void **state)
 		run(&g, &req);
 		assert_int_equal(g.rc, 0);
 	}
-	server_close(&s);
+	peer_close(&s);
 }
 
 /* --- hostile answers ----------------------------------------------------------------------------- */
@@ -439,15 +341,15 @@ static void broken_answers_end_as_errors(void **state)
 	};
 
 	for (size_t i = 0; i < NELEMS(answers); i++) {
-		struct server s;
+		struct peer s;
 		struct got g;
-		server_open(&s, "127.0.0.1:0");
-		says(&s, answers[i], false);
+		peer_open(&s, loop, "127.0.0.1:0");
+		peer_says(&s, answers[i], false);
 		get(&g, &s);
 		if (g.rc != ERR_IO)
 			fail_msg("answer %zu ended with %d: %s", i, g.rc, g.err.msg);
 		str_fini(&g.body);
-		server_close(&s);
+		peer_close(&s);
 	}
 }
 
@@ -456,107 +358,107 @@ static void silence_ends_at_the_deadline(void **state)
 	static const char *const answers[] = { NULL, "HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc" };
 
 	for (size_t i = 0; i < NELEMS(answers); i++) {
-		struct server s;
+		struct peer s;
 		struct got g;
-		server_open(&s, "127.0.0.1:0");
+		peer_open(&s, loop, "127.0.0.1:0");
 		if (answers[i])
-			says(&s, answers[i], true);
+			peer_says(&s, answers[i], true);
 		struct fetch_req req = req_of(&s, "GET");
 		req.deadline_us = clock_mono_us() + 30000;
 		run(&g, &req);
 		assert_int_equal(g.rc, ERR_TIMEOUT);
 		str_fini(&g.body);
-		server_close(&s);
+		peer_close(&s);
 	}
 }
 
 static void deadline_that_is_over_sends_nothing(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
 	struct fetch_req req = req_of(&s, "GET");
 	req.deadline_us = clock_mono_us();
 	run(&g, &req);
 	assert_int_equal(g.rc, ERR_TIMEOUT);
 	assert_int_equal(s.connections, 0);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void reader_ends_the_answer_with_its_own_code(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", true);
 	const struct fetch_req req = req_of(&s, "GET");
 	start(&g, &req);
 	g.data_rc = ERR_TOOL;
 	end_of(&g);
 	assert_int_equal(g.rc, ERR_TOOL);
 	str_fini(&g.body);
-	server_close(&s);
+	peer_close(&s);
 }
 
 /* A kept connection that dies under a request: what is not idempotent leaves at most once. */
 static void post_is_never_sent_twice(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	get(&g, &s);
-	says(&s, "", false);
+	peer_says(&s, "", false);
 	struct fetch_req req = req_of(&s, "POST");
 	req.body = "x";
 	req.body_len = 1;
 	run(&g, &req);
 	assert_int_equal(g.rc, ERR_IO);
 	assert_int_equal(s.requests, 2);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void redirects_are_answers_like_others(void **state)
 {
-	struct server s, other;
+	struct peer s, other;
 	char answer[200];
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	server_open(&other, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_open(&other, loop, "127.0.0.1:0");
 	snprintf(answer, sizeof(answer), "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:%u/\r\nContent-Length: 0\r\n\r\n", other.port);
-	says(&s, answer, true);
+	peer_says(&s, answer, true);
 	get(&g, &s);
 	assert_int_equal(g.rc, 0);
 	assert_int_equal(g.status, 302);
 	assert_int_equal(other.connections, 0);
-	server_close(&s);
-	server_close(&other);
+	peer_close(&s);
+	peer_close(&other);
 }
 
 /* SEC S-706 */
 static void environment_has_no_say_about_proxies(void **state)
 {
-	struct server s, proxy;
+	struct peer s, proxy;
 	char url[60];
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	server_open(&proxy, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_open(&proxy, loop, "127.0.0.1:0");
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", proxy.port);
 	setenv("http_proxy", url, 1);
 	setenv("all_proxy", url, 1);
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	get(&g, &s);
 	unsetenv("http_proxy");
 	unsetenv("all_proxy");
 	assert_int_equal(g.rc, 0);
 	assert_int_equal(proxy.connections, 0);
-	server_close(&s);
-	server_close(&proxy);
+	peer_close(&s);
+	peer_close(&proxy);
 }
 
 /* --- addresses ----------------------------------------------------------------------------------- */
@@ -595,11 +497,11 @@ static void name_that_changes_its_address_reaches_allowed_ones_only(void **state
 {
 	struct arena *mem = arena_new(1 << 16);
 	const struct fetch_policy p = range(mem, "127.0.0.2/32");
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false);
 	struct names n = { .answers = { "127.0.0.2", "127.0.0.1", "127.0.0.2,127.0.0.1", "127.0.0.1,127.0.0.2" } };
 	fetcher_resolve(fetcher, resolve, &n);
 	const struct fetch_req req = named(&p, s.port);
@@ -613,7 +515,7 @@ static void name_that_changes_its_address_reaches_allowed_ones_only(void **state
 	assert_int_equal(n.asked, 4);
 	assert_int_equal(s.connections, 0);
 	fetcher_resolve(fetcher, NULL, NULL);
-	server_close(&s);
+	peer_close(&s);
 	arena_free(&mem);
 }
 
@@ -621,11 +523,11 @@ static void name_with_one_forbidden_address_is_not_tried_further(void **state)
 {
 	struct arena *mem = arena_new(1 << 16);
 	const struct fetch_policy p = range(mem, "127.0.0.2/32");
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.2:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false);
+	peer_open(&s, loop, "127.0.0.2:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false);
 	struct names n = { .answers = { "10.0.0.1,127.0.0.2", "127.0.0.2" } };
 	fetcher_resolve(fetcher, resolve, &n);
 	const struct fetch_req req = named(&p, s.port);
@@ -635,7 +537,7 @@ static void name_with_one_forbidden_address_is_not_tried_further(void **state)
 	run(&g, &req);
 	assert_int_equal(g.rc, 0);
 	fetcher_resolve(fetcher, NULL, NULL);
-	server_close(&s);
+	peer_close(&s);
 	arena_free(&mem);
 }
 
@@ -644,12 +546,12 @@ static void kept_connections_serve_one_policy_and_one_scope(void **state)
 {
 	struct arena *mem = arena_new(1 << 16);
 	const struct fetch_policy none = { .private_ok = false };
-	struct server s;
+	struct peer s;
 	struct err err;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	struct names n = { .answers = { "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1" } };
 	fetcher_resolve(fetcher, resolve, &n);
 	struct fetch_req req = named(&private_ok, s.port);
@@ -671,27 +573,27 @@ static void kept_connections_serve_one_policy_and_one_scope(void **state)
 	assert_int_equal(g.rc, ERR_DENIED);
 	assert_int_equal(s.connections, 3);
 	fetcher_resolve(fetcher, NULL, NULL);
-	server_close(&s);
+	peer_close(&s);
 	arena_free(&mem);
 }
 
 static void own_listener_is_not_reached(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
 	fetcher_own(fetcher, listen_address(s.listener));
 	fetcher_own(fetcher, "/run/some.sock");
 	get(&g, &s);
 	assert_int_equal(g.rc, ERR_DENIED);
 	assert_int_equal(s.connections, 0);
-	server_close(&s);
-	server_open(&s, "0.0.0.0:0");
+	peer_close(&s);
+	peer_open(&s, loop, "0.0.0.0:0");
 	fetcher_own(fetcher, listen_address(s.listener));
 	get(&g, &s);
 	assert_int_equal(g.rc, ERR_DENIED);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void wrong_requests_do_not_start(void **state)
@@ -699,11 +601,11 @@ static void wrong_requests_do_not_start(void **state)
 	static const char *const bad_names[] = { "", "a b", "a:", "Host", "connection", "Content-Length", "transfer-encoding", "TE",
 						 "Expect", "a\r\nb", "\xc3\xa9" };
 	static const char *const bad_methods[] = { "", "get", "G T", "GET\r\n", "CONNECT", "TRACE", "AAAAAAAAAAAAAAAAA" };
-	struct server s;
+	struct peer s;
 	struct got g;
 	struct err err;
 
-	server_open(&s, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
 	for (size_t i = 0; i < NELEMS(bad_names); i++) {
 		const struct fetch_header h = { bad_names[i], "v" };
 		struct fetch_req req = req_of(&s, "GET");
@@ -725,29 +627,29 @@ static void wrong_requests_do_not_start(void **state)
 	struct fetch_header many[FETCH_HEADERS_MAX + 1];
 	for (size_t i = 0; i < NELEMS(many); i++)
 		many[i] = (struct fetch_header){ "X-Many", "v" };
-	says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
 	req.headers = many;
 	req.nheaders = FETCH_HEADERS_MAX + 1;
 	assert_int_equal(fetch_start(fetcher, &req, &sink, &g, &g.f, &err), ERR_LIMIT);
 	req.nheaders = FETCH_HEADERS_MAX;
 	run(&g, &req);
 	assert_int_equal(g.rc, 0);
-	server_close(&s);
+	peer_close(&s);
 }
 
 static void end_of_the_fetcher_ends_what_runs(void **state)
 {
-	struct server s;
+	struct peer s;
 	struct got g;
 
-	server_open(&s, "127.0.0.1:0");
+	peer_open(&s, loop, "127.0.0.1:0");
 	const struct fetch_req req = req_of(&s, "GET");
 	start(&g, &req);
 	fetcher_free(&fetcher);
 	assert_int_equal(g.ends, 1);
 	assert_int_equal(g.rc, ERR_CANCELLED);
 	fetcher = fetcher_new(loop);
-	server_close(&s);
+	peer_close(&s);
 }
 
 int main(void)
