@@ -323,6 +323,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 			snprintf(where, sizeof where, "log/%" PRId64, id);
 			rc = err_set(err, ERR_CORRUPT, where, "the log %s should have %" PRId64 " records and has %" PRId64,
 				     db_col_text(st, 2, NULL), size, found);
+			err_hint(err, "toolcrib-verify STORE says what is missing");
 			break;
 		}
 		audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));

@@ -1,10 +1,15 @@
 """audit verify: on a store that is being written, after a crash, and after somebody has been at the file (AUDIT 8)."""
 import concurrent.futures
+import contextlib
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 
 import crib
+
+SCEPTIC = crib.SOURCE / "contrib" / "verify" / "verify.py"
 
 FROZEN = "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END"
 
@@ -15,6 +20,19 @@ class Verify(crib.Case):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def outside(self, *program):
+        """A verifier of its own: exit status, and what it found in which log."""
+        done = subprocess.run([*program, self.crib.store / "toolcrib.db"], capture_output=True, text=True, timeout=crib.DEADLINE)
+        self.assertEqual(done.stderr, "")
+        *findings, last = [line.split() for line in done.stdout.splitlines()]
+        return done.returncode, {(words[0], words[1].rstrip(":")) for words in findings}, last
+
+    def outsiders(self):
+        """toolcrib-verify and the sceptic's program, which share no code, must say the same."""
+        got = self.outside(crib.BUILD / "toolcrib-verify")
+        self.assertEqual(self.outside(sys.executable, SCEPTIC), got)
+        return got[0], {name for name, _ in got[1]}
+
     def calls(self, key, n):
         peer = self.crib.http(key)
         for i in range(n):
@@ -22,13 +40,12 @@ class Verify(crib.Case):
         peer.close()
 
     def tamper(self, *statements):
-        db = sqlite3.connect(self.crib.store / "toolcrib.db")
-        db.execute("DROP TRIGGER rec_frozen")
-        for statement in statements:
-            self.assertGreater(db.execute(statement).rowcount, 0)
-        db.execute(FROZEN)
-        db.commit()
-        db.close()
+        with contextlib.closing(sqlite3.connect(self.crib.store / "toolcrib.db")) as db:
+            db.execute("DROP TRIGGER rec_frozen")
+            for statement in statements:
+                self.assertGreater(db.execute(statement).rowcount, 0)
+            db.execute(FROZEN)
+            db.commit()
 
     def test_a_store_is_intact_while_it_is_written_and_after_a_crash(self):
         c = self.crib.init().start()
@@ -45,6 +62,7 @@ class Verify(crib.Case):
         rows = self.verify()
         self.assertEqual([(r["finding"], r["class"], r["logs"]) for r in rows], [("INTACT", "sum", 3)])
         self.assertGreaterEqual(rows[0]["records"], 2 * 2 * 300)
+        self.assertEqual(self.outsiders(), (0, set()))
         c.stop(signal.SIGKILL)
         self.assertEqual(self.verify()[-1]["finding"], "INTACT")
         c.start()
@@ -63,6 +81,7 @@ class Verify(crib.Case):
         self.tamper("UPDATE rec SET outcome = 1 WHERE kind = 1002 AND log = (SELECT id FROM log WHERE origin LIKE '%/t/acme')")
         rows = self.verify(status=4)
         self.assertEqual({r["finding"] for r in rows}, {"LEAF", "ROOT", "DAMAGED"})
+        self.assertEqual(self.outsiders(), (4, {"LEAF", "ROOT"}))
         self.assertTrue(all(r["log"].endswith("/t/acme") for r in rows[:-1]), rows)
         leaf = next(r for r in rows if r["finding"] == "LEAF")
         self.assertEqual(leaf["from"], leaf["to"])
@@ -71,6 +90,52 @@ class Verify(crib.Case):
         text = c.run("audit", "verify").stdout
         self.assertRegex(text, r"(?m)^FINDING +LOG +FROM +TO +DETAIL$")
         self.assertRegex(text, r"(?m)^DAMAGED ")
+
+    def test_verifiers_of_their_own_find_the_same(self):
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        for tenant in ("acme", "other"):
+            c.tenant(tenant, "echo")
+            for _ in range(3):
+                c.cli("call", tenant, "echo", "text=hello")
+        pristine = (c.store / "toolcrib.db").read_bytes()
+        end = "kind = 1002 AND log = (SELECT id FROM log WHERE origin LIKE '%/t/acme')"
+        for statement, expected in (
+                (f"UPDATE rec SET ts = ts + 1 WHERE {end}", {"LEAF", "ROOT"}),
+                (f"UPDATE rec SET leaf = zeroblob(32) WHERE {end}", {"LEAF"}),
+                (f"UPDATE rec SET prn = NULL WHERE {end}", {"LEAF", "ROOT", "PAIRING"}),
+                (f"UPDATE rec SET tool = 99999 WHERE {end}", {"DICT", "LEAF", "ROOT", "PAIRING"}),
+                (f"UPDATE rec SET n_res = -1 WHERE {end}", {"TYPE", "LEAF", "ROOT"}),
+                (f"UPDATE rec SET enc = 2 WHERE {end}", {"ENCODING"}),
+                (f"DELETE FROM rec WHERE {end} AND idx = (SELECT min(idx) FROM rec WHERE {end})", {"GAP", "ROOT", "DANGLING"}),
+                ("UPDATE dict SET text = 'ecco' WHERE text = 'echo'", {"LEAF", "ROOT"}),
+                ("UPDATE log SET origin = origin || '2' WHERE origin LIKE '%/t/acme'", {"LEAF", "ROOT"}),
+                ("UPDATE head SET root = zeroblob(32)", {"ROOT"}),
+                ("DELETE FROM head", {"LOG_MISSING"})):
+            with self.subTest(statement=statement):
+                (c.store / "toolcrib.db").write_bytes(pristine)
+                self.tamper(statement)
+                self.assertEqual(self.outsiders(), (4, expected))
+
+    def test_a_store_with_missing_records_is_not_gone_on_with(self):
+        c = self.crib.init()
+        c.cli("tenant", "add", "acme")
+        self.tamper("DELETE FROM rec WHERE log = 2 AND idx = (SELECT max(idx) FROM rec WHERE log = 2)")
+        done = c.run("tenant", "list")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("hint: toolcrib-verify", done.stderr)
+        self.assertEqual(self.outsiders(), (4, {"TRUNCATED", "ROOT"}))
+
+    def test_what_is_no_store(self):
+        self.crib.store.mkdir(parents=True, exist_ok=True)
+        path = self.crib.store / "toolcrib.db"
+        for make, status in ((None, 3), (b"", 3), (b"no database at all, only text" * 99, 3)):
+            if make is not None:
+                path.write_bytes(make)
+            done = subprocess.run([crib.BUILD / "toolcrib-verify", path], capture_output=True, text=True, timeout=crib.DEADLINE)
+            self.assertEqual(done.returncode, status, done.stdout)
+            self.assertRegex(done.stderr, r"^toolcrib-verify: ")
+            self.assertEqual(subprocess.run([sys.executable, SCEPTIC, path], capture_output=True).returncode, status)
 
     def test_unknown_tenant(self):
         c = self.crib.init()

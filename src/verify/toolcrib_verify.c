@@ -1,0 +1,133 @@
+/* toolcrib-verify: reads a store, or a copy of one, that nobody vouches for.  No server, no owner, nothing written. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "audit/verify.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "db/db.h"
+
+/* The numbers of toolcrib(8). */
+enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
+enum { OPT_VERSION = 256 };
+
+static const char usage[] = "usage: toolcrib-verify [--quiet] STORE | FILE\n       toolcrib-verify --version | --help\n";
+
+static const char help[] =
+	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
+	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
+	"  -q, --quiet      the last line only\n"
+	"      --version    print the version\n"
+	"  -h, --help       print this\n\n"
+	"Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen, 3 unreadable, 2 usage.\n"
+	"See toolcrib-verify(8).\n";
+
+/* Texts of the store may hold anything: control characters are shown, not sent to the terminal. */
+static void print_text(const char *text)
+{
+	size_t size = 4 * strlen(text) + 1;
+	char *clean = mem_alloc(size);
+
+	text_printable(text, strlen(text), clean, size);
+	fputs(clean, stdout);
+	free(clean);
+}
+
+static void found(void *arg, const struct audit_finding *f)
+{
+	const bool *quiet = arg;
+
+	if (*quiet)
+		return;
+	printf("%s ", audit_finding_name(f->code));
+	print_text(f->origin ? f->origin : "-");
+	if (f->from >= 0)
+		printf(" %" PRId64, f->from);
+	if (f->from >= 0 && f->to != f->from)
+		printf("-%" PRId64, f->to);
+	fputs(": ", stdout);
+	print_text(f->detail ? f->detail : audit_finding_text(f->code));
+	putchar('\n');
+}
+
+static int fail(const struct err *err)
+{
+	fprintf(stderr, "toolcrib-verify: %s%s%s\n", err->where, *err->where ? ": " : "", err->msg);
+	return EXIT_UNREADABLE;
+}
+
+static int verify(const char *path, bool quiet)
+{
+	struct audit_coverage sum;
+	struct db *db = NULL;
+	struct err err = { 0 };
+	int rc = db_open(path, DB_READER, false, &db, &err);
+
+	if (rc == 0)
+		rc = audit_verify(db, 0, found, &quiet, &sum, &err);
+	db_close(&db);
+	if (rc < 0)
+		return fail(&err);
+	printf("%s %" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps\n",
+	       sum.bad ? "DAMAGED" : sum.gaps ? "INCOMPLETE" : "INTACT", sum.records, sum.logs, sum.bad, sum.gaps);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "toolcrib-verify: standard output: %s\n", strerror(errno));
+		return EXIT_UNREADABLE;
+	}
+	return sum.bad ? EXIT_DAMAGED : sum.gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
+}
+
+static int verify_at(const char *at, bool quiet)
+{
+	struct str path = STR_INIT;
+	struct stat st;
+	int status;
+
+	str_puts(&path, at);
+	if (stat(at, &st) == 0 && S_ISDIR(st.st_mode))
+		str_puts(&path, "/toolcrib.db");
+	status = verify(str_text(&path), quiet);
+	str_fini(&path);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, OPT_VERSION }, { 0 },
+	};
+	bool quiet = false;
+
+	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
+		switch (c) {
+		case 'q':
+			quiet = true;
+			break;
+		case 'h':
+			printf("%s%s", usage, help);
+			return EXIT_INTACT;
+		case OPT_VERSION:
+			puts("toolcrib-verify " PACKAGE_VERSION);
+			return EXIT_INTACT;
+		default:
+			fputs(usage, stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (argc - optind != 1) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	return verify_at(argv[optind], quiet);
+}
