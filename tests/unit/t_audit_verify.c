@@ -22,7 +22,7 @@
 
 #include "tmpdir.h"
 
-enum { ACME = 7, OTHER = 8, CALLS = 20 };
+enum { ACME = 7, OTHER = 8, CALLS = 20, STORE_MAX = 4 << 20 };
 
 struct fix {
 	char *dir, path[600];
@@ -55,6 +55,7 @@ static void raw(struct fix *f, const char *sql)
 
 	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+	sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
 	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
 		fail_msg("%s: %s", sql, why);
 	sqlite3_close(db);
@@ -249,7 +250,7 @@ static void a_head_that_contradicts_itself_stops_the_log(void **state)
 	db_txn_end(f->db, ERR_CORRUPT, NULL);
 }
 
-/* Each on a store of its own.  frozen: with the guard against updates out of the way; loose: with the tables'
+/* Each on the same store, put back before.  frozen: with the guard against updates out of the way; loose: with the tables'
  * strictness as well, both put back as they were. */
 static const struct tampering {
 	const char *sql;
@@ -309,24 +310,48 @@ static void tamper(struct fix *f, const struct tampering *t)
 		raw(f, "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END");
 }
 
+/* The closed store, to begin from again. */
+static void *take_copy(const struct fix *f, size_t *ret_len)
+{
+	FILE *file = fopen(f->path, "rb");
+	char *bytes = malloc(STORE_MAX);
+
+	assert_non_null(file);
+	*ret_len = fread(bytes, 1, STORE_MAX, file);
+	assert_true(*ret_len < STORE_MAX);
+	fclose(file);
+	return bytes;
+}
+
+static void put_back(const struct fix *f, const void *bytes, size_t len)
+{
+	FILE *file = fopen(f->path, "wb");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, len, file), len);
+	assert_int_equal(fclose(file), 0);
+}
+
 static void each_tampering_is_found(void **state)
 {
+	struct fix *f = *state;
+	size_t len;
+	void *pristine;
+
+	close_store(f);
+	pristine = take_copy(f, &len);
 	for (size_t i = 0; i < NELEMS(tamperings); i++) {
 		const struct tampering *t = &tamperings[i];
-		void *own = NULL;
-		struct fix *f;
 
-		set_up(&own);
-		f = own;
-		close_store(f);
+		put_back(f, pristine, len);
 		tamper(f, t);
 		verify(f, 0);
 		if (!f->count[t->first] || !f->count[t->second])
 			fail_msg("%s: found %s, not %s and %s", t->sql, f->last[0] ? f->last : "nothing",
 				 audit_finding_name(t->first), audit_finding_name(t->second));
 		assert_true(f->sum.bad > 0);
-		tear_down(&own);
 	}
+	free(pristine);
 }
 
 /* AUDIT: neighbours are one finding, and a tenant's verification says nothing of another's log. */
@@ -369,7 +394,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
-		cmocka_unit_test(each_tampering_is_found), T(findings_are_grouped_and_stay_in_their_log),
+		T(each_tampering_is_found), T(findings_are_grouped_and_stay_in_their_log),
 		T(a_begin_without_an_end_is_a_gap),
 	};
 
