@@ -24,6 +24,7 @@ struct mcp_server;
 struct registry;
 struct str;
 struct tenants;
+struct upstreams;
 struct writer;
 
 enum adm_role { ADM_READ, ADM_OPERATE, ADM_OWNER };
@@ -62,7 +63,8 @@ struct adm_arg {
 /* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for admin_run(). */
 int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err) MUST_CHECK;
 
-struct adm_who { uint32_t uid; int64_t pid; bool embedded; };  /* peer of the socket, or our own process */
+/* Peer of the socket, our own process, or the server itself (system) that has something to do. */
+struct adm_who { uint32_t uid; int64_t pid; bool embedded, system; };
 
 struct adm_call {                       /* one running command */
 	struct admin *admin;
@@ -89,6 +91,8 @@ struct adm_cmd {
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
 	int record;                     /* enum audit_kind of a record that is durable before body() runs, or 0 */
 	int (*check)(struct adm_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
+	/* Loop, before body(): what has to be asked elsewhere; ends with adm_gathered().  May be NULL. */
+	void (*gather)(struct adm_call *c);
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
 	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct adm_call *c);      /* loop, after COMMIT and after listeners were told */
@@ -107,6 +111,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const uint8_t *master;
 	const struct backend_secrets *secrets;  /* for `tool test`; NULL: none is set */
 	struct fetcher *fetcher;                /* the same */
+	struct upstreams *upstreams;
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
@@ -123,6 +128,7 @@ struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args
 /* Once, not before admin_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
 typedef void adm_reply_fn(void *arg, const struct str *rows, const struct err *err);
 void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg);
+void adm_gathered(struct adm_call *c, const struct err *err);   /* err NULL: body() follows */
 void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 
 /* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last

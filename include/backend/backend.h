@@ -18,6 +18,7 @@ struct backend_secrets;
 struct be_secrets;
 struct ev_loop;
 struct fetcher;
+struct upstreams;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
 #define BACKEND_RESULT_MAX_DEFAULT (1u << 20)
@@ -26,6 +27,7 @@ struct backend_env {
 	struct ev_loop *loop;
 	const struct backend_secrets *secrets;  /* NULL: none is set */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
+	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */
 };
 
 struct backend_req {
@@ -36,6 +38,7 @@ struct backend_req {
 	const json_t *answers;                  /* inputResponses by key; NULL in the first run */
 	const void *state; size_t state_len;    /* from the last ask(); the seal has been opened */
 	const uint8_t *call_id;                 /* 16 bytes */
+	int64_t tenant_id;
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
@@ -72,7 +75,7 @@ struct backend_ops {
 		      void *arg, struct backend_op **ret);
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 };
-extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql;
+extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;
 
 /* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
  * used are blanked from all that it says. */

@@ -12,9 +12,11 @@
  * reads its tools, each of which becomes a definition whose handler is `type: mcp` and carries the digest of the tool
  * as it was read.  Nothing that an upstream says is trusted (SEC S-731). */
 
-struct arena;
+struct backend_secrets;
+struct db;
 struct ev_loop;
-struct str;
+struct fetcher;
+struct upstreams;
 
 /* --- documents: pure functions, any thread */
 
@@ -59,5 +61,34 @@ void upstream_tool_digest(const json_t *tool, uint8_t ret[32]);
  * or that the protocol keeps for itself, named prefix + name, its handler pinned to the digest.  ERR_INVALID. */
 int upstream_tool_document(const char *upstream, const char *prefix, const struct upstream_tool *tool, json_t **ret,
 			   struct err *err) MUST_CHECK;
+
+/* --- the upstreams that are known, and the links to them; loop thread */
+
+#define UPSTREAM_LINKS_MAX 256          /* links of all upstreams and tenants */
+#define UPSTREAM_CHECK_MS 5000          /* between two looks at tools that may have changed */
+
+struct upstreams_env {                  /* borrowed for life */
+	struct ev_loop *loop;
+	const struct backend_secrets *secrets;
+	struct fetcher *fetcher;
+};
+struct upstreams *upstreams_new(const struct upstreams_env *env);
+/* No call is open any more.  Its processes end, those of the loop as a whole by ev_child_kill_all(). */
+void upstreams_free(struct upstreams **u);
+/* Read those that the store has.  ERR_CORRUPT. */
+int upstreams_load(struct upstreams *u, struct db *db, struct err *err) MUST_CHECK;
+/* One that was added or changed: new calls go by the new document, links under the old one end with their calls. */
+int upstreams_set(struct upstreams *u, const char *document, bool enabled, struct err *err) MUST_CHECK;
+void upstreams_remove(struct upstreams *u, const char *name);
+/* fn: the tools of an upstream may not be what was accepted any more, please look (upstreams_list). */
+typedef void upstreams_changed_fn(void *arg, const char *name);
+void upstreams_on_change(struct upstreams *u, upstreams_changed_fn *fn, void *arg);
+/* Its tools, read now: list is taken, NULL with err.  Not before the return.  ERR_NOT_FOUND, ERR_UNREACHABLE; the
+ * message names the upstream. */
+typedef void upstreams_list_fn(void *arg, struct upstream_list *list, const struct err *err);
+void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg);
+/* Links that are open, and why the last one that broke did (code 0: none did). */
+struct upstream_state { unsigned links; size_t calls; struct err error; };
+void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret);
 
 #endif

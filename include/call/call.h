@@ -23,6 +23,7 @@ struct reg_snapshot;
 struct registry;
 struct seal;
 struct tenants;
+struct upstreams;
 struct writer;
 
 #define CALL_STATES(X) X(ADMIT) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
@@ -40,6 +41,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct backend_secrets *secrets;  /* NULL: none is set */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
+	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */

@@ -37,3 +37,31 @@ FROM upstream_tool r LEFT JOIN tool t ON t.id = r.tool_id WHERE r.upstream_id = 
 -- name: upstream_forget_tools
 -- upstream remove.  UNIQUE(upstream_id, remote).
 DELETE FROM upstream_tool WHERE upstream_id = ?1;
+
+-- name: upstream_synced
+-- upstream sync.  Primary key.
+UPDATE upstream SET revision = ?2, server = ?3, synced_us = ?4 WHERE id = ?1;
+
+-- name: upstream_tool_insert
+-- upstream sync: a tool that was not there before.
+INSERT INTO upstream_tool(upstream_id, remote, state, seen, pending, held, note) VALUES (?1, ?2, 4, ?3, ?4, 0, '');
+
+-- name: upstream_tool_pending
+-- upstream sync: what waits to be accepted, or that nothing does.  Primary key.
+UPDATE upstream_tool SET state = ?2, seen = ?3, pending = ?4, held = ?5, note = ?6 WHERE id = ?1;
+
+-- name: upstream_tool_pin
+-- upstream sync, accept: this is what is called from now on.  Primary key.
+UPDATE upstream_tool SET state = 1, tool_id = ?2, pinned = ?3, seen = ?3, pending = NULL, held = 0, note = '' WHERE id = ?1;
+
+-- name: upstream_tool_text
+-- upstream accept: the tool that waits.  Primary key.
+SELECT pending FROM upstream_tool WHERE id = ?1;
+
+-- name: upstream_tool_delete
+-- upstream accept of one that is gone, upstream sync of one that was never accepted and is gone.  Primary key.
+DELETE FROM upstream_tool WHERE id = ?1;
+
+-- name: upstream_tool_owner
+-- upstream sync, accept: whose tool is it?  Index upstream_tool_tool.
+SELECT id FROM upstream_tool WHERE tool_id = ?1;

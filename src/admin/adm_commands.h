@@ -21,6 +21,7 @@ struct schema_report;
 typedef int adm_check_fn(struct adm_call *c, struct err *err);
 typedef int adm_body_fn(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 typedef void adm_after_fn(struct adm_call *c);
+typedef void adm_gather_fn(struct adm_call *c);
 
 /* adm_tenant.c */
 adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
@@ -103,6 +104,12 @@ adm_body_fn adm_grant_add_body, adm_grant_list_body, adm_grant_remove_body, adm_
 adm_check_fn adm_upstream_add_check, adm_upstream_name_check, adm_upstream_set_check;
 adm_body_fn adm_upstream_add_body, adm_upstream_list_body, adm_upstream_show_body, adm_upstream_set_body,
 	adm_upstream_remove_body;
+adm_after_fn adm_upstream_after;
+
+/* adm_upstream_sync.c */
+adm_check_fn adm_upstream_sync_check, adm_upstream_accept_check;
+adm_gather_fn adm_upstream_sync_gather;
+adm_body_fn adm_upstream_sync_body, adm_upstream_accept_body;
 
 /* adm_verify.c */
 adm_check_fn adm_audit_verify_check;

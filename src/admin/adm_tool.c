@@ -112,7 +112,7 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 	char actor[24];
 	int rc;
 
-	(void)snprintf(actor, sizeof(actor), "uid %u", c->who.uid);
+	(void)snprintf(actor, sizeof(actor), c->who.system ? "system" : "uid %u", c->who.uid);
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_blob(st, 3, def->digest, sizeof(def->digest));

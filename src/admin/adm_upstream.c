@@ -9,6 +9,7 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -28,7 +29,8 @@ static const char *state_name(int state)
 
 struct upstream_job {
 	char name[64];
-	struct upstream_doc *doc; size_t count;         /* add: to be stored; the others: what was stored, for after() */
+	struct upstream_doc *doc; size_t count;         /* add: to be stored; set: what was stored */
+	bool *off;                      /* for each: it is disabled */
 	char *patch;                    /* set: members to change, as JSON text */
 	int state;                      /* set: 0 = as it is */
 	bool removed;
@@ -41,6 +43,7 @@ static void free_job(void *priv)
 	for (size_t i = 0; i < job->count; i++)
 		upstream_doc_free(&job->doc[i]);
 	free(job->doc);
+	free(job->off);
 	free(job->patch);
 	free(job);
 }
@@ -122,8 +125,8 @@ int adm_upstream_add_check(struct adm_call *c, struct err *err)
 	return words ? add_words(c, job, err) : add_documents(c, job, err);
 }
 
-static int record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
-		  const uint8_t *before, const uint8_t *after, struct err *err)
+int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+			const uint8_t *before, const uint8_t *after, struct err *err)
 {
 	char obj[80];
 
@@ -143,7 +146,8 @@ static int insert(struct db *db, const struct upstream_doc *doc, struct err *err
 	return db_run(&st, err);
 }
 
-static int store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state, struct err *err)
+int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
+		       struct err *err)
 {
 	struct adm_remotes remotes = { NULL, 0 };
 	bool stored = false;
@@ -181,7 +185,7 @@ static void put_done(struct adm_call *c, const char *name, const char *said)
 }
 
 static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct upstream_doc *doc,
-		   struct err *err)
+		   bool *ret_off, struct err *err)
 {
 	struct adm_upstream u = { .definition = NULL };
 	int rc = adm_find_upstream_row(db, doc->name, &u, err);
@@ -191,13 +195,15 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	if (rc < 0)
 		return rc;
 	if (known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0) {
+		*ret_off = u.state == ADM_UPSTREAM_DISABLED;
 		put_done(c, doc->name, "unchanged");
-		return record(c, db, logs, AUDIT_ADMIN_CMD, doc->name, NULL, NULL, err);       /* AUDIT A-206 */
+		return adm_upstream_record(c, db, logs, AUDIT_ADMIN_CMD, doc->name, NULL, NULL, err);       /* AUDIT A-206 */
 	}
-	rc = known ? store(db, &u, doc, u.state, err) : insert(db, doc, err);
+	rc = known ? adm_upstream_store(db, &u, doc, u.state, err) : insert(db, doc, err);
 	if (rc == 0)
-		rc = record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
+		rc = adm_upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
 			    doc->digest, err);
+	*ret_off = known && u.state == ADM_UPSTREAM_DISABLED;
 	if (rc == 0)
 		put_done(c, doc->name, known ? "changed" : "added");
 	return rc;
@@ -208,8 +214,9 @@ int adm_upstream_add_body(struct adm_call *c, struct db *db, struct audit_logs *
 	struct upstream_job *job = c->priv;
 	int rc = 0;
 
+	job->off = mem_calloc(job->count, sizeof(*job->off));
 	for (size_t i = 0; i < job->count && rc == 0; i++)
-		rc = add_one(c, db, logs, &job->doc[i], err);
+		rc = add_one(c, db, logs, &job->doc[i], &job->off[i], err);
 	return rc;
 }
 
@@ -386,7 +393,7 @@ static void patch_member(json_t *doc, const char *name, json_t *value)
 		(void)json_object_del(doc, name);
 }
 
-static int patched(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err)
+int adm_upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err)
 {
 	json_t *doc = NULL, *changes = NULL, *v;
 	const char *name;
@@ -422,17 +429,18 @@ int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *
 	if (rc < 0)
 		return rc;
 	int state = job->state ? job->state : u.state;
-	rc = patched(u.definition, job->patch, &doc, err);
+	rc = adm_upstream_patch(u.definition, job->patch, &doc, err);
 	free(u.definition);
 	if (rc == 0)
-		rc = store(db, &u, &doc, state, err);
+		rc = adm_upstream_store(db, &u, &doc, state, err);
 	if (rc == 0)
-		rc = record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
+		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
 	if (rc < 0) {
 		upstream_doc_free(&doc);
 		return rc;
 	}
-	job->state = state;
+	job->off = mem_calloc(1, sizeof(*job->off));
+	job->off[0] = state == ADM_UPSTREAM_DISABLED;
 	job->doc = mem_dup(&doc, sizeof(doc));
 	job->count = 1;
 	put_done(c, u.name, state == u.state ? "changed" : state == ADM_UPSTREAM_ENABLED ? "enabled" : "disabled");
@@ -500,9 +508,24 @@ int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_log
 		rc = db_run(&st, err);
 	}
 	if (rc == 0)
-		rc = record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u.name, u.digest, NULL, err);
+		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u.name, u.digest, NULL, err);
 	if (rc == 0)
 		put_done(c, u.name, "removed");
 	job->removed = true;
 	return rc;
+}
+
+/* --- what is stored is in use */
+
+void adm_upstream_after(struct adm_call *c)
+{
+	const struct upstream_job *job = c->priv;
+	struct upstreams *u = c->admin->env.upstreams;
+	struct err err;
+
+	if (job->removed)
+		upstreams_remove(u, job->name);
+	for (size_t i = 0; i < job->count; i++)
+		if (upstreams_set(u, job->doc[i].text, !job->off[i], &err) < 0)
+			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", job->doc[i].name, err.where, err.msg);
 }

@@ -39,6 +39,14 @@ int adm_remotes_load(struct db *db, int64_t upstream_id, struct adm_remotes *ret
 void adm_remotes_free(struct adm_remotes *r);
 const char *adm_remote_state_name(enum adm_remote_state state);
 
+/* The record of a change of an upstream; before and after: digests or NULL. */
+int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+			const uint8_t *before, const uint8_t *after, struct err *err) MUST_CHECK;
+/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while tools are stored. */
+int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
+		       struct err *err) MUST_CHECK;
+/* The document with the members of patch, both JSON texts. */
+int adm_upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err) MUST_CHECK;
 /* A text column, cut to size; or whole, to be freed. */
 void adm_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size);
 char *adm_col_dup(struct db_stmt *st, unsigned col);

@@ -246,6 +246,10 @@ static void run_body(struct adm_run *run)
 {
 	int rc = 0;
 
+	if (run->cmd->gather && !run->gathered) {
+		run->cmd->gather(&run->c);
+		return;
+	}
 	switch (run->cmd->where) {
 	case ADM_ON_LOOP:
 		run_on_loop(run);
@@ -265,6 +269,22 @@ static void run_body(struct adm_run *run)
 		(void)err_set(&run->err, (enum err_code)rc, "", "too much is waiting to be written; nothing was done");
 		run_end(run, rc);
 	}
+}
+
+void adm_gathered(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = run_of(c);
+
+	run->gathered = true;
+	if (!err && !c->admin->closed) {
+		run_body(run);
+		return;
+	}
+	if (err)
+		run->err = *err;
+	else
+		(void)err_set(&run->err, ERR_CANCELLED, "", "the server is stopping; nothing was done");
+	run_end(run, run->err.code);
 }
 
 /* --- the record of rows that have no transaction of their own: durable first, then the work (AUDIT A-304) */
@@ -287,9 +307,9 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 static void event_of(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
 {
 	audit_event_init(ev, (enum audit_kind)kind, tenant_id);
-	ev->actor = AUDIT_BY_UID;
-	ev->authn = AUDIT_AUTHN_UID;
-	ev->tport = AUDIT_ADMIN_SOCKET;
+	ev->actor = run->c.who.system ? AUDIT_BY_SYSTEM : AUDIT_BY_UID;
+	ev->authn = run->c.who.system ? AUDIT_AUTHN_NONE : AUDIT_AUTHN_UID;
+	ev->tport = run->c.who.system ? 0 : AUDIT_ADMIN_SOCKET;
 	ev->detail = run->line;
 }
 
@@ -370,8 +390,11 @@ static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, 
 {
 	struct str line = STR_INIT;
 
-	str_printf(&line, "uid %u%s: %s%s%s", who->uid, who->embedded ? " (cli)" : "", cmd->noun, cmd->verb ? " " : "",
-		   cmd->verb ? cmd->verb : "");
+	if (who->system)
+		str_puts(&line, "system: ");
+	else
+		str_printf(&line, "uid %u%s: ", who->uid, who->embedded ? " (cli)" : "");
+	str_printf(&line, "%s%s%s", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
 	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
 		const json_t *value = json_object_get(args, arg->name), *item;
 		size_t i;
@@ -400,7 +423,7 @@ static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, 
  * store itself (the embedded CLI); there are no others yet, and an unmapped uid has no role at all (SEC S-318). */
 static bool may(const struct admin *a, const struct adm_who *who, enum adm_role role)
 {
-	bool is_owner = who->embedded || who->uid == 0 || who->uid == a->env.owner_uid;
+	bool is_owner = who->embedded || who->system || who->uid == 0 || who->uid == a->env.owner_uid;
 
 	return is_owner && role <= ADM_OWNER;
 }

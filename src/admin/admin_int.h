@@ -125,6 +125,7 @@ struct adm_run {
 	int64_t record_tenant;          /* whose log a row's record goes to; 0 = the system log */
 	struct err err;
 	int rc;
+	bool gathered;
 };
 
 

@@ -120,6 +120,12 @@ static const struct adm_arg upstream_add_args[] = {
 	{ "file", "FILE", ARG_FILE, true, false, true, COMPLETE_FILE, "Documents of kind upstream instead, YAML or JSON." },
 	UPSTREAM_OPTIONS, UPSTREAM_COMMAND, END };
 static const struct adm_arg upstream_args[] = { UPSTREAM_WORD, END };
+static const struct adm_arg upstream_sync_args[] = {
+	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of its tools, while none is stored."),
+	FLAG("check", "Disable what has changed; store nothing new."), END };
+static const struct adm_arg upstream_accept_args[] = {
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE,
+	"Its name there or here; default all that waits." }, END };
 static const struct adm_arg upstream_set_args[] = {
 	UPSTREAM_WORD, OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_OPTIONS,
 	UPSTREAM_COMMAND, END };
@@ -201,6 +207,8 @@ static const struct adm_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
 	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL_AT("created", "Added"),
 	COL("digest", "Digest"), COL("definition", "Definition"), COL_END };
+static const struct adm_column upstream_sync_cols[] = {
+	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
 static const struct adm_column audit_calls_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
 	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
@@ -369,7 +377,7 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools are hosted",
 	  .detail = "Nothing is started or asked yet: upstream sync does that.",
 	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_add_check, .body = adm_upstream_add_body },
+	  .check = adm_upstream_add_check, .body = adm_upstream_add_body, .after = adm_upstream_after },
 	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
 	  .detail = "WAITING counts tools that changed there, are gone there, are new or cannot be tools here.",
 	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
@@ -382,11 +390,23 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
 		    "the old settings end when their calls have ended.",
 	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_set_check, .body = adm_upstream_set_body },
+	  .check = adm_upstream_set_check, .body = adm_upstream_set_body, .after = adm_upstream_after },
+	{ .noun = "upstream", .verb = "sync", .help = "Read the tools of an upstream and store them",
+	  .detail = "Each becomes a tool whose digest is pinned.  One that has changed there since it was accepted, or is gone, "
+		    "is disabled until upstream accept.  The server looks by itself when an upstream says that its tools changed, "
+		    "and then stores nothing new.",
+	  .args = upstream_sync_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
+	  .body = adm_upstream_sync_body },
+	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of an upstream's tools",
+	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; tools that are gone "
+		    "there are removed.  The upstream is not asked again.",
+	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
 	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with its tools",
 	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
 	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_name_check, .body = adm_upstream_remove_body },
+	  .check = adm_upstream_name_check, .body = adm_upstream_remove_body, .after = adm_upstream_after },
 
 	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
 	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,

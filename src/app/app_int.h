@@ -19,6 +19,7 @@ struct limiter;
 struct mcp_server;
 struct registry;
 struct tenants;
+struct upstreams;
 struct writer;
 
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
@@ -35,6 +36,7 @@ struct app {
 	struct tenants *tenants;
 	struct registry *registry;
 	struct limiter *limiter;
+	struct upstreams *upstreams;
 	struct fetcher *fetcher;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
@@ -77,6 +79,11 @@ void app_calls_end(struct app *a);                                      /* cance
 /* used.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_stop(struct app *a);
+/* upstreams.c */
+int app_upstreams_start(struct app *a, struct err *err) MUST_CHECK;
+void app_upstreams_stop(struct app *a);
+int app_upstreams_watch(struct app *a, struct err *err) MUST_CHECK;     /* look when their tools change */
+void app_upstreams_unwatch(struct app *a);
 /* reload.c */
 void app_reload(struct app *a);
 /* ready.c: one line in the log, and the service manager if there is one. */

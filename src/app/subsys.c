@@ -150,7 +150,8 @@ static int calls_start(struct app *a, struct err *err)
 	(void)err;
 	a->limiter = limiter_new();
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
-		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher });
+		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
+		.upstreams = a->upstreams });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -185,7 +186,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
-		.arg = a, .fetcher = a->fetcher });
+		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams });
 	return 0;
 }
 
@@ -197,6 +198,7 @@ static void admin_stop(struct app *a)
 static void calls_end(struct app *a)
 {
 	app_calls_end(a);
+	app_upstreams_stop(a);          /* while their processes can still be told apart */
 	ev_child_kill_all(a->loop);
 }
 
@@ -222,9 +224,11 @@ static const struct subsys {
 	{ "registry", ALL, registry_start, registry_stop },
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
 	{ "fetcher", ALL, fetcher_start, fetcher_stop },
+	{ "upstreams", ALL, app_upstreams_start, app_upstreams_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },
 	{ "admin", ALL, admin_start, admin_stop },
+	{ "changes of upstreams", SERVE, app_upstreams_watch, app_upstreams_unwatch },
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },

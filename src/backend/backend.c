@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "json/json.h"
 
-const struct backend_ops *const backend_all[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, NULL };
+const struct backend_ops *const backend_all[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, &be_mcp, NULL };
 
 int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 		 const void **ret_plan, struct err *err)
@@ -39,7 +39,7 @@ int backend_bind(const json_t *handler, struct arena *mem, const struct backend_
 	if (near)
 		err_hint(err, "did you mean %s?", near);
 	else
-		err_hint(err, "static, builtin, exec, http and sql are known");
+		err_hint(err, "static, builtin, exec, http, sql and mcp are known");
 	return ERR_INVALID;
 }
 

@@ -28,6 +28,14 @@ struct upstream_conf {                  /* in its own arena, mem */
 int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err) MUST_CHECK;
 void upstream_conf_free(struct upstream_conf **conf);
 
+/* The link that a tenant's call goes over, opened if need be.  ERR_TOOL; the message names the upstream. */
+struct up_link;
+int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+		   struct err *err) MUST_CHECK;
+/* What its links were given becomes something to be blanked from what a run says. */
+void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req);
+struct map *upstreams_parked(struct upstreams *u);
+
 /* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
 void upstream_strip_meta(json_t *meta);
 

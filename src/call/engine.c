@@ -356,11 +356,11 @@ void call_run(struct call *c)
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets,
-		.fetcher = eng->env.fetcher };
+		.fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams };
 	const struct backend_req req = {
 		.plan = c->compiled->plan, .tool = c->tool->name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
-		.call_id = c->id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
+		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
 		.caps = c->caps, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};

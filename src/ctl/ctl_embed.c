@@ -45,7 +45,7 @@ static void on_signal(void *arg, int signo)
 static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *cmd, const json_t *args,
 	       struct embed *e)
 {
-	struct adm_req req = { { geteuid(), getpid(), true }, cmd->noun, cmd->verb, args };
+	struct adm_req req = { { .uid = geteuid(), .pid = getpid(), .embedded = true }, cmd->noun, cmd->verb, args };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
 

@@ -289,7 +289,8 @@ static inline int rig_set_up(void **state)
 	r->registry = registry_new(rig_bind);
 	r->limiter = limiter_new();
 	rig_load(r);
-	r->engine = call_engine_new(&(struct call_env){ r->loop, r->tenants, r->registry, r->limiter, r->writer, rig_master, NULL, NULL });
+	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
+		.limiter = r->limiter, .writer = r->writer, .master = rig_master });
 	writer_on_late(r->writer, call_late_begin, r->engine);
 	ROWS_OK(principal_named(r->tenants, "acme", NULL, AUDIT_AUTHN_BOUND, &r->bot, &rows_err));
 	ROWS_OK(principal_named(r->tenants, "other", NULL, AUDIT_AUTHN_BOUND, &r->other_bot, &rows_err));

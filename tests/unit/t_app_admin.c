@@ -269,9 +269,11 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'string'}]}" },
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'number'}]}" },
 	{ "schema remove", "{'schema':['urn:example:a']}" },
-	{ "upstream add", "{'upstream':'every','command':['/bin/cat']}" },
-	{ "upstream add", "{'upstream':'every','command':['/bin/cat']}" },
+	{ "upstream add", "{'upstream':'every','command':['ECHO']}" },
+	{ "upstream add", "{'upstream':'every','command':['ECHO']}" },
 	{ "upstream set", "{'upstream':'every','shared':'yes'}" },
+	{ "upstream accept", "{'upstream':'every'}" },
+	{ "upstream sync", "{'upstream':'every'}" },
 	{ "upstream remove", "{'upstream':'every'}" },
 	{ "key revoke", "{'accessor':['KEY']}" },
 	{ "tenant suspend", "{'tenant':'acme'}" },
@@ -279,11 +281,29 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "tenant remove", "{'tenant':'acme'}" },
 };
 
+static const char *build_dir(void)
+{
+	static char dir[300];
+	const char *build = getenv("TOOLCRIB_BUILDDIR");
+	char *here = build ? NULL : getcwd(NULL, 0);
+
+	(void)snprintf(dir, sizeof(dir), "%s", build ? build : here);
+	free(here);
+	return dir;
+}
+
 static void must_change(struct crib *c, size_t i)
 {
 	char key[13], args[512];
 	const char *at = strstr(changes[i].args, "KEY");
+	const char *program = strstr(changes[i].args, "ECHO");
 
+	if (program) {
+		(void)snprintf(args, sizeof(args), "%.*s%s/tests/peers/mcp_echo%s", (int)(program - changes[i].args),
+			       changes[i].args, build_dir(), program + 4);
+		must(c, changes[i].command, args);
+		return;
+	}
 	if (!at) {
 		must(c, changes[i].command, changes[i].args);
 		return;
@@ -566,6 +586,7 @@ static void long_path_moves_the_socket(void **state)
 
 int main(void)
 {
+	char launcher[320];
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_row_is_whole),
 		cmocka_unit_test(every_change_is_recorded),
@@ -583,5 +604,7 @@ int main(void)
 
 	if (secret_init() != 0)
 		return 1;
+	(void)snprintf(launcher, sizeof(launcher), "%s/toolcrib-run", build_dir());
+	setenv("TOOLCRIB_RUN", launcher, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

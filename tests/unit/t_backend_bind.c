@@ -68,7 +68,7 @@ static void type_is_known_or_refused_with_a_hint(void **state)
 		{ "{'type':1}", "/type", "must be a string", NULL },
 		{ "{'type':'exce','argv':['/x']}", "/type", "unknown handler type", "did you mean exec?" },
 		{ "{'type':'carrier-pigeon'}", "/type", "unknown handler type",
-		  "static, builtin, exec, http and sql" },
+		  "static, builtin, exec, http, sql and mcp" },
 		{ "{'type':'static','txt':'x'}", "/txt", "", "did you mean text?" },
 		{ "{'type':'exec','argv':['/x'],'args':[]}", "/args", "", "did you mean argv?" },
 	};

@@ -117,7 +117,8 @@ static void revoked_caller_is_refused(void **state)
 	tenants_apply(r->tenants, &img);
 	rig_open_writer(r);
 	call_engine_free(&r->engine);
-	r->engine = call_engine_new(&(struct call_env){ r->loop, r->tenants, r->registry, r->limiter, r->writer, rig_master, NULL, NULL });
+	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
+		.limiter = r->limiter, .writer = r->writer, .master = rig_master });
 
 	h = rig_call(r, &(struct rig_req){ .tool = "echo" });
 	assert_int_equal(h->refusal, REFUSE_NONE);
@@ -373,7 +374,8 @@ static void call_without_room_on_the_disk_is_refused(void **state)
 	r->limits.space_floor = UINT64_MAX / 2;
 	rig_open_writer(r);
 	call_engine_free(&r->engine);
-	r->engine = call_engine_new(&(struct call_env){ r->loop, r->tenants, r->registry, r->limiter, r->writer, rig_master, NULL, NULL });
+	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
+		.limiter = r->limiter, .writer = r->writer, .master = rig_master });
 	h = rig_call(r, &(struct rig_req){ .tool = "echo" });
 	assert_int_equal(h->refusal, REFUSE_AUDIT);
 	assert_false(h->executed);
