@@ -49,8 +49,8 @@ enum adm_arg_type {
 	ARG_KEYVALUES,  /* k=v words: an object of texts */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
-enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_UPSTREAM,
-	COMPLETE_SCHEMA, COMPLETE_FILE,
+enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
+	COMPLETE_RESOURCE, COMPLETE_UPSTREAM, COMPLETE_SCHEMA, COMPLETE_FILE,
 	COMPLETE_COMMAND };
 struct adm_arg {
 	const char *name;               /* member of the arguments object; "--name" on the command line when option */

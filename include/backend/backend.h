@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a tool runs.  A run ends in exactly one of result, ask, error.  After ask() it is over and
+/* How a tool runs, and whatever else has a handler.  A run ends in exactly one of result, ask, error.  After ask() it is over and
  * forgotten; with the answers a fresh run begins, and all it knows is what the request carries.  Hence: no
  * side effect before the last ask. */
 
@@ -32,7 +32,7 @@ struct backend_env {
 
 struct backend_req {
 	const void *plan;                       /* from bind(); lives until the end */
-	const char *tool;                       /* the name the caller used */
+	const char *tool;                       /* the full name, as the caller sees it: get_weather, prompt:greet */
 	const json_t *args;                     /* validated object; borrowed until the end */
 	const char *args_text; size_t args_len; /* as received: this is what is forwarded */
 	const json_t *answers;                  /* inputResponses by key; NULL in the first run */
@@ -47,7 +47,9 @@ struct backend_req {
 };
 struct backend_result {
 	json_t *content;                        /* array of content blocks; never NULL */
-	json_t *structured, *meta;              /* NULL = absent; JSON null is a value */
+	/* NULL = absent; JSON null is a value.  What a prompt gives beyond content blocks is structured: an object with
+	 * messages, and of a resource one with contents, of a completion one with values (call/shape.c). */
+	json_t *structured, *meta;
 	bool is_error;                          /* a failure of the tool itself is a result */
 	int64_t xstat; bool has_xstat; int sig; /* exit status or HTTP status; signal: for the record */
 };
@@ -87,5 +89,11 @@ void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: f
 int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 		 const void **ret_plan, struct err *err) MUST_CHECK;
 extern const struct backend_ops *const backend_all[];   /* NULL-terminated */
+
+/* The shapes of what handlers give: content blocks; messages of a prompt, a role and a block each; contents of a
+ * resource, text or blob each, whose uri and mimeType may be missing.  ERR_INVALID, where = at… */
+int content_check_all(const json_t *array, const char *at, struct err *err) MUST_CHECK;
+int content_check_messages(const json_t *array, const char *at, struct err *err) MUST_CHECK;
+int content_check_contents(const json_t *array, const char *at, struct err *err) MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "base/err.h"
 #include "proto/rev.h"
+#include "registry/registry.h"
 #include "schema/schema.h"
 
 #include <jansson.h>
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One tools/call from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
+/* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
 
 struct call;
 struct call_engine;
@@ -19,8 +20,6 @@ struct ev_loop;
 struct fetcher;
 struct limiter;
 struct principal;
-struct reg_snapshot;
-struct registry;
 struct seal;
 struct tenants;
 struct upstreams;
@@ -60,8 +59,12 @@ struct call_param { const char *name, *value; size_t value_len; };     /* a deco
 struct call_req {                       /* texts are copied; args and answers are taken over */
 	struct principal *who;          /* counted */
 	struct reg_snapshot *snap;      /* its reference is taken over: held to the end of the call */
+	/* What is called: a tool or a prompt by its name, REG_RESOURCE by a URI that is read. */
+	enum reg_kind kind;
 	const char *tool; size_t tool_len;
-	json_t *args;                   /* object or NULL = {} */
+	/* Complete this argument: of a prompt by name, or REG_TEMPLATE by its URI template.  NULL: call it. */
+	const char *complete;
+	json_t *args;                   /* object or NULL = {}; of a resource those of reg_find_uri() */
 	const char *args_text; size_t args_len;         /* raw span; "" with args NULL */
 	json_t *answers;                /* inputResponses of a retried request, or NULL */
 	const char *sealed_state; size_t sealed_len;    /* requestState of a retried request, or NULL */
@@ -75,7 +78,9 @@ struct call_req {                       /* texts are copied; args and answers ar
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
 	REFUSE_RATE, REFUSE_AUDIT, REFUSE_INTERNAL };
-struct call_end {                       /* exactly one of result, requests, err; references are taken over */
+/* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
+ * its structured part: {messages}, {contents} or {values}. */
+struct call_end {
 	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
 	struct backend_result *result;
 	json_t *requests; const char *sealed_state;     /* modern: input_required; borrowed text */

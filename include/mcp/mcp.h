@@ -15,6 +15,7 @@
 struct call_engine;
 struct ev_loop;
 struct principal;
+struct reg_news;
 struct registry;
 struct tenants;
 struct writer;
@@ -25,6 +26,7 @@ struct mcp_session;
 
 #define MCP_BATCH_MAX 50                /* members of an array (MCP B-03) */
 #define MCP_INFLIGHT_MAX 1024           /* unanswered requests of one channel */
+#define MCP_SUBSCRIPTIONS_MAX 256       /* resources that one peer, or one listen, is told of */
 #define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
 #define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
 #define MCP_SESSION_IDLE_MS (30u * 60 * 1000)
@@ -102,9 +104,9 @@ void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, v
 void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer);
 void mcp_session_end(struct mcp_session **s);           /* DELETE */
 
-/* A tenant's visible tool set changed: tell exactly its listeners now, and record it (notify, 1011).
- * Returns how many were told. */
-size_t mcp_tools_changed(struct mcp_server *srv, int64_t tenant_id, int64_t generation, const char *cause);
+/* What a change means to a tenant: tell exactly those of its listeners that it concerns, now, and record it (notify,
+ * 1011).  Returns how many notices were sent. */
+size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const char *cause);
 /* Tenant suspended or key revoked (0 = any of the tenant): its channels, sessions and listens end. */
 void mcp_end_matching(struct mcp_server *srv, int64_t tenant_id, int64_t cred_id);
 /* Stop: listens end with their result, channels drain. */

@@ -16,6 +16,7 @@
 struct str;
 
 #define ENC_LIST_TTL_MS 5000            /* tools/list: many hosts ignore notices (MCP B-47) */
+#define ENC_READ_TTL_MS 5000            /* resources/read: as the lists, whose notices tell of an update too */
 #define ENC_DISCOVER_TTL_MS 60000
 
 struct enc_server { const char *name, *title, *version; };      /* serverInfo */
@@ -30,18 +31,28 @@ enum enc_kind {
 	ENC_EMPTY,              /* ping */
 	ENC_INITIALIZE,
 	ENC_DISCOVER,
-	ENC_LIST,               /* tools/list */
+	ENC_LIST,               /* tools/list, prompts/list, … */
 	ENC_CALL,               /* tools/call */
+	ENC_PROMPT,             /* prompts/get */
+	ENC_READ,               /* resources/read */
+	ENC_COMPLETE,           /* completion/complete */
 	ENC_INPUT,              /* input_required (R5) */
 	ENC_LISTEN_END,
 };
 
+enum enc_list { ENC_TOOLS, ENC_PROMPTS, ENC_RESOURCES, ENC_TEMPLATES };
+/* What a server has beside tools and logging, for its capabilities. */
+enum { ENC_HAS_PROMPTS = 1, ENC_HAS_RESOURCES = 2, ENC_HAS_COMPLETIONS = 4 };
+
 struct enc_result {
 	enum enc_kind kind;
-	/* ENC_LIST: the text of the tools array, and the cursor of the next page or NULL. */
+	unsigned has;           /* ENC_INITIALIZE, ENC_DISCOVER: ENC_HAS_ bits */
+	/* ENC_LIST: which, the text of its array, and the cursor of the next page or NULL. */
+	enum enc_list list;
 	const char *page; size_t page_len;
 	const char *next; size_t next_len;
-	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent. */
+	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent.  ENC_PROMPT, ENC_READ,
+	 * ENC_COMPLETE: structured is {messages, description?}, {contents}, {values, total?, hasMore?}. */
 	const json_t *content, *structured, *meta;
 	const char *text;
 	bool is_error;
@@ -63,8 +74,12 @@ void encode_log(struct str *out, int level, const char *logger, const json_t *da
 /* -1 for a name that is none of the eight; 0 debug … 7 emergency. */
 int encode_log_level(const char *name);
 /* subscription: raw id of the listen, or p NULL on a legacy stream. */
-void encode_list_changed(struct str *out, struct jx_span subscription);
-void encode_listen_ack(struct str *out, struct jx_span subscription, bool tools);
+void encode_list_changed(struct str *out, enum enc_list list, struct jx_span subscription);
+void encode_updated(struct str *out, const char *uri, struct jx_span subscription);
+/* What a listen is told of: ENC_ON_ bits, URIs of resources. */
+enum { ENC_ON_TOOLS = 1u << ENC_TOOLS, ENC_ON_PROMPTS = 1u << ENC_PROMPTS, ENC_ON_RESOURCES = 1u << ENC_RESOURCES };
+struct enc_filter { unsigned lists; const char *const *uris; size_t nuris; };
+void encode_listen_ack(struct str *out, struct jx_span subscription, const struct enc_filter *filter);
 void encode_cancelled(struct str *out, struct jx_span id, const char *reason);
 void encode_request(struct str *out, uint64_t id, const char *method, const json_t *params);
 

@@ -21,6 +21,7 @@ enum fault {
 	FAULT_METHOD,           /* unknown method, or one of a capability that is not declared (E-11) */
 	FAULT_CAPABILITY,       /* the client did not declare what the tool needs (E-06) */
 	FAULT_PARAMS,           /* found by a handler: unknown tool, bad cursor, bad state (B-10) */
+	FAULT_RESOURCE,         /* no such resource (E-09, E-10) */
 	FAULT_LISTENS,          /* too many listens (B-21) */
 	FAULT_SESSION,          /* unknown or ended session (H-13) */
 	FAULT_DENIED,           /* the credential is not valid any more */
@@ -56,6 +57,9 @@ void rpc_error_audit(struct rpc_error *e, bool executed);
 /* -32602; words by revision (MCP D). */
 void rpc_error_unknown_tool(struct rpc_error *e, enum rev rev, const char *name, size_t len);
 void rpc_error_arguments(struct rpc_error *e, const char *reason);
+void rpc_error_unknown_prompt(struct rpc_error *e, const char *name, size_t len);
+/* -32002 up to R4, -32602 from R5 on, with data.uri (MCP E-09, E-10). */
+void rpc_error_unknown_resource(struct rpc_error *e, enum rev rev, const char *uri, size_t len);
 /* -32022 with supported and requested (MCP B-51). */
 void rpc_error_version(struct rpc_error *e, const char *requested);
 /* -32021 with requiredCapabilities. */

@@ -13,26 +13,30 @@
 #define DEFINE_TEXT_MAX (512u << 10)    /* bytes of a definition as JSON */
 #define DEFINE_MEMORY_MAX (4u << 20)    /* arena of one compiled definition */
 
-struct define_tool {
-	char name[65];
+struct define_item {
+	enum reg_kind kind;
+	char name[REG_FULL_NAME_SIZE];  /* the full one */
+	char *uri;                      /* of a resource or template, or NULL */
 	uint8_t digest[32];             /* SHA-256 of the canonical definition */
 	uint8_t list_digest[32];        /* SHA-256 of the canonical listed part */
 	char *text;                     /* JSON text to store */
 	struct catalogue_refs refs;     /* shared schemas that it refers to, directly or through others */
 };
-/* Check one document of kind tool: names, unknown members with a hint, descriptions (control characters
+/* Check one document of a kind that is listed (registry.h): names, URIs, unknown members with a hint, descriptions (control characters
  * refused, SEC S-211), schemas compile, x-mcp-header placement (MCP T-41, T-42), handler block by bind, limits
  * in range.  ERR_INVALID with where = JSON pointer into doc.  shared may be NULL.  Pure. */
-int define_tool(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_tool *ret,
+int define_item(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_item *ret,
 		struct err *err) MUST_CHECK;
-void define_free(struct define_tool *d);
+void define_free(struct define_item *d);
+/* The kind of a document: `kind`, or tool without one. */
+int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err) MUST_CHECK;
 /* Legal, but real hosts choke on it (MCP B-31, B-32). */
 typedef void define_warn_fn(void *arg, const char *pointer, const char *text);
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg);
 /* Compile a definition: schemas, handler plan, limits.  The plan and the texts live in mem; the schemas are freed
  * by define_compiled_fini().  Used by reg_compile() and by `tool test`. */
-int define_compile(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct arena *mem,
-		   struct reg_compiled *ret, struct err *err) MUST_CHECK;
+int define_compile(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, const struct catalogue *shared,
+		   struct arena *mem, struct reg_compiled *ret, struct err *err) MUST_CHECK;
 void define_compiled_fini(struct reg_compiled *c);
 
 /* A document of kind schema: a JSON Schema with an absolute $id. */

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What each tenant may call.  Definitions are immutable and shared by the tenants that see them; a
- * snapshot is one tenant's sorted list of names -> definitions; published by one pointer, freed by its
+/* What each tenant may call, get and read.  Definitions are immutable and shared by the tenants that see them; a
+ * snapshot is one tenant's sorted lists of names -> definitions; published by one pointer, freed by its
  * last holder.  Loop thread, except the reg_change_* builders, which run where the rows are (writer thread
  * inside the change's transaction, or start-up) and make plain memory.
  *
@@ -29,8 +29,24 @@ struct backend_ops;
 typedef int reg_bind_fn(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 			const void **ret_plan, struct err *err);
 
-#define REG_PAGE 100                    /* tools of one tools/list page (MCP B-18) */
-#define REG_TOOLS_MAX 10000             /* visible to one tenant */
+/* What a tenant can be shown.  The full name of anything but a tool says its kind: prompt:greet, resource:readme (a
+ * template as well); that of a tool is its bare name, which has no colon. */
+enum reg_kind { REG_TOOL, REG_PROMPT, REG_RESOURCE, REG_TEMPLATE, REG_KINDS };
+/* What is announced together. */
+enum reg_family { REG_TOOLS, REG_PROMPTS, REG_RESOURCES, REG_FAMILIES };
+struct reg_kind_row {
+	const char *word;               /* of a document's `kind` */
+	const char *noun;               /* for people: "resource template" */
+	const char *prefix;             /* of the full name */
+	enum reg_family family;
+};
+extern const struct reg_kind_row reg_kinds[REG_KINDS];
+
+#define REG_NAME_MAX 64                 /* characters of a name; with its prefix: */
+#define REG_FULL_NAME_SIZE 80
+#define REG_URI_MAX 2048                /* bytes of a URI or a URI template */
+#define REG_PAGE 100                    /* lines of one page of a list (MCP B-18) */
+#define REG_TOOLS_MAX 10000             /* visible to one tenant, of each kind */
 
 #define REG_PAGES_BYTES (64u << 20)     /* texts of pages kept in memory, of all tenants */
 
@@ -46,8 +62,15 @@ enum reg_output {
 	REG_OUTPUT_HIDDEN,      /* it has $ref: neither schema nor structuredContent is shown */
 };
 
+struct reg_completion {                 /* of one argument of a prompt, or variable of a template */
+	const char *argument;
+	const char *const *values; size_t nvalues;
+	const struct backend_ops *ops; const void *plan;        /* ops NULL: values */
+};
+
 struct reg_compiled {                   /* made on first use; lives as long as its reg_def */
-	struct schema *input, *output;                  /* output may be NULL; define_compiled_fini() frees */
+	/* input is NULL for resources and templates, output may be NULL; define_compiled_fini() frees. */
+	struct schema *input, *output;
 	enum reg_output output_form;
 	const struct backend_ops *ops;
 	const void *plan;
@@ -58,11 +81,16 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */
 	const char *const *redact; size_t nredact;      /* audit.redact: pointers into the arguments */
+	const char *mime;               /* mimeType of a resource or template, or NULL */
+	const struct reg_completion *completions; size_t ncompletions;
 };
 
-struct reg_def {                        /* one version of one tool */
+struct reg_def {                        /* one version of one tool, prompt, resource or template */
 	int64_t version_id, tool_id, version;
-	const char *name;               /* the tool's own name */
+	enum reg_kind kind;
+	const char *name;               /* its own full name */
+	const char *uri;                /* of a resource; a template's URI template; else NULL */
+	bool completes;                 /* it has `complete` */
 	uint8_t digest[32];             /* which definition ran, for the record */
 	const char *text; size_t len;   /* the definition, JSON */
 };
@@ -75,19 +103,22 @@ struct reg_def {                        /* one version of one tool */
 #define REG_RESULT_MAX (16u << 20)
 #define REG_RESULT_DEFAULT (1u << 20)
 
-struct reg_tool {                       /* one line of a tenant's list */
+struct reg_tool {                       /* one line of a tenant's list, of any kind */
 	const char *name;               /* as this tenant sees it, alias included */
+	const char *full_name;          /* with the prefix of its kind, for records */
 	struct reg_def *def;
 	int64_t grant_id;               /* for the record: rule "grant/12" */
 	uint32_t concurrency;           /* lowered by the grant; 0 = as the tool says */
 	struct text_rate rate;          /* likewise; count 0 = as the tool says */
 };
 
+struct reg_list { size_t count; const struct reg_tool *items; };        /* sorted by name (bytes), as it is listed */
 struct reg_snapshot {
-	int64_t tenant_id, generation;
+	int64_t tenant_id, generation[REG_FAMILIES];
 	unsigned refs;                  /* loop thread only, hence not atomic */
-	size_t tool_count;
-	const struct reg_tool *tools;   /* sorted by name (bytes), as in tools/list */
+	struct reg_list list[REG_KINDS];
+	const struct reg_tool *const *by_uri;   /* the resources, sorted by URI */
+	bool completes;                 /* one of its prompts or templates does */
 };
 
 struct registry *registry_new(reg_bind_fn *bind);
@@ -95,35 +126,48 @@ void registry_free(struct registry **reg);
 const struct catalogue *reg_shared(const struct registry *reg);        /* the shared schemas in force */
 struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id);   /* +1; an empty one when unknown */
 void reg_release(struct registry *reg, struct reg_snapshot **snap);
-const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *name, size_t len);
+const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind kind, const char *name, size_t len);
+/* The resource with this URI, else the most particular template that matches it: the one with the most literal
+ * characters, the first by name.  ret_args may be NULL; else a new object with `uri` and the template's variables. */
+const struct reg_tool *reg_find_uri(const struct reg_snapshot *snap, const char *uri, size_t len, json_t **ret_args);
+const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len);
+/* Does a URI template (RFC 6570, levels 1 to 3) generate this URI?  ret_values: variables to texts, new reference, or
+ * NULL.  A value with a "." or ".." segment, U+0000 or bytes that are no UTF-8 is no match (MCP U-05). */
+bool reg_uri_match(const char *pattern, const char *uri, size_t len, json_t **ret_values);
 /* Parse and compile on first use.  ERR_CORRUPT when a stored definition does not compile (another release
  * wrote it): the caller answers -32603 and the list skips the tool. */
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;
-/* The text of the `tools` array of one page for a revision, made once per snapshot and revision.  after:
+/* The text of the array of one page of a list for a revision, made once per snapshot and revision.  after:
  * the last name of the page before ("" or NULL = first page).  *ret_last = last name of this page, or NULL when it is
  * the last page; it lives as long as the snapshot.  all = true: one page with everything (R0).  The text is
  * borrowed until the next call of reg_page() or reg_release(). */
-int reg_page(struct registry *reg, struct reg_snapshot *snap, enum rev rev, bool all, const char *after,
-	     const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err) MUST_CHECK;
+int reg_page(struct registry *reg, struct reg_snapshot *snap, enum reg_kind kind, enum rev rev, bool all,
+	     const char *after, const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err) MUST_CHECK;
 
 /* A change, read from the rows inside its transaction; reg_change_all() at start-up writes nothing.  Changes
  * are applied in the order of their commits: one carries only the definitions that it touches. */
 struct reg_change;
 int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST_CHECK;
 /* After writing tool rows or a tenant's rows and grants: recompute the visible set of each tenant concerned, bump
- * the generation where tools/list differs, and collect the new pictures.  A suspended or removed tenant sees nothing.
- * ERR_CONFLICT when two grants show a tenant two tools under one name (where = "tenant/NAME/tool/NAME"). */
+ * the generation where a list differs, and collect the new pictures.  A suspended or removed tenant sees nothing.
+ * ERR_CONFLICT when two grants show a tenant two things of a kind under one name, or two resources under one URI
+ * (where = "tenant/NAME/tool/NAME"). */
 int reg_change_tools(struct db *db, const int64_t *tool_ids, size_t n, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tenant(struct db *db, int64_t tenant_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 /* After writing the row of a shared schema, or removing it.  No list changes by that. */
 int reg_change_schema(struct db *db, const char *uri, struct reg_change **ret, struct err *err) MUST_CHECK;
 void reg_change_free(struct reg_change **c);
-/* What the change means to a tenant: walk with i from 0 until false.  *ret_differs: its list changed. */
-bool reg_change_tenant_at(const struct reg_change *c, size_t i, int64_t *ret_tenant_id, int64_t *ret_generation,
-			  bool *ret_differs);
-/* Publish on the loop; told(arg, tenant_id, generation) for each tenant whose visible set differs.  Takes c. */
-typedef void reg_told_fn(void *arg, int64_t tenant_id, int64_t generation);
+/* What a change means to a tenant.  With no list that differs, what stands behind a line may still be another
+ * version. */
+struct reg_news {
+	int64_t tenant_id, generation[REG_FAMILIES];
+	bool differs[REG_FAMILIES];     /* which lists changed */
+};
+/* Walk with i from 0 until false. */
+bool reg_change_tenant_at(const struct reg_change *c, size_t i, struct reg_news *ret);
+/* Publish on the loop; told(arg, news) for each tenant of the change, once all pictures are in place.  Takes c. */
+typedef void reg_told_fn(void *arg, const struct reg_news *news);
 void reg_apply(struct registry *reg, struct reg_change **c, reg_told_fn *told, void *arg);
 
 #endif

@@ -56,13 +56,15 @@ UPDATE cred SET revoked_us = ?2 WHERE tenant_id = ?1 AND revoked_us IS NULL;
 
 -- name: admin_tool_find
 -- adm_find_tool: also removed ones.  UNIQUE(name), UNIQUE(tool_id, version).
-SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us
+SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us, v.kind, v.uri
 FROM tool t JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version WHERE t.name = ?1;
 
 -- name: admin_tool_list
--- tool list, and the candidates of "did you mean".  Walk of the index on name.
-SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us
-FROM tool t JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version WHERE t.state <> 3 ORDER BY t.name;
+-- tool list, prompt list, resource list, and the candidates of "did you mean": the names with this prefix, '' for
+-- tools.  Walk of the index on name.
+SELECT t.id, t.name, t.state, t.version, t.created_us, v.id, v.digest, v.created_us, v.kind, v.uri
+FROM tool t JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.state <> 3 AND substr(t.name, 1, instr(t.name, ':')) = ?1 ORDER BY t.name;
 
 -- name: admin_tool_last_version
 -- tool add.  UNIQUE(tool_id, version).
@@ -98,5 +100,5 @@ DELETE FROM tool_grant WHERE tenant_id = ?1;
 
 -- name: admin_counts
 -- status.  Walks of the small tables.
-SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3),
+SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3 AND instr(name, ':') = 0),
        (SELECT count(*) FROM cred WHERE revoked_us IS NULL), (SELECT coalesce(sum(size), 0) FROM head);

@@ -1,20 +1,20 @@
 -- Statements on grant.  Each names its caller and its index.
 
 -- name: grant_visible
--- reg_change_*: what a tenant's grants match.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern
+-- reg_change_*: what a tenant's grants match; a pattern without a kind in front of it speaks of tools alone.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern
 -- (CROSS JOIN: the grants first, whatever the planner thinks of their number); UNIQUE(tool_id, version).
-SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE g.tenant_id = ?1 AND t.name = g.glob AND t.state = 1
 UNION ALL
-SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s
+SELECT t.id, t.name, v.id, v.list_digest, g.id, g.glob, g.alias, g.concurrency, g.rate_count, g.rate_per_s, v.kind, v.uri
 FROM tool_grant AS g CROSS JOIN tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE g.tenant_id = ?1 AND (instr(g.glob, '*') > 0 OR instr(g.glob, char(63)) > 0) AND t.name GLOB g.glob
-AND t.state = 1;
+AND (instr(g.glob, ':') > 0) = (instr(t.name, ':') > 0) AND t.state = 1;
 
 -- name: grant_tenants_of_tool
 -- reg_change_tools: who has a grant for this name.  All grants; a change of a tool is rare.
-SELECT DISTINCT tenant_id FROM tool_grant WHERE ?1 GLOB glob;
+SELECT DISTINCT tenant_id FROM tool_grant WHERE ?1 GLOB glob AND (instr(glob, ':') > 0) = (instr(?1, ':') > 0);
 
 -- name: grant_insert
 -- admin: grant add.

@@ -9,12 +9,14 @@ SELECT id FROM tenant WHERE state <> 3 ORDER BY id;
 SELECT name, title, state, concurrency, rate_count, rate_per_s FROM tenant WHERE id = ?1;
 
 -- name: tenant_get_list
--- reg_change_*: what the tenant's last list was.  Primary key.
-SELECT name, state, generation, list_digest FROM tenant WHERE id = ?1;
+-- reg_change_*: what the tenant's last lists were.  Primary key.
+SELECT name, state, generation, list_digest, prompt_generation, prompt_digest, resource_generation, resource_digest
+FROM tenant WHERE id = ?1;
 
 -- name: tenant_set_list
--- reg_change_*: the list differs now.  Primary key.
-UPDATE tenant SET generation = ?2, list_digest = ?3 WHERE id = ?1;
+-- reg_change_*: a list differs now.  Primary key.
+UPDATE tenant SET generation = ?2, list_digest = ?3, prompt_generation = ?4, prompt_digest = ?5,
+resource_generation = ?6, resource_digest = ?7 WHERE id = ?1;
 
 -- name: tenant_insert
 -- admin: tenant add.  32 zero bytes: the digest of an empty list (registry change.c).

@@ -2,13 +2,13 @@
 
 -- name: tool_current_all
 -- reg_change_all: the versions in force.  Walk of tool by id, UNIQUE(tool_id, version) of tool_version.
-SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition
+SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition, v.kind, v.uri
 FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE t.state = 1 ORDER BY t.id;
 
 -- name: tool_current
 -- reg_change_tools: the same of one tool, whatever its state.  Primary key, UNIQUE(tool_id, version).
-SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition
+SELECT t.id, t.name, t.state, v.id, v.version, v.digest, v.definition, v.kind, v.uri
 FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
 WHERE t.id = ?1;
 
@@ -18,8 +18,8 @@ INSERT INTO tool(name, state, version, created_us) VALUES (?1, 1, ?2, ?3);
 
 -- name: tool_insert_version
 -- admin: tool add.
-INSERT INTO tool_version(tool_id, version, digest, list_digest, definition, actor, created_us)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+INSERT INTO tool_version(tool_id, version, digest, list_digest, definition, actor, created_us, kind, uri)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- name: tool_set_version
 -- admin: tool add, a new version and its state.  Primary key; no row when somebody was faster.

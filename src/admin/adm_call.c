@@ -106,7 +106,7 @@ static void call_finish(void *arg, struct call_end *end)
 /* The definition as the tenant sees it, so that NAME=VALUE words get the types of its schema; NULL when it sees none. */
 static json_t *visible_definition(const struct reg_snapshot *snap, const char *name)
 {
-	const struct reg_tool *tool = reg_find(snap, name, strlen(name));
+	const struct reg_tool *tool = reg_find(snap, REG_TOOL, name, strlen(name));
 	json_t *doc = NULL;
 
 	if (!tool || jx_parse(tool->def->text, tool->def->len, &doc, NULL) < 0)

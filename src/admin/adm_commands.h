@@ -14,8 +14,8 @@
 struct backend_result;
 struct catalogue;
 struct catalogue_refs;
+struct define_item;
 struct define_schema;
-struct define_tool;
 struct schema_report;
 
 typedef int adm_check_fn(struct adm_call *c, struct err *err);
@@ -48,12 +48,12 @@ adm_check_fn adm_tool_add_check, adm_tool_names_check;
 adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_history_body, adm_tool_enable_body,
 	adm_tool_disable_body, adm_tool_remove_body;
 /* Check document i; err->where is a pointer into the arguments. */
-int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_tool *ret,
+int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_item *ret,
 	       struct err *err) MUST_CHECK;
 
 /* In a WRITER body, with a record; adm_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
 struct adm_tool_stored { enum adm_stored what; int64_t id, before, version; };  /* before 0: it was not there */
-int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   bool keep_state, struct adm_tool_stored *ret, struct err *err) MUST_CHECK;
 int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err) MUST_CHECK;

@@ -53,7 +53,7 @@ void adm_put_changes(struct adm_out *o, const char *name, const json_t *a, const
 /* --- versions of a tool */
 
 struct versions_job {
-	char tool[72];
+	char tool[80];
 	uint32_t from, to;              /* 0 = the one before, the one in force */
 };
 
@@ -62,7 +62,7 @@ int adm_tool_versions_check(struct adm_call *c, struct err *err)
 	struct versions_job *job = adm_priv(c, sizeof(*job));
 
 	(void)err;
-	(void)snprintf(job->tool, sizeof(job->tool), "%s", adm_text(c, "tool"));
+	adm_full_name(adm_noun(c), adm_text(c, adm_noun(c)), job->tool, sizeof(job->tool));
 	job->from = adm_uint(c, "from", adm_uint(c, "version", 0));
 	job->to = adm_uint(c, "to", 0);
 	return 0;
@@ -83,8 +83,9 @@ static int read_version(struct db *db, const struct adm_tool *tool, int64_t vers
 
 		rc = jx_parse(text, len, ret, err);
 	} else if (rc == 0) {
-		rc = err_set(err, ERR_NOT_FOUND, "", "version %lld of tool %s: not found", (long long)version, tool->name);
-		err_hint(err, "toolcrib tool history %s lists them", tool->name);
+		rc = err_set(err, ERR_NOT_FOUND, "", "version %lld of %s %s: not found", (long long)version,
+			     adm_noun_of(tool->name), adm_bare(tool->name));
+		err_hint(err, "toolcrib %s history %s lists them", adm_noun_of(tool->name), adm_bare(tool->name));
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -118,7 +119,8 @@ int adm_tool_diff_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	to = job->to ? job->to : tool.version;
 	from = job->from ? job->from : to - 1;
 	if (from == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "tool %s has one version only", tool.name);
+		return err_set(err, ERR_NOT_FOUND, "", "%s %s has one version only", adm_noun_of(tool.name),
+			       adm_bare(tool.name));
 	rc = read_version(db, &tool, from, &a, err);
 	if (rc == 0)
 		rc = read_version(db, &tool, to, &b, err);
@@ -154,13 +156,18 @@ int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err)
 }
 
 /* By the rules of today: what it needs may be gone. */
-static int define_again(struct db *db, const json_t *doc, struct define_tool *ret, struct err *err)
+static int define_again(struct db *db, const struct adm_tool *tool, json_t *doc, struct define_item *ret, struct err *err)
 {
+	enum reg_kind kind = (enum reg_kind)(tool->kind - 1);
 	struct catalogue *shared = NULL;
 	int rc = adm_catalogue_load(db, &shared, err);
 
+	/* A name of resources may have been a template's. */
+	if (kind == REG_RESOURCE || kind == REG_TEMPLATE)
+		kind = json_object_get(doc, "uriTemplate") ? REG_TEMPLATE : REG_RESOURCE;
+	json_object_set_new(doc, "kind", json_string(reg_kinds[kind].word));
 	if (rc == 0)
-		rc = define_tool(doc, backend_bind, shared, ret, err);
+		rc = define_item(doc, backend_bind, shared, ret, err);
 	if (rc < 0 && err && *err->where == '/') {      /* there is no file to point into */
 		(void)err_wrap(err, "%s", err->where + 1);
 		err->where[0] = '\0';
@@ -172,7 +179,7 @@ static int define_again(struct db *db, const json_t *doc, struct define_tool *re
 int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct versions_job *job = c->priv;
-	struct define_tool def = { .text = NULL };
+	struct define_item def = { .text = NULL };
 	struct adm_tool_stored done;
 	struct adm_tool tool;
 	json_t *doc = NULL;
@@ -181,17 +188,18 @@ int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	if (rc == 0)
 		rc = read_version(db, &tool, job->from, &doc, err);
 	if (rc == 0)
-		rc = define_again(db, doc, &def, err);
+		rc = define_again(db, &tool, doc, &def, err);
 	json_decref(doc);
 	if (rc == 0)
 		rc = adm_tool_store(c, db, logs, &def, true, &done, err);
 	if (rc == 0 && done.what == ADM_UNCHANGED)
-		rc = err_set(err, ERR_CONFLICT, "", "version %u of tool %s says what the one in force says", job->from, tool.name);
+		rc = err_set(err, ERR_CONFLICT, "", "version %u of %s %s says what the one in force says", job->from,
+			     adm_noun_of(tool.name), adm_bare(tool.name));
 	if (rc == 0)
 		rc = adm_changed_tools(c, db, &done.id, 1, err);
 	if (rc == 0) {
 		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", tool.name);
+		adm_put_text(c->out, "name", adm_bare(tool.name));
 		adm_put_int(c->out, "version", done.version);
 		adm_put_int(c->out, "as", job->from);
 		adm_put_hex(c->out, "digest", def.digest, sizeof(def.digest));

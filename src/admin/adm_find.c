@@ -131,7 +131,9 @@ void adm_read_tool(struct db_stmt *st, struct adm_tool *ret)
 
 	*ret = (struct adm_tool){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .version = db_col_i64(st, 3),
 		.created_us = db_col_i64(st, 4), .version_id = db_col_i64(st, 5), .changed_us = db_col_i64(st, 7) };
+	ret->kind = (int)db_col_i64(st, 8);
 	copy_col(st, 1, ret->name, sizeof(ret->name));
+	copy_col(st, 9, ret->uri, sizeof(ret->uri));
 	if (len == sizeof(ret->digest))
 		memcpy(ret->digest, digest, len);
 }
@@ -161,10 +163,35 @@ int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct 
 		*ret = tool;
 		return 0;
 	}
-	(void)err_set(err, ERR_NOT_FOUND, "", "tool %.64s: not found", name);
+	(void)err_set(err, ERR_NOT_FOUND, "", "%s %.64s: not found", adm_noun_of(name), adm_bare(name));
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
+	db_bind_text(st, 1, name, (size_t)(adm_bare(name) - name));
 	suggest(&st, 1, name, err);
 	return ERR_NOT_FOUND;
+}
+
+const char *adm_bare(const char *full_name)
+{
+	const char *colon = strchr(full_name, ':');
+
+	return colon ? colon + 1 : full_name;
+}
+
+const char *adm_noun_of(const char *full_name)
+{
+	static const char *const nouns[] = { "prompt", "resource" };
+
+	for (size_t i = 0; i < NELEMS(nouns); i++)
+		if (strncmp(full_name, nouns[i], strlen(nouns[i])) == 0 && full_name[strlen(nouns[i])] == ':')
+			return nouns[i];
+	return "tool";
+}
+
+void adm_full_name(const char *noun, const char *name, char *ret, size_t size)
+{
+	bool tool = strcmp(noun, "tool") == 0, full = strcmp(adm_noun_of(name), noun) == 0 && adm_bare(name) != name;
+
+	(void)snprintf(ret, size, "%s%s%s", tool || full ? "" : noun, tool || full ? "" : ":", name);
 }
 
 const char *adm_state_name(int state)

@@ -15,21 +15,22 @@
 #include "adm_commands.h"
 #include "admin_int.h"
 
-#define GLOB_MAX 64
+#define GLOB_MAX 64                     /* characters behind the kind */
+#define GLOB_SIZE 80                    /* with the kind in front and NUL */
 #define ALIAS_MAX 64
 #define CONCURRENCY_MAX 10000
 #define TENANT_GRANTS_MAX 10000
 
 struct grant {
 	int64_t id, created_us;
-	char glob[GLOB_MAX + 1], alias[ALIAS_MAX + 1];
+	char glob[GLOB_SIZE], alias[ALIAS_MAX + 1];
 	uint32_t concurrency;           /* 0 = as the tool says */
 	struct text_rate rate;          /* likewise, count 0 */
 };
 
 struct grant_job {
 	char tenant[64];
-	char (*glob)[GLOB_MAX + 1]; size_t count;
+	char (*glob)[GLOB_SIZE]; size_t count;
 	struct grant want;              /* alias and limits */
 	bool has_alias, has_concurrency, has_rate;
 };
@@ -44,19 +45,21 @@ static void free_job(void *priv)
 
 static int take_glob(struct grant_job *job, const char *text, struct err *err)
 {
-	size_t len = strlen(text);
+	const char *bare = strcmp(adm_noun_of(text), "tool") == 0 ? text : adm_bare(text);
+	size_t len = strlen(bare);
 
-	/* Exactly what tool names can be made of: SQLite's GLOB has sets in brackets, which we do not. */
+	/* Exactly what names can be made of: SQLite's GLOB has sets in brackets, which we do not. */
 	for (size_t i = 0; i < len; i++) {
-		if (text[i] != '*' && text[i] != '?' && !text_tool_name(&text[i], 1)) {
-			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of tools", text);
-			err_hint(err, "letters, digits, _ . - and the wildcards * and ?");
+		if (bare[i] != '*' && bare[i] != '?' && !text_tool_name(&bare[i], 1)) {
+			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of %ss", text, adm_noun_of(text));
+			err_hint(err, "letters, digits, _ . - and the wildcards * and ?, perhaps prompt: or resource: in front");
 			return ERR_INVALID;
 		}
 	}
 	if (len == 0 || len > GLOB_MAX)
-		return err_set(err, ERR_INVALID, "tool", "a name or pattern of tools has 1 to %d characters", GLOB_MAX);
-	memcpy(job->glob[job->count++], text, len + 1);
+		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters", adm_noun_of(text),
+			       GLOB_MAX);
+	memcpy(job->glob[job->count++], text, strlen(text) + 1);
 	return 0;
 }
 
@@ -121,7 +124,7 @@ static void read_grant(struct db_stmt *st, struct grant *g)
 
 	g->id = db_col_i64(st, 0);
 	text = db_col_text(st, 1, &len);
-	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GLOB_MAX ? len : GLOB_MAX), text);
+	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GLOB_SIZE ? len : GLOB_SIZE - 1), text);
 	text = db_col_text(st, 2, &len);
 	(void)snprintf(g->alias, sizeof(g->alias), "%.*s", (int)(len < ALIAS_MAX ? len : ALIAS_MAX), text);
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
@@ -199,7 +202,7 @@ static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct g
 static int find_grant(struct db *db, const struct adm_tenant *t, const char *glob, struct grant *ret, struct err *err)
 {
 	const char *globs[64];
-	char kept[NELEMS(globs)][GLOB_MAX + 1];
+	char kept[NELEMS(globs)][GLOB_SIZE];
 	const char *near;
 	struct db_stmt *st;
 	size_t n = 0;
@@ -263,7 +266,7 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	int rc = text_glob_literal(glob) ? adm_find_tool(db, glob, &tool, err) : 0;
 
 	if (rc == ERR_NOT_FOUND)
-		(void)snprintf(ret_said, size, "granted; there is no such tool yet%s%s", *err->hint ? ", " : "", err->hint);
+		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", adm_noun_of(glob), *err->hint ? ", " : "", err->hint);
 	else
 		(void)snprintf(ret_said, size, "granted");
 	return rc == ERR_NOT_FOUND ? 0 : rc;

@@ -1,4 +1,4 @@
-/* tool add, list, show, enable, disable, remove, history. */
+/* tool, prompt and resource add, list, show, enable, disable, remove, history. */
 #include "config.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 /* --- add */
 
 struct add_job {
-	struct define_tool *def; size_t count;
+	struct define_item *def; size_t count;
 	int64_t *changed; size_t nchanged;
 };
 
@@ -36,11 +36,11 @@ static void free_add(void *priv)
 	free(job);
 }
 
-int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_tool *ret,
+int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_item *ret,
 	       struct err *err)
 {
 	char at[32];
-	int rc = define_tool(json_array_get(documents, i), backend_bind, shared, ret, err);
+	int rc = define_item(json_array_get(documents, i), backend_bind, shared, ret, err);
 
 	if (rc == 0)
 		return 0;
@@ -49,6 +49,23 @@ int adm_define(const json_t *documents, size_t i, const struct catalogue *shared
 	(void)snprintf(at, sizeof(at), "/documents/%zu", i);
 	err_at(err, at);
 	return rc;
+}
+
+/* Each noun stores its own kinds, so that nobody grants what he did not mean to. */
+static int check_noun(const struct adm_call *c, const struct define_item *def, size_t i, struct err *err)
+{
+	const char *noun = adm_noun_of(def->name);
+	char at[40];
+
+	if (strcmp(noun, adm_noun(c)) == 0)
+		return 0;
+	(void)snprintf(at, sizeof(at), "/documents/%zu/kind", i);
+	(void)err_set(err, ERR_INVALID, at, "%s is a %s, not a %s", adm_bare(def->name), reg_kinds[def->kind].noun, adm_noun(c));
+	if (def->kind == REG_TOOL)
+		err_hint(err, "write kind: %s, or use toolcrib tool add", adm_noun(c));
+	else
+		err_hint(err, "use toolcrib %s add", noun);
+	return ERR_INVALID;
 }
 
 int adm_tool_add_check(struct adm_call *c, struct err *err)
@@ -63,16 +80,20 @@ int adm_tool_add_check(struct adm_call *c, struct err *err)
 	for (size_t i = 0; i < n; i++) {
 		int rc = adm_define(documents, i, adm_shared(c), &job->def[i], err);
 
+		if (rc == 0) {
+			job->count++;
+			rc = check_noun(c, &job->def[i], i, err);
+		}
 		if (rc < 0)
 			return rc;
-		job->count++;
 		for (size_t k = 0; k < i; k++) {
 			char at[40];
 
 			if (strcmp(job->def[k].name, job->def[i].name) != 0)
 				continue;
 			(void)snprintf(at, sizeof(at), "/documents/%zu/name", i);
-			return err_set(err, ERR_INVALID, at, "two documents define the tool %s", job->def[i].name);
+			return err_set(err, ERR_INVALID, at, "two documents define the %s %s", adm_noun(c),
+				       adm_bare(job->def[i].name));
 		}
 	}
 	return 0;
@@ -105,7 +126,7 @@ static int insert_tool(struct db *db, const char *name, int64_t *ret_id, struct 
 	return rc;
 }
 
-static int insert_version(struct db *db, const struct adm_call *c, const struct define_tool *def, int64_t tool_id,
+static int insert_version(struct db *db, const struct adm_call *c, const struct define_item *def, int64_t tool_id,
 			  int64_t version, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
@@ -120,6 +141,8 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 	db_bind_textz(st, 5, def->text);
 	db_bind_textz(st, 6, actor);
 	db_bind_i64(st, 7, (int64_t)clock_wall_us());
+	db_bind_i64(st, 8, (int64_t)def->kind + 1);
+	db_bind_textz(st, 9, def->uri);
 	rc = db_run(&st, err);
 	return rc < 0 ? rc : adm_schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
@@ -135,26 +158,48 @@ static int set_version(struct db *db, const struct adm_tool *tool, int64_t versi
 	db_bind_i64(st, 4, state);
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
-		return err_set(err, ERR_CONFLICT, "", "tool %s was changed at the same time", tool->name);
+		return err_set(err, ERR_CONFLICT, "", "%s %s was changed at the same time", adm_noun_of(tool->name),
+			       adm_bare(tool->name));
 	return rc;
 }
 
-static void put_added(struct adm_out *o, const struct define_tool *def, int64_t version, const char *said)
+static void put_added(struct adm_out *o, const struct define_item *def, int64_t version, const char *said)
 {
 	adm_row_begin(o);
-	adm_put_text(o, "name", def->name);
+	adm_put_text(o, "name", adm_bare(def->name));
 	adm_put_int(o, "version", version);
 	adm_put_text(o, "said", said);
 	adm_put_hex(o, "digest", def->digest, sizeof(def->digest));
 	adm_row_end(o);
 }
 
-int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+/* What the records of a definition's changes are. */
+struct record_kinds { int add, change, by_state[ADM_TOOL_REMOVED + 1]; };
+
+static const struct record_kinds *kinds_of(const char *name)
+{
+	static const struct record_kinds tool = { AUDIT_TOOL_REGISTER, AUDIT_TOOL_CHANGE,
+		{ [ADM_TOOL_ENABLED] = AUDIT_TOOL_ENABLE, [ADM_TOOL_DISABLED] = AUDIT_TOOL_DISABLE,
+		  [ADM_TOOL_REMOVED] = AUDIT_TOOL_DELETE } };
+	static const struct record_kinds other = { AUDIT_DEFINITION_ADD, AUDIT_DEFINITION_CHANGE,
+		{ [ADM_TOOL_ENABLED] = AUDIT_DEFINITION_CHANGE, [ADM_TOOL_DISABLED] = AUDIT_DEFINITION_CHANGE,
+		  [ADM_TOOL_REMOVED] = AUDIT_DEFINITION_REMOVE } };
+
+	return strcmp(adm_noun_of(name), "tool") == 0 ? &tool : &other;
+}
+
+static void put_object(char *ret, size_t size, const char *name, int64_t version)
+{
+	(void)snprintf(ret, size, "%s/%s@%lld", adm_noun_of(name), adm_bare(name), (long long)version); /* fits */
+}
+
+int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   bool keep_state, struct adm_tool_stored *ret, struct err *err)
 {
+	const struct record_kinds *kinds = kinds_of(def->name);
 	struct adm_tool tool = { .id = 0 };
 	struct adm_tool_stored done = { .what = ADM_UNCHANGED, .version = 1 };
-	char obj[96];
+	char obj[128];
 	int rc = adm_find_tool_row(db, def->name, &tool, err);
 	bool known = rc == 1, alive = known && tool.state != ADM_TOOL_REMOVED;
 
@@ -171,9 +216,9 @@ int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		rc = insert_version(db, c, def, tool.id, done.version, err);
 	if (rc == 0 && known)
 		rc = set_version(db, &tool, done.version, alive && keep_state ? tool.state : ADM_TOOL_ENABLED, err);
-	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", def->name, (long long)done.version);
+	put_object(obj, sizeof(obj), def->name, done.version);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? AUDIT_TOOL_CHANGE : AUDIT_TOOL_REGISTER,
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? kinds->change : kinds->add,
 			.obj = obj, .before = alive ? tool.digest : NULL, .after = def->digest }, err);
 	if (rc < 0)
 		return rc;
@@ -184,7 +229,7 @@ int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return 0;
 }
 
-static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_tool *def,
+static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   struct err *err)
 {
 	struct add_job *job = c->priv;
@@ -221,13 +266,18 @@ int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *log
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
 	struct adm_tool tool;
+	char prefix[16];
 	int rc;
 
 	(void)logs;
+	adm_full_name(adm_noun(c), "", prefix, sizeof(prefix));
+	db_bind_textz(st, 1, prefix);
 	while ((rc = db_step(st, err)) == 1) {
 		adm_read_tool(st, &tool);
 		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", tool.name);
+		adm_put_text(c->out, "name", adm_bare(tool.name));
+		if (*tool.uri)
+			adm_put_text(c->out, "uri", tool.uri);
 		adm_put_int(c->out, "version", tool.version);
 		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
 		adm_put_hex(c->out, "digest", tool.digest, sizeof(tool.digest));
@@ -240,7 +290,7 @@ int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *log
 }
 
 struct names_job {
-	char (*name)[72]; size_t count;
+	char (*name)[80]; size_t count;
 	uint32_t version;               /* tool show --version */
 };
 
@@ -255,17 +305,17 @@ static void free_names(void *priv)
 int adm_tool_names_check(struct adm_call *c, struct err *err)
 {
 	struct names_job *job = adm_priv(c, sizeof(*job));
-	const char *single = adm_text(c, "tool");
-	size_t n = adm_count(c, "tool");
+	const char *noun = adm_noun(c), *single = adm_text(c, noun);
+	size_t n = adm_count(c, noun);
 
 	(void)err;
 	c->free_priv = free_names;
 	job->version = adm_uint(c, "version", 0);
 	job->name = mem_calloc(n + 1, sizeof(*job->name));
 	if (single)
-		(void)snprintf(job->name[job->count++], sizeof(*job->name), "%s", single);
+		adm_full_name(noun, single, job->name[job->count++], sizeof(*job->name));
 	for (size_t i = 0; i < n; i++)
-		(void)snprintf(job->name[job->count++], sizeof(*job->name), "%s", adm_nth(c, "tool", i));
+		adm_full_name(noun, adm_nth(c, noun, i), job->name[job->count++], sizeof(*job->name));
 	return 0;
 }
 
@@ -319,7 +369,9 @@ int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *log
 		const char *text = db_col_text(st, 5, &len);
 
 		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", tool.name);
+		adm_put_text(c->out, "name", adm_bare(tool.name));
+		if (tool.kind > 1)
+			adm_put_text(c->out, "kind", reg_kinds[tool.kind - 1].word);
 		put_version(c->out, st);
 		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
 		adm_put_int(c->out, "grants", grants);
@@ -328,7 +380,8 @@ int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	}
 	db_stmt_put(&st);
 	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "version %u of tool %s: not found", job->version, tool.name);
+		return err_set(err, ERR_NOT_FOUND, "", "version %u of %s %s: not found", job->version,
+			       adm_noun(c), adm_bare(tool.name));
 	return rc < 0 ? rc : 0;
 }
 
@@ -361,24 +414,23 @@ int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *
 int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err)
 {
-	static const int kinds[] = { [ADM_TOOL_ENABLED] = AUDIT_TOOL_ENABLE, [ADM_TOOL_DISABLED] = AUDIT_TOOL_DISABLE,
-		[ADM_TOOL_REMOVED] = AUDIT_TOOL_DELETE };
 	struct adm_tool tool;
 	struct db_stmt *st;
-	char obj[96];
+	char obj[128];
 	int rc = adm_find_tool(db, name, &tool, err);
 
 	if (rc < 0)
 		return rc;
 	if (tool.state == state)
-		return err_set(err, ERR_CONFLICT, "", "tool %s is %s already", tool.name, adm_tool_state_name(state));
+		return err_set(err, ERR_CONFLICT, "", "%s %s is %s already", adm_noun_of(tool.name), adm_bare(tool.name),
+			       adm_tool_state_name(state));
 	st = db_stmt_get(db, SQL_TOOL_SET_STATE);
 	db_bind_i64(st, 1, tool.id);
 	db_bind_i64(st, 2, state);
 	rc = db_run(&st, err);
-	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", tool.name, (long long)tool.version);
+	put_object(obj, sizeof(obj), tool.name, tool.version);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kinds[state], .obj = obj, .before = tool.digest }, err);
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kinds_of(tool.name)->by_state[state], .obj = obj, .before = tool.digest }, err);
 	if (rc < 0)
 		return rc;
 	*ret_id = tool.id;
@@ -396,7 +448,7 @@ static int change_states(struct adm_call *c, struct db *db, struct audit_logs *l
 		if (rc < 0)
 			break;
 		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", job->name[i]);
+		adm_put_text(c->out, "name", adm_bare(job->name[i]));
 		adm_put_text(c->out, "state", adm_tool_state_name(state));
 		adm_row_end(c->out);
 	}

@@ -97,7 +97,7 @@ struct test_job {
 	struct adm_call *c;
 	struct arena *mem;
 	struct reg_compiled compiled;
-	struct define_tool def;
+	struct define_item def;
 	json_t *args;
 	struct str args_text;
 	struct backend_op *op;
@@ -135,8 +135,11 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	rc = adm_define(documents, 0, adm_shared(c), &job->def, err);
 	if (rc < 0)
 		return rc;
+	if (job->def.kind != REG_TOOL)
+		return err_set(err, ERR_INVALID, "/documents/0/kind", "only tools are tested, this is a %s",
+			       reg_kinds[job->def.kind].noun);
 	job->mem = arena_new(DEFINE_MEMORY_MAX);
-	rc = define_compile(doc, backend_bind, adm_shared(c), job->mem, &job->compiled, err);
+	rc = define_compile(doc, job->def.kind, backend_bind, adm_shared(c), job->mem, &job->compiled, err);
 	if (rc < 0) {
 		err_at(err, "/documents/0");
 		return rc;
@@ -285,7 +288,7 @@ int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *log
 		put_wrong(c->out, &wrong);
 	for (size_t i = 0; i < json_array_size(documents); i++) {
 		struct lint lint = { .out = c->out, .document = i };
-		struct define_tool def = { .text = NULL };
+		struct define_item def = { .text = NULL };
 
 		if (adm_is_schema(json_array_get(documents, i)))
 			continue;

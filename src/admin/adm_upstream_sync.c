@@ -206,13 +206,13 @@ static int check_owner(struct db *db, const char *name, int64_t remote_id, struc
 static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
 		       int64_t remote_id, const struct upstream_tool *t, bool *ret_bad, struct err *err)
 {
-	struct define_tool def = { .text = NULL };
+	struct define_item def = { .text = NULL };
 	struct adm_tool_stored stored;
 	json_t *doc = NULL;
 	int rc = upstream_tool_document(u->name, u->prefix, t, &doc, err);
 
 	if (rc == 0)
-		rc = define_tool(doc, backend_bind, NULL, &def, err);
+		rc = define_item(doc, backend_bind, NULL, &def, err);
 	json_decref(doc);
 	if (rc == 0)
 		rc = check_owner(db, def.name, remote_id, err);

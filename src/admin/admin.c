@@ -126,18 +126,21 @@ void adm_finish(struct adm_call *c, const struct err *err)
 
 /* --- the effect: what is durable now is shown now, and told, before anybody hears "done" (product.md 11) */
 
-static void note_told(void *arg, int64_t tenant_id, int64_t generation)
+static void note_told(void *arg, const struct reg_news *news)
 {
 	struct adm_run *run = arg;
+	size_t i = 0;
 
-	for (size_t i = 0; i < run->ntold; i++) {
-		if (run->told[i].tenant_id == tenant_id) {
-			run->told[i].generation = generation;
-			return;
-		}
+	while (i < run->ntold && run->told[i].tenant_id != news->tenant_id)
+		i++;
+	if (i == run->ntold) {
+		run->told = mem_realloc(run->told, (run->ntold + 1) * sizeof(*run->told));
+		run->told[run->ntold++] = *news;
+		return;
 	}
-	run->told = mem_realloc(run->told, (run->ntold + 1) * sizeof(*run->told));
-	run->told[run->ntold++] = (struct adm_told){ tenant_id, generation };
+	memcpy(run->told[i].generation, news->generation, sizeof(news->generation));
+	for (size_t f = 0; f < REG_FAMILIES; f++)
+		run->told[i].differs[f] |= news->differs[f];
 }
 
 static void apply(struct adm_run *run)
@@ -151,7 +154,7 @@ static void apply(struct adm_run *run)
 	if (!env->mcp)
 		return;
 	for (size_t i = 0; i < run->ntold; i++)
-		(void)mcp_tools_changed(env->mcp, run->told[i].tenant_id, run->told[i].generation, run->line);
+		(void)mcp_changed(env->mcp, &run->told[i], run->line);
 }
 
 static void run_done(struct adm_run *run, int rc)
@@ -311,6 +314,11 @@ static void event_of(const struct adm_run *run, int kind, int64_t tenant_id, str
 	ev->authn = run->c.who.system ? AUDIT_AUTHN_NONE : AUDIT_AUTHN_UID;
 	ev->tport = run->c.who.system ? 0 : AUDIT_ADMIN_SOCKET;
 	ev->detail = run->line;
+}
+
+const char *adm_noun(const struct adm_call *c)
+{
+	return run_of(c)->cmd->noun;
 }
 
 void adm_record_in(struct adm_call *c, int64_t tenant_id)

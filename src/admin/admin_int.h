@@ -14,6 +14,7 @@
 struct db;
 struct db_stmt;
 struct reg_change;
+struct reg_news;
 struct tenant_image;
 struct audit_logs;
 
@@ -34,6 +35,14 @@ void adm_put_rate(struct adm_out *o, const char *name, struct text_rate rate);  
 void adm_put_json(struct adm_out *o, const char *name, const json_t *value);
 void adm_put_raw(struct adm_out *o, const char *name, const char *json, size_t len);
 void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n);
+
+/* --- what a definition is called: a full name is "prompt:greet", "resource:readme", or a tool's bare name */
+
+const char *adm_noun(const struct adm_call *c);         /* of the command: "tool", "prompt", … */
+const char *adm_noun_of(const char *full_name);
+const char *adm_bare(const char *full_name);
+/* The full name of what a command of this noun calls `name`: the bare name, or the full one. */
+void adm_full_name(const char *noun, const char *name, char *ret, size_t size);
 
 /* --- arguments, after admin_args_check(): loop thread, in check() */
 
@@ -85,7 +94,13 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 		       struct err *err) MUST_CHECK;
 /* Insert one with a fresh pseudonym. */
 int adm_add_principal(struct db *db, int64_t tenant_id, const char *name, struct adm_principal *ret, struct err *err) MUST_CHECK;
-struct adm_tool { int64_t id, version, version_id, created_us, changed_us; int state; char name[72]; uint8_t digest[32]; };
+/* Any definition, by its full name. */
+struct adm_tool {
+	int64_t id, version, version_id, created_us, changed_us;
+	int state, kind;                /* kind: tool_version.kind */
+	char name[80], uri[2049];       /* uri: "" for tools and prompts */
+	uint8_t digest[32];
+};
 int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err) MUST_CHECK;
 /* Removed ones as well: 1 = found, 0 = there never was one. */
 int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, struct err *err) MUST_CHECK;
@@ -109,7 +124,6 @@ struct admin {
 	struct db *reader[2];           /* idle read-only connections of the pool */
 };
 
-struct adm_told { int64_t tenant_id, generation; };
 struct adm_run {
 	struct adm_call c;
 	const struct adm_cmd *cmd;
@@ -121,7 +135,7 @@ struct adm_run {
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */
 	struct reg_change **change; size_t nchange;
 	struct tenant_image **image; size_t nimage;
-	struct adm_told *told; size_t ntold;
+	struct reg_news *told; size_t ntold;
 	int64_t record_tenant;          /* whose log a row's record goes to; 0 = the system log */
 	struct err err;
 	int rc;

@@ -90,8 +90,36 @@ static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL
 static const struct adm_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, END };
 
-#define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, "A tool's name, or a pattern with * and ?.")
-#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool.")
+static const struct adm_arg prompt_show_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
+static const struct adm_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), END };
+static const struct adm_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), END };
+static const struct adm_arg resource_show_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
+static const struct adm_arg resource_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), END };
+static const struct adm_arg resources_args[] = {
+	WORDS("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), END };
+static const struct adm_arg prompt_diff_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), END };
+static const struct adm_arg prompt_revert_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, END };
+static const struct adm_arg resource_diff_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), END };
+static const struct adm_arg resource_revert_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, END };
+
+#define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
+	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
+#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool, prompt or resource.")
 static const struct adm_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, END };
 static const struct adm_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
@@ -185,6 +213,12 @@ static const struct adm_column tool_list_cols[] = {
 static const struct adm_column tool_cols[] = {
 	COL("name", "Name"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
 	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
+static const struct adm_column resource_list_cols[] = {
+	COL("name", "NAME"), COL("uri", "URI"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"),
+	COL_END };
+static const struct adm_column hosted_cols[] = {
+	COL("name", "Name"), COL("kind", "Kind"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
+	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
 static const struct adm_column tool_history_cols[] = {
 	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
 	COL("digest", "DIGEST"), COL_END };
@@ -218,6 +252,40 @@ static const struct adm_column audit_show_cols[] = {
 static const struct adm_column session_list_cols[] = {
 	COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
+
+/* The rows of prompts and of resources: what tools have, but for test and lint. */
+#define HOSTED_ROWS(word, words, list_columns) \
+	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
+	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
+		    "version; one that does not changes nothing.", \
+	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, \
+	  .where = ADM_ON_WRITER, .check = adm_tool_add_check, .body = adm_tool_add_body }, \
+	{ .noun = #word, .verb = "list", .help = "List the " words, .args = no_args, .columns = list_columns, \
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = adm_tool_list_body }, \
+	{ .noun = #word, .verb = "show", .help = "Show a " #word " and its definition", .args = word##_show_args, \
+	  .columns = hosted_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_names_check, .body = adm_tool_show_body }, \
+	{ .noun = #word, .verb = "enable", .help = "Show disabled " words " again", .args = word##s_args, \
+	  .done = #word " %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_names_check, .body = adm_tool_enable_body }, \
+	{ .noun = #word, .verb = "disable", .help = "Hide " words " from all tenants", .args = word##s_args, \
+	  .done = #word " %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body }, \
+	{ .noun = #word, .verb = "remove", .help = "Remove " words, \
+	  .detail = "The versions stay for the records that name them; adding the " #word " again goes on counting.", \
+	  .args = word##s_args, .done = #word " %{name} removed", .destructive = true, .role = ADM_OWNER, \
+	  .where = ADM_ON_WRITER, .check = adm_tool_names_check, .body = adm_tool_remove_body }, \
+	{ .noun = #word, .verb = "history", .help = "List the versions of a " #word, .args = word##_args, \
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_names_check, .body = adm_tool_history_body }, \
+	{ .noun = #word, .verb = "diff", .help = "Show what differs between two versions of a " #word, \
+	  .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_versions_check, .body = adm_tool_diff_body }, \
+	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
+	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
+	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said", \
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }
 
 const struct adm_cmd admin_table[] = {
 	{ .noun = "init", .help = "Create a store",
@@ -358,7 +426,10 @@ const struct adm_cmd admin_table[] = {
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_schema_check_body },
 
-	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools",
+	HOSTED_ROWS(prompt, "prompts", tool_list_cols),
+	HOSTED_ROWS(resource, "resources and templates", resource_list_cols),
+
+	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
 		    "raise them.  A grant may come before its tool.",
 	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,

@@ -29,7 +29,10 @@ int be_get_word(const json_t *obj, const char *name, const char *const *words, s
  * they say, `{{` and `}}` are braces.  Compiled when the definition is stored, rendered for each run.  What is inserted
  * is text, never syntax: nothing looks at it again. */
 struct tpl;
-enum tpl_may { TPL_NO_ARGS = 0, TPL_ARGS = 1, TPL_SECRETS = 2 };        /* what may be inserted here, besides the rest */
+enum tpl_may {                                  /* what may be inserted here, besides the rest */
+	TPL_NO_ARGS = 0, TPL_ARGS = 1, TPL_SECRETS = 2,
+	TPL_ARGS_MAYBE = 4 | TPL_ARGS,          /* one that is missing is no text instead of an error */
+};
 /* may: TPL_ bits.  SEC S-345: no secrets where others can see them, as in a command line or a path. */
 int tpl_compile(const char *text, const char *at, unsigned may, struct arena *mem,
 		const struct tpl **ret, struct err *err) MUST_CHECK;
@@ -44,7 +47,6 @@ int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *o
 
 /* A content block has a known type and that type's members (MCP T-22).  ERR_INVALID, where = at… */
 int content_check(const json_t *block, const char *at, struct err *err) MUST_CHECK;
-int content_check_all(const json_t *array, const char *at, struct err *err) MUST_CHECK;
 json_t *content_text(const char *p, size_t len);        /* a text block; p is UTF-8 */
 
 #endif

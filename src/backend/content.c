@@ -115,6 +115,69 @@ int content_check_all(const json_t *array, const char *at, struct err *err)
 	return 0;
 }
 
+int content_check_messages(const json_t *array, const char *at, struct err *err)
+{
+	char where[sizeof(err->where)], inner[sizeof(err->where)];
+	const json_t *message;
+	size_t i;
+
+	json_array_foreach(array, i, message) {
+		static const char *const known[] = { "role", "content" };
+		const char *role = NULL;
+		json_t *block = NULL;
+
+		snprintf(where, sizeof(where), "%s/%zu", at, i);
+		if (!json_is_object(message))
+			return err_set(err, ERR_INVALID, where, "must be a message, is %s", jx_type_name(message));
+		int rc = jx_only(message, where, known, NELEMS(known), err);
+		if (rc == 0)
+			rc = jx_get_string(message, where, "role", JX_REQUIRED, &role, err);
+		if (rc == 0 && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
+			rc = err_set(err, ERR_INVALID, where, "the role must be user or assistant, is %.40s", role);
+		if (rc == 0)
+			rc = jx_get_object(message, where, "content", JX_REQUIRED, &block, err);
+		snprintf(inner, sizeof(inner), "%s/%zu/content", at, i);
+		if (rc == 0)
+			rc = content_check(block, inner, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int content_check_contents(const json_t *array, const char *at, struct err *err)
+{
+	static const char *const known[] = { "uri", "mimeType", "text", "blob", "_meta" };
+	char where[sizeof(err->where)];
+	const json_t *part;
+	size_t i;
+
+	json_array_foreach(array, i, part) {
+		const char *text;
+		json_t *meta;
+
+		snprintf(where, sizeof(where), "%s/%zu", at, i);
+		if (!json_is_object(part))
+			return err_set(err, ERR_INVALID, where, "must be an object, is %s", jx_type_name(part));
+		int rc = jx_only(part, where, known, NELEMS(known), err);
+		if (rc == 0)
+			rc = jx_get_string(part, where, "uri", JX_OPTIONAL, &text, err);
+		if (rc == 0)
+			rc = jx_get_string(part, where, "mimeType", JX_OPTIONAL, &text, err);
+		if (rc == 0)
+			rc = jx_get_object(part, where, "_meta", JX_OPTIONAL, &meta, err);
+		if (rc == 0 && !json_object_get(part, "text") == !json_object_get(part, "blob"))
+			rc = err_set(err, ERR_INVALID, where, "must have text or blob");
+		if (rc == 0)
+			rc = need_string(part, where, json_object_get(part, "blob") ? "blob" : "text", err);
+		if (rc == 0 && json_object_get(part, "blob"))
+			rc = check_base64(part, where, "blob", err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
 json_t *content_text(const char *p, size_t len)
 {
 	json_t *block = json_object();

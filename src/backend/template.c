@@ -25,6 +25,7 @@ struct piece {
 };
 
 struct tpl {
+	bool maybe;                     /* a missing argument is no text */
 	size_t n;
 	struct piece piece[];
 };
@@ -137,6 +138,7 @@ int tpl_compile(const char *text, const char *at, unsigned may, struct arena *me
 	char *copy = arena_strdup(mem, text);
 	if (!t || !copy)
 		return be_bind_full(at, err);
+	t->maybe = (may & TPL_ARGS_MAYBE) == TPL_ARGS_MAYBE;
 	int rc = compile_pieces(copy, at, may, t, err);
 	if (rc == 0)
 		*ret = t;
@@ -183,11 +185,13 @@ static void render_raw(const json_t *v, const char *pointer, const struct backen
 		jx_write(v, out);
 }
 
-static int render_argument(const char *pointer, const struct backend_req *req, struct str *out,
+static int render_argument(const char *pointer, bool maybe, const struct backend_req *req, struct str *out,
 			   struct err *err)
 {
 	const json_t *v = jx_at(req->args, pointer);
 
+	if ((!v || json_is_null(v)) && maybe)
+		return 0;
 	if (!v || json_is_null(v))
 		return err_set(err, ERR_TOOL, pointer, "argument %.80s is missing", pointer);
 	switch (json_typeof(v)) {
@@ -240,7 +244,7 @@ int tpl_render(const struct tpl *t, const struct backend_req *req, struct str *o
 			str_put(out, p->text, p->len);
 			break;
 		case PIECE_ARGUMENT:
-			rc = render_argument(p->text, req, out, err);
+			rc = render_argument(p->text, t->maybe, req, out, err);
 			break;
 		case PIECE_SECRET:
 			rc = render_secret(p->text, req, out, err);

@@ -72,7 +72,7 @@ static int check_arguments(struct call *c)
 {
 	const struct schema_redact redact = { c->compiled->redact, c->compiled->nredact };
 	struct call_trouble *t;
-	int rc = schema_run(c->compiled->input, c->args, NULL);
+	int rc = c->compiled->input && !c->completing ? schema_run(c->compiled->input, c->args, NULL) : 0;
 
 	if (rc == 0)
 		return 0;
@@ -105,26 +105,64 @@ static int check_caps(struct call *c)
 	if (!missing)
 		return 0;
 	(void)err_set(&call_trouble(c)->err, ERR_CAPABILITY, "",
-		      "tool %s needs the client capability %s, which this client did not declare", c->tool_name,
-		      caps_word(missing));
+		      "%s %s needs the client capability %s, which this client did not declare", reg_kinds[c->kind].noun,
+		      c->tool_name, caps_word(missing));
 	call_trouble(c)->missing_caps = missing;
 	return refuse(c, REFUSE_CAPABILITY, "capability");
 }
 
-static int find_tool(struct call *c)
+static const struct reg_tool *find_line(const struct call *c)
 {
+	switch (c->kind) {
+	case REG_TOOL:
+	case REG_PROMPT:
+		return reg_find(c->snap, c->kind, c->tool_name, c->tool_len);
+	case REG_RESOURCE:
+		return reg_find_uri(c->snap, c->tool_name, c->tool_len, NULL);
+	case REG_TEMPLATE:
+		return reg_find_template(c->snap, c->tool_name, c->tool_len);
+	case REG_KINDS:
+		break;
+	}
+	return NULL;
+}
+
+/* What runs: the handler, or that of one argument's completion. */
+static int choose_handler(struct call *c, const char *argument)
+{
+	c->ops = c->compiled->ops;
+	c->plan = c->compiled->plan;
+	if (!argument)
+		return 0;
+	for (size_t i = 0; i < c->compiled->ncompletions; i++) {
+		const struct reg_completion *how = &c->compiled->completions[i];
+
+		if (strcmp(how->argument, argument) != 0 || !how->ops)
+			continue;
+		c->ops = how->ops;
+		c->plan = how->plan;
+		return 0;
+	}
+	(void)err_set(&call_trouble(c)->err, ERR_INTERNAL, "", "no handler completes this argument");
+	return refuse(c, REFUSE_INTERNAL, "definition");
+}
+
+static int find_tool(struct call *c, const char *complete)
+{
+	static const char *const unknown[REG_KINDS] = { [REG_TOOL] = "unknown_tool", [REG_PROMPT] = "unknown_prompt",
+		[REG_RESOURCE] = "unknown_resource", [REG_TEMPLATE] = "unknown_resource" };
 	struct err err;
 
-	c->tool = reg_find(c->snap, c->tool_name, c->tool_len);
+	c->tool = find_line(c);
 	if (!c->tool) {         /* MCP B-13: not granted looks like unknown */
-		(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown tool: %s", c->tool_name);
-		return refuse(c, REFUSE_UNKNOWN_TOOL, "unknown_tool");
+		(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun, c->tool_name);
+		return refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
 	}
 	if (reg_compile(c->eng->env.registry, c->tool->def, &c->compiled, &err) < 0) {
 		call_trouble(c)->err = err;
 		return refuse(c, REFUSE_INTERNAL, "definition");
 	}
-	return 0;
+	return choose_handler(c, complete);
 }
 
 static int check_params(struct call *c, const struct call_req *req)
@@ -152,7 +190,7 @@ int call_admit(struct call *c, const struct call_req *req)
 	int rc = check_standing(c);
 
 	if (rc == 0)
-		rc = find_tool(c);
+		rc = find_tool(c, req->complete);
 	if (rc == 0)
 		rc = take_slots(c);
 	if (rc == 0)

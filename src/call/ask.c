@@ -3,7 +3,7 @@
  * asked on its connection, and the call waits.
  *
  * The sealed payload: expiry (seconds UTC, 8 bytes big-endian), call id of this round (16), the handler's state.  Bound
- * but not carried: tenant, principal, tool name, SHA-256 of the canonical arguments (MCP R-06, B-34).
+ * but not carried: tenant, principal, method, name or URI, SHA-256 of the canonical arguments (MCP R-06, B-34).
  */
 
 #include "config.h"
@@ -21,6 +21,11 @@
 
 enum { EXPIRY_SIZE = 8, HEAD_SIZE = EXPIRY_SIZE + 16 };
 
+static const char *const methods[REG_KINDS] = {
+	[REG_TOOL] = "|tools/call|", [REG_PROMPT] = "|prompts/get|", [REG_RESOURCE] = "|resources/read|",
+	[REG_TEMPLATE] = "|completion/complete|",
+};
+
 /* What the state belongs to; in the engine's scratch. */
 static const struct str *context_of(const struct call *c)
 {
@@ -34,7 +39,7 @@ static const struct str *context_of(const struct call *c)
 	str_put_i64(s, c->who->tenant_id);
 	str_putc(s, '|');
 	str_put_i64(s, c->who->principal_id);
-	str_puts(s, "|tools/call|");
+	str_puts(s, methods[c->kind]);
 	str_put(s, c->tool_name, c->tool_len);
 	str_putc(s, '|');
 	str_put(s, args, sizeof args);
@@ -83,6 +88,8 @@ static const char *check_questions(const struct call *c, const struct backend_as
 	const char *key;
 	json_t *question;
 
+	if (c->completing)                      /* MCP U-06 */
+		return "a completion cannot ask";
 	if (json_object_size(ask->requests) == 0)
 		return "the tool asked, but said no question";
 	if (ask->state_len > ASK_STATE_MAX)

@@ -52,7 +52,8 @@ struct call {
 	/* The request. */
 	struct principal *who;
 	struct reg_snapshot *snap;
-	const char *tool_name;          /* as asked for */
+	enum reg_kind kind;
+	const char *tool_name;          /* as asked for; of a resource the URI */
 	size_t tool_len;
 	json_t *args, *answers;         /* args is never NULL */
 	const char *args_text;
@@ -60,11 +61,13 @@ struct call {
 	uint32_t caps;
 	enum rev rev;
 	int tport;
-	bool modern, can_ask, has_id, has_prev, has_trace;
+	bool modern, can_ask, completing, has_id, has_prev, has_trace;
 	uint8_t id[16], prev[16], trace[16];
 	/* Admitted. */
 	const struct reg_tool *tool;    /* lives with snap */
 	const struct reg_compiled *compiled;
+	const struct backend_ops *ops;
+	const void *plan;
 	struct limit_ticket *ticket;
 	bool reserved;
 	uint64_t start_us;              /* monotonic */
@@ -105,6 +108,9 @@ int call_check_params(const struct call *c, const struct call_req *req, struct e
 void call_ask(struct call *c, struct backend_ask *ask);         /* the run ended with questions */
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
 void call_ask_timeout(struct call *c);
+
+/* shape.c: the result of anything but a tool in its one form.  ERR_INVALID: it cannot be. */
+int call_shape(struct call *c, struct err *err) MUST_CHECK;
 
 /* finish.c */
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */

@@ -179,7 +179,7 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->cred = c->who->cred_id ? c->who->accessor : NULL;
 	ev->prn = c->who->pseudonym;
 	/* AUDIT A-633: a name that does not exist is never interned. */
-	ev->tool = c->tool ? c->tool->name : NULL;
+	ev->tool = c->tool ? c->tool->full_name : NULL;
 	ev->has_call = c->has_id;
 	memcpy(ev->call, c->id, sizeof ev->call);
 	ev->has_prev = c->has_prev;
@@ -358,7 +358,7 @@ void call_run(struct call *c)
 	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets,
 		.fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams };
 	const struct backend_req req = {
-		.plan = c->compiled->plan, .tool = c->tool->name, .args = c->args, .args_text = c->args_text,
+		.plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
 		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
 		.caps = c->caps, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
@@ -369,7 +369,7 @@ void call_run(struct call *c)
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
-	backend_start(c->compiled->ops, &env, &req, &sink, c, &c->op);
+	backend_start(c->ops, &env, &req, &sink, c, &c->op);
 }
 
 static void on_begin_durable(void *arg, int rc, const struct audit_receipt *receipt)
@@ -423,8 +423,8 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	struct call *c = mem_alloc(sizeof *c + req->tool_len + 1 + req->args_len + 1);
 	char *text = (char *)(c + 1);
 
-	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap,
-			    .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
+	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
+			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
 			    .args_len = req->args_len, .caps = req->caps, .rev = req->rev, .tport = req->tport,
 			    .can_ask = req->can_ask, .has_trace = req->has_trace, .n_res = -1 };
 	principal_ref(c->who);

@@ -87,7 +87,8 @@ static bool keeps_promise(struct call *c, char *ret, size_t size)
 
 void call_take_result(struct call *c, struct backend_result *res)
 {
-	char text[480];
+	char text[600];
+	struct err err;
 	size_t n;
 
 	c->result = *res;
@@ -102,6 +103,10 @@ void call_take_result(struct call *c, struct backend_result *res)
 		put_failure(c, text);
 	} else if (!keeps_promise(c, text, sizeof text)) {
 		c->flags |= AUDIT_FLAG_BROKE_SCHEMA;
+		put_failure(c, text);
+	} else if (call_shape(c, &err) < 0) {
+		c->flags |= AUDIT_FLAG_BROKE_SCHEMA;
+		(void)snprintf(text, sizeof text, "The handler's result cannot be used: %s %s", err.where, err.msg); /* fits */
 		put_failure(c, text);
 	}
 }

@@ -56,6 +56,14 @@ static const char head[] =
 	"{\n"
 	"\t_toolcrib_fit < <(_toolcrib_ask schema list)\n"
 	"}\n"
+	"_toolcrib_prompt()\n"
+	"{\n"
+	"\t_toolcrib_fit < <(_toolcrib_ask prompt list)\n"
+	"}\n"
+	"_toolcrib_resource()\n"
+	"{\n"
+	"\t_toolcrib_fit < <(_toolcrib_ask resource list)\n"
+	"}\n"
 	"_toolcrib_file()\n"
 	"{\n"
 	"\tcompopt -o filenames\n"
@@ -208,6 +216,10 @@ static const char *completer(enum adm_complete kind)
 		return "_toolcrib_key";
 	case COMPLETE_TOOL:
 		return "_toolcrib_tool";
+	case COMPLETE_PROMPT:
+		return "_toolcrib_prompt";
+	case COMPLETE_RESOURCE:
+		return "_toolcrib_resource";
 	case COMPLETE_UPSTREAM:
 		return "_toolcrib_upstream";
 	case COMPLETE_SCHEMA:

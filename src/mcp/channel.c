@@ -14,7 +14,7 @@
 #include "ev/ev.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 void memory_init(struct mcp_memory *m)
 {
@@ -28,6 +28,7 @@ void memory_fini(struct mcp_memory *m)
 {
 	map_free(&m->inflight);
 	map_free(&m->asks);
+	subs_fini(&m->subs);
 }
 
 bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE])

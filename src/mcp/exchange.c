@@ -17,7 +17,7 @@
 #include "ev/ev.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 enum { INFLIGHT_RETRY_MS = 1000 };
 
@@ -79,6 +79,7 @@ void exchange_unpin(struct mcp_exchange *x)
 		free((char *)(uintptr_t)req->token.p);
 		free(req->label);
 		free(req->ask_failure);
+		subs_fini(&req->subs);
 		json_decref(req->answers);
 	}
 	list_unlink(&x->link);

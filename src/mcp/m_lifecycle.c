@@ -8,7 +8,7 @@
 #include "proto/caps.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 enum { VERSION_SIZE = 64, LEVEL_SIZE = 32 };
 
@@ -44,6 +44,8 @@ static enum rev negotiate(const char *asked)
 
 static void remember(struct mcp_memory *m, struct mcp_req *req, const struct init_params *p)
 {
+	struct registry *reg = req->x->srv->env.registry;
+	struct reg_snapshot *snap;
 	json_t *caps = NULL;
 
 	m->state = LEGACY_INIT;
@@ -55,7 +57,11 @@ static void remember(struct mcp_memory *m, struct mcp_req *req, const struct ini
 		m->caps = caps_from_json(caps) & rev_table[m->rev].asks;        /* MCP L-06 */
 	json_decref(caps);
 	(void)client_read(p->client, m->client);        /* a claim, for views; without it nothing is lost */
-	m->announced = mcp_generation(req->x->srv, req->x->who->tenant_id);
+	snap = reg_acquire(reg, req->x->who->tenant_id);
+	m->declared = mcp_has(snap);
+	memcpy(m->announced, snap->generation, sizeof m->announced);
+	reg_release(reg, &snap);
+	subs_fini(&m->subs);
 }
 
 void m_initialize(struct mcp_req *req, const struct mcp_msg *msg)
@@ -63,6 +69,7 @@ void m_initialize(struct mcp_req *req, const struct mcp_msg *msg)
 	struct mcp_exchange *x = req->x;
 	char asked[VERSION_SIZE];
 	struct init_params p;
+	struct mcp_memory *memory;
 	struct mcp_session *s;
 	struct rpc_error e;
 
@@ -74,17 +81,18 @@ void m_initialize(struct mcp_req *req, const struct mcp_msg *msg)
 	}
 	req->rev = negotiate(asked);
 	if (x->ch) {
-		remember(&x->ch->memory, req, &p);
+		memory = &x->ch->memory;
 	} else {
 		s = session_new(x, &e);
 		if (!s) {
 			req_fault(req, &e);
 			return;
 		}
-		remember(&s->memory, req, &p);
+		memory = &s->memory;
 		memcpy(x->session_id, s->id, sizeof x->session_id);
 	}
-	req_result(req, &(struct enc_result){ .kind = ENC_INITIALIZE });
+	remember(memory, req, &p);
+	req_result(req, &(struct enc_result){ .kind = ENC_INITIALIZE, .has = mcp_enc_has(memory->declared) });
 }
 
 void m_ping(struct mcp_req *req, const struct mcp_msg *msg)
@@ -125,5 +133,5 @@ void m_set_level(struct mcp_req *req, const struct mcp_msg *msg)
 
 void m_discover(struct mcp_req *req, const struct mcp_msg *msg)
 {
-	req_result(req, &(struct enc_result){ .kind = ENC_DISCOVER });
+	req_result(req, &(struct enc_result){ .kind = ENC_DISCOVER, .has = mcp_enc_has(mcp_declared(req)) });
 }

@@ -12,9 +12,12 @@
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
-struct filter { bool present, tools; };
+struct filter {
+	unsigned lists;                 /* ENC_ON_ bits */
+	struct jx_span uris;            /* resourceSubscriptions, or p NULL */
+};
 
 static bool is_bool(struct jx_span v)
 {
@@ -38,11 +41,11 @@ static bool is_strings(struct jx_span v)
 /* The name of a member of the wrong type, or NULL (MCP B-21).  Unknown members are passed over. */
 static const char *read_filter(struct jx_span filter, struct filter *ret)
 {
-	static const struct { const char *name; bool (*ok)(struct jx_span v); } members[] = {
-		{ "toolsListChanged", is_bool },
-		{ "promptsListChanged", is_bool },
-		{ "resourcesListChanged", is_bool },
-		{ "resourceSubscriptions", is_strings },
+	static const struct { const char *name; bool (*ok)(struct jx_span v); unsigned list; } members[] = {
+		{ "toolsListChanged", is_bool, ENC_ON_TOOLS },
+		{ "promptsListChanged", is_bool, ENC_ON_PROMPTS },
+		{ "resourcesListChanged", is_bool, ENC_ON_RESOURCES },
+		{ "resourceSubscriptions", is_strings, 0 },
 	};
 	struct rpc_walk w;
 	struct jx_span v;
@@ -55,8 +58,10 @@ static const char *read_filter(struct jx_span filter, struct filter *ret)
 				continue;
 			if (!members[i].ok(v))
 				return members[i].name;
-			if (i == 0)
-				ret->tools = *v.p == 't';
+			if (!members[i].list)
+				ret->uris = v;
+			else if (*v.p == 't')
+				ret->lists |= members[i].list;
 		}
 	return NULL;
 }
@@ -75,7 +80,6 @@ static bool read_params(const struct mcp_msg *msg, struct filter *ret, struct rp
 			continue;
 		if (!rpc_is(v, '{'))
 			break;
-		ret->present = true;
 		wrong = read_filter(v, ret);
 		if (!wrong)
 			return true;
@@ -97,26 +101,69 @@ static size_t count(const struct mcp_tenant *t, const struct principal *who)
 	return n;
 }
 
+static void send_ack(struct mcp_req *req)
+{
+	struct str *out = &req->x->srv->out;
+	const char *uris[MCP_SUBSCRIPTIONS_MAX];
+	struct enc_filter filter = { .lists = req->wants, .uris = uris, .nuris = req->subs.n };
+
+	for (size_t i = 0; i < req->subs.n; i++)
+		uris[i] = subs_uri(&req->subs, i);
+	str_reset(out);
+	encode_listen_ack(out, req->id, &filter);
+}
+
 /* Nothing of a subscription goes out before its acknowledgement (MCP N-05), and that not before mcp_input() has
  * returned; so it joins the list here. */
 static void acknowledge(void *arg)
 {
 	struct mcp_req *req = arg;
 	struct mcp_exchange *x = req->x;
-	bool tools = req->wants_tools;
+	bool honoured = req->wants || req->subs.n;
 
 	if (req->open && !req->mute && !x->closed) {
-		str_reset(&x->srv->out);
-		encode_listen_ack(&x->srv->out, req->id, tools);
-		if (tools) {
+		send_ack(req);
+		if (honoured) {
 			list_push_back(&mcp_tenant_get(x->srv, x->who->tenant_id)->listens, &req->listen_link);
 			met_inc(MET_listens_open);
 		}
 		req_notice(req, &x->srv->out);
-		if (!tools)
+		if (!honoured)
 			listen_end(req);
 	}
 	exchange_unpin(x);
+}
+
+/* Take what is offered to this tenant (MCP N-07); false: too many URIs, e says so.  Unknown ones are left out. */
+static bool take_filter(struct mcp_req *req, const struct filter *filter, struct rpc_error *e)
+{
+	struct registry *reg = req->x->srv->env.registry;
+	struct reg_snapshot *snap = reg_acquire(reg, req->x->who->tenant_id);
+	enum subs_added added = SUBS_ADDED;
+	char uri[MCP_URI_SIZE];
+	unsigned has = mcp_has(snap);
+	struct rpc_walk w;
+	struct jx_span v;
+	size_t len;
+
+	req->wants = filter->lists;
+	if (!(has & SRV_PROMPTS))
+		req->wants &= ~(unsigned)ENC_ON_PROMPTS;
+	if (!(has & SRV_RESOURCES))
+		req->wants &= ~(unsigned)ENC_ON_RESOURCES;
+	if (filter->uris.p) {
+		rpc_walk_start(&w, filter->uris);
+		while (added != SUBS_FULL && rpc_walk_element(&w, &v))
+			if (rpc_string(v, uri, sizeof uri, &len) && strlen(uri) == len)
+				added = subs_add(&req->subs, snap, uri);
+	}
+	reg_release(reg, &snap);
+	if (added != SUBS_FULL)
+		return true;
+	met_inc(MET_subscriptions_refused);
+	rpc_error_init(e, FAULT_PARAMS, "params.notifications.resourceSubscriptions has more than %d URIs",
+		       MCP_SUBSCRIPTIONS_MAX);
+	return false;
 }
 
 void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
@@ -135,11 +182,10 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 		met_inc(MET_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
 			       MCP_LISTENS_MAX);
-	} else {
+	} else if (take_filter(req, &filter, &e)) {
 		(void)client_read(msg->meta.client, client);
 		req->label = mem_strdup(client);
 		req->since_us = clock_wall_us();
-		req->wants_tools = filter.tools;
 		exchange_pin(x);
 		ev_defer(x->srv->env.loop, acknowledge, req);
 		return;

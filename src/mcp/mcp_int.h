@@ -8,6 +8,8 @@
 #include "proto/errmap.h"
 #include "proto/rev.h"
 #include "proto/rpc.h"
+#include "registry/registry.h"
+#include "subs_int.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,6 +29,7 @@ struct seal;
 #define MCP_SESSION_ID_LEN 32           /* base62: 190 bits (MCP H-11) */
 #define MCP_CLIENT_SIZE 128             /* "name/version" as claimed, for views */
 #define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
+#define MCP_URI_SIZE (REG_URI_MAX + 2)  /* longer URIs are cut, and unknown then */
 #define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: ASK_STATE_MAX sealed, in base64 */
 #define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
 #define MCP_QUEUED_MAX (256u << 10)     /* bytes a slow reader has waiting; beyond it progress is dropped */
@@ -35,7 +38,7 @@ struct seal;
 /* Per tenant, from its first peer on: who is told of a change. */
 /* What was listed last, by principals that share a slot: the same again within LIST_REPEAT_US is not recorded again. */
 enum { LIST_SLOTS = 16, LIST_REPEAT_US = 1000000 };
-struct mcp_listed { int64_t principal_id, cred_id, generation; size_t len; int tport; uint64_t at_us; };
+struct mcp_listed { int64_t principal_id, cred_id, generation; size_t len; int tport; uint64_t at_us; const void *what; };
 
 struct mcp_tenant {
 	int64_t id;
@@ -67,7 +70,9 @@ struct mcp_memory {
 	uint32_t caps;
 	char client[MCP_CLIENT_SIZE];
 	int log_level;                  /* as asked for by logging/setLevel; MCP_LOG_OFF before (MCP G-02) */
-	int64_t announced;              /* generation last told or listed (MCP B-19) */
+	unsigned declared;              /* SRV_ bits of its initialize result: what is served and told to it */
+	int64_t announced[REG_FAMILIES];        /* generations last told or listed (MCP B-19) */
+	struct mcp_subs subs;           /* resources/subscribe */
 	struct map *inflight;           /* raw id -> struct mcp_req; on a channel of both eras (MCP B-43) */
 	struct map *asks;               /* our ids -> struct mcp_ask */
 	uint64_t next_ask;
@@ -121,7 +126,10 @@ struct mcp_req {
 	char *label;                    /* of a call: the tool's name; of a listen: its client as claimed */
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
 	uint64_t since_us;              /* of a listen: wall clock */
-	bool wants_tools;               /* a listen whose filter honours something */
+	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
+	struct mcp_subs subs;           /* likewise */
+	enum reg_kind kind;             /* of a call */
+	bool completing;
 	bool hidden_output, wrapped_output;     /* R3, R4: enc_result.unwrapped, wrapped */
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */
@@ -160,7 +168,7 @@ struct mcp_msg {
 
 /* server.c */
 enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
-#define SRV_DECLARED (SRV_TOOLS | SRV_LOGGING)  /* whose methods are served (MCP B-15, B-22, B-36) */
+#define SRV_ALWAYS (SRV_TOOLS | SRV_LOGGING)    /* whatever a tenant has (MCP T-02, B-22); the rest: mcp_declared() */
 enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
 struct mcp_method {
 	const char *name;
@@ -168,7 +176,7 @@ struct mcp_method {
 	unsigned capability;            /* SRV_ bit, 0 = always there */
 	enum name_param repeats;
 	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL where the
-	 * capability is not declared.  Every caller has a valid principal; what it may do with a tool is the
+	 * capability is never declared.  Every caller has a valid principal; what it may do with a tool is the
 	 * grants' matter. */
 	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
 };
@@ -176,7 +184,6 @@ extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
 const struct mcp_method *mcp_method_find(const char *name);
 void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg);
 struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);  /* made when missing, kept for good */
-int64_t mcp_generation(struct mcp_server *srv, int64_t tenant_id);
 
 /* classify.c: whose rules a message follows (MCP C.1); starts its requests. */
 void classify_single(struct mcp_exchange *x, struct mcp_msg *msg);
@@ -233,18 +240,8 @@ void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
 /* notify.c */
 /* Write a record that nobody waits for: lists and notices go out without it. */
 void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
+/* Of list_changed and of updated resources. */
 void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
 		   const struct mcp_push_ops *ops, void *peer);
-
-/* m_*.c */
-void m_initialize(struct mcp_req *req, const struct mcp_msg *msg);
-void m_ping(struct mcp_req *req, const struct mcp_msg *msg);
-void m_set_level(struct mcp_req *req, const struct mcp_msg *msg);
-void m_discover(struct mcp_req *req, const struct mcp_msg *msg);
-void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg);
-void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg);
-void m_listen(struct mcp_req *req, const struct mcp_msg *msg);
-void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
-void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
 
 #endif

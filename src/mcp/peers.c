@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 static bool matches(const struct principal *who, int64_t cred_id)
 {

@@ -17,7 +17,7 @@
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 #define BIT(rev) (1u << (rev))
 enum {
@@ -27,7 +27,7 @@ enum {
 	TASKS_OF_R4 = BIT(REV_R4) | MODERN,
 };
 
-/* What is not declared has no handler (MCP B-15, B-22, B-36); its row is here for Mcp-Name. */
+/* What is never declared has no handler (MCP B-36); its row is here for Mcp-Name. */
 const struct mcp_method mcp_methods[] = {
 	{ "initialize", LEGACY, 0, NAME_NONE, m_initialize },
 	{ "ping", LEGACY, 0, NAME_NONE, m_ping },
@@ -36,14 +36,14 @@ const struct mcp_method mcp_methods[] = {
 	{ "tools/call", ALL, SRV_TOOLS, NAME_NAME, m_tools_call },
 	{ "subscriptions/listen", MODERN, 0, NAME_NONE, m_listen },
 	{ "logging/setLevel", LEGACY, SRV_LOGGING, NAME_NONE, m_set_level },
-	{ "resources/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
-	{ "resources/templates/list", ALL, SRV_RESOURCES, NAME_NONE, NULL },
-	{ "resources/read", ALL, SRV_RESOURCES, NAME_URI, NULL },
-	{ "resources/subscribe", LEGACY, SRV_RESOURCES, NAME_NONE, NULL },
-	{ "resources/unsubscribe", LEGACY, SRV_RESOURCES, NAME_NONE, NULL },
-	{ "prompts/list", ALL, SRV_PROMPTS, NAME_NONE, NULL },
-	{ "prompts/get", ALL, SRV_PROMPTS, NAME_NAME, NULL },
-	{ "completion/complete", ALL, SRV_COMPLETIONS, NAME_NONE, NULL },
+	{ "resources/list", ALL, SRV_RESOURCES, NAME_NONE, m_resources_list },
+	{ "resources/templates/list", ALL, SRV_RESOURCES, NAME_NONE, m_templates_list },
+	{ "resources/read", ALL, SRV_RESOURCES, NAME_URI, m_resources_read },
+	{ "resources/subscribe", LEGACY, SRV_RESOURCES, NAME_NONE, m_subscribe },
+	{ "resources/unsubscribe", LEGACY, SRV_RESOURCES, NAME_NONE, m_unsubscribe },
+	{ "prompts/list", ALL, SRV_PROMPTS, NAME_NONE, m_prompts_list },
+	{ "prompts/get", ALL, SRV_PROMPTS, NAME_NAME, m_prompts_get },
+	{ "completion/complete", ALL, SRV_COMPLETIONS, NAME_NONE, m_complete },
 	{ "tasks/get", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
 	{ "tasks/cancel", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
 	{ "tasks/update", MODERN, SRV_TASKS, NAME_TASK, NULL },
@@ -60,12 +60,50 @@ const struct mcp_method *mcp_method_find(const char *name)
 	return NULL;
 }
 
+unsigned mcp_has(const struct reg_snapshot *snap)
+{
+	unsigned has = SRV_ALWAYS;
+
+	if (snap->list[REG_PROMPT].count)
+		has |= SRV_PROMPTS;
+	if (snap->list[REG_RESOURCE].count || snap->list[REG_TEMPLATE].count)
+		has |= SRV_RESOURCES;
+	return snap->completes ? has | SRV_COMPLETIONS : has;
+}
+
+unsigned mcp_declared(const struct mcp_req *req)
+{
+	struct registry *reg = req->x->srv->env.registry;
+	struct mcp_memory *memory = req->x->modern ? NULL : exchange_memory(req->x);
+	struct reg_snapshot *snap;
+	unsigned has;
+
+	if (memory && memory->state != LEGACY_NONE)
+		return memory->declared;
+	snap = reg_acquire(reg, req->x->who->tenant_id);
+	has = mcp_has(snap);
+	reg_release(reg, &snap);
+	return has;
+}
+
+unsigned mcp_enc_has(unsigned declared)
+{
+	return (declared & SRV_PROMPTS ? (unsigned)ENC_HAS_PROMPTS : 0) |
+		(declared & SRV_RESOURCES ? (unsigned)ENC_HAS_RESOURCES : 0) |
+		(declared & SRV_COMPLETIONS ? (unsigned)ENC_HAS_COMPLETIONS : 0);
+}
+
+static bool is_declared(const struct mcp_req *req, unsigned capability)
+{
+	return !(capability & ~(unsigned)SRV_ALWAYS) || (capability & mcp_declared(req));
+}
+
 void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 {
 	const struct mcp_method *m = mcp_method_find(msg->rpc->method);
 	struct rpc_error e;
 
-	if (!m || !(m->revs & BIT(req->rev)) || (m->capability & ~(unsigned)SRV_DECLARED)) {
+	if (!m || !(m->revs & BIT(req->rev)) || !is_declared(req, m->capability)) {
 		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);
 	} else if (msg->rpc->params_bad) {      /* MCP B-52 */
 		rpc_error_init(&e, FAULT_PARAMS, "params must be an object");
@@ -128,15 +166,6 @@ struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id)
 	list_init(&t->listens);
 	map_set_u64(srv->tenants, (uint64_t)id, t);
 	return t;
-}
-
-int64_t mcp_generation(struct mcp_server *srv, int64_t tenant_id)
-{
-	struct reg_snapshot *snap = reg_acquire(srv->env.registry, tenant_id);
-	int64_t generation = snap->generation;
-
-	reg_release(srv->env.registry, &snap);
-	return generation;
 }
 
 /* Not JSON, or JSON that the scan refuses. */

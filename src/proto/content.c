@@ -138,6 +138,36 @@ void content_write(struct str *out, enum rev rev, const struct enc_result *r)
 	str_putc(out, ']');
 }
 
+void content_write_messages(struct str *out, enum rev rev, const json_t *messages)
+{
+	size_t i;
+	json_t *message;
+
+	str_putc(out, '[');
+	json_array_foreach((json_t *)(uintptr_t)messages, i, message) {
+		str_puts(out, i ? ",{\"role\":" : "{\"role\":");
+		jx_write_stringz(out, text_of(message, "role"));
+		str_puts(out, ",\"content\":");
+		put_block(out, rev, json_object_get(message, "content"));
+		str_putc(out, '}');
+	}
+	str_putc(out, ']');
+}
+
+void content_write_parts(struct str *out, enum rev rev, const json_t *parts)
+{
+	size_t i;
+	json_t *part;
+
+	str_putc(out, '[');
+	json_array_foreach((json_t *)(uintptr_t)parts, i, part) {
+		if (i)
+			str_putc(out, ',');
+		put_object(out, part, (struct drop){ .meta = !rev_table[rev].tool_meta });     /* MCP M-02 */
+	}
+	str_putc(out, ']');
+}
+
 /* The texts of all text blocks, a newline between them. */
 static void join_text(const struct enc_result *r, struct str *ret)
 {

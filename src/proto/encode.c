@@ -15,8 +15,6 @@
 
 #define PREFIX_RESERVED "io.modelcontextprotocol/"
 #define KEY_CALL_ID "dev.toolcrib/callId"
-/* logging: what handlers of calls say, to whoever asks for it (MCP G-01). */
-#define CAPABILITIES "{\"logging\":{},\"tools\":{\"listChanged\":true}}"
 
 static bool modern(enum rev rev)
 {
@@ -93,6 +91,20 @@ static void put_meta(struct str *out, const struct enc_to *to, const struct enc_
 	str_putc(out, '}');
 }
 
+/* logging: what handlers of calls say, to whoever asks for it (MCP G-01). */
+static void put_capabilities(struct str *out, enum rev rev, unsigned has)
+{
+	str_puts(out, ",\"capabilities\":{");
+	if ((has & ENC_HAS_COMPLETIONS) && rev >= REV_R2)       /* MCP L-09 */
+		str_puts(out, "\"completions\":{},");
+	str_puts(out, "\"logging\":{},");
+	if (has & ENC_HAS_PROMPTS)
+		str_puts(out, "\"prompts\":{\"listChanged\":true},");
+	if (has & ENC_HAS_RESOURCES)
+		str_puts(out, "\"resources\":{\"listChanged\":true,\"subscribe\":true},");
+	str_puts(out, "\"tools\":{\"listChanged\":true}}");
+}
+
 static void put_cache(struct str *out, unsigned ttl_ms)
 {
 	str_puts(out, ",\"ttlMs\":");
@@ -100,26 +112,35 @@ static void put_cache(struct str *out, unsigned ttl_ms)
 	str_puts(out, ",\"cacheScope\":\"private\"");   /* MCP T-09, B-47 */
 }
 
-static void put_initialize(struct str *out, const struct enc_to *to)
+static void put_initialize(struct str *out, const struct enc_to *to, const struct enc_result *r)
 {
 	str_puts(out, "\"protocolVersion\":\"");
 	str_puts(out, rev_table[to->rev].text);
-	str_puts(out, "\",\"capabilities\":" CAPABILITIES ",\"serverInfo\":");
+	str_putc(out, '"');
+	put_capabilities(out, to->rev, r->has);
+	str_puts(out, ",\"serverInfo\":");
 	put_server(out, to->rev, to->server);
 }
 
-static void put_discover(struct str *out)
+static void put_discover(struct str *out, const struct enc_to *to, const struct enc_result *r)
 {
 	str_puts(out, ",\"supportedVersions\":");
 	str_puts(out, rpc_versions);
-	str_puts(out, ",\"capabilities\":" CAPABILITIES);
+	put_capabilities(out, to->rev, r->has);
 	put_cache(out, ENC_DISCOVER_TTL_MS);
 }
+
+static const char *const list_names[] = {
+	[ENC_TOOLS] = "tools", [ENC_PROMPTS] = "prompts", [ENC_RESOURCES] = "resources",
+	[ENC_TEMPLATES] = "resourceTemplates",
+};
 
 static void put_list(struct str *out, const struct enc_to *to, const struct enc_result *r)
 {
 	comma(out);
-	str_puts(out, "\"tools\":");
+	str_putc(out, '"');
+	str_puts(out, list_names[r->list]);
+	str_puts(out, "\":");
 	str_put(out, r->page, r->page_len);
 	if (r->next) {          /* MCP T-04, T-06: left out, never "" */
 		str_puts(out, ",\"nextCursor\":");
@@ -159,6 +180,36 @@ static void put_call(struct str *out, const struct enc_to *to, const struct enc_
 		str_puts(out, ",\"isError\":true");
 }
 
+static void put_prompt(struct str *out, const struct enc_to *to, const struct enc_result *r)
+{
+	const json_t *description = json_object_get(r->structured, "description");
+
+	comma(out);
+	if (description) {
+		str_puts(out, "\"description\":");
+		jx_write(description, out);
+		str_putc(out, ',');
+	}
+	str_puts(out, "\"messages\":");
+	content_write_messages(out, to->rev, json_object_get(r->structured, "messages"));
+}
+
+static void put_read(struct str *out, const struct enc_to *to, const struct enc_result *r)
+{
+	comma(out);
+	str_puts(out, "\"contents\":");
+	content_write_parts(out, to->rev, json_object_get(r->structured, "contents"));
+	if (modern(to->rev))
+		put_cache(out, ENC_READ_TTL_MS);
+}
+
+static void put_completion(struct str *out, const struct enc_result *r)
+{
+	comma(out);
+	str_puts(out, "\"completion\":");
+	jx_write(r->structured, out);
+}
+
 static void put_input(struct str *out, const struct enc_result *r)
 {
 	if (r->requests) {
@@ -186,16 +237,25 @@ void encode_result(struct str *out, const struct enc_to *to, const struct enc_re
 			 "\"resultType\":\"complete\"");
 	switch (r->kind) {
 	case ENC_INITIALIZE:
-		put_initialize(out, to);
+		put_initialize(out, to, r);
 		break;
 	case ENC_DISCOVER:
-		put_discover(out);
+		put_discover(out, to, r);
 		break;
 	case ENC_LIST:
 		put_list(out, to, r);
 		break;
 	case ENC_CALL:
 		put_call(out, to, r);
+		break;
+	case ENC_PROMPT:
+		put_prompt(out, to, r);
+		break;
+	case ENC_READ:
+		put_read(out, to, r);
+		break;
+	case ENC_COMPLETE:
+		put_completion(out, r);
 		break;
 	case ENC_INPUT:
 		put_input(out, r);
@@ -306,9 +366,15 @@ static void put_subscription(struct str *out, struct jx_span subscription)
 	str_putc(out, '}');
 }
 
-void encode_list_changed(struct str *out, struct jx_span subscription)
+void encode_list_changed(struct str *out, enum enc_list list, struct jx_span subscription)
 {
-	put_notice(out, "notifications/tools/list_changed");
+	static const char *const methods[] = {
+		[ENC_TOOLS] = "notifications/tools/list_changed", [ENC_PROMPTS] = "notifications/prompts/list_changed",
+		[ENC_RESOURCES] = "notifications/resources/list_changed",
+		[ENC_TEMPLATES] = "notifications/resources/list_changed",
+	};
+
+	put_notice(out, methods[list]);
 	if (subscription.p) {   /* MCP M-11 */
 		str_puts(out, ",\"params\":{");
 		put_subscription(out, subscription);
@@ -317,11 +383,42 @@ void encode_list_changed(struct str *out, struct jx_span subscription)
 	str_putc(out, '}');
 }
 
-void encode_listen_ack(struct str *out, struct jx_span subscription, bool tools)
+void encode_updated(struct str *out, const char *uri, struct jx_span subscription)
 {
+	put_notice(out, "notifications/resources/updated");
+	str_puts(out, ",\"params\":{\"uri\":");
+	jx_write_stringz(out, uri);
+	if (subscription.p) {
+		str_putc(out, ',');
+		put_subscription(out, subscription);
+	}
+	str_puts(out, "}}");
+}
+
+void encode_listen_ack(struct str *out, struct jx_span subscription, const struct enc_filter *filter)
+{
+	static const char *const members[] = {
+		[ENC_TOOLS] = "\"toolsListChanged\":true", [ENC_PROMPTS] = "\"promptsListChanged\":true",
+		[ENC_RESOURCES] = "\"resourcesListChanged\":true",
+	};
+
 	put_notice(out, "notifications/subscriptions/acknowledged");
-	str_puts(out, tools ? ",\"params\":{\"notifications\":{\"toolsListChanged\":true}," :
-		 ",\"params\":{\"notifications\":{},");
+	str_puts(out, ",\"params\":{\"notifications\":{");
+	for (size_t i = 0; i < NELEMS(members); i++)
+		if (filter->lists & 1u << i) {
+			comma(out);
+			str_puts(out, members[i]);
+		}
+	if (filter->nuris) {
+		comma(out);
+		str_puts(out, "\"resourceSubscriptions\":[");
+		for (size_t i = 0; i < filter->nuris; i++) {
+			comma(out);
+			jx_write_stringz(out, filter->uris[i]);
+		}
+		str_putc(out, ']');
+	}
+	str_puts(out, "},");
 	put_subscription(out, subscription);
 	str_puts(out, "}}");
 }

@@ -36,6 +36,7 @@ static const struct {
 	[FAULT_METHOD] = { RPC_NO_METHOD, 200, 404, "Method not found" },
 	[FAULT_CAPABILITY] = { RPC_CAPABILITY, 400, 400, "Missing required client capability" },
 	[FAULT_PARAMS] = { RPC_PARAMS, 200, 200, "Invalid params" },
+	[FAULT_RESOURCE] = { RPC_NO_RESOURCE, 200, 200, "Resource not found" },
 	[FAULT_LISTENS] = { RPC_INTERNAL, 200, 200, "Too many subscriptions" },
 	[FAULT_SESSION] = { RPC_INVALID, 404, 404, "Session not found" },
 	[FAULT_DENIED] = { RPC_INVALID, 401, 401, "The credential is not valid any more" },
@@ -138,6 +139,28 @@ void rpc_error_unknown_tool(struct rpc_error *e, enum rev rev, const char *name,
 		return;
 	}
 	str_fini(&reason);
+}
+
+void rpc_error_unknown_prompt(struct rpc_error *e, const char *name, size_t len)
+{
+	struct str reason = STR_INIT;
+
+	str_puts(&reason, "Unknown prompt: ");
+	str_put(&reason, name, len);
+	rpc_error_init(e, FAULT_PARAMS, NULL);
+	member(e, "reason");
+	jx_write_string(&e->data, reason.p, reason.len);
+	str_fini(&e->message);
+	e->message = reason;
+}
+
+void rpc_error_unknown_resource(struct rpc_error *e, enum rev rev, const char *uri, size_t len)
+{
+	rpc_error_init(e, FAULT_RESOURCE, NULL);
+	if (rev_table[rev].era == ERA_MODERN)
+		e->code = RPC_PARAMS;
+	member(e, "uri");
+	jx_write_string(&e->data, uri, len);
 }
 
 void rpc_error_arguments(struct rpc_error *e, const char *reason)

@@ -32,15 +32,39 @@ void pointer_pop(struct str *at, size_t len)
 		at->p[len] = '\0';
 }
 
-static int check_kind(const json_t *doc, struct err *err)
+static const char *const tool_listed[] = { "name", "title", "description", "inputSchema", "outputSchema", "annotations",
+					   "icons", "_meta", NULL };
+static const char *const prompt_listed[] = { "name", "title", "description", "arguments", "icons", "_meta", NULL };
+static const char *const resource_listed[] = { "uri", "name", "title", "description", "mimeType", "size", "annotations",
+					       "icons", "_meta", NULL };
+static const char *const template_listed[] = { "uriTemplate", "name", "title", "description", "mimeType", "annotations",
+					       "icons", "_meta", NULL };
+static const char *const tool_more[] = { "kind", "formats", "handler", "limits", "audit", "needs", NULL };
+static const char *const resource_more[] = { "kind", "handler", "limits", "audit", "needs", NULL };
+static const char *const complete_more[] = { "kind", "complete", "handler", "limits", "audit", "needs", NULL };
+
+static const struct define_kind kinds[REG_KINDS] = {
+	[REG_TOOL] = { REG_TOOL, tool_listed, tool_more, define_check_tool },
+	[REG_PROMPT] = { REG_PROMPT, prompt_listed, complete_more, define_check_prompt },
+	[REG_RESOURCE] = { REG_RESOURCE, resource_listed, resource_more, define_check_resource },
+	[REG_TEMPLATE] = { REG_TEMPLATE, template_listed, complete_more, define_check_template },
+};
+
+int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err)
 {
-	static const char *const later[] = { "resource", "resourceTemplate", "prompt", "upstream", "secret",
-					     "tenant", "grant" };
-	const char *kind = "tool", *near;
+	static const char *const later[] = { "upstream", "secret", "tenant", "grant" };
+	const char *words[REG_KINDS], *kind = "tool", *near;
 	int rc = jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err);
 
-	if (rc < 0 || strcmp(kind, "tool") == 0)
+	if (rc < 0)
 		return rc;
+	for (size_t i = 0; i < REG_KINDS; i++) {
+		words[i] = reg_kinds[i].word;
+		if (strcmp(kind, words[i]) != 0)
+			continue;
+		*ret = (enum reg_kind)i;
+		return 0;
+	}
 	if (strcmp(kind, "schema") == 0) {
 		(void)err_set(err, ERR_INVALID, "/kind", "a schema is no tool");
 		err_hint(err, "toolcrib schema add stores it for tools to refer to");
@@ -50,19 +74,24 @@ static int check_kind(const json_t *doc, struct err *err)
 		if (strcmp(kind, later[i]) == 0)
 			return err_set(err, ERR_INVALID, "/kind", "kind %s is not available in this release", kind);
 	(void)err_set(err, ERR_INVALID, "/kind", "unknown kind %.40s", kind);
-	near = text_nearest(kind, (const char *const[]){ "tool" }, 1);
-	err_hint(err, near ? "did you mean %s?" : "write %s, or leave kind out", "tool");
+	near = text_nearest(kind, words, NELEMS(words));
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	else
+		err_hint(err, "write tool, prompt, resource or resourceTemplate; without kind it is a tool");
 	return ERR_INVALID;
 }
 
-static int check_members(const json_t *doc, struct err *err)
+static int check_members(const json_t *doc, const struct define_kind *kind, struct err *err)
 {
-	static const char *const known[] = { "kind", "name", "title", "description", "inputSchema", "outputSchema",
-					     "annotations", "icons", "_meta", "formats", "handler", "limits", "audit", "needs" };
+	const char *known[32];
+	size_t n = 0;
 
-	if (!json_is_object(doc))
-		return err_set(err, ERR_INVALID, "", "a definition must be an object, is %s", jx_type_name(doc));
-	return jx_only(doc, "", known, NELEMS(known), err);
+	for (size_t i = 0; kind->listed[i]; i++)
+		known[n++] = kind->listed[i];
+	for (size_t i = 0; kind->more[i]; i++)
+		known[n++] = kind->more[i];
+	return jx_only(doc, "", known, n, err);
 }
 
 /* "format" is an annotation unless the definition wants it to decide. */
@@ -148,32 +177,90 @@ static int check_bundles(const json_t *doc, struct catalogue_use *all, struct er
 	return 0;
 }
 
-static int compile_handler(const json_t *doc, reg_bind_fn *bind, struct arena *mem, struct reg_compiled *ret,
-			   struct err *err)
+/* A static handler has the shapes of the kind that it stands in; in a prompt or template it inserts arguments. */
+static int static_handler(json_t *handler, enum reg_kind kind, json_t **ret, struct err *err)
 {
-	json_t *handler = NULL;
+	static const char *const own[REG_KINDS] = { [REG_TOOL] = "content", [REG_PROMPT] = "messages",
+		[REG_RESOURCE] = "contents", [REG_TEMPLATE] = "contents" };
+	const json_t *result = json_object_get(handler, "result");
+
+	for (size_t i = 1; i < REG_TEMPLATE; i++)
+		if (json_object_get(result, own[i]) && strcmp(own[i], own[kind]) != 0)
+			return err_set(err, ERR_INVALID, i == REG_PROMPT ? "/handler/result/messages" : "/handler/result/contents",
+				       "%s are not what a %s gives", own[i], reg_kinds[kind].noun);
+	*ret = json_copy(handler);
+	if ((kind == REG_PROMPT || kind == REG_TEMPLATE) && !json_object_get(handler, "template"))
+		json_object_set_new(*ret, "template", json_true());
+	return 0;
+}
+
+static int compile_handler(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, struct arena *mem,
+			   struct reg_compiled *ret, struct err *err)
+{
+	json_t *handler = NULL, *own = NULL;
+	const char *type;
 	int rc = jx_get_object(doc, "", "handler", JX_OPTIONAL, &handler, err);
 
 	if (rc == 0 && !handler) {
 		rc = err_set(err, ERR_INVALID, "/handler", "is missing");
-		err_hint(err, "for a first trial: handler: {type: builtin, function: echo}");
+		err_hint(err, kind == REG_TOOL ? "for a first trial: handler: {type: builtin, function: echo}" :
+			 "for a fixed text: handler: {type: static, text: …}");
 	}
 	if (rc < 0)
 		return rc;
-	rc = bind(handler, mem, &ret->ops, &ret->plan, err);
+	type = json_string_value(json_object_get(handler, "type"));
+	if (type && strcmp(type, "static") == 0)
+		rc = static_handler(handler, kind, &own, err);
+	if (rc < 0)
+		return rc;
+	rc = bind(own ? own : handler, mem, &ret->ops, &ret->plan, err);
+	json_decref(own);
 	if (rc < 0)
 		err_at(err, "/handler");
 	return rc;
 }
 
-static int compile_with(const json_t *doc, reg_bind_fn *bind, struct catalogue_use *use, struct arena *mem,
+static int compile_tool(const json_t *doc, struct catalogue_use *use, struct arena *mem, struct reg_compiled *ret,
+			struct err *err)
+{
+	int rc = compile_schemas(doc, use, ret, err);
+
+	return rc < 0 ? rc : define_params(json_object_get(doc, "inputSchema"), mem, &ret->params, &ret->nparams, err);
+}
+
+static int compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	const char *mime = json_string_value(json_object_get(doc, "mimeType"));
+
+	if (!mime)
+		return 0;
+	ret->mime = arena_strdup(mem, mime);
+	return ret->mime ? 0 : err_set(err, ERR_LIMIT, "/mimeType", "the definition is too large");
+}
+
+static int compile_kind(const json_t *doc, enum reg_kind kind, struct catalogue_use *use, struct arena *mem,
 			struct reg_compiled *ret, struct err *err)
 {
-	struct reg_compiled c = { 0 };
-	int rc = compile_schemas(doc, use, &c, err);
+	switch (kind) {
+	case REG_TOOL:
+		return compile_tool(doc, use, mem, ret, err);
+	case REG_PROMPT:
+		return define_prompt_schema(doc, &ret->input, err);
+	case REG_RESOURCE:
+	case REG_TEMPLATE:
+		return compile_resource(doc, mem, ret, err);
+	case REG_KINDS:
+		break;
+	}
+	return err_set(err, ERR_INTERNAL, "", "no such kind");
+}
 
-	if (rc == 0)
-		rc = define_params(json_object_get(doc, "inputSchema"), mem, &c.params, &c.nparams, err);
+static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, struct catalogue_use *use,
+			struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	struct reg_compiled c = { 0 };
+	int rc = compile_kind(doc, kind, use, mem, &c, err);
+
 	if (rc == 0)
 		rc = define_read_limits(doc, &c, err);
 	if (rc == 0)
@@ -181,7 +268,9 @@ static int compile_with(const json_t *doc, reg_bind_fn *bind, struct catalogue_u
 	if (rc == 0)
 		rc = define_read_redact(doc, mem, &c, err);
 	if (rc == 0)
-		rc = compile_handler(doc, bind, mem, &c, err);
+		rc = compile_handler(doc, kind, bind, mem, &c, err);
+	if (rc == 0)
+		rc = define_read_complete(doc, kind, bind, mem, &c, err);
 	if (rc < 0)
 		define_compiled_fini(&c);
 	else
@@ -189,11 +278,11 @@ static int compile_with(const json_t *doc, reg_bind_fn *bind, struct catalogue_u
 	return rc;
 }
 
-int define_compile(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct arena *mem,
-		   struct reg_compiled *ret, struct err *err)
+int define_compile(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, const struct catalogue *shared,
+		   struct arena *mem, struct reg_compiled *ret, struct err *err)
 {
 	struct catalogue_use use = { .from = shared };
-	int rc = compile_with(doc, bind, &use, mem, ret, err);
+	int rc = compile_with(doc, kind, bind, &use, mem, ret, err);
 
 	catalogue_use_end(&use, NULL);
 	return rc;
@@ -206,13 +295,13 @@ void define_compiled_fini(struct reg_compiled *c)
 }
 
 /* Compile only to see that it does, and what it refers to. */
-static int check_compiles(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared,
+static int check_compiles(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, const struct catalogue *shared,
 			  struct catalogue_refs *ret, struct err *err)
 {
 	struct arena *mem = arena_new(DEFINE_MEMORY_MAX);
 	struct catalogue_use use = { .from = shared };
 	struct reg_compiled compiled;
-	int rc = compile_with(doc, bind, &use, mem, &compiled, err);
+	int rc = compile_with(doc, kind, bind, &use, mem, &compiled, err);
 
 	if (rc == 0) {
 		define_compiled_fini(&compiled);
@@ -233,14 +322,15 @@ void define_digest(const json_t *v, uint8_t ret[DIGEST_SIZE])
 }
 
 /* Text and digests of the document without `kind`, which says nothing more. */
-static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
+static int make_row(const json_t *doc, const struct define_kind *kind, struct define_item *ret, struct err *err)
 {
 	struct str text = STR_INIT;
 	json_t *stored = json_copy((json_t *)(uintptr_t)doc), *listed = json_object();  /* shallow */
+	const char *uri = json_string_value(json_object_get(doc, kind->kind == REG_TEMPLATE ? "uriTemplate" : "uri"));
 	int rc = 0;
 
 	(void)json_object_del(stored, "kind"); /* may be absent */
-	for (const char *const *name = define_listed; *name; name++) {
+	for (const char *const *name = kind->listed; *name; name++) {
 		json_t *v = json_object_get(doc, *name);
 
 		if (v)
@@ -250,7 +340,9 @@ static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
 	if (text.len > DEFINE_TEXT_MAX) {
 		rc = err_set(err, ERR_LIMIT, "", "the definition has %zu bytes, more than %u", text.len, DEFINE_TEXT_MAX);
 	} else {
-		(void)snprintf(ret->name, sizeof ret->name, "%s", json_string_value(json_object_get(doc, "name"))); /* checked */
+		*ret = (struct define_item){ .kind = kind->kind, .uri = mem_strdup0(uri) };
+		(void)snprintf(ret->name, sizeof ret->name, "%s%s", reg_kinds[kind->kind].prefix,
+			       json_string_value(json_object_get(doc, "name"))); /* checked: fits */
 		define_digest(stored, ret->digest);
 		define_digest(listed, ret->list_digest);
 		ret->text = str_take(&text);
@@ -261,22 +353,26 @@ static int make_row(const json_t *doc, struct define_tool *ret, struct err *err)
 	return rc;
 }
 
-int define_tool(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_tool *ret,
+int define_item(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_item *ret,
 		struct err *err)
 {
 	struct catalogue_refs refs = { NULL, 0 };
-	int rc = json_is_object(doc) ? check_kind(doc, err) : 0;
+	enum reg_kind kind;
+	int rc;
 
+	if (!json_is_object(doc))
+		return err_set(err, ERR_INVALID, "", "a definition must be an object, is %s", jx_type_name(doc));
+	rc = define_kind_of(doc, &kind, err);
 	if (rc == 0)
-		rc = check_members(doc, err);
+		rc = check_members(doc, &kinds[kind], err);
 	if (rc == 0)
-		rc = define_check_listed(doc, err);
+		rc = define_check_listed(doc, &kinds[kind], err);
 	if (rc == 0)
 		rc = define_check_audit(doc, err);
 	if (rc == 0)
-		rc = check_compiles(doc, bind, shared, &refs, err);
+		rc = check_compiles(doc, kind, bind, shared, &refs, err);
 	if (rc == 0)
-		rc = make_row(doc, ret, err);
+		rc = make_row(doc, &kinds[kind], ret, err);
 	if (rc == 0)
 		ret->refs = refs;
 	else
@@ -284,9 +380,10 @@ int define_tool(const json_t *doc, reg_bind_fn *bind, const struct catalogue *sh
 	return rc;
 }
 
-void define_free(struct define_tool *d)
+void define_free(struct define_item *d)
 {
 	free(d->text);
-	d->text = NULL;
+	free(d->uri);
+	d->text = d->uri = NULL;
 	catalogue_refs_fini(&d->refs);
 }

@@ -1,4 +1,4 @@
-/* The part of a definition that tools/list shows to models and hosts. */
+/* The part of a definition that lists show to models and hosts. */
 
 #include "config.h"
 
@@ -17,9 +17,6 @@ enum {
 	ICONS_MAX = 16,
 	ICON_SRC_MAX = 64 * 1024,
 };
-
-const char *const define_listed[] = { "name", "title", "description", "inputSchema", "outputSchema", "annotations",
-				      "icons", "_meta", NULL };
 
 static int check_text(const json_t *text, const char *at, size_t max, struct err *err)
 {
@@ -75,35 +72,49 @@ int define_check_texts(const json_t *v, struct err *err)
 	return rc;
 }
 
-static int check_name(const json_t *doc, struct err *err)
+static int check_name(const json_t *doc, const char *noun, struct err *err)
 {
 	const char *name = NULL;
 	int rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
 
 	if (rc < 0 || text_tool_name(name, strlen(name)))
 		return rc;
-	rc = err_set(err, ERR_INVALID, "/name", "%.80s is no tool name", name);
+	rc = err_set(err, ERR_INVALID, "/name", "%.80s is no %s name", name, noun);
 	err_hint(err, "1 to 64 of A-Z a-z 0-9 _ . -");
 	return rc;
 }
 
-static int check_words(const json_t *doc, struct err *err)
+static int check_word(const json_t *obj, const char *at, const char *name, size_t max, struct err *err)
 {
-	const char *title = NULL, *description = NULL;
-	int rc = jx_get_string(doc, "", "title", JX_OPTIONAL, &title, err);
+	const char *text = NULL;
+	char where[80];
+	int rc = jx_get_string(obj, at, name, JX_OPTIONAL, &text, err);
 
-	if (rc == 0 && title)
-		rc = check_text(json_object_get(doc, "title"), "/title", TITLE_MAX, err);
+	if (rc < 0 || !text)
+		return rc;
+	(void)snprintf(where, sizeof where, "%s/%s", at, name); /* fits */
+	return check_text(json_object_get(obj, name), where, max, err);
+}
+
+int define_check_words(const json_t *obj, const char *at, struct err *err)
+{
+	int rc = check_word(obj, at, "title", TITLE_MAX, err);
+
+	return rc < 0 ? rc : check_word(obj, at, "description", DESCRIPTION_MAX, err);
+}
+
+static int check_description(const json_t *doc, struct err *err)
+{
+	const char *description = NULL;
+	int rc = define_check_words(doc, "", err);
+
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "description", JX_OPTIONAL, &description, err);
-	if (rc < 0)
+	if (rc < 0 || (description && description[strspn(description, " \t\n")] != '\0'))
 		return rc;
-	if (!description || description[strspn(description, " \t\n")] == '\0') {
-		rc = err_set(err, ERR_INVALID, "/description", description ? "is empty" : "is missing");
-		err_hint(err, "models choose a tool by its description");
-		return rc;
-	}
-	return check_text(json_object_get(doc, "description"), "/description", DESCRIPTION_MAX, err);
+	rc = err_set(err, ERR_INVALID, "/description", description ? "is empty" : "is missing");
+	err_hint(err, "models choose a tool by its description");
+	return rc;
 }
 
 static int check_annotations(const json_t *doc, struct err *err)
@@ -190,17 +201,22 @@ static int check_icons(const json_t *doc, struct err *err)
 	return 0;
 }
 
-int define_check_listed(const json_t *doc, struct err *err)
+int define_check_tool(const json_t *doc, struct err *err)
+{
+	int rc = check_description(doc, err);
+
+	return rc < 0 ? rc : check_annotations(doc, err);
+}
+
+int define_check_listed(const json_t *doc, const struct define_kind *kind, struct err *err)
 {
 	static const char *const deep[] = { "inputSchema", "outputSchema", "annotations", "_meta" };
 	struct str at = STR_INIT;
 	json_t *meta;
-	int rc = check_name(doc, err);
+	int rc = check_name(doc, reg_kinds[kind->kind].noun, err);
 
 	if (rc == 0)
-		rc = check_words(doc, err);
-	if (rc == 0)
-		rc = check_annotations(doc, err);
+		rc = kind->check(doc, err);
 	if (rc == 0)
 		rc = check_icons(doc, err);
 	if (rc == 0)

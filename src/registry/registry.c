@@ -17,15 +17,21 @@
 
 struct reg_node *reg_node_new(const struct reg_def *def)
 {
-	size_t name_size = strlen(def->name) + 1;
-	struct reg_node *node = mem_alloc(sizeof *node + name_size + def->len + 1);
+	size_t name_size = strlen(def->name) + 1, uri_size = strlen(def->uri) + 1;
+	struct reg_node *node = mem_alloc(sizeof *node + name_size + def->len + 1 + uri_size);
+	char *uri = node->data + name_size + def->len + 1;
+	struct jx_want complete = { .pointer = "/complete" };
 
 	*node = (struct reg_node){ .pub = *def, .refs = 1 };
 	memcpy(node->data, def->name, name_size);
 	memcpy(node->data + name_size, def->text, def->len);
 	node->data[name_size + def->len] = '\0';
+	memcpy(uri, def->uri, uri_size);
 	node->pub.name = node->data;
 	node->pub.text = node->data + name_size;
+	node->pub.uri = *uri ? uri : NULL;
+	if (def->kind == REG_PROMPT || def->kind == REG_TEMPLATE)
+		node->pub.completes = jx_scan(def->text, def->len, &complete, 1, NULL) == 0 && complete.span.p;
 	return node;
 }
 
@@ -43,19 +49,18 @@ void reg_node_unref(struct reg_node **node)
 	free(n);
 }
 
-struct reg_snap *reg_snap_new(int64_t tenant_id, int64_t generation, size_t tools, size_t name_bytes)
+struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes)
 {
 	struct reg_snap *snap = mem_zalloc(sizeof *snap);
 
-	snap->pub = (struct reg_snapshot){ .tenant_id = tenant_id, .generation = generation, .refs = 1 };
+	snap->pub = (struct reg_snapshot){ .tenant_id = tenant_id, .refs = 1 };
 	list_init(&snap->pages);
-	if (tools == 0)
+	if (lines == 0)
 		return snap;
-	snap->lines = mem_calloc(tools, sizeof *snap->lines);
-	snap->wanted = mem_calloc(tools, sizeof *snap->wanted);
+	snap->lines = mem_calloc(lines, sizeof *snap->lines);
+	snap->wanted = mem_calloc(lines, sizeof *snap->wanted);
 	snap->names = mem_alloc(name_bytes);
-	snap->pub.tools = snap->lines;
-	snap->pub.tool_count = tools;
+	snap->nlines = lines;
 	return snap;
 }
 
@@ -66,13 +71,14 @@ void reg_snap_free(struct reg_snap **snap)
 	if (!s)
 		return;
 	assert(list_empty(&s->pages));
-	for (size_t i = 0; i < s->pub.tool_count; i++) {
+	for (size_t i = 0; i < s->nlines; i++) {
 		struct reg_node *node = s->lines[i].def ? CONTAINER_OF(s->lines[i].def, struct reg_node, pub) : NULL;
 
 		reg_node_unref(&node);
 	}
 	free(s->lines);
 	free(s->wanted);
+	free(s->by_uri);
 	free(s->names);
 	free(s);
 	*snap = NULL;
@@ -123,7 +129,7 @@ struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id)
 	struct reg_snap *snap = map_get_u64(reg->snaps, (uint64_t)tenant_id);
 
 	if (!snap)
-		return &reg_snap_new(tenant_id, 0, 0, 0)->pub;
+		return &reg_snap_new(tenant_id, 0, 0)->pub;
 	snap->pub.refs++;
 	return &snap->pub;
 }
@@ -143,22 +149,98 @@ void reg_release(struct registry *reg, struct reg_snapshot **snap)
 	reg_snap_free(&s);
 }
 
-const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *name, size_t len)
+/* Order of counted bytes and a text. */
+static int compare(const char *p, size_t len, const char *z)
 {
-	size_t low = 0, high = snap->tool_count;
+	size_t n = strlen(z);
+	int d = memcmp(p, z, len < n ? len : n);
+
+	return d ? d : (len > n) - (len < n);
+}
+
+const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind kind, const char *name, size_t len)
+{
+	const struct reg_list *list = &snap->list[kind];
+	size_t low = 0, high = list->count;
 
 	while (low < high) {
-		size_t mid = low + (high - low) / 2, n = strlen(snap->tools[mid].name);
-		int d = memcmp(name, snap->tools[mid].name, len < n ? len : n);
+		size_t mid = low + (high - low) / 2;
+		int d = compare(name, len, list->items[mid].name);
 
-		if (d == 0 && len == n)
-			return &snap->tools[mid];
-		if (d < 0 || (d == 0 && len < n))
+		if (d == 0)
+			return &list->items[mid];
+		if (d < 0)
 			high = mid;
 		else
 			low = mid + 1;
 	}
 	return NULL;
+}
+
+static const struct reg_tool *find_resource(const struct reg_snapshot *snap, const char *uri, size_t len)
+{
+	size_t low = 0, high = snap->list[REG_RESOURCE].count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		int d = compare(uri, len, snap->by_uri[mid]->def->uri);
+
+		if (d == 0)
+			return snap->by_uri[mid];
+		if (d < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return NULL;
+}
+
+static const struct reg_tool *match_template(const struct reg_snapshot *snap, const char *uri, size_t len)
+{
+	const struct reg_list *list = &snap->list[REG_TEMPLATE];
+	const struct reg_tool *best = NULL;
+	size_t most = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		const char *pattern = list->items[i].def->uri;
+		size_t literal = uri_template_literals(pattern);
+
+		if ((best && literal <= most) || !reg_uri_match(pattern, uri, len, NULL))
+			continue;
+		best = &list->items[i];
+		most = literal;
+	}
+	return best;
+}
+
+const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len)
+{
+	const struct reg_list *list = &snap->list[REG_TEMPLATE];
+
+	for (size_t i = 0; i < list->count; i++)
+		if (text_eq(pattern, len, list->items[i].def->uri))
+			return &list->items[i];
+	return NULL;
+}
+
+const struct reg_tool *reg_find_uri(const struct reg_snapshot *snap, const char *uri, size_t len, json_t **ret_args)
+{
+	const struct reg_tool *line;
+	json_t *args = NULL;
+
+	if (len > REG_URI_MAX || memchr(uri, '\0', len))
+		return NULL;
+	line = find_resource(snap, uri, len);
+	if (!line) {
+		line = match_template(snap, uri, len);
+		if (line && ret_args)
+			(void)reg_uri_match(line->def->uri, uri, len, &args); /* it has matched */
+	}
+	if (line && ret_args) {
+		*ret_args = args ? args : json_object();
+		json_object_set_new(*ret_args, "uri", json_stringn(uri, len));
+	}
+	return line;
 }
 
 static int compile(struct registry *reg, struct reg_node *node, struct err *err)
@@ -170,7 +252,7 @@ static int compile(struct registry *reg, struct reg_node *node, struct err *err)
 	node->compiled = arena_alloc(node->mem, sizeof *node->compiled);
 	rc = jx_parse(node->pub.text, node->pub.len, &doc, err);
 	if (rc == 0)
-		rc = define_compile(doc, reg->bind, reg->shared, node->mem, node->compiled, err);
+		rc = define_compile(doc, node->pub.kind, reg->bind, reg->shared, node->mem, node->compiled, err);
 	json_decref(doc);
 	if (rc == 0)
 		return 0;
@@ -211,12 +293,40 @@ static void apply_def(struct registry *reg, struct reg_change_def *d)
 	reg_node_unref(&old);
 }
 
+static int by_uri(const void *x, const void *y)
+{
+	const struct reg_tool *const *a = x, *const *b = y;
+
+	return strcmp((*a)->def->uri, (*b)->def->uri);
+}
+
+/* What is found by something else than a place in all lines: the lists, the index of URIs. */
+static void index_lines(struct reg_snap *snap)
+{
+	struct reg_list *resources = &snap->pub.list[REG_RESOURCE];
+
+	for (size_t i = 0; i < snap->nlines; i++) {
+		struct reg_list *list = &snap->pub.list[snap->lines[i].def->kind];
+
+		if (list->count++ == 0)
+			list->items = &snap->lines[i];
+		snap->pub.completes |= snap->lines[i].def->completes;
+	}
+	if (resources->count == 0)
+		return;
+	snap->by_uri = mem_calloc(resources->count, sizeof(*snap->by_uri));
+	for (size_t i = 0; i < resources->count; i++)
+		snap->by_uri[i] = &resources->items[i];
+	qsort(snap->by_uri, resources->count, sizeof(*snap->by_uri), by_uri);
+	snap->pub.by_uri = snap->by_uri;
+}
+
 /* Lines to definitions.  A line whose definition is not there is left out: changes were applied out of order. */
 static void resolve(struct registry *reg, struct reg_snap *snap)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < snap->pub.tool_count; i++) {
+	for (size_t i = 0; i < snap->nlines; i++) {
 		const struct reg_line_ref *want = &snap->wanted[i];
 		struct reg_node *node = map_get_u64(reg->current, (uint64_t)want->tool_id);
 
@@ -229,9 +339,10 @@ static void resolve(struct registry *reg, struct reg_snap *snap)
 		snap->lines[n] = snap->lines[i];
 		snap->lines[n++].def = &node->pub;
 	}
-	snap->pub.tool_count = n;
+	snap->nlines = n;
 	free(snap->wanted);
 	snap->wanted = NULL;
+	index_lines(snap);
 }
 
 void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *told, void *arg)
@@ -256,10 +367,10 @@ void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *to
 	}
 	/* All pictures are in place before anybody is told and comes to look. */
 	for (size_t i = 0; i < c->ntenants; i++) {
-		const struct reg_snapshot *snap = &c->tenants[i].snap->pub;
+		struct reg_news news;
 
-		if (c->tenants[i].differs && told)
-			told(arg, snap->tenant_id, snap->generation);
+		if (told && reg_change_tenant_at(c, i, &news))
+			told(arg, &news);
 		c->tenants[i].snap = NULL;
 	}
 	reg_change_free(&c);

@@ -1,12 +1,14 @@
 #ifndef REGISTRY_INT_H
 #define REGISTRY_INT_H
 
+#include "base/digest.h"
 #include "base/list.h"
 #include "base/str.h"
 #include "registry/define.h"
 #include "registry/registry.h"
 
 struct arena;
+struct db;
 struct map;
 
 #define DEFINE_PARAMS_MAX 32            /* x-mcp-header properties of one tool */
@@ -15,9 +17,24 @@ struct map;
 size_t pointer_push(struct str *at, const char *token);
 void pointer_pop(struct str *at, size_t len);
 
-/* The part that tools/list shows: names, texts, annotations, icons, _meta. */
-extern const char *const define_listed[];       /* NULL-terminated, in the order of the wire */
-int define_check_listed(const json_t *doc, struct err *err) MUST_CHECK;
+/* What the documents of a kind are made of. */
+struct define_kind {
+	enum reg_kind kind;
+	const char *const *listed;      /* what lists show, in the order of the wire; NULL-terminated */
+	const char *const *more;        /* the blocks beside it; NULL-terminated */
+	int (*check)(const json_t *doc, struct err *err);       /* what is particular to its listed part */
+};
+/* The listed part: names, texts, annotations, icons, _meta. */
+int define_check_listed(const json_t *doc, const struct define_kind *kind, struct err *err) MUST_CHECK;
+int define_check_tool(const json_t *doc, struct err *err) MUST_CHECK;
+int define_check_words(const json_t *obj, const char *at, struct err *err) MUST_CHECK;  /* title, description */
+/* define_hosted.c */
+int define_check_prompt(const json_t *doc, struct err *err) MUST_CHECK;
+int define_check_resource(const json_t *doc, struct err *err) MUST_CHECK;
+int define_check_template(const json_t *doc, struct err *err) MUST_CHECK;
+int define_prompt_schema(const json_t *doc, struct schema **ret, struct err *err) MUST_CHECK;
+int define_read_complete(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind, struct arena *mem,
+			 struct reg_compiled *ret, struct err *err) MUST_CHECK;
 int define_check_texts(const json_t *v, struct err *err) MUST_CHECK;    /* titles and descriptions anywhere below */
 /* limits, audit, needs. */
 int define_read_limits(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
@@ -39,9 +56,9 @@ struct reg_node {
 	struct reg_compiled *compiled;  /* in mem; made on first use */
 	struct arena *mem;
 	struct err *broken;             /* it does not compile, and why */
-	char data[];                    /* name, text */
+	char data[];                    /* name, text, URI */
 };
-struct reg_node *reg_node_new(const struct reg_def *def);       /* copies name and text; refs 1 */
+struct reg_node *reg_node_new(const struct reg_def *def);       /* copies name, text and URI; refs 1 */
 void reg_node_unref(struct reg_node **node);
 
 /* Which definition a line means, until reg_apply() has found it. */
@@ -50,15 +67,39 @@ struct reg_line_ref { int64_t tool_id, version_id; };
 /* A snapshot with what is not shown: made by a change as plain memory, then the loop's. */
 struct reg_snap {
 	struct reg_snapshot pub;
-	struct reg_tool *lines;         /* pub.tools */
+	struct reg_tool *lines;         /* all that pub.list shows, kind after kind */
+	size_t nlines;
 	struct reg_line_ref *wanted;    /* one of each line; NULL once resolved */
+	const struct reg_tool **by_uri; /* pub.by_uri */
 	char *names;
 	struct list pages;              /* struct page.mine */
 };
-struct reg_snap *reg_snap_new(int64_t tenant_id, int64_t generation, size_t tools, size_t name_bytes);
+struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes);
 void reg_snap_free(struct reg_snap **snap);     /* its pages are gone already */
 
-struct reg_change_tenant { struct reg_snap *snap; bool differs; };
+/* What one tenant sees, as rows (visible.c). */
+struct visible_row;
+struct visible {
+	struct visible_row *row; size_t n, cap;
+	struct str uris;
+};
+int visible_load(struct visible *v, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
+/* One row of each definition in the order of the lists; ERR_CONFLICT, ERR_LIMIT.  starting: conflicts are logged. */
+int visible_settle(struct visible *v, const char *tenant, bool starting, struct err *err) MUST_CHECK;
+void visible_digest(const struct visible *v, enum reg_family family, uint8_t ret[DIGEST_SIZE]);
+struct reg_snap *visible_snap(const struct visible *v, int64_t tenant_id, const int64_t generation[REG_FAMILIES]);
+void visible_fini(struct visible *v);
+int reg_kind_of(int64_t stored, enum reg_kind *ret, struct err *err) MUST_CHECK;        /* tool_version.kind */
+
+/* uri_template.c.  A resource's URI, or a URI template (RFC 6570) that can be read backwards. */
+int uri_check(const char *uri, const char *at, bool template, struct err *err) MUST_CHECK;
+size_t uri_template_literals(const char *pattern);      /* characters outside of expressions */
+bool uri_template_has(const char *pattern, const char *variable);
+
+/* A line of a list as this revision knows it (page_line.c).  False: the stored text is no JSON. */
+bool page_put_line(struct str *out, const struct reg_tool *line, enum rev rev, const struct catalogue *shared);
+
+struct reg_change_tenant { struct reg_snap *snap; bool differs[REG_FAMILIES]; };
 struct reg_change_def { int64_t tool_id; struct reg_node *node; };      /* node NULL: no longer to be seen */
 struct reg_change_schema { char *uri, *text; size_t len; uint8_t digest[32]; };        /* text NULL: no longer there */
 struct reg_change {

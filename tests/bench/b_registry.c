@@ -63,6 +63,8 @@ static void add_tool(struct db *db, int64_t tool_id, const char *name)
 	db_bind_text(st, 5, text.p, text.len);
 	db_bind_textz(st, 6, "uid/0");
 	db_bind_i64(st, 7, 1);
+	db_bind_i64(st, 8, 1);
+	db_bind_null(st, 9);
 	run(st);
 	str_fini(&text);
 }
@@ -121,7 +123,7 @@ static double list_all(struct registry *reg, int64_t tenants)
 		struct err err;
 		size_t len;
 
-		if (reg_page(reg, snap, REV_R5, false, NULL, &text, &len, &last, &err) < 0)
+		if (reg_page(reg, snap, REG_TOOL, REV_R5, false, NULL, &text, &len, &last, &err) < 0)
 			fail(&err);
 		reg_release(reg, &snap);
 	}

@@ -78,12 +78,15 @@ def install(folder):
 
 # --- the server
 
-def definitions(c):
-    """The documents with their places filled in."""
+NOUNS = {"prompts.yaml": "prompt", "resources.yaml": "resource"}        # of the commands that store them
+
+
+def definitions(c, noun):
+    """The documents of a command with their places filled in."""
     places = {"HANDLERS": HERE / "handlers", "PYTHON": sys.executable, "STORE": c.store,
               "TOOLCRIB": (crib.BUILD / "toolcrib").resolve()}
     for source in sorted(HERE.glob("*.yaml")):
-        if source.name.startswith("expected-"):
+        if source.name.startswith("expected-") or NOUNS.get(source.name, "tool") != noun:
             continue
         made = c.dir / source.name
         made.write_text(re.sub("@([A-Z]+)@", lambda found: str(places[found.group(1)]), source.read_text()))
@@ -91,11 +94,13 @@ def definitions(c):
 
 
 def serve(c):
-    """A daemon with the fixture tenant; the tenant's key.  toggled_by_trigger has a grant of its own: taking it away must
+    """A daemon with the fixture tenant; the tenant's key.  What is toggled has a grant of its own: taking it away must
     make a difference."""
     c.init()
-    c.cli("tool", "add", *definitions(c))
-    key = c.tenant(TENANT, "json_schema_2020_12_tool", "test_*", "toggled_by_trigger")
+    for noun in ("tool", "prompt", "resource"):
+        c.cli(noun, "add", *definitions(c, noun))
+    key = c.tenant(TENANT, "json_schema_2020_12_tool", "test_*", "toggled_by_trigger", "prompt:test_*",
+                   "prompt:toggled_prompt", "resource:*")
     c.start()
     return key
 

@@ -19,23 +19,23 @@ const char *__lsan_default_suppressions(void)
 	return "leak:libfyaml.so";
 }
 
-static void check_taken(const struct define_tool *d)
+static void check_taken(const struct define_item *d)
 {
 	struct arena *mem = arena_new(DEFINE_MEMORY_MAX);
-	struct define_tool again = { .text = NULL };
+	struct define_item again = { .text = NULL };
 	struct reg_compiled compiled;
 	json_t *doc = NULL;
 	struct err err;
 
 	FUZZ_CHECK(strlen(d->text) <= DEFINE_TEXT_MAX);
 	FUZZ_CHECK(jx_parse(d->text, strlen(d->text), &doc, &err) == 0);
-	FUZZ_CHECK(define_compile(doc, backend_bind, NULL, mem, &compiled, &err) == 0);
+	FUZZ_CHECK(define_compile(doc, d->kind, backend_bind, NULL, mem, &compiled, &err) == 0);
 	FUZZ_CHECK(compiled.timeout_ms >= REG_TIMEOUT_MIN_MS && compiled.timeout_ms <= REG_TIMEOUT_MAX_MS);
 	FUZZ_CHECK(compiled.result_max >= 1 && compiled.result_max <= REG_RESULT_MAX);
 	FUZZ_CHECK((compiled.output != NULL) == (compiled.output_form != REG_OUTPUT_NONE));
 	define_compiled_fini(&compiled);
 	arena_free(&mem);
-	FUZZ_CHECK(define_tool(doc, backend_bind, NULL, &again, &err) == 0);
+	FUZZ_CHECK(define_item(doc, backend_bind, NULL, &again, &err) == 0);
 	FUZZ_CHECK(strcmp(again.name, d->name) == 0 && strcmp(again.text, d->text) == 0);
 	FUZZ_CHECK(memcmp(again.digest, d->digest, sizeof again.digest) == 0);
 	FUZZ_CHECK(memcmp(again.list_digest, d->list_digest, sizeof again.list_digest) == 0);
@@ -50,12 +50,12 @@ static void check_warning(void *arg, const char *pointer, const char *text)
 
 static void check_document(const json_t *doc)
 {
-	struct define_tool d = { .text = NULL };
+	struct define_item d = { .text = NULL };
 	struct err err;
 
 	if (json_is_object(doc))
 		define_lint(doc, check_warning, NULL);
-	if (define_tool(doc, backend_bind, NULL, &d, &err) < 0) {
+	if (define_item(doc, backend_bind, NULL, &d, &err) < 0) {
 		FUZZ_CHECK(err.where[0] == '\0' || err.where[0] == '/');
 		FUZZ_CHECK(err.msg[0] != '\0');
 		return;

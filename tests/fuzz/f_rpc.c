@@ -28,7 +28,17 @@
 enum { WORD_MAX = 128, MESSAGES_MAX = 64 };
 
 static struct ev_loop *loop;            /* of this input */
-static struct reg_snapshot empty = { .tenant_id = 1, .generation = 3, .refs = 1 };
+/* One prompt, one resource, so that their methods are declared; no tool. */
+static struct reg_def prompt_def = { .version_id = 1, .kind = REG_PROMPT, .name = "prompt:p" };
+static struct reg_def resource_def = { .version_id = 2, .kind = REG_RESOURCE, .name = "resource:r", .uri = "a:b" };
+static const struct reg_tool prompt = { .name = "p", .full_name = "prompt:p", .def = &prompt_def };
+static const struct reg_tool resource = { .name = "r", .full_name = "resource:r", .def = &resource_def };
+static struct reg_snapshot snapshot = { .tenant_id = 1, .generation = { 3 }, .refs = 1, .completes = true,
+					.list = { [REG_PROMPT] = { 1, &prompt }, [REG_RESOURCE] = { 1, &resource } } };
+const struct reg_kind_row reg_kinds[REG_KINDS] = {
+	{ "tool", "tool", "", REG_TOOLS }, { "prompt", "prompt", "prompt:", REG_PROMPTS },
+	{ "resource", "resource", "resource:", REG_RESOURCES }, { "resourceTemplate", "template", "resource:", REG_RESOURCES },
+};
 
 /* --- what the core stands on */
 
@@ -50,19 +60,33 @@ int principal_check(const struct tenants *t, const struct principal *p, struct e
 
 struct reg_snapshot *reg_acquire(struct registry *reg, int64_t tenant_id)
 {
-	empty.refs++;
-	return &empty;
+	snapshot.refs++;
+	return &snapshot;
 }
 
 void reg_release(struct registry *reg, struct reg_snapshot **snap)
 {
-	empty.refs--;
+	snapshot.refs--;
 	*snap = NULL;
 }
 
-const struct reg_tool *reg_find(const struct reg_snapshot *snap, const char *name, size_t len)
+const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind kind, const char *name, size_t len)
+{
+	return kind == REG_PROMPT && len == 1 ? &prompt : NULL;
+}
+
+const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len)
 {
 	return NULL;
+}
+
+const struct reg_tool *reg_find_uri(const struct reg_snapshot *snap, const char *uri, size_t len, json_t **ret_args)
+{
+	if (len == 0 || uri[0] != 'a')
+		return NULL;
+	if (ret_args)
+		*ret_args = json_object();
+	return &resource;
 }
 
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err)
@@ -70,8 +94,8 @@ int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_comp
 	return err_set(err, ERR_CORRUPT, "", "nothing compiles");
 }
 
-int reg_page(struct registry *reg, struct reg_snapshot *snap, enum rev rev, bool all, const char *after,
-	     const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err)
+int reg_page(struct registry *reg, struct reg_snapshot *snap, enum reg_kind kind, enum rev rev, bool all,
+	     const char *after, const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err)
 {
 	*ret_text = "[]";
 	*ret_len = 2;
@@ -302,7 +326,8 @@ static void run(struct mcp_server *srv, struct principal *who, const char *text,
 		in.len = (size_t)(line - start);
 		feed(srv, ch, &in, &m[n++]);
 	}
-	(void)mcp_tools_changed(srv, 1, 4, "fuzz");
+	(void)mcp_changed(srv, &(struct reg_news){ .tenant_id = 1, .generation = { 4, 4, 4 }, .differs = { true, true, true } },
+			  "fuzz");
 	for (size_t i = 0; is_http && i < n; i++)
 		if (!m[i].ended)
 			mcp_exchange_gone(&m[i].x);
@@ -329,7 +354,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mcp_server_free(&srv);
 	turn();
 	ev_loop_free(&loop);
-	FUZZ_CHECK(who.refs == 1 && empty.refs == 1);
+	FUZZ_CHECK(who.refs == 1 && snapshot.refs == 1);
 	free(text);
 	return 0;
 }

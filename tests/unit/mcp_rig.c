@@ -144,11 +144,11 @@ static int bind_none(const json_t *handler, struct arena *mem, const struct back
 
 struct told { struct rig *rig; size_t n; };
 
-static void on_told(void *arg, int64_t tenant_id, int64_t generation)
+static void on_told(void *arg, const struct reg_news *news)
 {
 	struct told *t = arg;
 
-	t->n += mcp_tools_changed(t->rig->srv, tenant_id, generation, "test");
+	t->n += mcp_changed(t->rig->srv, news, "test");
 }
 
 static size_t apply(struct rig *r, struct reg_change *c)

@@ -147,6 +147,8 @@ static inline void rows_tool_version(struct rows *r, int64_t tool_id, int64_t ve
 	db_bind_textz(st, 5, text);
 	db_bind_textz(st, 6, "uid/0");
 	db_bind_i64(st, 7, 1);
+	db_bind_i64(st, 8, 1);
+	db_bind_null(st, 9);
 	(void)rows_run(r, st);
 }
 

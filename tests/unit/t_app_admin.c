@@ -248,6 +248,13 @@ static void accessor(struct crib *c, char ret[13])
 #define ECHO(words) "{'documents':[{'name':'echo','description':'" words "','inputSchema':{'type':'object','properties':" \
 	"{'text':{'type':'string'}},'required':['text']},'handler':{'type':'builtin','function':'echo'}}]}"
 
+#define PROMPT "{'documents':[{'kind':'prompt','name':'greet','handler':{'type':'static','text':'Hello'}}]}"
+#define RESOURCE "{'documents':[{'kind':'resource','name':'readme','uri':'docs://readme'," \
+	"'handler':{'type':'static','text':'Read me'}}]}"
+#define PROMPT2 "{'documents':[{'kind':'prompt','name':'greet','handler':{'type':'static','text':'Good day'}}]}"
+#define RESOURCE2 "{'documents':[{'kind':'resourceTemplate','name':'readme','uriTemplate':'docs://{name}'," \
+	"'handler':{'type':'static','text':'Read {/name}'}}]}"
+
 /* All commands that change the store, so that nothing in the table is left out; KEY stands for the accessor. */
 static const struct { const char *command, *args; } changes[] = {
 	{ "tenant add", "{'name':'acme','title':'Acme Corp'}" },
@@ -269,6 +276,19 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'string'}]}" },
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'number'}]}" },
 	{ "schema remove", "{'schema':['urn:example:a']}" },
+	{ "prompt add", PROMPT },
+	{ "grant add", "{'tenant':'acme','tool':['prompt:greet','resource:*']}" },
+	{ "prompt add", PROMPT2 },
+	{ "prompt revert", "{'prompt':'greet','version':'1'}" },
+	{ "prompt disable", "{'prompt':['greet']}" },
+	{ "prompt enable", "{'prompt':['greet']}" },
+	{ "prompt remove", "{'prompt':['prompt:greet']}" },
+	{ "resource add", RESOURCE },
+	{ "resource add", RESOURCE2 },
+	{ "resource revert", "{'resource':'readme','version':'1'}" },
+	{ "resource disable", "{'resource':['readme']}" },
+	{ "resource enable", "{'resource':['readme']}" },
+	{ "resource remove", "{'resource':['readme']}" },
 	{ "upstream add", "{'upstream':'every','command':['ECHO']}" },
 	{ "upstream add", "{'upstream':'every','command':['ECHO']}" },
 	{ "upstream set", "{'upstream':'every','shared':'yes'}" },

@@ -47,14 +47,14 @@ static json_t *example(const char *name)
 {
 	char *file = mem_printf("%s.yaml", name), *text = run_read_file(file);
 	struct yaml_docs *docs = NULL;
-	struct define_tool def;
+	struct define_item def;
 	struct err err;
 
 	assert_non_null(text);
 	if (yaml_load(file, text, strlen(text), &docs, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	assert_int_equal(yaml_count(docs), 1);
-	if (define_tool(yaml_root(docs, 0), backend_bind, NULL, &def, &err) < 0)
+	if (define_item(yaml_root(docs, 0), backend_bind, NULL, &def, &err) < 0)
 		fail_msg("%s: %s: %s", file, err.where, err.msg);
 	assert_string_equal(def.name, name);
 	define_lint(yaml_root(docs, 0), no_warning, file);

@@ -382,15 +382,15 @@ static void notices_are_one_line_each(void **state)
 	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":"
 			    "{\"progressToken\":\"t\",\"progress\":0.5,\"total\":10,\"message\":\"a\\nb\"}}");
 	str_reset(&out);
-	encode_list_changed(&out, (struct jx_span){ NULL, 0 });
+	encode_list_changed(&out, ENC_TOOLS, (struct jx_span){ NULL, 0 });
 	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}");
 	str_reset(&out);
-	encode_list_changed(&out, ID("7"));
+	encode_list_changed(&out, ENC_TOOLS, ID("7"));
 	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\","
 		"\"params\":"
 			    "{\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":7}}}");
 	str_reset(&out);
-	encode_listen_ack(&out, ID("7"), true);
+	encode_listen_ack(&out, ID("7"), &(struct enc_filter){ .lists = ENC_ON_TOOLS });
 	assert_string_equal(out.p, "{\"jsonrpc\":\"2.0\",\"method\":"
 		"\"notifications/subscriptions/acknowledged\",\"params\":"
 			    "{\"notifications\":{\"toolsListChanged\":true},\"_meta\":{"

@@ -86,15 +86,15 @@ static void a_definition_names_all_that_it_refers_to(void **state)
 {
 	struct catalogue *c = catalogue_new(NULL);
 	json_t *doc = parse(TOOL("\"properties\":{\"p\":{\"$ref\":\"" A "#/$defs/n\"}}"));
-	struct define_tool def;
+	struct define_item def;
 	struct err err;
 
-	assert_int_equal(define_tool(doc, bind_any, c, &def, &err), ERR_INVALID);
+	assert_int_equal(define_item(doc, bind_any, c, &def, &err), ERR_INVALID);
 	assert_string_equal(err.where, "/inputSchema/properties/p/$ref");
 	set(c, A, "{\"$id\":\"" A "\",\"$defs\":{\"n\":{\"type\":\"null\"}},\"properties\":{\"q\":{\"$ref\":\"b\"}}}", one);
-	assert_int_equal(define_tool(doc, bind_any, c, &def, &err), ERR_INVALID);
+	assert_int_equal(define_item(doc, bind_any, c, &def, &err), ERR_INVALID);
 	set(c, B, "{\"$id\":\"" B "\"}", two);
-	assert_int_equal(define_tool(doc, bind_any, c, &def, &err), 0);
+	assert_int_equal(define_item(doc, bind_any, c, &def, &err), 0);
 	assert_int_equal(def.refs.n, 2);
 	assert_string_equal(def.refs.v[0].uri, A);
 	assert_string_equal(def.refs.v[1].uri, B);
@@ -107,11 +107,11 @@ static void a_place_inside_of_a_shared_schema_is_said_in_words(void **state)
 {
 	struct catalogue *c = catalogue_new(NULL);
 	json_t *doc = parse(TOOL("\"$ref\":\"" A "\""));
-	struct define_tool def;
+	struct define_item def;
 	struct err err;
 
 	set(c, A, "{\"$id\":\"" A "\",\"items\":{\"typ\":1}}", one);
-	assert_int_equal(define_tool(doc, bind_any, c, &def, &err), ERR_INVALID);
+	assert_int_equal(define_item(doc, bind_any, c, &def, &err), ERR_INVALID);
 	assert_string_equal(err.where, "/inputSchema");
 	assert_non_null(strstr(err.msg, A "#/items"));
 	json_decref(doc);

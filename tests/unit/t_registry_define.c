@@ -55,11 +55,11 @@ static char *quoted(const char *text)
 	return s;
 }
 
-static int define(const char *text, struct define_tool *ret, struct err *err)
+static int define(const char *text, struct define_item *ret, struct err *err)
 {
 	char *json = quoted(text);
 	json_t *doc = parse(json);
-	int rc = define_tool(doc, bind_any, NULL, ret, err);
+	int rc = define_item(doc, bind_any, NULL, ret, err);
 
 	json_decref(doc);
 	free(json);
@@ -68,7 +68,7 @@ static int define(const char *text, struct define_tool *ret, struct err *err)
 
 static void refused(const char *text, const char *where, const char *words)
 {
-	struct define_tool d = { .text = NULL };
+	struct define_item d = { .text = NULL };
 	struct err err = { .code = ERR_OK };
 	int rc = define(text, &d, &err);
 
@@ -81,7 +81,7 @@ static void refused(const char *text, const char *where, const char *words)
 
 static void hinted(const char *text, const char *hint)
 {
-	struct define_tool d = { .text = NULL };
+	struct define_item d = { .text = NULL };
 	struct err err = { .code = ERR_OK };
 
 	assert_true(define(text, &d, &err) < 0);
@@ -90,7 +90,7 @@ static void hinted(const char *text, const char *hint)
 
 static void taken(const char *text)
 {
-	struct define_tool d = { .text = NULL };
+	struct define_item d = { .text = NULL };
 	struct err err = { .code = ERR_OK };
 
 	if (define(text, &d, &err) < 0)
@@ -100,7 +100,7 @@ static void taken(const char *text)
 
 static void whole_document_is_taken(void **state)
 {
-	struct define_tool d;
+	struct define_item d;
 	struct err err;
 
 	assert_int_equal(define("{'kind':'tool','name':'get_weather','title':'Weather','description':'Now.\\nTwo lines.',"
@@ -121,7 +121,7 @@ static void whole_document_is_taken(void **state)
 
 static void digests_follow_meaning_not_spelling(void **state)
 {
-	struct define_tool a, b, c, l;
+	struct define_item a, b, c, l;
 	struct err err;
 
 	assert_int_equal(define("{" PLAIN "}", &a, &err), 0);
@@ -144,7 +144,7 @@ static void digests_follow_meaning_not_spelling(void **state)
 static void names_and_kinds_are_checked(void **state)
 {
 	refused("[]", "", "must be an object");
-	refused("{'kind':'prompt'," PLAIN "}", "/kind", "kind prompt is not available in this release");
+	refused("{'kind':'grant'," PLAIN "}", "/kind", "kind grant is not available in this release");
 	refused("{'kind':'tol'," PLAIN "}", "/kind", "unknown kind tol");
 	hinted("{'kind':'tol'," PLAIN "}", "did you mean tool?");
 	refused("{'description':'d','inputSchema':{'type':'object'},'handler':{'type':'fake'}}", "/name", "is missing");
@@ -319,7 +319,7 @@ static void compiled_definition_knows_its_limits(void **state)
 	struct reg_compiled c;
 	struct err err;
 
-	assert_int_equal(define_compile(doc, bind_any, NULL, mem, &c, &err), 0);
+	assert_int_equal(define_compile(doc, REG_TOOL, bind_any, NULL, mem, &c, &err), 0);
 	assert_non_null(c.input);
 	assert_non_null(c.output);
 	assert_int_equal(c.output_form, REG_OUTPUT_WRAPPED);
@@ -348,7 +348,7 @@ static void defaults_are_the_documented_ones(void **state)
 	struct reg_compiled c;
 	struct err err;
 
-	assert_int_equal(define_compile(doc, bind_any, NULL, mem, &c, &err), 0);
+	assert_int_equal(define_compile(doc, REG_TOOL, bind_any, NULL, mem, &c, &err), 0);
 	assert_int_equal(c.timeout_ms, 30000);
 	assert_int_equal(c.concurrency, 0);
 	assert_int_equal(c.rate.count, 0);

@@ -26,13 +26,15 @@ static int bind_none(const json_t *handler, struct arena *mem, const struct back
 	return json_object_get(handler, "broken") ? err_set(err, ERR_INVALID, "/broken", "no such thing") : 0;
 }
 
-static void count_told(void *arg, int64_t tenant_id, int64_t generation)
+static void count_told(void *arg, const struct reg_news *news)
 {
 	struct world *w = arg;
 
+	if (!news->differs[REG_TOOLS])
+		return;
 	w->told++;
-	w->told_tenant = tenant_id;
-	w->told_generation = generation;
+	w->told_tenant = news->tenant_id;
+	w->told_generation = news->generation[REG_TOOLS];
 }
 
 static int set_up(void **state)
@@ -110,12 +112,12 @@ static void assert_sees(struct world *w, int64_t tenant_id, const char *names)
 	struct reg_snapshot *snap = reg_acquire(w->reg, tenant_id);
 	struct str seen = STR_INIT;
 
-	for (size_t i = 0; i < snap->tool_count; i++) {
-		str_printf(&seen, "%s%s", i ? " " : "", snap->tools[i].name);
-		assert_ptr_equal(reg_find(snap, snap->tools[i].name, strlen(snap->tools[i].name)), &snap->tools[i]);
+	for (size_t i = 0; i < snap->list[REG_TOOL].count; i++) {
+		str_printf(&seen, "%s%s", i ? " " : "", snap->list[REG_TOOL].items[i].name);
+		assert_ptr_equal(reg_find(snap, REG_TOOL, snap->list[REG_TOOL].items[i].name, strlen(snap->list[REG_TOOL].items[i].name)), &snap->list[REG_TOOL].items[i]);
 	}
 	assert_string_equal(str_text(&seen), names);
-	assert_null(reg_find(snap, "nothing", 7));
+	assert_null(reg_find(snap, REG_TOOL, "nothing", 7));
 	str_fini(&seen);
 	reg_release(w->reg, &snap);
 	assert_null(snap);
@@ -146,10 +148,10 @@ static void prefix_of_a_name_is_another_name(void **state)
 	rows_grant(&w->rows, w->acme, "deploy*", "");
 	load_all(w);
 	snap = reg_acquire(w->reg, w->acme);
-	assert_string_equal(reg_find(snap, "deploy_all", 6)->name, "deploy");
-	assert_string_equal(reg_find(snap, "deploy_all", 10)->name, "deploy_all");
-	assert_null(reg_find(snap, "deploy_all", 8));
-	assert_null(reg_find(snap, "", 0));
+	assert_string_equal(reg_find(snap, REG_TOOL, "deploy_all", 6)->name, "deploy");
+	assert_string_equal(reg_find(snap, REG_TOOL, "deploy_all", 10)->name, "deploy_all");
+	assert_null(reg_find(snap, REG_TOOL, "deploy_all", 8));
+	assert_null(reg_find(snap, REG_TOOL, "", 0));
 	reg_release(w->reg, &snap);
 }
 
@@ -167,10 +169,10 @@ static void most_particular_grant_speaks(void **state)
 	load_all(w);
 	assert_sees(w, w->acme, "get_time weather");
 	snap = reg_acquire(w->reg, w->acme);
-	tool = reg_find(snap, "weather", 7);
+	tool = reg_find(snap, REG_TOOL, "weather", 7);
 	assert_int_equal(tool->grant_id, 2);
 	assert_string_equal(tool->def->name, "get_weather");
-	assert_int_equal(reg_find(snap, "get_time", 8)->grant_id, 3);
+	assert_int_equal(reg_find(snap, REG_TOOL, "get_time", 8)->grant_id, 3);
 	reg_release(w->reg, &snap);
 }
 
@@ -187,10 +189,10 @@ static void equal_names_of_two_tenants_stay_apart(void **state)
 	load_all(w);
 	a = reg_acquire(w->reg, w->acme);
 	b = reg_acquire(w->reg, w->other);
-	assert_string_equal(reg_find(a, "work", 4)->def->name, "one");
-	assert_string_equal(reg_find(b, "work", 4)->def->name, "two");
-	assert_null(reg_find(a, "two", 3));
-	assert_null(reg_find(a, "one", 3));
+	assert_string_equal(reg_find(a, REG_TOOL, "work", 4)->def->name, "one");
+	assert_string_equal(reg_find(b, REG_TOOL, "work", 4)->def->name, "two");
+	assert_null(reg_find(a, REG_TOOL, "two", 3));
+	assert_null(reg_find(a, REG_TOOL, "one", 3));
 	reg_release(w->reg, &a);
 	reg_release(w->reg, &b);
 }
@@ -218,9 +220,9 @@ static void only_a_visible_difference_is_told(void **state)
 		rows_tool_next(&w->rows, tool, 1, text, old);
 		assert_int_equal(tool_changed(w, tool), 0);
 		after = reg_acquire(w->reg, w->acme);
-		assert_int_equal(before->tools[0].def->version, 1);
-		assert_int_equal(after->tools[0].def->version, 2);
-		assert_int_equal(after->generation, 1);
+		assert_int_equal(before->list[REG_TOOL].items[0].def->version, 1);
+		assert_int_equal(after->list[REG_TOOL].items[0].def->version, 2);
+		assert_int_equal(after->generation[REG_TOOLS], 1);
 		reg_release(w->reg, &after);
 		free(old);
 	}
@@ -303,17 +305,17 @@ static void several_tools_change_at_once(void **state)
 {
 	struct world *w = *state;
 	int64_t ids[2] = { add_tool(w, "a", ""), add_tool(w, "b", "") };
-	int64_t tenant = 0, generation = 0;
 	struct reg_change *c = NULL;
-	bool differs = false;
+	struct reg_news news;
 
 	rows_grant(&w->rows, w->acme, "*", "");
 	ROWS_OK(reg_change_tools(w->rows.db, ids, 2, &c, &rows_err));
-	assert_true(reg_change_tenant_at(c, 0, &tenant, &generation, &differs));
-	assert_int_equal(tenant, w->acme);
-	assert_int_equal(generation, 1);
-	assert_true(differs);
-	assert_false(reg_change_tenant_at(c, 1, &tenant, &generation, &differs));
+	assert_true(reg_change_tenant_at(c, 0, &news));
+	assert_int_equal(news.tenant_id, w->acme);
+	assert_int_equal(news.generation[REG_TOOLS], 1);
+	assert_true(news.differs[REG_TOOLS]);
+	assert_false(news.differs[REG_PROMPTS] || news.differs[REG_RESOURCES]);
+	assert_false(reg_change_tenant_at(c, 1, &news));
 	assert_int_equal(apply(w, c), 1);
 	assert_sees(w, w->acme, "a b");
 }
@@ -329,8 +331,8 @@ static void running_calls_keep_their_picture(void **state)
 	snap = reg_acquire(w->reg, w->acme);
 	rows_tool_state(&w->rows, tool, 3);
 	assert_int_equal(tool_changed(w, tool), 1);
-	assert_string_equal(reg_find(snap, "a", 1)->def->name, "a");
-	assert_non_null(strstr(reg_find(snap, "a", 1)->def->text, "\"inputSchema\""));
+	assert_string_equal(reg_find(snap, REG_TOOL, "a", 1)->def->name, "a");
+	assert_non_null(strstr(reg_find(snap, REG_TOOL, "a", 1)->def->text, "\"inputSchema\""));
 	reg_release(w->reg, &snap);
 }
 
@@ -339,7 +341,7 @@ static const char *page(struct world *w, struct reg_snapshot *snap, enum rev rev
 	const char *text, *last;
 	size_t len;
 
-	ROWS_OK(reg_page(w->reg, snap, rev, rev == REV_R0, NULL, &text, &len, &last, &rows_err));
+	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, rev, rev == REV_R0, NULL, &text, &len, &last, &rows_err));
 	assert_int_equal(strlen(text), len);
 	assert_null(last);
 	return text;
@@ -491,13 +493,13 @@ static void bad_tool_never_breaks_the_list(void **state)
 	rows_grant(&w->rows, w->acme, "*", "");
 	load_all(w);
 	snap = reg_acquire(w->reg, w->acme);
-	assert_int_equal(snap->tool_count, 4);
+	assert_int_equal(snap->list[REG_TOOL].count, 4);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(reg_compile(w->reg, snap->tools[3].def, &compiled, &err), ERR_CORRUPT);
+		assert_int_equal(reg_compile(w->reg, snap->list[REG_TOOL].items[3].def, &compiled, &err), ERR_CORRUPT);
 		assert_string_equal(err.where, "/handler/broken");
 	}
-	assert_int_equal(reg_compile(w->reg, snap->tools[0].def, &compiled, &err), ERR_CORRUPT);
-	assert_int_equal(reg_compile(w->reg, snap->tools[1].def, &compiled, &err), 0);
+	assert_int_equal(reg_compile(w->reg, snap->list[REG_TOOL].items[0].def, &compiled, &err), ERR_CORRUPT);
+	assert_int_equal(reg_compile(w->reg, snap->list[REG_TOOL].items[1].def, &compiled, &err), 0);
 	assert_string_equal(page(w, snap, REV_R1), "[{\"name\":\"b\"," END "}]");
 	reg_release(w->reg, &snap);
 }
@@ -535,15 +537,15 @@ static void pages_have_100_tools_and_go_on_after_a_name(void **state)
 	add_tool(w, "t100", "");
 	load_all(w);
 	snap = reg_acquire(w->reg, w->acme);
-	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "", &text, &len, &last, &rows_err));
+	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "", &text, &len, &last, &rows_err));
 	assert_int_equal(count_tools(text), 100);
 	assert_string_equal(last, "t099");
-	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, last, &text, &len, &last, &rows_err));
+	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, last, &text, &len, &last, &rows_err));
 	assert_string_equal(text, "[{\"name\":\"t100\"," END "}]");
 	assert_null(last);
-	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "t0985", &text, &len, &last, &rows_err));
+	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "t0985", &text, &len, &last, &rows_err));
 	assert_int_equal(count_tools(text), 2);
-	ROWS_OK(reg_page(w->reg, snap, REV_R5, false, "zzz", &text, &len, &last, &rows_err));
+	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "zzz", &text, &len, &last, &rows_err));
 	assert_string_equal(text, "[]");
 	assert_null(last);
 	/* R0 has one page (MCP T-10). */

@@ -1,4 +1,4 @@
-"""Handler of the fixture tools that ask the client: one job line in, lines out (toolcrib-tool(5)).
+"""Handler of the fixture tools and prompts that ask the client: one job line in, lines out (toolcrib-tool(5)).
 
 A plan is a list of rounds; a round maps keys to requests.  The first run asks the first round; answers that satisfy
 all of its requests lead to the next one, anything else makes the round be asked again, and behind the last round the
@@ -81,6 +81,8 @@ PLANS = {
     ASKS + "tampered_state": Plan("integrity-ok", {"confirm": CONFIRM}, state=True),
     ASKS + "capabilities": Plan(
         "done", {"user_name": NAME, "greeting": sample("Generate a greeting", 50), "client_roots": ROOTS}, declared=True),
+    "prompt:" + ASKS + "prompt": Plan("Use the following context: {user_context/content/context}",
+                                      {"user_context": form("What context should the prompt use?", "context", context=text())}),
 }
 
 

@@ -1,5 +1,6 @@
-/* tools/list and tools/call (MCP section 4).  A call belongs to the call engine from call_start() on; what comes
- * back is put into the words of the caller's revision here. */
+/* tools/call, prompts/get, resources/read (MCP sections 4 and 9), and the part of completion/complete that has a
+ * handler.  A call belongs to the call engine from call_start() on; what comes back is put into the words of the
+ * caller's revision here. */
 
 #include "config.h"
 
@@ -10,7 +11,6 @@
 #include "audit/audit.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/seal.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
@@ -18,114 +18,9 @@
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
-enum { CURSOR_MAX = 512 };
-
-/* tools/list */
-
-/* The cursor is the last name of the page before, sealed for the tenant: it survives any change of the list, and
- * means nothing to another tenant (MCP B-18). */
-static bool read_cursor(struct mcp_req *req, const struct mcp_msg *msg, struct str *ret)
-{
-	struct mcp_exchange *x = req->x;
-	int64_t tenant = x->who->tenant_id;
-	char text[CURSOR_MAX];
-	size_t len;
-
-	if (!msg->rpc->cursor.p || rpc_is_null(msg->rpc->cursor))       /* MCP B-52 */
-		return true;
-	return msg->rpc->cursor.len < sizeof text && rpc_string(msg->rpc->cursor, text, sizeof text, &len) &&
-		seal_open(x->srv->cursors, &tenant, sizeof tenant, text, len, ret) == 0;
-}
-
-/* A client that reads its list again and again says nothing new: one record a second tells what it saw. */
-static bool listed_before(struct mcp_exchange *x, int64_t generation, size_t len)
-{
-	struct mcp_tenant *t = mcp_tenant_get(x->srv, x->who->tenant_id);
-	struct mcp_listed *slot = &t->listed[(uint64_t)x->who->principal_id % LIST_SLOTS];
-	struct mcp_listed now = { x->who->principal_id, x->who->cred_id, generation, len, x->tport,
-		ev_now_us(x->srv->env.loop) };
-
-	if (slot->at_us && slot->principal_id == now.principal_id && slot->cred_id == now.cred_id && slot->len == len &&
-	    slot->generation == generation && slot->tport == now.tport && now.at_us - slot->at_us < LIST_REPEAT_US) {
-		met_inc(MET_list_records_merged);
-		return true;
-	}
-	*slot = now;
-	return false;
-}
-
-static void record_list(struct mcp_req *req, const struct reg_snapshot *snap, size_t len)
-{
-	struct mcp_exchange *x = req->x;
-	const struct principal *who = x->who;
-	struct audit_event ev;
-	char detail[32];
-
-	if (listed_before(x, snap->generation, len))
-		return;
-	audit_event_init(&ev, AUDIT_LIST, who->tenant_id);
-	ev.cred = who->accessor[0] ? who->accessor : NULL;
-	ev.prn = who->pseudonym;
-	ev.actor = AUDIT_BY_SERVICE;
-	ev.authn = who->authn;
-	ev.tport = x->tport;
-	ev.rev = rev_table[req->rev].text;
-	ev.n_res = (int64_t)len;
-	ev.generation = (uint64_t)snap->generation;
-	(void)snprintf(detail, sizeof detail, "%zu tools", snap->tool_count);
-	ev.detail = detail;
-	mcp_record(x->srv, &ev);
-}
-
-static void send_page(struct mcp_req *req, struct reg_snapshot *snap, const char *after)
-{
-	struct mcp_exchange *x = req->x;
-	struct mcp_memory *memory = exchange_memory(x);
-	struct enc_result r = { .kind = ENC_LIST };
-	struct str next = STR_INIT;
-	const char *last = NULL;
-	bool all = req->rev == REV_R0;  /* it has no pages (MCP D) */
-	struct rpc_error e;
-
-	if (reg_page(x->srv->env.registry, snap, req->rev, all, after, &r.page, &r.page_len, &last, NULL) < 0) {
-		rpc_error_init(&e, FAULT_INTERNAL, NULL);
-		req_fault(req, &e);
-		return;
-	}
-	if (last) {
-		seal_make(x->srv->cursors, &snap->tenant_id, sizeof snap->tenant_id, last, strlen(last), &next);
-		r.next = next.p;
-		r.next_len = next.len;
-	}
-	if (memory && memory->announced < snap->generation)
-		memory->announced = snap->generation;
-	record_list(req, snap, r.page_len);
-	req_result(req, &r);
-	str_fini(&next);
-}
-
-void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg)
-{
-	struct mcp_server *srv = req->x->srv;
-	struct str after = STR_INIT;
-	struct reg_snapshot *snap;
-	struct rpc_error e;
-
-	if (req->rev != REV_R0 && !read_cursor(req, msg, &after)) {     /* MCP T-05 */
-		rpc_error_init(&e, FAULT_PARAMS, "Invalid cursor");
-		rpc_error_text(&e, "reason", "invalid_cursor");
-		req_fault(req, &e);
-	} else {
-		snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
-		send_page(req, snap, after.len ? after.p : NULL);
-		reg_release(srv->env.registry, &snap);
-	}
-	str_fini(&after);
-}
-
-/* tools/call: the way out of the engine */
+/* The way out of the engine */
 
 /* The peer does not read what it has: progress and logs may be dropped, answers never (MCP B-40). */
 static bool is_slow(const struct mcp_req *req)
@@ -180,14 +75,32 @@ static bool on_is_gone(void *arg)
 	return req->x->closed || req->mute;
 }
 
+/* A failure of what is no tool has no form of its own in a result. */
+static void end_with_failure(struct mcp_req *req, const struct call_end *end)
+{
+	const char *text = json_string_value(json_object_get(json_array_get(end->result->content, 0), "text"));
+	char id[ID_TEXT_SIZE];
+	struct rpc_error e;
+
+	rpc_error_init(&e, FAULT_TOOL, "%s", text ? text : "The handler failed");
+	if (end->call_id)
+		rpc_error_text(&e, "callId", id_format(end->call_id, id));
+	req_fault(req, &e);
+}
+
 static void end_with_result(struct mcp_req *req, const struct call_end *end)
 {
+	static const enum enc_kind kinds[REG_KINDS] = { [REG_TOOL] = ENC_CALL, [REG_PROMPT] = ENC_PROMPT,
+		[REG_RESOURCE] = ENC_READ, [REG_TEMPLATE] = ENC_READ };
 	const struct backend_result *res = end->result;
-	struct enc_result r = { .kind = ENC_CALL, .content = res->content, .structured = res->structured,
+	struct enc_result r = { .kind = req->completing ? ENC_COMPLETE : kinds[req->kind], .content = res->content, .structured = res->structured,
 				.meta = res->meta, .is_error = res->is_error, .unwrapped = req->hidden_output,
 				.wrapped = req->wrapped_output, .call_id = end->call_id };
 
-	req_result(req, &r);
+	if (res->is_error && req->kind != REG_TOOL)
+		end_with_failure(req, end);
+	else
+		req_result(req, &r);
 }
 
 /* A failure that a model can act on: a result with one text. */
@@ -213,7 +126,7 @@ static bool arguments_as_result(struct mcp_req *req, const struct call_end *end,
 {
 	struct str text = STR_INIT;
 
-	if (!rev_table[req->rev].invalid_args_is_error)
+	if (req->kind != REG_TOOL || !rev_table[req->rev].invalid_args_is_error)
 		return false;
 	if (!end->report || end->report->count == 0)
 		str_puts(&text, first);
@@ -236,6 +149,24 @@ static void error_of_code(struct rpc_error *e, const struct call_end *end)
 		rpc_error_init(e, FAULT_INTERNAL, NULL);
 }
 
+/* MCP B-13: of one that is not granted too, byte for byte. */
+static void unknown(const struct mcp_req *req, struct rpc_error *e)
+{
+	switch (req->kind) {
+	case REG_PROMPT:
+		rpc_error_unknown_prompt(e, req->label, strlen(req->label));
+		return;
+	case REG_RESOURCE:
+	case REG_TEMPLATE:
+		rpc_error_unknown_resource(e, req->rev, req->label, strlen(req->label));
+		return;
+	case REG_TOOL:
+	case REG_KINDS:
+		break;
+	}
+	rpc_error_unknown_tool(e, req->rev, req->label, strlen(req->label));
+}
+
 /* The protocol error of a refusal; false: it has been answered by a result. */
 static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
 {
@@ -243,7 +174,7 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 
 	switch (end->refusal) {
 	case REFUSE_UNKNOWN_TOOL:
-		rpc_error_unknown_tool(e, req->rev, req->label, strlen(req->label));
+		unknown(req, e);
 		return true;
 	case REFUSE_ARGUMENTS:
 		if (arguments_as_result(req, end, first))
@@ -258,7 +189,7 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		rpc_error_init(e, FAULT_HEADER, "%s", end->err->msg);
 		break;
 	case REFUSE_CAPABILITY:
-		if (!req->x->modern) {
+		if (!req->x->modern && req->kind == REG_TOOL) {
 			end_with_text(req, end, end->err->msg);
 			return false;
 		}
@@ -274,11 +205,13 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		rpc_error_init(e, FAULT_INTERNAL, NULL);
 		break;
 	case REFUSE_NONE:
-		if (req->ask_failure) {
+		if (req->ask_failure && req->kind == REG_TOOL) {
 			end_with_text(req, end, req->ask_failure);
 			return false;
 		}
-		if (end->rpc_code)
+		if (req->ask_failure)
+			rpc_error_init(e, FAULT_TOOL, "%s", req->ask_failure);
+		else if (end->rpc_code)
 			rpc_error_tool(e, req->rev, end->rpc_code, end->err->msg, end->rpc_data);
 		else
 			error_of_code(e, end);
@@ -331,10 +264,10 @@ static const struct call_out out = {
 	.finish = on_finish,
 };
 
-/* tools/call: the way in */
+/* The way in */
 
 struct call_input {             /* what call_start() borrows, and what must be freed behind it */
-	char name[MCP_TOOL_NAME_MAX];
+	char name[MCP_URI_SIZE];
 	size_t name_len;
 	char *state;
 	size_t state_len;
@@ -342,6 +275,7 @@ struct call_input {             /* what call_start() borrows, and what must be f
 	struct str values[MCP_PARAMS_MAX];
 	size_t nparams;
 	json_t *args, *answers;
+	struct str text;        /* of arguments that are not in the message */
 };
 
 /* A member that must be an object; *ret stays NULL when it is absent. */
@@ -422,17 +356,44 @@ static bool read_params(const struct mcp_msg *msg, struct call_input *in, struct
 	return true;
 }
 
-static bool read_call(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, struct rpc_error *e)
+static bool is_texts(const json_t *arguments)
 {
-	if (!rpc_string(msg->rpc->name, in->name, sizeof in->name, &in->name_len)) {    /* MCP T-21 */
-		rpc_error_arguments(e, "params.name must be a string");
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)arguments, name, value)
+		if (!json_is_string(value))
+			return false;
+	return true;
+}
+
+/* The name or URI, and the arguments (MCP T-21). */
+static bool read_target(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, struct rpc_error *e)
+{
+	bool uri = req->kind == REG_RESOURCE;
+
+	if (!rpc_string(uri ? msg->rpc->uri : msg->rpc->name, in->name, uri ? sizeof in->name : MCP_TOOL_NAME_MAX,
+			&in->name_len)) {
+		rpc_error_arguments(e, uri ? "params.uri must be a string" : "params.name must be a string");
 		return false;
 	}
+	if (uri)
+		return true;
 	if (!read_object(msg->rpc->arguments, "\"params.arguments must be an object\"", &in->args, e))
+		return false;
+	if (req->kind == REG_TOOL || is_texts(in->args))
+		return true;
+	rpc_error_arguments(e, "each member of params.arguments must be a string");
+	return false;
+}
+
+static bool read_call(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, struct rpc_error *e)
+{
+	if (!read_target(req, msg, in, e))
 		return false;
 	if (!req->x->modern)
 		return true;
-	return read_answers(msg, in, e) && read_state(msg, in, e) && read_params(msg, in, e);
+	return read_answers(msg, in, e) && read_state(msg, in, e) && (req->kind != REG_TOOL || read_params(msg, in, e));
 }
 
 static void input_fini(struct call_input *in)
@@ -440,6 +401,7 @@ static void input_fini(struct call_input *in)
 	for (size_t i = 0; i < in->nparams; i++)
 		str_fini(&in->values[i]);
 	free(in->state);
+	str_fini(&in->text);
 }
 
 /* "00-" 32 hex "-" 16 hex "-" 2 hex (W3C Trace Context); anything else starts no trace (MCP W-03). */
@@ -480,27 +442,29 @@ static void note_output(struct mcp_req *req, const struct reg_snapshot *snap, co
 
 	if (!row->output_schema || row->structured_any)
 		return;
-	tool = reg_find(snap, in->name, in->name_len);
+	tool = req->kind == REG_TOOL ? reg_find(snap, REG_TOOL, in->name, in->name_len) : NULL;
 	if (!tool || reg_compile(req->x->srv->env.registry, tool->def, &compiled, NULL) < 0)
 		return;
 	req->hidden_output = compiled->output_form == REG_OUTPUT_HIDDEN;
 	req->wrapped_output = compiled->output_form == REG_OUTPUT_WRAPPED;
 }
 
-static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in)
+/* Hand over to the engine; takes the arguments. */
+static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, const char *complete)
 {
 	struct mcp_exchange *x = req->x;
+	struct reg_snapshot *snap = reg_acquire(x->srv->env.registry, x->who->tenant_id);
+	bool made = complete || req->kind == REG_RESOURCE;
 	struct call_req call = {
 		.who = x->who,
-		.snap = reg_acquire(x->srv->env.registry, x->who->tenant_id),
+		.snap = snap,
+		.kind = req->kind,
 		.tool = in->name, .tool_len = in->name_len,
-		.args = in->args,
-		.args_text = in->args ? msg->rpc->arguments.p : "",
-		.args_len = in->args ? msg->rpc->arguments.len : 0,
+		.complete = complete,
 		.answers = in->answers,
 		.sealed_state = in->state, .sealed_len = in->state_len,
 		.params = in->params, .nparams = in->nparams,
-		.check_params = x->modern && x->http,
+		.check_params = req->kind == REG_TOOL && x->modern && x->http,
 		.caps = req->caps,
 		.can_ask = can_ask(req),
 		.rev = req->rev,
@@ -508,6 +472,13 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.has_trace = req->has_trace,
 	};
 
+	if (req->kind == REG_RESOURCE)
+		(void)reg_find_uri(snap, in->name, in->name_len, &in->args); /* unknown is the engine's matter */
+	if (in->args && made)
+		jx_write(in->args, &in->text);
+	call.args = in->args;
+	call.args_text = made ? str_text(&in->text) : in->args ? msg->rpc->arguments.p : "";
+	call.args_len = made ? in->text.len : in->args ? msg->rpc->arguments.len : 0;
 	memcpy(call.trace, req->trace, sizeof call.trace);
 	req->label = mem_strndup(in->name, in->name_len);
 	note_output(req, call.snap, in);
@@ -515,18 +486,46 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	call_start(x->srv->env.calls, &call, &out, req, &req->call);
 }
 
-void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg)
+static void run(struct mcp_req *req, const struct mcp_msg *msg, enum reg_kind kind)
 {
 	struct call_input in = { .name_len = 0 };
 	struct rpc_error e;
 
+	req->kind = kind;
 	if (read_call(req, msg, &in, &e)) {
 		read_trace(req, msg);
-		start(req, msg, &in);
+		start(req, msg, &in, NULL);
 	} else {
 		json_decref(in.args);
 		json_decref(in.answers);
 		req_fault(req, &e);
 	}
+	input_fini(&in);
+}
+
+void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	run(req, msg, REG_TOOL);
+}
+
+void m_prompts_get(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	run(req, msg, REG_PROMPT);
+}
+
+void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	run(req, msg, REG_RESOURCE);
+}
+
+void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struct mcp_completion *what)
+{
+	struct call_input in = { .name_len = what->ref_len, .args = what->args };
+
+	req->kind = what->kind;
+	req->completing = true;
+	memcpy(in.name, what->ref, what->ref_len);
+	read_trace(req, msg);
+	start(req, msg, &in, what->argument);
 	input_fini(&in);
 }

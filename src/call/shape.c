@@ -1,0 +1,219 @@
+/*
+ * The result of a prompt, a resource or a completion in its one form, whatever its handler gave.
+ *
+ *   prompt       structured {messages: […]} as it is; else each content block is a message of the user
+ *   resource     structured {contents: […]} as it is; else each content block is a part: text, image, audio, resource
+ *   completion   structured {values: […]} or […]; else each line of the text is a value
+ *
+ * A structured value of another form, without content, is JSON text.  What comes out is the structured part:
+ * {messages, description?}, {contents} or {values, total?, hasMore?}.
+ */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "call_int.h"
+#include "json/json.h"
+
+enum { VALUES_MAX = 100 };              /* MCP U-04 */
+
+static json_t *text_of(const json_t *v)
+{
+	struct str s = STR_INIT;
+	json_t *text;
+
+	jx_write(v, &s);
+	text = json_stringn(str_text(&s), s.len);
+	str_fini(&s);
+	return text;
+}
+
+static bool is_type(const json_t *block, const char *type)
+{
+	const char *is = json_string_value(json_object_get(block, "type"));
+
+	return is && strcmp(is, type) == 0;
+}
+
+/* The blocks of the content, or the structured value as one. */
+static json_t *blocks_of(const struct backend_result *res)
+{
+	json_t *blocks, *block;
+
+	if (json_array_size(res->content) > 0 || !res->structured)
+		return json_incref(res->content);
+	blocks = json_array();
+	block = json_object();
+	json_object_set_new(block, "type", json_string("text"));
+	json_object_set_new(block, "text", text_of(res->structured));
+	json_array_append_new(blocks, block);
+	return blocks;
+}
+
+static int shape_prompt(const struct backend_result *res, json_t *ret, struct err *err)
+{
+	json_t *messages = json_object_get(res->structured, "messages"), *blocks, *block;
+	json_t *description = json_object_get(res->structured, "description");
+	size_t i;
+
+	if (json_is_array(messages)) {
+		json_object_set_new(ret, "messages", json_incref(messages));
+		if (json_is_string(description))
+			json_object_set_new(ret, "description", json_incref(description));
+		return content_check_messages(messages, "/messages", err);
+	}
+	blocks = blocks_of(res);
+	messages = json_array();
+	json_array_foreach(blocks, i, block) {
+		json_t *message = json_object();
+
+		json_object_set_new(message, "role", json_string("user"));
+		json_object_set_new(message, "content", json_incref(block));
+		json_array_append_new(messages, message);
+	}
+	json_object_set_new(ret, "messages", messages);
+	json_decref(blocks);
+	return 0;
+}
+
+static void move(json_t *to, const char *name, json_t *from, const char *of)
+{
+	json_t *v = json_object_get(from, of);
+
+	if (v)
+		json_object_set_new(to, name, json_incref(v));
+}
+
+/* One part of a resource; NULL: a block that is none. */
+static json_t *part_of(json_t *block)
+{
+	json_t *part;
+
+	if (is_type(block, "resource"))
+		return json_deep_copy(json_object_get(block, "resource"));
+	if (is_type(block, "resource_link"))
+		return NULL;
+	part = json_object();
+	move(part, "mimeType", block, "mimeType");
+	move(part, "text", block, "text");
+	move(part, "blob", block, "data");
+	return part;
+}
+
+static void fill_part(const struct call *c, json_t *part, bool json)
+{
+	const char *mime = c->compiled->mime;
+
+	if (!json_object_get(part, "uri"))
+		json_object_set_new(part, "uri", json_stringn(c->tool_name, c->tool_len));
+	if (!mime && json)
+		mime = "application/json";
+	if (!mime && json_object_get(part, "text"))
+		mime = "text/plain";
+	if (mime && !json_object_get(part, "mimeType"))
+		json_object_set_new(part, "mimeType", json_string(mime));
+}
+
+static int shape_resource(const struct call *c, json_t *ret, struct err *err)
+{
+	const struct backend_result *res = &c->result;
+	json_t *given = json_object_get(res->structured, "contents"), *blocks, *block, *contents, *part;
+	bool json = json_array_size(res->content) == 0 || res->structured;
+	size_t i;
+	int rc = 0;
+
+	if (json_is_array(given)) {
+		contents = json_deep_copy(given);
+		json = false;
+	} else {
+		contents = json_array();
+		blocks = blocks_of(res);
+		json_array_foreach(blocks, i, block) {
+			part = part_of(block);
+			if (part)
+				json_array_append_new(contents, part);
+			else
+				rc = err_set(err, ERR_INVALID, "", "a link is no content of a resource");
+		}
+		json_decref(blocks);
+	}
+	json_object_set_new(ret, "contents", contents);
+	if (rc == 0 && json_array_size(contents) == 0)  /* MCP E-10 */
+		rc = err_set(err, ERR_INVALID, "", "it has no content");
+	if (rc == 0)
+		rc = content_check_contents(contents, "/contents", err);
+	json_array_foreach(contents, i, part)
+		if (rc == 0)
+			fill_part(c, part, json);
+	return rc;
+}
+
+static void add_lines(json_t *values, const json_t *text)
+{
+	const char *p = json_string_value(text), *end = p + json_string_length(text);
+
+	while (p && p < end) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p)), *next = stop ? stop + 1 : end;
+
+		if (!stop)
+			stop = end;
+		if (stop > p && stop[-1] == '\r')
+			stop--;
+		if (stop > p)
+			json_array_append_new(values, json_stringn(p, (size_t)(stop - p)));
+		p = next;
+	}
+}
+
+static int shape_values(const struct backend_result *res, json_t *ret, struct err *err)
+{
+	json_t *given = json_is_array(res->structured) ? res->structured : json_object_get(res->structured, "values");
+	json_t *total = json_object_get(res->structured, "total"), *more = json_object_get(res->structured, "hasMore");
+	json_t *values = json_array(), *block, *value;
+	size_t i, n;
+
+	json_object_set_new(ret, "values", values);
+	if (json_is_array(given))
+		(void)json_array_extend(values, given); /* both are arrays */
+	else
+		json_array_foreach(res->content, i, block)
+			add_lines(values, json_object_get(block, "text"));
+	json_array_foreach(values, i, value)
+		if (!json_is_string(value))
+			return err_set(err, ERR_INVALID, "/values", "must hold texts, holds %s", jx_type_name(value));
+	n = json_array_size(values);
+	if (json_is_integer(total) && json_integer_value(total) >= (json_int_t)n)
+		json_object_set_new(ret, "total", json_incref(total));
+	else
+		json_object_set_new(ret, "total", json_integer((json_int_t)n));
+	json_object_set_new(ret, "hasMore", json_boolean(n > VALUES_MAX || json_is_true(more)));
+	while (json_array_size(values) > VALUES_MAX)
+		(void)json_array_remove(values, json_array_size(values) - 1); /* it is there */
+	return 0;
+}
+
+int call_shape(struct call *c, struct err *err)
+{
+	json_t *shaped;
+	int rc;
+
+	if (c->kind == REG_TOOL || c->result.is_error)
+		return 0;
+	shaped = json_object();
+	if (c->completing)
+		rc = shape_values(&c->result, shaped, err);
+	else if (c->kind == REG_PROMPT)
+		rc = shape_prompt(&c->result, shaped, err);
+	else
+		rc = shape_resource(c, shaped, err);
+	if (rc < 0) {
+		json_decref(shaped);
+		return rc;
+	}
+	json_decref(c->result.structured);
+	c->result.structured = shaped;
+	json_decref(c->result.content);
+	c->result.content = json_array();
+	return 0;
+}

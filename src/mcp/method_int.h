@@ -1,0 +1,37 @@
+#ifndef MCP_METHOD_INT_H
+#define MCP_METHOD_INT_H
+
+#include "mcp_int.h"
+
+/* The methods, as the table in server.c names them, and what they share. */
+
+/* The capabilities that hold for a request (MCP B-15): what the peer's initialize result declared, else what its
+ * tenant has now. */
+unsigned mcp_declared(const struct mcp_req *req);
+unsigned mcp_has(const struct reg_snapshot *snap);      /* SRV_ bits of what a tenant has */
+unsigned mcp_enc_has(unsigned declared);                /* the same as ENC_HAS_ bits */
+
+void m_initialize(struct mcp_req *req, const struct mcp_msg *msg);
+void m_ping(struct mcp_req *req, const struct mcp_msg *msg);
+void m_set_level(struct mcp_req *req, const struct mcp_msg *msg);
+void m_discover(struct mcp_req *req, const struct mcp_msg *msg);
+void m_tools_list(struct mcp_req *req, const struct mcp_msg *msg);
+void m_prompts_list(struct mcp_req *req, const struct mcp_msg *msg);
+void m_resources_list(struct mcp_req *req, const struct mcp_msg *msg);
+void m_templates_list(struct mcp_req *req, const struct mcp_msg *msg);
+/* Record what was shown of a list of this generation; the same `what` again within a second is not recorded. */
+void list_record(struct mcp_req *req, int64_t generation, size_t len, const char *detail, const void *what);
+void m_tools_call(struct mcp_req *req, const struct mcp_msg *msg);
+void m_prompts_get(struct mcp_req *req, const struct mcp_msg *msg);
+void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg);
+void m_complete(struct mcp_req *req, const struct mcp_msg *msg);
+/* A completion that has a handler, by the call engine; args are taken.  ref is shorter than MCP_URI_SIZE. */
+struct mcp_completion { enum reg_kind kind; const char *ref; size_t ref_len; const char *argument; json_t *args; };
+void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struct mcp_completion *what);
+void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg);
+void m_unsubscribe(struct mcp_req *req, const struct mcp_msg *msg);
+void m_listen(struct mcp_req *req, const struct mcp_msg *msg);
+void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
+void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
+
+#endif
