@@ -517,7 +517,7 @@ static bool translate_one(struct ecma *e)
 		return true;
 	case '.':
 		e->p++;
-		str_puts(e->out, "[^\\n\\r\\x{2028}\\x{2029}]");
+		str_puts(e->out, ECMA_DOT);
 		e->atom = ATOM_YES;
 		return true;
 	default:

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define ECMA_DOT "[^\\n\\r\\x{2028}\\x{2029}]" /* what . is translated to */
 #define ECMA_PROPERTY_MAX 48    /* bytes of a property's name */
 
 /* Translate what stands in \p{...} to PCRE2's name for it; *negated is turned over where PCRE2 has only

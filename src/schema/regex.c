@@ -13,10 +13,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#include "ecma_int.h"
+
 #define MATCH_MAX 20000         /* backtracking points of one match (SEC S-209) */
 #define MATCH_FIRST 500         /* what most matches never need; beyond it the work is charged */
 #define MATCH_FIRST_LOOSE 64    /* the same for a pattern that may begin anywhere */
-#define MATCH_LOOSE_WORK 2000000u /* places times points, for a pattern that may begin anywhere */
+#define MATCH_LOOSE_WORK 200000u /* places times points, for a pattern that may begin anywhere: under 1 ms */
 #define HEAP_MAX_KIB 4096
 #define STEP_BASE 8             /* steps of an easy match */
 #define STEP_BYTES 16           /* bytes of text per further step */
@@ -53,6 +55,20 @@ static int fail_compile(int code, size_t offset, struct err *err)
 	return err_set(err, ERR_INVALID, "", "not a pattern: %s", (const char *)text);
 }
 
+/* Behind the .* in front of a pattern that may begin anywhere: they fit everything, and the work of finding
+ * out grows with the square of the text. */
+static const char *behind_dots(const struct str *text)
+{
+	static const char dots[] = ECMA_DOT "*";
+	const char *p = str_text(text);
+
+	while (strncmp(p, dots, sizeof dots - 1) == 0 && !strchr(p, '|')) {
+		p += sizeof dots - 1;
+		p += *p == '?';
+	}
+	return p;
+}
+
 static int compile_translated(struct arena *mem, const struct str *text, const pcre2_code **ret, struct err *err)
 {
 	const uint32_t options = PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF |
@@ -60,10 +76,11 @@ static int compile_translated(struct arena *mem, const struct str *text, const p
 	pcre2_general_context *general = pcre2_general_context_create(take, keep, mem);
 	pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
 	int code = PCRE2_ERROR_NOMEMORY;
+	const char *p = behind_dots(text);
 	PCRE2_SIZE offset = 0;
 
 	if (context)
-		*ret = pcre2_compile((PCRE2_SPTR)str_text(text), text->len, options, &code, &offset, context);
+		*ret = pcre2_compile((PCRE2_SPTR)p, PCRE2_ZERO_TERMINATED, options, &code, &offset, context);
 	return context && *ret ? 0 : fail_compile(code, offset, err);
 }
 
@@ -139,26 +156,35 @@ void regex_room_free(struct regex_room **room)
 	*room = NULL;
 }
 
-static int match_within(const struct regex *re, const char *p, size_t len, struct regex_room *room, uint32_t limit)
+static int match_within(const struct regex *re, const char *p, size_t len, struct regex_room *room, size_t limit,
+			uint32_t where)
 {
-	pcre2_set_match_limit(room->context, limit);
-	return pcre2_match(re->code, (PCRE2_SPTR)p, len, 0, PCRE2_NO_UTF_CHECK, room->data, room->context);
+	pcre2_set_match_limit(room->context, (uint32_t)limit);
+	return pcre2_match(re->code, (PCRE2_SPTR)p, len, 0, PCRE2_NO_UTF_CHECK | where, room->data, room->context);
+}
+
+/* The first place, where most texts that fit do so, gets the whole limit, all places together not much more. */
+static int match_hard(const struct regex *re, const char *p, size_t len, struct regex_room *room)
+{
+	size_t limit = MATCH_LOOSE_WORK / (len + 1) + MATCH_FIRST_LOOSE;
+	int rc = match_within(re, p, len, room, MATCH_MAX, PCRE2_ANCHORED);
+
+	if (!re->loose || rc != PCRE2_ERROR_NOMATCH)
+		return rc;
+	return match_within(re, p, len, room, limit < MATCH_MAX ? limit : MATCH_MAX, 0);
 }
 
 int regex_match(const struct regex *re, const char *p, size_t len, struct regex_room **room, size_t *steps)
 {
-	size_t limit = MATCH_MAX;
 	int rc;
 
 	if (!*room)
 		*room = room_new();
 	*steps += STEP_BASE + len / STEP_BYTES;
-	rc = match_within(re, p, len, *room, re->loose ? MATCH_FIRST_LOOSE : MATCH_FIRST);
+	rc = match_within(re, p, len, *room, re->loose ? MATCH_FIRST_LOOSE : MATCH_FIRST, 0);
 	if (rc == PCRE2_ERROR_MATCHLIMIT) {
-		if (re->loose && MATCH_LOOSE_WORK / (len + 1) < limit)
-			limit = MATCH_LOOSE_WORK / (len + 1) + MATCH_FIRST_LOOSE;
 		*steps += STEP_HARD * (re->loose ? len / 100 + 1 : 1);
-		rc = match_within(re, p, len, *room, (uint32_t)limit);
+		rc = match_hard(re, p, len, *room);
 	}
 	if (rc == PCRE2_ERROR_NOMATCH)
 		return 0;

@@ -91,8 +91,16 @@ static int read_id(struct compiler *c, const json_t *doc, struct resource **in)
 	hash = strchr(id, '#');
 	if (hash != id) {
 		struct resource *outer = *in;
+		char *uri = uri_resolve(outer->uri, id);
+		const struct resource *known = map_get_z(c->by_uri, uri);
 
-		*in = new_resource(c, doc, uri_resolve(outer->uri, id), &d);
+		/* Copies of one schema may come with the documents that use it. */
+		if (known && known->doc != doc && !jx_equal(known->doc, doc)) {
+			rc = compile_fail(c, ERR_INVALID, "two different schemas have the identifier \"%.120s\"", uri);
+			free(uri);
+			return rc;
+		}
+		*in = new_resource(c, doc, uri, &d);
 		/* A document is also known by the URI that led to it. */
 		if (outer->doc == doc)
 			(void)map_set_z(c->by_uri, outer->uri, *in);

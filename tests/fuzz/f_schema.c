@@ -37,6 +37,32 @@ static void check_warning(void *arg, const char *pointer, const char *text)
 	FUZZ_CHECK((*pointer == '\0' || *pointer == '/') && *text);
 }
 
+static void check_report(const struct schema_report *report, int rc)
+{
+	FUZZ_CHECK((report->count > 0) == (rc != 0) && report->count <= SCHEMA_ERRORS_MAX);
+	FUZZ_CHECK(rc == ERR_LIMIT || !report->match_limit);
+	for (size_t i = 0; i < report->count; i++)
+		FUZZ_CHECK(strncmp(report->failure[i].text, "Invalid argument: ", 18) == 0 ||
+			   strncmp(report->failure[i].text, "Missing required argument: ", 27) == 0);
+}
+
+/* What is said of a value is its verdict in other words, and a redacted place shows nothing of its own. */
+static void check_words(const struct schema *s, const json_t *value, int rc)
+{
+	static const char *const all[] = { "" };
+	const struct schema_redact redact = { all, 1 };
+	struct schema_report plain, open, closed;
+
+	FUZZ_CHECK(schema_run(s, value, &plain) == rc);
+	FUZZ_CHECK(schema_explain(s, value, NULL, &open) == rc);
+	FUZZ_CHECK(schema_explain(s, value, &redact, &closed) == rc);
+	check_report(&open, rc);
+	check_report(&closed, rc);
+	FUZZ_CHECK(plain.count == open.count && plain.count == closed.count);
+	for (size_t i = 0; i < closed.count; i++)
+		FUZZ_CHECK(!strstr(closed.failure[i].text, "; got "));
+}
+
 /* False when a budget was spent: such a run is long, and one of them is enough. */
 static bool check_run(const struct schema *s, const json_t *value)
 {
@@ -44,15 +70,13 @@ static bool check_run(const struct schema *s, const json_t *value)
 	int rc = schema_run(s, value, &report), quick = schema_run(s, value, NULL);
 
 	FUZZ_CHECK(rc == 0 || rc == ERR_INVALID || rc == ERR_LIMIT);
-	FUZZ_CHECK((report.count > 0) == (rc != 0) && report.count <= SCHEMA_ERRORS_MAX);
-	for (size_t i = 0; i < report.count; i++)
-		FUZZ_CHECK(strncmp(report.failure[i].text, "Invalid argument: ", 18) == 0 ||
-			   strncmp(report.failure[i].text, "Missing required argument: ", 27) == 0);
+	check_report(&report, rc);
 	/* Without a report the run ends at the first failure, perhaps before the budget does. */
 	FUZZ_CHECK((quick == 0) == (rc == 0));
 	if (rc == ERR_LIMIT)
 		return false;
 	FUZZ_CHECK(schema_run(s, value, NULL) == quick);
+	check_words(s, value, rc);
 	return true;
 }
 
@@ -74,6 +98,25 @@ static void check_translation(const struct input *in, const struct schema_option
 	}
 	json_decref(translated);
 	schema_free(&modern);
+}
+
+/* What a list of tools shows stands alone: it compiles without the catalogue, and there is nothing more to do to it. */
+static void check_bundle(struct input *in)
+{
+	const struct schema_options with = { .lenient = true, .find = find_shared, .find_arg = in };
+	const struct schema_options alone = { .lenient = true, .scale = 2 };
+	json_t *bundle = NULL, *again = NULL;
+	struct schema *s = NULL;
+	struct err e = { 0 };
+	int rc = schema_bundle(in->doc, &with, &bundle, &e);
+
+	FUZZ_CHECK(rc == 0 || rc == 1 || ((rc == ERR_INVALID || rc == ERR_LIMIT) && *e.msg));
+	if (rc == 1) {
+		FUZZ_CHECK(schema_compile_with(bundle, &alone, &s, &e) == 0);
+		FUZZ_CHECK(schema_bundle(bundle, &alone, &again, &e) == 0);
+	}
+	schema_free(&s);
+	json_decref(bundle);
 }
 
 /* Formats decide, members of any name are taken, shared schemas are there or not. */
@@ -131,6 +174,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (in.doc && in.value && (!s || check_run(s, in.value)))
 		check_options(&in);
+	if (in.doc)
+		check_bundle(&in);
 	schema_free(&s);
 	json_decref(in.doc);
 	json_decref(in.value);

@@ -254,6 +254,49 @@ static void memory_limit_s209(void **state)
 	str_fini(&s);
 }
 
+/* The memory of a schema with n large patterns and one of `last` repetitions; 0 = above the limit. */
+static size_t memory_of(size_t n, int last)
+{
+	struct str s = STR_INIT;
+	struct schema *compiled = NULL;
+	json_t *doc = NULL;
+	struct err e;
+	size_t memory = 0;
+
+	str_puts(&s, "{\"patternProperties\":{");
+	for (size_t i = 0; i < n; i++)
+		str_printf(&s, "\"%04zu(abcd){0,1000}\":{},", i);
+	str_printf(&s, "\"(abcd){0,%d}\":{}}}", last);
+	assert_int_equal(jx_parse(s.p, s.len, &doc, &e), 0);
+	if (schema_compile(doc, &compiled, &e) == 0)
+		memory = schema_memory(compiled);
+	else
+		assert_int_equal(e.code, ERR_LIMIT);
+	schema_free(&compiled);
+	json_decref(doc);
+	str_fini(&s);
+	return memory;
+}
+
+/* A repetition more or less is the smallest step. */
+static void memory_at_limit_and_beyond_s209(void **state)
+{
+	const size_t pattern = memory_of(2, 1) - memory_of(1, 1), step = (memory_of(1, 1000) - memory_of(1, 500)) / 500 + 16;
+	const size_t n = (SCHEMA_MEMORY_MAX - memory_of(0, 1)) / pattern;
+	int fits = 1, over = 1200;
+
+	while (over - fits > 1) {
+		int middle = fits + (over - fits) / 2;
+
+		if (memory_of(n, middle))
+			fits = middle;
+		else
+			over = middle;
+	}
+	assert_in_range(memory_of(n, fits), SCHEMA_MEMORY_MAX - 2 * step, SCHEMA_MEMORY_MAX + 64);
+	assert_int_equal(memory_of(n, fits + 1), 0);
+}
+
 static void long_chains_of_refs_need_no_stack(void **state)
 {
 	struct str s = STR_INIT;
@@ -335,6 +378,7 @@ int main(void)
 		cmocka_unit_test(subschema_limit_s209),
 		cmocka_unit_test(pattern_limit_s209),
 		cmocka_unit_test(memory_limit_s209),
+		cmocka_unit_test(memory_at_limit_and_beyond_s209),
 		cmocka_unit_test(long_chains_of_refs_need_no_stack),
 		cmocka_unit_test(memory_is_reported_and_small),
 		cmocka_unit_test(lint_warns_of_what_hosts_choke_on_b31),

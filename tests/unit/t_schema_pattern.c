@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "../../src/schema/schema_int.h"
+#include "base/arena.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "json/json.h"
 
 static int compile(const char *pattern, struct schema **ret)
@@ -174,6 +177,114 @@ static void long_texts_with_loose_patterns_end_in_time(void **state)
 	free(text);
 }
 
+/* A pattern that has cost somebody a server, and a text that makes it look for long. */
+struct attack {
+	const char *pattern, *before, *again, *after;
+	bool stopped;                           /* by the match limit; else PCRE2 sees in time that nothing fits */
+};
+
+/* Of the classes of published CVEs: nested and ambiguous repetition, e-mail addresses, durations, versions, device names,
+ * white space, lists, cookies, links, colours. */
+static const struct attack attacks[] = {
+		{ "(a+)+$", "", "a", "!", true },
+		{ "^(a+)+$", "", "a", "!", true },
+		{ "(a|a)*$", "", "a", "!", true },
+		{ "(a|aa)+$", "", "a", "!", true },
+		{ "^(a|a?)+$", "", "a", "!", true },
+		{ "([a-zA-Z]+)*$", "", "a", "!", true },
+		{ "(.*)*x", "", "a", "", false },
+		{ "(.*a){20}", "", "a", "!", true },
+		{ "(?:x+x+)+y", "", "x", "", false },
+		{ "^(a?){30}a{30}$", "", "a", "!", true },
+		{ "(x+)\\1+y", "", "x", "", false },
+		{ "^(([a-z])+.)+[A-Z]([a-z])+$", "", "a", "!", true },
+		{ "^([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@){1}[a-z0-9]+[.]{1}(([a-z]{2,3})|([a-z]{2,3}[.]{1}[a-z]{2,3}))$", "", "a", "@", true },
+		{ "^(\\w+([.-]?\\w+)*)@\\w+([.-]?\\w+)*(\\.\\w{2,3})+$", "a@", "a", ".!", true },
+		{ "^(\\w+\\s?)*$", "", "a", "!", true },
+		{ "\\s+$", "", " ", "x", true },
+		{ "^\\s+|\\s+$", "x", " ", "x", true },
+		{ "\\s*,\\s*$", "", " ", ", x", false },
+		{ "^\\s*(,\\s*)*$", "", ",", "x", true },
+		{ "^((?:\\d+)?\\-?\\d?\\.?\\d+) *(milliseconds?|msecs?|ms|seconds?)?$", "", "1", "x", true },
+		{ "((h|H)(a|A)(n|N)|\\w+)*;Build$", "", "han", ";Build!", true },
+		{ "; *([^;\\/]+) Build[\\/ ]Huawei(MT1-U06|[A-Z]+\\d+[^\\);]+)[^\\);]*\\)", "; ", "A", " Build/HuaweiA", false },
+		{ "^(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)(-[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*)*$", "1.2.3-", "a-", "!", true },
+		{ "([^;,\\s]+\\s*)+;$", "", "a", ",;!", true },
+		{ "(?:^|,)\\s*((?:\\w+\\s*)+)=", "", "a", "!=", true },
+		{ "^(?:https?:\\/\\/)?(?:[\\w-]+\\.?)+(?:\\/[\\w.\\/-]*)*$", "", "a", "!", true },
+		{ "^#([0-9a-f]{3}){1,2}(\\s*,\\s*#([0-9a-f]{3}){1,2})*$", "#fff", " , #fff", "!", true },
+		{ "^(?:(?:[^\\s,\"]+|\"(?:[^\"\\\\]|\\\\.)*\")\\s*,?\\s*)+$", "", "a", "\"", true },
+		{ "^(?:.*?,){11}P", "", "1,", "", true },
+		{ "^(.*?)(\\w+)*,(.*?)$", "", "a", "!", true },
+};
+
+static void attack_text(const struct attack *a, size_t len, struct str *text)
+{
+	str_puts(text, a->before);
+	while (text->len < len)
+		str_puts(text, a->again);
+	str_puts(text, a->after);
+}
+
+/* Nothing fits, and the price is bounded by the length: it buys backtracking points, not time (SEC S-209). */
+static int attack(const struct regex *re, const struct str *text)
+{
+	struct regex_room *room = NULL;
+	size_t steps = 0;
+	int rc = regex_match(re, text->p, text->len, &room, &steps);
+
+	assert_in_range(steps, 1, 8 + text->len / 16 + 1000 * (text->len / 100 + 1));
+	regex_room_free(&room);
+	return rc;
+}
+
+static void published_attacks_end_within_the_match_limit_s209(void **state)
+{
+	static const size_t lens[] = { 30, 300, 3000, 30000 };
+
+	for (size_t i = 0; i < NELEMS(attacks); i++) {
+		struct arena *mem = arena_new(SCHEMA_MEMORY_MAX);
+		const struct regex *re = NULL;
+		bool stopped = false;
+
+		assert_int_equal(regex_compile(mem, attacks[i].pattern, strlen(attacks[i].pattern), &re, NULL), 0);
+		for (size_t k = 0; k < NELEMS(lens); k++) {
+			struct str text = STR_INIT;
+			int rc;
+
+			attack_text(&attacks[i], lens[k], &text);
+			rc = attack(re, &text);
+			if (rc > 0)
+				fail_msg("%s: fits", attacks[i].pattern);
+			stopped |= rc == ERR_LIMIT;
+			/* Through the keyword: invalid, whatever ended it. */
+			assert_int_equal(match(attacks[i].pattern, text.p, text.len), rc ? ERR_LIMIT : ERR_INVALID);
+			str_fini(&text);
+		}
+		if (stopped != attacks[i].stopped)
+			fail_msg("%s: stopped %d", attacks[i].pattern, stopped);
+		arena_free(&mem);
+	}
+}
+
+static void dots_in_front_cost_nothing(void **state)
+{
+	size_t len = 200000;
+	char *text = mem_alloc(len);
+
+	memset(text, 'o', len);
+	memcpy(text, "foo", 3);
+	assert_int_equal(match(".*foo", text, len), 0);
+	assert_int_equal(match(".*?foo.*", text, len), 0);
+	assert_int_equal(match(".*.*f", text, len), 0);
+	assert_int_equal(match(".*a|f", text, 30), 0);
+	assert_int_equal(match(".*b.*", text, len), ERR_INVALID);
+	assert_int_equal(match(".*", text, len), 0);
+	free(text);
+	assert_int_equal(match(".*^b", "a\nb", 3), ERR_INVALID);
+	assert_int_equal(match(".*(?<=a)b", "ab", 2), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +297,8 @@ int main(void)
 		cmocka_unit_test(unicode_properties),
 		cmocka_unit_test(what_is_not_ecma_is_refused),
 		cmocka_unit_test(long_texts_with_loose_patterns_end_in_time),
+		cmocka_unit_test(published_attacks_end_within_the_match_limit_s209),
+		cmocka_unit_test(dots_in_front_cost_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,22 @@ static void refs_by_pointer_anchor_and_id(void **state)
 	judge_rows(rows, NELEMS(rows), NULL);
 }
 
+static void an_identifier_belongs_to_one_schema(void **state)
+{
+	json_t *two = parse("{\"$defs\":{\"a\":{\"$id\":\"https://e.x/t\",\"type\":\"null\"},\"b\":{\"$id\":\"https://e.x/t\"}}}");
+	json_t *copies = parse("{\"$defs\":{\"a\":{\"$id\":\"https://e.x/t\"},\"b\":{\"$id\":\"https://e.x/t\"}}}");
+	struct schema *s = NULL;
+	struct err e;
+
+	assert_int_equal(schema_compile(two, &s, &e), ERR_INVALID);
+	assert_string_equal(e.where, "/$defs/b");
+	assert_non_null(strstr(e.msg, "https://e.x/t"));
+	assert_int_equal(schema_compile(copies, &s, &e), 0);
+	schema_free(&s);
+	json_decref(two);
+	json_decref(copies);
+}
+
 static void meta_schemas_are_built_in(void **state)
 {
 	static const struct row rows[] = {
@@ -223,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refs_by_pointer_anchor_and_id),
+		cmocka_unit_test(an_identifier_belongs_to_one_schema),
 		cmocka_unit_test(meta_schemas_are_built_in),
 		cmocka_unit_test(dynamic_refs_take_the_outermost_anchor),
 		cmocka_unit_test(unevaluated_sees_what_others_judged),

@@ -478,6 +478,29 @@ static void step_budget_ends_exponential_schemas_s209(void **state)
 	str_fini(&s);
 }
 
+/* The root costs a step, an array one for eight elements, each element one. */
+static void step_budget_at_limit_and_beyond_s209(void **state)
+{
+	struct schema *s = compile("{\"items\":{\"minimum\":1}}");
+	json_t *list = json_array(), *one = json_integer(1);
+	struct schema_report r;
+	size_t n = 0;
+
+	while (1 + (n + 1) + (n + 1) / 8 <= SCHEMA_STEPS_MAX)
+		n++;
+	for (size_t i = 0; i < n; i++)
+		(void)json_array_append(list, one);
+	assert_int_equal(schema_run(s, list, NULL), 0);
+	(void)json_array_append(list, one);
+	assert_int_equal(schema_run(s, list, NULL), ERR_LIMIT);
+	assert_int_equal(schema_run(s, list, &r), ERR_LIMIT);
+	assert_int_equal(r.count, 1);
+	assert_false(r.match_limit);
+	json_decref(one);
+	json_decref(list);
+	schema_free(&s);
+}
+
 static void depth_budget_ends_long_chains_s209(void **state)
 {
 	for (int over = 0; over < 2; over++) {
@@ -564,6 +587,7 @@ int main(void)
 		cmocka_unit_test(alternatives_that_failed_on_the_way_are_not_listed),
 		cmocka_unit_test(values_are_not_repeated_in_sentences),
 		cmocka_unit_test(step_budget_ends_exponential_schemas_s209),
+		cmocka_unit_test(step_budget_at_limit_and_beyond_s209),
 		cmocka_unit_test(depth_budget_ends_long_chains_s209),
 		cmocka_unit_test(match_budget_ends_catastrophic_patterns_s209),
 		cmocka_unit_test(unique_items_of_many_elements_is_not_quadratic),
