@@ -112,6 +112,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const struct backend_secrets *secrets;  /* for `tool test`; NULL: none is set */
 	struct fetcher *fetcher;                /* the same */
 	struct upstreams *upstreams;
+	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
@@ -137,6 +138,7 @@ void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later
 struct admin_sock;
 int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, struct admin_sock **ret, struct err *err) MUST_CHECK;
 void admin_sock_close(struct admin_sock **s);
+#define ADMIN_ANSWER_MIB 64             /* answer_max without a configuration */
 #define ADMIN_LINE_MAX (16u << 20)
 
 #endif

@@ -193,7 +193,7 @@ static int call_row(void *arg, const struct audit_view *v)
 		return 1;
 	if (!row.shown)         /* refused: there was no begin */
 		(void)call_row_with_begin(&row, v);
-	return job->limit > 0 && ++job->shown >= job->limit;
+	return adm_full(job->out) || (job->limit > 0 && ++job->shown >= job->limit);
 }
 
 int adm_audit_calls_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)

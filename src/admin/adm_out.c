@@ -13,6 +13,11 @@
 
 #include "admin_int.h"
 
+bool adm_full(const struct adm_out *o)
+{
+	return o->text.failed;
+}
+
 void adm_row_begin(struct adm_out *o)
 {
 	str_puts(&o->text, "{\"row\":{");

@@ -19,6 +19,7 @@
 #include "db/owner.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"
+#include "metrics/metric.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -169,9 +170,24 @@ static void run_done(struct adm_run *run, int rc)
 
 /* --- the three places where a body runs */
 
+/* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
+static int body_of(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int rc = run->cmd->body(&run->c, db, logs, err);
+
+	if (rc < 0 || !adm_full(&run->out))
+		return rc;
+	str_reset(&run->out.text);
+	run->out.rows = 0;
+	met_inc(MET_admin_answer_too_large);
+	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)", run->c.admin->env.answer_max >> 20);
+	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
+	return ERR_LIMIT;
+}
+
 static void run_on_loop(struct adm_run *run)
 {
-	int rc = run->cmd->body ? run->cmd->body(&run->c, NULL, NULL, &run->err) : 0;
+	int rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
 
 	if (rc < 0 || !run->c.later)
 		run_done(run, rc);
@@ -189,7 +205,7 @@ static void pool_body(void *arg)
 		free(file);
 	}
 	if (run->rc == 0)
-		run->rc = run->cmd->body(&run->c, run->db, NULL, &run->err);
+		run->rc = body_of(run, run->db, NULL, &run->err);
 }
 
 static void pool_done(void *arg)
@@ -222,7 +238,7 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 {
 	struct adm_run *run = arg;
 
-	return run->cmd->body(&run->c, db, logs, err);
+	return body_of(run, db, logs, err);
 }
 
 static void writer_done(void *arg, int rc, const struct err *err)
@@ -464,6 +480,7 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	run->reply = reply;
 	run->arg = arg;
 	run->args = json_incref((json_t *)(uintptr_t)req->args);
+	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
 	if (!run->cmd) {
 		run->cmd = &unknown_cmd;

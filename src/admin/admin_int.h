@@ -25,6 +25,7 @@ struct adm_out {
 	bool any;                       /* the open row has a member already */
 	size_t rows;
 };
+bool adm_full(const struct adm_out *o);         /* nothing more is taken: the command will be refused; stop */
 void adm_row_begin(struct adm_out *o);
 void adm_row_end(struct adm_out *o);
 void adm_put_text(struct adm_out *o, const char *name, const char *value);      /* NULL: null */

@@ -186,6 +186,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
+		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams });
 	return 0;
 }

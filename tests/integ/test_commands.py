@@ -12,7 +12,8 @@ COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tena
 tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
 tool show|tool enable|tool disable|tool remove|tool history|tool diff|tool revert|tool test|tool lint|
 schema add|schema list|schema show|schema remove|schema check|grant add|grant list|grant remove|
-grant set|upstream add|upstream list|upstream show|upstream set|upstream sync|upstream accept|upstream remove|call|audit calls|audit show|session list""".replace("\n", "").split("|")
+grant set|upstream add|upstream list|upstream show|upstream set|upstream sync|upstream accept|upstream remove|call|
+audit calls|audit show|audit verify|session list""".replace("\n", "").split("|")
 
 
 class Commands(crib.Case):
@@ -33,6 +34,27 @@ class Commands(crib.Case):
                 self.assertIn(command.split()[0], overall.stdout)
         checked = subprocess.run(["bash", "-n"], input=completion, text=True, capture_output=True)
         self.assertEqual(checked.returncode, 0, checked.stderr)
+
+    def test_an_answer_that_is_too_large_is_refused_and_says_what_to_do(self):
+        """admin.answer_max: nothing is sent in part, and what fits below it is sent whole."""
+        c = self.crib.init().start("admin:\n  answer_max: 1\n")
+        c.tool(crib.ECHO)
+        peer = c.tcp(c.tenant("acme", "echo"))
+        size = 0
+        while size <= 1 << 20:
+            for _ in range(500):
+                peer.call("echo", {"text": "x"}, rev=crib.MODERN)
+            done = c.run("--json", "audit", "calls", "--tenant", "acme", "--limit", "0")
+            if done.returncode != 0:
+                break
+            self.assertEqual(len(done.stdout.splitlines()) % 500, 0)
+            size = len(done.stdout)
+        peer.close()
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertGreater(size, (1 << 20) * 3 // 4)
+        self.assertIn("larger than 1 MiB (admin.answer_max)\nhint: ask for less: --since", done.stderr)
+        self.assertEqual(c.json("status")[0]["counters"]["admin_answer_too_large"], 1)
+        self.assertEqual(len(c.json("audit", "calls", "--tenant", "acme", "--limit", "7")), 7)
 
     def walk(self):
         """The life of a store by commands; returns what --json said, without times and ids."""
