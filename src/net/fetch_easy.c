@@ -65,7 +65,7 @@ static int on_prereq(void *arg, char *ip, char *local_ip, int port, int local_po
 
 /* --- the answer ---------------------------------------------------------------------------------- */
 
-static int head_line_wrong(struct fetch *f, const char *why)
+static int head_wrong(struct fetch *f, const char *why)
 {
 	return err_set(&f->err, ERR_IO, "", "the answer's head %s", why);
 }
@@ -75,9 +75,10 @@ static int add_field(struct fetch *f, const char *p, size_t len)
 {
 	const char *colon = memchr(p, ':', len);
 	struct str *out = &f->head.fields;
+	size_t name = out->len;
 
 	if (!colon || colon == p || p[0] == ' ' || p[0] == '\t' || memchr(p, '\0', len))
-		return head_line_wrong(f, "has a line that is no header");
+		return head_wrong(f, "has a line that is no header");
 	for (; p < colon; p++, len--)
 		str_putc(out, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
 	p++;
@@ -89,8 +90,12 @@ static int add_field(struct fetch *f, const char *p, size_t len)
 	while (len > 0 && (p[len - 1] == ' ' || p[len - 1] == '\t'))
 		len--;
 	str_putc(out, '\0');
+	size_t value = out->len;
 	str_put(out, p, len);
 	str_putc(out, '\0');
+	if (strcmp(out->p + name, "content-length") == 0 &&
+	    strcmp(fetch_head_get(&f->head, "content-length"), out->p + value) != 0)
+		f->lengths_differ = true;
 	return 0;
 }
 
@@ -110,8 +115,11 @@ static int head_whole(struct fetch *f)
 	const char *length = fetch_head_get(&f->head, "content-length");
 	int64_t n;
 
-	if (length && text_i64(length, strlen(length), &n) < 0)
-		return head_line_wrong(f, "has a wrong Content-Length");
+	if (length && (text_i64(length, strlen(length), &n) < 0 || n < 0))
+		return head_wrong(f, "has a wrong Content-Length");
+	/* RFC 9112 6.3: who reads it otherwise would see another answer behind it. */
+	if (length && (f->lengths_differ || fetch_head_get(&f->head, "transfer-encoding")))
+		return head_wrong(f, "contradicts itself about the body");
 	f->head_done = true;
 	f->sink.head(f->arg, &f->head);
 	return 0;
@@ -131,6 +139,7 @@ static int take_head_line(struct fetch *f, const char *p, size_t len)
 	if (len >= 5 && memcmp(p, "HTTP/", 5) == 0 && !memchr(p, ':', len < 9 ? len : 9)) {
 		str_reset(&f->head.fields);
 		f->head.status = status_of(p, len);
+		f->lengths_differ = false;
 		return 0;
 	}
 	if (len > 0)

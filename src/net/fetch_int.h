@@ -64,6 +64,7 @@ struct fetch {
 	size_t body_max, body_got, head_got;
 	struct fetch_head head;
 	bool head_done;
+	bool lengths_differ;            /* two Content-Lengths */
 	struct err err;                 /* why a callback stopped it; code 0 = none did */
 };
 

@@ -338,6 +338,9 @@ static void broken_answers_end_as_errors(void **state)
 		"HTTP/1.1 200 OK\r\nX: a\r\n folded\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nX: y", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 20", "HTTP/9.9 200 OK\r\n\r\n", "", "\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 2\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	};
 
 	for (size_t i = 0; i < NELEMS(answers); i++) {
