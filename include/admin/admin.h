@@ -37,6 +37,7 @@ enum adm_shape {
 	ADM_ITEM,       /* one "title  value" line per column */
 	ADM_CONTENT,    /* the content blocks of a tool's result; isError fails the command */
 	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
+	ADM_DOCUMENTS,  /* the member `document` as YAML, or into the folder that the argument `output` names */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
 			 * exit status 5 when there is nothing worse, "sum" is no finding */
@@ -72,6 +73,7 @@ struct adm_call {                       /* one running command */
 	const json_t *args;             /* checked against the row; loop thread only, until the end */
 	struct adm_out *out;            /* what the command says; one thread at a time */
 	void *priv; void (*free_priv)(void *priv);
+	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
 	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish() */
 };
 enum adm_column_type { COL_PLAIN, COL_TIME };
@@ -85,6 +87,7 @@ struct adm_cmd {
 	const char *done;               /* "tenant %{name} added" */
 	enum adm_shape shape;
 	bool destructive;               /* the CLI asks, or needs --yes */
+	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	enum adm_role role;             /* checked before anything of the handler runs */

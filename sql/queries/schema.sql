@@ -66,3 +66,11 @@ INSERT INTO schema_schema(from_id, to_id) SELECT ?1, id FROM shared_schema WHERE
 -- name: schema_add_tool
 -- tool add: likewise.  UNIQUE(uri).
 INSERT INTO tool_schema(version_id, schema_id) SELECT ?1, id FROM shared_schema WHERE uri = ?2 AND digest = ?3 AND state = 1;
+
+-- name: schema_written
+-- apply --prune, export: the catalogue; ?1 = what the tools granted to this tenant refer to, 0 = all.  Walk of the
+-- index on uri; tool_schema_by, UNIQUE(tenant_id, glob).
+SELECT s.uri, s.definition FROM shared_schema AS s WHERE s.state = 1 AND (?1 = 0 OR EXISTS (
+SELECT 1 FROM tool_schema AS u JOIN tool_version AS v ON v.id = u.version_id
+JOIN tool AS t ON t.id = v.tool_id AND t.version = v.version JOIN tool_grant AS g ON t.name GLOB g.glob
+WHERE u.schema_id = s.id AND g.tenant_id = ?1 AND t.state <> 3)) ORDER BY s.uri;

@@ -28,3 +28,10 @@ UPDATE tool SET version = ?3, state = ?4 WHERE id = ?1 AND version = ?2;
 -- name: tool_set_state
 -- admin: tool enable, disable, remove.  Primary key.
 UPDATE tool SET state = ?2 WHERE id = ?1;
+
+-- name: tool_written
+-- apply --prune, export: what no upstream has brought, of kind ?2; ?1 = what this tenant is granted, 0 = all.
+-- Walk of the index on name; upstream_tool_tool, UNIQUE(tenant_id, glob).
+SELECT t.id, t.name, v.definition FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.state <> 3 AND v.kind = ?2 AND NOT EXISTS (SELECT 1 FROM upstream_tool AS r WHERE r.tool_id = t.id)
+AND (?1 = 0 OR EXISTS (SELECT 1 FROM tool_grant AS g WHERE g.tenant_id = ?1 AND t.name GLOB g.glob)) ORDER BY t.name;

@@ -11,6 +11,8 @@
 
 /* The handlers that admin_table.c names, and what they share. */
 
+struct adm_grant;
+struct adm_tenant;
 struct backend_result;
 struct catalogue;
 struct catalogue_refs;
@@ -23,11 +25,32 @@ typedef int adm_body_fn(struct adm_call *c, struct db *db, struct audit_logs *lo
 typedef void adm_after_fn(struct adm_call *c);
 typedef void adm_gather_fn(struct adm_call *c);
 
+/* What storing a document did. */
+enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
+
+/* Put "/documents/N" in front of a place in a document, and its member in front of the message. */
+void adm_at_document(struct err *err, size_t i);
+
+/* adm_apply.c, adm_export.c */
+adm_check_fn adm_apply_check, adm_export_check;
+adm_body_fn adm_apply_body, adm_export_body;
+adm_after_fn adm_apply_after;
+
 /* adm_tenant.c */
 adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
 adm_body_fn adm_tenant_add_body, adm_tenant_list_body, adm_tenant_show_body, adm_tenant_set_body,
 	adm_tenant_suspend_body, adm_tenant_resume_body, adm_tenant_remove_body;
 adm_after_fn adm_tenant_out_after;
+int adm_tenant_new_name(const char *name, struct err *err) MUST_CHECK;
+int adm_tenant_title(const char *title, char ret[256], struct err *err) MUST_CHECK;
+/* In a WRITER body, with records; adm_changed_people() and adm_changed_tenant() are the caller's.  want->state 0: as
+ * it is.  ret_before: what it was, or what was just made; ret: what it is. */
+int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
+		     struct adm_tenant *ret_before, struct adm_tenant *ret, enum adm_stored *ret_what,
+		     struct err *err) MUST_CHECK;
+int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
+			    int state, struct err *err) MUST_CHECK;
+void adm_tenant_out(struct adm_call *c, int64_t tenant_id);    /* on the loop: end its calls and connections */
 const char *adm_tenant_job_name(const struct adm_call *c);     /* after adm_tenant_name_check() */
 
 /* adm_principal.c */
@@ -39,9 +62,6 @@ adm_after_fn adm_principal_set_after;
 adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check;
 adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body;
 adm_after_fn adm_key_revoke_after;
-
-/* What storing a definition did. */
-enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
 
 /* adm_tool.c */
 adm_check_fn adm_tool_add_check, adm_tool_names_check;
@@ -82,7 +102,11 @@ adm_body_fn adm_schema_add_body, adm_schema_list_body, adm_schema_show_body, adm
 	adm_schema_check_body;
 const struct catalogue *adm_shared(const struct adm_call *c);   /* the shared schemas; NULL without a store */
 /* Schemas of documents, checked, and the catalogue as it would be with them. */
-struct adm_schemas { struct define_schema *def; size_t count; struct catalogue *shared; };
+struct adm_schemas {
+	struct define_schema *def; size_t count;
+	size_t *document;               /* of each */
+	struct catalogue *shared;
+};
 /* all: every document is one; else those that say so.  adm_schemas_fini() also after a failure. */
 int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool all, struct adm_schemas *ret,
 		       struct err *err) MUST_CHECK;
@@ -114,6 +138,15 @@ adm_body_fn adm_upstream_sync_body, adm_upstream_accept_body;
 /* adm_verify.c */
 adm_check_fn adm_audit_verify_check;
 adm_body_fn adm_audit_verify_body;
+int adm_grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
+/* glob NULL: several. */
+int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
+/* In a WRITER body, with a record; adm_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED. */
+int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct adm_grant *want,
+		    struct adm_grant *ret_before, enum adm_stored *ret, struct err *err) MUST_CHECK;
+int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		   const struct adm_grant *g, struct err *err) MUST_CHECK;
+
 /* adm_call.c, adm_audit.c, adm_server.c */
 adm_check_fn adm_audit_calls_check, adm_audit_show_check, adm_status_check, adm_backup_check;
 adm_body_fn adm_call_body, adm_audit_calls_body, adm_audit_show_body, adm_status_body, adm_backup_body,

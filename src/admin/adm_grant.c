@@ -16,22 +16,14 @@
 #include "admin_int.h"
 
 #define GLOB_MAX 64                     /* characters behind the kind */
-#define GLOB_SIZE 80                    /* with the kind in front and NUL */
 #define ALIAS_MAX 64
 #define CONCURRENCY_MAX 10000
 #define TENANT_GRANTS_MAX 10000
 
-struct grant {
-	int64_t id, created_us;
-	char glob[GLOB_SIZE], alias[ALIAS_MAX + 1];
-	uint32_t concurrency;           /* 0 = as the tool says */
-	struct text_rate rate;          /* likewise, count 0 */
-};
-
 struct grant_job {
 	char tenant[64];
-	char (*glob)[GLOB_SIZE]; size_t count;
-	struct grant want;              /* alias and limits */
+	char (*glob)[ADM_GLOB_SIZE]; size_t count;
+	struct adm_grant want;          /* alias and limits */
 	bool has_alias, has_concurrency, has_rate;
 };
 
@@ -43,7 +35,7 @@ static void free_job(void *priv)
 	free(job);
 }
 
-static int take_glob(struct grant_job *job, const char *text, struct err *err)
+int adm_grant_glob(const char *text, char ret[ADM_GLOB_SIZE], struct err *err)
 {
 	const char *bare = strcmp(adm_noun_of(text), "tool") == 0 ? text : adm_bare(text);
 	size_t len = strlen(bare);
@@ -59,7 +51,26 @@ static int take_glob(struct grant_job *job, const char *text, struct err *err)
 	if (len == 0 || len > GLOB_MAX)
 		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters", adm_noun_of(text),
 			       GLOB_MAX);
-	memcpy(job->glob[job->count++], text, strlen(text) + 1);
+	memcpy(ret, text, strlen(text) + 1);
+	return 0;
+}
+
+static int take_glob(struct grant_job *job, const char *text, struct err *err)
+{
+	int rc = adm_grant_glob(text, job->glob[job->count], err);
+
+	job->count += rc == 0;
+	return rc;
+}
+
+int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err)
+{
+	if (!text_tool_name(alias, strlen(alias)))
+		return err_set(err, ERR_INVALID, "as", "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most 64",
+			       alias);
+	if (!glob || !text_glob_literal(glob))
+		return err_set(err, ERR_INVALID, "as", "an alias is for one tool, not for several or a pattern");
+	memcpy(ret, alias, strlen(alias) + 1);
 	return 0;
 }
 
@@ -76,15 +87,7 @@ static int take_limits(struct adm_call *c, struct grant_job *job, struct err *er
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (job->want.concurrency > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	if (!alias)
-		return 0;
-	if (!text_tool_name(alias, strlen(alias)))
-		return err_set(err, ERR_INVALID, "as", "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most 64",
-			       alias);
-	if (job->count != 1 || !text_glob_literal(job->glob[0]))
-		return err_set(err, ERR_INVALID, "as", "an alias is for one tool, not for several or a pattern");
-	memcpy(job->want.alias, alias, strlen(alias) + 1);
-	return 0;
+	return alias ? adm_grant_alias(alias, job->count == 1 ? job->glob[0] : NULL, job->want.alias, err) : 0;
 }
 
 int adm_grant_check(struct adm_call *c, struct err *err)
@@ -117,14 +120,14 @@ int adm_grant_set_check(struct adm_call *c, struct err *err)
 
 /* --- rows */
 
-static void read_grant(struct db_stmt *st, struct grant *g)
+void adm_read_grant(struct db_stmt *st, struct adm_grant *g)
 {
 	size_t len;
 	const char *text;
 
 	g->id = db_col_i64(st, 0);
 	text = db_col_text(st, 1, &len);
-	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GLOB_SIZE ? len : GLOB_SIZE - 1), text);
+	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < ADM_GLOB_SIZE ? len : ADM_GLOB_SIZE - 1), text);
 	text = db_col_text(st, 2, &len);
 	(void)snprintf(g->alias, sizeof(g->alias), "%.*s", (int)(len < ALIAS_MAX ? len : ALIAS_MAX), text);
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
@@ -132,7 +135,7 @@ static void read_grant(struct db_stmt *st, struct grant *g)
 	g->created_us = db_col_i64(st, 6);
 }
 
-static void put_grant(struct adm_out *o, const char *tenant, const struct grant *g)
+static void put_grant(struct adm_out *o, const char *tenant, const struct adm_grant *g)
 {
 	adm_put_text(o, "tenant", tenant);
 	adm_put_text(o, "tool", g->glob);
@@ -149,12 +152,12 @@ static void put_grant(struct adm_out *o, const char *tenant, const struct grant 
 static int list_tenant(struct adm_call *c, struct db *db, const struct adm_tenant *t, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
-	struct grant g;
+	struct adm_grant g;
 	int rc;
 
 	db_bind_i64(st, 1, t->id);
 	while ((rc = db_step(st, err)) == 1) {
-		read_grant(st, &g);
+		adm_read_grant(st, &g);
 		adm_row_begin(c->out);
 		put_grant(c->out, t->name, &g);
 		adm_row_end(c->out);
@@ -185,7 +188,7 @@ int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 }
 
 /* 1 = found. */
-static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct grant *ret, struct err *err)
+static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct adm_grant *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_FIND);
 	int rc;
@@ -194,15 +197,15 @@ static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct g
 	db_bind_textz(st, 2, glob);
 	rc = db_step(st, err);
 	if (rc == 1)
-		read_grant(st, ret);
+		adm_read_grant(st, ret);
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int find_grant(struct db *db, const struct adm_tenant *t, const char *glob, struct grant *ret, struct err *err)
+static int find_grant(struct db *db, const struct adm_tenant *t, const char *glob, struct adm_grant *ret, struct err *err)
 {
 	const char *globs[64];
-	char kept[NELEMS(globs)][GLOB_SIZE];
+	char kept[NELEMS(globs)][ADM_GLOB_SIZE];
 	const char *near;
 	struct db_stmt *st;
 	size_t n = 0;
@@ -214,9 +217,9 @@ static int find_grant(struct db *db, const struct adm_tenant *t, const char *glo
 	st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
 	db_bind_i64(st, 1, t->id);
 	while (n < NELEMS(globs) && db_step(st, NULL) == 1) {
-		struct grant g;
+		struct adm_grant g;
 
-		read_grant(st, &g);
+		adm_read_grant(st, &g);
 		memcpy(kept[n], g.glob, sizeof(g.glob));
 		globs[n] = kept[n];
 		n++;
@@ -228,7 +231,7 @@ static int find_grant(struct db *db, const struct adm_tenant *t, const char *glo
 	return ERR_NOT_FOUND;
 }
 
-static void grant_digest(const struct grant *g, uint8_t ret[DIGEST_SIZE])
+static void grant_digest(const struct adm_grant *g, uint8_t ret[DIGEST_SIZE])
 {
 	char text[256];
 	int n = snprintf(text, sizeof(text), "grant %s\n%s\n%u %u/%u\n", g->glob, g->alias, g->concurrency, g->rate.count,
@@ -238,7 +241,7 @@ static void grant_digest(const struct grant *g, uint8_t ret[DIGEST_SIZE])
 }
 
 static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *what,
-			const struct grant *before, const struct grant *after, struct err *err)
+			const struct adm_grant *before, const struct adm_grant *after, struct err *err)
 {
 	struct adm_record r = *what;
 	uint8_t digest[2][DIGEST_SIZE];
@@ -272,7 +275,7 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
-static int insert_grant(struct db *db, int64_t tenant_id, struct grant *g, struct err *err)
+static int insert_grant(struct db *db, int64_t tenant_id, struct adm_grant *g, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_INSERT);
 	int rc;
@@ -291,11 +294,24 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct grant *g, struc
 	return rc;
 }
 
+static int update_grant(struct db *db, int64_t tenant_id, const struct adm_grant *g, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, g->id);
+	db_bind_textz(st, 3, g->alias);
+	db_bind_i64(st, 4, g->concurrency);
+	db_bind_i64(st, 5, g->rate.count);
+	db_bind_i64(st, 6, g->rate.per_s);
+	return db_run(&st, err);
+}
+
 static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
 		   const char *glob, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct grant g = job->want, old;
+	struct adm_grant g = job->want, old;
 	char said[256];
 	int rc = look_for_tool(db, glob, said, sizeof(said), err);
 
@@ -321,22 +337,52 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return 0;
 }
 
-static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
-		      const char *glob, struct err *err)
+int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		   const struct adm_grant *g, struct err *err)
 {
-	struct grant g;
-	struct db_stmt *st;
-	int rc = find_grant(db, t, glob, &g, err);
+	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_DELETE);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, g->glob);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_REMOVE, .tenant_id = tenant_id },
+					  g, NULL, err);
+}
+
+int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct adm_grant *want,
+		    struct adm_grant *ret_before, enum adm_stored *ret, struct err *err)
+{
+	struct adm_grant old;
+	int rc = find_row(db, tenant_id, want->glob, &old, err);
+	bool known = rc == 1;
 
 	if (rc < 0)
 		return rc;
-	st = db_stmt_get(db, SQL_GRANT_DELETE);
-	db_bind_i64(st, 1, t->id);
-	db_bind_textz(st, 2, glob);
-	rc = db_run(&st, err);
+	*ret = known ? ADM_CHANGED : ADM_ADDED;
+	if (known && strcmp(old.alias, want->alias) == 0 && old.concurrency == want->concurrency &&
+	    old.rate.count == want->rate.count && old.rate.per_s == want->rate.per_s) {
+		*ret = ADM_UNCHANGED;
+		return 0;
+	}
+	want->id = known ? old.id : 0;
+	rc = known ? update_grant(db, tenant_id, want, err) : insert_grant(db, tenant_id, want, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_REMOVE, .tenant_id = t->id }, &g, NULL,
-				  err);
+		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD,
+			.tenant_id = tenant_id }, known ? &old : NULL, want, err);
+	if (known)
+		*ret_before = old;
+	return rc;
+}
+
+static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+		      const char *glob, struct err *err)
+{
+	struct adm_grant g;
+	int rc = find_grant(db, t, glob, &g, err);
+
+	if (rc == 0)
+		rc = adm_grant_drop(c, db, logs, t->id, &g, err);
 	if (rc < 0)
 		return rc;
 	adm_row_begin(c->out);
@@ -349,8 +395,7 @@ static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		   const char *glob, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct grant before, after;
-	struct db_stmt *st;
+	struct adm_grant before, after;
 	int rc = find_grant(db, t, glob, &before, err);
 
 	if (rc < 0)
@@ -362,14 +407,7 @@ static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		after.concurrency = job->want.concurrency;
 	if (job->has_rate)
 		after.rate = job->want.rate;
-	st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
-	db_bind_i64(st, 1, t->id);
-	db_bind_i64(st, 2, after.id);
-	db_bind_textz(st, 3, after.alias);
-	db_bind_i64(st, 4, after.concurrency);
-	db_bind_i64(st, 5, after.rate.count);
-	db_bind_i64(st, 6, after.rate.per_s);
-	rc = db_run(&st, err);
+	rc = update_grant(db, t->id, &after, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_CHANGE, .tenant_id = t->id }, &before,
 				  &after, err);

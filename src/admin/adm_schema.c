@@ -302,8 +302,11 @@ int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < set->count && rc == 0; i++)
+	for (size_t i = 0; i < set->count && rc == 0; i++) {
 		rc = store_one(c, db, logs, set, i, &ret[i], err);
+		if (rc < 0)
+			adm_at_document(err, set->document[i]);
+	}
 	for (size_t i = 0; i < set->count && rc == 0; i++)
 		rc = link_schema(db, &set->def[i], err);
 	if (rc == 0)

@@ -26,7 +26,7 @@ const struct catalogue *adm_shared(const struct adm_call *c)
 	return reg ? reg_shared(reg) : NULL;
 }
 
-static void at_document(struct err *err, size_t i)
+void adm_at_document(struct err *err, size_t i)
 {
 	char at[32];
 
@@ -51,7 +51,7 @@ static int read_one(struct adm_schemas *set, const json_t *documents, size_t i, 
 	int rc = define_schema_read(json_array_get(documents, i), def, err);
 
 	if (rc < 0) {
-		at_document(err, i);
+		adm_at_document(err, i);
 		return rc;
 	}
 	set->count++;
@@ -59,7 +59,7 @@ static int read_one(struct adm_schemas *set, const json_t *documents, size_t i, 
 		if (strcmp(set->def[k].uri, def->uri) != 0)
 			continue;
 		(void)err_set(err, ERR_INVALID, "", "two documents have the $id %.200s", def->uri);
-		at_document(err, i);
+		adm_at_document(err, i);
 		return ERR_INVALID;
 	}
 	catalogue_set(set->shared, def->uri, def->text, strlen(def->text), def->digest);
@@ -69,23 +69,23 @@ static int read_one(struct adm_schemas *set, const json_t *documents, size_t i, 
 int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool all, struct adm_schemas *ret,
 		       struct err *err)
 {
-	size_t n = json_array_size(documents), *where = mem_calloc(n, sizeof(*where));
+	size_t n = json_array_size(documents);
 	int rc = 0;
 
 	ret->def = mem_calloc(n, sizeof(*ret->def));
+	ret->document = mem_calloc(n, sizeof(*ret->document));
 	ret->shared = catalogue_new(adm_shared(c));
 	/* All of them first: they may refer to each other in any order. */
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		where[ret->count] = i;
+		ret->document[ret->count] = i;
 		if (all || adm_is_schema(json_array_get(documents, i)))
 			rc = read_one(ret, documents, i, err);
 	}
 	for (size_t k = 0; k < ret->count && rc == 0; k++) {
-		rc = define_schema_check(json_array_get(documents, where[k]), ret->shared, &ret->def[k], err);
+		rc = define_schema_check(json_array_get(documents, ret->document[k]), ret->shared, &ret->def[k], err);
 		if (rc < 0)
-			at_document(err, where[k]);
+			adm_at_document(err, ret->document[k]);
 	}
-	free(where);
 	return rc;
 }
 
@@ -94,6 +94,7 @@ void adm_schemas_fini(struct adm_schemas *set)
 	for (size_t i = 0; i < set->count; i++)
 		define_schema_free(&set->def[i]);
 	free(set->def);
+	free(set->document);
 	catalogue_free(&set->shared);
 }
 

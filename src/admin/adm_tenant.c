@@ -21,7 +21,7 @@
 #define CONCURRENCY_MAX 100000
 
 struct tenant_job {
-	char name[80], title[TITLE_MAX + 1];
+	char name[80], title[256];
 	bool has_title, has_concurrency, has_rate;
 	uint32_t concurrency;
 	struct text_rate rate;
@@ -38,7 +38,7 @@ static void tenant_digest(const struct adm_tenant *t, uint8_t ret[DIGEST_SIZE])
 	digest_sha256(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1, ret);
 }
 
-static int check_title(const char *title, char ret[TITLE_MAX + 1], struct err *err)
+int adm_tenant_title(const char *title, char ret[256], struct err *err)
 {
 	char shown[TITLE_MAX * 2];
 
@@ -62,37 +62,41 @@ static int check_limits(struct adm_call *c, struct tenant_job *job, struct err *
 	job->rate = adm_rate(c, "rate");
 	if (job->concurrency > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	return title ? check_title(title, job->title, err) : 0;
+	return title ? adm_tenant_title(title, job->title, err) : 0;
+}
+
+int adm_tenant_new_name(const char *name, struct err *err)
+{
+	if (text_entity_name(name, strlen(name)))
+		return 0;
+	(void)err_set(err, ERR_INVALID, "name", "\"%.80s\" is no name of a tenant", name);
+	err_hint(err, "lower-case letters, digits and _ . -, at most 63, beginning with a letter or digit");
+	return ERR_INVALID;
 }
 
 int adm_tenant_add_check(struct adm_call *c, struct err *err)
 {
 	struct tenant_job *job = adm_priv(c, sizeof(*job));
-	const char *name = adm_text(c, "name");
+	int rc = adm_tenant_new_name(adm_text(c, "name"), err);
 
-	if (!text_entity_name(name, strlen(name))) {
-		(void)err_set(err, ERR_INVALID, "name", "\"%.80s\" is no name of a tenant", name);
-		err_hint(err, "lower-case letters, digits and _ . -, at most 63, beginning with a letter or digit");
-		return ERR_INVALID;
-	}
-	(void)snprintf(job->name, sizeof(job->name), "%s", name);
-	return check_limits(c, job, err);
+	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
+	return rc < 0 ? rc : check_limits(c, job, err);
 }
 
-static int insert_tenant(struct db *db, const struct tenant_job *job, struct err *err)
+static int insert_tenant(struct db *db, const struct adm_tenant *t, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_INSERT);
 	int rc;
 
-	db_bind_textz(st, 1, job->name);
-	db_bind_textz(st, 2, job->title);
-	db_bind_i64(st, 3, job->concurrency);
-	db_bind_i64(st, 4, job->rate.count);
-	db_bind_i64(st, 5, job->rate.per_s);
+	db_bind_textz(st, 1, t->name);
+	db_bind_textz(st, 2, t->title);
+	db_bind_i64(st, 3, t->concurrency);
+	db_bind_i64(st, 4, t->rate.count);
+	db_bind_i64(st, 5, t->rate.per_s);
 	db_bind_i64(st, 6, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
 	if (rc == ERR_CONFLICT)
-		return err_set(err, ERR_CONFLICT, "", "tenant %s exists already", job->name);
+		return err_set(err, ERR_CONFLICT, "", "tenant %s exists already", t->name);
 	return rc;
 }
 
@@ -111,21 +115,31 @@ static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 		.after = after ? digest[1] : NULL }, err);
 }
 
+/* The row and what belongs to it from the beginning. */
+static int create_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
+			 struct adm_tenant *ret, struct err *err)
+{
+	struct adm_principal p;
+	int rc = insert_tenant(db, want, err);
+
+	if (rc == 0)
+		rc = adm_find_tenant(db, want->name, ret, err);
+	if (rc == 0)    /* who calls without a key: toolcrib call, a bound listener, stdio with --tenant */
+		rc = adm_add_principal(db, ret->id, "default", &p, err);
+	if (rc == 0)
+		rc = audit_log_create(logs, db, ret->id, ret->name, err);
+	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CREATE, NULL, ret, err);
+}
+
 int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
-	struct adm_principal p;
-	struct adm_tenant t;
-	int rc = insert_tenant(db, job, err);
+	struct adm_tenant want = { .concurrency = job->concurrency, .rate = job->rate }, t;
+	int rc;
 
-	if (rc == 0)
-		rc = adm_find_tenant(db, job->name, &t, err);
-	if (rc == 0)    /* who calls without a key: toolcrib call, a bound listener, stdio with --tenant */
-		rc = adm_add_principal(db, t.id, "default", &p, err);
-	if (rc == 0)
-		rc = audit_log_create(logs, db, t.id, t.name, err);
-	if (rc == 0)
-		rc = record_tenant(c, db, logs, AUDIT_TENANT_CREATE, NULL, &t, err);
+	(void)snprintf(want.name, sizeof(want.name), "%s", job->name);
+	(void)snprintf(want.title, sizeof(want.title), "%s", job->title);
+	rc = create_tenant(c, db, logs, &want, &t, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, t.id, err);
 	if (rc == 0)
@@ -224,11 +238,25 @@ int adm_tenant_set_check(struct adm_call *c, struct err *err)
 	return check_limits(c, c->priv, err);
 }
 
+static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
+			 const struct adm_tenant *after, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_SET);
+	int rc;
+
+	db_bind_i64(st, 1, after->id);
+	db_bind_textz(st, 2, after->title);
+	db_bind_i64(st, 3, after->concurrency);
+	db_bind_i64(st, 4, after->rate.count);
+	db_bind_i64(st, 5, after->rate.per_s);
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, before, after, err);
+}
+
 int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
 	struct adm_tenant before, after;
-	struct db_stmt *st;
 	int rc = adm_find_tenant(db, job->name, &before, err);
 
 	if (rc < 0)
@@ -240,15 +268,7 @@ int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		after.concurrency = job->concurrency;
 	if (job->has_rate)
 		after.rate = job->rate;
-	st = db_stmt_get(db, SQL_ADMIN_TENANT_SET);
-	db_bind_i64(st, 1, after.id);
-	db_bind_textz(st, 2, after.title);
-	db_bind_i64(st, 3, after.concurrency);
-	db_bind_i64(st, 4, after.rate.count);
-	db_bind_i64(st, 5, after.rate.per_s);
-	rc = db_run(&st, err);
-	if (rc == 0)
-		rc = record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, &before, &after, err);
+	rc = update_tenant(c, db, logs, &before, &after, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, after.id, err);
 	if (rc < 0)
@@ -291,22 +311,64 @@ static int set_state(struct db *db, int64_t tenant_id, int state, struct err *er
 	return db_run(&st, err);
 }
 
-static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, int kind, struct err *err)
+int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
+			    int state, struct err *err)
+{
+	static const int kinds[] = { [TENANT_ACTIVE] = AUDIT_TENANT_RESUME, [TENANT_SUSPENDED] = AUDIT_TENANT_SUSPEND,
+		[TENANT_REMOVED] = AUDIT_TENANT_DELETE };
+	struct adm_tenant after = *before;
+	int rc = set_state(db, before->id, state, err);
+
+	after.state = state;
+	return rc < 0 ? rc : record_tenant(c, db, logs, kinds[state], before, &after, err);
+}
+
+/* What a document leaves out is as if it had never been set; state 0: as it is. */
+int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
+		     struct adm_tenant *ret_before, struct adm_tenant *ret, enum adm_stored *ret_what, struct err *err)
+{
+	struct adm_tenant old, now;
+	struct err ignored;
+	int rc = adm_find_tenant(db, want->name, &old, &ignored);
+	bool known = rc == 0;
+
+	if (rc == ERR_NOT_FOUND)
+		rc = create_tenant(c, db, logs, want, &old, err);
+	else if (rc < 0)
+		return err_set(err, rc, ignored.where, "%s", ignored.msg);
+	if (rc < 0)
+		return rc;
+	now = *want;
+	now.id = old.id;
+	now.state = old.state;
+	*ret_what = known ? ADM_UNCHANGED : ADM_ADDED;
+	if (known && (strcmp(old.title, now.title) != 0 || old.concurrency != now.concurrency ||
+		      old.rate.count != now.rate.count || old.rate.per_s != now.rate.per_s)) {
+		*ret_what = ADM_CHANGED;
+		rc = update_tenant(c, db, logs, &old, &now, err);
+	}
+	if (rc == 0 && want->state && want->state != old.state) {
+		*ret_what = known ? ADM_CHANGED : ADM_ADDED;
+		rc = adm_tenant_change_state(c, db, logs, &now, want->state, err);
+		now.state = want->state;
+	}
+	*ret_before = old;
+	*ret = now;
+	return rc;
+}
+
+static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
 {
 	struct tenant_job *job = c->priv;
-	struct adm_tenant before, after;
+	struct adm_tenant before;
 	int rc = adm_find_tenant(db, job->name, &before, err);
 
 	if (rc < 0)
 		return rc;
-	after = before;
-	after.state = state;
 	job->tenant_id = before.id;
 	if (before.state == state)
 		return err_set(err, ERR_CONFLICT, "", "tenant %s is %s already", before.name, adm_state_name(state));
-	rc = set_state(db, before.id, state, err);
-	if (rc == 0)
-		rc = record_tenant(c, db, logs, kind, &before, &after, err);
+	rc = adm_tenant_change_state(c, db, logs, &before, state, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, before.id, err);
 	if (rc == 0)
@@ -322,26 +384,32 @@ static int change_state(struct adm_call *c, struct db *db, struct audit_logs *lo
 
 int adm_tenant_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return change_state(c, db, logs, TENANT_SUSPENDED, AUDIT_TENANT_SUSPEND, err);
+	return change_state(c, db, logs, TENANT_SUSPENDED, err);
 }
 
 int adm_tenant_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return change_state(c, db, logs, TENANT_ACTIVE, AUDIT_TENANT_RESUME, err);
+	return change_state(c, db, logs, TENANT_ACTIVE, err);
 }
 
 int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return change_state(c, db, logs, TENANT_REMOVED, AUDIT_TENANT_DELETE, err);
+	return change_state(c, db, logs, TENANT_REMOVED, err);
 }
 
 /* Suspended or removed: nobody of the tenant is served any more when the command returns (SEC S-306). */
+void adm_tenant_out(struct adm_call *c, int64_t tenant_id)
+{
+	const struct admin_env *env = &c->admin->env;
+
+	call_cancel_matching(env->calls, tenant_id, 0, CANCEL_REVOKED);
+	if (env->mcp)
+		mcp_end_matching(env->mcp, tenant_id, 0);
+}
+
 void adm_tenant_out_after(struct adm_call *c)
 {
 	const struct tenant_job *job = c->priv;
-	const struct admin_env *env = &c->admin->env;
 
-	call_cancel_matching(env->calls, job->tenant_id, 0, CANCEL_REVOKED);
-	if (env->mcp)
-		mcp_end_matching(env->mcp, job->tenant_id, 0);
+	adm_tenant_out(c, job->tenant_id);
 }

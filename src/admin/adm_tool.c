@@ -39,15 +39,10 @@ static void free_add(void *priv)
 int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_item *ret,
 	       struct err *err)
 {
-	char at[32];
 	int rc = define_item(json_array_get(documents, i), backend_bind, shared, ret, err);
 
-	if (rc == 0)
-		return 0;
-	if (err && *err->where == '/')          /* say the member too: a line and a column are its place only */
-		(void)err_wrap(err, "%s", err->where + 1);
-	(void)snprintf(at, sizeof(at), "/documents/%zu", i);
-	err_at(err, at);
+	if (rc < 0)
+		adm_at_document(err, i);
 	return rc;
 }
 

@@ -134,7 +134,7 @@ int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *lo
 	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before, .after = after }, err);
 }
 
-static int insert(struct db *db, const struct upstream_doc *doc, struct err *err)
+int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_INSERT);
 
@@ -199,7 +199,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		put_done(c, doc->name, "unchanged");
 		return adm_upstream_record(c, db, logs, AUDIT_ADMIN_CMD, doc->name, NULL, NULL, err);       /* AUDIT A-206 */
 	}
-	rc = known ? adm_upstream_store(db, &u, doc, u.state, err) : insert(db, doc, err);
+	rc = known ? adm_upstream_store(db, &u, doc, u.state, err) : adm_upstream_insert(db, doc, err);
 	if (rc == 0)
 		rc = adm_upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
 			    doc->digest, err);
@@ -468,8 +468,9 @@ static int remove_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 		.before = tool.digest }, err);
 }
 
+/* ret_ids: free() it, also after a failure. */
 static int remove_tools(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-			struct err *err)
+			int64_t **ret_ids, size_t *ret_n, struct err *err)
 {
 	struct adm_remotes remotes = { NULL, 0 };
 	int rc = adm_remotes_load(db, u->id, &remotes, err);
@@ -479,36 +480,42 @@ static int remove_tools(struct adm_call *c, struct db *db, struct audit_logs *lo
 	for (size_t i = 0; i < remotes.n && rc == 0; i++)
 		if (remotes.p[i].tool_id && remotes.p[i].tool_state != ADM_TOOL_REMOVED)
 			rc = remove_tool(c, db, logs, remotes.p[i].tool, &ids[n++], err);
-	if (rc == 0 && n > 0)
-		rc = adm_changed_tools(c, db, ids, n, err);
-	free(ids);
+	*ret_ids = ids;
+	*ret_n = n;
 	adm_remotes_free(&remotes);
 	return rc;
+}
+
+int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		      int64_t **ret_tools, size_t *ret_n, struct err *err)
+{
+	static const enum sql_id steps[] = { SQL_UPSTREAM_FORGET_TOOLS, SQL_UPSTREAM_REMOVE };
+	int rc = remove_tools(c, db, logs, u, ret_tools, ret_n, err);
+
+	for (size_t i = 0; i < NELEMS(steps) && rc == 0; i++) {
+		struct db_stmt *st = db_stmt_get(db, steps[i]);
+
+		db_bind_i64(st, 1, u->id);
+		rc = db_run(&st, err);
+	}
+	return rc < 0 ? rc : adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u->name, u->digest, NULL, err);
 }
 
 int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	struct adm_upstream u;
-	struct db_stmt *st;
+	int64_t *tools = NULL;
+	size_t n = 0;
 	int rc = adm_find_upstream(db, job->name, &u, err);
 
 	if (rc < 0)
 		return rc;
 	free(u.definition);
-	rc = remove_tools(c, db, logs, &u, err);
-	if (rc == 0) {
-		st = db_stmt_get(db, SQL_UPSTREAM_FORGET_TOOLS);
-		db_bind_i64(st, 1, u.id);
-		rc = db_run(&st, err);
-	}
-	if (rc == 0) {
-		st = db_stmt_get(db, SQL_UPSTREAM_REMOVE);
-		db_bind_i64(st, 1, u.id);
-		rc = db_run(&st, err);
-	}
-	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u.name, u.digest, NULL, err);
+	rc = adm_upstream_drop(c, db, logs, &u, &tools, &n, err);
+	if (rc == 0 && n > 0)
+		rc = adm_changed_tools(c, db, tools, n, err);
+	free(tools);
 	if (rc == 0)
 		put_done(c, u.name, "removed");
 	job->removed = true;

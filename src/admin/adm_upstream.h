@@ -42,6 +42,11 @@ const char *adm_remote_state_name(enum adm_remote_state state);
 /* The record of a change of an upstream; before and after: digests or NULL. */
 int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
 			const uint8_t *before, const uint8_t *after, struct err *err) MUST_CHECK;
+int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err) MUST_CHECK;
+/* Remove it with its tools, whose ids go into *ret_tools: free() it, also after a failure; adm_changed_tools() is the
+ * caller's. */
+int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		      int64_t **ret_tools, size_t *ret_n, struct err *err) MUST_CHECK;
 /* Put another document in the place of u's.  ERR_CONFLICT: another prefix while tools are stored. */
 int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
 		       struct err *err) MUST_CHECK;

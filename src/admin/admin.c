@@ -74,16 +74,21 @@ const struct adm_cmd *admin_find(const char *noun, const char *verb)
 
 /* --- the end */
 
+static void forget_changes(struct adm_run *run)
+{
+	while (run->nchange > 0)
+		reg_change_free(&run->change[--run->nchange]);
+	while (run->nimage > 0)
+		tenant_image_free(&run->image[--run->nimage]);
+}
+
 static void run_free(struct adm_run *run)
 {
 	struct admin *a = run->c.admin;
 
 	if (run->c.free_priv)
 		run->c.free_priv(run->c.priv);
-	for (size_t i = 0; i < run->nchange; i++)
-		reg_change_free(&run->change[i]);
-	for (size_t i = 0; i < run->nimage; i++)
-		tenant_image_free(&run->image[i]);
+	forget_changes(run);
 	free(run->change);
 	free(run->image);
 	free(run->told);
@@ -238,13 +243,20 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 {
 	struct adm_run *run = arg;
 
-	return body_of(run, db, logs, err);
+	int rc = body_of(run, db, logs, err);
+
+	return rc == 0 && run->c.undo ? ERR_CANCELLED : rc;
 }
 
 static void writer_done(void *arg, int rc, const struct err *err)
 {
 	struct adm_run *run = arg;
 
+	if (rc == ERR_CANCELLED && run->c.undo) {
+		forget_changes(run);
+		run_done(run, 0);
+		return;
+	}
 	if (rc < 0 && err)
 		run->err = *err;
 	if (rc < 0) {           /* what it said was done has been undone */

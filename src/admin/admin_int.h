@@ -113,6 +113,16 @@ void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret);
 void adm_read_principal(struct db_stmt *st, struct adm_principal *ret);
 void adm_read_tool(struct db_stmt *st, struct adm_tool *ret);
 
+#define ADM_GLOB_SIZE 80                /* with the kind in front and NUL */
+struct adm_grant {
+	int64_t id, created_us;
+	char glob[ADM_GLOB_SIZE], alias[65];    /* alias "" = none */
+	uint32_t concurrency;           /* 0 = as the tool says */
+	struct text_rate rate;          /* likewise, count 0 */
+};
+/* The row that admin_grant_find or admin_grant_list stands at. */
+void adm_read_grant(struct db_stmt *st, struct adm_grant *ret);
+
 /* Give c->priv n zeroed bytes that free() releases. */
 void *adm_priv(struct adm_call *c, size_t n);
 

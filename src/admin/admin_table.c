@@ -158,6 +158,13 @@ static const struct adm_arg upstream_set_args[] = {
 	UPSTREAM_WORD, OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_OPTIONS,
 	UPSTREAM_COMMAND, END };
 
+static const struct adm_arg apply_args[] = {
+	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
+	FLAG("dry-run", "Say what would be done and change nothing."),
+	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), END };
+static const struct adm_arg export_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."), END };
 static const struct adm_arg call_args[] = {
 	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it."), VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), END };
@@ -478,6 +485,18 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
 	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_upstream_name_check, .body = adm_upstream_remove_body, .after = adm_upstream_after },
+
+	{ .noun = "apply", .help = "Bring the store to what files say",
+	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
+	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
+	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
+	  "upstream sync.",
+	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_apply_check, .body = adm_apply_body, .after = adm_apply_after },
+	{ .noun = "export", .help = "Write what the store holds as files for apply",
+	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
+	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_export_check, .body = adm_export_body },
 
 	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
 	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,

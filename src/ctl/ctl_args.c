@@ -349,7 +349,8 @@ static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 	for (arg = line->cmd->args; arg && arg->name; arg++) {
 		if (!arg->option)
 			continue;
-		if (word[1] == '-' && text_eq(word + 2, option_length(word), arg->name))
+		if (word[1] == '-' ? text_eq(word + 2, option_length(word), arg->name)
+				   : ctl_letter(arg) && word[1] == ctl_letter(arg) && !word[2])
 			break;
 		if (n < NELEMS(names))
 			names[n++] = arg->name;

@@ -1,4 +1,4 @@
-/* What differs, for people: a sign, a place, what was there and what is. */
+/* What differs, for people: a sign, a place, what was there and what is.  And documents, as files have them. */
 #include "config.h"
 
 #include "ctl_int.h"
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "json/yaml.h"
 
 #define VALUE_BYTES 96                  /* of a value that is shown; longer ones are cut */
 
@@ -74,4 +75,47 @@ void ctl_print_diff(const struct ctl_print *p, const json_t *row)
 	json_array_foreach(changes, i, change)
 		if (!p->quiet)
 			print_change(p, change, "    ");
+}
+
+/* A row that is no document says what could not be made one. */
+static void print_note(const struct ctl_print *p, const json_t *row)
+{
+	char *where = ctl_cell(json_object_get(row, "where"), COL_PLAIN), *text = ctl_cell(json_object_get(row, "finding"), COL_PLAIN);
+
+	fprintf(p->err, "toolcrib: %s: %s\n", where, text);
+	free(where);
+	free(text);
+}
+
+enum ctl_exit ctl_print_documents(const struct ctl_print *p)
+{
+	json_t *documents = json_array();
+	const json_t *row;
+	struct str text = STR_INIT;
+	struct err err = { 0 };
+	size_t i, files = 0;
+	int rc = 0;
+
+	json_array_foreach(p->documents, i, row) {
+		if (!json_object_get(row, "document")) {
+			print_note(p, row);
+			continue;
+		}
+		if (json_array_size(documents) > 0)
+			str_puts(&text, "---\n");
+		yaml_write(json_object_get(row, "document"), &text);
+		(void)json_array_append(documents, (json_t *)(uintptr_t)row);
+	}
+	if (!p->output)
+		fwrite(str_text(&text), 1, text.len, p->out);
+	else
+		rc = ctl_folder_write(p->output, documents, &files, &err);
+	if (rc < 0)
+		ctl_print_error(p->err, false, "", &err);
+	else if (p->output && !p->quiet)
+		fprintf(p->out, "%zu document%s in %zu file%s written to %s\n", json_array_size(documents),
+			json_array_size(documents) == 1 ? "" : "s", files, files == 1 ? "" : "s", p->output);
+	str_fini(&text);
+	json_decref(documents);
+	return rc < 0 ? CTL_FAILED : CTL_DONE;
 }

@@ -46,13 +46,15 @@ static int load_file(const char *path, struct file *file, json_t *documents, str
 int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **ret, struct err *err)
 {
 	struct ctl_files *files = mem_zalloc(sizeof *files);
+	json_t *all = json_array();
 	const json_t *path;
 	size_t i;
-	int rc = 0;
+	int rc = ctl_folder_expand(paths, all, err);
 
-	files->v = mem_calloc(json_array_size(paths), sizeof *files->v);
-	json_array_foreach(paths, i, path) {
-		rc = load_file(json_string_value(path), &files->v[files->n], documents, err);
+	files->v = mem_calloc(json_array_size(all), sizeof *files->v);
+	json_array_foreach(all, i, path) {
+		if (rc == 0)
+			rc = load_file(json_string_value(path), &files->v[files->n], documents, err);
 		if (rc < 0)
 			break;
 		files->n++;
@@ -60,6 +62,7 @@ int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **re
 	if (rc == 0 && json_array_size(documents) == 0)
 		rc = err_set(err, ERR_INVALID, "", "no document in %s",
 			     json_string_value(json_array_get(paths, 0)));
+	json_decref(all);
 	if (rc < 0)
 		ctl_files_free(&files);
 	else

@@ -18,10 +18,17 @@ void ctl_command_name(const struct adm_cmd *cmd, struct str *out)
 		str_printf(out, " %s", cmd->verb);
 }
 
+char ctl_letter(const struct adm_arg *arg)
+{
+	return arg->option && arg->type == ARG_FILE ? 'f' : 0;
+}
+
 static void put_usage_arg(const struct adm_arg *arg, struct str *out)
 {
 	str_puts(out, arg->required ? " " : " [");
-	if (arg->option)
+	if (ctl_letter(arg))
+		str_printf(out, "-%c ", ctl_letter(arg));
+	else if (arg->option)
 		str_printf(out, "--%s%s", arg->name, arg->value ? " " : "");
 	if (arg->value)
 		str_puts(out, arg->value);
@@ -89,6 +96,8 @@ static void put_args(const struct adm_cmd *cmd, bool option, struct str *out)
 
 		if (arg->option != option)
 			continue;
+		if (ctl_letter(arg))
+			str_printf(&left, "-%c, ", ctl_letter(arg));
 		if (option)
 			str_printf(&left, "--%s%s", arg->name, arg->value ? " " : "");
 		if (arg->value)

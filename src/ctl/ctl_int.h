@@ -39,6 +39,8 @@ void ctl_line_fini(struct ctl_line *line);
 
 /* --- ctl_help.c, ctl_man.c, ctl_complete.c: the table as text */
 
+/* The letter of an option, or 0: "-f" is "--file". */
+char ctl_letter(const struct adm_arg *arg);
 void ctl_command_name(const struct adm_cmd *cmd, struct str *out);      /* "tool add" */
 void ctl_usage(const struct adm_cmd *cmd, struct str *out);             /* "toolcrib tool add FILE..." */
 void ctl_help_command(const struct adm_cmd *cmd, struct str *out);
@@ -56,6 +58,13 @@ int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **re
 /* "/documents/3/inputSchema" to "weather.yaml:7:14"; false when `where` points to no document. */
 bool ctl_files_where(const struct ctl_files *files, const char *where, char *ret, size_t size);
 void ctl_files_free(struct ctl_files **files);
+
+/* --- ctl_folder.c: folders of documents */
+
+/* Append the paths to ret, each folder as the documents below it, by name. */
+int ctl_folder_expand(const json_t *paths, json_t *ret, struct err *err) MUST_CHECK;
+/* Write the `document` of each row into its `file` below dir.  ERR_CONFLICT when one is there; nothing is written then. */
+int ctl_folder_write(const char *dir, const json_t *rows, size_t *ret_files, struct err *err) MUST_CHECK;
 
 /* --- ctl_route.c, ctl_remote.c, ctl_embed.c: run a row; rows gets its lines of {"row":{...}} */
 
@@ -85,11 +94,14 @@ struct ctl_print {
 	const struct adm_cmd *cmd;
 	bool json, quiet;
 	bool colour, tty;               /* of out */
+	const char *output;             /* folder for documents, or NULL */
 	const struct ctl_files *files;  /* to name places in documents; may be NULL */
 	FILE *out, *err;
+	json_t *documents;              /* rows of ADM_DOCUMENTS, while they are read */
 };
 /* Print lines of {"row":{...}}.  Returns the exit status that the rows ask for. */
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows);
+enum ctl_exit ctl_print_documents(const struct ctl_print *p);  /* ctl_diff.c: all rows of ADM_DOCUMENTS */
 void ctl_print_diff(const struct ctl_print *p, const json_t *row);     /* ctl_diff.c: a row of ADM_DIFF */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);

@@ -48,6 +48,8 @@ static void put_args(const struct adm_cmd *cmd, bool option, struct str *out)
 		if (arg->option != option)
 			continue;
 		str_puts(out, ".It");
+		if (ctl_letter(arg))
+			str_printf(out, " Fl %c ,", ctl_letter(arg));
 		put_arg_macros(arg, out);
 		str_putc(out, '\n');
 		put_text(arg->help, out);
@@ -97,6 +99,8 @@ void ctl_man_commands(const struct adm_cmd *table, struct str *out)
 			put_text(c->detail, out);
 		if (c->destructive)
 			str_puts(out, "Asks on a terminal, needs\n.Fl -yes\nwithout one.\n");
+		if (c->destructive_with)
+			str_printf(out, "With\n.Fl -%s\nasks on a terminal, needs\n.Fl -yes\nwithout one.\n", c->destructive_with);
 		if (c->args && c->args->name) {
 			str_puts(out, ".Bl -tag -width Ds -compact\n");
 			put_args(c, false, out);

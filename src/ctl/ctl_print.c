@@ -297,7 +297,7 @@ static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f
 
 static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
-	if (p->json) {
+	if (p->json && !p->output) {
 		print_json(row, p->out);
 		return;
 	}
@@ -307,6 +307,9 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 		break;
 	case ADM_CONTENT:
 		print_content(p, row);
+		break;
+	case ADM_DOCUMENTS:
+		(void)json_array_append(p->documents, (json_t *)(uintptr_t)row);
 		break;
 	case ADM_DIFF:
 		ctl_print_diff(p, row);
@@ -399,12 +402,14 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 	return status;
 }
 
-enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
+enum ctl_exit ctl_print_rows(const struct ctl_print *all, const struct str *rows)
 {
+	struct ctl_print mine = *all, *p = &mine;
 	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
 	struct ctl_table *table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
 	enum ctl_exit status = CTL_DONE;
 
+	mine.documents = json_array();
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
 		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), table);
 
@@ -414,6 +419,9 @@ enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
 	if (table && (rows->len > 0 || p->cmd->shape == ADM_TABLE))
 		print_table(p, table);
 	ctl_table_free(&table);
+	if (p->cmd->shape == ADM_DOCUMENTS && (p->output || !p->json))
+		status = ctl_print_documents(p);
+	json_decref(mine.documents);
 	return status;
 }
 

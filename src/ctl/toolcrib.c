@@ -73,6 +73,10 @@ static void put_question(const struct ctl_line *line, const json_t *row, struct 
 	struct str counts = STR_INIT;
 	const char *verb = line->cmd->verb;
 
+	if (!verb) {            /* what it does has just been shown */
+		str_puts(out, "Do this? [y/N] ");
+		return;
+	}
 	str_printf(out, "%c%s %s", verb[0] - 'a' + 'A', verb + 1, line->cmd->noun);
 	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
 		const json_t *value = json_object_get(line->args, arg->name);
@@ -125,24 +129,71 @@ static bool ask(const struct ctl_line *line, const json_t *row)
 	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-/* CTL_DONE: go on. */
-static enum ctl_exit confirm(const struct ctl_line *line)
+static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_files *files,
+				  const struct str *rows)
 {
+	struct ctl_print p = {
+		.cmd = line->cmd, .json = line->opt.json, .quiet = line->opt.quiet, .files = files,
+		.output = json_string_value(json_object_get(line->args, "output")),
+		.colour = wants_colour(STDOUT_FILENO), .tty = isatty(STDOUT_FILENO), .out = stdout, .err = stderr,
+	};
+
+	return ctl_print_rows(&p, rows);
+}
+
+/* What would be done, by the command itself. */
+static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_files *files)
+{
+	json_t *args = json_copy(line->args);
+	struct str rows = STR_INIT;
+	struct err err = { 0 };
+	bool reached = false;
+	enum ctl_exit status = CTL_DONE;
+
+	(void)json_object_set_new(args, "dry-run", json_true());
+	if (ctl_run(&line->opt, line->cmd, args, &rows, &reached, &err) < 0) {
+		complain(files, &err);
+		status = status_of(&err, reached, false);
+	} else {
+		(void)print_answer(line, files, &rows);
+		fflush(stdout);
+	}
+	json_decref(args);
+	str_fini(&rows);
+	return status;
+}
+
+static bool is_destructive(const struct ctl_line *line)
+{
+	const char *with = line->cmd->destructive_with;
+
+	return line->cmd->destructive ||
+	       (with && json_object_get(line->args, with) && !json_object_get(line->args, "dry-run"));
+}
+
+/* CTL_DONE: go on. */
+static enum ctl_exit confirm(const struct ctl_line *line, const struct ctl_files *files)
+{
+	enum ctl_exit status = CTL_DONE;
 	json_t *row = NULL;
 	struct err err = { 0 };
 	bool reached = false, yes;
 
-	if (!line->cmd->destructive || line->opt.yes)
+	if (!is_destructive(line) || line->opt.yes)
 		return CTL_DONE;
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-		(void)err_set(&err, ERR_INVALID, "", "%s %s cannot ask without a terminal: say --yes",
-			      line->cmd->noun, line->cmd->verb);
+		(void)err_set(&err, ERR_INVALID, "", "%s %s%s cannot ask without a terminal: say --yes", line->cmd->noun,
+			      line->cmd->verb ? "" : "--", line->cmd->verb ? line->cmd->verb : line->cmd->destructive_with);
 		return usage_error(line, &err);
 	}
-	if (look_first(line, &row, &reached, &err) < 0) {
+	if (line->cmd->destructive_with) {
+		status = rehearse(line, files);
+	} else if (look_first(line, &row, &reached, &err) < 0) {
 		complain(NULL, &err);
-		return status_of(&err, reached, false);
+		status = status_of(&err, reached, false);
 	}
+	if (status != CTL_DONE)
+		return status;
 	yes = ask(line, row);
 	json_decref(row);
 	if (!yes)
@@ -151,17 +202,6 @@ static enum ctl_exit confirm(const struct ctl_line *line)
 }
 
 /* --- one command */
-
-static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_files *files,
-				  const struct str *rows)
-{
-	struct ctl_print p = {
-		.cmd = line->cmd, .json = line->opt.json, .quiet = line->opt.quiet, .files = files,
-		.colour = wants_colour(STDOUT_FILENO), .tty = isatty(STDOUT_FILENO), .out = stdout, .err = stderr,
-	};
-
-	return ctl_print_rows(&p, rows);
-}
 
 static enum ctl_exit run_local(const struct ctl_line *line)
 {
@@ -214,7 +254,7 @@ static enum ctl_exit run_line(struct ctl_line *line)
 			return CTL_FAILED;
 		}
 	}
-	status = confirm(line);
+	status = confirm(line, files);
 	if (status == CTL_DONE)
 		status = run_command(line, files);
 	ctl_files_free(&files);

@@ -12,7 +12,7 @@ COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tena
 tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
 tool show|tool enable|tool disable|tool remove|tool history|tool diff|tool revert|tool test|tool lint|
 schema add|schema list|schema show|schema remove|schema check|grant add|grant list|grant remove|
-grant set|upstream add|upstream list|upstream show|upstream set|upstream sync|upstream accept|upstream remove|call|
+grant set|upstream add|upstream list|upstream show|upstream set|upstream sync|upstream accept|upstream remove|apply|export|call|
 audit calls|audit show|audit verify|session list""".replace("\n", "").split("|")
 
 

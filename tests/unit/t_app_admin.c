@@ -276,6 +276,8 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'string'}]}" },
 	{ "schema add", "{'documents':[{'$id':'urn:example:a','type':'number'}]}" },
 	{ "schema remove", "{'schema':['urn:example:a']}" },
+	{ "apply ", "{'documents':[{'kind':'tenant','name':'acme','title':'Acme'}]}" },
+	{ "apply ", "{'documents':[{'kind':'tenant','name':'acme','title':'Acme'}]}" },
 	{ "prompt add", PROMPT },
 	{ "grant add", "{'tenant':'acme','tool':['prompt:greet','resource:*']}" },
 	{ "prompt add", PROMPT2 },
