@@ -20,6 +20,7 @@ struct call_engine;
 struct db;
 struct ev_loop;
 struct fetcher;
+struct run_cage;
 struct mcp_server;
 struct registry;
 struct str;
@@ -116,6 +117,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct fetcher *fetcher;                /* the same */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
+	const struct run_cage *cage;            /* the same; NULL: no process is started */
+	const char *sandbox;                    /* for `status`: the levels reached and required */
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */

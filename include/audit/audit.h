@@ -48,6 +48,7 @@
 	X(SERVER_START, 1601, "server.start") \
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \
+	X(SANDBOX_DEGRADED, 1607, "sandbox.degraded") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
 	X(AUDIT_VERIFY, 1803, "audit.verify")
@@ -98,6 +99,7 @@ struct audit_event {
 					 * the magnitude is kept (A-403) */
 	int sig;                        /* (0) */
 	uint64_t dur_us;                /* (0) */
+	const char *sbox;               /* level of a process: "base+landlock:6+seccomp+net0" */
 	const char *obj;                /* "tool/get_weather@3", "cred/7Qm3…", "tenant/acme" */
 	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114;
 					 * cut at AUDIT_DETAIL_MAX bytes */
@@ -156,7 +158,7 @@ struct audit_view {                     /* texts borrowed until the next row */
 	uint64_t ts_us, dur_us;
 	bool has_call, has_outcome, has_xstat, has_prev;
 	uint8_t call[16], prev[16];
-	const char *cred, *prn, *rev, *tool, *tdef, *rule, *obj, *detail;
+	const char *cred, *prn, *rev, *tool, *tdef, *rule, *obj, *sbox, *detail;
 	int64_t xstat, n_req, n_res;
 	uint32_t flags;
 	uint64_t generation, receivers;

@@ -18,6 +18,7 @@ struct backend_secrets;
 struct be_secrets;
 struct ev_loop;
 struct fetcher;
+struct run_cage;
 struct upstreams;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
@@ -28,6 +29,16 @@ struct backend_env {
 	const struct backend_secrets *secrets;  /* NULL: none is set */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */
+	const struct run_cage *cage;            /* of all processes (run/cage.h); NULL: none is started */
+};
+
+/* How far the process of a run would be confined, as levels of run/level.h. */
+#define BACKEND_LEVEL_TEXT 64
+struct backend_cage {
+	char level[BACKEND_LEVEL_TEXT];         /* what it would reach; for the record (SEC S-510) */
+	char wanted[BACKEND_LEVEL_TEXT];        /* what it must reach */
+	char best[BACKEND_LEVEL_TEXT];          /* what this machine has */
+	bool enough;                            /* else it is not started (SEC S-511) */
 };
 
 struct backend_req {
@@ -76,8 +87,13 @@ struct backend_ops {
 	void (*start)(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
 		      void *arg, struct backend_op **ret);
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
+	/* NULL: its runs start no process. */
+	void (*cage)(const struct backend_env *env, const void *plan, struct backend_cage *ret);
 };
 extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;
+
+/* ERR_DENIED when it is not enough; the message says what is missing, the hint where to change it. */
+int backend_cage_check(const struct backend_cage *cage, struct err *err) MUST_CHECK;
 
 /* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
  * used are blanked from all that it says. */

@@ -20,6 +20,7 @@ struct ev_loop;
 struct fetcher;
 struct limiter;
 struct principal;
+struct run_cage;
 struct seal;
 struct tenants;
 struct upstreams;
@@ -39,6 +40,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct writer *writer;
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct backend_secrets *secrets;  /* NULL: none is set */
+	const struct run_cage *cage;    /* of the processes of tools; NULL: none is started */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 };
@@ -77,7 +79,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
-	REFUSE_RATE, REFUSE_AUDIT, REFUSE_INTERNAL };
+	REFUSE_RATE, REFUSE_SANDBOX, REFUSE_AUDIT, REFUSE_INTERNAL };
 /* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
  * its structured part: {messages}, {contents} or {values}. */
 struct call_end {

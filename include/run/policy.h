@@ -41,7 +41,7 @@ struct run_policy {
 	uint64_t memory_bytes;          /* RLIMIT_AS; 0 = inherited */
 	uint64_t file_bytes;            /* RLIMIT_FSIZE */
 	uint64_t open_files;            /* RLIMIT_NOFILE */
-	uint64_t processes;             /* processes and threads of the whole tree, with seccomp; 0 = any number */
+	uint64_t processes;             /* processes and threads of the whole tree; 0 = any number */
 	struct run_level level;         /* the layers to put on; what does not hold is a refusal */
 	/* With level.landlock; NULL-terminated, NULL = empty.  Absolute paths; beside them what every program needs. */
 	const char *const *read;        /* to be read and executed; must exist */

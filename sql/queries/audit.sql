@@ -38,9 +38,9 @@ INSERT INTO dict(kind, text) VALUES(?1, ?2);
 -- audit_append().
 -- name: audit_insert_rec
 INSERT INTO rec(enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
-  rule, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext)
+  rule, n_req, n_res, flags, outcome, xstat, sig, dur, sbox, beg, prev, trace, obj, ext)
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-  ?25, ?26, ?27, ?28, ?29, ?30, ?31);
+  ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32);
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
@@ -52,12 +52,12 @@ SELECT id, log, idx, kind, call FROM rec WHERE id >= ?1 AND call IS NOT NULL ORD
 
 -- audit_recover(): what call.recovered repeats of its begin.  Primary key.
 -- name: audit_get_begin
-SELECT actor, authn, tport, cred, prn, rev, tool, tdef FROM rec_text WHERE id = ?1;
+SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE id = ?1;
 
 -- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
 -- name: audit_list_rows
 SELECT enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
-  rule, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, trace, obj, ext
+  rule, n_req, n_res, flags, outcome, xstat, sig, dur, sbox, beg, prev, trace, obj, ext
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.
@@ -89,7 +89,7 @@ SELECT id FROM log WHERE tenant_id = ?1;
 -- audit_query(): newest first, begins left out.  rec_ts.
 -- name: audit_list_rec
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
-  tool, tdef, rule, obj
+  tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3
   AND (?4 IS NULL OR tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
@@ -101,7 +101,7 @@ ORDER BY ts DESC, id DESC LIMIT ?9;
 -- audit_query(): begins alone, newest first.  rec_pos.
 -- name: audit_list_begin
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
-  tool, tdef, rule, obj
+  tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE log = ?1 AND kind = 1001 AND ts >= ?2 AND ts < ?3
   AND (?4 IS NULL OR tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
@@ -113,7 +113,7 @@ ORDER BY idx DESC LIMIT ?7;
 -- keeps the planner from walking through the whole log by rec_ts.
 -- name: audit_list_call
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
-  tool, tdef, rule, obj
+  tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE log = ?1 AND idx IN (
   SELECT idx FROM rec WHERE call = ?2 AND kind <> 1001 AND +log = ?1
@@ -123,7 +123,7 @@ ORDER BY idx;
 -- audit_query_call(): a call that runs, not before meta.open_from.  Primary key.
 -- name: audit_list_running
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
-  tool, tdef, rule, obj
+  tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE id >= ?3 AND kind = 1001 AND call = ?2 AND +log = ?1
 ORDER BY id LIMIT 1;
@@ -131,6 +131,6 @@ ORDER BY id LIMIT 1;
 -- audit_query_at(): the begin that an end points to.  rec_pos.
 -- name: audit_list_at
 SELECT idx, kind, ts, call, actor, authn, tport, n_req, n_res, flags, outcome, xstat, sig, dur, beg, prev, ext, cred, prn, rev,
-  tool, tdef, rule, obj
+  tool, tdef, rule, obj, sbox
 FROM rec_text
 WHERE log = ?1 AND idx = ?2;

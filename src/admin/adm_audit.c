@@ -138,6 +138,7 @@ static void put_record(struct audit_job *job, const struct audit_view *v, const 
 	adm_put_text(o, "transport", begin->tport ? audit_tport_name(begin->tport) : NULL);
 	adm_put_text(o, "revision", begin->rev);
 	adm_put_text(o, "definition", begin->tdef);
+	adm_put_text(o, "sandbox", v->sbox ? v->sbox : begin->sbox);
 	put_call_id(o, "call", v->has_call, v->call);
 	if (v->has_prev)
 		put_call_id(o, "previous", true, v->prev);

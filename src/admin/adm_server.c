@@ -107,6 +107,7 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 			adm_put_raw(o, "pid", "null", 4);
 		adm_put_time(o, "started", job->serving ? c->admin->env.started_us : 0);
 		adm_put_text(o, "audit", job->audit);
+		adm_put_text(o, "sandbox", c->admin->env.sandbox);
 		adm_put_int(o, "tenants", db_col_i64(st, 0));
 		adm_put_int(o, "tools", db_col_i64(st, 1));
 		adm_put_int(o, "keys", db_col_i64(st, 2));

@@ -191,7 +191,8 @@ static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"), COL_END };
 static const struct adm_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("tenants", "Tenants"), COL("tools", "Tools"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("tenants", "Tenants"),
+	COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };
 static const struct adm_column tenant_list_cols[] = {
@@ -255,7 +256,8 @@ static const struct adm_column audit_calls_cols[] = {
 	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
 static const struct adm_column audit_show_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
-	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("detail", "DETAIL"), COL_END };
+	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),
+	COL("detail", "DETAIL"), COL_END };
 static const struct adm_column session_list_cols[] = {
 	COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };

@@ -3,6 +3,7 @@
 
 #include "app/app.h"
 #include "conf/conf.h"
+#include "run/cage.h"
 #include "transport/transport.h"
 
 #include <jansson.h>
@@ -30,6 +31,10 @@ struct app {
 	char *store;                    /* absolute */
 	size_t started;                 /* rows of the table whose start() succeeded */
 	uint64_t started_us;
+	struct run_cage cage;           /* of all tools */
+	const char *hide[3];            /* its lists and texts */
+	char *scratch, *conf_file;
+	char *sandbox;                  /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
 	struct writer *writer;
@@ -64,6 +69,9 @@ struct app {
 /* subsys.c: start rows until one fails; stop those that were started, backward. */
 int app_subsys_start(struct app *a, struct err *err) MUST_CHECK;
 void app_subsys_stop(struct app *a);
+/* cage.c */
+int app_cage_start(struct app *a, struct err *err) MUST_CHECK;
+void app_cage_stop(struct app *a);
 /* listen.c */
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */

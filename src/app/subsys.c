@@ -67,6 +67,7 @@ static int writer_start(struct app *a, struct err *err)
 	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
 	size_t recovered = 0;
+	char *mode;
 	int rc;
 
 	if (a->opt.conf) {
@@ -74,7 +75,9 @@ static int writer_start(struct app *a, struct err *err)
 		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 	}
-	rc = writer_open(a->loop, a->store, modes[a->opt.profile], &limits, &a->writer, &recovered, err);
+	mode = mem_printf("%s, sandbox %s", modes[a->opt.profile], a->sandbox);
+	rc = writer_open(a->loop, a->store, mode, &limits, &a->writer, &recovered, err);
+	free(mode);
 	if (rc == 0)
 		met_add(MET_calls_recovered, recovered);
 	if (rc == 0 && recovered > 0)
@@ -151,7 +154,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->limiter = limiter_new();
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
-		.upstreams = a->upstreams });
+		.upstreams = a->upstreams, .cage = &a->cage });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -187,7 +190,8 @@ static int admin_start(struct app *a, struct err *err)
 		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
-		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams });
+		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
+		.sandbox = a->sandbox });
 	return 0;
 }
 
@@ -220,6 +224,7 @@ static const struct subsys {
 	int (*start)(struct app *a, struct err *err);
 	void (*stop)(struct app *a);    /* may be NULL */
 } rows[] = {
+	{ "sandbox", ALL, app_cage_start, app_cage_stop },
 	{ "master key", ALL, master_start, master_stop },
 	{ "writer", ALL, writer_start, writer_stop },
 	{ "registry", ALL, registry_start, registry_stop },

@@ -116,7 +116,7 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 	} texts[] = {
 		{ COL_BOOT, logs->boot }, { COL_BUILD, logs->build }, { COL_CRED, ev->cred }, { COL_PRN, ev->prn },
 		{ COL_REV, ev->rev }, { COL_TOOL, ev->tool }, { COL_TDEF, ev->tdef ? tdef : NULL }, { COL_RULE, ev->rule },
-		{ COL_OBJ, ev->obj },
+		{ COL_SBOX, ev->sbox }, { COL_OBJ, ev->obj },
 	};
 
 	if (ev->tdef)
@@ -301,7 +301,7 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 static int repeat_begin(struct audit_logs *logs, struct db *db, int64_t id, struct audit_row *row, struct err *err)
 {
 	static const enum audit_column numbers[] = { COL_ACTOR, COL_AUTHN, COL_TPORT };
-	static const enum audit_column texts[] = { COL_CRED, COL_PRN, COL_REV, COL_TOOL, COL_TDEF };
+	static const enum audit_column texts[] = { COL_CRED, COL_PRN, COL_REV, COL_TOOL, COL_TDEF, COL_SBOX };
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_BEGIN);
 	unsigned at = 0;
 	int rc;

@@ -40,6 +40,7 @@ enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1, AUDIT_EXT_MAX = AUDIT_DETAIL_MAX + 2
 	X(XSTAT, "xstat", 0x0051, INT, 0) \
 	X(SIG, "sig", 0x0052, INT, 0) \
 	X(DUR, "dur", 0x0053, INT, 0) \
+	X(SBOX, "sbox", 0x0058, DICT, 0) \
 	X(BEG, "beg", 0x0060, INT, 0) \
 	X(PREV, "prev", 0x0061, BLOB, 16) \
 	X(TRACE, "trace", 0x0068, BLOB, 16) \

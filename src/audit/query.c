@@ -16,7 +16,7 @@
 /* The columns of the four statements on rec_text, in their order. */
 enum {
 	C_IDX, C_KIND, C_TS, C_CALL, C_ACTOR, C_AUTHN, C_TPORT, C_N_REQ, C_N_RES, C_FLAGS, C_OUTCOME, C_XSTAT, C_SIG, C_DUR,
-	C_BEG, C_PREV, C_EXT, C_CRED, C_PRN, C_REV, C_TOOL, C_TDEF, C_RULE, C_OBJ,
+	C_BEG, C_PREV, C_EXT, C_CRED, C_PRN, C_REV, C_TOOL, C_TDEF, C_RULE, C_OBJ, C_SBOX,
 };
 
 static int64_t number(struct db_stmt *st, unsigned col, int64_t absent)
@@ -66,6 +66,7 @@ static int read_row(struct db_stmt *st, struct audit_view *v, char *buf, struct 
 		.tdef = text(st, C_TDEF),
 		.rule = text(st, C_RULE),
 		.obj = text(st, C_OBJ),
+		.sbox = text(st, C_SBOX),
 		.xstat = number(st, C_XSTAT, 0),
 		.n_req = number(st, C_N_REQ, -1),
 		.n_res = number(st, C_N_RES, -1),

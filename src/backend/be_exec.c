@@ -11,11 +11,6 @@
 #include "base/text.h"
 #include "json/json.h"
 
-#define CPU_DEFAULT_S 3600              /* the longest timeout: what escapes the kill ends some day */
-#define CPU_MAX_S 86400
-#define MEMORY_MIN (8u << 20)           /* less does not even load libc */
-#define MEMORY_MAX (1ull << 40)
-
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -101,6 +96,7 @@ static int bind_argv(const json_t *handler, struct arena *mem, struct exec_plan 
 			rc = bind_arg(text, i, shell && command, mem, &args[i], err);
 		if (rc < 0)
 			return rc;
+		args[i].path = text[0] == '/' && !strpbrk(text, "{}") ? text : NULL;
 		args[i].operand = operand;
 		operand = operand || (i > 0 && strcmp(text, "--") == 0);
 		command = !operand && is_command_option(text);
@@ -192,43 +188,25 @@ static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan
 	return rc;
 }
 
-/* What this release cannot enforce is refused, never ignored (SEC S-511). */
-static int bind_sandbox(const json_t *handler, struct exec_plan *plan, struct err *err)
+/* A script after its interpreter, a table that it reads: what the author names outright may be read. */
+static int bind_files(struct exec_plan *plan, struct arena *mem, struct err *err)
 {
-	static const char *const known[] = { "memory", "cpu", "read", "write", "network", "processes" };
-	json_t *box = NULL;
-	const char *memory = NULL, *cpu = NULL;
-	char at[40];
-	uint64_t ms = 0;
+	size_t n = 0;
 
-	plan->cpu_s = CPU_DEFAULT_S;
-	int rc = jx_get_object(handler, "", "sandbox", JX_OPTIONAL, &box, err);
-	if (rc < 0 || !box)
-		return rc;
-	rc = jx_only(box, "/sandbox", known, NELEMS(known), err);
-	for (size_t i = 2; rc == 0 && i < NELEMS(known); i++) {
-		if (!json_object_get(box, known[i]))
-			continue;
-		snprintf(at, sizeof(at), "/sandbox/%s", known[i]);
-		return err_set(err, ERR_INVALID, at, "sandbox.%s is not enforced in this release; remove it",
-			       known[i]);
+	const char **files = arena_alloc(mem, (RUN_PATHS_MAX + 1) * sizeof(*files));
+	if (!files)
+		return be_bind_full("/argv", err);
+	for (size_t i = 1; i < plan->argc && n < RUN_PATHS_MAX; i++) {
+		if (plan->argv[i].path)
+			files[n++] = plan->argv[i].path;
 	}
-	if (rc == 0)
-		rc = jx_get_string(box, "/sandbox", "memory", JX_OPTIONAL, &memory, err);
-	if (rc == 0)
-		rc = jx_get_string(box, "/sandbox", "cpu", JX_OPTIONAL, &cpu, err);
-	if (rc < 0)
-		return rc;
-	if (memory && (text_size(memory, &plan->memory_bytes) < 0 || plan->memory_bytes < MEMORY_MIN ||
-		       plan->memory_bytes > MEMORY_MAX))
-		return err_set(err, ERR_INVALID, "/sandbox/memory",
-			       "must be a size from 8MiB to 1024GiB, is %.40s", memory);
-	if (cpu && (text_duration_ms(cpu, &ms) < 0 || ms < 1000 || ms > CPU_MAX_S * 1000ull))
-		return err_set(err, ERR_INVALID, "/sandbox/cpu",
-			       "must be a duration from 1s to 24h, is %.40s", cpu);
-	if (cpu)
-		plan->cpu_s = (ms + 999) / 1000;
+	plan->files = files;
 	return 0;
+}
+
+static void exec_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+{
+	be_cage_show(&((const struct exec_plan *)plan)->cage, env->cage, ret);
 }
 
 static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
@@ -253,12 +231,14 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 	if (rc == 0)
 		rc = bind_cwd(handler, mem, plan, err);
 	if (rc == 0)
-		rc = bind_sandbox(handler, plan, err);
+		rc = bind_files(plan, mem, err);
+	if (rc == 0)
+		rc = be_cage_bind(handler, mem, &plan->cage, err);
 	if (rc == 0)
 		*ret_plan = plan;
 	return rc;
 }
 
 const struct backend_ops be_exec = {
-	.name = "exec", .bind = exec_bind, .start = exec_start, .cancel = exec_cancel,
+	.name = "exec", .bind = exec_bind, .start = exec_start, .cancel = exec_cancel, .cage = exec_cage,
 };

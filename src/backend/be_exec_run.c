@@ -29,8 +29,6 @@
 #define LOG_SHOWN 512                   /* bytes of stderr in the log */
 #define NOTICE_MAX (8u << 20)           /* bytes of progress and log lines of one run */
 #define TERM_MS 2000                    /* between TERM and KILL (SEC S-513) */
-#define FILE_BYTES_MAX (1u << 30)       /* RLIMIT_FSIZE */
-#define OPEN_FILES_MAX 256              /* RLIMIT_NOFILE */
 
 struct exec_pipe { int fd; struct ev_io *io; };
 
@@ -462,18 +460,18 @@ static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t
 	return 0;
 }
 
-static int spawn(struct exec_op *x, const char *const *argv, const char *const *env, struct err *err)
+static int spawn(struct exec_op *x, const struct run_cage *cage, const char *const *argv, const char *const *env,
+		 struct err *err)
 {
 	const struct exec_plan *plan = x->plan;
-	const struct run_policy policy = {
-		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd,
-		.cpu_s = plan->cpu_s, .memory_bytes = plan->memory_bytes,
-		.file_bytes = FILE_BYTES_MAX, .open_files = OPEN_FILES_MAX,
+	struct run_policy policy = {
+		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd, .files = plan->files,
 	};
 	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = x };
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };
 	int fds[3];
 
+	be_cage_fill(&plan->cage, cage, &policy);
 	int rc = ev_child_start(x->op.loop, &child, fds, &x->child, err);
 	if (rc < 0) {
 		log_err(&ctx, "tool cannot be started tool=%s reason=%s: %s", x->tool, err->where, err->msg);
@@ -496,7 +494,7 @@ static void on_deadline(void *arg)
 	exec_fail(arg, &err);
 }
 
-static int launch(struct exec_op *x, const struct backend_req *req, struct err *err)
+static int launch(struct exec_op *x, const struct run_cage *cage, const struct backend_req *req, struct err *err)
 {
 	const char *argv[EXEC_ARGV_MAX + 1] = { NULL }, *env[EXEC_ENV_MAX + 3] = { NULL };
 	uint64_t now = ev_now_us(x->op.loop);
@@ -504,13 +502,15 @@ static int launch(struct exec_op *x, const struct backend_req *req, struct err *
 	if (req->deadline_us <= now)
 		return be_cancel_err(CANCEL_DEADLINE, err);
 	struct arena *mem = arena_new(EXEC_COMMAND_MAX);
-	int rc = exec_render_argv(x->plan, req, mem, argv, err);
+	int rc = be_cage_check(&x->plan->cage, cage, err);
+	if (rc == 0)
+		rc = exec_render_argv(x->plan, req, mem, argv, err);
 	if (rc == 0)
 		rc = exec_render_env(x->plan, req, mem, env, err);
 	if (rc == 0)
 		rc = make_input(x, req, now, err);
 	if (rc == 0)
-		rc = spawn(x, argv, env, err);
+		rc = spawn(x, cage, argv, env, err);
 	arena_free(&mem);
 	if (rc < 0)
 		return rc;
@@ -545,7 +545,7 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 	x->principal = mem_strdup(req->principal);
 	id_format(req->call_id, x->call);
 	*ret = &x->op;
-	if (launch(x, req, &err) < 0) {
+	if (launch(x, env->cage, req, &err) < 0) {
 		exec_fail(x, &err);
 		ev_defer(env->loop, give_failure, x);
 	}

@@ -2,6 +2,7 @@
 #define EXEC_INT_H
 
 #include "backend_int.h"
+#include "cage_int.h"
 
 #include "base/str.h"
 
@@ -18,6 +19,7 @@ enum exec_output { EXEC_TEXT, EXEC_JSON, EXEC_STREAM };
 
 struct exec_arg {
 	const struct tpl *tpl;
+	const char *path;               /* absolute and without a template; else NULL */
 	bool operand;                   /* after a literal "--": a leading '-' is no option (SEC S-503) */
 };
 struct exec_var { const char *name; const struct tpl *value; };
@@ -30,7 +32,8 @@ struct exec_plan {
 	enum exec_stdin in;
 	const struct tpl *in_tpl;       /* EXEC_STDIN_TEMPLATE */
 	enum exec_output out;
-	uint64_t memory_bytes, cpu_s;
+	const char *const *files;       /* absolute paths that argv names by constants; NULL-terminated */
+	struct be_cage cage;
 };
 
 /* The lines of a child (product.md 6), one JSON object with one member each:

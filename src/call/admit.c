@@ -175,6 +175,16 @@ static int check_params(struct call *c, const struct call_req *req)
 	return refuse(c, REFUSE_PARAMS, "params");
 }
 
+static int check_cage(struct call *c)
+{
+	struct err err;
+
+	if (call_check_cage(c, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	return refuse(c, REFUSE_SANDBOX, "sandbox");
+}
+
 static int check_standing(struct call *c)
 {
 	struct err err;
@@ -195,6 +205,8 @@ int call_admit(struct call *c, const struct call_req *req)
 		rc = take_slots(c);
 	if (rc == 0)
 		rc = check_caps(c);
+	if (rc == 0)
+		rc = check_cage(c);
 	if (rc == 0)
 		rc = check_params(c, req);
 	if (rc == 0)

@@ -8,6 +8,7 @@
 #include "registry/registry.h"
 
 struct denials;
+struct map;
 struct ev_timer;
 struct limit_ticket;
 
@@ -27,6 +28,7 @@ struct call_engine {
 	size_t running;
 	struct denials *denials;
 	json_t *no_args;                /* {} for calls without arguments */
+	struct map *degraded;           /* what has been recorded as less than it could be; see cage.c */
 	struct str scratch;             /* of one function at a time */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
@@ -69,7 +71,8 @@ struct call {
 	const struct backend_ops *ops;
 	const void *plan;
 	struct limit_ticket *ticket;
-	bool reserved;
+	bool reserved, caged;
+	struct backend_cage cage;       /* with caged */
 	uint64_t start_us;              /* monotonic */
 	/* Running. */
 	struct backend_op *op;          /* NULL while no run is open */
@@ -101,6 +104,13 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 /* admit.c: 0, or a refusal in c->trouble.  On success slots and room are taken.  req is not used afterwards. */
 int call_admit(struct call *c, const struct call_req *req);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
+/* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
+int call_check_cage(struct call *c, struct err *err);
+/* Record that it is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
+int call_note_cage(struct call *c);
+void call_cage_init(struct call_engine *eng);
+void call_cage_fini(struct call_engine *eng);
+struct backend_env call_backend_env(const struct call_engine *eng);
 /* params.c (MCP T-43 to T-45) */
 int call_check_params(const struct call *c, const struct call_req *req, struct err *err);
 

@@ -25,7 +25,7 @@ enum { REFUSALS = REFUSE_INTERNAL + 1, NAME_SHOWN = 80, REST_US = 60 * 1000 * 10
 static const char *const reason_names[REFUSALS] = {
 	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
-	[REFUSE_RATE] = "rate", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
+	[REFUSE_RATE] = "rate", [REFUSE_SANDBOX] = "sandbox", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
 };
 
 struct denied_by {                      /* one credential, or principal without one */
@@ -148,6 +148,7 @@ static int outcome_of(enum call_refusal refusal)
 	switch (refusal) {
 	case REFUSE_NONE:
 	case REFUSE_UNKNOWN_TOOL:
+	case REFUSE_SANDBOX:
 		return AUDIT_DENIED;
 	case REFUSE_ARGUMENTS:
 	case REFUSE_STATE:
@@ -206,6 +207,8 @@ void call_deny(struct call *c)
 	ev.rule = c->trouble->rule;
 	ev.has_outcome = true;
 	ev.outcome = outcome_of(c->trouble->refusal);
+	if (c->trouble->refusal == REFUSE_SANDBOX)
+		ev.detail = c->cage.wanted;
 	if (!c->tool)
 		ev.detail = text_printable(c->tool_name, c->tool_len, name, sizeof name);
 	call_set_state(c, CALL_AUDIT_END);

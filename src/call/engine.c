@@ -69,6 +69,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->no_args = json_object();
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
+	call_cage_init(eng);
 	return eng;
 }
 
@@ -86,6 +87,7 @@ void call_engine_free(struct call_engine **eng)
 		return;
 	}
 	seal_free(&e->seal);
+	call_cage_fini(e);
 	json_decref(e->no_args);
 	str_fini(&e->scratch);
 	free(e);
@@ -191,6 +193,7 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->tport = c->tport;
 	ev->rev = rev_table[c->rev].text;
 	ev->tdef = c->tool ? c->tool->def->digest : NULL;
+	ev->sbox = c->caged ? c->cage.level : NULL;
 	ev->n_req = (int64_t)c->args_len;
 	ev->has_trace = c->has_trace;
 	memcpy(ev->trace, c->trace, sizeof ev->trace);
@@ -355,8 +358,7 @@ void call_run(struct call *c)
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
-	const struct backend_env env = { .loop = eng->env.loop, .secrets = eng->env.secrets,
-		.fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams };
+	const struct backend_env env = call_backend_env(eng);
 	const struct backend_req req = {
 		.plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
@@ -408,7 +410,7 @@ static void begin(struct call *c)
 	(void)snprintf(rule, sizeof rule, "grant/%lld", (long long)c->tool->grant_id); /* fits */
 	ev.rule = rule;
 	call_set_state(c, CALL_AUDIT_BEGIN);
-	if (writer_audit(c->eng->env.writer, &ev, on_begin_durable, c) < 0) {
+	if (call_note_cage(c) < 0 || writer_audit(c->eng->env.writer, &ev, on_begin_durable, c) < 0) {
 		struct call_trouble *t = call_trouble(c);
 
 		met_inc(MET_calls_audit_refused);

@@ -201,6 +201,9 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 	case REFUSE_AUDIT:
 		rpc_error_audit(e, end->executed);
 		break;
+	case REFUSE_SANDBOX:
+		end_with_text(req, end, end->err->msg);
+		return false;
 	case REFUSE_INTERNAL:
 		rpc_error_init(e, FAULT_INTERNAL, NULL);
 		break;

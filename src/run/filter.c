@@ -63,7 +63,6 @@ enum when {                                     /* bits; a row counts when one o
 	READER = 1 << 5,                        /* no list of what may be written */
 	ABI_2 = 1 << 6,                         /* Landlock does not see truncate() */
 	ABI_5 = 1 << 7,                         /* nor signals */
-	COUNTED = 1 << 8,                       /* the number of processes is bounded */
 };
 #define ANY_PORTS (PORTS | PORTS_UDP)
 
@@ -94,14 +93,10 @@ static const struct row rows[] = {
 	{ SYS_rt_tgsigqueueinfo, ASK, ABI_5, { 0 }, { 0 } },
 	NO_IF(fcntl, ABI_5, 1, IS, ALL, 8 /* F_SETOWN */), NO_IF(fcntl, ABI_5, 1, IS, ALL, 15 /* F_SETOWN_EX */),
 	NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8901 /* FIOSETOWN */), NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8902 /* SIOCSPGRP */),
-	/* New processes: never in other namespaces, and counted.  clone3 keeps its flags in memory, where a filter
-	 * cannot look; libraries take clone instead. */
+	/* New processes are in no other namespaces.  clone3 keeps its flags in memory, where a filter cannot look;
+	 * libraries take clone instead. */
 	{ SYS_clone3, NOSYS, ALWAYS, { 0 }, { 0 } },
 	NO_IF(clone, ALWAYS, 0, HAS, ALL, NEW_NAMESPACE),
-	{ SYS_clone, ASK, COUNTED, { 0 }, { 0 } },
-#if defined(__x86_64__)
-	{ SYS_fork, ASK, COUNTED, { 0 }, { 0 } }, { SYS_vfork, ASK, COUNTED, { 0 }, { 0 } },
-#endif
 	NO_IF(unshare, ALWAYS, 0, HAS, ALL, NEW_NAMESPACE | NEW_TIME), NO(setns),
 	/* The machine. */
 	NO(mount), NO(umount2), NO(pivot_root), NO(chroot), NO(fsopen), NO(fsconfig), NO(fsmount), NO(fspick),
@@ -216,8 +211,7 @@ static unsigned conditions(const struct run_policy *p)
 	when |= p->net == RUN_NET_NONE ? CLOSED : p->net == RUN_NET_ANY ? OPEN : p->udp ? PORTS_UDP : PORTS;
 	when |= p->write[0] ? 0 : READER;
 	when |= p->level.landlock < 3 ? ABI_2 : 0;
-	when |= p->level.landlock < 6 ? ABI_5 : 0;
-	return when | (p->processes ? COUNTED : 0);
+	return when | (p->level.landlock < 6 ? ABI_5 : 0);
 }
 
 /* True when some row asks. */

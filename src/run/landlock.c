@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -161,6 +163,9 @@ static int allow(const struct rules *r, const char *path, uint64_t access, struc
 			rc = err_set(err, ERR_DENIED, "landlock", "%.100s: it is not for tools", path);
 		holds_hidden = holds_hidden || is_below(r->hide[i], name);
 	}
+	/* Entry by entry nothing new could be made in it. */
+	if (rc == 0 && holds_hidden && (access & LL_FS_MAKE_REG))
+		rc = err_set(err, ERR_DENIED, "landlock", "%.100s: what is not for tools lies in it", path);
 	if (rc == 0 && !holds_hidden)
 		rc = add_rule(r, path, fd, access, err);
 	close(fd);
@@ -231,6 +236,18 @@ static int create(const struct run_policy *p, struct rules *r, struct err *err)
 	r->handled = attr.handled_fs;
 	r->fd = (int)syscall(LL_CREATE_RULESET, &attr, size, 0);
 	return r->fd < 0 ? err_set(err, ERR_IO, "landlock", "%s", strerror(errno)) : 0;
+}
+
+bool landlock_gather(void)
+{
+	const struct ll_ruleset attr = { .scoped = LL_SCOPE_SIGNAL };
+	int fd = (int)syscall(LL_CREATE_RULESET, &attr, sizeof(attr), 0);
+	bool done = fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(LL_RESTRICT_SELF, fd, 0) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	/* Our parent has our user: nothing else would keep us from it. */
+	return done && kill(getppid(), 0) != 0 && errno == EPERM;
 }
 
 static void find_hidden(const struct run_policy *p, struct rules *r)

@@ -25,6 +25,9 @@ unsigned landlock_abi(void);
 /* own_dir: NULL = none. */
 int landlock_confine(const struct run_policy *p, const char *own_dir, struct err *err) MUST_CHECK;
 
+/* From here on this process reaches with signals only what it starts; true when that is certain (ABI 6). */
+bool landlock_gather(void);
+
 /* filter.c */
 bool filter_available(void);
 /* *ret_listener is set when the supervisor is asked about some calls. */
@@ -36,9 +39,9 @@ int own_dir_make(const char *parent, char **ret, struct err *err) MUST_CHECK;
 void own_dir_remove(const char *path);
 
 /* supervise.c */
-struct supervisor { int signal_fd, children_fd; };
+struct supervisor { int signal_fd, timer_fd, children_fd; bool gathered; };
 /* Before the tool is started: from here on signals wait, and orphans come to us. */
-int supervise_prepare(struct supervisor *ret, struct err *err) MUST_CHECK;
+int supervise_prepare(const struct run_policy *p, struct supervisor *ret, struct err *err) MUST_CHECK;
 /* Stay with the tool until it and all that it has started are dead, which is when it ends or the server closes its
  * side of RUN_FD.  listener_fd: where the tool sends its filter's listener; taken.  Returns the tool's status as from
  * waitpid(). */

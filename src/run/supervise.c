@@ -1,10 +1,12 @@
 /* The supervisor: what remains of the launcher beside the tool.
  *
  * It lies outside the cage and is the subreaper of all that the tool starts, so that nothing survives: neither the
- * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).  It holds the answers of the
- * tool's filter: a new process is allowed while their number is below the bound, and where Landlock does not see
- * signals, a signal is allowed to the tool's own processes.  While it ends them it allows no new one, so the end of
- * a fork bomb is certain. */
+ * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).
+ *
+ * It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
+ * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
+ * a signal comes while it waits, which no program expects.)  The filter does ask about signals where Landlock does not
+ * see them: those to the tool's own processes are allowed. */
 #include "config.h"
 
 #include "run_int.h"
@@ -12,8 +14,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,15 +27,16 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "run/policy.h"
 
 #define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
-#define RECOUNT_US 5000                 /* a tool at its bound is not counted more often */
+#define COUNT_FIRST_NS 20000000         /* until processes are counted for the first time, and again */
+#define COUNT_NEXT_NS 100000000
 #define ANCESTORS_MAX 4096              /* steps from a process up to us */
 
 struct watch {
@@ -39,17 +44,10 @@ struct watch {
 	pid_t tool;
 	int status;                     /* of the tool, from waitpid() */
 	bool tool_ended;
-	int listener_fd, notify_fd, signal_fd, children_fd;
-	uint64_t estimate;              /* of live processes and threads: never too low */
-	uint64_t counted_us;
+	int listener_fd, notify_fd, signal_fd, timer_fd, children_fd;
+	bool gathered;                  /* kill(-1) reaches the tool's processes and no others */
+	bool too_many;
 };
-
-static uint64_t now_us(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
 
 /* --- counting ------------------------------------------------------------------------------------ */
 
@@ -94,28 +92,17 @@ static void add_process(struct tree *t, pid_t pid)
 		closedir(d);
 }
 
-static uint64_t count(const struct watch *w)
+/* True when there are more than the bound. */
+static bool is_over(const struct watch *w)
 {
+	uint64_t max = w->policy->processes;
 	struct tree *t = mem_zalloc(sizeof(*t));
 	add_listed(t, w->children_fd);
-	for (size_t i = 0; i < t->n && t->threads < w->policy->processes; i++)
+	for (size_t i = 0; i < t->n && t->threads <= max; i++)
 		add_process(t, t->at[i]);
-	uint64_t n = t->threads;
+	bool over = t->threads > max;
 	free(t);
-	return n;
-}
-
-static bool may_start_one(struct watch *w)
-{
-	uint64_t max = w->policy->processes, now = now_us();
-	if (w->estimate >= max && now - w->counted_us >= RECOUNT_US) {
-		w->estimate = count(w);
-		w->counted_us = now;
-	}
-	if (w->estimate >= max)
-		return false;
-	w->estimate++;
-	return true;
+	return over;
 }
 
 /* --- signals ------------------------------------------------------------------------------------- */
@@ -157,15 +144,6 @@ static bool may_signal(const struct seccomp_data *call)
 
 /* --- the filter's questions ---------------------------------------------------------------------- */
 
-static bool is_start(int nr)
-{
-#if defined(__x86_64__)
-	if (nr == SYS_fork || nr == SYS_vfork)
-		return true;
-#endif
-	return nr == SYS_clone;
-}
-
 static void answer(struct watch *w)
 {
 	/* Zeroed, and with room: a later kernel may know larger ones. */
@@ -173,12 +151,11 @@ static void answer(struct watch *w)
 	union { struct seccomp_notif_resp it; char room[512]; } reply = { .room = { 0 } };
 	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
 		return;                 /* it was killed meanwhile */
-	bool start = is_start(ask.it.data.nr);
 	reply.it.id = ask.it.id;
-	if (start ? may_start_one(w) : may_signal(&ask.it.data))
+	if (may_signal(&ask.it.data))
 		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
-		reply.it.error = start ? -EAGAIN : -EPERM;
+		reply.it.error = -EPERM;
 	(void)ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply);   /* it may have been killed meanwhile */
 }
 
@@ -215,21 +192,43 @@ static void reap(struct watch *w)
 		note_end(w, pid, status);
 }
 
-/* Kill our children until there is none: whom a dead one leaves becomes ours. */
+static void signal_all(const struct watch *w, int sig)
+{
+	struct tree *t = mem_zalloc(sizeof(*t));
+	add_listed(t, w->children_fd);
+	for (size_t i = 0; i < t->n; i++) {
+		kill(t->at[i], sig);
+		add_process(t, t->at[i]);
+	}
+	free(t);
+}
+
+/* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once, those
+ * that are stopped at least start no others while we look for the rest. */
 static void end_all(struct watch *w)
 {
 	int status;
 	pid_t pid = 0;
 	while (pid >= 0 || errno != ECHILD) {
-		struct tree *t = mem_zalloc(sizeof(*t));
-		add_listed(t, w->children_fd);
-		for (size_t i = 0; i < t->n; i++)
-			kill(t->at[i], SIGKILL);
-		free(t);
+		if (w->gathered) {
+			kill(-1, SIGKILL);
+		} else {
+			signal_all(w, SIGSTOP);
+			signal_all(w, SIGKILL);
+		}
 		pid = waitpid(-1, &status, 0);
 		if (pid > 0)
 			note_end(w, pid, status);
 	}
+}
+
+/* To the tool's stderr, for who reads the result.  Nobody else writes there any more: it does not block. */
+static void tell_bound(const struct watch *w)
+{
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLOUT))
+		dprintf(STDERR_FILENO, "toolcrib-run: ended, because it had more than %" PRIu64 " processes and threads\n",
+			w->policy->processes);
 }
 
 static void take_signal(struct watch *w)
@@ -247,17 +246,22 @@ static void take_signal(struct watch *w)
 
 static void run(struct watch *w)
 {
-	enum { SERVER, SIGNALS, LISTENER, NOTIFY };
+	enum { SERVER, SIGNALS, TIMER, LISTENER, NOTIFY };
+	uint64_t ticks;
 	while (!w->tool_ended) {
 		struct pollfd fds[] = {
 			[SERVER] = { .fd = RUN_FD, .events = POLLIN },
 			[SIGNALS] = { .fd = w->signal_fd, .events = POLLIN },
+			[TIMER] = { .fd = w->timer_fd, .events = POLLIN },
 			[LISTENER] = { .fd = w->listener_fd, .events = POLLIN },
 			[NOTIFY] = { .fd = w->notify_fd, .events = POLLIN },
 		};
 		if (poll(fds, NELEMS(fds), -1) < 0 && errno != EINTR)
 			return;
 		if (fds[SERVER].revents)        /* it has nothing more to say but that it is over */
+			return;
+		w->too_many = fds[TIMER].revents && read(w->timer_fd, &ticks, sizeof(ticks)) > 0 && is_over(w);
+		if (w->too_many)
 			return;
 		if (fds[SIGNALS].revents)
 			take_signal(w);
@@ -272,10 +276,11 @@ static void run(struct watch *w)
 	}
 }
 
-int supervise_prepare(struct supervisor *ret, struct err *err)
+int supervise_prepare(const struct run_policy *p, struct supervisor *ret, struct err *err)
 {
 	char path[64];
 	sigset_t all, wanted;
+	const struct itimerspec often = { .it_value.tv_nsec = COUNT_FIRST_NS, .it_interval.tv_nsec = COUNT_NEXT_NS };
 	sigfillset(&all);
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGCHLD);
@@ -285,18 +290,33 @@ int supervise_prepare(struct supervisor *ret, struct err *err)
 	if (ret->children_fd < 0)
 		return err_set(err, ERR_IO, "supervisor", "%s: %s", path, strerror(errno));
 	ret->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC);
+	ret->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	/* What the tool leaves behind falls to us. */
-	if (ret->signal_fd < 0 || sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
+	if (ret->signal_fd < 0 || ret->timer_fd < 0 || (p->processes && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
+	    sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return err_set(err, ERR_IO, "supervisor", "%s", strerror(errno));
+	ret->gathered = p->level.landlock >= 6 && landlock_gather();
 	return 0;
+}
+
+/* Where we may, we come before what the tool has running: thousands of processes would keep us waiting for seconds. */
+static void set_urgent(bool on)
+{
+	const struct sched_param param = { .sched_priority = on ? 1 : 0 };
+	(void)sched_setscheduler(0, (on ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param);
 }
 
 int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool, int listener_fd)
 {
 	/* Killed, unless it ends otherwise. */
 	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
-			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1, .estimate = 1 };
+			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
+			   .gathered = s->gathered, .timer_fd = s->timer_fd };
+	set_urgent(true);
 	run(&w);
 	end_all(&w);
+	set_urgent(false);
+	if (w.too_many)
+		tell_bound(&w);
 	return w.status;
 }

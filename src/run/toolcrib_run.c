@@ -216,14 +216,14 @@ static int run(const struct run_policy *p, struct err *err)
 	char *own_dir = NULL;
 	pid_t tool = 0;
 	int chan = -1, status = 0;
-	int rc = supervise_prepare(&s, err);
+	int rc = supervise_prepare(p, &s, err);
 	if (!rc && p->scratch)
 		rc = own_dir_make(p->scratch, &own_dir, err);
 	rc = rc ? rc : start(p, own_dir, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */
 		prctl(PR_SET_DUMPABLE, 0);
-		close_range(STDIN_FILENO, STDERR_FILENO, 0);
+		close_range(STDIN_FILENO, STDOUT_FILENO, 0);
 		status = supervise(&s, p, tool, chan);
 	}
 	if (own_dir)

@@ -11,6 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "integ"))
@@ -81,10 +83,25 @@ def install(folder):
 NOUNS = {"prompts.yaml": "prompt", "resources.yaml": "resource"}        # of the commands that store them
 
 
+def wishes(c):
+    """Where a tool leaves the name of what is to appear or to disappear."""
+    return c.dir / "wishes"
+
+
+def fulfil(c):
+    """The operator: takes the grant of what is wished away or, where there is none, gives it; each wish makes a difference,
+    whatever the one before has left behind."""
+    while wishes(c).is_dir():
+        for wish in wishes(c).iterdir():
+            if c.run("grant", "remove", TENANT, wish.name, "--yes").returncode != 0:
+                c.cli("grant", "add", TENANT, wish.name)
+            wish.unlink()
+        time.sleep(0.02)
+
+
 def definitions(c, noun):
     """The documents of a command with their places filled in."""
-    places = {"HANDLERS": HERE / "handlers", "PYTHON": sys.executable, "STORE": c.store,
-              "TOOLCRIB": (crib.BUILD / "toolcrib").resolve()}
+    places = {"HANDLERS": HERE / "handlers", "PYTHON": sys.executable, "PREFIX": sys.base_prefix, "WISHES": wishes(c)}
     for source in sorted(HERE.glob("*.yaml")):
         if source.name.startswith("expected-") or NOUNS.get(source.name, "tool") != noun:
             continue
@@ -97,6 +114,8 @@ def serve(c):
     """A daemon with the fixture tenant; the tenant's key.  What is toggled has a grant of its own: taking it away must
     make a difference."""
     c.init()
+    wishes(c).mkdir()
+    threading.Thread(target=fulfil, args=(c,), daemon=True).start()
     for noun in ("tool", "prompt", "resource"):
         c.cli(noun, "add", *definitions(c, noun))
     key = c.tenant(TENANT, "json_schema_2020_12_tool", "test_*", "toggled_by_trigger", "prompt:test_*",

@@ -243,6 +243,7 @@ static json_t *asking_handler(void)
 		"esac\n",
 		run_dir());
 	json_t *h = handler_sh(script, "stream");
+	json_object_set_new(h, "sandbox", json_pack("{s:[s]}", "write", run_dir()));
 	free(script);
 	return h;
 }

@@ -26,6 +26,7 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/fetch.h"
+#include "run/cage.h"
 
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
@@ -238,7 +239,9 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher() };
+	const struct run_cage cage = { .best = run_level_probe(), .scratch = run_dir() };
+	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
+					 .cage = &cage };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
 	struct err err;

@@ -26,7 +26,8 @@ class Crash(crib.Case):
         program.chmod(0o755)
         effects.touch()
         c.tool(crib.ECHO)
-        c.tool(crib.tool_yaml("effect", f'{{type: exec, argv: ["{program}", "{{call}}", "{effects}"], stdin: none, output: text}}'),
+        c.tool(crib.tool_yaml("effect", f'{{type: exec, argv: ["{program}", "{{call}}", "{effects}"], stdin: none, output: text, '
+                              f'sandbox: {{write: ["{effects}"]}}}}'),
                "effect.yaml")
         key = c.tenant("acme", "echo", "effect")
         rng = random.Random(20261121)

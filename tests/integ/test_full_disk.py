@@ -20,9 +20,11 @@ class FullDisk(crib.Case):
 
     def test_calls_are_refused_lists_are_served_and_service_resumes(self):
         c = self.crib.init()
-        ran = c.dir / "ran"
+        (c.dir / "out").mkdir()
+        ran = c.dir / "out" / "ran"
         c.tool(crib.ECHO)
-        c.tool(crib.tool_yaml("touch", f'{{type: exec, argv: ["/usr/bin/touch", "--", "{ran}"], stdin: none, output: text}}'))
+        c.tool(crib.tool_yaml("touch", f'{{type: exec, argv: ["/usr/bin/touch", "--", "{ran}"], stdin: none, output: text, '
+                              f'sandbox: {{write: ["{ran.parent}"]}}}}'))
         key = c.tenant("acme", "echo", "touch")
         c.start("audit: {space_floor: 8}\n")
         peer = c.http(key)

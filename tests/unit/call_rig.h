@@ -40,13 +40,14 @@ static struct {
 	struct backend_req req;         /* of the last start; texts and trees are borrowed */
 	char *state, *answers;          /* copies */
 	bool deaf;
+	struct backend_cage cage;       /* of the next runs */
 } fake;
 
 struct record {
 	int kind, outcome, sig, tport, authn;
 	bool has_outcome, has_prev, has_xstat;
 	uint8_t call[16], prev[16];
-	char cred[16], prn[32], tool[65], rule[64], detail[128], tdef[65], rev[16];
+	char cred[16], prn[32], tool[65], rule[64], detail[128], tdef[65], rev[16], sbox[BACKEND_LEVEL_TEXT];
 	int64_t xstat, n_req, n_res;
 	uint32_t flags;
 };
@@ -194,7 +195,12 @@ static inline void fake_start(const struct backend_env *env, const struct backen
 	fake.is_started = true;
 }
 
-static const struct backend_ops fake_ops = { "fake", fake_bind, fake_start, fake_cancel };
+static inline void fake_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+{
+	*ret = fake.cage;
+}
+
+static const struct backend_ops fake_ops = { "fake", fake_bind, fake_start, fake_cancel, fake_cage };
 
 static inline int rig_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 			   const void **ret_plan, struct err *err)
@@ -279,6 +285,7 @@ static inline int rig_set_up(void **state)
 	struct rig *r = mem_zalloc(sizeof *r);
 
 	memset(&fake, 0, sizeof fake);
+	fake.cage = (struct backend_cage){ "base", "base", "base", true };
 	rig_store(r);
 	r->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;
 	r->loop = ev_loop_new();
@@ -483,6 +490,7 @@ static inline int rig_take_record(void *arg, const struct audit_view *row)
 	COPY(detail);
 	COPY(tdef);
 	COPY(rev);
+	COPY(sbox);
 	r->nrec++;
 	return 0;
 }

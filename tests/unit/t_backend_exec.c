@@ -132,6 +132,13 @@ static void word_at_the_limit_passes_and_one_byte_more_does_not(void **state)
 	}
 }
 
+/* What follows a text, which must be there. */
+static char *after(const char *text, const char *start)
+{
+	assert_memory_equal(text, start, strlen(start));
+	return (char *)(uintptr_t)text + strlen(start);
+}
+
 /* SEC S-505, S-B05: nothing is inherited. */
 static void environment_is_the_allow_list(void **state)
 {
@@ -142,10 +149,15 @@ static void environment_is_the_allow_list(void **state)
 	run_it(&r,
 	       handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'WHO':'{tenant}/{principal}'}}"),
 	       NO_OPTS);
-	assert_string_equal(run_text(&r), "WHO=acme/bot\nPATH=/usr/bin:/bin\nLANG=C.UTF-8\n");
+	char *rest = after(run_text(&r), "WHO=acme/bot\nPATH=/usr/bin:/bin\nLANG=C.UTF-8\n");
+	/* The own directory. */
+	rest = after(after(after(rest, "HOME="), run_dir()), "/toolcrib-");
+	rest = after(after(after(rest + strcspn(rest, "\n"), "\nTMPDIR="), run_dir()), "/toolcrib-");
+	assert_string_equal(rest + strcspn(rest, "\n"), "\n");
 	run_free(&r);
-	run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'LANG':'C'}}"), NO_OPTS);
-	assert_string_equal(run_text(&r), "LANG=C\nPATH=/usr/bin:/bin\n");
+	run_it(&r, handler_json("{'type':'exec','argv':['/usr/bin/env'],'env':{'LANG':'C','HOME':'/x','TMPDIR':'/y'}}"),
+	       NO_OPTS);
+	assert_string_equal(run_text(&r), "LANG=C\nHOME=/x\nTMPDIR=/y\nPATH=/usr/bin:/bin\n");
 	run_free(&r);
 	unsetenv("LD_PRELOAD");
 	unsetenv("NODE_OPTIONS");
@@ -316,7 +328,9 @@ static void term_lets_a_program_clean_up(void **state)
 		"while :; do sleep 0.01; done",
 		run_dir());
 
-	run_start(&r, handler_sh(script, "stream"), NO_OPTS);
+	json_t *h = handler_sh(script, "stream");
+	json_object_set_new(h, "sandbox", json_pack("{s:[s]}", "write", run_dir()));
+	run_start(&r, h, NO_OPTS);
 	free(script);
 	r.on_progress = cancel_run;
 	run_wait(&r);

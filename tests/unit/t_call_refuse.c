@@ -84,6 +84,24 @@ static void missing_capability_is_refused_before_anything_starts(void **state)
 	heard_free(h);
 }
 
+/* SEC S-510, S-511 */
+static void cage_that_is_not_enough_is_refused_and_recorded(void **state)
+{
+	struct rig *r = *state;
+
+	fake.cage = (struct backend_cage){ "base", "base+landlock:1", "base", false };
+	struct heard *h = rig_call(r, &(struct rig_req){ .tool = "echo" });
+
+	assert_int_equal(h->refusal, REFUSE_SANDBOX);
+	assert_int_equal(h->code, ERR_DENIED);
+	assert_string_equal(h->msg, "this tool must run in a sandbox of level base+landlock:1, and would reach base here");
+	assert_denied(r, h, AUDIT_DENIED, "sandbox");
+	rig_call_records(r, r->acme, h->id);
+	assert_string_equal(r->rec[0].sbox, "base");
+	assert_string_equal(r->rec[0].detail, "base+landlock:1");
+	heard_free(h);
+}
+
 static void definition_that_does_not_compile_is_internal(void **state)
 {
 	struct rig *r = *state;
@@ -420,6 +438,7 @@ int main(void)
 		RIG_TEST(ungranted_tool_looks_like_an_unknown_one),
 		RIG_TEST(arguments_that_break_the_schema_are_refused),
 		RIG_TEST(missing_capability_is_refused_before_anything_starts),
+		RIG_TEST(cage_that_is_not_enough_is_refused_and_recorded),
 		RIG_TEST(definition_that_does_not_compile_is_internal),
 		RIG_TEST(revoked_caller_is_refused),
 		RIG_TEST(second_call_beyond_the_slots_is_refused),

@@ -64,6 +64,29 @@ static void records_say_who_what_and_how(void **state)
 	heard_free(h);
 }
 
+/* SEC S-510, S-511 */
+static void level_stands_in_the_begin_and_a_lesser_one_in_the_log(void **state)
+{
+	struct rig *r = *state;
+
+	for (int i = 0; i < 3; i++) {
+		fake.cage = (struct backend_cage){ "base+landlock:6+seccomp", "base", "base+landlock:6+seccomp+net0", true };
+		struct heard *h = rig_start(r, &(struct rig_req){ .tool = i < 2 ? "echo" : "one" });
+		rig_wait_start(r);
+		fake_error(ERR_TOOL, "done", 0);
+		rig_wait_end(r, h);
+		assert_int_equal(rig_call_records(r, r->acme, h->id), 2);
+		assert_string_equal(r->rec[0].sbox, "base+landlock:6+seccomp");
+		assert_string_equal(r->rec[1].sbox, "");
+		heard_free(h);
+		/* Once for each tool. */
+		assert_int_equal(rig_records(r, r->acme, AUDIT_SANDBOX_DEGRADED), i < 2 ? 1 : 2);
+		assert_string_equal(r->rec[0].tool, i < 2 ? "echo" : "one");
+		assert_string_equal(r->rec[0].sbox, "base+landlock:6+seccomp");
+		assert_string_equal(r->rec[0].detail, "base+landlock:6+seccomp+net0");
+	}
+}
+
 static void failure_of_the_tool_is_a_result(void **state)
 {
 	struct rig *r = *state;
@@ -648,6 +671,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(begin_and_end_are_durable_in_time),
 		RIG_TEST(records_say_who_what_and_how),
+		RIG_TEST(level_stands_in_the_begin_and_a_lesser_one_in_the_log),
 		RIG_TEST(failure_of_the_tool_is_a_result),
 		RIG_TEST(errors_of_handlers_become_what_their_code_says),
 		RIG_TEST(tool_may_want_a_protocol_error),

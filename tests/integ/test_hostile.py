@@ -1,0 +1,277 @@
+"""A hostile tool program is refused or ended, whatever it tries, and leaves nothing behind (SEC S-501 to S-518, S-B15)."""
+import json
+import os
+import pathlib
+import re
+import socket
+
+import crib
+
+HOSTILE = crib.BUILD / "tests/hostile/hostile"
+WITHOUT = crib.BUILD / "tests/hostile/without"
+LEVEL = r"base(\+landlock:[1-6])?(\+seccomp)?(\+net0)?"
+
+
+def alive(pid):
+    """Is there such a process, dead ones that nobody has looked after not counted?"""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(pid):
+    """All processes below pid."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = [int(word) for word in task.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += [child, *descendants(child)]
+    return found
+
+
+class Hostile(crib.Case):
+    """One server; each test adds its tools while it runs."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        self.outside, self.listed = c.dir / "outside", c.dir / "listed"
+        for folder in (self.outside, self.listed):
+            folder.mkdir()
+            (folder / "data").write_text("data\n")
+        self.key = c.tenant("acme", "*")
+
+    def start(self, *args, **more):
+        self.crib.start(*args, **more)
+        self.level = self.crib.json("status")[0]["sandbox"].split(",")[0]
+        self.assertRegex(self.level, f"^{LEVEL}$")
+        found = re.search(r"landlock:(\d+)", self.level)
+        self.landlock, self.seccomp = int(found.group(1)) if found else 0, "seccomp" in self.level
+        self.peer = self.crib.http(self.key)
+
+    def need(self, landlock=1, seccomp=True):
+        if self.landlock < landlock or (seccomp and not self.seccomp):
+            self.skipTest(f"this kernel reaches {self.level} only")
+
+    def hostile(self, *words, sandbox="{}", output="json", timeout="20s", name=None):
+        """Call hostile WORDS as a tool; the result."""
+        name = name or words[0]
+        argv = json.dumps([str(HOSTILE), *map(str, words)])
+        self.crib.tool(crib.tool_yaml(name, f"{{type: exec, argv: {argv}, stdin: none, output: {output}, sandbox: {sandbox}}}",
+                                      extra=f"limits: {{timeout: {timeout}, result: 1MiB}}\n"), f"{name}.yaml")
+        return self.peer.call(name, {}, crib.MODERN)
+
+    def said(self, *words, **more):
+        got = self.hostile(*words, **more)
+        self.assertIn("structuredContent", got.get("result", {}), got)
+        return got["result"]["structuredContent"]
+
+    def assert_refused(self, said, allowed=()):
+        """Every attempt failed, but those that are allowed; a dictionary says with which errno instead of these."""
+        for what, result in said.items():
+            if what in allowed:
+                self.assertEqual(result, "done", what)
+            elif isinstance(result, str):
+                self.assertIn(result, ("EPERM", "EACCES"), what)
+
+    def assert_nothing_left(self):
+        """No process but the server itself."""
+        crib.wait_for("no process below the server", lambda: not descendants(self.crib.daemon.pid))
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
+
+class Refused(Hostile):
+    def setUp(self):
+        super().setUp()
+        self.scratch = self.crib.dir / "scratch"
+        self.scratch.mkdir()
+        self.start(env={"TMPDIR": str(self.scratch)})
+
+    def test_files_outside_the_lists(self):
+        self.need()
+        said = self.said("files", self.crib.store, self.outside, self.listed,
+                         sandbox=f"{{write: ['{self.listed}'], read: ['{self.crib.dir}']}}", name="reader")
+        # The directory that holds the store is readable but for the store, and cannot be listed.
+        allowed = ["outside", "listed", "listed_write", "own", "own_status", "symlink", "chmod", "setxattr"]
+        if said["setxattr"] == "EOPNOTSUPP":
+            allowed.remove("setxattr")
+            del said["setxattr"]
+        self.assertIn(said.pop("hardlink"), ("EXDEV", "EACCES", "EPERM"))
+        self.assertIn(said.pop("rename"), ("EXDEV", "EACCES"))
+        self.assert_refused(said, allowed)
+        said = self.said("files", self.crib.store, self.outside, self.listed)
+        for link in ("hardlink", "rename"):
+            self.assertIn(said.pop(link), ("EXDEV", "EACCES", "EPERM"))
+        self.assert_refused(said, ["own", "own_status", "symlink"])
+        self.assertEqual((self.outside / "data").read_text(), "data\n")
+        self.assert_nothing_left()
+
+    def test_other_processes(self):
+        self.need()
+        said = self.said("processes", self.crib.daemon.pid)
+        self.assert_refused(said, ["kill_self", "kill_child", "priority_self"])
+        self.assert_nothing_left()
+
+    def test_sockets(self):
+        self.need()
+        server = socket.create_server(("127.0.0.1", 0))
+        hidden = socket.socket(socket.AF_UNIX)
+        hidden.bind("\0hostile-test-" + str(os.getpid()))
+        port, door = server.getsockname()[1], self.crib.store / "admin.sock"
+        self.assertTrue(door.exists())
+        said = self.said("sockets", port, door)
+        self.assertEqual(said.pop("pair_elsewhere"), "EISCONN")
+        self.assert_refused(said, ["stream_pair"])
+        if self.landlock >= 4:
+            # Ports by name: that one and no other, by TCP and nothing that is like it.
+            said = self.said("sockets", port, door, sandbox=f"{{network: {{connect: [{port}]}}}}", name="one_port")
+            self.assertEqual(said.pop("tcp6"), "ECONNREFUSED")
+            self.assertEqual(said.pop("pair_elsewhere"), "EISCONN")
+            self.assert_refused(said, ["tcp", "stream_pair"])
+            said = self.said("sockets", port, door, sandbox="{network: {connect: [1]}}", name="other_port")
+            self.assertEqual(said.pop("pair_elsewhere"), "EISCONN")
+            self.assert_refused(said, ["stream_pair"])
+        said = self.said("sockets", port, door, sandbox="{network: true}", name="network")
+        self.assertEqual(said["tcp"], "done")
+        self.assertEqual(said["udp"], "done")
+        for what in ("unix", "abstract", "packet", "raw", "vsock", "datagram_pair"):
+            self.assertEqual(said[what], "EPERM", what)
+        # What the definition gives away stands in the records.
+        calls = self.crib.json("audit", "calls", "--tenant", "acme")
+        self.assertEqual({call["tool"]: call["sandbox"] for call in calls if call["tool"] in ("network", "sockets")},
+                         {"network": self.level.replace("+net0", ""), "sockets": self.level})
+
+    def test_the_machine(self):
+        self.need(landlock=0)
+        said = self.said("kernel")
+        self.assertEqual(said.pop("clone3"), "ENOSYS")
+        self.assertEqual((said.pop("capabilities"), said.pop("core")), (0, 0))
+        self.assertIn(said.pop("tty"), ("EACCES", "ENXIO", "ENOENT"))
+        self.assert_refused(said, ["personality_asked"])
+
+    def test_a_call_of_another_architecture_ends_the_tool(self):
+        self.need(landlock=0)
+        if os.uname().machine != "x86_64":
+            self.skipTest("there is no other one")
+        got = self.hostile("foreign")
+        self.assertTrue(got["result"]["isError"])
+        self.assertIn("SIGSYS", got["result"]["content"][0]["text"])
+
+    def test_too_much(self):
+        said = self.said("memory")
+        self.assertEqual(said["malloc"], "ENOMEM")
+        self.assertLess(said["mebibytes"], 4200)
+        said = self.said("memory", sandbox="{memory: 64MiB}", name="small")
+        self.assertLess(said["mebibytes"], 64)
+        said = self.said("descriptors")
+        self.assertEqual((said["dup"], said["descriptors"]), ("EMFILE", 253))
+        said = self.said("largefile")
+        self.assertEqual(said, {"at_the_limit": "done", "beyond": "EFBIG"})
+        got = self.hostile("cpu", sandbox="{cpu: 1s}")
+        self.assertIn("SIGXCPU", got["result"]["content"][0]["text"])
+        got = self.hostile("flood")
+        self.assertTrue(got["result"]["isError"])
+        self.assertIn("larger than", got["result"]["content"][0]["text"])
+        self.assert_nothing_left()
+
+
+class Ended(Hostile):
+    def setUp(self):
+        super().setUp()
+        self.scratch = self.crib.dir / "scratch"
+        self.scratch.mkdir()
+        self.start(env={"TMPDIR": str(self.scratch)})
+
+    def left(self):
+        return [int((self.listed / name).read_text()) for name in ("left-session", "left-group")]
+
+    def test_fork_bomb(self):
+        got = self.hostile("bomb", sandbox="{processes: 50}")
+        self.assertIn("more than 50 processes", got["result"]["content"][0]["text"])
+        self.assert_nothing_left()
+
+    def test_zombies_and_escapes(self):
+        self.said("zombies")
+        self.assert_nothing_left()
+        self.said("escape", self.listed, sandbox=f"{{write: ['{self.listed}']}}")
+        self.assert_nothing_left()
+        for pid in self.left():
+            self.assertFalse(alive(pid))
+
+    def test_deadline(self):
+        got = self.hostile("hang", self.listed, sandbox=f"{{write: ['{self.listed}']}}", timeout="1s", output="text")
+        self.assertTrue(got["result"]["isError"])
+        self.assert_nothing_left()
+        for pid in self.left():
+            self.assertFalse(alive(pid))
+
+    def test_kill_of_the_server(self):
+        peer = self.peer
+        self.peer = self.crib.tcp(self.key)
+        argv = json.dumps([str(HOSTILE), "hang", str(self.listed)])
+        self.crib.tool(crib.tool_yaml("hang", f"{{type: exec, argv: {argv}, sandbox: {{write: ['{self.listed}']}}}}"), "h.yaml")
+        self.peer.send(self.peer.request("tools/call", {"name": "hang", "arguments": {}}, crib.MODERN))
+        crib.wait_for("the tool to leave its marks",
+                      lambda: all((self.listed / name).exists() and (self.listed / name).read_text().endswith("\n")
+                                  for name in ("left-session", "left-group")))
+        below = descendants(self.crib.daemon.pid)
+        self.assertGreaterEqual(len(below), 4)
+        self.crib.daemon.kill()
+        self.crib.daemon.wait()
+        self.crib.daemon = None
+        crib.wait_for("all processes to end", lambda: not any(map(alive, [*below, *self.left()])))
+        crib.wait_for("its directory to go", lambda: not list(self.scratch.iterdir()))
+        del peer
+
+
+class Required(Hostile):
+    """What happens where a layer is missing; each kernel can look like that."""
+
+    def without(self, what, extra=""):
+        self.start(extra, wrapper=(str(WITHOUT), what))
+
+    def test_without_landlock_nothing_runs_unless_it_is_allowed(self):
+        self.without("landlock")
+        self.assertNotIn("landlock", self.level)
+        got = self.hostile("zombies")
+        text = got["result"]["content"][0]["text"]
+        self.assertTrue(got["result"]["isError"])
+        self.assertIn("must run in a sandbox of level base+landlock:1", text)
+        call = self.crib.json("audit", "calls", "--tenant", "acme")[0]
+        self.assertEqual((call["outcome"], call["rule"], call["sandbox"], call["detail"]),
+                         ("denied", "sandbox", self.level, "base+landlock:1"))
+        self.crib.stop()
+        self.without("landlock", "sandbox: {require: base}\n")
+        self.assertIn("lets tools run that can read the store", self.crib.log.read_text())
+        self.assertEqual(self.said("zombies"), {"zombies": "done"})
+        self.assertEqual(self.crib.json("audit", "calls", "--tenant", "acme")[0]["sandbox"], self.level)
+
+    def test_without_a_filter_the_network_is_not_closed(self):
+        self.without("seccomp")
+        self.need(seccomp=False)
+        self.assertNotIn("net0", self.level)
+        self.assertEqual(self.said("zombies"), {"zombies": "done"})
+        got = self.hostile("zombies", sandbox="{require: base+seccomp}", name="strict")
+        self.assertIn("must run in a sandbox of level base+landlock:1+seccomp", got["result"]["content"][0]["text"])
+        got = self.hostile("zombies", sandbox="{network: {connect: [80]}}", name="ports")
+        self.assertIn("base+landlock:4+seccomp", got["result"]["content"][0]["text"])
+
+    def test_definition_requires_more_never_less(self):
+        self.start("sandbox: {require: base+landlock:99}\n")
+        got = self.hostile("zombies", sandbox="{require: base}")
+        self.assertIn("level base+landlock:99", got["result"]["content"][0]["text"])
+
+    def test_a_level_that_is_none_does_not_start(self):
+        done = self.crib.run("tool", "list")
+        self.assertEqual(done.returncode, 0)
+        with self.assertRaises(AssertionError) as caught:
+            self.crib.start("sandbox: {require: lots}\n")
+        self.assertIn("sandbox.require", str(caught.exception))
+
+
+if __name__ == "__main__":
+    crib.main()
