@@ -180,6 +180,21 @@ static const struct adm_arg audit_calls_args[] = {
 	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all."), END };
 static const struct adm_arg audit_show_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, END };
+#define REPORT_SPAN \
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."), \
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time.")
+#define REPORT_LIMIT \
+	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all.")
+static const struct adm_arg audit_denied_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
+	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, as the tenant sees it."),
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only calls of this principal."), REPORT_LIMIT, END };
+static const struct adm_arg audit_admin_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "What was done to this tenant; default: to the store."), REPORT_SPAN,
+	REPORT_LIMIT, END };
+static const struct adm_arg audit_tool_health_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
+	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."), END };
 static const struct adm_arg audit_verify_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."), END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
@@ -237,6 +252,16 @@ static const struct adm_column schema_cols[] = {
 	COL("schemas", "Schemas"), COL("refers_to", "Refers to"), COL("schema", "Schema"), COL_END };
 static const struct adm_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
+static const struct adm_column denied_cols[] = {
+	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("key", "KEY"), COL("rule", "RULE"),
+	COL("outcome", "OUTCOME"), COL("detail", "DETAIL"), COL_END };
+static const struct adm_column admin_cols[] = {
+	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"), COL("detail", "DETAIL"),
+	COL_END };
+static const struct adm_column tool_health_cols[] = {
+	COL("tool", "TOOL"), COL("calls", "CALLS"), COL("ok", "OK"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
+	COL("refused", "REFUSED"), COL("other", "OTHER"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"),
+	COL("max_ms", "MAX MS"), COL_END };
 static const struct adm_column verify_cols[] = {
 	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
 static const struct adm_column grant_list_cols[] = {
@@ -512,6 +537,20 @@ const struct adm_cmd admin_table[] = {
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = adm_audit_show_check, .body = adm_audit_show_body },
+	{ .noun = "audit", .verb = "denied", .help = "List calls that were refused, the newest first", .args = audit_denied_args,
+	  .detail = "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.",
+	  .columns = denied_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_report_check, .body = adm_audit_denied_body },
+	{ .noun = "audit", .verb = "admin", .help = "List what administrators did, the newest first", .args = audit_admin_args,
+	  .detail = "Keys, tenants, grants, tools, starts and stops, and who read or verified the audit.",
+	  .columns = admin_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_report_check, .body = adm_audit_admin_body },
+	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",
+	  .args = audit_tool_health_args,
+	  .detail = "P50 and P95 are the times within which half, and 95 of a hundred, of the calls that ran had ended: upper "
+	  "bounds within a factor of two.",
+	  .columns = tool_health_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_report_check, .body = adm_audit_tool_health_body },
 	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
 	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
 	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "

@@ -8,12 +8,18 @@ import subprocess
 
 import crib
 
-COMMANDS = """init|status|backup|migrate|tenant add|tenant list|tenant show|tenant set|tenant suspend|tenant resume|
-tenant remove|principal list|principal show|principal set|key create|key list|key show|key revoke|tool add|tool list|
-tool show|tool enable|tool disable|tool remove|tool history|tool diff|tool revert|tool test|tool lint|
-schema add|schema list|schema show|schema remove|schema check|grant add|grant list|grant remove|
-grant set|upstream add|upstream list|upstream show|upstream set|upstream sync|upstream accept|upstream remove|apply|export|call|
-audit calls|audit show|audit verify|session list""".replace("\n", "").split("|")
+COMMANDS = [
+    "init", "status", "backup", "migrate", "apply", "export", "call",
+    *("tenant " + verb for verb in "add list show set suspend resume remove".split()),
+    *("principal " + verb for verb in "list show set".split()),
+    *("key " + verb for verb in "create list show revoke".split()),
+    *("tool " + verb for verb in "add list show enable disable remove history diff revert test lint".split()),
+    *("schema " + verb for verb in "add list show remove check".split()),
+    *("grant " + verb for verb in "add list remove set".split()),
+    *("upstream " + verb for verb in "add list show set sync accept remove".split()),
+    *("audit " + verb for verb in "calls show verify denied admin tool-health".split()),
+    *("session " + verb for verb in "list".split()),
+]
 
 
 class Commands(crib.Case):
