@@ -1,5 +1,8 @@
 /* Patterns at run time: PCRE2 code in the schema's arena, matched within limits.  PCRE2 counts its match
- * limit anew for each place where a match may begin, so the limit shrinks with the text's length. */
+ * limit anew for each place where a match may begin, so the limit shrinks with the text's length.  And it
+ * counts points to come back to, not bytes: a loop that is never come back into costs nothing, though it may
+ * run to the end of the text from each place.  So where a pattern may begin anywhere all loops can be come
+ * back into, and where it may look at the same bytes again the limit shrinks with the length once more. */
 #include "config.h"
 
 #include "schema_int.h"
@@ -19,6 +22,8 @@
 #define MATCH_FIRST 500         /* what most matches never need; beyond it the work is charged */
 #define MATCH_FIRST_LOOSE 64    /* the same for a pattern that may begin anywhere */
 #define MATCH_LOOSE_WORK 200000u /* places times points, for a pattern that may begin anywhere: under 1 ms */
+#define RESCAN_WORK 100000000u  /* points times bytes, for a pattern that looks ahead or back at a group */
+#define RESCAN_STEP 1000        /* of these per step */
 #define HEAP_MAX_KIB 4096
 #define STEP_BASE 8             /* steps of an easy match */
 #define STEP_BYTES 16           /* bytes of text per further step */
@@ -27,6 +32,7 @@
 struct regex {
 	const pcre2_code *code;
 	bool loose;             /* may begin anywhere in the text */
+	bool rescans;           /* may look at the same bytes from many places */
 	char source[];
 };
 
@@ -44,7 +50,7 @@ static void keep(void *p, void *mem)
 {
 }
 
-static int fail_compile(int code, size_t offset, struct err *err)
+static int fail_compile(int code, struct err *err)
 {
 	PCRE2_UCHAR text[128];
 
@@ -69,32 +75,47 @@ static const char *behind_dots(const struct str *text)
 	return p;
 }
 
-static int compile_translated(struct arena *mem, const struct str *text, const pcre2_code **ret, struct err *err)
+static const pcre2_code *compile_once(pcre2_compile_context *context, const char *p, uint32_t more, int *code)
 {
 	const uint32_t options = PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF |
 				 PCRE2_ALLOW_EMPTY_CLASS | PCRE2_NEVER_BACKSLASH_C;
-	pcre2_general_context *general = pcre2_general_context_create(take, keep, mem);
-	pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
-	int code = PCRE2_ERROR_NOMEMORY;
-	const char *p = behind_dots(text);
 	PCRE2_SIZE offset = 0;
 
-	if (context)
-		*ret = pcre2_compile((PCRE2_SPTR)p, PCRE2_ZERO_TERMINATED, options, &code, &offset, context);
-	return context && *ret ? 0 : fail_compile(code, offset, err);
+	return pcre2_compile((PCRE2_SPTR)p, PCRE2_ZERO_TERMINATED, options | more, code, &offset, context);
 }
 
-static int keep_regex(struct arena *mem, const pcre2_code *code, const char *p, size_t len,
+static bool is_loose(const pcre2_code *code)
+{
+	uint32_t options = 0;
+
+	(void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
+	return !(options & PCRE2_ANCHORED);
+}
+
+static int compile_translated(struct arena *mem, const struct str *text, struct regex *re, struct err *err)
+{
+	pcre2_general_context *general = pcre2_general_context_create(take, keep, mem);
+	pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
+	const char *p = behind_dots(text);
+	int code = PCRE2_ERROR_NOMEMORY;
+
+	re->rescans = strstr(p, "(?=") || strstr(p, "(?!") || strstr(p, "\\g{");
+	if (context && (*p == '^' || *p == '('))
+		re->code = compile_once(context, p, 0, &code);
+	re->loose = !re->code || is_loose(re->code);
+	if (context && re->loose)
+		re->code = compile_once(context, p, PCRE2_NO_AUTO_POSSESS, &code);
+	return re->code ? 0 : fail_compile(code, err);
+}
+
+static int keep_regex(struct arena *mem, const struct regex *made, const char *p, size_t len,
 		      const struct regex **ret, struct err *err)
 {
 	struct regex *re = arena_alloc(mem, sizeof *re + len + 1);
-	uint32_t options = 0;
 
 	if (!re)
-		return fail_compile(PCRE2_ERROR_NOMEMORY, 0, err);
-	(void)pcre2_pattern_info(code, PCRE2_INFO_ALLOPTIONS, &options);
-	re->code = code;
-	re->loose = !(options & PCRE2_ANCHORED);
+		return fail_compile(PCRE2_ERROR_NOMEMORY, err);
+	*re = *made;
 	memcpy(re->source, p, len);
 	*ret = re;
 	return 0;
@@ -103,7 +124,7 @@ static int keep_regex(struct arena *mem, const pcre2_code *code, const char *p, 
 int regex_compile(struct arena *mem, const char *p, size_t len, const struct regex **ret, struct err *err)
 {
 	struct str text = STR_INIT;
-	const pcre2_code *code = NULL;
+	struct regex made = { .code = NULL };
 	const char *why = NULL;
 	int rc;
 
@@ -112,21 +133,21 @@ int regex_compile(struct arena *mem, const char *p, size_t len, const struct reg
 	if (!regex_translate(p, len, &text, &why))
 		rc = err_set(err, ERR_INVALID, "", "not a pattern: %s", why);
 	else
-		rc = compile_translated(mem, &text, &code, err);
+		rc = compile_translated(mem, &text, &made, err);
 	str_fini(&text);
-	return rc ? rc : keep_regex(mem, code, p, len, ret, err);
+	return rc ? rc : keep_regex(mem, &made, p, len, ret, err);
 }
 
 int regex_compile_pcre(struct arena *mem, const char *pattern, const struct regex **ret, struct err *err)
 {
 	struct str text = STR_INIT;
-	const pcre2_code *code = NULL;
+	struct regex made = { .code = NULL };
 	int rc;
 
 	str_puts(&text, pattern);
-	rc = compile_translated(mem, &text, &code, err);
+	rc = compile_translated(mem, &text, &made, err);
 	str_fini(&text);
-	return rc ? rc : keep_regex(mem, code, "", 0, ret, err);
+	return rc ? rc : keep_regex(mem, &made, "", 0, ret, err);
 }
 
 const char *regex_source(const struct regex *re)
@@ -156,10 +177,24 @@ void regex_room_free(struct regex_room **room)
 	*room = NULL;
 }
 
+/* The most points of one place that a text of this length allows. */
+static size_t limit_of(const struct regex *re, size_t len)
+{
+	const size_t n = len + 1;
+
+	if (!re->rescans)
+		return MATCH_MAX;
+	return re->loose ? RESCAN_WORK / n / n : RESCAN_WORK / n;
+}
+
 static int match_within(const struct regex *re, const char *p, size_t len, struct regex_room *room, size_t limit,
 			uint32_t where)
 {
-	pcre2_set_match_limit(room->context, (uint32_t)limit);
+	const size_t most = limit_of(re, len);
+
+	if (!most)
+		return PCRE2_ERROR_MATCHLIMIT;
+	pcre2_set_match_limit(room->context, (uint32_t)(limit < most ? limit : most));
 	return pcre2_match(re->code, (PCRE2_SPTR)p, len, 0, PCRE2_NO_UTF_CHECK | where, room->data, room->context);
 }
 
@@ -174,6 +209,14 @@ static int match_hard(const struct regex *re, const char *p, size_t len, struct 
 	return match_within(re, p, len, room, limit < MATCH_MAX ? limit : MATCH_MAX, 0);
 }
 
+/* What a match may cost above its base price when it looks at bytes again. */
+static size_t rescan_steps(const struct regex *re, size_t len)
+{
+	const size_t points = re->loose ? len : MATCH_MAX;
+
+	return (len < RESCAN_WORK / points ? len * points : RESCAN_WORK) / RESCAN_STEP;
+}
+
 int regex_match(const struct regex *re, const char *p, size_t len, struct regex_room **room, size_t *steps)
 {
 	int rc;
@@ -181,9 +224,13 @@ int regex_match(const struct regex *re, const char *p, size_t len, struct regex_
 	if (!*room)
 		*room = room_new();
 	*steps += STEP_BASE + len / STEP_BYTES;
+	if (re->rescans && re->loose && len)
+		*steps += rescan_steps(re, len);
 	rc = match_within(re, p, len, *room, re->loose ? MATCH_FIRST_LOOSE : MATCH_FIRST, 0);
 	if (rc == PCRE2_ERROR_MATCHLIMIT) {
 		*steps += STEP_HARD * (re->loose ? len / 100 + 1 : 1);
+		if (re->rescans && !re->loose)
+			*steps += rescan_steps(re, len);
 		rc = match_hard(re, p, len, *room);
 	}
 	if (rc == PCRE2_ERROR_NOMATCH)

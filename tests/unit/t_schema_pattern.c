@@ -196,14 +196,14 @@ static const struct attack attacks[] = {
 		{ "(.*a){20}", "", "a", "!", true },
 		{ "(?:x+x+)+y", "", "x", "", false },
 		{ "^(a?){30}a{30}$", "", "a", "!", true },
-		{ "(x+)\\1+y", "", "x", "", false },
+		{ "(x+)\\1+y", "", "x", "", true },
 		{ "^(([a-z])+.)+[A-Z]([a-z])+$", "", "a", "!", true },
 		{ "^([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@){1}[a-z0-9]+[.]{1}(([a-z]{2,3})|([a-z]{2,3}[.]{1}[a-z]{2,3}))$", "", "a", "@", true },
 		{ "^(\\w+([.-]?\\w+)*)@\\w+([.-]?\\w+)*(\\.\\w{2,3})+$", "a@", "a", ".!", true },
 		{ "^(\\w+\\s?)*$", "", "a", "!", true },
 		{ "\\s+$", "", " ", "x", true },
 		{ "^\\s+|\\s+$", "x", " ", "x", true },
-		{ "\\s*,\\s*$", "", " ", ", x", false },
+		{ "\\s*,\\s*$", "", " ", ", x", true },
 		{ "^\\s*(,\\s*)*$", "", ",", "x", true },
 		{ "^((?:\\d+)?\\-?\\d?\\.?\\d+) *(milliseconds?|msecs?|ms|seconds?)?$", "", "1", "x", true },
 		{ "((h|H)(a|A)(n|N)|\\w+)*;Build$", "", "han", ";Build!", true },
@@ -216,6 +216,12 @@ static const struct attack attacks[] = {
 		{ "^(?:(?:[^\\s,\"]+|\"(?:[^\"\\\\]|\\\\.)*\")\\s*,?\\s*)+$", "", "a", "\"", true },
 		{ "^(?:.*?,){11}P", "", "1,", "", true },
 		{ "^(.*?)(\\w+)*,(.*?)$", "", "a", "!", true },
+		/* loops that are never come back into, from each place to the end of the text */
+		{ "[a-z]+@[a-z]+$", "", "a", "@!", true },
+		{ "\\w+@\\w+\\.\\w+", "", "a", "@.", true },
+		/* the same bytes looked at again and again */
+		{ "(?=\\s*x)y", "", " ", "xy", true },
+		{ "^(?:(?=a*b)a)*$", "", "a", "b!", true },
 };
 
 static void attack_text(const struct attack *a, size_t len, struct str *text)
@@ -233,7 +239,7 @@ static int attack(const struct regex *re, const struct str *text)
 	size_t steps = 0;
 	int rc = regex_match(re, text->p, text->len, &room, &steps);
 
-	assert_in_range(steps, 1, 8 + text->len / 16 + 1000 * (text->len / 100 + 1));
+	assert_in_range(steps, 1, 8 + text->len / 16 + 1000 * (text->len / 100 + 1) + 100000);
 	regex_room_free(&room);
 	return rc;
 }
