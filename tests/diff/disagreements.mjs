@@ -4,11 +4,15 @@
 // says in its reason why nobody is asked.
 import { Num, decimal, is_object } from './json.mjs';
 
-const only = (d, ...allowed) => [...d.keywords].every((k) => ['$schema', '$id', 'id', '$defs', 'definitions', ...allowed].includes(k));
+const AROUND = ['$schema', '$id', 'id', '$defs', 'definitions'];
+const only = (d, ...allowed) => [...d.keywords].every((k) => AROUND.includes(k) || allowed.includes(k));
 const has = (d, ...wanted) => wanted.every((k) => d.keywords.has(k));
 const old = (d) => d.draft.startsWith('draft');
 const with_us = (d) => d.third === d.ours || (d.third === 'refused' && d.ours === 'limit');
-const any = (v, test) => test(v) || (Array.isArray(v) ? v.some((x) => any(x, test)) : is_object(v) && Object.values(v).some((x) => any(x, test)));
+const children = (v) => (Array.isArray(v) ? v : is_object(v) ? Object.values(v) : []);
+const any = (v, test) => test(v) || children(v).some((x) => any(x, test));
+const is_judged = (d) => ['valid', 'invalid'].includes(d.theirs);
+const COMPARING = ['const', 'enum', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'uniqueItems', 'type', 'not'];
 
 // Numbers that a double does not hold.
 const is_inexact = (v) => {
@@ -32,58 +36,75 @@ const is_divided_wrongly = (d) => {
     const quotient = Number(v.text) / Number(step.text);
     return is_multiple(v, step) !== (quotient === parseInt(quotient));
   };
-  return steps.some((step) => numbers.some((v) => wrong(v, step))) && (with_us(d) || (steps.length === 1 && numbers.length === 1));
+  const single = steps.length === 1 && numbers.length === 1;
+  return steps.some((step) => numbers.some((v) => wrong(v, step))) && (single || with_us(d));
 };
 
 export const rules = [
   {
     name: 'a circle of references',
-    reason: 'References that come back to the same value are refused when the schema is compiled; ajv compiles them and ends with a full ' +
-      'stack. The third recurses as well and is not asked.',
+    reason: 'References that come back to the same value are refused when the schema is compiled; ajv compiles ' +
+      'them and ends with a full stack. The third recurses as well and is not asked.',
     section: 'Core 2020-12, 7.1 (an infinite loop of references is to be detected)',
     right: 'ours',
-    when: (d) => d.ours === 'refused' && d.theirs === 'taken' && /^refers to itself without going into the value/.test(d.our_reason),
+    when: (d) => d.ours === 'refused' &&
+      d.theirs === 'taken' &&
+      /^refers to itself without going into the value/.test(d.our_reason),
   },
   {
     name: 'a circle that dynamic references close',
-    reason: 'Where a dynamic reference leads is only known when it runs. Ours stops before the circle when an alternative in front of it fits, else ' +
-      'when the budget is spent, and then the value counts as invalid. ajv fills the stack, and so does the third.',
+    reason: 'Where a dynamic reference leads is only known when it runs. Ours stops before the circle when an ' +
+      'alternative in front of it fits, else when the budget is spent, and then the value counts as ' +
+      'invalid. ajv fills the stack, and so does the third.',
     section: 'Core 2020-12, 7.1',
     right: 'ours',
-    when: (d) => d.theirs === 'threw RangeError' && (has(d, '$dynamicRef') || has(d, '$recursiveRef')) && d.third === 'refused',
+    when: (d) => d.theirs === 'threw RangeError' &&
+      (has(d, '$dynamicRef') || has(d, '$recursiveRef')) &&
+      d.third === 'refused',
   },
   {
     name: 'a dynamic reference that ajv follows in a circle',
-    reason: 'ajv knows the dynamic anchors of the schemas around only; for any other target it calls the same function again, until the stack is full.',
+    reason: 'ajv knows the dynamic anchors of the schemas around only; for any other target it calls the same ' +
+      'function again, until the stack is full.',
     section: 'Core 2020-12, 8.2.3.2',
     right: 'ours',
-    when: (d) => d.theirs === 'threw RangeError' && (has(d, '$dynamicRef') || has(d, '$recursiveRef')) && with_us(d),
+    when: (d) => d.theirs === 'threw RangeError' &&
+      (has(d, '$dynamicRef') || has(d, '$recursiveRef')) &&
+      with_us(d),
   },
   {
     name: 'a dynamic reference to the wrong anchor',
-    reason: 'ajv takes the root, or an anchor around, where the outermost dynamic anchor of this name is another one.',
+    reason: 'ajv takes the root, or an anchor around, where the outermost dynamic anchor of this name is another ' +
+      'one.',
     section: 'Core 2020-12, 8.2.3.2; 2019-09, 8.2.4.2',
     right: 'ours',
-    when: (d) => (has(d, '$dynamicRef') || has(d, '$recursiveRef')) && ['valid', 'invalid'].includes(d.theirs) && with_us(d),
+    when: (d) => (has(d, '$dynamicRef') || has(d, '$recursiveRef')) && is_judged(d) && with_us(d),
   },
   {
     name: 'the same dynamic anchor in two resources',
     reason: 'Anchors belong to their resource; ajv keeps the dynamic ones of a whole document in one table.',
     section: 'Core 2020-12, 8.2.2',
     right: 'ours',
-    when: (d) => d.ours === 'taken' && d.theirs === 'refused' && has(d, '$dynamicAnchor', '$id') && /resolves to more than one schema/.test(d.their_reason) && with_us(d),
+    when: (d) => d.ours === 'taken' &&
+      d.theirs === 'refused' &&
+      has(d, '$dynamicAnchor', '$id') &&
+      /resolves to more than one schema/.test(d.their_reason) &&
+      with_us(d),
   },
   {
     name: 'a subschema that ajv does not look at',
-    reason: 'We compile every subschema and resolve every reference and pattern in it; ajv, and sometimes the third, leave out definitions that ' +
-      'nothing refers to and whatever cannot change the verdict.',
+    reason: 'We compile every subschema and resolve every reference and pattern in it; ajv, and sometimes the ' +
+      'third, leave out definitions that nothing refers to and whatever cannot change the verdict.',
     section: 'Core 2020-12, 8.2.3.1; Validation 2020-12, 6.3.3',
     right: 'ours',
-    when: (d) => d.ours === 'refused' && d.theirs === 'taken' && /leads nowhere in this schema|leads out of the schema|not a pattern/.test(d.our_reason),
+    when: (d) => d.ours === 'refused' &&
+      d.theirs === 'taken' &&
+      /leads nowhere in this schema|leads out of the schema|not a pattern/.test(d.our_reason),
   },
   {
     name: 'beside a $ref of an older draft',
-    reason: 'Up to draft-07 what stands beside a $ref is ignored. ajv, told so, still checks it against the meta-schema, as the third does, and applies type.',
+    reason: 'Up to draft-07 what stands beside a $ref is ignored. ajv, told so, still checks it against the ' +
+      'meta-schema, as the third does, and applies type.',
     section: 'draft-07 Core, 8.3',
     right: 'ours',
     when: (d) => old(d) && any(d.schema, (v) => is_object(v) && '$ref' in v && Object.keys(v).length > 1) &&
@@ -94,51 +115,54 @@ export const rules = [
     reason: 'The text of the older drafts allows it, their meta-schemas do not; it has no effect.',
     section: 'draft-07 Validation, 6.4.1; 2019-09 Core, 9.3.1.1',
     right: 'both',
-    when: (d) => d.draft !== '2020-12' && d.ours === 'taken' && d.theirs === 'refused' && /^schema is invalid: data\S*\/items must/.test(d.their_reason) &&
+    when: (d) => d.draft !== '2020-12' &&
+      d.ours === 'taken' &&
+      d.theirs === 'refused' &&
+      /^schema is invalid: data\S*\/items must/.test(d.their_reason) &&
       any(d.schema, (v) => is_object(v) && Array.isArray(v.items) && v.items.length === 0),
-  },
-  {
-    name: 'a number beyond the tree in a schema',
-    reason: 'A schema with a number that our tree cannot hold is refused; JavaScript rounds it to a double.',
-    section: 'RFC 8259 6 (limits on the range of numbers)',
-    right: 'both',
-    when: (d) => d.ours === 'refused' && d.theirs === 'taken' && /^a number is too large/.test(d.our_reason) && any(d.schema, is_inexact),
   },
   {
     name: 'a number that a double does not hold',
     reason: 'We compare exactly, JavaScript rounds both sides to a double before.',
     section: 'Core 2020-12, 4.2.2',
     right: 'ours',
-    when: (d) => ['valid', 'invalid'].includes(d.ours) && only(d, 'const', 'enum', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'uniqueItems', 'type', 'not') &&
+    when: (d) => is_judged(d) &&
+      only(d, ...COMPARING) &&
       (any(d.schema, is_inexact) || any(d.document, is_inexact)),
   },
   {
     name: 'multipleOf beyond a double',
-    reason: 'We divide exactly, ajv and the third divide doubles. Proof: the texts of a number and of a multipleOf ' +
-      'are divided as decimals and as ajv does it, and the answers differ; where there is more than one of them the third sides with us.',
+    reason: 'We divide exactly, ajv and the third divide doubles. Proof: the texts of a number and of a ' +
+      'multipleOf are divided as decimals and as ajv does it, and the answers differ; where there is more ' +
+      'than one of them the third sides with us.',
     section: 'Validation 2020-12, 6.2.1',
     right: 'ours',
     when: is_divided_wrongly,
   },
   {
     name: 'code that ajv generates wrongly',
-    reason: 'The function that ajv has made of the schema reads a property of something undefined: it counts members that a branch has evaluated, though ' +
-      'another way leads around that branch. (Where multipleOf is left the third may divide wrongly.)',
+    reason: 'The function that ajv has made of the schema reads a property of something undefined: it counts ' +
+      'members that a branch has evaluated, though another way leads around that branch. (Where multipleOf ' +
+      'is left the third may divide wrongly.)',
     section: 'Core 2020-12, 11.3',
     right: 'ours',
     when: (d) => d.theirs === 'threw TypeError' && (with_us(d) || is_divided_wrongly({ ...d, third: d.ours })),
   },
   {
     name: 'a backslash in front of punctuation',
-    reason: 'Patterns in the wild have \\- outside of a class, so we take a backslash in front of any punctuation; with the u flag JavaScript does not.',
+    reason: 'Patterns in the wild have \\- outside of a class, so we take a backslash in front of any ' +
+      'punctuation; with the u flag JavaScript does not.',
     section: 'ECMA-262, 22.2.1 (IdentityEscape); Core 2020-12, 6.4 (SHOULD)',
     right: 'ajv, by the letter',
-    when: (d) => d.ours === 'taken' && d.theirs === 'refused' && /^Invalid regular expression: .*: Invalid escape$/.test(d.their_reason) && /\\\\[!-\/:-@`{-~]/.test(d.text),
+    when: (d) => d.ours === 'taken' &&
+      d.theirs === 'refused' &&
+      /^Invalid regular expression: .*: Invalid escape$/.test(d.their_reason) &&
+      /\\\\[!-\/:-@`{-~]/.test(d.text),
   },
   {
     name: 'names that JavaScript objects have of themselves',
-    reason: 'ajv asks the object for a property of this name and is answered by its prototype, or leaves __proto__ out. (Where ' +
-      'multipleOf is left the third may divide wrongly.)',
+    reason: 'ajv asks the object for a property of this name and is answered by its prototype, or leaves ' +
+      '__proto__ out. (Where multipleOf is left the third may divide wrongly.)',
     section: 'Core 2020-12, 4.2.1',
     right: 'ours',
     when: (d) => /"(__proto__|constructor|length)"/.test(d.text) && (with_us(d) || has(d, 'multipleOf')),
@@ -159,14 +183,16 @@ export const rules = [
   },
   {
     name: 'contains and unevaluatedItems in 2019-09',
-    reason: 'Only from 2020-12 on has an element that contains has found been evaluated; ajv and the third take the newer rule for both.',
+    reason: 'Only from 2020-12 on has an element that contains has found been evaluated; ajv and the third take ' +
+      'the newer rule for both.',
     section: 'Core 2019-09, 9.3.1.3; 2020-12, 11.2',
     right: 'ours',
-    when: (d) => d.draft === '2019-09' && has(d, 'contains', 'unevaluatedItems') && ['valid', 'invalid'].includes(d.theirs),
+    when: (d) => d.draft === '2019-09' && has(d, 'contains', 'unevaluatedItems') && is_judged(d),
   },
   {
     name: 'what is evaluated',
-    reason: 'ajv forgets members or elements that another keyword has evaluated, or counts those of an alternative that does not fit.',
+    reason: 'ajv forgets members or elements that another keyword has evaluated, or counts those of an ' +
+      'alternative that does not fit.',
     section: 'Core 2020-12, 11.2 and 11.3',
     right: 'ours',
     when: (d) => (has(d, 'unevaluatedItems') || has(d, 'unevaluatedProperties')) && with_us(d),

@@ -1,6 +1,6 @@
 // Pairs of a schema and documents from a seed.  A schema is made for a value, keyword by keyword, so that the value mostly
 // fits; the documents are that value and what becomes of it when something in it is changed.
-import { Num, copy, is_object, object } from './json.mjs';
+import { Num, copy, is_object, object, text } from './json.mjs';
 
 export const DRAFTS = {
   '2020-12': 'https://json-schema.org/draft/2020-12/schema',
@@ -11,19 +11,35 @@ export const DRAFTS = {
 };
 const ORDER = Object.keys(DRAFTS).reverse();
 
-const NUMBERS = ['0', '1', '2', '3', '7', '-1', '10', '100', '1.0', '1e0', '10e-1', '2.5', '0.1', '0.3', '0.0075', '0.0001', '-0', '-0.0',
-  '1e3', '1e-7', '1e19', '1e308', '4294967296', '9007199254740991', '9007199254740993', '9223372036854775807',
-  '-9223372036854775808', '1.5e300', '5e-324', '3.14'];
-const HUGE = ['9223372036854775808', '-9223372036854775809', '18446744073709551616', '123456789012345678901234567890', '1e400', '9007199254740993.5'];
+const NUMBERS = [
+  '0', '1', '2', '3', '7', '-1', '10', '100', '1.0', '1e0', '10e-1', '2.5', '0.1', '0.3', '0.0075', '0.0001', '-0',
+  '-0.0', '1e3', '1e-7', '1e19', '1e308', '4294967296', '9007199254740991', '9007199254740993',
+  '9223372036854775807', '-9223372036854775808', '1.5e300', '5e-324', '3.14',
+];
+const HUGE = [
+  '9223372036854775808', '-9223372036854775809', '18446744073709551616', '123456789012345678901234567890',
+  '1e400', '9007199254740993.5',
+];
 const STEPS = ['1', '2', '3', '0.5', '0.1', '0.01', '0.0001', '2.5', '1e-8', '100', '1.0', '1e3', '3e-5'];
-const STRINGS = ['', 'a', 'ab', 'abc', 'abcabc', 'A1', 'foo-bar', '2024-02-29', 'é', 'e\u0301', '😀', '😀a', 'a\nb', '\t', 'ß', 'µ', '\u2028', '0',
-  'x'.repeat(40), 'a.b', '\u0000', '{"a":1}', 'YQ==', 'true', '\ud800'];
-const NAMES = ['a', 'b', 'c', 'd', 'foo', 'bar', 'x-1', '', 'a/b', 'a~b', 'é', '😀', 'a%25b', '0', 'length', '$ref', 'constructor', '__proto__'];
-const PATTERNS = ['^a', 'b$', '^[a-z]+$', '\\d', '^\\d{4}-\\d{2}-\\d{2}$', '.', '^.$', '^..$', '[^a]', '^\\S*$', '\\s', '\\w', '^\\W', '\\p{L}', '^\\p{Lu}',
-  '\\u{1F600}', '\\ud83d\\ude00', '^(?:ab|a)c?', '(a)b\\1', '(?<n>b)c\\k<n>?', '^(?!x)', '(?=.*[0-9])', '(?<=a)b', '^$', 'x{2,}', '^x{1,39}$', '[\\w.-]+',
-  '[\\s\\S]', '\\P{L}', '^[^]$', '[\\u0000-\\u001f]', '\\cJ', '\\bfoo\\b', '^(a|b|ab)*$', '\\p{Script=Greek}', '^.{1,3}$', '\\x61', '\\/', '\\.'];
-const BROKEN_PATTERNS = ['(', '[z-a]', '*', 'a{2,1}', '\\a', '\\1', '\\-', '(?i)a', 'a**', '\\p{Nope}', '(?<n>a)(?<n>b)', '\\k<n>', '\\01', '{', '[\\w-z]', '^[\\d-x]?',
-  '\\u{110000}', '(?<=a+)b', ']', '\\_', '(?=a)*', '[\\-]', '\\p{L'];
+const STRINGS = [
+  '', 'a', 'ab', 'abc', 'abcabc', 'A1', 'foo-bar', '2024-02-29', 'é', 'e\u0301', '😀', '😀a', 'a\nb', '\t', 'ß',
+  'µ', '\u2028', '0', 'x'.repeat(40), 'a.b', '\u0000', '{"a":1}', 'YQ==', 'true', '\ud800',
+];
+const NAMES = [
+  'a', 'b', 'c', 'd', 'foo', 'bar', 'x-1', '', 'a/b', 'a~b', 'é', '😀', 'a%25b', '0', 'length', '$ref',
+  'constructor', '__proto__',
+];
+const PATTERNS = [
+  '^a', 'b$', '^[a-z]+$', '\\d', '^\\d{4}-\\d{2}-\\d{2}$', '.', '^.$', '^..$', '[^a]', '^\\S*$', '\\s', '\\w',
+  '^\\W', '\\p{L}', '^\\p{Lu}', '\\u{1F600}', '\\ud83d\\ude00', '^(?:ab|a)c?', '(a)b\\1', '(?<n>b)c\\k<n>?',
+  '^(?!x)', '(?=.*[0-9])', '(?<=a)b', '^$', 'x{2,}', '^x{1,39}$', '[\\w.-]+', '[\\s\\S]', '\\P{L}', '^[^]$',
+  '[\\u0000-\\u001f]', '\\cJ', '\\bfoo\\b', '^(a|b|ab)*$', '\\p{Script=Greek}', '^.{1,3}$', '\\x61', '\\/',
+  '\\.',
+];
+const BROKEN_PATTERNS = [
+  '(', '[z-a]', '*', 'a{2,1}', '\\a', '\\1', '\\-', '(?i)a', 'a**', '\\p{Nope}', '(?<n>a)(?<n>b)', '\\k<n>',
+  '\\01', '{', '[\\w-z]', '^[\\d-x]?', '\\u{110000}', '(?<=a+)b', ']', '\\_', '(?=a)*', '[\\-]', '\\p{L',
+];
 const FORMATS = ['date-time', 'email', 'ipv4', 'uuid', 'no-such-format'];
 const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object'];
 
@@ -60,14 +76,16 @@ const name = (r) => r.pick(r.chance(0.8) ? NAMES.slice(0, 6) : NAMES);
 function change_leaf(r, v) {
   if (v instanceof Num && r.chance(0.7)) return new Num(respell(r, v.text));
   if (typeof v === 'string' && r.chance(0.7)) {
-    return r.pick([v + r.pick(['a', '1', '😀', '\n', ' ']), v.slice(0, -1).replace(/[\ud800-\udbff]$/, ''), r.pick(STRINGS.slice(0, -1))]);
+    const longer = v + r.pick(['a', '1', '😀', '\n', ' ']), shorter = v.slice(0, -1).replace(/[\ud800-\udbff]$/, '');
+    return r.pick([longer, shorter, r.pick(STRINGS.slice(0, -1))]);
   }
   return value(r, 1);
 }
 
 function respell(r, text) {
   const whole = /^-?\d{1,15}$/.test(text);
-  if (whole && r.chance(0.6)) return r.pick([`${Number(text) + 1}`, `${Number(text) - 1}`, `${text}.0`, `${text}e0`, `${text}.5`]);
+  const near = [`${Number(text) + 1}`, `${Number(text) - 1}`, `${text}.0`, `${text}e0`, `${text}.5`];
+  if (whole && r.chance(0.6)) return r.pick(near);
   return r.pick(r.chance(0.01) ? HUGE : NUMBERS);
 }
 
@@ -105,8 +123,12 @@ function reword(r, v) {
 
 // SCHEMAS
 
-const type_of = (v) => (v === null ? 'null' : Array.isArray(v) ? 'array' : v instanceof Num ? (Number.isInteger(Number(v.text)) ? 'integer' : 'number')
-  : typeof v === 'boolean' || typeof v === 'string' ? typeof v : 'object');
+function type_of(v) {
+  if (v === null) return 'null';
+  if (Array.isArray(v)) return 'array';
+  if (v instanceof Num) return Number.isInteger(Number(v.text)) ? 'integer' : 'number';
+  return typeof v;
+}
 
 class Maker {
   constructor(r, draft, base) {
@@ -174,7 +196,7 @@ class Maker {
   distinct(list) {
     const seen = new Set();
     return list.filter((v) => {
-      const key = v instanceof Num ? `${Number(v.text)}` : JSON.stringify(v, (k, x) => (x instanceof Num ? Number(x.text) : x));
+      const key = JSON.stringify(v, (k, x) => (x instanceof Num ? Number(x.text) : x));
       return !seen.has(key) && seen.add(key);
     });
   }
@@ -185,12 +207,18 @@ class Maker {
     case 0: s.allOf = Array.from({ length: 1 + r.int(3) }, own); break;
     case 1: s.anyOf = [...r.some([1, 2], 0.6).map(other), own(), ...r.some([1], 0.5).map(other)]; break;
     case 2: s.oneOf = [own(), ...r.some([1, 2], 0.6).map(() => (r.chance(0.5) ? other() : this.flat(value(r, 1))))]; break;
-    case 3: s.not = r.chance(0.7) ? object({ type: r.pick(TYPES.filter((t) => t !== type_of(v) && t !== 'number')) }) : other(); break;
+    case 3: s.not = r.chance(0.7) ? object({ type: this.other_type(v) }) : other(); break;
     default:
       s.if = r.chance(0.5) ? own() : other();
       if (r.chance(0.8)) s.then = r.chance(0.7) ? own() : other();
       if (r.chance(0.6)) s.else = r.chance(0.7) ? own() : other();
     }
+  }
+
+  other_type(v) { return this.r.pick(TYPES.filter((t) => t !== type_of(v) && t !== 'number')); }
+
+  pointer(key) {
+    return `#/${this.defs_name}/${encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))}`;
   }
 
   define(v, depth) {
@@ -205,13 +233,14 @@ class Maker {
     const r = this.r, kind = r.int(10);
     if (kind < 5) {
       const key = this.define(v, depth);
-      s.$ref = `#/${this.defs_name}/${encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))}`;
+      s.$ref = this.pointer(key);
       this.targets.push(s.$ref);
     } else if (kind < 7) {
       s.$ref = this.anchored(v, depth);
       this.targets.push(s.$ref);
     } else if (kind < 8) {
-      const known = this.inside && r.chance(0.5) ? this.targets.slice(0, 1) : this.targets.slice(r.chance(0.005) ? 0 : 1);
+      const root = this.inside && r.chance(0.5);
+      const known = root ? this.targets.slice(0, 1) : this.targets.slice(r.chance(0.005) ? 0 : 1);
       if (r.chance(0.03)) s.$ref = r.pick(['#/nowhere', '#nowhere', 'other.json', DRAFTS[this.draft]]);
       else if (known.length) s.$ref = r.pick(known);
     } else if (this.age >= 3) {
@@ -222,13 +251,13 @@ class Maker {
   // A definition with a name or an identifier of its own, and the reference to it.
   anchored(v, depth) {
     const key = this.define(v, depth), target = this.defs[key], id = `n${Object.keys(this.defs).length}`;
-    if (!is_object(target) || (this.age < 3 && target.$ref)) return `#/${this.defs_name}/${encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))}`;
+    if (!is_object(target) || (this.age < 3 && target.$ref)) return this.pointer(key);
     if (this.r.chance(0.6)) {
       if (this.age >= 3) target.$anchor = id;
       else target[this.age ? '$id' : 'id'] = `#${id}`;
       return `#${id}`;
     }
-    if (text_has(target, '$ref') || text_has(target, '$dynamicRef') || text_has(target, '$recursiveRef')) return this.targets[0];
+    if (/"\$(ref|dynamicRef|recursiveRef)"/.test(text(target))) return this.targets[0];
     target[this.age ? '$id' : 'id'] = `${id}.json`;
     return this.r.chance(0.5) ? `${id}.json` : `${this.base}${id}.json`;
   }
@@ -248,19 +277,26 @@ class Maker {
       return;
     }
     const anchor = r.pick(['p', 'q']), key = this.define(v, depth), target = this.defs[key];
-    if (is_object(target)) target[r.chance(0.7) ? '$dynamicAnchor' : '$anchor'] = anchor + key.length + Object.keys(this.defs).length;
-    s.$dynamicRef = is_object(target) ? `#${target.$dynamicAnchor ?? target.$anchor}` : '#node';
-    if (!is_object(target)) this.node = true;
-    if (is_object(target) && target.$dynamicAnchor && r.chance(0.6)) this.override(target.$dynamicAnchor, v, depth);
+    if (!is_object(target)) {
+      this.node = true;
+      s.$dynamicRef = '#node';
+      return;
+    }
+    const name = anchor + key.length + Object.keys(this.defs).length, dynamic = r.chance(0.7);
+    target[dynamic ? '$dynamicAnchor' : '$anchor'] = name;
+    s.$dynamicRef = `#${target.$dynamicAnchor ?? target.$anchor}`;
+    if (target.$dynamicAnchor && r.chance(0.6)) this.override(target.$dynamicAnchor, v);
   }
 
   // The same dynamic anchor in a resource around: which of the two counts is decided when it runs.
-  override(anchor, v, depth) {
-    const inner = object({ $id: `r${anchor}.json`, $ref: '#/$defs/in', $defs: object({ in: object({ $dynamicRef: `#${anchor}` }),
-      out: object({ $dynamicAnchor: anchor, ...this.flat(v) }) }) });
+  override(anchor, v) {
+    const $defs = object({
+      in: object({ $dynamicRef: `#${anchor}` }),
+      out: object({ $dynamicAnchor: anchor, ...this.flat(v) }),
+    });
+    const inner = object({ $id: `r${anchor}.json`, $ref: '#/$defs/in', $defs });
     this.defs[`r${anchor}`] = inner;
     this.targets.push(inner.$id);
-    void depth;
   }
 
   flat(v) {
@@ -287,14 +323,21 @@ class Maker {
     switch (r.int(5)) {
     case 0: s.minimum = near(); break;
     case 1: s.maximum = near(); break;
-    case 2: if (this.age) s.exclusiveMinimum = beyond(-1); else { s.minimum = beyond(-1); s.exclusiveMinimum = r.chance(0.7); } break;
-    case 3: if (this.age) s.exclusiveMaximum = beyond(1); else { s.maximum = beyond(1); s.exclusiveMaximum = r.chance(0.7); } break;
+    case 2: this.exclusive(s, 'minimum', 'exclusiveMinimum', beyond(-1)); break;
+    case 3: this.exclusive(s, 'maximum', 'exclusiveMaximum', beyond(1)); break;
     default: s.multipleOf = new Num(r.pick(STEPS));
     }
   }
 
+  // In draft-04 a flag beside the bound.
+  exclusive(s, bound, name, n) {
+    s[this.age ? name : bound] = n;
+    if (!this.age) s[name] = this.r.chance(0.7);
+  }
+
   string(s, v) {
-    const r = this.r, count = [...v].length, near = (by) => this.count(Math.max(0, r.chance(0.85) ? count + by * r.int(3) : count - by));
+    const r = this.r, count = [...v].length;
+    const near = (by) => this.count(Math.max(0, r.chance(0.85) ? count + by * r.int(3) : count - by));
     switch (r.int(4)) {
     case 0: s.minLength = near(-1); break;
     case 1: s.maxLength = near(1); break;
@@ -352,12 +395,17 @@ class Maker {
   object(s, v, depth) {
     const r = this.r, keys = Object.keys(v), key = () => (keys.length && r.chance(0.85) ? r.pick(keys) : name(r));
     switch (r.int(11)) {
-    case 0: s.required = [...new Set([...r.some(keys, 0.6), ...r.some([name(r)], 0.15)])]; if (!this.age && !s.required.length) delete s.required; break;
+    case 0:
+      s.required = [...new Set([...r.some(keys, 0.6), ...r.some([name(r)], 0.15)])];
+      if (!this.age && !s.required.length) delete s.required;
+      break;
     case 1: s.minProperties = this.count(Math.max(0, keys.length + (r.chance(0.1) ? 1 : -r.int(3)))); break;
     case 2: s.maxProperties = this.count(keys.length + r.int(3)); break;
     case 3: case 4: case 5: this.properties(s, v, depth); break;
     case 6: this.pattern_properties(s, v, depth); break;
-    case 7: if (this.age) s.propertyNames = r.chance(0.8) ? object({ pattern: this.pattern(key()) }) : this.child(key(), depth); break;
+    case 7:
+      if (this.age) s.propertyNames = r.chance(0.8) ? object({ pattern: this.pattern(key()) }) : this.child(key(), depth);
+      break;
     case 8: this.dependent(s, v, key, depth); break;
     default:
       if (this.age < 3) break;
@@ -372,7 +420,8 @@ class Maker {
     if (r.chance(0.3)) this.pattern_properties(s, v, depth);
     if (r.chance(0.3)) {
       const left = Object.keys(v).filter((k) => !keys.includes(k));
-      s.additionalProperties = !left.length && r.chance(0.7) ? false : this.child(left.length ? v[r.pick(left)] : value(r, 1), depth);
+      if (!left.length && r.chance(0.7)) s.additionalProperties = false;
+      else s.additionalProperties = this.child(left.length ? v[r.pick(left)] : value(r, 1), depth);
     }
   }
 
@@ -386,16 +435,18 @@ class Maker {
   }
 
   dependent(s, v, key, depth) {
-    const r = this.r, names = () => [...new Set([key(), ...r.some([key(), name(r)], 0.4)])], one = () => object({ [key()]: names() });
+    const r = this.r, names = () => [...new Set([key(), ...r.some([key(), name(r)], 0.4)])];
+    const one = () => object({ [key()]: names() });
     if (this.age < 3) s.dependencies = r.chance(0.5) ? one() : object({ [key()]: this.schema(v, depth - 1) });
     else if (r.chance(0.5)) s.dependentRequired = one();
     else s.dependentSchemas = object({ [key()]: this.schema(v, depth - 1) });
-    if (this.age === 0 && s.dependencies && Object.values(s.dependencies).some((d) => typeof d === 'boolean')) delete s.dependencies;
+    const has_boolean = Object.values(s.dependencies ?? {}).some((d) => typeof d === 'boolean');
+    if (this.age === 0 && has_boolean) delete s.dependencies;
   }
 
   unevaluated(s, v, depth) {
     const r = this.r, keys = Object.keys(v);
-    for (let n = r.int(3); n > 0; n--) r.pick([() => this.properties(s, v, depth), () => this.logic(s, v, depth), () => this.reference(s, v, depth)])();
+    for (let n = r.int(3); n > 0; n--) this[r.pick(['properties', 'logic', 'reference'])](s, v, depth);
     if (r.chance(0.5)) {
       s.unevaluatedProperties = false;
       if (r.chance(0.6)) {
@@ -412,18 +463,20 @@ class Maker {
     for (let n = 1 + this.r.int(5); n > 0; n--) this.group(s, this.r.chance(0.985) ? v : value(this.r, 1), 4);
     if (this.age === 0) s = without_booleans(s);
     const made = object({ $schema: DRAFTS[this.draft] });
-    if (this.r.chance(0.5) || Object.values(this.defs).some((d) => d.$id || d.id)) made[this.age ? '$id' : 'id'] = `${this.base}root.json`;
+    const named = this.r.chance(0.5) || Object.values(this.defs).some((d) => d.$id || d.id);
+    if (named) made[this.age ? '$id' : 'id'] = `${this.base}root.json`;
     if (this.recursive) made.$recursiveAnchor = true;
     if (this.node) made.$dynamicAnchor = 'node';
     Object.assign(made, s);
     /* Beside a $ref of an older draft nothing counts, an identifier neither. */
-    if (made.$ref && this.age < 3) { made.allOf = [object({ $ref: made.$ref })]; delete made.$ref; }
+    if (made.$ref && this.age < 3) {
+      made.allOf = [object({ $ref: made.$ref })];
+      delete made.$ref;
+    }
     if (Object.keys(this.defs).length) made[this.defs_name] = this.age ? this.defs : without_booleans(this.defs);
     return made;
   }
 }
-
-const text_has = (s, keyword) => JSON.stringify(s).includes(`"${keyword}"`);
 
 // Draft-04 has no schemas true and false.
 function without_booleans(s) {
@@ -435,7 +488,8 @@ function without_booleans(s) {
     const made = object();
     for (const k of Object.keys(v)) {
       const is_map = ['properties', 'patternProperties', 'definitions', 'dependencies'].includes(k);
-      made[k] = !of_names && (DATA.includes(k) || (k.startsWith('additional') && typeof v[k] === 'boolean')) ? v[k] : walk(v[k], !of_names && is_map);
+      const stays = DATA.includes(k) || (k.startsWith('additional') && typeof v[k] === 'boolean');
+      made[k] = !of_names && stays ? v[k] : walk(v[k], !of_names && is_map);
     }
     return made;
   };
@@ -447,22 +501,31 @@ function spoil(r, s) {
   const places = [];
   const walk = (v) => {
     if (Array.isArray(v)) v.forEach(walk);
-    else if (is_object(v)) for (const k of Object.keys(v)) { if (!['$schema', 'enum', 'const', 'default'].includes(k)) { places.push([v, k]); walk(v[k]); } }
+    for (const k of is_object(v) ? Object.keys(v) : []) {
+      if (['$schema', 'enum', 'const', 'default'].includes(k)) continue;
+      places.push([v, k]);
+      walk(v[k]);
+    }
   };
   walk(s);
   if (!places.length) return;
   const [where, key] = r.pick(places);
-  where[key] = r.pick([new Num('-1'), new Num('1.5'), 'x', null, [], ['a', 'a'], object(), [new Num('1')], true, object({ type: 'objekt' }), r.pick(BROKEN_PATTERNS)]);
+  where[key] = r.pick([new Num('-1'), new Num('1.5'), 'x', null, [], ['a', 'a'], object(), [new Num('1')], true,
+    object({ type: 'objekt' }), r.pick(BROKEN_PATTERNS)]);
 }
 
 // { draft, schema, documents }
 export function pairs(seed, count) {
-  const r = new Random(seed), draft = r.pick(['2020-12', '2020-12', '2020-12', '2019-09', '2019-09', 'draft-07', 'draft-07', 'draft-06', 'draft-04']);
+  const r = new Random(seed);
+  const draft = r.pick(['2020-12', '2020-12', '2020-12', '2019-09', '2019-09', 'draft-07', 'draft-07', 'draft-06', 'draft-04']);
   let v = value(r, 3);
   while (!Array.isArray(v) && !is_object(v) && r.chance(0.85)) v = value(r, 3);
   const schema = new Maker(r, draft, `https://t.example/${seed}/`).root(v);
   if (r.chance(0.04)) spoil(r, schema);
   const documents = [v];
-  while (documents.length < count) documents.push(r.chance(0.4) ? reword(r, v) : r.chance(0.05) ? value(r, 3) : mutate(r, r.pick(documents.slice(0, 2))));
+  while (documents.length < count) {
+    if (r.chance(0.4)) documents.push(reword(r, v));
+    else documents.push(r.chance(0.05) ? value(r, 3) : mutate(r, r.pick(documents.slice(0, 2))));
+  }
   return { draft, schema, documents };
 }

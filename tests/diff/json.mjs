@@ -1,4 +1,5 @@
-// Trees that keep what JSON.parse() forgets: how a number was spelt.  Objects have no prototype, so that every name is only a name.
+// Trees that keep what JSON.parse() forgets: how a number was spelt.  Objects have no prototype, so that every name is
+// only a name.
 
 export class Num {
   constructor(text) { this.text = text; }

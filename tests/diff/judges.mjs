@@ -46,22 +46,29 @@ export class Theirs {
     const options = { strict: false, validateFormats: false, logger: false, ownProperties: true };
     const old = { ...options, ignoreKeywordsWithRef: true };
     this.by_draft = {
-      '2020-12': new Ajv2020.default(options), '2019-09': new Ajv2019.default(options), 'draft-07': new Ajv.default(old),
-      'draft-06': new Ajv.default(old).addMetaSchema(draft6), 'draft-04': new Ajv04.default(old),
+      '2020-12': new Ajv2020.default(options),
+      '2019-09': new Ajv2019.default(options),
+      'draft-07': new Ajv.default(old),
+      'draft-06': new Ajv.default(old).addMetaSchema(draft6),
+      'draft-04': new Ajv04.default(old),
     };
     this.left = RENEW;
     this.known = {};
     for (const [draft, ajv] of Object.entries(this.by_draft)) {
       ajv.validateSchema({});
-      this.known[draft] = { schemas: new Set(Object.keys(ajv.schemas)), refs: new Set(Object.keys(ajv.refs)) };
+      this.known[draft] = {
+        schemas: new Set(Object.keys(ajv.schemas)), refs: new Set(Object.keys(ajv.refs)), cache: new Set(ajv._cache.keys()),
+      };
     }
   }
 
   // What a schema has left behind must not meet the next one.
   forget(draft) {
-    const ajv = this.by_draft[draft];
-    for (const table of ['schemas', 'refs']) for (const key of Object.keys(ajv[table])) if (!this.known[draft][table].has(key)) delete ajv[table][key];
-    for (const key of ajv._cache.keys()) if (typeof key === 'object' && !key.$id?.includes('json-schema.org') && !key.id?.includes('json-schema.org')) ajv._cache.delete(key);
+    const ajv = this.by_draft[draft], known = this.known[draft];
+    for (const table of ['schemas', 'refs']) {
+      for (const key of Object.keys(ajv[table])) if (!known[table].has(key)) delete ajv[table][key];
+    }
+    for (const key of ajv._cache.keys()) if (!known.cache.has(key)) ajv._cache.delete(key);
     ajv._compilations.clear();
   }
 
@@ -96,8 +103,10 @@ function unwrap(draft, schema) {
 }
 
 export class Third {
+  count = 0;
+
   async ask(draft, schema, documents) {
-    const parsed = unwrap(draft, JSON.parse(text(schema))), uri = `https://third.example/${this.count = (this.count ?? 0) + 1}`;
+    const parsed = unwrap(draft, JSON.parse(text(schema))), uri = `https://third.example/${this.count++}`;
     try {
       registerSchema(parsed, uri);
       const check = await validate(uri);

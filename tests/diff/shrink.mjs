@@ -25,7 +25,8 @@ function* smaller(v, keep) {
 
 // A subschema in the place of the schema around it.
 function* lifted(v, key) {
-  for (const child of Array.isArray(v[key]) ? v[key] : MAPS.includes(key) && is_object(v[key]) ? Object.values(v[key]) : [v[key]]) {
+  const below = v[key], map = MAPS.includes(key) && is_object(below);
+  for (const child of Array.isArray(below) ? below : map ? Object.values(below) : [below]) {
     if (!is_object(child)) continue;
     const made = copy(child);
     for (const k of ['$schema', '$id', 'id', '$defs', 'definitions']) if (k in v && !(k in made)) made[k] = copy(v[k]);
