@@ -27,6 +27,7 @@ struct mcp_session;
 #define MCP_BATCH_MAX 50                /* members of an array (MCP B-03) */
 #define MCP_INFLIGHT_MAX 1024           /* unanswered requests of one channel */
 #define MCP_SUBSCRIPTIONS_MAX 256       /* resources that one peer, or one listen, is told of */
+#define MCP_SUBSCRIPTIONS_TENANT_MAX 4096       /* and all peers of a tenant together */
 #define MCP_LISTENS_MAX 64              /* listens of one principal (MCP B-21) */
 #define MCP_SESSIONS_MAX 1000           /* legacy HTTP sessions of one tenant */
 #define MCP_SESSION_IDLE_MS (30u * 60 * 1000)

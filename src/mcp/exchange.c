@@ -79,7 +79,6 @@ void exchange_unpin(struct mcp_exchange *x)
 		free((char *)(uintptr_t)req->token.p);
 		free(req->label);
 		free(req->ask_failure);
-		subs_fini(&req->subs);
 		json_decref(req->answers);
 	}
 	list_unlink(&x->link);
@@ -252,6 +251,7 @@ bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)
 static void end(struct mcp_req *req)
 {
 	listen_stop(req);
+	subs_fini(&req->subs);
 	forget(req);
 	req->open = false;
 	req->x->unanswered--;

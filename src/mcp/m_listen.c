@@ -155,14 +155,14 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 		rpc_walk_start(&w, filter->uris);
 		while (added != SUBS_FULL && rpc_walk_element(&w, &v))
 			if (rpc_string(v, uri, sizeof uri, &len) && strlen(uri) == len)
-				added = subs_add(&req->subs, snap, uri);
+				added = subs_add(&req->subs, snap, &mcp_tenant_get(req->x->srv, req->x->who->tenant_id)->nsubs, uri);
 	}
 	reg_release(reg, &snap);
 	if (added != SUBS_FULL)
 		return true;
 	met_inc(MET_subscriptions_refused);
-	rpc_error_init(e, FAULT_PARAMS, "params.notifications.resourceSubscriptions has more than %d URIs",
-		       MCP_SUBSCRIPTIONS_MAX);
+	rpc_error_init(e, FAULT_LISTENS, "Too many subscriptions: at most %d of one listen, %d of all peers",
+		       MCP_SUBSCRIPTIONS_MAX, MCP_SUBSCRIPTIONS_TENANT_MAX);
 	return false;
 }
 

@@ -44,7 +44,7 @@ struct mcp_tenant {
 	int64_t id;
 	struct mcp_listed listed[LIST_SLOTS];
 	struct list channels, sessions, listens;
-	size_t nsessions;
+	size_t nsessions, nsubs;
 };
 
 struct mcp_server {

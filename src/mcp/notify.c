@@ -180,7 +180,7 @@ size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const ch
 		record(srv, news, f, families[f].obj, told, cause);
 		sum += told;
 	}
-	told = tell_updated(srv, t);
+	told = t->nsubs ? tell_updated(srv, t) : 0;
 	record(srv, news, REG_RESOURCES, "resources/updated", told, cause);
 	return sum + told;
 }

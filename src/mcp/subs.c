@@ -31,7 +31,7 @@ static size_t find(const struct mcp_subs *s, const char *uri)
 	return i;
 }
 
-enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, const char *uri)
+enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, size_t *of_tenant, const char *uri)
 {
 	int64_t version_id = version_of(snap, uri);
 
@@ -39,19 +39,34 @@ enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, co
 		return SUBS_UNKNOWN;
 	if (find(s, uri) < s->n)
 		return SUBS_ADDED;
-	if (s->n == MCP_SUBSCRIPTIONS_MAX)
+	if (s->n == MCP_SUBSCRIPTIONS_MAX || *of_tenant == MCP_SUBSCRIPTIONS_TENANT_MAX)
 		return SUBS_FULL;
 	s->sub = mem_realloc(s->sub, (s->n + 1) * sizeof *s->sub);
 	s->sub[s->n++] = (struct mcp_sub){ mem_strdup(uri), version_id };
+	s->of_tenant = of_tenant;
+	++*of_tenant;
 	return SUBS_ADDED;
+}
+
+void subs_remove(struct mcp_subs *s, const char *uri)
+{
+	size_t i = find(s, uri);
+
+	if (i == s->n)
+		return;
+	free(s->sub[i].uri);
+	s->sub[i] = s->sub[--s->n];
+	--*s->of_tenant;
 }
 
 void subs_fini(struct mcp_subs *s)
 {
+	if (s->n)
+		*s->of_tenant -= s->n;
 	for (size_t i = 0; i < s->n; i++)
 		free(s->sub[i].uri);
 	free(s->sub);
-	*s = (struct mcp_subs){ NULL, 0 };
+	*s = (struct mcp_subs){ .sub = NULL };
 }
 
 const char *subs_uri(const struct mcp_subs *s, size_t i)
@@ -103,7 +118,8 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 	if (!read_uri(req, msg, uri))
 		return;
 	snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
-	added = subs_add(&exchange_memory(req->x)->subs, snap, uri);
+	added = subs_add(&exchange_memory(req->x)->subs, snap,
+			 &mcp_tenant_get(srv, req->x->who->tenant_id)->nsubs, uri);
 	reg_release(srv->env.registry, &snap);
 	switch (added) {
 	case SUBS_ADDED:
@@ -122,17 +138,10 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 
 void m_unsubscribe(struct mcp_req *req, const struct mcp_msg *msg)
 {
-	struct mcp_subs *s;
 	char uri[MCP_URI_SIZE];
-	size_t i;
 
 	if (!read_uri(req, msg, uri))
 		return;
-	s = &exchange_memory(req->x)->subs;
-	i = find(s, uri);
-	if (i < s->n) {
-		free(s->sub[i].uri);
-		s->sub[i] = s->sub[--s->n];
-	}
+	subs_remove(&exchange_memory(req->x)->subs, uri);
 	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
 }

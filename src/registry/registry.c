@@ -203,9 +203,12 @@ static const struct reg_tool *match_template(const struct reg_snapshot *snap, co
 
 	for (size_t i = 0; i < list->count; i++) {
 		const char *pattern = list->items[i].def->uri;
-		size_t literal = uri_template_literals(pattern);
+		size_t literal;
 
-		if ((best && literal <= most) || !reg_uri_match(pattern, uri, len, NULL))
+		if (!reg_uri_match(pattern, uri, len, NULL))
+			continue;
+		literal = uri_template_literals(pattern);
+		if (best && literal <= most)
 			continue;
 		best = &list->items[i];
 		most = literal;

@@ -368,7 +368,9 @@ class Http(Peer):
         if claim:
             got["MCP-Protocol-Version"] = claim
             got["Mcp-Method"] = message["method"]
-            if "name" in params:
+            if message["method"] == "resources/read":
+                got["Mcp-Name"] = params["uri"]
+            elif "name" in params:
                 got["Mcp-Name"] = params["name"]
         else:
             if self.session:

@@ -23,9 +23,16 @@ TRANSPORTS = ["tcp", "unix", "stdio", "http", "sse"]
 
 RESULTS = {"initialize": "InitializeResult", "ping": "EmptyResult", "logging/setLevel": "EmptyResult",
            "server/discover": "DiscoverResult", "tools/list": "ListToolsResult", "tools/call": "CallToolResult",
-           "subscriptions/listen": "SubscriptionsListenResult"}
+           "subscriptions/listen": "SubscriptionsListenResult", "prompts/list": "ListPromptsResult",
+           "prompts/get": "GetPromptResult", "resources/list": "ListResourcesResult",
+           "resources/templates/list": "ListResourceTemplatesResult", "resources/read": "ReadResourceResult",
+           "resources/subscribe": "EmptyResult", "resources/unsubscribe": "EmptyResult",
+           "completion/complete": "CompleteResult"}
 NOTICES = {"notifications/progress": "ProgressNotification", "notifications/message": "LoggingMessageNotification",
            "notifications/tools/list_changed": "ToolListChangedNotification",
+           "notifications/prompts/list_changed": "PromptListChangedNotification",
+           "notifications/resources/list_changed": "ResourceListChangedNotification",
+           "notifications/resources/updated": "ResourceUpdatedNotification",
            "notifications/cancelled": "CancelledNotification",
            "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification"}
 REQUESTS = {"sampling/createMessage": "CreateMessageRequest", "roots/list": "ListRootsRequest",
@@ -39,8 +46,11 @@ CAPS = {"sampling": {}, "roots": {}, "elicitation": {}}
 
 # What every tour must have met, so that a silent server is no good one.
 COMMON = {"tools/list", "tools/call", "notifications/progress", "notifications/message",
-          "notifications/tools/list_changed", -32700, -32600, -32601, -32602, 4290}
-LEGACY = COMMON | {"initialize", "ping", "logging/setLevel", "sampling/createMessage", "roots/list"}
+          "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+          "notifications/resources/updated", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+          "resources/read", "completion/complete", -32700, -32600, -32601, -32602, 4290}
+LEGACY = COMMON | {"initialize", "ping", "logging/setLevel", "sampling/createMessage", "roots/list", "resources/subscribe",
+                   "resources/unsubscribe", -32002}
 MET = {"2024-11-05": LEGACY, "2025-03-26": LEGACY, "2025-06-18": LEGACY | {"elicitation/create"},
        "2025-11-25": LEGACY | {"elicitation/create"},
        crib.MODERN: COMMON | {"server/discover", "subscriptions/listen", "notifications/subscriptions/acknowledged",
@@ -118,6 +128,55 @@ inputSchema: {type: object}
 handler: {type: static, text: once}
 limits: {rate: 1/day}
 """
+HOSTED = {
+    "prompt": """kind: prompt
+name: all
+title: All of it
+description: Every member.
+arguments:
+- {name: who, title: Who, description: For whom., required: true}
+- {name: style}
+icons: [{src: "https://example.com/icon.png", mimeType: image/png, sizes: ["48x48"], theme: dark}]
+_meta: {com.example/shelf: 4}
+complete: {who: [Alice, Bob]}
+handler:
+  type: static
+  result:
+    description: All of it
+    messages:
+    - {role: user, content: {type: text, text: "for {/who}", annotations: {audience: [user], priority: 0.5}}}
+    - {role: assistant, content: {type: image, data: aGVsbG8=, mimeType: image/png}}
+    - {role: user, content: {type: audio, data: aGVsbG8=, mimeType: audio/wav}}
+    - {role: user, content: {type: resource, resource: {uri: "test://a", text: embedded, _meta: {com.example/shelf: 4}}}}
+    - {role: user, content: {type: resource_link, uri: "test://c", name: c, icons: [{src: "https://example.com/i.png"}]}}
+    _meta: {com.example/shelf: 5}
+""",
+    "resource": """kind: resource
+name: all
+uri: test://all
+title: All of it
+description: Every member.
+mimeType: text/plain
+size: 5
+annotations: {audience: [user, assistant], priority: 0.5, lastModified: "2025-01-12T15:00:58Z"}
+icons: [{src: "https://example.com/icon.png"}]
+_meta: {com.example/shelf: 4}
+handler:
+  type: static
+  result: {contents: [{text: hello, _meta: {com.example/shelf: 4}}, {uri: "test://b", mimeType: image/png, blob: aGVsbG8=}]}
+---
+kind: resourceTemplate
+name: any
+uriTemplate: test://any/{x}
+title: Any of it
+description: Every member.
+mimeType: text/plain
+annotations: {audience: [user], lastModified: "2025-01-12T15:00:58Z"}
+icons: [{src: "https://example.com/icon.png"}]
+_meta: {com.example/shelf: 4}
+complete: {x: [y]}
+handler: {type: static, text: "{/x}"}
+"""}
 REPORTS = r"""read -r job
 echo '{"log":{"level":"warning","data":{"seen":true},"logger":"shelf"}}'
 echo '{"progress":{"done":1}}'
@@ -298,9 +357,33 @@ class SchemaOracle(crib.Case):
             (c.dir / f"{name}.sh").write_text(text)
             handler = f"{{type: exec, argv: [/bin/sh, {c.dir}/{name}.sh], stdin: json, output: stream}}"
             c.tool(crib.tool_yaml(name, handler), f"{name}.yaml")
-        self.key = c.tenant("acme", "*")
+        for noun, text in HOSTED.items():
+            self.add(noun, text)
+        self.key = c.tenant("acme", "*", "prompt:*", "resource:*")
         self.oracle = Oracle(c.dir)
         self.addCleanup(self.oracle.judge.close)
+
+    def add(self, noun, text):
+        path = self.crib.dir / f"{noun}.yaml"
+        path.write_text(text)
+        self.crib.cli(noun, "add", path)
+
+    def hosted(self, peer, claim):
+        for method in ("prompts/list", "resources/list", "resources/templates/list"):
+            peer.ask(method, rev=claim)
+        for method, params in (("prompts/get", {"name": "all", "arguments": {"who": "Eve"}}),
+                               ("prompts/get", {"name": "all"}), ("prompts/get", {"name": "none"}),
+                               ("resources/read", {"uri": "test://all"}), ("resources/read", {"uri": "test://any/5"}),
+                               ("resources/read", {"uri": "test://none"}), ("resources/read", {"uri": "rubbish"}),
+                               ("completion/complete", {"ref": {"type": "ref/prompt", "name": "all"},
+                                                        "argument": {"name": "who", "value": "a"}}),
+                               ("completion/complete", {"ref": {"type": "ref/resource", "uri": "test://any/{x}"},
+                                                        "argument": {"name": "x", "value": ""}}),
+                               ("completion/complete", {})):
+            peer.ask(method, params, claim)
+        if not claim:
+            for method, uri in (("subscribe", "any/5"), ("unsubscribe", "any/5"), ("subscribe", "none"), ("subscribe", "all")):
+                peer.ask(f"resources/{method}", {"uri": f"test://{uri}"})
 
     def peer(self, transport, rev):
         peer = self.oracle.watch(getattr(self.crib, transport)(self.key), rev)
@@ -355,7 +438,7 @@ class SchemaOracle(crib.Case):
             self.ask_tool(peer, rev, method, claim)
 
     def refusals(self, peer, claim):
-        for method, params in (("unknown/method", {}), ("resources/list", {}), ("initialize", {}), ("ping", {}),
+        for method, params in (("unknown/method", {}), ("tasks/list", {}), ("initialize", {}), ("ping", {}),
                                ("logging/setLevel", {"level": "loud"}), ("tools/list", {"cursor": "rubbish"}),
                                ("tools/call", {}), ("tools/call", {"name": "wants", "arguments": []}),
                                ("subscriptions/listen", {})):
@@ -425,6 +508,7 @@ class SchemaOracle(crib.Case):
             peer.ask("logging/setLevel", {"level": "info"})
         peer.ask("tools/list", rev=claim)
         self.calls(peer, rev, claim)
+        self.hosted(peer, claim)
         self.refusals(peer, claim)
         if claim and transport == "http":
             self.modern_http(peer)
@@ -435,7 +519,9 @@ class SchemaOracle(crib.Case):
         """Those of the peers, or streams of theirs, that are told of changes."""
         for transport, peer in peers.items():
             if rev == crib.MODERN:
-                message = peer.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, rev)
+                message = peer.request("subscriptions/listen", {"notifications": {
+                    "toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True,
+                    "resourceSubscriptions": ["test://all", "test://none"]}}, rev)
                 if transport == "http":
                     peer = self.oracle.watch(peer.stream(message), rev, message)
                 else:
@@ -453,8 +539,11 @@ class SchemaOracle(crib.Case):
                 told = list(self.listeners(peers, rev))
                 more = crib.tool_yaml("more", "{type: builtin, function: echo}", extra=f"title: As of {rev}\n")
                 c.tool(more, "more.yaml")
+                for noun, text in HOSTED.items():
+                    self.add(noun, text.replace("title: All of it", f"title: As of {rev}"))
                 for peer in told:
-                    peer.notice("notifications/tools/list_changed")
+                    for what in ("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated"):
+                        peer.notice(f"notifications/{what}")
                 if rev == crib.MODERN:                                  # MCP B-20
                     c.daemon.send_signal(signal.SIGTERM)
                     for peer in told:
