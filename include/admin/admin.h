@@ -26,6 +26,7 @@ struct registry;
 struct str;
 struct tenants;
 struct upstreams;
+struct vault;
 struct writer;
 
 enum adm_role { ADM_READ, ADM_OPERATE, ADM_OWNER };
@@ -49,6 +50,7 @@ enum adm_arg_type {
 	ARG_PATH,       /* made absolute by the CLI */
 	ARG_FILE,       /* read by the CLI: an array of documents, as member "documents" */
 	ARG_KEYVALUES,  /* k=v words: an object of texts */
+	ARG_SECRET,     /* an option with a file; the CLI reads that, else standard input: the text, as member "value" */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
 enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
@@ -89,6 +91,7 @@ struct adm_cmd {
 	enum adm_shape shape;
 	bool destructive;               /* the CLI asks, or needs --yes */
 	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
+	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	enum adm_role role;             /* checked before anything of the handler runs */
@@ -113,8 +116,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct call_engine *calls;
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;
-	const struct backend_secrets *secrets;  /* for `tool test`; NULL: none is set */
-	struct fetcher *fetcher;                /* the same */
+	struct vault *vault;
+	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct run_cage *cage;            /* the same; NULL: no process is started */

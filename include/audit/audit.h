@@ -42,6 +42,8 @@
 	X(UPSTREAM_CHANGE, 1512, "upstream.change") \
 	X(UPSTREAM_ACCEPT, 1513, "upstream.accept") \
 	X(UPSTREAM_REMOVE, 1514, "upstream.remove") \
+	X(SECRET_SET, 1521, "secret.set") \
+	X(SECRET_REMOVE, 1522, "secret.remove") \
 	X(DEFINITION_ADD, 1531, "definition.add") \
 	X(DEFINITION_CHANGE, 1532, "definition.change") \
 	X(DEFINITION_REMOVE, 1533, "definition.remove") \
@@ -51,7 +53,9 @@
 	X(SANDBOX_DEGRADED, 1607, "sandbox.degraded") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
-	X(AUDIT_VERIFY, 1803, "audit.verify")
+	X(AUDIT_VERIFY, 1803, "audit.verify") \
+	X(KEY_ROTATE, 1908, "key.rotate") \
+	X(KEY_DESTROY, 1909, "key.destroy")
 enum audit_kind {
 #define AUDIT_KIND_ENUM(sym, code, name) AUDIT_##sym = code,
 	AUDIT_KINDS(AUDIT_KIND_ENUM)

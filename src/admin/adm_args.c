@@ -53,6 +53,7 @@ int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err
 	case ARG_FLAG:
 	case ARG_FILE:
 	case ARG_KEYVALUES:
+	case ARG_SECRET:
 	case ARG_COMMAND:
 		break;
 	}
@@ -70,7 +71,7 @@ static int check_text(const struct adm_arg *arg, const json_t *value, struct err
 		return bad_type(arg, "a string", value, err);
 	if (strlen(json_string_value(value)) != json_string_length(value))
 		return err_set(err, ERR_INVALID, arg->name, "%s has a NUL inside", arg->name);
-	if (json_string_length(value) > ARG_TEXT_MAX && arg->type != ARG_JSON)
+	if (json_string_length(value) > ARG_TEXT_MAX && arg->type != ARG_JSON && arg->type != ARG_SECRET)
 		return err_set(err, ERR_LIMIT, arg->name, "%s is longer than %u bytes", arg->name, ARG_TEXT_MAX);
 	return admin_arg_check(arg, json_string_value(value), err);
 }
@@ -110,10 +111,10 @@ static int check_value(const struct adm_arg *arg, const json_t *value, struct er
 	return check_text(arg, value, err);
 }
 
-/* Documents travel as "documents": the CLI has read the files. */
+/* What the CLI has read from files has another name there. */
 static const char *member_of(const struct adm_arg *arg)
 {
-	return arg->type == ARG_FILE ? "documents" : arg->name;
+	return arg->type == ARG_FILE ? "documents" : arg->type == ARG_SECRET ? "value" : arg->name;
 }
 
 int admin_args_check(const struct adm_cmd *cmd, const json_t *args, struct err *err)

@@ -120,6 +120,13 @@ int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *log
 /* Note what a stored version refers to.  ERR_CONFLICT when that is not there as it was checked. */
 int adm_schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err) MUST_CHECK;
 
+/* adm_secret.c */
+adm_check_fn adm_secret_set_check, adm_secret_remove_check, adm_secret_rekey_check;
+adm_body_fn adm_secret_set_body, adm_secret_list_body, adm_secret_remove_body, adm_secret_rekey_body;
+adm_after_fn adm_secret_set_after, adm_secret_remove_after, adm_secret_rekey_after;
+/* Append the names of secrets that a definition's handler names and nobody has set: "a, b". */
+int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, struct err *err) MUST_CHECK;
+
 /* adm_grant.c */
 adm_check_fn adm_grant_check, adm_grant_set_check;
 adm_body_fn adm_grant_add_body, adm_grant_list_body, adm_grant_remove_body, adm_grant_set_body;

@@ -158,7 +158,7 @@ static int set_version(struct db *db, const struct adm_tool *tool, int64_t versi
 	return rc;
 }
 
-static void put_added(struct adm_out *o, const struct define_item *def, int64_t version, const char *said)
+static void put_row(struct adm_out *o, const struct define_item *def, int64_t version, const char *said)
 {
 	adm_row_begin(o);
 	adm_put_text(o, "name", adm_bare(def->name));
@@ -166,6 +166,23 @@ static void put_added(struct adm_out *o, const struct define_item *def, int64_t 
 	adm_put_text(o, "said", said);
 	adm_put_hex(o, "digest", def->digest, sizeof(def->digest));
 	adm_row_end(o);
+}
+
+/* The row, and what calls would lack: a warning, since secrets may be set later. */
+static int put_added(struct adm_out *o, struct db *db, const struct define_item *def, int64_t version, const char *said,
+		     struct err *err)
+{
+	struct str missing = STR_INIT, text = STR_INIT;
+
+	int rc = adm_secrets_missing(db, def->text, &missing, err);
+	str_puts(&text, said);
+	if (missing.len > 0)
+		str_printf(&text, "; not set yet: secret %s", str_text(&missing));
+	if (rc == 0)
+		put_row(o, def, version, str_text(&text));
+	str_fini(&missing);
+	str_fini(&text);
+	return rc;
 }
 
 /* What the records of a definition's changes are. */
@@ -235,8 +252,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		return rc;
 	if (done.what != ADM_UNCHANGED)
 		job->changed[job->nchanged++] = done.id;
-	put_added(c->out, def, done.version, done.what == ADM_UNCHANGED ? "unchanged" : "stored");
-	return 0;
+	return put_added(c->out, db, def, done.version, done.what == ADM_UNCHANGED ? "unchanged" : "stored", err);
 }
 
 int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)

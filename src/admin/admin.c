@@ -435,7 +435,7 @@ static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, 
 		const json_t *value = json_object_get(args, arg->name), *item;
 		size_t i;
 
-		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON ||
+		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON || arg->type == ARG_SECRET ||
 		    strcmp(arg->name, "principal") == 0)
 			continue;
 		if (json_is_string(value))

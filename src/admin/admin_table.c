@@ -117,6 +117,13 @@ static const struct adm_arg resource_revert_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, END };
 
+static const struct adm_arg secret_set_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "Letters, digits and _ . -, at most 64."),
+	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
+	  "Read the value from here; else from standard input, from a terminal without echo." }, END };
+static const struct adm_arg secret_remove_args[] = {
+	WORDS("name", "NAME", COMPLETE_NONE, "The secret."), FLAG("force", "Also while enabled tools use it."), END };
+
 #define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
 #define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool, prompt or resource.")
@@ -264,6 +271,9 @@ static const struct adm_column tool_health_cols[] = {
 	COL("max_ms", "MAX MS"), COL_END };
 static const struct adm_column verify_cols[] = {
 	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
+static const struct adm_column secret_list_cols[] = {
+	COL("name", "NAME"), COL("set", "SET"), COL_AT("changed", "CHANGED"), COL("actor", "BY"), COL("tools", "USED BY"),
+	COL_END };
 static const struct adm_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
@@ -329,8 +339,8 @@ const struct adm_cmd admin_table[] = {
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_status_check, .body = adm_status_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
-	  .detail = "The copy is one compact database.  Keys cannot be checked without master.key: keep a copy of it "
-		    "apart from the backup.",
+	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
+		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.",
 	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
 	  .record = AUDIT_ADMIN_CMD,
 	  .check = adm_backup_check, .body = adm_backup_body },
@@ -462,6 +472,29 @@ const struct adm_cmd admin_table[] = {
 
 	HOSTED_ROWS(prompt, "prompts", tool_list_cols),
 	HOSTED_ROWS(resource, "resources and templates", resource_list_cols),
+
+	{ .noun = "secret", .verb = "set", .help = "Store a value that tools get by name",
+	  .detail = "A definition says {secret:NAME}.  The value is 4 bytes to 64 KiB of UTF-8 text; one line break at its end is "
+		    "dropped.  It is encrypted in the store, nobody can show it again, and it is blanked from what tools say.  "
+		    "Calls that begin from now on use it.",
+	  .args = secret_set_args, .done = "secret %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_secret_set_check, .body = adm_secret_set_body, .after = adm_secret_set_after },
+	{ .noun = "secret", .verb = "list", .help = "List secrets and the tools that use them, never a value",
+	  .detail = "Also those that a tool uses and nobody has set.", .args = no_args, .columns = secret_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_secret_list_body },
+	{ .noun = "secret", .verb = "remove", .help = "Remove secrets",
+	  .detail = "Refused while an enabled tool uses one; with --force calls of such a tool fail until it is set again.",
+	  .args = secret_remove_args, .done = "secret %{name} removed", .destructive = true, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER,
+	  .check = adm_secret_remove_check, .body = adm_secret_remove_body, .after = adm_secret_remove_after },
+	{ .noun = "secret", .verb = "rekey", .help = "Encrypt all secrets under a new key",
+	  .detail = "Makes a key file beside the store and rewrites the secrets, 64 in each transaction, while the server "
+		    "serves.  When it is interrupted, the same command goes on.  The old key file is removed after the last "
+		    "one; master.key stays, since it is needed to check keys.  A backup made before needs the key file of then.",
+	  .args = no_args, .done = "%{rewritten} secrets are under the new key %{key}, %{left} are left", .stepwise = true,
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_secret_rekey_check, .body = adm_secret_rekey_body, .after = adm_secret_rekey_after },
 
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "

@@ -21,6 +21,7 @@ struct mcp_server;
 struct registry;
 struct tenants;
 struct upstreams;
+struct vault;
 struct writer;
 
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
@@ -39,6 +40,7 @@ struct app {
 	uint8_t *master;                /* locked memory */
 	struct writer *writer;
 	struct tenants *tenants;
+	struct vault *vault;
 	struct registry *registry;
 	struct limiter *limiter;
 	struct upstreams *upstreams;

@@ -25,6 +25,7 @@
 #include "net/fetch.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
+#include "vault/vault.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -102,6 +103,8 @@ static int load(struct app *a, struct db *db, struct err *err)
 	struct reg_change *change = NULL;
 	int rc = tenants_open(a->master, db, &a->tenants, err);
 
+	if (rc == 0)
+		rc = vault_open(&(struct vault_place){ a->store, a->master }, db, &a->vault, err);
 	if (rc < 0)
 		return rc;
 	a->registry = registry_new(backend_bind);
@@ -114,6 +117,7 @@ static int load(struct app *a, struct db *db, struct err *err)
 static void registry_stop(struct app *a)
 {
 	registry_free(&a->registry);
+	vault_close(&a->vault);
 	tenants_close(&a->tenants);
 }
 
@@ -154,7 +158,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->limiter = limiter_new();
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
-		.upstreams = a->upstreams, .cage = &a->cage });
+		.upstreams = a->upstreams, .cage = &a->cage, .secrets = vault_secrets(a->vault) });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -187,7 +191,7 @@ static int admin_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
-		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp,
+		.registry = a->registry, .writer = a->writer, .calls = a->calls, .mcp = a->mcp, .vault = a->vault,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "vault/vault.h"
 
 #include "app_int.h"
 
@@ -20,7 +21,8 @@ int app_upstreams_start(struct app *a, struct err *err)
 	int rc = db_open(file, DB_READER, false, &db, err);
 
 	free(file);
-	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher });
+	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
+		.secrets = vault_secrets(a->vault) });
 	if (rc == 0)
 		rc = upstreams_load(a->upstreams, db, err);
 	db_close(&db);

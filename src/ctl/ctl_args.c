@@ -407,6 +407,8 @@ static int take_positionals(char **words, size_t n, struct ctl_line *line, struc
 			taken = 0;
 			next = next_positional(arg + 1);
 		}
+		if (!arg && ctl_takes_secret(line->cmd))
+			return err_set(err, ERR_INVALID, "", "one word too many; a value is never a word, since others can see those");
 		if (!arg)
 			return err_set(err, ERR_INVALID, "", "one word too many: %s", words[i]);
 		if (set_arg(arg, words[i], line, err) < 0)

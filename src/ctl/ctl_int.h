@@ -66,6 +66,12 @@ int ctl_folder_expand(const json_t *paths, json_t *ret, struct err *err) MUST_CH
 /* Write the `document` of each row into its `file` below dir.  ERR_CONFLICT when one is there; nothing is written then. */
 int ctl_folder_write(const char *dir, const json_t *rows, size_t *ret_files, struct err *err) MUST_CHECK;
 
+/* --- ctl_secret.c: values that are never words */
+
+bool ctl_takes_secret(const struct adm_cmd *cmd);
+/* Put the member "value" in place of the option's file.  ERR_CANCELLED: Ctrl-C. */
+int ctl_secret_read(struct ctl_line *line, struct err *err) MUST_CHECK;
+
 /* --- ctl_route.c, ctl_remote.c, ctl_embed.c: run a row; rows gets its lines of {"row":{...}} */
 
 /* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it. */

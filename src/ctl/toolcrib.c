@@ -221,7 +221,17 @@ static enum ctl_exit run_local(const struct ctl_line *line)
 	return status;
 }
 
-static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_files *files)
+/* Is there a next step? */
+static bool goes_on(const struct ctl_line *line, const struct str *rows)
+{
+	json_t *row = line->cmd->stepwise ? ctl_first_row(rows) : NULL;
+	bool more = json_integer_value(json_object_get(row, "left")) > 0;
+
+	json_decref(row);
+	return more;
+}
+
+static enum ctl_exit run_step(const struct ctl_line *line, const struct ctl_files *files, bool *ret_more)
 {
 	struct str rows = STR_INIT;
 	struct err err = { 0 };
@@ -233,7 +243,19 @@ static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_f
 		complain(files, &err);
 		status = status_of(&err, reached, rows.len > 0);
 	}
+	*ret_more = rc == 0 && goes_on(line, &rows);
 	str_fini(&rows);
+	return status;
+}
+
+static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_files *files)
+{
+	enum ctl_exit status;
+	bool more;
+
+	do {
+		status = run_step(line, files, &more);
+	} while (more && status == CTL_DONE);
 	return status;
 }
 
@@ -253,6 +275,10 @@ static enum ctl_exit run_line(struct ctl_line *line)
 			complain_at(err.where, &err);
 			return CTL_FAILED;
 		}
+	}
+	if (ctl_takes_secret(line->cmd) && ctl_secret_read(line, &err) < 0) {
+		complain(NULL, &err);
+		return CTL_FAILED;
 	}
 	status = confirm(line, files);
 	if (status == CTL_DONE)

@@ -15,6 +15,7 @@ COMMANDS = [
     *("key " + verb for verb in "create list show revoke".split()),
     *("tool " + verb for verb in "add list show enable disable remove history diff revert test lint".split()),
     *("schema " + verb for verb in "add list show remove check".split()),
+    *("secret " + verb for verb in "set list remove rekey".split()),
     *("grant " + verb for verb in "add list remove set".split()),
     *("upstream " + verb for verb in "add list show set sync accept remove".split()),
     *("audit " + verb for verb in "calls show verify denied admin tool-health".split()),
@@ -110,6 +111,12 @@ class Commands(crib.Case):
         self.assertEqual(got["content"][0]["text"], "hello")
         got = do("call", "acme", "say", "--args", '{"text": "json"}', "--principal", "bot")[0]
         self.assertEqual(got["content"][0]["text"], "json")
+        value = c.dir / "value"
+        value.write_text("open sesame\n")
+        self.assertEqual(do("secret", "set", "token", "--file", value)[0]["said"], "set")
+        self.assertEqual(do("secret", "list")[0]["name"], "token")
+        self.assertEqual(do("secret", "rekey")[0]["left"], 0)
+        do("secret", "remove", "token", "--yes")
         rows = do("audit", "calls", "--tenant", "acme", "--since", "1h", "--outcome", "ok")
         self.assertEqual(len(rows), 2)
         self.assertEqual(rows[0]["principal"], "bot")
