@@ -111,6 +111,15 @@ export const rules = [
       ((has(d, 'type') && with_us(d)) || /^schema is invalid/.test(d.their_reason)),
   },
   {
+    name: 'true and false as schemas in draft-04',
+    reason: 'Draft-04 has them for additionalItems and additionalProperties only; we take them everywhere, with the ' +
+      'meaning of the later drafts.',
+    section: 'draft-04 Validation, 5.3 to 5.6',
+    right: 'ajv, by the letter',
+    when: (d) => d.draft === 'draft-04' && d.ours === 'taken' && d.theirs === 'refused' &&
+      /^schema is invalid: data\S* must be (object|array)/.test(d.their_reason) && any(d.schema, (v) => typeof v === 'boolean'),
+  },
+  {
     name: 'an empty list of items',
     reason: 'The text of the older drafts allows it, their meta-schemas do not; it has no effect.',
     section: 'draft-07 Validation, 6.4.1; 2019-09 Core, 9.3.1.1',
@@ -141,12 +150,13 @@ export const rules = [
   },
   {
     name: 'code that ajv generates wrongly',
-    reason: 'The function that ajv has made of the schema reads a property of something undefined: it counts ' +
+    reason: 'The function that ajv has made of the schema reads what it has not defined: it counts ' +
       'members that a branch has evaluated, though another way leads around that branch. (Where multipleOf ' +
       'is left the third may divide wrongly.)',
     section: 'Core 2020-12, 11.3',
     right: 'ours',
-    when: (d) => d.theirs === 'threw TypeError' && (with_us(d) || is_divided_wrongly({ ...d, third: d.ours })),
+    when: (d) => /^threw (Type|Reference)Error$/.test(d.theirs) &&
+      (with_us(d) || is_divided_wrongly({ ...d, third: d.ours })),
   },
   {
     name: 'a backslash in front of punctuation',
