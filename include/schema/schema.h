@@ -14,13 +14,17 @@
  *
  * All keywords of these dialects are known.  format and content* are annotations unless the caller or a
  * meta-schema with the vocabulary format-assertion asks for more.  A member that the dialect does not
- * have is refused by name at compile time, unless it begins with "x-" or the caller is lenient. */
+ * have is refused by name at compile time, unless it begins with "x-" or the caller is lenient.
+ *
+ * What recurses is bounded by constants: over subschemas by SCHEMA_DEPTH_MAX, over values by the depth of a
+ * parsed text, a run by 1000 nodes inside of each other, which SCHEMA_STACK_MAX has room for. */
 
 #define SCHEMA_TEXT_MAX (64u << 10)     /* bytes of a schema (SEC S-209) */
 #define SCHEMA_DEPTH_MAX 32
 #define SCHEMA_NODES_MAX 4096
 #define SCHEMA_PATTERN_MAX 1024         /* bytes of one pattern */
 #define SCHEMA_STEPS_MAX 1000000        /* step budget of one run */
+#define SCHEMA_STACK_MAX (8u << 20)     /* bytes of stack that a run may need under sanitizers; 1 MiB without */
 #define SCHEMA_ERRORS_MAX 21            /* the first and 20 more */
 #define SCHEMA_MEMORY_MAX (4u << 20)    /* bytes of one compiled schema */
 

@@ -11,6 +11,7 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "json/direct.h"
 
 #define PLACES_PER_NODE 8       /* in documents that are only partly compiled */
 
@@ -74,6 +75,7 @@ static int node_of_types(struct compiler *c, unsigned types, const struct node *
 		n->types = (uint8_t)types;
 		n->never = types == 0;
 		n->plain = true;
+		n->kind = c->direct ? NODE_PLAIN : NODE_FULL;
 		c->by_type[types] = n;
 	}
 	*ret = n;
@@ -114,6 +116,22 @@ static int find_home(struct compiler *c, struct resource *in, const struct home 
 	return rc;
 }
 
+static enum node_kind kind_of(const struct compiler *c, const struct node *n)
+{
+	const struct constants *set = n->constants;
+
+	if (!c->direct || n->deep || n->jump || (n->arr && n->arr->contains) ||
+	    (n->obj && (n->obj->npatterns || n->obj->names || n->obj->ndependents)))
+		return NODE_FULL;
+	if (set && set->strings && !set->next && !n->str && !n->same_value && (n->types & TYPE_STRING))
+		return NODE_STRINGS;
+	if (set || n->same_value)
+		return NODE_QUICK;
+	if (n->obj && (n->types & TYPE_OBJECT))
+		return NODE_OBJECT;
+	return n->arr && (n->types & TYPE_ARRAY) ? NODE_ARRAY : NODE_QUICK;
+}
+
 static int keep_node(struct compiler *c, const struct node *built, const json_t *doc, const struct node **ret)
 {
 	struct reading *reading = c->reading;
@@ -127,6 +145,8 @@ static int keep_node(struct compiler *c, const struct node *built, const json_t 
 		return compile_fail_memory(c);
 	n->deep = n->home || n->rest;
 	n->same_value = n->jump || n->logic || reading->nrefs;
+	n->nests = n->deep || n->same_value || n->obj || n->arr;
+	n->kind = kind_of(c, n);
 	n->only_ref = is_plain(n) && !n->home && n->types == TYPE_ANY;
 	place = map_get_u64(c->places, (uintptr_t)doc);
 	place->node = n;
@@ -278,6 +298,7 @@ int schema_compile_with(const json_t *doc, const struct schema_options *options,
 
 	c.text_max = scale * SCHEMA_TEXT_MAX;
 	c.nodes_max = scale * SCHEMA_NODES_MAX;
+	c.direct = jx_direct_fits();
 	c.s = mem_zalloc(sizeof *c.s);
 	c.mem = c.s->mem = arena_new(scale * SCHEMA_MEMORY_MAX);
 	c.scratch = arena_new(c.nodes_max * PLACES_PER_NODE * sizeof(struct place));

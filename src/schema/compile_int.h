@@ -62,6 +62,7 @@ struct compiler {
 	const json_t *doc;              /* the root */
 	struct schema_options options;
 	size_t text_max, nodes_max;
+	bool direct;                    /* jx_direct_fits() */
 	struct schema *s;
 	struct arena *mem;
 	struct arena *scratch;          /* dies with the compiler */

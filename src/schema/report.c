@@ -190,6 +190,8 @@ bool run_fail(struct run *r, const struct spot *at, const char *keyword, const c
 	char why[sizeof r->report->failure->text];
 	va_list ap;
 
+	if (run_is_over(r))
+		return false;
 	va_start(ap, fmt);
 	(void)vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
@@ -201,6 +203,8 @@ bool run_fail_scalar(struct run *r, const struct spot *at, const char *keyword, 
 	char why[sizeof r->report->failure->text];
 	va_list ap;
 
+	if (run_is_over(r))
+		return false;
 	va_start(ap, fmt);
 	(void)vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define RUN_DEPTH_MAX 1000      /* nodes inside of nodes: 64 levels of value times references between */
-
 /* CHILDREN */
 
 bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
@@ -46,27 +44,16 @@ static bool check_all(struct run *r, const struct node_list *all, const json_t *
 	return ok;
 }
 
-/* Is the i-th alternative ruled out by the member that tells them apart? */
-static bool is_ruled_out(const struct node_list *list, size_t i, const json_t *guard)
-{
-	const struct constants *set = list->sets[i];
-	const char *p = json_string_value(guard);
-
-	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof *set->texts, p,
-					       json_string_length(guard)));
-}
-
 static size_t count_matches(struct run *r, const struct node_list *list, const char *keyword, size_t enough,
 			    const json_t *v, const struct spot *at)
 {
-	const json_t *guard = list->guard && json_is_object(v) ?
-			      json_object_getn(v, list->guard->p, list->guard->len) : NULL;
+	const json_t *guard = run_guard(list, v);
 	struct spot in = { .up = at, .keyword = keyword, .has_index = true };
 	size_t found = 0;
 
 	for (size_t i = 0; i < list->n && found < enough && !r->spent; i++) {
 		in.index = (uint32_t)i;
-		if (guard && is_ruled_out(list, i, guard))
+		if (guard && run_rules_out(list, i, guard))
 			(void)run_pay(r, 1);
 		else
 			found += run_branch(r, list->nodes[i], v, &in);
@@ -225,21 +212,17 @@ bool run_check(struct run *r, const struct node *n, const json_t *v, const struc
 	unsigned is = run_type_bits[json_typeof(v)], depth = r->depth;
 	bool ok;
 
-	/* The same as the long way, which is only walked for the paths of failures. */
-	for (; n->only_ref && !r->report; n = n->ref) {
-		r->steps++;
-		if (r->depth++ == RUN_DEPTH_MAX)
-			r->spent = true;
-	}
+	if (n->kind != NODE_FULL && !r->report && !r->marks)
+		return run_quick(r, n, v);
 	if (!run_pay(r, 1))
 		ok = false;
 	else if (n->never)
 		ok = run_fail(r, at, NULL, "is not allowed");
-	else if (!(n->types & is) && !(json_is_real(v) && (n->types & schema_type_bits(v))))
+	else if (!run_has_type(n, v, is))
 		ok = run_fail_type(r, at, "type", n->types, v);
 	else if (n->plain)
 		ok = true;
-	else if (r->depth++ == RUN_DEPTH_MAX)
+	else if (n->nests && r->depth++ == RUN_DEPTH_MAX)
 		ok = run_spend(r);
 	else
 		ok = n->deep ? check_at_home(r, n, v, is, at) : run_rules(r, n, v, is, at);

@@ -4,8 +4,6 @@
 
 #include "run_int.h"
 
-#define SPARSE 1                /* so many members per property: look the properties up instead */
-
 struct member {
 	const char *name;
 	size_t len;
@@ -188,7 +186,6 @@ static bool walk_members(struct run *r, const struct obj_rules *rules, const jso
 	return ok;
 }
 
-/* A large object and few properties. */
 static bool look_up_members(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at,
 			    uint64_t *seen)
 {
@@ -250,7 +247,7 @@ static bool check_members(struct run *r, const struct obj_rules *rules, const js
 		ok = check_required(r, &rules->required, from, v, at, "required", NULL);
 	if (!rules->walk || (!ok && run_is_over(r)))
 		return ok;
-	if (rules->sparse && !r->marks && json_object_size(v) / SPARSE > rules->nprops)
+	if (!r->marks && run_looks_up(rules, json_object_size(v)))
 		ok &= look_up_members(r, rules, v, at, &seen);
 	else
 		ok &= walk_members(r, rules, v, at, &seen);

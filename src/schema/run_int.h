@@ -90,6 +90,35 @@ bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by
 bool run_find_equal(struct run *r, const json_t *array, size_t *ret_a, size_t *ret_b);
 bool run_match(struct run *r, const struct regex *re, const char *p, size_t len, const struct spot *at);
 
+#define RUN_DEPTH_MAX 1000      /* nodes inside of nodes: 64 levels of value times references between */
+
+/* Is it one of the node's types?  is = its bits; whether a real is an integer is looked at last. */
+static inline bool run_has_type(const struct node *n, const json_t *v, unsigned is)
+{
+	return (n->types & is) || (json_is_real(v) && (n->types & schema_type_bits(v)));
+}
+
+/* A large object and few properties. */
+static inline bool run_looks_up(const struct obj_rules *rules, size_t members)
+{
+	return rules->sparse && members > rules->nprops;
+}
+
+/* The member that tells the alternatives apart, or NULL; is the i-th ruled out by it? */
+static inline const json_t *run_guard(const struct node_list *list, const json_t *v)
+{
+	return list->guard && json_is_object(v) ? json_object_getn(v, list->guard->p, list->guard->len) : NULL;
+}
+
+static inline bool run_rules_out(const struct node_list *list, size_t i, const json_t *guard)
+{
+	const struct constants *set = list->sets[i];
+	const char *p = json_string_value(guard);
+
+	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof *set->texts, p,
+					       json_string_length(guard)));
+}
+
 /* run.c: judge v by a node. */
 bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
@@ -103,6 +132,9 @@ static inline bool run_check_child(struct run *r, const struct node *n, const js
 		return true;
 	return r->marks ? run_check_marked_child(r, n, v, at) : run_check(r, n, v, at);
 }
+
+/* run_quick.c: the verdict alone, of a node that is quick, with no report and no marks. */
+bool run_quick(struct run *r, const struct node *n, const json_t *v);
 
 /* run_value.c, run_container.c, run_rest.c: the rules of one type. */
 bool run_constants(struct run *r, const struct constants *set, const json_t *v, const struct spot *at);

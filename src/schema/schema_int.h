@@ -160,6 +160,15 @@ struct home_anchor { const char *name; const struct node *node; };
 struct home { struct home_anchor *anchors; size_t n; };
 struct rest { const struct node *items, *props; };      /* unevaluatedItems, unevaluatedProperties */
 
+/* The short ways of run_quick.c. */
+enum node_kind {
+	NODE_FULL,                              /* none: only run.c knows all of its rules */
+	NODE_QUICK,                             /* it knows them */
+	NODE_PLAIN,                             /* types and nothing else */
+	NODE_STRINGS,                           /* a string out of a set, and no rule beside */
+	NODE_OBJECT, NODE_ARRAY,                /* an object has obj for all rules, an array arr */
+};
+
 struct node {
 	uint8_t types;                          /* what may come at all */
 	bool never;                             /* the schema false */
@@ -167,6 +176,8 @@ struct node {
 	bool only_ref;                          /* ref is all that there is */
 	bool deep;                              /* has a home or a rest */
 	bool same_value;                        /* has ref, jump or logic */
+	bool nests;                             /* may lead to further nodes */
+	uint8_t kind;                           /* enum node_kind */
 	const struct node *ref;
 	const struct constants *constants;      /* const, enum */
 	struct num_rules *num;
