@@ -1,7 +1,8 @@
 """make bench-schema: our validator and its peers over one folder of schemas with documents, as a table.
 
 Figures are microseconds per document, warm, formats not asserted; the last line has the geometric means over the schemas that
-a validator can compile.  A peer that is not installed is left out with a line that says so."""
+a validator can compile.  A peer that is not installed is left out with a line that says so.  The validators take turns, and
+each schema counts with its best turn: other work on the machine only ever adds."""
 
 import json
 import math
@@ -12,6 +13,7 @@ import sys
 import time
 
 HERE = os.getcwd()
+TURNS = 3
 
 
 def rows(command, cwd=HERE):
@@ -19,6 +21,14 @@ def rows(command, cwd=HERE):
     if out.returncode:
         print(f"{command[0]}: {out.stderr.strip()[-300:]}")
     return {row["schema"]: row for row in map(json.loads, out.stdout.splitlines())}
+
+
+def best(table, name, found):
+    """Keep what is better than in the turns before."""
+    kept = table.setdefault(name, {})
+    for schema, row in found.items():
+        if "us_per_doc" in row:
+            kept[schema] = {key: min(row[key], kept.get(schema, row)[key]) for key in row if key != "schema"}
 
 
 def python_rows(folder):
@@ -55,17 +65,21 @@ def main():
     if not os.path.isdir(folder):
         print("bench-schema: skipped, SCHEMA_BENCH names no folder")
         return 0
-    ours = rows([os.path.join(HERE, "tests/bench/b_schema"), folder])
-    if not ours:
-        return 1
-    table = {"toolcrib": ours}
+    table = {}
     peers = os.path.join(HERE, "tests/bench/peers")
+    names = []
     if shutil.which("node") and shutil.which("npm") and subprocess.run(
             ["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=peers, check=False).returncode == 0:
-        for peer in ("ajv", "schemasafe"):
-            table[peer] = rows(["node", "peers.mjs", os.path.abspath(folder), peer], cwd=peers)
+        names = ["ajv", "schemasafe"]
     else:
         print("ajv, schemasafe: left out, npm could not install them")
+    for _ in range(TURNS):
+        best(table, "toolcrib", rows([os.path.join(HERE, "tests/bench/b_schema"), folder]))
+        for peer in names:
+            best(table, peer, rows(["node", "peers.mjs", os.path.abspath(folder), peer], cwd=peers))
+    ours = table["toolcrib"]
+    if not ours:
+        return 1
     try:
         table["python"] = python_rows(folder)
     except ImportError:
