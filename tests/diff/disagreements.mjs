@@ -36,7 +36,7 @@ const is_divided_wrongly = (d) => {
     const quotient = Number(v.text) / Number(step.text);
     return is_multiple(v, step) !== (quotient === parseInt(quotient));
   };
-  const single = steps.length === 1 && numbers.length === 1;
+  const single = new Set(steps.map((n) => n.text)).size === 1 && new Set(numbers.map((n) => n.text)).size === 1;
   return steps.some((step) => numbers.some((v) => wrong(v, step))) && (single || with_us(d));
 };
 
@@ -79,6 +79,15 @@ export const rules = [
     section: 'Core 2020-12, 8.2.3.2; 2019-09, 8.2.4.2',
     right: 'ours',
     when: (d) => (has(d, '$dynamicRef') || has(d, '$recursiveRef')) && is_judged(d) && with_us(d),
+  },
+  {
+    name: 'a reference inside of an embedded resource',
+    reason: 'It begins at that resource; ajv looks for its target in the document around, comes back to where it was ' +
+      'and fills the stack while it compiles.',
+    section: 'Core 2020-12, 8.2.1 and 9.3',
+    right: 'ours',
+    when: (d) => d.ours === 'taken' && d.theirs === 'refused' && has(d, '$id', '$ref') &&
+      /^Maximum call stack size exceeded/.test(d.their_reason) && with_us(d),
   },
   {
     name: 'the same dynamic anchor in two resources',
