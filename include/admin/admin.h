@@ -19,6 +19,7 @@ struct audit_logs;
 struct call_engine;
 struct db;
 struct ev_loop;
+struct be_workers;
 struct fetcher;
 struct run_cage;
 struct mcp_server;
@@ -121,6 +122,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct run_cage *cage;            /* the same; NULL: no process is started */
+	struct be_workers *workers;             /* the same; NULL: none is kept */
 	const char *sandbox;                    /* for `status`: the levels reached and required */
 	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
 	uint64_t started_us;

@@ -16,6 +16,7 @@ struct arena;
 struct backend_op;
 struct backend_secrets;
 struct be_secrets;
+struct be_workers;
 struct ev_loop;
 struct fetcher;
 struct run_cage;
@@ -30,6 +31,7 @@ struct backend_env {
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */
 	const struct run_cage *cage;            /* of all processes (run/cage.h); NULL: none is started */
+	struct be_workers *workers;             /* processes that wait for calls; NULL: none is kept */
 };
 
 /* How far the process of a run would be confined, as levels of run/level.h. */
@@ -100,6 +102,10 @@ int backend_cage_check(const struct backend_cage *cage, struct err *err) MUST_CH
 void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		   const struct backend_sink *sink, void *arg, struct backend_op **ret);
 void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */
+
+/* Processes of tools that are kept between calls.  Free when no run is open and the loop's children are dead. */
+struct be_workers *be_workers_new(struct ev_loop *loop);
+void be_workers_free(struct be_workers **w);
 
 /* The room's table.  ERR_INVALID with "did you mean" for an unknown type. */
 int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,

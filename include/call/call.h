@@ -14,6 +14,7 @@
 
 /* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
 
+struct be_workers;
 struct call;
 struct call_engine;
 struct ev_loop;
@@ -41,6 +42,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct backend_secrets *secrets;  /* NULL: none is set */
 	const struct run_cage *cage;    /* of the processes of tools; NULL: none is started */
+	struct be_workers *workers;     /* those that are kept; NULL: none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 };

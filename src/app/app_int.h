@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct admin_sock;
+struct be_workers;
 struct call_engine;
 struct ev_signal;
 struct ev_timer;
@@ -45,6 +46,7 @@ struct app {
 	struct limiter *limiter;
 	struct upstreams *upstreams;
 	struct fetcher *fetcher;
+	struct be_workers *workers;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct admin *admin;

@@ -156,9 +156,11 @@ static int calls_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->limiter = limiter_new();
+	a->workers = be_workers_new(a->loop);
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
-		.upstreams = a->upstreams, .cage = &a->cage, .secrets = vault_secrets(a->vault) });
+		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
+		.secrets = vault_secrets(a->vault) });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -167,6 +169,7 @@ static void calls_stop(struct app *a)
 {
 	writer_on_late(a->writer, NULL, NULL);
 	call_engine_free(&a->calls);
+	be_workers_free(&a->workers);
 	limiter_free(&a->limiter);
 }
 
@@ -195,7 +198,7 @@ static int admin_start(struct app *a, struct err *err)
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us, .listeners = app_listen_show,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
-		.sandbox = a->sandbox });
+		.workers = a->workers, .sandbox = a->sandbox });
 	return 0;
 }
 
@@ -209,6 +212,7 @@ static void calls_end(struct app *a)
 	app_calls_end(a);
 	app_upstreams_stop(a);          /* while their processes can still be told apart */
 	ev_child_kill_all(a->loop);
+	be_workers_free(&a->workers);
 }
 
 static int nothing(struct app *a, struct err *err)

@@ -37,6 +37,7 @@ enum tpl_may {                                  /* what may be inserted here, be
 int tpl_compile(const char *text, const char *at, unsigned may, struct arena *mem,
 		const struct tpl **ret, struct err *err) MUST_CHECK;
 bool tpl_is_constant(const struct tpl *t);      /* inserts nothing */
+bool tpl_is_of_tenant(const struct tpl *t);     /* the same text for all calls of a tenant, until a secret changes */
 bool tpl_is_one_argument(const struct tpl *t);  /* `{/pointer}` and nothing beside it */
 const char *tpl_pointer(const struct tpl *t);    /* the pointer, when it is one argument */
 bool tpl_begins_with_insert(const struct tpl *t);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/digest.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
@@ -209,9 +210,39 @@ static void exec_cage(const struct backend_env *env, const void *plan, struct ba
 	be_cage_show(&((const struct exec_plan *)plan)->cage, env->cage, ret);
 }
 
+/* A process that is kept is the same for all calls of a tenant: what differs comes by its input. */
+static int bind_reuse(const json_t *handler, struct exec_plan *plan, struct err *err)
+{
+	struct str text = STR_INIT;
+	int64_t reuse = 0;
+	char at[sizeof(err->where)];
+
+	int rc = jx_get_int(handler, "", "reuse", JX_OPTIONAL, 1, EXEC_REUSE_MAX, &reuse, err);
+	if (rc < 0 || reuse == 0)
+		return rc;
+	if (plan->out != EXEC_STREAM)
+		return err_set(err, ERR_INVALID, "/reuse", "a process is only reused with output: stream");
+	for (size_t i = 0; i < plan->argc; i++) {
+		snprintf(at, sizeof(at), "/argv/%zu", i);
+		if (!tpl_is_of_tenant(plan->argv[i].tpl))
+			return err_set(err, ERR_INVALID, at, "with reuse it must be the same for all calls of a tenant");
+	}
+	for (size_t i = 0; i < plan->nenv; i++) {
+		snprintf(at, sizeof(at), "/env/%s", plan->env[i].name);
+		if (!tpl_is_of_tenant(plan->env[i].value))
+			return err_set(err, ERR_INVALID, at, "with reuse it must be the same for all calls of a tenant");
+	}
+	plan->reuse = (unsigned)reuse;
+	jx_write_canon(handler, &text);
+	digest_sha256(str_text(&text), text.len, plan->handler);
+	str_fini(&text);
+	return 0;
+}
+
 static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
-	static const char *const known[] = { "type", "argv", "stdin", "output", "env", "cwd", "sandbox" };
+	static const char *const known[] = { "type", "argv", "stdin", "output", "env", "cwd", "sandbox",
+		"reuse" };
 	static const char *const outputs[] = { "text", "json", "stream" };
 	struct exec_plan *plan = arena_alloc(mem, sizeof(*plan));
 	unsigned out = EXEC_TEXT;
@@ -234,6 +265,8 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 		rc = bind_files(plan, mem, err);
 	if (rc == 0)
 		rc = be_cage_bind(handler, mem, &plan->cage, err);
+	if (rc == 0)
+		rc = bind_reuse(handler, plan, err);
 	if (rc == 0)
 		*ret_plan = plan;
 	return rc;

@@ -17,28 +17,25 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "ev/child.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "run/policy.h"
 
 #define READ_SIZE (64u << 10)           /* per turn: a flood must not starve the loop (trap 5) */
 #define TAIL_MAX (128u << 10)           /* bytes of stderr that are kept: the last ones (SEC S-512), and whole secrets in them */
-#define TAIL_LINES 20                   /* of them, what a failed call shows */
-#define TAIL_SHOWN 4096                 /* in at most this many bytes */
 #define LOG_SHOWN 512                   /* bytes of stderr in the log */
 #define NOTICE_MAX (8u << 20)           /* bytes of progress and log lines of one run */
-#define TERM_MS 2000                    /* between TERM and KILL (SEC S-513) */
 
 struct exec_pipe { int fd; struct ev_io *io; };
 
 struct exec_op {
 	struct backend_op op;
 	const struct exec_plan *plan;
-	struct ev_child *child;
+	struct exec_proc *proc;                 /* NULL: it has ended, or was given back */
 	struct ev_timer *deadline;
 	struct exec_pipe in, out, diag;         /* its stdin, stdout, stderr */
 	struct str input; size_t sent;
+	bool fed, kept;                         /* all input is sent; the process goes on without us */
 	struct str output;                      /* text and json: all of it */
 	struct str tail;                        /* of stderr */
 	size_t result_max;
@@ -61,6 +58,13 @@ static void pipe_close(struct exec_pipe *p)
 	ev_io_free(&p->io);
 	if (p->fd >= 0)
 		close(p->fd);
+	p->fd = -1;
+}
+
+/* Its descriptor is somebody else's now. */
+static void pipe_release(struct exec_pipe *p)
+{
+	ev_io_free(&p->io);
 	p->fd = -1;
 }
 
@@ -97,8 +101,8 @@ static void exec_fail(struct exec_op *x, const struct err *err)
 	pipe_close(&x->in);
 	ev_io_free(&x->out.io);
 	ev_io_free(&x->diag.io);
-	if (x->child)
-		ev_child_stop(x->child, TERM_MS);
+	if (x->proc)
+		exec_proc_stop(x->proc, EXEC_TERM_MS);
 }
 
 /* --- output -------------------------------------------------------------------------------------- */
@@ -218,11 +222,15 @@ static bool pipe_read(struct exec_op *x, struct exec_pipe *p, take_fn *take)
 	return true;
 }
 
+static void give_back(struct exec_op *x);
+
 static void on_out(void *arg, bool readable, bool writable)
 {
 	struct exec_op *x = arg;
 
 	(void)pipe_read(x, &x->out, take_output);       /* the rest in the next turn */
+	if (x->plan->reuse && x->reader.over && !x->failed)
+		give_back(x);
 }
 
 static void on_diag(void *arg, bool readable, bool writable)
@@ -262,8 +270,13 @@ static void push_input(struct exec_op *x)
 			break;
 		x->sent += (size_t)n;
 	}
-	pipe_close(&x->in);
+	x->fed = x->sent == x->input.len;
+	if (x->plan->reuse && x->fed)
+		ev_io_want(x->in.io, false, false);
+	else
+		pipe_close(&x->in);
 	str_fini(&x->input);
+	x->sent = 0;
 }
 
 static void on_in(void *arg, bool readable, bool writable)
@@ -272,45 +285,6 @@ static void on_in(void *arg, bool readable, bool writable)
 }
 
 /* --- the end ------------------------------------------------------------------------------------- */
-
-/* The start of what is shown of stderr: the last lines, whole. */
-static const char *last_lines(const struct str *tail, size_t max)
-{
-	const char *end = tail->p + tail->len, *p = end;
-	unsigned lines = 0;
-
-	if (p > tail->p && p[-1] == '\n')
-		p--;
-	while (p > tail->p && (size_t)(end - p) < max) {
-		if (p[-1] == '\n' && ++lines == TAIL_LINES)
-			break;
-		p--;
-	}
-	/* Cut inside a line: begin with the next one, if there is one. */
-	if (p > tail->p && p[-1] != '\n') {
-		const char *nl = memchr(p, '\n', (size_t)(end - p));
-		if (nl && nl + 1 < end)
-			p = nl + 1;
-	}
-	return p;
-}
-
-/* Line by line, so that line breaks stay and other control bytes show as escapes. */
-static void put_tail(const struct str *tail, struct str *out)
-{
-	char shown[TAIL_SHOWN * 4 + 1];
-
-	if (tail->len == 0)
-		return;
-	const char *end = tail->p + tail->len;
-	for (const char *p = last_lines(tail, TAIL_SHOWN); p < end; ) {
-		const char *nl = memchr(p, '\n', (size_t)(end - p));
-		const char *stop = nl ? nl : end;
-		text_printable(p, (size_t)(stop - p), shown, sizeof(shown));
-		str_printf(out, "\n%s", shown);
-		p = stop + 1;
-	}
-}
 
 /* Before it is cut: half a secret would not be found (SEC S-345). */
 static void blank_tail(struct exec_op *x)
@@ -344,7 +318,7 @@ static void give_result(struct exec_op *x, int status)
 	x->res = (struct backend_result){ 0 };
 	if (status >= 0) {
 		res.xstat = status;
-		res.has_xstat = true;
+		res.has_xstat = !x->kept;
 	} else {
 		res.sig = -status;
 	}
@@ -363,7 +337,7 @@ static void give_status(struct exec_op *x, int status)
 		str_printf(&text, "killed by signal %d%s%s", -status, name ? " SIG" : "", name ? name : "");
 	}
 	if (x->plan->out != EXEC_STREAM)        /* a stream's stderr is for the log alone (product.md 6) */
-		put_tail(&x->tail, &text);
+		exec_put_tail(&x->tail, &text);
 	json_array_append_new(x->res.content, content_text(str_text(&text), text.len));
 	str_fini(&text);
 	json_decref(x->res.structured);
@@ -418,7 +392,7 @@ static void on_ended(void *arg, int status, const char *refused)
 	struct exec_op *x = arg;
 	struct err err;
 
-	x->child = NULL;
+	x->proc = NULL;
 	drain(x);
 	blank_tail(x);
 	log_tail(x, status);
@@ -436,6 +410,29 @@ static void on_ended(void *arg, int status, const char *refused)
 		give_status(x, status);
 	else
 		give_result(x, 0);
+	exec_free(x);
+}
+
+/* The last line of a call: the process has done its part, and may serve another one. */
+static void give_back(struct exec_op *x)
+{
+	bool clean = x->fed && x->reader.line.len == 0;
+	struct exec_proc *proc = x->proc;
+
+	for (int i = 0; i < 16 && x->diag.fd >= 0 && pipe_read(x, &x->diag, take_diag); i++)
+		;
+	const int fds[3] = { x->in.fd, clean ? x->out.fd : -1, x->diag.fd };
+	if (!clean)
+		pipe_close(&x->out);
+	pipe_release(&x->in);
+	pipe_release(&x->out);
+	pipe_release(&x->diag);
+	x->proc = NULL;
+	x->kept = true;
+	be_workers_put(proc, fds, x->plan->reuse);
+	blank_tail(x);
+	log_tail(x, 0);
+	give_stream_end(x, 0);
 	exec_free(x);
 }
 
@@ -460,28 +457,55 @@ static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t
 	return 0;
 }
 
-static int spawn(struct exec_op *x, const struct run_cage *cage, const char *const *argv, const char *const *env,
-		 struct err *err)
+static int start_process(struct exec_op *x, const struct run_cage *cage, const char *const *argv,
+			 const char *const *env, struct err *err)
 {
 	const struct exec_plan *plan = x->plan;
 	struct run_policy policy = {
 		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd, .files = plan->files,
 	};
-	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = x };
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };
-	int fds[3];
 
 	be_cage_fill(&plan->cage, cage, &policy);
-	int rc = ev_child_start(x->op.loop, &child, fds, &x->child, err);
+	int rc = exec_proc_start(x->op.loop, &policy, on_ended, x, &x->proc, err);
 	if (rc < 0) {
 		log_err(&ctx, "tool cannot be started tool=%s reason=%s: %s", x->tool, err->where, err->msg);
 		return err_set(err, ERR_TOOL, "", "the tool's program could not be started");
 	}
-	x->in = (struct exec_pipe){ fds[0], ev_io_new(x->op.loop, fds[0], on_in, x) };
-	x->out = (struct exec_pipe){ fds[1], ev_io_new(x->op.loop, fds[1], on_out, x) };
-	x->diag = (struct exec_pipe){ fds[2], ev_io_new(x->op.loop, fds[2], on_diag, x) };
+	return 0;
+}
+
+static struct exec_pipe pipe_open(struct exec_op *x, int fd, ev_io_fn *fn)
+{
+	return (struct exec_pipe){ fd, fd >= 0 ? ev_io_new(x->op.loop, fd, fn, x) : NULL };
+}
+
+/* One that waits for this very call, or a new one. */
+static int get_process(struct exec_op *x, const struct backend_env *env, const struct backend_req *req,
+		       const char *const *argv, const char *const *vars, struct err *err)
+{
+	struct exec_key key = { .tenant_id = req->tenant_id };
+	int fds[3], rc = 0;
+
+	if (x->plan->reuse) {
+		memcpy(key.handler, x->plan->handler, sizeof(key.handler));
+		key.secrets = env->secrets ? env->secrets->version(env->secrets->arg) : 0;
+		x->proc = be_workers_take(env->workers, &key, on_ended, x);
+	}
+	if (!x->proc) {
+		rc = start_process(x, env->cage, argv, vars, err);
+		if (rc < 0)
+			return rc;
+		if (x->plan->reuse)
+			be_workers_add(env->workers, x->proc, &key);
+	}
+	exec_proc_fds(x->proc, fds);
+	x->in = pipe_open(x, fds[0], on_in);
+	x->out = pipe_open(x, fds[1], on_out);
+	x->diag = pipe_open(x, fds[2], on_diag);
 	ev_io_want(x->out.io, true, false);
-	ev_io_want(x->diag.io, true, false);
+	if (x->diag.io)
+		ev_io_want(x->diag.io, true, false);
 	push_input(x);
 	return 0;
 }
@@ -494,23 +518,23 @@ static void on_deadline(void *arg)
 	exec_fail(arg, &err);
 }
 
-static int launch(struct exec_op *x, const struct run_cage *cage, const struct backend_req *req, struct err *err)
+static int launch(struct exec_op *x, const struct backend_env *env, const struct backend_req *req, struct err *err)
 {
-	const char *argv[EXEC_ARGV_MAX + 1] = { NULL }, *env[EXEC_ENV_MAX + 3] = { NULL };
+	const char *argv[EXEC_ARGV_MAX + 1] = { NULL }, *vars[EXEC_ENV_MAX + 3] = { NULL };
 	uint64_t now = ev_now_us(x->op.loop);
 
 	if (req->deadline_us <= now)
 		return be_cancel_err(CANCEL_DEADLINE, err);
 	struct arena *mem = arena_new(EXEC_COMMAND_MAX);
-	int rc = be_cage_check(&x->plan->cage, cage, err);
+	int rc = be_cage_check(&x->plan->cage, env->cage, err);
 	if (rc == 0)
 		rc = exec_render_argv(x->plan, req, mem, argv, err);
 	if (rc == 0)
-		rc = exec_render_env(x->plan, req, mem, env, err);
+		rc = exec_render_env(x->plan, req, mem, vars, err);
 	if (rc == 0)
 		rc = make_input(x, req, now, err);
 	if (rc == 0)
-		rc = spawn(x, cage, argv, env, err);
+		rc = get_process(x, env, req, argv, vars, err);
 	arena_free(&mem);
 	if (rc < 0)
 		return rc;
@@ -545,7 +569,7 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 	x->principal = mem_strdup(req->principal);
 	id_format(req->call_id, x->call);
 	*ret = &x->op;
-	if (launch(x, env->cage, req, &err) < 0) {
+	if (launch(x, env, req, &err) < 0) {
 		exec_fail(x, &err);
 		ev_defer(env->loop, give_failure, x);
 	}

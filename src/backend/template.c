@@ -154,6 +154,16 @@ bool tpl_is_constant(const struct tpl *t)
 	return true;
 }
 
+bool tpl_is_of_tenant(const struct tpl *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		enum piece_kind kind = t->piece[i].kind;
+		if (kind != PIECE_LITERAL && kind != PIECE_SECRET && kind != PIECE_TENANT)
+			return false;
+	}
+	return true;
+}
+
 bool tpl_is_one_argument(const struct tpl *t)
 {
 	return t->n == 1 && t->piece[0].kind == PIECE_ARGUMENT;

@@ -72,6 +72,25 @@ def calls():
     c.close()
 
 
+def interpreted():
+    """A Python tool, started for each call and kept between calls."""
+    c = crib.Crib().init()
+    script = pathlib.Path(__file__).with_name("worker.py").resolve()
+    for name, more in (("spawned", ""), ("reused", ", reuse: 4")):
+        c.tool(crib.tool_yaml(name, f"{{type: exec, argv: [/usr/bin/python3, {script}], output: stream{more}}}"), f"{name}.yaml")
+    key = c.tenant("acme", "spawned", "reused")
+    c.start()
+    rates = {}
+    for conns in (1, 4):
+        for name in ("spawned", "reused"):
+            row = load(f"tools/call of a Python program, {name}", c.address("http")[1], c.daemon.pid, "--key", key,
+                       "--conns", str(conns), "--expect", TEXT, *call(name, '{"text":"%s"}' % TEXT))
+            rates[name] = row["per_s"]
+        out({"label": f"reused / spawned, {conns} connections", "ratio": round(rates["reused"] / rates["spawned"], 1)})
+    c.stop()
+    c.close()
+
+
 def listing(c, key):
     peer = c.http(key)
     body = json.dumps(peer.request("tools/list", {}, crib.MODERN))
@@ -114,4 +133,5 @@ def many_tenants():
 
 if __name__ == "__main__":
     calls()
+    interpreted()
     many_tenants()

@@ -92,7 +92,7 @@ def fulfil(c):
     """The operator: takes the grant of what is wished away or, where there is none, gives it; each wish makes a difference,
     whatever the one before has left behind."""
     while wishes(c).is_dir():
-        for wish in wishes(c).iterdir():
+        for wish in list(wishes(c).glob("*")):
             if c.run("grant", "remove", TENANT, wish.name, "--yes").returncode != 0:
                 c.cli("grant", "add", TENANT, wish.name)
             wish.unlink()

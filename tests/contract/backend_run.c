@@ -23,6 +23,7 @@
 #include "base/path.h"
 #include "base/secret.h"
 #include "base/str.h"
+#include "ev/child.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/fetch.h"
@@ -30,12 +31,15 @@
 
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
+static struct be_workers *the_workers;
 static char the_dir[4096];
 
 static void secrets_forget(void);
 
 static void clean_up(void)
 {
+	ev_child_kill_all(the_loop);
+	be_workers_free(&the_workers);
 	fetcher_free(&the_fetcher);
 	ev_loop_free(&the_loop);
 	secrets_forget();
@@ -61,6 +65,7 @@ struct ev_loop *run_loop(void)
 	free(top);
 	assert_int_equal(secret_init(), 0);
 	the_loop = ev_loop_new();
+	the_workers = be_workers_new(the_loop);
 	atexit(clean_up);
 	return the_loop;
 }
@@ -241,7 +246,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	static const uint8_t call_id[16] = { 1, 2, 3 };
 	const struct run_cage cage = { .best = run_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .cage = &cage };
+					 .cage = &cage, .workers = the_workers };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
 	struct err err;
@@ -265,6 +270,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 		.state = o->state,
 		.state_len = o->state ? strlen(o->state) : 0,
 		.call_id = call_id,
+		.tenant_id = o->tenant_id,
 		.tenant = "acme",
 		.principal = "bot",
 		.rev = "2026-07-28",

@@ -37,6 +37,7 @@ struct run {
 struct run_opts {
 	const char *args;               /* JSON object; NULL = {} */
 	const char *answers, *state;    /* of a re-run */
+	int64_t tenant_id;
 	uint32_t caps;
 	uint64_t timeout_us;            /* 0 = 10 s */
 	bool expired;                   /* the deadline is over before the start */

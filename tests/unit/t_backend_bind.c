@@ -172,6 +172,14 @@ static void exec_blocks_are_strict(void **state)
 		  NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:}'}}", "/env/A", "a name has 1 to 64 of", NULL },
 		{ "{'type':'exec','argv':['/x'],'env':{'A':'{secret:a/b}'}}", "/env/A", "a name has 1 to 64 of", NULL },
+		{ "{'type':'exec','argv':['/x'],'reuse':2}", "/reuse", "output: stream", NULL },
+		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':0}", "/reuse", "", NULL },
+		{ "{'type':'exec','argv':['/x'],'output':'stream','reuse':17}", "/reuse", "", NULL },
+		{ "{'type':'exec','argv':['/x','{/a}'],'output':'stream','reuse':1}", "/argv/1", "the same for all calls", NULL },
+		{ "{'type':'exec','argv':['/x'],'env':{'P':'{principal}'},'output':'stream','reuse':1}", "/env/P",
+		  "the same for all calls", NULL },
+		{ "{'type':'exec','argv':['/x'],'env':{'P':'{call}'},'output':'stream','reuse':1}", "/env/P",
+		  "the same for all calls", NULL },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'x'}}", "/sandbox/memory", "size", NULL },
 		{ "{'type':'exec','argv':['/x'],'sandbox':{'memory':'8388607'}}", "/sandbox/memory", "size",
 		  NULL },
@@ -203,6 +211,7 @@ static void exec_blocks_are_strict(void **state)
 		"{'type':'exec','argv':['/x'],'sandbox':{'memory':'1024GiB','cpu':'24h'},'stdin':'none'}",
 		"{'type':'exec','argv':['/x'],'sandbox':{'read':[],'write':['/a/..b//c/...'],'network':false,'processes':1}}",
 		"{'type':'exec','argv':['/x'],'sandbox':{'network':true,'require':'base+landlock:99+seccomp','processes':4096}}",
+		"{'type':'exec','argv':['/x','{tenant}'],'env':{'K':'{secret:k}{tenant}'},'output':'stream','reuse':16}",
 		"{'type':'exec','argv':['/x'],'sandbox':{'network':{'connect':[443,1],'bind':[65535],'udp':true}}}",
 	};
 	expect_refused(bad, NELEMS(bad));
