@@ -43,7 +43,6 @@ int confine_limits(const struct run_policy *p, struct err *err)
 	/* A second between SIGXCPU, which names the limit to the server, and SIGKILL. */
 	const struct { int resource; uint64_t want, spare; const char *name; } limits[] = {
 		{ RLIMIT_CPU, p->cpu_s, 1, "limit cpu" },
-		{ RLIMIT_AS, p->memory_bytes, 0, "limit memory" },
 		{ RLIMIT_FSIZE, p->file_bytes, 0, "limit file size" },
 		{ RLIMIT_NOFILE, p->open_files, 0, "limit open files" },
 		/* It counts all processes of the user, the server's threads among them: a backstop, no more (S-517). */
@@ -56,6 +55,11 @@ int confine_limits(const struct run_policy *p, struct err *err)
 			return rc;
 	}
 	return set_limit(RLIMIT_CORE, 0, 0, "limit core", err);
+}
+
+int confine_memory(const struct run_policy *p, struct err *err)
+{
+	return p->memory_bytes == 0 ? 0 : set_limit(RLIMIT_AS, p->memory_bytes, 0, "limit memory", err);
 }
 
 int confine_parent(pid_t supervisor, struct err *err)

@@ -11,6 +11,8 @@ struct run_policy;
 /* The steps of the launcher, in the order of SEC S-502.  Each fills *err with the step's name as where
  * and the system's reason as text. */
 int confine_limits(const struct run_policy *p, struct err *err) MUST_CHECK;
+/* The last of the limits, because the steps between need memory themselves. */
+int confine_memory(const struct run_policy *p, struct err *err) MUST_CHECK;
 /* A session of its own, and death with the supervisor. */
 int confine_parent(pid_t supervisor, struct err *err) MUST_CHECK;
 /* No capabilities, and none to gain. */

@@ -152,10 +152,11 @@ static int become(const struct run_policy *p, const char *own_dir, pid_t supervi
 	sigset_t none;
 	int fd = -1;
 	int rc = confine(p, own_dir, supervisor, chan, &fd, err);
+	bool script = !rc && is_script(p->program);
+	rc = rc ? rc : confine_memory(p, err);
 	if (rc)
 		return rc;
 
-	bool script = is_script(p->program);
 	build_env(p, own_dir, &env);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -185,6 +186,7 @@ static noreturn void end_like(int status)
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status));
 	sigemptyset(&none);
+	signal(WTERMSIG(status), SIG_DFL);
 	raise(WTERMSIG(status));
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	raise(SIGKILL);
