@@ -1,4 +1,4 @@
-/* call: a tool as a tenant's principal, through the same pipeline as any agent's call. */
+/* call: a tool or a prompt, or a read of a resource, as a tenant's principal, through the same pipeline as any agent's. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -62,17 +62,29 @@ static bool never_gone(void *arg)
 	return false;
 }
 
+/* get_weather, prompt:greet, or a URI, which a tool's name cannot be. */
+static enum reg_kind kind_of(const char *what, const char **ret_name)
+{
+	bool prompt = strcmp(adm_noun_of(what), "prompt") == 0;
+
+	*ret_name = prompt ? adm_bare(what) : what;
+	return prompt ? REG_PROMPT : strchr(what, ':') ? REG_RESOURCE : REG_TOOL;
+}
+
 static void refused(const struct adm_call *c, const struct call_end *end, struct err *ret)
 {
 	*ret = *end->err;
 	if (end->refusal == REFUSE_ARGUMENTS && end->report && end->report->count > 0) {
 		adm_refused_arguments(end->report, ret);
 	} else if (end->refusal == REFUSE_UNKNOWN_TOOL) {
-		(void)err_set(ret, ERR_NOT_FOUND, "", "tool %.64s: tenant %s has no such tool", adm_text(c, "tool"),
-			      adm_text(c, "tenant"));
+		const char *name;
+		enum reg_kind kind = kind_of(adm_text(c, "tool"), &name);
+
+		(void)err_set(ret, ERR_NOT_FOUND, "", "%s %.64s: tenant %s has no such %s", reg_kinds[kind].noun, name,
+			      adm_text(c, "tenant"), reg_kinds[kind].noun);
 		err_hint(ret, "toolcrib grant list %s shows what it may call", adm_text(c, "tenant"));
 	} else if (end->refusal == REFUSE_CAPABILITY) {
-		(void)err_set(ret, ERR_CAPABILITY, "", "tool %.64s asks its caller something, and a command cannot answer",
+		(void)err_set(ret, ERR_CAPABILITY, "", "%.64s asks its caller something, and a command cannot answer",
 			      adm_text(c, "tool"));
 		err_hint(ret, "call it from an MCP client that can; toolcrib tool test FILE shows the first question");
 	}
@@ -104,9 +116,9 @@ static void call_finish(void *arg, struct call_end *end)
 }
 
 /* The definition as the tenant sees it, so that NAME=VALUE words get the types of its schema; NULL when it sees none. */
-static json_t *visible_definition(const struct reg_snapshot *snap, const char *name)
+static json_t *visible_definition(const struct reg_snapshot *snap, enum reg_kind kind, const char *name)
 {
-	const struct reg_tool *tool = reg_find(snap, REG_TOOL, name, strlen(name));
+	const struct reg_tool *tool = reg_find(snap, kind, name, strlen(name));
 	json_t *doc = NULL;
 
 	if (!tool || jx_parse(tool->def->text, tool->def->len, &doc, NULL) < 0)
@@ -114,15 +126,33 @@ static json_t *visible_definition(const struct reg_snapshot *snap, const char *n
 	return doc;
 }
 
+/* What the handler gets: of a resource the URI and the template's variables, else what the words say. */
+static int read_args(const struct adm_call *c, const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
+		     json_t **ret, struct err *err)
+{
+	json_t *definition;
+	int rc;
+
+	if (kind == REG_RESOURCE) {
+		(void)reg_find_uri(snap, name, strlen(name), ret); /* the pipeline says that it is unknown */
+		return 0;
+	}
+	definition = visible_definition(snap, kind, name);
+	rc = adm_tool_args(c, definition, ret, err);
+	json_decref(definition);
+	return rc;
+}
+
 int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct call_out out = { no_progress, no_log, no_ask, never_gone, call_finish };
 	const struct admin_env *env = &c->admin->env;
-	const char *tool = adm_text(c, "tool");
+	const char *name;
+	enum reg_kind kind = kind_of(adm_text(c, "tool"), &name);
 	struct call_job *job = adm_priv(c, sizeof(*job));
 	struct principal *who = NULL;
 	struct reg_snapshot *snap;
-	json_t *args = NULL, *definition;
+	json_t *args = NULL;
 	int rc = principal_named(env->tenants, adm_text(c, "tenant"), adm_text(c, "principal"), AUDIT_AUTHN_UID, &who, err);
 
 	(void)db;
@@ -131,17 +161,16 @@ int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, st
 	if (rc < 0)
 		return rc;
 	snap = reg_acquire(env->registry, who->tenant_id);
-	definition = visible_definition(snap, tool);
-	rc = adm_tool_args(c, definition, &args, err);
-	json_decref(definition);
+	rc = read_args(c, snap, kind, name, &args, err);
 	if (rc < 0) {
 		reg_release(env->registry, &snap);
 		principal_unref(&who);
 		return rc;
 	}
-	jx_write(args, &job->args_text);
+	if (args)
+		jx_write(args, &job->args_text);
 	c->later = true;
-	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .tool = tool, .tool_len = strlen(tool),
+	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .kind = kind, .tool = name, .tool_len = strlen(name),
 		.args = args, .args_text = str_text(&job->args_text), .args_len = job->args_text.len, .rev = REV_COUNT - 1,
 		.tport = AUDIT_ADMIN_SOCKET }, &out, c, &job->call);
 	principal_unref(&who);

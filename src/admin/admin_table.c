@@ -173,7 +173,8 @@ static const struct adm_arg export_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
 	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."), END };
 static const struct adm_arg call_args[] = {
-	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it."), VALUES, ARGS_OPT,
+	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a resource."),
+	VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), END };
 
 static const struct adm_arg audit_calls_args[] = {
@@ -558,7 +559,7 @@ const struct adm_cmd admin_table[] = {
 	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_export_check, .body = adm_export_body },
 
-	{ .noun = "call", .help = "Call a tool as a tenant", .detail = "Audited and limited like any call.",
+	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant", .detail = "Audited and limited like any call.",
 	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .body = adm_call_body },
 

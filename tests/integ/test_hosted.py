@@ -240,6 +240,15 @@ class Hosted(crib.Case):
         calls = self.crib.json("audit", "calls", "--tenant", "acme", "--outcome", "ok")
         self.assertEqual({row["tool"] for row in calls}, {"resource:readme", "resource:logo", "resource:page", "resource:any"})
 
+    def test_the_command_line_gets_and_reads_them(self):
+        self.both()
+        got = self.crib.json("call", "acme", "prompt:greet", "who=Eve")[0]
+        self.assertEqual(got["structuredContent"]["messages"][0]["content"]["text"], "Greet Eve  with {braces}")
+        got = self.crib.json("call", "acme", "docs://pages/news/x")[0]
+        self.assertEqual(got["structuredContent"]["contents"][0]["text"], "news: x")
+        done = self.crib.run("call", "acme", "nowhere://x")
+        self.assertIn("tenant acme has no such resource", done.stderr)
+
     def test_completion_from_values_and_by_a_handler(self):
         """MCP U-04"""
         self.both()
