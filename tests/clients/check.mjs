@@ -3,7 +3,7 @@
 // Run by `make check-clients`, which sets TOOLCRIB_BUILDDIR, TOOLCRIB_SRCDIR and installs the pinned packages.
 import assert from 'node:assert/strict';
 import { clients, transports } from './clients.mjs';
-import { addExamples, addTools, crib, key, rows, runs, start, stop, until } from './crib.mjs';
+import { addDocuments, addExamples, addTools, crib, key, rows, runs, start, stop, until } from './crib.mjs';
 
 const LIMIT_MS = 200;           // from a command's return to the notice of its change
 const MANY = 250, PAGE = 100;   // tools of one tenant; of one page
@@ -28,6 +28,23 @@ const nap = `name: nap
 description: Sleeps as long as it is told, in a process of its own.
 inputSchema: {type: object, properties: {seconds: {type: string}}, required: [seconds]}
 handler: {type: exec, argv: [/usr/bin/sleep, "{/seconds}"]}
+`;
+
+const prompt = `kind: prompt
+name: review
+arguments: [{name: change, required: true}, {name: tone}]
+complete: {tone: [friendly, strict]}
+handler: {type: static, text: "Review {/change} {/tone}."}
+`;
+const resources = `kind: resource
+name: handbook
+uri: docs://handbook
+handler: {type: static, text: Be kind.}
+---
+kind: resourceTemplate
+name: order
+uriTemplate: shop://orders/{id}
+handler: {type: static, text: "order {/id}"}
 `;
 
 // One connected client and what it was asked and told.
@@ -103,6 +120,32 @@ const steps = {
     await until('the end of the call in the audit', async () => (await newest()).outcome === 'cancelled', 5000);
   },
 
+  async prompts({ client }) {
+    const { prompts } = await client.listPrompts();
+    assert.deepEqual(prompts.map(prompt => prompt.name), ['review']);
+    assert.deepEqual(prompts[0].arguments, [{ name: 'change', required: true }, { name: 'tone' }]);
+    const got = await client.getPrompt({ name: 'review', arguments: { change: '5' } });
+    assert.deepEqual(got.messages, [{ role: 'user', content: { type: 'text', text: 'Review 5 .' } }]);
+    await assert.rejects(client.getPrompt({ name: 'review', arguments: {} }), { code: -32602 });
+    await assert.rejects(client.getPrompt({ name: 'none' }), { code: -32602 });
+    const { completion } = await client.complete({
+      ref: { type: 'ref/prompt', name: 'review' }, argument: { name: 'tone', value: 'st' } });
+    assert.deepEqual(completion.values, ['strict']);
+  },
+
+  async resources({ row, client }) {
+    const { resources } = await client.listResources();
+    assert.deepEqual(resources.map(resource => resource.uri), ['docs://handbook']);
+    const { resourceTemplates } = await client.listResourceTemplates();
+    assert.deepEqual(resourceTemplates.map(template => template.uriTemplate), ['shop://orders/{id}']);
+    const text = async uri => (await client.readResource({ uri })).contents[0].text;
+    assert.equal(await text('docs://handbook'), 'Be kind.');
+    assert.equal(await text('shop://orders/17'), 'order 17');
+    // v2 says -32602 for what it hears as -32002, too.
+    const code = row.kit.renames ? -32602 : -32002;
+    await assert.rejects(client.readResource({ uri: 'shop://none' }), { code });
+  },
+
   async list_changed(at) {
     const { row, client } = at;
     const names = async () => (await client.listTools()).tools.map(tool => tool.name);
@@ -173,9 +216,11 @@ try {
   // Every client asks deploy within a minute: more often than the example allows.
   await addExamples(TOOLS.filter(name => name !== 'nap'), text => text.replace('rate: 20/min', 'rate: 1000/min'));
   await addTools(nap);
+  await addDocuments('prompt', prompt);
+  await addDocuments('resource', resources);
   await addTools(...Array.from({ length: MANY }, (_, i) => echo(`many-${String(i).padStart(3, '0')}`, 'One of many.')));
   const keys = {};
-  for (const [tenant, ...grants] of [['acme', ...TOOLS], ['wide', 'many-*'], ['other', 'get_weather']]) {
+  for (const [tenant, ...grants] of [['acme', ...TOOLS, 'prompt:*', 'resource:*'], ['wide', 'many-*'], ['other', 'get_weather']]) {
     await crib('tenant', 'add', tenant);
     await crib('grant', 'add', tenant, ...grants);
     keys[tenant] = await key(`${tenant}/agent`);

@@ -28,6 +28,7 @@ const v2 = (mode, revision) => ({ Http: HttpV2, Sse: SseV2, Stdio: StdioV2,
   onElicit: (client, answer) => client.setRequestHandler('elicitation/create', answer),
   onChanged: (client, heard) => client.setNotificationHandler('notifications/tools/list_changed', heard),
   call: (client, params, options) => client.callTool(params, options),
+  renames: true,
   listen: client => revision === MODERN ? client.listen({ toolsListChanged: true }) : undefined,
   revision: client => client.getNegotiatedProtocolVersion(),
 });

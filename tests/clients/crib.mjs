@@ -37,12 +37,14 @@ export async function key(principal) {
   return (await crib('key', 'create', principal)).match(/tck_\w+/)[0];
 }
 
-// Add or replace the tools of these documents.
-export async function addTools(...documents) {
-  const file = join(folder, 'tools.yaml');
+// Add or replace what these documents define, by the command of this noun.
+export async function addDocuments(noun, ...documents) {
+  const file = join(folder, `${noun}.yaml`);
   writeFileSync(file, documents.join('---\n'));
-  await crib('tool', 'add', file);
+  await crib(noun, 'add', file);
 }
+
+export const addTools = (...documents) => addDocuments('tool', ...documents);
 
 // Example tools as they are installed; change() may edit a document first.
 export async function addExamples(names, change = text => text) {
