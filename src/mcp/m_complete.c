@@ -34,9 +34,9 @@ static void asked_fini(struct asked *a)
 static const char *text_in(const json_t *obj, const char *name)
 {
 	const json_t *v = json_object_get(obj, name);
+	const char *text = json_string_value(v);
 
-	return v && strlen(json_string_value(v) ? json_string_value(v) : "\xff") == json_string_length(v) ?
-		json_string_value(v) : NULL;
+	return text && strlen(text) == json_string_length(v) ? text : NULL;
 }
 
 static bool read_params(const struct mcp_msg *msg, struct asked *ret)

@@ -52,7 +52,7 @@ static const struct define_kind kinds[REG_KINDS] = {
 
 int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err)
 {
-	static const char *const later[] = { "upstream", "secret", "tenant", "grant" };
+	static const char *const others[] = { "upstream", "tenant", "grant" };
 	const char *words[REG_KINDS], *kind = "tool", *near;
 	int rc = jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err);
 
@@ -70,9 +70,12 @@ int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err)
 		err_hint(err, "toolcrib schema add stores it for tools to refer to");
 		return ERR_INVALID;
 	}
-	for (size_t i = 0; i < NELEMS(later); i++)
-		if (strcmp(kind, later[i]) == 0)
-			return err_set(err, ERR_INVALID, "/kind", "kind %s is not available in this release", kind);
+	for (size_t i = 0; i < NELEMS(others); i++)
+		if (strcmp(kind, others[i]) == 0) {
+			(void)err_set(err, ERR_INVALID, "/kind", "kind %s is no tool, prompt or resource", kind);
+			err_hint(err, "toolcrib apply reads documents of this kind");
+			return ERR_INVALID;
+		}
 	(void)err_set(err, ERR_INVALID, "/kind", "unknown kind %.40s", kind);
 	near = text_nearest(kind, words, NELEMS(words));
 	if (near)

@@ -59,7 +59,11 @@ void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
 	struct forward f = { warn, arg, "/inputSchema" };
 	const json_t *input = json_object_get(doc, "inputSchema"), *output = json_object_get(doc, "outputSchema");
 	const char *name = json_string_value(json_object_get(doc, "name"));
+	enum reg_kind kind;
+	struct err ignored;
 
+	if (define_kind_of(doc, &kind, &ignored) < 0 || kind != REG_TOOL)
+		return;                 /* what hosts stumble over is known of tools */
 	if (name && strchr(name, '.'))
 		warn(arg, "/name", "some hosts refuse tool names with a dot");
 	if (json_string_length(json_object_get(doc, "description")) > DESCRIPTION_WIDE)

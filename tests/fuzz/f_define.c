@@ -35,6 +35,7 @@ static void check_taken(const struct define_item *d)
 	FUZZ_CHECK((compiled.output != NULL) == (compiled.output_form != REG_OUTPUT_NONE));
 	define_compiled_fini(&compiled);
 	arena_free(&mem);
+	json_object_set_new(doc, "kind", json_string(reg_kinds[d->kind].word));
 	FUZZ_CHECK(define_item(doc, backend_bind, NULL, &again, &err) == 0);
 	FUZZ_CHECK(strcmp(again.name, d->name) == 0 && strcmp(again.text, d->text) == 0);
 	FUZZ_CHECK(memcmp(again.digest, d->digest, sizeof again.digest) == 0);

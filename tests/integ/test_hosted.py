@@ -330,6 +330,18 @@ class Hosted(crib.Case):
         self.assertTrue(old.quiet("notifications/resources/updated"))
         modern.notice("notifications/resources/updated")
 
+    def test_subscriptions_are_bounded(self):
+        """MCP B-21"""
+        self.both()
+        self.crib.start()
+        peer = self.crib.tcp(self.key)
+        peer.initialize()
+        for i in range(256):
+            self.assertIn("result", peer.ask("resources/subscribe", {"uri": f"docs://pages/a/{i}"}))
+        self.assertIn("at most 256", peer.ask("resources/subscribe", {"uri": "docs://readme"})["error"]["message"])
+        peer.ask("resources/unsubscribe", {"uri": "docs://pages/a/7"})
+        self.assertIn("result", peer.ask("resources/subscribe", {"uri": "docs://readme"}))
+
     # --- documents
 
     def test_documents_are_checked(self):

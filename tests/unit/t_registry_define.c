@@ -144,7 +144,7 @@ static void digests_follow_meaning_not_spelling(void **state)
 static void names_and_kinds_are_checked(void **state)
 {
 	refused("[]", "", "must be an object");
-	refused("{'kind':'grant'," PLAIN "}", "/kind", "kind grant is not available in this release");
+	refused("{'kind':'grant'," PLAIN "}", "/kind", "kind grant is no tool, prompt or resource");
 	refused("{'kind':'tol'," PLAIN "}", "/kind", "unknown kind tol");
 	hinted("{'kind':'tol'," PLAIN "}", "did you mean tool?");
 	refused("{'description':'d','inputSchema':{'type':'object'},'handler':{'type':'fake'}}", "/name", "is missing");
