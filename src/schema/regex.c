@@ -24,6 +24,7 @@
 #define MATCH_LOOSE_WORK 200000u /* places times points, for a pattern that may begin anywhere: under 1 ms */
 #define RESCAN_WORK 100000000u  /* points times bytes, for a pattern that looks ahead or back at a group */
 #define RESCAN_STEP 1000        /* of these per step */
+#define NESTED_WORK 2000000u    /* points times bytes, for one that looks ahead or back inside a group: under 1 ms */
 #define HEAP_MAX_KIB 4096
 #define STEP_BASE 8             /* steps of an easy match */
 #define STEP_BYTES 16           /* bytes of text per further step */
@@ -33,6 +34,7 @@ struct regex {
 	const pcre2_code *code;
 	bool loose;             /* may begin anywhere in the text */
 	bool rescans;           /* may look at the same bytes from many places */
+	bool nested;            /* and does so inside a group, which may repeat it */
 	char source[];
 };
 
@@ -92,6 +94,39 @@ static bool is_loose(const pcre2_code *code)
 	return !(options & PCRE2_ANCHORED);
 }
 
+/* Behind a character class; p is behind its "[". */
+static const char *behind_class(const char *p)
+{
+	for (; *p && *p != ']'; p++)
+		p += *p == '\\' && p[1];
+	return p;
+}
+
+/* Whether something inside of a group looks ahead, or back at a group: what the translator writes. */
+static bool looks_in_group(const char *p)
+{
+	unsigned depth = 0;
+
+	for (; *p; p++) {
+		if (*p == '\\') {
+			if (depth > 0 && p[1] == 'g')
+				return true;
+			p += p[1] != '\0';
+		} else if (*p == '[') {
+			p = behind_class(p + 1);
+			if (!*p)
+				return false;
+		} else if (*p == '(') {
+			if (depth > 0 && p[1] == '?' && (p[2] == '=' || p[2] == '!'))
+				return true;
+			depth++;
+		} else if (*p == ')') {
+			depth--;
+		}
+	}
+	return false;
+}
+
 static int compile_translated(struct arena *mem, const struct str *text, struct regex *re, struct err *err)
 {
 	pcre2_general_context *general = pcre2_general_context_create(take, keep, mem);
@@ -100,6 +135,7 @@ static int compile_translated(struct arena *mem, const struct str *text, struct 
 	int code = PCRE2_ERROR_NOMEMORY;
 
 	re->rescans = strstr(p, "(?=") || strstr(p, "(?!") || strstr(p, "\\g{");
+	re->nested = re->rescans && looks_in_group(p);
 	if (context && (*p == '^' || *p == '('))
 		re->code = compile_once(context, p, 0, &code);
 	re->loose = !re->code || is_loose(re->code);
@@ -184,7 +220,9 @@ static size_t limit_of(const struct regex *re, size_t len)
 
 	if (!re->rescans)
 		return MATCH_MAX;
-	return re->loose ? RESCAN_WORK / n / n : RESCAN_WORK / n;
+	if (re->loose)
+		return RESCAN_WORK / n / n;
+	return (re->nested ? NESTED_WORK : RESCAN_WORK) / n;
 }
 
 static int match_within(const struct regex *re, const char *p, size_t len, struct regex_room *room, size_t limit,
@@ -227,7 +265,8 @@ int regex_match(const struct regex *re, const char *p, size_t len, struct regex_
 	if (re->rescans && re->loose && len)
 		*steps += rescan_steps(re, len);
 	rc = match_within(re, p, len, *room, re->loose ? MATCH_FIRST_LOOSE : MATCH_FIRST, 0);
-	if (rc == PCRE2_ERROR_MATCHLIMIT) {
+	/* Where no more is allowed than was tried, there is nothing to try again. */
+	if (rc == PCRE2_ERROR_MATCHLIMIT && (re->loose || limit_of(re, len) > MATCH_FIRST)) {
 		*steps += STEP_HARD * (re->loose ? len / 100 + 1 : 1);
 		if (re->rescans && !re->loose)
 			*steps += rescan_steps(re, len);
