@@ -18,7 +18,7 @@
 #define FETCH_HEADERS_MAX 64            /* headers of a request */
 #define FETCH_RUNNING_MAX 1024          /* requests under way; beyond it ERR_BUSY */
 #define FETCH_POOLS_MAX 256             /* scopes and policies with connections */
-#define FETCH_IDLE_MAX 64               /* kept connections of one pool */
+#define FETCH_IDLE_MAX 256              /* kept connections of one pool */
 #define FETCH_POOL_IDLE_MS 60000        /* a pool without work closes its connections */
 
 struct breakers;
@@ -41,7 +41,7 @@ struct fetch_req {
 };
 /* head(): once, when the final head is whole and before any data.  data(): bytes as they arrive; a negative err_code
  * ends the request with it.  done(): once, last, also when cancelled; f is gone when it returns.  rc 0: the answer came
- * to its regular end, whatever its status.  Else ERR_DENIED (address or URL not allowed), ERR_TIMEOUT, ERR_LIMIT,
+ * to its regular end, whatever its status.  Else ERR_DENIED (address, URL or certificate not allowed), ERR_TIMEOUT, ERR_LIMIT,
  * ERR_CANCELLED, ERR_UNREACHABLE (no connection: nothing was sent), ERR_IO (it broke, or is no HTTP), or data()'s code; the
  * message fits an answer to a client: no address, no text of the peer's.  Nothing is called from inside fetch_start()
  * or fetch_cancel(). */

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "net/breaker.h"
@@ -109,10 +111,15 @@ void fetch_pool_rest(struct fetch_pool *p)
 
 /* --- one request --------------------------------------------------------------------------------- */
 
+/* URL, headers and body may hold secrets. */
 static void fetch_free(void *arg)
 {
 	struct fetch *f = arg;
 
+	for (struct curl_slist *h = f->headers; h; h = h->next)
+		secret_wipe(h->data, strlen(h->data));
+	secret_wipe(f->url_text, strlen(f->url_text));
+	secret_wipe(f->body, f->body_len);
 	curl_slist_free_all(f->headers);
 	curl_slist_free_all(f->resolve);
 	str_fini(&f->head.fields);
@@ -155,11 +162,10 @@ static void end(struct fetch *f, const struct err *err)
 
 void fetch_ended(struct fetch *f, CURLcode code)
 {
-	struct fetcher *owner = f->pool->owner;
 	struct err err = { .code = ERR_OK };
 
 	if (code != CURLE_OK) {
-		fetch_easy_explain(f, code, ev_now_us(owner->loop), &err);
+		fetch_easy_explain(f, code, clock_mono_us(), &err);
 		log_debug(NULL, "request failed host=%s libcurl=\"%s\" why=\"%s\"", f->url.host, curl_easy_strerror(code),
 			  err.msg);
 	} else if (!f->head_done) {
@@ -200,6 +206,7 @@ static void add_header(struct fetch *f, const char *name, const char *value)
 	char *line = mem_printf(*value ? "%s: %s" : "%s;%s", name, value);
 
 	f->headers = curl_slist_append(f->headers, line);
+	secret_wipe(line, strlen(line));
 	free(line);
 }
 

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "metrics/metric.h"
 
+#define CLOCK_STEP_US 2000
 #define RESOLVED_MAX 512                /* bytes of the test resolver's addresses */
 
 /* --- addresses: each connect, and each use of a kept connection ---------------------------------- */
@@ -297,7 +298,8 @@ void fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, s
 		*err = f->err;
 		return;
 	}
-	if (code == CURLE_OPERATION_TIMEDOUT && f->deadline_us > 0 && now_us >= f->deadline_us) {
+	/* libcurl counts whole milliseconds on a clock that it read itself. */
+	if (code == CURLE_OPERATION_TIMEDOUT && f->deadline_us > 0 && now_us + CLOCK_STEP_US >= f->deadline_us) {
 		(void)err_set(err, ERR_TIMEOUT, "", "the server did not answer in time");
 		return;
 	}
@@ -313,10 +315,10 @@ void fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, s
 		return;
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_ISSUER_ERROR:
-		(void)err_set(err, ERR_UNREACHABLE, "", "the server's certificate is not valid for it, or not trusted");
+		(void)err_set(err, ERR_DENIED, "", "the server's certificate is not valid for it, or not trusted");
 		return;
 	case CURLE_SSL_CACERT_BADFILE:
-		(void)err_set(err, ERR_UNREACHABLE, "", "the file of certificate authorities cannot be read");
+		(void)err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
 		return;
 	case CURLE_SSL_CONNECT_ERROR:
 	case CURLE_SSL_CIPHER:

@@ -15,7 +15,7 @@
 
 /* What fetch.c (requests, pools), fetch_multi.c (libcurl on the loop) and fetch_easy.c (options, callbacks) share. */
 
-#define FETCH_SPARE_MAX 64              /* easy handles that a pool keeps for the next requests */
+#define FETCH_SPARE_MAX 256             /* easy handles that a pool keeps for the next requests */
 
 struct fetcher {
 	struct ev_loop *loop;

@@ -10,6 +10,7 @@
 #include "net/http_server.h"
 #include "net/listen.h"
 
+static struct listener *listener;
 static char *answer;
 static size_t answer_len;
 
@@ -29,6 +30,7 @@ static void on_gone(void *arg, struct http_request *r, void *user)
 
 static void on_closed(void *arg, struct http_conn *c)
 {
+	listen_conn_gone(listener);
 }
 
 static const struct http_ops ops = { on_head, on_request, on_gone, on_closed };
@@ -41,7 +43,6 @@ static void accepted(void *arg, const struct accepted *a)
 int main(int argc, char **argv)
 {
 	struct ev_loop *loop = ev_loop_new();
-	struct listener *listener = NULL;
 	struct err err;
 
 	answer_len = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;

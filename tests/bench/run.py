@@ -108,6 +108,30 @@ def listing(c, key):
     out({"label": "tools/list / constant answer, median of 5 pairs", "ratio": round(sorted(ratios)[2], 2)})
 
 
+def http_tools():
+    """An http tool that asks a constant server, beside a plain loop of libcurl that asks the same one."""
+    constant = subprocess.Popen([str(crib.BUILD / "tests/bench/constant"), "100"], stdout=subprocess.PIPE, text=True)
+    url = f"http://127.0.0.1:{int(constant.stdout.readline())}/"
+    c = crib.Crib().init()
+    c.tool(crib.tool_yaml("ask", "{type: http, url: '%s{?a}', result: text, allow: {private: true}}" % url))
+    key = c.tenant("acme", "ask")
+    c.cli("tenant", "set", "acme", "--concurrency", "1024")
+    c.start()
+    for conns in ("64", "256"):
+        ratios = []
+        for _ in range(5):
+            row = load("tools/call http, durable", c.address("http")[1], c.daemon.pid, "--key", key, "--conns", conns,
+                       *call("ask", '{"a":"b c"}'), secs=SECS / 2)
+            done = subprocess.run([str(crib.BUILD / "tests/bench/b_curl"), url + "?a=b%20c", conns, str(SECS / 2)],
+                                  capture_output=True, text=True, check=True)
+            ratios.append(row["per_s"] / out(json.loads(done.stdout))["per_s"])
+        out({"label": f"http tool / plain libcurl loop, {conns} connections, median of 5 pairs", "ratio": round(sorted(ratios)[2], 2)})
+    c.stop()
+    c.close()
+    constant.kill()
+    constant.wait()
+
+
 def rss(pid):
     return int(next(line for line in open(f"/proc/{pid}/status") if line.startswith("VmRSS:")).split()[1])
 
@@ -131,7 +155,8 @@ def many_tenants():
     c.close()
 
 
+SCENARIOS = {"calls": calls, "interpreted": interpreted, "http_tools": http_tools, "many_tenants": many_tenants}
+
 if __name__ == "__main__":
-    calls()
-    interpreted()
-    many_tenants()
+    for name in sys.argv[1:] or SCENARIOS:
+        SCENARIOS[name]()

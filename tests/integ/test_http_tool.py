@@ -1,10 +1,15 @@
 """A REST API as a tool: by the real daemon, against real servers, kind and hostile ones."""
 import http.server
 import json
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
+import unittest
+import warnings
 
 import crib
 
@@ -56,6 +61,7 @@ class Api(http.server.BaseHTTPRequestHandler):
 
 def api():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.handle_error = lambda *args: None    # a peer that hangs up, or likes no TLS of ours
     server.daemon_threads = True
     server.seen, server.flaky, server.elsewhere = [], 0, "/"
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -156,6 +162,18 @@ HOSTILE = {
     "/deep-json": (once(OK + b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n" + b"[" * 1000), "not usable JSON"),
     "/packed": (once(OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b"), "compressed"),
 }
+
+
+def authority(folder):
+    """A private authority, and a key with a certificate for localhost signed by it."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority", "-days", "2")
+    openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (folder / "san").write_text("subjectAltName=DNS:localhost\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "server.pem",
+            "-days", "2", "-extfile", "san")
 
 
 def rss_kib(pid):
@@ -346,6 +364,36 @@ toolcrib grant add acme get_user""".splitlines()
             self.assertFalse(self.result(f"on{i}").get("isError"))
         self.assertEqual(len(server.seen), len(switches))
 
+    @unittest.skipUnless(shutil.which("openssl"), "needs openssl to make a certificate")
+    def test_tls_is_verified_by_the_authority_of_the_document(self):
+        self.serve()
+        authority(self.crib.dir)
+        ports = {}
+        for name, newest in (("new", ssl.TLSVersion.TLSv1_3), ("old", ssl.TLSVersion.TLSv1_1)):
+            server = api()
+            self.addCleanup(server.server_close)
+            self.addCleanup(server.shutdown)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.crib.dir / "server.pem", self.crib.dir / "server.key")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, newest
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            ports[name] = server.server_port
+        new, old = ports["new"], ports["old"]
+        ca = f"ca: {self.crib.dir}/ca.pem"
+        for name, port, host, line, want in (
+                ("good", new, "localhost", ca, None), ("unknown", new, "localhost", "result: auto", "not valid for it, or not trusted"),
+                ("other", new, "127.0.0.1", ca, "not valid for it, or not trusted"), ("old", old, "localhost", ca, "TLS handshake"),
+                ("plain", new, "localhost", f"{ca}.missing", "file of certificate authorities")):
+            self.tool(name, f"{{type: http, method: POST, url: 'https://{host}:{port}/echo', {line}, allow: {{private: true}}}}")
+            with self.subTest(name):
+                if want:
+                    self.assertIn(want, self.refused(name))
+                else:
+                    self.assertFalse(self.result(name).get("isError"))
+
     def test_redirects_and_proxies_lead_nowhere(self):
         server, url = self.serve(start=False)
         trap = api()
@@ -358,6 +406,27 @@ toolcrib grant add acme get_user""".splitlines()
         self.tool("away", f"{{type: http, url: '{url}/away', allow: {{private: true}}}}")
         self.assertEqual(self.refused("away"), "HTTP 302 Found: redirects are not followed")
         self.assertEqual(trap.seen, [])
+
+    def test_secret_reaches_the_server_and_no_file(self):
+        server, url = self.serve()
+        canary = "canary-Hq7Zp2-value"
+        self.crib.cli("secret", "set", "api", stdin=canary)
+        self.tool("guarded", f"""
+  type: http
+  method: POST
+  url: {url}/echo
+  headers: {{Authorization: "Bearer {{secret:api}}", Content-Type: text/plain}}
+  query: {{key: "{{secret:api}}"}}
+  body: "said {{secret:api}}"
+  allow: {{private: true}}""")
+        got = self.result("guarded")
+        self.assertEqual(got["content"][0]["text"], "said [secret:api]")
+        _, path, headers, body = server.seen[-1]
+        self.assertEqual((path, headers["Authorization"], body), (f"/echo?key={canary}", f"Bearer {canary}", f"said {canary}".encode()))
+        self.crib.stop()
+        for file in self.crib.dir.rglob("*"):
+            if file.is_file():
+                self.assertNotIn(canary.encode(), file.read_bytes(), file)
 
 
 if __name__ == "__main__":

@@ -281,6 +281,33 @@ static void url_of_arguments_is_bounded(void **state)
 	str_fini(&args);
 }
 
+static void body_at_its_limit_is_made_and_one_byte_more_is_not(void **state)
+{
+	struct arena *mem = arena_new(1 << 20);
+	const struct backend_ops *ops = NULL;
+	const void *plan = NULL;
+	struct err err;
+
+	json_t *h = handler_json("{'type':'http','url':'https://h/','method':'POST','body':'{/a}{/a}{/b}'}");
+	assert_int_equal(backend_bind(h, mem, &ops, &plan, &err), 0);
+	json_decref(h);
+	char *half = mem_alloc(HTTP_SEND_MAX / 2);
+	memset(half, 'x', HTTP_SEND_MAX / 2);
+	for (int over = 0; over < 2; over++) {
+		struct http_message m;
+		json_t *args = json_object();
+		json_object_set_new(args, "a", json_stringn(half, HTTP_SEND_MAX / 2));
+		json_object_set_new(args, "b", json_string(over ? "y" : ""));
+		const struct backend_req req = { .args = args, .tenant = "acme", .principal = "bot" };
+		assert_int_equal(http_message_make(plan, &req, &m, &err), over ? ERR_LIMIT : 0);
+		assert_int_equal(m.body_len, over ? 0 : HTTP_SEND_MAX);
+		http_message_fini(&m);
+		json_decref(args);
+	}
+	free(half);
+	arena_free(&mem);
+}
+
 /* --- answers ------------------------------------------------------------------------------------- */
 
 static const char *block_text(const struct run *r, const char *member)
@@ -663,6 +690,7 @@ int main(void)
 		TEST(secrets_go_out_and_do_not_come_back),
 		TEST(arguments_that_would_bend_the_request_send_nothing),
 		TEST(url_of_arguments_is_bounded),
+		TEST(body_at_its_limit_is_made_and_one_byte_more_is_not),
 		TEST(json_becomes_structured_content_and_text),
 		TEST(number_that_no_tree_holds_stays_in_the_text),
 		TEST(pointer_takes_a_part),

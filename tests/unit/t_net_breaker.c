@@ -122,7 +122,7 @@ static void servers_scopes_and_ports_are_apart(void **state)
 static void servers_beyond_the_limit_push_the_oldest_out(void **state)
 {
 	uint64_t before = met_get(MET_breakers_forgotten);
-	char host[20];
+	char host[24];
 
 	fail_times(BREAKER_FAILURES, T0);
 	for (int i = 0; i < BREAKER_HOSTS_MAX - 1; i++) {

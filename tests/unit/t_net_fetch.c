@@ -324,6 +324,58 @@ static void pools_beyond_their_limit_replace_idle_ones(void **state)
 	peer_close(&s);
 }
 
+static void pools_at_work_do_not_give_way(void **state)
+{
+	struct got *g = mem_calloc(FETCH_POOLS_MAX + 1, sizeof(*g));
+	struct fetch *none = NULL;
+	char scope[20];
+	struct peer s;
+	struct err err;
+
+	fetcher_free(&fetcher);
+	fetcher = fetcher_new(loop);
+	peer_open(&s, loop, "127.0.0.1:0");
+	struct fetch_req req = req_of(&s, "GET");
+	for (int i = 0; i < FETCH_POOLS_MAX; i++) {
+		snprintf(scope, sizeof(scope), "tenant%d", i);
+		req.scope = scope;
+		start(&g[i], &req);
+	}
+	req.scope = "one more";
+	assert_int_equal(fetch_start(fetcher, &req, &sink, &g[FETCH_POOLS_MAX], &none, &err), ERR_BUSY);
+	fetch_cancel(g[0].f);
+	end_of(&g[0]);
+	start(&g[0], &req);
+	for (int i = 0; i < FETCH_POOLS_MAX; i++)
+		fetch_cancel(g[i].f);
+	for (int i = 0; i < FETCH_POOLS_MAX; i++)
+		end_of(&g[i]);
+	peer_close(&s);
+	free(g);
+}
+
+static void pool_without_work_closes_its_connections(void **state)
+{
+	bool never = false;
+	struct peer s;
+	struct got g;
+
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	clock_fake(clock_wall_us(), clock_mono_us());
+	get(&g, &s);
+	assert_non_null(s.last);
+	clock_step(FETCH_POOL_IDLE_MS * 1000ull - 1);
+	(void)ev_loop_run_until(loop, &never, 1);
+	assert_non_null(s.last);
+	clock_step(1);
+	for (int i = 0; s.last && i < PATIENCE_MS; i++)
+		(void)ev_loop_run_until(loop, &never, 1);
+	assert_null(s.last);
+	clock_real();
+	peer_close(&s);
+}
+
 /* --- hostile answers ----------------------------------------------------------------------------- */
 
 static void broken_answers_end_as_errors(void **state)
@@ -586,11 +638,14 @@ static void own_listener_is_not_reached(void **state)
 	struct got g;
 
 	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+	get(&g, &s);
+	assert_int_equal(g.rc, 0);
 	fetcher_own(fetcher, listen_address(s.listener));
 	fetcher_own(fetcher, "/run/some.sock");
-	get(&g, &s);
+	get(&g, &s);            /* also not over the connection that is kept from before */
 	assert_int_equal(g.rc, ERR_DENIED);
-	assert_int_equal(s.connections, 0);
+	assert_int_equal(s.requests, 1);
 	peer_close(&s);
 	peer_open(&s, loop, "0.0.0.0:0");
 	fetcher_own(fetcher, listen_address(s.listener));
@@ -666,6 +721,8 @@ int main(void)
 		cmocka_unit_test(endless_interim_answers_end_at_the_limit_of_the_head),
 		cmocka_unit_test(requests_at_their_limit_start_and_one_more_does_not),
 		cmocka_unit_test(pools_beyond_their_limit_replace_idle_ones),
+		cmocka_unit_test(pools_at_work_do_not_give_way),
+		cmocka_unit_test(pool_without_work_closes_its_connections),
 		cmocka_unit_test(broken_answers_end_as_errors),
 		cmocka_unit_test(silence_ends_at_the_deadline),
 		cmocka_unit_test(deadline_that_is_over_sends_nothing),
