@@ -70,6 +70,7 @@ static int pool_new(struct fetcher *f, const struct str *key, struct fetch_pool 
 	p->owner = f;
 	list_init(&p->node);
 	list_init(&p->running);
+	list_init(&p->socks);
 	p->key = mem_dup(key->p, key->len);
 	p->key_len = key->len;
 	p->idle = ev_timer_new(f->loop, on_pool_idle, p);

@@ -100,7 +100,6 @@ int fetch_pool_open(struct fetch_pool *p, struct err *err)
 	if (!p->multi)
 		return err_set(err, ERR_INTERNAL, "", "libcurl has no memory");
 	p->timer = ev_timer_new(p->owner->loop, on_due, p);
-	list_init(&p->socks);
 	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
 	(void)curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timer);
