@@ -16,6 +16,7 @@ struct backend_secrets;
 struct db;
 struct ev_loop;
 struct fetcher;
+struct run_cage;
 struct upstreams;
 
 /* --- documents: pure functions, any thread */
@@ -71,6 +72,7 @@ struct upstreams_env {                  /* borrowed for life */
 	struct ev_loop *loop;
 	const struct backend_secrets *secrets;
 	struct fetcher *fetcher;
+	const struct run_cage *cage;            /* of their processes; NULL: none is started */
 };
 struct upstreams *upstreams_new(const struct upstreams_env *env);
 /* No call is open any more.  Its processes end, those of the loop as a whole by ev_child_kill_all(). */

@@ -33,6 +33,7 @@ struct upstream_job {
 	bool *off;                      /* for each: it is disabled */
 	char *patch;                    /* set: members to change, as JSON text */
 	int state;                      /* set: 0 = as it is */
+	struct upstream_state now;      /* show: of its links */
 	bool removed;
 };
 
@@ -57,6 +58,7 @@ static json_t *options(const struct adm_call *c)
 		{ "prefix", "prefix", false }, { "idle", "idle", false }, { "shared", "shared", true },
 		{ "asks", "asks", true },
 	};
+	static const char *const lists[] = { "read", "write" };
 	json_t *doc = json_object();
 
 	for (size_t i = 0; i < NELEMS(copied); i++) {
@@ -66,6 +68,15 @@ static json_t *options(const struct adm_call *c)
 					   : json_deep_copy(json_object_get(c->args, copied[i].arg));
 		json_object_set_new(doc, copied[i].member, v);
 	}
+	json_t *box = json_object();
+	for (size_t i = 0; i < NELEMS(lists); i++)
+		if (adm_has(c, lists[i]))
+			json_object_set_new(box, lists[i], json_deep_copy(json_object_get(c->args, lists[i])));
+	if (adm_has(c, "network"))
+		json_object_set_new(box, "network", json_boolean(adm_flag(c, "network")));
+	if (json_object_size(box) > 0)
+		json_object_set(doc, "sandbox", box);
+	json_decref(box);
 	if (adm_has(c, "allow-private"))
 		json_object_set_new(doc, "allow", json_pack("{s:b}", "private", adm_flag(c, "allow-private")));
 	return doc;
@@ -268,6 +279,7 @@ int adm_upstream_name_check(struct adm_call *c, struct err *err)
 	(void)err;
 	c->free_priv = free_job;
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
+	upstreams_state(c->admin->env.upstreams, job->name, &job->now);
 	return 0;
 }
 
@@ -336,6 +348,9 @@ int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs 
 		adm_put_time(c->out, "synced", (uint64_t)u.synced_us);
 		adm_put_text(c->out, "prefix", u.prefix);
 		adm_put_text(c->out, "tools", *tools ? tools : NULL);
+		adm_put_int(c->out, "links", job->now.links);
+		adm_put_int(c->out, "calls", (int64_t)job->now.calls);
+		adm_put_text(c->out, "error", job->now.error.code ? job->now.error.msg : NULL);
 		adm_put_time(c->out, "created", (uint64_t)u.created_us);
 		adm_put_hex(c->out, "digest", u.digest, sizeof(u.digest));
 		adm_put_raw(c->out, "definition", u.definition, strlen(u.definition));
@@ -369,13 +384,13 @@ int adm_upstream_set_check(struct adm_call *c, struct err *err)
 	return rc;
 }
 
-/* Variables and headers one by one, an empty value takes one away; everything else as a whole. */
+/* Variables, headers and the parts of the sandbox one by one, an empty value takes one away; all else as a whole. */
 static void patch_member(json_t *doc, const char *name, json_t *value)
 {
 	json_t *old = json_object_get(doc, name), *v;
 	const char *key;
 
-	if (strcmp(name, "env") != 0 && strcmp(name, "headers") != 0) {
+	if (strcmp(name, "env") != 0 && strcmp(name, "headers") != 0 && strcmp(name, "sandbox") != 0) {
 		json_object_set(doc, name, value);
 		return;
 	}
@@ -384,7 +399,7 @@ static void patch_member(json_t *doc, const char *name, json_t *value)
 		json_object_set_new(doc, name, old);
 	}
 	json_object_foreach(value, key, v) {
-		if (json_string_length(v) > 0)
+		if (!json_is_string(v) || json_string_length(v) > 0)
 			json_object_set(old, key, v);
 		else
 			(void)json_object_del(old, key);
@@ -403,8 +418,8 @@ int adm_upstream_patch(const char *definition, const char *patch, struct upstrea
 		rc = jx_parse(patch, strlen(patch), &changes, err);
 	if (rc == 0) {
 		/* The other way of reaching it takes the place of this one with all that belongs to it. */
-		static const char *const of_command[] = { "command", "env", "cwd" },
-			*const of_url[] = { "url", "headers", "transport", "allow" };
+		static const char *const of_command[] = { "command", "env", "cwd", "sandbox" },
+			*const of_url[] = { "url", "headers", "transport", "allow", "ca" };
 
 		for (size_t i = 0; i < NELEMS(of_command) && json_object_get(changes, "url"); i++)
 			(void)json_object_del(doc, of_command[i]);

@@ -140,6 +140,9 @@ static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), EN
 	{ "env", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
 	  "A variable for the server that command starts; {secret:NAME} stands for a secret." }, \
 	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default /."), \
+	{ "read", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may read and execute beside the system's files." }, \
+	{ "write", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may also write." }, \
+	OPT("network", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether command gets the network."), \
 	{ "header", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
 	  "A header for url; a credential must be a {secret:NAME}." }, \
 	OPT("transport", "http|sse", ARG_TEXT, COMPLETE_NONE, "How url is spoken to; default http."), \
@@ -159,11 +162,9 @@ static const struct adm_arg upstream_sync_args[] = {
 	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of its tools, while none is stored."),
 	FLAG("check", "Disable what has changed; store nothing new."), END };
 static const struct adm_arg upstream_accept_args[] = {
-	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE,
-	"Its name there or here; default all that waits." }, END };
-static const struct adm_arg upstream_set_args[] = {
-	UPSTREAM_WORD, OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_OPTIONS,
-	UPSTREAM_COMMAND, END };
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here; else all that waits." }, END };
+static const struct adm_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
+	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_COMMAND, END };
 
 static const struct adm_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
@@ -283,8 +284,9 @@ static const struct adm_column upstream_list_cols[] = {
 	COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
 static const struct adm_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
-	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL_AT("created", "Added"),
-	COL("digest", "Digest"), COL("definition", "Definition"), COL_END };
+	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL("links", "Open links"),
+	COL("calls", "Running calls"), COL("error", "Last failure"), COL_AT("created", "Added"), COL("digest", "Digest"),
+	COL("definition", "Definition"), COL_END };
 static const struct adm_column upstream_sync_cols[] = {
 	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
 static const struct adm_column audit_calls_cols[] = {
@@ -523,8 +525,7 @@ const struct adm_cmd admin_table[] = {
 	  .body = adm_upstream_list_body },
 	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of its tools",
 	  .detail = "With --json every tool is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
-	  .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_upstream_name_check, .body = adm_upstream_show_body },
+	  .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_upstream_name_check, .body = adm_upstream_show_body },
 	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
 		    "the old settings end when their calls have ended.",
@@ -544,8 +545,8 @@ const struct adm_cmd admin_table[] = {
 	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
 	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with its tools",
 	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
-	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_name_check, .body = adm_upstream_remove_body, .after = adm_upstream_after },
+	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = adm_upstream_name_check,
+	  .body = adm_upstream_remove_body, .after = adm_upstream_after },
 
 	{ .noun = "apply", .help = "Bring the store to what files say",
 	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "

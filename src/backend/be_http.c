@@ -192,7 +192,7 @@ static int bind_result(const json_t *handler, struct arena *mem, struct http_pla
 	return plan->pointer ? 0 : be_bind_full("/result/pointer", err);
 }
 
-static int bind_allow(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
+static int bind_allow(const json_t *handler, struct arena *mem, struct fetch_policy *policy, struct err *err)
 {
 	static const char *const known[] = { "private", "hosts" };
 	json_t *allow = NULL, *hosts = NULL;
@@ -205,7 +205,7 @@ static int bind_allow(const json_t *handler, struct arena *mem, struct http_plan
 		return rc;
 	rc = jx_only(allow, "/allow", known, NELEMS(known), err);
 	if (rc == 0)
-		rc = jx_get_bool(allow, "/allow", "private", JX_OPTIONAL, &plan->policy.private_ok, err);
+		rc = jx_get_bool(allow, "/allow", "private", JX_OPTIONAL, &policy->private_ok, err);
 	if (rc == 0)
 		rc = jx_get_array(allow, "/allow", "hosts", JX_OPTIONAL, &hosts, err);
 	if (rc < 0 || !hosts)
@@ -224,13 +224,13 @@ static int bind_allow(const json_t *handler, struct arena *mem, struct http_plan
 		if (rc < 0)
 			return rc;
 	}
-	plan->policy.allow = list;
-	plan->policy.nallow = json_array_size(hosts);
+	policy->allow = list;
+	policy->nallow = json_array_size(hosts);
 	return 0;
 }
 
 /* SEC S-709: a private authority by file. */
-static int bind_ca(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
+static int bind_ca(const json_t *handler, struct arena *mem, struct fetch_policy *policy, struct err *err)
 {
 	const char *file = NULL;
 
@@ -239,8 +239,15 @@ static int bind_ca(const json_t *handler, struct arena *mem, struct http_plan *p
 		return rc;
 	if (file[0] != '/')
 		return err_set(err, ERR_INVALID, "/ca", "must be an absolute path, is %.60s", file);
-	plan->policy.ca_file = arena_strdup(mem, file);
-	return plan->policy.ca_file ? 0 : be_bind_full("/ca", err);
+	policy->ca_file = arena_strdup(mem, file);
+	return policy->ca_file ? 0 : be_bind_full("/ca", err);
+}
+
+int http_bind_policy(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err)
+{
+	int rc = bind_allow(block, mem, ret, err);
+
+	return rc < 0 ? rc : bind_ca(block, mem, ret, err);
 }
 
 static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
@@ -271,9 +278,7 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 	if (rc == 0)
 		rc = bind_method(handler, plan, err);
 	if (rc == 0)
-		rc = bind_allow(handler, mem, plan, err);
-	if (rc == 0)
-		rc = bind_ca(handler, mem, plan, err);
+		rc = http_bind_policy(handler, mem, &plan->policy, err);
 	if (rc == 0)
 		rc = bind_url(handler, mem, plan, err);
 	if (rc == 0)

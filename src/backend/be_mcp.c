@@ -38,6 +38,7 @@ struct mcp_op {
 	size_t result_max;
 	uint32_t caps;
 	double done;                    /* of the last progress */
+	struct ev_timer *deadline;
 	bool over;                      /* its end is on its way */
 	struct err err;
 };
@@ -46,6 +47,7 @@ struct mcp_op {
 
 static void op_free(struct mcp_op *x)
 {
+	ev_timer_free(&x->deadline);
 	free(x->upstream);
 	free(x);
 }
@@ -351,6 +353,26 @@ static void fail_later(struct mcp_op *x, const struct err *err)
 	ev_defer(x->op.loop, give_failure, x);
 }
 
+static void mcp_cancel(struct backend_op *op, enum cancel_why why)
+{
+	struct mcp_op *x = CONTAINER_OF(op, struct mcp_op, op);
+	struct err err;
+
+	if (x->over)
+		return;
+	(void)be_cancel_err(why, &err);
+	if (x->call)
+		up_call_cancel(&x->call, why == CANCEL_DEADLINE);
+	fail_later(x, &err);
+}
+
+static void on_deadline(void *arg)
+{
+	struct mcp_op *x = arg;
+
+	mcp_cancel(&x->op, CANCEL_DEADLINE);
+}
+
 static void mcp_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
 		      void *arg, struct backend_op **ret)
 {
@@ -364,21 +386,12 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 	x->caps = req->caps;
 	x->done = -1;
 	*ret = &x->op;
-	if (begin(x, env, req, &err) < 0)
+	if (begin(x, env, req, &err) < 0) {
 		fail_later(x, &err);
-}
-
-static void mcp_cancel(struct backend_op *op, enum cancel_why why)
-{
-	struct mcp_op *x = CONTAINER_OF(op, struct mcp_op, op);
-	struct err err;
-
-	if (x->over)
 		return;
-	(void)be_cancel_err(why, &err);
-	if (x->call)
-		up_call_cancel(&x->call, why == CANCEL_DEADLINE);
-	fail_later(x, &err);
+	}
+	x->deadline = ev_timer_new(env->loop, on_deadline, x);
+	ev_timer_start(x->deadline, req->deadline_us - ev_now_us(env->loop));
 }
 
 static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)

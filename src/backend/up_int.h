@@ -29,6 +29,7 @@
 #define UP_ANSWERED_MAX 1000           /* requests of a server that are answered within a second */
 
 struct backend_secrets;
+struct run_cage;
 struct ev_loop;
 struct ev_timer;
 struct map;
@@ -51,11 +52,14 @@ struct up_wire {
 	bool exchanges;                 /* a message comes with the id of the request on whose stream it stands */
 };
 /* ERR_TOOL with a sentence that names no upstream.  The link's functions below are the way back. */
-int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct upstream_conf *conf,
+int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
 		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
 
-/* Never from inside send() or open(). */
-void up_link_message(struct up_link *link, uint64_t exchange, const char *text, size_t len);
+int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
+		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
+
+/* Never from inside send() or open().  exchange: see struct up_wire; true: this was the answer to that request. */
+bool up_link_message(struct up_link *link, uint64_t exchange, const char *text, size_t len);
 void up_link_failed(struct up_link *link, uint64_t id, const struct err *err);        /* of one request */
 void up_link_dead(struct up_link *link, const struct err *err);       /* the wire is to be closed */
 void up_link_drained(struct up_link *link);

@@ -187,14 +187,14 @@ void up_link_doubt(struct up_link *l)
 
 /* --- what comes in */
 
-static void on_response(struct up_link *l, const struct rpc_msg *msg)
+static bool on_response(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
 	struct up_open *o;
-	uint64_t id;
+	uint64_t id = 0;
 
 	o = up_msg_id(msg->id, &id) ? map_del_u64(l->open, id) : NULL;
 	if (!o)
-		return;         /* late: nobody waits for it any more (MCP C-02) */
+		return false;   /* late: nobody waits for it any more (MCP C-02) */
 	struct up_open was = *o;
 	free(o);
 	switch (was.kind) {
@@ -214,6 +214,7 @@ static void on_response(struct up_link *l, const struct rpc_msg *msg)
 	case UP_LISTEN:
 		break;
 	}
+	return id == exchange;
 }
 
 /* A server that asks without end is one of no use. */
@@ -271,22 +272,21 @@ void up_link_noise(struct up_link *l, const char *p, size_t len)
 		up_link_die(l, ERR_TOOL, "it writes what is no MCP to its output");
 }
 
-void up_link_message(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+bool up_link_message(struct up_link *l, uint64_t exchange, const char *text, size_t len)
 {
 	struct rpc_msg msg;
 
 	if (l->state == UP_DEAD)
-		return;
+		return false;
 	met_inc(MET_upstream_messages);
 	if (rpc_scan(text, len, &msg, NULL) < 0 || !msg.object || rpc_check(&msg, NULL) < 0) {
 		up_link_noise(l, text, len);
-		return;
+		return false;
 	}
 	ev_timer_stop(l->doubt);
 	switch (msg.kind) {
 	case RPC_RESPONSE:
-		on_response(l, &msg);
-		break;
+		return on_response(l, exchange, &msg);
 	case RPC_REQUEST:
 		on_request(l, exchange, &msg);
 		break;
@@ -294,6 +294,7 @@ void up_link_message(struct up_link *l, uint64_t exchange, const char *text, siz
 		on_notice(l, exchange, &msg);
 		break;
 	}
+	return false;
 }
 
 void up_link_failed(struct up_link *l, uint64_t id, const struct err *err)

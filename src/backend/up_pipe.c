@@ -21,8 +21,7 @@
 #include "run/policy.h"
 
 #define TERM_MS 2000                    /* between end of input with TERM, and KILL (SEC S-513) */
-#define FILE_BYTES_MAX (1u << 30)       /* RLIMIT_FSIZE */
-#define OPEN_FILES_MAX 1024             /* RLIMIT_NOFILE */
+#define OPEN_FILES_MAX 1024             /* RLIMIT_NOFILE: a server may have many */
 #define FULL_BYTES (STREAM_OUT_HIGH / 2)        /* more than this unread by the server: wait */
 #define DIAG_READ (16u << 10)           /* bytes of stderr read in a turn */
 #define DIAG_SHOWN 400                  /* bytes of a line of it in the log */
@@ -117,7 +116,7 @@ static size_t on_data(void *arg, const char *p, size_t len)
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
 	if (n > 0)
-		up_link_message(w->link, 0, p, n);
+		(void)up_link_message(w->link, 0, p, n);
 	return used;
 }
 
@@ -247,17 +246,26 @@ static int render_env(const struct upstream_conf *conf, const struct backend_req
 	return rc;
 }
 
-static int spawn(struct pipe_wire *w, const struct upstream_conf *conf, char *const *env, struct err *err)
+static int spawn(struct pipe_wire *w, const struct run_cage *cage, const struct upstream_conf *conf, char *const *env,
+		 struct err *err)
 {
 	static const struct stream_ops ops = { .data = on_data, .ended = on_ended_stream, .drained = on_drained };
-	const struct run_policy policy = {
+	struct run_policy policy = {
 		.program = conf->argv[0], .argv = conf->argv, .env = (const char *const *)env, .cwd = conf->cwd,
-		.file_bytes = FILE_BYTES_MAX, .open_files = OPEN_FILES_MAX,
 	};
 	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = w };
 	int fds[3];
 
-	int rc = ev_child_start(w->loop, &child, fds, &w->child, err);
+	if (!cage)
+		return err_set(err, ERR_TOOL, "", "no program is started here");
+	int rc = be_cage_check(&conf->cage, cage, err);
+	if (rc < 0) {
+		err->code = ERR_TOOL;
+		return ERR_TOOL;
+	}
+	be_cage_fill(&conf->cage, cage, &policy);
+	policy.open_files = OPEN_FILES_MAX;
+	rc = ev_child_start(w->loop, &child, fds, &w->child, err);
 	if (rc < 0) {
 		log_err(NULL, "upstream cannot be started upstream=%s reason=%s: %s", conf->name, err->where, err->msg);
 		return err_set(err, ERR_TOOL, "", "its program could not be started");
@@ -269,7 +277,7 @@ static int spawn(struct pipe_wire *w, const struct upstream_conf *conf, char *co
 	return 0;
 }
 
-int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct upstream_conf *conf,
+int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
 		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err)
 {
 	char *env[UPSTREAM_ENV_MAX + 3] = { NULL };
@@ -282,7 +290,7 @@ int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct upstre
 	const struct backend_req req = { .tenant = tenant, .principal = "", .secrets = w->secrets };
 	int rc = render_env(conf, &req, env, err);
 	if (rc == 0)
-		rc = spawn(w, conf, env, err);
+		rc = spawn(w, cage, conf, env, err);
 	for (char **e = env; *e; e++) {
 		secret_wipe(*e, strlen(*e));
 		free(*e);

@@ -21,6 +21,7 @@
 #define DELAY_LAST_US 30000000
 
 struct upstream {
+	struct list node;
 	struct upstreams *all;
 	struct upstream_conf *conf;
 	bool enabled;
@@ -53,6 +54,7 @@ struct slot {
 struct upstreams {
 	struct upstreams_env env;
 	struct map *by_name;            /* struct upstream */
+	struct list every;              /* struct upstream.node, those that are gone but busy too */
 	struct map *parked;
 	size_t nlinks;
 	upstreams_changed_fn *changed; void *changed_arg;
@@ -73,6 +75,7 @@ static void upstream_unref(struct upstream *up)
 {
 	if (!up->gone || !list_empty(&up->every))
 		return;
+	list_unlink(&up->node);
 	map_free(&up->slots);
 	ev_timer_free(&up->check);
 	upstream_conf_free(&up->conf);
@@ -189,26 +192,23 @@ static int open_wire(struct up_link *link, void *arg, struct up_wire **ret, stru
 
 	switch (s->up->conf->transport) {
 	case UPSTREAM_PIPE:
-		return up_pipe_open(link, env->loop, s->up->conf, env->secrets, s->tenant, ret, err);
+		return up_pipe_open(link, env->loop, env->cage, s->up->conf, env->secrets, s->tenant, ret, err);
 	case UPSTREAM_HTTP:
 	case UPSTREAM_SSE:
-		break;
+		return up_http_open(link, env->loop, env->fetcher, s->up->conf, env->secrets, s->tenant, ret, err);
 	}
-	return err_set(err, ERR_TOOL, "", "upstreams by url are not available in this release");
+	return err_set(err, ERR_INTERNAL, "", "unknown transport");
 }
 
 /* Room for one more: the link that has been without a call for longest makes way. */
 static bool make_room(struct upstreams *u)
 {
 	struct slot *oldest = NULL;
-	const void *key;
-	void *value;
-	size_t len;
 
 	if (u->nlinks < UPSTREAM_LINKS_MAX)
 		return true;
-	for (size_t it = 0; map_next(u->by_name, &it, &key, &len, &value); ) {
-		LIST_FOREACH(n, &((struct upstream *)value)->every) {
+	LIST_FOREACH(k, &u->every) {
+		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
 			struct slot *s = CONTAINER_OF(n, struct slot, node);
 
 			if (s->link && !up_link_busy(s->link) && (!oldest || s->used_us < oldest->used_us))
@@ -376,6 +376,7 @@ struct upstreams *upstreams_new(const struct upstreams_env *env)
 	struct upstreams *u = mem_zalloc(sizeof(*u));
 
 	u->env = *env;
+	list_init(&u->every);
 	u->by_name = map_new();
 	u->parked = map_new();
 	return u;
@@ -417,6 +418,7 @@ int upstreams_set(struct upstreams *u, const char *document, bool enabled, struc
 	up->slots = map_new();
 	list_init(&up->every);
 	up->check = ev_timer_new(u->env.loop, check_due, up);
+	list_push_back(&u->every, &up->node);
 	(void)map_set_z(u->by_name, conf->name, up);
 	return 0;
 }
@@ -467,16 +469,13 @@ void upstreams_state(const struct upstreams *u, const char *name, struct upstrea
 void upstreams_free(struct upstreams **up)
 {
 	struct upstreams *u = up ? *up : NULL;
-	const void *key;
-	void *value;
-	size_t len;
 
 	if (!u)
 		return;
 	*up = NULL;
 	u->changed = NULL;
-	for (size_t it = 0; map_next(u->by_name, &it, &key, &len, &value); ) {
-		struct upstream *one = value;
+	LIST_FOREACH_SAFE(n, next, &u->every) {
+		struct upstream *one = CONTAINER_OF(n, struct upstream, node);
 
 		one->gone = true;
 		while (!list_empty(&one->every))

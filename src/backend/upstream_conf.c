@@ -3,6 +3,8 @@
 
 #include "upstream_int.h"
 
+#include "http_int.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,6 @@
 #include "json/json.h"
 
 #define CONF_MEMORY_MAX (1u << 20)
-#define URL_MAX 2048
-
-static const char header_token[] =
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
 
 bool upstream_prefix_valid(const char *prefix)
 {
@@ -100,18 +98,18 @@ static bool wants_secret(const char *header)
 
 static int check_header(const char *name, const char *value, const char *at, struct err *err)
 {
-	static const char *const ours[] = { "host", "accept", "content-type", "content-length", "connection",
-		"transfer-encoding", "upgrade", "te", "expect", "origin", "last-event-id" };
+	static const char *const ours[] = { "accept", "content-type", "origin", "last-event-id" };
+	int rc = fetch_check_header_name(name, at, err);
 
-	if (!*name || name[strspn(name, header_token)])
-		return err_set(err, ERR_INVALID, at, "is no name of a header");
+	if (rc == 0)
+		rc = fetch_check_header_value(value, strlen(value), at, err);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; i < NELEMS(ours); i++)
 		if (strcasecmp(name, ours[i]) == 0)
 			return err_set(err, ERR_INVALID, at, "this header is set by the server itself");
 	if (strncasecmp(name, "mcp-", 4) == 0)
 		return err_set(err, ERR_INVALID, at, "this header is set by the server itself");
-	if (value[strcspn(value, "\r\n")])
-		return err_set(err, ERR_INVALID, at, "must be one line");
 	if (wants_secret(name) && !strstr(value, "{secret:")) {
 		(void)err_set(err, ERR_INVALID, at, "a credential must come from a secret");
 		err_hint(err, "toolcrib secret set NAME, then for example: Bearer {secret:NAME}");
@@ -190,31 +188,45 @@ static int read_cwd(const json_t *doc, struct upstream_conf *c, struct err *err)
 	return c->cwd ? 0 : be_bind_full("/cwd", err);
 }
 
+/* As for exec; what runs for days has no limit of its time and, since some runtimes reserve what they never use, none of
+ * its address space, unless they are given. */
+static int read_cage(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	const json_t *box = json_object_get(doc, "sandbox");
+	int rc = be_cage_bind(doc, c->mem, &c->cage, err);
+
+	if (!json_object_get(box, "cpu"))
+		c->cage.cpu_s = 0;
+	if (!json_object_get(box, "memory"))
+		c->cage.memory_bytes = 0;
+	return rc;
+}
+
 static int read_url(const json_t *doc, struct upstream_conf *c, struct err *err)
 {
-	static const char *const words[] = { "http", "sse" }, *const allows[] = { "private" };
+	static const char *const words[] = { "http", "sse" };
 	const char *url = NULL;
-	json_t *allow = NULL;
 	unsigned transport = 0;
 	int rc = jx_get_string(doc, "", "url", JX_OPTIONAL, &url, err);
 
 	if (rc < 0 || !url)
 		return rc;
-	if (strlen(url) > URL_MAX || url[strcspn(url, " \t\r\n{}")] ||
-	    (strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0))
-		return err_set(err, ERR_INVALID, "/url", "must be an https:// or http:// URL without templates");
+	rc = url_parse(url, strlen(url), "/url", &c->base, err);
+	if (rc < 0)
+		return rc;
 	c->url = arena_strdup(c->mem, url);
 	if (!c->url)
 		return be_bind_full("/url", err);
 	rc = be_get_word(doc, "transport", words, NELEMS(words), &transport, err);
 	c->transport = transport == 0 ? UPSTREAM_HTTP : UPSTREAM_SSE;
 	if (rc == 0)
-		rc = jx_get_object(doc, "", "allow", JX_OPTIONAL, &allow, err);
-	if (rc == 0 && allow)
-		rc = jx_only(allow, "/allow", allows, NELEMS(allows), err);
-	if (rc == 0 && allow)
-		rc = jx_get_bool(allow, "/allow", "private", JX_OPTIONAL, &c->allow_private, err);
-	return rc;
+		rc = http_bind_policy(doc, c->mem, &c->policy, err);
+	if (rc < 0 || fetch_policy_url(&c->policy, &c->base, err) == 0)
+		return rc;
+	err_at(err, "/url");
+	if (err)
+		err->code = ERR_INVALID;
+	return ERR_INVALID;
 }
 
 static int read_idle(const json_t *doc, struct upstream_conf *c, struct err *err)
@@ -233,7 +245,7 @@ static int read_idle(const json_t *doc, struct upstream_conf *c, struct err *err
 /* A member that belongs to the other way of reaching a server. */
 static int check_way(const json_t *doc, const struct upstream_conf *c, struct err *err)
 {
-	static const char *const of_process[] = { "env", "cwd" }, *const of_url[] = { "headers", "transport", "allow" };
+	static const char *const of_process[] = { "env", "cwd", "sandbox" }, *const of_url[] = { "headers", "transport", "allow", "ca" };
 	const char *const *wrong = c->argv ? of_url : of_process;
 	size_t n = c->argv ? NELEMS(of_url) : NELEMS(of_process);
 	char at[24];
@@ -254,8 +266,8 @@ static int check_way(const json_t *doc, const struct upstream_conf *c, struct er
 
 static int check_head(const json_t *doc, struct err *err)
 {
-	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "url", "headers",
-		"transport", "allow", "prefix", "shared", "asks", "idle" };
+	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "sandbox", "url", "headers",
+		"transport", "allow", "ca", "prefix", "shared", "asks", "idle" };
 	const char *kind = "upstream", *text = NULL;
 
 	if (!json_is_object(doc))
@@ -273,6 +285,7 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 	struct upstream_conf *c = mem_zalloc(sizeof(*c));
 
 	c->mem = arena_new(CONF_MEMORY_MAX);
+	c->refs = 1;
 	int rc = check_head(doc, err);
 	if (rc == 0)
 		rc = read_names(doc, c, err);
@@ -284,6 +297,8 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 		rc = read_command(doc, c, err);
 	if (rc == 0)
 		rc = read_cwd(doc, c, err);
+	if (rc == 0)
+		rc = read_cage(doc, c, err);
 	if (rc == 0)
 		rc = read_url(doc, c, err);
 	if (rc == 0)
@@ -300,13 +315,21 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 	return rc;
 }
 
+struct upstream_conf *upstream_conf_ref(struct upstream_conf *c)
+{
+	c->refs++;
+	return c;
+}
+
 void upstream_conf_free(struct upstream_conf **conf)
 {
-	if (!*conf)
-		return;
-	arena_free(&(*conf)->mem);
-	free(*conf);
+	struct upstream_conf *c = *conf;
+
 	*conf = NULL;
+	if (!c || --c->refs > 0)
+		return;
+	arena_free(&c->mem);
+	free(c);
 }
 
 int upstream_define(const json_t *doc, struct upstream_doc *ret, struct err *err)

@@ -4,6 +4,9 @@
 #include "backend/upstream.h"
 
 #include "backend_int.h"
+#include "cage_int.h"
+#include "net/fetch_policy.h"
+#include "net/url.h"
 
 /* The parts of upstreams: a document as a plan (upstream_conf.c), tools as definitions (upstream_tool.c). */
 
@@ -11,22 +14,25 @@ enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
 
 struct upstream_value { const char *name; const struct tpl *value; };
 
-struct upstream_conf {                  /* in its own arena, mem */
+struct upstream_conf {                  /* in its own arena, mem; counted */
 	struct arena *mem;
+	unsigned refs;
 	char name[64];
 	char prefix[UPSTREAM_PREFIX_MAX + 1];
 	enum upstream_transport transport;
 	const char *const *argv;        /* NULL-terminated; argv[0] is an absolute path */
-	const char *cwd;                /* NULL = "/" */
-	const char *url;
+	const char *cwd;                /* NULL = its own directory */
+	struct be_cage cage;
+	const char *url; struct url base;
+	struct fetch_policy policy;
 	const struct upstream_value *values; size_t nvalues;    /* environment, or headers */
 	bool shared;                    /* one link for all tenants */
 	bool asks;                      /* its questions go to the caller (MCP B-45) */
-	bool allow_private;             /* addresses that are not public */
 	uint32_t idle_ms;
 };
 int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err) MUST_CHECK;
-void upstream_conf_free(struct upstream_conf **conf);
+struct upstream_conf *upstream_conf_ref(struct upstream_conf *conf);
+void upstream_conf_free(struct upstream_conf **conf);   /* gives a reference back */
 
 /* The link that a tenant's call goes over, opened if need be.  ERR_TOOL; the message names the upstream. */
 struct up_link;

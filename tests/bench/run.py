@@ -155,7 +155,32 @@ def many_tenants():
     c.close()
 
 
-SCENARIOS = {"calls": calls, "interpreted": interpreted, "http_tools": http_tools, "many_tenants": many_tenants}
+def upstreams():
+    """A tool of an upstream process that echoes, beside our own echo: rate, and what the way there adds."""
+    c = crib.Crib().init()
+    c.tool(crib.ECHO)
+    c.cli("upstream", "add", "e", "--command", crib.BUILD.resolve() / "tests/peers/mcp_echo")
+    key = c.tenant("acme", "echo", "e_*")
+    c.cli("tenant", "set", "acme", "--concurrency", "1024")
+    c.start(env={"TOOLCRIB_BENCH_NOSYNC": "1"})     # the way to the upstream is measured, not the disk
+    c.cli("upstream", "sync", "e")
+    port, pid, arguments = c.address("http")[1], c.daemon.pid, '{"text":"%s"}' % TEXT
+    for conns in (1, 64):
+        added, rates = [], []
+        for _ in range(5):      # in turn, the middle one counts: the machine's speed drifts
+            own, there = (load(f"tools/call {label}, {conns} connections", port, pid, "--key", key, "--conns", str(conns),
+                               "--expect", TEXT, *call(tool, arguments), secs=SECS / 2)
+                          for label, tool in (("builtin echo (baseline)", "echo"), ("echo of an upstream", "e_echo")))
+            added.append(there["p50_us"] - own["p50_us"])
+            rates.append(there["per_s"])
+        out({"label": f"upstream, {conns} connections, median of 5 pairs", "per_s": sorted(rates)[2],
+             "added_p50_us": sorted(added)[2]})
+    c.stop()
+    c.close()
+
+
+SCENARIOS = {"calls": calls, "interpreted": interpreted, "http_tools": http_tools, "upstreams": upstreams,
+             "many_tenants": many_tenants}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or SCENARIOS:

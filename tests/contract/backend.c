@@ -58,6 +58,16 @@ static const struct member members[] = {
 		.sized_extra = 100,
 	},
 	{
+		.name = "mcp",
+		.result = "{'type':'mcp','upstream':'peer','tool':'echo'}",
+		.result_args = "{\"text\":\"hello\"}",
+		.fails = "{'type':'mcp','upstream':'nobody','tool':'echo'}",
+		.slow = "{'type':'mcp','upstream':'peer','tool':'slow'}",
+		.slow_args = "{\"ms\":3600000}",
+		.sized = "{'type':'mcp','upstream':'peer','tool':'fill'}",
+		.sized_extra = sizeof("{\"content\":[{\"type\":\"text\",\"text\":\"\"}],\"resultType\":\"complete\"}") - 1,
+	},
+	{
 		.name = "sql",
 		.result = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT :word AS w'}",
 		.result_args = "{\"word\":\"hello\"}",
@@ -287,7 +297,7 @@ static void many_runs_at_once_do_not_mix(void **state)
 {
 	enum { N = 40 };
 	struct run *runs = mem_calloc(N, sizeof(*runs));
-	char args[N][40];
+	char args[N][64];
 
 	for (int i = 0; i < N; i++) {
 		snprintf(args[i], sizeof(args[i]), "{\"word\":\"hello %d\",\"text\":\"hello %d\"}", i, i);

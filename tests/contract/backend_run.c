@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "backend/secrets.h"
+#include "backend/upstream.h"
 #include "backend_run.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -32,12 +33,15 @@
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
 static struct be_workers *the_workers;
+static struct upstreams *the_upstreams;
+static struct run_cage the_cage;
 static char the_dir[4096];
 
 static void secrets_forget(void);
 
 static void clean_up(void)
 {
+	upstreams_free(&the_upstreams);
 	ev_child_kill_all(the_loop);
 	be_workers_free(&the_workers);
 	fetcher_free(&the_fetcher);
@@ -68,6 +72,25 @@ struct ev_loop *run_loop(void)
 	the_workers = be_workers_new(the_loop);
 	atexit(clean_up);
 	return the_loop;
+}
+
+struct upstreams *run_upstreams(void)
+{
+	const char *build = getenv("TOOLCRIB_BUILDDIR");
+	char *top, *document;
+	struct err err;
+
+	if (the_upstreams)
+		return the_upstreams;
+	the_cage = (struct run_cage){ .best = run_level_probe(), .scratch = run_dir() };
+	the_upstreams = upstreams_new(&(struct upstreams_env){ .loop = run_loop(), .fetcher = run_fetcher(), .cage = &the_cage });
+	top = build ? mem_strdup(build) : getcwd(NULL, 0);
+	document = mem_printf("{\"kind\":\"upstream\",\"name\":\"peer\",\"command\":[\"%s/tests/peers/mcp_echo\"]}", top);
+	if (upstreams_set(the_upstreams, document, true, &err) < 0)
+		fail_msg("%s: %s", err.where, err.msg);
+	free(document);
+	free(top);
+	return the_upstreams;
 }
 
 struct fetcher *run_fetcher(void)
@@ -246,7 +269,8 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	static const uint8_t call_id[16] = { 1, 2, 3 };
 	const struct run_cage cage = { .best = run_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .cage = &cage, .workers = the_workers };
+					 .cage = &cage, .workers = the_workers,
+					 .upstreams = run_upstreams() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;
 	struct err err;

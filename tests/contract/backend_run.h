@@ -45,6 +45,7 @@ struct run_opts {
 };
 
 struct ev_loop *run_loop(void);                         /* one per program */
+struct upstreams *run_upstreams(void);                  /* knows one, "peer": tests/peers/mcp_echo */
 struct fetcher *run_fetcher(void);                      /* the same */
 const char *run_dir(void);                              /* a directory of this program, removed at exit */
 void run_write_file(const char *name, const char *text, unsigned mode);

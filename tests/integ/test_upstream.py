@@ -63,7 +63,7 @@ class Documents(crib.Case):
     def test_what_is_wrong_is_said(self):
         for words, said in [
                 (["x", "--command", "/bin/cat", "{secret:a}"], "a secret cannot be part of a command line"),
-                (["x", "--url", "ftp://b.example/"], "must be an https:// or http:// URL"),
+                (["x", "--url", "ftp://b.example/"], "must be a URL that begins with https://"),
                 (["x", "--url", "https://b.example/", "--env", "A=1"], "env: belongs to an upstream with command"),
                 (["x"], "either command or url"),
                 (["X", "--command", "/bin/cat"], "is no name of an upstream"),
@@ -88,7 +88,7 @@ class Documents(crib.Case):
 
 
 ECHO = crib.BUILD.resolve() / "tests/peers/mcp_echo"
-NAMES = ["add", "ask", "bad", "die", "echo", "env", "say", "slow", "steps"]
+NAMES = ["add", "ask", "bad", "die", "echo", "env", "fill", "say", "slow", "steps"]
 
 
 class Upstream(crib.Case):
@@ -195,8 +195,18 @@ class Calls(Upstream):
     def test_the_environment_is_what_the_document_says(self):
         self.serve(words=["--env", "A=1"])
         peer = self.peer()
-        for name, value in [("A", "1"), ("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "-"), ("TOOLCRIB_RUN", "-")]:
+        for name, value in [("A", "1"), ("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("USER", "-"), ("TOOLCRIB_RUN", "-")]:
             self.assertEqual(self.text(peer.call("e_env", {"name": name})), value, name)
+
+    def test_the_process_is_confined_and_gets_the_secrets_that_its_document_names(self):
+        self.crib.cli("secret", "set", "token", stdin="s3cr3t-value")
+        self.serve(words=["--env", "TOKEN={secret:token}"])
+        peer = self.peer()
+        self.assertEqual(self.text(peer.call("e_env", {"name": "TOKEN"})), "[secret:token]", "known there, blanked here")
+        self.assertNotEqual(self.text(peer.call("e_env", {"name": "HOME"})), os.environ.get("HOME"))
+        self.assertNotIn(b"s3cr3t-value", self.crib.log.read_bytes())
+        self.crib.cli("secret", "set", "token", stdin="another-value")
+        self.assertEqual(self.text(peer.call("e_env", {"name": "TOKEN"})), "[secret:token]")
 
     def test_an_idle_process_ends_and_is_started_again(self):
         self.serve(words=["--idle", "1s", "--env", f"MARK={self.crib.dir}"])
@@ -301,15 +311,15 @@ class Drift(Upstream):
         return {row["there"]: row["state"] for row in self.crib.json("upstream", "show", "e")[0]["all"]}
 
     def test_a_tool_that_changes_is_disabled_until_it_is_accepted(self):
-        self.serve("--salt-file", self.salt, words=["--idle", "1s"])
+        self.serve("--salt-file", self.salt, words=["--idle", "1s", "--read", self.salt])
         peer = self.peer()
-        self.assertEqual(len(peer.tools()), 9)
+        self.assertEqual(len(peer.tools()), len(NAMES))
         self.salt.write_text(" Now with a catch.")
         self.assertEqual(set(self.said(self.crib.json("upstream", "sync", "e")).values()), {"changed"})
         peer.notice("notifications/tools/list_changed")
         self.assertEqual(peer.tools(), [])
         self.assertEqual(set(self.states().values()), {"changed"})
-        self.assertEqual(self.crib.json("upstream", "list")[0]["waiting"], 9)
+        self.assertEqual(self.crib.json("upstream", "list")[0]["waiting"], len(NAMES))
         rows = self.crib.json("upstream", "accept", "e", "echo", "e_add")
         self.assertEqual(self.said(rows), {"add": "stored", "echo": "stored"})
         self.assertEqual({row["version"] for row in rows}, {2})
@@ -319,7 +329,7 @@ class Drift(Upstream):
                          {**{name: "back" for name in NAMES}, "add": "changed", "echo": "changed"})
 
     def test_a_call_is_refused_before_anybody_has_looked(self):
-        self.serve("--salt-file", self.salt)
+        self.serve("--salt-file", self.salt, words=["--read", self.salt])
         peer = self.peer()
         self.salt.write_text(" Now with a catch.")
         # acme's process is started by this call and lists what it lists now: not what was accepted
@@ -332,7 +342,7 @@ class Drift(Upstream):
             with self.subTest(rev=rev):
                 self.crib.run("--yes", "upstream", "remove", "e")
                 self.salt.write_text("")
-                self.serve("--salt-file", self.salt, "--storm", "100", "--revision", rev)
+                self.serve("--salt-file", self.salt, "--storm", "100", "--revision", rev, words=["--read", self.salt])
                 peer = self.peer()
                 self.text(peer.call("e_echo", {"text": "x"}))
                 self.salt.write_text(" Now with a catch.")
@@ -371,7 +381,7 @@ class Drift(Upstream):
         self.assertIn('has tools named with the prefix "other."', done.stderr)
 
     def test_an_operator_who_disabled_a_tool_is_not_overruled(self):
-        self.serve("--salt-file", self.salt)
+        self.serve("--salt-file", self.salt, words=["--read", self.salt])
         self.crib.cli("tool", "disable", "e_echo")
         self.salt.write_text("x")
         self.crib.cli("upstream", "sync", "e")
@@ -400,6 +410,7 @@ class Failures(Upstream):
         peer.send(peer.request("tools/call", {"name": "e_die", "arguments": {}}, id=51))
         texts = {peer.receive()["result"]["content"][0]["text"] for _ in range(2)}
         self.assertEqual(texts, {"upstream e: its process was killed by signal 9 SIGKILL"})
+        self.assertEqual(self.crib.json("upstream", "show", "e")[0]["error"], "its process was killed by signal 9 SIGKILL")
         self.others_are_well()
         crib.wait_for("it to be back", lambda: not peer.call("e_echo", {"text": "y"})["result"].get("isError"))
 
@@ -472,12 +483,92 @@ class Failures(Upstream):
 
     def test_a_thousand_tools_and_a_list_that_changes_a_hundred_times_a_second(self):
         rows = self.serve("--tools", "1000", "--storm", "10")
-        self.assertEqual(len(rows), 1009)
+        self.assertEqual(len(rows), 1000 + len(NAMES))
         peer = self.peer()
         for n in range(50):
             self.assertEqual(self.text(peer.call("e_filler_7")), "filler_7")
-        self.assertEqual(len(peer.tools()), 1009 + 1)
+        self.assertEqual(len(peer.tools()), 1000 + len(NAMES) + 1)
         self.others_are_well()
+
+
+class Remote(crib.Case):
+    """An upstream by URL: another daemon of ours, which speaks everything."""
+
+    def setUp(self):
+        super().setUp()
+        self.there = crib.Crib().init()
+        self.addCleanup(self.there.close)
+        self.there.tenant("beta", "*")
+        self.there.tool(crib.ECHO)
+        deploy = crib.SOURCE / "contrib/examples/deploy.yaml"
+        self.there.tool(deploy.read_text().replace("@EXAMPLES@", str(deploy.parent.resolve())))
+        self.there.start("- {transport: http, address: \"127.0.0.1:0\", tenant: beta}\n")
+        listeners = json.loads(self.there.run("--json", "status").stdout)["listeners"]
+        self.address = [one["address"] for one in listeners if one["transport"] == "http"][1]
+        self.crib.init()
+        self.key = self.crib.tenant("acme", "r_*")
+
+    def serve(self, path="/mcp", *words):
+        self.crib.cli("upstream", "add", "r", "--url", f"http://{self.address}{path}", "--allow-private", "yes",
+                      "--asks", "yes", *words)
+        self.crib.start()
+        return self.crib.json("upstream", "sync", "r")
+
+    def peer(self, rev="2025-11-25", caps=None):
+        peer = self.crib.tcp(self.key)
+        self.addCleanup(peer.close)
+        peer.initialize(rev, caps)
+        return peer
+
+    def text(self, answer):
+        return answer["result"]["content"][0]["text"]
+
+    def test_a_modern_server_by_streamable_http(self):
+        self.assertEqual({row["there"]: row["said"] for row in self.serve()}, {"deploy": "stored", "echo": "stored"})
+        self.assertEqual(self.crib.json("upstream", "show", "r")[0]["revision"], crib.MODERN)
+        peer = self.peer()
+        for n in range(5):
+            self.assertEqual(self.text(peer.call("r_echo", {"text": str(n)})), str(n))
+
+    def test_an_older_server_by_http_and_sse_asks_and_is_answered(self):
+        self.serve("/sse", "--transport", "sse")
+        self.asks()
+
+    def test_a_modern_server_by_streamable_http_asks_and_is_answered(self):
+        self.serve()
+        self.asks()
+
+    def asks(self):
+        peer = self.peer(caps={"elicitation": {}})
+        peer.send(peer.request("tools/call", {"name": "r_deploy", "arguments": {"service": "shop", "version": "1.4.2"}}, id=9))
+        got = peer.receive()
+        self.assertEqual(got.get("method"), "elicitation/create", got)
+        peer.send({"jsonrpc": "2.0", "id": got["id"], "result": {"action": "decline"}})
+        self.assertIn("not deployed", self.text(peer.answer(9)).lower())
+
+    def test_what_is_added_there_is_noticed(self):
+        self.serve()
+        self.text(self.peer().call("r_echo", {"text": "x"}))
+        self.there.tool(crib.tool_yaml("later", "{type: static, text: hello}"))
+        crib.wait_for("the new tool to be seen", lambda: self.crib.json("upstream", "list")[0]["waiting"] == 1)
+
+    def test_a_private_address_needs_to_be_allowed(self):
+        done = self.crib.run("upstream", "add", "x", "--url", f"http://{self.address}/mcp")
+        self.assertEqual(done.returncode, 1)
+        self.crib.cli("upstream", "add", "x", "--url", "https://localhost/mcp")
+        self.assertIn("upstream x: its address is not allowed", self.crib.run("upstream", "sync", "x").stderr)
+
+    def test_a_server_that_is_not_there_is_named(self):
+        self.serve()
+        peer = self.peer()
+        self.there.stop()
+        got = peer.call("r_echo", {"text": "x"})["result"]
+        self.assertTrue(got["isError"])
+        self.assertRegex(got["content"][0]["text"], "^upstream r: (it cannot be reached|the connection to it broke)")
+
+    def test_a_path_that_is_no_mcp_is_named(self):
+        self.crib.cli("upstream", "add", "x", "--url", f"http://{self.address}/nothing", "--allow-private", "yes")
+        self.assertIn("upstream x: it answered with HTTP status 404", self.crib.run("upstream", "sync", "x").stderr)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
  *
- * Tools: echo {text}, add {a, b}, env {name}, slow {ms}, steps {n}, say {text}, ask {message}, bad {how}, die {}. */
+ * Tools: echo {text}, add {a, b}, env {name}, fill {n}, slow {ms}, steps {n}, say {text}, ask {message}, bad {how}, die {}. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -86,6 +86,7 @@ static const struct { const char *name, *properties; } tools[] = {
 	{ "die", "{}" },
 	{ "echo", "{\"text\":{\"type\":\"string\"}}" },
 	{ "env", "{\"name\":{\"type\":\"string\"}}" },
+	{ "fill", "{\"n\":{\"type\":\"integer\"}}" },
 	{ "say", "{\"text\":{\"type\":\"string\"}}" },
 	{ "slow", "{\"ms\":{\"type\":\"integer\"}}" },
 	{ "steps", "{\"n\":{\"type\":\"integer\"}}" },
@@ -216,6 +217,12 @@ static void call(json_t *id, const json_t *params, bool modern)
 		const char *value = getenv(json_string_value(json_object_get(args, "name")));
 
 		answer(id, text_result(value ? value : "-"), modern);
+	} else if (strcmp(name, "fill") == 0) {
+		char *filled = calloc(1, (size_t)json_integer_value(json_object_get(args, "n")) + 1);
+
+		memset(filled, 'x', (size_t)json_integer_value(json_object_get(args, "n")));
+		answer(id, text_result(filled), modern);
+		free(filled);
 	} else if (strcmp(name, "slow") == 0) {
 		struct job *j = calloc(1, sizeof(*j));
 

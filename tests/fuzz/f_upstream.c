@@ -1,0 +1,133 @@
+/* Fuzz target: what a server that is an upstream may say.  The first byte chooses: 's' feeds the rest to the reader of
+ * events in pieces; else it is lines of a link, with calls of ours in its midst. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "../../src/backend/up_http_int.h"
+#include "../unit/fake_wire.h"
+#include "fuzz.h"
+
+#define CALLS 3
+
+struct seen { unsigned ends, asks; struct up_call *call; };
+
+static void on_progress(void *arg, double done, double total, const char *note)
+{
+	FUZZ_CHECK(done >= 0 && total >= -1);
+	FUZZ_CHECK(((struct seen *)arg)->ends == 0);
+}
+
+static void on_log(void *arg, int level, const char *logger, json_t *data)
+{
+	FUZZ_CHECK(level >= 0 && level <= 7 && data);
+	json_decref(data);
+}
+
+static int on_question(void *arg, const char *handle, const char *method, json_t *params)
+{
+	struct seen *s = arg;
+
+	FUZZ_CHECK(strlen(handle) == UP_HANDLE_SIZE - 1 && params);
+	json_decref(params);
+	if (s->asks++ % 2)
+		return ERR_CAPABILITY;
+	s->call = NULL;
+	s->ends++;
+	return 0;
+}
+
+static void end(struct seen *s)
+{
+	s->ends++;
+	FUZZ_CHECK(s->ends == 1);
+	s->call = NULL;
+}
+
+static void on_result(void *arg, struct jx_span result)
+{
+	FUZZ_CHECK(result.p && result.len > 0);
+	end(arg);
+}
+
+static void on_error(void *arg, int code, const char *message, json_t *data)
+{
+	FUZZ_CHECK(*message);
+	json_decref(data);
+	end(arg);
+}
+
+static void on_failed(void *arg, const struct err *err)
+{
+	FUZZ_CHECK(err->code < 0 && err->msg[0]);
+	end(arg);
+}
+
+static void fuzz_link(const char *p, size_t size, bool asks, enum up_era era)
+{
+	static const struct up_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
+	struct seen seen[CALLS] = { { 0, 0, NULL } };
+	struct fake f;
+
+	fake_begin(&f, asks, era);
+	for (unsigned i = 0; i < CALLS; i++) {
+		struct str args = STR_INIT;
+		const struct up_call_req req = { .tool = "echo", .args = &args };
+
+		str_puts(&args, "{}");
+		if (up_call_start(f.link, &req, &sink, &seen[i], &seen[i].call, NULL) < 0)
+			seen[i].ends++;
+		str_fini(&args);
+	}
+	for (const char *e = p + size; p < e; ) {
+		const char *nl = memchr(p, '\n', (size_t)(e - p)), *stop = nl ? nl : e;
+
+		if (stop > p)
+			fake_say(&f, p, (size_t)(stop - p));
+		p = stop + 1;
+	}
+	if (seen[0].call)
+		up_call_cancel(&seen[0].call, true);
+	fake_end(&f);
+	for (unsigned i = 1; i < CALLS; i++)
+		FUZZ_CHECK(seen[i].ends == 1);          /* each call of a link has one end */
+}
+
+static bool on_event(void *arg, const char *event, const char *data, size_t len)
+{
+	str_printf(arg, "%s:", event);
+	str_put(arg, data, len);
+	str_putc(arg, '|');
+	return true;
+}
+
+static void feed(const char *p, size_t size, size_t n, struct str *out)
+{
+	struct up_sse s;
+
+	up_sse_init(&s);
+	for (size_t at = 0; at < size; at += n)
+		FUZZ_CHECK(up_sse_feed(&s, p + at, size - at < n ? size - at : n, on_event, out) == 0);
+	up_sse_fini(&s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *p = (const char *)data;
+
+	if (size == 0)
+		return 0;
+	if (*p == 's') {
+		struct str whole = STR_INIT, pieces = STR_INIT;
+
+		feed(p + 1, size - 1, size, &whole);
+		feed(p + 1, size - 1, 1 + size % 7, &pieces);
+		FUZZ_CHECK(whole.len == pieces.len && memcmp(str_text(&whole), str_text(&pieces), whole.len) == 0);
+		str_fini(&whole);
+		str_fini(&pieces);
+	} else {
+		fuzz_link(p + 1, size - 1, *p == 'a', *p == 'm' ? UP_ERA_UNKNOWN : UP_ERA_LEGACY);
+	}
+	return 0;
+}

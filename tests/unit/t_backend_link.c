@@ -1,0 +1,505 @@
+/* Links to upstreams: every bound and every wait, without a server and without waiting. */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "fake_wire.h"
+
+#define SECOND UINT64_C(1000000)
+#define TOOL "{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}"
+#define INITIALIZED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"tools\":{}}}}"
+
+struct call { unsigned ends; bool asked; char handle[UP_HANDLE_SIZE]; char text[320]; struct up_call *call; };
+
+static struct fake f;
+
+static void on_progress(void *arg, double done, double total, const char *note)
+{
+}
+
+static void on_log(void *arg, int level, const char *logger, json_t *data)
+{
+	json_decref(data);
+}
+
+static int on_question(void *arg, const char *handle, const char *method, json_t *params)
+{
+	struct call *c = arg;
+
+	json_decref(params);
+	c->asked = true;
+	c->call = NULL;
+	memcpy(c->handle, handle, UP_HANDLE_SIZE);
+	return 0;
+}
+
+static void end(struct call *c, const char *text, size_t len)
+{
+	assert_int_equal(++c->ends, 1);
+	c->call = NULL;
+	(void)snprintf(c->text, sizeof(c->text), "%.*s", (int)len, text);
+}
+
+static void on_result(void *arg, struct jx_span result)
+{
+	end(arg, result.p, result.len);
+}
+
+static void on_error(void *arg, int code, const char *message, json_t *data)
+{
+	json_decref(data);
+	end(arg, message, strlen(message));
+}
+
+static void on_failed(void *arg, const struct err *err)
+{
+	end(arg, err->msg, strlen(err->msg));
+}
+
+static const struct up_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
+
+static int try_call(struct call *c, const uint8_t *digest, struct err *err)
+{
+	struct str args = STR_INIT;
+	const struct up_call_req req = { .tool = "echo", .args = &args, .digest = digest };
+
+	*c = (struct call){ .ends = 0 };
+	str_puts(&args, "{}");
+	int rc = up_call_start(f.link, &req, &sink, c, &c->call, err);
+	str_fini(&args);
+	return rc;
+}
+
+static void call(struct call *c)
+{
+	struct err err;
+
+	if (try_call(c, NULL, &err) < 0)
+		fail_msg("%s", err.msg);
+	fake_turn(&f);
+}
+
+static void say(const char *text)
+{
+	fake_say(&f, text, strlen(text));
+}
+
+PRINTF_LIKE(1, 2) static void say_id(const char *format, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	say(text);
+}
+
+static bool sent(const char *what)
+{
+	return strstr(str_text(&f.sent), what) != NULL;
+}
+
+static void step(uint64_t us)
+{
+	clock_step(us);
+	fake_turn(&f);
+}
+
+static void begin(bool asks, enum up_era era)
+{
+	clock_fake(1000 * SECOND, 1000 * SECOND);
+	fake_begin(&f, asks, era);
+}
+
+/* Ready, with the ids 1 and 2 used up. */
+static void begin_ready(bool asks)
+{
+	begin(asks, UP_ERA_LEGACY);
+	say(INITIALIZED);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[" TOOL "]}}");
+	assert_int_equal(up_link_era(f.link), UP_ERA_LEGACY);
+}
+
+static void finish(void)
+{
+	fake_end(&f);
+	clock_real();
+}
+
+/* MCP V-07 */
+static void silence_after_a_probe_means_an_older_server(void **state)
+{
+	begin(false, UP_ERA_UNKNOWN);
+	assert_true(sent("server/discover"));
+	step(UP_PROBE_MS * 1000 - 1);
+	assert_false(sent("initialize"));
+	step(1);
+	assert_true(sent("\"method\":\"initialize\""));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2024-11-05\",\"capabilities\":{\"tools\":{}}}}");
+	assert_true(sent("tools/list"));
+	finish();
+}
+
+static void late_answer_to_the_probe_still_counts(void **state)
+{
+	begin(false, UP_ERA_UNKNOWN);
+	step(UP_PROBE_MS * 1000);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{}}}}");
+	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}}");
+	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+	assert_false(f.dead);
+	finish();
+}
+
+static void discover_may_offer_older_revisions_alone(void **state)
+{
+	begin(false, UP_ERA_UNKNOWN);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2025-06-18\"],\"capabilities\":{}}}");
+	assert_true(sent("\"method\":\"initialize\""));
+	assert_false(f.dead);
+	finish();
+}
+
+static void server_that_never_answers_is_given_up(void **state)
+{
+	struct call c;
+
+	begin(false, UP_ERA_LEGACY);
+	call(&c);
+	step(UP_START_MS * UINT64_C(1000) - 1);
+	assert_false(f.dead);
+	step(1);
+	assert_true(f.dead);
+	assert_int_equal(c.ends, 1);
+	assert_string_equal(c.text, "it did not answer within 60 s");
+	finish();
+}
+
+static void call_before_the_handshake_waits_for_it(void **state)
+{
+	struct call c;
+
+	begin(false, UP_ERA_LEGACY);
+	call(&c);
+	assert_false(sent("tools/call"));
+	say(INITIALIZED);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[" TOOL "]}}");
+	assert_true(sent("\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\",\"arguments\":{},\"_meta\":{\"progressToken\":3}}"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
+	assert_string_equal(c.text, "{\"content\":[]}");
+	finish();
+}
+
+/* MCP C-02 */
+static void late_answer_of_a_cancelled_call_is_dropped(void **state)
+{
+	struct call c;
+
+	begin_ready(false);
+	call(&c);
+	up_call_cancel(&c.call, false);
+	assert_true(sent("\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":3}"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
+	assert_int_equal(c.ends, 0);
+	assert_false(f.dead);
+	finish();
+}
+
+/* SEC S-740 */
+static void tool_with_another_digest_is_not_called(void **state)
+{
+	const uint8_t other[32] = { 1 };
+	struct call c;
+	struct err err;
+
+	begin_ready(false);
+	unsigned changed = f.changed;
+	assert_int_equal(try_call(&c, other, &err), 0);
+	fake_turn(&f);
+	assert_false(sent("tools/call"));
+	assert_non_null(strstr(c.text, "is not what was accepted"));
+	assert_int_equal(f.changed, changed + 1);
+	finish();
+}
+
+static void calls_of_a_link_are_bounded(void **state)
+{
+	struct call *calls = mem_calloc(UP_CALLS_MAX + 1, sizeof(*calls));
+	struct err err;
+
+	begin_ready(false);
+	for (unsigned i = 0; i < UP_CALLS_MAX; i++)
+		assert_int_equal(try_call(&calls[i], NULL, &err), 0);
+	assert_int_equal(try_call(&calls[UP_CALLS_MAX], NULL, &err), ERR_TOOL);
+	assert_string_equal(err.msg, "more than 256 calls run there already");
+	fake_turn(&f);
+	up_call_cancel(&calls[0].call, false);
+	assert_int_equal(try_call(&calls[UP_CALLS_MAX], NULL, &err), 0);
+	finish();
+	for (unsigned i = 1; i <= UP_CALLS_MAX; i++)
+		assert_int_equal(calls[i].ends, 1);
+	free(calls);
+}
+
+static void nothing_is_sent_to_a_wire_that_is_full(void **state)
+{
+	struct call c;
+
+	begin_ready(false);
+	f.full = true;
+	call(&c);
+	assert_false(sent("tools/call"));
+	f.full = false;
+	up_link_drained(f.link);
+	fake_turn(&f);
+	assert_true(sent("tools/call"));
+	finish();
+}
+
+#define QUESTION "{\"jsonrpc\":\"2.0\",\"id\":\"q%u\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"m\"}}"
+
+static void question_that_is_not_answered_in_time_is_refused(void **state)
+{
+	struct call c;
+
+	begin_ready(true);
+	call(&c);
+	say_id(QUESTION, 1);
+	assert_true(c.asked);
+	step(UP_PARK_MS * UINT64_C(1000) - 1);
+	assert_non_null(up_call_parked(f.parked, c.handle, strlen(c.handle)));
+	step(1);
+	assert_null(up_call_parked(f.parked, c.handle, strlen(c.handle)));
+	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"error\":{\"code\":-32603,\"message\":\"The question was not answered in time\"}}"));
+	assert_true(sent("notifications/cancelled"));
+	finish();
+}
+
+static void answer_goes_out_and_the_call_goes_on(void **state)
+{
+	json_t *answer = json_pack("{s:s}", "action", "decline");
+	struct call c, again = { .ends = 0 };
+
+	begin_ready(true);
+	call(&c);
+	say_id(QUESTION, 1);
+	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), answer, &sink, &again);
+	fake_turn(&f);
+	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"result\":{\"action\":\"decline\"}}"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
+	assert_int_equal(again.ends, 1);
+	assert_int_equal(c.ends, 0);
+	json_decref(answer);
+	finish();
+}
+
+/* MCP C-01 */
+static void question_that_is_withdrawn_is_not_answered(void **state)
+{
+	struct call c, again = { .ends = 0 };
+
+	begin_ready(true);
+	call(&c);
+	say_id(QUESTION, 1);
+	say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"q1\"}}");
+	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
+	fake_turn(&f);
+	assert_false(sent("\"id\":\"q1\""));
+	finish();
+}
+
+static void second_question_waits_for_the_first(void **state)
+{
+	struct call c, again = { .ends = 0 };
+
+	begin_ready(true);
+	call(&c);
+	for (unsigned i = 1; i <= UP_QUESTIONS_MAX; i++)
+		say_id(QUESTION, i);
+	assert_false(sent("-32601"));
+	say_id(QUESTION, UP_QUESTIONS_MAX + 1);
+	assert_true(sent("-32601"));
+	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
+	fake_turn(&f);
+	assert_true(again.asked);
+	finish();
+}
+
+static void one_call_runs_at_once_where_questions_are_wanted(void **state)
+{
+	struct call a, b;
+
+	begin_ready(true);
+	call(&a);
+	call(&b);
+	assert_true(sent("\"id\":3,\"method\":\"tools/call\""));
+	assert_false(sent("\"id\":4,\"method\":\"tools/call\""));
+	say_id(QUESTION, 1);            /* it is a's: nobody else runs, and b may now */
+	assert_true(a.asked);
+	assert_true(sent("\"id\":4,\"method\":\"tools/call\""));
+	finish();
+}
+
+static void parked_calls_are_bounded(void **state)
+{
+	struct call *calls = mem_calloc(UP_PARKED_MAX + 1, sizeof(*calls));
+
+	begin_ready(true);
+	for (unsigned i = 0; i <= UP_PARKED_MAX; i++) {
+		call(&calls[i]);
+		say_id(QUESTION, i);
+		assert_int_equal(calls[i].asked, i < UP_PARKED_MAX);
+	}
+	assert_true(sent("The client cannot be asked this"));
+	assert_int_equal(map_count(f.parked), UP_PARKED_MAX);
+	finish();
+	free(calls);
+}
+
+static void question_without_asks_is_refused(void **state)
+{
+	struct call c;
+
+	begin_ready(false);
+	call(&c);
+	say_id(QUESTION, 1);
+	assert_false(c.asked);
+	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"error\":{\"code\":-32601,"));
+	finish();
+}
+
+/* MCP K-01 */
+static void ping_is_answered_and_a_flood_of_them_is_the_end(void **state)
+{
+	begin_ready(false);
+	for (unsigned i = 0; i < UP_ANSWERED_MAX; i++)
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}", i);
+	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}"));
+	assert_false(f.dead);
+	say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}", UP_ANSWERED_MAX);
+	assert_true(f.dead);
+	finish();
+}
+
+static void silence_after_a_timeout_is_tested_by_a_ping(void **state)
+{
+	struct call a, b;
+
+	begin_ready(false);
+	call(&a);
+	call(&b);
+	up_call_cancel(&a.call, true);
+	assert_true(sent("\"method\":\"ping\""));
+	step(UP_DOUBT_MS * UINT64_C(1000) - 1);
+	say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/unknown\"}");
+	step(SECOND);
+	assert_false(f.dead);           /* any sign of life will do */
+	up_call_cancel(&b.call, true);
+	call(&a);
+	step(UP_DOUBT_MS * UINT64_C(1000));
+	assert_true(f.dead);
+	assert_string_equal(a.text, "it does not answer any more");
+	finish();
+}
+
+static void list_that_changes_all_the_time_is_read_once_a_second(void **state)
+{
+	char text[200];
+
+	begin_ready(false);
+	unsigned before = f.messages, id = 3;
+	for (unsigned ms = 0; ms < 5000; ms += 10) {
+		say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}");
+		clock_step(10000);
+		fake_turn(&f);
+		(void)snprintf(text, sizeof(text), "\"id\":%u,\"method\":\"tools/list\"", id);
+		if (sent(text))
+			say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"tools\":[]}}", id++);
+	}
+	assert_in_range(f.messages - before, 4, 6);
+	finish();
+}
+
+static void list_is_bounded_in_tools(void **state)
+{
+	struct str text = STR_INIT;
+
+	begin(false, UP_ERA_LEGACY);
+	say(INITIALIZED);
+	for (unsigned page = 0; page * 500 <= UPSTREAM_TOOLS_MAX; page++) {
+		str_reset(&text);
+		str_printf(&text, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"nextCursor\":\"x\",\"tools\":[", 2 + page);
+		for (unsigned i = 0; i < 500 && page * 500 + i <= UPSTREAM_TOOLS_MAX; i++)
+			str_printf(&text, "%s{\"name\":\"t%u\"}", i ? "," : "", page * 500 + i);
+		str_puts(&text, "]}}");
+		assert_false(f.dead);
+		say(str_text(&text));
+	}
+	assert_true(f.dead);
+	assert_string_equal(f.death.msg, "it lists more than 2000 tools");
+	str_fini(&text);
+	finish();
+}
+
+static void list_is_bounded_in_pages(void **state)
+{
+	begin(false, UP_ERA_LEGACY);
+	say(INITIALIZED);
+	for (unsigned page = 0; page <= UP_PAGES_MAX; page++) {
+		assert_false(f.dead);
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"nextCursor\":\"\",\"tools\":[]}}", 2 + page);
+	}
+	assert_true(f.dead);
+	finish();
+}
+
+static void noise_is_borne_for_a_while(void **state)
+{
+	begin_ready(false);
+	for (unsigned i = 0; i < 100; i++)
+		say("Server is running on port 3001");
+	assert_false(f.dead);
+	say("Server is running on port 3001");
+	assert_true(f.dead);
+	finish();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(silence_after_a_probe_means_an_older_server),
+		cmocka_unit_test(late_answer_to_the_probe_still_counts),
+		cmocka_unit_test(discover_may_offer_older_revisions_alone),
+		cmocka_unit_test(server_that_never_answers_is_given_up),
+		cmocka_unit_test(call_before_the_handshake_waits_for_it),
+		cmocka_unit_test(late_answer_of_a_cancelled_call_is_dropped),
+		cmocka_unit_test(tool_with_another_digest_is_not_called),
+		cmocka_unit_test(calls_of_a_link_are_bounded),
+		cmocka_unit_test(nothing_is_sent_to_a_wire_that_is_full),
+		cmocka_unit_test(question_that_is_not_answered_in_time_is_refused),
+		cmocka_unit_test(answer_goes_out_and_the_call_goes_on),
+		cmocka_unit_test(question_that_is_withdrawn_is_not_answered),
+		cmocka_unit_test(second_question_waits_for_the_first),
+		cmocka_unit_test(one_call_runs_at_once_where_questions_are_wanted),
+		cmocka_unit_test(parked_calls_are_bounded),
+		cmocka_unit_test(question_without_asks_is_refused),
+		cmocka_unit_test(ping_is_answered_and_a_flood_of_them_is_the_end),
+		cmocka_unit_test(silence_after_a_timeout_is_tested_by_a_ping),
+		cmocka_unit_test(list_that_changes_all_the_time_is_read_once_a_second),
+		cmocka_unit_test(list_is_bounded_in_tools),
+		cmocka_unit_test(list_is_bounded_in_pages),
+		cmocka_unit_test(noise_is_borne_for_a_while),
+	};
+	return cmocka_run_group_tests_name("links to upstreams", tests, NULL, NULL);
+}
