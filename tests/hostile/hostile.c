@@ -135,6 +135,12 @@ static void processes(char **argv)
 	pid_t child = fork();
 	if (child == 0)
 		pause();
+	/* Its own child nothing but the filter keeps from it. */
+	there.iov_base = &byte;
+	say("ptrace_child", ptrace(PTRACE_SEIZE, child, NULL, NULL));
+	say("read_child_memory", process_vm_readv(child, &here, 1, &there, 1, 0));
+	say("prlimit_child", syscall(SYS_prlimit64, child, RLIMIT_NOFILE, NULL, &rl));
+	say("affinity_child", sched_setaffinity(child, sizeof(cpus), &cpus));
 	say("kill_child", kill(child, SIGKILL));
 	say("priority_self", setpriority(PRIO_PROCESS, 0, 5));
 }
@@ -226,7 +232,7 @@ static void kernel(char **argv)
 static void memory(char **argv)
 {
 	(void)argv;
-	void *all = malloc(10ull << 30);
+	void *volatile all = malloc(10ull << 30);       /* else a compiler may leave it out */
 	say("malloc", all ? 0 : -1);
 	size_t got = 0;
 	while (got < 10240 && mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)

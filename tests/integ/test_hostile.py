@@ -249,6 +249,13 @@ class Required(Hostile):
         self.assertIn("lets tools run that can read the store", self.crib.log.read_text())
         self.assertEqual(self.said("zombies"), {"zombies": "done"})
         self.assertEqual(self.crib.json("audit", "calls", "--tenant", "acme")[0]["sandbox"], self.level)
+        if self.seccomp:        # what Landlock refuses as well, the filter refuses alone
+            said = self.said("processes", self.crib.daemon.pid)
+            said.pop("descriptors")
+            self.assert_refused(said, ["kill_self", "kill_child", "priority_self"])
+            said = self.said("sockets", 1, self.crib.store / "admin.sock")
+            self.assertEqual(said.pop("pair_elsewhere"), "EISCONN")
+            self.assert_refused(said, ["stream_pair"])
 
     def test_without_a_filter_the_network_is_not_closed(self):
         self.without("seccomp")
