@@ -31,9 +31,9 @@ enum adm_stored { ADM_UNCHANGED, ADM_ADDED, ADM_CHANGED };
 /* Put "/documents/N" in front of a place in a document, and its member in front of the message. */
 void adm_at_document(struct err *err, size_t i);
 
-/* adm_apply.c, adm_export.c */
+/* adm_apply.c, adm_export.c, adm_import.c */
 adm_check_fn adm_apply_check, adm_export_check;
-adm_body_fn adm_apply_body, adm_export_body;
+adm_body_fn adm_apply_body, adm_export_body, adm_import_openapi_body;
 adm_after_fn adm_apply_after;
 
 /* adm_tenant.c */

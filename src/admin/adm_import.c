@@ -1,0 +1,70 @@
+/* import openapi: a description of a REST API to documents for review. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "backend/backend.h"
+#include "base/mem.h"
+#include "openapi/openapi.h"
+#include "registry/define.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+static void put_note(void *arg, const char *pointer, const char *text)
+{
+	struct adm_out *o = arg;
+	char *where = mem_printf("/documents/0%s", pointer);
+
+	adm_row_begin(o);
+	adm_put_text(o, "where", where);
+	adm_put_text(o, "finding", text);
+	adm_row_end(o);
+	free(where);
+}
+
+/* Only what could be stored as it is. */
+static void put_document(void *arg, const char *pointer, const char *name, json_t *doc)
+{
+	struct adm_out *o = arg;
+	struct define_item def = { .text = NULL };
+	struct err err;
+	char *text;
+
+	if (define_item(doc, backend_bind, NULL, &def, &err) < 0) {
+		text = mem_printf("the operation is left out: %s: %s", err.where, err.msg);
+		put_note(o, pointer, text);
+	} else {
+		text = mem_printf("%s.yaml", name);
+		adm_row_begin(o);
+		adm_put_text(o, "kind", "tool");
+		adm_put_text(o, "name", name);
+		adm_put_text(o, "file", text);
+		adm_put_json(o, "document", doc);
+		adm_row_end(o);
+	}
+	define_free(&def);
+	free(text);
+	json_decref(doc);
+}
+
+int adm_import_openapi_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	static const struct openapi_sink sink = { put_document, put_note };
+	const struct openapi_options options = { .server = adm_text(c, "server"), .prefix = adm_text(c, "prefix") };
+	const json_t *documents = json_object_get(c->args, "documents");
+	int rc;
+
+	(void)db;
+	(void)logs;
+	if (json_array_size(documents) != 1)
+		return err_set(err, ERR_INVALID, "file", "one description is read at a time, the file has %zu documents",
+			       json_array_size(documents));
+	rc = openapi_convert(json_array_get(documents, 0), &options, &sink, c->out, err);
+	if (rc < 0 && err && (*err->where || !options.server))
+		err_at(err, "/documents/0");
+	return rc;
+}

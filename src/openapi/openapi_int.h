@@ -1,0 +1,69 @@
+#ifndef SRC_OPENAPI_INT_H
+#define SRC_OPENAPI_INT_H
+
+#include "base/str.h"
+#include "openapi/openapi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NAME_MAX_BYTES 64
+
+struct converter {
+	const json_t *root;
+	const struct openapi_sink *sink;
+	void *arg;
+	bool modern;                    /* 3.1: schemas are 2020-12 already */
+	char *server;                   /* without a slash at its end */
+	char *host;                     /* "host:port" that must be allowed by name, or NULL: https on port 443 */
+	const char *prefix;
+	json_t *names;                  /* of the documents so far */
+	json_t *secrets;                /* names of secrets that were spoken of */
+};
+
+struct oa_method {
+	const char *name, *wire;        /* wire NULL: not sent */
+	bool reads, idempotent;
+};
+
+/* What one operation becomes. */
+struct operation {
+	struct converter *c;
+	struct str at;                  /* pointer to it */
+	const struct oa_method *method;
+	const char *path;
+	const json_t *item, *op;        /* the path's and the operation's object */
+	json_t *properties, *required;  /* of inputSchema */
+	json_t *defs;                   /* $defs: name -> schema */
+	json_t *targets;                /* reference -> name in defs */
+	json_t *waiting;                /* references whose schemas are not converted yet, from `converted` on */
+	size_t converted;
+	json_t *segments;               /* name of a parameter in the path -> argument */
+	json_t *query, *headers, *body; /* of the handler; body NULL = none */
+	json_t *input;                  /* inputSchema as a whole: the body is the arguments; else NULL */
+	struct str url;                 /* template */
+	struct str url_query;           /* "a,b*" of {?…} */
+	size_t nodes;
+	bool failed;                    /* a note says why there is no document */
+};
+
+/* Say what is left out.  where: below the operation. */
+void oa_note(struct operation *o, const char *where, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same, and there will be no document. */
+void oa_fail(struct operation *o, const char *where, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* The object that v is or refers to; NULL: it leads nowhere.  Borrowed. */
+const json_t *oa_follow(const struct converter *c, const json_t *v);
+/* The schema in 2020-12, references led to o->defs.  New reference. */
+json_t *oa_schema(struct operation *o, const json_t *schema);
+
+/* A name that hosts take as an argument or tool: other characters become _; free(). */
+char *oa_word(const char *text);
+/* A property of the arguments for this; its name, which differs from `name` if that is taken or unfit.  Takes schema. */
+char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required);
+
+void oa_parameters(struct operation *o);
+void oa_body(struct operation *o);
+void oa_security(struct operation *o);
+
+#endif
