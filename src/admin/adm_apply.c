@@ -22,7 +22,7 @@
 
 /* A kind stands behind those that it refers to: so they are stored, and removed the other way round. */
 static const struct apply_kind *const kinds[] = {
-	&apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt, &apply_kind_resource,
+	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt, &apply_kind_resource,
 	&apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
 };
 

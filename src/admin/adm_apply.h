@@ -72,7 +72,7 @@ struct export {
 /* A document and the file that it belongs into; takes doc. */
 void export_put(struct export *x, const char *kind, const char *name, json_t *doc);
 
-extern const struct apply_kind apply_kind_schema, apply_kind_upstream, apply_kind_tool, apply_kind_prompt, apply_kind_resource,
+extern const struct apply_kind apply_kind_secret, apply_kind_schema, apply_kind_upstream, apply_kind_tool, apply_kind_prompt, apply_kind_resource,
 	apply_kind_template, apply_kind_tenant, apply_kind_grant;
 
 #endif

@@ -328,6 +328,16 @@ tool: prompt:*
                          ["+some", "-acme/get_*", "-acme/t", "-readme", "-every"])
         self.assertIn("greet", self.crib.cli("prompt", "list"))
 
+    def test_a_secret_is_asked_for_by_name_alone(self):
+        path = self.write("s.yaml", "kind: secret\nname: shop\n")
+        said = self.refused("apply", "-f", path)
+        self.assertIn("s.yaml:2:", said)
+        self.assertIn("toolcrib secret set shop", said)
+        self.crib.cli("secret", "set", "shop", stdin="hunter22")
+        self.assertEqual(self.crib.cli("apply", "-f", path, "--prune", "--yes"), "nothing differs\n")
+        self.assertTrue(self.crib.cli("export").startswith("kind: secret\nname: shop\n---\n"))
+        self.assertIn("does not belong into a file", self.refused("apply", "-f", self.write("s.yaml", "kind: secret\nname: shop\nvalue: x\n")))
+
     def test_texts_survive_the_way_through_yaml(self):
         texts = ["yes", "# no comment", "a: b", "line\nline\n", " x ", "0123", "1e3", "~", "'", '"', "\u00e9\u2028", "- a", "{a}", "tab\t"]
         schema = {"type": "object", "enum": texts, "maximum": 1.5, "minimum": -0.0, "default": [1, 1.0, 1e300, 12345678901234567]}
