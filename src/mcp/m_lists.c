@@ -46,7 +46,8 @@ static bool read_cursor(struct mcp_req *req, const struct mcp_msg *msg, enum reg
 static bool listed_before(struct mcp_exchange *x, int64_t generation, size_t len, const void *what)
 {
 	struct mcp_tenant *t = mcp_tenant_get(x->srv, x->who->tenant_id);
-	struct mcp_listed *slot = &t->listed[(uint64_t)x->who->principal_id % LIST_SLOTS];
+	/* A client reads one list after the other: each has a slot of its own. */
+	struct mcp_listed *slot = &t->listed[((uint64_t)x->who->principal_id + ((uintptr_t)what >> 4)) % LIST_SLOTS];
 	struct mcp_listed now = { x->who->principal_id, x->who->cred_id, generation, len, x->tport,
 		ev_now_us(x->srv->env.loop), what };
 
