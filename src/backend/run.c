@@ -10,6 +10,7 @@
 #include "backend/secrets.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "care.h"
 
 struct backend_run {
 	struct backend_op op;           /* its sink is the caller's */
@@ -24,14 +25,25 @@ static void run_free(struct backend_run *r)
 	free(r);
 }
 
+/* A short text for people: blanked, then cut. */
+static const char *short_text(const struct backend_run *r, const char *z, struct str *ret)
+{
+	struct str blanked = STR_INIT;
+
+	if (!z)
+		return NULL;
+	be_secrets_blank(r->secrets, z, strlen(z), &blanked);
+	care_put_note(str_text(&blanked), blanked.len, ret);
+	str_fini(&blanked);
+	return str_text(ret);
+}
+
 static void on_progress(void *arg, double done, double total, const char *note)
 {
 	struct backend_run *r = arg;
 	struct str text = STR_INIT;
 
-	if (note)
-		be_secrets_blank(r->secrets, note, strlen(note), &text);
-	r->op.sink.progress(r->op.arg, done, total, note ? str_text(&text) : NULL);
+	r->op.sink.progress(r->op.arg, done, total, short_text(r, note, &text));
 	str_fini(&text);
 }
 
@@ -40,20 +52,34 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 	struct backend_run *r = arg;
 	struct str text = STR_INIT;
 
-	if (logger)
-		be_secrets_blank(r->secrets, logger, strlen(logger), &text);
-	r->op.sink.log(r->op.arg, level, logger ? str_text(&text) : NULL, be_secrets_blank_json(r->secrets, data));
+	r->op.sink.log(r->op.arg, level, short_text(r, logger, &text), be_secrets_blank_json(r->secrets, data));
 	str_fini(&text);
+}
+
+static void end_error(struct backend_run *r, struct err *err, int rpc_code, json_t *data)
+{
+	be_secrets_blank_err(r->secrets, err);
+	care_err(err);
+	r->op.sink.error(r->op.arg, err, rpc_code, be_secrets_blank_json(r->secrets, data));
+	run_free(r);
 }
 
 static void on_result(void *arg, struct backend_result *res)
 {
 	struct backend_run *r = arg;
 	struct backend_result out = *res;
+	struct err err;
 
 	out.content = be_secrets_blank_json(r->secrets, out.content);
 	out.structured = be_secrets_blank_json(r->secrets, out.structured);
 	out.meta = be_secrets_blank_json(r->secrets, out.meta);
+	if (care_result(&out, &err) < 0) {
+		json_decref(out.content);
+		json_decref(out.structured);
+		json_decref(out.meta);
+		end_error(r, &err, 0, NULL);
+		return;
+	}
 	r->op.sink.result(r->op.arg, &out);
 	run_free(r);
 }
@@ -77,25 +103,22 @@ static void on_ask(void *arg, struct backend_ask *ask)
 	struct backend_ask out = *ask;
 	struct err err;
 
-	if (state_is_clean(r, ask)) {
-		out.requests = be_secrets_blank_json(r->secrets, out.requests);
-		r->op.sink.ask(r->op.arg, &out);
-	} else {
+	if (!state_is_clean(r, ask)) {
 		json_decref(out.requests);
 		(void)err_set(&err, ERR_TOOL, "", "the tool put a secret into its state, which goes to the client");
-		r->op.sink.error(r->op.arg, &err, 0, NULL);
+		end_error(r, &err, 0, NULL);
+		return;
 	}
+	out.requests = be_secrets_blank_json(r->secrets, out.requests);
+	r->op.sink.ask(r->op.arg, &out);
 	run_free(r);
 }
 
 static void on_error(void *arg, const struct err *err, int rpc_code, json_t *data)
 {
-	struct backend_run *r = arg;
 	struct err out = *err;
 
-	be_secrets_blank_err(r->secrets, &out);
-	r->op.sink.error(r->op.arg, &out, rpc_code, be_secrets_blank_json(r->secrets, data));
-	run_free(r);
+	end_error(arg, &out, rpc_code, data);
 }
 
 void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,

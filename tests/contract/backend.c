@@ -29,6 +29,7 @@ struct member {
 	const char *name;
 	/* handlers, ' for ", @DB@ for the path of a database, @WEB@ for a server; NULL = the member cannot do it */
 	const char *result, *result_args;
+	const char *dirty, *dirty_args;         /* its text has an escape character between a and b */
 	const char *fails, *fails_args;         /* ends as a failure of the tool, whatever its form */
 	const char *slow, *slow_args;           /* runs until it is stopped */
 	const char *sized;                      /* its output is {"n": …} bytes long */
@@ -39,11 +40,14 @@ static const struct member members[] = {
 	{
 		.name = "static",
 		.result = "{'type':'static','text':'hello'}",
+		.dirty = "{'type':'static','text':'a\\u001bb'}",
 		.fails = "{'type':'static','result':{'content':[],'isError':true}}",
 	},
 	{
 		.name = "builtin",
 		.result = "{'type':'builtin','function':'echo'}",
+		.dirty = "{'type':'builtin','function':'echo'}",
+		.dirty_args = "{\"text\":\"a\\u001bb\"}",
 		.result_args = "{\"text\":\"hello\"}",
 		.fails = "{'type':'builtin','function':'sleep'}",
 		.slow = "{'type':'builtin','function':'sleep'}",
@@ -52,6 +56,7 @@ static const struct member members[] = {
 	{
 		.name = "exec",
 		.result = "{'type':'exec','argv':['/bin/echo','hello']}",
+		.dirty = "{'type':'exec','argv':['/usr/bin/printf','a\\\\033b']}",
 		.fails = "{'type':'exec','argv':['/bin/false']}",
 		.slow = "{'type':'exec','argv':['/bin/sleep','1000']}",
 		.sized = "{'type':'exec','argv':['/usr/bin/head','-c','1{/n}','/dev/zero'],'output':'text'}",
@@ -70,6 +75,8 @@ static const struct member members[] = {
 	{
 		.name = "sql",
 		.result = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT :word AS w'}",
+		.dirty = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT :word AS w'}",
+		.dirty_args = "{\"word\":\"a\\u001bb\"}",
 		.result_args = "{\"word\":\"hello\"}",
 		.fails = "{'type':'sql','database':'sqlite:@DB@','query':'SELECT * FROM missing'}",
 		.slow = "{'type':'sql','database':'sqlite:@DB@','query':'" FOREVER "'}",
@@ -169,6 +176,21 @@ static void each_member_fails_as_a_tool(void **state)
 		else
 			assert_int_equal(r.err.code, ERR_TOOL);
 		assert_int_equal(r.rpc_code, 0);
+		run_free(&r);
+	}
+}
+
+static void each_member_gives_text_without_control_characters(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		const struct member *m = &members[i];
+		struct run r;
+		if (!m->dirty)
+			continue;
+		run_it(&r, make(m->dirty), OPTS(.args = m->dirty_args));
+		assert_int_equal(r.kind, END_RESULT);
+		assert_true(strstr(run_text(&r), "a\xef\xbf\xbd" "b") || strstr(run_text(&r), "a\\u001bb"));
+		assert_null(strchr(run_text(&r), '\033'));
 		run_free(&r);
 	}
 }
@@ -319,6 +341,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_gives_one_result),
 		cmocka_unit_test(each_member_fails_as_a_tool),
+		cmocka_unit_test(each_member_gives_text_without_control_characters),
 		cmocka_unit_test(run_cancelled_at_any_point_ends_once),
 		cmocka_unit_test(short_run_survives_a_cancel_before_its_end),
 		cmocka_unit_test(run_past_its_deadline_times_out),

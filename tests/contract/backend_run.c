@@ -166,6 +166,7 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 	r->notices_after_end += r->done;
 	r->nlog++;
 	r->level = level;
+	r->logger_len = logger ? strlen(logger) : 0;
 	snprintf(r->logger, sizeof(r->logger), "%s", logger ? logger : "");
 	json_decref(r->log_data);
 	r->log_data = data;

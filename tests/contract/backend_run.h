@@ -31,7 +31,7 @@ struct run {
 	/* notices */
 	unsigned nprogress, nlog;
 	double progress_done, progress_total; char note[80];
-	int level; char logger[80]; json_t *log_data;
+	int level; char logger[80]; size_t logger_len; json_t *log_data;
 	void (*on_progress)(struct run *r);
 };
 struct run_opts {

@@ -70,7 +70,6 @@ static void argument_arrives_byte_equal_as_one_word(void **state)
 		"-",
 		"../../etc/passwd",
 		"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
-		"\x01\x7f",
 		"a=b",
 		"!!",
 		"#x",
@@ -90,6 +89,17 @@ static void argument_arrives_byte_equal_as_one_word(void **state)
 		free(args);
 		run_free(&r);
 	}
+}
+
+/* They come back as marks, so the program says what it got. */
+static void control_characters_arrive_as_they_are(void **state)
+{
+	struct run r;
+
+	run_it(&r, handler_json("{'type':'exec','argv':['/bin/sh','-c','printf %s \\\"$1\\\" | od -An -tx1','sh','{/a}']}"),
+	       OPTS(.args = "{\"a\":\"\\u0001\\u007f\\u001b\"}"));
+	assert_string_equal(run_text(&r), " 01 7f 1b\n");
+	run_free(&r);
 }
 
 /* SEC S-503 */
@@ -596,6 +606,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(argument_arrives_byte_equal_as_one_word),
+		cmocka_unit_test(control_characters_arrive_as_they_are),
 		cmocka_unit_test(argument_does_not_become_an_option),
 		cmocka_unit_test(word_at_the_limit_passes_and_one_byte_more_does_not),
 		cmocka_unit_test(environment_is_the_allow_list),
