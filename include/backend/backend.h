@@ -28,6 +28,7 @@ struct upstreams;
 struct backend_env {
 	struct ev_loop *loop;
 	const struct backend_secrets *secrets;  /* NULL: none is set */
+	const char *store;                      /* directory of the store, which no handler may read; NULL: none */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */
 	const struct run_cage *cage;            /* of all processes (run/cage.h); NULL: none is started */

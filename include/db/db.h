@@ -72,6 +72,9 @@ const char *db_col_name(struct db_stmt *st, unsigned col);
 int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
 int64_t db_changes(struct db *db);                                   /* rows of the last statement */
 
+/* Before a path of a definition is opened: ERR_DENIED when it is, by any name, a file of this store's directory.  Even to
+ * look into one and close it again would drop the locks that this process has on it (trap 18).  store NULL: no store. */
+int db_foreign_check(const char *path, const char *store, struct err *err) MUST_CHECK;
 /* DB_FOREIGN only: one SELECT (or VALUES, WITH … SELECT) statement; ERR_INVALID for anything else, a second
  * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
 int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err) MUST_CHECK;

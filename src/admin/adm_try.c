@@ -228,9 +228,9 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 {
 	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error };
 	struct test_job *job = c->priv;
-	const struct backend_env env = { .loop = c->admin->env.loop, .secrets = vault_secrets(c->admin->env.vault),
-		.fetcher = c->admin->env.fetcher, .upstreams = c->admin->env.upstreams, .cage = c->admin->env.cage,
-		.workers = c->admin->env.workers };
+	const struct backend_env env = { .loop = c->admin->env.loop, .store = c->admin->env.store,
+		.secrets = vault_secrets(c->admin->env.vault), .fetcher = c->admin->env.fetcher,
+		.upstreams = c->admin->env.upstreams, .cage = c->admin->env.cage, .workers = c->admin->env.workers };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",

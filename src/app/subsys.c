@@ -160,7 +160,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
-		.secrets = vault_secrets(a->vault) });
+		.secrets = vault_secrets(a->vault), .store = a->store });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }

@@ -338,6 +338,7 @@ static void sql_start(const struct backend_env *env, const struct backend_req *r
 	s->principal = mem_strdup(req->principal);
 	id_format(req->call_id, s->call);
 	*ret = &s->op;
+	s->job.store = env->store ? arena_strdup(s->mem, env->store) : NULL;
 	int rc = prepare(s, req->plan, req, &s->job.err);
 	if (rc == 0 && ev_work(env->loop, EV_LANE_TOOL, sql_job_run, sql_end, &s->job) < 0)
 		rc = err_set(&s->job.err, ERR_TOOL, "", "too many queries are waiting; try again");

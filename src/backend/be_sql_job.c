@@ -199,6 +199,9 @@ void sql_job_run(void *arg)
 		job->rc = err_set(&job->err, ERR_TIMEOUT, "", "no thread was free in time");
 		return;
 	}
+	job->rc = db_foreign_check(job->path, job->store, &job->err);
+	if (job->rc < 0)
+		return;
 	job->rc = db_open(job->path, DB_FOREIGN, false, &db, &job->err);
 	if (job->rc < 0)
 		return;

@@ -25,6 +25,7 @@ struct sql_param {              /* a top-level member of the arguments */
 struct sql_job {
 	/* the loop's, read by the pool */
 	const char *path;
+	const char *store;      /* no file of it is a data source */
 	const char *sql; size_t sql_len;
 	const struct sql_param *params; size_t nparams;
 	int64_t rows_max;

@@ -20,8 +20,8 @@ struct degraded_key { int64_t tenant_id; uint8_t tdef[32]; };
 
 struct backend_env call_backend_env(const struct call_engine *eng)
 {
-	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .fetcher = eng->env.fetcher,
-				     .upstreams = eng->env.upstreams, .cage = eng->env.cage,
+	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
+				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams, .cage = eng->env.cage,
 				     .workers = eng->env.workers };
 }
 

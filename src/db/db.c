@@ -99,6 +99,8 @@ static int code_of(struct db *db, int rc)
 	case SQLITE_READONLY:
 		return ERR_UNREACHABLE;
 	case SQLITE_INTERRUPT:
+		if (db->memory_spent)
+			return ERR_LIMIT;
 		return db->deadline_us && clock_mono_us() >= db->deadline_us ? ERR_TIMEOUT : ERR_CANCELLED;
 	case SQLITE_TOOBIG:
 		return ERR_LIMIT;
@@ -122,6 +124,8 @@ int db_fail(struct db *db, int rc, const char *where, struct err *err)
 		db->txn_rc = code;
 	if (code == ERR_AUDIT)
 		err_set(err, code, where, "no space is left on the disk of the store");
+	else if (code == ERR_LIMIT && db->memory_spent)
+		err_set(err, code, where, "the query needs too much memory");
 	else if (code == ERR_TIMEOUT)
 		err_set(err, code, where, "the query took too long");
 	else if (sys)

@@ -22,6 +22,7 @@ struct db {
 	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
 	int64_t data_version;                   /* 0 = not yet known */
 	uint64_t deadline_us;                   /* 0 = none */
+	int64_t memory_max; bool memory_spent;  /* of SQLite, while a foreign query runs */
 	unsigned wal_frames;                    /* in the log after the last commit or checkpoint */
 	unsigned wal_copied;                    /* of them copied to the file */
 	unsigned wal_stuck;                     /* left over by the last checkpoint because of readers */

@@ -8,16 +8,20 @@
 #include "db/db.h"
 
 #include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 
 #include "db_int.h"
 
-enum { OPS_BETWEEN_LOOKS = 1000 };      /* instructions between two looks at the clock: well under 1 ms */
+enum { OPS_BETWEEN_LOOKS = 200 };       /* instructions between two looks at clock and memory: well under 1 ms */
+#define MEMORY_MAX (256ll << 20)        /* bytes that SQLite may have more than when a query began: sorting, grouping */
 
 /* Functions that read files or change the connection; the others compute. */
 static const char *const denied_functions[] = { "load_extension", "fts3_tokenizer", "readfile", "writefile", "edit" };
@@ -57,6 +61,24 @@ void db_foreign_guard(struct db *db)
 {
 	declare_table_functions(db);
 	sqlite3_set_authorizer(db->native, authorize, NULL);
+}
+
+int db_foreign_check(const char *path, const char *store, struct err *err)
+{
+	struct stat st, inside;
+	DIR *dir = store ? opendir(store) : NULL;
+	int rc = 0;
+
+	if (dir && stat(path, &st) == 0) {
+		for (struct dirent *e; rc == 0 && (e = readdir(dir)) != NULL; ) {
+			if (fstatat(dirfd(dir), e->d_name, &inside, AT_SYMLINK_NOFOLLOW) == 0 && inside.st_ino == st.st_ino &&
+			    inside.st_dev == st.st_dev)
+				rc = err_set(err, ERR_DENIED, path, "%s is a file of the store, which is no data source", path);
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return rc;
 }
 
 static int refused(struct db *db, int rc, struct err *err)
@@ -140,20 +162,20 @@ const char *db_param_name(struct db_stmt *st, unsigned pos)
 	return sqlite3_bind_parameter_name(st->native, (int)pos);
 }
 
-static int past_deadline(void *arg)
+/* The memory is that of all connections: a query may fail for another's greed, but none takes all there is. */
+static int look(void *arg)
 {
-	const struct db *db = arg;
+	struct db *db = arg;
 
-	return clock_mono_us() >= db->deadline_us;
+	db->memory_spent = sqlite3_memory_used() > db->memory_max;
+	return db->memory_spent || (db->deadline_us && clock_mono_us() >= db->deadline_us);
 }
 
 void db_deadline(struct db *db, uint64_t mono_us)
 {
 	db->deadline_us = mono_us;
-	if (mono_us)
-		sqlite3_progress_handler(db->native, OPS_BETWEEN_LOOKS, past_deadline, db);
-	else
-		sqlite3_progress_handler(db->native, 0, NULL, NULL);
+	db->memory_max = sqlite3_memory_used() + MEMORY_MAX;
+	sqlite3_progress_handler(db->native, OPS_BETWEEN_LOOKS, look, db);
 }
 
 void db_interrupt(struct db *db)

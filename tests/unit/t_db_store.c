@@ -16,6 +16,7 @@
 #include <sqlite3.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "db/db.h"
 
 #include "tmpdir.h"
@@ -429,6 +430,48 @@ static void foreign_refuses_a_store(void **state)
 	assert_int_equal(db_open(f->path, DB_FOREIGN, false, &db, &f->err), ERR_DENIED);
 }
 
+/* Symbolic and hard links, the log, the keys: all that lies in the store's directory, and nothing else. */
+static void foreign_check_knows_a_store_by_any_name(void **state)
+{
+	static const char *const inside[] = { "x.db", "x.db-wal", "x.db-shm", "master.key" };
+	struct fix *f = *state;
+	char store[600], out[600], file[700], link_path[700];
+
+	assert_true(mkdir(tmpdir_path(f->dir, "store", store, sizeof(store)), 0700) == 0);
+	assert_true(mkdir(tmpdir_path(f->dir, "out", out, sizeof(out)), 0700) == 0);
+	for (size_t i = 0; i < NELEMS(inside); i++) {
+		int fd = open(tmpdir_path(store, inside[i], file, sizeof(file)), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		assert_true(fd >= 0);
+		close(fd);
+		assert_int_equal(db_foreign_check(file, store, &f->err), ERR_DENIED);
+		assert_int_equal(db_foreign_check(file, out, &f->err), 0);
+		assert_int_equal(db_foreign_check(file, NULL, &f->err), 0);
+		tmpdir_path(out, inside[i], link_path, sizeof(link_path));
+		assert_int_equal(symlink(file, link_path), 0);
+		assert_int_equal(db_foreign_check(link_path, store, &f->err), ERR_DENIED);
+		assert_int_equal(unlink(link_path), 0);
+		assert_int_equal(link(file, link_path), 0);
+		assert_int_equal(db_foreign_check(link_path, store, &f->err), ERR_DENIED);
+	}
+	assert_int_equal(db_foreign_check(tmpdir_path(out, "none", file, sizeof(file)), store, &f->err), 0);
+}
+
+static void foreign_query_has_a_bound_of_memory(void **state)
+{
+	static const char greedy[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) "
+				     "SELECT sum(length(b)) FROM (SELECT zeroblob(1000000) || i AS b FROM n ORDER BY 1)";
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st = NULL;
+
+	db_deadline(db, clock_mono_us() + 60000000);
+	assert_int_equal(db_stmt_adhoc(db, greedy, strlen(greedy), &st, &f->err), 0);
+	assert_int_equal(db_step(st, &f->err), ERR_LIMIT);
+	assert_string_equal(f->err.msg, "the query needs too much memory");
+	db_stmt_put(&st);
+	db_close(&db);
+}
+
 static const char endless[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
 static void foreign_deadline_ends_a_query(void **state)
@@ -490,6 +533,7 @@ int main(void)
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
 		T(reader_sees_a_store_at_rest), T(backup_is_a_whole_store), T(checkpoint_empties_the_log),
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
+		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
 		T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
 	};
 
