@@ -1,9 +1,9 @@
 /*
  * Finding secrets in what a handler says, and putting [secret:NAME] in their place.
  *
- * A value is looked for as it is; as base64 and hex, whose spellings are made once; and in copies of the text with %XX
- * and with backslash escapes decoded, so that it does not matter which characters somebody chose to encode.  Every pass
- * is linear in the text: a tool that knows the value cannot make the search slow.
+ * A value is looked for as it is; as base64, hex and mistaken Latin-1, whose spellings are made once; and in copies of
+ * the text with %XX and with backslash escapes decoded, so that it does not matter which characters somebody chose to
+ * encode.  Every pass is linear in the text: a tool that knows the value cannot make the search slow.
  */
 #include "config.h"
 
@@ -22,6 +22,30 @@
 #define FORM_MIN 4                      /* a shorter piece would be found everywhere */
 
 /* --- spellings ----------------------------------------------------------------------------------- */
+
+static size_t utf8(uint32_t c, char ret[4])
+{
+	if (c < 0x80) {
+		ret[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		ret[0] = (char)(0xc0 | c >> 6);
+		ret[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		ret[0] = (char)(0xe0 | c >> 12);
+		ret[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		ret[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	ret[0] = (char)(0xf0 | c >> 18);
+	ret[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	ret[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	ret[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
 
 static void add_form(struct used_secret *u, const char *p, size_t len)
 {
@@ -66,11 +90,28 @@ static void add_hex(struct used_secret *u)
 	free(text);
 }
 
+/* Bytes taken for Latin-1, as servers do with headers, and written as UTF-8. */
+static void add_latin(struct used_secret *u)
+{
+	char *text = mem_alloc(2 * u->len);
+	size_t n = 0;
+
+	for (size_t i = 0; i < u->len; i++)
+		n += utf8((unsigned char)u->value[i], text + n);
+	if (n > u->len) {
+		add_form(u, text, n);
+		u->latin = u->form[u->nforms - 1];
+	}
+	explicit_bzero(text, n);
+	free(text);
+}
+
 void secret_forms(struct used_secret *u)
 {
 	for (size_t before = 0; before < 3; before++)
 		add_base64(u, before);
 	add_hex(u);
+	add_latin(u);
 }
 
 /* --- decoded copies ------------------------------------------------------------------------------ */
@@ -114,30 +155,6 @@ static void put_decoded(struct decoded *d, size_t from, const char *p, size_t n)
 		d->from[d->len] = from;
 		d->p[d->len++] = p[i];
 	}
-}
-
-static size_t utf8(uint32_t c, char ret[4])
-{
-	if (c < 0x80) {
-		ret[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		ret[0] = (char)(0xc0 | c >> 6);
-		ret[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		ret[0] = (char)(0xe0 | c >> 12);
-		ret[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		ret[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	ret[0] = (char)(0xf0 | c >> 18);
-	ret[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	ret[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	ret[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
 }
 
 /* %XX at p: its length, or 0. */
@@ -257,6 +274,13 @@ static void find_all(struct marks *m, const char *p, size_t len, const struct de
 	}
 }
 
+static void find_decoded_one(struct marks *m, const struct decoded *d, const struct used_secret *u, size_t secret)
+{
+	find_all(m, d->p, d->len, d, u->value, u->len, secret);
+	if (u->latin.len > 0)
+		find_all(m, d->p, d->len, d, u->latin.p, u->latin.len, secret);
+}
+
 static void find_decoded(struct marks *m, const struct be_secrets *s, const char *p, size_t len, char sign,
 			 escape_fn *escape)
 {
@@ -266,7 +290,7 @@ static void find_decoded(struct marks *m, const struct be_secrets *s, const char
 		return;
 	decode(p, len, escape, &d);
 	for (size_t i = 0; i < s->n; i++)
-		find_all(m, d.p, d.len, &d, s->used[i].value, s->used[i].len, i);
+		find_decoded_one(m, &d, &s->used[i], i);
 	decoded_fini(&d);
 }
 

@@ -5,13 +5,14 @@
 
 /* What secrets.c keeps and blank.c looks for. */
 
-#define SECRET_FORMS_MAX 8              /* base64 in two alphabets at three alignments, hex in two cases */
+#define SECRET_FORMS_MAX 9              /* base64 in two alphabets at three alignments, hex in two cases, Latin-1 */
 
 struct secret_form { char *p; size_t len; };    /* not NUL-terminated */
 struct used_secret {
 	char *name;
 	char *value; size_t len;                /* guarded memory */
 	struct secret_form form[SECRET_FORMS_MAX]; size_t nforms;
+	struct secret_form latin;               /* one of them, or nothing */
 };
 struct be_secrets {
 	const struct backend_secrets *from;
