@@ -90,7 +90,7 @@ struct backend_ops {
 	void (*start)(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
 		      void *arg, struct backend_op **ret);
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
-	/* NULL: its runs start no process. */
+	/* NULL, or a level that is empty: its runs need no process. */
 	void (*cage)(const struct backend_env *env, const void *plan, struct backend_cage *ret);
 };
 extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;

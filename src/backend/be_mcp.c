@@ -394,6 +394,17 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 	ev_timer_start(x->deadline, req->deadline_us - ev_now_us(env->loop));
 }
 
+/* Of the upstream's process, when it has one. */
+static void mcp_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+{
+	const struct mcp_plan *p = plan;
+	const struct upstream_conf *conf = env->upstreams ? upstreams_conf(env->upstreams, p->upstream) : NULL;
+
+	*ret = (struct backend_cage){ .enough = true };
+	if (conf && conf->argv && env->cage)
+		be_cage_show(&conf->cage, env->cage, ret);
+}
+
 static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
 	static const char *const known[] = { "type", "upstream", "tool", "digest" };
@@ -423,5 +434,5 @@ static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_p
 }
 
 const struct backend_ops be_mcp = {
-	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel,
+	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .cage = mcp_cage,
 };

@@ -464,11 +464,6 @@ struct up_call *up_call_parked(const struct map *parked, const char *handle, siz
 	return map_get(parked, handle, len);
 }
 
-const struct up_link *up_call_link(const struct up_call *c)
-{
-	return c->link;
-}
-
 void up_call_resume(struct up_call *c, const json_t *answer, const struct up_call_sink *sink, void *arg)
 {
 	(void)map_del_z(c->link->env.parked, c->handle);

@@ -95,7 +95,6 @@ void up_call_cancel(struct up_call **c, bool late);
 #define UP_HANDLE_SIZE 33              /* hexadecimal, with NUL */
 /* The call that was parked under a handle, or NULL. */
 struct up_call *up_call_parked(const struct map *parked, const char *handle, size_t len);
-const struct up_link *up_call_link(const struct up_call *c);
 void up_call_resume(struct up_call *c, const json_t *answer, const struct up_call_sink *sink, void *arg);
 
 /* --- links */

@@ -56,7 +56,7 @@ struct up_link {
 };
 
 /* up_link.c */
-void up_link_kick(struct up_link *l);                     /* up_link_work() in this turn, from the loop */
+void up_link_kick(struct up_link *l);                     /* what is due is done in this turn, from the loop */
 void up_link_die(struct up_link *l, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 struct up_open *up_link_request(struct up_link *l, enum up_kind kind, struct up_call *call, uint64_t *ret_id);
 void up_link_forget(struct up_link *l, uint64_t id);

@@ -311,6 +311,13 @@ struct map *upstreams_parked(struct upstreams *u)
 	return u->parked;
 }
 
+const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char *name)
+{
+	const struct upstream *up = map_get_z(u->by_name, name);
+
+	return up ? up->conf : NULL;
+}
+
 /* --- reading the tools */
 
 struct reading {

@@ -41,6 +41,7 @@ int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, con
 /* What its links were given becomes something to be blanked from what a run says. */
 void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req);
 struct map *upstreams_parked(struct upstreams *u);
+const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char *name);        /* NULL: not known */
 
 /* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
 void upstream_strip_meta(json_t *meta);

@@ -163,6 +163,7 @@ class Calls(Upstream):
         self.assertEqual((call["tool"], call["outcome"]), ("e_echo", "ok"))
         shown = self.crib.json("audit", "show", call["call"])
         self.assertIn(self.crib.json("tool", "show", "e_echo")[0]["digest"], json.dumps(shown))
+        self.assertRegex(json.dumps(shown), r'"base[+a-z0-9:]*"', "how far its process is confined")
 
     def test_progress_and_log_lines_come_through(self):
         self.serve()
