@@ -44,25 +44,30 @@ static const char *text_of(const json_t *v, const char *name, const char *usual)
 }
 
 /* What a parameter or media type says of its values. */
-static const json_t *schema_of(const struct operation *o, const json_t *v)
+static const json_t *schema_of(const json_t *v)
 {
 	const json_t *content = json_object_get(v, "content");
 	void *first = content ? json_object_iter((json_t *)(uintptr_t)content) : NULL;
 
-	(void)o;
 	return json_object_get(first ? json_object_iter_value(first) : v, "schema");
+}
+
+static bool is_listed(const json_t *list, const char *name)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (text && strcmp(text, name) == 0)
+			return true;
+	}
+	return false;
 }
 
 static bool is_type(const struct operation *o, const json_t *schema, const char *type)
 {
 	const json_t *said = json_object_get(oa_follow(o->c, schema), "type");
 
-	if (json_is_string(said))
-		return strcmp(json_string_value(said), type) == 0;
-	for (size_t i = 0; i < json_array_size(said); i++)
-		if (strcmp(json_string_value(json_array_get(said, i)) ? json_string_value(json_array_get(said, i)) : "", type) == 0)
-			return true;
-	return false;
+	return json_is_string(said) ? strcmp(json_string_value(said), type) == 0 : is_listed(said, type);
 }
 
 /* Put the template of one argument under a fixed name. */
@@ -81,7 +86,7 @@ static void put_fixed(struct operation *o, json_t **map, const char *what, const
 
 static void put_query(struct operation *o, const char *name, const char *argument, const json_t *parameter)
 {
-	const json_t *schema = schema_of(o, parameter), *explode = json_object_get(parameter, "explode");
+	const json_t *schema = schema_of(parameter), *explode = json_object_get(parameter, "explode");
 	bool each = is_type(o, schema, "array") && !json_is_false(explode);
 
 	/* The URL says lists as OpenAPI does; a name that differs from the argument's stands in `query`. */
@@ -108,7 +113,7 @@ static bool is_ours(const char *header)
 static const char *unfit(const struct operation *o, const json_t *p, const char *in)
 {
 	const char *style = text_of(p, "style", NULL);
-	const json_t *schema = schema_of(o, p);
+	const json_t *schema = schema_of(p);
 
 	if (strcmp(in, "cookie") == 0)
 		return "cookies are not sent";
@@ -135,7 +140,7 @@ static void add_parameter(struct operation *o, const json_t *p)
 		oa_note(o, "/parameters", "the parameter %.80s is left out: %s", name, why);
 	if (why)
 		return;
-	argument = oa_argument(o, name, oa_schema(o, schema_of(o, p)), text_of(p, "description", NULL), required);
+	argument = oa_argument(o, name, oa_schema(o, schema_of(p)), text_of(p, "description", NULL), required);
 	if (strcmp(in, "query") == 0)
 		put_query(o, name, argument, p);
 	else if (strcmp(in, "header") == 0)
@@ -236,17 +241,6 @@ static enum media choose_media(const json_t *content, const json_t **ret)
 	return found;
 }
 
-static bool is_listed(const json_t *list, const char *name)
-{
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const char *text = json_string_value(json_array_get(list, i));
-
-		if (text && strcmp(text, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* Each member of the body is an argument of its own. */
 static void spread(struct operation *o, const json_t *schema, bool required)
 {
@@ -285,9 +279,10 @@ static bool is_plain_object(const struct operation *o, const json_t *schema)
 /* The arguments are the body. */
 static void take_whole(struct operation *o, const json_t *schema)
 {
-	json_t *made = oa_schema(o, schema), *target;
+	json_t *made = oa_schema(o, schema);
+	const char *ref = json_string_value(json_object_get(made, "$ref"));
+	json_t *target = ref ? json_object_get(o->defs, ref + strlen("#/$defs/")) : NULL;
 
-	target = json_object_get(made, "$ref") ? json_object_get(o->defs, json_string_value(json_object_get(made, "$ref")) + 8) : NULL;
 	if (target) {           /* the root must be an object by itself; its definition stays for those that refer to it */
 		target = json_copy(target);
 		json_decref(made);
