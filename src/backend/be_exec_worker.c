@@ -20,6 +20,7 @@
 
 #define IDLE_MAX 64                     /* processes that wait, of all tenants and tools; then the oldest goes */
 #define IDLE_MS 60000                   /* how long one waits */
+#define SURPLUS_MS 1000                 /* and one that is more than the tool keeps: the next burst of calls may be near */
 #define LIFE_MS 600000                  /* how old one gets */
 #define CALLS_MAX 1000                  /* how many calls it serves */
 #define LEAVE_MS 1000                   /* from the end of its input to TERM */
@@ -37,6 +38,7 @@ struct exec_proc {
 	struct exec_key key;
 	uint64_t born_us;
 	unsigned calls;
+	unsigned keep; bool surplus;    /* PROC_IDLE: how many of its kind are kept; there were as many before it */
 	struct ev_timer *timer;
 	struct ev_io *out, *diag;       /* PROC_IDLE, and diag also PROC_LEAVES */
 };
@@ -167,11 +169,6 @@ static void on_out(void *arg, bool readable, bool writable)
 	leave(arg);
 }
 
-static void on_idle_timer(void *arg)
-{
-	leave(arg);
-}
-
 static bool key_equal(const struct exec_key *a, const struct exec_key *b)
 {
 	return a->tenant_id == b->tenant_id && memcmp(a->handler, b->handler, sizeof(a->handler)) == 0;
@@ -189,17 +186,30 @@ static bool is_worn(const struct exec_proc *p)
 	return p->calls >= CALLS_MAX || ev_now_us(p->loop) - p->born_us >= LIFE_MS * 1000ull;
 }
 
-/* How many of this key are alive and not on their way out; at least max + 1 is all the same. */
-static unsigned count(const struct be_workers *w, const struct exec_key *key)
+/* How many wait for this key's next call. */
+static unsigned count_idle(const struct be_workers *w, const struct exec_key *key)
 {
 	unsigned n = 0;
 
 	LIST_FOREACH(node, &w->procs) {
 		const struct exec_proc *p = CONTAINER_OF(node, struct exec_proc, node);
-		if (p->state != PROC_LEAVES && key_equal(&p->key, key))
+		if (p->state == PROC_IDLE && key_equal(&p->key, key))
 			n++;
 	}
 	return n;
+}
+
+/* One more than is kept may go; by now it may be one of those that stay. */
+static void on_idle_timer(void *arg)
+{
+	struct exec_proc *p = arg;
+
+	if (!p->surplus || count_idle(p->workers, &p->key) > p->keep) {
+		leave(p);
+		return;
+	}
+	p->surplus = false;
+	ev_timer_start(p->timer, (IDLE_MS - SURPLUS_MS) * 1000ull);
 }
 
 struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg)
@@ -258,10 +268,12 @@ void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
 		p->diag = ev_io_new(p->loop, p->fds[2], on_diag, p);
 		ev_io_want(p->diag, true, false);
 	}
-	if (!w || p->fds[0] < 0 || p->fds[1] < 0 || is_worn(p) || count(w, &p->key) > keep) {
+	if (!w || p->fds[0] < 0 || p->fds[1] < 0 || is_worn(p)) {
 		leave(p);
 		return;
 	}
+	p->keep = keep;
+	p->surplus = count_idle(w, &p->key) >= keep;
 	if (w->nidle == IDLE_MAX)
 		drop_oldest(w);
 	w->nidle++;
@@ -272,5 +284,5 @@ void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
 	p->out = ev_io_new(p->loop, p->fds[1], on_out, p);
 	ev_io_want(p->out, true, false);
 	p->timer = ev_timer_new(p->loop, on_idle_timer, p);
-	ev_timer_start(p->timer, IDLE_MS * 1000ull);
+	ev_timer_start(p->timer, (p->surplus ? SURPLUS_MS : IDLE_MS) * 1000ull);
 }

@@ -34,7 +34,7 @@ struct exec_plan {
 	enum exec_stdin in;
 	const struct tpl *in_tpl;       /* EXEC_STDIN_TEMPLATE */
 	enum exec_output out;
-	unsigned reuse;                 /* how many processes are kept for further calls; 0 = none */
+	unsigned reuse;                 /* how many processes wait for further calls; 0 = none */
 	uint8_t handler[32];            /* with reuse: digest of the handler block */
 	const char *const *files;       /* absolute paths that argv names by constants; NULL-terminated */
 	struct be_cage cage;
@@ -112,7 +112,7 @@ void exec_proc_stop(struct exec_proc *p, uint32_t term_ms);
 /* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */
 struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg);
 void be_workers_add(struct be_workers *w, struct exec_proc *p, const struct exec_key *key);     /* may be kept later */
-/* The run is over: keep it, unless more than `keep` of its kind are alive, or let it go.  fds are taken; -1 = closed, and
+/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
  * then it goes. */
 void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep);
 
