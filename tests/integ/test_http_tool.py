@@ -279,7 +279,7 @@ toolcrib grant add acme get_user""".splitlines()
   type: http
   method: POST
   url: http://127.0.0.1:{hostile.port}{path}
-  allow: {{private: true}}""", extra="limits: {timeout: 1s, result: 64KiB}\n"))
+  allow: {{private: true}}""", extra="limits: {timeout: 2s, result: 64KiB}\n"))
         self.crib.tool("---\n".join(documents), "hostile.yaml")
         self.crib.cli("grant", "add", "acme", "t-*")
         before = rss_kib(self.crib.daemon.pid)
@@ -295,7 +295,7 @@ toolcrib grant add acme get_user""".splitlines()
             thread.start()
         begun = time.monotonic()
         self.assertEqual(self.result("echo", {"text": "hello"})["content"][0]["text"], "hello")
-        self.assertLess(time.monotonic() - begun, 0.9, "nobody waits for somebody else's server")
+        self.assertLess(time.monotonic() - begun, 1.8, "nobody waits for somebody else's server")
         for thread in threads:
             thread.join()
         for path in HOSTILE:

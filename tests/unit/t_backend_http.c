@@ -592,11 +592,11 @@ static void retry_after_is_honoured_within_the_deadline(void **state)
 	run_free(&r);
 	begun = clock_mono_us();
 	tries("GET", 1, "Retry-After: 3600\r\n", 0, &r);
-	assert_true(clock_mono_us() - begun < 1000000);
+	assert_true(clock_mono_us() - begun < 5000000);
 	assert_int_equal(peer.requests, 1);
 	assert_true(r.res.is_error);
 	run_free(&r);
-	tries("GET", 1, "", 50000, &r);         /* no time for another */
+	tries("GET", 1, "Retry-After: 1\r\n", 1000000, &r);    /* no time for another */
 	assert_int_equal(peer.requests, 1);
 	assert_true(r.res.is_error);
 	run_free(&r);
