@@ -18,6 +18,7 @@
 
 #define NOISE_MAX 100                   /* lines that are no messages, before the server is given up */
 #define NOISE_SHOWN 160                 /* bytes of one in the log */
+#define BATCH_MAX 50                    /* messages of one array */
 
 /* --- requests of ours */
 
@@ -272,14 +273,38 @@ void up_link_noise(struct up_link *l, const char *p, size_t len)
 		up_link_die(l, ERR_TOOL, "it writes what is no MCP to its output");
 }
 
-bool up_link_message(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t len, bool alone);
+
+/* MCP J-09: what 2025-03-26 may put into one array. */
+static bool take_batch(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+{
+	struct jx_span v;
+	struct rpc_walk w;
+	bool answered = false;
+	size_t n = 0;
+
+	for (; *text == ' ' || *text == '\t'; text++)
+		len--;
+	rpc_walk_start(&w, (struct jx_span){ text, len });
+	while (l->state != UP_DEAD && rpc_walk_element(&w, &v)) {
+		if (n++ == BATCH_MAX) {
+			up_link_die(l, ERR_TOOL, "it sent more than %d messages in one", BATCH_MAX);
+			break;
+		}
+		answered = take(l, exchange, v.p, v.len, false) || answered;
+	}
+	return answered;
+}
+
+static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t len, bool alone)
 {
 	struct rpc_msg msg;
+	int rc = rpc_scan(text, len, &msg, NULL);
 
-	if (l->state == UP_DEAD)
-		return false;
 	met_inc(MET_upstream_messages);
-	if (rpc_scan(text, len, &msg, NULL) < 0 || !msg.object || rpc_check(&msg, NULL) < 0) {
+	if (rc == 0 && msg.array && alone && l->rev == REV_R2)
+		return take_batch(l, exchange, text, len);
+	if (rc < 0 || !msg.object || rpc_check(&msg, NULL) < 0) {
 		up_link_noise(l, text, len);
 		return false;
 	}
@@ -295,6 +320,11 @@ bool up_link_message(struct up_link *l, uint64_t exchange, const char *text, siz
 		break;
 	}
 	return false;
+}
+
+bool up_link_message(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+{
+	return l->state != UP_DEAD && take(l, exchange, text, len, true);
 }
 
 void up_link_failed(struct up_link *l, uint64_t id, const struct err *err)

@@ -464,6 +464,42 @@ static void list_is_bounded_in_pages(void **state)
 	finish();
 }
 
+/* MCP J-09, J-10 */
+static void array_of_messages_is_taken_where_the_revision_has_them(void **state)
+{
+	static const char *const revisions[] = { "2025-03-26", "2025-06-18" };
+
+	for (size_t i = 0; i < NELEMS(revisions); i++) {
+		struct call a, b;
+
+		begin(false, UP_ERA_LEGACY);
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"%s\",\"capabilities\":{}}}", revisions[i]);
+		call(&a);
+		call(&b);
+		say(" [{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[]}},{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}},[]]");
+		assert_int_equal(a.ends, i == 0);
+		assert_int_equal(b.ends, i == 0);
+		finish();
+	}
+}
+
+static void array_of_messages_is_bounded(void **state)
+{
+	for (unsigned n = 50; n <= 51; n++) {
+		struct str text = STR_INIT;
+
+		begin(false, UP_ERA_LEGACY);
+		say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-03-26\",\"capabilities\":{}}}");
+		for (unsigned i = 0; i < n; i++)
+			str_printf(&text, "%s{\"jsonrpc\":\"2.0\",\"method\":\"x\"}", i ? "," : "[");
+		str_putc(&text, ']');
+		say(str_text(&text));
+		assert_int_equal(f.dead, n > 50);
+		str_fini(&text);
+		finish();
+	}
+}
+
 static void noise_is_borne_for_a_while(void **state)
 {
 	begin_ready(false);
@@ -499,6 +535,8 @@ int main(void)
 		cmocka_unit_test(list_that_changes_all_the_time_is_read_once_a_second),
 		cmocka_unit_test(list_is_bounded_in_tools),
 		cmocka_unit_test(list_is_bounded_in_pages),
+		cmocka_unit_test(array_of_messages_is_taken_where_the_revision_has_them),
+		cmocka_unit_test(array_of_messages_is_bounded),
 		cmocka_unit_test(noise_is_borne_for_a_while),
 	};
 	return cmocka_run_group_tests_name("links to upstreams", tests, NULL, NULL);
