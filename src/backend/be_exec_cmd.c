@@ -67,7 +67,7 @@ int exec_render_env(const struct exec_plan *plan, const struct backend_req *req,
 	env[n++] = "PATH=/usr/bin:/bin";
 	if (!lang)
 		env[n] = "LANG=C.UTF-8";
-	str_fini(&tmp);
-	str_fini(&var);
+	str_wipe(&tmp);
+	str_wipe(&var);
 	return rc;
 }

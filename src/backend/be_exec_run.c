@@ -74,7 +74,7 @@ static void exec_free(struct exec_op *x)
 	pipe_close(&x->out);
 	pipe_close(&x->diag);
 	ev_timer_free(&x->deadline);
-	str_fini(&x->input);
+	str_wipe(&x->input);
 	str_fini(&x->output);
 	str_fini(&x->tail);
 	child_reader_fini(&x->reader);
@@ -275,7 +275,7 @@ static void push_input(struct exec_op *x)
 		ev_io_want(x->in.io, false, false);
 	else
 		pipe_close(&x->in);
-	str_fini(&x->input);
+	str_wipe(&x->input);
 	x->sent = 0;
 }
 
@@ -531,10 +531,13 @@ static int launch(struct exec_op *x, const struct backend_env *env, const struct
 		rc = exec_render_argv(x->plan, req, mem, argv, err);
 	if (rc == 0)
 		rc = exec_render_env(x->plan, req, mem, vars, err);
+	bool rendered = rc == 0;
 	if (rc == 0)
 		rc = make_input(x, req, now, err);
 	if (rc == 0)
 		rc = get_process(x, env, req, argv, vars, err);
+	for (size_t i = 0; rendered && i < x->plan->nenv; i++)  /* SEC S-344: the arena's copies, of secrets perhaps */
+		explicit_bzero((char *)(uintptr_t)vars[i], strlen(vars[i]));
 	arena_free(&mem);
 	if (rc < 0)
 		return rc;

@@ -21,6 +21,13 @@ void str_init(struct str *s, size_t max)
 	s->max = max;
 }
 
+void str_wipe(struct str *s)
+{
+	if (s->p)
+		explicit_bzero(s->p, s->cap);
+	str_fini(s);
+}
+
 void str_fini(struct str *s)
 {
 	free(s->p);
