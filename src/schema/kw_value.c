@@ -189,7 +189,8 @@ int kw_enum(struct compiler *c, struct node *n, const struct keyword *kw, const 
 	const json_t **values;
 	int rc;
 
-	if (!json_is_array(v) || (count == 0 && !c->options.lenient))
+	/* Draft-04, 5.5.1, has a MUST where the later ones have a SHOULD. */
+	if (!json_is_array(v) || (count == 0 && (!c->options.lenient || compile_is(c, D4))))
 		return compile_fail(c, ERR_INVALID, "must be an array with at least one value");
 	values = mem_calloc(count + 1, sizeof *values);
 	for (size_t i = 0; i < count; i++)

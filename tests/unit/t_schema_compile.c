@@ -48,6 +48,29 @@ static struct err refuses(const char *text, int code, const char *where)
 	return e;
 }
 
+/* Lenient means: what has no effect may stand.  Draft-04 says MUST of an enum with nothing in it. */
+static void an_empty_enum_is_no_draft_04(void **state)
+{
+	static const struct { const char *text; int code; } rows[] = {
+		{ "{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"enum\":[]}", ERR_INVALID },
+		{ "{\"$schema\":\"http://json-schema.org/draft-06/schema#\",\"enum\":[]}", 0 },
+		{ "{\"enum\":[]}", 0 },
+	};
+	const struct schema_options lenient = { .lenient = true };
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		struct schema *s = NULL;
+		json_t *doc = NULL;
+		struct err e;
+
+		assert_int_equal(jx_parse(rows[i].text, strlen(rows[i].text), &doc, &e), 0);
+		assert_int_equal(schema_compile_with(doc, &lenient, &s, &e), rows[i].code);
+		schema_free(&s);
+		json_decref(doc);
+		assert_int_equal(compile(rows[i].text, &e), ERR_INVALID);
+	}
+}
+
 static void unknown_members_are_refused_with_a_hint(void **state)
 {
 	struct err e = refuses("{\"type\":\"object\",\"requird\":[\"a\"]}", ERR_INVALID, "/requird");
@@ -365,6 +388,7 @@ static void lint_warns_of_what_hosts_choke_on_b31(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_empty_enum_is_no_draft_04),
 		cmocka_unit_test(unknown_members_are_refused_with_a_hint),
 		cmocka_unit_test(annotations_are_accepted_and_ignored),
 		cmocka_unit_test(dialects_are_known_by_name),
