@@ -94,7 +94,7 @@ class Hostile:
             while b"\r\n\r\n" not in head:
                 data = peer.recv(4096)
                 if not data:
-                    return
+                    raise OSError("the peer hung up before its request was whole")
                 head += data
             self.answers[head.split(b" ")[1].decode().partition("?")[0]](peer)
         except OSError:
