@@ -92,6 +92,14 @@ static const struct { const char *name, *properties; } tools[] = {
 	{ "steps", "{\"n\":{\"type\":\"integer\"}}" },
 };
 
+/* 0 for what is no whole number of up to nine digits. */
+static int number(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits > 0 && digits < 10 && !text[digits] ? (int)strtol(text, NULL, 10) : 0;
+}
+
 static void read_salt(void)
 {
 	static char text[100];
@@ -108,7 +116,7 @@ static void read_salt(void)
 static void list_tools(json_t *id, const json_t *params, bool modern)
 {
 	const char *cursor = json_string_value(json_object_get(params, "cursor"));
-	int from = cursor ? atoi(cursor) : 0, all = (int)(sizeof(tools) / sizeof(tools[0])) + fillers;
+	int from = cursor ? number(cursor) : 0, all = (int)(sizeof(tools) / sizeof(tools[0])) + fillers;
 	json_t *list = json_array(), *result = json_pack("{s:o}", "tools", list);
 	char text[40];
 
@@ -268,15 +276,15 @@ static void initialize(json_t *id, const json_t *params)
 static void answered(const json_t *msg)
 {
 	const char *id = json_string_value(json_object_get(msg, "id"));
-	int number = id && strncmp(id, "q-", 2) == 0 ? atoi(id + 2) : 0;
+	int question = id && strncmp(id, "q-", 2) == 0 ? number(id + 2) : 0;
 
-	for (struct job **at = &jobs, *j; number && (j = *at); at = &j->next) {
+	for (struct job **at = &jobs, *j; question && (j = *at); at = &j->next) {
 		const json_t *result = json_object_get(msg, "result");
 		const char *action = json_string_value(json_object_get(result, "action"));
 		const char *word = json_string_value(json_object_get(json_object_get(result, "content"), "word"));
 		char text[200];
 
-		if (j->asked != number)
+		if (j->asked != question)
 			continue;
 		snprintf(text, sizeof(text), "%s %s", action ? action : "refused", word ? word : "-");
 		answer(j->id, text_result(text), false);
@@ -396,13 +404,13 @@ int main(int argc, char **argv)
 		if (strcmp(argv[i], "--revision") == 0 && more)
 			only = argv[++i];
 		else if (strcmp(argv[i], "--tools") == 0 && more)
-			fillers = atoi(argv[++i]);
+			fillers = number(argv[++i]);
 		else if (strcmp(argv[i], "--salt") == 0 && more)
 			salt = argv[++i];
 		else if (strcmp(argv[i], "--salt-file") == 0 && more)
 			salt_file = argv[++i];
 		else if (strcmp(argv[i], "--storm") == 0 && more)
-			storm_ms = atoi(argv[++i]);
+			storm_ms = number(argv[++i]);
 		else
 			misbehave(argv[i]);
 	}
