@@ -144,6 +144,13 @@ const char *adm_text(const struct adm_call *c, const char *name)
 	return json_string_value(json_object_get(c->args, name));
 }
 
+void adm_copy(const struct adm_call *c, const char *name, char *ret, size_t size)
+{
+	const char *text = adm_text(c, name);
+
+	(void)snprintf(ret, size, "%s", text ? text : "");
+}
+
 bool adm_has(const struct adm_call *c, const char *name)
 {
 	return json_object_get(c->args, name) != NULL;

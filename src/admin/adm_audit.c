@@ -8,8 +8,6 @@
 
 #include "audit/audit.h"
 #include "base/id.h"
-#include "base/map.h"
-#include "base/mem.h"
 #include "db/db.h"
 #include "tenant/tenant.h"
 
@@ -33,28 +31,12 @@ struct audit_job {
 	int rc;
 };
 
-static void drop_names(struct audit_job *job)
-{
-	void *name;
-
-	for (size_t it = 0; job->names && map_next(job->names, &it, NULL, NULL, &name); )
-		free(name);
-	map_free(&job->names);
-}
-
 static void free_job(void *priv)
 {
 	struct audit_job *job = priv;
 
-	drop_names(job);
+	adm_names_free(&job->names);
 	free(job);
-}
-
-static void copy_arg(const struct adm_call *c, const char *name, char *ret, size_t size)
-{
-	const char *text = adm_text(c, name);
-
-	(void)snprintf(ret, size, "%s", text ? text : "");
 }
 
 static struct audit_job *new_job(struct adm_call *c)
@@ -64,7 +46,7 @@ static struct audit_job *new_job(struct adm_call *c)
 
 	c->free_priv = free_job;
 	job->out = c->out;
-	copy_arg(c, "tenant", job->tenant, sizeof(job->tenant));
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	if (*job->tenant)
 		t = tenant_by_name(c->admin->env.tenants, job->tenant, strlen(job->tenant));
 	if (t)
@@ -77,8 +59,8 @@ int adm_audit_calls_check(struct adm_call *c, struct err *err)
 	struct audit_job *job = new_job(c);
 	const char *outcome = adm_text(c, "outcome");
 
-	copy_arg(c, "tool", job->tool, sizeof(job->tool));
-	copy_arg(c, "principal", job->principal, sizeof(job->principal));
+	adm_copy(c, "tool", job->tool, sizeof(job->tool));
+	adm_copy(c, "principal", job->principal, sizeof(job->principal));
 	job->since_us = adm_time(c, "since");
 	job->until_us = adm_time(c, "until");
 	job->limit = adm_uint(c, "limit", CALLS_DEFAULT);
@@ -90,30 +72,6 @@ int adm_audit_calls_check(struct adm_call *c, struct err *err)
 		return ERR_INVALID;
 	}
 	return 0;
-}
-
-static int load_names(struct audit_job *job, struct db *db, const struct adm_tenant *t, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
-	struct adm_principal p;
-	int rc;
-
-	drop_names(job);
-	job->names = map_new();
-	db_bind_i64(st, 1, t->id);
-	while ((rc = db_step(st, err)) == 1) {
-		adm_read_principal(st, &p);
-		free(map_set_z(job->names, p.pseudonym, mem_strdup(p.name)));
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
-static const char *person(const struct audit_job *job, const char *pseudonym)
-{
-	const char *name = pseudonym ? map_get_z(job->names, pseudonym) : NULL;
-
-	return name ? name : pseudonym;
 }
 
 static void put_call_id(struct adm_out *o, const char *name, bool has, const uint8_t id[16])
@@ -131,7 +89,7 @@ static void put_record(struct audit_job *job, const struct audit_view *v, const 
 	adm_put_time(o, "time", v->ts_us);
 	adm_put_text(o, "tenant", job->in_tenant);
 	adm_put_text(o, "tool", v->tool);
-	adm_put_text(o, "principal", person(job, v->prn));
+	adm_put_text(o, "principal", adm_person(job->names, v->prn));
 	adm_put_text(o, "key", v->cred);
 	adm_put_text(o, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
 	adm_put_text(o, "rule", v->rule ? v->rule : begin->rule);
@@ -157,15 +115,6 @@ static void put_record(struct audit_job *job, const struct audit_view *v, const 
 	adm_put_text(o, "detail", v->detail);
 }
 
-static void put_ms(struct adm_out *o, const struct audit_view *v)
-{
-	char ms[32];
-	int n = snprintf(ms, sizeof(ms), "%llu.%llu", (unsigned long long)(v->dur_us / 1000),
-			 (unsigned long long)(v->dur_us % 1000 / 100));
-
-	adm_put_raw(o, "ms", ms, (size_t)n);
-}
-
 struct call_row { struct audit_job *job; const struct audit_view *end; bool shown; };
 
 static int call_row_with_begin(void *arg, const struct audit_view *begin)
@@ -175,7 +124,7 @@ static int call_row_with_begin(void *arg, const struct audit_view *begin)
 	row->shown = true;
 	adm_row_begin(row->job->out);
 	put_record(row->job, row->end, begin);
-	put_ms(row->job->out, row->end);
+	adm_put_ms(row->job->out, "ms", row->end->dur_us);
 	adm_row_end(row->job->out);
 	return 1;
 }
@@ -212,7 +161,7 @@ int adm_audit_calls_body(struct adm_call *c, struct db *db, struct audit_logs *l
 		f.prn = p.pseudonym;
 	}
 	if (rc == 0)
-		rc = load_names(job, db, &t, err);
+		rc = adm_names_load(db, t.id, &job->names, err);
 	if (rc < 0)
 		return rc;
 	f.tenant_id = t.id;
@@ -230,7 +179,7 @@ int adm_audit_show_check(struct adm_call *c, struct err *err)
 {
 	struct audit_job *job = new_job(c);
 
-	copy_arg(c, "call", job->text, sizeof(job->text));
+	adm_copy(c, "call", job->text, sizeof(job->text));
 	if (id_parse(job->text, strlen(job->text), job->call) < 0)
 		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
 	return 0;
@@ -247,14 +196,14 @@ static int show_row(void *arg, const struct audit_view *v)
 	adm_put_text(job->out, "kind", kind ? kind : "unknown");
 	put_record(job, v, v);
 	if (v->dur_us)
-		put_ms(job->out, v);
+		adm_put_ms(job->out, "ms", v->dur_us);
 	adm_row_end(job->out);
 	return 0;
 }
 
 static int show_tenant(struct audit_job *job, struct db *db, const struct adm_tenant *t, struct err *err)
 {
-	int rc = load_names(job, db, t, err);
+	int rc = adm_names_load(db, t->id, &job->names, err);
 
 	job->in_tenant = t->name;
 	if (rc == 0)

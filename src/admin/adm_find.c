@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -207,4 +208,37 @@ const char *adm_tool_state_name(int state)
 		[ADM_TOOL_REMOVED] = "removed" };
 
 	return state >= 1 && state <= 3 ? names[state] : "unknown";
+}
+
+void adm_names_free(struct map **names)
+{
+	void *name;
+
+	for (size_t it = 0; *names && map_next(*names, &it, NULL, NULL, &name); )
+		free(name);
+	map_free(names);
+}
+
+int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
+	struct adm_principal p;
+	int rc;
+
+	adm_names_free(ret);
+	*ret = map_new();
+	db_bind_i64(st, 1, tenant_id);
+	while ((rc = db_step(st, err)) == 1) {
+		adm_read_principal(st, &p);
+		free(map_set_z(*ret, p.pseudonym, mem_strdup(p.name)));
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+const char *adm_person(const struct map *names, const char *pseudonym)
+{
+	const char *name = names && pseudonym ? map_get_z(names, pseudonym) : NULL;
+
+	return name ? name : pseudonym;
 }

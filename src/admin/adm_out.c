@@ -1,6 +1,8 @@
 /* What a command says: lines of {"row":{…}}, written as text on whatever thread the body runs. */
 #include "config.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <jansson.h>
@@ -96,4 +98,12 @@ void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n)
 	text_hex(p, n, hex);
 	adm_put_text(o, name, hex);
 	free(hex);
+}
+
+void adm_put_ms(struct adm_out *o, const char *name, uint64_t us)
+{
+	char ms[32];
+	int n = snprintf(ms, sizeof(ms), "%" PRIu64 ".%" PRIu64, us / 1000, us % 1000 / 100);
+
+	adm_put_raw(o, name, ms, (size_t)n);
 }

@@ -2,9 +2,7 @@
  * before anything is shown (AUDIT A-304). */
 #include "config.h"
 
-#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,29 +33,16 @@ struct report {
 	struct map *tallies;            /* tool -> struct tally */
 };
 
-static void free_values(struct map **m)
-{
-	void *value;
-
-	for (size_t it = 0; *m && map_next(*m, &it, NULL, NULL, &value); )
-		free(value);
-	map_free(m);
-}
-
 static void free_report(void *priv)
 {
 	struct report *r = priv;
+	void *tally;
 
-	free_values(&r->names);
-	free_values(&r->tallies);
+	adm_names_free(&r->names);
+	for (size_t it = 0; r->tallies && map_next(r->tallies, &it, NULL, NULL, &tally); )
+		free(tally);
+	map_free(&r->tallies);
 	free(r);
-}
-
-static void copy_arg(const struct adm_call *c, const char *name, char *ret, size_t size)
-{
-	const char *text = adm_text(c, name);
-
-	(void)snprintf(ret, size, "%s", text ? text : "");
 }
 
 int adm_report_check(struct adm_call *c, struct err *err)
@@ -68,9 +53,9 @@ int adm_report_check(struct adm_call *c, struct err *err)
 	(void)err;
 	c->free_priv = free_report;
 	r->out = c->out;
-	copy_arg(c, "tenant", r->tenant, sizeof(r->tenant));
-	copy_arg(c, "tool", r->tool, sizeof(r->tool));
-	copy_arg(c, "principal", r->principal, sizeof(r->principal));
+	adm_copy(c, "tenant", r->tenant, sizeof(r->tenant));
+	adm_copy(c, "tool", r->tool, sizeof(r->tool));
+	adm_copy(c, "principal", r->principal, sizeof(r->principal));
 	r->since_us = adm_time(c, "since");
 	r->until_us = adm_time(c, "until");
 	r->limit = adm_uint(c, "limit", ROWS_DEFAULT);
@@ -78,22 +63,6 @@ int adm_report_check(struct adm_call *c, struct err *err)
 	if (t)
 		adm_record_in(c, t->id);
 	return 0;
-}
-
-static int load_names(struct report *r, struct db *db, int64_t tenant_id, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
-	struct adm_principal p;
-	int rc;
-
-	r->names = map_new();
-	db_bind_i64(st, 1, tenant_id);
-	while ((rc = db_step(st, err)) == 1) {
-		adm_read_principal(st, &p);
-		free(map_set_z(r->names, p.pseudonym, mem_strdup(p.name)));
-	}
-	db_stmt_put(&st);
-	return rc;
 }
 
 /* Walk the tenant's log, or the system's when none is named, newest first. */
@@ -108,7 +77,7 @@ static int walk(struct report *r, struct db *db, int kind, audit_row_fn *fn, str
 	if (*r->tenant) {
 		rc = adm_find_tenant(db, r->tenant, &t, err);
 		if (rc == 0)
-			rc = load_names(r, db, t.id, err);
+			rc = adm_names_load(db, t.id, &r->names, err);
 		if (rc < 0)
 			return rc;
 		f.tenant_id = t.id;
@@ -120,13 +89,6 @@ static int walk(struct report *r, struct db *db, int kind, audit_row_fn *fn, str
 		f.prn = p.pseudonym;
 	}
 	return audit_query(db, &f, fn, r, err);
-}
-
-static const char *person(const struct report *r, const char *pseudonym)
-{
-	const char *name = pseudonym && r->names ? map_get_z(r->names, pseudonym) : NULL;
-
-	return name ? name : pseudonym;
 }
 
 static int enough(struct report *r)
@@ -143,7 +105,7 @@ static int denied_row(void *arg, const struct audit_view *v)
 	adm_row_begin(r->out);
 	adm_put_time(r->out, "time", v->ts_us);
 	adm_put_text(r->out, "tool", v->tool);
-	adm_put_text(r->out, "principal", person(r, v->prn));
+	adm_put_text(r->out, "principal", adm_person(r->names, v->prn));
 	adm_put_text(r->out, "key", v->cred);
 	adm_put_text(r->out, "rule", v->rule);
 	adm_put_text(r->out, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
@@ -180,7 +142,7 @@ static int admin_row(void *arg, const struct audit_view *v)
 	adm_put_int(r->out, "index", v->idx);
 	adm_put_text(r->out, "kind", kind ? kind : "unknown");
 	adm_put_text(r->out, "object", v->obj);
-	adm_put_text(r->out, "principal", person(r, v->prn));
+	adm_put_text(r->out, "principal", adm_person(r->names, v->prn));
 	adm_put_text(r->out, "key", v->cred);
 	adm_put_text(r->out, "detail", v->detail);
 	adm_row_end(r->out);
@@ -251,14 +213,6 @@ static uint64_t percentile_us(const struct tally *t, unsigned percent)
 	return 0;
 }
 
-static void put_ms(struct adm_out *o, const char *name, uint64_t us)
-{
-	char ms[32];
-	int n = snprintf(ms, sizeof(ms), "%" PRIu64 ".%" PRIu64, us / 1000, us % 1000 / 100);
-
-	adm_put_raw(o, name, ms, (size_t)n);
-}
-
 static void put_tally(struct adm_out *o, const char *tool, const struct tally *t)
 {
 	adm_row_begin(o);
@@ -269,9 +223,9 @@ static void put_tally(struct adm_out *o, const char *tool, const struct tally *t
 	adm_put_int(o, "timeouts", (int64_t)t->timeouts);
 	adm_put_int(o, "refused", (int64_t)t->refused);
 	adm_put_int(o, "other", (int64_t)t->other);
-	put_ms(o, "p50_ms", percentile_us(t, 50));
-	put_ms(o, "p95_ms", percentile_us(t, 95));
-	put_ms(o, "max_ms", t->longest_us);
+	adm_put_ms(o, "p50_ms", percentile_us(t, 50));
+	adm_put_ms(o, "p95_ms", percentile_us(t, 95));
+	adm_put_ms(o, "max_ms", t->longest_us);
 	adm_row_end(o);
 }
 

@@ -13,6 +13,7 @@
 
 struct db;
 struct db_stmt;
+struct map;
 struct reg_change;
 struct reg_news;
 struct tenant_image;
@@ -35,6 +36,7 @@ void adm_put_time(struct adm_out *o, const char *name, uint64_t wall_us);       
 void adm_put_rate(struct adm_out *o, const char *name, struct text_rate rate);  /* count 0: null */
 void adm_put_json(struct adm_out *o, const char *name, const json_t *value);
 void adm_put_raw(struct adm_out *o, const char *name, const char *json, size_t len);
+void adm_put_ms(struct adm_out *o, const char *name, uint64_t us);                /* milliseconds, one decimal */
 void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n);
 
 /* --- what a definition is called: a full name is "prompt:greet", "resource:readme", or a tool's bare name */
@@ -49,6 +51,7 @@ void adm_full_name(const char *noun, const char *name, char *ret, size_t size);
 
 int admin_args_check(const struct adm_cmd *cmd, const json_t *args, struct err *err) MUST_CHECK;
 const char *adm_text(const struct adm_call *c, const char *name);               /* or NULL */
+void adm_copy(const struct adm_call *c, const char *name, char *ret, size_t size);      /* absent: "" */
 bool adm_has(const struct adm_call *c, const char *name);
 bool adm_flag(const struct adm_call *c, const char *name);                      /* flags, yes/no */
 uint32_t adm_uint(const struct adm_call *c, const char *name, uint32_t def);
@@ -122,6 +125,11 @@ struct adm_grant {
 };
 /* The row that admin_grant_find or admin_grant_list stands at. */
 void adm_read_grant(struct db_stmt *st, struct adm_grant *ret);
+
+/* Names of a tenant's principals by pseudonym, for showing records; the caller frees. */
+int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
+void adm_names_free(struct map **names);
+const char *adm_person(const struct map *names, const char *pseudonym);         /* its name, or itself; NULL for NULL */
 
 /* Give c->priv n zeroed bytes that free() releases. */
 void *adm_priv(struct adm_call *c, size_t n);
