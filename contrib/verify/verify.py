@@ -19,11 +19,14 @@ import sys
 ENCODING = 1
 # column: tag, form.  u integer, d dictionary id, o log id, b bytes (with their length where it is fixed)
 COLUMNS = {
-    "log": (0x02, "o"), "idx": (0x03, "u"), "call": (0x04, "b", 16), "ts": (0x05, "u"), "mono": (0x06, "u"), "boot": (0x07, "d"),
-    "cred": (0x10, "d"), "prn": (0x11, "d"), "actor": (0x12, "u"), "authn": (0x13, "u"), "tport": (0x18, "u"), "rev": (0x20, "d"),
-    "kind": (0x21, "u"), "tool": (0x22, "d"), "tdef": (0x23, "d"), "build": (0x24, "d"), "rule": (0x29, "d"),
-    "n_req": (0x40, "u"), "n_res": (0x41, "u"), "flags": (0x43, "u"), "outcome": (0x50, "u"), "xstat": (0x51, "u"),
-    "sig": (0x52, "u"), "dur": (0x53, "u"), "sbox": (0x58, "d"), "beg": (0x60, "u"), "prev": (0x61, "b", 16),
+    "log": (0x02, "o"), "idx": (0x03, "u"), "call": (0x04, "b", 16), "ts": (0x05, "u"), "mono": (0x06, "u"),
+    "boot": (0x07, "d"), "clk": (0x08, "u"), "cred": (0x10, "d"), "prn": (0x11, "d"), "actor": (0x12, "u"),
+    "authn": (0x13, "u"), "obo": (0x14, "d"), "peer": (0x15, "d"), "client": (0x16, "d"), "tport": (0x18, "u"),
+    "rev": (0x20, "d"), "kind": (0x21, "u"), "tool": (0x22, "d"), "tdef": (0x23, "d"), "build": (0x24, "d"),
+    "pol": (0x28, "d"), "rule": (0x29, "d"), "scope": (0x2A, "d"), "cm": (0x30, "b"), "sh": (0x31, "b", 16),
+    "n_req": (0x40, "u"), "n_res": (0x41, "u"), "n_sto": (0x42, "u"), "flags": (0x43, "u"), "key": (0x44, "u"),
+    "outcome": (0x50, "u"), "xstat": (0x51, "u"), "sig": (0x52, "u"), "dur": (0x53, "u"), "cpu": (0x54, "u"),
+    "rss": (0x55, "u"), "sbox": (0x58, "d"), "beg": (0x60, "u"), "prev": (0x61, "b", 16),
     "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
 }
 NOT_COVERED = {"id", "enc", "leaf"}

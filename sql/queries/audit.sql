@@ -37,10 +37,11 @@ INSERT INTO dict(kind, text) VALUES(?1, ?2);
 
 -- audit_append().
 -- name: audit_insert_rec
-INSERT INTO rec(enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
-  rule, n_req, n_res, flags, outcome, xstat, sig, dur, sbox, beg, prev, trace, obj, ext)
-VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24,
-  ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32);
+INSERT INTO rec(enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client,
+  tport, rev, kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome,
+  xstat, sig, dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+  ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42, ?43, ?44);
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
@@ -56,8 +57,9 @@ SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE
 
 -- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
 -- name: audit_list_rows
-SELECT enc, leaf, log, idx, call, ts, mono, boot, cred, prn, actor, authn, tport, rev, kind, tool, tdef, build,
-  rule, n_req, n_res, flags, outcome, xstat, sig, dur, sbox, beg, prev, trace, obj, ext
+SELECT enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+  kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.

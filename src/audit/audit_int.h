@@ -22,24 +22,36 @@ enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1, AUDIT_EXT_MAX = AUDIT_DETAIL_MAX + 2
 	X(TS, "ts", 0x0005, INT, 0) \
 	X(MONO, "mono", 0x0006, INT, 0) \
 	X(BOOT, "boot", 0x0007, DICT, 0) \
+	X(CLK, "clk", 0x0008, INT, 0) \
 	X(CRED, "cred", 0x0010, DICT, 0) \
 	X(PRN, "prn", 0x0011, DICT, 0) \
 	X(ACTOR, "actor", 0x0012, INT, 0) \
 	X(AUTHN, "authn", 0x0013, INT, 0) \
+	X(OBO, "obo", 0x0014, DICT, 0) \
+	X(PEER, "peer", 0x0015, DICT, 0) \
+	X(CLIENT, "client", 0x0016, DICT, 0) \
 	X(TPORT, "tport", 0x0018, INT, 0) \
 	X(REV, "rev", 0x0020, DICT, 0) \
 	X(KIND, "kind", 0x0021, INT, 0) \
 	X(TOOL, "tool", 0x0022, DICT, 0) \
 	X(TDEF, "tdef", 0x0023, DICT, 0) \
 	X(BUILD, "build", 0x0024, DICT, 0) \
+	X(POL, "pol", 0x0028, DICT, 0) \
 	X(RULE, "rule", 0x0029, DICT, 0) \
+	X(SCOPE, "scope", 0x002A, DICT, 0) \
+	X(CM, "cm", 0x0030, BLOB, 0) \
+	X(SH, "sh", 0x0031, BLOB, 16) \
 	X(N_REQ, "n_req", 0x0040, INT, 0) \
 	X(N_RES, "n_res", 0x0041, INT, 0) \
+	X(N_STO, "n_sto", 0x0042, INT, 0) \
 	X(FLAGS, "flags", 0x0043, INT, 0) \
+	X(KEY, "key", 0x0044, INT, 0) \
 	X(OUTCOME, "outcome", 0x0050, INT, 0) \
 	X(XSTAT, "xstat", 0x0051, INT, 0) \
 	X(SIG, "sig", 0x0052, INT, 0) \
 	X(DUR, "dur", 0x0053, INT, 0) \
+	X(CPU, "cpu", 0x0054, INT, 0) \
+	X(RSS, "rss", 0x0055, INT, 0) \
 	X(SBOX, "sbox", 0x0058, DICT, 0) \
 	X(BEG, "beg", 0x0060, INT, 0) \
 	X(PREV, "prev", 0x0061, BLOB, 16) \
