@@ -186,7 +186,7 @@ static int make_origin(struct audit_logs *logs, struct db *db, int64_t tenant_id
 
 	if (taken) {
 		free(origin);
-		origin = mem_printf("%s/t/%s+%" PRId64, logs->instance, name, tenant_id);
+		origin = mem_printf("%s/t/%s/%" PRId64, logs->instance, name, tenant_id);
 	}
 	if (rc < 0) {
 		free(origin);

@@ -28,4 +28,14 @@ static const struct { unsigned n; const char *root; } vector_roots[] = {
 /* SHA-256 over the two hashes that prove that 256 leaves became 600. */
 static const char vector_consistency[] = "57d3b184abda8033e2ff4edb34bdbc78f1b8ae4321d0c621cb22d12f0d191dc7";
 
+/* The note of that tree, signed with the keys made from 32 times the byte 7 and the byte 8. */
+static const char vector_log_key[] = "toolcrib.example/t/acme+d57070cf+AepKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs";
+static const char vector_epoch_key[] = "toolcrib.example/e/3+bec8b048+AROY9ixtGkV8UbpqS189vS9p/KkyFiGNyJl+QWvRfZPK";
+static const char vector_note[] =
+	"toolcrib.example/t/acme\n600\nZORtCa8Hi9j7c6ijbcCyMQ6UCw8YzxpqWdfiRrKHVWA=\n\n"
+	"\xe2\x80\x94 toolcrib.example/t/acme "
+	"1XBwz+29c0dM8ibNRAdsit+ZvQafaSrYVqMR2Q6/GpiAflQzVakLvOlQZ+Nmz8L2zlXZ33APyT36Velk52FcdSTt7Qk=\n"
+	"\xe2\x80\x94 toolcrib.example/e/3 "
+	"vsiwSBW9cBEjEYQzCSuBoVcYtKpwShLt2sqoS3xtHvWITcKeddm+R6EBGndSUflCOublFxBCc1z8UPVhk19gsTKd2QY=\n";
+
 #endif

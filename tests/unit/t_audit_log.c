@@ -501,7 +501,7 @@ static void origin_is_not_given_twice(void **state)
 	OK(audit_log_create(f->logs, f->db, 9, "acme", &f->err));
 	assert_int_equal(audit_log_create(f->logs, f->db, 9, "acme", &f->err), ERR_CONFLICT);
 	commit(f);
-	assert_int_equal(count(f, "SELECT count(*) FROM log WHERE origin = (SELECT value FROM meta WHERE key = 'instance') || '/t/acme+9'"), 1);
+	assert_int_equal(count(f, "SELECT count(*) FROM log WHERE origin = (SELECT value FROM meta WHERE key = 'instance') || '/t/acme/9'"), 1);
 }
 
 static void last_kind_of_a_log(void **state)
