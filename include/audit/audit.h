@@ -28,6 +28,7 @@
 	X(TENANT_RESUME, 1303, "tenant.resume") \
 	X(TENANT_DELETE, 1304, "tenant.delete") \
 	X(TENANT_CHANGE, 1305, "tenant.change") \
+	X(POLICY_CHANGE, 1401, "policy.change") \
 	X(LIMIT_CHANGE, 1403, "limit.change") \
 	X(GRANT_ADD, 1405, "grant.add") \
 	X(GRANT_CHANGE, 1406, "grant.change") \
@@ -54,8 +55,17 @@
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
 	X(AUDIT_VERIFY, 1803, "audit.verify") \
+	X(HOLD_SET, 1901, "hold.set") \
+	X(HOLD_RELEASE, 1902, "hold.release") \
+	X(RETENTION_CHANGE, 1903, "retention.change") \
+	X(PRUNE, 1904, "prune") \
+	X(PRUNE_DONE, 1905, "prune.done") \
+	X(ERASE, 1906, "erase") \
+	X(ERASE_DONE, 1907, "erase.done") \
 	X(KEY_ROTATE, 1908, "key.rotate") \
-	X(KEY_DESTROY, 1909, "key.destroy")
+	X(KEY_DESTROY, 1909, "key.destroy") \
+	X(APPROVAL_REQUEST, 1910, "approval.request") \
+	X(APPROVAL_GRANT, 1911, "approval.grant")
 enum audit_kind {
 #define AUDIT_KIND_ENUM(sym, code, name) AUDIT_##sym = code,
 	AUDIT_KINDS(AUDIT_KIND_ENUM)
@@ -80,6 +90,31 @@ const char *audit_tport_name(int tport);
 #define AUDIT_FLAG_NOT_EXECUTED (1u << 6)
 #define AUDIT_FLAG_BROKE_SCHEMA (1u << 7)
 #define AUDIT_FLAG_DETACHED (1u << 9)
+
+/* Fields of ext (AUDIT A-413); text is UTF-8, numbers are big-endian. */
+enum audit_tag {
+	AUDIT_TAG_BEFORE = 0x0100, AUDIT_TAG_AFTER = 0x0101,    /* 32-byte digests */
+	AUDIT_TAG_RANGE = 0x0102,               /* from, to: 8 bytes each; from <= idx < to */
+	AUDIT_TAG_KEYS = 0x0103,                /* 8 bytes each, ascending */
+	AUDIT_TAG_GROUND = 0x0104, AUDIT_TAG_TICKET = 0x0105, AUDIT_TAG_APPROVER = 0x0106,      /* text */
+	AUDIT_TAG_BUNDLE = 0x0107,              /* SHA-256 */
+	AUDIT_TAG_ROOT = 0x0108, AUDIT_TAG_FRONTIER = 0x0109,   /* at the cut: a hash; hashes */
+	AUDIT_TAG_HEADS = 0x010a,               /* of each log: 4 bytes number, 8 bytes size, root */
+	AUDIT_TAG_LOGS = 0x010b,                /* 8 bytes */
+	AUDIT_TAG_CONFIG = 0x010c,              /* hashes */
+	AUDIT_TAG_GENERATION = 0x010d, AUDIT_TAG_RECEIVERS = 0x010e,    /* 8 bytes */
+	AUDIT_TAG_COUNTS = 0x010f, AUDIT_TAG_TIMES = 0x0110, AUDIT_TAG_NOTE = 0x0111, AUDIT_TAG_RECEIPT = 0x0112,
+	AUDIT_TAG_REASON = 0x0113, AUDIT_TAG_COMMAND = 0x0114,  /* text */
+	AUDIT_TAG_TAILS = 0x0115,
+	AUDIT_TAG_CAUSE = 0x0116,               /* 4 bytes number of a log, 8 bytes index */
+};
+struct audit_field { uint16_t tag; const void *p; size_t len; };
+#define AUDIT_FIELDS_MAX 16
+#define AUDIT_EXT_MAX 65536             /* of all fields; more is ERR_LIMIT */
+/* The value of a field of ext that audit_view has, or NULL. */
+const uint8_t *audit_field_find(const void *ext, size_t ext_len, unsigned tag, size_t *ret_len);
+void audit_put_be(uint8_t *p, uint64_t v, unsigned bytes);
+uint64_t audit_get_be(const uint8_t *p, unsigned bytes);
 
 /* What a caller knows of an event; position and dictionary ids are the writer's business.  Texts may be
  * NULL = absent; 0 in numbers marked (0) = absent. */
@@ -109,6 +144,8 @@ struct audit_event {
 					 * cut at AUDIT_DETAIL_MAX bytes */
 	const uint8_t *before, *after;  /* 32-byte digests, ext 0100, 0101; or NULL */
 	uint64_t generation, receivers; /* ext 010D, 010E (0) */
+	const struct audit_field *field;        /* further ones, tags ascending, none of those above */
+	size_t nfield;                  /* at most AUDIT_FIELDS_MAX */
 };
 #define AUDIT_TEXT_MAX 512              /* any other text; a longer one, or no UTF-8, is ERR_INVALID */
 #define AUDIT_DETAIL_MAX 4096
@@ -166,6 +203,7 @@ struct audit_view {                     /* texts borrowed until the next row */
 	int64_t xstat, n_req, n_res;
 	uint32_t flags;
 	uint64_t generation, receivers;
+	const void *ext; size_t ext_len;        /* for audit_field_find() */
 };
 typedef int audit_row_fn(void *arg, const struct audit_view *row);   /* non-zero ends the walk */
 int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, void *arg, struct err *err) MUST_CHECK;

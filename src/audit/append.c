@@ -133,20 +133,19 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret, struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, ev->tenant_id);
-	uint8_t ext[AUDIT_EXT_MAX];
 	struct audit_row row = { 0 };
-	size_t ext_len;
 	int rc;
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
 	fill_numbers(ev, &row);
 	rc = fill_texts(logs, db, ev, &row, err);
+	if (rc == 0)
+		rc = audit_ext_build(ev, &logs->ext, err);
 	if (rc < 0)
 		return rc;
-	ext_len = audit_ext_build(ev, ext);
-	if (ext_len > 0)
-		audit_row_blob(&row, COL_EXT, ext, ext_len);
+	if (logs->ext.len > 0)
+		audit_row_blob(&row, COL_EXT, logs->ext.p, logs->ext.len);
 	rc = audit_insert(logs, db, log, &row, err);
 	if (rc == 0 && ret)
 		*ret = (struct audit_receipt){ log->id, log->size - 1 };

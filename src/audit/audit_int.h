@@ -11,7 +11,7 @@ struct db;
 struct db_stmt;
 struct map;
 
-enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1, AUDIT_EXT_MAX = AUDIT_DETAIL_MAX + 256 };
+enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1 };
 
 /* The columns of rec that the encoding covers, by ascending tag (AUDIT 4.2).  Form INT: a number; DICT: the id of a text
  * of the dictionary, whose kind is the tag; ORIGIN: the id of a log; BLOB: bytes, as many as size says unless it is 0. */
@@ -136,7 +136,7 @@ struct audit_logs {
 	int64_t last_id;                /* newest rec.id */
 	char instance[32];              /* "" before the store has one */
 	char boot[40], build[64];
-	struct audit_bytes bytes;       /* of the record that is being appended */
+	struct audit_bytes bytes, ext;  /* of the record that is being appended */
 };
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);
@@ -184,8 +184,8 @@ void audit_reader_free(struct audit_reader **r);
 /* 1 and the next record by index; 0: no more; or an error of the database. */
 int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct audit_read *ret, struct err *err) MUST_CHECK;
 
-/* ext: TLV, tags ascending (AUDIT A-413).  Returns the length; ret has AUDIT_EXT_MAX bytes. */
-size_t audit_ext_build(const struct audit_event *ev, uint8_t *ret);
+/* ext: TLV, tags ascending (AUDIT A-413), instead of what out has.  ERR_LIMIT; ERR_INTERNAL: the fields are not in order. */
+int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struct err *err) MUST_CHECK;
 /* Fills detail (in buf, AUDIT_DETAIL_MAX + 1 bytes), generation and receivers.  ERR_CORRUPT. */
 int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *buf);
 

@@ -1,34 +1,27 @@
 /*
  * The column ext: what an event has beyond the common columns, as fields of 2 bytes tag, 4 bytes length,
- * value; big-endian, tags ascending (AUDIT A-413):
- *
- *	0100  32 bytes  digest before            010E  8 bytes  receivers
- *	0101  32 bytes  digest after             0113  text     reason
- *	010D  8 bytes   generation               0114  text     command or query
+ * value; big-endian, tags ascending (AUDIT A-413).
  */
 
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 
 #include "audit_int.h"
 
-enum ext_tag {
-	EXT_BEFORE = 0x0100, EXT_AFTER = 0x0101, EXT_GENERATION = 0x010d, EXT_RECEIVERS = 0x010e, EXT_REASON = 0x0113,
-	EXT_COMMAND = 0x0114,
-};
-enum { HEAD_SIZE = 6 };
+enum { HEAD_SIZE = 6, TEXT_SIZE = AUDIT_DETAIL_MAX + 1, OWN_FIELDS = 5 };
 
-static uint8_t *put_be(uint8_t *p, uint64_t v, unsigned bytes)
+void audit_put_be(uint8_t *p, uint64_t v, unsigned bytes)
 {
-	for (unsigned i = bytes; i > 0; i--)
-		*p++ = (uint8_t)(v >> 8 * (i - 1));
-	return p;
+	while (bytes > 0)
+		*p++ = (uint8_t)(v >> 8 * --bytes);
 }
 
-static uint64_t get_be(const uint8_t *p, unsigned bytes)
+uint64_t audit_get_be(const uint8_t *p, unsigned bytes)
 {
 	uint64_t v = 0;
 
@@ -37,69 +30,124 @@ static uint64_t get_be(const uint8_t *p, unsigned bytes)
 	return v;
 }
 
-static uint8_t *put_field(uint8_t *p, enum ext_tag tag, const void *value, size_t len)
-{
-	p = put_be(p, tag, 2);
-	p = put_be(p, len, 4);
-	memcpy(p, value, len);
-	return p + len;
-}
-
-static uint8_t *put_number(uint8_t *p, enum ext_tag tag, uint64_t v)
-{
-	uint8_t be[8];
-
-	put_be(be, v, 8);
-	return put_field(p, tag, be, sizeof be);
-}
-
 /* Text that is stored is UTF-8: other bytes are shown as \xNN, a character is not cut in two. */
-static uint8_t *put_text(uint8_t *p, enum ext_tag tag, const char *text)
+static struct audit_field text_field(enum audit_tag tag, const char *text, char clean[TEXT_SIZE])
 {
-	char clean[AUDIT_DETAIL_MAX + 1];
 	size_t len = strnlen(text, AUDIT_DETAIL_MAX);
 
 	while (len && text[len] && ((unsigned char)text[len] & 0xc0) == 0x80)
 		len--;
 	if (text_utf8_valid(text, len))
-		return put_field(p, tag, text, len);
-	text_printable(text, len, clean, sizeof clean);
-	return put_field(p, tag, clean, strlen(clean));
+		return (struct audit_field){ tag, text, len };
+	text_printable(text, len, clean, TEXT_SIZE);
+	return (struct audit_field){ tag, clean, strlen(clean) };
 }
 
-size_t audit_ext_build(const struct audit_event *ev, uint8_t *ret)
+/* The members of the event that are fields, by ascending tag. */
+static size_t own_fields(const struct audit_event *ev, struct audit_field ret[OWN_FIELDS], uint8_t number[2][8],
+			 char clean[TEXT_SIZE])
 {
 	bool command = ev->kind == AUDIT_ADMIN_CMD || ev->kind == AUDIT_AUDIT_READ || ev->kind == AUDIT_AUDIT_VERIFY;
-	uint8_t *p = ret;
+	size_t n = 0;
 
 	if (ev->before)
-		p = put_field(p, EXT_BEFORE, ev->before, 32);
+		ret[n++] = (struct audit_field){ AUDIT_TAG_BEFORE, ev->before, 32 };
 	if (ev->after)
-		p = put_field(p, EXT_AFTER, ev->after, 32);
+		ret[n++] = (struct audit_field){ AUDIT_TAG_AFTER, ev->after, 32 };
+	audit_put_be(number[0], ev->generation, 8);
+	audit_put_be(number[1], ev->receivers, 8);
 	if (ev->generation)
-		p = put_number(p, EXT_GENERATION, ev->generation);
+		ret[n++] = (struct audit_field){ AUDIT_TAG_GENERATION, number[0], 8 };
 	if (ev->receivers)
-		p = put_number(p, EXT_RECEIVERS, ev->receivers);
+		ret[n++] = (struct audit_field){ AUDIT_TAG_RECEIVERS, number[1], 8 };
 	if (ev->detail)
-		p = put_text(p, command ? EXT_COMMAND : EXT_REASON, ev->detail);
-	return (size_t)(p - ret);
+		ret[n++] = text_field(command ? AUDIT_TAG_COMMAND : AUDIT_TAG_REASON, ev->detail, clean);
+	return n;
 }
 
-static int read_field(unsigned tag, const uint8_t *p, size_t len, struct audit_view *ret, char *buf)
+static void put_field(struct audit_bytes *out, const struct audit_field *f)
 {
-	switch (tag) {
-	case EXT_GENERATION:
-	case EXT_RECEIVERS:
-		if (len != 8)
+	size_t need = out->len + HEAD_SIZE + f->len;
+
+	if (need > out->cap) {
+		out->cap = 2 * need;
+		out->p = mem_realloc(out->p, out->cap);
+	}
+	audit_put_be(out->p + out->len, f->tag, 2);
+	audit_put_be(out->p + out->len + 2, f->len, 4);
+	if (f->len > 0)
+		memcpy(out->p + out->len + HEAD_SIZE, f->p, f->len);
+	out->len = need;
+}
+
+int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struct err *err)
+{
+	struct audit_field own[OWN_FIELDS];
+	uint8_t number[2][8];
+	char clean[TEXT_SIZE];
+	size_t nown = own_fields(ev, own, number, clean), i = 0, k = 0;
+	unsigned last = 0;
+
+	out->len = 0;
+	while (i < nown || k < ev->nfield) {
+		bool mine = k == ev->nfield || (i < nown && own[i].tag < ev->field[k].tag);
+		const struct audit_field *f = mine ? &own[i++] : &ev->field[k++];
+
+		if (f->tag <= last)
+			return err_set(err, ERR_INTERNAL, "audit", "field %04x of a record comes after %04x", f->tag, last);
+		if (f->len > AUDIT_EXT_MAX - HEAD_SIZE || out->len + HEAD_SIZE + f->len > AUDIT_EXT_MAX)
+			return err_set(err, ERR_LIMIT, "audit", "the fields of a record have more than %d bytes", AUDIT_EXT_MAX);
+		last = f->tag;
+		put_field(out, f);
+	}
+	return 0;
+}
+
+/* One field off the front.  false: malformed, or nothing is left. */
+static bool next_field(const uint8_t **p, size_t *len, struct audit_field *ret)
+{
+	size_t n;
+
+	if (*len < HEAD_SIZE)
+		return false;
+	n = (size_t)audit_get_be(*p + 2, 4);
+	if (n > *len - HEAD_SIZE)
+		return false;
+	*ret = (struct audit_field){ (uint16_t)audit_get_be(*p, 2), *p + HEAD_SIZE, n };
+	*p += HEAD_SIZE + n;
+	*len -= HEAD_SIZE + n;
+	return true;
+}
+
+const uint8_t *audit_field_find(const void *ext, size_t ext_len, unsigned tag, size_t *ret_len)
+{
+	const uint8_t *p = ext;
+	struct audit_field f;
+
+	while (next_field(&p, &ext_len, &f)) {
+		if (f.tag == tag) {
+			*ret_len = f.len;
+			return f.p;
+		}
+	}
+	return NULL;
+}
+
+static int read_field(const struct audit_field *f, struct audit_view *ret, char *buf)
+{
+	switch (f->tag) {
+	case AUDIT_TAG_GENERATION:
+	case AUDIT_TAG_RECEIVERS:
+		if (f->len != 8)
 			return ERR_CORRUPT;
-		*(tag == EXT_GENERATION ? &ret->generation : &ret->receivers) = get_be(p, 8);
+		*(f->tag == AUDIT_TAG_GENERATION ? &ret->generation : &ret->receivers) = audit_get_be(f->p, 8);
 		return 0;
-	case EXT_REASON:
-	case EXT_COMMAND:
-		if (len > AUDIT_DETAIL_MAX)
+	case AUDIT_TAG_REASON:
+	case AUDIT_TAG_COMMAND:
+		if (f->len > AUDIT_DETAIL_MAX)
 			return ERR_CORRUPT;
-		memcpy(buf, p, len);
-		buf[len] = '\0';
+		memcpy(buf, f->p, f->len);
+		buf[f->len] = '\0';
 		ret->detail = buf;
 		return 0;
 	default:
@@ -109,23 +157,13 @@ static int read_field(unsigned tag, const uint8_t *p, size_t len, struct audit_v
 
 int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *buf)
 {
+	struct audit_field f;
 	unsigned last = 0;
 
 	while (len) {
-		unsigned tag;
-		size_t n;
-
-		if (len < HEAD_SIZE)
+		if (!next_field(&p, &len, &f) || f.tag <= last || f.tag < AUDIT_TAG_BEFORE || read_field(&f, ret, buf) < 0)
 			return ERR_CORRUPT;
-		tag = (unsigned)get_be(p, 2);
-		n = get_be(p + 2, 4);
-		p += HEAD_SIZE;
-		len -= HEAD_SIZE;
-		if (tag <= last || tag < EXT_BEFORE || n > len || read_field(tag, p, n, ret, buf) < 0)
-			return ERR_CORRUPT;
-		last = tag;
-		p += n;
-		len -= n;
+		last = f.tag;
 	}
 	return 0;
 }

@@ -399,6 +399,7 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->calls);
 	map_free(&logs->texts);
 	free(logs->bytes.p);
+	free(logs->ext.p);
 	free(logs->undo);
 	free(logs);
 }

@@ -74,6 +74,8 @@ static int read_row(struct db_stmt *st, struct audit_view *v, char *buf, struct 
 	};
 	v->has_call = id16(st, C_CALL, v->call);
 	v->has_prev = id16(st, C_PREV, v->prev);
+	v->ext = ext;
+	v->ext_len = ext_len;
 	if (audit_ext_read(ext, ext_len, v, buf) == 0)
 		return 0;
 	snprintf(where, sizeof where, "idx/%" PRId64, v->idx);

@@ -11,28 +11,63 @@
 
 #include "writer_int.h"
 
-/* Where the text goes behind the event, and the pointer that shall lead there. */
-static char *move_bytes(const void *from, size_t n, char *to)
+/* Where the bytes go behind the event, and the pointer that leads there. */
+static void *move_bytes(const void *from, size_t n, char **at)
 {
-	memcpy(to, from, n);
+	char *to = *at;
+
+	if (n > 0)
+		memcpy(to, from, n);
+	*at += n;
 	return to;
+}
+
+/* The fields first, for their alignment. */
+static void move_fields(struct audit_event *ev, char **at)
+{
+	struct audit_field *field = move_bytes(ev->field, ev->nfield * sizeof *field, at);
+
+	for (size_t i = 0; i < ev->nfield; i++)
+		field[i].p = move_bytes(field[i].p, field[i].len, at);
+	ev->field = field;
+}
+
+#define TEXTS_OF(ev) { &(ev)->cred, &(ev)->prn, &(ev)->rev, &(ev)->tool, &(ev)->rule, &(ev)->sbox, &(ev)->obj, &(ev)->detail }
+#define DIGESTS_OF(ev) { &(ev)->tdef, &(ev)->before, &(ev)->after }
+
+static size_t size_of_all(const struct audit_event *ev)
+{
+	const char *const *const text[] = TEXTS_OF(ev);
+	const uint8_t *const *const digest[] = DIGESTS_OF(ev);
+	size_t n = ev->nfield * sizeof *ev->field;
+
+	for (size_t i = 0; i < ev->nfield; i++)
+		n += ev->field[i].len;
+	for (size_t i = 0; i < NELEMS(text); i++)
+		n += *text[i] ? strlen(*text[i]) + 1 : 0;
+	for (size_t i = 0; i < NELEMS(digest); i++)
+		n += *digest[i] ? 32 : 0;
+	return n;
+}
+
+static void move_all(struct audit_event *ev, char *at)
+{
+	const char **const text[] = TEXTS_OF(ev);
+	const uint8_t **const digest[] = DIGESTS_OF(ev);
+
+	move_fields(ev, &at);
+	for (size_t i = 0; i < NELEMS(text); i++)
+		if (*text[i])
+			*text[i] = move_bytes(*text[i], strlen(*text[i]) + 1, &at);
+	for (size_t i = 0; i < NELEMS(digest); i++)
+		if (*digest[i])
+			*digest[i] = move_bytes(*digest[i], 32, &at);
 }
 
 struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
-	const char *const text[] = { ev->cred, ev->prn, ev->rev, ev->tool, ev->rule, ev->obj, ev->detail };
-	const uint8_t *const digest[] = { ev->tdef, ev->before, ev->after };
-	size_t size[NELEMS(text)], total = 0;
-	struct wevent *e;
-	char *at;
+	struct wevent *e = mem_alloc(sizeof *e + size_of_all(ev));
 
-	for (size_t i = 0; i < NELEMS(text); i++) {
-		size[i] = text[i] ? strlen(text[i]) + 1 : 0;
-		total += size[i];
-	}
-	for (size_t i = 0; i < NELEMS(digest); i++)
-		total += digest[i] ? 32 : 0;
-	e = mem_alloc(sizeof *e + total);
 	e->item = (struct witem){
 		.lane = ev->tenant_id,
 		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
@@ -43,21 +78,7 @@ struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, v
 	e->done = done;
 	e->arg = arg;
 	e->ev = *ev;
-	{
-		const char **const text_ref[] = { &e->ev.cred, &e->ev.prn, &e->ev.rev, &e->ev.tool, &e->ev.rule, &e->ev.obj,
-			&e->ev.detail };
-		const uint8_t **const digest_ref[] = { &e->ev.tdef, &e->ev.before, &e->ev.after };
-
-		at = (char *)(e + 1);
-		for (size_t i = 0; i < NELEMS(text); at += size[i++])
-			if (text[i])
-				*text_ref[i] = move_bytes(text[i], size[i], at);
-		for (size_t i = 0; i < NELEMS(digest); i++)
-			if (digest[i]) {
-				*digest_ref[i] = (const uint8_t *)move_bytes(digest[i], 32, at);
-				at += 32;
-			}
-	}
+	move_all(&e->ev, (char *)(e + 1));
 	return e;
 }
 

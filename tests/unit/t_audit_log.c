@@ -493,6 +493,69 @@ static void damaged_ext_is_found(void **state)
 	sqlite3_close(raw);
 }
 
+static int see_fields(void *arg, const struct audit_view *v)
+{
+	static const struct { unsigned tag; const char *text; } want[] = {
+		{ AUDIT_TAG_GROUND, "asked for" }, { AUDIT_TAG_TICKET, "" }, { AUDIT_TAG_REASON, "why" }, { AUDIT_TAG_TAILS, "zz" },
+	};
+	size_t *seen = arg, len = 99;
+
+	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+		const uint8_t *p = audit_field_find(v->ext, v->ext_len, want[i].tag, &len);
+
+		assert_non_null(p);
+		assert_int_equal(len, strlen(want[i].text));
+		assert_memory_equal(p, want[i].text, len);
+	}
+	assert_null(audit_field_find(v->ext, v->ext_len, AUDIT_TAG_BUNDLE, &len));
+	assert_string_equal(v->detail, "why");
+	assert_int_equal(v->generation, 7);
+	++*seen;
+	return 0;
+}
+
+static void further_fields_stand_among_the_common_ones(void **state)
+{
+	struct fix *f = *state;
+	const struct audit_field field[] = { { AUDIT_TAG_GROUND, "asked for", 9 }, { AUDIT_TAG_TICKET, NULL, 0 },
+		{ AUDIT_TAG_TAILS, "zz", 2 } };
+	struct audit_event ev = event(AUDIT_ERASE, ACME, 0);
+	struct audit_filter all = { .tenant_id = ACME, .outcome = -1, .kind = AUDIT_ERASE, .limit = 9 };
+	size_t seen = 0;
+
+	ev.detail = "why";
+	ev.generation = 7;
+	ev.field = field;
+	ev.nfield = 3;
+	begin(f);
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	commit(f);
+	OK(audit_query(f->db, &all, see_fields, &seen, &f->err));
+	assert_int_equal(seen, 1);
+}
+
+static void fields_have_an_order_and_a_limit(void **state)
+{
+	struct fix *f = *state;
+	static uint8_t big[AUDIT_EXT_MAX];
+	const struct { struct audit_field field[2]; int rc; } cases[] = {
+		{ { { AUDIT_TAG_TICKET, "t", 1 }, { AUDIT_TAG_GROUND, "g", 1 } }, ERR_INTERNAL },
+		{ { { AUDIT_TAG_TICKET, "t", 1 }, { AUDIT_TAG_TICKET, "t", 1 } }, ERR_INTERNAL },
+		{ { { AUDIT_TAG_TICKET, "", 0 }, { AUDIT_TAG_FRONTIER, big, AUDIT_EXT_MAX - 12 } }, 0 },
+		{ { { AUDIT_TAG_TICKET, "", 0 }, { AUDIT_TAG_FRONTIER, big, AUDIT_EXT_MAX - 11 } }, ERR_LIMIT },
+	};
+
+	begin(f);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct audit_event ev = event(AUDIT_PRUNE, ACME, 0);
+
+		ev.field = cases[i].field;
+		ev.nfield = 2;
+		assert_int_equal(audit_append(f->logs, f->db, &ev, NULL, &f->err), cases[i].rc);
+	}
+	commit(f);
+}
+
 static void origin_is_not_given_twice(void **state)
 {
 	struct fix *f = *state;
@@ -538,7 +601,8 @@ int main(void)
 		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),
 		T(recovery_closes_what_a_crash_left), T(recovery_starts_at_the_oldest_open_call), T(missing_records_stop_the_start),
 		T(everything_that_is_stored_is_read), T(filters_narrow_newest_first), T(texts_have_limits),
-		T(damaged_ext_is_found), T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),
+		T(damaged_ext_is_found), T(further_fields_stand_among_the_common_ones), T(fields_have_an_order_and_a_limit),
+		T(origin_is_not_given_twice), T(last_kind_of_a_log), cmocka_unit_test(names_and_codes_agree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
