@@ -21,20 +21,29 @@
 	X(NOTIFY, 1011, "notify") \
 	X(AUTH_FAIL, 1101, "auth.fail") \
 	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
+	X(CRED_FIRST_USE, 1103, "cred.first_use") \
+	X(ALIAS_NEW, 1104, "alias.new") \
 	X(CRED_CREATE, 1201, "cred.create") \
+	X(CRED_ROTATE, 1202, "cred.rotate") \
 	X(CRED_REVOKE, 1203, "cred.revoke") \
+	X(CRED_EXPIRE, 1204, "cred.expire") \
+	X(CRED_SUSPEND, 1205, "cred.suspend") \
+	X(CRED_RESUME, 1206, "cred.resume") \
 	X(TENANT_CREATE, 1301, "tenant.create") \
 	X(TENANT_SUSPEND, 1302, "tenant.suspend") \
 	X(TENANT_RESUME, 1303, "tenant.resume") \
 	X(TENANT_DELETE, 1304, "tenant.delete") \
 	X(TENANT_CHANGE, 1305, "tenant.change") \
 	X(POLICY_CHANGE, 1401, "policy.change") \
+	X(SCOPE_CHANGE, 1402, "scope.change") \
 	X(LIMIT_CHANGE, 1403, "limit.change") \
+	X(LEVEL_CHANGE, 1404, "level.change") \
 	X(GRANT_ADD, 1405, "grant.add") \
 	X(GRANT_CHANGE, 1406, "grant.change") \
 	X(GRANT_REMOVE, 1407, "grant.remove") \
 	X(TOOL_REGISTER, 1501, "tool.register") \
 	X(TOOL_CHANGE, 1502, "tool.change") \
+	X(TOOL_APPROVE, 1503, "tool.approve") \
 	X(TOOL_ENABLE, 1504, "tool.enable") \
 	X(TOOL_DISABLE, 1505, "tool.disable") \
 	X(TOOL_DELETE, 1506, "tool.delete") \
@@ -51,10 +60,18 @@
 	X(SERVER_START, 1601, "server.start") \
 	X(SERVER_STOP, 1602, "server.stop") \
 	X(SERVER_CRASH, 1603, "server.crash") \
+	X(CONFIG_LOAD, 1604, "config.load") \
+	X(CLOCK_STEP, 1605, "clock.step") \
+	X(TIME_SYNC, 1606, "time.sync") \
 	X(SANDBOX_DEGRADED, 1607, "sandbox.degraded") \
+	X(SPACE_LOW, 1608, "space.low") \
+	X(SPACE_OK, 1609, "space.ok") \
+	X(AUDIT_FAIL, 1610, "audit.fail") \
 	X(ADMIN_CMD, 1701, "admin.cmd") \
 	X(AUDIT_READ, 1801, "audit.read") \
+	X(AUDIT_EXPORT, 1802, "audit.export") \
 	X(AUDIT_VERIFY, 1803, "audit.verify") \
+	X(AUDIT_REVIEW, 1804, "audit.review") \
 	X(HOLD_SET, 1901, "hold.set") \
 	X(HOLD_RELEASE, 1902, "hold.release") \
 	X(RETENTION_CHANGE, 1903, "retention.change") \
@@ -65,7 +82,10 @@
 	X(KEY_ROTATE, 1908, "key.rotate") \
 	X(KEY_DESTROY, 1909, "key.destroy") \
 	X(APPROVAL_REQUEST, 1910, "approval.request") \
-	X(APPROVAL_GRANT, 1911, "approval.grant")
+	X(APPROVAL_GRANT, 1911, "approval.grant") \
+	X(LOGS_COMMIT, 2001, "logs.commit") \
+	X(ANCHOR_RECEIPT, 2002, "anchor.receipt") \
+	X(EPOCH_START, 2003, "epoch.start")
 enum audit_kind {
 #define AUDIT_KIND_ENUM(sym, code, name) AUDIT_##sym = code,
 	AUDIT_KINDS(AUDIT_KIND_ENUM)

@@ -47,7 +47,7 @@ static struct audit_field text_field(enum audit_tag tag, const char *text, char 
 static size_t own_fields(const struct audit_event *ev, struct audit_field ret[OWN_FIELDS], uint8_t number[2][8],
 			 char clean[TEXT_SIZE])
 {
-	bool command = ev->kind == AUDIT_ADMIN_CMD || ev->kind == AUDIT_AUDIT_READ || ev->kind == AUDIT_AUDIT_VERIFY;
+	bool command = ev->kind == AUDIT_ADMIN_CMD || (ev->kind >= AUDIT_AUDIT_READ && ev->kind <= AUDIT_AUDIT_REVIEW);
 	size_t n = 0;
 
 	if (ev->before)
