@@ -8,6 +8,10 @@ SELECT count(*) FROM sqlite_schema;
 -- name: meta_list_schema
 SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name;
 
+-- app_init_store(): has an owner ever started here?  A scan, of a store that was hardly begun.
+-- name: meta_was_used
+SELECT EXISTS(SELECT 1 FROM rec WHERE kind = 1601);
+
 -- db_backup().
 -- name: meta_backup
 VACUUM INTO ?1;

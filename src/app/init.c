@@ -1,5 +1,5 @@
 /* A new store: directory, database with the system log, master key.  The key comes last, so that a store which has
- * one is whole. */
+ * one is whole, and one without it that nobody has used is an init that was cut off: it is finished (FAULT F2). */
 #include "config.h"
 
 #include "app/app.h"
@@ -24,7 +24,11 @@ static int fill(struct db *db, struct err *err)
 		return rc;
 	rc = db_txn_begin(db, true, err);
 	if (rc == 0) {
-		rc = audit_log_create(logs, db, 0, "system", err);
+		int last;
+
+		rc = audit_last_kind(logs, db, 0, &last, err);
+		if (rc == ERR_NOT_FOUND)
+			rc = audit_log_create(logs, db, 0, "system", err);
 		if (rc == 0)
 			rc = audit_logs_flush(logs, db, err);
 		rc = db_txn_end(db, rc, err);
@@ -35,6 +39,21 @@ static int fill(struct db *db, struct err *err)
 	return rc;
 }
 
+/* 1: an owner has started on it. */
+static int was_used(struct db *db, struct err *err)
+{
+	int version, rc = db_check_version(db, &version, NULL);
+
+	if (rc < 0)     /* empty, or not ours, which the migration says */
+		return 0;
+	struct db_stmt *st = db_stmt_get(db, SQL_META_WAS_USED);
+	rc = db_step(st, err);
+	if (rc == 1)
+		rc = db_col_i64(st, 0) != 0;
+	db_stmt_put(&st);
+	return rc;
+}
+
 static int create(const char *store, struct err *err)
 {
 	char *file = path_join(store, DB_FILE), *key_file = path_join(store, DB_MASTER_KEY);
@@ -42,11 +61,17 @@ static int create(const char *store, struct err *err)
 	struct db *db = NULL;
 	int rc = 0;
 
-	if (path_exists(file) || path_exists(key_file)) {
+	if (path_exists(key_file)) {
 		rc = err_set(err, ERR_CONFLICT, store, "there is a store at %s already; nothing was changed", store);
 		goto out;
 	}
 	rc = db_open(file, DB_WRITER, true, &db, err);
+	if (rc == 0)
+		rc = was_used(db, err);
+	if (rc == 1) {
+		rc = err_set(err, ERR_CONFLICT, store, "there is a store at %s already, without its master.key; nothing was changed", store);
+		err_hint(err, "put the key back from where you keep it");
+	}
 	if (rc == 0)
 		rc = fill(db, err);
 	db_close(&db);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -358,6 +359,7 @@ int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, str
 			rc = err_set(err, ERR_CORRUPT, "audit", "record %" PRId64 " is in no log", o->id);
 		else
 			rc = recover_one(logs, db, o, log, err);
+		CRASH_AT("recover.mid");
 		count++;
 	}
 	map_free(&by_id);

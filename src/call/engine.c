@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -233,6 +234,7 @@ void call_end(struct call *c, int outcome)
 {
 	struct audit_event ev;
 
+	CRASH_AT("run.done");
 	c->outcome = outcome;
 	call_set_state(c, CALL_AUDIT_END);
 	if (c->timer)
@@ -372,6 +374,7 @@ void call_run(struct call *c)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
 	backend_start(c->ops, &env, &req, &sink, c, &c->op);
+	CRASH_AT("run.spawned");
 }
 
 static void on_begin_durable(void *arg, int rc, const struct audit_receipt *receipt)

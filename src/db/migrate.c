@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/crash.h"
 #include "base/log.h"
 
 #include "db_int.h"
@@ -82,6 +83,7 @@ static int run_step(struct db *db, int step, struct err *err)
 		snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", DB_APPLICATION_ID, step);
 		rc = db_pragma(db, pragma, err);
 	}
+	CRASH_AT("migrate.step");
 	return db_txn_end(db, rc, err);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/path.h"
 
 #include "db_int.h"
@@ -23,6 +24,11 @@ int db_wal_copy(struct db *db, int how, struct err *err)
 {
 	int frames = 0, copied = 0;
 	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", how, &frames, &copied);
+
+	if (how == SQLITE_CHECKPOINT_TRUNCATE)
+		CRASH_AT("wal.truncate");
+	else
+		CRASH_AT("wal.passive");
 
 	if (rc != SQLITE_OK && rc != SQLITE_BUSY) {
 		db->wal_stuck = db_wal_pages(db);

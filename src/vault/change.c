@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
@@ -239,8 +240,10 @@ static int rekey_batch(struct db *db, const struct vault_place *place, struct va
 	}
 	if (rc == 0)
 		rc = read_stale(db, c->key.id, c, err);
-	for (size_t i = 0; i < c->n && rc == 0; i++)
+	for (size_t i = 0; i < c->n && rc == 0; i++) {
 		rc = rewrite(db, place, &c->box[i], &old, &c->key, err);
+		CRASH_AT("rekey.row");
+	}
 	vault_key_fini(&old);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "db/db.h"
@@ -82,6 +83,24 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 	return audit_logs_flush(w->logs, w->db, err);
 }
 
+#ifdef CRASH_POINTS
+static void crash_around(struct witem *first, const char *begin, const char *end, const char *job)
+{
+	for (struct witem *it = first; it; it = it->next) {
+		int kind = it->is_job ? 0 : (int)CONTAINER_OF(it, struct wevent, item)->ev.kind;
+
+		if (it->is_job)
+			crash_at(job);
+		else if (kind == AUDIT_CALL_BEGIN)
+			crash_at(begin);
+		else if (kind == AUDIT_CALL_END)
+			crash_at(end);
+	}
+}
+#else
+#define crash_around(first, begin, end, job) ((void)0)
+#endif
+
 static int run_txn(struct writer *w, struct witem *first, bool save, struct err *err)
 {
 	struct audit_mark start = audit_logs_mark(w->logs);
@@ -92,6 +111,7 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	rc = run_items(w, first, err);
 	if (rc == 0 && save)
 		rc = audit_save_open_from(w->logs, w->db, err);
+	crash_around(first, "begin.before", "end.before", "admin.item");
 	rc = db_txn_end(w->db, rc, err);
 	if (rc < 0)
 		audit_logs_rollback(w->logs, start);
@@ -177,6 +197,7 @@ void writer_run_batch(struct writer *w, struct witem *first)
 		batch_failed(w, first, rc, &err);
 		return;
 	}
+	crash_around(first, "begin.after", "end.after", "admin.commit");
 	atomic_store(&w->full_until_us, 0);
 	met_inc(MET_writer_batches);
 	met_add(MET_writer_items, count(first));

@@ -26,6 +26,17 @@ class FirstMinutes(crib.Case):
         self.assertIn("toolcrib:", done.stderr)
         self.assertEqual((c.store / "master.key").read_bytes(), before)
 
+    def test_init_makes_no_second_key_for_a_store_in_use(self):
+        c = self.crib.init()
+        c.cli("tenant", "add", "acme")
+        (c.store / "master.key").rename(c.dir / "kept")
+        done = c.run("init")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("without its master.key", done.stderr)
+        self.assertFalse((c.store / "master.key").exists())
+        (c.dir / "kept").rename(c.store / "master.key")
+        self.assertIn("acme", c.cli("tenant", "list"))
+
     def test_no_store_is_exit_3_with_a_hint(self):
         done = self.crib.run("tenant", "list")
         self.assertEqual(done.returncode, 3)
