@@ -78,6 +78,7 @@ struct adm_call {                       /* one running command */
 	struct adm_out *out;            /* what the command says; one thread at a time */
 	void *priv; void (*free_priv)(void *priv);
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
+	int status;                     /* exit status of the CLI, for the record of what was read; see adm_seen() */
 	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish() */
 };
 enum adm_column_type { COL_PLAIN, COL_TIME };
@@ -97,7 +98,9 @@ struct adm_cmd {
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	enum adm_role role;             /* checked before anything of the handler runs */
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
-	int record;                     /* enum audit_kind of a record that is durable before body() runs, or 0 */
+	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
+	 * the log it was read from, durable before the answer leaves.  Each command's own record comes on top, at its end. */
+	int record;
 	int (*check)(struct adm_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
 	/* Loop, before body(): what has to be asked elsewhere; ends with adm_gathered().  May be NULL. */
 	void (*gather)(struct adm_call *c);

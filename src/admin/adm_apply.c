@@ -265,8 +265,6 @@ int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 		rc = prune_all(a, err);
 	if (rc == 0)
 		rc = collect_changes(a, err);
-	if (rc == 0)    /* one for the whole, also when nothing differs (AUDIT A-206) */
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD }, err);
 	if (rc < 0)
 		return rc;
 	put_summary(a);

@@ -25,6 +25,7 @@ struct audit_job {
 	struct adm_out *out;
 	const char *in_tenant;
 	struct map *names;              /* pseudonym -> name, of one tenant */
+	struct adm_call *c;
 	struct db *db;
 	int64_t tenant_id;
 	struct err *err;
@@ -45,6 +46,7 @@ static struct audit_job *new_job(struct adm_call *c)
 	const struct tenant *t = NULL;
 
 	c->free_priv = free_job;
+	job->c = c;
 	job->out = c->out;
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	if (*job->tenant)
@@ -122,6 +124,7 @@ static int call_row_with_begin(void *arg, const struct audit_view *begin)
 	struct call_row *row = arg;
 
 	row->shown = true;
+	adm_seen(row->job->c, row->job->tenant_id, row->end->idx);
 	adm_row_begin(row->job->out);
 	put_record(row->job, row->end, begin);
 	adm_put_ms(row->job->out, "ms", row->end->dur_us);
@@ -191,6 +194,7 @@ static int show_row(void *arg, const struct audit_view *v)
 	const char *kind = audit_kind_name(v->kind);
 
 	job->shown++;
+	adm_seen(job->c, job->tenant_id, v->idx);
 	adm_row_begin(job->out);
 	adm_put_int(job->out, "index", v->idx);
 	adm_put_text(job->out, "kind", kind ? kind : "unknown");
@@ -206,6 +210,7 @@ static int show_tenant(struct audit_job *job, struct db *db, const struct adm_te
 	int rc = adm_names_load(db, t->id, &job->names, err);
 
 	job->in_tenant = t->name;
+	job->tenant_id = t->id;
 	if (rc == 0)
 		rc = audit_query_call(db, t->id, job->call, show_row, job, err);
 	return rc < 0 ? rc : 0;

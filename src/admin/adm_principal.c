@@ -153,7 +153,7 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "principal/%s", p.pseudonym);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .before = before,
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj, .before = before,
 			.after = after, .prn = p.pseudonym }, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, t.id, err);

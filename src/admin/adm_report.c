@@ -28,6 +28,8 @@ struct report {
 	char tenant[64], tool[72], principal[64];
 	uint64_t since_us, until_us;
 	uint32_t limit, shown;
+	int64_t tenant_id;
+	struct adm_call *c;
 	struct adm_out *out;
 	struct map *names;              /* pseudonym -> name, of the tenant */
 	struct map *tallies;            /* tool -> struct tally */
@@ -52,6 +54,7 @@ int adm_report_check(struct adm_call *c, struct err *err)
 
 	(void)err;
 	c->free_priv = free_report;
+	r->c = c;
 	r->out = c->out;
 	adm_copy(c, "tenant", r->tenant, sizeof(r->tenant));
 	adm_copy(c, "tool", r->tool, sizeof(r->tool));
@@ -80,7 +83,7 @@ static int walk(struct report *r, struct db *db, int kind, audit_row_fn *fn, str
 			rc = adm_names_load(db, t.id, &r->names, err);
 		if (rc < 0)
 			return rc;
-		f.tenant_id = t.id;
+		f.tenant_id = r->tenant_id = t.id;
 	}
 	if (*r->principal) {
 		rc = adm_find_principal(db, &t, r->principal, &p, err);
@@ -102,6 +105,7 @@ static int denied_row(void *arg, const struct audit_view *v)
 {
 	struct report *r = arg;
 
+	adm_seen(r->c, r->tenant_id, v->idx);
 	adm_row_begin(r->out);
 	adm_put_time(r->out, "time", v->ts_us);
 	adm_put_text(r->out, "tool", v->tool);
@@ -137,6 +141,7 @@ static int admin_row(void *arg, const struct audit_view *v)
 
 	if (!by_administrators(v->kind))
 		return 0;
+	adm_seen(r->c, r->tenant_id, v->idx);
 	adm_row_begin(r->out);
 	adm_put_time(r->out, "time", v->ts_us);
 	adm_put_int(r->out, "index", v->idx);
@@ -181,6 +186,7 @@ static int tally_row(void *arg, const struct audit_view *v)
 
 	if ((v->kind != AUDIT_CALL_END && v->kind != AUDIT_CALL_DENIED && v->kind != AUDIT_CALL_RECOVERED) || !v->tool)
 		return 0;
+	adm_seen(r->c, r->tenant_id, v->idx);
 	t = map_get_z(r->tallies, v->tool);
 	if (!t) {
 		t = mem_zalloc(sizeof(*t));

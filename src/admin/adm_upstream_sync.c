@@ -393,8 +393,6 @@ int adm_upstream_sync_body(struct adm_call *c, struct db *db, struct audit_logs 
 		rc = synced(db, u.id, job->list, err);
 	if (rc == 0 && job->nchanged > 0)
 		rc = adm_changed_tools(c, db, job->changed, job->nchanged, err);
-	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, AUDIT_ADMIN_CMD, u.name, NULL, NULL, err);
 	adm_remotes_free(&remotes);
 	free(u.definition);
 	return rc;

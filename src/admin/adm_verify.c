@@ -85,5 +85,7 @@ int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *
 		rc = audit_verify(db, t.id, found, job, &sum, err);
 	if (rc == 0)
 		put_coverage(job, &sum);
+	if (rc == 0)
+		c->status = sum.bad ? ADM_STATUS_FINDINGS : sum.gaps ? ADM_STATUS_GAPS : 0;
 	return rc;
 }

@@ -26,9 +26,7 @@
 
 #include "admin_int.h"
 
-#define LINE_MAX_BYTES 480              /* of a command's text in its record (AUDIT A-409) */
-
-static struct adm_run *run_of(const struct adm_call *c)
+struct adm_run *adm_run_of(const struct adm_call *c)
 {
 	return CONTAINER_OF((struct adm_call *)(uintptr_t)c, struct adm_run, c);
 }
@@ -92,6 +90,7 @@ static void run_free(struct adm_run *run)
 	free(run->change);
 	free(run->image);
 	free(run->told);
+	free(run->seen);
 	free(run->line);
 	if (run->out.text.p && run->cmd->shape == ADM_SECRET)
 		secret_wipe(run->out.text.p, run->out.text.len);
@@ -109,6 +108,11 @@ static void run_reply(void *arg)
 	run_free(run);
 }
 
+static void run_reply_soon(struct adm_run *run)
+{
+	ev_defer(run->c.admin->env.loop, run_reply, run);
+}
+
 static void run_end(struct adm_run *run, int rc)
 {
 	run->rc = rc;
@@ -116,12 +120,12 @@ static void run_end(struct adm_run *run, int rc)
 		log_info(NULL, "admin command refused command=\"%s%s%s\" uid=%u error=%s why=\"%s\"", run->cmd->noun,
 			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", run->c.who.uid, err_name(rc),
 			 run->err.msg);
-	ev_defer(run->c.admin->env.loop, run_reply, run);
+	adm_record_end(run, run_reply_soon);
 }
 
 void adm_finish(struct adm_call *c, const struct err *err)
 {
-	struct adm_run *run = run_of(c);
+	struct adm_run *run = adm_run_of(c);
 
 	if (err)
 		run->err = *err;
@@ -163,6 +167,17 @@ static void apply(struct adm_run *run)
 		(void)mcp_changed(env->mcp, &run->told[i], run->line);
 }
 
+/* What was read is a record in the log it was read from before anybody sees it (AUDIT A-304). */
+static void reads_recorded(struct adm_run *run, int rc)
+{
+	if (rc < 0) {
+		str_reset(&run->out.text);
+		run->out.rows = 0;
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what was read; nothing is shown");
+	}
+	run_end(run, rc);
+}
+
 static void run_done(struct adm_run *run, int rc)
 {
 	if (rc == 0 && !run->c.admin->closed) {
@@ -170,7 +185,10 @@ static void run_done(struct adm_run *run, int rc)
 		if (run->cmd->after)
 			run->cmd->after(&run->c);
 	}
-	run_end(run, rc);
+	if (rc == 0 && adm_is_read(run->cmd))
+		adm_record_reads(run, reads_recorded);
+	else
+		run_end(run, rc);
 }
 
 /* --- the three places where a body runs */
@@ -245,13 +263,16 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 
 	int rc = body_of(run, db, logs, err);
 
-	return rc == 0 && run->c.undo ? ERR_CANCELLED : rc;
+	if (rc == 0 && run->c.undo)
+		return ERR_CANCELLED;
+	return rc < 0 ? rc : adm_record_done(run, db, logs, err);
 }
 
 static void writer_done(void *arg, int rc, const struct err *err)
 {
 	struct adm_run *run = arg;
 
+	run->recorded = rc == 0;
 	if (rc == ERR_CANCELLED && run->c.undo) {
 		forget_changes(run);
 		run_done(run, 0);
@@ -304,7 +325,7 @@ static void run_body(struct adm_run *run)
 
 void adm_gathered(struct adm_call *c, const struct err *err)
 {
-	struct adm_run *run = run_of(c);
+	struct adm_run *run = adm_run_of(c);
 
 	run->gathered = true;
 	if (!err && !c->admin->closed) {
@@ -318,7 +339,7 @@ void adm_gathered(struct adm_call *c, const struct err *err)
 	run_end(run, run->err.code);
 }
 
-/* --- the record of rows that have no transaction of their own: durable first, then the work (AUDIT A-304) */
+/* --- the record of rows that run something: durable first, then the work */
 
 static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 {
@@ -335,44 +356,16 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 	run_body(run);
 }
 
-static void event_of(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
-{
-	audit_event_init(ev, (enum audit_kind)kind, tenant_id);
-	ev->actor = run->c.who.system ? AUDIT_BY_SYSTEM : AUDIT_BY_UID;
-	ev->authn = run->c.who.system ? AUDIT_AUTHN_NONE : AUDIT_AUTHN_UID;
-	ev->tport = run->c.who.system ? 0 : AUDIT_ADMIN_SOCKET;
-	ev->detail = run->line;
-}
-
 const char *adm_noun(const struct adm_call *c)
 {
-	return run_of(c)->cmd->noun;
-}
-
-void adm_record_in(struct adm_call *c, int64_t tenant_id)
-{
-	run_of(c)->record_tenant = tenant_id;
-}
-
-int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err)
-{
-	struct audit_event ev;
-	struct audit_receipt receipt;
-
-	event_of(run_of(c), r->kind, r->tenant_id, &ev);
-	ev.obj = r->obj;
-	ev.before = r->before;
-	ev.after = r->after;
-	ev.cred = r->accessor;
-	ev.prn = r->prn;
-	return audit_append(logs, db, &ev, &receipt, err);
+	return adm_run_of(c)->cmd->noun;
 }
 
 /* --- what a body notes for apply() */
 
 static int note_change(struct adm_call *c, int rc, struct reg_change *change)
 {
-	struct adm_run *run = run_of(c);
+	struct adm_run *run = adm_run_of(c);
 
 	if (rc < 0)
 		return rc;
@@ -407,7 +400,7 @@ int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 
 int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
-	struct adm_run *run = run_of(c);
+	struct adm_run *run = adm_run_of(c);
 	struct tenant_image *image = NULL;
 	int rc = tenant_image_load(db, tenant_id, &image, err);
 
@@ -419,41 +412,6 @@ int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, str
 }
 
 /* --- the beginning */
-
-/* "uid 1000: tenant add name=acme": what the record says of the command.  Documents and tool arguments stay out
- * (AUDIT A-411), principals as well: a record names them by their pseudonym (A-429). */
-static char *command_line(const struct adm_cmd *cmd, const struct adm_who *who, const json_t *args)
-{
-	struct str line = STR_INIT;
-
-	if (who->system)
-		str_puts(&line, "system: ");
-	else
-		str_printf(&line, "uid %u%s: ", who->uid, who->embedded ? " (cli)" : "");
-	str_printf(&line, "%s%s%s", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
-		const json_t *value = json_object_get(args, arg->name), *item;
-		size_t i;
-
-		if (arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON || arg->type == ARG_SECRET ||
-		    strcmp(arg->name, "principal") == 0)
-			continue;
-		if (json_is_string(value))
-			str_printf(&line, " %s=%s", arg->name, json_string_value(value));
-		else if (json_is_true(value))
-			str_printf(&line, " %s", arg->name);
-		json_array_foreach(value, i, item)
-			str_printf(&line, " %s=%s", arg->name, json_string_value(item));
-	}
-	if (line.len > LINE_MAX_BYTES) {
-		size_t n = LINE_MAX_BYTES;
-
-		while (n > 0 && ((unsigned char)line.p[n] & 0xc0) == 0x80)      /* between characters only */
-			n--;
-		line.p[n] = '\0';
-	}
-	return str_take(&line);
-}
 
 /* The one place where authority is decided.  Admins are the owner of the store, root, and whoever holds the
  * store itself (the embedded CLI); there are no others yet, and an unmapped uid has no role at all (SEC S-318). */
@@ -476,7 +434,6 @@ static int prepare(struct adm_run *run, const struct adm_req *req)
 		return rc;
 	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)
 		return err_set(&run->err, ERR_INTERNAL, "", "no store");
-	run->line = command_line(run->cmd, &req->who, req->args);
 	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
 }
 
@@ -494,16 +451,17 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	run->args = json_incref((json_t *)(uintptr_t)req->args);
 	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
-	if (!run->cmd) {
+	if (!run->cmd)
 		run->cmd = &unknown_cmd;
+	adm_record_line(run);
+	if (run->cmd == &unknown_cmd)
 		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");
-	} else {
+	else
 		rc = prepare(run, req);
-	}
-	if (rc == 0 && run->cmd->record) {
+	if (rc == 0 && run->cmd->record == AUDIT_ADMIN_CMD) {
 		struct audit_event ev;
 
-		event_of(run, run->cmd->record, run->record_tenant, &ev);
+		adm_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
 		rc = writer_audit(a->env.writer, &ev, record_done, run);
 		if (rc < 0)
 			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");

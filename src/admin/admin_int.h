@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "limit/limit.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct map;
 struct reg_change;
 struct reg_news;
 struct tenant_image;
+struct audit_event;
 struct audit_logs;
 
 /* --- what a command says: rows as text, so that no tree crosses a thread */
@@ -79,8 +81,16 @@ int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struc
 int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
 /* Keys and principals of a tenant, its state and limits. */
 int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
-/* In check(), for rows with a record: it belongs to this tenant's log. */
+/* In check() or body(), for rows that read the audit: the log that is read, when no record of it is shown.  Neither this
+ * nor adm_seen(): the system's. */
 void adm_record_in(struct adm_call *c, int64_t tenant_id);
+/* In body(), for rows that read the audit: record idx of this tenant's log (0: the system's) is shown or counted.  What
+ * was read is recorded in each such log, with the range, before the answer leaves; of more logs than ADM_SEEN_MAX in the
+ * system's.  c->status is in it: set it when the exit status of the command is not 0 and the shape does not say so. */
+void adm_seen(struct adm_call *c, int64_t tenant_id, int64_t idx);
+#define ADM_SEEN_MAX 64
+#define ADM_STATUS_FINDINGS 4
+#define ADM_STATUS_GAPS 5
 
 /* --- look-ups shared by commands, any thread with its connection */
 
@@ -141,7 +151,13 @@ struct admin {
 	unsigned refs;                  /* its owner, and each command under way */
 	bool closed;                    /* env is gone */
 	struct db *reader[2];           /* idle read-only connections of the pool */
+	struct limit_bucket refused;    /* records of commands of those who have no right to them */
+	uint64_t unrecorded;            /* such commands without a record, since the last one */
 };
+#define ADM_REFUSED_PER_S 10
+
+/* What was read of one log. */
+struct adm_seen { int64_t tenant_id, from, to; uint64_t rows; };
 
 struct adm_run {
 	struct adm_call c;
@@ -155,11 +171,28 @@ struct adm_run {
 	struct reg_change **change; size_t nchange;
 	struct tenant_image **image; size_t nimage;
 	struct reg_news *told; size_t ntold;
-	int64_t record_tenant;          /* whose log a row's record goes to; 0 = the system log */
+	int64_t record_tenant;          /* whose log was read; 0 = the system log */
+	struct adm_seen *seen; size_t nseen;
+	size_t reads_out;               /* records of what was read that are not durable yet */
+	int reads_rc;
+	void (*reads_done)(struct adm_run *run, int rc);
+	bool recorded;                  /* the command's own record is written */
+	void (*ended)(struct adm_run *run);
 	struct err err;
 	int rc;
 	bool gathered;
 };
+struct adm_run *adm_run_of(const struct adm_call *c);
 
+/* --- records of commands (admin_record.c) */
+
+void adm_record_line(struct adm_run *run);
+void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev);
+/* The command's own record: with the change on the writer thread, or at its end; ended() follows, perhaps at once. */
+int adm_record_done(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run));
+bool adm_is_read(const struct adm_cmd *cmd);
+/* done() once the records are durable, not before this has returned when they are submitted. */
+void adm_record_reads(struct adm_run *run, void (*done)(struct adm_run *run, int rc));
 
 #endif

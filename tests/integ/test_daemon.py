@@ -207,7 +207,9 @@ class Daemon(crib.Case):
         self.assertEqual(c.daemon.wait(crib.DEADLINE), 1)
         c.start()
         self.assertIn("result", c.http(key).call("echo", {"text": "again"}, crib.MODERN))
-        self.assertIn("unknown", {row["outcome"] for row in c.json("audit", "calls", "--tenant", "acme")})
+        # Whether a begin or an end was the first that found no room, each call has its one end now.
+        self.assertLessEqual({row["outcome"] for row in c.json("audit", "calls", "--tenant", "acme")}, {"ok", "unknown"})
+        c.cli("audit", "verify")
 
     def test_options(self):
         for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
