@@ -12,6 +12,8 @@ struct str;
 int path_read(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
 /* Write a new file of this mode, fsync it and its directory.  ERR_CONFLICT when it exists. */
 int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
+/* The same over what is there: written beside it, then renamed, so that either content is whole at any moment. */
+int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 /* Make all missing parts; existing ones are fine. */
 int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;
 bool path_exists(const char *path);

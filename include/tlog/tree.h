@@ -38,6 +38,20 @@ int tree_prove_inclusion(uint64_t index, uint64_t size, tree_range_fn *range, vo
 int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
 			   uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 
+/* The leaves of a tree from an old size on, whose first ones are not at hand: the hashes of the largest whole subtrees that
+ * lie behind from, in order.  With the old tree's peaks that is enough to prove how it grew. */
+#define TREE_SPAN_MAX 126
+struct tree_span {
+	uint64_t from, to;
+	size_t n;
+	struct { uint64_t at; unsigned level; uint8_t hash[TREE_HASH]; } node[TREE_SPAN_MAX];
+};
+void tree_span_start(struct tree_span *s, uint64_t from);
+void tree_span_append(struct tree_span *s, const uint8_t leaf[TREE_HASH]);
+/* PROOF(old->size, since->to), where since begins at old->size; an empty old tree needs none. */
+void tree_prove_growth(const struct tree *old, const struct tree_span *since, uint8_t ret[TREE_PROOF_MAX][TREE_HASH],
+		       size_t *ret_n);
+
 /* RFC 9162, 2.1.3.2 and 2.1.4.2: hostile proofs are simply wrong. */
 bool tree_check_inclusion(const uint8_t leaf[TREE_HASH], uint64_t index, uint64_t size,
 			  const uint8_t (*proof)[TREE_HASH], size_t n, const uint8_t root[TREE_HASH]);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,6 +112,23 @@ int path_create(const char *path, unsigned mode, const void *p, size_t n, struct
 		rc = sync_parent(path, err);
 	if (rc < 0)
 		(void)unlink(path); /* half a file is worse than none */
+	return rc;
+}
+
+int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+{
+	char *temp = mem_printf("%s.new", path);
+	int rc;
+
+	(void)unlink(temp);     /* of somebody who died here */
+	rc = path_create(temp, mode, p, n, err);
+	if (rc == 0 && rename(temp, path) != 0) {
+		rc = fail(err, ERR_IO, path, "replace");
+		(void)unlink(temp);
+	}
+	if (rc == 0)
+		rc = sync_parent(path, err);
+	free(temp);
 	return rc;
 }
 

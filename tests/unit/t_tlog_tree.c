@@ -173,6 +173,31 @@ static void consistency_is_proved_between_all_sizes(void **state)
 	assert_string_equal(hex, vector_consistency);
 }
 
+/* The same proofs from the old tree's peaks and what came behind it. */
+static void growth_is_proved_from_peaks(void **state)
+{
+	hash_t want[TREE_PROOF_MAX], got[TREE_PROOF_MAX];
+	size_t n = 0, k = 0;
+
+	for (unsigned old = 0; old < 130; old++) {
+		struct tree before = { 0 };
+		struct tree_span since;
+
+		for (unsigned i = 0; i < old; i++)
+			tree_append(&before, leaf[i]);
+		tree_span_start(&since, old);
+		for (unsigned size = old; size < 300; size++) {
+			n = 0;
+			if (old > 0)
+				tree_prove_consistency(old, size, mth, NULL, want, &n);
+			tree_prove_growth(&before, &since, got, &k);
+			assert_int_equal(k, n);
+			assert_memory_equal(got, want, n * TREE_HASH);
+			tree_span_append(&since, leaf[size]);
+		}
+	}
+}
+
 /* A proof of more than 63 levels, a size of nothing, an old tree larger than the new one: wrong, not a crash. */
 static void impossible_proofs_are_wrong(void **state)
 {
@@ -208,6 +233,7 @@ int main(void)
 		cmocka_unit_test(a_tree_goes_on_from_its_peaks),
 		cmocka_unit_test(inclusion_is_proved_for_every_leaf),
 		cmocka_unit_test(consistency_is_proved_between_all_sizes),
+		cmocka_unit_test(growth_is_proved_from_peaks),
 		cmocka_unit_test(impossible_proofs_are_wrong),
 		cmocka_unit_test(a_hash_that_cannot_be_had_ends_the_proof),
 	};

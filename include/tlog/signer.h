@@ -1,0 +1,52 @@
+#ifndef TLOG_SIGNER_H
+#define TLOG_SIGNER_H
+
+#include "base/err.h"
+#include "base/sign.h"
+#include "tlog/note.h"
+#include "tlog/tree.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a signer remembers outside the store, without its secrets: which logs it has signed up to where (AUDIT A-711), and
+ * the epoch in force.  toolcrib-sign keeps it as a text file, a verifier takes a copy of that as evidence. */
+
+struct map;
+struct str;
+
+#define SIGNER_FILE "state"             /* in the signer's directory */
+#define SIGNER_LOGS_MAX 100000
+#define SIGNER_FILE_MAX (48u << 20)     /* bytes of the file */
+
+struct signer_log {
+	uint64_t size;
+	uint8_t root[TREE_HASH];        /* of size 0: nothing was signed yet */
+	char origin[];
+};
+struct signer_state {
+	char instance[NOTE_NAME_MAX + 1];       /* origin of the system log; "" = nothing yet */
+	uint8_t log_key[SIGN_PUBLIC_SIZE];      /* of all logs, under each one's origin */
+	uint64_t epoch;
+	uint8_t epoch_key[SIGN_PUBLIC_SIZE];
+	uint8_t cert[SIGN_SIZE];        /* of epochs behind 0: the old key's over epoch_cert_text() */
+	uint64_t first_size; uint8_t first_root[TREE_HASH];     /* the system log's checkpoint that began the epoch */
+	struct map *by_origin;          /* struct signer_log */
+	struct signer_log **log; size_t nlogs, cap;     /* in the order in which they came */
+};
+void signer_state_init(struct signer_state *s);
+void signer_state_fini(struct signer_state *s);
+struct signer_log *signer_state_find(const struct signer_state *s, const char *origin);
+/* A log at size 0; NULL when it is known already or there are too many. */
+struct signer_log *signer_state_add(struct signer_state *s, const char *origin);
+void signer_state_print(const struct signer_state *s, struct str *ret);
+/* Into a state that was just initialised.  ERR_INVALID with the line. */
+int signer_state_parse(struct signer_state *s, const char *text, size_t len, struct err *err) MUST_CHECK;
+
+/* The names of keys: the log key goes under a log's origin, the epoch key under "<instance>/e/<n>". */
+int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch, const uint8_t public[SIGN_PUBLIC_SIZE]) MUST_CHECK;
+/* What a certificate signs (AUDIT A-731): "epoch", the number of the new epoch, its key. */
+#define EPOCH_CERT_TEXT (5 + 8 + SIGN_PUBLIC_SIZE)
+void epoch_cert_text(uint64_t epoch, const uint8_t public[SIGN_PUBLIC_SIZE], uint8_t ret[EPOCH_CERT_TEXT]);
+
+#endif

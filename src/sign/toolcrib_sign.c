@@ -1,0 +1,224 @@
+/* toolcrib-sign: signs checkpoints of the audit's logs for the owner of a store, and remembers outside of it what it has
+ * signed (AUDIT A-711).  It reads no store, speaks no SQL and opens no network. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/secret.h"
+#include "base/str.h"
+#include "base/text.h"
+
+#include "sign_int.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { OPT_DIR = 256, OPT_SOCKET, OPT_USER, OPT_KEYS, OPT_VERSION };
+
+struct options { const char *dir, *socket, *user; bool keys; };
+
+static const char usage[] =
+	"usage: toolcrib-sign --dir DIR [--socket PATH [--user USER]]\n"
+	"       toolcrib-sign --dir DIR --keys\n"
+	"       toolcrib-sign --version | --help\n";
+
+static const char help[] =
+	"\nSigns checkpoints of a store's audit; toolcribd starts it, or connects to it.\n\n"
+	"      --dir DIR      keys and memory of this signer; made when it is missing\n"
+	"      --socket PATH  listen here instead of serving the socket on descriptor 0\n"
+	"      --user USER    with --socket: serve this user alone, not the own one\n"
+	"      --keys         print the public keys that a reviewer should pin, and end\n"
+	"      --version      print the version\n"
+	"  -h, --help         print this\n\n"
+	"See toolcrib-sign(8).\n";
+
+static int fail(const struct err *err)
+{
+	bool named = !*err->where || strstr(err->msg, err->where);
+
+	fprintf(stderr, "toolcrib-sign: %s%s%s\n", named ? "" : err->where, named ? "" : ": ", err->msg);
+	return EXIT_FAILED;
+}
+
+/* One owner until it goes.  Negative: the state cannot be trusted to be on the disk, so the process must end. */
+static int serve(struct signer *s, int fd)
+{
+	struct sign_msg req = { 0 }, reply = { 0 };
+	struct err err = { 0 }, late;
+	int rc, state = 0;
+
+	while ((rc = sign_msg_read(fd, 0, &req, &err)) == 1) {
+		state = signer_answer(s, &req, &reply, &err);
+		if (state < 0)
+			(void)fail(&err);
+		rc = sign_msg_write(fd, 0, &reply, &late);
+		sign_msg_fini(&req);
+		sign_msg_fini(&reply);
+		if (state < 0 || rc < 0)
+			return state;
+	}
+	if (rc < 0 && err.code != ERR_UNREACHABLE)
+		(void)fail(&err);
+	return 0;
+}
+
+/* --- listening */
+
+static int find_user(const char *name, uid_t *ret, struct err *err)
+{
+	const struct passwd *pw;
+	uint64_t n;
+
+	*ret = geteuid();
+	if (!name)
+		return 0;
+	if (text_u64(name, strlen(name), &n) == 0 && n < UINT32_MAX) {
+		*ret = (uid_t)n;
+		return 0;
+	}
+	pw = getpwnam(name);
+	if (!pw)
+		return err_set(err, ERR_INVALID, "--user", "there is no user %s", name);
+	*ret = pw->pw_uid;
+	return 0;
+}
+
+/* The socket is open to all, since another user must reach it; who connects is asked of the kernel. */
+static int listen_at(const char *path, int *ret_fd, struct err *err)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof sun.sun_path) {
+		(void)err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof sun.sun_path - 1);
+	} else {
+		snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
+		(void)unlink(path);     /* the lock of the directory says that nobody else serves it */
+		if (fd >= 0 && bind(fd, (const struct sockaddr *)&sun, sizeof sun) == 0 && chmod(path, 0666) == 0 &&
+		    listen(fd, 4) == 0) {
+			*ret_fd = fd;
+			return 0;
+		}
+		(void)err_set(err, ERR_UNREACHABLE, path, "cannot listen at %s: %s", path, strerror(errno));
+	}
+	if (fd >= 0)
+		close(fd);
+	return err->code;
+}
+
+static bool is_user(int fd, uid_t uid)
+{
+	struct ucred peer;
+	socklen_t len = sizeof peer;
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == uid;
+}
+
+static int serve_all(struct signer *s, int listener, uid_t uid)
+{
+	for (;;) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), rc = 0;
+
+		if (fd < 0 && errno != EINTR && errno != ECONNABORTED) {
+			fprintf(stderr, "toolcrib-sign: accept: %s\n", strerror(errno));
+			return EXIT_FAILED;
+		}
+		if (fd < 0)
+			continue;
+		if (is_user(fd, uid))
+			rc = serve(s, fd);
+		else
+			fputs("toolcrib-sign: another user connected and was sent away\n", stderr);
+		close(fd);
+		if (rc < 0)
+			return EXIT_FAILED;
+	}
+}
+
+/* --- */
+
+static int print_keys(const struct signer *s)
+{
+	struct note_key log, epoch;
+	struct str text = STR_INIT;
+	struct err err = { 0 };
+
+	if (signer_keys(s, &log, &epoch, &err) < 0)
+		return fail(&err);
+	note_key_print(&log, &text);
+	str_putc(&text, '\n');
+	note_key_print(&epoch, &text);
+	puts(str_text(&text));
+	str_fini(&text);
+	return EXIT_DONE;
+}
+
+static int run(const struct options *o)
+{
+	struct signer *s = NULL;
+	struct err err = { 0 };
+	int listener = -1, status = EXIT_FAILED;
+	uid_t uid;
+
+	if (find_user(o->user, &uid, &err) < 0 || signer_open(o->dir, &s, &err) < 0)
+		return fail(&err);
+	if (o->keys)
+		status = print_keys(s);
+	else if ((o->socket && listen_at(o->socket, &listener, &err) < 0) || sign_confine(&err) < 0)
+		(void)fail(&err);
+	else if (o->socket)
+		status = serve_all(s, listener, uid);
+	else
+		status = serve(s, STDIN_FILENO) < 0 ? EXIT_FAILED : EXIT_DONE;
+	signer_close(&s);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "dir", required_argument, NULL, OPT_DIR }, { "socket", required_argument, NULL, OPT_SOCKET },
+		{ "user", required_argument, NULL, OPT_USER }, { "keys", no_argument, NULL, OPT_KEYS },
+		{ "version", no_argument, NULL, OPT_VERSION }, { "help", no_argument, NULL, 'h' }, { 0 },
+	};
+	struct options o = { NULL, NULL, NULL, false };
+
+	for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+		switch (c) {
+		case OPT_DIR: o.dir = optarg; break;
+		case OPT_SOCKET: o.socket = optarg; break;
+		case OPT_USER: o.user = optarg; break;
+		case OPT_KEYS: o.keys = true; break;
+		case OPT_VERSION:
+			puts("toolcrib-sign " PACKAGE_VERSION);
+			return EXIT_DONE;
+		case 'h':
+			printf("%s%s", usage, help);
+			return EXIT_DONE;
+		default:
+			fputs(usage, stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc || !o.dir || (o.user && !o.socket) || (o.keys && o.socket)) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)umask(0077);
+	if (secret_init() != 0) {
+		fputs("toolcrib-sign: this system gives no random bytes\n", stderr);
+		return EXIT_FAILED;
+	}
+	return run(&o);
+}
