@@ -1,6 +1,7 @@
 """A real crib for black-box tests: a store in a folder of its own, the two programs, and clients that speak bytes.
 
 Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
+import atexit
 import http.client
 import json
 import os
@@ -56,6 +57,8 @@ class Failed(Exception):
 class Crib:
     """A store, its CLI and perhaps its daemon."""
 
+    fresh = None            # a store that nobody has used
+
     def __init__(self, folder=None):
         self.dir = pathlib.Path(folder or tempfile.mkdtemp(prefix="toolcrib-test-"))
         self.store = self.dir / "store"
@@ -82,7 +85,13 @@ class Crib:
         return [json.loads(line) for line in self.cli("--json", *words, stdin=stdin).splitlines() if line.strip()]
 
     def init(self):
-        self.cli("init")
+        """A store as `toolcrib init` makes it: the first is made so, the others of this process are copies of it."""
+        if not Crib.fresh:
+            made = Crib()
+            atexit.register(made.close)
+            made.cli("init")
+            Crib.fresh = made.store
+        shutil.copytree(Crib.fresh, self.store)
         return self
 
     def tenant(self, name, *grants):
@@ -115,9 +124,15 @@ class Crib:
     def start(self, extra="", wrapper=(), env=None):
         """Start toolcribd and wait until it answers on its admin socket."""
         config = self.config(extra)
-        with open(self.log, "ab") as log:
+        path = self.dir / "ready.sock"
+        path.unlink(missing_ok=True)
+        with open(self.log, "ab") as log, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.bind(str(path))
             self.daemon = subprocess.Popen([*wrapper, str(BUILD / "toolcribd"), "--store", str(self.store), "-c", str(config)],
-                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**self.env, **(env or {})})
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           env={**self.env, "NOTIFY_SOCKET": str(path), **(env or {})})
+            wait_for("a daemon that is ready or has ended", lambda: self.daemon.poll() is not None or
+                     (env and "NOTIFY_SOCKET" in env) or select.select([told], [], [], 0.05)[0])
         self.await_ready()
         return self
 

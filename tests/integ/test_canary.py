@@ -110,7 +110,7 @@ class Canary(crib.Case):
         c = self.ready()
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
         server.seen = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         tools = [text for text in TOOLS if "name: slow" not in text]

@@ -1,5 +1,6 @@
 """Every command: by hand and with --json, embedded and through the owner, its --help, its place in the man page and
 the completion; errors with exit codes and hints (product.md 7, 8)."""
+import json
 import os
 import pty
 import re
@@ -49,8 +50,10 @@ class Commands(crib.Case):
         peer = c.tcp(c.tenant("acme", "echo"))
         size = 0
         while size <= 1 << 20:
-            for _ in range(500):
-                peer.call("echo", {"text": "x"}, rev=crib.MODERN)
+            for _ in range(50):
+                asked = [peer.request("tools/call", {"name": "echo", "arguments": {"text": "x"}}, crib.MODERN) for _ in range(10)]
+                peer.raw(b"".join(json.dumps(message).encode() + b"\n" for message in asked))
+                self.assertEqual({peer.receive()["id"] for _ in asked}, {message["id"] for message in asked})
             done = c.run("--json", "audit", "calls", "--tenant", "acme", "--limit", "0")
             if done.returncode != 0:
                 break

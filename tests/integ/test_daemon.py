@@ -71,10 +71,11 @@ class Daemon(crib.Case):
         c, key = self.prepare()
         c.start()
         peer = c.tcp(key)
-        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "1"}}, crib.MODERN, id=1))
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "0.5"}}, crib.MODERN, id=1))
         crib.wait_for("a running call", lambda: c.json("status")[0]["running"] == 1)
         c.daemon.send_signal(signal.SIGTERM)
         self.assertFalse(peer.answer(1)["result"].get("isError", False))
+        peer.close()
         self.assertEqual(c.daemon.wait(crib.DEADLINE), 0)
         c.daemon = None
 

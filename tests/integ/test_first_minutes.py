@@ -48,6 +48,7 @@ class FirstMinutes(crib.Case):
         c.start()
         peer = c.http(key)
         self.assertIn("tools", peer.ask("tools/list", rev=crib.MODERN)["result"])
+        peer.close()
         c.cli("key", "list", "acme")
         c.stop()
         secret = key.split("_")[2]
@@ -72,6 +73,7 @@ class FirstMinutes(crib.Case):
         shown = c.json("audit", "show", rows[0]["call"], "--tenant", "acme")
         kinds = [record["kind"] for record in (shown[0].get("records") or shown)]
         self.assertEqual(kinds, ["call.begin", "call.end"])
+        peer.close()
         self.assertEqual(c.stop(), 0)
 
 

@@ -244,6 +244,7 @@ class Required(Hostile):
         call = self.crib.json("audit", "calls", "--tenant", "acme")[0]
         self.assertEqual((call["outcome"], call["rule"], call["sandbox"], call["detail"]),
                          ("denied", "sandbox", self.level, "base+landlock:1"))
+        self.peer.close()
         self.crib.stop()
         self.without("landlock", "sandbox: {require: base}\n")
         self.assertIn("lets tools run that can read the store", self.crib.log.read_text())

@@ -64,7 +64,7 @@ def api():
     server.handle_error = lambda *args: None    # a peer that hangs up, or likes no TLS of ours
     server.daemon_threads = True
     server.seen, server.flaky, server.elsewhere = [], 0, "/"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server
 
 
@@ -229,6 +229,7 @@ toolcrib grant add acme get_user""".splitlines()
         self.assertIn("404", self.crib.cli("--json", "audit", "show", failed["call"], "--tenant", "acme"))
         # The CLI runs it likewise, with the daemon and without.
         self.assertIn("ann", self.crib.cli("call", "acme", "get_user", "name=ann"))
+        self.peer.close()
         self.crib.stop()
         self.assertIn("bob", self.crib.cli("call", "acme", "get_user", "name=bob"))
         self.assertIn("eve", self.crib.cli("tool", "test", self.crib.dir / "user.yaml", "name=eve"))
@@ -423,6 +424,7 @@ toolcrib grant add acme get_user""".splitlines()
         self.assertEqual(got["content"][0]["text"], "said [secret:api]")
         _, path, headers, body = server.seen[-1]
         self.assertEqual((path, headers["Authorization"], body), (f"/echo?key={canary}", f"Bearer {canary}", f"said {canary}".encode()))
+        self.peer.close()
         self.crib.stop()
         for file in self.crib.dir.rglob("*"):
             if file.is_file():

@@ -24,7 +24,7 @@ handler:
   - -c
   - |
     printf '{{"progress":{{"done":1,"total":3,"message":"one"}}}}\\n'
-    sleep 0.1
+    sleep 0.02
     printf '{{"progress":{{"done":3,"total":3,"message":"three"}}}}\\n{{"content":{{"type":"text","text":"done"}}}}\\n'
   output: stream
 """
@@ -55,6 +55,8 @@ class RawClients(crib.Case):
         subprocess.run([crib.SOURCE / "contrib/examples/install", examples], check=True, capture_output=True)
         # More questions within a minute than the example allows.
         c.tool((examples / "deploy.yaml").read_text().replace("rate: 20/min", "rate: 1000/min"), "deploy.yaml")
+        deploy = examples / "deploy"
+        deploy.write_text(deploy.read_text().replace("sleep 0.1\n", "sleep 0.02\n"))
         self.marker = f"6{os.getpid()}"
         c.tool("---\n".join((crib.ECHO, STEPS, nap(self.marker))))
         self.key = c.tenant("acme", "echo", "steps", "nap", "deploy")

@@ -96,13 +96,11 @@ class Upstream(crib.Case):
 
     def setUp(self):
         super().setUp()
-        self.crib.init()
+        self.crib.init().start()
         self.key = self.crib.tenant("acme", "e_*")
 
     def serve(self, *options, words=(), name="e", sync=True):
         self.crib.cli("upstream", "add", name, *words, "--command", ECHO, *options)
-        if not self.crib.daemon:
-            self.crib.start()
         return self.crib.json("upstream", "sync", name) if sync else None
 
     def peer(self, rev="2025-11-25", caps=None, key=None):
@@ -426,7 +424,6 @@ class Failures(Upstream):
                 self.assertIn(f"upstream x: {said}", done.stderr)
 
     def test_what_is_no_mcp_is_an_error_that_names_the_upstream(self):
-        self.crib.start()
         for option, said in [("--garbage", "it writes what is no MCP to its output"), ("--endless", "it sent a line that is too long"),
                              ("--flood", "it sent more than 1000 requests in a second")]:
             with self.subTest(option=option):
@@ -437,7 +434,6 @@ class Failures(Upstream):
                 self.others_are_well()
 
     def test_an_unknown_revision_is_named(self):
-        self.crib.start()
         self.crib.cli("upstream", "add", "x", "--command", ECHO, "--revision", "1999-01-01")
         self.assertIn("upstream x: it speaks no revision of MCP that is known here, but 1999-01-01",
                       self.crib.run("upstream", "sync", "x").stderr)
@@ -499,13 +495,13 @@ class Remote(crib.Case):
         super().setUp()
         self.there = crib.Crib().init()
         self.addCleanup(self.there.close)
-        self.there.tenant("beta", "*")
-        self.there.tool(crib.ECHO)
-        deploy = crib.SOURCE / "contrib/examples/deploy.yaml"
-        self.there.tool(deploy.read_text().replace("@EXAMPLES@", str(deploy.parent.resolve())))
+        self.there.cli("tenant", "add", "beta")
         self.there.start("- {transport: http, address: \"127.0.0.1:0\", tenant: beta}\n")
         listeners = json.loads(self.there.run("--json", "status").stdout)["listeners"]
         self.address = [one["address"] for one in listeners if one["transport"] == "http"][1]
+        self.there.cli("grant", "add", "beta", "*")
+        deploy = crib.SOURCE / "contrib/examples/deploy.yaml"
+        self.there.tool(crib.ECHO + "---\n" + deploy.read_text().replace("@EXAMPLES@", str(deploy.parent.resolve())))
         self.crib.init()
         self.key = self.crib.tenant("acme", "r_*")
 
@@ -562,7 +558,7 @@ class Remote(crib.Case):
     def test_a_server_that_is_not_there_is_named(self):
         self.serve()
         peer = self.peer()
-        self.there.stop()
+        self.there.stop(signal.SIGKILL)
         got = peer.call("r_echo", {"text": "x"})["result"]
         self.assertTrue(got["isError"])
         self.assertRegex(got["content"][0]["text"], "^upstream r: (it cannot be reached|the connection to it broke)")
