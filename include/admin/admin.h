@@ -31,6 +31,12 @@ struct vault;
 struct writer;
 
 enum adm_role { ADM_READ, ADM_OPERATE, ADM_OWNER };
+/* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
+enum adm_second {
+	ADM_SECOND_NO,
+	ADM_SECOND_ALWAYS,      /* before body(); not when check() has set undo */
+	ADM_SECOND_ASKED,       /* body() asks, when what it is about to do needs one */
+};
 /* Where body() runs.  CTL: in the CLI itself, before there is a store or without one. */
 enum adm_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL };
 /* How the CLI shows rows to people. */
@@ -97,6 +103,7 @@ struct adm_cmd {
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	enum adm_role role;             /* checked before anything of the handler runs */
+	enum adm_second second;
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
 	 * the log it was read from, durable before the answer leaves.  Each command's own record comes on top, at its end. */

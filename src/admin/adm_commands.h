@@ -36,6 +36,23 @@ adm_check_fn adm_apply_check, adm_export_check;
 adm_body_fn adm_apply_body, adm_export_body, adm_import_openapi_body;
 adm_after_fn adm_apply_after;
 
+/* adm_approval.c */
+adm_check_fn adm_approval_check, adm_approval_policy_check;
+adm_body_fn adm_approval_list_body, adm_approval_grant_body, adm_approval_deny_body, adm_approval_policy_body;
+
+/* adm_hold.c */
+adm_check_fn adm_hold_set_check, adm_hold_list_check, adm_hold_release_check;
+adm_body_fn adm_hold_set_body, adm_hold_list_body, adm_hold_release_body;
+#define ADM_REASON_SIZE 400
+#define ADM_TICKET_SIZE 80
+/* A text that goes into a record: not empty when it is given. */
+int adm_reason(const struct adm_call *c, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
+int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+/* ERR_DENIED with the hold that covers some of the records from <= idx < to, anything of a principal, anything of a log. */
+int adm_held_range(struct db *db, int64_t log, int64_t from, int64_t to, const char *what, struct err *err) MUST_CHECK;
+int adm_held_subject(struct db *db, int64_t log, const char *prn, const char *what, struct err *err) MUST_CHECK;
+int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err) MUST_CHECK;
+
 /* adm_tenant.c */
 adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
 adm_body_fn adm_tenant_add_body, adm_tenant_list_body, adm_tenant_show_body, adm_tenant_set_body,

@@ -92,6 +92,7 @@ static void run_free(struct adm_run *run)
 	free(run->told);
 	free(run->seen);
 	free(run->line);
+	free(run->asked);
 	if (run->out.text.p && run->cmd->shape == ADM_SECRET)
 		secret_wipe(run->out.text.p, run->out.text.len);
 	str_fini(&run->out.text);
@@ -260,12 +261,39 @@ static int run_on_pool(struct adm_run *run)
 static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct adm_run *run = arg;
+	bool ask = run->cmd->second == ADM_SECOND_ALWAYS && !run->c.undo;
+	int rc = ask ? adm_second(&run->c, db, err) : 0;
 
-	int rc = body_of(run, db, logs, err);
-
+	if (rc == 0)
+		rc = body_of(run, db, logs, err);
 	if (rc == 0 && run->c.undo)
 		return ERR_CANCELLED;
 	return rc < 0 ? rc : adm_record_done(run, db, logs, err);
+}
+
+/* What was done without a second administrator is undone; now the request for one is filed. */
+static int file_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return adm_file_request(arg, db, logs, err);
+}
+
+static void filed(void *arg, int rc, const struct err *err)
+{
+	struct adm_run *run = arg;
+
+	if (rc < 0 && err)
+		run->err = *err;
+	if (rc == 0)
+		adm_refuse_alone(run, &run->err);
+	run_end(run, rc < 0 ? rc : ERR_DENIED);
+}
+
+static bool ask_second(struct adm_run *run)
+{
+	/* A request that waits already needs no record. */
+	const struct writer_job job = { .name = "approval", .run = file_body, .volatile_only = true, .done = filed };
+
+	return run->unapproved && !run->c.admin->closed && writer_submit(run->c.admin->env.writer, &job, run) == 0;
 }
 
 static void writer_done(void *arg, int rc, const struct err *err)
@@ -284,6 +312,8 @@ static void writer_done(void *arg, int rc, const struct err *err)
 		str_reset(&run->out.text);
 		run->out.rows = 0;
 	}
+	if (rc == ERR_DENIED && ask_second(run))
+		return;
 	run_done(run, rc);
 }
 

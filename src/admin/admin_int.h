@@ -19,7 +19,9 @@ struct reg_change;
 struct reg_news;
 struct tenant_image;
 struct audit_event;
+struct audit_field;
 struct audit_logs;
+struct audit_receipt;
 
 /* --- what a command says: rows as text, so that no tree crosses a thread */
 
@@ -73,8 +75,17 @@ struct adm_record {
 	const char *obj;                /* "tool/get_weather@3" */
 	const uint8_t *before, *after;  /* 32 bytes, or NULL */
 	const char *accessor, *prn;     /* key and pseudonym of the principal concerned, or NULL */
+	const char *reason;             /* beside the command; or NULL */
+	const struct audit_field *field;        /* further ones, tags ascending */
+	size_t nfield;
+	struct audit_receipt *ret;      /* or NULL */
 };
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err) MUST_CHECK;
+/* Rows with ADM_SECOND_ASKED, in body(): 0, or ERR_DENIED unless another administrator has agreed; return that, and what was
+ * written until then is undone.  The request is filed, and the answer says how it is granted. */
+int adm_second(struct adm_call *c, struct db *db, struct err *err) MUST_CHECK;
+/* After that, and in any body of a row with ADM_SECOND_ALWAYS: who agreed, for the field AUDIT_TAG_APPROVER. */
+const char *adm_approver(const struct adm_call *c);
 /* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
 int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
 int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err) MUST_CHECK;
@@ -159,6 +170,8 @@ struct admin {
 /* What was read of one log. */
 struct adm_seen { int64_t tenant_id, from, to; uint64_t rows; };
 
+#define ADM_WHO_SIZE 24
+
 struct adm_run {
 	struct adm_call c;
 	const struct adm_cmd *cmd;
@@ -167,6 +180,11 @@ struct adm_run {
 	struct adm_out out;
 	json_t *args;
 	char *line;                     /* the command without values that may be secret, for the record */
+	char *asked;                    /* the same with names of principals, for a second administrator */
+	uint8_t action[32];             /* digest of the command, once a second administrator was asked for */
+	char approver[ADM_WHO_SIZE + 32];
+	bool unapproved;                /* body() was refused for the lack of one */
+	int64_t request;                /* that was filed */
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */
 	struct reg_change **change; size_t nchange;
 	struct tenant_image **image; size_t nimage;
@@ -183,6 +201,12 @@ struct adm_run {
 	bool gathered;
 };
 struct adm_run *adm_run_of(const struct adm_call *c);
+
+/* --- a second administrator (adm_approval.c) */
+
+/* In a job of its own: find or make the request for run->action. */
+int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+void adm_refuse_alone(struct adm_run *run, struct err *err);
 
 /* --- records of commands (admin_record.c) */
 

@@ -32,8 +32,26 @@ static void put_value(struct str *line, const char *name, const json_t *value)
 
 static bool is_secret(const struct adm_arg *arg)
 {
-	return arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON || arg->type == ARG_SECRET ||
-	       strcmp(arg->name, "principal") == 0;
+	return arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON || arg->type == ARG_SECRET;
+}
+
+static void put_command(struct str *line, const struct adm_run *run, bool people)
+{
+	const struct adm_cmd *cmd = run->cmd;
+
+	str_printf(line, "%s%s%s", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
+	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+		const json_t *value = json_object_get(run->args, arg->name), *item;
+		size_t i;
+
+		if (is_secret(arg) || (!people && strcmp(arg->name, "principal") == 0))
+			continue;
+		if (json_is_true(value))
+			str_printf(line, " %s", arg->name);
+		put_value(line, arg->name, value);
+		json_array_foreach(value, i, item)
+			put_value(line, arg->name, item);
+	}
 }
 
 /* "uid 1000: tenant add name=acme".  Documents and tool arguments stay out (AUDIT A-411), principals as well: a record
@@ -41,26 +59,13 @@ static bool is_secret(const struct adm_arg *arg)
 void adm_record_line(struct adm_run *run)
 {
 	const struct adm_who *who = &run->c.who;
-	const struct adm_cmd *cmd = run->cmd;
-	struct str line = STR_INIT;
+	struct str line = STR_INIT, asked = STR_INIT;
 
 	if (who->system)
 		str_puts(&line, "system: ");
 	else
 		str_printf(&line, "uid %u%s: ", who->uid, who->embedded ? " (cli)" : "");
-	str_printf(&line, "%s%s%s", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
-		const json_t *value = json_object_get(run->args, arg->name), *item;
-		size_t i;
-
-		if (is_secret(arg))
-			continue;
-		if (json_is_true(value))
-			str_printf(&line, " %s", arg->name);
-		put_value(&line, arg->name, value);
-		json_array_foreach(value, i, item)
-			put_value(&line, arg->name, item);
-	}
+	put_command(&line, run, false);
 	if (line.len > LINE_MAX_BYTES) {
 		size_t n = LINE_MAX_BYTES;
 
@@ -69,6 +74,10 @@ void adm_record_line(struct adm_run *run)
 		line.p[n] = '\0';
 	}
 	run->line = str_take(&line);
+	if (run->cmd->second) {
+		put_command(&asked, run, true);
+		run->asked = str_take(&asked);
+	}
 }
 
 void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
@@ -84,8 +93,8 @@ void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, st
 
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err)
 {
+	struct audit_field field[AUDIT_FIELDS_MAX];
 	struct audit_event ev;
-	struct audit_receipt receipt;
 
 	adm_record_event(adm_run_of(c), r->kind, r->tenant_id, &ev);
 	ev.obj = r->obj;
@@ -93,7 +102,16 @@ int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const
 	ev.after = r->after;
 	ev.cred = r->accessor;
 	ev.prn = r->prn;
-	return audit_append(logs, db, &ev, &receipt, err);
+	ev.field = r->field;
+	ev.nfield = r->nfield;
+	if (r->reason) {        /* both, then: 0113 and 0114 */
+		if (r->nfield > 0)
+			memcpy(field, r->field, r->nfield * sizeof(*field));
+		field[ev.nfield++] = (struct audit_field){ AUDIT_TAG_COMMAND, ev.detail, strlen(ev.detail) };
+		ev.field = field;
+		ev.detail = r->reason;
+	}
+	return audit_append(logs, db, &ev, r->ret, err);
 }
 
 /* --- of the command itself */

@@ -36,6 +36,8 @@
 
 static const struct adm_arg no_args[] = { END };
 
+#include "adm_keep_rows.h"
+
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." }, END };
 static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), END };
@@ -479,6 +481,8 @@ const struct adm_cmd admin_table[] = {
 	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
 	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
+	APPROVAL_ROWS,
+	HOLD_ROWS,
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
 	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },

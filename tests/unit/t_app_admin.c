@@ -17,6 +17,7 @@
 
 #include "admin/admin.h"
 #include "app/app.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
@@ -238,10 +239,19 @@ static size_t times(const struct crib *c, const char *text)
 	return n;
 }
 
+/* Records of a kind in the system's log. */
+static size_t kinds(struct crib *c, const char *kind)
+{
+	char text[64];
+
+	must(c, "audit admin", "{'limit':'0'}");
+	(void)snprintf(text, sizeof(text), "\"kind\":\"%s\"", kind);
+	return times(c, text);
+}
+
 static size_t commands(struct crib *c)
 {
-	must(c, "audit admin", "{'limit':'0'}");
-	return times(c, "\"kind\":\"admin.cmd\"");
+	return kinds(c, "admin.cmd");
 }
 
 /* The accessor of the one key that there is. */
@@ -311,10 +321,15 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "secret rekey", "{}" },
 	{ "secret remove", "{'name':['token']}" },
 	{ "key revoke", "{'accessor':['KEY']}" },
+	{ "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}" },
+	{ "approval policy", "{'policy':'two'}" },
 	{ "tenant suspend", "{'tenant':'acme'}" },
 	{ "tenant resume", "{'tenant':'acme'}" },
 	{ "tenant remove", "{'tenant':'acme'}" },
 };
+
+/* Those that need two administrators, which have a test of their own. */
+static const char *const by_two[] = { "hold release", "approval grant", "approval deny" };
 
 static const char *build_dir(void)
 {
@@ -362,6 +377,7 @@ static void every_row_is_whole(void **state)
 		assert_true(cmd->where != ADM_ON_WRITER || cmd->role >= ADM_OPERATE);  /* who may read may not change */
 		assert_true(cmd->where != ADM_ON_WRITER || !cmd->record);              /* its body records */
 		assert_true(!cmd->destructive || cmd->where == ADM_ON_WRITER);
+		assert_true(!cmd->second || cmd->where == ADM_ON_WRITER);
 		assert_true(cmd->columns || (cmd->shape != ADM_TABLE && cmd->shape != ADM_ITEM && cmd->shape != ADM_SECRET));
 		for (const struct adm_arg *arg = cmd->args; arg->name; arg++) {
 			assert_non_null(arg->help);
@@ -390,6 +406,8 @@ static void every_change_is_recorded(void **state)
 		(void)snprintf(name, sizeof(name), "%s %s", cmd->noun, cmd->verb ? cmd->verb : "");
 		for (size_t i = 0; i < NELEMS(changes) && !seen; i++)
 			seen = strcmp(changes[i].command, name) == 0;
+		for (size_t i = 0; i < NELEMS(by_two) && !seen; i++)
+			seen = strcmp(by_two[i], name) == 0;
 		if (!seen)
 			fail_msg("%s is not in the list of this test", name);
 	}
@@ -454,6 +472,102 @@ static void a_stranger_has_no_role(void **state)
 	assert_int_equal(c->rows.len, 0);
 	json_decref(args);
 	json_decref(none);
+	crib_free(c);
+}
+
+/* A command by somebody who holds the store. */
+static int say_as(struct crib *c, uint32_t uid, const char *noun, const char *verb, const char *args_text)
+{
+	json_t *args = quoted(args_text);
+
+	c->done = false;
+	admin_run(app_admin(c->app), &(struct adm_req){ .who = { .uid = uid, .embedded = true }, .noun = noun, .verb = verb,
+		.args = args }, on_reply, c);
+	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
+	json_decref(args);
+	return c->rc;
+}
+
+static void expect_as(struct crib *c, uint32_t uid, const char *verb, const char *args, int rc, const char *words)
+{
+	int got = say_as(c, uid, strchr(verb, ' ') ? "hold" : "approval", strchr(verb, ' ') ? "release" : verb, args);
+
+	if (got != rc || (rc < 0 && !strstr(c->err.msg, words)) || (rc == 0 && !strstr(str_text(&c->rows), words)))
+		fail_msg("%s %s: %d %s %s", verb, args, got, got < 0 ? c->err.msg : "", str_text(&c->rows));
+}
+
+#define RELEASE1 "{'id':'1','reason':'settled','ticket':'L-2'}"
+
+/* AUDIT A-909 */
+static void a_destructive_act_needs_two(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	must(c, "tenant add", "{'name':'acme'}");
+	must(c, "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}");
+	expect_as(c, 11, "hold release", "{'id':'9','reason':'x','ticket':'y'}", ERR_NOT_FOUND, "hold 9");
+	expect_as(c, 11, "hold release", RELEASE1, ERR_DENIED, "request 1 waits");
+	assert_int_equal(kinds(c, "approval.request"), 1);
+	expect_as(c, 11, "hold release", RELEASE1, ERR_DENIED, "request 1 waits");       /* the same one */
+	assert_int_equal(kinds(c, "approval.request"), 1);
+	expect_as(c, 12, "hold release", RELEASE1, ERR_DENIED, "request 1 waits");
+	expect_as(c, 11, "grant", "{'id':'1'}", ERR_DENIED, "another administrator");
+	expect_as(c, 12, "grant", "{'id':'2'}", ERR_NOT_FOUND, "request 2");
+	expect_as(c, 12, "grant", "{'id':'1'}", 0, "hold release id=1 reason=settled");
+	expect_as(c, 13, "grant", "{'id':'1'}", ERR_CONFLICT, "uid 12");
+	/* Another reason is another act. */
+	expect_as(c, 11, "hold release", "{'id':'1','reason':'other','ticket':'L-2'}", ERR_DENIED, "request 2 waits");
+	expect_as(c, 12, "deny", "{'id':'2'}", 0, "reason=other");
+	expect_as(c, 11, "list", "{}", 0, "\"granted_by\":\"uid 12\"");
+	expect_as(c, 11, "hold release", RELEASE1, 0, "acme");
+	assert_int_equal(kinds(c, "approval.request"), 2);
+	assert_int_equal(kinds(c, "approval.grant"), 1);
+	must(c, "approval list", "{}");
+	assert_int_equal(c->rows.len, 0);                               /* used up */
+	expect_as(c, 11, "hold release", RELEASE1, ERR_CONFLICT, "has been released");
+	crib_free(c);
+}
+
+static void an_approval_lasts_a_day(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+	const uint64_t day = 86400ull * 1000000, now = clock_wall_us(), mono = clock_mono_us();
+
+	(void)state;
+	clock_fake(now, mono);
+	must(c, "tenant add", "{'name':'acme'}");
+	must(c, "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}");
+	expect_as(c, 11, "hold release", RELEASE1, ERR_DENIED, "request 1 waits");
+	clock_fake(now + day, mono);
+	expect_as(c, 12, "grant", "{'id':'1'}", ERR_NOT_FOUND, "older than 24 hours");
+	expect_as(c, 11, "hold release", RELEASE1, ERR_DENIED, "request 2 waits");
+	clock_fake(now + 2 * day - 1, mono);
+	expect_as(c, 12, "grant", "{'id':'2'}", 0, "hold release");
+	clock_fake(now + 3 * day - 1, mono);
+	expect_as(c, 11, "hold release", RELEASE1, ERR_DENIED, "request 3 waits");
+	expect_as(c, 12, "grant", "{'id':'3'}", 0, "");
+	clock_fake(now + 4 * day - 2, mono);
+	expect_as(c, 11, "hold release", RELEASE1, 0, "acme");
+	clock_real();
+	crib_free(c);
+}
+
+static void one_administrator_is_enough_where_the_policy_says_so(void **state)
+{
+	struct crib *c = crib_new(APP_EMBEDDED);
+
+	(void)state;
+	must(c, "tenant add", "{'name':'acme'}");
+	must(c, "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}");
+	must(c, "approval policy", "{'policy':'one'}");
+	must(c, "hold release", RELEASE1);
+	must(c, "hold set", "{'tenant':'acme','reason':'another','ticket':'L-3'}");
+	must(c, "approval policy", "{'policy':'two'}");
+	expect_as(c, 11, "hold release", "{'id':'2','reason':'x','ticket':'y'}", ERR_DENIED, "second administrator");
+	crib_free(c);
+	c = crib_new(APP_DAEMON);
+	assert_int_equal(say(c, "approval policy", "{'policy':'one'}"), ERR_DENIED);
 	crib_free(c);
 }
 
@@ -657,6 +771,9 @@ int main(void)
 		cmocka_unit_test(every_command_is_recorded),
 		cmocka_unit_test(reading_the_audit_is_recorded),
 		cmocka_unit_test(a_stranger_has_no_role),
+		cmocka_unit_test(a_destructive_act_needs_two),
+		cmocka_unit_test(an_approval_lasts_a_day),
+		cmocka_unit_test(one_administrator_is_enough_where_the_policy_says_so),
 		cmocka_unit_test(arguments_are_checked_against_the_row),
 		cmocka_unit_test(documents_are_all_stored_or_none),
 		cmocka_unit_test(unchanged_definition_makes_no_version),
