@@ -3,24 +3,12 @@
 // Run by `make check-clients`, which sets TOOLCRIB_BUILDDIR, TOOLCRIB_SRCDIR and installs the pinned packages.
 import assert from 'node:assert/strict';
 import { clients, transports } from './clients.mjs';
-import { addDocuments, addExamples, addTools, crib, key, rows, runs, start, stop, until } from './crib.mjs';
+import { addDocuments, addExamples, addTools, check, counts, crib, key, rows, runs, start, stop, until } from './crib.mjs';
 
 const LIMIT_MS = 200;           // from a command's return to the notice of its change
 const MANY = 250, PAGE = 100;   // tools of one tenant; of one page
 const TOOLS = ['deploy', 'get_weather', 'nap', 'query_database'];
 const DEPLOY = { name: 'deploy', arguments: { service: 'shop', version: '1.4.2' } };
-let passed = 0, failed = 0;
-
-async function check(title, body) {
-  try {
-    await body();
-    passed++;
-    console.log(`ok ${title}`);
-  } catch (error) {
-    failed++;
-    console.log(`not ok ${title}\n${error.stack ?? error}`);
-  }
-}
 
 const echo = (name, description) =>
   `name: ${name}\ndescription: ${description}\ninputSchema: {type: object}\nhandler: {type: builtin, function: echo}\n`;
@@ -232,5 +220,5 @@ try {
 } finally {
   stop();
 }
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exit(counts.failed ? 1 : 0);

@@ -7,12 +7,26 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 export const build = process.env.TOOLCRIB_BUILDDIR ?? '.';
-const source = process.env.TOOLCRIB_SRCDIR ?? '.';
-const folder = mkdtempSync(join(tmpdir(), 'toolcrib-clients-'));
+export const source = process.env.TOOLCRIB_SRCDIR ?? '.';
+export const folder = mkdtempSync(join(tmpdir(), 'toolcrib-clients-'));
 const run = promisify(execFile);
 export const store = join(folder, 'store');
 export const env = { ...process.env, TOOLCRIB_RUN: join(build, 'toolcrib-run') };
 let daemon;
+
+export const counts = { passed: 0, failed: 0 };
+
+// One named check; a failure is said and counted.
+export async function check(title, body) {
+  try {
+    await body();
+    counts.passed++;
+    console.log(`ok ${title}`);
+  } catch (error) {
+    counts.failed++;
+    console.log(`not ok ${title}\n${error.stack ?? error}`);
+  }
+}
 
 export async function until(what, condition, ms = 15000) {
   const end = Date.now() + ms;
@@ -27,6 +41,12 @@ export async function until(what, condition, ms = 15000) {
 // A command that must succeed; its standard output.
 export async function crib(...words) {
   return (await run(join(build, 'toolcrib'), ['--store', store, ...words], { env })).stdout;
+}
+
+// Lines for a shell whose home and folder is dir; each must succeed.
+export async function type(text, dir) {
+  const path = `${build}:${process.env.PATH}`;
+  await run('/bin/sh', ['-ec', text], { cwd: dir, env: { ...env, HOME: dir, PATH: path, TOOLCRIB_STORE: store } });
 }
 
 export async function rows(...words) {

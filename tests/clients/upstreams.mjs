@@ -7,25 +7,13 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { clients, transports } from './clients.mjs';
-import { crib, key, rows, start, stop, store, until } from './crib.mjs';
+import { check, counts, crib, key, rows, start, stop, store, until } from './crib.mjs';
 
 const packages = fileURLToPath(new URL('node_modules', import.meta.url));
 const everything = join(packages, '@modelcontextprotocol/server-everything/dist/index.js');
 const filesystem = join(packages, '@modelcontextprotocol/server-filesystem/dist/index.js');
 const files = join(store, '..', 'files');
 const servers = [];
-let passed = 0, failed = 0;
-
-async function check(title, body) {
-  try {
-    await body();
-    passed++;
-    console.log(`ok ${title}`);
-  } catch (error) {
-    failed++;
-    console.log(`not ok ${title}\n${error.stack ?? error}`);
-  }
-}
 
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
@@ -139,5 +127,5 @@ try {
   for (const child of servers) child.kill();
   stop();
 }
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exit(counts.failed ? 1 : 0);
