@@ -66,7 +66,7 @@ struct ev_loop {
 	struct ev_queue deferred, late;
 	struct ev_timers timers;
 	struct ev_post post;
-	struct ev_pool lanes[2];
+	struct ev_pool lanes[EV_LANES];
 	struct ev_nursery nursery;
 	struct list leavers;    /* struct ev_leaver */
 };
