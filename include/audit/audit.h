@@ -125,8 +125,11 @@ enum audit_tag {
 	AUDIT_TAG_GENERATION = 0x010d, AUDIT_TAG_RECEIVERS = 0x010e,    /* 8 bytes */
 	AUDIT_TAG_COUNTS = 0x010f, AUDIT_TAG_TIMES = 0x0110, AUDIT_TAG_NOTE = 0x0111, AUDIT_TAG_RECEIPT = 0x0112,
 	AUDIT_TAG_REASON = 0x0113, AUDIT_TAG_COMMAND = 0x0114,  /* text */
-	AUDIT_TAG_TAILS = 0x0115,
+	AUDIT_TAG_TAILS = 0x0115,               /* of each log: 4 bytes number, 8 bytes each from, to, first and last time */
 	AUDIT_TAG_CAUSE = 0x0116,               /* 4 bytes number of a log, 8 bytes index */
+	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
+	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
+	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */
 };
 struct audit_field { uint16_t tag; const void *p; size_t len; };
 #define AUDIT_FIELDS_MAX 16

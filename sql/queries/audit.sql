@@ -1,10 +1,12 @@
 -- Statements on audit.  Each names its caller and its index.  A log stands for its tenant: ?1 is the log
 -- where it is known, and only recovery looks at all of them.
 
--- audit_logs_open(): all logs with what head and the records themselves say of their size.  rec_pos.
+-- audit_logs_open(): all logs with what head and the records themselves say of their size, and the newest note.
+-- rec_pos, primary key of cp.
 -- name: audit_list_logs
-SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id)
-FROM log l JOIN head h ON h.log = l.id;
+SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id), c.size, c.epoch, c.ts
+FROM log l JOIN head h ON h.log = l.id
+LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
 
 -- audit_logs_open(): the newest row of any log.  Primary key.
 -- name: audit_last_id

@@ -67,6 +67,7 @@ int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, 
 	log->size++;
 	if (list_empty(&log->dirty))
 		list_push_back(&logs->dirty, &log->dirty);
+	audit_behind(logs, log);
 	if (o)
 		audit_open_end(logs, o);
 	else if (call && kind == AUDIT_CALL_BEGIN)

@@ -109,6 +109,9 @@ struct audit_log {
 	int64_t size;                   /* index of the next record */
 	int64_t saved, flushed;         /* head.size as committed, as written */
 	struct growth *growth;          /* read from head with the first record of this process; NULL before */
+	struct list behind;             /* in audit_logs.behind while there is something to sign */
+	int64_t headed;                 /* size in the newest logs.commit of this process */
+	struct { int64_t size, epoch, ts; } noted;      /* the newest note; ts 0: not known */
 	size_t origin_len;
 	char origin[];
 };
@@ -119,18 +122,18 @@ struct audit_text {
 	char key[];                     /* tag of the column (2 bytes), text */
 };
 
-enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG };
+enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_HEADED, UNDO_NOTED };
 struct undo {
 	enum undo_kind kind;
 	void *what;
-	int64_t last_id;                /* UNDO_RECORD */
+	int64_t last_id;                /* UNDO_RECORD; HEADED and NOTED: the size before */
 };
 
 struct audit_logs {
 	struct map *by_tenant;          /* struct audit_log */
 	struct map *texts;              /* struct audit_text */
 	struct map *calls;              /* struct audit_open by call id */
-	struct list open, dirty;
+	struct list open, dirty, behind;
 	struct undo *undo;
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
@@ -140,6 +143,7 @@ struct audit_logs {
 };
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);
+void audit_behind(struct audit_logs *logs, struct audit_log *log);      /* has something to sign */
 struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size, const char *origin);
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
@@ -154,6 +158,7 @@ int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUS
 void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
 void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos);     /* next = now and the leaves; bind ?pos, ?pos+1 */
 void audit_growth_commit(struct growth *g);
+void audit_growth_tree(const struct growth *g, struct tree *ret);       /* with the leaves of this transaction */
 void audit_growth_free(struct growth **g);
 /* Insert a row whose log, idx and beg are still open; *log moves on. */
 int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err) MUST_CHECK;

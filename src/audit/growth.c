@@ -85,11 +85,16 @@ void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH])
 	memcpy(g->leaf[g->nleaf++], leaf, TREE_HASH);
 }
 
+void audit_growth_tree(const struct growth *g, struct tree *ret)
+{
+	*ret = g->now;
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append(ret, g->leaf[i]);
+}
+
 void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
 {
-	g->next = g->now;
-	for (size_t i = 0; i < g->nleaf; i++)
-		tree_append(&g->next, g->leaf[i]);
+	audit_growth_tree(g, &g->next);
 	tree_root(&g->next, g->root);
 	db_bind_blob(st, pos, g->root, TREE_HASH);
 	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);

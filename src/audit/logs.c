@@ -62,6 +62,7 @@ struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t ten
 	struct audit_log *log = mem_zalloc(sizeof *log + len + 1);
 
 	list_init(&log->dirty);
+	list_init(&log->behind);
 	log->id = id;
 	log->tenant_id = tenant_id;
 	log->size = log->saved = size;
@@ -69,6 +70,12 @@ struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t ten
 	memcpy(log->origin, origin, len + 1);
 	map_set_u64(logs->by_tenant, (uint64_t)tenant_id, log);
 	return log;
+}
+
+void audit_behind(struct audit_logs *logs, struct audit_log *log)
+{
+	if (list_empty(&log->behind))
+		list_push_back(&logs->behind, &log->behind);
 }
 
 static void log_free(struct audit_log *log)
@@ -230,8 +237,19 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_LOG:
 		log = u->what;
 		list_unlink(&log->dirty);
+		list_unlink(&log->behind);
 		map_del_u64(logs->by_tenant, (uint64_t)log->tenant_id);
 		log_free(log);
+		break;
+	case UNDO_HEADED:
+		log = u->what;
+		log->headed = u->last_id;
+		break;
+	case UNDO_NOTED:
+		log = u->what;
+		log->noted.size = u->last_id;
+		log->noted.ts = 0;
+		audit_behind(logs, log);
 		break;
 	}
 }
@@ -315,6 +333,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 
 	while ((rc = db_step(st, err)) == 1) {
 		int64_t id = db_col_i64(st, 0), size = db_col_i64(st, 3), found = db_col_i64(st, 4);
+		struct audit_log *log;
 
 		/* Records gone, or added behind our back; nothing may be appended to that. */
 		if (size != found) {
@@ -326,7 +345,12 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 			err_hint(err, "toolcrib-verify STORE says what is missing");
 			break;
 		}
-		audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
+		log = audit_log_add(logs, id, db_col_i64(st, 1), size, db_col_text(st, 2, NULL));
+		log->noted.size = log->headed = db_col_i64(st, 5);
+		log->noted.epoch = db_col_i64(st, 6);
+		log->noted.ts = db_col_i64(st, 7);
+		if (log->noted.size < size)
+			audit_behind(logs, log);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -366,6 +390,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	logs->calls = map_new();
 	list_init(&logs->open);
 	list_init(&logs->dirty);
+	list_init(&logs->behind);
 	read_boot_id(logs->boot, sizeof logs->boot);
 	snprintf(logs->build, sizeof logs->build, "%s", PACKAGE_STRING);
 	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof logs->instance, err);

@@ -1,0 +1,68 @@
+#ifndef AUDIT_CHECKPOINT_H
+#define AUDIT_CHECKPOINT_H
+
+#include "base/err.h"
+#include "base/sign.h"
+#include "tlog/tree.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Signed checkpoints as the store has them (AUDIT A-705): what is due, taking it down once it is signed, and finding it
+ * again.  Who signs is not this module's matter. */
+
+struct audit_logs;
+struct db;
+
+/* A log as it was when the beat was made. */
+struct audit_head {
+	int64_t log, tenant_id;
+	char *origin;
+	struct tree tree;
+};
+struct audit_beat {
+	struct audit_head *head; size_t nhead;          /* the system log's is the last */
+	uint64_t ts;
+};
+void audit_beat_fini(struct audit_beat *b);
+/* In the writer's open transaction: what was not signed yet, at most max logs of tenants, those that wait longest first.
+ * The heads of all tenants' logs that have grown since the last beat go into logs.commit first.  always: also when nothing
+ * has changed.  No heads: nothing is due. */
+int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err) MUST_CHECK;
+/* In a later transaction: the note of each head, in order; NULL = it was not signed.  Older ones that nobody needs go. */
+struct audit_note { const char *p; size_t len; };
+int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
+		     int64_t epoch, struct err *err) MUST_CHECK;
+
+/* A new epoch: its row, and epoch.start in the system log.  cert NULL: epoch 0. */
+int audit_epoch_begin(struct audit_logs *logs, struct db *db, uint64_t n, const uint8_t public[SIGN_PUBLIC_SIZE],
+		      const uint8_t cert[SIGN_SIZE], struct err *err) MUST_CHECK;
+struct audit_epoch {
+	uint64_t n, from_ts;
+	uint8_t public[SIGN_PUBLIC_SIZE];
+};
+int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err) MUST_CHECK;     /* 1; 0: there is none */
+
+/* The logs as the writer sees them. */
+struct audit_log_view {
+	int64_t id, tenant_id, size;
+	int64_t noted;                  /* size of the newest note, 0 = none */
+	const char *origin;
+};
+typedef int audit_log_fn(void *arg, const struct audit_log_view *log, struct err *err); /* negative ends the walk */
+int audit_logs_each(struct audit_logs *logs, audit_log_fn *fn, void *arg, struct err *err) MUST_CHECK;
+
+/* The newest checkpoint of at most that size: its tree into *ret.  1; 0: there is none, the tree is empty.  ERR_CORRUPT. */
+int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err) MUST_CHECK;
+/* Let a tree grow by the log's records up to size `to`, and since, if it is there, by the same leaves: by stored leaves. */
+int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since, struct err *err) MUST_CHECK;
+/* The same from the records themselves, which have to be as they were written (ERR_CORRUPT).  *ret_times: of the first and
+ * the last of them; of none 0. */
+struct audit_times { uint64_t first, last; int last_kind; };
+int audit_grow_checked(struct db *db, int64_t log, const char *origin, uint64_t to, struct tree *t, struct audit_times *ret_times,
+		       struct err *err) MUST_CHECK;
+/* Time and kind of one record.  ERR_CORRUPT: there is none. */
+int audit_at(struct db *db, int64_t log, int64_t idx, uint64_t *ret_ts, int *ret_kind, struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,30 @@
+-- Statements on checkpoints and epochs.  They are about logs, and signed: no statement changes a row.
+
+-- audit_cp_find(): the newest note that is not larger.  Primary key.
+-- name: cp_get_before
+SELECT size, epoch, ts, note, frontier FROM cp WHERE log = ?1 AND size <= ?2 ORDER BY size DESC LIMIT 1;
+
+-- audit_beat_store().  Primary key.
+-- name: cp_insert
+INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?1, ?2, ?3, ?4, ?5, ?6);
+
+-- audit_beat_store(): the note before is of no more use: of the same epoch and hour, and not taken outside (A-706).
+-- name: cp_delete_passed
+DELETE FROM cp WHERE log = ?1 AND size = ?2 AND epoch = ?3 AND ts / 3600000000 = ?4 / 3600000000
+  AND NOT (log = 1 AND EXISTS(SELECT 1 FROM anchor a WHERE a.size = cp.size));
+
+-- audit_epoch_begin().
+-- name: epoch_insert
+INSERT INTO epoch(n, pk, cert, from_ts) VALUES(?1, ?2, ?3, ?4);
+
+-- audit_epoch_newest(), audit keys.  Primary key.
+-- name: epoch_get_newest
+SELECT n, pk, cert, from_ts FROM epoch ORDER BY n DESC LIMIT 1;
+
+-- audit_grow(): stored leaves of a log, for a proof that the signer checks.  rec_pos.
+-- name: audit_list_leaves
+SELECT idx, leaf FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx;
+
+-- audit_at().  rec_pos.
+-- name: audit_get_time
+SELECT ts, kind FROM rec WHERE log = ?1 AND idx = ?2;
