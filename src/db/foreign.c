@@ -23,8 +23,35 @@
 enum { OPS_BETWEEN_LOOKS = 200 };       /* instructions between two looks at clock and memory: well under 1 ms */
 #define MEMORY_MAX (256ll << 20)        /* bytes that SQLite may have more than when a query began: sorting, grouping */
 
-/* Functions that read files or change the connection; the others compute. */
-static const char *const denied_functions[] = { "load_extension", "fts3_tokenizer", "readfile", "writefile", "edit" };
+/* Functions that compute from their arguments and the rows, and nothing else (SEC S-720).  What a later SQLite or an
+ * extension that is linked into it brings along is refused until it stands here.  Operators are functions, too. */
+static const char *const functions[] = {
+	"abs", "char", "coalesce", "concat", "concat_ws", "format", "glob", "hex", "ifnull", "iif", "instr", "length", "like",
+	"likelihood", "likely", "lower", "ltrim", "max", "min", "nullif", "octet_length", "printf", "quote", "random",
+	"randomblob", "replace", "round", "rtrim", "sign", "soundex", "sqlite_version", "substr", "substring", "trim",
+	"typeof", "unhex", "unicode", "unlikely", "upper", "zeroblob",
+	"avg", "count", "group_concat", "string_agg", "sum", "total",
+	"cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank",
+	"row_number",
+	"current_date", "current_time", "current_timestamp", "date", "datetime", "julianday", "strftime", "time", "timediff",
+	"unixepoch",
+	"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceiling", "cos", "cosh", "degrees", "exp", "floor",
+	"ln", "log", "log10", "log2", "mod", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+	"->", "->>", "json", "json_array", "json_array_length", "json_error_position", "json_extract", "json_group_array",
+	"json_group_object", "json_insert", "json_object", "json_patch", "json_pretty", "json_quote", "json_remove",
+	"json_replace", "json_set", "json_type", "json_valid",
+	"bm25", "highlight", "match", "snippet",
+};
+
+/* Once for each use in a statement, when it is compiled. */
+static bool may_call(const char *name)
+{
+	for (size_t i = 0; name && i < NELEMS(functions); i++) {
+		if (sqlite3_stricmp(name, functions[i]) == 0)
+			return true;
+	}
+	return false;
+}
 
 static int authorize(void *arg, int action, const char *a, const char *b, const char *schema, const char *trigger)
 {
@@ -34,10 +61,7 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 	case SQLITE_RECURSIVE:
 		return SQLITE_OK;
 	case SQLITE_FUNCTION:
-		for (size_t i = 0; i < NELEMS(denied_functions); i++)
-			if (b && sqlite3_stricmp(b, denied_functions[i]) == 0)
-				return SQLITE_DENY;
-		return SQLITE_OK;
+		return may_call(b) ? SQLITE_OK : SQLITE_DENY;
 	default:
 		return SQLITE_DENY;
 	}
@@ -86,7 +110,8 @@ static int refused(struct db *db, int rc, struct err *err)
 	int at = sqlite3_error_offset(db->native);
 
 	if (rc == SQLITE_AUTH)
-		return err_set(err, ERR_INVALID, "sql", "only reading is allowed: %s", sqlite3_errmsg(db->native));
+		return err_set(err, ERR_INVALID, "sql", "only reading is allowed, and functions that compute: %s",
+			       sqlite3_errmsg(db->native));
 	if ((rc & 0xff) != SQLITE_ERROR)
 		return db_fail(db, rc, "sql", err);
 	if (at >= 0)

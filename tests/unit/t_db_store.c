@@ -400,11 +400,18 @@ static void foreign_refuses_all_but_one_select(void **state)
 		"BEGIN", "SELECT load_extension('x')", "EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT 1", "SELECT 1; SELECT 2",
 		"SELECT 1; DROP TABLE product", "SELECT 1; garbage", "WITH x AS (SELECT 1) DELETE FROM product",
 		"INSERT INTO product VALUES(3, 'x', 1) RETURNING id", "REINDEX", "ANALYZE", "DETACH x",
-		"SELECT writefile('x', 'y')",
+		"SELECT writefile('x', 'y')", "SELECT Load_Extension('x')", "SELECT fts3_tokenizer('simple')",
+		/* Harmless, but nobody has listed it: the state of the connection, how SQLite was built. */
+		"SELECT changes()", "SELECT last_insert_rowid()", "SELECT sqlite_compileoption_get(1)", "SELECT sqlite_source_id()",
+		"SELECT id FROM product WHERE total_changes() = 0", "SELECT upper(sqlite_compileoption_used('X'))",
 	};
 	static const char *const good[] = {
 		"SELECT 1", "VALUES (1), (2)", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3) SELECT i FROM n",
-		"SELECT upper(name) FROM product", " ; SELECT 1 ;; /* end */ ",
+		"SELECT upper(name) FROM product", "SELECT UPPER(name) || substr(name, 1) FROM product WHERE name NOT LIKE 'x%'",
+		"SELECT row_number() OVER (ORDER BY id), count(*) FILTER (WHERE name GLOB '*') OVER () FROM product",
+		"SELECT json_object('a', group_concat(name)) ->> '$.a', iif(sum(id) > pow(2, 3), 1, ifnull(NULL, 2)) FROM product",
+		"SELECT value FROM json_each('[1]')", "SELECT CURRENT_DATE, strftime('%Y', 'now'), typeof(CAST('1' AS INTEGER))",
+		" ; SELECT 1 ;; /* end */ ",
 	};
 	struct fix *f = *state;
 	struct db *db = foreign(f);
