@@ -42,11 +42,34 @@ void principal_unref(struct principal **p);
 int tenants_open(const uint8_t master[32], struct db *db, struct tenants **ret, struct err *err) MUST_CHECK;
 void tenants_close(struct tenants **t);
 
-/* A bearer text "tck_…" from a header, credential line or environment.  from: the source ("127.0.0.1"), for
- * penalties and the log.  Unknown, wrong and malformed are one ERR_DENIED in one time class; only a proved
- * secret learns that it is expired, revoked or suspended (err->msg).  Failures are counted (metrics). */
-int cred_check(struct tenants *t, const char *bearer, size_t len, const char *from, struct principal **ret,
+/* Where a credential comes from: an address ("127.0.0.1"), "unix" or "stdio", and enum audit_tport. */
+struct cred_source { const char *from; int tport; };
+/* A bearer text "tck_…" from a header, credential line or environment.  Unknown, wrong and malformed are one ERR_DENIED
+ * in one time class; only a proved secret learns that it is expired, revoked or suspended (err->msg).  Failures are
+ * counted (metrics) and told to the watcher. */
+int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source, struct principal **ret,
 	       struct err *err) MUST_CHECK;
+/* Why nobody passed: what a record says of it (AUDIT 1101); the peer learns less. */
+#define CRED_REFUSALS(X) \
+	X(MISSING, "missing") X(LATE, "late") X(MALFORMED, "malformed") X(UNKNOWN, "unknown") X(WRONG, "wrong") \
+	X(REVOKED, "revoked") X(EXPIRED, "expired") X(SUSPENDED, "suspended")
+enum cred_refusal {
+#define CRED_REFUSAL_ENUM(sym, name) CRED_##sym,
+	CRED_REFUSALS(CRED_REFUSAL_ENUM)
+#undef CRED_REFUSAL_ENUM
+	CRED_REFUSAL_COUNT
+};
+const char *cred_refusal_name(enum cred_refusal why);
+/* The same for what never came to a check: no credential, or not in time. */
+void cred_refused(struct tenants *t, const struct cred_source *source, enum cred_refusal why);
+/* Who is told, during the check: refused() with the tenant and accessor when the key is one of ours, else 0 and NULL;
+ * used_first() when a key is used for the first time. */
+struct cred_watch {
+	void (*refused)(void *arg, const struct cred_source *source, enum cred_refusal why, int64_t tenant_id, const char *accessor);
+	void (*used_first)(void *arg, const struct cred_source *source, const struct principal *who);
+	void *arg;
+};
+void tenants_watch(struct tenants *t, const struct cred_watch *watch);  /* copied; NULL: nobody any more */
 /* Still valid now?  Asked for each message on long-lived connections.  ERR_DENIED with the reason. */
 int principal_check(const struct tenants *t, const struct principal *p, struct err *err) MUST_CHECK;
 /* A principal without a key: a listener bound to a tenant, a mapped peer uid, the CLI's `call`.  name NULL =

@@ -3,7 +3,7 @@
 -- name: key_checkable
 -- tenant_image_load: also revoked and expired ones, so that their owner may be told.  Index cred_principal,
 -- then sorted by id.
-SELECT id, principal_id, accessor, hash, expires_us, revoked_us FROM cred WHERE tenant_id = ?1 ORDER BY id;
+SELECT id, principal_id, accessor, hash, expires_us, revoked_us, last_used_us FROM cred WHERE tenant_id = ?1 ORDER BY id;
 
 -- name: key_set_last_used
 -- tenant_used_write.  Primary key.

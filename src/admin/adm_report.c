@@ -128,10 +128,10 @@ int adm_audit_denied_body(struct adm_call *c, struct db *db, struct audit_logs *
 
 /* --- admin */
 
-/* All but what agents do: calls, lists, notices. */
+/* All but what agents do once they are in: calls, lists, notices. */
 static bool by_administrators(int kind)
 {
-	return kind >= AUDIT_CRED_CREATE || kind == AUDIT_LOG_OPEN || kind == AUDIT_LOG_CLOSE;
+	return kind >= AUDIT_AUTH_FAIL || kind == AUDIT_LOG_OPEN || kind == AUDIT_LOG_CLOSE;
 }
 
 static int admin_row(void *arg, const struct audit_view *v)

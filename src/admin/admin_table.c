@@ -465,7 +465,7 @@ const struct adm_cmd admin_table[] = {
 	  .columns = denied_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
 	  .check = adm_report_check, .body = adm_audit_denied_body },
 	{ .noun = "audit", .verb = "admin", .help = "List what administrators did, the newest first", .args = audit_admin_args,
-	  .detail = "Keys, tenants, grants, tools, starts and stops, and who read or verified the audit.",
+	  .detail = "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who read or verified the audit.",
 	  .columns = admin_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
 	  .check = adm_report_check, .body = adm_audit_admin_body },
 	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",

@@ -60,7 +60,7 @@ int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, co
 	int rc;
 
 	if (key) {
-		rc = cred_check(a->tenants, key, strlen(key), "stdio", &who, err);
+		rc = cred_check(a->tenants, key, strlen(key), &(struct cred_source){ "stdio", AUDIT_STDIO }, &who, err);
 		if (rc < 0)
 			(void)err_wrap(err, "TOOLCRIB_KEY");
 	} else {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct admin_sock;
+struct app_auth;
 struct be_workers;
 struct call_engine;
 struct ev_signal;
@@ -41,6 +42,7 @@ struct app {
 	uint8_t *master;                /* locked memory */
 	struct writer *writer;
 	struct tenants *tenants;
+	struct app_auth *auth;
 	struct vault *vault;
 	struct registry *registry;
 	struct limiter *limiter;
@@ -90,7 +92,12 @@ void app_watch_stop(struct app *a);
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
 /* used.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
+void app_used_soon(struct app *a);                                      /* a key was used for the first time */
 void app_used_stop(struct app *a);
+/* auth.c */
+#define APP_AUTH_SUMMARY_MS 60000
+int app_auth_start(struct app *a, struct err *err) MUST_CHECK;
+void app_auth_stop(struct app *a);
 /* upstreams.c */
 int app_upstreams_start(struct app *a, struct err *err) MUST_CHECK;
 void app_upstreams_stop(struct app *a);

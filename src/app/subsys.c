@@ -237,6 +237,7 @@ static const struct subsys {
 	{ "writer", ALL, writer_start, writer_stop },
 	{ "registry", ALL, registry_start, registry_stop },
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
+	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
 	{ "fetcher", ALL, fetcher_start, fetcher_stop },
 	{ "upstreams", ALL, app_upstreams_start, app_upstreams_stop },
 	{ "calls", ALL, calls_start, calls_stop },

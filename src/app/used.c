@@ -54,6 +54,11 @@ static void flush_tick(void *arg)
 	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
 }
 
+void app_used_soon(struct app *a)
+{
+	ev_timer_start(a->used, 0);
+}
+
 int app_used_start(struct app *a, struct err *err)
 {
 	(void)err;

@@ -96,6 +96,7 @@ static void move_last_use(struct tenants *t, struct tenant_image *from, struct t
 
 		if (a->id == b->id) {
 			b->used_us = a->used_us;
+			b->used |= a->used;
 			if (!list_empty(&a->dirty))
 				list_push_back(&t->dirty, &b->dirty);
 		}

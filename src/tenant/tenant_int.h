@@ -19,6 +19,7 @@ struct ten_cred {
 	char accessor[KEY_ACCESSOR_SIZE];
 	uint8_t hash[32];
 	uint64_t expires_us, revoked_us;        /* 0 = never */
+	bool used;                              /* once, as the store knows */
 	/* Loop thread only: */
 	struct tenant_image *home;
 	struct principal *who;                  /* made at the first use, shared by all messages */
@@ -40,6 +41,7 @@ struct tenants {
 	struct map *creds;                      /* accessor -> struct ten_cred */
 	struct list dirty;                      /* struct ten_cred.dirty */
 	struct key_pepper *pepper;              /* locked memory */
+	struct cred_watch watch;
 	uint8_t dummy[32];                      /* what the secret of an unknown key is compared with */
 };
 

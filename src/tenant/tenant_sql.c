@@ -110,6 +110,7 @@ static int read_cred(struct db_stmt *st, struct ten_cred *c, struct err *err)
 	memcpy(c->hash, hash, sizeof c->hash);
 	c->expires_us = time_or_never(st, 4);
 	c->revoked_us = time_or_never(st, 5);
+	c->used = time_or_never(st, 6) != 0;
 	return copy_text(st, 2, c->accessor, sizeof c->accessor, err);
 }
 

@@ -119,6 +119,7 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 {
 	static const char scheme[] = "Bearer ";
 	const size_t n = sizeof(scheme) - 1;
+	const struct cred_source source = { from, AUDIT_HTTP };
 	unsigned count = 0;
 	struct http_text value = http_head_get(h, "authorization", &count);
 	struct err err;
@@ -130,12 +131,14 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 	}
 	if (t->conf->tenant) {
 		rc = principal_named(t->env.tenants, t->conf->tenant, t->conf->principal, AUDIT_AUTHN_BOUND, ret_who, &err);
+		if (rc < 0)
+			cred_refused(t->env.tenants, &source, CRED_SUSPENDED);
 		snprintf(ret_text, size, "the tenant of this listener is not served\n");
 		return rc < 0 ? 401 : 0;
 	}
 	if (value.len <= n || !http_text_is_nocase((struct http_text){ value.p, n }, scheme))
 		value = (struct http_text){ scheme, n };        /* as a wrong key: the same work, the same words */
-	rc = cred_check(t->env.tenants, value.p + n, value.len - n, from, ret_who, &err);
+	rc = cred_check(t->env.tenants, value.p + n, value.len - n, &source, ret_who, &err);
 	if (rc < 0)
 		snprintf(ret_text, size, "%s\n", err.msg);
 	return rc < 0 ? 401 : 0;

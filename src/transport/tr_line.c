@@ -126,18 +126,24 @@ static void peer_open(struct line_peer *p)
 	stream_in_max(p->stream, TRANSPORT_MESSAGE_MAX + 2);
 }
 
+static void refused(struct line_peer *p, enum cred_refusal why)
+{
+	cred_refused(p->home->env->tenants, &(struct cred_source){ p->from, p->home->tport }, why);
+}
+
 static void peer_authenticate(struct line_peer *p, const char *line, size_t len)
 {
 	static const char prefix[] = "Authorization: Bearer ";
+	const struct cred_source source = { p->from, p->home->tport };
 	const size_t n = sizeof(prefix) - 1;
 	struct err err;
 
 	if (len <= n || memcmp(line, prefix, n) != 0) {
-		met_inc(MET_auth_failures);
+		refused(p, CRED_MALFORMED);
 		peer_end(p, false);
 		return;
 	}
-	if (cred_check(p->home->env->tenants, line + n, len - n, p->from, &p->who, &err) < 0) {
+	if (cred_check(p->home->env->tenants, line + n, len - n, &source, &p->who, &err) < 0) {
 		peer_end(p, false);
 		return;
 	}
@@ -147,7 +153,7 @@ static void peer_authenticate(struct line_peer *p, const char *line, size_t len)
 
 static void auth_late(void *arg)
 {
-	met_inc(MET_auth_failures);
+	refused(arg, CRED_LATE);
 	peer_end(arg, false);
 }
 
@@ -261,7 +267,7 @@ static void line_accepted(void *arg, const struct accepted *a)
 
 	/* A listener bound to a tenant that is suspended or gone: the peer is sent away like a wrong key. */
 	if (known_peer(t, a, &who, &err) < 0) {
-		met_inc(MET_auth_failures);
+		cred_refused(t->env.tenants, &(struct cred_source){ a->from, t->home.tport }, CRED_SUSPENDED);
 		close(a->fd);
 		listen_conn_gone(t->home.listener);
 		return;

@@ -727,6 +727,50 @@ static void leaving_in_the_middle_is_harmless(void **state)
 	crib_free(c);
 }
 
+static void knock(struct crib *c, const char *line)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static const bool never;
+	char byte;
+
+	(void)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/agents.sock", c->dir);
+	assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&sun, sizeof(sun)), 0);
+	assert_int_equal(write(fd, line, strlen(line)), (ssize_t)strlen(line));
+	while (recv(fd, &byte, 1, MSG_DONTWAIT) != 0)
+		(void)ev_loop_run_until(app_loop(c->app), &never, 1);
+	close(fd);
+}
+
+static size_t in_log(struct crib *c, const char *text)
+{
+	must(c, "audit admin", "{'limit':'0'}");
+	return times(c, text);
+}
+
+/* AUDIT A-217: ten a second of a source, the rest in a summary, once a minute */
+static void failures_to_come_in_are_summed_up_each_minute(void **state)
+{
+	struct crib *c = crib_new(APP_DAEMON);
+
+	(void)state;
+	clock_fake(clock_wall_us(), clock_mono_us());
+	for (int i = 0; i < 13; i++)
+		knock(c, i % 2 ? "Authorization: Bearer x\n" : "hello\n");
+	assert_int_equal(in_log(c, "\"kind\":\"auth.fail\""), 10);
+	assert_int_equal(in_log(c, "auth.fail.summary"), 0);
+	clock_step(59 * 1000000);
+	assert_int_equal(in_log(c, "auth.fail.summary"), 0);
+	clock_step(1000000);
+	while (in_log(c, "auth.fail.summary") == 0)
+		;
+	assert_int_equal(times(c, "\"malformed=3 sources=1\""), 1);
+	knock(c, "hello\n");
+	assert_int_equal(in_log(c, "\"kind\":\"auth.fail\""), 11);
+	clock_real();
+	crib_free(c);
+}
+
 static void init_leaves_a_store_alone(void **state)
 {
 	struct crib *c = crib_new(APP_EMBEDDED);
@@ -780,6 +824,7 @@ int main(void)
 		cmocka_unit_test(both_roads_say_the_same),
 		cmocka_unit_test(socket_refuses_what_is_no_request),
 		cmocka_unit_test(leaving_in_the_middle_is_harmless),
+		cmocka_unit_test(failures_to_come_in_are_summed_up_each_minute),
 		cmocka_unit_test(init_leaves_a_store_alone),
 		cmocka_unit_test(long_path_moves_the_socket),
 	};

@@ -58,9 +58,11 @@ static int tear_down(void **state)
 	return 0;
 }
 
+static const struct cred_source here = { "127.0.0.1", AUDIT_TCP };
+
 static int check(struct world *w, const char *text, struct principal **ret, struct err *err)
 {
-	return cred_check(w->tenants, text, strlen(text), "127.0.0.1", ret, err);
+	return cred_check(w->tenants, text, strlen(text), &here, ret, err);
 }
 
 static void reload(struct world *w, int64_t tenant_id)
@@ -119,6 +121,68 @@ static void unknown_wrong_and_malformed_are_one_answer(void **state)
 	assert_int_equal(met_get(MET_auth_failures), before + 3);
 }
 
+struct told { size_t refused, first; enum cred_refusal why; int64_t tenant_id; char accessor[16]; };
+
+static void on_refused(void *arg, const struct cred_source *source, enum cred_refusal why, int64_t tenant_id, const char *accessor)
+{
+	struct told *t = arg;
+
+	assert_ptr_equal(source, &here);
+	t->refused++;
+	t->why = why;
+	t->tenant_id = tenant_id;
+	snprintf(t->accessor, sizeof t->accessor, "%s", accessor ? accessor : "");
+}
+
+static void on_first(void *arg, const struct cred_source *source, const struct principal *who)
+{
+	struct told *t = arg;
+
+	(void)source;
+	t->first++;
+	snprintf(t->accessor, sizeof t->accessor, "%s", who->accessor);
+}
+
+/* AUDIT 1101: the watcher learns why, the peer does not; 1103: and which key is used for the first time */
+static void watcher_is_told_why(void **state)
+{
+	struct world *w = *state;
+	struct key_new unknown = make_key(), wrong = make_key();
+	const struct { const char *text; enum cred_refusal why; bool known; } tries[] = {
+		{ "", CRED_MISSING, false }, { "Bearer nonsense", CRED_MALFORMED, false }, { unknown.text, CRED_UNKNOWN, false },
+		{ wrong.text, CRED_WRONG, true },
+	};
+	struct told told = { 0 };
+	struct principal *who = NULL;
+	struct err err;
+
+	tenants_watch(w->tenants, &(struct cred_watch){ on_refused, on_first, &told });
+	memcpy(wrong.hash, unknown.hash, sizeof wrong.hash);
+	(void)rows_key(&w->rows, w->acme, w->bot, &wrong, 0);
+	reload(w, w->acme);
+	for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+		assert_int_equal(check(w, tries[i].text, &who, &err), ERR_DENIED);
+		assert_int_equal(told.refused, i + 1);
+		assert_int_equal(told.why, tries[i].why);
+		assert_int_equal(told.tenant_id, tries[i].known ? w->acme : 0);
+		assert_string_equal(told.accessor, tries[i].known ? wrong.accessor : "");
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(check(w, w->key.text, &who, &err), 0);
+		principal_unref(&who);
+		reload(w, w->acme);
+	}
+	assert_int_equal(told.first, 1);
+	assert_string_equal(told.accessor, w->key.accessor);
+	clock_fake(NOW_US + HOUR_US, 1000000);
+	assert_int_equal(check(w, w->key.text, &who, &err), ERR_DENIED);
+	assert_int_equal(told.why, CRED_EXPIRED);
+	assert_int_equal(told.tenant_id, w->acme);
+	tenants_watch(w->tenants, NULL);
+	assert_int_equal(check(w, "", &who, &err), ERR_DENIED);
+	assert_int_equal(told.refused, 5);
+}
+
 static void no_prefix_of_a_key_passes(void **state)
 {
 	struct world *w = *state;
@@ -126,7 +190,7 @@ static void no_prefix_of_a_key_passes(void **state)
 	struct err err;
 
 	for (size_t n = 0; n < strlen(w->key.text); n++)
-		assert_int_equal(cred_check(w->tenants, w->key.text, n, "", &who, &err), ERR_DENIED);
+		assert_int_equal(cred_check(w->tenants, w->key.text, n, &here, &who, &err), ERR_DENIED);
 }
 
 static void expired_key_fails_at_its_second(void **state)
@@ -304,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(key_names_its_principal),
 		TEST(unknown_wrong_and_malformed_are_one_answer),
+		TEST(watcher_is_told_why),
 		TEST(no_prefix_of_a_key_passes),
 		TEST(expired_key_fails_at_its_second),
 		TEST(expiry_that_makes_no_sense_has_passed),
