@@ -184,6 +184,10 @@ struct db;
 struct audit_logs;
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err) MUST_CHECK;
 void audit_logs_close(struct audit_logs **logs);
+/* The keys of payloads, taken over; without them a record with values is refused. */
+struct keys;
+void audit_logs_give_keys(struct audit_logs *logs, struct keys **keys);
+struct keys *audit_logs_keys(const struct audit_logs *logs);            /* or NULL */
 /* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by
  * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append
  * leaves nothing but perhaps a text in the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND:

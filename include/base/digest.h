@@ -15,6 +15,9 @@ void digest_end(struct digest **d, uint8_t ret[DIGEST_SIZE]);   /* frees */
 /* BLAKE2b-256 with a key (SEC S-304): prefix, then data. */
 void digest_keyed(const uint8_t key[32], const char *prefix, size_t prefix_len, const void *p, size_t n,
 		  uint8_t ret[DIGEST_SIZE]);
+/* HMAC-SHA-256 (RFC 2104) over the parts, one behind the other. */
+struct digest_part { const void *p; size_t len; };
+void digest_hmac(const uint8_t key[32], const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE]);
 /* CRC-32 (ISO 3309, as in zlib), for typing errors only. */
 uint32_t digest_crc32(const void *p, size_t n);
 

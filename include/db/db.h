@@ -34,6 +34,8 @@ int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHEC
  * indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
 int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;
+/* The same for keys.db, whose schema counts by itself: forward, then whole as the steps make it; a DB_READER only looks. */
+int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
 
 /* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final
@@ -89,6 +91,9 @@ void db_interrupt(struct db *db);                                    /* any thre
 /* Writer's spare time: a passive checkpoint when the log has at least min_pages.  What readers hold back stays
  * for later, and is no error.  db_close() of a DB_WRITER empties the log (TRUNCATE). */
 int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK;
+/* The log into the file, and the log empty: what was deleted is then in neither (AUDIT A-509).  ERR_BUSY: readers are in the
+ * way; try again. */
+int db_truncate_log(struct db *db, struct err *err) MUST_CHECK;
 /* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
 int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
 /* Pages of the write-ahead log not yet copied, for metrics. */

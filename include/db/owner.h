@@ -23,6 +23,7 @@ int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *er
 void db_owner_drop(struct db_owner **o);              /* last thing before exit */
 
 #define DB_FILE "toolcrib.db"
+#define DB_KEYS "keys.db"
 #define DB_MASTER_KEY "master.key"
 #define DB_LOCK "toolcrib.lock"
 

@@ -17,6 +17,7 @@
 
 struct ev_loop;
 struct db;
+struct keyfile_place;
 struct writer;
 
 struct writer_limits {
@@ -27,9 +28,9 @@ struct writer_limits {
 };
 #define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20 }
 
-/* Opens store/toolcrib.db as DB_WRITER, migrates it, recovers dangling calls (count in *ret_recovered),
+/* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in *ret_recovered),
  * writes server.crash when the last record of the system log says that we did not stop, then server.start (detail = mode). */
-int writer_open(struct ev_loop *loop, const char *store, const char *mode, const struct writer_limits *limits,
+int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
 		struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
 
 /* rc 0 after the COMMIT that holds the record, ERR_AUDIT once the deadline passed or it failed; never

@@ -121,7 +121,7 @@ int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, 
 struct set_job {
 	char name[NAME_SIZE], actor[24];
 	char *value; size_t len;        /* guarded memory */
-	struct vault_place place;
+	struct keyfile_place place;
 	struct vault_change *change;
 };
 
@@ -158,7 +158,7 @@ int adm_secret_set_check(struct adm_call *c, struct err *err)
 		return rc;
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
 	(void)snprintf(job->actor, sizeof(job->actor), "uid %u", c->who.uid);
-	job->place = (struct vault_place){ c->admin->env.store, c->admin->env.master };
+	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
 	job->len = len;
 	job->value = secret_alloc(len + 1);
 	memcpy(job->value, json_string_value(value), len);
@@ -171,7 +171,7 @@ int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 {
 	struct set_job *job = c->priv;
 	const struct vault_new n = { .name = job->name, .value = job->value, .len = job->len, .actor = job->actor };
-	char obj[NAME_SIZE + 40], key[VAULT_KEY_ID_SIZE];
+	char obj[NAME_SIZE + 40], key[KEYFILE_ID_SIZE];
 	bool known = false;
 
 	int rc = is_set(db, job->name, &known, err);
@@ -379,7 +379,7 @@ void adm_secret_remove_after(struct adm_call *c)
 /* --- rekey */
 
 struct rekey_job {
-	struct vault_place place;
+	struct keyfile_place place;
 	struct vault_rekeyed done;
 	struct vault_change *change;
 };
@@ -398,7 +398,7 @@ int adm_secret_rekey_check(struct adm_call *c, struct err *err)
 
 	(void)err;
 	c->free_priv = free_rekey;
-	job->place = (struct vault_place){ c->admin->env.store, c->admin->env.master };
+	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
 	return 0;
 }
 
@@ -406,9 +406,9 @@ int adm_secret_rekey_check(struct adm_call *c, struct err *err)
 int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct rekey_job *job = c->priv;
-	char obj[VAULT_KEY_ID_SIZE + 48];
+	char obj[KEYFILE_ID_SIZE + 48];
 
-	int rc = vault_rekey(db, &job->place, &job->done, &job->change, err);
+	int rc = vault_rekey(db, &job->place, audit_logs_keys(logs), &job->done, &job->change, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(obj, sizeof(obj), "secret-key/%s left=%zu", job->done.key, job->done.left);

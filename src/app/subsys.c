@@ -19,6 +19,7 @@
 #include "db/owner.h"
 #include "ev/child.h"
 #include "ev/ev.h"
+#include "keys/keyfile.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"
 #include "metrics/metric.h"
@@ -77,7 +78,7 @@ static int writer_start(struct app *a, struct err *err)
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 	}
 	mode = mem_printf("%s, sandbox %s", modes[a->opt.profile], a->sandbox);
-	rc = writer_open(a->loop, a->store, mode, &limits, &a->writer, &recovered, err);
+	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &a->writer, &recovered, err);
 	free(mode);
 	if (rc == 0)
 		met_add(MET_calls_recovered, recovered);
@@ -104,7 +105,7 @@ static int load(struct app *a, struct db *db, struct err *err)
 	int rc = tenants_open(a->master, db, &a->tenants, err);
 
 	if (rc == 0)
-		rc = vault_open(&(struct vault_place){ a->store, a->master }, db, &a->vault, err);
+		rc = vault_open(&(struct keyfile_place){ a->store, a->master }, db, &a->vault, err);
 	if (rc < 0)
 		return rc;
 	a->registry = registry_new(backend_bind);

@@ -9,6 +9,7 @@
 
 struct db;
 struct db_stmt;
+struct keys;
 struct map;
 
 enum { AUDIT_ENC = 1, AUDIT_SYSTEM_LOG = 1 };
@@ -137,6 +138,7 @@ struct audit_logs {
 	struct undo *undo;
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
+	struct keys *keys;              /* owned; NULL in tests that commit to no value */
 	char instance[32];              /* "" before the store has one */
 	char boot[40], build[64];
 	struct audit_bytes bytes, ext;  /* of the record that is being appended */

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "keys/keys.h"
 
 #include "audit_int.h"
 
@@ -264,6 +265,19 @@ void audit_logs_rollback(struct audit_logs *logs, struct audit_mark mark)
 	assert(mark.undo <= logs->undo_len);
 	while (logs->undo_len > mark.undo)
 		undo_one(logs, &logs->undo[--logs->undo_len]);
+	if (logs->undo_len == 0 && logs->keys)
+		keys_abandon(logs->keys);
+}
+
+void audit_logs_give_keys(struct audit_logs *logs, struct keys **keys)
+{
+	logs->keys = *keys;
+	*keys = NULL;
+}
+
+struct keys *audit_logs_keys(const struct audit_logs *logs)
+{
+	return logs->keys;
 }
 
 static void texts_clear(struct audit_logs *logs)
@@ -296,10 +310,13 @@ void audit_logs_commit(struct audit_logs *logs)
 
 int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 {
+	int rc = logs->keys ? keys_commit(logs->keys, err) : 0;         /* AUDIT A-504 */
+
+	if (rc < 0)
+		return rc;
 	LIST_FOREACH(n, &logs->dirty) {
 		struct audit_log *log = CONTAINER_OF(n, struct audit_log, dirty);
 		struct db_stmt *st;
-		int rc;
 
 		log->flushed = log->size;
 		if (log->size == log->saved)    /* its records were rolled back */
@@ -423,6 +440,7 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->by_tenant);
 	map_free(&logs->calls);
 	map_free(&logs->texts);
+	keys_close(&logs->keys);
 	free(logs->bytes.p);
 	free(logs->ext.p);
 	free(logs->undo);

@@ -287,7 +287,7 @@ static int refuse_own_store(struct db *db, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	if (id == DB_APPLICATION_ID)
+	if (id == DB_APPLICATION_ID || id == DB_KEYS_APPLICATION_ID)
 		return err_set(err, ERR_DENIED, db->path, "a toolcrib store cannot be a data source");
 	return 0;
 }

@@ -56,6 +56,7 @@ void db_foreign_guard(struct db *db);
 
 /* "TCRB": tells a toolcrib store from any other SQLite file; user_version is the schema. */
 #define DB_APPLICATION_ID 0x54435242
+#define DB_KEYS_APPLICATION_ID 0x54434b59       /* "TCKY" */
 #define DB_PAGE_SIZE 4096
 
 #endif

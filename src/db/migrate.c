@@ -15,13 +15,22 @@
 
 #include "db_int.h"
 
+/* What a file must be, and which steps lead there. */
+struct schema {
+	int application_id;
+	int first, steps;               /* ids of the steps */
+	const char *what;
+};
+static const struct schema store_schema = { DB_APPLICATION_ID, 0, SQL__STEPS, "toolcrib store" };
+static const struct schema keys_schema = { DB_KEYS_APPLICATION_ID, SQL__STEPS, SQL__KEYS_STEPS, "toolcrib key file" };
+
 int db_schema_version(void)
 {
 	return SQL__STEPS;
 }
 
 /* version 0 with *ret_fresh: an empty file, to be made a store. */
-static int read_version(struct db *db, int *ret_version, bool *ret_fresh, struct err *err)
+static int read_version(struct db *db, const struct schema *s, int *ret_version, bool *ret_fresh, struct err *err)
 {
 	struct db_stmt *st;
 	int64_t app = 0, version = 0;
@@ -43,11 +52,11 @@ static int read_version(struct db *db, int *ret_version, bool *ret_fresh, struct
 			return 0;
 		}
 	}
-	if (app != DB_APPLICATION_ID || version < 1)
-		return err_set(err, ERR_INVALID, db->path, "this is not a toolcrib store");
-	if (version > SQL__STEPS) {
+	if (app != s->application_id || version < 1)
+		return err_set(err, ERR_INVALID, db->path, "this is not a %s", s->what);
+	if (version > s->steps) {
 		err_set(err, ERR_CONFLICT, db->path, "made by a newer toolcrib: schema %lld, this one knows %d",
-			(long long)version, SQL__STEPS);
+			(long long)version, s->steps);
 		err_hint(err, "use the newer program, or a backup from before the upgrade");
 		return ERR_CONFLICT;
 	}
@@ -59,7 +68,7 @@ static int read_version(struct db *db, int *ret_version, bool *ret_fresh, struct
 int db_check_version(struct db *db, int *ret_version, struct err *err)
 {
 	bool fresh = false;
-	int rc = read_version(db, ret_version, &fresh, err);
+	int rc = read_version(db, &store_schema, ret_version, &fresh, err);
 
 	if (rc == 0 && fresh) {
 		err_set(err, ERR_INVALID, db->path, "the store is empty");
@@ -69,9 +78,9 @@ int db_check_version(struct db *db, int *ret_version, struct err *err)
 	return rc;
 }
 
-static int run_step(struct db *db, int step, struct err *err)
+static int run_step(struct db *db, const struct schema *s, int step, struct err *err)
 {
-	const struct sql_text *sql = &sql_sqlite[step - 1];     /* steps come first, in order */
+	const struct sql_text *sql = &sql_sqlite[s->first + step - 1];    /* steps come first, in order */
 	char pragma[96];
 	int rc = db_txn_begin(db, true, err);
 
@@ -80,7 +89,7 @@ static int run_step(struct db *db, int step, struct err *err)
 	rc = sqlite3_exec(db->native, sql->text, NULL, NULL, NULL);
 	rc = rc == SQLITE_OK ? 0 : db_fail(db, rc, sql->name, err);
 	if (rc == 0) {
-		snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", DB_APPLICATION_ID, step);
+		snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", s->application_id, step);
 		rc = db_pragma(db, pragma, err);
 	}
 	CRASH_AT("migrate.step");
@@ -112,17 +121,22 @@ static int compare_schema(struct db *db, struct db *model, struct err *err)
 	return rc < 0 ? rc : rw;
 }
 
-int db_check_schema(struct db *db, struct err *err)
+static int check_schema(struct db *db, const struct schema *s, struct err *err)
 {
 	struct db *model = NULL;
 	int rc = db_open_model(&model, err);
 
-	for (int step = 1; rc == 0 && step <= SQL__STEPS; step++)
-		rc = run_step(model, step, err);
+	for (int step = 1; rc == 0 && step <= s->steps; step++)
+		rc = run_step(model, s, step, err);
 	if (rc == 0)
 		rc = compare_schema(db, model, err);
 	db_close(&model);
 	return rc;
+}
+
+int db_check_schema(struct db *db, struct err *err)
+{
+	return check_schema(db, &store_schema, err);
 }
 
 int db_check_integrity(struct db *db, struct err *err)
@@ -135,16 +149,30 @@ int db_check_integrity(struct db *db, struct err *err)
 	return rc;
 }
 
-int db_migrate(struct db *db, struct err *err)
+static int migrate(struct db *db, const struct schema *s, struct err *err)
 {
 	bool fresh = false;
 	int version = 0;
-	int rc = read_version(db, &version, &fresh, err);
+	int rc = read_version(db, s, &version, &fresh, err);
 
-	for (int step = version + 1; rc == 0 && step <= SQL__STEPS; step++) {
-		rc = run_step(db, step, err);
+	for (int step = version + 1; rc == 0 && step <= s->steps; step++) {
+		const char *name = sql_sqlite[s->first + step - 1].name;
+
+		if (db->mode != DB_WRITER)
+			return err_set(err, ERR_CONFLICT, db->path, "this %s is of an older release: start the server once", s->what);
+		rc = run_step(db, s, step, err);
 		if (rc == 0 && !fresh)
-			log_info(NULL, "store migrated schema=%d step=%s", step, sql_sqlite[step - 1].name);
+			log_info(NULL, "store migrated schema=%d step=%s", step, name);
 	}
-	return rc < 0 ? rc : db_check_schema(db, err);
+	return rc < 0 ? rc : check_schema(db, s, err);
+}
+
+int db_migrate(struct db *db, struct err *err)
+{
+	return migrate(db, &store_schema, err);
+}
+
+int db_migrate_keys(struct db *db, struct err *err)
+{
+	return migrate(db, &keys_schema, err);
 }

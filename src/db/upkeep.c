@@ -51,6 +51,18 @@ int db_checkpoint(struct db *db, unsigned min_pages, struct err *err)
 	return db_wal_copy(db, SQLITE_CHECKPOINT_PASSIVE, err);
 }
 
+int db_truncate_log(struct db *db, struct err *err)
+{
+	int frames = 0, copied = 0;
+
+	assert(db->mode == DB_WRITER && !db->in_txn);
+	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", SQLITE_CHECKPOINT_TRUNCATE, &frames, &copied);
+	if (rc != SQLITE_OK)
+		return db_fail(db, rc, db->path, err);
+	db->wal_frames = db->wal_copied = db->wal_stuck = 0;
+	return 0;
+}
+
 static int sync_file(const char *path, struct err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -40,7 +40,7 @@ static char *place_of(const struct vault_box *b)
 	return mem_printf("secret|%" PRId64 "|%s|value|%s", b->id, b->name, b->key_id);
 }
 
-void vault_box_seal(struct vault_box *b, const struct vault_key *k, const char *value, size_t len)
+void vault_box_seal(struct vault_box *b, const struct keyfile *k, const char *value, size_t len)
 {
 	memcpy(b->key_id, k->id, sizeof(b->key_id));
 	char *place = place_of(b);
@@ -51,7 +51,7 @@ void vault_box_seal(struct vault_box *b, const struct vault_key *k, const char *
 	free(place);
 }
 
-int vault_box_open(const struct vault_box *b, const struct vault_key *k, char **ret, size_t *ret_len, struct err *err)
+int vault_box_open(const struct vault_box *b, const struct keyfile *k, char **ret, size_t *ret_len, struct err *err)
 {
 	if (b->len < AEAD_OVERHEAD)
 		return err_set(err, ERR_CORRUPT, "", "the secret %s is damaged in the store", b->name);

@@ -13,8 +13,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "db/db.h"
-
-#define META_KEY "secret_key"
+#include "keys/keys.h"
 
 /* The one row of a statement that counts. */
 static int get_count(struct db_stmt *st, int64_t *ret, struct err *err)
@@ -41,42 +40,34 @@ static int find_row(struct db *db, const char *name, int64_t *ret, struct err *e
 }
 
 /* The key under which values are stored now. */
-static int current_key(struct db *db, const struct vault_place *place, struct vault_key *ret, struct err *err)
+static int current_key(struct db *db, const struct keyfile_place *place, struct keyfile *ret, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
-	char id[VAULT_KEY_ID_SIZE] = "";
+	char id[KEYFILE_ID_SIZE];
 
-	db_bind_textz(st, 1, META_KEY);
-	int rc = db_step(st, err);
-	if (rc == 1) {
-		size_t len;
-		const char *text = db_col_text(st, 0, &len);
-		(void)snprintf(id, sizeof(id), "%.*s", (int)len, text);
-	}
-	db_stmt_put(&st);
+	int rc = keyfile_current(db, id, err);
 	if (rc == 1)
-		return vault_key_load(place, id, ret, err);
+		return keyfile_load(place, VAULT_PURPOSE, id, ret, err);
 	if (rc == 0)
-		vault_key_from(place->master, ret);
+		keyfile_from(place->master, VAULT_PURPOSE, ret);
 	return rc;
 }
 
 /* A new key, current from now on; its file is durable before the row that names it. */
-static int new_key(struct db *db, const char *store, struct vault_key *key, struct err *err)
+static int new_key(struct db *db, const char *store, struct keyfile *key, struct err *err)
 {
-	vault_key_fini(key);
-	int rc = vault_key_make(store, key, err);
+	keyfile_fini(key);
+	int rc = keyfile_make(store, VAULT_PURPOSE, key, err);
 	if (rc < 0)
 		return rc;
 	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
-	db_bind_textz(st, 1, META_KEY);
+	db_bind_textz(st, 1, KEYFILE_META);
 	db_bind_textz(st, 2, key->id);
 	return db_run(&st, err);
 }
 
 /* The key for a new value.  When the current key's file is lost, what is under it stays shut until the file is back or
  * the value is set again; that must not keep anybody from setting it. */
-static int key_to_set(struct db *db, const struct vault_place *place, struct vault_key *ret, struct err *err)
+static int key_to_set(struct db *db, const struct keyfile_place *place, struct keyfile *ret, struct err *err)
 {
 	int rc = current_key(db, place, ret, err);
 
@@ -128,7 +119,7 @@ static int store_box(struct db *db, const struct vault_box *b, const char *actor
 	return db_run(&st, err);
 }
 
-int vault_set(struct db *db, const struct vault_place *place, const struct vault_new *n, char ret_key[VAULT_KEY_ID_SIZE],
+int vault_set(struct db *db, const struct keyfile_place *place, const struct vault_new *n, char ret_key[KEYFILE_ID_SIZE],
 	      struct vault_change **ret, struct err *err)
 {
 	struct vault_change *c = change_new(1);
@@ -149,7 +140,7 @@ int vault_set(struct db *db, const struct vault_place *place, const struct vault
 		vault_change_free(&c);
 		return rc;
 	}
-	memcpy(ret_key, c->key.id, VAULT_KEY_ID_SIZE);
+	memcpy(ret_key, c->key.id, KEYFILE_ID_SIZE);
 	*ret = c;
 	return 0;
 }
@@ -200,16 +191,16 @@ static int read_stale(struct db *db, const char *key_id, struct vault_change *c,
 }
 
 /* Open under `old`, which is replaced when the row is under another key, and seal under the current one. */
-static int rewrite(struct db *db, const struct vault_place *place, struct vault_box *b, struct vault_key *old,
-		   const struct vault_key *key, struct err *err)
+static int rewrite(struct db *db, const struct keyfile_place *place, struct vault_box *b, struct keyfile *old,
+		   const struct keyfile *key, struct err *err)
 {
 	char *value = NULL;
 	size_t len = 0;
 	int rc = 0;
 
 	if (!old->key || strcmp(old->id, b->key_id) != 0) {
-		vault_key_fini(old);
-		rc = vault_key_load(place, b->key_id, old, err);
+		keyfile_fini(old);
+		rc = keyfile_load(place, VAULT_PURPOSE, b->key_id, old, err);
 	}
 	if (rc == 0)
 		rc = vault_box_open(b, old, &value, &len, err);
@@ -227,16 +218,27 @@ static int rewrite(struct db *db, const struct vault_place *place, struct vault_
 	return db_run(&st, err);
 }
 
-static int rekey_batch(struct db *db, const struct vault_place *place, struct vault_change *c, int64_t *ret_left,
-		       struct err *err)
+/* What is under other keys: secrets, payload keys. */
+static int count_all(struct db *db, struct keys *keys, const char *key_id, int64_t *ret_secrets, size_t *ret_keks, struct err *err)
 {
-	struct vault_key old = { .key = NULL };
+	int rc = count_stale(db, key_id, ret_secrets, err);
 
-	int rc = count_stale(db, c->key.id, ret_left, err);
-	if (rc == 0 && *ret_left == 0) {
+	*ret_keks = 0;
+	return rc == 0 && keys ? keys_stale(keys, key_id, ret_keks, err) : rc;
+}
+
+static int rekey_batch(struct db *db, const struct keyfile_place *place, struct keys *keys, struct vault_change *c,
+		       size_t *ret_left, struct err *err)
+{
+	struct keyfile old = { .key = NULL };
+	int64_t secrets = 0;
+	size_t keks = 0;
+
+	int rc = count_all(db, keys, c->key.id, &secrets, &keks, err);
+	if (rc == 0 && secrets == 0 && keks == 0) {
 		rc = new_key(db, place->store, &c->key, err);
 		if (rc == 0)
-			rc = count_stale(db, c->key.id, ret_left, err);
+			rc = count_all(db, keys, c->key.id, &secrets, &keks, err);
 	}
 	if (rc == 0)
 		rc = read_stale(db, c->key.id, c, err);
@@ -244,20 +246,24 @@ static int rekey_batch(struct db *db, const struct vault_place *place, struct va
 		rc = rewrite(db, place, &c->box[i], &old, &c->key, err);
 		CRASH_AT("rekey.row");
 	}
-	vault_key_fini(&old);
+	keyfile_fini(&old);
+	*ret_left = (size_t)secrets - c->n;
+	if (rc == 0 && *ret_left == 0 && keks > 0)
+		rc = keys_rewrap(keys, c->key.id, VAULT_REKEY_KEKS, &keks, err);
+	*ret_left += keks;
 	return rc;
 }
 
-int vault_rekey(struct db *db, const struct vault_place *place, struct vault_rekeyed *ret_done, struct vault_change **ret,
-		struct err *err)
+int vault_rekey(struct db *db, const struct keyfile_place *place, struct keys *keys, struct vault_rekeyed *ret_done,
+		struct vault_change **ret, struct err *err)
 {
 	struct vault_change *c = change_new(VAULT_REKEY_BATCH);
-	int64_t left = 0;
+	size_t left = 0;
 
 	c->n = 0;
 	int rc = current_key(db, place, &c->key, err);
 	if (rc == 0)
-		rc = rekey_batch(db, place, c, &left, err);
+		rc = rekey_batch(db, place, keys, c, &left, err);
 	if (rc < 0) {
 		vault_change_free(&c);
 		return rc;
@@ -265,10 +271,10 @@ int vault_rekey(struct db *db, const struct vault_place *place, struct vault_rek
 	struct vault_rekeyed *done = &c->rekeyed;
 	memcpy(done->key, c->key.id, sizeof(done->key));
 	done->rewritten = c->n;
-	done->left = (size_t)left - c->n;
+	done->left = left;
 	/* Looked up here: the file of a rekey that begins later is not among them. */
 	if (done->left == 0)
-		done->nold = vault_key_others(place->store, done->key, done->old, VAULT_OLD_KEYS);
+		done->nold = keyfile_others(place->store, done->key, done->old, VAULT_OLD_KEYS);
 	*ret_done = *done;
 	*ret = c;
 	return 0;

@@ -17,11 +17,11 @@ struct vault {
 	struct backend_secrets face;    /* arg = this */
 	char *store;
 	struct map *by_name;            /* struct vault_box, owned */
-	struct vault_key *key; size_t nkey;
+	struct keyfile *key; size_t nkey;
 	uint64_t version;
 };
 
-static const struct vault_key *find_key(const struct vault *v, const char *id)
+static const struct keyfile *find_key(const struct vault *v, const char *id)
 {
 	for (size_t i = 0; i < v->nkey; i++) {
 		if (strcmp(v->key[i].id, id) == 0)
@@ -37,7 +37,7 @@ static int open_value(void *arg, const char *name, char **ret, size_t *ret_len, 
 
 	if (!b)
 		return err_set(err, ERR_NOT_FOUND, "", "secret %s: not found", name);
-	const struct vault_key *k = find_key(v, b->key_id);
+	const struct keyfile *k = find_key(v, b->key_id);
 	if (!k || !k->key)
 		return err_set(err, ERR_CORRUPT, "", "its key %s is missing", b->key_id);
 	return vault_box_open(b, k, ret, ret_len, err);
@@ -70,28 +70,28 @@ static void put_box(struct vault *v, const struct vault_box *b)
 	box_free(map_set_z(v->by_name, b->name, mine));
 }
 
-static void put_key(struct vault *v, const struct vault_key *k)
+static void put_key(struct vault *v, const struct keyfile *k)
 {
 	v->key = mem_realloc(v->key, (v->nkey + 1) * sizeof(*v->key));
 	v->key[v->nkey++] = *k;
 }
 
 /* A key that is not there is remembered as such: one warning, not one per secret. */
-static void need_key(struct vault *v, const struct vault_place *place, const char *id)
+static void need_key(struct vault *v, const struct keyfile_place *place, const char *id)
 {
-	struct vault_key k = { .key = NULL };
+	struct keyfile k = { .key = NULL };
 	struct err err;
 
 	if (find_key(v, id))
 		return;
-	if (vault_key_load(place, id, &k, &err) < 0) {
+	if (keyfile_load(place, VAULT_PURPOSE, id, &k, &err) < 0) {
 		log_err(NULL, "key of secrets cannot be read, they do not open key=%s why=\"%s\"", id, err.msg);
 		(void)snprintf(k.id, sizeof(k.id), "%s", id);
 	}
 	put_key(v, &k);
 }
 
-int vault_open(const struct vault_place *place, struct db *db, struct vault **ret, struct err *err)
+int vault_open(const struct keyfile_place *place, struct db *db, struct vault **ret, struct err *err)
 {
 	struct vault *v = mem_zalloc(sizeof(*v));
 	struct db_stmt *st = db_stmt_get(db, SQL_SECRET_ALL);
@@ -128,7 +128,7 @@ void vault_close(struct vault **vp)
 		box_free(box);
 	map_free(&v->by_name);
 	for (size_t i = 0; i < v->nkey; i++)
-		vault_key_fini(&v->key[i]);
+		keyfile_fini(&v->key[i]);
 	free(v->key);
 	free(v->store);
 	free(v);
@@ -141,7 +141,7 @@ void vault_change_free(struct vault_change **change)
 	for (size_t i = 0; i < (*change)->n; i++)
 		vault_box_fini(&(*change)->box[i]);
 	free((*change)->box);
-	vault_key_fini(&(*change)->key);
+	keyfile_fini(&(*change)->key);
 	free(*change);
 	*change = NULL;
 }
@@ -168,7 +168,7 @@ static void forget_keys(struct vault *v)
 		if (key_in_use(v, v->key[i].id))
 			v->key[n++] = v->key[i];
 		else
-			vault_key_fini(&v->key[i]);
+			keyfile_fini(&v->key[i]);
 	}
 	v->nkey = n;
 }
@@ -193,7 +193,7 @@ void vault_apply(struct vault *v, struct vault_change **changep)
 		*b = (struct vault_box){ .name = NULL };
 	}
 	for (size_t i = 0; i < c->rekeyed.nold; i++)
-		vault_key_remove(v->store, c->rekeyed.old[i]);
+		keyfile_remove(v->store, c->rekeyed.old[i]);
 	v->version++;
 	forget_keys(v);
 	vault_change_free(changep);

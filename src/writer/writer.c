@@ -15,6 +15,7 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "keys/keys.h"
 
 #include "writer_int.h"
 
@@ -49,8 +50,9 @@ static void writer_free(struct writer *w)
 	free(w);
 }
 
-static int open_store(struct writer *w, struct err *err)
+static int open_store(struct writer *w, const struct keyfile_place *place, struct err *err)
 {
+	struct keys *keys = NULL;
 	char *path = path_join(w->store, DB_FILE);
 	int rc = db_open(path, DB_WRITER, false, &w->db, err);
 
@@ -58,7 +60,12 @@ static int open_store(struct writer *w, struct err *err)
 	if (rc == 0)
 		rc = db_migrate(w->db, err);
 	if (rc == 0)
+		rc = keys_open(place, &keys, err);
+	if (rc == 0)
 		rc = audit_logs_open(w->db, &w->logs, err);
+	if (rc == 0)
+		audit_logs_give_keys(w->logs, &keys);
+	keys_close(&keys);
 #ifdef BENCH_BUILD
 	if (rc == 0 && getenv("TOOLCRIB_BENCH_NOSYNC"))
 		db_bench_no_sync(w->db);
@@ -66,7 +73,7 @@ static int open_store(struct writer *w, struct err *err)
 	return rc;
 }
 
-int writer_open(struct ev_loop *loop, const char *store, const char *mode, const struct writer_limits *limits,
+int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
 		struct writer **ret, size_t *ret_recovered, struct err *err)
 {
 	struct writer *w = mem_zalloc(sizeof *w);
@@ -75,14 +82,14 @@ int writer_open(struct ev_loop *loop, const char *store, const char *mode, const
 
 	w->loop = loop;
 	w->limits = *limits;
-	w->store = mem_strdup(store);
+	w->store = mem_strdup(place->store);
 	w->space = mem_zalloc(sizeof *w->space);
 	w->queue = wqueue_new(limits->queue_max);
 	w->courier = mem_zalloc(sizeof *w->courier);
 	w->courier->w = w;
 	w->deadline = ev_timer_new(loop, writer_on_deadline, w);
 	list_init(&w->waiting);
-	rc = open_store(w, err);
+	rc = open_store(w, place, err);
 	if (rc == 0)
 		rc = writer_write_start(w, mode, &recovered, err);
 	if (rc == 0)

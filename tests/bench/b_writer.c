@@ -18,11 +18,15 @@
 
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/secret.h"
 #include "db/db.h"
 #include "ev/ev.h"
+#include "keys/keyfile.h"
 #include "writer/writer.h"
 
 #include "../unit/tmpdir.h"
+
+static const uint8_t master[32] = { 1 };
 
 struct bench {
 	struct ev_loop *loop;
@@ -185,6 +189,7 @@ int main(int argc, char **argv)
 	uint64_t start;
 	double cpu, loop_cpu;
 
+	(void)secret_init();
 	if (argc > 4)
 		(void)setenv("TMPDIR", argv[4], 1);
 	dir = tmpdir_make();    /* of its own, and removed at the end */
@@ -194,7 +199,7 @@ int main(int argc, char **argv)
 	}
 	b.loop = ev_loop_new();
 	b.wait_us = calloc(2 * b.calls, sizeof *b.wait_us);
-	if (create_store(dir, &err) < 0 || writer_open(b.loop, dir, "bench", &limits, &b.w, NULL, &err) < 0 ||
+	if (create_store(dir, &err) < 0 || writer_open(b.loop, &(struct keyfile_place){ dir, master }, "bench", &limits, &b.w, NULL, &err) < 0 ||
 	    writer_submit(b.w, &job, &create) < 0 || !ev_loop_run_until(b.loop, &create.done, 10000) || create.rc < 0) {
 		fprintf(stderr, "b_writer: %s: %s\n", err.where, err.msg);
 		return 1;

@@ -17,6 +17,7 @@
 #include "ev/ev.h"
 #include "faultvfs.h"
 #include "json/json.h"
+#include "keys/keyfile.h"
 #include "limit/limit.h"
 #include "proto/caps.h"
 #include "registry/define.h"
@@ -248,7 +249,7 @@ static inline void rig_open_writer(struct rig *r)
 {
 	size_t recovered;
 
-	ROWS_OK(writer_open(r->loop, r->rows.dir, "test", &r->limits, &r->writer, &recovered, &rows_err));
+	ROWS_OK(writer_open(r->loop, &(struct keyfile_place){ r->rows.dir, rig_master }, "test", &r->limits, &r->writer, &recovered, &rows_err));
 }
 
 static inline int rig_make_logs(void *arg, struct db *db, struct audit_logs *logs, struct err *err)

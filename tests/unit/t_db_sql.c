@@ -16,7 +16,7 @@
 
 #include "tmpdir.h"
 
-static sqlite3 *raw;
+static sqlite3 *raw, *raw_keys;
 static char *dir;
 
 static int set_up(void **state)
@@ -30,24 +30,36 @@ static int set_up(void **state)
 	if (db_open(path, DB_WRITER, true, &db, &err) < 0 || db_migrate(db, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	db_close(&db);
-	return sqlite3_open_v2(path, &raw, SQLITE_OPEN_READWRITE, NULL);
+	assert_int_equal(sqlite3_open_v2(path, &raw, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	tmpdir_path(dir, "keys.db", path, sizeof path);
+	if (db_open(path, DB_WRITER, true, &db, &err) < 0 || db_migrate_keys(db, &err) < 0)
+		fail_msg("%s: %s", err.where, err.msg);
+	db_close(&db);
+	return sqlite3_open_v2(path, &raw_keys, SQLITE_OPEN_READWRITE, NULL);
 }
 
 static int tear_down(void **state)
 {
 	sqlite3_close(raw);
+	sqlite3_close(raw_keys);
 	tmpdir_remove(dir);
 	return 0;
 }
 
+/* The file that a statement is for. */
+static sqlite3 *file_of(int id)
+{
+	return strncmp(sql_sqlite[id].name, "keys_", 5) == 0 ? raw_keys : raw;
+}
+
 static void every_statement_prepares(void **state)
 {
-	for (int id = SQL__STEPS; id < SQL__COUNT; id++) {
+	for (int id = SQL__STEPS + SQL__KEYS_STEPS; id < SQL__COUNT; id++) {
 		sqlite3_stmt *st = NULL;
 		const char *tail = "";
 
-		if (sqlite3_prepare_v2(raw, sql_sqlite[id].text, -1, &st, &tail) != SQLITE_OK)
-			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(raw));
+		if (sqlite3_prepare_v2(file_of(id), sql_sqlite[id].text, -1, &st, &tail) != SQLITE_OK)
+			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(file_of(id)));
 		if (*tail)
 			fail_msg("%s: more than one statement", sql_sqlite[id].name);
 		sqlite3_finalize(st);
@@ -59,14 +71,14 @@ static void no_report_walks_through_the_records(void **state)
 	static const char *const bad[] = { "SCAN rec", "SCAN r", "SCAN dict", "SCAN d" };
 	char sql[4096];
 
-	for (int id = SQL__STEPS; id < SQL__COUNT; id++) {
+	for (int id = SQL__STEPS + SQL__KEYS_STEPS; id < SQL__COUNT; id++) {
 		sqlite3_stmt *st = NULL;
 
 		if (id == SQL_VERIFY_LIST_TWINS)        /* verification reads all there is */
 			continue;
 		snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
-		if (sqlite3_prepare_v2(raw, sql, -1, &st, NULL) != SQLITE_OK)
-			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(raw));
+		if (sqlite3_prepare_v2(file_of(id), sql, -1, &st, NULL) != SQLITE_OK)
+			fail_msg("%s: %s", sql_sqlite[id].name, sqlite3_errmsg(file_of(id)));
 		while (sqlite3_step(st) == SQLITE_ROW) {
 			const char *step = (const char *)sqlite3_column_text(st, 3);
 

@@ -24,14 +24,14 @@
 
 static const uint8_t master[32] = { 1, 2, 3 };
 
-struct crib { struct rows rows; struct vault_place place; struct vault *vault; };
+struct crib { struct rows rows; struct keyfile_place place; struct vault *vault; };
 
 static int set_up(void **state)
 {
 	struct crib *c = mem_zalloc(sizeof(*c));
 
 	rows_open(&c->rows);
-	c->place = (struct vault_place){ c->rows.dir, master };
+	c->place = (struct keyfile_place){ c->rows.dir, master };
 	ROWS_OK(vault_open(&c->place, c->rows.db, &c->vault, &rows_err));
 	*state = c;
 	return 0;
@@ -47,7 +47,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static int try_set(struct crib *c, const char *name, const char *value, size_t len, char key[VAULT_KEY_ID_SIZE])
+static int try_set(struct crib *c, const char *name, const char *value, size_t len, char key[KEYFILE_ID_SIZE])
 {
 	const struct vault_new n = { name, value, len, "uid 1" };
 	struct vault_change *change = NULL;
@@ -60,7 +60,7 @@ static int try_set(struct crib *c, const char *name, const char *value, size_t l
 
 static void set(struct crib *c, const char *name, const char *value)
 {
-	char key[VAULT_KEY_ID_SIZE];
+	char key[KEYFILE_ID_SIZE];
 
 	ROWS_OK(try_set(c, name, value, strlen(value), key));
 }
@@ -120,7 +120,7 @@ static struct vault_rekeyed rekey(struct crib *c)
 	struct vault_change *change = NULL;
 	struct vault_rekeyed done;
 
-	ROWS_OK(vault_rekey(c->rows.db, &c->place, &done, &change, &rows_err));
+	ROWS_OK(vault_rekey(c->rows.db, &c->place, NULL, &done, &change, &rows_err));
 	vault_apply(c->vault, &change);
 	return done;
 }
@@ -175,7 +175,7 @@ static void change_that_is_not_committed_shows_nowhere(void **state)
 {
 	struct crib *c = *state;
 	struct vault_change *change = NULL;
-	char key[VAULT_KEY_ID_SIZE];
+	char key[KEYFILE_ID_SIZE];
 	const struct vault_new n = { "k", "second", 6, "uid 1" };
 
 	set(c, "k", "first");
@@ -187,7 +187,7 @@ static void change_that_is_not_committed_shows_nowhere(void **state)
 static void long_value_and_full_table(void **state)
 {
 	struct crib *c = *state;
-	char *text = mem_zalloc(VAULT_VALUE_MAX + 1), name[16], key[VAULT_KEY_ID_SIZE];
+	char *text = mem_zalloc(VAULT_VALUE_MAX + 1), name[16], key[KEYFILE_ID_SIZE];
 
 	memset(text, 'x', VAULT_VALUE_MAX);
 	set(c, "long", text);
@@ -241,7 +241,7 @@ static void rekey_goes_on_after_every_batch(void **state)
 {
 	enum { N = 2 * VAULT_REKEY_BATCH + 1 };
 	struct crib *c = *state;
-	char name[16], key[VAULT_KEY_ID_SIZE];
+	char name[16], key[KEYFILE_ID_SIZE];
 
 	for (int i = 0; i < N; i++) {
 		snprintf(name, sizeof(name), "s%d", i);
@@ -286,7 +286,7 @@ static void rekey_that_fails_leaves_all_as_it_was(void **state)
 	set(c, "bad", "value");
 	rows_exec(&c->rows, "UPDATE secret SET value = zeroblob(60) WHERE name = 'bad'");
 	ROWS_OK(db_item_begin(c->rows.db, &rows_err));
-	int rc = vault_rekey(c->rows.db, &c->place, &done, &change, &rows_err);
+	int rc = vault_rekey(c->rows.db, &c->place, NULL, &done, &change, &rows_err);
 	assert_int_equal(rc, ERR_CORRUPT);
 	assert_non_null(strstr(rows_err.msg, "secret bad cannot be rewritten"));
 	assert_non_null(strstr(rows_err.hint, "set it again"));
@@ -307,8 +307,8 @@ static void key_of_the_next_rekey_is_not_swept(void **state)
 	struct vault_rekeyed done;
 
 	set(c, "k", "value");
-	ROWS_OK(vault_rekey(c->rows.db, &c->place, &done, &one, &rows_err));
-	ROWS_OK(vault_rekey(c->rows.db, &c->place, &done, &two, &rows_err));
+	ROWS_OK(vault_rekey(c->rows.db, &c->place, NULL, &done, &one, &rows_err));
+	ROWS_OK(vault_rekey(c->rows.db, &c->place, NULL, &done, &two, &rows_err));
 	vault_apply(c->vault, &one);
 	vault_apply(c->vault, &two);
 	assert_int_equal(key_files(c), 1);

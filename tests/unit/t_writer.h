@@ -14,12 +14,16 @@
 #include <cmocka.h>
 
 #include "audit/audit.h"
+#include "base/secret.h"
 #include "db/db.h"
 #include "ev/ev.h"
+#include "keys/keyfile.h"
 #include "writer/writer.h"
 
 #include "faultvfs.h"
 #include "tmpdir.h"
+
+static const uint8_t writer_master[32] = { 4, 2 };
 
 enum { TENANTS = 3, LOG_MAX = 2048, WAIT_MS = 10000 };
 
@@ -175,7 +179,7 @@ static inline int make_tenants(struct db *db, struct audit_logs *logs, struct er
 
 static inline void open_writer(struct fix *f)
 {
-	int rc = writer_open(f->loop, f->dir, "test", &f->limits, &f->w, &f->recovered, &f->err);
+	int rc = writer_open(f->loop, &(struct keyfile_place){ f->dir, writer_master }, "test", &f->limits, &f->w, &f->recovered, &f->err);
 
 	if (rc != 0)
 		fail_msg("%s: %s", f->err.where, f->err.msg);
@@ -194,6 +198,7 @@ static inline int set_up(void **state)
 	struct fix *f = calloc(1, sizeof *f);
 	struct db *db = NULL;
 
+	assert_int_equal(secret_init(), 0);
 	f->dir = tmpdir_make();
 	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	f->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;

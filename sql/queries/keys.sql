@@ -1,0 +1,54 @@
+-- Statements on keys.db, which no other statement touches.  Each names its caller and its index.
+
+-- keys_dek(): the key of a tenant that is in force.  kek_live.
+-- name: keys_get_kek
+SELECT id, key_id, box FROM kek WHERE tenant_id = ?1 AND gone_us IS NULL;
+
+-- keys_find(), keys_rewrap(): a kek by its id.  Primary key.
+-- name: keys_get_kek_by_id
+SELECT tenant_id, key_id, box FROM kek WHERE id = ?1;
+
+-- keys_open(): ids are given by us, for the boxes name them.  Primary keys.
+-- name: keys_last_ids
+SELECT (SELECT coalesce(max(id), 0) FROM kek), (SELECT coalesce(max(id), 0) FROM dek);
+
+-- name: keys_insert_kek
+INSERT INTO kek(id, tenant_id, key_id, box, created_us) VALUES(?1, ?2, ?3, ?4, ?5);
+
+-- keys_dek(): the key of a subject's month.  dek_live.
+-- name: keys_get_dek
+SELECT id, box FROM dek WHERE kek_id = ?1 AND subject = ?2 AND month = ?3 AND gone_us IS NULL;
+
+-- name: keys_insert_dek
+INSERT INTO dek(id, kek_id, subject, month, box, created_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6);
+
+-- keys_find(): the key that a record names.  Primary key.
+-- name: keys_get_dek_by_id
+SELECT kek_id, subject, month, box FROM dek WHERE id = ?1;
+
+-- keys_of_subject(): what there is to destroy.  kek_live for the tenant, then a walk of its keys by dek_live; destroyed keks
+-- have no live dek.
+-- name: keys_list_subject
+SELECT d.id FROM dek d JOIN kek k ON k.id = d.kek_id
+WHERE k.tenant_id = ?1 AND k.gone_us IS NULL AND d.subject = ?2 AND d.gone_us IS NULL ORDER BY d.id;
+
+-- keys_destroy().  Primary key.
+-- name: keys_destroy_dek
+UPDATE dek SET box = NULL, gone_us = ?2 WHERE id = ?1 AND gone_us IS NULL;
+
+-- keys_destroy_tenant(): the keys below go with the one that wraps them.  dek_live.
+-- name: keys_destroy_deks_of
+UPDATE dek SET box = NULL, gone_us = ?2 WHERE kek_id = ?1 AND gone_us IS NULL;
+
+-- name: keys_destroy_kek
+UPDATE kek SET box = NULL, gone_us = ?2 WHERE id = ?1 AND gone_us IS NULL;
+
+-- keys_stale(), keys_rewrap(): those under another key file.  Walk of kek_live; one row for each tenant.
+-- name: keys_count_stale
+SELECT count(*) FROM kek WHERE gone_us IS NULL AND key_id <> ?1;
+
+-- name: keys_list_stale
+SELECT id, tenant_id, key_id, box FROM kek WHERE gone_us IS NULL AND key_id <> ?1 LIMIT ?2;
+
+-- name: keys_rewrap_kek
+UPDATE kek SET key_id = ?2, box = ?3 WHERE id = ?1;

@@ -1,0 +1,475 @@
+/* keys.db as the writer and as readers see it: opened keys are kept in memory, new ones become durable together. */
+
+#include "config.h"
+
+#include "keys_int.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/aead.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/secret.h"
+#include "db/db.h"
+#include "db/owner.h"
+
+static void wipe_values(struct map **map, size_t size)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(*map, &it, NULL, NULL, &value);) {
+		secret_wipe(value, size);
+		free(value);
+	}
+	map_free(map);
+	*map = map_new();
+}
+
+void keys_forget(struct keys *k)
+{
+	map_free(&k->by_place);         /* the same objects as by_id */
+	k->by_place = map_new();
+	wipe_values(&k->by_id, sizeof(struct dek));
+	wipe_values(&k->by_tenant, sizeof(struct kek));
+	k->last_kek = k->last_dek = -1;
+}
+
+/* --- opening */
+
+static int open_file(const struct keyfile_place *place, enum db_mode mode, struct keys **ret, struct err *err)
+{
+	char *path = path_join(place->store, DB_KEYS);
+	struct keys *k = mem_zalloc(sizeof *k);
+
+	k->store = mem_strdup(place->store);
+	k->by_place = map_new();
+	k->by_id = map_new();
+	k->by_tenant = map_new();
+	k->last_kek = k->last_dek = -1;
+	k->master = secret_alloc(SECRET_KEY_SIZE);
+	memcpy(k->master, place->master, SECRET_KEY_SIZE);
+	int rc = db_open(path, mode, mode == DB_WRITER, &k->db, err);
+	if (rc == 0)
+		rc = db_migrate_keys(k->db, err);
+	if (rc < 0)
+		keys_close(&k);
+	else
+		*ret = k;
+	free(path);
+	return rc;
+}
+
+int keys_open(const struct keyfile_place *place, struct keys **ret, struct err *err)
+{
+	return open_file(place, DB_WRITER, ret, err);
+}
+
+int keys_open_reader(const struct keyfile_place *place, struct keys **ret, struct err *err)
+{
+	return open_file(place, DB_READER, ret, err);
+}
+
+void keys_close(struct keys **kp)
+{
+	struct keys *k = kp ? *kp : NULL;
+
+	if (!k)
+		return;
+	*kp = NULL;
+	keys_forget(k);
+	map_free(&k->by_place);
+	map_free(&k->by_id);
+	map_free(&k->by_tenant);
+	db_close(&k->db);       /* undoes what was not committed */
+	secret_free(k->master);
+	free(k->store);
+	free(k);
+}
+
+int keys_backup(struct keys *k, const char *path, struct err *err)
+{
+	return db_backup(k->db, path, err);
+}
+
+/* --- transactions */
+
+static int begin(struct keys *k, struct err *err)
+{
+	int rc = k->pending ? 0 : db_txn_begin(k->db, true, err);
+
+	if (rc == 0)
+		k->pending = true;
+	return rc;
+}
+
+void keys_abandon(struct keys *k)
+{
+	if (k->pending)
+		(void)db_txn_end(k->db, ERR_CANCELLED, NULL);   /* what failed has been told */
+	k->pending = false;
+	keys_forget(k);
+}
+
+/* Also when the engine has given the transaction up meanwhile: then nothing that uses its keys may be committed either. */
+int keys_commit(struct keys *k, struct err *err)
+{
+	int rc;
+
+	if (!k->pending)
+		return 0;
+	k->pending = false;
+	rc = db_txn_end(k->db, 0, err);
+	if (rc < 0 || map_count(k->by_id) > KEYS_CACHE_MAX || map_count(k->by_tenant) > KEYS_CACHE_MAX)
+		keys_forget(k);
+	return rc;
+}
+
+/* The counters of ids, read once. */
+static int read_ids(struct keys *k, struct err *err)
+{
+	struct db_stmt *st;
+	int rc;
+
+	if (k->last_kek >= 0)
+		return 0;
+	st = db_stmt_get(k->db, SQL_KEYS_LAST_IDS);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		k->last_kek = db_col_i64(st, 0);
+		k->last_dek = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- keks */
+
+char *keys_kek_place(int64_t id, int64_t tenant_id, const char *key_id)
+{
+	return mem_printf("kek|%" PRId64 "|%" PRId64 "|box|%s", id, tenant_id, key_id);
+}
+
+static char *dek_place(int64_t id, int64_t kek_id, const char *subject, int64_t month)
+{
+	return mem_printf("dek|%" PRId64 "|%s|%" PRId64 "|box|%" PRId64, id, subject, month, kek_id);
+}
+
+static struct kek *kek_keep(struct keys *k, int64_t id, int64_t tenant_id, const uint8_t key[32])
+{
+	struct kek *kek = mem_zalloc(sizeof *kek);
+
+	kek->id = id;
+	memcpy(kek->key, key, sizeof kek->key);
+	secret_derive(key, "toolcrib/token/1", kek->token);
+	map_set_u64(k->by_tenant, (uint64_t)tenant_id, kek);
+	return kek;
+}
+
+int keys_open_kek(struct keys *k, struct db_stmt *st, unsigned col, int64_t id, int64_t tenant_id, uint8_t ret[32],
+		  struct err *err)
+{
+	const struct keyfile_place place = { k->store, k->master };
+	struct keyfile file = { .key = NULL };
+	char *key_id = mem_strdup(db_col_text(st, col, NULL)), *where;
+	size_t len;
+	const uint8_t *box = db_col_blob(st, col + 1, &len);
+	int rc = keyfile_load(&place, KEYS_PURPOSE, key_id, &file, err);
+
+	if (rc == 0) {
+		where = keys_kek_place(id, tenant_id, key_id);
+		if (len != 32 + AEAD_OVERHEAD || aead_open(file.key, where, box, len, ret) < 0)
+			rc = err_set(err, ERR_CORRUPT, DB_KEYS, "the payload key of tenant %" PRId64 " does not open", tenant_id);
+		free(where);
+	}
+	keyfile_fini(&file);
+	free(key_id);
+	return rc;
+}
+
+static int find_kek(struct keys *k, int64_t tenant_id, struct kek **ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_KEK);
+	uint8_t key[32];
+	int64_t id;
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		id = db_col_i64(st, 0);
+		rc = keys_open_kek(k, st, 1, id, tenant_id, key, err);
+		if (rc == 0)
+			*ret = kek_keep(k, id, tenant_id, key);
+		secret_wipe(key, sizeof key);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* The file that new keys are wrapped with.  When it is lost, master.key is there, or nothing runs. */
+static int current_file(struct keys *k, struct db *store, struct keyfile *ret, struct err *err)
+{
+	const struct keyfile_place place = { k->store, k->master };
+	char id[KEYFILE_ID_SIZE];
+	struct err why;
+	int rc = keyfile_current(store, id, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && keyfile_load(&place, KEYS_PURPOSE, id, ret, &why) == 0)
+		return 0;
+	if (rc == 1)
+		log_warn(NULL, "key file cannot be read, master.key wraps a new payload key why=\"%s\"", why.msg);
+	keyfile_from(k->master, KEYS_PURPOSE, ret);
+	return 0;
+}
+
+static int insert_kek(struct keys *k, int64_t id, int64_t tenant_id, const char *key_id, const uint8_t box[32 + AEAD_OVERHEAD],
+		      struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_INSERT_KEK);
+
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, tenant_id);
+	db_bind_textz(st, 3, key_id);
+	db_bind_blob(st, 4, box, 32 + AEAD_OVERHEAD);
+	db_bind_i64(st, 5, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+static int make_kek(struct keys *k, struct db *store, int64_t tenant_id, struct kek **ret, struct err *err)
+{
+	uint8_t key[32], box[32 + AEAD_OVERHEAD];
+	struct keyfile file = { .key = NULL };
+	char *where;
+	int rc = read_ids(k, err);
+
+	if (rc == 0)
+		rc = current_file(k, store, &file, err);
+	if (rc == 0)
+		rc = begin(k, err);
+	if (rc == 0) {
+		id_random(key, sizeof key);
+		where = keys_kek_place(k->last_kek + 1, tenant_id, file.id);
+		aead_seal(file.key, where, key, sizeof key, box);
+		free(where);
+		rc = insert_kek(k, k->last_kek + 1, tenant_id, file.id, box, err);
+		if (rc == 0)
+			*ret = kek_keep(k, ++k->last_kek, tenant_id, key);
+		secret_wipe(key, sizeof key);
+	}
+	keyfile_fini(&file);
+	return rc;
+}
+
+static int get_kek(struct keys *k, struct db *store, int64_t tenant_id, struct kek **ret, struct err *err)
+{
+	int rc;
+
+	*ret = map_get_u64(k->by_tenant, (uint64_t)tenant_id);
+	if (*ret)
+		return 0;
+	rc = find_kek(k, tenant_id, ret, err);
+	if (rc == 0 && !*ret)
+		rc = make_kek(k, store, tenant_id, ret, err);
+	return rc;
+}
+
+int keys_token(struct keys *k, struct db *store, int64_t tenant_id, const uint8_t **ret, struct err *err)
+{
+	struct kek *kek;
+	int rc = get_kek(k, store, tenant_id, &kek, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = kek->token;
+	return 0;
+}
+
+/* --- deks */
+
+static int64_t month_of(uint64_t time_us)
+{
+	time_t s = (time_t)(time_us / 1000000);
+	struct tm tm;
+
+	gmtime_r(&s, &tm);
+	return (tm.tm_year + 1900) * INT64_C(100) + tm.tm_mon + 1;
+}
+
+static struct dek *dek_keep(struct keys *k, int64_t id, int64_t tenant_id, const uint8_t key[32])
+{
+	struct dek *dek = mem_zalloc(sizeof *dek);
+
+	dek->face.id = id;
+	dek->tenant_id = tenant_id;
+	memcpy(dek->face.key, key, sizeof dek->face.key);
+	map_set_u64(k->by_id, (uint64_t)id, dek);
+	return dek;
+}
+
+static int open_dek(const struct kek *kek, const char *where, const uint8_t *box, size_t len, uint8_t ret[32], struct err *err)
+{
+	if (len != 32 + AEAD_OVERHEAD || aead_open(kek->key, where, box, len, ret) < 0)
+		return err_set(err, ERR_CORRUPT, DB_KEYS, "a payload key does not open: %s", where);
+	return 0;
+}
+
+static int find_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, const char *subject, int64_t month,
+		    struct dek **ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_DEK);
+	uint8_t key[32];
+	int rc;
+
+	db_bind_i64(st, 1, kek->id);
+	db_bind_textz(st, 2, subject);
+	db_bind_i64(st, 3, month);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		int64_t id = db_col_i64(st, 0);
+		size_t len;
+		const uint8_t *box = db_col_blob(st, 1, &len);
+		char *where = dek_place(id, kek->id, subject, month);
+
+		rc = open_dek(kek, where, box, len, key, err);
+		if (rc == 0)
+			*ret = dek_keep(k, id, tenant_id, key);
+		secret_wipe(key, sizeof key);
+		free(where);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int make_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, const char *subject, int64_t month,
+		    struct dek **ret, struct err *err)
+{
+	uint8_t key[32], box[32 + AEAD_OVERHEAD];
+	struct db_stmt *st;
+	char *where;
+	int rc = read_ids(k, err);
+
+	if (rc == 0)
+		rc = begin(k, err);
+	if (rc < 0)
+		return rc;
+	id_random(key, sizeof key);
+	where = dek_place(k->last_dek + 1, kek->id, subject, month);
+	aead_seal(kek->key, where, key, sizeof key, box);
+	free(where);
+	st = db_stmt_get(k->db, SQL_KEYS_INSERT_DEK);
+	db_bind_i64(st, 1, k->last_dek + 1);
+	db_bind_i64(st, 2, kek->id);
+	db_bind_textz(st, 3, subject);
+	db_bind_i64(st, 4, month);
+	db_bind_blob(st, 5, box, sizeof box);
+	db_bind_i64(st, 6, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*ret = dek_keep(k, ++k->last_dek, tenant_id, key);
+	secret_wipe(key, sizeof key);
+	return rc;
+}
+
+int keys_dek(struct keys *k, struct db *store, int64_t tenant_id, const char *subject, uint64_t time_us,
+	     const struct keys_dek **ret, struct err *err)
+{
+	struct { int64_t tenant_id, month; char subject[KEYS_SUBJECT_SIZE]; } at = { tenant_id, month_of(time_us), "" };
+	size_t len = strnlen(subject, sizeof at.subject);
+	struct kek *kek = NULL;
+	struct dek *dek;
+	int rc;
+
+	if (len >= sizeof at.subject)
+		return err_set(err, ERR_INVALID, DB_KEYS, "a subject has at most %zu bytes", sizeof at.subject - 1);
+	memcpy(at.subject, subject, len);
+	dek = map_get(k->by_place, &at, offsetof(typeof(at), subject) + len);
+	if (dek) {
+		*ret = &dek->face;
+		return 0;
+	}
+	rc = get_kek(k, store, tenant_id, &kek, err);
+	if (rc == 0)
+		rc = find_dek(k, kek, tenant_id, at.subject, at.month, &dek, err);
+	if (rc == 0 && !dek)
+		rc = make_dek(k, kek, tenant_id, at.subject, at.month, &dek, err);
+	if (rc < 0)
+		return rc;
+	map_set(k->by_place, &at, offsetof(typeof(at), subject) + len, dek);
+	*ret = &dek->face;
+	return 0;
+}
+
+/* The kek of a key that a record names; it may be another than the tenant's of today. */
+static int open_kek_by_id(struct keys *k, int64_t id, int64_t tenant_id, struct kek *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_KEK_BY_ID);
+	int rc;
+
+	db_bind_i64(st, 1, id);
+	rc = db_step(st, err);
+	if (rc == 0 || (rc == 1 && db_col_type(st, 2) == DB_NULL))
+		rc = err_set(err, ERR_NOT_FOUND, DB_KEYS, "the key is destroyed");
+	else if (rc == 1 && db_col_i64(st, 0) != tenant_id)
+		rc = err_set(err, ERR_DENIED, DB_KEYS, "the key is another tenant's");
+	else if (rc == 1)
+		rc = keys_open_kek(k, st, 1, id, tenant_id, ret->key, err);
+	ret->id = id;
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int find_by_id(struct keys *k, int64_t tenant_id, int64_t id, struct dek **ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_DEK_BY_ID);
+	struct kek kek;
+	uint8_t key[32];
+	int rc;
+
+	db_bind_i64(st, 1, id);
+	rc = db_step(st, err);
+	if (rc == 0 || (rc == 1 && db_col_type(st, 3) == DB_NULL))
+		rc = err_set(err, ERR_NOT_FOUND, DB_KEYS, "the key is destroyed");
+	if (rc == 1)
+		rc = open_kek_by_id(k, db_col_i64(st, 0), tenant_id, &kek, err);
+	if (rc == 0) {
+		size_t len;
+		const uint8_t *box = db_col_blob(st, 3, &len);
+		char *where = dek_place(id, kek.id, db_col_text(st, 1, NULL), db_col_i64(st, 2));
+
+		rc = open_dek(&kek, where, box, len, key, err);
+		if (rc == 0)
+			*ret = dek_keep(k, id, tenant_id, key);
+		free(where);
+	}
+	secret_wipe(&kek, sizeof kek);
+	secret_wipe(key, sizeof key);
+	db_stmt_put(&st);
+	return rc;
+}
+
+int keys_find(struct keys *k, int64_t tenant_id, int64_t id, const struct keys_dek **ret, struct err *err)
+{
+	struct dek *dek = map_get_u64(k->by_id, (uint64_t)id);
+	int rc = 0;
+
+	if (!dek) {
+		if (!k->pending && map_count(k->by_id) >= KEYS_CACHE_MAX)
+			keys_forget(k);
+		rc = find_by_id(k, tenant_id, id, &dek, err);
+	}
+	if (rc == 0 && dek->tenant_id != tenant_id)
+		rc = err_set(err, ERR_DENIED, DB_KEYS, "the key is another tenant's");
+	if (rc == 0)
+		*ret = &dek->face;
+	return rc;
+}
