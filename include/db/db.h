@@ -99,7 +99,7 @@ int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD
-void db_bench_no_sync(struct db *db);    /* benchmarks only: synchronous=OFF, the baseline of make bench */
+int db_bench_no_sync(struct db *db, struct err *err) MUST_CHECK;    /* benchmarks only: synchronous=OFF, the baseline of make bench */
 #endif
 
 #endif

@@ -11,7 +11,8 @@
 /* The only thread that writes.  It takes what waits (at most batch_max items), tenants in turn (AUDIT
  * A-215), runs each job in a savepoint of its own (an event is one INSERT and needs none), commits all as
  * one transaction, posts the completions in order and looks again.  While a commit runs the next batch
- * gathers: no timer, and an idle server pays one flush (AUDIT A-214).  Checkpoints between batches (A-611).
+ * gathers, and what one turn of the loop submits goes together: no timer, and an idle server pays one flush
+ * (AUDIT A-214).  Checkpoints between batches (A-611).
  *
  * All functions: loop thread, unless said otherwise. */
 

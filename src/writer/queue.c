@@ -27,6 +27,7 @@ struct wqueue {
 	struct list ring;               /* lanes with items, next one first */
 	size_t len, max;
 	struct witem *done, **done_tail;
+	bool shown;                     /* the writer may take; false: the loop is still pushing, or nothing waits */
 	bool idle, closed, exited, abandoned;
 };
 
@@ -102,7 +103,7 @@ static struct lane *lane_of(struct wqueue *q, int64_t tenant)
 bool wqueue_push(struct wqueue *q, struct witem *item)
 {
 	struct lane *lane = lane_of(q, item->lane);
-	bool fits, wake = false;
+	bool fits;
 
 	pthread_mutex_lock(&q->lock);
 	fits = q->len < q->max || item->must_stay;
@@ -111,13 +112,23 @@ bool wqueue_push(struct wqueue *q, struct witem *item)
 		if (list_empty(&lane->in_ring))
 			list_push_back(&q->ring, &lane->in_ring);
 		met_set(MET_writer_queue_len, ++q->len);
-		wake = q->idle;
-		q->idle = false;        /* one signal is enough until it waits again */
 	}
+	pthread_mutex_unlock(&q->lock);
+	return fits;
+}
+
+void wqueue_show(struct wqueue *q)
+{
+	bool wake;
+
+	pthread_mutex_lock(&q->lock);
+	q->shown = !list_empty(&q->ring);
+	wake = q->shown && q->idle;
+	if (wake)
+		q->idle = false;        /* one signal is enough until it waits again */
 	pthread_mutex_unlock(&q->lock);
 	if (wake)
 		pthread_cond_signal(&q->more);
-	return fits;
 }
 
 bool wqueue_is_full(struct wqueue *q)
@@ -141,6 +152,8 @@ bool wqueue_withdraw(struct wqueue *q, struct witem *item)
 		list_unlink(&item->in_queue);
 		if (list_empty(&lane->items))
 			list_unlink(&lane->in_ring);
+		if (list_empty(&q->ring))
+			q->shown = false;
 		met_set(MET_writer_queue_len, --q->len);
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -175,7 +188,7 @@ struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait)
 	struct witem *first = NULL, **tail = &first;
 
 	pthread_mutex_lock(&q->lock);
-	while (wait && list_empty(&q->ring) && !q->closed) {
+	while (wait && !q->shown && !q->closed) {
 		q->idle = true;
 		pthread_cond_wait(&q->more, &q->lock);
 	}
@@ -184,6 +197,8 @@ struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait)
 		*tail = take_one(q);
 		tail = &(*tail)->next;
 	}
+	if (list_empty(&q->ring))
+		q->shown = false;
 	met_set(MET_writer_queue_len, q->len);
 	pthread_mutex_unlock(&q->lock);
 	*tail = NULL;

@@ -119,6 +119,29 @@ int writer_refusal(const struct writer *w, const char **ret_reason)
 	return rc;
 }
 
+static void show(void *arg)
+{
+	struct wcourier *c = arg;
+	bool last = atomic_fetch_sub(&c->pending, 1) == 1;
+
+	if (c->w) {
+		c->w->showing = false;
+		wqueue_show(c->w->queue);
+	} else if (last) {
+		free(c);
+	}
+}
+
+/* Awake at the first item of a turn, the writer would flush that one alone while the turn brings the others. */
+static void show_at_turn_end(struct writer *w)
+{
+	if (w->showing)
+		return;
+	w->showing = true;
+	atomic_fetch_add(&w->courier->pending, 1);
+	ev_at_turn_end(w->loop, show, w->courier);
+}
+
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
 	struct wevent *e;
@@ -136,6 +159,7 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 		item_free(&e->item);
 		return ERR_AUDIT;
 	}
+	show_at_turn_end(w);
 	return 0;
 }
 
@@ -158,6 +182,7 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
 		item_free(&j->item);
 		return ERR_BUSY;
 	}
+	show_at_turn_end(w);
 	return 0;
 }
 

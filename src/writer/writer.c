@@ -68,7 +68,7 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	keys_close(&keys);
 #ifdef BENCH_BUILD
 	if (rc == 0 && getenv("TOOLCRIB_BENCH_NOSYNC"))
-		db_bench_no_sync(w->db);
+		rc = db_bench_no_sync(w->db, err);
 #endif
 	return rc;
 }

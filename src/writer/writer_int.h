@@ -58,6 +58,8 @@ struct wqueue *wqueue_new(size_t max);
 void wqueue_free(struct wqueue **q);
 /* Loop thread.  False: full (an item that must stay is always let in). */
 bool wqueue_push(struct wqueue *q, struct witem *item);
+/* Loop thread: what has been pushed so far may be taken.  Once a turn, after its last push. */
+void wqueue_show(struct wqueue *q);
 bool wqueue_is_full(struct wqueue *q);
 /* Loop thread: take an item out again; false when the writer has it already. */
 bool wqueue_withdraw(struct wqueue *q, struct witem *item);
@@ -66,7 +68,8 @@ void wqueue_close(struct wqueue *q);
 struct witem *wqueue_finished(struct wqueue *q);
 /* Loop thread: wait for wqueue_exit(); false when the time has passed, and then nothing is posted any more. */
 bool wqueue_wait_exit(struct wqueue *q, uint32_t timeout_ms);
-/* Writer thread: at most max items, tenants in turn.  With wait NULL means closed and empty. */
+/* Writer thread: at most max items, tenants in turn.  With wait it waits until something is shown, and NULL means
+ * closed and empty. */
 struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait);
 /* Writer thread: hand back a chain.  True: the loop has to be told. */
 bool wqueue_finish(struct wqueue *q, struct witem *first);
@@ -74,10 +77,10 @@ bool wqueue_finish(struct wqueue *q, struct witem *first);
 void wqueue_pause(struct wqueue *q, uint32_t ms);
 void wqueue_exit(struct wqueue *q);
 
-/* What a posted completion holds: the writer may be gone when it arrives. */
+/* What a posted completion holds, and a turn's end: the writer may be gone when it arrives. */
 struct wcourier {
 	struct writer *w;               /* loop; NULL: it is gone */
-	atomic_uint pending;            /* posts that have not arrived */
+	atomic_uint pending;            /* what has not arrived */
 };
 
 /* The last look at the free space. */
@@ -105,6 +108,7 @@ struct writer {
 	struct ev_timer *deadline;
 	writer_late_fn *late;
 	void *late_arg;
+	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
 	uint64_t booked;
 	struct wspace *space;

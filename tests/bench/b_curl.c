@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <curl/curl.h>
 
@@ -14,6 +15,14 @@ static unsigned long long done, failed;
 static size_t on_body(char *p, size_t size, size_t n, void *arg)
 {
 	return size * n;
+}
+
+static double cpu_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static void collect(CURLM *multi)
@@ -57,7 +66,7 @@ int main(int argc, char **argv)
 		collect(multi);
 		curl_multi_poll(multi, NULL, 0, 100, NULL);
 	}
-	printf("{\"label\": \"plain libcurl loop\", \"conns\": %d, \"per_s\": %.0f, \"failed\": %llu}\n", n,
-	       (double)done * 1e6 / (double)(now - begun), failed);
+	printf("{\"label\": \"plain libcurl loop\", \"conns\": %d, \"per_s\": %.0f, \"cpu_us\": %.1f, \"failed\": %llu}\n", n,
+	       (double)done * 1e6 / (double)(now - begun), cpu_us() / (double)done, failed);
 	return failed > 0;
 }

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ev/ev.h"
+
 enum fault { FAULT_NONE, FAULT_HANG, FAULT_FULL, FAULT_SYNC };
 
 static struct {
@@ -45,9 +47,12 @@ static inline void fault_set(enum fault fault)
 	pthread_mutex_unlock(&fault_disk.lock);
 }
 
-/* Until a thread hangs in the disk. */
-static inline void fault_wait_hanging(void)
+/* One turn, which shows the writer what was submitted; then until a thread hangs in the disk. */
+static inline void fault_wait_hanging(struct ev_loop *loop)
 {
+	const bool no_wait = true;
+
+	(void)ev_loop_run_until(loop, &no_wait, 0);
 	pthread_mutex_lock(&fault_disk.lock);
 	while (!fault_disk.hanging)
 		pthread_cond_wait(&fault_disk.changed, &fault_disk.lock);

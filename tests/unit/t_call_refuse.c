@@ -345,7 +345,7 @@ static void call_is_refused_when_its_begin_is_late(void **state)
 	clock_fake(clock_wall_us(), clock_mono_us());
 	fault_set(FAULT_HANG);
 	h = rig_start(r, &(struct rig_req){ .tool = "echo" });
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	clock_step(r->limits.deadline_ms * 1000ull);
 	rig_wait_end(r, h);
 	assert_int_equal(h->refusal, REFUSE_AUDIT);
@@ -372,7 +372,7 @@ static void refusal_waits_for_its_record(void **state)
 	clock_fake(clock_wall_us(), clock_mono_us());
 	fault_set(FAULT_HANG);
 	h = rig_start(r, &(struct rig_req){ .tool = "nothing" });
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	assert_false(ev_loop_run_until(r->loop, &h->done, 20));
 	clock_step(r->limits.deadline_ms * 1000ull);
 	rig_wait_end(r, h);

@@ -16,14 +16,14 @@ static void begin_and_end_are_durable_in_time(void **state)
 
 	fault_set(FAULT_HANG);
 	h = rig_start(r, &echo);
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	assert_false(ev_loop_run_until(r->loop, &fake.is_started, 20));
 	fault_set(FAULT_NONE);
 	rig_wait_start(r);
 	assert_int_equal(rig_records(r, r->acme, AUDIT_CALL_BEGIN), 1);
 	fault_set(FAULT_HANG);
 	fake_result("done");
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	assert_false(ev_loop_run_until(r->loop, &h->done, 20));
 	fault_set(FAULT_NONE);
 	rig_wait_end(r, h);
@@ -231,7 +231,7 @@ static void cancel_before_the_begin_is_durable_runs_nothing(void **state)
 
 	fault_set(FAULT_HANG);
 	h = rig_start(r, &echo);
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	call_cancel(h->call, CANCEL_BY_CLIENT);
 	call_cancel(h->call, CANCEL_SHUTDOWN);
 	assert_int_equal(h->ends, 0);
@@ -298,7 +298,7 @@ static void cancel_while_the_end_is_recorded_changes_nothing(void **state)
 	rig_wait_start(r);
 	fault_set(FAULT_HANG);
 	fake_result("done");
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	call_cancel(h->call, CANCEL_BY_CLIENT);
 	fault_set(FAULT_NONE);
 	rig_wait_end(r, h);
@@ -431,7 +431,7 @@ static void result_is_withheld_when_its_end_is_late(void **state)
 	rig_wait_start(r);
 	fault_set(FAULT_HANG);
 	fake_full_result("secret", "{}", false);
-	fault_wait_hanging();
+	fault_wait_hanging(r->loop);
 	clock_step(r->limits.deadline_ms * 1000ull);
 	rig_wait_end(r, h);
 	assert_int_equal(h->refusal, REFUSE_AUDIT);

@@ -14,7 +14,7 @@ static void hang(struct fix *f)
 {
 	fault_set(FAULT_HANG);
 	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 3, 9999), 0);
-	fault_wait_hanging();
+	fault_wait_hanging(f->loop);
 }
 
 static void what_waits_is_one_transaction(void **state)
@@ -35,6 +35,19 @@ static void what_waits_is_one_transaction(void **state)
 		assert_int_equal(f->log[i].rc, 0);
 		assert_int_equal(f->log[i].idx, i);     /* 0 is log.open */
 	}
+}
+
+/* AUDIT A-214 */
+static void what_one_turn_submits_is_one_transaction(void **state)
+{
+	struct fix *f = *state;
+	uint64_t batches = met_get(MET_writer_batches);
+
+	for (int i = 1; i <= 20; i++)
+		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1 + i % 3, i), 0);
+	wait_idle(f);
+	assert_int_equal(met_get(MET_writer_batches) - batches, 1);
+	assert_int_equal(f->n, 20);
 }
 
 /* AUDIT A-215 */
@@ -271,9 +284,10 @@ static void missing_store_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(what_waits_is_one_transaction), T(tenants_take_turns), T(batch_has_a_limit), T(full_queue_refuses_call),
-		T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied), T(close_commits_what_waits),
-		T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback), T(missing_store_is_an_error),
+		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
+		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied),
+		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback),
+		T(missing_store_is_an_error),
 	};
 
 	faultvfs_install();

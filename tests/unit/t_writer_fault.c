@@ -48,7 +48,7 @@ static void hanging_disk_refuses_in_time_and_tells_of_late_begins(void **state)
 	writer_on_late(f->w, on_late, &late);
 	fault_set(FAULT_HANG);
 	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 2, 1), 0);
-	fault_wait_hanging();
+	fault_wait_hanging(f->loop);
 	wait_idle(f);
 	assert_int_equal(rc_of(f, 1), ERR_AUDIT);
 	assert_int_equal(writer_state(f->w, &why), ERR_AUDIT);
@@ -72,7 +72,7 @@ static void what_the_writer_has_not_taken_is_taken_back(void **state)
 
 	fault_set(FAULT_HANG);
 	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
-	fault_wait_hanging();
+	fault_wait_hanging(f->loop);
 	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 2), 0);
 	assert_int_equal(submit_job(f, 3, false, make_tenants), 0);
 	assert_int_equal(submit(f, AUDIT_CALL_END, 1, 4), 0);
@@ -178,7 +178,7 @@ static void failed_flush_stops_the_writer_for_good(void **state)
 
 	fault_set(FAULT_HANG);
 	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
-	fault_wait_hanging();
+	fault_wait_hanging(f->loop);
 	assert_int_equal(submit(f, AUDIT_CALL_END, 1, 2), 0);
 	fault_set(FAULT_SYNC);
 	wait_idle(f);
@@ -229,7 +229,7 @@ static void closing_a_hanging_store_ends_in_time(void **state)
 			_exit(2);
 		fault_set(FAULT_HANG);
 		(void)submit(g, AUDIT_CALL_BEGIN, 1, 1);
-		fault_wait_hanging();
+		fault_wait_hanging(g->loop);
 		status = writer_close(&g->w, 10, &g->err);
 		tmpdir_remove(g->dir);
 		_exit(status == ERR_TIMEOUT ? 0 : 1);
