@@ -113,7 +113,8 @@ class Views(crib.Case):
         peer = c.tcp(self.key)
         peer.initialize("2025-11-25")
         c.cli("grant", "remove", "acme", "strict", "--yes")
-        row = self.ask("SELECT * FROM v_notify WHERE tenant = 'acme' ORDER BY idx DESC LIMIT 1")[0]
+        row, = crib.wait_for("the record of the notice, which nobody waits for",
+                             lambda: self.ask("SELECT * FROM v_notify WHERE tenant = 'acme' ORDER BY idx DESC LIMIT 1"))
         peer.close()
         self.assertEqual(row["receivers"], 1)
         self.assertEqual(row["generation"], c.json("tenant", "show", "acme")[0]["generation"])
