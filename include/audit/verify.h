@@ -17,11 +17,14 @@
 	X(GAP, true, "an index is missing") \
 	X(LEAF, true, "the columns do not give the stored leaf") \
 	X(ROOT, true, "the records do not give the log's root") \
+	X(TILE, true, "the hashes kept of whole tiles do not fit") \
 	X(TRUNCATED, true, "fewer records than the log's head says") \
 	X(UNCOVERED_TAIL, true, "records that the log's head does not cover") \
 	X(INDEX, true, "an index of the database lacks rows or has too many") \
+	X(ERASED_BUT_PRESENT, true, "something is still there after it was pruned or erased") \
 	X(PAIRING, true, "an end without its begin, or of another call") \
-	X(DANGLING, false, "a begin without an end: the call runs, or a crash ended it") \
+	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
+	X(REGISTRY, true, "a row that its record does not vouch for") \
 	X(LOG_MISSING, true, "a tenant without a log") \
 	X(NOT_CHECKED, false, "a step was left out")
 enum audit_finding_code {
@@ -43,7 +46,7 @@ struct audit_finding {
 typedef void audit_found_fn(void *arg, const struct audit_finding *f);
 
 struct audit_coverage {
-	uint64_t logs, records;
+	uint64_t logs, records, pruned; /* pruned: records that are not there any more */
 	uint64_t first_us, last_us;     /* of all records; 0 when there are none */
 	uint64_t bad, gaps;             /* findings of each class */
 };

@@ -23,6 +23,9 @@ struct tree {
 };
 size_t tree_peaks(uint64_t size);                               /* how many peaks a tree of that size has */
 void tree_append(struct tree *t, const uint8_t leaf[TREE_HASH]);
+/* The same, and fn() for each whole subtree that the leaf completes, smallest first: the n-th of 2^height leaves, height > 0. */
+typedef void tree_node_fn(void *arg, unsigned height, uint64_t n, const uint8_t hash[TREE_HASH]);
+void tree_append_nodes(struct tree *t, const uint8_t leaf[TREE_HASH], tree_node_fn *fn, void *arg);
 void tree_root(const struct tree *t, uint8_t ret[TREE_HASH]);
 /* A tree whose peaks were kept as bytes.  false: len is not 32 bytes for each, or size is out of range. */
 bool tree_load(struct tree *t, int64_t size, const void *peaks, size_t len);

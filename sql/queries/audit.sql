@@ -4,7 +4,8 @@
 -- audit_logs_open(): all logs with what head and the records themselves say of their size, and the newest note.
 -- rec_pos, primary key of cp.
 -- name: audit_list_logs
-SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id), c.size, c.epoch, c.ts
+SELECT l.id, l.tenant_id, l.origin, h.size, (SELECT max(idx) + 1 FROM rec WHERE log = l.id), c.size, c.epoch, c.ts,
+  l.min_idx
 FROM log l JOIN head h ON h.log = l.id
 LEFT JOIN cp c ON c.log = l.id AND c.size = (SELECT max(size) FROM cp WHERE log = l.id);
 
@@ -70,7 +71,7 @@ SELECT kind, text FROM dict WHERE id = ?1;
 
 -- audit_verify(): the next log, of one tenant or of all, with what its head and its records say.  Primary key, rec_pos.
 -- name: audit_next_head
-SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), h.root
+SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), h.root, l.min_idx, l.pruned_by
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.

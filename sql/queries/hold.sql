@@ -49,3 +49,11 @@ SELECT id FROM hold AS h WHERE log = ?1 AND released_by IS NULL AND prn IS NOT N
 -- name: hold_any
 -- adm_held: any hold in a log.  Walk of the table.
 SELECT id FROM hold WHERE log = ?1 AND released_by IS NULL ORDER BY id LIMIT 1;
+
+-- name: verify_hold_set
+-- verify_keep(): the hold that a record set.  Walk of the table.
+SELECT from_idx, to_idx, prn FROM hold WHERE log = ?1 AND set_by = ?2;
+
+-- name: verify_hold_release
+-- verify_keep(): the hold that a record released.  Walk of the table.
+SELECT id FROM hold WHERE log = ?1 AND released_by = ?2;

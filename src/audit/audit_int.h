@@ -95,6 +95,11 @@ struct audit_open {
 	int64_t id, log, beg;           /* rec.id, log, idx */
 };
 
+/* Hashes of tiles: the n-th of a level, which covers 256^level leaves (C2SP tlog-tiles). */
+struct tile_node { unsigned level; uint64_t n; uint8_t hash[TREE_HASH]; };
+struct tile_nodes { struct tile_node *v; size_t n, cap; };
+enum { TILE_HEIGHT = 8, TILE_WIDTH = 256 };
+
 /* The tree of a log that is written to.  now: as committed, next: as written by the flush; leaf: those of the records
  * since, of this transaction. */
 struct growth {
@@ -102,12 +107,14 @@ struct growth {
 	uint8_t root[TREE_HASH];        /* of next */
 	uint8_t (*leaf)[TREE_HASH];
 	size_t nleaf, cap;
+	struct tile_nodes nodes;        /* that next has and now has not */
 };
 
 struct audit_log {
 	struct list dirty;              /* in audit_logs.dirty while head lags behind */
 	int64_t id, tenant_id;
 	int64_t size;                   /* index of the next record */
+	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
 	struct growth *growth;          /* read from head with the first record of this process; NULL before */
 	struct list behind;             /* in audit_logs.behind while there is something to sign */
@@ -157,11 +164,20 @@ int audit_row_intern(struct audit_row *row, enum audit_column col, const char *t
 		     struct err *err) MUST_CHECK;
 /* --- growth.c */
 int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
+/* A store from before the tiles gets them once; outside of a transaction. */
+int audit_growth_tiles(const struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;
 void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
 void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos);     /* next = now and the leaves; bind ?pos, ?pos+1 */
 void audit_growth_commit(struct growth *g);
 void audit_growth_tree(const struct growth *g, struct tree *ret);       /* with the leaves of this transaction */
 void audit_growth_free(struct growth **g);
+/* --- tile.c */
+void audit_tile_note(void *arg, unsigned height, uint64_t n, const uint8_t hash[TREE_HASH]);     /* into struct tile_nodes */
+int audit_tiles_save(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err) MUST_CHECK;
+/* Whether the table has all tiles of a log of that size. */
+int audit_tiles_whole(struct db *db, int64_t log, uint64_t size, bool *ret, struct err *err) MUST_CHECK;
+/* The hash of a tile: 1 = it is there, 0 = it is not. */
+int audit_tile_get(struct db *db, int64_t log, unsigned level, uint64_t n, uint8_t ret[TREE_HASH], struct err *err) MUST_CHECK;
 /* Insert a row whose log, idx and beg are still open; *log moves on. */
 int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err) MUST_CHECK;
 

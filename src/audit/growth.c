@@ -12,10 +12,10 @@
 #include "audit_int.h"
 
 /* Records from before the trees, or a head that was never written with one: from the rows. */
-static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
+static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct tile_nodes *nodes, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(db);
-	struct audit_page page = { .log = log->id, .origin = log->origin, .to = log->saved };
+	struct audit_page page = { .log = log->id, .origin = log->origin, .from = (int64_t)ret->size, .to = log->saved };
 	struct audit_read got;
 	int rc;
 
@@ -24,7 +24,7 @@ static int grow_from_rows(const struct audit_log *log, struct db *db, struct tre
 			rc = err_set(err, ERR_CORRUPT, log->origin, "record %" PRId64 " cannot be read as it was written", got.idx);
 			break;
 		}
-		tree_append(ret, got.leaf);
+		tree_append_nodes(ret, got.leaf, audit_tile_note, nodes);
 	}
 	audit_reader_free(&reader);
 	if (rc == 0 && (int64_t)ret->size != log->saved)
@@ -61,15 +61,35 @@ static int read_head(const struct audit_log *log, struct db *db, struct tree *re
 	return rc;
 }
 
+int audit_growth_tiles(const struct audit_log *log, struct db *db, struct err *err)
+{
+	struct tile_nodes nodes = { 0 };
+	struct tree tree = { 0 };
+	bool whole = false;
+	int rc = audit_tiles_whole(db, log->id, (uint64_t)log->saved, &whole, err);
+
+	if (rc < 0 || whole)
+		return rc;
+	if (log->min_idx > 0)
+		return err_set(err, ERR_CORRUPT, log->origin, "tiles of records that were pruned are missing");
+	rc = grow_from_rows(log, db, &tree, &nodes, err);
+	if (rc == 0)
+		rc = db_txn_begin(db, true, err);
+	if (rc == 0)
+		rc = db_txn_end(db, audit_tiles_save(db, log->id, &nodes, err), err);
+	free(nodes.v);
+	return rc;
+}
+
 int audit_growth_open(struct audit_log *log, struct db *db, struct err *err)
 {
 	struct growth *g = mem_zalloc(sizeof *g);
 	int rc = read_head(log, db, &g->now, err);
 
 	if (rc == 0)
-		rc = grow_from_rows(log, db, &g->now, err);
+		rc = grow_from_rows(log, db, &g->now, &g->nodes, err);
 	if (rc < 0) {
-		free(g);
+		audit_growth_free(&g);
 		return rc;
 	}
 	log->growth = g;
@@ -94,7 +114,10 @@ void audit_growth_tree(const struct growth *g, struct tree *ret)
 
 void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
 {
-	audit_growth_tree(g, &g->next);
+	g->next = g->now;
+	g->nodes.n = 0;
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append_nodes(&g->next, g->leaf[i], audit_tile_note, &g->nodes);
 	tree_root(&g->next, g->root);
 	db_bind_blob(st, pos, g->root, TREE_HASH);
 	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
@@ -116,5 +139,6 @@ void audit_growth_free(struct growth **gp)
 		return;
 	*gp = NULL;
 	free(g->leaf);
+	free(g->nodes.v);
 	free(g);
 }

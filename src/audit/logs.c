@@ -326,6 +326,8 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		db_bind_i64(st, 2, log->size);
 		audit_growth_save(log->growth, st, 3);
 		rc = db_run(&st, err);
+		if (rc == 0)
+			rc = audit_tiles_save(db, log->id, &log->growth->nodes, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -366,6 +368,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 		log->noted.size = log->headed = db_col_i64(st, 5);
 		log->noted.epoch = db_col_i64(st, 6);
 		log->noted.ts = db_col_i64(st, 7);
+		log->min_idx = db_col_i64(st, 8);
 		if (log->noted.size < size)
 			audit_behind(logs, log);
 	}
@@ -400,6 +403,7 @@ static void read_boot_id(char *ret, size_t size)
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 {
 	struct audit_logs *logs = mem_zalloc(sizeof *logs);
+	void *log;
 	int rc;
 
 	logs->by_tenant = map_new();
@@ -413,6 +417,8 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof logs->instance, err);
 	if (rc == 0)
 		rc = load_logs(logs, db, err);
+	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
+		rc = audit_growth_tiles(log, db, err);
 	if (rc == 0)
 		rc = load_last_id(logs, db, err);
 	if (rc < 0) {

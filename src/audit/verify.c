@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "db/db.h"
 
-#include "audit_int.h"
+#include "verify_int.h"
 
 static const struct { const char *name, *text; bool bad; } codes[AUDIT_FINDING_COUNT] = {
 #define FINDING_ROW(sym, is_bad, words) [AUDIT_FINDING_##sym] = { #sym, words, is_bad },
@@ -36,29 +36,10 @@ bool audit_finding_bad(enum audit_finding_code code)
 	return codes[code].bad;
 }
 
-struct verify {
-	struct db *db;
-	audit_found_fn *found;
-	void *arg;
-	struct audit_coverage *sum;
-};
-
 /* A begin whose end has not been read yet. */
 struct open_call { int64_t idx, cred, prn, tool; };
 
-struct log_check {
-	struct verify *v;
-	const char *origin;
-	struct tree tree;
-	int64_t next;                   /* index that must come */
-	struct map *open;               /* struct open_call by call id */
-	bool overflow;
-	/* The run of neighbours with one finding, not told yet. */
-	struct audit_finding run[AUDIT_FINDING_COUNT];
-	bool running[AUDIT_FINDING_COUNT];
-};
-
-static void tell(struct verify *v, const struct audit_finding *f)
+void verify_tell(struct verify *v, const struct audit_finding *f)
 {
 	if (codes[f->code].bad)
 		v->sum->bad++;
@@ -67,20 +48,19 @@ static void tell(struct verify *v, const struct audit_finding *f)
 	v->found(v->arg, f);
 }
 
-static void tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail)
+void verify_tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail)
 {
-	tell(v, &(struct audit_finding){ code, origin, -1, -1, detail });
+	verify_tell(v, &(struct audit_finding){ code, origin, -1, -1, detail });
 }
 
-static void end_run(struct log_check *c, enum audit_finding_code code)
+static void end_run(struct verify_log *c, enum audit_finding_code code)
 {
 	if (c->running[code])
-		tell(c->v, &c->run[code]);
+		verify_tell(c->v, &c->run[code]);
 	c->running[code] = false;
 }
 
-/* Neighbours are one finding. */
-static void tell_record(struct log_check *c, enum audit_finding_code code, int64_t from, int64_t to)
+void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to)
 {
 	struct audit_finding *run = &c->run[code];
 
@@ -89,13 +69,13 @@ static void tell_record(struct log_check *c, enum audit_finding_code code, int64
 		return;
 	}
 	end_run(c, code);
-	*run = (struct audit_finding){ code, c->origin, from, to, NULL };
+	*run = (struct audit_finding){ code, c->head->origin, from, to, NULL };
 	c->running[code] = true;
 }
 
 /* --- one log */
 
-static void forget_open(struct log_check *c, bool report)
+static void forget_open(struct verify_log *c, bool report)
 {
 	void *value;
 
@@ -103,7 +83,7 @@ static void forget_open(struct log_check *c, bool report)
 		struct open_call *o = value;
 
 		if (report)
-			tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
+			verify_tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
 		free(o);
 	}
 	map_free(&c->open);
@@ -114,12 +94,12 @@ static int64_t id_of(const struct audit_row *row, enum audit_column col)
 	return row->v[col].present ? row->v[col].n : -1;
 }
 
-static void begin_call(struct log_check *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+static void begin_call(struct verify_log *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
 {
 	struct open_call *o;
 
 	if (map_get(c->open, call->p, call->len)) {
-		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 		return;
 	}
 	if (map_count(c->open) >= AUDIT_VERIFY_OPEN_MAX) {
@@ -132,22 +112,24 @@ static void begin_call(struct log_check *c, const struct audit_row *row, const s
 }
 
 /* One end or recovered per begin, of the same call, by the same, of the same tool (AUDIT 8, step 8). */
-static void end_call(struct log_check *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+static void end_call(struct verify_log *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
 {
 	struct open_call *o = map_del(c->open, call->p, call->len);
 
 	if (!o) {
-		if (!c->overflow)
-			tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		int64_t beg = id_of(row, COL_BEG);
+
+		if (!c->overflow && (beg < 0 || beg >= c->head->min_idx))       /* else its begin was pruned */
+			verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 		return;
 	}
 	if (id_of(row, COL_BEG) != o->idx || id_of(row, COL_CRED) != o->cred || id_of(row, COL_PRN) != o->prn ||
 	    id_of(row, COL_TOOL) != o->tool)
-		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 	free(o);
 }
 
-static void check_meaning(struct log_check *c, const struct audit_row *row, int64_t idx)
+static void check_meaning(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *call = &row->v[COL_CALL];
 	int64_t kind = id_of(row, COL_KIND);
@@ -158,10 +140,10 @@ static void check_meaning(struct log_check *c, const struct audit_row *row, int6
 		end_call(c, row, call, idx);
 	else if (kind == AUDIT_CALL_BEGIN ||
 		 (kind == AUDIT_CALL_DENIED && call->present && map_get(c->open, call->p, call->len)))
-		tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 }
 
-static void check_record(struct log_check *c, const struct audit_read *got)
+static void check_record(struct verify_log *c, const struct audit_read *got)
 {
 	static const struct { unsigned bit; enum audit_finding_code code; } bits[] = {
 		{ AUDIT_FOUND_TYPE, AUDIT_FINDING_TYPE }, { AUDIT_FOUND_DICT, AUDIT_FINDING_DICT },
@@ -171,12 +153,12 @@ static void check_record(struct log_check *c, const struct audit_read *got)
 	struct audit_coverage *sum = c->v->sum;
 
 	if (got->idx > c->next)
-		tell_record(c, AUDIT_FINDING_GAP, c->next, got->idx - 1);
+		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, got->idx - 1);
 	c->next = got->idx + 1;
 	for (size_t i = 0; i < NELEMS(bits); i++)
 		if (got->findings & bits[i].bit)
-			tell_record(c, bits[i].code, got->idx, got->idx);
-	tree_append(&c->tree, got->leaf);
+			verify_tell_record(c, bits[i].code, got->idx, got->idx);
+	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
 	check_meaning(c, &got->row, got->idx);
 	sum->records++;
 	if (ts->present && (sum->first_us == 0 || (uint64_t)ts->n < sum->first_us))
@@ -185,44 +167,49 @@ static void check_record(struct log_check *c, const struct audit_read *got)
 		sum->last_us = (uint64_t)ts->n;
 }
 
-struct head { int64_t id, size, found; bool has_root; uint8_t root[TREE_HASH]; char *origin; };
-
-static void check_head(struct log_check *c, const struct head *h)
+static void check_head(struct verify_log *c, const struct verify_head *h)
 {
 	uint8_t root[TREE_HASH];
 
 	if (h->found < h->size)
-		tell_record(c, AUDIT_FINDING_TRUNCATED, h->found, h->size - 1);
+		verify_tell_record(c, AUDIT_FINDING_TRUNCATED, h->found, h->size - 1);
 	if (h->found > h->size)
-		tell_record(c, AUDIT_FINDING_UNCOVERED_TAIL, h->size, h->found - 1);
+		verify_tell_record(c, AUDIT_FINDING_UNCOVERED_TAIL, h->size, h->found - 1);
 	tree_root(&c->tree, root);
 	if (!h->has_root)
-		tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->origin, "the log has no tree yet: it is from an older release");
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin, "the log has no tree yet: it is from an older release");
 	else if (memcmp(root, h->root, TREE_HASH) != 0)
-		tell_store(c->v, AUDIT_FINDING_ROOT, c->origin, NULL);
+		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, NULL);
 }
 
-static int check_log(struct verify *v, const struct head *h, struct err *err)
+static int check_log(struct verify *v, const struct verify_head *h, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(v->db);
-	struct audit_page page = { .log = h->id, .origin = h->origin, .to = h->size };
-	struct log_check *c = mem_zalloc(sizeof *c);
+	struct audit_page page = { .log = h->id, .origin = h->origin, .from = h->min_idx, .to = h->size };
+	struct verify_log *c = mem_zalloc(sizeof *c);
 	struct audit_read got;
 	int rc;
 
 	c->v = v;
-	c->origin = h->origin;
+	c->head = h;
 	c->open = map_new();
-	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1)
+	rc = verify_cut(c, err);
+	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
 		check_record(c, &got);
+		rc = verify_tiles(c, err);
+		if (rc == 0)
+			rc = verify_keep(c, &got.row, got.idx, err);
+	}
 	audit_reader_free(&reader);
 	if (rc == 0 && c->next < h->size && c->next < h->found)
-		tell_record(c, AUDIT_FINDING_GAP, c->next, h->size - 1);
+		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, h->size - 1);
 	if (rc == 0)
 		check_head(c, h);
+	if (verify_keep_end(c, rc == 0, err) < 0 && rc == 0)
+		rc = (int)err->code;
 	forget_open(c, rc == 0);
 	if (c->overflow)
-		tell_store(v, AUDIT_FINDING_NOT_CHECKED, c->origin, "more begins without an end than pairing keeps in mind");
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, c->head->origin, "more begins without an end than pairing keeps in mind");
 	for (int code = 0; code < AUDIT_FINDING_COUNT; code++)
 		end_run(c, (enum audit_finding_code)code);
 	free(c);
@@ -232,12 +219,13 @@ static int check_log(struct verify *v, const struct head *h, struct err *err)
 
 /* --- the store */
 
-static void read_head(struct db_stmt *st, struct head *ret)
+static void read_head(struct db_stmt *st, struct verify_head *ret)
 {
 	size_t len = 0;
 	const void *root = db_col_blob(st, 4, &len);
 
-	*ret = (struct head){ .id = db_col_i64(st, 0), .size = db_col_i64(st, 2), .found = db_col_i64(st, 3) };
+	*ret = (struct verify_head){ .id = db_col_i64(st, 0), .size = db_col_i64(st, 2), .found = db_col_i64(st, 3),
+		.min_idx = db_col_i64(st, 5), .pruned_by = db_col_type(st, 6) == DB_INT ? db_col_i64(st, 6) : -1 };
 	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
 	ret->has_root = db_col_type(st, 4) != DB_NULL;
 	if (len == TREE_HASH)
@@ -247,7 +235,7 @@ static void read_head(struct db_stmt *st, struct head *ret)
 static int check_next_log(struct verify *v, int64_t tenant_id, int64_t *after, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(v->db, SQL_AUDIT_NEXT_HEAD);
-	struct head h = { 0 };
+	struct verify_head h = { 0 };
 	int rc;
 
 	db_bind_i64(st, 1, *after);
@@ -271,7 +259,7 @@ static int check_rows_of(struct verify *v, enum sql_id id, enum audit_finding_co
 	int rc;
 
 	while ((rc = db_step(st, err)) == 1)
-		tell_store(v, code, NULL, db_col_text(st, 0, NULL));
+		verify_tell_store(v, code, NULL, db_col_text(st, 0, NULL));
 	db_stmt_put(&st);
 	return rc;
 }
@@ -282,7 +270,7 @@ static int check_by(struct verify *v, int (*check)(struct db *db, struct err *er
 	int rc = check(v->db, err);
 
 	if (rc == ERR_CORRUPT)
-		tell_store(v, code, NULL, err->msg);
+		verify_tell_store(v, code, NULL, err->msg);
 	return rc == ERR_CORRUPT ? 0 : rc;
 }
 

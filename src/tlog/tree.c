@@ -39,14 +39,24 @@ size_t tree_peaks(uint64_t size)
 
 void tree_append(struct tree *t, const uint8_t leaf[TREE_HASH])
 {
+	tree_append_nodes(t, leaf, NULL, NULL);
+}
+
+void tree_append_nodes(struct tree *t, const uint8_t leaf[TREE_HASH], tree_node_fn *fn, void *arg)
+{
 	size_t n = tree_peaks(t->size);
+	unsigned height = 0;
 	uint8_t hash[TREE_HASH];
 
 	assert(t->size < INT64_MAX);
 	memcpy(hash, leaf, TREE_HASH);
 	/* As in a binary counter: each bit that carries joins two subtrees of one size. */
-	for (uint64_t bits = t->size; bits & 1; bits >>= 1)
+	for (uint64_t bits = t->size; bits & 1; bits >>= 1) {
 		tree_node(t->peak[--n], hash, hash);
+		height++;
+		if (fn)
+			fn(arg, height, t->size >> height, hash);
+	}
 	memcpy(t->peak[n], hash, TREE_HASH);
 	t->size++;
 }

@@ -1,0 +1,38 @@
+#ifndef AUDIT_KEEP_H
+#define AUDIT_KEEP_H
+
+#include "audit/audit.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What goes: an intent is durable before the deed, and the deed is driven to its end, also by the next start (AUDIT A-305).
+ * Writer thread, inside a transaction, unless said otherwise. */
+
+#define AUDIT_SLICE 64                  /* rows of one step: calls come in between */
+#define AUDIT_CUT_UNIT 256              /* a cut at a multiple keeps one hash for each level */
+#define AUDIT_PEAKS_MAX 63
+
+struct db;
+
+/* The tree of a log's first records, from its tiles; any thread. */
+struct audit_cut {
+	int64_t log, at;                /* at: a multiple of AUDIT_CUT_UNIT, not beyond the log's size */
+	uint8_t root[32], frontier[AUDIT_PEAKS_MAX][32];
+	size_t peaks;                   /* of frontier */
+};
+int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret, struct err *err) MUST_CHECK;
+/* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier, just appended.
+ * ERR_CONFLICT: a call that began before the cut still runs. */
+int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_receipt *intent,
+		  struct err *err) MUST_CHECK;
+
+struct audit_deed { int64_t tenant_id, log, idx; int kind; };   /* idx, kind: of the intent */
+/* 1: the oldest that is not done, of a kind, or of any (0); 0: none. */
+int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err *err) MUST_CHECK;
+/* One slice.  *ret_done: that was the last one, and the record that says so has been appended. */
+int audit_deed_step(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, bool *ret_done, struct err *err) MUST_CHECK;
+
+#endif

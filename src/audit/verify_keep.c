@@ -1,0 +1,269 @@
+/* Verification of what goes and what must stay (AUDIT 8, 10): the tree at a cut, tiles, intents and their deeds, holds and
+ * periods against their records. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "verify_int.h"
+
+/* --- pruned logs */
+
+/* A field of ext of exactly that length, or NULL. */
+static const uint8_t *field(const struct audit_row *row, unsigned tag, size_t want)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+	size_t len = 0;
+	const uint8_t *p = ext->present ? audit_field_find(ext->p, ext->len, tag, &len) : NULL;
+
+	return len == want ? p : NULL;
+}
+
+static bool tree_of_cut(const struct audit_row *row, int64_t cut, struct tree *ret)
+{
+	const uint8_t *range = field(row, AUDIT_TAG_RANGE, 16);
+	size_t len = tree_peaks((uint64_t)cut) * TREE_HASH;
+	const uint8_t *frontier = field(row, AUDIT_TAG_FRONTIER, len), *want = field(row, AUDIT_TAG_ROOT, TREE_HASH);
+	uint8_t root[TREE_HASH];
+
+	if (row->v[COL_KIND].n != AUDIT_PRUNE || !range || !frontier || !want || audit_get_be(range + 8, 8) != (uint64_t)cut ||
+	    !tree_load(ret, cut, frontier, len))
+		return false;
+	tree_root(ret, root);
+	return memcmp(root, want, TREE_HASH) == 0;
+}
+
+/* The record itself is one of those that are hashed from the cut on, so that it is as good as the root. */
+static int read_cut(struct verify_log *c, bool *ret_found, struct err *err)
+{
+	const struct verify_head *h = c->head;
+	struct audit_reader *reader = audit_reader_new(c->v->db);
+	struct audit_page page = { .log = h->id, .origin = h->origin, .from = h->pruned_by, .to = h->pruned_by + 1 };
+	struct audit_read got;
+	int rc = audit_reader_next(reader, &page, &got, err);
+
+	*ret_found = rc == 1 && h->pruned_by >= h->min_idx && tree_of_cut(&got.row, h->min_idx, &c->tree);
+	audit_reader_free(&reader);
+	return rc < 0 ? rc : 0;
+}
+
+/* The tiles that stay have to give the same peaks. */
+static int fold_tiles(struct verify_log *c, struct err *err)
+{
+	uint64_t count = (uint64_t)c->head->min_idx / TILE_WIDTH;
+	uint8_t hash[TREE_HASH];
+
+	for (uint64_t n = 0; n < count; n++) {
+		int rc = audit_tile_get(c->v->db, c->head->id, 1, n, hash, err);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			break;
+		tree_append(&c->tiles, hash);
+	}
+	if (c->tiles.size == count && memcmp(c->tiles.peak, c->tree.peak, tree_peaks(count) * TREE_HASH) == 0)
+		return 0;
+	verify_tell_store(c->v, AUDIT_FINDING_TILE, c->head->origin, "the tiles of what was pruned do not fit the prune record");
+	c->no_tiles = true;
+	return 0;
+}
+
+int verify_cut(struct verify_log *c, struct err *err)
+{
+	const struct verify_head *h = c->head;
+	bool found = false;
+	int rc;
+
+	c->next = h->min_idx;
+	c->intents = map_new();
+	if (h->min_idx == 0) {
+		rc = audit_tiles_whole(c->v->db, h->id, 0, &c->no_tiles, err);  /* a store from before the tiles */
+		return rc;
+	}
+	rc = h->min_idx % TILE_WIDTH == 0 ? read_cut(c, &found, err) : 0;
+	if (rc < 0)
+		return rc;
+	if (!found) {
+		verify_tell_store(c->v, AUDIT_FINDING_TILE, h->origin, "the log begins late, and no prune record says so");
+		memset(&c->tree, 0, sizeof c->tree);
+		c->tree.size = (uint64_t)h->min_idx;
+		c->no_tiles = true;
+		return 0;
+	}
+	c->v->sum->pruned += (uint64_t)h->min_idx;
+	return fold_tiles(c, err);
+}
+
+/* --- tiles */
+
+static int check_node(struct verify_log *c, const struct tile_node *node, struct err *err)
+{
+	uint8_t stored[TREE_HASH];
+	uint64_t width = 1ull << TILE_HEIGHT * node->level;
+	int rc = audit_tile_get(c->v->db, c->head->id, node->level, node->n, stored, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || memcmp(stored, node->hash, TREE_HASH) != 0)
+		verify_tell_record(c, AUDIT_FINDING_TILE, (int64_t)(node->n * width), (int64_t)((node->n + 1) * width) - 1);
+	return 0;
+}
+
+/* In a log that was cut, the tree knows only nodes that lie behind the cut; the tree of tiles knows all. */
+int verify_tiles(struct verify_log *c, struct err *err)
+{
+	struct tile_nodes higher = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < c->nodes.n && rc == 0 && !c->no_tiles; i++) {
+		if (c->nodes.v[i].level != 1)
+			continue;
+		rc = check_node(c, &c->nodes.v[i], err);
+		tree_append_nodes(&c->tiles, c->nodes.v[i].hash, audit_tile_note, &higher);
+		for (size_t k = 0; k < higher.n && rc == 0; k++) {
+			higher.v[k].level++;
+			rc = check_node(c, &higher.v[k], err);
+		}
+	}
+	c->nodes.n = 0;
+	free(higher.v);
+	return rc;
+}
+
+/* --- intents, holds, periods */
+
+static void note_intent(struct verify_log *c, int64_t idx)
+{
+	map_set_u64(c->intents, (uint64_t)idx + 1, mem_zalloc(1));
+}
+
+/* A deed names its intent; one that was pruned needs no more words. */
+static void note_done(struct verify_log *c, const struct audit_row *row, int64_t idx)
+{
+	const uint8_t *cause = field(row, AUDIT_TAG_CAUSE, 12);
+	int64_t intent = cause ? (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX) : INT64_MAX - 1;
+	void *mark = map_del_u64(c->intents, (uint64_t)intent + 1);
+
+	if (!mark && intent >= c->head->min_idx)
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+	free(mark);
+}
+
+static bool same_number(struct db_stmt *st, unsigned col, const uint8_t *be)
+{
+	return be ? db_col_type(st, col) == DB_INT && (uint64_t)db_col_i64(st, col) == audit_get_be(be, 8)
+		  : db_col_type(st, col) == DB_NULL;
+}
+
+/* hold.set: from, to, prn of the hold whose record this is. */
+static bool holds_as_said(struct db_stmt *st, const struct audit_row *row)
+{
+	const uint8_t *range = field(row, AUDIT_TAG_RANGE, 16);
+	const struct audit_value *prn = &row->v[COL_PRN];
+	size_t len = 0;
+	const char *text = db_col_text(st, 2, &len);
+
+	return same_number(st, 0, range) && same_number(st, 1, range ? range + 8 : NULL) &&
+	       prn->present == (db_col_type(st, 2) != DB_NULL) &&
+	       (!prn->present || (prn->len == len && memcmp(prn->p, text, len) == 0));
+}
+
+/* retention.change: min_days, max_days. */
+static bool keeps_as_said(struct db_stmt *st, const struct audit_row *row)
+{
+	const uint8_t *days = field(row, AUDIT_TAG_COUNTS, 16);
+
+	return days && same_number(st, 0, days) && same_number(st, 1, audit_get_be(days + 8, 8) ? days + 8 : NULL);
+}
+
+static bool released_as_said(struct db_stmt *st, const struct audit_row *row)
+{
+	(void)row;
+	return db_col_type(st, 0) == DB_INT;
+}
+
+static int against_row(struct verify_log *c, enum sql_id sql, bool (*same)(struct db_stmt *, const struct audit_row *),
+		       const struct audit_row *row, int64_t idx, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, sql);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	if (rc >= 0 && (rc == 0 || !same(st, row)))
+		verify_tell_record(c, AUDIT_FINDING_REGISTRY, idx, idx);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int verify_keep(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err)
+{
+	switch (row->v[COL_KIND].present ? row->v[COL_KIND].n : 0) {
+	case AUDIT_PRUNE:
+	case AUDIT_ERASE:
+		note_intent(c, idx);
+		return 0;
+	case AUDIT_PRUNE_DONE:
+	case AUDIT_ERASE_DONE:
+		note_done(c, row, idx);
+		return 0;
+	case AUDIT_HOLD_SET:
+		c->holds++;
+		return against_row(c, SQL_VERIFY_HOLD_SET, holds_as_said, row, idx, err);
+	case AUDIT_HOLD_RELEASE:
+		c->releases++;
+		return against_row(c, SQL_VERIFY_HOLD_RELEASE, released_as_said, row, idx, err);
+	case AUDIT_RETENTION_CHANGE:
+		c->policies++;
+		return against_row(c, SQL_VERIFY_RETENTION, keeps_as_said, row, idx, err);
+	default:
+		return 0;
+	}
+}
+
+/* As many rows as records: none that no record made. */
+static int count_rows(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_COUNT_KEPT);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, c->head->min_idx);
+	rc = db_step(st, err);
+	if (rc == 1 && (db_col_i64(st, 0) != c->holds || db_col_i64(st, 1) != c->releases))
+		verify_tell_store(c->v, AUDIT_FINDING_REGISTRY, c->head->origin, "the holds are not those that the records say");
+	if (rc == 1 && db_col_i64(st, 2) != c->policies)
+		verify_tell_store(c->v, AUDIT_FINDING_REGISTRY, c->head->origin, "the periods are not those that the records say");
+	if (rc == 1 && db_col_i64(st, 3) && map_count(c->intents) == 0)
+		verify_tell_store(c->v, AUDIT_FINDING_ERASED_BUT_PRESENT, c->head->origin, "records that were pruned are still there");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int verify_keep_end(struct verify_log *c, bool report, struct err *err)
+{
+	const void *key;
+	size_t len;
+	void *mark;
+	int rc = report ? count_rows(c, err) : 0;
+
+	for (size_t it = 0; map_next(c->intents, &it, &key, &len, &mark);) {
+		uint64_t idx = 0;
+
+		if (len == sizeof idx)
+			memcpy(&idx, key, sizeof idx);
+		if (report)
+			verify_tell_record(c, AUDIT_FINDING_DANGLING, (int64_t)idx - 1, (int64_t)idx - 1);
+		free(mark);
+	}
+	map_free(&c->intents);
+	free(c->nodes.v);
+	return rc;
+}

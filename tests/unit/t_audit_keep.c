@@ -1,0 +1,336 @@
+/* Records that go: tiles, cuts, slices, and what verification says of a log that begins late (AUDIT 10). */
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "audit/audit.h"
+#include "audit/keep.h"
+#include "audit/verify.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "tmpdir.h"
+
+enum { ACME = 7, RECORDS = 600 };
+
+struct fix {
+	char *dir, path[600];
+	struct db *db;
+	struct audit_logs *logs;
+	struct err err;
+	unsigned count[AUDIT_FINDING_COUNT];
+	char last[400];
+	struct audit_coverage sum;
+};
+
+#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
+
+static void begin(struct fix *f)
+{
+	OK(db_txn_begin(f->db, true, &f->err));
+}
+
+static void commit(struct fix *f)
+{
+	OK(audit_logs_flush(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));
+	audit_logs_commit(f->logs);
+}
+
+static void open_store(struct fix *f, bool create)
+{
+	OK(db_open(f->path, DB_WRITER, create, &f->db, &f->err));
+	OK(db_migrate(f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+}
+
+static void close_store(struct fix *f)
+{
+	audit_logs_close(&f->logs);
+	db_close(&f->db);
+}
+
+static void append(struct fix *f, enum audit_kind kind, unsigned call)
+{
+	struct audit_event ev;
+
+	clock_step(10);
+	audit_event_init(&ev, kind, ACME);
+	ev.has_call = kind == AUDIT_CALL_BEGIN || kind == AUDIT_CALL_END;
+	memcpy(ev.call, &call, sizeof call);
+	ev.prn = "prn_a";
+	ev.tool = "echo";
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+}
+
+/* One tenant, whose log has RECORDS records behind log.open: calls whose begins and ends are neighbours. */
+static int set_up(void **state)
+{
+	struct fix *f = calloc(1, sizeof *f);
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
+	clock_fake(1000000, 500000);
+	open_store(f, true);
+	begin(f);
+	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
+	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
+	commit(f);
+	begin(f);
+	for (unsigned i = 0; i < RECORDS / 2; i++) {
+		append(f, AUDIT_CALL_BEGIN, i);
+		append(f, AUDIT_CALL_END, i);
+		if (i % 100 == 99) {
+			commit(f);
+			begin(f);
+		}
+	}
+	commit(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fix *f = *state;
+
+	close_store(f);
+	tmpdir_remove(f->dir);
+	free(f);
+	clock_real();
+	return 0;
+}
+
+static void raw(struct fix *f, const char *sql)
+{
+	char *why = NULL;
+	sqlite3 *db;
+
+	close_store(f);
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+		fail_msg("%s: %s", sql, why);
+	sqlite3_close(db);
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+}
+
+static void found(void *arg, const struct audit_finding *finding)
+{
+	struct fix *f = arg;
+
+	f->count[finding->code]++;
+	snprintf(f->last, sizeof f->last, "%s %s %d-%d %s", audit_finding_name(finding->code),
+		 finding->origin ? finding->origin : "-", (int)finding->from, (int)finding->to,
+		 finding->detail ? finding->detail : "-");
+}
+
+static unsigned verify(struct fix *f)
+{
+	struct db *reader = NULL;
+
+	memset(f->count, 0, sizeof f->count);
+	f->last[0] = '\0';
+	OK(db_open(f->path, DB_READER, false, &reader, &f->err));
+	OK(audit_verify(reader, 0, found, f, &f->sum, &f->err));
+	db_close(&reader);
+	return (unsigned)(f->sum.bad + f->sum.gaps);
+}
+
+static void verify_clean(struct fix *f)
+{
+	if (verify(f) != 0)
+		fail_msg("%s", f->last);
+}
+
+static void verify_finds(struct fix *f, enum audit_finding_code code)
+{
+	if (verify(f) == 0 || f->count[code] == 0)
+		fail_msg("%s was not found; %s", audit_finding_name(code), f->last);
+}
+
+/* The log of the tenant is the second. */
+static int intend(struct fix *f, int64_t at)
+{
+	struct audit_cut cut;
+	struct audit_receipt r;
+	struct audit_event ev;
+	uint8_t range[16] = { 0 };
+	struct audit_field field[3] = { { AUDIT_TAG_RANGE, range, sizeof range }, { AUDIT_TAG_ROOT, cut.root, 32 } };
+	int rc = audit_cut_read(f->db, 2, at, &cut, &f->err);
+
+	if (rc < 0)
+		return rc;
+	audit_put_be(range + 8, (uint64_t)at, 8);
+	field[2] = (struct audit_field){ AUDIT_TAG_FRONTIER, cut.frontier, cut.peaks * 32 };
+	audit_event_init(&ev, AUDIT_PRUNE, ACME);
+	ev.field = field;
+	ev.nfield = 3;
+	begin(f);
+	rc = audit_append(f->logs, f->db, &ev, &r, &f->err);
+	if (rc == 0)
+		rc = audit_cut_set(f->logs, f->db, &cut, &r, &f->err);
+	if (rc == 0) {
+		commit(f);
+		return 0;
+	}
+	audit_logs_rollback(f->logs, (struct audit_mark){ 0 });
+	(void)db_txn_end(f->db, rc, NULL);
+	return rc;
+}
+
+/* One slice; true when it was the last. */
+static bool step(struct fix *f)
+{
+	struct audit_deed deed;
+	bool done = false;
+
+	assert_int_equal(audit_deed_next(f->db, 0, &deed, &f->err), 1);
+	assert_int_equal(deed.kind, AUDIT_PRUNE);
+	begin(f);
+	OK(audit_deed_step(f->logs, f->db, &deed, &done, &f->err));
+	commit(f);
+	return done;
+}
+
+static void prune(struct fix *f, int64_t at)
+{
+	OK(intend(f, at));
+	while (!step(f))
+		;
+}
+
+static void a_pruned_log_verifies(void **state)
+{
+	struct fix *f = *state;
+	struct audit_deed deed;
+
+	verify_clean(f);
+	prune(f, 256);
+	assert_int_equal(audit_deed_next(f->db, 0, &deed, &f->err), 0);
+	verify_clean(f);
+	assert_int_equal(f->sum.pruned, 256);
+	assert_int_equal(f->sum.records, 1 + 1 + RECORDS - 256 + 2);
+	prune(f, 512);
+	verify_clean(f);
+	close_store(f);
+	open_store(f, false);
+	begin(f);
+	append(f, AUDIT_LIST, 0);
+	commit(f);
+	verify_clean(f);
+}
+
+static void a_cut_is_a_multiple_of_256_and_moves_on(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(intend(f, 255), ERR_INVALID);
+	assert_int_equal(intend(f, -256), ERR_INVALID);
+	assert_int_equal(intend(f, 768), ERR_CORRUPT);          /* there are not so many */
+	prune(f, 512);
+	assert_int_equal(intend(f, 512), ERR_CONFLICT);
+	assert_int_equal(intend(f, 256), ERR_CONFLICT);
+	verify_clean(f);
+}
+
+static void a_call_that_runs_is_not_cut(void **state)
+{
+	struct fix *f = *state;
+
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, 5000);
+	commit(f);
+	begin(f);
+	for (unsigned i = 0; i < 256; i++)
+		append(f, AUDIT_LIST, 0);
+	commit(f);
+	assert_int_equal(intend(f, 768), ERR_CONFLICT);
+	begin(f);
+	append(f, AUDIT_CALL_END, 5000);
+	commit(f);
+	prune(f, 768);
+	verify_clean(f);
+}
+
+static void a_prune_goes_on_where_it_stopped(void **state)
+{
+	struct fix *f = *state;
+	int steps = 1;
+
+	OK(intend(f, 512));
+	assert_false(step(f));
+	verify_finds(f, AUDIT_FINDING_DANGLING);
+	assert_int_equal(f->sum.bad, 0);
+	close_store(f);
+	open_store(f, false);
+	for (; !step(f); steps++)
+		;
+	assert_int_equal(steps, 512 / AUDIT_SLICE);
+	verify_clean(f);
+}
+
+static void an_old_store_gets_its_tiles(void **state)
+{
+	struct fix *f = *state;
+
+	raw(f, "DELETE FROM tile");
+	prune(f, 512);
+	verify_clean(f);
+}
+
+static void what_was_pruned_cannot_be_denied(void **state)
+{
+	static const struct { const char *sql; enum audit_finding_code code; } tries[] = {
+		{ "UPDATE log SET min_idx = 512 WHERE id = 2", AUDIT_FINDING_TILE },
+		{ "UPDATE log SET min_idx = 300 WHERE id = 2", AUDIT_FINDING_TILE },
+		{ "UPDATE log SET min_idx = 0, pruned_by = NULL WHERE id = 2", AUDIT_FINDING_GAP },
+		{ "UPDATE log SET pruned_by = pruned_by - 1 WHERE id = 2", AUDIT_FINDING_TILE },
+		{ "UPDATE log SET pruned_by = NULL WHERE id = 2", AUDIT_FINDING_TILE },
+		{ "UPDATE tile SET hashes = randomblob(length(hashes))", AUDIT_FINDING_TILE },
+		{ "INSERT INTO rec(enc, log, idx, kind, ts) VALUES(1, 2, 7, 1010, 5)", AUDIT_FINDING_ERASED_BUT_PRESENT },
+		{ "INSERT INTO hold(log, set_by) VALUES(2, 400)", AUDIT_FINDING_REGISTRY },
+		{ "INSERT INTO retention(log, set_by, from_idx, min_days) VALUES(2, 400, 400, 1)", AUDIT_FINDING_REGISTRY },
+	};
+	struct fix *f = *state;
+	char name[16], cmd[700];
+
+	prune(f, 256);
+	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+		struct fix try = { .dir = f->dir };
+		sqlite3 *db;
+
+		snprintf(name, sizeof name, "try%zu", i % 100);
+		tmpdir_path(f->dir, name, try.path, sizeof try.path);
+		snprintf(cmd, sizeof cmd, "VACUUM INTO '%s'", try.path);
+		raw(f, cmd);
+		assert_int_equal(sqlite3_open(try.path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, tries[i].sql, NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		verify_finds(&try, tries[i].code);
+	}
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_pruned_log_verifies), T(a_cut_is_a_multiple_of_256_and_moves_on), T(a_call_that_runs_is_not_cut),
+		T(a_prune_goes_on_where_it_stopped), T(an_old_store_gets_its_tiles), T(what_was_pruned_cannot_be_denied),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
