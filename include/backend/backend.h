@@ -44,17 +44,22 @@ struct backend_cage {
 	bool enough;                            /* else it is not started (SEC S-511) */
 };
 
+/* An argument that a header repeats on its way to another MCP server (MCP T-43). */
+struct backend_param { const char *header, *pointer; };
+
 struct backend_req {
 	const void *plan;                       /* from bind(); lives until the end */
 	const char *tool;                       /* the full name, as the caller sees it: get_weather, prompt:greet */
 	const json_t *args;                     /* validated object; borrowed until the end */
 	const char *args_text; size_t args_len; /* as received: this is what is forwarded */
+	const struct backend_param *params; size_t nparams;     /* until start() has returned */
 	const json_t *answers;                  /* inputResponses by key; NULL in the first run */
 	const void *state; size_t state_len;    /* from the last ask(); the seal has been opened */
 	const uint8_t *call_id;                 /* 16 bytes */
 	int64_t tenant_id;
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
+	int log_level;                          /* least level of log lines that it wants, 0 debug … 7; 8: none */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
 	size_t result_max;                      /* bytes of output */
 	struct be_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */
@@ -79,9 +84,22 @@ struct backend_sink {
 	void (*result)(void *arg, struct backend_result *res);
 	void (*ask)(void *arg, struct backend_ask *ask);
 	/* ERR_TOOL: ends as isError with err->msg.  ERR_TIMEOUT, ERR_CANCELLED, ERR_LIMIT: likewise, outcome by
-	 * code.  rpc_code != 0: the tool wants this JSON-RPC error (code, err->msg, data taken or NULL). */
+	 * code.  rpc_code != 0: the tool wants this JSON-RPC error (code, err->msg, data taken or NULL).
+	 * ERR_CAPABILITY: the caller lacks capabilities that data.requiredCapabilities names. */
 	void (*error)(void *arg, const struct err *err, int rpc_code, json_t *data);
 };
+/* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside
+ * watch() or backend_unwatch(). */
+typedef void backend_changed_fn(void *arg);
+struct backend_watch { void (*end)(struct backend_watch *w); };
+struct backend_watch_req {
+	const void *plan;                       /* of the resource; not used afterwards, nor is args */
+	const json_t *args;                     /* as a read of it has them: `uri`, and a template's variables */
+	int64_t tenant_id; const char *tenant;
+	backend_changed_fn *fn; void *arg;
+};
+void backend_unwatch(struct backend_watch **w);         /* NULL is none */
+
 enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_SHUTDOWN };
 struct backend_ops {
 	const char *name;                       /* "static", "builtin", "exec", "sql" */
@@ -92,6 +110,9 @@ struct backend_ops {
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 	/* NULL, or a level that is empty: its runs need no process. */
 	void (*cage)(const struct backend_env *env, const void *plan, struct backend_cage *ret);
+	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already. */
+	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
+		     struct err *err);
 };
 extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;
 

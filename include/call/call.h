@@ -75,6 +75,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	const char *sealed_state; size_t sealed_len;    /* requestState of a retried request, or NULL */
 	const struct call_param *params; size_t nparams; bool check_params;    /* modern HTTP (MCP T-43) */
 	uint32_t caps;                  /* what this very caller declared */
+	int log_level;                  /* as backend_req has it */
 	bool can_ask;                   /* legacy: the channel can carry server requests now */
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
@@ -111,6 +112,10 @@ void call_answer(struct call *c, json_t *answers);      /* takes; the handler ru
 void call_cancel(struct call *c, enum cancel_why why);  /* finish() still comes, with ERR_CANCELLED */
 /* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
 void call_detach(struct call *c);
+/* Hear of it when what a resource gives is another; args as a read of it has them.  *ret NULL: nobody says so.
+ * ERR_LIMIT: too many are watched already. */
+int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
+	       void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
 /* Cancel what runs under a key that was revoked, or a tenant that was suspended (0 = any). */
 void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cred_id, enum cancel_why why);
 /* Wire to writer_on_late(): the engine records the end of a begin that came through too late. */

@@ -25,8 +25,12 @@ UPDATE upstream SET state = 3, name = substr(name, 1, 40) || '~' || id WHERE id 
 -- name: upstream_list
 -- upstream list.  Walk of the index on name; UNIQUE(upstream_id, remote).
 SELECT u.id, u.name, u.state, u.definition, u.revision, u.synced_us,
-       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND tool_id IS NOT NULL),
-       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND state <> 1)
+       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND tool_id IS NOT NULL AND remote NOT GLOB 'prompt:*'
+        AND remote NOT GLOB 'resource:*' AND remote NOT GLOB 'template:*'),
+       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND state <> 1),
+       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND tool_id IS NOT NULL AND remote GLOB 'prompt:*'),
+       (SELECT count(*) FROM upstream_tool WHERE upstream_id = u.id AND tool_id IS NOT NULL
+        AND (remote GLOB 'resource:*' OR remote GLOB 'template:*'))
 FROM upstream u WHERE u.state <> 3 ORDER BY u.name;
 
 -- name: upstream_tools
@@ -61,6 +65,11 @@ SELECT pending FROM upstream_tool WHERE id = ?1;
 -- name: upstream_tool_delete
 -- upstream accept of one that is gone, upstream sync of one that was never accepted and is gone.  Primary key.
 DELETE FROM upstream_tool WHERE id = ?1;
+
+-- name: upstream_uri_owner
+-- upstream sync, accept: who else has this URI?  Walk of tool, UNIQUE(tool_id, version) of tool_version.
+SELECT t.name FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE v.uri = ?1 AND t.name <> ?2 AND t.state <> 3 LIMIT 1;
 
 -- name: upstream_tool_owner
 -- upstream sync, accept: whose tool is it?  Index upstream_tool_tool.

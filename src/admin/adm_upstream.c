@@ -55,7 +55,7 @@ static json_t *options(const struct adm_call *c)
 	static const struct { const char *arg, *member; bool flag; } copied[] = {
 		{ "command", "command", false }, { "url", "url", false }, { "cwd", "cwd", false },
 		{ "env", "env", false }, { "header", "headers", false }, { "transport", "transport", false },
-		{ "prefix", "prefix", false }, { "idle", "idle", false }, { "shared", "shared", true },
+		{ "prefix", "prefix", false }, { "uri-prefix", "uriPrefix", false }, { "idle", "idle", false }, { "shared", "shared", true },
 		{ "asks", "asks", true },
 	};
 	static const char *const lists[] = { "read", "write" };
@@ -157,23 +157,33 @@ int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct er
 	return db_run(&st, err);
 }
 
+static bool has_uri(const char *key)
+{
+	const char *name;
+
+	return upstream_key(key, &name) >= UPSTREAM_RESOURCE;
+}
+
 int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
 		       struct err *err)
 {
 	struct adm_remotes remotes = { NULL, 0 };
 	bool stored = false;
 
-	if (strcmp(u->prefix, doc->prefix) != 0) {
+	bool names = strcmp(u->prefix, doc->prefix) != 0, uris = strcmp(u->uri_prefix, doc->uri_prefix) != 0;
+
+	if (names || uris) {
 		int rc = adm_remotes_load(db, u->id, &remotes, err);
 
 		for (size_t i = 0; i < remotes.n; i++)
-			stored = stored || remotes.p[i].tool_id;
+			stored = stored || (remotes.p[i].tool_id && (names || has_uri(remotes.p[i].remote)));
 		adm_remotes_free(&remotes);
 		if (rc < 0)
 			return rc;
 	}
 	if (stored) {
-		(void)err_set(err, ERR_CONFLICT, "prefix", "upstream %s has tools named with the prefix \"%s\"", u->name, u->prefix);
+		(void)err_set(err, ERR_CONFLICT, names ? "prefix" : "uriPrefix", "upstream %s has %s with the prefix \"%s\"", u->name,
+			      names ? "tools named" : "resources", names ? u->prefix : u->uri_prefix);
 		err_hint(err, "grants name them so: remove the upstream and add it again with another prefix");
 		return ERR_CONFLICT;
 	}
@@ -263,6 +273,8 @@ int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs 
 		adm_put_text(c->out, "by", way_of(definition));
 		adm_put_text(c->out, "revision", *revision ? revision : NULL);
 		adm_put_int(c->out, "tools", db_col_i64(st, 6));
+		adm_put_int(c->out, "prompts", db_col_i64(st, 8));
+		adm_put_int(c->out, "resources", db_col_i64(st, 9));
 		adm_put_int(c->out, "waiting", db_col_i64(st, 7));
 		adm_put_time(c->out, "synced", (uint64_t)db_col_i64(st, 5));
 		adm_row_end(c->out);

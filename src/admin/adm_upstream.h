@@ -4,9 +4,10 @@
 #include "admin_int.h"
 
 #include "backend/upstream.h"
+#include "registry/registry.h"
 
-/* What the commands about upstreams share: adm_upstream.c (the upstreams themselves), adm_upstream_sync.c (their
- * tools). */
+/* What the commands about upstreams share: adm_upstream.c (the upstreams themselves), adm_upstream_sync.c (what they
+ * have). */
 
 enum { ADM_UPSTREAM_ENABLED = 1, ADM_UPSTREAM_DISABLED = 2, ADM_UPSTREAM_REMOVED = 3 };
 enum adm_remote_state { REMOTE_PINNED = 1, REMOTE_CHANGED, REMOTE_GONE, REMOTE_NEW, REMOTE_REFUSED };
@@ -14,7 +15,7 @@ enum adm_remote_state { REMOTE_PINNED = 1, REMOTE_CHANGED, REMOTE_GONE, REMOTE_N
 struct adm_upstream {
 	int64_t id, synced_us, created_us;
 	int state;
-	char name[80], prefix[UPSTREAM_PREFIX_MAX + 1], revision[16], server[128];
+	char name[80], prefix[UPSTREAM_PREFIX_MAX + 1], uri_prefix[UPSTREAM_PREFIX_MAX + 1], revision[16], server[128];
 	uint8_t digest[32];
 	char *definition;               /* free() it */
 };
@@ -24,13 +25,13 @@ int adm_find_upstream(struct db *db, const char *name, struct adm_upstream *ret,
 /* The same: 1 = found, 0 = there is none. */
 int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *ret, struct err *err) MUST_CHECK;
 
-struct adm_remote {                     /* a row of upstream_tool, and the tool made of it */
+struct adm_remote {                     /* a row of upstream_tool, and the tool, prompt or resource made of it */
 	int64_t id, tool_id;            /* tool_id 0: never accepted */
 	enum adm_remote_state state;
 	bool has_pinned, has_seen, held;
 	uint8_t pinned[32], seen[32];
-	char *remote, *note;            /* free() them */
-	char tool[72];
+	char *remote, *note;            /* remote: its key (backend/upstream.h); free() them */
+	char tool[REG_FULL_NAME_SIZE];
 	int tool_state;
 	int64_t tool_version;
 };
@@ -47,7 +48,7 @@ int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct er
  * caller's. */
 int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
 		      int64_t **ret_tools, size_t *ret_n, struct err *err) MUST_CHECK;
-/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while tools are stored. */
+/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while something is stored. */
 int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
 		       struct err *err) MUST_CHECK;
 /* The document with the members of patch, both JSON texts. */

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "json/json.h"
 
 #include "adm_upstream.h"
 
@@ -72,6 +73,22 @@ static int not_found(struct db *db, const char *name, struct err *err)
 	return ERR_NOT_FOUND;
 }
 
+/* The document says it, or its absence does. */
+static int read_uri_prefix(struct adm_upstream *u, struct err *err)
+{
+	struct upstream_doc doc = { .text = NULL };
+	json_t *stored = NULL;
+	int rc = jx_parse(u->definition, strlen(u->definition), &stored, err);
+
+	if (rc == 0)
+		rc = upstream_define(stored, &doc, err);
+	json_decref(stored);
+	if (rc == 0)
+		memcpy(u->uri_prefix, doc.uri_prefix, sizeof(u->uri_prefix));
+	upstream_doc_free(&doc);
+	return rc < 0 ? err_wrap(err, "upstream %s", u->name) : 1;
+}
+
 int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_FIND);
@@ -90,6 +107,8 @@ int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *
 		ret->definition = adm_col_dup(st, 9);
 	}
 	db_stmt_put(&st);
+	if (rc == 1)
+		rc = read_uri_prefix(ret, err);
 	return rc;
 }
 

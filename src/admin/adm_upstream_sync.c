@@ -1,4 +1,5 @@
-/* upstream sync, accept: what an upstream lists against what was accepted of it (SEC S-740).
+/* upstream sync, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and resources are
+ * tools here as everywhere in the store.
  *
  * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
  * and waits; so is one that is gone.  One that is again what was accepted comes back by itself. */
@@ -202,20 +203,62 @@ static int check_owner(struct db *db, const char *name, int64_t remote_id, struc
 	return err_set(err, ERR_CONFLICT, "", "there is a tool %s already", name);
 }
 
-/* *ret_bad: it cannot be a tool here, err says why; nothing was written. */
-static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		       int64_t remote_id, const struct upstream_tool *t, bool *ret_bad, struct err *err)
+/* ERR_CONFLICT: another resource has this URI, and whoever reads it would get one or the other. */
+static int check_uri(struct db *db, const struct define_item *def, struct err *err)
 {
-	struct define_item def = { .text = NULL };
-	struct adm_tool_stored stored;
+	struct db_stmt *st;
+	char name[REG_FULL_NAME_SIZE] = "";
+	int rc;
+
+	if (!def->uri)
+		return 0;
+	st = db_stmt_get(db, SQL_UPSTREAM_URI_OWNER);
+	db_bind_textz(st, 1, def->uri);
+	db_bind_textz(st, 2, def->name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		adm_col_copy(st, 0, name, sizeof(name));
+	db_stmt_put(&st);
+	if (rc <= 0)
+		return rc;
+	(void)err_set(err, ERR_CONFLICT, "", "%s has the URI %.200s already", name, def->uri);
+	err_hint(err, "another uriPrefix of the upstream tells them apart");
+	return ERR_CONFLICT;
+}
+
+/* Its definition, checked.  ERR_INVALID, ERR_LIMIT, ERR_CONFLICT: it cannot be one here. */
+static int define(struct db *db, const struct upstream_naming *naming, const struct upstream_item *t, int64_t remote_id,
+		  struct define_item *ret, struct err *err)
+{
 	json_t *doc = NULL;
-	int rc = upstream_tool_document(u->name, u->prefix, t, &doc, err);
+	int rc = upstream_document(naming, t, &doc, err);
 
 	if (rc == 0)
-		rc = define_item(doc, backend_bind, NULL, &def, err);
+		rc = define_item(doc, backend_bind, NULL, ret, err);
 	json_decref(doc);
 	if (rc == 0)
-		rc = check_owner(db, def.name, remote_id, err);
+		rc = check_owner(db, ret->name, remote_id, err);
+	return rc;
+}
+
+/* *ret_bad: it cannot be a tool here, err says why; nothing was written.  name: the full one that it has, or "". */
+static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		       int64_t remote_id, const struct upstream_item *t, const char *name, bool *ret_bad, struct err *err)
+{
+	const char *bare = strchr(name, ':');
+	struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix,
+		.name = bare ? bare + 1 : NULL };
+	struct define_item def = { .text = NULL };
+	struct adm_tool_stored stored;
+	int rc = define(db, &naming, t, remote_id, &def, err);
+
+	if (rc == ERR_CONFLICT && t->kind != UPSTREAM_TOOL && !naming.name) {   /* two of one name: the second is marked */
+		define_free(&def);
+		naming.marked = true;
+		rc = define(db, &naming, t, remote_id, &def, err);
+	}
+	if (rc == 0)
+		rc = check_uri(db, &def, err);
 	*ret_bad = rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT;
 	if (rc == 0)
 		rc = adm_tool_store(c, db, logs, &def, false, &stored, err);
@@ -224,13 +267,13 @@ static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 	if (rc == 0 && stored.what != ADM_UNCHANGED)
 		note_changed(c->priv, stored.id);
 	if (rc == 0)
-		say(c, t->name, stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
+		say(c, t->key, stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
 	define_free(&def);
 	return rc;
 }
 
 /* It waits, with the reason why it cannot be accepted if there is one. */
-static int leave_pending(struct adm_call *c, struct db *db, const struct adm_remote *r, const struct upstream_tool *t,
+static int leave_pending(struct adm_call *c, struct db *db, const struct adm_remote *r, const struct upstream_item *t,
 			 const struct err *bad, struct err *err)
 {
 	char *note = bad ? mem_printf("%s%s%s", bad->where[0] == '/' ? bad->where + 1 : "", bad->where[0] == '/' ? ": " : "",
@@ -239,7 +282,7 @@ static int leave_pending(struct adm_call *c, struct db *db, const struct adm_rem
 	int rc = set_pending(db, r->id, state, t->digest, t->text, r->held, note, err);
 
 	if (rc == 0)
-		say(c, t->name, adm_remote_state_name(state), r->tool_id ? r->tool : NULL, r->tool_version, note);
+		say(c, t->key, adm_remote_state_name(state), r->tool_id ? r->tool : NULL, r->tool_version, note);
 	free(note);
 	return rc;
 }
@@ -256,7 +299,7 @@ static int drifted(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 }
 
 static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		      struct adm_remote *r, const struct upstream_tool *t, struct err *err)
+		      struct adm_remote *r, const struct upstream_item *t, struct err *err)
 {
 	const struct sync_job *job = c->priv;
 	bool bad = false;
@@ -271,7 +314,7 @@ static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs
 		if (rc == 0 && back)
 			rc = set_pending(db, r->id, REMOTE_PINNED, t->digest, NULL, false, "", err);
 		if (rc == 0)
-			say(c, t->name, back ? "back" : "unchanged", r->tool, r->tool_version, NULL);
+			say(c, t->key, back ? "back" : "unchanged", r->tool, r->tool_version, NULL);
 		return rc;
 	}
 	if (r->tool_id) {
@@ -279,7 +322,7 @@ static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs
 		return rc < 0 ? rc : leave_pending(c, db, r, t, NULL, err);
 	}
 	if (!job->check)
-		rc = accept_tool(c, db, logs, u, r->id, t, &bad, &why);
+		rc = accept_tool(c, db, logs, u, r->id, t, r->tool, &bad, &why);
 	if (job->check || bad)
 		return leave_pending(c, db, r, t, bad ? &why : NULL, err);
 	if (rc < 0 && err)
@@ -288,13 +331,13 @@ static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs
 }
 
 static int sync_new(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		    const struct upstream_tool *t, struct err *err)
+		    const struct upstream_item *t, struct err *err)
 {
 	struct adm_remote r = { .state = REMOTE_NEW };
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_INSERT);
 
 	db_bind_i64(st, 1, u->id);
-	db_bind_textz(st, 2, t->name);
+	db_bind_textz(st, 2, t->key);
 	db_bind_blob(st, 3, t->digest, sizeof(t->digest));
 	db_bind_textz(st, 4, t->text);
 	int rc = db_run(&st, err);
@@ -306,6 +349,11 @@ static int sync_new(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 
 static int sync_gone(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_remote *r, struct err *err)
 {
+	const struct sync_job *job = c->priv;
+	const char *name;
+
+	if (job->list->unread[upstream_key(r->remote, &name)])
+		return 0;               /* nobody knows */
 	if (!r->tool_id)
 		return run_with_id(db, SQL_UPSTREAM_TOOL_DELETE, r->id, err);
 	int rc = drifted(c, db, logs, r, NULL, err);
@@ -318,7 +366,7 @@ static int sync_gone(struct adm_call *c, struct db *db, struct audit_logs *logs,
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct upstream_tool *)a)->name, ((const struct upstream_tool *)b)->name);
+	return strcmp(((const struct upstream_item *)a)->key, ((const struct upstream_item *)b)->key);
 }
 
 /* Both lists are in the order of their names. */
@@ -330,11 +378,11 @@ static int sync_all(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	int rc = 0;
 
 	if (job->list->count > 1)
-		qsort(job->list->tool, job->list->count, sizeof(*job->list->tool), by_name);
+		qsort(job->list->item, job->list->count, sizeof(*job->list->item), by_name);
 	while (rc == 0 && (i < job->list->count || k < remotes->n)) {
-		const struct upstream_tool *t = i < job->list->count ? &job->list->tool[i] : NULL;
+		const struct upstream_item *t = i < job->list->count ? &job->list->item[i] : NULL;
 		struct adm_remote *r = k < remotes->n ? &remotes->p[k] : NULL;
-		int order = !t ? 1 : !r ? -1 : strcmp(t->name, r->remote);
+		int order = !t ? 1 : !r ? -1 : strcmp(t->key, r->remote);
 
 		if (order < 0)
 			rc = sync_new(c, db, logs, u, t, err);
@@ -413,12 +461,14 @@ static bool is_wanted(const struct sync_job *job, const struct adm_remote *r)
 	return wanted;
 }
 
-static int load_pending(struct db *db, const struct adm_remote *r, struct upstream_tool *ret, struct err *err)
+static int load_pending(struct db *db, const struct adm_remote *r, struct upstream_item *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_TEXT);
 	int rc;
 
-	*ret = (struct upstream_tool){ .name = r->remote };
+	const char *name;
+
+	*ret = (struct upstream_item){ .kind = upstream_key(r->remote, &name), .key = r->remote };
 	memcpy(ret->digest, r->seen, sizeof(ret->digest));
 	db_bind_i64(st, 1, r->id);
 	rc = db_step(st, err);
@@ -432,7 +482,7 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 		      struct adm_remote *r, struct err *err)
 {
 	const struct sync_job *job = c->priv;
-	struct upstream_tool t;
+	struct upstream_item t;
 	struct err why;
 	bool bad = false;
 	int rc = 0;
@@ -453,7 +503,7 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	rc = load_pending(db, r, &t, err);
 	if (rc < 0)
 		return rc;
-	rc = accept_tool(c, db, logs, u, r->id, &t, &bad, &why);
+	rc = accept_tool(c, db, logs, u, r->id, &t, r->tool, &bad, &why);
 	if (bad && job->ntools == 0)
 		rc = leave_pending(c, db, r, &t, &why, err);
 	else if (rc < 0 && err)

@@ -78,7 +78,7 @@ static const struct adm_column grant_list_cols[] = {
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
 static const struct adm_column upstream_list_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
-	COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
+	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
 static const struct adm_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
 	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL("links", "Open links"),

@@ -150,9 +150,10 @@ static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), EN
 	  "A header for url; a credential must be a {secret:NAME}." }, \
 	OPT("transport", "http|sse", ARG_TEXT, COMPLETE_NONE, "How url is spoken to; default http."), \
 	OPT("allow-private", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether url may lead to an address that is not public."), \
-	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of its tools; default its own name and _."), \
+	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has; default its own name and _."), \
+	OPT("uri-prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the URIs of its resources; default its own name and +."), \
 	OPT("shared", "yes|no", ARG_YESNO, COMPLETE_NONE, "One link for all tenants instead of one for each."), \
-	OPT("asks", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its questions are put to the caller of a tool."), \
+	OPT("asks", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its questions are put to the caller."), \
 	OPT("idle", "TIME", ARG_DURATION, COMPLETE_NONE, "End a link that had no call for so long; default 10m.")
 #define UPSTREAM_COMMAND { "command", "PROGRAM", ARG_COMMAND, true, false, true, COMPLETE_FILE, \
 	"The program that speaks MCP over its stdin and stdout, and its arguments; must come last." }
@@ -162,12 +163,12 @@ static const struct adm_arg upstream_add_args[] = {
 	UPSTREAM_OPTIONS, UPSTREAM_COMMAND, END };
 static const struct adm_arg upstream_args[] = { UPSTREAM_WORD, END };
 static const struct adm_arg upstream_sync_args[] = {
-	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of its tools, while none is stored."),
+	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has, while nothing is stored."),
 	FLAG("check", "Disable what has changed; store nothing new."), END };
 static const struct adm_arg upstream_accept_args[] = {
-	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here; else all that waits." }, END };
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, END };
 static const struct adm_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
-	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its tools may be called."), UPSTREAM_COMMAND, END };
+	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."), UPSTREAM_COMMAND, END };
 
 static const struct adm_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
@@ -397,35 +398,35 @@ const struct adm_cmd admin_table[] = {
 	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_grant_set_check, .body = adm_grant_set_body },
 
-	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools are hosted",
+	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools, prompts and resources are hosted",
 	  .detail = "Nothing is started or asked yet: upstream sync does that.",
 	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_upstream_add_check, .body = adm_upstream_add_body, .after = adm_upstream_after },
 	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
-	  .detail = "WAITING counts tools that changed there, are gone there, are new or cannot be tools here.",
+	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot be hosted.",
 	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = adm_upstream_list_body },
-	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of its tools",
-	  .detail = "With --json every tool is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
+	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of what it has",
+	  .detail = "With --json each tool, prompt and resource is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
 	  .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_upstream_name_check, .body = adm_upstream_show_body },
 	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
 		    "the old settings end when their calls have ended.",
 	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_upstream_set_check, .body = adm_upstream_set_body, .after = adm_upstream_after },
-	{ .noun = "upstream", .verb = "sync", .help = "Read the tools of an upstream and store them",
-	  .detail = "Each becomes a tool whose digest is pinned.  One that has changed there since it was accepted, or is gone, "
-		    "is disabled until upstream accept.  The server looks by itself when an upstream says that its tools changed, "
-		    "and then stores nothing new.",
+	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
+	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
+		    "there since it was accepted, or is gone, is disabled until upstream accept.  The server looks by itself when "
+		    "an upstream says that a list has changed, and then stores nothing new.",
 	  .args = upstream_sync_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
 	  .body = adm_upstream_sync_body },
-	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of an upstream's tools",
-	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; tools that are gone "
-		    "there are removed.  The upstream is not asked again.",
+	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
+	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone there "
+		    "is removed.  The upstream is not asked again.",
 	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
-	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with its tools",
+	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with all that it brought",
 	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
 	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = adm_upstream_name_check,
 	  .body = adm_upstream_remove_body, .after = adm_upstream_after },

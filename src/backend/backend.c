@@ -74,6 +74,15 @@ int be_cancel_err(enum cancel_why why, struct err *err)
 	return err_set(err, ERR_INTERNAL, "", "unknown reason to cancel: %d", (int)why);
 }
 
+void backend_unwatch(struct backend_watch **wp)
+{
+	struct backend_watch *w = *wp;
+
+	*wp = NULL;
+	if (w)
+		w->end(w);
+}
+
 int be_bind_full(const char *at, struct err *err)
 {
 	return err_set(err, ERR_LIMIT, at, "the handler block is too large");

@@ -1,8 +1,8 @@
-/* mcp: a tool of another MCP server.  The link does the talking; here its answers become results, after they have been
- * checked like a stranger's (SEC S-731). */
+/* mcp: a tool, prompt or resource of another MCP server, or the completion of an argument there.  The link does the
+ * talking. */
 #include "config.h"
 
-#include "up_int.h"
+#include "mcp_int.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "exec_int.h"
 #include "proto/caps.h"
 
-#define TOOL_MAX 256                    /* bytes of a tool's name there */
 #define QUESTION_KEY "question"
+#define CAPABILITY_MISSING (-32021)
 #define URL_REQUIRED (-32042)           /* 2025-11-25: answer a question by URL first, then call again */
 
 /* The state of an ask: what it begins with says who asked. */
@@ -25,15 +25,11 @@
 #define STATE_OPEN 'm'                  /* and the requestState of a server of 2026-07-28 */
 #define STATE_AGAIN 'a'                 /* nothing: call again */
 
-struct mcp_plan {
-	const char *upstream, *tool;
-	bool has_digest;
-	uint8_t digest[32];
-};
-
 struct mcp_op {
 	struct backend_op op;
 	char *upstream;
+	const struct mcp_plan *plan;
+	char uri_prefix[UPSTREAM_PREFIX_MAX + 1];
 	struct up_call *call;           /* NULL: it has ended */
 	size_t result_max;
 	uint32_t caps;
@@ -98,73 +94,6 @@ static int bad_result(struct err *err, const char *why)
 	return err_set(err, ERR_TOOL, "", "its result %s", why);
 }
 
-/* A link leads to something there, where the caller cannot go (MCP B-15, U-07). */
-static json_t *link_text(const json_t *block)
-{
-	const char *name = json_string_value(json_object_get(block, "name"));
-	const char *uri = json_string_value(json_object_get(block, "uri"));
-	char *text = mem_printf("[resource %s: %s]", name, uri);
-	json_t *ret = content_text(text, strlen(text));
-
-	free(text);
-	return ret;
-}
-
-static void clean_block(json_t *obj)
-{
-	json_t *meta = json_object_get(obj, "_meta");
-
-	if (!json_is_object(meta))
-		return;
-	upstream_strip_meta(meta);
-	if (json_object_size(meta) == 0)
-		(void)json_object_del(obj, "_meta");
-}
-
-static int take_content(const json_t *result, json_t **ret, struct err *err)
-{
-	json_t *content = json_object_get(result, "content"), *block;
-	struct err wrong;
-	size_t i;
-
-	if (!content && json_object_get(result, "structuredContent")) {
-		*ret = json_array();
-		return 0;
-	}
-	if (!json_is_array(content))
-		return bad_result(err, "has no content");
-	if (content_check_all(content, "", &wrong) < 0)
-		return err_set(err, ERR_TOOL, "", "its result has a bad content block: %.60s %.120s", wrong.where, wrong.msg);
-	json_array_foreach(content, i, block) {
-		if (strcmp(json_string_value(json_object_get(block, "type")), "resource_link") == 0) {
-			(void)json_array_set_new(content, i, link_text(block));
-			continue;
-		}
-		clean_block(block);
-		clean_block(json_object_get(block, "resource"));
-	}
-	*ret = json_incref(content);
-	return 0;
-}
-
-static int take_result(const json_t *result, struct backend_result *res, struct err *err)
-{
-	json_t *is_error = json_object_get(result, "isError"), *meta = json_object_get(result, "_meta");
-
-	if (is_error && !json_is_boolean(is_error))
-		return bad_result(err, "has an isError that is not true or false");
-	int rc = take_content(result, &res->content, err);
-	if (rc < 0)
-		return rc;
-	res->is_error = json_is_true(is_error);
-	res->structured = json_incref(json_object_get(result, "structuredContent"));
-	if (json_is_object(meta)) {
-		upstream_strip_meta(meta);      /* MCP B-44 */
-		res->meta = json_object_size(meta) > 0 ? json_incref(meta) : NULL;
-	}
-	return 0;
-}
-
 /* A server of 2026-07-28 left the request open: its questions are the caller's. */
 static int take_open(struct mcp_op *x, const json_t *result, struct err *err)
 {
@@ -211,7 +140,7 @@ static void on_result(void *arg, struct jx_span span)
 	if (rc == 0 && type && strcmp(type, "complete") != 0)
 		rc = bad_result(&err, "is of a kind that was not asked for");
 	if (rc == 0)
-		rc = take_result(result, &res, &err);
+		rc = mcp_take(x->plan, x->uri_prefix, result, &res, &err);
 	json_decref(result);
 	if (rc < 0) {
 		give_error(x, &err);
@@ -239,6 +168,14 @@ static json_t *url_questions(const json_t *data)
 	return requests;
 }
 
+/* MCP E-06: what the caller did not declare there it did not declare here. */
+static bool lacks_caps(const struct mcp_op *x, int code, const json_t *data)
+{
+	const json_t *needed = code == CAPABILITY_MISSING ? json_object_get(data, "requiredCapabilities") : NULL;
+
+	return (caps_from_json(needed) & ~x->caps) != 0;
+}
+
 static void on_error(void *arg, int code, const char *message, json_t *data)
 {
 	struct mcp_op *x = arg;
@@ -256,7 +193,7 @@ static void on_error(void *arg, int code, const char *message, json_t *data)
 		return;
 	}
 	json_decref(questions);
-	(void)err_set(&err, ERR_TOOL, "", "upstream %s: %s", x->upstream, message);
+	(void)err_set(&err, lacks_caps(x, code, data) ? ERR_CAPABILITY : ERR_TOOL, "", "upstream %s: %s", x->upstream, message);
 	x->op.sink.error(x->op.arg, &err, code, data);
 	op_free(x);
 }
@@ -292,7 +229,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 		json_decref(params);
 		return ERR_CAPABILITY;
 	}
-	clean_block(params);
+	mcp_clean_meta(params);
 	json_t *requests = json_pack("{s:{s:s, s:o}}", QUESTION_KEY, "method", method, "params", params);
 	x->call = NULL;
 	give_ask(x, requests, STATE_PARKED, handle, strlen(handle));
@@ -319,13 +256,100 @@ static int resume(struct mcp_op *x, const struct backend_env *env, const struct 
 	return 0;
 }
 
+/* A URI here as it is there. */
+static const char *uri_there(const char *uri, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(uri, prefix, n) == 0 ? uri + n : uri;
+}
+
+static const char *text_of(const json_t *args, const char *name)
+{
+	const char *text = json_string_value(json_object_get(args, name));
+
+	return text ? text : "";
+}
+
+/* completion/complete: what is typed, and what the caller has settled already (MCP U-04). */
+static void put_completion(const struct mcp_plan *plan, const json_t *args, struct str *out)
+{
+	bool prompt = plan->kind == UPSTREAM_PROMPT;
+	json_t *settled = json_copy((json_t *)(uintptr_t)args);
+
+	str_printf(out, "\"ref\":{\"type\":\"ref/%s\",\"%s\":", prompt ? "prompt" : "resource", prompt ? "name" : "uri");
+	jx_write_stringz(out, plan->name);
+	str_puts(out, "},\"argument\":{\"name\":");
+	jx_write_stringz(out, plan->argument);
+	str_puts(out, ",\"value\":");
+	jx_write_stringz(out, text_of(args, plan->argument));
+	str_putc(out, '}');
+	(void)json_object_del(settled, plan->argument);
+	if (json_object_size(settled) > 0) {
+		str_puts(out, ",\"context\":{\"arguments\":");
+		jx_write(settled, out);
+		str_putc(out, '}');
+	}
+	json_decref(settled);
+}
+
+/* What is sent: call->method, name and params. */
+static void put_request(const struct mcp_op *x, const struct backend_req *req, struct up_call_req *call)
+{
+	const struct mcp_plan *plan = x->plan;
+	struct str *out = call->params;
+
+	if (plan->argument) {
+		call->method = "completion/complete";
+		put_completion(plan, req->args, out);
+		return;
+	}
+	call->name = plan->name;
+	if (plan->kind == UPSTREAM_RESOURCE || plan->kind == UPSTREAM_TEMPLATE) {
+		call->method = "resources/read";
+		if (plan->kind == UPSTREAM_TEMPLATE)
+			call->name = uri_there(text_of(req->args, "uri"), x->uri_prefix);
+		str_puts(out, "\"uri\":");
+		jx_write_stringz(out, call->name);
+		return;
+	}
+	call->method = plan->kind == UPSTREAM_PROMPT ? "prompts/get" : "tools/call";
+	str_puts(out, "\"name\":");
+	jx_write_stringz(out, plan->name);
+	str_puts(out, ",\"arguments\":");
+	child_write_args(req, out);
+}
+
+/* Arguments that headers repeat (MCP T-43): their texts. */
+static void put_params(const struct backend_req *req, struct up_call_req *call)
+{
+	if (req->nparams == 0 || req->nparams > UP_PARAMS_MAX)
+		return;
+	call->more = mem_calloc(req->nparams, sizeof(*call->more));
+	for (size_t i = 0; i < req->nparams; i++) {
+		const json_t *v = jx_at(req->args, req->params[i].pointer);
+		struct str text = STR_INIT;
+
+		if (json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v))
+			str_puts(&text, json_string_value(v));
+		else if (json_is_number(v) || json_is_boolean(v))
+			jx_write(v, &text);
+		else
+			continue;
+		call->more[call->nmore++] = (struct up_param){ mem_printf("Mcp-Param-%s", req->params[i].header),
+			mem_strdup(str_text(&text)) };
+		str_fini(&text);
+	}
+}
+
 static int begin(struct mcp_op *x, const struct backend_env *env, const struct backend_req *req, struct err *err)
 {
 	const struct mcp_plan *plan = req->plan;
 	const char *state = req->state;
-	struct str args = STR_INIT;
-	struct up_call_req call = { .tool = plan->tool, .digest = plan->has_digest ? plan->digest : NULL, .args = &args,
-		.caps = req->caps, .answers = req->answers };
+	struct str params = STR_INIT;
+	struct up_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL, .params = &params,
+		/* MCP U-06: a completion asks nothing. */
+		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .answers = req->answers };
 	struct up_link *link = NULL;
 
 	if (req->deadline_us <= ev_now_us(x->op.loop))
@@ -340,9 +364,12 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	if (rc < 0)
 		return rc;
 	upstreams_use_secrets(env->upstreams, plan->upstream, req);
-	child_write_args(req, &args);
+	put_request(x, req, &call);
+	put_params(req, &call);
 	rc = up_call_start(link, &call, &call_sink, x, &x->call, err);
-	str_fini(&args);
+	if (rc < 0)
+		up_params_free(call.more, call.nmore);
+	str_fini(&params);
 	return rc < 0 ? err_wrap(err, "upstream %s", plan->upstream) : 0;
 }
 
@@ -377,11 +404,15 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 		      void *arg, struct backend_op **ret)
 {
 	const struct mcp_plan *plan = req->plan;
+	const struct upstream_conf *conf = env->upstreams ? upstreams_conf(env->upstreams, plan->upstream) : NULL;
 	struct mcp_op *x = mem_zalloc(sizeof(*x));
 	struct err err;
 
 	be_op_init(&x->op, env, sink, arg);
 	x->upstream = mem_strdup(plan->upstream);
+	x->plan = plan;
+	if (conf)
+		memcpy(x->uri_prefix, conf->uri_prefix, sizeof(x->uri_prefix));
 	x->result_max = req->result_max;
 	x->caps = req->caps;
 	x->done = -1;
@@ -405,34 +436,98 @@ static void mcp_cage(const struct backend_env *env, const void *plan, struct bac
 		be_cage_show(&conf->cage, env->cage, ret);
 }
 
+static int mcp_watch(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
+		     struct err *err)
+{
+	const struct mcp_plan *p = req->plan;
+	const struct upstream_conf *conf = env->upstreams ? upstreams_conf(env->upstreams, p->upstream) : NULL;
+	const char *uri = p->name;
+
+	if (!conf || p->argument || (p->kind != UPSTREAM_RESOURCE && p->kind != UPSTREAM_TEMPLATE))
+		return 0;
+	if (p->kind == UPSTREAM_TEMPLATE)
+		uri = uri_there(text_of(req->args, "uri"), conf->uri_prefix);
+	return upstreams_watch(env->upstreams, p->upstream, uri, req, ret, err);
+}
+
+/* What it is: exactly one of the members that name something there. */
+static int bind_name(const json_t *handler, struct arena *mem, struct mcp_plan *plan, struct err *err)
+{
+	static const struct { const char *member, *prefix; size_t max; } kinds[UPSTREAM_KINDS] = {
+		[UPSTREAM_TOOL] = { "tool", "", UPSTREAM_NAME_MAX },
+		[UPSTREAM_PROMPT] = { "prompt", "prompt:", UPSTREAM_NAME_MAX },
+		[UPSTREAM_RESOURCE] = { "resource", "resource:", UPSTREAM_URI_MAX },
+		[UPSTREAM_TEMPLATE] = { "template", "template:", UPSTREAM_URI_MAX },
+	};
+	const char *name = NULL;
+	char at[16];
+
+	for (size_t i = 0; i < UPSTREAM_KINDS; i++) {
+		if (!json_object_get(handler, kinds[i].member))
+			continue;
+		(void)snprintf(at, sizeof(at), "/%s", kinds[i].member); /* fits */
+		if (name)
+			return err_set(err, ERR_INVALID, at, "only one of tool, prompt, resource and template can be named");
+		int rc = jx_get_string(handler, "", kinds[i].member, JX_REQUIRED, &name, err);
+		if (rc < 0)
+			return rc;
+		if (!*name || strlen(name) > kinds[i].max)
+			return err_set(err, ERR_INVALID, at, "must have 1 to %zu bytes", kinds[i].max);
+		char *key = mem_printf("%s%s", kinds[i].prefix, name);
+		plan->kind = (enum upstream_kind)i;
+		plan->key = arena_strdup(mem, key);
+		free(key);
+		plan->name = plan->key ? plan->key + strlen(kinds[i].prefix) : NULL;
+	}
+	if (!name)
+		return err_set(err, ERR_INVALID, "", "tool, prompt, resource or template must name what is there");
+	return plan->name ? 0 : be_bind_full("", err);
+}
+
+static int bind_argument(const json_t *handler, struct arena *mem, struct mcp_plan *plan, struct err *err)
+{
+	const char *argument = NULL;
+	int rc = jx_get_string(handler, "", "argument", JX_OPTIONAL, &argument, err);
+
+	if (rc < 0 || !argument)
+		return rc;
+	if (plan->kind != UPSTREAM_PROMPT && plan->kind != UPSTREAM_TEMPLATE)
+		return err_set(err, ERR_INVALID, "/argument", "belongs to a prompt or a template");
+	plan->argument = arena_strdup(mem, argument);
+	return plan->argument ? 0 : be_bind_full("", err);
+}
+
 static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
-	static const char *const known[] = { "type", "upstream", "tool", "digest" };
+	static const char *const known[] = { "type", "upstream", "tool", "prompt", "resource", "template", "argument", "digest" };
 	struct mcp_plan *plan = arena_alloc(mem, sizeof(*plan));
-	const char *upstream = NULL, *tool = NULL, *digest = NULL;
+	const char *upstream = NULL, *digest = NULL;
 
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = jx_get_string(handler, "", "upstream", JX_REQUIRED, &upstream, err);
-	if (rc == 0)
-		rc = jx_get_string(handler, "", "tool", JX_REQUIRED, &tool, err);
 	if (rc == 0)
 		rc = jx_get_string(handler, "", "digest", JX_OPTIONAL, &digest, err);
 	if (rc < 0)
 		return rc;
 	if (!text_entity_name(upstream, strlen(upstream)))
 		return err_set(err, ERR_INVALID, "/upstream", "%.80s is no name of an upstream", upstream);
-	if (!*tool || strlen(tool) > TOOL_MAX)
-		return err_set(err, ERR_INVALID, "/tool", "must have 1 to %d bytes", TOOL_MAX);
-	if (!plan || !(plan->upstream = arena_strdup(mem, upstream)) || !(plan->tool = arena_strdup(mem, tool)))
+	if (!plan)
 		return be_bind_full("", err);
+	*plan = (struct mcp_plan){ .upstream = arena_strdup(mem, upstream), .has_digest = digest != NULL };
+	if (!plan->upstream)
+		return be_bind_full("", err);
+	rc = bind_name(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_argument(handler, mem, plan, err);
+	if (rc < 0)
+		return rc;
 	if (digest && text_unhex(digest, strlen(digest), plan->digest, sizeof(plan->digest)) < 0)
-		return err_set(err, ERR_INVALID, "/digest", "must be the SHA-256 of the tool there, 64 hexadecimal digits");
-	plan->has_digest = digest != NULL;
+		return err_set(err, ERR_INVALID, "/digest", "must be the SHA-256 of what is there, 64 hexadecimal digits");
 	*ret_plan = plan;
 	return 0;
 }
 
 const struct backend_ops be_mcp = {
-	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .cage = mcp_cage,
+	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .cage = mcp_cage, .watch = mcp_watch,
 };

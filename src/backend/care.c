@@ -86,8 +86,8 @@ static json_t *clean_text(const json_t *text)
 	return copy;
 }
 
-/* The block, or a copy with clean texts: a plan's own blocks must stay as they are.  New reference. */
-static json_t *clean_block(json_t *block)
+/* A plan's own blocks must stay as they are. */
+json_t *care_block(json_t *block)
 {
 	json_t *text = json_object_get(block, "text"), *inner = json_object_get(block, "resource");
 	json_t *inner_text = json_object_get(inner, "text");
@@ -127,7 +127,7 @@ static void clean_content(json_t **content)
 		return;
 	copy = json_array();
 	json_array_foreach(*content, i, block)
-		json_array_append_new(copy, clean_block(block));
+		json_array_append_new(copy, care_block(block));
 	json_decref(*content);
 	*content = copy;
 }

@@ -9,6 +9,8 @@
 
 /* Check a result and make its texts clean, in place.  ERR_TOOL: a block is none; ERR_LIMIT. */
 int care_result(struct backend_result *res, struct err *err) MUST_CHECK;
+/* A content block, or a part of a resource, with clean texts: itself or a copy.  New reference. */
+json_t *care_block(json_t *block);
 /* Control characters but tab, line feed and carriage return become U+FFFD. */
 bool care_is_clean(const char *p, size_t len);
 void care_put_clean(const char *p, size_t len, struct str *out);        /* appends */

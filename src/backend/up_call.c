@@ -36,10 +36,13 @@ struct up_call {
 	enum call_state state;
 	const struct up_call_sink *sink; void *arg;     /* NULL while parked */
 	uint64_t id;                    /* 0: not sent yet */
-	char *tool;
+	const char *method;
+	char *name, *key;               /* name: for a header, may be NULL */
 	bool has_digest; uint8_t digest[32];
-	struct str args;
+	struct str params;
+	struct up_param *more; size_t nmore;
 	uint32_t caps;
+	int log_level;
 	json_t *answers; char *state_text; size_t state_len;
 	/* parked */
 	char handle[UP_HANDLE_SIZE];
@@ -102,9 +105,11 @@ static void up_call_free(struct up_call *c)
 	ev_timer_free(&c->patience);
 	json_decref(c->answers);
 	json_decref(c->answer);
-	str_fini(&c->args);
+	str_fini(&c->params);
+	up_params_free(c->more, c->nmore);
 	free(c->state_text);
-	free(c->tool);
+	free(c->name);
+	free(c->key);
 	free(c);
 	l->ncalls--;
 	if (l->state == UP_DEAD)
@@ -113,6 +118,15 @@ static void up_call_free(struct up_call *c)
 		up_link_kick(l);
 	if (!up_link_busy(l))
 		l->env.idle(l->env.arg);
+}
+
+void up_params_free(struct up_param *more, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(more[i].name);
+		free(more[i].value);
+	}
+	free(more);
 }
 
 int up_call_start(struct up_link *l, const struct up_call_req *req, const struct up_call_sink *sink, void *arg,
@@ -125,13 +139,18 @@ int up_call_start(struct up_link *l, const struct up_call_req *req, const struct
 	c->link = l;
 	c->sink = sink;
 	c->arg = arg;
-	c->tool = mem_strdup(req->tool);
+	c->method = req->method;
+	c->name = mem_strdup0(req->name);
+	c->key = mem_strdup(req->key);
 	c->has_digest = req->digest != NULL;
 	if (req->digest)
 		memcpy(c->digest, req->digest, sizeof(c->digest));
-	c->args = *req->args;
-	*req->args = (struct str)STR_INIT;
+	c->params = *req->params;
+	*req->params = (struct str)STR_INIT;
+	c->more = req->more;
+	c->nmore = req->nmore;
 	c->caps = req->caps;
+	c->log_level = req->log_level;
 	c->answers = json_incref((json_t *)(uintptr_t)req->answers);
 	if (req->state) {
 		c->state_text = mem_dup(req->state, req->state_len + 1);
@@ -148,17 +167,30 @@ int up_call_start(struct up_link *l, const struct up_call_req *req, const struct
 
 /* --- sending */
 
+/* An older server has one level for all (MCP G-02): the least that anybody has wanted. */
+static void set_level(struct up_link *l, int level)
+{
+	uint64_t id;
+
+	if (l->modern || !l->logs || level >= l->log_level)
+		return;
+	l->log_level = level;
+	(void)up_link_request(l, UP_ASIDE, NULL, &id);
+	up_msg_begin(&l->out, id, "logging/setLevel");
+	str_printf(&l->out, "\"level\":\"%s\"", up_msg_level_word(level));
+	up_msg_end(&l->out);
+	up_link_send(l, id, "logging/setLevel", NULL);
+}
+
 static void send_call(struct up_call *c)
 {
 	struct up_link *l = c->link;
 	struct str *out = &l->out;
 
+	set_level(l, c->log_level);
 	(void)up_link_request(l, UP_CALL, c, &c->id);
-	up_msg_begin(out, c->id, "tools/call");
-	str_puts(out, "\"name\":");
-	jx_write_stringz(out, c->tool);
-	str_puts(out, ",\"arguments\":");
-	str_put(out, str_text(&c->args), c->args.len);
+	up_msg_begin(out, c->id, c->method);
+	str_put(out, str_text(&c->params), c->params.len);
 	if (c->answers && l->modern) {
 		str_puts(out, ",\"inputResponses\":");
 		jx_write(c->answers, out);
@@ -168,11 +200,11 @@ static void send_call(struct up_call *c)
 		jx_write_string(out, c->state_text, c->state_len);
 	}
 	str_putc(out, ',');
-	up_msg_meta(out, l->modern, c->caps, c->id);    /* MCP B-23: a token of ours */
+	up_msg_call_meta(out, l->modern, c->caps, c->id, c->log_level); /* MCP B-23: a token of ours */
 	up_msg_end(out);
-	str_fini(&c->args);
+	str_fini(&c->params);
 	move(c, CALL_RUNNING);
-	up_link_send(l, c->id, "tools/call", c->tool);
+	up_link_send_head(l, c->id, &(struct up_head){ c->method, c->name, c->more, c->nmore });
 }
 
 static void send_answer(struct up_link *l, const struct question *q, const json_t *answer, const char *refusal)
@@ -210,16 +242,22 @@ static void go_on(struct up_call *c)
 /* SEC S-740: what was accepted is what is called. */
 static int check_pin(struct up_call *c, struct err *err)
 {
+	static const char *const nouns[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resource template" };
 	struct up_link *l = c->link;
-	const uint8_t *now = c->has_digest ? map_get_z(l->digests, c->tool) : NULL;
+	const uint8_t *now = c->has_digest ? map_get_z(l->digests, c->key) : NULL;
+	const char *name;
+	enum upstream_kind kind = upstream_key(c->key, &name);
 
 	if (!c->has_digest || (now && memcmp(now, c->digest, 32) == 0))
 		return 0;
+	if (l->unread[kind])
+		return err_set(err, ERR_TOOL, "", "its list of %ss could not be read", nouns[kind]);
 	met_inc(MET_upstream_drift_refused);
 	l->env.changed(l->env.arg);
 	if (!now)
-		return err_set(err, ERR_TOOL, "", "it has no tool %.80s any more", c->tool);
-	return err_set(err, ERR_TOOL, "", "its tool %.80s is not what was accepted; an administrator must look at it", c->tool);
+		return err_set(err, ERR_TOOL, "", "it has no %s %.80s any more", nouns[kind], name);
+	return err_set(err, ERR_TOOL, "", "its %s %.80s is not what was accepted; an administrator must look at it", nouns[kind],
+		       name);
 }
 
 void up_call_run_waiting(struct up_link *l)

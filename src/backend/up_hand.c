@@ -69,22 +69,18 @@ static void take_server(struct up_link *l, const json_t *info)
 
 static void take_capabilities(struct up_link *l, const json_t *result)
 {
-	const json_t *tools = json_object_get(json_object_get(result, "capabilities"), "tools");
+	static const char *const names[UPSTREAM_KINDS] = { "tools", "prompts", "resources", "resources" };
+	const json_t *caps = json_object_get(result, "capabilities");
 
-	l->has_tools = json_is_object(tools);
-	l->tells = json_is_true(json_object_get(tools, "listChanged"));
-}
+	for (size_t i = 0; i < UPSTREAM_KINDS; i++) {
+		const json_t *one = json_object_get(caps, names[i]);
 
-static void send_listen(struct up_link *l)
-{
-	uint64_t id;
-
-	(void)up_link_request(l, UP_LISTEN, NULL, &id);
-	up_msg_begin(&l->out, id, "subscriptions/listen");
-	str_puts(&l->out, "\"notifications\":{\"toolsListChanged\":true},");
-	up_msg_meta(&l->out, true, 0, 0);
-	up_msg_end(&l->out);
-	up_link_send(l, id, "subscriptions/listen", NULL);
+		l->has[i] = json_is_object(one);
+		l->tells[i] = json_is_true(json_object_get(one, "listChanged"));
+	}
+	l->says_updates = json_is_true(json_object_get(json_object_get(caps, "resources"), "subscribe"));
+	l->completes = json_is_object(json_object_get(caps, "completions"));
+	l->logs = json_is_object(json_object_get(caps, "logging"));
 }
 
 static void agreed(struct up_link *l, enum rev rev)
@@ -98,10 +94,9 @@ static void agreed(struct up_link *l, enum rev rev)
 		str_reset(&l->out);
 		str_puts(&l->out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
 		up_link_send(l, 0, "notifications/initialized", NULL);
-	} else if (l->tells) {
-		send_listen(l);
 	}
-	up_tools_start(l);
+	up_watch_start(l);
+	up_list_start(l);
 }
 
 /* Is there a revision in the list that we speak in this era? */

@@ -16,8 +16,7 @@
 #include "ev/ev.h"
 #include "net/fetch.h"
 
-#define HEADERS_OURS 8
-#define NAME_MAX_BYTES 256              /* of a name in a header */
+#define HEADERS_OURS (8 + UP_PARAMS_MAX)
 #define SESSION_MAX 256                 /* bytes of a session id */
 #define BYE_US 2000000                  /* for the DELETE of a session */
 #define EARLY_MAX 8                     /* messages that wait for the endpoint of HTTP+SSE */
@@ -158,7 +157,8 @@ static void take_body(struct exchange *x)
 		up_link_dead(w->link, &err);
 		return;
 	}
-	bool message = x->body.len > 0 && rpc_scan(x->body.p, x->body.len, &msg, NULL) == 0 && msg.object;
+	bool message = x->body.len > 0 && rpc_scan(x->body.p, x->body.len, &msg, NULL) == 0 && msg.object &&
+		       rpc_check(&msg, NULL) == 0;
 	if (x->id && message && (x->status == 200 || msg.id.p)) {
 		x->answered = up_link_message(w->link, x->id, x->body.p, x->body.len);
 		return;
@@ -239,22 +239,37 @@ static void refused(void *arg)
 
 /* --- sending */
 
-/* MCP H-35: a name that is no plain header value goes as base64. */
-static void header_name(const char *name, char ret[NAME_MAX_BYTES * 2])
+/* MCP H-35, T-44: what is no plain header value goes as base64.  Free it. */
+static char *header_value(const char *name)
 {
 	size_t n = strlen(name);
 	bool plain = n > 0 && name[0] != ' ' && name[n - 1] != ' ' && strncmp(name, "=?", 2) != 0;
 
 	for (size_t i = 0; i < n; i++)
 		plain = plain && name[i] >= ' ' && name[i] < 0x7f;
-	if (plain) {
-		(void)snprintf(ret, NAME_MAX_BYTES * 2, "%s", name); /* fits: names are bounded */
-		return;
-	}
+	if (plain)
+		return mem_strdup(name);
 	char *b64 = mem_alloc(text_base64_size(n));
 	text_base64(name, n, b64);
-	(void)snprintf(ret, NAME_MAX_BYTES * 2, "=?base64?%s?=", b64);
+	char *ret = mem_printf("=?base64?%s?=", b64);
 	free(b64);
+	return ret;
+}
+
+/* MCP H-33, T-43: what a modern request's headers repeat of its body.  How many; free
+ * their values. */
+static size_t modern_headers(const struct up_head *head, struct fetch_header *to)
+{
+	size_t n = 0;
+
+	to[n++] = (struct fetch_header){ "MCP-Protocol-Version", mem_strdup(rev_table[REV_R5].text) };
+	if (head->method)
+		to[n++] = (struct fetch_header){ "Mcp-Method", mem_strdup(head->method) };
+	if (head->name)
+		to[n++] = (struct fetch_header){ "Mcp-Name", header_value(head->name) };
+	for (size_t i = 0; i < head->nmore; i++)
+		to[n++] = (struct fetch_header){ head->more[i].name, header_value(head->more[i].value) };
+	return n;
 }
 
 /* Before the handshake is over server/discover is what only the modern era has. */
@@ -271,19 +286,13 @@ static void post(struct http_wire *w, uint64_t id, const struct up_head *head, c
 		{ "Content-Type", "application/json" }, { "Accept", "application/json, text/event-stream" } };
 	struct fetch_req req = { .method = "POST", .url = w->url, .body = text, .body_len = len };
 	struct exchange *x = exchange_new(w, EX_POST, id);
-	char name[NAME_MAX_BYTES * 2];
-	size_t n = 2;
+	size_t n = 2, made = 0;
 	struct err err;
 
 	x->initialize = head->method && strcmp(head->method, "initialize") == 0;
 	if (w->wire.exchanges && is_modern(w, head)) {
-		headers[n++] = (struct fetch_header){ "MCP-Protocol-Version", rev_table[REV_R5].text };
-		if (head->method)
-			headers[n++] = (struct fetch_header){ "Mcp-Method", head->method };
-		if (head->name) {
-			header_name(head->name, name);
-			headers[n++] = (struct fetch_header){ "Mcp-Name", name };
-		}
+		made = modern_headers(head, headers + n);
+		n += made;
 	} else if (w->wire.exchanges) {
 		if (w->rev != REV_COUNT)
 			headers[n++] = (struct fetch_header){ "MCP-Protocol-Version", rev_table[w->rev].text };
@@ -292,6 +301,8 @@ static void post(struct http_wire *w, uint64_t id, const struct up_head *head, c
 	}
 	if (start(x, &req, headers, n, &err) < 0)
 		ev_defer(w->loop, refused, x);
+	for (size_t i = 2; i < 2 + made; i++)
+		free((char *)(uintptr_t)headers[i].value);
 }
 
 static void http_send(struct up_wire *wire, uint64_t id, const struct up_head *head, const char *text, size_t len)
@@ -401,7 +412,7 @@ static bool endpoint(struct http_wire *w, const char *data, size_t len)
 {
 	const struct upstream_conf *c = w->conf;
 	char *text = mem_strndup(data, len), *url = NULL;
-	const struct up_head none = { NULL, NULL };
+	const struct up_head none = { .method = NULL };
 	struct url u;
 
 	if (w->url) {

@@ -39,12 +39,15 @@ void up_link_forget(struct up_link *l, uint64_t id)
 		l->wire->ops->forget(l->wire, id);
 }
 
+void up_link_send_head(struct up_link *l, uint64_t id, const struct up_head *head)
+{
+	if (l->state != UP_DEAD)
+		l->wire->ops->send(l->wire, id, head, l->out.p, l->out.len);
+}
+
 void up_link_send(struct up_link *l, uint64_t id, const char *method, const char *name)
 {
-	const struct up_head head = { method, name };
-
-	if (l->state != UP_DEAD)
-		l->wire->ops->send(l->wire, id, &head, l->out.p, l->out.len);
+	up_link_send_head(l, id, &(struct up_head){ .method = method, .name = name });
 }
 
 static void drop_requests(struct up_link *l)
@@ -63,9 +66,11 @@ static void drop_requests(struct up_link *l)
 static void link_free(struct up_link *l)
 {
 	drop_requests(l);
-	up_tools_free(l);
+	up_list_free(l);
+	up_watch_free(l);
 	ev_timer_free(&l->start);
 	ev_timer_free(&l->relist);
+	ev_timer_free(&l->relisten);
 	ev_timer_free(&l->doubt);
 	str_fini(&l->out);
 	free(l->name);
@@ -103,6 +108,8 @@ static void work(void *arg)
 		bury(l);
 	else
 		up_call_run_waiting(l);
+	if (l->watch_changed && l->state == UP_READY)
+		up_watch_work(l);
 	if (l->closed && !l->kicked)
 		link_free(l);
 }
@@ -120,6 +127,7 @@ static void set_dead(struct up_link *l)
 	l->state = UP_DEAD;
 	ev_timer_stop(l->start);
 	ev_timer_stop(l->relist);
+	ev_timer_stop(l->relisten);
 	ev_timer_stop(l->doubt);
 	if (l->wire)
 		l->wire->ops->close(&l->wire);
@@ -206,13 +214,16 @@ static bool on_response(struct up_link *l, uint64_t exchange, const struct rpc_m
 		up_hand_initialized(l, msg);
 		break;
 	case UP_LIST:
-		up_tools_page(l, msg);
+		up_list_page(l, msg);
 		break;
 	case UP_CALL:
 		up_call_answered(was.call, msg);
 		break;
-	case UP_PING:
 	case UP_LISTEN:
+		up_watch_ended(l, id, msg->error.p != NULL);
+		break;
+	case UP_PING:
+	case UP_ASIDE:
 		break;
 	}
 	return id == exchange;
@@ -252,8 +263,14 @@ static void on_notice(struct up_link *l, uint64_t exchange, const struct rpc_msg
 		up_call_progress(l, msg);
 	else if (strcmp(msg->method, "notifications/message") == 0)
 		up_call_logged(l, exchange, msg);
-	else if (strcmp(msg->method, "notifications/tools/list_changed") == 0)
-		up_tools_changed(l);
+	else if (strcmp(msg->method, "notifications/tools/list_changed") == 0 ||
+		 strcmp(msg->method, "notifications/prompts/list_changed") == 0 ||
+		 strcmp(msg->method, "notifications/resources/list_changed") == 0)
+		up_list_changed(l);
+	else if (strcmp(msg->method, "notifications/resources/updated") == 0)
+		up_watch_updated(l, msg);
+	else if (strcmp(msg->method, "notifications/subscriptions/acknowledged") == 0)
+		up_watch_acknowledged(l, exchange, msg);
 	else if (strcmp(msg->method, "notifications/cancelled") == 0)
 		up_call_question_withdrawn(l, msg);
 }
@@ -344,20 +361,23 @@ void up_link_failed(struct up_link *l, uint64_t id, const struct err *err)
 			up_link_dead(l, err);
 		break;
 	case UP_LIST:
-		up_tools_failed(l, err);
+		up_list_failed(l, err);
 		break;
 	case UP_CALL:
 		up_call_failed(was.call, err);
 		break;
-	case UP_PING:
 	case UP_LISTEN:
+		up_watch_ended(l, id, false);
+		break;
+	case UP_PING:
+	case UP_ASIDE:
 		break;
 	}
 }
 
 void up_link_drained(struct up_link *l)
 {
-	if (!list_empty(&l->waiting))
+	if (!list_empty(&l->waiting) || l->watch_changed)
 		up_link_kick(l);
 }
 
@@ -388,7 +408,10 @@ int up_link_open(const struct up_link_env *env, const char *name, bool asks, enu
 	list_init(&l->parked);
 	list_init(&l->listers);
 	l->start = ev_timer_new(env->loop, up_hand_late, l);
-	l->relist = ev_timer_new(env->loop, up_tools_late, l);
+	l->watched = map_new();
+	l->log_level = UP_LOG_OFF;
+	l->relist = ev_timer_new(env->loop, up_list_late, l);
+	l->relisten = ev_timer_new(env->loop, up_watch_late, l);
 	l->doubt = ev_timer_new(env->loop, doubt_over, l);
 	int rc = open(l, arg, &l->wire, err);
 	if (rc < 0) {
@@ -432,5 +455,5 @@ void up_link_list(struct up_link *l, up_list_fn *done, void *arg)
 	if (l->state == UP_DEAD)
 		up_link_kick(l);
 	else if (l->state == UP_READY)
-		up_tools_start(l);
+		up_list_start(l);
 }

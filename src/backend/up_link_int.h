@@ -8,11 +8,11 @@
 enum up_state {
 	UP_PROBING,            /* server/discover is out */
 	UP_INITIALIZING,       /* initialize is out, perhaps both */
-	UP_LISTING,            /* the handshake is over, the first list is read */
+	UP_LISTING,            /* the handshake is over, the lists are read */
 	UP_READY,
 	UP_DEAD,
 };
-enum up_kind { UP_DISCOVER, UP_INITIALIZE, UP_LIST, UP_CALL, UP_PING, UP_LISTEN };
+enum up_kind { UP_DISCOVER, UP_INITIALIZE, UP_LIST, UP_CALL, UP_PING, UP_LISTEN, UP_ASIDE };   /* aside: whatever the answer */
 
 struct up_open { enum up_kind kind; struct up_call *call; };         /* a request of ours without an answer */
 
@@ -35,18 +35,31 @@ struct up_link {
 	struct str out;                 /* a message being written */
 	/* the handshake */
 	char server[128];
-	bool has_tools, tells;          /* capabilities: tools, and that it says when they change */
+	bool has[UPSTREAM_KINDS];       /* capabilities: it has some, */
+	bool tells[UPSTREAM_KINDS];     /* and says when the list changes */
+	bool completes, logs, says_updates;
+	int log_level;                  /* of an older server: what it was told to send; 8 = it was not told */
 	struct ev_timer *start;         /* the probe, then the start as a whole */
 	uint64_t start_us;
-	/* the list */
+	/* the lists */
 	struct upstream_list *list;     /* pages read so far */
-	size_t list_bytes; unsigned pages;
-	bool listing, again;            /* a list is being read; and has to be read once more */
-	struct map *digests;            /* name there -> 32 bytes; NULL until the first list */
+	enum upstream_kind reading;     /* which of them */
+	struct map *seen;               /* keys in it */
+	size_t list_bytes, list_count; unsigned pages;
+	bool listing, again;            /* they are being read; and have to be read once more */
+	struct map *digests;            /* key -> 32 bytes; NULL until they were read first */
+	bool unread[UPSTREAM_KINDS];    /* could not be read */
 	uint8_t hash[32];               /* over all of them */
 	struct list listers;
 	struct ev_timer *relist;
-	uint64_t listed_us;
+	uint64_t relist_tat;
+	/* what is watched */
+	struct map *watched;            /* by URI */
+	uint64_t listen_id, old_listen_id;      /* of a modern server; the old one until the new one is acknowledged */
+	uint64_t listen_us;
+	unsigned relistens;             /* streams that ended soon, one after the other */
+	bool watch_changed;
+	struct ev_timer *relisten;
 	/* silence */
 	struct ev_timer *doubt;
 	uint64_t heard_us;
@@ -62,6 +75,7 @@ struct up_open *up_link_request(struct up_link *l, enum up_kind kind, struct up_
 void up_link_forget(struct up_link *l, uint64_t id);
 /* l->out is the message. */
 void up_link_send(struct up_link *l, uint64_t id, const char *method, const char *name);
+void up_link_send_head(struct up_link *l, uint64_t id, const struct up_head *head);
 void up_link_ready(struct up_link *l);                    /* a list was read */
 void up_link_doubt(struct up_link *l);
 
@@ -70,6 +84,8 @@ void up_msg_begin(struct str *out, uint64_t id, const char *method);       /* up
 void up_msg_end(struct str *out);
 /* The _meta of a request of 2026-07-28, or of an older one with a token; nothing when there is nothing to say. */
 void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token);
+/* The same of a call: with the least level of log lines that are wanted, 8 = none (MCP G-03). */
+void up_msg_call_meta(struct str *out, bool modern, uint32_t caps, uint64_t token, int log_level);
 void up_msg_initialize(struct str *out, uint64_t id, bool asks);
 void up_msg_answer(struct str *out, struct jx_span id, const json_t *result);
 void up_msg_refusal(struct str *out, struct jx_span id, int code, const char *text);
@@ -77,7 +93,9 @@ void up_msg_cancelled(struct str *out, uint64_t id, bool modern);
 bool up_msg_id(struct jx_span raw, uint64_t *ret);         /* an id of ours */
 /* An error object: its code, its message without hidden characters, its data (a reference, or NULL). */
 void up_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, json_t **ret_data);
+#define UP_LOG_OFF 8
 int up_msg_level(const char *word);                        /* of a log line; -1 = no such level */
+const char *up_msg_level_word(int level);
 
 /* up_hand.c */
 void up_hand_start(struct up_link *l, enum up_era era);
@@ -85,13 +103,22 @@ void up_hand_discovered(struct up_link *l, const struct rpc_msg *msg);
 void up_hand_initialized(struct up_link *l, const struct rpc_msg *msg);
 void up_hand_late(void *link);                            /* the start timer */
 
-/* up_tools.c */
-void up_tools_start(struct up_link *l);
-void up_tools_page(struct up_link *l, const struct rpc_msg *msg);
-void up_tools_failed(struct up_link *l, const struct err *err);
-void up_tools_changed(struct up_link *l);                  /* the server says so */
-void up_tools_late(void *link);                            /* the relist timer */
-void up_tools_free(struct up_link *l);
+/* up_list.c */
+void up_list_start(struct up_link *l);
+void up_list_page(struct up_link *l, const struct rpc_msg *msg);
+void up_list_failed(struct up_link *l, const struct err *err);
+void up_list_changed(struct up_link *l);                   /* the server says so */
+void up_list_late(void *link);                             /* the relist timer */
+void up_list_free(struct up_link *l);
+
+/* up_watch.c */
+void up_watch_start(struct up_link *l);                    /* the link is ready: ask for news, of what is watched too */
+void up_watch_work(struct up_link *l);                     /* what is watched is not what it was */
+void up_watch_acknowledged(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg);
+void up_watch_ended(struct up_link *l, uint64_t id, bool refused);      /* a stream of news */
+void up_watch_updated(struct up_link *l, const struct rpc_msg *msg);
+void up_watch_late(void *link);                            /* the relisten timer */
+void up_watch_free(struct up_link *l);
 
 /* up_call.c */
 void up_call_run_waiting(struct up_link *l);                   /* what waits, as far as there is room */

@@ -44,6 +44,11 @@ void up_msg_end(struct str *out)
 
 void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token)
 {
+	up_msg_call_meta(out, modern, caps, token, UP_LOG_OFF);
+}
+
+void up_msg_call_meta(struct str *out, bool modern, uint32_t caps, uint64_t token, int log_level)
+{
 	if (!modern && !token)
 		return;
 	str_puts(out, "\"_meta\":{");
@@ -52,6 +57,8 @@ void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token)
 		str_puts(out, rev_table[REV_R5].text);
 		str_puts(out, "\",\"" KEY "clientInfo\":" CLIENT_INFO ",\"" KEY "clientCapabilities\":");
 		put_caps(out, caps);
+		if (log_level < UP_LOG_OFF)
+			str_printf(out, ",\"" KEY "logLevel\":\"%s\"", up_msg_level_word(log_level));
 	}
 	if (token) {
 		str_puts(out, modern ? ",\"progressToken\":" : "\"progressToken\":");
@@ -139,11 +146,16 @@ void up_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, j
 		(void)text_printable("unknown error", 13, ret, size);
 }
 
+static const char *const levels[UP_LOG_OFF] = { "debug", "info", "notice", "warning", "error", "critical", "alert",
+	"emergency" };
+
+const char *up_msg_level_word(int level)
+{
+	return levels[level];
+}
+
 int up_msg_level(const char *word)
 {
-	static const char *const levels[] = { "debug", "info", "notice", "warning", "error", "critical", "alert",
-		"emergency" };
-
 	for (size_t i = 0; i < NELEMS(levels); i++)
 		if (strcmp(word, levels[i]) == 0)
 			return (int)i;

@@ -2,7 +2,7 @@
  * opened by the first call, ended when idle, opened again with a growing delay when it broke. */
 #include "config.h"
 
-#include "up_int.h"
+#include "upstream_slot_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,46 +19,7 @@
 #define STABLE_US 10000000              /* a link that lived so long is tried again at once */
 #define DELAY_FIRST_US 250000
 #define DELAY_LAST_US 30000000
-
-struct upstream {
-	struct list node;
-	struct upstreams *all;
-	struct upstream_conf *conf;
-	bool enabled;
-	bool gone;                      /* replaced or removed: freed with its last link */
-	struct map *slots;              /* tenant id -> struct slot */
-	struct list every;              /* struct slot.node, retired ones too */
-	enum up_era era;                /* spoken last */
-	bool has_checked; uint8_t checked[32];  /* the list of tools that was looked at last */
-	uint64_t checked_us;
-	struct ev_timer *check;
-	struct err error;               /* why the last link that broke did; code 0 = none did */
-};
-
-/* A tenant's place at an upstream: its link, or how the last one ended. */
-struct slot {
-	struct list node;
-	struct upstream *up;
-	int64_t tenant_id;
-	char *tenant;
-	struct up_link *link;
-	bool retired;                   /* out of the map: ends with its last call */
-	uint64_t secrets_version;
-	struct ev_timer *idle;
-	uint64_t opened_us, used_us;
-	unsigned failures;
-	uint64_t next_try_us;
-	struct err last;
-};
-
-struct upstreams {
-	struct upstreams_env env;
-	struct map *by_name;            /* struct upstream */
-	struct list every;              /* struct upstream.node, those that are gone but busy too */
-	struct map *parked;
-	size_t nlinks;
-	upstreams_changed_fn *changed; void *changed_arg;
-};
+#define CHECK_BURST 8                   /* looks at once, before there is UPSTREAM_CHECK_MS between them */
 
 /* --- slots */
 
@@ -89,6 +50,7 @@ static void slot_free(struct slot *s)
 		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
 	list_unlink(&s->node);
 	ev_timer_free(&s->idle);
+	ev_timer_free(&s->again);
 	free(s->tenant);
 	free(s);
 }
@@ -99,6 +61,8 @@ static void slot_retire(struct slot *s)
 	if (!s->retired)
 		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
 	s->retired = true;
+	ev_timer_stop(s->again);
+	watches_leave(s);
 	if (!s->link || !up_link_busy(s->link))
 		slot_free(s);
 }
@@ -129,20 +93,24 @@ static void on_dead(void *arg, const struct err *err)
 	s->failures = now - s->opened_us > STABLE_US ? 0 : s->failures + 1;
 	uint64_t delay = s->failures ? DELAY_FIRST_US << (s->failures > 8 ? 8 : s->failures - 1) : 0;
 	s->next_try_us = now + (delay > DELAY_LAST_US ? DELAY_LAST_US : delay);
+	watches_reopen(s);
+}
+
+void slot_idle(struct slot *s)
+{
+	ev_timer_start(s->idle, s->retired ? 0 : s->up->conf->idle_ms * UINT64_C(1000));
 }
 
 static void on_idle(void *arg)
 {
-	struct slot *s = arg;
-
-	ev_timer_start(s->idle, s->retired ? 0 : s->up->conf->idle_ms * UINT64_C(1000));
+	slot_idle(arg);
 }
 
 static void idle_over(void *arg)
 {
 	struct slot *s = arg;
 
-	if (!s->link || up_link_busy(s->link))
+	if (!s->link || up_link_busy(s->link) || s->nwatches > 0)
 		return;
 	if (s->retired)
 		slot_over(s);
@@ -156,17 +124,16 @@ static void on_ready(void *arg)
 
 	s->up->era = up_link_era(s->link);
 	if (!up_link_busy(s->link))
-		on_idle(s);
+		slot_idle(s);
 }
 
-/* --- tools that may have changed */
+/* --- what may have changed */
 
 static void check_due(void *arg)
 {
 	struct upstream *up = arg;
 	struct upstreams *all = up->all;
 
-	up->checked_us = ev_now_us(all->env.loop);
 	if (all->changed && !up->gone)
 		all->changed(all->changed_arg, up->conf->name);
 }
@@ -175,12 +142,12 @@ static void on_changed(void *arg)
 {
 	struct slot *s = arg;
 	struct upstream *up = s->up;
-	uint64_t now = ev_now_us(up->all->env.loop), due = up->checked_us + UPSTREAM_CHECK_MS * UINT64_C(1000);
+	uint64_t now = ev_now_us(up->all->env.loop);
 
 	if (s->retired || ev_timer_armed(up->check) ||
 	    (up->has_checked && memcmp(up->checked, up_link_hash(s->link), sizeof(up->checked)) == 0))
 		return;
-	ev_timer_start(up->check, !up->checked_us || due <= now ? 0 : due - now);
+	ev_timer_start(up->check, up_due(&up->check_tat, now, UPSTREAM_CHECK_MS * UINT64_C(1000), CHECK_BURST) - now);
 }
 
 /* --- opening */
@@ -211,7 +178,7 @@ static bool make_room(struct upstreams *u)
 		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
 			struct slot *s = CONTAINER_OF(n, struct slot, node);
 
-			if (s->link && !up_link_busy(s->link) && (!oldest || s->used_us < oldest->used_us))
+			if (s->link && !up_link_busy(s->link) && s->nwatches == 0 && (!oldest || s->used_us < oldest->used_us))
 				oldest = s;
 		}
 	}
@@ -220,13 +187,15 @@ static bool make_room(struct upstreams *u)
 	return oldest != NULL;
 }
 
-static int open_link(struct slot *s, struct err *err)
+int slot_open(struct slot *s, struct err *err)
 {
 	struct upstreams *u = s->up->all;
 	uint64_t now = ev_now_us(u->env.loop);
 	const struct up_link_env env = { .loop = u->env.loop, .parked = u->parked, .dead = on_dead, .ready = on_ready,
-		.changed = on_changed, .idle = on_idle, .arg = s };
+		.changed = on_changed, .updated = watches_updated, .idle = on_idle, .arg = s };
 
+	if (s->link)
+		return 0;
 	if (s->next_try_us > now)
 		return err_set(err, ERR_TOOL, "", "%s; it is tried again in %llu ms", s->last.msg,
 			       (unsigned long long)((s->next_try_us - now) / 1000));
@@ -238,6 +207,7 @@ static int open_link(struct slot *s, struct err *err)
 	if (rc == 0) {
 		u->nlinks++;
 		met_inc(MET_upstream_links_open);
+		watches_opened(s);
 	}
 	return rc;
 }
@@ -259,13 +229,15 @@ static struct slot *slot_of(struct upstream *up, int64_t tenant_id, const char *
 	s->tenant_id = tenant_id;
 	s->tenant = mem_strdup(tenant);
 	s->idle = ev_timer_new(u->env.loop, idle_over, s);
+	s->again = ev_timer_new(u->env.loop, watches_late, s);
+	list_init(&s->watches);
 	list_push_back(&up->every, &s->node);
 	(void)map_set_u64(up->slots, (uint64_t)tenant_id, s);
 	return s;
 }
 
-static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
-		     struct err *err)
+int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct slot **ret,
+		  struct err *err)
 {
 	struct upstream *up = map_get_z(u->by_name, name);
 
@@ -273,9 +245,20 @@ static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, c
 		return err_set(err, ERR_TOOL, "", "there is no such upstream");
 	if (!up->enabled)
 		return err_set(err, ERR_TOOL, "", "it is disabled");
-	struct slot *s = slot_of(up, up->conf->shared ? 0 : tenant_id, up->conf->shared ? "" : tenant);
+	*ret = slot_of(up, up->conf->shared ? 0 : tenant_id, up->conf->shared ? "" : tenant);
+	return 0;
+}
+
+static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+		     struct err *err)
+{
+	struct slot *s = NULL;
+	int rc = upstream_slot(u, name, tenant_id, tenant, &s, err);
+
+	if (rc < 0)
+		return rc;
 	s->used_us = ev_now_us(u->env.loop);
-	int rc = s->link ? 0 : open_link(s, err);
+	rc = slot_open(s, err);
 	if (rc == 0)
 		*ret = s->link;
 	return rc;
@@ -318,7 +301,7 @@ const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char
 	return up ? up->conf : NULL;
 }
 
-/* --- reading the tools */
+/* --- reading the lists */
 
 struct reading {
 	char *name;
@@ -384,6 +367,8 @@ struct upstreams *upstreams_new(const struct upstreams_env *env)
 
 	u->env = *env;
 	list_init(&u->every);
+	list_init(&u->homeless);
+	u->rehome = ev_timer_new(env->loop, watches_find_homes, u);
 	u->by_name = map_new();
 	u->parked = map_new();
 	return u;
@@ -427,6 +412,7 @@ int upstreams_set(struct upstreams *u, const char *document, bool enabled, struc
 	up->check = ev_timer_new(u->env.loop, check_due, up);
 	list_push_back(&u->every, &up->node);
 	(void)map_set_z(u->by_name, conf->name, up);
+	watches_rehome(u);
 	return 0;
 }
 
@@ -481,6 +467,7 @@ void upstreams_free(struct upstreams **up)
 		return;
 	*up = NULL;
 	u->changed = NULL;
+	ev_timer_free(&u->rehome);
 	LIST_FOREACH_SAFE(n, next, &u->every) {
 		struct upstream *one = CONTAINER_OF(n, struct upstream, node);
 

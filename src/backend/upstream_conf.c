@@ -25,6 +25,46 @@ bool upstream_prefix_valid(const char *prefix)
 	return n == 0 || (n <= UPSTREAM_PREFIX_MAX && text_tool_name(prefix, n));
 }
 
+/* Characters of a scheme (RFC 3986 3.1), since one follows. */
+static bool uri_prefix_valid(const char *prefix)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	size_t n = strlen(prefix);
+
+	return n == 0 || (n <= UPSTREAM_PREFIX_MAX && strchr(letters, prefix[0]) &&
+			  strspn(prefix, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") == n);
+}
+
+/* Without one it is made of the name: `docs+`, so that two upstreams may both have file:///README. */
+static void default_uri_prefix(struct upstream_conf *c)
+{
+	size_t n = 0;
+
+	if (c->name[0] < 'a' || c->name[0] > 'z')
+		c->uri_prefix[n++] = 'u';
+	for (const char *p = c->name; *p && n < UPSTREAM_PREFIX_MAX - 1; p++)
+		c->uri_prefix[n++] = *p == '_' ? '-' : *p;
+	c->uri_prefix[n] = '+';
+}
+
+static int read_uri_prefix(const json_t *doc, struct upstream_conf *c, struct err *err)
+{
+	const char *prefix = NULL;
+	int rc = jx_get_string(doc, "", "uriPrefix", JX_OPTIONAL, &prefix, err);
+
+	if (rc < 0)
+		return rc;
+	if (!prefix) {
+		default_uri_prefix(c);
+		return 0;
+	}
+	if (!uri_prefix_valid(prefix))
+		return err_set(err, ERR_INVALID, "/uriPrefix", "%.80s cannot stand before a URI: a letter, then letters, "
+			       "digits, + . -, at most %d", prefix, UPSTREAM_PREFIX_MAX);
+	(void)snprintf(c->uri_prefix, sizeof(c->uri_prefix), "%s", prefix);     /* fits */
+	return 0;
+}
+
 static int read_names(const json_t *doc, struct upstream_conf *c, struct err *err)
 {
 	const char *name = NULL, *prefix = NULL;
@@ -47,7 +87,7 @@ static int read_names(const json_t *doc, struct upstream_conf *c, struct err *er
 		(void)snprintf(c->prefix, sizeof(c->prefix), "%s", prefix);
 	else
 		(void)snprintf(c->prefix, sizeof(c->prefix), "%.*s_", UPSTREAM_PREFIX_MAX - 1, name);
-	return 0;
+	return read_uri_prefix(doc, c, err);
 }
 
 static int read_command(const json_t *doc, struct upstream_conf *c, struct err *err)
@@ -267,7 +307,7 @@ static int check_way(const json_t *doc, const struct upstream_conf *c, struct er
 static int check_head(const json_t *doc, struct err *err)
 {
 	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "sandbox", "url", "headers",
-		"transport", "allow", "ca", "prefix", "shared", "asks", "idle" };
+		"transport", "allow", "ca", "prefix", "uriPrefix", "shared", "asks", "idle" };
 	const char *kind = "upstream", *text = NULL;
 
 	if (!json_is_object(doc))
@@ -351,6 +391,7 @@ int upstream_define(const json_t *doc, struct upstream_doc *ret, struct err *err
 		str_fini(&canon);
 		memcpy(ret->name, c->name, sizeof(ret->name));
 		memcpy(ret->prefix, c->prefix, sizeof(ret->prefix));
+		memcpy(ret->uri_prefix, c->uri_prefix, sizeof(ret->uri_prefix));
 		ret->text = str_take(&text);
 	}
 	str_fini(&text);

@@ -61,6 +61,7 @@ struct call {
 	const char *args_text;
 	size_t args_len;
 	uint32_t caps;
+	int log_level;
 	enum rev rev;
 	int tport;
 	bool modern, can_ask, completing, has_id, has_prev, has_trace;

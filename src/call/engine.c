@@ -355,17 +355,28 @@ static void on_timer(void *arg)
 	}
 }
 
+/* NULL: none; free. */
+static struct backend_param *backend_params(const struct reg_compiled *compiled)
+{
+	struct backend_param *ret = compiled->nparams ? mem_calloc(compiled->nparams, sizeof *ret) : NULL;
+
+	for (size_t i = 0; i < compiled->nparams; i++)
+		ret[i] = (struct backend_param){ compiled->params[i].header, compiled->params[i].pointer };
+	return ret;
+}
+
 void call_run(struct call *c)
 {
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = call_backend_env(eng);
+	struct backend_param *params = backend_params(c->compiled);
 	const struct backend_req req = {
-		.plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
+		.params = params, .nparams = params ? c->compiled->nparams : 0, .plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
 		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
-		.caps = c->caps, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
+		.caps = c->caps, .log_level = c->log_level, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};
 
@@ -374,6 +385,7 @@ void call_run(struct call *c)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
 	backend_start(c->ops, &env, &req, &sink, c, &c->op);
+	free(params);
 	CRASH_AT("run.spawned");
 }
 
@@ -430,7 +442,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 
 	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
 			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
-			    .args_len = req->args_len, .caps = req->caps, .rev = req->rev, .tport = req->tport,
+			    .args_len = req->args_len, .caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
 			    .can_ask = req->can_ask, .has_trace = req->has_trace, .n_res = -1 };
 	principal_ref(c->who);
 	if (!c->args)
@@ -459,6 +471,19 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		call_deny(c);
 	else
 		begin(c);
+}
+
+int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
+	       void *arg, struct backend_watch **ret, struct err *err)
+{
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, tenant_id);
+	const struct backend_env env = call_backend_env(eng);
+	const struct reg_compiled *compiled;
+
+	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
+		return 0;
+	return compiled->ops->watch(&env, &(struct backend_watch_req){ .plan = compiled->plan, .args = args,
+				    .tenant_id = tenant_id, .tenant = tenant->name, .fn = fn, .arg = arg }, ret, err);
 }
 
 void call_answer(struct call *c, json_t *answers)

@@ -8,6 +8,7 @@
 #include "call_int.h"
 #include "json/json.h"
 #include "metrics/metric.h"
+#include "proto/caps.h"
 #include "schema/schema.h"
 
 static size_t string_bytes(const json_t *obj, const char *name)
@@ -126,8 +127,11 @@ void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t
 		t->err = *err;
 		t->rpc_code = rpc_code;
 		t->rpc_data = data;
+		t->missing_caps = caps_from_json(json_object_get(data, "requiredCapabilities")) & ~c->caps;
 		data = NULL;
-		if (rpc_code == 0)
+		if (err->code == ERR_CAPABILITY && t->missing_caps)
+			t->refusal = REFUSE_CAPABILITY;
+		else if (rpc_code == 0)
 			t->refusal = REFUSE_INTERNAL;
 		call_end(c, rpc_code ? AUDIT_TOOL_ERROR : AUDIT_CRASHED);
 	}

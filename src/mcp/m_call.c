@@ -469,6 +469,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.params = in->params, .nparams = in->nparams,
 		.check_params = req->kind == REG_TOOL && x->modern && x->http,
 		.caps = req->caps,
+		.log_level = req->log_level,
 		.can_ask = can_ask(req),
 		.rev = req->rev,
 		.tport = x->tport,

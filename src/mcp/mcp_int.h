@@ -45,6 +45,7 @@ struct mcp_tenant {
 	struct mcp_listed listed[LIST_SLOTS];
 	struct list channels, sessions, listens;
 	size_t nsessions, nsubs;
+	struct map *watches;            /* URI -> struct mcp_watch */
 };
 
 struct mcp_server {
@@ -238,6 +239,8 @@ void asking_drop(struct mcp_req *req, bool tell);                /* open questio
 void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
 
 /* notify.c */
+/* What a resource gives is another: tell whoever is subscribed to it. */
+void notify_updated(struct mcp_server *srv, struct mcp_tenant *t, const char *uri);
 /* Write a record that nobody waits for: lists and notices go out without it. */
 void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
 /* Of list_changed and of updated resources. */

@@ -5,6 +5,8 @@
 
 #include "mcp/mcp.h"
 
+#include <string.h>
+
 #include "audit/audit.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -124,9 +126,8 @@ static size_t tell_listens(struct mcp_server *srv, struct mcp_tenant *t, const s
 	return told;
 }
 
-static size_t tell_updated(struct mcp_server *srv, struct mcp_tenant *t)
+static size_t tell_updated(struct mcp_server *srv, struct mcp_tenant *t, const struct reg_snapshot *snap)
 {
-	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
 	size_t told = 0;
 
 	LIST_FOREACH_SAFE(n, tmp, &t->channels) {
@@ -146,7 +147,6 @@ static size_t tell_updated(struct mcp_server *srv, struct mcp_tenant *t)
 
 		told += subs_tell(&req->subs, snap, listen_updated, req);
 	}
-	reg_release(srv->env.registry, &snap);
 	return told;
 }
 
@@ -166,6 +166,33 @@ static void record(struct mcp_server *srv, const struct reg_news *news, enum reg
 	mcp_record(srv, &ev);
 }
 
+static size_t tell_of_change(struct mcp_server *srv, struct mcp_tenant *t)
+{
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
+	size_t told;
+
+	watch_look(t, snap);
+	told = tell_updated(srv, t, snap);
+	reg_release(srv->env.registry, &snap);
+	return told;
+}
+
+void notify_updated(struct mcp_server *srv, struct mcp_tenant *t, const char *uri)
+{
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
+	struct reg_news news = { .tenant_id = t->id };
+
+	LIST_FOREACH(n, &t->channels)
+		subs_mark(&CONTAINER_OF(n, struct mcp_channel, link)->memory.subs, uri);
+	LIST_FOREACH(n, &t->sessions)
+		subs_mark(&CONTAINER_OF(n, struct mcp_session, link)->memory.subs, uri);
+	LIST_FOREACH(n, &t->listens)
+		subs_mark(&CONTAINER_OF(n, struct mcp_req, listen_link)->subs, uri);
+	memcpy(news.generation, snap->generation, sizeof news.generation);
+	record(srv, &news, REG_RESOURCES, "resources/updated", tell_updated(srv, t, snap), "upstream");
+	reg_release(srv->env.registry, &snap);
+}
+
 size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const char *cause)
 {
 	struct mcp_tenant *t = map_get_u64(srv->tenants, (uint64_t)news->tenant_id);
@@ -180,7 +207,7 @@ size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const ch
 		record(srv, news, f, families[f].obj, told, cause);
 		sum += told;
 	}
-	told = t->nsubs ? tell_updated(srv, t) : 0;
+	told = t->nsubs ? tell_of_change(srv, t) : 0;
 	record(srv, news, REG_RESOURCES, "resources/updated", told, cause);
 	return sum + told;
 }

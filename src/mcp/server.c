@@ -145,8 +145,10 @@ void mcp_server_free(struct mcp_server **psrv)
 		exchange_abandon(CONTAINER_OF(n, struct mcp_exchange, link), true);
 	ev_timer_free(&srv->expiry);
 	map_free(&srv->sessions);
-	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);)
+	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);) {
+		watch_free_all(value);
 		free(value);
+	}
 	map_free(&srv->tenants);
 	seal_free(&srv->cursors);
 	str_fini(&srv->out);
@@ -164,6 +166,7 @@ struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id)
 	list_init(&t->channels);
 	list_init(&t->sessions);
 	list_init(&t->listens);
+	t->watches = map_new();
 	map_set_u64(srv->tenants, (uint64_t)id, t);
 	return t;
 }

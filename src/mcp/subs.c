@@ -22,6 +22,8 @@ static int64_t version_of(const struct reg_snapshot *snap, const char *uri)
 	return line ? line->def->version_id : 0;
 }
 
+#define MARKED (-1)                     /* the version of no definition */
+
 static size_t find(const struct mcp_subs *s, const char *uri)
 {
 	size_t i = 0;
@@ -31,20 +33,20 @@ static size_t find(const struct mcp_subs *s, const char *uri)
 	return i;
 }
 
-enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, size_t *of_tenant, const char *uri)
+enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, struct mcp_server *srv, const char *uri)
 {
+	struct mcp_tenant *t = mcp_tenant_get(srv, snap->tenant_id);
 	int64_t version_id = version_of(snap, uri);
 
 	if (version_id == 0)
 		return SUBS_UNKNOWN;
 	if (find(s, uri) < s->n)
 		return SUBS_ADDED;
-	if (s->n == MCP_SUBSCRIPTIONS_MAX || *of_tenant == MCP_SUBSCRIPTIONS_TENANT_MAX)
+	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX || !watch_join(srv, t, snap, uri))
 		return SUBS_FULL;
 	s->sub = mem_realloc(s->sub, (s->n + 1) * sizeof *s->sub);
 	s->sub[s->n++] = (struct mcp_sub){ mem_strdup(uri), version_id };
-	s->of_tenant = of_tenant;
-	++*of_tenant;
+	s->tenant = t;
 	return SUBS_ADDED;
 }
 
@@ -54,17 +56,17 @@ void subs_remove(struct mcp_subs *s, const char *uri)
 
 	if (i == s->n)
 		return;
+	watch_leave(s->tenant, uri);
 	free(s->sub[i].uri);
 	s->sub[i] = s->sub[--s->n];
-	--*s->of_tenant;
 }
 
 void subs_fini(struct mcp_subs *s)
 {
-	if (s->n)
-		*s->of_tenant -= s->n;
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
+		watch_leave(s->tenant, s->sub[i].uri);
 		free(s->sub[i].uri);
+	}
 	free(s->sub);
 	*s = (struct mcp_subs){ .sub = NULL };
 }
@@ -72,6 +74,14 @@ void subs_fini(struct mcp_subs *s)
 const char *subs_uri(const struct mcp_subs *s, size_t i)
 {
 	return s->sub[i].uri;
+}
+
+void subs_mark(struct mcp_subs *s, const char *uri)
+{
+	size_t i = find(s, uri);
+
+	if (i < s->n)
+		s->sub[i].version_id = MARKED;
 }
 
 size_t subs_tell(struct mcp_subs *s, const struct reg_snapshot *snap, subs_fn *fn, void *arg)
@@ -118,8 +128,7 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 	if (!read_uri(req, msg, uri))
 		return;
 	snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
-	added = subs_add(&exchange_memory(req->x)->subs, snap,
-			 &mcp_tenant_get(srv, req->x->who->tenant_id)->nsubs, uri);
+	added = subs_add(&exchange_memory(req->x)->subs, snap, srv, uri);
 	reg_release(srv->env.registry, &snap);
 	switch (added) {
 	case SUBS_ADDED:

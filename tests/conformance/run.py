@@ -1,7 +1,8 @@
-"""run.py [--keep DIR] [REVISION [SCENARIO]]: the official conformance suite against a daemon of our own.
+"""run.py [--keep DIR] [--way WAY] [REVISION [SCENARIO]]: the official conformance suite against a daemon of our own.
 
 Installs the pinned suite below the build tree (once), makes a store with the fixture tenant, serves it on a port of the
-kernel's choice and runs what each revision requires.  Also judged are scenarios that the suite runs without scoring.
+kernel's choice and runs what each revision requires: once against it (native), and once against a second daemon that
+has the first one as its only upstream (upstream).  Also judged are scenarios that the suite runs without scoring.
 Exit: 0 conforms, 1 does not or could not be asked, 77 skipped: there is no node or no npm."""
 import argparse
 import json
@@ -26,6 +27,7 @@ NODE_MIN = 22
 PACKAGE = pathlib.Path("node_modules/@modelcontextprotocol/conformance")
 TENANT = "conformance"
 RUN_SECONDS = 180
+WAYS = ["native", "upstream"]
 
 
 def leave(code, why):
@@ -124,6 +126,23 @@ def serve(c):
     return key
 
 
+def serve_behind(c, inner, key):
+    """A daemon whose only upstream is another one; the key of its tenant.  Whatever the fixture server has is granted;
+    what is toggled there must be known here, so it is shown first."""
+    for glob in ("toggled_by_trigger", "prompt:toggled_prompt"):
+        inner.run("grant", "add", TENANT, glob)
+    c.init()
+    c.cli("secret", "set", "inner", stdin=f"Bearer {key}")
+    c.cli("upstream", "add", "fixture", "--prefix", "", "--uri-prefix", "", "--asks", "yes", "--allow-private", "yes",
+          "--header", "Authorization={secret:inner}", "--url", "http://%s:%d/mcp" % inner.address("http"))
+    key = c.tenant(TENANT, "*", "prompt:*", "resource:*")
+    c.start()
+    for row in c.json("upstream", "sync", "fixture"):
+        if row["said"] != "stored":
+            leave(1, f"the upstream's {row['there']} was not stored, but {row['said']}: {row['why']}")
+    return key
+
+
 # --- a run and its judgement
 
 def server_list(path):
@@ -150,7 +169,7 @@ def results(out):
     return got
 
 
-def judge(revision, got, expected, scored):
+def judge(way, revision, got, expected, scored):
     """Print what failed; true when nothing failed that may not."""
     open_, counts = [], {"SUCCESS": 0, "known": 0}
     judged = [name for name in got if name in scored or name in ALSO[revision]]
@@ -170,12 +189,12 @@ def judge(revision, got, expected, scored):
               if line.partition(":")[0] not in scored]
     for line in open_:
         print("   ", line)
-    print(f"{revision}: {clean} of {len(judged)} scenarios clean, {counts['SUCCESS']} checks passed, "
+    print(f"{way} {revision}: {clean} of {len(judged)} scenarios clean, {counts['SUCCESS']} checks passed, "
           f"{counts['known']} failed as expected, {len(open_)} open")
     return not open_
 
 
-def run(node, folder, url, key, revision, out):
+def run(node, folder, url, key, way, revision, out):
     """All that a revision requires; true when the server conforms."""
     expected = HERE / f"expected-{revision}.yaml"
     env = dict(os.environ, TOOLCRIB_KEY=key)
@@ -183,7 +202,7 @@ def run(node, folder, url, key, revision, out):
         code = subprocess.run([node, "--import", HERE / "bearer.mjs", folder / PACKAGE / "dist/index.js", "server", "--url",
                                url, "--requirements", revision, "-o", out, "--expected-failures", expected],
                               env=env, stdout=log, stderr=log, timeout=RUN_SECONDS).returncode
-    fine = judge(revision, results(out), server_list(expected),
+    fine = judge(way, revision, results(out), server_list(expected),
                  server_list(folder / PACKAGE / "requirements" / f"{revision}.yaml"))
     if code != 0 or not fine:
         print("".join((out / "log").read_text().partition("=== SUMMARY")[1:])[-6000:] or (out / "log").read_text()[-2000:])
@@ -197,33 +216,50 @@ def one(node, folder, url, key, revision, scenario, out):
                           env=dict(os.environ, TOOLCRIB_KEY=key), timeout=RUN_SECONDS).returncode == 0
 
 
+def all_of(args, node, folder, way, c, key):
+    """The revisions asked for against one daemon; true when it conforms."""
+    url, fine = "http://%s:%d/mcp" % c.address("http"), True
+    for revision in [args.revision] if args.revision else ALSO:
+        out = (pathlib.Path(args.keep).resolve() if args.keep else c.dir / "results") / way / revision
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        if args.scenario:
+            fine &= one(node, folder, url, key, revision, args.scenario, out)
+        else:
+            fine &= run(node, folder, url, key, way, revision, out)
+    return fine
+
+
+def stopped(c):
+    """Stop a daemon; true when it ended well."""
+    log = c.log
+    if c.stop() in (0, None):
+        return True
+    print("toolcribd did not end well:\n" + log.read_text()[-4000:])
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", metavar="DIR", help="keep every check as JSON below DIR")
+    parser.add_argument("--way", choices=WAYS, help="how the fixture server is reached")
     parser.add_argument("revision", nargs="?", choices=list(ALSO))
     parser.add_argument("scenario", nargs="?")
     args = parser.parse_args()
     folder = pathlib.Path(os.environ.get("TOOLCRIB_CONFORMANCE", crib.BUILD / "tests/conformance/suite")).resolve()
     node = install(folder)
-    c = crib.Crib()
+    inner, outer = crib.Crib(), crib.Crib()
     fine = True
     try:
-        key = serve(c)
-        url = "http://%s:%d/mcp" % c.address("http")
-        for revision in [args.revision] if args.revision else ALSO:
-            out = (pathlib.Path(args.keep).resolve() if args.keep else c.dir / "results") / revision
-            shutil.rmtree(out, ignore_errors=True)
-            out.mkdir(parents=True)
-            if args.scenario:
-                fine &= one(node, folder, url, key, revision, args.scenario, out)
-            else:
-                fine &= run(node, folder, url, key, revision, out)
-        log = c.log
-        if c.stop() != 0:
-            print("toolcribd did not end well:\n" + log.read_text()[-4000:])
-            fine = False
+        key = serve(inner)
+        for way in [args.way] if args.way else WAYS:
+            c, its = (inner, key) if way == "native" else (outer, serve_behind(outer, inner, key))
+            fine &= all_of(args, node, folder, way, c, its)
+        for c in (outer, inner):
+            fine &= stopped(c)
     finally:
-        c.close()
+        outer.close()
+        inner.close()
     sys.exit(0 if fine else 1)
 
 

@@ -72,13 +72,13 @@ static void fuzz_link(const char *p, size_t size, bool asks, enum up_era era)
 
 	fake_begin(&f, asks, era);
 	for (unsigned i = 0; i < CALLS; i++) {
-		struct str args = STR_INIT;
-		const struct up_call_req req = { .tool = "echo", .args = &args };
+		struct str params = STR_INIT;
+		const struct up_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params };
 
-		str_puts(&args, "{}");
+		str_puts(&params, "\"name\":\"echo\",\"arguments\":{}");
 		if (up_call_start(f.link, &req, &sink, &seen[i], &seen[i].call, NULL) < 0)
 			seen[i].ends++;
-		str_fini(&args);
+		str_fini(&params);
 	}
 	for (const char *e = p + size; p < e; ) {
 		const char *nl = memchr(p, '\n', (size_t)(e - p)), *stop = nl ? nl : e;

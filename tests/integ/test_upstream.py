@@ -456,7 +456,7 @@ class Failures(Upstream):
         self.serve()
         result = self.peer().call("e_bad", {"how": "meta"})["result"]
         self.assertEqual(result["content"], [{"type": "text", "text": "kept", "_meta": {"v.example/z": 1}},
-                                             {"type": "text", "text": "[resource x: file:///x]"}])
+                                             {"type": "text", "text": "[resource x: e+file:///x]"}])
         self.assertEqual(result["_meta"].pop("v.example/a"), {"b": "c"})
         self.assertEqual(list(result["_meta"]), ["dev.toolcrib/callId"])
 

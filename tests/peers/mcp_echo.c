@@ -5,10 +5,13 @@
  *	--salt TEXT      stands in the description of every tool: another text, other digests
  *	--salt-file FILE the same from a file, read at every tools/list
  *	--storm MS       says that its tools changed every so many milliseconds
+ *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs and news
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
  *
- * Tools: echo {text}, add {a, b}, env {name}, fill {n}, slow {ms}, steps {n}, say {text}, ask {message}, bad {how}, die {}. */
+ * Tools: echo {text}, add {a, b}, env {name}, fill {n}, slow {ms}, steps {n}, say {text}, ask {message}, bad {how}, die {}.
+ * With --hosted: touch {uri} says that a resource has changed, subs {} lists what is subscribed to, news {of} says that the
+ * list of prompts or resources has changed. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,10 +30,11 @@
 
 static const char *only, *salt = "", *salt_file;
 static int fillers, storm_ms;
+static bool hosted;
 static json_t *client_caps;             /* of an older client */
 
 /* What has been asked and waits: a slow call, or one whose question is out. */
-struct job { json_t *id, *args; double due; int asked; struct job *next; };
+struct job { json_t *id, *args; double due; int asked; bool prompt; struct job *next; };
 static struct job *jobs;
 static int questions;
 
@@ -90,7 +94,11 @@ static const struct { const char *name, *properties; } tools[] = {
 	{ "say", "{\"text\":{\"type\":\"string\"}}" },
 	{ "slow", "{\"ms\":{\"type\":\"integer\"}}" },
 	{ "steps", "{\"n\":{\"type\":\"integer\"}}" },
+	{ "touch", "{\"uri\":{\"type\":\"string\"}}" },
+	{ "subs", "{}" },
+	{ "news", "{\"of\":{\"type\":\"string\"}}" },
 };
+#define HOSTED_TOOLS 3
 
 /* 0 for what is no whole number of up to nine digits. */
 static int number(const char *text)
@@ -116,7 +124,7 @@ static void read_salt(void)
 static void list_tools(json_t *id, const json_t *params, bool modern)
 {
 	const char *cursor = json_string_value(json_object_get(params, "cursor"));
-	int from = cursor ? number(cursor) : 0, all = (int)(sizeof(tools) / sizeof(tools[0])) + fillers;
+	int from = cursor ? number(cursor) : 0, all = (int)(sizeof(tools) / sizeof(tools[0])) - (hosted ? 0 : HOSTED_TOOLS) + fillers;
 	json_t *list = json_array(), *result = json_pack("{s:o}", "tools", list);
 	char text[40];
 
@@ -173,7 +181,119 @@ static void bad_answer(json_t *id, const char *how)
 		answer(id, text_result("nothing bad"), false);
 }
 
-static void ask(json_t *id, json_t *args, const json_t *params, bool modern)
+/* --- prompts, resources, completion */
+
+static json_t *subscribed;              /* URI -> id of the listen, or true */
+static int touched;
+
+static json_t *message(const char *text)
+{
+	return json_pack("{s:s, s:[{s:s, s:{s:s, s:s, s:{s:s, s:i}}}]}", "description", "What to say", "messages", "role", "user",
+			 "content", "type", "text", "text", text, "_meta", KEY "x", "y", "v.example/z", 1);
+}
+
+static void list_hosted(json_t *id, const char *method, bool modern)
+{
+	json_t *result;
+	char about[200];
+
+	read_salt();
+	snprintf(about, sizeof(about), "Something to try.%s", salt);
+	if (strcmp(method, "prompts/list") == 0)
+		result = json_pack("{s:[{s:s, s:s, s:[{s:s, s:b, s:s}, {s:s}]}, {s:s, s:s}]}", "prompts", "name", "greet", "description",
+				   about, "arguments", "name", "who", "required", 1, "description", "Whom.", "name", "style", "name",
+				   "ask first!", "description", about);
+	else if (strcmp(method, "resources/list") == 0)
+		result = json_pack("{s:[{s:s, s:s, s:s, s:s, s:i, s:{s:s, s:f}}, {s:s, s:s}, {s:s, s:s}]}", "resources", "uri",
+				   "memo://one", "name", "memo", "description", about, "mimeType", "text/plain", "size", touched,
+				   "annotations", "lastModified", "2025-01-12T15:00:58Z", "priority", 0.5, "uri", "memo://two", "name",
+				   "memo", "uri", "https://example.com/page", "name", "A page, of the web");
+	else
+		result = json_pack("{s:[{s:s, s:s, s:s}, {s:s, s:s}]}", "resourceTemplates", "uriTemplate", "memo://{book}/{page}",
+				   "name", "page", "description", about, "uriTemplate", "memo://all{/path*}", "name", "odd");
+	if (modern)
+		json_object_update_new(result, json_pack("{s:i, s:s}", "ttlMs", 0, "cacheScope", "private"));
+	answer(id, result, modern);
+}
+
+static void read_resource(json_t *id, const char *uri, bool modern)
+{
+	char text[300];
+	json_t *result;
+
+	snprintf(text, sizeof(text), "%s %d\x1b[31m", uri, touched);
+	if (strcmp(uri, "memo://two") == 0)
+		result = json_pack("{s:[{s:s, s:s, s:s}]}", "contents", "uri", uri, "mimeType", "image/png", "blob", "aGVsbG8=");
+	else if (strcmp(uri, "memo://bad/shape") == 0)
+		result = json_pack("{s:[{s:s}]}", "contents", "uri", uri);
+	else if (strcmp(uri, "memo://bad/blob") == 0)
+		result = json_pack("{s:[{s:s, s:s}]}", "contents", "uri", uri, "blob", "a+");
+	else if (strcmp(uri, "memo://bad/empty") == 0)
+		result = json_pack("{s:[]}", "contents");
+	else if (strncmp(uri, "memo://none/", 12) == 0) {
+		refuse(id, modern ? -32602 : -32002, "Resource not found", json_pack("{s:s}", "uri", uri));
+		return;
+	} else if (strcmp(uri, "memo://slow/0") == 0) {
+		struct job *j = calloc(1, sizeof(*j));
+
+		*j = (struct job){ .id = json_incref(id), .due = now_ms() + 600000, .next = jobs };
+		jobs = j;
+		return;
+	} else if (strcmp(uri, "memo://bad/big") == 0) {
+		printf("{\"jsonrpc\":\"2.0\",\"id\":%lld,\"result\":{\"contents\":[{\"uri\":\"x:y\",\"text\":\"%0*d\"}]}}\n",
+		       (long long)json_integer_value(id), 2000000, 0);
+		return;
+	} else {
+		result = json_pack("{s:[{s:s, s:s, s:{s:s}, s:s}]}", "contents", "uri", uri, "text", text, "_meta", KEY "x", "y", "odd",
+				   "member");
+	}
+	if (modern)
+		json_object_update_new(result, json_pack("{s:i, s:s}", "ttlMs", 0, "cacheScope", "private"));
+	answer(id, result, modern);
+}
+
+static void complete(json_t *id, const json_t *params, bool modern)
+{
+	static const char *const known[] = { "Albert", "Alice", "Bob" };
+	const char *value = json_string_value(json_object_get(json_object_get(params, "argument"), "value"));
+	json_t *settled = json_object_get(json_object_get(params, "context"), "arguments");
+	json_t *values = json_array();
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (value && strncmp(known[i], value, strlen(value)) == 0)
+			json_array_append_new(values, json_string(known[i]));
+	if (json_object_size(settled) > 0)
+		json_array_append_new(values, json_string(json_string_value(json_object_iter_value(json_object_iter(settled)))));
+	answer(id, json_pack("{s:{s:o, s:b}}", "completion", "values", values, "hasMore", 0), modern);
+}
+
+static void acknowledge(json_t *id, const json_t *params)
+{
+	json_t *filter = json_object_get(params, "notifications"), *uri;
+	size_t i;
+
+	json_array_foreach(json_object_get(filter, "resourceSubscriptions"), i, uri)
+		json_object_set(subscribed, json_string_value(uri), id);
+	put(json_pack("{s:s, s:s, s:{s:O, s:{s:O}}}", "jsonrpc", "2.0", "method", "notifications/subscriptions/acknowledged",
+		      "params", "notifications", filter, "_meta", KEY "subscriptionId", id));
+}
+
+static void touch(const char *uri)
+{
+	const json_t *id = json_object_get(subscribed, uri);
+
+	touched++;
+	if (id)
+		put(json_pack("{s:s, s:s, s:{s:s, s:{s:O}}}", "jsonrpc", "2.0", "method", "notifications/resources/updated", "params",
+			      "uri", uri, "_meta", KEY "subscriptionId", id));
+}
+
+static void finish_prompt(json_t *id, const char *text, bool prompt, bool modern)
+{
+	answer(id, prompt ? message(text) : text_result(text), modern);
+}
+
+static void ask(json_t *id, json_t *args, const json_t *params, bool modern, bool prompt)
 {
 	const char *message = json_string_value(json_object_get(args, "message"));
 	json_t *question = json_pack("{s:s, s:s, s:{s:s, s:{s:{s:s}}}}", "mode", "form", "message", message ? message : "Well?",
@@ -182,11 +302,11 @@ static void ask(json_t *id, json_t *args, const json_t *params, bool modern)
 
 	if (!modern && !json_object_get(client_caps, "elicitation")) {
 		json_decref(question);
-		answer(id, text_result("you cannot be asked"), false);
+		finish_prompt(id, "you cannot be asked", prompt, false);
 	} else if (!modern) {
 		struct job *j = calloc(1, sizeof(*j));
 
-		*j = (struct job){ json_incref(id), json_incref(args), 0, ++questions, jobs };
+		*j = (struct job){ json_incref(id), json_incref(args), 0, ++questions, prompt, jobs };
 		jobs = j;
 		snprintf(text, sizeof(text), "q-%d", questions);
 		put(json_pack("{s:s, s:s, s:s, s:o}", "jsonrpc", "2.0", "id", text, "method", "elicitation/create", "params",
@@ -202,8 +322,66 @@ static void ask(json_t *id, json_t *args, const json_t *params, bool modern)
 		json_decref(question);
 		snprintf(text, sizeof(text), "%s %s %s", json_string_value(json_object_get(got, "action")), word ? word : "-",
 			 state ? state : "-");
-		answer(id, text_result(text), true);
+		finish_prompt(id, text, prompt, true);
 	}
+}
+
+static bool call_hosted(json_t *id, const char *name, const json_t *args, bool modern)
+{
+	const char *uri = json_string_value(json_object_get(args, "uri")), *of = json_string_value(json_object_get(args, "of")), *key;
+	json_t *all, *value;
+	char text[100];
+
+	if (strcmp(name, "touch") == 0) {
+		touch(uri ? uri : "");
+		answer(id, text_result("touched"), modern);
+	} else if (strcmp(name, "news") == 0) {
+		snprintf(text, sizeof(text), "notifications/%s/list_changed", of ? of : "tools");
+		put(json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", text));
+		answer(id, text_result("told"), modern);
+	} else if (strcmp(name, "subs") == 0) {
+		all = json_array();
+		json_object_foreach(subscribed, key, value)
+			json_array_append_new(all, json_string(key));
+		answer(id, json_pack("{s:[{s:s, s:s}], s:{s:o}}", "content", "type", "text", "text", "see", "structuredContent", "uris", all),
+		       modern);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool serve_hosted(json_t *id, const char *method, json_t *params, bool modern)
+{
+	const char *name = json_string_value(json_object_get(params, "name")), *uri = json_string_value(json_object_get(params, "uri"));
+	const json_t *args = json_object_get(params, "arguments");
+	const char *who = json_string_value(json_object_get(args, "who")), *style = json_string_value(json_object_get(args, "style"));
+	char text[200];
+
+	if (!hosted)
+		return false;
+	if (strcmp(method, "prompts/list") == 0 || strcmp(method, "resources/list") == 0 ||
+	    strcmp(method, "resources/templates/list") == 0) {
+		list_hosted(id, method, modern);
+	} else if (strcmp(method, "prompts/get") == 0 && name && strcmp(name, "greet") == 0) {
+		snprintf(text, sizeof(text), "Greet %s%s%s.\x07", who ? who : "-", style ? " " : "", style ? style : "");
+		answer(id, message(text), modern);
+	} else if (strcmp(method, "prompts/get") == 0) {
+		ask(id, params, params, modern, true);
+	} else if (strcmp(method, "resources/read") == 0 && uri) {
+		read_resource(id, uri, modern);
+	} else if (strcmp(method, "completion/complete") == 0) {
+		complete(id, params, modern);
+	} else if (strcmp(method, "resources/subscribe") == 0 && uri) {
+		json_object_set_new(subscribed, uri, json_true());
+		answer(id, json_object(), false);
+	} else if (strcmp(method, "resources/unsubscribe") == 0 && uri) {
+		json_object_del(subscribed, uri);
+		answer(id, json_object(), false);
+	} else {
+		return false;
+	}
+	return true;
 }
 
 static void call(json_t *id, const json_t *params, bool modern)
@@ -234,7 +412,7 @@ static void call(json_t *id, const json_t *params, bool modern)
 	} else if (strcmp(name, "slow") == 0) {
 		struct job *j = calloc(1, sizeof(*j));
 
-		*j = (struct job){ json_incref(id), NULL, now_ms() + json_number_value(json_object_get(args, "ms")), 0, jobs };
+		*j = (struct job){ json_incref(id), NULL, now_ms() + json_number_value(json_object_get(args, "ms")), 0, false, jobs };
 		jobs = j;
 	} else if (strcmp(name, "steps") == 0) {
 		for (int i = 1; token && i <= json_integer_value(json_object_get(args, "n")); i++)
@@ -246,17 +424,29 @@ static void call(json_t *id, const json_t *params, bool modern)
 			      "level", "warning", "logger", "echo", "data", text ? text : ""));
 		answer(id, text_result("said"), modern);
 	} else if (strcmp(name, "ask") == 0) {
-		ask(id, args, params, modern);
+		ask(id, args, params, modern, false);
 	} else if (strcmp(name, "bad") == 0) {
 		bad_answer(id, json_string_value(json_object_get(args, "how")) ? json_string_value(json_object_get(args, "how")) : "");
 	} else if (strcmp(name, "die") == 0) {
 		fputs("dying as told\n", stderr);
 		raise(SIGKILL);
+	} else if (hosted && call_hosted(id, name, args, modern)) {
+		;
 	} else if (strncmp(name, "filler_", 7) == 0) {
 		answer(id, text_result(name), modern);
 	} else {
 		refuse(id, -32602, "Unknown tool", NULL);
 	}
+}
+
+static json_t *capabilities(void)
+{
+	json_t *caps = json_pack("{s:{s:b}, s:{}}", "tools", "listChanged", 1, "logging");
+
+	if (hosted)
+		json_object_update_new(caps, json_pack("{s:{s:b}, s:{s:b, s:b}, s:{}}", "prompts", "listChanged", 1, "resources",
+						       "listChanged", 1, "subscribe", 1, "completions"));
+	return caps;
 }
 
 static void initialize(json_t *id, const json_t *params)
@@ -269,8 +459,8 @@ static void initialize(json_t *id, const json_t *params)
 			rev = asked;
 	json_decref(client_caps);
 	client_caps = json_incref(json_object_get(params, "capabilities"));
-	answer(id, json_pack("{s:s, s:{s:{s:b}, s:{}}, s:{s:s, s:s}}", "protocolVersion", rev, "capabilities", "tools",
-			     "listChanged", 1, "logging", "serverInfo", "name", "echo", "version", "1"), false);
+	answer(id, json_pack("{s:s, s:o, s:{s:s, s:s}}", "protocolVersion", rev, "capabilities", capabilities(), "serverInfo", "name",
+			     "echo", "version", "1"), false);
 }
 
 static void answered(const json_t *msg)
@@ -287,7 +477,7 @@ static void answered(const json_t *msg)
 		if (j->asked != question)
 			continue;
 		snprintf(text, sizeof(text), "%s %s", action ? action : "refused", word ? word : "-");
-		answer(j->id, text_result(text), false);
+		finish_prompt(j->id, text, j->prompt, false);
 		*at = j->next;
 		json_decref(j->id);
 		json_decref(j->args);
@@ -296,8 +486,21 @@ static void answered(const json_t *msg)
 	}
 }
 
+/* Of a listen: what it was for ends with it. */
+static void forget_listen(const json_t *id)
+{
+	const char *key;
+	json_t *value;
+	void *tmp;
+
+	json_object_foreach_safe(subscribed, tmp, key, value)
+		if (json_equal(value, id))
+			json_object_del(subscribed, key);
+}
+
 static void cancelled(const json_t *params)
 {
+	forget_listen(json_object_get(params, "requestId"));
 	for (struct job **at = &jobs, *j; (j = *at); at = &j->next) {
 		if (!json_equal(j->id, json_object_get(params, "requestId")))
 			continue;
@@ -328,19 +531,19 @@ static void take(const char *line, size_t len)
 	} else if (strcmp(method, "initialize") == 0) {
 		initialize(id, params);
 	} else if (strcmp(method, "server/discover") == 0) {
-		answer(id, json_pack("{s:[s], s:{s:{s:b}}, s:i, s:s, s:{s:{s:s, s:s}}}", "supportedVersions", MODERN, "capabilities",
-				     "tools", "listChanged", 1, "ttlMs", 0, "cacheScope", "private", "_meta", KEY "serverInfo",
-				     "name", "echo", "version", "2"), true);
+		answer(id, json_pack("{s:[s], s:o, s:i, s:s, s:{s:{s:s, s:s}}}", "supportedVersions", MODERN, "capabilities",
+				     capabilities(), "ttlMs", 0, "cacheScope", "private", "_meta", KEY "serverInfo", "name", "echo",
+				     "version", "2"), true);
 	} else if (strcmp(method, "ping") == 0) {
 		answer(id, json_object(), false);
 	} else if (strcmp(method, "subscriptions/listen") == 0) {
-		put(json_pack("{s:s, s:s, s:{s:{s:b}, s:{s:O}}}", "jsonrpc", "2.0", "method",
-			      "notifications/subscriptions/acknowledged", "params", "notifications", "toolsListChanged", 1, "_meta",
-			      KEY "subscriptionId", id));
+		acknowledge(id, params);
 	} else if (strcmp(method, "tools/list") == 0) {
 		list_tools(id, params, claim);
 	} else if (strcmp(method, "tools/call") == 0) {
 		call(id, params, claim);
+	} else if (serve_hosted(id, method, params, claim)) {
+		;
 	} else {
 		refuse(id, -32601, "Method not found", NULL);
 	}
@@ -398,6 +601,7 @@ int main(int argc, char **argv)
 	size_t len = 0;
 	double storm = 0;
 
+	subscribed = json_object();
 	for (int i = 1; i < argc; i++) {
 		bool more = i + 1 < argc;
 
@@ -409,6 +613,8 @@ int main(int argc, char **argv)
 			salt = argv[++i];
 		else if (strcmp(argv[i], "--salt-file") == 0 && more)
 			salt_file = argv[++i];
+		else if (strcmp(argv[i], "--hosted") == 0)
+			hosted = true;
 		else if (strcmp(argv[i], "--storm") == 0 && more)
 			storm_ms = number(argv[++i]);
 		else

@@ -201,7 +201,8 @@ static inline void fake_cage(const struct backend_env *env, const void *plan, st
 	*ret = fake.cage;
 }
 
-static const struct backend_ops fake_ops = { "fake", fake_bind, fake_start, fake_cancel, fake_cage };
+static const struct backend_ops fake_ops = { .name = "fake", .bind = fake_bind, .start = fake_start, .cancel = fake_cancel,
+	.cage = fake_cage };
 
 static inline int rig_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 			   const void **ret_plan, struct err *err)

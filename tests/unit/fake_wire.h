@@ -17,7 +17,7 @@ struct fake {
 	struct map *parked;
 	struct up_link *link;
 	struct str sent;                /* all messages, a line each */
-	unsigned messages, changed, readies;
+	unsigned messages, changed, readies, updated;
 	bool full, dead;
 	struct err death;
 };
@@ -70,6 +70,11 @@ static void fake_changed(void *arg)
 	((struct fake *)arg)->changed++;
 }
 
+static void fake_updated(void *arg, const char *uri)
+{
+	((struct fake *)arg)->updated++;
+}
+
 static void fake_idle(void *arg)
 {
 }
@@ -92,7 +97,7 @@ static inline void fake_turn(struct fake *f)
 
 static inline void fake_begin(struct fake *f, bool asks, enum up_era era)
 {
-	const struct up_link_env env = { .dead = fake_dead, .ready = fake_ready, .changed = fake_changed, .idle = fake_idle,
+	const struct up_link_env env = { .dead = fake_dead, .ready = fake_ready, .changed = fake_changed, .updated = fake_updated, .idle = fake_idle,
 		.arg = f };
 	struct up_link_env full = env;
 
