@@ -36,7 +36,7 @@ struct app {
 	uint64_t started_us;
 	struct run_cage cage;           /* of all tools */
 	const char *hide[3];            /* its lists and texts */
-	char *scratch, *conf_file;
+	char *scratch, *conf_file, *cgroup;
 	char *sandbox;                  /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */

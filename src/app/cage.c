@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "conf/conf.h"
+#include "run/cgroup.h"
 
 #include "app_int.h"
 
@@ -16,6 +17,19 @@ static char *scratch_place(void)
 	const char *set = getenv("TMPDIR");
 
 	return mem_strdup(set && *set == '/' ? set : "/tmp");
+}
+
+/* Only a service has a place of its own: a command runs in the cgroup of whoever typed it. */
+static void claim_cgroup(struct app *a)
+{
+	const char *why = NULL;
+
+	if (a->opt.profile != APP_DAEMON)
+		return;
+	a->cage.cgroup = a->cgroup = run_cgroup_claim(&why);
+	a->cage.best.cgroup = a->cgroup != NULL;
+	if (!a->cgroup)
+		log_debug(NULL, "tools have no cgroups why=\"%s\"", why);
 }
 
 int app_cage_start(struct app *a, struct err *err)
@@ -29,6 +43,7 @@ int app_cage_start(struct app *a, struct err *err)
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
 	a->cage.best = run_level_probe();
+	claim_cgroup(a);
 	a->hide[n++] = a->store;
 	if (conf && conf->file)
 		a->hide[n++] = a->conf_file = path_absolute(conf->file);
@@ -45,5 +60,6 @@ void app_cage_stop(struct app *a)
 	free(a->sandbox);
 	free(a->scratch);
 	free(a->conf_file);
-	a->sandbox = a->scratch = a->conf_file = NULL;
+	free(a->cgroup);
+	a->sandbox = a->scratch = a->conf_file = a->cgroup = NULL;
 }

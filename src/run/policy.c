@@ -1,9 +1,9 @@
 /* struct run_policy <-> bytes.  All integers little-endian:
  *
- *   head    "tcr2", u32 length of what follows
+ *   head    "tcr3", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
  *   cage    u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
- *   texts   program, cwd, scratch: each u32 length, the bytes, one NUL (counted); cwd and scratch "" = NULL
+ *   texts   program, cwd, scratch, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
  *
@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-static const char magic[4] = { 't', 'c', 'r', '2' };
+static const char magic[4] = { 't', 'c', 'r', '3' };
 
 static void put_u32(struct str *out, uint32_t v)
 {
@@ -98,6 +98,8 @@ static int check_policy(const struct run_policy *p, struct err *err)
 		return err_set(err, ERR_INVALID, "cwd", "a working directory is an absolute path");
 	if (p->scratch && p->scratch[0] != '/')
 		return err_set(err, ERR_INVALID, "scratch", "the place of the own directory is an absolute path");
+	if (p->level.cgroup ? !p->cgroup || p->cgroup[0] != '/' : p->cgroup != NULL)
+		return err_set(err, ERR_INVALID, "cgroup", "a layer of cgroups has an absolute path, and no other has one");
 	if (!p->argv || !p->argv[0])
 		return err_set(err, ERR_INVALID, "argv", "argv is empty");
 	if (p->nconnect > RUN_PORTS_MAX || p->nbind > RUN_PORTS_MAX)
@@ -125,6 +127,7 @@ static void put_policy(const struct run_policy *p, struct str *out)
 	put_text(out, p->program);
 	put_text(out, p->cwd ? p->cwd : "");
 	put_text(out, p->scratch ? p->scratch : "");
+	put_text(out, p->cgroup ? p->cgroup : "");
 	put_list(out, p->argv);
 	put_list(out, p->env);
 	put_list(out, p->read);
@@ -278,6 +281,8 @@ static void read_policy(struct block *b, struct reader *r)
 	p->program = get_path(r, false);
 	p->cwd = get_path(r, true);
 	p->scratch = get_path(r, true);
+	p->cgroup = get_path(r, true);
+	p->level.cgroup = p->cgroup != NULL;
 	p->argv = get_list(r, b->argv, RUN_ARGS_MAX, false);
 	p->env = get_list(r, b->env, RUN_ENV_MAX, false);
 	p->read = get_list(r, b->read, RUN_PATHS_MAX, true);

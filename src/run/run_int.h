@@ -40,8 +40,22 @@ int own_dir_make(const char *parent, char **ret, struct err *err) MUST_CHECK;
 /* With everything in it, whatever the tool has made of it; nobody else may be at work there. */
 void own_dir_remove(const char *path);
 
+/* cgroup.c: a cgroup for one tool, bounded as the policy says.  *ret is its directory; free() it. */
+int cgroup_make(const struct run_policy *p, char **ret, struct err *err) MUST_CHECK;
+/* This process, and all that it starts, is in it. */
+int cgroup_enter(const char *dir, struct err *err) MUST_CHECK;
+/* Has this event happened in it: "max" of pids.events, "oom_kill" of memory.events? */
+bool cgroup_counted(const char *dir, const char *file, const char *name);
+void cgroup_kill(const char *dir);
+/* Nobody may be in it any more. */
+void cgroup_remove(const char *dir);
+
 /* supervise.c */
-struct supervisor { int signal_fd, timer_fd, children_fd; bool gathered; };
+struct supervisor {
+	int signal_fd, timer_fd, children_fd;
+	bool gathered;
+	char *cgroup;                   /* of the tool; NULL = none */
+};
 /* Before the tool is started: from here on signals wait, and orphans come to us. */
 int supervise_prepare(const struct run_policy *p, struct supervisor *ret, struct err *err) MUST_CHECK;
 /* Stay with the tool until it and all that it has started are dead, which is when it ends or the server closes its

@@ -5,8 +5,9 @@
  *
  * It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
  * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
- * a signal comes while it waits, which no program expects.)  The filter does ask about signals where Landlock does not
- * see them: those to the tool's own processes are allowed. */
+ * a signal comes while it waits, which no program expects.)  In a cgroup the kernel counts; who was refused one more is
+ * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own processes
+ * are allowed. */
 #include "config.h"
 
 #include "run_int.h"
@@ -46,6 +47,7 @@ struct watch {
 	bool tool_ended;
 	int listener_fd, notify_fd, signal_fd, timer_fd, children_fd;
 	bool gathered;                  /* kill(-1) reaches the tool's processes and no others */
+	const char *cgroup;             /* the tool's; NULL = none */
 	bool too_many;
 };
 
@@ -92,10 +94,12 @@ static void add_process(struct tree *t, pid_t pid)
 		closedir(d);
 }
 
-/* True when there are more than the bound. */
+/* True when there are more than the bound, or one more was refused. */
 static bool is_over(const struct watch *w)
 {
 	uint64_t max = w->policy->processes;
+	if (w->cgroup)
+		return cgroup_counted(w->cgroup, "pids.events", "max");
 	struct tree *t = mem_zalloc(sizeof(*t));
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n && t->threads <= max; i++)
@@ -209,6 +213,8 @@ static void end_all(struct watch *w)
 {
 	int status;
 	pid_t pid = 0;
+	if (w->cgroup)
+		cgroup_kill(w->cgroup);
 	while (pid >= 0 || errno != ECHILD) {
 		if (w->gathered) {
 			kill(-1, SIGKILL);
@@ -223,12 +229,19 @@ static void end_all(struct watch *w)
 }
 
 /* To the tool's stderr, for who reads the result.  Nobody else writes there any more: it does not block. */
-static void tell_bound(const struct watch *w)
+static void tell_bound(uint64_t bound, const char *what)
 {
 	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
 	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLOUT))
-		dprintf(STDERR_FILENO, "toolcrib-run: ended, because it had more than %" PRIu64 " processes and threads\n",
-			w->policy->processes);
+		dprintf(STDERR_FILENO, "toolcrib-run: ended, because it had more than %" PRIu64 " %s\n", bound, what);
+}
+
+static void tell_bounds(const struct watch *w)
+{
+	if (w->too_many)
+		tell_bound(w->policy->processes, "processes and threads");
+	else if (w->cgroup && w->policy->memory_bytes && cgroup_counted(w->cgroup, "memory.events", "oom_kill"))
+		tell_bound(w->policy->memory_bytes, "bytes of memory in all");
 }
 
 static void take_signal(struct watch *w)
@@ -311,12 +324,11 @@ int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool
 	/* Killed, unless it ends otherwise. */
 	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
 			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
-			   .gathered = s->gathered, .timer_fd = s->timer_fd };
+			   .gathered = s->gathered, .cgroup = s->cgroup, .timer_fd = s->timer_fd };
 	set_urgent(true);
 	run(&w);
 	end_all(&w);
 	set_urgent(false);
-	if (w.too_many)
-		tell_bound(&w);
+	tell_bounds(&w);
 	return w.status;
 }

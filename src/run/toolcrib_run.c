@@ -119,12 +119,13 @@ static int send_listener(int fd, int listener, struct err *err)
 }
 
 /* In this order, because each step would be in the way of those before it. */
-static int confine(const struct run_policy *p, const char *own_dir, pid_t supervisor, int chan, int *ret_fd,
-		   struct err *err)
+static int confine(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
+		   int *ret_fd, struct err *err)
 {
 	const char *cwd = p->cwd ? p->cwd : own_dir ? own_dir : "/";
 	int fd = -1, listener = -1;
-	int rc = confine_limits(p, err);
+	int rc = cgroup ? cgroup_enter(cgroup, err) : 0;
+	rc = rc ? rc : confine_limits(p, err);
 	rc = rc ? rc : confine_parent(supervisor, err);
 	rc = rc ? rc : confine_open(p, &fd, err);
 	if (!rc && chdir(cwd))
@@ -146,12 +147,13 @@ static void report_level(const struct run_policy *p)
 	report(text, (size_t)n);
 }
 
-static int become(const struct run_policy *p, const char *own_dir, pid_t supervisor, int chan, struct err *err)
+static int become(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
+		  struct err *err)
 {
 	struct env env;
 	sigset_t none;
 	int fd = -1;
-	int rc = confine(p, own_dir, supervisor, chan, &fd, err);
+	int rc = confine(p, own_dir, cgroup, supervisor, chan, &fd, err);
 	bool script = !rc && is_script(p->program);
 	rc = rc ? rc : confine_memory(p, err);
 	if (rc)
@@ -193,7 +195,8 @@ static noreturn void end_like(int status)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static int start(const struct run_policy *p, const char *own_dir, pid_t *ret_tool, int *ret_chan, struct err *err)
+static int start(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool, int *ret_chan,
+		 struct err *err)
 {
 	pid_t supervisor = getpid();
 	int chan[2];
@@ -203,7 +206,7 @@ static int start(const struct run_policy *p, const char *own_dir, pid_t *ret_too
 	if (*ret_tool < 0)
 		return err_set(err, ERR_IO, "fork", "%s", strerror(errno));
 	if (*ret_tool == 0) {
-		(void)become(p, own_dir, supervisor, chan[1], err);
+		(void)become(p, own_dir, cgroup, supervisor, chan[1], err);
 		report_failure(err);
 		_exit(EXIT_NOT_STARTED);
 	}
@@ -214,14 +217,16 @@ static int start(const struct run_policy *p, const char *own_dir, pid_t *ret_too
 
 static int run(const struct run_policy *p, struct err *err)
 {
-	struct supervisor s;
+	struct supervisor s = { .cgroup = NULL };
 	char *own_dir = NULL;
 	pid_t tool = 0;
 	int chan = -1, status = 0;
 	int rc = supervise_prepare(p, &s, err);
 	if (!rc && p->scratch)
 		rc = own_dir_make(p->scratch, &own_dir, err);
-	rc = rc ? rc : start(p, own_dir, &tool, &chan, err);
+	if (!rc && p->cgroup)
+		rc = cgroup_make(p, &s.cgroup, err);
+	rc = rc ? rc : start(p, own_dir, s.cgroup, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */
 		prctl(PR_SET_DUMPABLE, 0);
@@ -231,6 +236,9 @@ static int run(const struct run_policy *p, struct err *err)
 	if (own_dir)
 		own_dir_remove(own_dir);
 	free(own_dir);
+	if (s.cgroup)
+		cgroup_remove(s.cgroup);
+	free(s.cgroup);
 	if (!rc)
 		end_like(status);
 	return rc;

@@ -4,6 +4,7 @@
  *   hostile processes VICTIM              reaches for the process VICTIM, which is the server
  *   hostile sockets PORT SOCKET           connects
  *   hostile kernel                        what changes the machine, or sees all of it
+ *   hostile hog N MIB                     has MIB mebibytes in use in each of N processes
  *   hostile memory | descriptors | cpu | largefile | foreign | bomb | escape | zombies | flood | hang
  *
  * In the object each attempt stands with the name of its errno, or "done" when it succeeded. */
@@ -240,6 +241,30 @@ static void memory(char **argv)
 	say_number("mebibytes", (long)got);
 }
 
+static void hog(char **argv)
+{
+	size_t size = (size_t)strtoul(argv[1], NULL, 10) << 20;
+	long n = strtol(argv[0], NULL, 10);
+	int ready[2];
+	char byte = 0;
+	if (pipe(ready))
+		abort();
+	for (long i = 0; i < n; i++) {
+		if (fork() == 0) {
+			char *all = malloc(size);
+			if (all)
+				memset(all, 'x', size);
+			__asm__ volatile("" : : "r"(all) : "memory");
+			(void)!write(ready[1], &byte, 1);
+			for (;;)
+				pause();
+		}
+	}
+	for (long i = 0; i < n; i++)
+		(void)!read(ready[0], &byte, 1);
+	say("hog", 0);
+}
+
 static void descriptors(char **argv)
 {
 	long n = 0;
@@ -359,7 +384,7 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
 		{ "files", files, 3 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
-		{ "memory", memory, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
+		{ "memory", memory, 0 }, { "hog", hog, 2 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
 		{ "foreign", foreign, 0 }, { "escape", escape, 1 }, { "hang", hang, 1 }, { "bomb", bomb, 0 },
 		{ "zombies", zombies, 0 }, { "flood", flood, 0 },
 	};

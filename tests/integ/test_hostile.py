@@ -9,7 +9,7 @@ import crib
 
 HOSTILE = crib.BUILD / "tests/hostile/hostile"
 WITHOUT = crib.BUILD / "tests/hostile/without"
-LEVEL = r"base(\+landlock:[1-6])?(\+seccomp)?(\+net0)?"
+LEVEL = r"base(\+landlock:[1-6])?(\+seccomp)?(\+net0)?(\+cgroup)?"
 
 
 def alive(pid):

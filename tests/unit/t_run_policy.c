@@ -23,8 +23,8 @@ static const char *const env1[] = { "PATH=/usr/bin", NULL };
 static struct run_policy sample(void)
 {
 	return (struct run_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
-				    .scratch = "/var/tmp", .cpu_s = 10, .memory_bytes = 1ull << 40, .file_bytes = 3,
-				    .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true },
+				    .scratch = "/var/tmp", .cgroup = "/sys/fs/cgroup/x", .cpu_s = 10,
+				    .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true, .cgroup = true },
 				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = RUN_NET_PORTS,
 				    .udp = true, .connect_ports = ports2, .nconnect = 2 };
 }
@@ -53,7 +53,8 @@ static void policy_comes_back_as_written(void **state)
 	assert_string_equal(got->scratch, "/var/tmp");
 	assert_int_equal(got->processes, 7);
 	assert_int_equal(got->level.landlock, 4);
-	assert_true(got->level.seccomp && !got->level.net0);
+	assert_true(got->level.seccomp && !got->level.net0 && got->level.cgroup);
+	assert_string_equal(got->cgroup, "/sys/fs/cgroup/x");
 	assert_string_equal(got->read[1], "/opt/x y");
 	assert_null(got->read[2]);
 	assert_null(got->write[0]);
@@ -187,13 +188,51 @@ static void relative_paths_are_refused(void **state)
 	str_fini(&s);
 }
 
+static void layer_and_place_of_cgroups_go_together(void **state)
+{
+	struct str s = STR_INIT;
+	struct run_policy p = sample();
+	p.cgroup = NULL;
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	p.level.cgroup = false;
+	assert_int_equal(run_policy_encode(&p, &s, NULL), 0);
+	p.cgroup = "/sys/fs/cgroup/x";
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	p.level.cgroup = true;
+	p.cgroup = "x";
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	str_fini(&s);
+}
+
+static void levels_are_written_in_one_order(void **state)
+{
+	static const char *const good[] = { "base", "base+landlock:6+seccomp+net0+cgroup", "base+cgroup", "base+net0",
+					    "base+seccomp+cgroup" };
+	static const char *const bad[] = { "", "bas", "base+", "base+cgroup+net0", "base+landlock:0", "base+cgroups",
+					   "base+cgroup+cgroup", "base+landlock:06" };
+	char text[RUN_LEVEL_TEXT];
+	struct run_level level, both, none = { 0 };
+	struct err err;
+	for (size_t i = 0; i < NELEMS(good); i++) {
+		assert_int_equal(run_level_parse(good[i], &level, &err), 0);
+		assert_string_equal(run_level_format(&level, text), good[i]);
+		assert_true(run_level_meets(&level, &none) && run_level_equal(&level, &level));
+		both = run_level_both(&none, &level);
+		assert_true(run_level_equal(&both, &level));
+		assert_int_equal(run_level_meets(&none, &level), i == 0);
+	}
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_int_equal(run_level_parse(bad[i], &level, &err), ERR_INVALID);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(trailing_bytes_are_refused),   cmocka_unit_test(changed_bytes_never_crash),
 		cmocka_unit_test(counts_are_limited),           cmocka_unit_test(bytes_are_limited),
-		cmocka_unit_test(relative_paths_are_refused),
+		cmocka_unit_test(relative_paths_are_refused),   cmocka_unit_test(layer_and_place_of_cgroups_go_together),
+		cmocka_unit_test(levels_are_written_in_one_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
