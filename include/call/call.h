@@ -14,6 +14,7 @@
 
 /* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
 
+struct audit_event;
 struct be_workers;
 struct call;
 struct call_engine;
@@ -119,6 +120,6 @@ int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, 
 /* Cancel what runs under a key that was revoked, or a tenant that was suspended (0 = any). */
 void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cred_id, enum cancel_why why);
 /* Wire to writer_on_late(): the engine records the end of a begin that came through too late. */
-void call_late_begin(void *engine, int64_t tenant_id, const uint8_t call[16]);
+void call_late_begin(void *engine, const struct audit_event *begin);
 
 #endif

@@ -41,9 +41,9 @@ typedef void writer_audit_fn(void *arg, int rc, const struct audit_receipt *rece
 /* Copies *ev with its texts.  done NULL: nobody waits (a notice, not a call).  ERR_AUDIT: queue full, no room
  * on the disk (for call.begin), deadline passed or store failed: refuse the work, never drop the record. */
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg) MUST_CHECK;
-/* A call.begin that became durable after it had been refused (A-210): loop thread, with its event's
- * tenant and call id; the callee writes the end, outcome aborted, not executed. */
-typedef void writer_late_fn(void *arg, int64_t tenant_id, const uint8_t call[16]);
+/* A call.begin that became durable after it had been refused (A-210): loop thread, with its event,
+ * borrowed; the callee writes the end, outcome aborted, not executed. */
+typedef void writer_late_fn(void *arg, const struct audit_event *begin);
 void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg);
 
 struct writer_job {

@@ -545,18 +545,21 @@ void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cr
 	}
 }
 
-void call_late_begin(void *engine, int64_t tenant_id, const uint8_t call[16])
+void call_late_begin(void *engine, const struct audit_event *begin)
 {
 	struct call_engine *eng = engine;
 	struct audit_event ev;
 
-	audit_event_init(&ev, AUDIT_CALL_END, tenant_id);       /* AUDIT A-210 */
+	audit_event_init(&ev, AUDIT_CALL_END, begin->tenant_id);        /* AUDIT A-210 */
+	ev.cred = begin->cred;
+	ev.prn = begin->prn;
+	ev.tool = begin->tool;
 	ev.has_call = true;
-	memcpy(ev.call, call, sizeof ev.call);
+	memcpy(ev.call, begin->call, sizeof ev.call);
 	ev.has_outcome = true;
 	ev.outcome = AUDIT_ABORTED;
 	ev.flags = AUDIT_FLAG_NOT_EXECUTED;
 	if (writer_audit(eng->env.writer, &ev, NULL, NULL) < 0)
 		log_err(NULL, "the end of a late begin could not be recorded; the next start will tenant_id=%lld",
-			(long long)tenant_id);
+			(long long)begin->tenant_id);
 }

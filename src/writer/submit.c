@@ -217,7 +217,7 @@ static void finished(struct writer *w, struct witem *it)
 		report(it, it->rc);
 	} else if (it->rc == 0 && it->is_begin && w->late) {    /* AUDIT A-210 */
 		e = CONTAINER_OF(it, struct wevent, item);
-		w->late(w->late_arg, e->ev.tenant_id, e->ev.call);
+		w->late(w->late_arg, &e->ev);
 	}
 	item_free(it);
 }

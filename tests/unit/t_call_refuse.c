@@ -360,6 +360,8 @@ static void call_is_refused_when_its_begin_is_late(void **state)
 	assert_int_equal(r->rec[1].kind, AUDIT_CALL_END);
 	assert_int_equal(r->rec[1].outcome, AUDIT_ABORTED);
 	assert_int_equal(r->rec[1].flags, AUDIT_FLAG_NOT_EXECUTED);
+	assert_string_equal(r->rec[1].tool, r->rec[0].tool);    /* AUDIT 4.2: reports read the end alone */
+	assert_string_equal(r->rec[1].prn, r->rec[0].prn);
 	heard_free(h);
 }
 

@@ -28,14 +28,14 @@ struct late {
 	int call;
 };
 
-static void on_late(void *arg, int64_t tenant_id, const uint8_t call[16])
+static void on_late(void *arg, const struct audit_event *begin)
 {
 	struct late *l = arg;
 
 	assert_false(l->seen);
 	l->seen = true;
-	l->tenant = tenant_id;
-	memcpy(&l->call, call, sizeof l->call);
+	l->tenant = begin->tenant_id;
+	memcpy(&l->call, begin->call, sizeof l->call);
 }
 
 /* AUDIT */
