@@ -39,8 +39,8 @@ int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
 
 /* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final
- * code.  A write scope is BEGIN IMMEDIATE.  ERR_AUDIT: disk full, the transaction is gone, later ones may
- * succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT A-216). */
+ * code.  A write scope is BEGIN IMMEDIATE.  ERR_AUDIT: disk full, or the file is not where it was (AUDIT A-604); the
+ * transaction is gone, later ones may succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT A-216). */
 int db_txn_begin(struct db *db, bool write, struct err *err) MUST_CHECK;
 int db_txn_end(struct db *db, int rc, struct err *err);
 bool db_txn_alive(const struct db *db);               /* false: the engine has undone it, end it with an error */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -313,6 +314,30 @@ static int set_up(struct db *db, struct err *err)
 	return rc;
 }
 
+/* ERR_AUDIT: the path leads elsewhere than to the file that is open. */
+static int check_place(const char *path, struct db_place *at, struct err *err)
+{
+	struct stat st;
+	int rc = stat(path, &st);
+
+	if (rc != 0 && errno == ENOENT && !at->ino)
+		return 0;
+	if (rc == 0 && !at->ino)
+		*at = (struct db_place){ st.st_dev, st.st_ino };
+	if (rc == 0 && st.st_nlink == 1 && st.st_dev == at->dev && st.st_ino == at->ino)
+		return 0;
+	return err_set(err, ERR_AUDIT, path, rc == 0 ? "the file was replaced or linked while in use" : "the file was moved or removed while in use");
+}
+
+/* AUDIT A-604: what is written to a file that nobody will find is not recorded.  Asked before each transaction, by path:
+ * opening it would drop SQLite's locks. */
+static int check_places(struct db *db, struct err *err)
+{
+	int rc = check_place(db->path, &db->at, err);
+
+	return rc < 0 ? rc : check_place(db->wal, &db->wal_at, err);
+}
+
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err)
 {
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
@@ -336,6 +361,10 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 							     : sqlite3_errmsg(db->native));
 	else
 		rc = set_up(db, err);
+	if (rc == 0 && mode == DB_WRITER) {
+		db->wal = mem_printf("%s-wal", path);
+		rc = check_places(db, err);
+	}
 	if (rc < 0) {
 		db_close(&db);
 		return rc;
@@ -381,6 +410,7 @@ void db_close(struct db **dbp)
 	if (db->dead)
 		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_close(db->native);
+	free(db->wal);
 	free(db->path);
 	free(db);
 }
@@ -412,6 +442,9 @@ int db_txn_begin(struct db *db, bool write, struct err *err)
 	if (db->dead)
 		return err_set(err, ERR_IO, db->path, "the store failed before; restart to recover");
 	db->txn_rc = 0;
+	rc = write && db->wal ? check_places(db, err) : 0;
+	if (rc < 0)
+		return rc;
 	rc = db_ctl(db, write ? CTL_BEGIN_WRITE : CTL_BEGIN, err);
 	if (rc < 0)
 		return rc;

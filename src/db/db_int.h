@@ -4,11 +4,15 @@
 #include "db/db.h"
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 /* Inside of src/db: the connection and the statement. */
 
 enum db_ctl { CTL_BEGIN, CTL_BEGIN_WRITE, CTL_COMMIT, CTL_ROLLBACK, CTL_ITEM, CTL_ITEM_KEEP, CTL_ITEM_UNDO,
 	CTL_DATA_VERSION, CTL__COUNT };
+
+/* Where a file of the store was when it was opened; ino 0 = not seen yet. */
+struct db_place { dev_t dev; ino_t ino; };
 
 struct db {
 	sqlite3 *native;
@@ -21,6 +25,8 @@ struct db {
 	int txn_rc;                             /* what made the engine give the transaction up, or 0 */
 	bool dead;                              /* a flush failed: never used again (AUDIT A-216) */
 	int64_t data_version;                   /* 0 = not yet known */
+	char *wal;                              /* DB_WRITER: path of the log */
+	struct db_place at, wal_at;             /* DB_WRITER */
 	uint64_t deadline_us;                   /* 0 = none */
 	int64_t memory_max; bool memory_spent;  /* of SQLite, while a foreign query runs */
 	unsigned wal_frames;                    /* in the log after the last commit or checkpoint */

@@ -1,5 +1,6 @@
 """What must hold after every fault: a crib under load, and the witnesses that the store cannot have invented: the answers
 that clients hold and the side effects that a tool left (FAULT FI-1 to FI-5)."""
+import contextlib
 import signal
 import sqlite3
 import threading
@@ -31,15 +32,15 @@ class Witness:
         self.lock, self.stopping, self.clients = threading.Lock(), threading.Event(), []
 
     def _call(self, tool, transport):
-        peer = getattr(self.crib, transport)(self.key)
-        while not self.stopping.is_set():
-            got = peer.call(tool, {"text": "x"} if tool == "echo" else {}, crib.MODERN)
-            meta = got.get("result", {}).get("_meta", {})
-            with self.lock:
-                if "dev.toolcrib/callId" in meta:
-                    self.answered.append(meta["dev.toolcrib/callId"])
-                elif got.get("error", {}).get("code") == 5030:
-                    self.refused += 1
+        with contextlib.closing(getattr(self.crib, transport)(self.key)) as peer:
+            while not self.stopping.is_set():
+                got = peer.call(tool, {"text": "x"} if tool == "echo" else {}, crib.MODERN)
+                meta = got.get("result", {}).get("_meta", {})
+                with self.lock:
+                    if "dev.toolcrib/callId" in meta:
+                        self.answered.append(meta["dev.toolcrib/callId"])
+                    elif got.get("error", {}).get("code") == 5030:
+                        self.refused += 1
 
     def _client(self, tool, transport):
         while not self.stopping.is_set():
