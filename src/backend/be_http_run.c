@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -162,19 +163,28 @@ static bool try_later(struct http_op *h)
 	return true;
 }
 
+/* RFC 9110 10.2.3: seconds, or a date by the wall clock.  0: nothing that helps, or a time that has passed. */
+static uint64_t read_retry_after_ms(const char *text)
+{
+	uint64_t seconds, at_us, now_us = clock_wall_us();
+
+	if (text_u64(text, strlen(text), &seconds) == 0)
+		return (seconds < UINT32_MAX ? seconds : UINT32_MAX) * 1000;
+	if (clock_parse_http(text, now_us, &at_us) == 0 && at_us > now_us)
+		return (at_us - now_us + 999) / 1000;
+	return 0;
+}
+
 static void on_head(void *arg, const struct fetch_head *head)
 {
 	struct http_op *h = arg;
 	const char *type = fetch_head_get(head, "content-type"), *after = fetch_head_get(head, "retry-after");
 	const char *encoding = fetch_head_get(head, "content-encoding");
-	uint64_t seconds;
 
 	h->status = fetch_head_status(head);
 	h->type = mem_strdup0(type);
 	h->encoded = encoding && *encoding && strcasecmp(encoding, "identity") != 0;
-	/* A date instead of seconds is rare: our own waiting does. */
-	if (after && text_u64(after, strlen(after), &seconds) == 0 && seconds > 0)
-		h->retry_after_ms = (seconds < UINT32_MAX ? seconds : UINT32_MAX) * 1000;
+	h->retry_after_ms = after ? read_retry_after_ms(after) : 0;
 }
 
 static int on_data(void *arg, const void *p, size_t len)

@@ -179,3 +179,97 @@ int clock_parse(const char *text, uint64_t now_us, uint64_t *ret_us)
 	*ret_us = now_us - us;
 	return 0;
 }
+
+/* One of n names, at p; advances behind it.  -1: none of them. */
+static int take_name(const char **p, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++) {
+		size_t len = strlen(names[i]);
+
+		if (strncmp(*p, names[i], len) == 0) {
+			*p += len;
+			return i;
+		}
+	}
+	return -1;
+}
+
+static bool take_text(const char **p, const char *text)
+{
+	return take_name(p, &text, 1) == 0;
+}
+
+static bool take_month(const char **p, struct tm *tm)
+{
+	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+
+	tm->tm_mon = take_name(p, months, 12);
+	return tm->tm_mon >= 0;
+}
+
+/* "10:00:00"; a second 60 may be said, POSIX time makes it the next minute's first. */
+static bool take_time(const char **p, struct tm *tm)
+{
+	return take_number(p, 2, &tm->tm_hour) && take_text(p, ":") && take_number(p, 2, &tm->tm_min) && take_text(p, ":") &&
+	       take_number(p, 2, &tm->tm_sec) && tm->tm_hour <= 23 && tm->tm_min <= 59 && tm->tm_sec <= 60;
+}
+
+static bool take_year(const char **p, struct tm *tm)
+{
+	int year;
+
+	if (!take_number(p, 4, &year))
+		return false;
+	tm->tm_year = year - 1900;
+	return true;
+}
+
+/* RFC 9110 5.6.7: a year that seems to be more than 50 years ahead is one of the last century. */
+static bool take_short_year(const char **p, uint64_t now_us, struct tm *tm)
+{
+	time_t now_s = (time_t)(now_us / us_per_s);
+	struct tm now;
+	int year;
+
+	if (!gmtime_r(&now_s, &now) || !take_number(p, 2, &year))
+		return false;
+	tm->tm_year = now.tm_year - now.tm_year % 100 + year;
+	if (tm->tm_year > now.tm_year + 50)
+		tm->tm_year -= 100;
+	return true;
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994" */
+static bool take_http_date(const char *p, uint64_t now_us, struct tm *tm)
+{
+	static const char *const days[] = { "Sunday, ", "Monday, ", "Tuesday, ", "Wednesday, ", "Thursday, ", "Friday, ",
+					    "Saturday, ", "Sun, ", "Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ",
+					    "Sun ", "Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat " };
+	int day = take_name(&p, days, 21);
+
+	if (day < 0)
+		return false;
+	if (day < 7)
+		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, "-") && take_month(&p, tm) && take_text(&p, "-") &&
+		       take_short_year(&p, now_us, tm) && take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " GMT") && !*p;
+	if (day < 14)
+		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, " ") && take_month(&p, tm) && take_text(&p, " ") &&
+		       take_year(&p, tm) && take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " GMT") && !*p;
+	return take_month(&p, tm) && take_text(&p, " ") && take_number(&p, take_text(&p, " ") ? 1 : 2, &tm->tm_mday) &&
+	       take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " ") && take_year(&p, tm) && !*p;
+}
+
+int clock_parse_http(const char *text, uint64_t now_us, uint64_t *ret_us)
+{
+	struct tm tm = { .tm_mday = 0 }, day;
+	time_t s;
+
+	if (!take_http_date(text, now_us, &tm))
+		return -1;
+	day = (struct tm){ .tm_year = tm.tm_year, .tm_mon = tm.tm_mon, .tm_mday = tm.tm_mday };
+	if (timegm(&day) < 0 || day.tm_mday != tm.tm_mday)      /* a day too many rolls over */
+		return -1;
+	s = timegm(&tm);
+	*ret_us = (uint64_t)s * us_per_s;
+	return 0;
+}

@@ -92,6 +92,7 @@ static void check_times_and_ids(const char *text, size_t len)
 		clock_format_utc(us, again, sizeof again);
 		FUZZ_CHECK(clock_parse(again, now_us, &same_us) == 0 && us == same_us);
 	}
+	(void)clock_parse_http(text, now_us, &us);      /* must only survive */
 	if (id_parse(text, len, id) == 0)
 		FUZZ_CHECK(strcmp(id_format(id, again), text) == 0);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -604,6 +605,31 @@ static void retry_after_is_honoured_within_the_deadline(void **state)
 	run_free(&r);
 }
 
+/* RFC 9110 10.2.3 */
+static void retry_after_may_be_a_date(void **state)
+{
+	char head[80], date[40];
+	struct run r;
+	time_t soon = (time_t)(clock_wall_us() / 1000000) + 10;
+	struct tm tm;
+
+	assert_non_null(gmtime_r(&soon, &tm));
+	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	snprintf(head, sizeof(head), "Retry-After: %s\r\n", date);
+	tries("GET", 1, head, 5000000, &r);     /* later than the deadline: our own waiting would be in time */
+	assert_int_equal(peer.requests, 1);
+	assert_true(r.res.is_error);
+	run_free(&r);
+	tries("GET", 1, "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 0, &r);      /* it has passed */
+	assert_int_equal(peer.requests, 2);
+	run_free(&r);
+	tries("GET", 1, "Retry-After: soon\r\n", 0, &r);
+	assert_int_equal(peer.requests, 2);
+	run_free(&r);
+	tries("GET", 0, "", 0, &r);
+	run_free(&r);
+}
+
 static void cancel_between_two_tries_ends_the_run(void **state)
 {
 	struct run r;
@@ -702,6 +728,7 @@ int main(void)
 		TEST(idempotent_requests_are_tried_again),
 		TEST(other_requests_are_sent_once),
 		TEST(retry_after_is_honoured_within_the_deadline),
+		TEST(retry_after_may_be_a_date),
 		TEST(cancel_between_two_tries_ends_the_run),
 		TEST(broken_connection_is_tried_again_too),
 		TEST(failing_server_rests),

@@ -125,6 +125,30 @@ static void uuid7_never_goes_back(void **state)
 	}
 }
 
+/* RFC 9110 5.6.7 */
+static void http_dates_have_three_forms(void **state)
+{
+	static const char *const same[] = { "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
+					    "Sun Nov  6 08:49:37 1994" };
+	static const char *const bad[] = { "", "Sun", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Nov 1994 08:49:37 GMT ", "Sun, 6 Nov 1994 08:49:37 GMT",
+		"Sun, 31 Feb 2026 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nox 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:00:00 GMT",
+		"Sun, 06 Nov 1994 08:49:37 CET", "Sun Nov 6 08:49:37 1994", "Sun, 06 Nov 1950 08:49:37 GMT", "1994-11-06T08:49:37Z" };
+	uint64_t us = 0;
+
+	for (size_t i = 0; i < NELEMS(same); i++) {
+		us = 0;
+		assert_int_equal(clock_parse_http(same[i], noon_us, &us), 0);
+		assert_int_equal(us, UINT64_C(784111777000000));
+	}
+	for (size_t i = 0; i < NELEMS(bad); i++)
+		assert_int_equal(clock_parse_http(bad[i], noon_us, &us), -1);
+	assert_int_equal(clock_parse_http("Sun Nov 16 08:49:37 1997", noon_us, &us), 0);
+	assert_int_equal(clock_parse_http("Tuesday, 28-Jul-76 10:00:00 GMT", noon_us, &us), 0); /* 50 years ahead of 2026 */
+	assert_int_equal(us, UINT64_C(3363156000000000));
+	assert_int_equal(clock_parse_http("Thursday, 28-Jul-77 10:00:00 GMT", noon_us, &us), 0);
+	assert_int_equal(us, UINT64_C(238932000000000));
+}
+
 static void id_text_is_strict(void **state)
 {
 	static const char good[] = "019fa827-4900-7abc-8def-0123456789ab";
@@ -165,6 +189,7 @@ int main(void)
 		cmocka_unit_test(local_text_names_its_zone),
 		cmocka_unit_test(parse_reads_dates_and_ages),
 		cmocka_unit_test(parse_refuses_what_no_calendar_has),
+		cmocka_unit_test(http_dates_have_three_forms),
 		cmocka_unit_test_teardown(uuid7_has_the_shape_of_rfc_9562, restore_clock),
 		cmocka_unit_test_teardown(uuid7_never_goes_back, restore_clock),
 		cmocka_unit_test(id_text_is_strict),
