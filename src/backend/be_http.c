@@ -106,13 +106,26 @@ static int bind_headers(const json_t *handler, struct arena *mem, struct http_pl
 
 /* --- body ---------------------------------------------------------------------------------------- */
 
-/* The Content-Type of the definition's headers as far as it decides about the body. */
-static bool type_is(const json_t *handler, const struct http_plan *plan, const char *type)
+/* The Content-Type of the definition's headers as far as it decides about the body; NULL: there is none. */
+static const char *type_of(const json_t *handler, const struct http_plan *plan)
 {
 	const struct http_pair *h = find_header(plan, "content-type", plan->nheaders);
-	const char *text = h ? json_string_value(json_object_get(json_object_get(handler, "headers"), h->name)) : NULL;
+
+	return h ? json_string_value(json_object_get(json_object_get(handler, "headers"), h->name)) : NULL;
+}
+
+static bool type_is(const json_t *handler, const struct http_plan *plan, const char *type)
+{
+	const char *text = type_of(handler, plan);
 
 	return text && strncasecmp(text, type, strlen(type)) == 0;
+}
+
+static bool says_json(const json_t *handler, const struct http_plan *plan)
+{
+	const char *text = type_of(handler, plan), *end = text ? text + strcspn(text, "; \t") : NULL;
+
+	return type_is(handler, plan, JSON_TYPE) || (end && end - text > 5 && strncasecmp(end - 5, "+json", 5) == 0);
 }
 
 static int bind_body_text(const json_t *handler, const char *text, struct arena *mem, struct http_plan *plan,
@@ -126,9 +139,13 @@ static int bind_body_text(const json_t *handler, const char *text, struct arena 
 	int rc = tpl_compile(text, "/body", TPL_ARGS | TPL_SECRETS, mem, &plan->body_text, err);
 	if (rc < 0)
 		return rc;
+	if (tpl_is_one_argument(plan->body_text) && says_json(handler, plan)) {
+		plan->body = HTTP_SEND_JSON;
+		return http_body_compile(json_object_get(handler, "body"), "/body", mem, &plan->body_tree, err);
+	}
 	plan->body = HTTP_SEND_TEXT;
 	plan->body_type = TEXT_TYPE;
-	if (tpl_is_constant(plan->body_text) || !(type_is(handler, plan, JSON_TYPE) || type_is(handler, plan, FORM_TYPE)))
+	if (tpl_is_constant(plan->body_text) || !(says_json(handler, plan) || type_is(handler, plan, FORM_TYPE)))
 		return 0;
 	(void)err_set(err, ERR_INVALID, "/body", "a template of this content type would not be encoded");
 	err_hint(err, "write the body as an object: {name: \"{/name}\"}");

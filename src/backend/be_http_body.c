@@ -124,7 +124,7 @@ bool http_has_value(const struct tpl *t, const struct backend_req *req)
 	return !tpl_is_one_argument(t) || (v && !json_is_null(v));
 }
 
-static bool has_value(const struct http_node *n, const struct backend_req *req)
+bool http_body_has_value(const struct http_node *n, const struct backend_req *req)
 {
 	return n->kind != NODE_VALUE || http_has_value(n->tpl, req);
 }
@@ -152,7 +152,7 @@ static int put_json_value(const struct http_node *n, const struct backend_req *r
 	const json_t *v = jx_at(req->args, n->pointer);
 
 	if (!v || json_is_null(v)) {
-		str_puts(out, "null");  /* an element of an array, or the whole body */
+		str_puts(out, "null");  /* an element of an array */
 		return 0;
 	}
 	if (json_is_string(v)) {
@@ -181,7 +181,7 @@ int http_body_json(const struct http_node *n, const struct backend_req *req, str
 	}
 	str_putc(out, n->kind == NODE_OBJECT ? '{' : '[');
 	for (const struct http_node *c = n->first; c && rc == 0; c = c->next) {
-		if (c->name && !has_value(c, req))
+		if (c->name && !http_body_has_value(c, req))
 			continue;
 		if (count++ > 0)
 			str_putc(out, ',');
@@ -238,7 +238,7 @@ int http_body_form(const struct http_node *n, const struct backend_req *req, str
 	int rc = 0;
 
 	for (const struct http_node *c = n->first; c && rc == 0; c = c->next) {
-		if (has_value(c, req))
+		if (http_body_has_value(c, req))
 			rc = put_form_value(c, req, out, err);
 	}
 	return rc;

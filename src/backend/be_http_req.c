@@ -119,7 +119,7 @@ static int make_body(const struct http_plan *plan, const struct backend_req *req
 		str_put(&body, req->args_len ? req->args_text : "{}", req->args_len ? req->args_len : 2);
 		break;
 	case HTTP_SEND_JSON:
-		rc = http_body_json(plan->body_tree, req, &body, err);
+		rc = http_body_has_value(plan->body_tree, req) ? http_body_json(plan->body_tree, req, &body, err) : 0;
 		break;
 	case HTTP_SEND_FORM:
 		rc = http_body_form(plan->body_tree, req, &body, err);

@@ -62,6 +62,8 @@ int http_body_compile(const json_t *v, const char *at, struct arena *mem, const 
 		      struct err *err) MUST_CHECK;
 bool http_body_is_flat(const struct http_node *n);      /* an object without objects or lists written in it */
 int http_body_json(const struct http_node *n, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
+/* False: the whole body is one argument, and that is missing or null. */
+bool http_body_has_value(const struct http_node *n, const struct backend_req *req);
 int http_body_form(const struct http_node *n, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
 /* Is there anything to insert?  False: t is one argument, and that is missing or null. */
 bool http_has_value(const struct tpl *t, const struct backend_req *req);

@@ -53,7 +53,7 @@ void oa_fail(struct operation *o, const char *where, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof text, fmt, ap);    /* cut */
 	va_end(ap);
-	whole = mem_printf("the operation is left out: %s", text);
+	whole = mem_printf("%s is left out: %s", o->output ? "outputSchema" : "the operation", text);
 	say(o, where, whole);
 	free(whole);
 }
@@ -179,6 +179,8 @@ static void put_document(struct operation *o)
 
 	put_words(o, doc);
 	(void)json_object_set_new(doc, "inputSchema", input_schema(o));
+	if (o->output_schema)
+		(void)json_object_set(doc, "outputSchema", o->output_schema);
 	put_annotations(o, doc);
 	(void)json_object_set_new(doc, "handler", handler(o));
 	o->c->sink->document(o->c->arg, str_text(&o->at), name, doc);
@@ -197,6 +199,8 @@ static void operation_fini(struct operation *o)
 	json_decref(o->headers);
 	json_decref(o->body);
 	json_decref(o->input);
+	json_decref(o->output_schema);
+	json_decref(o->merged);
 	str_fini(&o->url);
 	str_fini(&o->url_query);
 	str_fini(&o->at);
@@ -207,7 +211,7 @@ static void convert_operation(struct converter *c, const char *path, const json_
 	struct operation o = { .c = c, .at = STR_INIT, .method = method, .path = path, .item = item,
 			       .op = json_object_get(item, method->name), .properties = json_object(), .required = json_array(),
 			       .defs = json_object(), .targets = json_object(), .waiting = json_array(),
-			       .segments = json_object(), .url = STR_INIT, .url_query = STR_INIT };
+			       .segments = json_object(), .merged = json_array(), .url = STR_INIT, .url_query = STR_INIT };
 
 	str_puts(&o.at, "/paths");
 	jx_pointer_add(&o.at, path);
@@ -218,6 +222,7 @@ static void convert_operation(struct converter *c, const char *path, const json_
 		oa_note(&o, "", "its own servers are ignored");
 	oa_parameters(&o);
 	oa_body(&o);
+	oa_answers(&o);
 	oa_security(&o);
 	if (!o.failed)
 		put_document(&o);

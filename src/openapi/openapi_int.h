@@ -41,15 +41,18 @@ struct operation {
 	json_t *segments;               /* name of a parameter in the path -> argument */
 	json_t *query, *headers, *body; /* of the handler; body NULL = none */
 	json_t *input;                  /* inputSchema as a whole: the body is the arguments; else NULL */
+	json_t *output_schema;          /* or NULL */
+	json_t *merged;                 /* schemas made of an allOf, until the end */
+	bool output;                    /* the schema at hand is that of an answer */
 	struct str url;                 /* template */
 	struct str url_query;           /* "a,b*" of {?…} */
 	size_t nodes;
-	bool failed;                    /* a note says why there is no document */
+	bool failed;                    /* a note says why there is no document, or no outputSchema */
 };
 
 /* Say what is left out.  where: below the operation. */
 void oa_note(struct operation *o, const char *where, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The same, and there will be no document. */
+/* The same, and there will be no document; with `output` no outputSchema. */
 void oa_fail(struct operation *o, const char *where, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* The object that v is or refers to; NULL: it leads nowhere.  Borrowed. */
@@ -62,8 +65,14 @@ char *oa_word(const char *text);
 /* A property of the arguments for this; its name, which differs from `name` if that is taken or unfit.  Takes schema. */
 char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required);
 
+bool oa_listed(const json_t *list, const char *name);           /* a list of strings */
+bool oa_is_type(const struct operation *o, const json_t *schema, const char *type);
+/* An object of named members, an allOf as one; NULL: it is more than that, or none.  Borrowed until the end. */
+const json_t *oa_members(struct operation *o, const json_t *schema);
+
 void oa_parameters(struct operation *o);
 void oa_body(struct operation *o);
+void oa_answers(struct operation *o);
 void oa_security(struct operation *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* From parameters, body and security of an operation to arguments and an http handler. */
+/* From parameters and security of an operation to arguments and an http handler. */
 #include "config.h"
 
 #include "openapi_int.h"
@@ -52,7 +52,7 @@ static const json_t *schema_of(const json_t *v)
 	return json_object_get(first ? json_object_iter_value(first) : v, "schema");
 }
 
-static bool is_listed(const json_t *list, const char *name)
+bool oa_listed(const json_t *list, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *text = json_string_value(json_array_get(list, i));
@@ -63,11 +63,11 @@ static bool is_listed(const json_t *list, const char *name)
 	return false;
 }
 
-static bool is_type(const struct operation *o, const json_t *schema, const char *type)
+bool oa_is_type(const struct operation *o, const json_t *schema, const char *type)
 {
 	const json_t *said = json_object_get(oa_follow(o->c, schema), "type");
 
-	return json_is_string(said) ? strcmp(json_string_value(said), type) == 0 : is_listed(said, type);
+	return json_is_string(said) ? strcmp(json_string_value(said), type) == 0 : oa_listed(said, type);
 }
 
 /* Put the template of one argument under a fixed name. */
@@ -87,12 +87,12 @@ static void put_fixed(struct operation *o, json_t **map, const char *what, const
 static void put_query(struct operation *o, const char *name, const char *argument, const json_t *parameter)
 {
 	const json_t *schema = schema_of(parameter), *explode = json_object_get(parameter, "explode");
-	bool each = is_type(o, schema, "array") && !json_is_false(explode);
+	bool each = oa_is_type(o, schema, "array") && !json_is_false(explode);
 
 	/* The URL says lists as OpenAPI does; a name that differs from the argument's stands in `query`. */
 	if (strcmp(name, argument) == 0)
 		str_printf(&o->url_query, "%s%s%s", o->url_query.len ? "," : "", argument, each ? "*" : "");
-	else if (is_type(o, schema, "array"))
+	else if (oa_is_type(o, schema, "array"))
 		oa_note(o, "/parameters", "the list %.80s of the query is left out", name);
 	else
 		put_fixed(o, &o->query, "odd names in the query", name, argument);
@@ -119,21 +119,72 @@ static const char *unfit(const struct operation *o, const json_t *p, const char 
 		return "cookies are not sent";
 	if (style && strcmp(style, "form") != 0 && strcmp(style, "simple") != 0)
 		return "its style is not known here";
-	if (json_object_get(p, "content") && !is_type(o, schema, "string"))
+	if (json_object_get(p, "content") && !oa_is_type(o, schema, "string"))
 		return "parameters with content of their own are not known here";
-	if (is_type(o, schema, "object"))
+	if (oa_is_type(o, schema, "object"))
 		return "objects outside of the body are not known here";
 	return NULL;
+}
+
+/* The object whose members are values of their own in the query, or NULL; `deep` says as a[b]. */
+static const json_t *spread_of(struct operation *o, const json_t *p, const char *in, bool *ret_deep)
+{
+	const char *style = text_of(p, "style", "form");
+
+	*ret_deep = strcmp(style, "deepObject") == 0;
+	if (strcmp(in, "query") != 0 || json_object_get(p, "content") || !oa_is_type(o, schema_of(p), "object"))
+		return NULL;
+	if (!*ret_deep && (strcmp(style, "form") != 0 || json_is_false(json_object_get(p, "explode"))))
+		return NULL;
+	return oa_members(o, oa_follow(o->c, schema_of(p)));
+}
+
+static void add_member(struct operation *o, const char *wire, const json_t *sub, bool required)
+{
+	char *argument;
+
+	if (oa_is_type(o, sub, "object") || oa_is_type(o, sub, "array")) {
+		if (required)
+			oa_fail(o, "/parameters", "the parameter %.80s: lists and objects in objects of the query are not known here", wire);
+		else
+			oa_note(o, "/parameters", "the parameter %.80s is left out: it is a list or an object in an object of the query", wire);
+		return;
+	}
+	argument = oa_argument(o, wire, oa_schema(o, sub), NULL, required);
+	put_fixed(o, &o->query, "members of objects in the query", wire, argument);
+	free(argument);
+}
+
+static void add_members(struct operation *o, const json_t *p, const json_t *object, bool deep)
+{
+	const json_t *must = json_is_true(json_object_get(p, "required")) ? json_object_get(object, "required") : NULL;
+	const char *name;
+	json_t *sub;
+
+	json_object_foreach(json_object_get(object, "properties"), name, sub) {
+		char *wire = deep ? mem_printf("%s[%s]", text_of(p, "name", ""), name) : mem_strdup(name);
+
+		if (!json_is_true(json_object_get(oa_follow(o->c, sub), "readOnly")))
+			add_member(o, wire, sub, oa_listed(must, name));
+		free(wire);
+	}
 }
 
 static void add_parameter(struct operation *o, const json_t *p)
 {
 	const char *name = text_of(p, "name", ""), *in = text_of(p, "in", ""), *why = unfit(o, p, in);
 	bool path = strcmp(in, "path") == 0, required = path || json_is_true(json_object_get(p, "required"));
+	const json_t *object;
 	char *argument;
+	bool deep;
 
 	if (strcmp(in, "header") == 0 && is_ours(name))
 		return;
+	object = spread_of(o, p, in, &deep);
+	if (object) {
+		add_members(o, p, object, deep);
+		return;
+	}
 	if (why && required)
 		oa_fail(o, "/parameters", "the parameter %.80s: %s", name, why);
 	else if (why)
@@ -210,117 +261,6 @@ void oa_parameters(struct operation *o)
 	put_path(o);
 	if (o->url_query.len)
 		str_printf(&o->url, "{?%s}", str_text(&o->url_query));
-}
-
-/* --- body */
-
-enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_FORM };
-
-static bool is_json(const char *type)
-{
-	size_t n = strcspn(type, "; "), len = strlen("+json");
-
-	return strncasecmp(type, "application/json", n) == 0 || strncmp(type, "*/*", 3) == 0 ||
-	       (n > len && strncasecmp(type + n - len, "+json", len) == 0);
-}
-
-static enum media choose_media(const json_t *content, const json_t **ret)
-{
-	enum media found = MEDIA_NONE;
-	const char *type;
-	json_t *media;
-
-	json_object_foreach((json_t *)(uintptr_t)content, type, media) {
-		bool form = strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0;
-
-		if (found == MEDIA_JSON || (!is_json(type) && !form))
-			continue;
-		found = form ? MEDIA_FORM : MEDIA_JSON;
-		*ret = media;
-	}
-	return found;
-}
-
-/* Each member of the body is an argument of its own. */
-static void spread(struct operation *o, const json_t *schema, bool required)
-{
-	const json_t *must = json_object_get(schema, "required");
-	const char *name;
-	json_t *sub;
-
-	o->body = json_object();
-	json_object_foreach(json_object_get(schema, "properties"), name, sub) {
-		const json_t *is = oa_follow(o->c, sub);
-		char *argument, *template;
-
-		if (json_is_true(json_object_get(is, "readOnly")))
-			continue;
-		argument = oa_argument(o, name, oa_schema(o, sub), NULL, required && is_listed(must, name));
-		template = mem_printf("{/%s}", argument);
-		(void)json_object_set_new(o->body, name, json_string(template));
-		free(template);
-		free(argument);
-	}
-}
-
-/* May the members be said one by one: is it an object that says all of its members itself? */
-static bool is_plain_object(const struct operation *o, const json_t *schema)
-{
-	static const char *const complex[] = { "allOf", "anyOf", "oneOf", "not", "if", "patternProperties" };
-	const json_t *more = json_object_get(schema, "additionalProperties");
-
-	for (size_t i = 0; i < NELEMS(complex); i++)
-		if (json_object_get(schema, complex[i]))
-			return false;
-	return json_object_size(json_object_get(schema, "properties")) > 0 && (!more || json_is_false(more)) &&
-	       (is_type(o, schema, "object") || !json_object_get(schema, "type"));
-}
-
-/* The arguments are the body. */
-static void take_whole(struct operation *o, const json_t *schema)
-{
-	json_t *made = oa_schema(o, schema);
-	const char *ref = json_string_value(json_object_get(made, "$ref"));
-	json_t *target = ref ? json_object_get(o->defs, ref + strlen("#/$defs/")) : NULL;
-
-	if (target) {           /* the root must be an object by itself; its definition stays for those that refer to it */
-		target = json_copy(target);
-		json_decref(made);
-		made = target;
-	}
-	(void)json_object_set_new(made, "type", json_string("object"));
-	o->input = made;
-	o->body = json_string("arguments");
-}
-
-void oa_body(struct operation *o)
-{
-	const json_t *said = json_object_get(o->op, "requestBody"), *body = oa_follow(o->c, said), *media = NULL, *schema;
-	bool required = json_is_true(json_object_get(body, "required"));
-	enum media type = choose_media(json_object_get(body, "content"), &media);
-
-	if (!said)
-		return;
-	schema = oa_follow(o->c, json_object_get(media, "schema"));
-	if (o->method->reads) {
-		oa_note(o, "/requestBody", "%s has no body: it is left out", o->method->name);
-	} else if (type == MEDIA_NONE) {
-		if (required)
-			oa_fail(o, "/requestBody", "bodies are JSON or forms");
-		else
-			oa_note(o, "/requestBody", "is left out: bodies are JSON or forms");
-	} else if (is_plain_object(o, schema)) {
-		spread(o, schema, required);
-		if (type == MEDIA_FORM) {
-			o->headers = o->headers ? o->headers : json_object();
-			(void)json_object_set_new(o->headers, "Content-Type", json_string("application/x-www-form-urlencoded"));
-		}
-	} else if (type == MEDIA_JSON && json_object_size(o->properties) == 0 && (!schema || json_is_object(schema)) &&
-		   (is_type(o, schema, "object") || !json_object_get(schema, "type"))) {
-		take_whole(o, json_object_get(media, "schema"));
-	} else {
-		oa_fail(o, "/requestBody", "the body is no object of named members, so it cannot stand among the arguments");
-	}
 }
 
 /* --- security */

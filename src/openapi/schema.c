@@ -121,24 +121,25 @@ static void convert_nullable(const json_t *schema, json_t *made)
 	(void)json_object_set_new(made, "enum", more);
 }
 
-/* What the server alone writes is no part of a request, wherever it stands. */
-static void drop_read_only(const struct operation *o, const json_t *schema, json_t *made)
+/* What the server alone writes is no part of a request, wherever it stands, and what the client alone writes none of an
+ * answer. */
+static void drop_other_side(const struct operation *o, const json_t *schema, json_t *made)
 {
+	const char *theirs = o->output ? "writeOnly" : "readOnly", *name;
 	json_t *required = json_object_get(schema, "required"), *left = json_array(), *sub;
-	const char *name;
 
 	for (size_t i = 0; i < json_array_size(required); i++) {
 		const char *word = json_string_value(json_array_get(required, i));
 		const json_t *is = word ? oa_follow(o->c, json_object_get(json_object_get(schema, "properties"), word)) : NULL;
 
-		if (word && !json_is_true(json_object_get(is, "readOnly")))
+		if (word && !json_is_true(json_object_get(is, theirs)))
 			(void)json_array_append_new(left, json_string(word));
 	}
 	if (json_array_size(left) < json_array_size(required))
 		(void)json_object_set(made, "required", left);
 	json_decref(left);
 	json_object_foreach(json_object_get(schema, "properties"), name, sub)
-		if (json_is_true(json_object_get(oa_follow(o->c, sub), "readOnly")))
+		if (json_is_true(json_object_get(oa_follow(o->c, sub), theirs)))
 			(void)json_object_del(json_object_get(made, "properties"), name);
 }
 
@@ -217,7 +218,7 @@ static json_t *convert(struct operation *o, const json_t *v, bool schema)
 	if (schema && json_object_get(v, "example") && !json_object_get(v, "examples"))
 		(void)json_object_set_new(made, "examples", json_pack("[O]", json_object_get(v, "example")));
 	if (schema && json_is_object(json_object_get(v, "properties")))
-		drop_read_only(o, v, made);
+		drop_other_side(o, v, made);
 	if (schema && !o->c->modern) {
 		convert_bounds(v, made);
 		convert_nullable(v, made);

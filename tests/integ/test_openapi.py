@@ -56,10 +56,12 @@ components:
 class Pets(http.server.BaseHTTPRequestHandler):
     """Says what it was asked."""
     protocol_version = "HTTP/1.1"
+    answers, seen = {}, []      # what each method answers; all requests
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-        text = json.dumps({"asked": f"{self.command} {self.path}", "body": body, "type": self.headers.get("Content-Type"),
+        self.seen.append((self.command, self.path, body, self.headers))
+        text = json.dumps(self.answers[self.command] if self.command in self.answers else {"asked": f"{self.command} {self.path}", "body": body, "type": self.headers.get("Content-Type"),
                            "trace": self.headers.get("X-Trace")}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -67,7 +69,7 @@ class Pets(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    do_GET = do_POST = do_PUT = answer
+    do_GET = do_POST = do_PUT = do_PATCH = answer
 
     def log_message(self, *words):
         pass
@@ -80,6 +82,7 @@ class OpenApi(crib.Case):
         return path
 
     def serve(self):
+        self.addCleanup(setattr, Pets, "answers", {})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pets)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -96,7 +99,7 @@ class OpenApi(crib.Case):
                 self.assertEqual(done.stdout.count("---\n"), 2)
                 self.assertIn("url: https://pets.example.com/v1/pets{?limit,tag*}", done.stdout)
                 self.assertEqual(done.stderr, f"""toolcrib: {self.crib.dir}/api.yaml:9:7: the parameter sid is left out: cookies are not sent
-toolcrib: {self.crib.dir}/api.yaml:33:7: the operation is left out: bodies are JSON or forms
+toolcrib: {self.crib.dir}/api.yaml:33:47: the operation is left out: bodies are JSON or forms
 """)
         self.assertFalse(self.crib.store.exists(), "nothing is stored, nothing needs a store")
 
@@ -122,6 +125,66 @@ toolcrib: {self.crib.dir}/api.yaml:33:7: the operation is left out: bodies are J
         done = self.crib.run("call", "acme", "pets_add_pet", "name=Rex", "id=7")
         self.assertEqual(done.returncode, 1)
         self.assertIn("id", done.stderr)
+
+    def stored(self, name, server, prefix=""):
+        """The tools of one of the descriptions in openapi/, granted to acme; what was said about it."""
+        out, file = self.crib.dir / "tools", crib.SOURCE / "tests/integ/openapi" / name
+        done = self.crib.run("import", "openapi", file, "--server", server, "--output", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.crib.init()
+        for secret in ("api_key", "oauth"):
+            self.crib.cli("secret", "set", secret, stdin="k3y-" + secret)
+        self.crib.cli("apply", "-f", out)
+        self.crib.cli("tenant", "add", "acme")
+        self.crib.cli("grant", "add", "acme", "*")
+        return done.stderr.replace(str(file), name)
+
+    def call(self, tool, **arguments):
+        return self.crib.run("call", "acme", tool, "--args", json.dumps(arguments))
+
+    def test_a_shop_in_3_0(self):
+        Pets.answers = {"POST": {"sku": "AB-1", "name": "Cup", "price": 3, "created": "2026-07-28T10:00:00Z"}, "GET": {"items": [{"name": "Cup"}]}}
+        said = self.stored("shop-3.0.yaml", self.serve())
+        self.assertIn("shop-3.0.yaml:105:11: the operation is left out: bodies of several parts (multipart) are not sent", said)
+        self.assertNotIn("createProduct", said)
+        made = self.crib.json("tool", "show", "createProduct")[0]["definition"]
+        self.assertEqual(set(made["inputSchema"]["properties"]), {"name", "price", "color", "sku", "cost"})
+        self.assertEqual(made["inputSchema"]["required"], ["name", "price", "sku"])
+        page = self.crib.json("tool", "show", "listProducts")[0]["definition"]
+        self.assertEqual(page["handler"]["query"], {"filter[color]": "{/filter_color}", "filter[max_price]": "{/filter_max_price}"})
+        self.assertEqual(page["outputSchema"]["required"], ["items"])
+        got = self.call("createProduct", name="Cup", price=3, sku="AB-1", cost=1)
+        self.assertEqual(json.loads(got.stdout)["created"], "2026-07-28T10:00:00Z")
+        self.assertEqual(Pets.seen[-1][:2], ("POST", "/v1/products"))
+        self.assertEqual(json.loads(Pets.seen[-1][2]), {"name": "Cup", "price": 3, "sku": "AB-1", "cost": 1})
+        self.assertEqual(Pets.seen[-1][3]["X-Shop-Key"], "k3y-api_key")
+        done = self.call("listProducts", filter_color="red", page=2, sort=["a", "b"])
+        self.assertEqual(Pets.seen[-1][1], "/v1/products?page=2&sort=a,b&filter%5Bcolor%5D=red")
+        self.assertNotEqual(done.returncode, 0, "the answer is not what the description says")
+        self.call("setTags", sku="AB-1", body=["new", "cheap"])
+        self.assertEqual((Pets.seen[-1][1], json.loads(Pets.seen[-1][2])), ("/v1/products/AB-1/tags", ["new", "cheap"]))
+        self.assertNotEqual(self.call("setTags", sku="AB-1").returncode, 0)
+        self.call("createOrder", customer="a@shop.example", lines=[{"sku": "AB-1", "count": 1}])
+        self.assertEqual(Pets.seen[-1][3]["Authorization"], "Bearer k3y-oauth")
+
+    def test_a_desk_in_3_1(self):
+        Pets.answers = {"GET": [{"id": 1, "title": "t", "state": "open"}], "PUT": "closed", "PATCH": {"id": 1, "title": "t", "state": "open"}}
+        self.assertEqual(self.stored("desk-3.1.yaml", self.serve()), "")
+        got = self.call("tickets.list", **{"from": "2026-07-01", "state": ["open", "closed"]})
+        self.assertEqual(json.loads(got.stdout)[0]["id"], 1, got.stderr)
+        self.assertEqual(Pets.seen[-1][1], "/v1/tickets?state=open&state=closed&from=2026-07-01")
+        self.assertEqual(Pets.seen[-1][3]["Accept"], "application/vnd.desk+json")
+        got = self.call("tickets.change", id=1, body=[{"op": "remove", "path": "/assignee"}])
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertEqual(json.loads(Pets.seen[-1][2]), [{"op": "remove", "path": "/assignee"}])
+        self.assertEqual(Pets.seen[-1][3]["Content-Type"], "application/json-patch+json")
+        self.call("tickets.change", id=1)
+        self.assertEqual(Pets.seen[-1][2], "", "no body without its argument")
+        self.call("tickets.setState", id=1, body="closed")
+        self.assertEqual(Pets.seen[-1][2], '"closed"')
+        self.assertNotEqual(self.call("tickets.setState", id=1, body="lost").returncode, 0)
+        either = self.crib.json("tool", "show", "tickets.get")[0]["definition"]["outputSchema"]
+        self.assertEqual(len(either["anyOf"]), 2)
 
     def test_a_description_in_json_from_standard_input(self):
         api = {"openapi": "3.1.0", "paths": {"/x": {"get": {}}}}

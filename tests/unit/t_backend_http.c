@@ -205,6 +205,10 @@ static void bodies_are_encoded_for_their_type(void **state)
 		{ "'body':'say {/s}!'", "{\"s\":\"hi\"}", "text/plain; charset=utf-8", "say hi!" },
 		{ "'body':'{/x}','headers':{'content-type':'application/sql'}", "{\"x\":\"SELECT 1\"}", "application/sql", "SELECT 1" },
 		{ "'body':'{{}}','headers':{'content-type':'application/json'}", "{}", "application/json", "{}" },
+		{ "'body':'{/v}','headers':{'content-type':'application/json'}", "{\"v\":[1.50, \"x\"]}", "application/json", "[1.50, \"x\"]" },
+		{ "'body':'{/v}','headers':{'content-type':'application/json'}", "{\"v\":\"a\\nb\"}", "application/json", "\"a\\nb\"" },
+		{ "'body':'{/v}','headers':{'content-type':'application/x+json; v=1'}", "{\"v\":true}", "application/x+json; v=1", "true" },
+		{ "'body':'{/v}','headers':{'content-type':'application/json'}", "{}", "application/json", "" },
 	};
 
 	for (size_t i = 0; i < NELEMS(list); i++) {

@@ -120,6 +120,80 @@ static void members_of_a_body_are_arguments(void **state)
 		"\"arguments\"", "/inputSchema", "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}");
 }
 
+/* What is no object of named members is one argument, beside those of the path. */
+static void other_bodies_are_one_argument(void **state)
+{
+	becomes(API("3.1.0", POST("{\"type\":\"array\",\"items\":{\"type\":\"string\"}}", ""), ""), "/handler",
+		"{\"type\":\"http\",\"method\":\"POST\",\"url\":\"https://a.example/v1/p\",\"headers\":{\"Content-Type\":\"application/json\"},"
+		"\"body\":\"{/body}\"}",
+		"/inputSchema", "{\"type\":\"object\",\"properties\":{\"body\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}},"
+		"\"required\":[\"body\"],\"additionalProperties\":false}");
+	becomes(API("3.1.0", POST("{\"anyOf\":[{\"type\":\"object\"},{\"type\":\"string\"}]}", "\"parameters\":[" P("query", "body", "true") "],"), ""),
+		"/handler/body", "\"{/body_2}\"", "/inputSchema/required", "[\"body_2\"]");
+	becomes(API("3.1.0", "\"/p\":{\"patch\":{\"requestBody\":{\"content\":{\"application/json-patch+json\":{\"schema\":{\"type\":\"array\"}}}}}}", ""),
+		"/handler/headers", "{\"Content-Type\":\"application/json-patch+json\"}", "/inputSchema/required", "");
+}
+
+static void parts_of_all_of_are_one_object(void **state)
+{
+	static const char more[] = "\"components\":{\"schemas\":{\"New\":{\"allOf\":[{\"$ref\":\"#/components/schemas/Base\"},{\"type\":\"object\","
+		"\"properties\":{\"name\":{\"maxLength\":9},\"b\":{}},\"required\":[\"b\"]}]},\"Base\":{\"properties\":{\"id\":{\"readOnly\":true},"
+		"\"name\":{\"type\":\"string\"}},\"required\":[\"id\",\"name\"]},\"Self\":{\"allOf\":[{\"$ref\":\"#/components/schemas/Self\"}]}}},";
+	char *text = mem_printf(API("3.0.3", POST("{\"$ref\":\"#/components/schemas/New\"}", "\"parameters\":[" P("query", "q", "{}") "],"), "%s"), more);
+
+	becomes(text, "/inputSchema", "{\"type\":\"object\",\"properties\":{\"q\":{},\"name\":{\"allOf\":[{\"type\":\"string\"},{\"maxLength\":9}]},"
+		"\"b\":{}},\"required\":[\"name\",\"b\"],\"additionalProperties\":false}",
+		"/handler/body", "{\"name\":\"{/name}\",\"b\":\"{/b}\"}");
+	free(text);
+	text = mem_printf(API("3.0.3", POST("{\"$ref\":\"#/components/schemas/Self\"}", ""), "%s"), more);
+	becomes(text, "/handler/body", "\"arguments\"", "/name", "\"op\"");
+	free(text);
+}
+
+static void members_of_objects_in_the_query_are_arguments(void **state)
+{
+	static const char object[] = "{\"type\":\"object\",\"properties\":{\"min\":{\"type\":\"integer\"},\"tags\":{\"type\":\"array\"}},"
+		"\"required\":[\"min\"]}";
+	char *text = mem_printf(API("3.0.3", GET("{\"in\":\"query\",\"name\":\"age\",\"style\":\"deepObject\",\"required\":true,\"schema\":%s}"), ""), object);
+
+	becomes(text, "/handler/query", "{\"age[min]\":\"{/age_min}\"}", "/inputSchema/required", "[\"age_min\"]");
+	free(text);
+	text = mem_printf(API("3.0.3", GET("{\"in\":\"query\",\"name\":\"age\",\"schema\":%s}"), ""), object);
+	becomes(text, "/handler/query", "{\"min\":\"{/min}\"}", "/inputSchema/required", "");
+	free(text);
+	text = mem_printf(API("3.0.3", GET("{\"in\":\"query\",\"name\":\"age\",\"explode\":false,\"required\":true,\"schema\":%s}"), ""), object);
+	is_left_out(text, "objects outside of the body");
+	free(text);
+}
+
+#define ANSWERS(list) "\"/p\":{\"get\":{\"operationId\":\"op\",\"responses\":{" list "}}}"
+#define JSON(schema) "{\"content\":{\"application/json\":{\"schema\":" schema "}}}"
+
+static void answers_of_success_make_the_output_schema(void **state)
+{
+	static const char more[] = "\"components\":{\"schemas\":{\"T\":{\"type\":\"object\",\"properties\":{\"id\":{\"readOnly\":true},"
+		"\"secret\":{\"writeOnly\":true},\"t\":{\"$ref\":\"#/components/schemas/T\"}},\"required\":[\"id\",\"secret\"]}}},";
+	char *text = mem_printf(API("3.0.3", ANSWERS("\"200\":" JSON("{\"$ref\":\"#/components/schemas/T\"}") ",\"404\":" JSON("{}")), "%s"), more);
+	struct got got;
+	struct err err;
+
+	becomes(text, "/outputSchema", "{\"type\":\"object\",\"properties\":{\"id\":{},\"t\":{\"$ref\":\"#/$defs/T\"}},\"required\":[\"id\"],\"$defs\":{\"T\":"
+		"{\"type\":\"object\",\"properties\":{\"id\":{},\"t\":{\"$ref\":\"#/$defs/T\"}},\"required\":[\"id\"]}}}", "/handler/headers", "");
+	free(text);
+	becomes(API("3.1.0", ANSWERS("\"200\":" JSON("{\"type\":\"array\"}") ",\"201\":" JSON("{\"type\":\"string\"}") ",\"2XX\":" JSON("{\"type\":\"array\"}")), ""),
+		"/outputSchema", "{\"anyOf\":[{\"type\":\"array\"},{\"type\":\"string\"}]}", "/name", "\"op\"");
+	becomes(API("3.1.0", ANSWERS("\"200\":{\"content\":{\"text/csv\":{},\"application/json\":{\"schema\":true}}}"), ""), "/outputSchema", "true",
+		"/handler/headers", "{\"Accept\":\"application/json\"}");
+	assert_int_equal(convert(API("3.1.0", ANSWERS("\"200\":" JSON("{}") ",\"204\":{}"), ""), NULL, &got, &err), 0);
+	assert_part(json_array_get(got.docs, 0), "/outputSchema", "");
+	assert_string_equal(str_text(&got.notes), "/paths/~1p/get/responses: outputSchema is left out: an answer that means success is no JSON with a schema\n");
+	got_fini(&got);
+	assert_int_equal(convert(API("3.1.0", ANSWERS("\"200\":" JSON("{\"$ref\":\"other.yaml\"}")), ""), NULL, &got, &err), 0);
+	assert_part(json_array_get(got.docs, 0), "/outputSchema", "");
+	assert_string_equal(str_text(&got.notes), "/paths/~1p/get: outputSchema is left out: the reference other.yaml leads out of the description\n");
+	got_fini(&got);
+}
+
 /* A schema that contains itself stays finite, and one that others are made of is there once. */
 static void references_become_definitions(void **state)
 {
@@ -177,7 +251,10 @@ static void what_cannot_be_said_is_named(void **state)
 	is_left_out(API("3.1.0", GET("{\"$ref\":\"other.yaml#/p\"}"), ""), "leads nowhere");
 	is_left_out(API("3.1.0", GET(P("query", "q", "{\"items\":{\"$ref\":\"other.yaml\"}}")), ""), "leads out of the description");
 	is_left_out(API("3.1.0", "\"/p/{id}\":{\"get\":{}}", ""), "{id} of its path is no parameter");
-	is_left_out(API("3.1.0", POST("{\"type\":\"array\"}", ""), ""), "no object of named members");
+	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"multipart/form-data\":{}}}}}", ""),
+		    "/paths/~1p/post/requestBody/content/multipart~1form-data: the operation is left out: bodies of several parts");
+	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"application/x-www-form-urlencoded\":"
+			"{\"schema\":{\"type\":\"array\"}}}}}}", ""), "no object of named members");
 	is_left_out(API("3.1.0", "\"/p\":{\"post\":{\"requestBody\":{\"required\":true,\"content\":{\"text/xml\":{}}}}}", ""), "bodies are JSON or forms");
 	is_left_out(API("3.1.0", "\"/p\":{\"trace\":{}}", ""), "method is not known");
 }
@@ -276,6 +353,10 @@ int main(void)
 		cmocka_unit_test(parameters_stand_in_url_query_and_headers),
 		cmocka_unit_test(an_operation_overrides_the_parameters_of_its_path),
 		cmocka_unit_test(members_of_a_body_are_arguments),
+		cmocka_unit_test(other_bodies_are_one_argument),
+		cmocka_unit_test(parts_of_all_of_are_one_object),
+		cmocka_unit_test(members_of_objects_in_the_query_are_arguments),
+		cmocka_unit_test(answers_of_success_make_the_output_schema),
 		cmocka_unit_test(references_become_definitions),
 		cmocka_unit_test(schemas_of_3_0_become_2020_12),
 		cmocka_unit_test(security_becomes_secrets),
