@@ -14,6 +14,7 @@
 	X(DICT, true, "a text is missing, of another kind, or there twice") \
 	X(TYPE, true, "a value of a storage class or length that the encoding does not allow") \
 	X(ENCODING, true, "a record of an unknown encoding") \
+	X(PARSE, true, "a field, a note or a bundle is malformed") \
 	X(GAP, true, "an index is missing") \
 	X(LEAF, true, "the columns do not give the stored leaf") \
 	X(ROOT, true, "the records do not give the log's root") \
@@ -26,6 +27,7 @@
 	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
 	X(LOG_MISSING, true, "a tenant without a log") \
+	X(VIEW, true, "the readable view is not what the bytes say") \
 	X(NOT_CHECKED, false, "a step was left out")
 enum audit_finding_code {
 #define AUDIT_FINDING_ENUM(sym, bad, text) AUDIT_FINDING_##sym,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "audit/bundle.h"
 #include "audit/verify.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -19,14 +20,17 @@
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
-enum { OPT_VERSION = 256 };
+enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE };
 
-static const char usage[] = "usage: toolcrib-verify [--quiet] STORE | FILE\n       toolcrib-verify --version | --help\n";
+static const char usage[] = "usage: toolcrib-verify [--quiet] [--with-bundle FILE] STORE | FILE\n"
+	"       toolcrib-verify [--quiet] --bundle FILE\n       toolcrib-verify --version | --help\n";
 
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
 	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
 	"  -q, --quiet      the last line only\n"
+	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
+	"      --with-bundle FILE  the store, and whether the bundle's records are those that it had\n"
 	"      --version    print the version\n"
 	"  -h, --help       print this\n\n"
 	"Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen, 3 unreadable, 2 usage.\n"
@@ -66,7 +70,57 @@ static int fail(const struct err *err)
 	return EXIT_UNREADABLE;
 }
 
-static int verify(const char *path, bool quiet)
+static int finish(const struct audit_coverage *sum)
+{
+	printf("%s %" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps\n",
+	       sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT", sum->records, sum->logs, sum->bad, sum->gaps);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "toolcrib-verify: standard output: %s\n", strerror(errno));
+		return EXIT_UNREADABLE;
+	}
+	return sum->bad ? EXIT_DAMAGED : sum->gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
+}
+
+static int read_bundle(const char *path, bool *quiet, struct audit_bundle *ret, struct audit_coverage *sum, struct err *err)
+{
+	FILE *f = fopen(path, "rbe");
+	int rc;
+
+	if (!f)
+		return err_set(err, ERR_UNREACHABLE, path, "%s", strerror(errno));
+	rc = audit_bundle_verify(f, found, quiet, ret, sum, err);
+	fclose(f);
+	return rc;
+}
+
+static int verify_bundle(const char *path, bool quiet)
+{
+	struct audit_coverage sum;
+	struct audit_bundle b;
+	struct err err = { 0 };
+
+	if (read_bundle(path, &quiet, &b, &sum, &err) < 0)
+		return fail(&err);
+	printf("bundle of %s, records %" PRId64 "-%" PRId64 "\n", *b.origin ? b.origin : "-", b.from, b.to - 1);
+	return finish(&sum);
+}
+
+/* The bundle by itself, then beside the store. */
+static int join_bundle(struct db *db, const char *path, bool *quiet, struct audit_coverage *sum, struct err *err)
+{
+	struct audit_coverage own;
+	struct audit_bundle b;
+	int rc = read_bundle(path, quiet, &b, &own, err);
+
+	if (rc == 0 && own.bad == 0)
+		rc = audit_bundle_join(db, &b, found, quiet, &own, err);
+	sum->records += own.records;
+	sum->bad += own.bad;
+	sum->gaps += own.gaps;
+	return rc;
+}
+
+static int verify(const char *path, const char *bundle, bool quiet)
 {
 	struct audit_coverage sum;
 	struct db *db = NULL;
@@ -75,19 +129,13 @@ static int verify(const char *path, bool quiet)
 
 	if (rc == 0)
 		rc = audit_verify(db, 0, found, &quiet, &sum, &err);
+	if (rc == 0 && bundle)
+		rc = join_bundle(db, bundle, &quiet, &sum, &err);
 	db_close(&db);
-	if (rc < 0)
-		return fail(&err);
-	printf("%s %" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps\n",
-	       sum.bad ? "DAMAGED" : sum.gaps ? "INCOMPLETE" : "INTACT", sum.records, sum.logs, sum.bad, sum.gaps);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "toolcrib-verify: standard output: %s\n", strerror(errno));
-		return EXIT_UNREADABLE;
-	}
-	return sum.bad ? EXIT_DAMAGED : sum.gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
+	return rc < 0 ? fail(&err) : finish(&sum);
 }
 
-static int verify_at(const char *at, bool quiet)
+static int verify_at(const char *at, const char *bundle, bool quiet)
 {
 	struct str path = STR_INIT;
 	struct stat st;
@@ -96,7 +144,7 @@ static int verify_at(const char *at, bool quiet)
 	str_puts(&path, at);
 	if (stat(at, &st) == 0 && S_ISDIR(st.st_mode))
 		str_puts(&path, "/toolcrib.db");
-	status = verify(str_text(&path), quiet);
+	status = verify(str_text(&path), bundle, quiet);
 	str_fini(&path);
 	return status;
 }
@@ -105,9 +153,11 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, OPT_VERSION }, { 0 },
+		{ "version", no_argument, NULL, OPT_VERSION }, { "bundle", no_argument, NULL, OPT_BUNDLE },
+		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE }, { 0 },
 	};
-	bool quiet = false;
+	const char *with = NULL;
+	bool quiet = false, bundle = false;
 
 	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
 		switch (c) {
@@ -120,14 +170,20 @@ int main(int argc, char **argv)
 		case OPT_VERSION:
 			puts("toolcrib-verify " PACKAGE_VERSION);
 			return EXIT_INTACT;
+		case OPT_BUNDLE:
+			bundle = true;
+			break;
+		case OPT_WITH_BUNDLE:
+			with = optarg;
+			break;
 		default:
 			fputs(usage, stderr);
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1) {
+	if (argc - optind != 1 || (bundle && with)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return verify_at(argv[optind], quiet);
+	return bundle ? verify_bundle(argv[optind], quiet) : verify_at(argv[optind], with, quiet);
 }

@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
 
 #include "audit/audit.h"
+#include "audit/bundle.h"
 #include "audit/keep.h"
 #include "audit/verify.h"
 #include "base/clock.h"
@@ -323,6 +325,146 @@ static void what_was_pruned_cannot_be_denied(void **state)
 	}
 }
 
+/* --- bundles */
+
+struct file { char path[640]; uint8_t *p; size_t n; };
+
+static void load(struct fix *f, const struct audit_bundle_req *req, struct file *ret)
+{
+	static unsigned count;
+	struct audit_bundle b;
+	char name[32];
+	FILE *in;
+
+	snprintf(name, sizeof name, "bundle%u.tar", count++);
+	tmpdir_path(f->dir, name, ret->path, sizeof ret->path);
+	OK(audit_bundle_write(f->db, req, ret->path, &b, &f->err));
+	assert_int_equal(audit_bundle_write(f->db, req, ret->path, &b, &f->err), ERR_CONFLICT);
+	ret->p = mem_alloc(4 << 20);
+	in = fopen(ret->path, "rb");
+	assert_non_null(in);
+	ret->n = fread(ret->p, 1, 4 << 20, in);
+	fclose(in);
+	assert_true(ret->n > 0 && ret->n < 4 << 20);
+}
+
+static unsigned check(struct fix *f, const struct file *file, struct audit_bundle *ret)
+{
+	FILE *in = fmemopen(file->p, file->n, "rb");
+
+	memset(f->count, 0, sizeof f->count);
+	f->last[0] = '\0';
+	assert_non_null(in);
+	OK(audit_bundle_verify(in, found, f, ret, &f->sum, &f->err));
+	fclose(in);
+	return (unsigned)f->sum.bad;
+}
+
+static const char *origin(struct fix *f)
+{
+	static char text[256];
+	struct db_stmt *st = db_stmt_get(f->db, SQL_AUDIT_LIST_LOGS);
+
+	while (db_step(st, &f->err) == 1)
+		if (db_col_i64(st, 0) == 2)
+			snprintf(text, sizeof text, "%s", db_col_text(st, 2, NULL));
+	db_stmt_put(&st);
+	return text;
+}
+
+static void a_bundle_verifies_without_the_store(void **state)
+{
+	static const int64_t ranges[][2] = { { 0, 256 }, { 0, 512 }, { 256, 512 }, { 3, 5 }, { 255, 257 }, { 511, 601 } };
+	struct fix *f = *state;
+
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+		struct audit_bundle_req req = { 2, ranges[i][0], ranges[i][1], origin(f), "a \"test\"" };
+		struct audit_bundle b;
+		struct file file;
+
+		load(f, &req, &file);
+		if (check(f, &file, &b) != 0)
+			fail_msg("%s", f->last);
+		assert_int_equal(f->sum.gaps, 1);               /* nobody signs here */
+		assert_int_equal(f->sum.records, req.to - req.from);
+		assert_int_equal(b.from, req.from);
+		assert_int_equal(b.to, req.to);
+		memset(f->count, 0, sizeof f->count);
+		OK(audit_bundle_join(f->db, &b, found, f, &f->sum, &f->err));
+		assert_int_equal(f->count[AUDIT_FINDING_ROOT], 0);
+		assert_int_equal(f->count[AUDIT_FINDING_NOT_CHECKED], req.to % 256 ? 1 : 0);
+		b.root[0] ^= 1;
+		OK(audit_bundle_join(f->db, &b, found, f, &f->sum, &f->err));
+		assert_int_equal(f->count[AUDIT_FINDING_ROOT], req.to % 256 ? 0 : 1);
+		free(file.p);
+	}
+}
+
+static void a_bundle_stands_for_what_was_pruned(void **state)
+{
+	struct fix *f = *state;
+	struct audit_bundle_req req = { 2, 0, 256, origin(f), "" };
+	struct audit_bundle b;
+	struct file file;
+
+	load(f, &req, &file);
+	prune(f, 512);
+	assert_int_equal(check(f, &file, &b), 0);
+	OK(audit_bundle_join(f->db, &b, found, f, &f->sum, &f->err));
+	assert_int_equal(f->sum.bad, 0);
+	free(file.p);
+	assert_int_equal(audit_bundle_write(f->db, &req, "/nonexistent/x", &b, &f->err), ERR_UNREACHABLE);
+	snprintf(file.path, sizeof file.path, "%s.again", f->path);
+	assert_int_equal(audit_bundle_write(f->db, &req, file.path, &b, &f->err), ERR_CORRUPT);
+	assert_int_not_equal(access(file.path, F_OK), 0);
+}
+
+/* AUDIT A-801: whatever is changed is found, but for the words that the manifest has for people. */
+static void every_changed_byte_of_a_bundle_is_found(void **state)
+{
+	struct fix *f = *state;
+	struct audit_bundle_req req = { 2, 0, 6, origin(f), "" };
+	struct audit_bundle b;
+	struct file file;
+	const char *words, *end;
+
+	load(f, &req, &file);
+	words = memmem(file.p, file.n, "\"program\"", 9);
+	assert_non_null(words);
+	for (size_t i = 0; i < file.n; i += i < 1024 ? 1 : 7) {
+		file.p[i] ^= 4;
+		end = (const char *)file.p + i;
+		if (check(f, &file, &b) == 0 && !(end >= words && end < words + 700))
+			fail_msg("byte %zu: %.20s", i, (const char *)file.p + (i > 10 ? i - 10 : 0));
+		file.p[i] ^= 4;
+	}
+	for (size_t cut = 1; cut < file.n; cut += 501) {
+		struct file less = { .p = file.p, .n = file.n - cut };
+
+		if (check(f, &less, &b) == 0 && cut > 2000)
+			fail_msg("cut by %zu", cut);
+	}
+	free(file.p);
+}
+
+static void a_view_that_says_something_else_is_found(void **state)
+{
+	struct fix *f = *state;
+	struct audit_bundle_req req = { 2, 0, 6, origin(f), "" };
+	struct audit_bundle b;
+	struct file file;
+	char *at;
+
+	load(f, &req, &file);
+	at = memmem(file.p, file.n, "\"tool\":\"echo\"", 13);
+	assert_non_null(at);
+	at[8] = 'E';
+	assert_int_not_equal(check(f, &file, &b), 0);
+	assert_int_equal(f->count[AUDIT_FINDING_VIEW], 1);
+	assert_int_equal(f->count[AUDIT_FINDING_LEAF], 0);
+	free(file.p);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -330,6 +472,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_pruned_log_verifies), T(a_cut_is_a_multiple_of_256_and_moves_on), T(a_call_that_runs_is_not_cut),
 		T(a_prune_goes_on_where_it_stopped), T(an_old_store_gets_its_tiles), T(what_was_pruned_cannot_be_denied),
+		T(a_bundle_verifies_without_the_store), T(a_bundle_stands_for_what_was_pruned),
+		T(every_changed_byte_of_a_bundle_is_found), T(a_view_that_says_something_else_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,45 @@
+#ifndef AUDIT_BUNDLE_H
+#define AUDIT_BUNDLE_H
+
+#include "audit/verify.h"
+#include "base/err.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl (each
+ * record's bytes in base64, its leaf, a readable view), tree.json (hashes at both ends), notes.json, epochs.json,
+ * manifest.json.  Payloads are not in it. */
+
+#define AUDIT_BUNDLE_MAX (8ull << 30)           /* bytes of a bundle, to write and to read */
+#define AUDIT_BUNDLE_LINE_MAX (1u << 20)        /* of a line of records.jsonl */
+#define AUDIT_BUNDLE_PART_MAX (8u << 20)        /* of any other member */
+#define AUDIT_BUNDLE_PEAKS_MAX 63
+
+struct db;
+
+struct audit_bundle {
+	char origin[256];
+	int64_t from, to;               /* from <= idx < to */
+	uint8_t sha256[32];             /* of the file */
+	uint8_t root[32], frontier[AUDIT_BUNDLE_PEAKS_MAX][32]; /* of the log's first `to` records */
+	size_t peaks;
+};
+struct audit_bundle_req {
+	int64_t log, from, to;
+	const char *origin;
+	const char *query;              /* why and by whom it was made, for people */
+};
+/* Write a new file, durable on return; nothing is left of it after a failure.  A reader's connection, any thread.
+ * ERR_CONFLICT: the file exists.  ERR_CORRUPT: a record is not as it was written, or not there. */
+int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const char *path, struct audit_bundle *ret,
+		       struct err *err) MUST_CHECK;
+/* Every byte is hostile; memory does not grow with the file.  Signatures of notes are not checked here.  0 also with
+ * findings; *ret is whole only when none is bad.  An error only when the file cannot be read. */
+int audit_bundle_verify(FILE *f, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
+			struct err *err) MUST_CHECK;
+/* Whether the records of a verified bundle are those that a verified store had at its place. */
+int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg, struct audit_coverage *sum,
+		      struct err *err) MUST_CHECK;
+
+#endif
