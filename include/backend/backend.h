@@ -116,6 +116,10 @@ struct backend_ops {
 };
 extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;
 
+/* The text of a level, in the order that all of them have.  ERR_INVALID: it is none. */
+int backend_level_check(const char *level, struct err *err) MUST_CHECK;
+/* This level must be reached as well. */
+void backend_cage_require(struct backend_cage *cage, const char *level);
 /* ERR_DENIED when it is not enough; the message says what is missing, the hint where to change it. */
 int backend_cage_check(const struct backend_cage *cage, struct err *err) MUST_CHECK;
 

@@ -26,6 +26,7 @@ struct tenant {                         /* read by callers; written by tenants_a
 	enum tenant_state state;
 	uint32_t concurrency;           /* never 0: default filled in */
 	struct text_rate rate;          /* count 0 = no limit */
+	const char *sandbox;            /* the level that its processes must reach (run/level.h); "" = nothing more */
 };
 
 /* Who sends a message: counted, immutable; the state behind it is asked for every message. */

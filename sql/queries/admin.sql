@@ -2,17 +2,17 @@
 
 -- name: admin_tenant_find
 -- adm_find_tenant.  UNIQUE(name).
-SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us FROM tenant
+SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us, sandbox FROM tenant
 WHERE name = ?1 AND state <> 3;
 
 -- name: admin_tenant_list
 -- tenant list, and the candidates of "did you mean".  Walk of the index on name.
-SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us FROM tenant
+SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us, sandbox FROM tenant
 WHERE state <> 3 ORDER BY name;
 
 -- name: admin_tenant_set
 -- tenant set.  Primary key.
-UPDATE tenant SET title = ?2, concurrency = ?3, rate_count = ?4, rate_per_s = ?5 WHERE id = ?1;
+UPDATE tenant SET title = ?2, concurrency = ?3, rate_count = ?4, rate_per_s = ?5, sandbox = ?6 WHERE id = ?1;
 
 -- name: admin_tenant_remove
 -- tenant remove: the row stays for its records, the name is free again.  Primary key.

@@ -6,7 +6,7 @@ SELECT id FROM tenant WHERE state <> 3 ORDER BY id;
 
 -- name: tenant_get
 -- tenant_image_load.  Primary key.
-SELECT name, title, state, concurrency, rate_count, rate_per_s FROM tenant WHERE id = ?1;
+SELECT name, title, state, concurrency, rate_count, rate_per_s, sandbox FROM tenant WHERE id = ?1;
 
 -- name: tenant_get_list
 -- reg_change_*: what the tenant's last lists were.  Primary key.
@@ -20,8 +20,8 @@ resource_generation = ?6, resource_digest = ?7 WHERE id = ?1;
 
 -- name: tenant_insert
 -- admin: tenant add.  32 zero bytes: the digest of an empty list (registry change.c).
-INSERT INTO tenant(name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us)
-VALUES (?1, ?2, 1, 0, zeroblob(32), ?3, ?4, ?5, ?6);
+INSERT INTO tenant(name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us, sandbox)
+VALUES (?1, ?2, 1, 0, zeroblob(32), ?3, ?4, ?5, ?6, ?7);
 
 -- name: tenant_set_state
 -- admin: tenant suspend, resume.  Primary key.

@@ -62,6 +62,7 @@ int adm_tenant_new_name(const char *name, struct err *err) MUST_CHECK;
 int adm_tenant_title(const char *title, char ret[256], struct err *err) MUST_CHECK;
 /* In a WRITER body, with records; adm_changed_people() and adm_changed_tenant() are the caller's.  want->state 0: as
  * it is.  ret_before: what it was, or what was just made; ret: what it is. */
+int adm_tenant_sandbox(const char *level, char ret[64], struct err *err) MUST_CHECK;
 int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
 		     struct adm_tenant *ret_before, struct adm_tenant *ret, enum adm_stored *ret_what,
 		     struct err *err) MUST_CHECK;

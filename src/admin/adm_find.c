@@ -54,6 +54,7 @@ void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
 		.rate = { (uint32_t)db_col_i64(st, 6), (uint32_t)db_col_i64(st, 7) }, .created_us = db_col_i64(st, 8) };
 	copy_col(st, 1, ret->name, sizeof(ret->name));
 	copy_col(st, 2, ret->title, sizeof(ret->title));
+	copy_col(st, 9, ret->sandbox, sizeof(ret->sandbox));
 }
 
 int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err)

@@ -1,6 +1,7 @@
 /* Documents of kind tenant and grant, for apply and export:
  *
- *   {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s}, suspended: true}
+ *   {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s}, sandbox: {require: base+landlock:6},
+ *    suspended: true}
  *   {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool
  *
  * What is left out is as if it had never been set; but a tenant that is suspended stays so unless its document says
@@ -89,9 +90,28 @@ static int at_member(struct err *err, int rc)
 
 /* --- tenant */
 
+static int read_sandbox(const json_t *doc, struct adm_tenant *t, struct err *err)
+{
+	static const char *const known[] = { "require" };
+	const char *level = NULL;
+	json_t *box = NULL;
+	int rc = jx_get_object(doc, "", "sandbox", JX_OPTIONAL, &box, err);
+
+	if (rc < 0 || !box)
+		return rc;
+	rc = jx_only(box, "/sandbox", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = jx_get_string(box, "/sandbox", "require", JX_REQUIRED, &level, err);
+	if (rc == 0 && adm_tenant_sandbox(level, t->sandbox, err) < 0) {
+		err_at(err, "/sandbox/require");
+		rc = ERR_INVALID;
+	}
+	return rc;
+}
+
 static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
-	static const char *const known[] = { "kind", "name", "title", "limits", "suspended" };
+	static const char *const known[] = { "kind", "name", "title", "limits", "sandbox", "suspended" };
 	struct adm_tenant *t = mem_zalloc(sizeof(*t));
 	const char *name = NULL, *title = NULL;
 	bool suspended = false;
@@ -110,6 +130,8 @@ static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *it
 	if (rc == 0)
 		rc = read_limits(doc, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
 	if (rc == 0)
+		rc = read_sandbox(doc, t, err);
+	if (rc == 0)
 		rc = jx_get_bool(doc, "", "suspended", JX_OPTIONAL, &suspended, err);
 	if (rc < 0)
 		return rc;
@@ -127,6 +149,8 @@ static json_t *tenant_document(const struct adm_tenant *t)
 	if (*t->title)
 		(void)json_object_set_new(doc, "title", json_string(t->title));
 	put_limits(doc, t->concurrency, t->rate);
+	if (*t->sandbox)
+		(void)json_object_set_new(doc, "sandbox", json_pack("{s:s}", "require", t->sandbox));
 	if (t->state == TENANT_SUSPENDED)
 		(void)json_object_set_new(doc, "suspended", json_true());
 	return doc;

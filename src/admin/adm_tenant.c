@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mem.h"
@@ -21,8 +22,8 @@
 #define CONCURRENCY_MAX 100000
 
 struct tenant_job {
-	char name[80], title[256];
-	bool has_title, has_concurrency, has_rate;
+	char name[80], title[256], sandbox[64];
+	bool has_title, has_concurrency, has_rate, has_sandbox;
 	uint32_t concurrency;
 	struct text_rate rate;
 	int64_t tenant_id;              /* out */
@@ -32,8 +33,8 @@ struct tenant_job {
 static void tenant_digest(const struct adm_tenant *t, uint8_t ret[DIGEST_SIZE])
 {
 	char text[512];
-	int n = snprintf(text, sizeof(text), "tenant %s\n%s\n%d %lld %u/%u\n", t->name, t->title, t->state,
-			 (long long)t->concurrency, t->rate.count, t->rate.per_s);
+	int n = snprintf(text, sizeof(text), "tenant %s\n%s\n%d %lld %u/%u\n%s%s", t->name, t->title, t->state,
+			 (long long)t->concurrency, t->rate.count, t->rate.per_s, t->sandbox, *t->sandbox ? "\n" : "");
 
 	digest_sha256(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1, ret);
 }
@@ -51,6 +52,15 @@ int adm_tenant_title(const char *title, char ret[256], struct err *err)
 	return 0;
 }
 
+int adm_tenant_sandbox(const char *level, char ret[64], struct err *err)
+{
+	int rc = *level ? backend_level_check(level, err) : 0;
+
+	if (rc == 0)
+		(void)snprintf(ret, 64, "%s", level);
+	return rc;
+}
+
 static int check_limits(struct adm_call *c, struct tenant_job *job, struct err *err)
 {
 	const char *title = adm_text(c, "title");
@@ -62,6 +72,11 @@ static int check_limits(struct adm_call *c, struct tenant_job *job, struct err *
 	job->rate = adm_rate(c, "rate");
 	if (job->concurrency > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
+	job->has_sandbox = adm_has(c, "sandbox");
+	if (job->has_sandbox && adm_tenant_sandbox(adm_text(c, "sandbox"), job->sandbox, err) < 0) {
+		err_at(err, "sandbox");
+		return ERR_INVALID;
+	}
 	return title ? adm_tenant_title(title, job->title, err) : 0;
 }
 
@@ -94,6 +109,7 @@ static int insert_tenant(struct db *db, const struct adm_tenant *t, struct err *
 	db_bind_i64(st, 4, t->rate.count);
 	db_bind_i64(st, 5, t->rate.per_s);
 	db_bind_i64(st, 6, (int64_t)clock_wall_us());
+	db_bind_textz(st, 7, t->sandbox);
 	rc = db_run(&st, err);
 	if (rc == ERR_CONFLICT)
 		return err_set(err, ERR_CONFLICT, "", "tenant %s exists already", t->name);
@@ -139,6 +155,7 @@ int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 
 	(void)snprintf(want.name, sizeof(want.name), "%s", job->name);
 	(void)snprintf(want.title, sizeof(want.title), "%s", job->title);
+	(void)snprintf(want.sandbox, sizeof(want.sandbox), "%s", job->sandbox);
 	rc = create_tenant(c, db, logs, &want, &t, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, t.id, err);
@@ -161,6 +178,7 @@ static void put_tenant(struct adm_out *o, const struct adm_tenant *t)
 	adm_put_text(o, "state", adm_state_name(t->state));
 	adm_put_int(o, "concurrency", t->concurrency ? t->concurrency : TENANT_CONCURRENCY_DEFAULT);
 	adm_put_rate(o, "rate", t->rate);
+	adm_put_text(o, "sandbox", *t->sandbox ? t->sandbox : NULL);
 	adm_put_int(o, "generation", t->generation);
 	adm_put_time(o, "created", (uint64_t)t->created_us);
 }
@@ -231,8 +249,10 @@ int adm_tenant_set_check(struct adm_call *c, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	if (!adm_has(c, "title") && !adm_has(c, "concurrency") && !adm_has(c, "rate") && !adm_flag(c, "no-rate"))
-		return err_set(err, ERR_INVALID, "", "nothing to set: name --title, --concurrency, --rate or --no-rate");
+	if (!adm_has(c, "title") && !adm_has(c, "concurrency") && !adm_has(c, "rate") && !adm_flag(c, "no-rate") &&
+	    !adm_has(c, "sandbox"))
+		return err_set(err, ERR_INVALID, "",
+			       "nothing to set: name --title, --concurrency, --rate, --no-rate or --sandbox");
 	if (adm_has(c, "rate") && adm_flag(c, "no-rate"))
 		return err_set(err, ERR_INVALID, "rate", "--rate and --no-rate contradict each other");
 	return check_limits(c, c->priv, err);
@@ -249,6 +269,7 @@ static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	db_bind_i64(st, 3, after->concurrency);
 	db_bind_i64(st, 4, after->rate.count);
 	db_bind_i64(st, 5, after->rate.per_s);
+	db_bind_textz(st, 6, after->sandbox);
 	rc = db_run(&st, err);
 	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, before, after, err);
 }
@@ -268,6 +289,8 @@ int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		after.concurrency = job->concurrency;
 	if (job->has_rate)
 		after.rate = job->rate;
+	if (job->has_sandbox)
+		(void)snprintf(after.sandbox, sizeof(after.sandbox), "%s", job->sandbox);
 	rc = update_tenant(c, db, logs, &before, &after, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, after.id, err);
@@ -323,6 +346,12 @@ int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs
 	return rc < 0 ? rc : record_tenant(c, db, logs, kinds[state], before, &after, err);
 }
 
+static bool same_settings(const struct adm_tenant *a, const struct adm_tenant *b)
+{
+	return strcmp(a->title, b->title) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
+	       a->rate.per_s == b->rate.per_s && strcmp(a->sandbox, b->sandbox) == 0;
+}
+
 /* What a document leaves out is as if it had never been set; state 0: as it is. */
 int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
 		     struct adm_tenant *ret_before, struct adm_tenant *ret, enum adm_stored *ret_what, struct err *err)
@@ -342,8 +371,7 @@ int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	now.id = old.id;
 	now.state = old.state;
 	*ret_what = known ? ADM_UNCHANGED : ADM_ADDED;
-	if (known && (strcmp(old.title, now.title) != 0 || old.concurrency != now.concurrency ||
-		      old.rate.count != now.rate.count || old.rate.per_s != now.rate.per_s)) {
+	if (known && !same_settings(&old, &now)) {
 		*ret_what = ADM_CHANGED;
 		rc = update_tenant(c, db, logs, &old, &now, err);
 	}

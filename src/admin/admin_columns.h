@@ -21,7 +21,7 @@ static const struct adm_column tenant_list_cols[] = {
 	COL("title", "TITLE"), COL_END };
 static const struct adm_column tenant_cols[] = {
 	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
-	COL("rate", "Rate"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
+	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
 	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
 static const struct adm_column principal_list_cols[] = {
 	COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"), COL_AT("created", "CREATED"),

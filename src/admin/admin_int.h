@@ -111,6 +111,7 @@ struct adm_tenant {
 	int state;
 	int64_t generation, concurrency, created_us;
 	struct text_rate rate;
+	char sandbox[64];               /* the level that is required beside others; "" = none */
 };
 /* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
 int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err) MUST_CHECK;

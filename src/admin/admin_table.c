@@ -46,12 +46,14 @@ static const struct adm_arg help_args[] = {
 static const struct adm_arg completion_args[] = {
 	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), END };
 
+#define SANDBOX_OPT OPT("sandbox", "LEVEL", ARG_TEXT, COMPLETE_NONE, \
+	"The least confinement of its tools' processes, as in toolcrib-run(8), beside what else requires one; empty: none.")
 static const struct adm_arg tenant_add_args[] = {
 	WORD("name", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
-	OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT, END };
+	OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT, SANDBOX_OPT, END };
 static const struct adm_arg tenant_set_args[] = {
 	TENANT_WORD, OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT,
-	FLAG("no-rate", "Remove the limit of the rate."), END };
+	FLAG("no-rate", "Remove the limit of the rate."), SANDBOX_OPT, END };
 static const struct adm_arg tenant_args[] = { TENANT_WORD, END };
 
 static const struct adm_arg principal_args[] = { PRINCIPAL_WORD, END };

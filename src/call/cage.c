@@ -45,6 +45,9 @@ int call_check_cage(struct call *c, struct err *err)
 	c->caged = *c->cage.level != '\0';
 	if (!c->caged)
 		return 0;
+	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
+	if (tenant && *tenant->sandbox)
+		backend_cage_require(&c->cage, tenant->sandbox);
 	return backend_cage_check(&c->cage, err);
 }
 

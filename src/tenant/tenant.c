@@ -64,6 +64,7 @@ void tenant_image_free(struct tenant_image **img)
 	free((*img)->creds);
 	free((*img)->principals);
 	free((*img)->title);
+	free((*img)->sandbox);
 	free(*img);
 	*img = NULL;
 }

@@ -31,7 +31,7 @@ struct ten_cred {
 struct tenant_image {
 	struct tenant tenant;
 	char name[64];
-	char *title;
+	char *title, *sandbox;
 	struct ten_principal *principals; size_t nprincipals;
 	struct ten_cred *creds; size_t ncreds;
 };

@@ -61,6 +61,8 @@ static int load_tenant(struct db *db, int64_t tenant_id, struct tenant_image *im
 			t->concurrency = TENANT_CONCURRENCY_DEFAULT;
 		t->rate.count = (uint32_t)db_col_i64(st, 4);
 		t->rate.per_s = (uint32_t)db_col_i64(st, 5);
+		img->sandbox = mem_strdup(db_col_text(st, 6, NULL));
+		t->sandbox = img->sandbox;
 	}
 	db_stmt_put(&st);
 	return rc;

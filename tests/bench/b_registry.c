@@ -92,6 +92,7 @@ static void fill(struct db *db, int64_t tenants, int64_t tools)
 		db_bind_textz(st, 2, name);
 		for (unsigned i = 3; i <= 6; i++)
 			db_bind_i64(st, i, 0);
+		db_bind_textz(st, 7, "");
 		run(st);
 		for (int64_t i = 1; i <= tools; i++) {
 			(void)snprintf(name, sizeof name, "t%lld_%lld", (long long)t, (long long)i); /* fits */

@@ -273,6 +273,32 @@ class Required(Hostile):
         got = self.hostile("zombies", sandbox="{require: base}")
         self.assertIn("level base+landlock:99", got["result"]["content"][0]["text"])
 
+    def test_a_tenant_requires_more_for_itself(self):
+        self.start()
+        done = self.crib.run("tenant", "set", "acme", "--sandbox", "base+lots")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a level is base, then any of", done.stderr)
+        other = self.crib.tenant("other", "*")
+        self.crib.cli("tenant", "set", "acme", "--sandbox", "base+landlock:99")
+        self.assertEqual(self.crib.json("tenant", "show", "acme")[0]["sandbox"], "base+landlock:99")
+        got = self.hostile("zombies")
+        self.assertIn("must run in a sandbox of level base+landlock:99", got["result"]["content"][0]["text"])
+        call = self.crib.json("audit", "calls", "--tenant", "acme")[0]
+        self.assertEqual((call["outcome"], call["rule"], call["detail"]), ("denied", "sandbox", "base+landlock:99"))
+        peer = self.crib.http(other)
+        self.assertFalse(peer.call("zombies", {}, crib.MODERN)["result"].get("isError", False))
+        peer.close()
+        # A file that says nothing of it takes it away; one that export wrote says it.
+        folder = self.crib.dir / "exported"
+        self.crib.cli("export", "--output", folder)
+        self.crib.cli("tenant", "set", "acme", "--sandbox", "")
+        self.assertEqual(self.said("zombies"), {"zombies": "done"})
+        self.crib.cli("apply", "-f", folder)
+        self.assertIn("landlock:99", self.hostile("zombies")["result"]["content"][0]["text"])
+        (self.crib.dir / "acme.yaml").write_text("{kind: tenant, name: acme}\n")
+        self.crib.cli("apply", "-f", self.crib.dir / "acme.yaml")
+        self.assertEqual(self.said("zombies"), {"zombies": "done"})
+
     def test_a_level_that_is_none_does_not_start(self):
         done = self.crib.run("tool", "list")
         self.assertEqual(done.returncode, 0)

@@ -81,6 +81,7 @@ static inline int64_t rows_tenant(struct rows *r, const char *name)
 	db_bind_i64(st, 4, 0);
 	db_bind_i64(st, 5, 0);
 	db_bind_i64(st, 6, 1);
+	db_bind_textz(st, 7, "");
 	id = rows_run(r, st);
 	(void)rows_principal(r, id, "default");
 	return id;
