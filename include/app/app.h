@@ -22,6 +22,7 @@ struct app_opt {
 	const char *store;              /* directory */
 	struct conf *conf;              /* borrowed for life, its LIVE keys change on SIGHUP; NULL with APP_EMBEDDED */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
+	const char *const *adopt;       /* names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
 int app_start(const struct app_opt *opt, struct app **ret, struct err *err) MUST_CHECK;

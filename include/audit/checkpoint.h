@@ -22,14 +22,16 @@ struct audit_head {
 	struct tree tree;
 };
 struct audit_beat {
-	struct audit_head *head; size_t nhead;          /* the system log's is the last */
+	struct audit_head *head; size_t nhead;
 	uint64_t ts;
 };
 void audit_beat_fini(struct audit_beat *b);
 /* In the writer's open transaction: what was not signed yet, at most max logs of tenants, those that wait longest first.
- * The heads of all tenants' logs that have grown since the last beat go into logs.commit first.  always: also when nothing
- * has changed.  No heads: nothing is due. */
+ * The heads of all tenants' logs that have grown since the last beat go into logs.commit.  always: there is one also when
+ * nothing has grown. */
 int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err) MUST_CHECK;
+/* Then the system log, as it is now, if it is due: as the last head.  A beat without heads has nothing to sign. */
+int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat *b, struct err *err) MUST_CHECK;
 /* In a later transaction: the note of each head, in order; NULL = it was not signed.  Older ones that nobody needs go. */
 struct audit_note { const char *p; size_t len; };
 int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
@@ -53,6 +55,8 @@ struct audit_log_view {
 typedef int audit_log_fn(void *arg, const struct audit_log_view *log, struct err *err); /* negative ends the walk */
 int audit_logs_each(struct audit_logs *logs, audit_log_fn *fn, void *arg, struct err *err) MUST_CHECK;
 
+/* The tree that head says a log has.  ERR_CORRUPT. */
+int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, struct tree *ret, struct err *err) MUST_CHECK;
 /* The newest checkpoint of at most that size: its tree into *ret.  1; 0: there is none, the tree is empty.  ERR_CORRUPT. */
 int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err) MUST_CHECK;
 /* Let a tree grow by the log's records up to size `to`, and since, if it is there, by the same leaves: by stored leaves. */

@@ -26,7 +26,7 @@ enum sign_op {
 	SIGN_OPEN,                      /* heads: origins to sign from now on, of size 0 (AUDIT A-713).  Reply: nothing */
 	SIGN_LOGS,                      /* number: where to begin.  Reply: heads as they are known, none at the end */
 	SIGN_SIGN,                      /* heads with proofs.  Reply: a signature for each, in order; number: the epoch */
-	SIGN_ROTATE,                    /* number: the epoch that ends; head: the system log's.  Reply: who */
+	SIGN_ROTATE,                    /* number: the epoch that ends; head: the system log's.  Reply: who, one signature */
 	SIGN_ERROR,                     /* reply only.  text: why */
 	SIGN_OP_COUNT
 };
@@ -46,8 +46,6 @@ struct sign_who {
 	char *instance;                 /* "" = no keys yet, and the rest is zero */
 	uint8_t log_key[SIGN_PUBLIC_SIZE], epoch_key[SIGN_PUBLIC_SIZE], cert[SIGN_SIZE];
 	uint64_t epoch, logs;
-	uint64_t first_size; uint8_t first_root[TREE_HASH];     /* the checkpoint that began the epoch; 0: none yet */
-	struct sign_pair first;
 };
 struct sign_msg {
 	uint8_t op;

@@ -30,7 +30,6 @@ struct signer_state {
 	uint64_t epoch;
 	uint8_t epoch_key[SIGN_PUBLIC_SIZE];
 	uint8_t cert[SIGN_SIZE];        /* of epochs behind 0: the old key's over epoch_cert_text() */
-	uint64_t first_size; uint8_t first_root[TREE_HASH];     /* the system log's checkpoint that began the epoch */
 	struct map *by_origin;          /* struct signer_log */
 	struct signer_log **log; size_t nlogs, cap;     /* in the order in which they came */
 };

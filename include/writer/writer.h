@@ -29,10 +29,23 @@ struct writer_limits {
 };
 #define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20 }
 
+/* Who watches over the logs from outside (signed checkpoints). */
+struct writer_guard {
+	/* Before anything is written, on the loop thread: are these the logs that were left?  Refuses, or says in *ret_tails
+	 * (to be freed) what AUDIT_TAG_TAILS of the first record shall say; NULL: nothing. */
+	int (*before)(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len, struct err *err);
+	/* On the writer thread, when there is nothing else to do any more: in the last transaction, before server.stop;
+	 * negative undoes what it did, and the stop is recorded without.  Then after that has become durable. */
+	int (*stopping)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
+	void (*stopped)(void *arg, struct db *db, struct audit_logs *logs);
+	void *arg;
+};
+
 /* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in *ret_recovered),
- * writes server.crash when the last record of the system log says that we did not stop, then server.start (detail = mode). */
+ * writes server.crash when the last record of the system log says that we did not stop, then server.start (detail = mode).
+ * guard NULL: nobody watches. */
 int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
-		struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
+		const struct writer_guard *guard, struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
 
 /* rc 0 after the COMMIT that holds the record, ERR_AUDIT once the deadline passed or it failed; never
  * before the submitting call has returned; receipt is NULL unless rc is 0.  After ERR_AUDIT the end of a call
@@ -51,7 +64,7 @@ struct writer_job {
 	/* Writer thread, in a savepoint of its own; sees arg, db, logs and nothing else.  Must append at
 	 * least one record (A-206): the writer checks and fails the item with ERR_INTERNAL otherwise. */
 	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
-	/* True for columns that are no part of any digest (last_used_us): appends no record. */
+	/* True for what no record has to vouch for (last_used_us, checkpoints): none is asked for. */
 	bool volatile_only;
 	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL.  ERR_AUDIT:
 	 * nothing was changed.  A job that runs is waited for beyond the deadline: only its outcome is true. */
@@ -65,6 +78,11 @@ int writer_reserve(struct writer *w, size_t bytes) MUST_CHECK;
 void writer_release(struct writer *w, size_t bytes);
 /* ERR_OK, or why calls are refused now ("disk full"); for status. */
 int writer_state(const struct writer *w, const char **ret_reason);
+
+/* Refuse new work for this reason (static text), or go on (NULL); records that must be are still taken. */
+void writer_hold(struct writer *w, const char *reason);
+/* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not told. */
+void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg);
 
 /* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins; outstanding completions are called
  * before the return.  ERR_TIMEOUT when the deadline passed: a thread hangs in the kernel, end the process.

@@ -12,6 +12,10 @@ SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
 -- name: meta_was_used
 SELECT EXISTS(SELECT 1 FROM rec WHERE kind = 1601);
 
+-- app_checkpoints_start().  Primary key.
+-- name: meta_delete_value
+DELETE FROM meta WHERE key = ?1;
+
 -- db_backup().
 -- name: meta_backup
 VACUUM INTO ?1;

@@ -20,6 +20,7 @@ struct ev_timer;
 struct fetcher;
 struct limiter;
 struct mcp_server;
+struct notary;
 struct registry;
 struct tenants;
 struct upstreams;
@@ -40,6 +41,7 @@ struct app {
 	char *sandbox;                  /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
+	struct notary *notary;
 	struct writer *writer;
 	struct tenants *tenants;
 	struct app_auth *auth;
@@ -90,6 +92,11 @@ json_t *app_listen_show(void *app);                                     /* for `
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
+/* signing.c */
+int app_signer_start(struct app *a, struct err *err) MUST_CHECK;        /* before the writer: who signs */
+void app_signer_stop(struct app *a);
+int app_checkpoints_start(struct app *a, struct err *err) MUST_CHECK;   /* behind it: the first checkpoint */
+void app_checkpoints_stop(struct app *a);
 /* used.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */

@@ -24,6 +24,7 @@
 #include "mcp/mcp.h"
 #include "metrics/metric.h"
 #include "net/fetch.h"
+#include "notary/notary.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "vault/vault.h"
@@ -68,6 +69,7 @@ static int writer_start(struct app *a, struct err *err)
 {
 	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	struct writer_guard guard = { 0 };
 	size_t recovered = 0;
 	char *mode;
 	int rc;
@@ -77,8 +79,10 @@ static int writer_start(struct app *a, struct err *err)
 		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 	}
-	mode = mem_printf("%s, sandbox %s", modes[a->opt.profile], a->sandbox);
-	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &a->writer, &recovered, err);
+	if (a->notary)
+		notary_guard(a->notary, &guard);
+	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox, a->notary ? notary_place(a->notary) : "none");
+	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer, &recovered, err);
 	free(mode);
 	if (rc == 0)
 		met_add(MET_calls_recovered, recovered);
@@ -235,7 +239,9 @@ static const struct subsys {
 } rows[] = {
 	{ "sandbox", ALL, app_cage_start, app_cage_stop },
 	{ "master key", ALL, master_start, master_stop },
+	{ "signer", ALL, app_signer_start, app_signer_stop },
 	{ "writer", ALL, writer_start, writer_stop },
+	{ "checkpoints", ALL, app_checkpoints_start, app_checkpoints_stop },
 	{ "registry", ALL, registry_start, registry_stop },
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
 	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },

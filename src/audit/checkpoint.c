@@ -44,19 +44,14 @@ struct collect {
 	struct audit_logs *logs;
 	struct db *db;
 	struct audit_beat *beat;
-	size_t max, cap;
+	size_t max;
 	uint8_t bytes[HEADS_MAX * HEAD_BYTES];
 	size_t len;
 };
 
-static void add_head(struct collect *c, const struct audit_log *log, const struct tree *t)
+static void add_head(struct audit_beat *b, const struct audit_log *log, const struct tree *t)
 {
-	struct audit_beat *b = c->beat;
-
-	if (b->nhead == c->cap) {
-		c->cap = c->cap ? 2 * c->cap : 8;
-		b->head = mem_realloc(b->head, c->cap * sizeof *b->head);
-	}
+	b->head = mem_realloc(b->head, (b->nhead + 1) * sizeof *b->head);
 	b->head[b->nhead++] = (struct audit_head){ log->id, log->tenant_id, mem_strdup(log->origin), *t };
 }
 
@@ -105,7 +100,7 @@ static int collect_tenants(struct collect *c, struct err *err)
 			continue;
 		rc = tree_of(log, c->db, &t, err);
 		if (rc == 0 && c->beat->nhead < c->max)
-			add_head(c, log, &t);
+			add_head(c->beat, log, &t);
 		if (rc == 0 && log->headed < log->size)
 			rc = commit_head(c, log, &t, err);
 		if (rc < 0)
@@ -116,10 +111,8 @@ static int collect_tenants(struct collect *c, struct err *err)
 
 int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err)
 {
-	struct audit_log *system = audit_log_find(logs, 0);
 	struct audit_beat beat = { .ts = clock_wall_us() };
 	struct collect *c = mem_zalloc(sizeof *c);
-	struct tree t;
 	int rc;
 
 	c->logs = logs;
@@ -129,16 +122,25 @@ int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, 
 	rc = collect_tenants(c, err);
 	if (rc == 0 && (c->len > 0 || always))
 		rc = write_commit(c, err);
-	if (rc == 0 && (beat.nhead > 0 || system->size > system->noted.size)) {
-		rc = tree_of(system, db, &t, err);
-		if (rc == 0)
-			add_head(c, system, &t);
-	}
 	free(c);
 	if (rc < 0)
 		audit_beat_fini(&beat);
 	else
 		*ret = beat;
+	return rc;
+}
+
+int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat *b, struct err *err)
+{
+	struct audit_log *system = audit_log_find(logs, 0);
+	struct tree t;
+	int rc;
+
+	if (!system || (b->nhead == 0 && system->size <= system->noted.size))
+		return 0;
+	rc = tree_of(system, db, &t, err);
+	if (rc == 0)
+		add_head(b, system, &t);
 	return rc;
 }
 
@@ -274,6 +276,15 @@ int audit_logs_each(struct audit_logs *logs, audit_log_fn *fn, void *arg, struct
 		rc = fn(arg, &(struct audit_log_view){ log->id, log->tenant_id, log->size, log->noted.size, log->origin }, err);
 	}
 	return rc;
+}
+
+int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, struct tree *ret, struct err *err)
+{
+	struct audit_log *log = audit_log_find(logs, tenant_id);
+
+	if (!log)
+		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", tenant_id);
+	return tree_of(log, db, ret, err);
 }
 
 int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err)

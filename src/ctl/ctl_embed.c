@@ -72,7 +72,7 @@ static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct e
 int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
 		  struct str *rows, bool *ret_reached, struct err *err)
 {
-	struct app_opt opt = { APP_EMBEDDED, store, NULL, owner };
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
 	struct embed e = { .rows = rows, .err = err };
 	struct app *app = NULL;
 	int rc;

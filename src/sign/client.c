@@ -29,8 +29,10 @@ static bool is_reply_to(const struct sign_msg *req, const struct sign_msg *reply
 {
 	bool wants_who = req->op == SIGN_HELLO || req->op == SIGN_CREATE || req->op == SIGN_ROTATE;
 
-	return reply->op == req->op && (reply->who != NULL) == wants_who &&
-	       reply->npair == (req->op == SIGN_SIGN ? req->nhead : 0) && (req->op == SIGN_LOGS || reply->nhead == 0);
+	bool signs = req->op == SIGN_SIGN || req->op == SIGN_ROTATE;
+
+	return reply->op == req->op && (reply->who != NULL) == wants_who && reply->npair == (signs ? req->nhead : 0) &&
+	       (req->op == SIGN_LOGS || reply->nhead == 0);
 }
 
 int sign_call(int fd, uint64_t until_us, const struct sign_msg *req, struct sign_msg *reply, struct err *err)
@@ -108,7 +110,8 @@ int sign_connect(const char *path, int *ret_fd, struct err *err)
 	if (strlen(path) >= sizeof sun.sun_path)
 		return err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof sun.sun_path - 1);
 	snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* Not blocking: one that hangs has a full queue some day. */
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof sun) != 0) {
 		int rc = err_set(err, ERR_UNREACHABLE, path, "no signer at %s: %s", path, strerror(errno));
 

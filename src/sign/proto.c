@@ -4,7 +4,7 @@
  *	op 1, number 8, text 2+n
  *	heads 2: each origin 2+n, size 8, root 32, proof 1: each 32
  *	pairs 2: each verdict 1, signatures 64 and 64
- *	who 1: instance 2+n, log key 32, epoch key 32, certificate 64, epoch 8, logs 8, first size 8, first root 32, pair
+ *	who 1: instance 2+n, log key 32, epoch key 32, certificate 64, epoch 8, logs 8
  */
 
 #include "config.h"
@@ -76,9 +76,6 @@ static void put_who(struct str *out, const struct sign_who *who)
 	str_put(out, who->cert, sizeof who->cert);
 	put_be(out, who->epoch, 8);
 	put_be(out, who->logs, 8);
-	put_be(out, who->first_size, 8);
-	str_put(out, who->first_root, sizeof who->first_root);
-	put_pair(out, &who->first);
 }
 
 int sign_msg_encode(const struct sign_msg *m, struct str *out)
@@ -196,9 +193,6 @@ static struct sign_who *take_who(struct cursor *c)
 	take_bytes(c, who->cert, sizeof who->cert);
 	who->epoch = take_be(c, 8);
 	who->logs = take_be(c, 8);
-	who->first_size = take_be(c, 8);
-	take_bytes(c, who->first_root, sizeof who->first_root);
-	take_pair(c, &who->first);
 	return who;
 }
 

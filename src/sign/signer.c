@@ -237,10 +237,6 @@ static void say_who(const struct signer *s, struct sign_msg *reply)
 	memcpy(who->log_key, st->log_key, sizeof who->log_key);
 	memcpy(who->epoch_key, st->epoch_key, sizeof who->epoch_key);
 	memcpy(who->cert, st->cert, sizeof who->cert);
-	who->first_size = st->first_size;
-	memcpy(who->first_root, st->first_root, sizeof who->first_root);
-	if (st->first_size > 0)
-		sign_pair_of(s, st->instance, st->first_size, st->first_root, &who->first);
 	reply->who = who;
 }
 
@@ -376,8 +372,6 @@ static int begin_epoch(struct signer *s, const struct sign_head *h, struct err *
 		epoch_cert_text(st->epoch + 1, st->epoch_key, text);
 		sign_make(s->epoch_secret, text, sizeof text, st->cert);
 		st->epoch++;
-		st->first_size = h->size;
-		memcpy(st->first_root, h->root, TREE_HASH);
 		(void)remember(s, h);
 		rc = save(s, err);
 	}
@@ -401,8 +395,12 @@ static int answer_rotate(struct signer *s, const struct sign_msg *req, struct si
 	if (judge(s, &req->head[0]) != SIGN_SIGNED)
 		return refuse(reply, "the system log contradicts what was signed before");
 	rc = begin_epoch(s, &req->head[0], err);
-	if (rc == 0)
+	if (rc == 0) {
 		say_who(s, reply);
+		reply->pair = mem_zalloc(sizeof *reply->pair);
+		reply->npair = 1;
+		sign_pair_of(s, req->head[0].origin, req->head[0].size, req->head[0].root, reply->pair);
+	}
 	return rc;
 }
 

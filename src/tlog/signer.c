@@ -4,7 +4,7 @@
  *	toolcrib-sign 1
  *	instance NAME
  *	log-key HEX
- *	epoch NUMBER HEX-OF-KEY HEX-OF-CERTIFICATE FIRST-SIZE HEX-OF-FIRST-ROOT
+ *	epoch NUMBER HEX-OF-KEY HEX-OF-CERTIFICATE
  *	log SIZE HEX-OF-ROOT ORIGIN             (for each)
  *	end NUMBER-OF-LOGS
  */
@@ -77,8 +77,6 @@ void signer_state_print(const struct signer_state *s, struct str *ret)
 	put_hex(ret, s->epoch_key, sizeof s->epoch_key);
 	str_putc(ret, ' ');
 	put_hex(ret, s->cert, sizeof s->cert);
-	str_printf(ret, " %" PRIu64 " ", s->first_size);
-	put_hex(ret, s->first_root, sizeof s->first_root);
 	str_putc(ret, '\n');
 	for (size_t i = 0; i < s->nlogs; i++) {
 		str_printf(ret, "log %" PRIu64 " ", s->log[i]->size);
@@ -153,8 +151,7 @@ static bool parse_head(struct cursor *c, struct signer_state *s)
 	return take_this(c, "toolcrib-sign", ' ') && take_this(c, "1", '\n') && take_this(c, "instance", ' ') &&
 	       take_name(c, s->instance) && take_this(c, "log-key", ' ') && take_hex(c, '\n', s->log_key, sizeof s->log_key) &&
 	       take_this(c, "epoch", ' ') && take_number(c, ' ', &s->epoch) &&
-	       take_hex(c, ' ', s->epoch_key, sizeof s->epoch_key) && take_hex(c, ' ', s->cert, sizeof s->cert) &&
-	       take_number(c, ' ', &s->first_size) && take_hex(c, '\n', s->first_root, sizeof s->first_root);
+	       take_hex(c, ' ', s->epoch_key, sizeof s->epoch_key) && take_hex(c, '\n', s->cert, sizeof s->cert);
 }
 
 static bool parse_log(struct cursor *c, struct signer_state *s)

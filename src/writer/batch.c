@@ -7,6 +7,7 @@
 
 #include "config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -210,26 +211,45 @@ void writer_run_batch(struct writer *w, struct witem *first)
 		log_warn(NULL, "a checkpoint failed, the log grows error=%s", err.msg);
 }
 
+static int append_stop(struct writer *w, struct err *err)
+{
+	struct audit_mark mark = audit_logs_mark(w->logs);
+	struct audit_event ev;
+	int rc = 0;
+
+	if (w->guard.stopping) {
+		rc = db_item_begin(w->db, err);
+		if (rc < 0)
+			return rc;
+		rc = w->guard.stopping(w->guard.arg, w->db, w->logs, err);
+		if (rc < 0)
+			audit_logs_rollback(w->logs, mark);
+		(void)db_item_end(w->db, rc, err);
+	}
+	audit_event_init(&ev, AUDIT_SERVER_STOP, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	rc = audit_append(w->logs, w->db, &ev, NULL, err);
+	if (rc == 0)
+		rc = audit_logs_flush(w->logs, w->db, err);
+	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);
+}
+
 static void write_stop(struct writer *w)
 {
-	struct audit_event ev;
+	struct audit_mark mark = audit_logs_mark(w->logs);
 	struct err err;
 	int rc = db_txn_begin(w->db, true, &err);
 
-	if (rc == 0) {
-		audit_event_init(&ev, AUDIT_SERVER_STOP, 0);
-		ev.actor = AUDIT_BY_SYSTEM;
-		rc = audit_append(w->logs, w->db, &ev, NULL, &err);
-		if (rc == 0)
-			rc = audit_logs_flush(w->logs, w->db, &err);
-		if (rc == 0)
-			rc = audit_save_open_from(w->logs, w->db, &err);
-		rc = db_txn_end(w->db, rc, &err);
-	}
 	if (rc == 0)
-		audit_logs_commit(w->logs);
-	else    /* the next start finds that this one did not stop, and says so */
+		rc = db_txn_end(w->db, append_stop(w, &err), &err);
+	if (rc < 0) {   /* the next start finds that this one did not stop, and says so */
+		audit_logs_rollback(w->logs, mark);
 		log_err(NULL, "the stop could not be recorded error=%s", err.msg);
+		return;
+	}
+	audit_logs_commit(w->logs);
+	if (w->guard.stopped)
+		w->guard.stopped(w->guard.arg, w->db, w->logs);
 }
 
 void *writer_main(void *arg)
@@ -260,9 +280,11 @@ void *writer_main(void *arg)
 	return NULL;
 }
 
-static int write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err)
+/* tails: of logs that go beyond what was signed (AUDIT A-722); they stand in the first record that is written. */
+static int write_start(struct writer *w, const char *mode, const struct audit_field *tails, size_t *ret_recovered, struct err *err)
 {
 	struct audit_event ev;
+	bool listed = tails->p == NULL;
 	int last = 0, rc = 0;
 
 	if (audit_last_kind(w->logs, w->db, 0, &last, NULL) == ERR_NOT_FOUND)
@@ -270,6 +292,9 @@ static int write_start(struct writer *w, const char *mode, size_t *ret_recovered
 	else if (last != AUDIT_SERVER_STOP && last != AUDIT_LOG_OPEN) {
 		audit_event_init(&ev, AUDIT_SERVER_CRASH, 0);
 		ev.actor = AUDIT_BY_SYSTEM;
+		ev.field = tails;
+		ev.nfield = !listed;
+		listed = true;
 		rc = audit_append(w->logs, w->db, &ev, NULL, err);
 	}
 	if (rc == 0)
@@ -279,6 +304,8 @@ static int write_start(struct writer *w, const char *mode, size_t *ret_recovered
 	audit_event_init(&ev, AUDIT_SERVER_START, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.detail = mode;
+	ev.field = tails;
+	ev.nfield = !listed;
 	rc = audit_append(w->logs, w->db, &ev, NULL, err);
 	if (rc == 0)
 		rc = audit_logs_flush(w->logs, w->db, err);
@@ -287,12 +314,18 @@ static int write_start(struct writer *w, const char *mode, size_t *ret_recovered
 
 int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err)
 {
-	int rc = db_txn_begin(w->db, true, err);
+	struct audit_field tails = { AUDIT_TAG_TAILS, NULL, 0 };
+	uint8_t *bytes = NULL;
+	int rc = w->guard.before ? w->guard.before(w->guard.arg, w->db, w->logs, &bytes, &tails.len, err) : 0;
 
-	if (rc < 0)
-		return rc;
-	rc = db_txn_end(w->db, write_start(w, mode, ret_recovered, err), err);
+	tails.p = bytes;
 	if (rc == 0)
-		audit_logs_commit(w->logs);
+		rc = db_txn_begin(w->db, true, err);
+	if (rc == 0) {
+		rc = db_txn_end(w->db, write_start(w, mode, &tails, ret_recovered, err), err);
+		if (rc == 0)
+			audit_logs_commit(w->logs);
+	}
+	free(bytes);
 	return rc;
 }

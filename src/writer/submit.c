@@ -116,6 +116,11 @@ int writer_refusal(const struct writer *w, const char **ret_reason)
 		rc = ERR_AUDIT, why = 4;
 	if (ret_reason)
 		*ret_reason = reasons[why];
+	if (rc == ERR_OK && w->held) {          /* AUDIT A-715 */
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = w->held;
+	}
 	return rc;
 }
 
@@ -192,6 +197,17 @@ void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg)
 	w->late_arg = arg;
 }
 
+void writer_hold(struct writer *w, const char *reason)
+{
+	w->held = reason;
+}
+
+void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg)
+{
+	w->on_records = fn;
+	w->on_records_arg = arg;
+}
+
 /* Tell the submitter, once. */
 static void report(struct witem *it, int rc)
 {
@@ -224,11 +240,16 @@ static void finished(struct writer *w, struct witem *it)
 
 void writer_finish_all(struct writer *w)
 {
+	bool any = false;
+
 	for (struct witem *it = wqueue_finished(w->queue), *next; it; it = next) {
 		next = it->next;
 		w->stalled = false;
+		any |= it->rc == 0 && !(it->is_job && CONTAINER_OF(it, struct wjob, item)->job.volatile_only);
 		finished(w, it);
 	}
+	if (any && w->on_records)
+		w->on_records(w->on_records_arg);
 }
 
 void writer_on_finished(void *arg)

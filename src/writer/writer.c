@@ -74,7 +74,7 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 }
 
 int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
-		struct writer **ret, size_t *ret_recovered, struct err *err)
+		const struct writer_guard *guard, struct writer **ret, size_t *ret_recovered, struct err *err)
 {
 	struct writer *w = mem_zalloc(sizeof *w);
 	size_t recovered = 0;
@@ -82,6 +82,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 
 	w->loop = loop;
 	w->limits = *limits;
+	if (guard)
+		w->guard = *guard;
 	w->store = mem_strdup(place->store);
 	w->space = mem_zalloc(sizeof *w->space);
 	w->queue = wqueue_new(limits->queue_max);

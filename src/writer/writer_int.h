@@ -99,6 +99,7 @@ struct writer {
 	struct db *db;
 	struct audit_logs *logs;
 	struct witem *kept;             /* must stay, and the disk was full */
+	struct writer_guard guard;
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
 	atomic_ullong full_until_us;    /* 0 = the last commit went well */
@@ -108,6 +109,9 @@ struct writer {
 	struct ev_timer *deadline;
 	writer_late_fn *late;
 	void *late_arg;
+	void (*on_records)(void *arg);
+	void *on_records_arg;
+	const char *held;               /* why; NULL = not held */
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
 	uint64_t booked;

@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 	}
 	b.loop = ev_loop_new();
 	b.wait_us = calloc(2 * b.calls, sizeof *b.wait_us);
-	if (create_store(dir, &err) < 0 || writer_open(b.loop, &(struct keyfile_place){ dir, master }, "bench", &limits, &b.w, NULL, &err) < 0 ||
+	if (create_store(dir, &err) < 0 || writer_open(b.loop, &(struct keyfile_place){ dir, master }, "bench", &limits, NULL, &b.w, NULL, &err) < 0 ||
 	    writer_submit(b.w, &job, &create) < 0 || !ev_loop_run_until(b.loop, &create.done, 10000) || create.rc < 0) {
 		fprintf(stderr, "b_writer: %s: %s\n", err.where, err.msg);
 		return 1;

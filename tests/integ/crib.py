@@ -46,6 +46,14 @@ def wait_for(what, condition, deadline=DEADLINE):
         time.sleep(0.005)
 
 
+def comm(pid):
+    """The name of a process, "" when there is none."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 class Failed(Exception):
     """A command of the CLI that did not exit 0."""
 

@@ -250,7 +250,7 @@ static inline void rig_open_writer(struct rig *r)
 {
 	size_t recovered;
 
-	ROWS_OK(writer_open(r->loop, &(struct keyfile_place){ r->rows.dir, rig_master }, "test", &r->limits, &r->writer, &recovered, &rows_err));
+	ROWS_OK(writer_open(r->loop, &(struct keyfile_place){ r->rows.dir, rig_master }, "test", &r->limits, NULL, &r->writer, &recovered, &rows_err));
 }
 
 static inline int rig_make_logs(void *arg, struct db *db, struct audit_logs *logs, struct err *err)

@@ -179,7 +179,7 @@ static inline int make_tenants(struct db *db, struct audit_logs *logs, struct er
 
 static inline void open_writer(struct fix *f)
 {
-	int rc = writer_open(f->loop, &(struct keyfile_place){ f->dir, writer_master }, "test", &f->limits, &f->w, &f->recovered, &f->err);
+	int rc = writer_open(f->loop, &(struct keyfile_place){ f->dir, writer_master }, "test", &f->limits, NULL, &f->w, &f->recovered, &f->err);
 
 	if (rc != 0)
 		fail_msg("%s: %s", f->err.where, f->err.msg);

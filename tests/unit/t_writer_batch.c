@@ -276,7 +276,7 @@ static void missing_store_is_an_error(void **state)
 	struct fix *f = *state;
 	struct writer *w = NULL;
 
-	assert_int_equal(writer_open(f->loop, &(struct keyfile_place){ "/nonexistent", writer_master }, "test", &f->limits, &w, NULL, &f->err), ERR_UNREACHABLE);
+	assert_int_equal(writer_open(f->loop, &(struct keyfile_place){ "/nonexistent", writer_master }, "test", &f->limits, NULL, &w, NULL, &f->err), ERR_UNREACHABLE);
 	assert_null(w);
 	assert_int_equal(writer_close(&w, 0, NULL), 0);
 }

@@ -1,0 +1,44 @@
+#ifndef NOTARY_NOTARY_H
+#define NOTARY_NOTARY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Has the logs of a store signed: within a second after a record, every ten minutes when nothing happens, at the end, and on
+ * demand (AUDIT A-704, A-705).  It starts the signer or connects to it, compares at start what the store has with what the
+ * signer remembers (A-721, A-722), and has calls refused when checkpoints stay away for too long (A-715).  Signing waits on
+ * a thread of its own.  Loop thread. */
+
+struct ev_loop;
+struct notary;
+struct writer;
+struct writer_guard;
+
+struct notary_opt {
+	struct ev_loop *loop;
+	const char *store;              /* directory */
+	const char *dir;                /* of a signer that is started here; NULL: what the store says, else STORE/signer */
+	const char *socket;             /* of one that listens; NULL: none.  At most one of both */
+	uint32_t max_age_s;             /* how long records may stay without a checkpoint before calls are refused */
+	const char *const *adopt;       /* tails that are taken over by name; NULL-terminated, or NULL */
+};
+#define NOTARY_MAX_AGE_S 60
+
+/* ERR_UNREACHABLE: there is no signer. */
+int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *err) MUST_CHECK;
+const char *notary_place(const struct notary *n);       /* for people: "child DIR", "socket PATH" */
+/* For writer_open(): the checks of the start, the last checkpoint. */
+void notary_guard(struct notary *n, struct writer_guard *ret);
+/* The first checkpoint and a new epoch, durable on return; then the beats. */
+int notary_start(struct notary *n, struct writer *w, struct err *err) MUST_CHECK;
+/* No beats any more; waits for the one that runs.  Before writer_close(). */
+void notary_stop(struct notary *n);
+void notary_close(struct notary **n);                   /* after writer_close() */
+
+/* Sign now what is not signed yet.  done() once, when it is durable or failed; not before the return. */
+typedef void notary_done_fn(void *arg, int rc, const struct err *err);
+void notary_now(struct notary *n, notary_done_fn *done, void *arg);
+
+#endif

@@ -1,0 +1,97 @@
+#ifndef NOTARY_NOTARY_INT_H
+#define NOTARY_NOTARY_INT_H
+
+#include "notary/notary.h"
+
+#include <stddef.h>
+
+#include "audit/checkpoint.h"
+#include "base/list.h"
+#include "base/str.h"
+#include "sign/client.h"
+
+/* Inside of src/notary. */
+
+struct db;
+struct ev_helper;
+struct ev_timer;
+struct map;
+
+enum {
+	CALL_MS = 5000,                 /* for one reply of the signer */
+	BEAT_MS = 500,                  /* after a record; the rest of the second is for signing */
+	RETRY_MS = 1000,                /* after a failure */
+	HEARTBEAT_S = 600,
+	EPOCH_S = 86400,
+	TENANTS_MAX = 200,              /* notes of tenants in one beat (AUDIT A-705) */
+	HELPER_END_MS = 2000,
+	START_MS = 60000,
+};
+
+/* What the signer has signed last of a log. */
+struct base {
+	uint64_t size;
+	uint8_t root[TREE_HASH];
+	bool has_tree, seen;            /* seen: the store has this log */
+	struct tree tree;               /* with has_tree: at that size */
+};
+
+/* What the signer is to be asked, and what came of it. */
+struct round {
+	struct audit_beat beat;
+	bool rotate, rotated;           /* an epoch shall begin with it; has */
+	struct str *note;               /* of each head; empty = not signed */
+	struct sign_who *epoch;         /* an epoch that the store does not have yet, or NULL */
+	uint64_t number;                /* the epoch that signed */
+};
+void round_fini(struct round *r);
+
+struct waiter { struct list node; notary_done_fn *done; void *arg; };
+
+enum notary_state { NOTARY_IDLE, NOTARY_COLLECTS, NOTARY_SIGNS, NOTARY_STORES };
+
+struct notary {
+	struct ev_loop *loop;
+	struct writer *writer;          /* from notary_start() on */
+	char *store, *dir, *socket, *place;
+	uint32_t max_age_s;
+	const char *const *adopt;
+	/* The signer.  Whoever runs the round has it: the loop, its lane, at the end the writer's thread. */
+	int fd;                         /* -1: not connected */
+	struct ev_helper *helper;
+	struct sign_who *who;           /* as of the newest greeting or rotation; NULL before */
+	bool greeted;                   /* on this connection */
+	bool known;                     /* the store has an epoch: the signer must be the one that it knows */
+	struct audit_epoch stored;      /* the newest epoch of the store, with known */
+	struct map *bases;              /* struct base by origin */
+	struct db *reader;
+	/* The loop */
+	enum notary_state state;
+	struct round round;
+	struct err err;                 /* of the round */
+	int rc;
+	struct ev_timer *timer, *heartbeat;
+	uint64_t unsigned_us;           /* since when something is not signed, monotonic; 0 = nothing */
+	uint64_t round_us;              /* when this round began */
+	uint64_t epoch_us;              /* when this process began its epoch; 0 = not yet */
+	bool always, again, stopping;
+	bool refused;                   /* the signer has contradicted, which does not pass */
+	bool stuck;                     /* a round did not end before the stop: nothing of it may be touched */
+	struct list waiters, running;   /* for the next round; for this one */
+};
+
+/* link.c */
+int notary_connect(struct notary *n, struct err *err) MUST_CHECK;       /* loop thread */
+void notary_disconnect(struct notary *n, uint32_t wait_ms);             /* loop thread; a child that stays is killed */
+int notary_greet(struct notary *n, const char *instance, struct err *err) MUST_CHECK;   /* and list what it has signed */
+/* round.c: the signer's part of a round, by a connection to the store that may read. */
+int notary_sign(struct notary *n, struct db *db, struct round *r, struct err *err) MUST_CHECK;
+/* In a transaction: what came of it. */
+int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, struct round *r, struct err *err) MUST_CHECK;
+struct base *notary_base(struct notary *n, const char *origin);         /* NULL: the signer does not know the log */
+/* The base's tree out of the store.  ERR_CORRUPT: the store is not what was signed. */
+int notary_base_tree(struct db *db, int64_t log, const char *origin, struct base *b, struct err *err) MUST_CHECK;
+/* start.c */
+int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len, struct err *err);
+
+#endif
