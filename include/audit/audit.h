@@ -169,6 +169,8 @@ struct audit_event {
 	uint64_t generation, receivers; /* ext 010D, 010E (0) */
 	const struct audit_field *field;        /* further ones, tags ascending, none of those above */
 	size_t nfield;                  /* at most AUDIT_FIELDS_MAX */
+	const struct audit_payload *payload;    /* values that the record commits to (audit/payload.h), or NULL */
+	const char *peer, *client;      /* address of the peer, client as claimed: pseudonyms stand in the record */
 };
 #define AUDIT_TEXT_MAX 512              /* any other text; a longer one, or no UTF-8, is ERR_INVALID */
 #define AUDIT_DETAIL_MAX 4096

@@ -48,6 +48,7 @@ int keys_of_subject(struct keys *keys, int64_t tenant_id, const char *subject, i
  * already stays so.  ERR_BUSY: it is destroyed, and a reader keeps the log; call again. */
 int keys_destroy(struct keys *keys, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
 int keys_destroy_tenant(struct keys *keys, int64_t tenant_id, struct err *err) MUST_CHECK;
+int keys_truncate_log(struct keys *keys, struct err *err) MUST_CHECK;
 
 /* Rekey (SEC S-343): how many KEKs are under other key files, and one batch of at most max under this one instead, durable
  * on return.  ret_left: those that remain. */

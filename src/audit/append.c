@@ -132,6 +132,33 @@ static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit
 	return 0;
 }
 
+static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		      struct audit_row *row, struct err *err)
+{
+	struct audit_filled filled;
+	int rc;
+
+	fill_numbers(ev, row);
+	rc = fill_texts(logs, db, ev, row, err);
+	if (rc == 0)
+		rc = audit_ext_build(ev, &logs->ext, err);
+	if (rc < 0)
+		return rc;
+	if (logs->ext.len > 0)
+		audit_row_blob(row, COL_EXT, logs->ext.p, logs->ext.len);
+	rc = audit_payload_fill(logs, db, log, ev, row, &filled, err);
+	if (rc == 0)
+		rc = audit_insert(logs, db, log, row, err);
+	return rc < 0 ? rc : audit_payload_store(logs, db, &filled, err);
+}
+
+int audit_append_one(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev, struct err *err)
+{
+	struct audit_row row = { 0 };
+
+	return append_row(logs, db, log, ev, &row, err);
+}
+
 int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret, struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, ev->tenant_id);
@@ -140,15 +167,9 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
-	fill_numbers(ev, &row);
-	rc = fill_texts(logs, db, ev, &row, err);
+	rc = audit_alias_fill(logs, db, log, ev, &row, err);
 	if (rc == 0)
-		rc = audit_ext_build(ev, &logs->ext, err);
-	if (rc < 0)
-		return rc;
-	if (logs->ext.len > 0)
-		audit_row_blob(&row, COL_EXT, logs->ext.p, logs->ext.len);
-	rc = audit_insert(logs, db, log, &row, err);
+		rc = append_row(logs, db, log, ev, &row, err);
 	if (rc == 0 && ret)
 		*ret = (struct audit_receipt){ log->id, log->size - 1 };
 	return rc;

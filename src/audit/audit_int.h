@@ -2,7 +2,9 @@
 #define AUDIT_AUDIT_INT_H
 
 #include "audit/audit.h"
+#include "audit/payload.h"
 #include "base/list.h"
+#include "base/str.h"
 #include "tlog/tree.h"
 
 /* Inside of src/audit. */
@@ -120,6 +122,7 @@ struct audit_log {
 	struct list behind;             /* in audit_logs.behind while there is something to sign */
 	int64_t headed;                 /* size in the newest logs.commit of this process */
 	struct { int64_t size, epoch, ts; } noted;      /* the newest note; ts 0: not known */
+	uint64_t alias_day, alias_count;        /* pseudonyms that were made today */
 	size_t origin_len;
 	char origin[];
 };
@@ -130,7 +133,7 @@ struct audit_text {
 	char key[];                     /* tag of the column (2 bytes), text */
 };
 
-enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_HEADED, UNDO_NOTED };
+enum undo_kind { UNDO_RECORD, UNDO_TEXT, UNDO_BEGIN, UNDO_END, UNDO_LOG, UNDO_ALIAS, UNDO_HEADED, UNDO_NOTED };
 struct undo {
 	enum undo_kind kind;
 	void *what;
@@ -146,6 +149,9 @@ struct audit_logs {
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
 	struct keys *keys;              /* owned; NULL in tests that commit to no value */
+	struct map *aliases;            /* pseudonyms that are known; see alias.c */
+	struct str kept, clean;         /* scratch of payload.c: values to keep; a value without what is hidden */
+	struct audit_bytes ct;          /* the same, encrypted */
 	char instance[32];              /* "" before the store has one */
 	char boot[40], build[64];
 	struct audit_bytes bytes, ext;  /* of the record that is being appended */
@@ -206,6 +212,29 @@ struct audit_reader *audit_reader_new(struct db *db);
 void audit_reader_free(struct audit_reader **r);
 /* 1 and the next record by index; 0: no more; or an error of the database. */
 int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct audit_read *ret, struct err *err) MUST_CHECK;
+
+/* --- payload.c: what a record commits to, and its row in pay. */
+#define AUDIT_CM_SIZE 34                /* bytes of one commitment in cm */
+struct audit_filled {
+	bool any, kept;                 /* there are commitments; there are values to keep, in logs->ct */
+	uint8_t salt[AUDIT_SALT_SIZE], nonce[24], sh[16];
+	uint8_t cm[AUDIT_CM_SIZE * AUDIT_COMMITS_MAX];
+	size_t cm_len;
+};
+/* Fill the columns of the record that comes next in its log; they borrow from *ret. */
+int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log, const struct audit_event *ev,
+		       struct audit_row *row, struct audit_filled *ret, struct err *err) MUST_CHECK;
+int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f, struct err *err) MUST_CHECK;
+
+/* --- alias.c: pseudonyms of the event's principal, address and client; new ones are records before this one. */
+int audit_alias_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		     struct audit_row *row, struct err *err) MUST_CHECK;
+void audit_alias_undo(struct audit_logs *logs, void *what);
+void audit_alias_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
+unsigned audit_alias_ctag(int64_t kind);                        /* of its value; 0: no such kind */
+/* audit_append() without that. */
+int audit_append_one(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		     struct err *err) MUST_CHECK;
 
 /* ext: TLV, tags ascending (AUDIT A-413), instead of what out has.  ERR_LIMIT; ERR_INTERNAL: the fields are not in order. */
 int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struct err *err) MUST_CHECK;

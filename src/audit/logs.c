@@ -24,7 +24,7 @@
 #include "audit_int.h"
 
 /* The dictionary in memory starts anew above this; some 8 MB. */
-enum { TEXTS_MAX = 65536 };
+enum { TEXTS_MAX = 65536, ALIASES_MAX = 65536 };
 
 int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err)
 {
@@ -235,6 +235,9 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_END:
 		open_link(logs, u->what);
 		break;
+	case UNDO_ALIAS:
+		audit_alias_undo(logs, u->what);
+		break;
 	case UNDO_LOG:
 		log = u->what;
 		list_unlink(&log->dirty);
@@ -306,6 +309,7 @@ void audit_logs_commit(struct audit_logs *logs)
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
 		texts_clear(logs);
+	audit_alias_trim(logs, ALIASES_MAX);
 }
 
 int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
@@ -409,6 +413,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	logs->by_tenant = map_new();
 	logs->texts = map_new();
 	logs->calls = map_new();
+	logs->aliases = map_new();
 	list_init(&logs->open);
 	list_init(&logs->dirty);
 	list_init(&logs->behind);
@@ -446,7 +451,12 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->by_tenant);
 	map_free(&logs->calls);
 	map_free(&logs->texts);
+	audit_alias_trim(logs, 0);
+	map_free(&logs->aliases);
 	keys_close(&logs->keys);
+	str_fini(&logs->kept);
+	str_fini(&logs->clean);
+	free(logs->ct.p);
 	free(logs->bytes.p);
 	free(logs->ext.p);
 	free(logs->undo);

@@ -67,6 +67,13 @@ int keys_destroy(struct keys *k, const int64_t *ids, size_t n, struct err *err)
 	return finish(k, rc, err);
 }
 
+int keys_truncate_log(struct keys *k, struct err *err)
+{
+	int rc = keys_commit(k, err);
+
+	return rc < 0 ? rc : db_truncate_log(k->db, err);
+}
+
 static int kek_in_force(struct keys *k, int64_t tenant_id, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_KEK);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/payload.h"
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
@@ -22,24 +23,54 @@ static void *move_bytes(const void *from, size_t n, char **at)
 	return to;
 }
 
-/* The fields first, for their alignment. */
+/* What has pointers of its own goes first, for its alignment. */
 static void move_fields(struct audit_event *ev, char **at)
 {
 	struct audit_field *field = move_bytes(ev->field, ev->nfield * sizeof *field, at);
 
-	for (size_t i = 0; i < ev->nfield; i++)
-		field[i].p = move_bytes(field[i].p, field[i].len, at);
 	ev->field = field;
 }
 
-#define TEXTS_OF(ev) { &(ev)->cred, &(ev)->prn, &(ev)->rev, &(ev)->tool, &(ev)->rule, &(ev)->sbox, &(ev)->obj, &(ev)->detail }
+static void move_field_bytes(struct audit_event *ev, char **at)
+{
+	struct audit_field *field = (struct audit_field *)(uintptr_t)ev->field;
+
+	for (size_t i = 0; i < ev->nfield; i++)
+		field[i].p = move_bytes(field[i].p, field[i].len, at);
+}
+
+/* Values with their hidden pieces, likewise. */
+static size_t payload_size(const struct audit_payload *p)
+{
+	size_t n = p ? sizeof *p : 0;
+
+	for (size_t i = 0; p && i < p->n; i++)
+		n += p->value[i].nhidden * sizeof *p->value[i].hidden + p->value[i].len;
+	return n;
+}
+
+static void move_payload(struct audit_event *ev, char **at)
+{
+	struct audit_payload *p;
+
+	if (!ev->payload)
+		return;
+	ev->payload = p = move_bytes(ev->payload, sizeof *p, at);
+	for (size_t i = 0; i < p->n; i++)
+		p->value[i].hidden = move_bytes(p->value[i].hidden, p->value[i].nhidden * sizeof *p->value[i].hidden, at);
+	for (size_t i = 0; i < p->n; i++)
+		p->value[i].p = move_bytes(p->value[i].p, p->value[i].len, at);
+}
+
+#define TEXTS_OF(ev) { &(ev)->cred, &(ev)->prn, &(ev)->rev, &(ev)->tool, &(ev)->rule, &(ev)->sbox, &(ev)->obj, &(ev)->detail, \
+	&(ev)->peer, &(ev)->client }
 #define DIGESTS_OF(ev) { &(ev)->tdef, &(ev)->before, &(ev)->after }
 
 static size_t size_of_all(const struct audit_event *ev)
 {
 	const char *const *const text[] = TEXTS_OF(ev);
 	const uint8_t *const *const digest[] = DIGESTS_OF(ev);
-	size_t n = ev->nfield * sizeof *ev->field;
+	size_t n = ev->nfield * sizeof *ev->field + payload_size(ev->payload);
 
 	for (size_t i = 0; i < ev->nfield; i++)
 		n += ev->field[i].len;
@@ -56,6 +87,8 @@ static void move_all(struct audit_event *ev, char *at)
 	const uint8_t **const digest[] = DIGESTS_OF(ev);
 
 	move_fields(ev, &at);
+	move_payload(ev, &at);
+	move_field_bytes(ev, &at);
 	for (size_t i = 0; i < NELEMS(text); i++)
 		if (*text[i])
 			*text[i] = move_bytes(*text[i], strlen(*text[i]) + 1, &at);

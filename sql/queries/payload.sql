@@ -1,0 +1,52 @@
+-- Statements on pay and alias.  Each names its caller and its index.
+
+-- audit_payload_store().  Primary key.
+-- name: payload_insert
+INSERT INTO pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
+
+-- audit_open_record(): one record with what is kept of it.  rec_pos, primary key.
+-- name: payload_get
+SELECT r.cm, r."key", r.kind, p.salt, p.nonce, p.ct, l.origin
+FROM rec r JOIN log l ON l.id = r.log LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ?1 AND r.idx = ?2;
+
+-- audit_open_alias(): what a row of alias is bound to.  Primary key.
+-- name: alias_origin
+SELECT origin FROM log WHERE id = ?1;
+
+-- audit_alias_fill(): the pseudonym of a value.  Unique index.
+-- name: alias_find
+SELECT name FROM alias WHERE log = ?1 AND kind = ?2 AND token = ?3;
+
+-- audit_alias_fill(), audit_open_alias(): the row of a pseudonym.  Unique index.
+-- name: alias_get
+SELECT log, kind, "key", nonce, ct, idx FROM alias WHERE name = ?1;
+
+-- name: alias_insert
+INSERT INTO alias(log, kind, token, name, idx, "key", nonce, ct) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- audit_alias_fill(): the name that a principal's pseudonym stands for.  Unique index.
+-- name: alias_get_person
+SELECT name FROM principal WHERE pseudonym = ?2 AND tenant_id = ?1;
+
+-- audit_erase_record(): the row of one record.  rec_pos, primary key.
+-- name: erase_payload_at
+DELETE FROM pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2);
+
+-- audit_erase_slice(): the next records that have a payload key, from an index on.  rec_pos.
+-- name: erase_list_keys
+SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM rec r LEFT JOIN pay p ON p.rec = r.id
+WHERE r.log = ?1 AND r.idx >= ?2 ORDER BY r.idx LIMIT ?3;
+
+-- name: erase_payload
+DELETE FROM pay WHERE rec = ?1;
+
+-- audit_erase_slice(): what one key encrypts.  Walk of the log's aliases by their unique index.
+-- name: erase_aliases
+DELETE FROM alias WHERE log = ?1 AND "key" = ?2;
+
+-- name: erase_all_aliases
+DELETE FROM alias WHERE log = ?1;
+
+-- audit_erase_alias(): one pseudonym.  Unique index.
+-- name: erase_alias
+DELETE FROM alias WHERE log = ?1 AND name = ?2;
