@@ -131,7 +131,7 @@ class Sync(Hosting):
         self.assertEqual({row["there"]: row["said"] for row in self.crib.json("upstream", "sync", "e")}["prompt:greet"], "changed")
 
     def test_contents_that_change_are_no_drift(self):
-        self.serve()
+        self.serve(words=["--shared", "yes"])
         peer = self.peer()
         peer.call("e_touch", {"uri": "memo://one"})
         self.assertEqual({row["there"]: row["said"] for row in self.crib.json("upstream", "sync", "e")}["resource:memo://one"],
@@ -311,6 +311,23 @@ class Subscriptions(Hosting):
         peer.ask("resources/unsubscribe", {"uri": "e+memo://one"})
         crib.wait_for("no process once nobody needs it", lambda: not self.processes())
 
+    def test_tenants_share_a_subscription_where_they_share_the_link(self):
+        self.serve("--revision", "2025-06-18", words=["--shared", "yes"])
+        mine, theirs = self.peer(), self.peer(key=self.crib.tenant("other", *EVERYTHING))
+        for peer in (mine, theirs):
+            peer.ask("resources/subscribe", {"uri": "e+memo://one"})
+        crib.wait_for("it there", lambda: self.subscribed(mine) == ["memo://one"])
+        mine.call("e_touch", {"uri": "memo://one"})
+        for peer in (mine, theirs):
+            peer.notice("notifications/resources/updated")
+        mine.ask("resources/unsubscribe", {"uri": "e+memo://one"})
+        self.assertEqual(self.subscribed(mine), ["memo://one"])
+        mine.call("e_touch", {"uri": "memo://one"})
+        theirs.notice("notifications/resources/updated")
+        self.assertTrue(mine.quiet("notifications/resources/updated"))
+        theirs.close()
+        crib.wait_for("none there", lambda: self.subscribed(mine) == [])
+
     def test_who_loses_the_grant_is_told_no_more(self):
         self.serve()
         peer, other = self.peer(), self.peer()
@@ -330,6 +347,51 @@ class Subscriptions(Hosting):
         peer.notice("notifications/resources/updated")
         peer.ask("ping")
         self.assertLess(sum(got["method"] == "notifications/resources/updated" for got in peer.notices), 20)
+
+
+README = "kind: resource\nname: readme\nuri: docs://read%20me\nhandler: {type: static, text: TEXT}\n"
+PAGE = "kind: resourceTemplate\nname: page\nuriTemplate: docs://{name}\nhandler: {type: static, text: '{/name}'}\n"
+LONG = "docs://" + "\u00e4" * 300
+
+
+class Remote(crib.Case):
+    """An upstream by URL: another daemon of ours, which speaks everything."""
+
+    def setUp(self):
+        super().setUp()
+        self.there = crib.Crib().init()
+        self.addCleanup(self.there.close)
+        self.inner = self.there.tenant("beta", "*", "resource:*")
+        self.add(README.replace("TEXT", "one"))
+        self.add(PAGE)
+        self.there.start()
+        self.crib.init()
+        self.crib.cli("secret", "set", "inner", stdin=f"Bearer {self.inner}")
+        self.key = self.crib.tenant("acme", "r_*", "resource:*")
+
+    def add(self, text):
+        path = self.there.dir / "resource.yaml"
+        path.write_text(text)
+        self.there.cli("resource", "add", path)
+
+    def test_subscriptions_over_http_of_both_eras(self):
+        self.crib.start()
+        for path, words in (("/mcp", []), ("/sse", ["--transport", "sse"])):
+            with self.subTest(path=path):
+                self.crib.run("--yes", "upstream", "remove", "r")
+                self.crib.cli("upstream", "add", "r", "--allow-private", "yes", "--header", "Authorization={secret:inner}", *words,
+                              "--url", "http://%s:%d" % self.there.address("http") + path)
+                self.crib.cli("upstream", "sync", "r")
+                peer = self.crib.tcp(self.key)
+                self.addCleanup(peer.close)
+                peer.initialize()
+                got = peer.ask("resources/read", {"uri": "r+" + LONG})["result"]["contents"][0]
+                self.assertEqual((got["uri"], got["text"]), ("r+" + LONG, "\u00e4" * 300))
+                peer.ask("resources/subscribe", {"uri": "r+docs://read%20me"})
+                self.add(README.replace("TEXT", f"for {path}"))
+                self.assertEqual(peer.notice("notifications/resources/updated")["params"]["uri"], "r+docs://read%20me")
+                got = peer.ask("resources/read", {"uri": "r+docs://read%20me"})["result"]["contents"][0]["text"]
+                self.assertEqual(got, f"for {path}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
  *	--salt TEXT      stands in the description of every tool: another text, other digests
  *	--salt-file FILE the same from a file, read at every tools/list
  *	--storm MS       says that its tools changed every so many milliseconds
- *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs and news
+ *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs and news; logs only
+ *	                 what is asked for
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
  *
@@ -30,7 +31,7 @@
 
 static const char *only, *salt = "", *salt_file;
 static int fillers, storm_ms;
-static bool hosted;
+static bool hosted, level_set;
 static json_t *client_caps;             /* of an older client */
 
 /* What has been asked and waits: a slow call, or one whose question is out. */
@@ -420,8 +421,11 @@ static void call(json_t *id, const json_t *params, bool modern)
 				      "params", "progressToken", token, "progress", i, "total", 3, "message", "step"));
 		answer(id, text_result(token ? "done" : "no token"), modern);
 	} else if (strcmp(name, "say") == 0) {
-		put(json_pack("{s:s, s:s, s:{s:s, s:s, s:s}}", "jsonrpc", "2.0", "method", "notifications/message", "params",
-			      "level", "warning", "logger", "echo", "data", text ? text : ""));
+		bool asked = modern ? json_object_get(json_object_get(params, "_meta"), KEY "logLevel") != NULL : level_set;
+
+		if (!hosted || asked)
+			put(json_pack("{s:s, s:s, s:{s:s, s:s, s:s}}", "jsonrpc", "2.0", "method", "notifications/message", "params",
+				      "level", "warning", "logger", "echo", "data", text ? text : ""));
 		answer(id, text_result("said"), modern);
 	} else if (strcmp(name, "ask") == 0) {
 		ask(id, args, params, modern, false);
@@ -534,6 +538,9 @@ static void take(const char *line, size_t len)
 		answer(id, json_pack("{s:[s], s:o, s:i, s:s, s:{s:{s:s, s:s}}}", "supportedVersions", MODERN, "capabilities",
 				     capabilities(), "ttlMs", 0, "cacheScope", "private", "_meta", KEY "serverInfo", "name", "echo",
 				     "version", "2"), true);
+	} else if (strcmp(method, "logging/setLevel") == 0) {
+		level_set = true;
+		answer(id, json_object(), false);
 	} else if (strcmp(method, "ping") == 0) {
 		answer(id, json_object(), false);
 	} else if (strcmp(method, "subscriptions/listen") == 0) {

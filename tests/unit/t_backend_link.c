@@ -465,6 +465,257 @@ static void list_is_bounded_in_pages(void **state)
 	finish();
 }
 
+/* --- prompts, resources, templates */
+
+#define HOSTS "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"tools\":{}," \
+	"\"prompts\":{},\"resources\":{\"subscribe\":true},\"completions\":{},\"logging\":{}}}}"
+#define EMPTY(id, member) "{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"result\":{\"" member "\":[]}}"
+
+static struct upstream_list *listed;
+
+static void on_list(void *arg, struct upstream_list *list, const struct err *err)
+{
+	upstream_list_free(&listed);
+	listed = list;
+}
+
+static int call_of(struct call *c, const char *key, const uint8_t *digest, int log_level)
+{
+	struct str params = STR_INIT;
+	const struct up_call_req req = { .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
+		.log_level = log_level };
+
+	*c = (struct call){ .ends = 0 };
+	str_puts(&params, "\"name\":\"greet\"");
+	int rc = up_call_start(f.link, &req, &sink, c, &c->call, NULL);
+	fake_turn(&f);
+	return rc;
+}
+
+/* Up to resources/list, with the ids 1 to 3 used up. */
+static void begin_hosting(void)
+{
+	begin(false, UP_ERA_LEGACY);
+	up_link_list(f.link, on_list, NULL);
+	say(HOSTS);
+	say(EMPTY(2, "tools"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"prompts\":[{\"name\":\"greet\"}]}}");
+}
+
+static void end_hosting(void)
+{
+	upstream_list_free(&listed);
+	finish();
+}
+
+static void other_lists_follow_the_tools_and_are_pinned(void **state)
+{
+	static const uint8_t wrong[32] = { 1 };
+	struct call c;
+
+	begin_hosting();
+	assert_true(sent("\"id\":4,\"method\":\"resources/list\""));
+	say("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"resources\":[{\"uri\":\"a:b\",\"name\":\"x\",\"size\":7},"
+	    "{\"uri\":\"a:b\",\"name\":\"again\"}]}}");
+	assert_null(listed);
+	say("{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{\"resourceTemplates\":[{\"uriTemplate\":\"a:{x}\",\"name\":\"t\"}]}}");
+	assert_int_equal(listed->count, 3);
+	assert_string_equal(listed->item[0].key, "prompt:greet");
+	assert_string_equal(listed->item[0].text, "{\"name\":\"greet\",\"completes\":true}");
+	assert_string_equal(listed->item[1].key, "resource:a:b");
+	assert_string_equal(listed->item[1].text, "{\"uri\":\"a:b\",\"name\":\"x\"}");       /* its size is its content's */
+	assert_string_equal(listed->item[2].key, "template:a:{x}");
+	(void)call_of(&c, "prompt:greet", wrong, 8);
+	assert_string_equal(c.text, "its prompt greet is not what was accepted; an administrator must look at it");
+	(void)call_of(&c, "prompt:gone", wrong, 8);
+	assert_string_equal(c.text, "it has no prompt gone any more");
+	(void)call_of(&c, "prompt:greet", listed->item[0].digest, 8);
+	assert_true(sent("\"method\":\"prompts/get\",\"params\":{\"name\":\"greet\",\"_meta\""));
+	end_hosting();
+}
+
+static void list_that_cannot_be_read_costs_that_list_alone(void **state)
+{
+	static const uint8_t digest[32] = { 1 };
+	struct call c;
+
+	begin_hosting();
+	say("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"nextCursor\":\"2\",\"resources\":[{\"uri\":\"a:b\",\"name\":\"x\"}]}}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":5,\"error\":{\"code\":-32603,\"message\":\"no\"}}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":6,\"error\":{\"code\":-32601,\"message\":\"what?\"}}");
+	assert_int_equal(listed->count, 1);
+	assert_true(listed->unread[UPSTREAM_RESOURCE]);
+	assert_false(listed->unread[UPSTREAM_PROMPT] || listed->unread[UPSTREAM_TEMPLATE]);
+	(void)call_of(&c, "resource:a:b", digest, 8);
+	assert_string_equal(c.text, "its list of resources could not be read");
+	end_hosting();
+}
+
+static void resources_beyond_the_bound_are_left_out(void **state)
+{
+	struct str text = STR_INIT;
+
+	begin_hosting();
+	str_puts(&text, "{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"nextCursor\":\"x\",\"resources\":[");
+	for (unsigned i = 0; i <= UPSTREAM_ITEMS_MAX; i++)
+		str_printf(&text, "%s{\"uri\":\"a:%u\",\"name\":\"x\"}", i ? "," : "", i);
+	str_puts(&text, "]}}");
+	say(str_text(&text));
+	assert_true(sent("resources/templates/list"));
+	say(EMPTY(5, "resourceTemplates"));
+	assert_int_equal(listed->count, 1 + UPSTREAM_ITEMS_MAX);
+	assert_false(listed->unread[UPSTREAM_RESOURCE]);
+	str_fini(&text);
+	end_hosting();
+}
+
+static void tool_that_is_named_like_a_prompt_is_refused(void **state)
+{
+	begin(false, UP_ERA_LEGACY);
+	say(INITIALIZED);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[{\"name\":\"prompt:greet\"}]}}");
+	assert_true(f.dead);
+	finish();
+}
+
+/* MCP G-02: one level for all calls of a link, so the least that anybody wants. */
+static void older_server_is_told_a_level_when_a_lower_one_is_wanted(void **state)
+{
+	struct call c[4];
+
+	begin_hosting();
+	say(EMPTY(4, "resources"));
+	say(EMPTY(5, "resourceTemplates"));
+	(void)call_of(&c[0], "prompt:greet", NULL, 8);
+	assert_false(sent("setLevel"));
+	(void)call_of(&c[1], "prompt:greet", NULL, 4);
+	assert_true(sent("\"method\":\"logging/setLevel\",\"params\":{\"level\":\"error\"}"));
+	(void)call_of(&c[2], "prompt:greet", NULL, 5);
+	assert_false(sent("\"level\":\"critical\""));
+	(void)call_of(&c[3], "prompt:greet", NULL, 0);
+	assert_true(sent("\"level\":\"debug\""));
+	end_hosting();
+}
+
+/* --- news */
+
+static void update(const char *uri)
+{
+	say_id("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"%s\"}}", uri);
+}
+
+/* MCP U-03 */
+static void older_server_is_subscribed_to_once_there_is_room(void **state)
+{
+	begin_hosting();
+	up_link_watch(f.link, "a:b");
+	up_link_watch(f.link, "a:b");
+	say(EMPTY(4, "resources"));
+	assert_false(sent("resources/subscribe"));
+	f.full = true;
+	say(EMPTY(5, "resourceTemplates"));
+	assert_false(sent("resources/subscribe"));
+	f.full = false;
+	up_link_drained(f.link);
+	fake_turn(&f);
+	assert_true(sent("\"id\":6,\"method\":\"resources/subscribe\",\"params\":{\"uri\":\"a:b\"}"));
+	assert_false(sent("\"id\":7"));
+	update("a:c");
+	update("a");
+	assert_int_equal(f.updated, 0);
+	update("a:b");
+	assert_int_equal(f.updated, 1);
+	update("a:b/part/of/it");
+	assert_int_equal(f.updated, 2);
+	up_link_unwatch(f.link, "a:b");
+	assert_true(sent("\"id\":7,\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"a:b\"}"));
+	update("a:b");
+	assert_int_equal(f.updated, 2);
+	end_hosting();
+}
+
+#define ACKNOWLEDGED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{\"_meta\":" \
+	"{\"io.modelcontextprotocol/subscriptionId\":%u},\"notifications\":{}}}"
+
+/* Ready, listening by request 2, with the ids up to 4 used up. */
+static void begin_modern(void)
+{
+	begin(false, UP_ERA_UNKNOWN);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":"
+	    "{\"listChanged\":true},\"resources\":{\"subscribe\":true}}}}");
+	assert_true(sent("\"id\":2,\"method\":\"subscriptions/listen\",\"params\":{\"notifications\":{\"toolsListChanged\":true},"));
+	say(EMPTY(3, "tools"));
+	say(EMPTY(4, "resources"));
+	say(EMPTY(5, "resourceTemplates"));
+	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+}
+
+/* MCP N-05, N-07 */
+static void next_stream_of_news_is_there_before_the_old_one_ends(void **state)
+{
+	begin_modern();
+	up_link_watch(f.link, "a:b");
+	up_link_watch(f.link, "a:c");
+	fake_turn(&f);
+	assert_true(sent("\"id\":6,\"method\":\"subscriptions/listen\""));
+	assert_true(sent("\"resourceSubscriptions\":["));
+	assert_false(sent("\"id\":7"));
+	say_id(ACKNOWLEDGED, 2u);
+	assert_false(sent("notifications/cancelled"));
+	say_id(ACKNOWLEDGED, 6u);
+	assert_true(sent("\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":2"));
+	update("a:c");
+	assert_int_equal(f.updated, 1);
+	finish();
+}
+
+static void stream_of_news_that_ends_is_asked_for_later_and_later(void **state)
+{
+	char text[80];
+	unsigned id = 2, next = 6;
+
+	begin_modern();
+	up_link_watch(f.link, "a:b");
+	fake_turn(&f);
+	id = next++;
+	for (unsigned n = 0; n < 4; n++) {
+		uint64_t gap = UP_RELISTEN_MS * UINT64_C(1000) << n;
+
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{}}", id);
+		(void)snprintf(text, sizeof(text), "\"id\":%u,\"method\":\"subscriptions/listen\"", next);
+		step(gap - 1);
+		assert_false(sent(text));
+		step(1);
+		assert_true(sent(text));
+		assert_int_equal(f.updated, n + 1);     /* what was missed is not known */
+		id = next++;
+		for (unsigned list = 0; list < 3; list++)       /* nor whether a list has changed */
+			say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"tools\":[],\"resources\":[],\"resourceTemplates\":[]}}", next++);
+	}
+	finish();
+}
+
+static void stream_of_news_that_is_refused_is_not_asked_for_again(void **state)
+{
+	begin_modern();
+	unsigned before = f.messages;
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32601,\"message\":\"no\"}}");
+	step(3600 * SECOND);
+	assert_int_equal(f.messages, before);
+	finish();
+}
+
+static void burst_is_let_through_and_then_one_in_each_gap(void **state)
+{
+	uint64_t tat = 0, now = 1000 * SECOND;
+
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(up_due(&tat, now, SECOND, 3), now);
+	assert_int_equal(up_due(&tat, now, SECOND, 3), now + SECOND);
+	assert_int_equal(up_due(&tat, now + SECOND, SECOND, 3), now + 2 * SECOND);
+	assert_int_equal(up_due(&tat, now + 100 * SECOND, SECOND, 3), now + 100 * SECOND);
+}
+
 /* MCP J-09, J-10 */
 static void array_of_messages_is_taken_where_the_revision_has_them(void **state)
 {
@@ -536,6 +787,16 @@ int main(void)
 		cmocka_unit_test(list_that_changes_all_the_time_is_read_once_a_second),
 		cmocka_unit_test(list_is_bounded_in_tools),
 		cmocka_unit_test(list_is_bounded_in_pages),
+		cmocka_unit_test(other_lists_follow_the_tools_and_are_pinned),
+		cmocka_unit_test(list_that_cannot_be_read_costs_that_list_alone),
+		cmocka_unit_test(resources_beyond_the_bound_are_left_out),
+		cmocka_unit_test(tool_that_is_named_like_a_prompt_is_refused),
+		cmocka_unit_test(older_server_is_told_a_level_when_a_lower_one_is_wanted),
+		cmocka_unit_test(older_server_is_subscribed_to_once_there_is_room),
+		cmocka_unit_test(next_stream_of_news_is_there_before_the_old_one_ends),
+		cmocka_unit_test(stream_of_news_that_ends_is_asked_for_later_and_later),
+		cmocka_unit_test(stream_of_news_that_is_refused_is_not_asked_for_again),
+		cmocka_unit_test(burst_is_let_through_and_then_one_in_each_gap),
 		cmocka_unit_test(array_of_messages_is_taken_where_the_revision_has_them),
 		cmocka_unit_test(array_of_messages_is_bounded),
 		cmocka_unit_test(noise_is_borne_for_a_while),
