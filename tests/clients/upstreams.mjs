@@ -89,6 +89,37 @@ const steps = {
   },
 };
 
+// The rest of what server-everything has, under names and URIs of ours.
+const hosted = {
+  async prompts({ client }, name) {
+    const { prompts } = await client.listPrompts();
+    assert.ok(prompts.some(prompt => prompt.name === `${name}_args-prompt` && prompt.arguments.length === 2), JSON.stringify(prompts));
+    const got = await client.getPrompt({ name: `${name}_args-prompt`, arguments: { city: 'Oslo' } });
+    assert.match(got.messages[0].content.text, /Oslo/);
+    await assert.rejects(client.getPrompt({ name: `${name}_args-prompt`, arguments: {} }), /Invalid params/);
+  },
+
+  async resources({ client }, name) {
+    const { resources } = await client.listResources();
+    const one = resources.find(resource => resource.uri === `${name}+demo://resource/static/document/features.md`);
+    assert.equal(one.mimeType, 'text/markdown');
+    const { contents: [page] } = await client.readResource({ uri: one.uri });
+    assert.ok(page.uri === one.uri && page.text.length > 100, JSON.stringify(page).slice(0, 300));
+    const { resourceTemplates } = await client.listResourceTemplates();
+    assert.ok(resourceTemplates.some(row => row.uriTemplate === `${name}+demo://resource/dynamic/text/{resourceId}`));
+    const { contents: [made] } = await client.readResource({ uri: `${name}+demo://resource/dynamic/text/7` });
+    assert.match(made.text, /^Resource 7/);
+    await assert.rejects(client.readResource({ uri: `${name}+demo://nothing/7` }), /not found/i);
+  },
+
+  async completion({ client }, name) {
+    const ask = (argument, settled) => client.complete({ ref: { type: 'ref/prompt', name: `${name}_completable-prompt` }, argument,
+      context: { arguments: settled } });
+    assert.deepEqual((await ask({ name: 'department', value: 'E' }, {})).completion.values, ['Engineering']);
+    assert.ok((await ask({ name: 'name', value: '' }, { department: 'Engineering' })).completion.values.includes('Alice'));
+  },
+};
+
 async function checkFiles({ call }) {
   const read = await call({ name: 'files_read_text_file', arguments: { path: join(files, 'a.txt') } });
   assert.match(text(read), /hello/);
@@ -102,7 +133,7 @@ try {
   mkdirSync(files);
   writeFileSync(join(files, 'a.txt'), 'hello\n');
   await crib('tenant', 'add', 'acme');
-  await crib('grant', 'add', 'acme', '*');
+  for (const glob of ['*', 'prompt:*', 'resource:*']) await crib('grant', 'add', 'acme', glob);
   const secret = await key('acme/agent');
   await crib('upstream', 'add', 'files', '--read', packages, '--write', files, '--command', 'node', filesystem, files);
   await crib('upstream', 'add', 'pipe', '--asks', 'yes', '--read', packages, '--command', 'node', everything, 'stdio');
@@ -119,7 +150,7 @@ try {
     const at = await connect(row, secret, origin);
     await check(`${row.name}: server-filesystem`, () => checkFiles(at));
     for (const name of ['pipe', 'http', 'sse'])
-      for (const [title, step] of Object.entries(steps))
+      for (const [title, step] of Object.entries({ ...steps, ...hosted }))
         await check(`${row.name}: server-everything by ${name}: ${title}`, () => step(at, name));
     await at.client.close();
   }
