@@ -1,12 +1,15 @@
 /* Fuzz target: what a server that is an upstream may say.  The first byte chooses: 's' feeds the rest to the reader of
- * events in pieces; else it is lines of a link, with calls of ours in its midst. */
+ * events in pieces; else it is lines of a link, with calls of ours in its midst, whose results and whose lists are made into
+ * ours. */
 
 #include "config.h"
 
 #include <string.h>
 
+#include "../../src/backend/mcp_int.h"
 #include "../../src/backend/up_http_int.h"
 #include "../unit/fake_wire.h"
+#include "base/arena.h"
 #include "fuzz.h"
 
 #define CALLS 3
@@ -45,10 +48,65 @@ static void end(struct seen *s)
 	s->call = NULL;
 }
 
+/* As each kind could get it: what is taken has the form that is promised. */
+static void take(struct jx_span span)
+{
+	static const struct mcp_plan plans[] = { { .kind = UPSTREAM_TOOL }, { .kind = UPSTREAM_PROMPT }, { .kind = UPSTREAM_RESOURCE },
+		{ .kind = UPSTREAM_PROMPT, .argument = "a" } };
+
+	for (size_t i = 0; i < NELEMS(plans); i++) {
+		struct backend_result res = { .content = NULL };
+		json_t *result = NULL;
+		struct err err;
+
+		if (jx_parse_scanned(span.p, span.len, &result, &err) < 0 || !json_is_object(result)) {
+			json_decref(result);
+			return;
+		}
+		if (mcp_take(&plans[i], "u+", result, &res, &err) == 0) {
+			FUZZ_CHECK(json_is_array(res.content) && content_check_all(res.content, "", &err) == 0);
+			FUZZ_CHECK(i == 0 || json_is_object(res.structured));
+			json_decref(res.content);
+			json_decref(res.structured);
+			json_decref(res.meta);
+		} else {
+			FUZZ_CHECK(err.msg[0]);
+		}
+		json_decref(result);
+	}
+}
+
 static void on_result(void *arg, struct jx_span result)
 {
 	FUZZ_CHECK(result.p && result.len > 0);
+	take(result);
 	end(arg);
+}
+
+/* Each item becomes a document with a handler, or the reason why not is said. */
+static void on_list(void *arg, struct upstream_list *list, const struct err *why)
+{
+	struct upstream_naming naming = { .upstream = "u", .prefix = "u_", .uri_prefix = "u+" };
+
+	FUZZ_CHECK(!list == (why != NULL));
+	for (size_t i = 0; list && i < 2 * list->count; i++) {
+		const struct upstream_item *t = &list->item[i / 2];
+		struct arena *mem = arena_new(1 << 20);
+		const struct backend_ops *ops;
+		const void *plan;
+		json_t *doc = NULL;
+		struct err err;
+
+		naming.marked = i % 2;
+		if (upstream_document(&naming, t, &doc, &err) == 0)
+			FUZZ_CHECK(json_is_string(json_object_get(doc, "name")) &&
+				   backend_bind(json_object_get(doc, "handler"), mem, &ops, &plan, &err) == 0);
+		else
+			FUZZ_CHECK(err.msg[0]);
+		json_decref(doc);
+		arena_free(&mem);
+	}
+	upstream_list_free(&list);
 }
 
 static void on_error(void *arg, int code, const char *message, json_t *data)
@@ -71,6 +129,8 @@ static void fuzz_link(const char *p, size_t size, bool asks, enum up_era era)
 	struct fake f;
 
 	fake_begin(&f, asks, era);
+	up_link_list(f.link, on_list, NULL);
+	up_link_watch(f.link, "a:b");
 	for (unsigned i = 0; i < CALLS; i++) {
 		struct str params = STR_INIT;
 		const struct up_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params };
