@@ -85,7 +85,8 @@ struct adm_call {                       /* one running command */
 	void *priv; void (*free_priv)(void *priv);
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
 	int status;                     /* exit status of the CLI, for the record of what was read; see adm_seen() */
-	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish() */
+	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish(); WRITER
+					 * commands set it in after(), which calls adm_ended() */
 };
 enum adm_column_type { COL_PLAIN, COL_TIME };
 struct adm_column { const char *member, *title; enum adm_column_type type; };
@@ -139,6 +140,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
 };
 struct admin *admin_new(const struct admin_env *env);
+/* Go on with what was begun and not ended: records that are pruned. */
+void admin_resume(struct admin *a);
 /* Commands under way still end and reply, without touching what env names but the loop. */
 void admin_free(struct admin **a);
 

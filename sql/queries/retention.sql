@@ -26,7 +26,37 @@ WHERE ?1 = 0 OR d.kind = ?1 ORDER BY d.log, d.idx LIMIT 1;
 -- audit_cut_set().  Primary key.
 UPDATE log SET min_idx = ?2, pruned_by = ?3 WHERE id = ?1 AND min_idx < ?2;
 
+-- name: deed_prune_payloads
+-- audit_deed_step(): what is kept of the records that deed_prune_slice takes next.  rec_pos, primary key.
+DELETE FROM pay WHERE rec IN (SELECT id FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
+  ORDER BY idx LIMIT ?2);
+
 -- name: deed_prune_slice
 -- audit_deed_step(): some of the records before the cut.  rec_pos.
 DELETE FROM rec WHERE id IN (SELECT id FROM rec WHERE log = ?1 AND idx < (SELECT min_idx FROM log WHERE id = ?1)
   ORDER BY idx LIMIT ?2);
+
+-- name: retention_list
+-- admin: the periods of a log, the newest first.  Primary key.
+SELECT set_by, from_idx, min_days, max_days FROM retention WHERE log = ?1 ORDER BY set_by DESC;
+
+-- name: retention_insert
+-- admin: retention set.
+INSERT INTO retention(log, set_by, from_idx, min_days, max_days) VALUES (?1, ?2, ?2, ?3, ?4);
+
+-- name: retention_first_since
+-- admin: retention prune, where the cut is.  rec_pos, from the front of the log up to the cut.
+SELECT idx FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 AND ts >= ?4 ORDER BY idx LIMIT 1;
+
+-- name: retention_log
+-- admin: retention show, prune.  Primary keys, rec_pos.
+SELECT l.min_idx, h.size, (SELECT ts FROM rec WHERE log = l.id AND idx = l.min_idx), l.origin
+FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
+
+-- name: retention_signed
+-- admin: retention prune, whether anything is signed here, and how much of a log is.  Primary keys.
+SELECT EXISTS (SELECT 1 FROM epoch), (SELECT max(size) FROM cp WHERE log = ?1);
+
+-- name: hold_newest
+-- admin: retention prune.  Primary key.
+SELECT coalesce(max(id), 0) FROM hold;

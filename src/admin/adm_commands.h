@@ -40,6 +40,14 @@ adm_after_fn adm_apply_after;
 adm_check_fn adm_approval_check, adm_approval_policy_check;
 adm_body_fn adm_approval_list_body, adm_approval_grant_body, adm_approval_deny_body, adm_approval_policy_body;
 
+/* adm_retention.c, adm_prune.c */
+adm_check_fn adm_retention_set_check, adm_retention_show_check, adm_prune_check;
+adm_gather_fn adm_prune_gather;
+adm_body_fn adm_retention_set_body, adm_retention_show_body, adm_prune_body;
+
+/* adm_course.c: the answer waits until what the body intended is done. */
+adm_after_fn adm_course_after;
+
 /* adm_hold.c */
 adm_check_fn adm_hold_set_check, adm_hold_list_check, adm_hold_release_check;
 adm_body_fn adm_hold_set_body, adm_hold_list_body, adm_hold_release_body;

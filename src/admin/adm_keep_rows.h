@@ -29,6 +29,40 @@ static const struct adm_column hold_list_cols[] = {
 	COL("to", "TO"), COL("ticket", "TICKET"), COL_AT("set", "SET"), COL("set_by", "SET BY"), COL_AT("released", "RELEASED"),
 	COL("released_by", "RELEASED BY"), COL("reason", "REASON"), COL_END };
 
+static const struct adm_arg retention_set_args[] = {
+	TENANT_WORD, OPT("min-days", "N", ARG_UINT, COMPLETE_NONE, "Keep records at least so long; 0 promises nothing."),
+	OPT("max-days", "N", ARG_UINT, COMPLETE_NONE, "Prune takes those that are older."),
+	FLAG("no-max", "Prune takes none by itself."), END };
+static const struct adm_arg retention_show_args[] = {
+	TENANT_MAYBE, FLAG("history", "What the log says of changes and prunes."), END };
+static const struct adm_arg retention_prune_args[] = {
+	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Where the records are written first; a new file."),
+	OPT("before", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: those older than --max-days says."),
+	FLAG("dry-run", "Say what would go and change nothing."), END };
+static const struct adm_column retention_show_cols[] = {
+	COL("tenant", "TENANT"), COL("min_days", "MIN DAYS"), COL("max_days", "MAX DAYS"), COL("records", "RECORDS"),
+	COL_AT("since", "SINCE"), COL("pruned", "PRUNED"), COL_AT("time", "CHANGED"), COL("kind", "WHAT"), COL("from", "FROM"),
+	COL("to", "TO"), COL("approver", "APPROVER"), COL("detail", "DETAIL"), COL_END };
+
+#define RETENTION_ROWS \
+	{ .noun = "retention", .verb = "set", .help = "Say how long the records of a tenant are kept", \
+	  .detail = "Without a period nothing is ever pruned.  A longer one holds for records that are there already; a shorter one " \
+		    "for those to come alone, and needs a second administrator.", \
+	  .args = retention_set_args, .done = "records of %{tenant} are kept %{min_days} days at least", .role = ADM_OWNER, \
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_retention_set_check, .body = adm_retention_set_body }, \
+	{ .noun = "retention", .verb = "show", .help = "Show how long records are kept, and what is gone", \
+	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_retention_show_check, .body = adm_retention_show_body }, \
+	{ .noun = "retention", .verb = "prune", .help = "Remove old records, once they are in a bundle", \
+	  .detail = "Whole tiles of 256 records go, from the front of the log.  First they are written to a file that " \
+		    "toolcrib-verify --bundle checks without the store; then a record says what goes; then they go, 64 at a time " \
+		    "while calls are served, and the next start goes on with what was interrupted.  Refused are records that are " \
+		    "held, that were promised to be kept longer, or that no checkpoint covers.  Needs a second administrator: what " \
+		    "the first run wrote is used by the second.  Payloads are not in the bundle.", \
+	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true, \
+	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_prune_check, \
+	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after }
+
 #define HOLD_ROWS \
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased", \
 	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes " \

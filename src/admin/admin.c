@@ -40,7 +40,12 @@ struct admin *admin_new(const struct admin_env *env)
 	return a;
 }
 
-static void admin_unref(struct admin *a)
+void adm_ref(struct admin *a)
+{
+	a->refs++;
+}
+
+void adm_unref(struct admin *a)
 {
 	if (--a->refs == 0)
 		free(a);
@@ -56,7 +61,7 @@ void admin_free(struct admin **ap)
 	a->closed = true;
 	for (size_t i = 0; i < NELEMS(a->reader); i++)
 		db_close(&a->reader[i]);
-	admin_unref(a);
+	adm_unref(a);
 }
 
 const struct adm_cmd *admin_find(const char *noun, const char *verb)
@@ -98,7 +103,7 @@ static void run_free(struct adm_run *run)
 	str_fini(&run->out.text);
 	json_decref(run->args);
 	free(run);
-	admin_unref(a);
+	adm_unref(a);
 }
 
 static void run_reply(void *arg)
@@ -122,6 +127,15 @@ static void run_end(struct adm_run *run, int rc)
 			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", run->c.who.uid, err_name(rc),
 			 run->err.msg);
 	adm_record_end(run, run_reply_soon);
+}
+
+void adm_ended(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+
+	if (err)
+		run->err = *err;
+	run_end(run, err ? (int)err->code : 0);
 }
 
 void adm_finish(struct adm_call *c, const struct err *err)
@@ -185,6 +199,8 @@ static void run_done(struct adm_run *run, int rc)
 		apply(run);
 		if (run->cmd->after)
 			run->cmd->after(&run->c);
+		if (run->c.later)
+			return;
 	}
 	if (rc == 0 && adm_is_read(run->cmd))
 		adm_record_reads(run, reads_recorded);

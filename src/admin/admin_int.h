@@ -203,6 +203,17 @@ struct adm_run {
 };
 struct adm_run *adm_run_of(const struct adm_call *c);
 
+/* In after() of a WRITER row that has set c->later: the end, instead of the return. */
+void adm_ended(struct adm_call *c, const struct err *err);
+void adm_ref(struct admin *a);
+void adm_unref(struct admin *a);
+
+/* --- adm_course.c */
+
+/* All deeds that are not done, one after the other; done() at the end, or NULL. */
+typedef void adm_course_fn(void *arg, const struct err *err);
+int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err) MUST_CHECK;
+
 /* --- a second administrator (adm_approval.c) */
 
 /* In a job of its own: find or make the request for run->action. */

@@ -486,6 +486,7 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
 	APPROVAL_ROWS,
 	HOLD_ROWS,
+	RETENTION_ROWS,
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
 	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },

@@ -204,6 +204,8 @@ static int admin_start(struct app *a, struct err *err)
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
 		.workers = a->workers, .sandbox = a->sandbox });
+	if (a->opt.profile != APP_EMBEDDED)
+		admin_resume(a->admin);
 	return 0;
 }
 

@@ -110,14 +110,21 @@ static int finish(struct audit_logs *logs, struct db *db, const struct audit_dee
 	return db_run(&st, err);
 }
 
+static int delete_slice(struct db *db, enum sql_id sql, int64_t log, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, sql);
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, AUDIT_SLICE);
+	return db_run(&st, err);
+}
+
 static int prune_step(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, bool *ret_done, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_DEED_PRUNE_SLICE);
-	int rc;
+	int rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, deed->log, err);
 
-	db_bind_i64(st, 1, deed->log);
-	db_bind_i64(st, 2, AUDIT_SLICE);
-	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, deed->log, err);
 	*ret_done = rc == 0 && db_changes(db) < AUDIT_SLICE;
 	return *ret_done ? finish(logs, db, deed, AUDIT_PRUNE_DONE, err) : rc;
 }

@@ -167,8 +167,8 @@ static bool is_destructive(const struct ctl_line *line)
 {
 	const char *with = line->cmd->destructive_with;
 
-	return line->cmd->destructive ||
-	       (with && json_object_get(line->args, with) && !json_object_get(line->args, "dry-run"));
+	return !json_object_get(line->args, "dry-run") &&
+	       (line->cmd->destructive || (with && json_object_get(line->args, with)));
 }
 
 /* CTL_DONE: go on. */

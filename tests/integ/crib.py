@@ -77,8 +77,8 @@ class Crib:
 
     # --- the CLI
 
-    def run(self, *words, stdin=None, env=None):
-        return subprocess.run([str(BUILD / "toolcrib"), "--store", str(self.store), *map(str, words)],
+    def run(self, *words, stdin=None, env=None, user=None):
+        return subprocess.run([str(BUILD / "toolcrib"), "--store", str(self.store), *map(str, words)], user=user, group=user,
                               input=stdin, capture_output=True, text=True, timeout=60, env={**self.env, **(env or {})})
 
     def cli(self, *words, stdin=None):
@@ -129,7 +129,7 @@ class Crib:
 {extra}""")
         return path
 
-    def start(self, extra="", wrapper=(), env=None):
+    def start(self, extra="", wrapper=(), env=None, user=None):
         """Start toolcribd and wait until it answers on its admin socket."""
         config = self.config(extra)
         path = self.dir / "ready.sock"
@@ -137,7 +137,7 @@ class Crib:
         with open(self.log, "ab") as log, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind(str(path))
             self.daemon = subprocess.Popen([*wrapper, str(BUILD / "toolcribd"), "--store", str(self.store), "-c", str(config)],
-                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=user, group=user,
                                            env={**self.env, "NOTIFY_SOCKET": str(path), **(env or {})})
             wait_for("a daemon that is ready or has ended", lambda: self.daemon.poll() is not None or
                      (env and "NOTIFY_SOCKET" in env) or select.select([told], [], [], 0.05)[0])

@@ -323,13 +323,14 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "key revoke", "{'accessor':['KEY']}" },
 	{ "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}" },
 	{ "approval policy", "{'policy':'two'}" },
+	{ "retention set", "{'tenant':'acme','min-days':'30'}" },
 	{ "tenant suspend", "{'tenant':'acme'}" },
 	{ "tenant resume", "{'tenant':'acme'}" },
 	{ "tenant remove", "{'tenant':'acme'}" },
 };
 
 /* Those that need two administrators, which have a test of their own. */
-static const char *const by_two[] = { "hold release", "approval grant", "approval deny" };
+static const char *const by_two[] = { "hold release", "retention prune", "approval grant", "approval deny" };
 
 static const char *build_dir(void)
 {

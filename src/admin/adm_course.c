@@ -1,0 +1,108 @@
+/* Courses: what an intent of the audit promised, driven to its end slice by slice, with calls in between (AUDIT A-305). */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/keep.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "writer/writer.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+struct course {
+	struct admin *admin;            /* counted */
+	adm_course_fn *done;
+	void *arg;
+	bool over;                      /* nothing is left */
+	struct err err;
+};
+
+static int course_step(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct course *c = arg;
+	struct audit_deed deed;
+	bool done;
+	int rc = audit_deed_next(db, 0, &deed, err);
+
+	c->over = rc == 0;
+	return rc == 1 ? audit_deed_step(logs, db, &deed, &done, err) : rc;
+}
+
+static void course_end(struct course *c, int rc)
+{
+	if (rc < 0)
+		log_err(NULL, "what was begun could not be ended, the next start goes on with it error=%s", c->err.msg);
+	if (c->done)
+		c->done(c->arg, rc < 0 ? &c->err : NULL);
+	adm_unref(c->admin);
+	free(c);
+}
+
+static void course_stepped(void *arg, int rc, const struct err *err);
+
+static int course_next(struct course *c)
+{
+	/* The record of the intent speaks for all slices, the last one has a record of its own. */
+	const struct writer_job job = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
+
+	return writer_submit(c->admin->env.writer, &job, c);
+}
+
+static void course_stepped(void *arg, int rc, const struct err *err)
+{
+	struct course *c = arg;
+
+	if (rc < 0 && err)
+		c->err = *err;
+	if (rc == 0 && !c->over && c->admin->closed)
+		rc = err_set(&c->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
+	if (rc == 0 && !c->over) {
+		rc = course_next(c);
+		if (rc == 0)
+			return;
+		(void)err_set(&c->err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+	}
+	course_end(c, rc);
+}
+
+int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
+{
+	struct course *c = mem_zalloc(sizeof(*c));
+	int rc;
+
+	*c = (struct course){ .admin = a, .done = done, .arg = arg };
+	rc = course_next(c);
+	if (rc < 0) {
+		free(c);
+		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+	}
+	adm_ref(a);
+	return 0;
+}
+
+static void course_ended(void *arg, const struct err *err)
+{
+	adm_ended(arg, err);
+}
+
+void adm_course_after(struct adm_call *c)
+{
+	struct err err = { 0 };
+
+	if (c->undo)
+		return;
+	c->later = true;
+	if (adm_course_start(c->admin, course_ended, c, &err) < 0)
+		adm_ended(c, &err);
+}
+
+void admin_resume(struct admin *a)
+{
+	struct err err = { 0 };
+
+	if (adm_course_start(a, NULL, NULL, &err) < 0)
+		log_err(NULL, "what was begun cannot be gone on with error=%s", err.msg);
+}

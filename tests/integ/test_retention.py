@@ -1,0 +1,151 @@
+"""What goes and what stays: holds, prunes into bundles, and who has to agree; the audit verifies after each of them."""
+import json
+import os
+import subprocess
+import unittest
+
+import crib
+
+VERIFY = crib.BUILD / "toolcrib-verify"
+RECORDS = 300   # calls, each a begin and an end
+
+
+class Retention(unittest.TestCase):
+    def setUp(self):
+        self.c = crib.Crib().init()
+        self.addCleanup(self.c.close)
+        self.c.tool(crib.ECHO)
+        self.key = self.c.tenant("acme", "echo")
+
+    def verify(self, *words):
+        done = subprocess.run([str(VERIFY), *map(str, words)], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    def verify_store(self, *words):
+        """Sound; that nobody signs, or the running server, may leave gaps."""
+        code, out = self.verify(*words, self.c.store)
+        self.assertIn(code, (0, 5), out)
+        return out
+
+    def calls(self, n=RECORDS):
+        peer = self.c.tcp(self.key)
+        peer.initialize()
+        for _ in range(n):
+            peer.call("echo", {"text": "canary-7f3a"})
+        peer.close()
+
+    def one(self):
+        """A crib with a single administrator; while no server runs."""
+        self.c.cli("approval", "policy", "one")
+
+    def prune(self, *words):
+        return self.c.run("--yes", "--json", "retention", "prune", "acme", *words)
+
+    def refused(self, done, words):
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn(words, done.stderr)
+
+    def test_old_records_go_into_a_bundle(self):
+        bundle = self.c.dir / "acme.tar"
+        self.one()
+        self.c.start()
+        self.calls()
+        self.refused(self.prune("--bundle", bundle, "--before", "0s"), "no period of retention")
+        self.c.cli("retention", "set", "acme", "--min-days", "30")
+        self.refused(self.prune("--bundle", bundle, "--before", "0s"), "has to be kept 30 days")
+        self.refused(self.prune("--bundle", bundle), "--before TIME is missing")
+        self.assertFalse(bundle.exists())
+        self.c.stop()
+        self.verify_store()
+
+    def test_prune_bundle_and_store_fit(self):
+        bundle = self.c.dir / "acme.tar"
+        self.one()
+        self.c.cli("retention", "set", "acme", "--min-days", "0")
+        self.c.start()
+        self.calls()
+        before = self.c.json("retention", "show", "acme")[0]
+        crib.wait_for("a checkpoint", lambda: self.prune("--before", "0s", "--dry-run").returncode == 0)
+        would = json.loads(self.prune("--before", "0s", "--dry-run").stdout)
+        self.assertEqual((would["from"], would["to"], would["said"]), (0, 511, "would be pruned"))
+        self.assertFalse(bundle.exists())
+        done = self.prune("--bundle", bundle, "--before", "0s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = json.loads(done.stdout)
+        self.assertEqual((row["from"], row["to"], row["records"], row["said"]), (0, 511, 512, "pruned"))
+        self.calls(5)
+        after = self.c.json("retention", "show", "acme")[0]
+        self.assertEqual(after["pruned"], 512)
+        self.assertLess(after["records"], before["records"])
+        self.assertGreaterEqual(len(self.c.json("audit", "calls", "--tenant", "acme")), 5)
+        said = [r for r in self.c.json("retention", "show", "acme", "--history") if r["kind"] == "prune"]
+        self.assertEqual(len(said), 1)
+        self.assertEqual((said[0]["from"], said[0]["to"], said[0]["bundle"]), (0, 511, row["sha256"]))
+        self.assertIn("none: approval policy one", said[0]["approver"])
+        self.refused(self.prune("--bundle", bundle, "--before", "0s"), "nothing to prune")
+        self.c.stop()
+        self.verify_store()
+        self.verify_store("--with-bundle", bundle)
+        code, out = self.verify("--bundle", bundle)
+        self.assertIn(code, (0, 5), out)
+        self.assertIn("records 0-511", out)
+        listing = subprocess.run(["tar", "tf", str(bundle)], capture_output=True, text=True)
+        self.assertEqual(listing.stdout.split()[-1], "manifest.json", listing.stderr)
+        damaged = bytearray(bundle.read_bytes())
+        at = damaged.index(b'"tool":"echo"')
+        damaged[at + 8] ^= 1
+        bundle.write_bytes(damaged)
+        self.assertEqual(self.verify("--bundle", bundle)[0], 4)
+        self.assertIn("VIEW", self.verify("--bundle", bundle)[1])
+
+    def test_what_is_held_stays_until_it_is_released(self):
+        bundle = self.c.dir / "acme.tar"
+        self.one()
+        self.c.cli("retention", "set", "acme", "--min-days", "0")
+        self.c.start()
+        self.calls()
+        for words in (["--from", "500", "--to", "501"], ["--principal", "bot"], [], ["--since", "1h"]):
+            self.c.cli("hold", "set", "acme", "--reason", "a lawsuit", "--ticket", "L-1", *words)
+        crib.wait_for("a checkpoint", lambda: "held by hold" in self.prune("--before", "0s", "--dry-run").stderr)
+        holds = self.c.json("hold", "list", "acme")
+        self.assertEqual([h["state"] for h in holds], ["held"] * 4)
+        self.assertEqual((holds[0]["from"], holds[0]["to"]), (500, 501))
+        self.assertEqual(holds[1]["principal"], "bot")
+        self.assertEqual((holds[2]["reason"], holds[2]["set_by"]), ("a lawsuit", f"uid {os.getuid()}"))
+        for hold in holds:
+            self.refused(self.prune("--bundle", bundle, "--before", "0s"), "held by hold")
+            self.assertFalse(bundle.exists())
+            self.c.cli("--yes", "hold", "release", hold["id"], "--reason", "settled", "--ticket", "L-2")
+        self.assertEqual(self.c.json("hold", "list", "acme"), [])
+        self.assertEqual([h["state"] for h in self.c.json("hold", "list", "--history")], ["released"] * 4)
+        done = self.prune("--bundle", bundle, "--before", "0s")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.c.stop()
+        self.verify_store()
+
+    @unittest.skipUnless(os.getuid() == 0, "needs two users")
+    def test_two_administrators(self):
+        hold = ["hold", "release", "1", "--reason", "settled", "--ticket", "L-2"]
+        self.c.cli("hold", "set", "acme", "--reason", "a lawsuit", "--ticket", "L-1")
+        other = 65534
+        for path in [self.c.dir, *self.c.dir.rglob("*")]:
+            os.chown(path, other, other)
+        self.c.start(user=other, env={"NOTIFY_SOCKET": ""})
+        asked = self.c.run("--yes", *hold)
+        self.assertEqual(asked.returncode, 1, asked.stdout)
+        self.assertIn("toolcrib approval grant 1", asked.stderr)
+        self.assertEqual(self.c.run("approval", "grant", "1").returncode, 1)
+        self.assertEqual(self.c.run("approval", "policy", "one").returncode, 1)
+        granted = self.c.run("approval", "grant", "1", user=other)
+        self.assertEqual(granted.returncode, 0, granted.stderr)
+        self.c.cli("--yes", *hold)
+        self.assertEqual(self.c.json("hold", "list"), [])
+        kinds = [r["kind"] for r in self.c.json("audit", "admin", "--limit", "0")]
+        self.assertIn("approval.request", kinds)
+        self.assertIn("approval.grant", kinds)
+        self.c.stop()
+        self.verify_store()
+
+
+if __name__ == "__main__":
+    crib.main()
