@@ -21,6 +21,7 @@ struct app_opt {
 	enum app_profile profile;
 	const char *store;              /* directory */
 	struct conf *conf;              /* borrowed for life, its LIVE keys change on SIGHUP; NULL with APP_EMBEDDED */
+	const char *require;            /* APP_EMBEDDED: sandbox.require, borrowed for life; NULL = its default */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
 	const char *const *adopt;       /* names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
 };

@@ -328,7 +328,7 @@ const struct adm_cmd admin_table[] = {
 	  .done = "tool %{name}: version %{version} says what version %{as} said", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_tool_versions_check, .body = adm_tool_revert_body },
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
-	  .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
+	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
 	  .check = adm_tool_test_check, .body = adm_tool_test_body },
 	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
 	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
@@ -420,7 +420,7 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
 		    "there since it was accepted, or is gone, is disabled until upstream accept.  The server looks by itself when "
 		    "an upstream says that a list has changed, and then stores nothing new.",
-	  .args = upstream_sync_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
 	  .body = adm_upstream_sync_body },
 	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
@@ -452,7 +452,7 @@ const struct adm_cmd admin_table[] = {
 	  .body = adm_import_openapi_body },
 
 	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant", .detail = "Audited and limited like any call.",
-	  .args = call_args, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .body = adm_call_body },
 
 	{ .noun = "audit", .verb = "calls", .help = "List a tenant's calls, the newest first", .args = audit_calls_args,

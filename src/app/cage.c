@@ -35,7 +35,7 @@ static void claim_cgroup(struct app *a)
 int app_cage_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf;
-	const char *require = conf ? conf->sandbox_require : RUN_REQUIRE_DEFAULT;
+	const char *require = conf ? conf->sandbox_require : a->opt.require ? a->opt.require : RUN_REQUIRE_DEFAULT;
 	char level[RUN_LEVEL_TEXT];
 	size_t n = 0;
 	int rc = run_level_parse(require, &a->cage.require, err);

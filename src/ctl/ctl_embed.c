@@ -5,9 +5,11 @@
 #include "ctl_int.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "app/app.h"
+#include "conf/conf.h"
 #include "db/owner.h"
 #include "ev/ev.h"
 
@@ -69,24 +71,44 @@ static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct e
 	return rc;
 }
 
+/* The message says which file and where in it. */
+static void bad_conf(struct db_owner **owner, struct err *err)
+{
+	char where[sizeof(err->where)];
+
+	(void)snprintf(where, sizeof(where), "%s", err->where);
+	(void)err_wrap(err, "%s", where);
+	db_owner_drop(owner);
+}
+
 int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
 		  struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
 	struct embed e = { .rows = rows, .err = err };
+	struct conf *conf = NULL;
 	struct app *app = NULL;
-	int rc;
+	int rc = 0;
 
 	if (!owner) {
 		*ret_reached = true;
 		return run_storeless(cmd, args, &e);
 	}
-	rc = app_start(&opt, &app, err);
+	/* A tool must be confined here as in the server; where nobody can read how, none is run. */
+	if (cmd->runs)
+		rc = conf_load(NULL, &conf, err);
+	opt.require = conf ? conf->sandbox_require : NULL;
+	*ret_reached = rc < 0;
 	if (rc < 0)
-		return rc;
-	*ret_reached = true;
-	rc = run(app_loop(app), app_admin(app), cmd, args, &e);
-	/* A reply that comes while the app closes would find `e` still here. */
-	app_close(&app);
+		bad_conf(&owner, err);
+	else
+		rc = app_start(&opt, &app, err);
+	if (rc == 0) {
+		*ret_reached = true;
+		rc = run(app_loop(app), app_admin(app), cmd, args, &e);
+		/* A reply that comes while the app closes would find `e` still here. */
+		app_close(&app);
+	}
+	conf_free(&conf);
 	return rc;
 }

@@ -72,7 +72,8 @@ class Crib:
         self.store = self.dir / "store"
         self.daemon = None
         self.log = self.dir / "daemon.log"
-        self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1")
+        self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1",
+                        XDG_CONFIG_HOME=str(self.dir / "config"))
         self.env.pop("TOOLCRIB_KEY", None)
 
     # --- the CLI
