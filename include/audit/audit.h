@@ -160,7 +160,7 @@ struct audit_event {
 	int64_t xstat;                  /* with has_xstat: exit status, HTTP status or error code; of a negative one
 					 * the magnitude is kept (A-403) */
 	int sig;                        /* (0) */
-	uint64_t dur_us;                /* (0) */
+	uint64_t dur_us, cpu_us, rss_kib;       /* (0) */
 	const char *sbox;               /* level of a process: "base+landlock:6+seccomp+net0" */
 	const char *obj;                /* "tool/get_weather@3", "cred/7Qm3…", "tenant/acme" */
 	const char *detail;             /* readable text (a command without secrets, a reason): ext tag 0113 or 0114;

@@ -70,7 +70,9 @@ struct backend_result {
 	 * messages, and of a resource one with contents, of a completion one with values (call/shape.c). */
 	json_t *structured, *meta;
 	bool is_error;                          /* a failure of the tool itself is a result */
-	int64_t xstat; bool has_xstat; int sig; /* exit status or HTTP status; signal: for the record */
+	/* For the record: exit status or HTTP status; signal; what its process used (0 = unknown). */
+	int64_t xstat; bool has_xstat; int sig;
+	uint64_t cpu_us, rss_kib;
 };
 struct backend_ask {
 	json_t *requests;                       /* our key -> {method, params} */

@@ -20,6 +20,9 @@ struct ev_child_req {
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
 };
+/* What a child and all that it has started have used: processor time, and the most memory of one process or, in a
+ * cgroup, of all together.  0 = nobody knows. */
+struct ev_child_usage { uint64_t cpu_us, rss_kib; };
 
 /* ret_fds: our ends of the child's 0, 1, 2 (non-blocking, CLOEXEC); taken by the caller.  ERR_IO,
  * ERR_UNREACHABLE when the launcher is missing (where = its path). */
@@ -27,6 +30,8 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 		   struct err *err) MUST_CHECK;
 /* TERM to the whole group now, KILL after term_ms (0: KILL at once).  ended() still comes. */
 void ev_child_stop(struct ev_child *c, uint32_t term_ms);
+/* In ended() alone. */
+struct ev_child_usage ev_child_usage(const struct ev_child *c);
 /* Where the launcher is: $TOOLCRIB_RUN (tests), beside the running program (build tree), else LIBEXECDIR. */
 const char *ev_child_launcher(void);
 /* Kill and reap everything at exit; no ended() any more. */

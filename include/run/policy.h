@@ -11,7 +11,8 @@
  * descriptor 3, a socket; the launcher decodes them strictly: length-prefixed, bounded, no trailing bytes.
  *
  * What comes back on descriptor 3: RUN_READY, the level reached and a newline once the cage stands and only the
- * exec is left; and, when a step or the exec fails, "STEP: reason" as text (SEC S-502).  The end of the server's
+ * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last RUN_USAGE and what the tool has used,
+ * "CPU_US RSS_KIB" and a newline.  The end of the server's
  * side of the socket ends the tool and all that it has started (SEC S-B15). */
 
 #define RUN_POLICY_MAX (256u << 10)     /* bytes of an encoded policy */
@@ -22,6 +23,7 @@
 #define RUN_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
 #define RUN_FD 3
 #define RUN_READY '+'
+#define RUN_USAGE "\n="                 /* no reason holds a newline */
 #define RUN_REPORT_MAX 256              /* bytes of a report */
 
 enum run_net {

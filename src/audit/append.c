@@ -107,6 +107,8 @@ static void fill_numbers(const struct audit_event *ev, struct audit_row *row)
 		audit_row_int(row, COL_XSTAT, ev->xstat >= 0 ? ev->xstat : ev->xstat == INT64_MIN ? INT64_MAX : -ev->xstat);
 	put_unless_0(row, COL_SIG, (uint64_t)ev->sig);
 	put_unless_0(row, COL_DUR, ev->dur_us);
+	put_unless_0(row, COL_CPU, ev->cpu_us);
+	put_unless_0(row, COL_RSS, ev->rss_kib);
 }
 
 static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_row *row, struct err *err)

@@ -35,6 +35,7 @@ struct exec_op {
 	struct ev_timer *deadline;
 	struct exec_pipe in, out, diag;         /* its stdin, stdout, stderr */
 	struct str input; size_t sent;
+	struct ev_child_usage usage;            /* of proc, once it has ended */
 	bool fed, kept;                         /* all input is sent; the process goes on without us */
 	struct str output;                      /* text and json: all of it */
 	struct str tail;                        /* of stderr */
@@ -322,6 +323,8 @@ static void give_result(struct exec_op *x, int status)
 	} else {
 		res.sig = -status;
 	}
+	res.cpu_us = x->usage.cpu_us;
+	res.rss_kib = x->usage.rss_kib;
 	x->op.sink.result(x->op.arg, &res);
 }
 
@@ -392,6 +395,7 @@ static void on_ended(void *arg, int status, const char *refused)
 	struct exec_op *x = arg;
 	struct err err;
 
+	x->usage = exec_proc_usage(x->proc);
 	x->proc = NULL;
 	drain(x);
 	blank_tail(x);

@@ -35,6 +35,7 @@ struct exec_proc {
 	enum proc_state state;
 	int fds[3];                     /* our ends of its 0, 1, 2, while no run has them; else -1 */
 	exec_ended_fn *ended; void *arg;        /* PROC_BUSY: the run */
+	struct ev_child_usage usage;            /* while ended() runs */
 	struct exec_key key;
 	uint64_t born_us;
 	unsigned calls;
@@ -94,6 +95,7 @@ static void on_child_ended(void *arg, int status, const char *refused)
 {
 	struct exec_proc *p = arg;
 
+	p->usage = ev_child_usage(p->child);
 	p->child = NULL;
 	if (p->state == PROC_BUSY)
 		p->ended(p->arg, status, refused);
@@ -117,6 +119,11 @@ int exec_proc_start(struct ev_loop *loop, const struct run_policy *policy, exec_
 	else
 		*ret = p;
 	return rc;
+}
+
+struct ev_child_usage exec_proc_usage(const struct exec_proc *p)
+{
+	return p->workers ? (struct ev_child_usage){ 0 } : p->usage;
 }
 
 void exec_proc_fds(struct exec_proc *p, int ret_fds[3])

@@ -5,6 +5,7 @@
 #include "cage_int.h"
 
 #include "base/str.h"
+#include "ev/child.h"
 
 /* The parts of the exec handler: the plan (be_exec.c), the child contract as pure functions over bytes
  * (be_exec_io.c, fuzzed), the command line of a run (be_exec_cmd.c), one run
@@ -107,6 +108,8 @@ struct exec_key {                       /* whom a kept process may serve */
 typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of ev_child; *proc is gone after it */
 int exec_proc_start(struct ev_loop *loop, const struct run_policy *policy, exec_ended_fn *ended, void *arg,
 		    struct exec_proc **ret, struct err *err) MUST_CHECK;
+/* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
+struct ev_child_usage exec_proc_usage(const struct exec_proc *p);
 void exec_proc_fds(struct exec_proc *p, int ret_fds[3]);        /* our ends of its 0, 1, 2; taken by the caller */
 void exec_proc_stop(struct exec_proc *p, uint32_t term_ms);
 /* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */

@@ -251,6 +251,8 @@ void call_end(struct call *c, int outcome)
 	ev.has_xstat = c->result.has_xstat;
 	ev.xstat = c->result.xstat;
 	ev.sig = c->result.sig;
+	ev.cpu_us = c->result.cpu_us;
+	ev.rss_kib = c->result.rss_kib;
 	ev.dur_us = clock_mono_us() - c->start_us;
 	if (writer_audit(c->eng->env.writer, &ev, on_end_durable, c) < 0) {
 		withhold(c);

@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "metrics/metric.h"
 #include "run/policy.h"
 
@@ -53,8 +54,9 @@ struct ev_child {
 	uint64_t sweep_us, give_up_us;
 	struct str policy;              /* what the launcher has not taken yet */
 	char level[RUN_LEVEL_TEXT];     /* that it must reach */
-	char report[RUN_REPORT_MAX];    /* RUN_READY, the level, a newline; then why it went wrong after all */
+	char report[RUN_REPORT_MAX];    /* RUN_READY, the level, a newline; then why it went wrong after all, or the usage */
 	size_t report_len;
+	struct ev_child_usage usage;
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
 };
@@ -217,6 +219,24 @@ static const char *refusal(const struct ev_child *c)
 	return end[1] ? end + 1 : NULL;
 }
 
+/* Take the usage off the report. */
+static void take_usage(struct ev_child *c)
+{
+	struct ev_child_usage got = { 0 };
+	char *at = strstr(c->report, RUN_USAGE), *cpu = at ? at + strlen(RUN_USAGE) : NULL;
+	const char *rss = cpu ? strchr(cpu, ' ') : NULL, *end = rss ? strchr(rss, '\n') : NULL;
+	if (end && text_u64(cpu, (size_t)(rss - cpu), &got.cpu_us) == 0 &&
+	    text_u64(rss + 1, (size_t)(end - rss) - 1, &got.rss_kib) == 0)
+		c->usage = got;
+	if (at)
+		*at = '\0';
+}
+
+struct ev_child_usage ev_child_usage(const struct ev_child *c)
+{
+	return c->usage;
+}
+
 static void finish(struct ev_child *c)
 {
 	siginfo_t si = { 0 };
@@ -227,6 +247,7 @@ static void finish(struct ev_child *c)
 	list_unlink(&c->node);
 	ev_timer_stop(c->timer);
 	ev_defer(c->loop, free_child, c);
+	take_usage(c);
 	c->ended(c->arg, status, refusal(c));
 }
 

@@ -195,17 +195,18 @@ int cgroup_enter(const char *dir, struct err *err)
 	return write_file(dir, "cgroup.procs", "0") ? fail(err, "cgroup.procs") : 0;
 }
 
-bool cgroup_counted(const char *dir, const char *file, const char *name)
+uint64_t cgroup_value(const char *dir, const char *file, const char *name)
 {
 	char text[TEXT_MAX];
+	uint64_t value = 0;
 	size_t n = strlen(name);
 	if (!read_file(dir, file, text))
-		return false;
+		return 0;
 	for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
-		if (strncmp(line, name, n) == 0 && line[n] == ' ')
-			return strcmp(line + n, " 0") != 0;
+		if (strncmp(line, name, n) == 0 && text_u64(line + n, strlen(line + n), &value) == 0)
+			return value;
 	}
-	return false;
+	return 0;
 }
 
 void cgroup_kill(const char *dir)

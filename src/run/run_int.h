@@ -44,8 +44,8 @@ void own_dir_remove(const char *path);
 int cgroup_make(const struct run_policy *p, char **ret, struct err *err) MUST_CHECK;
 /* This process, and all that it starts, is in it. */
 int cgroup_enter(const char *dir, struct err *err) MUST_CHECK;
-/* Has this event happened in it: "max" of pids.events, "oom_kill" of memory.events? */
-bool cgroup_counted(const char *dir, const char *file, const char *name);
+/* The number behind name at the start of a line, "max " of pids.events; 0 when there is none. */
+uint64_t cgroup_value(const char *dir, const char *file, const char *name);
 void cgroup_kill(const char *dir);
 /* Nobody may be in it any more. */
 void cgroup_remove(const char *dir);

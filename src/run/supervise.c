@@ -99,7 +99,7 @@ static bool is_over(const struct watch *w)
 {
 	uint64_t max = w->policy->processes;
 	if (w->cgroup)
-		return cgroup_counted(w->cgroup, "pids.events", "max");
+		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n && t->threads <= max; i++)
@@ -240,7 +240,7 @@ static void tell_bounds(const struct watch *w)
 {
 	if (w->too_many)
 		tell_bound(w->policy->processes, "processes and threads");
-	else if (w->cgroup && w->policy->memory_bytes && cgroup_counted(w->cgroup, "memory.events", "oom_kill"))
+	else if (w->cgroup && w->policy->memory_bytes && cgroup_value(w->cgroup, "memory.events", "oom_kill "))
 		tell_bound(w->policy->memory_bytes, "bytes of memory in all");
 }
 

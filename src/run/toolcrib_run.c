@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <stdnoreturn.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,6 +183,23 @@ static void report_failure(const struct err *err)
 	report(text, n < RUN_REPORT_MAX / 2 ? (size_t)n : RUN_REPORT_MAX / 2);
 }
 
+/* All are dead and counted.  What the tool's own process had before it was one does not matter: we are small. */
+static void report_usage(const char *cgroup)
+{
+	struct rusage ru = { .ru_maxrss = 0 };
+	char text[64];
+	getrusage(RUSAGE_CHILDREN, &ru);
+	uint64_t cpu_us = cgroup ? cgroup_value(cgroup, "cpu.stat", "usage_usec ") : 0;
+	uint64_t rss_kib = cgroup ? cgroup_value(cgroup, "memory.peak", "") / 1024 : 0;         /* since Linux 5.19 */
+	if (cpu_us == 0)
+		cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+			 (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	if (rss_kib == 0)
+		rss_kib = (uint64_t)ru.ru_maxrss;
+	int n = snprintf(text, sizeof(text), RUN_USAGE "%" PRIu64 " %" PRIu64 "\n", cpu_us, rss_kib);
+	report(text, (size_t)n);
+}
+
 /* Our end is the tool's: the server sees only us. */
 static noreturn void end_like(int status)
 {
@@ -232,6 +251,7 @@ static int run(const struct run_policy *p, struct err *err)
 		prctl(PR_SET_DUMPABLE, 0);
 		close_range(STDIN_FILENO, STDOUT_FILENO, 0);
 		status = supervise(&s, p, tool, chan);
+		report_usage(s.cgroup);
 	}
 	if (own_dir)
 		own_dir_remove(own_dir);

@@ -5,7 +5,7 @@
  *   hostile sockets PORT SOCKET           connects
  *   hostile kernel                        what changes the machine, or sees all of it
  *   hostile hog N MIB                     has MIB mebibytes in use in each of N processes
- *   hostile memory | descriptors | cpu | largefile | foreign | bomb | escape | zombies | flood | hang
+ *   hostile memory | descriptors | work | cpu | largefile | foreign | bomb | escape | zombies | flood | hang
  *
  * In the object each attempt stands with the name of its errno, or "done" when it succeeded. */
 #include "config.h"
@@ -275,6 +275,26 @@ static void descriptors(char **argv)
 	say_number("descriptors", n);
 }
 
+/* Uses 200 ms of processor time and 40 MiB, in a child. */
+static void work(char **argv)
+{
+	struct rusage ru = { .ru_maxrss = 0 };
+	(void)argv;
+	pid_t child = fork();
+	if (child == 0) {
+		char *all = malloc(40 << 20);
+		if (all)
+			memset(all, 'x', 40 << 20);
+		__asm__ volatile("" : : "r"(all) : "memory");
+		do
+			getrusage(RUSAGE_SELF, &ru);
+		while (ru.ru_utime.tv_sec == 0 && ru.ru_stime.tv_sec == 0 && ru.ru_utime.tv_usec + ru.ru_stime.tv_usec < 200000);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	say("work", 0);
+}
+
 static void cpu(char **argv)
 {
 	(void)argv;
@@ -384,7 +404,8 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
 		{ "files", files, 3 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
-		{ "memory", memory, 0 }, { "hog", hog, 2 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
+		{ "memory", memory, 0 }, { "hog", hog, 2 },
+		{ "work", work, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
 		{ "foreign", foreign, 0 }, { "escape", escape, 1 }, { "hang", hang, 1 }, { "bomb", bomb, 0 },
 		{ "zombies", zombies, 0 }, { "flood", flood, 0 },
 	};

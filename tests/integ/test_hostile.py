@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import socket
+import sqlite3
 
 import crib
 
@@ -163,6 +164,15 @@ class Refused(Hostile):
         self.assertTrue(got["result"]["isError"])
         self.assertIn("SIGSYS", got["result"]["content"][0]["text"])
 
+    def test_what_it_used_stands_in_its_record(self):
+        """AUDIT A-403, 0054 and 0055: microseconds and KiB."""
+        self.said("work")
+        store = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        ((cpu, rss),) = store.execute("SELECT cpu, rss FROM rec WHERE kind = 1002").fetchall()
+        store.close()
+        self.assertTrue(200000 <= cpu < 2000000, cpu)
+        self.assertTrue(40 << 10 <= rss < 80 << 10, rss)
+
     def test_too_much(self):
         said = self.said("memory")
         self.assertEqual(said["malloc"], "ENOMEM")
@@ -300,6 +310,29 @@ class Required(Hostile):
         (self.crib.dir / "acme.yaml").write_text("{kind: tenant, name: acme}\n")
         self.crib.cli("apply", "-f", self.crib.dir / "acme.yaml")
         self.assertEqual(self.said("zombies"), {"zombies": "done"})
+
+    def test_commands_without_a_server_go_by_its_configuration(self):
+        c = self.crib
+        definition = c.dir / "t.yaml"
+        definition.write_text(crib.tool_yaml("t", f"{{type: exec, argv: ['{HOSTILE}', zombies], stdin: none, output: json, "
+                                                  "sandbox: {require: base}}"))
+        c.cli("tool", "add", definition)
+        config = c.dir / "config/toolcrib/toolcribd.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text("sandbox: {require: base}\n")
+        for words in (("tool", "test", definition), ("call", "acme", "t")):
+            self.assertIn("done", c.cli(*words))
+        config.write_text("sandbox: {require: base+landlock:99}\n")
+        for words in (("tool", "test", definition), ("call", "acme", "t")):
+            done = c.run(*words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("must run in a sandbox of level base+landlock:99", done.stdout + done.stderr)
+        # What nobody can read bounds nobody: nothing is run, and all the rest goes on.
+        config.write_text("sandbox: {requires: base}\n")
+        done = c.run("tool", "test", definition)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("toolcribd.yaml:1:", done.stderr)
+        c.cli("tool", "list")
 
     def test_a_level_that_is_none_does_not_start(self):
         done = self.crib.run("tool", "list")
