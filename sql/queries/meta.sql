@@ -8,9 +8,9 @@ SELECT count(*) FROM sqlite_schema;
 -- name: meta_list_schema
 SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name;
 
--- app_init_store(): has an owner ever started here?  A scan, of a store that was hardly begun.
+-- app_init_store(): has an owner ever started here?  rec_kind, whose terms are said.
 -- name: meta_was_used
-SELECT EXISTS(SELECT 1 FROM rec WHERE kind = 1601);
+SELECT EXISTS(SELECT 1 FROM rec WHERE log = 1 AND kind = 1601 AND kind <> 1001 AND kind <> 1002);
 
 -- app_checkpoints_start().  Primary key.
 -- name: meta_delete_value

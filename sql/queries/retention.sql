@@ -19,8 +19,8 @@ DELETE FROM deed WHERE log = ?1 AND idx = ?2;
 
 -- name: deed_next
 -- audit_deed_next(): the oldest, of a kind or of any.  Walk of the table; there are few.
-SELECT l.tenant_id, d.log, d.idx, d.kind FROM deed d JOIN log l ON l.id = d.log
-WHERE ?1 = 0 OR d.kind = ?1 ORDER BY d.log, d.idx LIMIT 1;
+SELECT l.tenant_id, deed.log, deed.idx, deed.kind FROM deed JOIN log l ON l.id = deed.log
+WHERE ?1 = 0 OR deed.kind = ?1 ORDER BY deed.log, deed.idx LIMIT 1;
 
 -- name: deed_set_cut
 -- audit_cut_set().  Primary key.

@@ -7,7 +7,6 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
@@ -231,33 +230,13 @@ static int find_grant(struct db *db, const struct adm_tenant *t, const char *glo
 	return ERR_NOT_FOUND;
 }
 
-static void grant_digest(const struct adm_grant *g, uint8_t ret[DIGEST_SIZE])
+static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, int64_t tenant_id,
+			const struct adm_grant *g, struct err *err)
 {
-	char text[256];
-	int n = snprintf(text, sizeof(text), "grant %s\n%s\n%u %u/%u\n", g->glob, g->alias, g->concurrency, g->rate.count,
-			 g->rate.per_s);
-
-	digest_sha256(text, (size_t)n, ret);
-}
-
-static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *what,
-			const struct adm_grant *before, const struct adm_grant *after, struct err *err)
-{
-	struct adm_record r = *what;
-	uint8_t digest[2][DIGEST_SIZE];
 	char obj[32];
 
-	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)(before ? before : after)->id);
-	r.obj = obj;
-	if (before) {
-		grant_digest(before, digest[0]);
-		r.before = digest[0];
-	}
-	if (after) {
-		grant_digest(after, digest[1]);
-		r.after = digest[1];
-	}
-	return adm_record(c, db, logs, &r, err);
+	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)g->id);
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
 }
 
 /* --- changes */
@@ -327,7 +306,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	memcpy(g.glob, glob, strlen(glob) + 1);
 	rc = insert_grant(db, t->id, &g, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_ADD, .tenant_id = t->id }, NULL, &g, err);
+		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
 	if (rc < 0)
 		return rc;
 	adm_row_begin(c->out);
@@ -346,8 +325,7 @@ int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, i
 	db_bind_i64(st, 1, tenant_id);
 	db_bind_textz(st, 2, g->glob);
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_REMOVE, .tenant_id = tenant_id },
-					  g, NULL, err);
+	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, err);
 }
 
 int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct adm_grant *want,
@@ -368,8 +346,7 @@ int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	want->id = known ? old.id : 0;
 	rc = known ? update_grant(db, tenant_id, want, err) : insert_grant(db, tenant_id, want, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD,
-			.tenant_id = tenant_id }, known ? &old : NULL, want, err);
+		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, tenant_id, want, err);
 	if (known)
 		*ret_before = old;
 	return rc;
@@ -395,12 +372,11 @@ static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		   const char *glob, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct adm_grant before, after;
-	int rc = find_grant(db, t, glob, &before, err);
+	struct adm_grant after;
+	int rc = find_grant(db, t, glob, &after, err);
 
 	if (rc < 0)
 		return rc;
-	after = before;
 	if (job->has_alias)
 		memcpy(after.alias, job->want.alias, sizeof(after.alias));
 	if (job->has_concurrency)
@@ -409,8 +385,7 @@ static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		after.rate = job->want.rate;
 	rc = update_grant(db, t->id, &after, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, &(struct adm_record){ .kind = AUDIT_GRANT_CHANGE, .tenant_id = t->id }, &before,
-				  &after, err);
+		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, err);
 	if (rc < 0)
 		return rc;
 	adm_row_begin(c->out);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/digest.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "call/call.h"
@@ -119,21 +118,12 @@ int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs
 	return 0;
 }
 
-static void state_digest(const struct adm_principal *p, uint8_t ret[DIGEST_SIZE])
-{
-	char text[128];
-	int n = snprintf(text, sizeof(text), "principal %s\n%d\n", p->pseudonym, p->state);
-
-	digest_sha256(text, (size_t)n, ret);
-}
-
 int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct principal_job *job = c->priv;
 	struct adm_tenant t;
 	struct adm_principal p;
 	struct db_stmt *st;
-	uint8_t before[DIGEST_SIZE], after[DIGEST_SIZE];
 	char obj[64];
 	int rc = adm_find_tenant(db, job->tenant, &t, err);
 
@@ -143,9 +133,7 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 		rc = find_keys(db, job, &t, err);
 	if (rc < 0)
 		return rc;
-	state_digest(&p, before);
 	p.state = job->suspend ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
-	state_digest(&p, after);
 	st = db_stmt_get(db, SQL_PRINCIPAL_SET_STATE);
 	db_bind_i64(st, 1, t.id);
 	db_bind_i64(st, 2, p.id);
@@ -153,8 +141,8 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "principal/%s", p.pseudonym);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj, .before = before,
-			.after = after, .prn = p.pseudonym }, err);
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj,
+			.prn = p.pseudonym }, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, t.id, err);
 	if (rc < 0)

@@ -7,7 +7,6 @@
 #include "audit/audit.h"
 #include "backend/backend.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "call/call.h"
@@ -28,16 +27,6 @@ struct tenant_job {
 	struct text_rate rate;
 	int64_t tenant_id;              /* out */
 };
-
-/* What the record's digests say of a tenant: the columns that an admin can change. */
-static void tenant_digest(const struct adm_tenant *t, uint8_t ret[DIGEST_SIZE])
-{
-	char text[512];
-	int n = snprintf(text, sizeof(text), "tenant %s\n%s\n%d %lld %u/%u\n%s%s", t->name, t->title, t->state,
-			 (long long)t->concurrency, t->rate.count, t->rate.per_s, t->sandbox, *t->sandbox ? "\n" : "");
-
-	digest_sha256(text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1, ret);
-}
 
 int adm_tenant_title(const char *title, char ret[256], struct err *err)
 {
@@ -116,19 +105,12 @@ static int insert_tenant(struct db *db, const struct adm_tenant *t, struct err *
 	return rc;
 }
 
-static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind,
-			 const struct adm_tenant *before, const struct adm_tenant *after, struct err *err)
+static int record_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name, struct err *err)
 {
-	uint8_t digest[2][DIGEST_SIZE];
 	char obj[96];
 
-	(void)snprintf(obj, sizeof(obj), "tenant/%.64s", (before ? before : after)->name);
-	if (before)
-		tenant_digest(before, digest[0]);
-	if (after)
-		tenant_digest(after, digest[1]);
-	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before ? digest[0] : NULL,
-		.after = after ? digest[1] : NULL }, err);
+	(void)snprintf(obj, sizeof(obj), "tenant/%.64s", name);
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj }, err);
 }
 
 /* The row and what belongs to it from the beginning. */
@@ -144,7 +126,7 @@ static int create_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 		rc = adm_add_principal(db, ret->id, "default", &p, err);
 	if (rc == 0)
 		rc = audit_log_create(logs, db, ret->id, ret->name, err);
-	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CREATE, NULL, ret, err);
+	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CREATE, ret->name, err);
 }
 
 int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -258,8 +240,8 @@ int adm_tenant_set_check(struct adm_call *c, struct err *err)
 	return check_limits(c, c->priv, err);
 }
 
-static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
-			 const struct adm_tenant *after, struct err *err)
+static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *after,
+			 struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_SET);
 	int rc;
@@ -271,7 +253,7 @@ static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	db_bind_i64(st, 5, after->rate.per_s);
 	db_bind_textz(st, 6, after->sandbox);
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, before, after, err);
+	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, after->name, err);
 }
 
 int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -291,7 +273,7 @@ int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		after.rate = job->rate;
 	if (job->has_sandbox)
 		(void)snprintf(after.sandbox, sizeof(after.sandbox), "%s", job->sandbox);
-	rc = update_tenant(c, db, logs, &before, &after, err);
+	rc = update_tenant(c, db, logs, &after, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, after.id, err);
 	if (rc < 0)
@@ -339,11 +321,9 @@ int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs
 {
 	static const int kinds[] = { [TENANT_ACTIVE] = AUDIT_TENANT_RESUME, [TENANT_SUSPENDED] = AUDIT_TENANT_SUSPEND,
 		[TENANT_REMOVED] = AUDIT_TENANT_DELETE };
-	struct adm_tenant after = *before;
 	int rc = set_state(db, before->id, state, err);
 
-	after.state = state;
-	return rc < 0 ? rc : record_tenant(c, db, logs, kinds[state], before, &after, err);
+	return rc < 0 ? rc : record_tenant(c, db, logs, kinds[state], before->name, err);
 }
 
 static bool same_settings(const struct adm_tenant *a, const struct adm_tenant *b)
@@ -373,7 +353,7 @@ int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	*ret_what = known ? ADM_UNCHANGED : ADM_ADDED;
 	if (known && !same_settings(&old, &now)) {
 		*ret_what = ADM_CHANGED;
-		rc = update_tenant(c, db, logs, &old, &now, err);
+		rc = update_tenant(c, db, logs, &now, err);
 	}
 	if (rc == 0 && want->state && want->state != old.state) {
 		*ret_what = known ? ADM_CHANGED : ADM_ADDED;

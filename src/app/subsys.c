@@ -8,6 +8,7 @@
 
 #include "admin/admin.h"
 #include "audit/audit.h"
+#include "audit/rows.h"
 #include "backend/backend.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -106,8 +107,10 @@ static void writer_stop(struct app *a)
 static int load(struct app *a, struct db *db, struct err *err)
 {
 	struct reg_change *change = NULL;
-	int rc = tenants_open(a->master, db, &a->tenants, err);
+	int rc = audit_rows_check(db, err);
 
+	if (rc == 0)
+		rc = tenants_open(a->master, db, &a->tenants, err);
 	if (rc == 0)
 		rc = vault_open(&(struct keyfile_place){ a->store, a->master }, db, &a->vault, err);
 	if (rc < 0)

@@ -193,12 +193,16 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	c->v = v;
 	c->head = h;
 	c->open = map_new();
+	if (v->rows)
+		verify_rows_log(v, h->id, h->min_idx, h->size);
 	rc = verify_cut(c, err);
 	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
 		check_record(c, &got);
 		rc = verify_tiles(c, err);
 		if (rc == 0)
 			rc = verify_keep(c, &got.row, got.idx, err);
+		if (v->rows)
+			verify_rows_record(v, h->id, &got.row, got.idx);
 	}
 	audit_reader_free(&reader);
 	if (rc == 0 && c->next < h->size && c->next < h->found)
@@ -290,7 +294,7 @@ static int check_store(struct verify *v, struct err *err)
 int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
 		 struct err *err)
 {
-	struct verify v = { db, found, arg, ret };
+	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret };
 	int64_t after = 0;
 	int rc = 1;
 
@@ -299,9 +303,13 @@ int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *
 		rc = check_store(&v, err);
 		if (rc < 0)
 			return rc;
+		v.rows = verify_rows_new();
 	}
 	do {
 		rc = check_next_log(&v, tenant_id, &after, err);
 	} while (rc == 1);
+	if (rc == 0 && v.rows)
+		rc = verify_rows_end(&v, err);
+	verify_rows_free(&v.rows);
 	return rc;
 }

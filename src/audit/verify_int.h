@@ -12,6 +12,7 @@ struct verify {
 	audit_found_fn *found;
 	void *arg;
 	struct audit_coverage *sum;
+	struct verify_rows *rows;       /* NULL: one tenant's log alone is looked at */
 };
 
 struct verify_head {
@@ -54,5 +55,13 @@ int verify_cut(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_tiles(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_keep(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err) MUST_CHECK;
 int verify_keep_end(struct verify_log *c, bool report, struct err *err) MUST_CHECK;
+
+/* --- verify_registry.c: rows of the registry and credentials against what records say of them */
+
+struct verify_rows *verify_rows_new(void);
+void verify_rows_free(struct verify_rows **r);
+void verify_rows_log(struct verify *v, int64_t log, int64_t from, int64_t to);  /* it is about to be read */
+void verify_rows_record(struct verify *v, int64_t log, const struct audit_row *row, int64_t idx);
+int verify_rows_end(struct verify *v, struct err *err) MUST_CHECK;
 
 #endif

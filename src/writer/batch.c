@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/rows.h"
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
@@ -50,6 +51,15 @@ static int run_event(struct writer *w, struct wevent *e, struct err *err)
 	return rc;
 }
 
+/* No row of the registry and no credential is written without a record that vouches for it (AUDIT A-206). */
+static int check_rows(struct writer *w, struct wjob *j)
+{
+	char row[40];
+	int rc = audit_rows_pending(w->db, row, &j->err);
+
+	return rc == 1 ? err_set(&j->err, ERR_INTERNAL, j->job.name, "changed %s without a record of it", row) : rc;
+}
+
 static int run_job(struct writer *w, struct wjob *j)
 {
 	struct audit_mark mark = audit_logs_mark(w->logs);
@@ -60,6 +70,8 @@ static int run_job(struct writer *w, struct wjob *j)
 	rc = j->job.run(j->arg, w->db, w->logs, &j->err);
 	if (rc >= 0 && !j->job.volatile_only && audit_logs_mark(w->logs).undo == mark.undo)     /* AUDIT A-206 */
 		rc = err_set(&j->err, ERR_INTERNAL, j->job.name, "changed the store without a record");
+	if (rc >= 0)
+		rc = check_rows(w, j);
 	if (rc < 0)
 		audit_logs_rollback(w->logs, mark);
 	return db_item_end(w->db, rc < 0 ? rc : 0, &j->err);
@@ -306,7 +318,7 @@ static int write_start(struct writer *w, const char *mode, const struct audit_fi
 	ev.detail = mode;
 	ev.field = tails;
 	ev.nfield = !listed;
-	rc = audit_append(w->logs, w->db, &ev, NULL, err);
+	rc = audit_append_start(w->logs, w->db, &ev, err);
 	if (rc == 0)
 		rc = audit_logs_flush(w->logs, w->db, err);
 	return rc < 0 ? rc : audit_save_open_from(w->logs, w->db, err);

@@ -136,12 +136,12 @@ class Secrets(crib.Case):
         c.cli("secret", "remove", "token", "--yes")
         c.stop()
         db = sqlite3.connect(f"file:{c.store}/toolcrib.db?mode=ro", uri=True)
-        rows = db.execute("SELECT rec.kind, d.text, CAST(ext AS TEXT) FROM rec JOIN dict d ON d.id = rec.obj "
+        rows = db.execute("SELECT rec.kind, d.text, ext FROM rec JOIN dict d ON d.id = rec.obj "
                           "WHERE rec.kind IN (1521, 1522, 1908, 1909) ORDER BY rec.id").fetchall()
         db.close()
         self.assertEqual([row[0] for row in rows], [1521, 1908, 1522])
         self.assertRegex(rows[0][1], r"^secret/token@[0-9a-f]{16}$")
-        self.assertIn("secret set name=token", rows[0][2])
+        self.assertIn(b"secret set name=token", rows[0][2])
         self.assertNotIn("the-value-itself", str(rows))
 
     # --- rekey

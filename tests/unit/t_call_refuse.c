@@ -129,6 +129,10 @@ static void revoked_caller_is_refused(void **state)
 	db_bind_i64(st, 1, r->acme);
 	db_bind_i64(st, 2, TENANT_SUSPENDED);
 	ROWS_OK(db_run(&st, &rows_err));
+	st = db_stmt_get(db, SQL_META_SET_VALUE);       /* no record of it: as in a store from before there were any */
+	db_bind_textz(st, 1, "vouched");
+	db_bind_textz(st, 2, "");
+	ROWS_OK(db_run(&st, &rows_err));
 	ROWS_OK(tenant_image_load(db, r->acme, &img, &rows_err));
 	ROWS_OK(db_txn_end(db, 0, &rows_err));
 	db_close(&db);

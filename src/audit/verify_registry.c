@@ -1,0 +1,229 @@
+/*
+ * Step 9 of AUDIT 8: each row of the registry and each credential against the newest record that speaks of it.  The walk
+ * through the logs keeps what the newest said of each row; at the end the rows are compared with that, so that one which
+ * was added, changed, put back to what it was, or taken away behind the log is found.
+ */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "rows_int.h"
+#include "verify_int.h"
+
+struct said {
+	int64_t log, idx;
+	uint64_t ts;
+	uint8_t digest[AUDIT_ROW_DIGEST];       /* zero: the row was deleted */
+	bool seen;
+};
+
+/* How much of a log the walk has read. */
+struct extent { int64_t from, to; };
+
+struct verify_rows {
+	struct map *extents;            /* by id of the log */
+	struct map *said;               /* by audit_row_key() */
+	uint64_t first_us, adopted_us;  /* first record of a change; last start that took rows as they were */
+	bool overflow;
+};
+
+struct verify_rows *verify_rows_new(void)
+{
+	struct verify_rows *r = mem_zalloc(sizeof *r);
+
+	r->said = map_new();
+	r->extents = map_new();
+	r->first_us = UINT64_MAX;
+	return r;
+}
+
+void verify_rows_free(struct verify_rows **rp)
+{
+	struct verify_rows *r = *rp;
+	void *value;
+
+	if (!r)
+		return;
+	*rp = NULL;
+	for (size_t it = 0; map_next(r->said, &it, NULL, NULL, &value);)
+		free(value);
+	for (size_t it = 0; map_next(r->extents, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&r->said);
+	map_free(&r->extents);
+	free(r);
+}
+
+static void note(struct verify_rows *r, uint64_t key, const struct said *now)
+{
+	struct said *s = map_get_u64(r->said, key);
+
+	if (!s && map_count(r->said) >= AUDIT_VERIFY_OPEN_MAX) {
+		r->overflow = true;
+		return;
+	}
+	if (!s) {
+		s = mem_zalloc(sizeof *s);
+		(void)map_set_u64(r->said, key, s);
+	}
+	if (now->ts >= s->ts || now->log == s->log)     /* in one log the index decides, the clock may have been set back */
+		*s = *now;
+}
+
+void verify_rows_log(struct verify *v, int64_t log, int64_t from, int64_t to)
+{
+	struct extent *e = mem_zalloc(sizeof *e);
+
+	*e = (struct extent){ from, to };
+	free(map_set_u64(v->rows->extents, (uint64_t)log, e));
+}
+
+void verify_rows_record(struct verify *v, int64_t log, const struct audit_row *row, int64_t idx)
+{
+	struct verify_rows *r = v->rows;
+	const struct audit_value *ext = &row->v[COL_EXT], *ts = &row->v[COL_TS];
+	int64_t kind = row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+	struct said now = { .log = log, .idx = idx, .ts = ts->present ? (uint64_t)ts->n : 0 };
+	size_t nkeys = 0, ndigests = 0;
+	const uint8_t *keys, *digests;
+
+	if (!ext->present || !audit_rows_speak(kind))
+		return;
+	keys = audit_field_find(ext->p, ext->len, AUDIT_TAG_KEYS, &nkeys);
+	digests = audit_field_find(ext->p, ext->len, AUDIT_TAG_CONFIG, &ndigests);
+	if (!keys || !digests || nkeys % 8 != 0 || nkeys / 8 * AUDIT_ROW_DIGEST != ndigests)
+		return;
+	if (kind == AUDIT_SERVER_START && now.ts > r->adopted_us)
+		r->adopted_us = now.ts;
+	else if (kind != AUDIT_SERVER_START && now.ts < r->first_us)
+		r->first_us = now.ts;
+	for (size_t i = 0; i < nkeys / 8; i++) {
+		memcpy(now.digest, digests + AUDIT_ROW_DIGEST * i, AUDIT_ROW_DIGEST);
+		note(r, audit_get_be(keys + 8 * i, 8), &now);
+	}
+}
+
+static void tell_row(struct verify *v, uint64_t key, const char *what)
+{
+	char text[120];
+
+	(void)snprintf(text, sizeof text, "%s/%" PRIu64 " %s", audit_row_name((unsigned)(key >> ROW_KIND_SHIFT)),
+		       key & ((UINT64_C(1) << ROW_KIND_SHIFT) - 1), what);
+	verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, text);
+}
+
+static int compare(void *arg, const struct audit_vouched *row, struct err *err)
+{
+	struct verify *v = arg;
+	uint64_t key = audit_row_key(row->kind, row->id);
+	struct said *s = map_get_u64(v->rows->said, key);
+	const struct extent *e = map_get_u64(v->rows->extents, (uint64_t)row->log);
+
+	(void)err;
+	if (s)
+		s->seen = true;
+	if (row->idx < 0)
+		tell_row(v, key, "was written without a record");
+	else if (!s && e && row->idx < e->from)
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "a row whose record was pruned");
+	else if (!s)
+		tell_row(v, key, "has no record");
+	else if (s->log != row->log || s->idx != row->idx)
+		tell_row(v, key, "is not what its newest record made");
+	else if (memcmp(s->digest, row->digest, AUDIT_ROW_DIGEST) != 0)
+		tell_row(v, key, "is not what its record says");
+	return 0;
+}
+
+static void tell_missing(struct verify *v)
+{
+	static const uint8_t gone[AUDIT_ROW_DIGEST];
+	const void *key;
+	size_t len;
+	void *value;
+
+	for (size_t it = 0; map_next(v->rows->said, &it, &key, &len, &value);) {
+		const struct said *s = value;
+		uint64_t k;
+
+		memcpy(&k, key, sizeof k);
+		if (!s->seen && memcmp(s->digest, gone, sizeof gone) != 0)
+			tell_row(v, k, "is missing");
+	}
+}
+
+/* What was appended since the walk read the log. */
+static int catch_up(struct verify *v, int64_t *after, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_AUDIT_NEXT_HEAD);
+	struct audit_page page = { .to = INT64_MAX };
+	struct audit_reader *reader;
+	struct audit_read got;
+	char *origin = NULL;
+	int rc;
+
+	db_bind_i64(st, 1, *after);
+	db_bind_i64(st, 2, 0);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		const struct extent *e = map_get_u64(v->rows->extents, (uint64_t)db_col_i64(st, 0));
+
+		page.log = *after = db_col_i64(st, 0);
+		page.from = e ? e->to : 0;
+		page.origin = origin = mem_strdup(db_col_text(st, 1, NULL));
+	}
+	db_stmt_put(&st);
+	if (rc != 1)
+		return rc;
+	reader = audit_reader_new(v->db);
+	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1)
+		verify_rows_record(v, page.log, &got.row, got.idx);
+	audit_reader_free(&reader);
+	free(origin);
+	return rc < 0 ? rc : 1;
+}
+
+static int compare_all(struct verify *v, struct err *err)
+{
+	int64_t after = 0;
+	int rc;
+
+	do {
+		rc = catch_up(v, &after, err);
+	} while (rc == 1);
+	if (rc < 0)
+		return rc;
+	if (v->rows->adopted_us > v->rows->first_us)
+		verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, "a start took rows as they were, though there were records of them");
+	for (unsigned kind = 1; kind < AUDIT_ROW_END && rc == 0; kind++) {
+		int64_t from = 0;
+
+		do {
+			rc = audit_rows_page(v->db, kind, &from, compare, v, err);
+		} while (rc == 1);
+	}
+	if (rc == 0)
+		tell_missing(v);
+	return rc;
+}
+
+/* In one transaction: a server may change rows meanwhile. */
+int verify_rows_end(struct verify *v, struct err *err)
+{
+	int rc;
+
+	if (v->rows->overflow) {
+		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "more rows than the check of the registry keeps in mind");
+		return 0;
+	}
+	rc = db_txn_begin(v->db, false, err);
+	return rc < 0 ? rc : db_txn_end(v->db, compare_all(v, err), err);
+}
