@@ -20,6 +20,7 @@ struct be_workers;
 struct ev_loop;
 struct fetcher;
 struct run_cage;
+struct trace;
 struct upstreams;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
@@ -60,6 +61,7 @@ struct backend_req {
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
 	int log_level;                          /* least level of log lines that it wants, 0 debug … 7; 8: none */
+	const struct trace *trace;              /* of the caller's (proto/trace.h), or NULL */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
 	size_t result_max;                      /* bytes of output */
 	struct be_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */

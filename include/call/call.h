@@ -80,7 +80,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	bool can_ask;                   /* legacy: the channel can carry server requests now */
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
-	bool has_trace; uint8_t trace[16];
+	const struct trace *trace;      /* copied; NULL: of none */
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,

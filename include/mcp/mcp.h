@@ -51,7 +51,7 @@ struct mcp_headers {                    /* known before any JSON is read; member
 	const struct mcp_param *params; size_t nparams;
 	bool duplicate;                 /* one of them came twice: -32020 (MCP B-37) */
 	bool sse_ok;                    /* Accept allows text/event-stream (or is absent, or a wildcard) */
-	const char *traceparent;
+	const char *traceparent, *tracestate;
 };
 struct mcp_in {
 	const char *text; size_t len;   /* one JSON message; not kept after the return */

@@ -150,18 +150,26 @@ static void on_result(void *arg, struct jx_span span)
 	op_free(x);
 }
 
-/* MCP B-45: each of its elicitations becomes a question; with the answers the call is made again. */
-static json_t *url_questions(const json_t *data)
+/* Its name of a question by URL is for 2025-11-25 alone, whose callers get one of ours (MCP X-02). */
+static void clean_question(json_t *params)
 {
-	const json_t *all = json_object_get(data, "elicitations"), *one;
+	mcp_clean_meta(params);
+	(void)json_object_del(params, "elicitationId");
+}
+
+/* MCP B-45: each of its elicitations becomes a question; with the answers the call is made again. */
+static json_t *url_questions(json_t *data)
+{
+	json_t *all = json_object_get(data, "elicitations"), *one;
 	json_t *requests = json_object();
 	size_t i;
 
-	json_array_foreach((json_t *)(uintptr_t)all, i, one) {
+	json_array_foreach(all, i, one) {
 		char key[32];
 
 		if (!json_is_object(one) || i >= CHILD_REQUESTS_MAX)
 			continue;
+		clean_question(one);
 		(void)snprintf(key, sizeof(key), QUESTION_KEY "%zu", i + 1); /* fits */
 		json_object_set_new(requests, key, json_pack("{s:s, s:O}", "method", "elicitation/create", "params", one));
 	}
@@ -229,7 +237,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 		json_decref(params);
 		return ERR_CAPABILITY;
 	}
-	mcp_clean_meta(params);
+	clean_question(params);
 	json_t *requests = json_pack("{s:{s:s, s:o}}", QUESTION_KEY, "method", method, "params", params);
 	x->call = NULL;
 	give_ask(x, requests, STATE_PARKED, handle, strlen(handle));
@@ -349,7 +357,7 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	struct str params = STR_INIT;
 	struct up_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL, .params = &params,
 		/* MCP U-06: a completion asks nothing. */
-		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .answers = req->answers };
+		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace, .answers = req->answers };
 	struct up_link *link = NULL;
 
 	if (req->deadline_us <= ev_now_us(x->op.loop))

@@ -20,6 +20,7 @@
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "proto/caps.h"
+#include "proto/trace.h"
 
 struct question {
 	struct list node;
@@ -43,6 +44,7 @@ struct up_call {
 	struct up_param *more; size_t nmore;
 	uint32_t caps;
 	int log_level;
+	struct trace *trace;            /* or NULL */
 	json_t *answers; char *state_text; size_t state_len;
 	/* parked */
 	char handle[UP_HANDLE_SIZE];
@@ -108,6 +110,7 @@ static void up_call_free(struct up_call *c)
 	str_fini(&c->params);
 	up_params_free(c->more, c->nmore);
 	free(c->state_text);
+	free(c->trace);
 	free(c->name);
 	free(c->key);
 	free(c);
@@ -151,6 +154,8 @@ int up_call_start(struct up_link *l, const struct up_call_req *req, const struct
 	c->nmore = req->nmore;
 	c->caps = req->caps;
 	c->log_level = req->log_level;
+	if (req->trace)
+		c->trace = mem_dup(req->trace, sizeof(*c->trace));
 	c->answers = json_incref((json_t *)(uintptr_t)req->answers);
 	if (req->state) {
 		c->state_text = mem_dup(req->state, req->state_len + 1);
@@ -200,7 +205,8 @@ static void send_call(struct up_call *c)
 		jx_write_string(out, c->state_text, c->state_len);
 	}
 	str_putc(out, ',');
-	up_msg_call_meta(out, l->modern, c->caps, c->id, c->log_level); /* MCP B-23: a token of ours */
+	/* MCP B-23: a token of ours; W-03: the caller's trace, whatever the revision (W-02) */
+	up_msg_call_meta(out, &(struct up_meta){ l->modern, c->caps, c->id, c->log_level, c->trace });
 	up_msg_end(out);
 	str_fini(&c->params);
 	move(c, CALL_RUNNING);

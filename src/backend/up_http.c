@@ -20,6 +20,9 @@
 #define SESSION_MAX 256                 /* bytes of a session id */
 #define BYE_US 2000000                  /* for the DELETE of a session */
 #define EARLY_MAX 8                     /* messages that wait for the endpoint of HTTP+SSE */
+#define REOPEN_US 1000000               /* after the stream of a session has ended, and twice as long each time */
+#define REOPEN_DOUBLINGS 6
+#define STEADY_US 60000000              /* a stream that lived so long is opened again as if it were the first */
 
 enum exchange_kind { EX_POST, EX_STREAM, EX_BYE };
 struct exchange {
@@ -49,6 +52,10 @@ struct http_wire {
 	enum rev rev;                   /* REV_COUNT until the handshake is over */
 	struct list exchanges; size_t nexchanges;
 	struct str early[EARLY_MAX]; uint64_t early_id[EARLY_MAX]; size_t nearly;
+	/* the stream of a session, which an older server may have */
+	bool streams;                   /* it does: one was there */
+	unsigned reopens; uint64_t stream_us;   /* tries since one was steady; when the last one began */
+	struct ev_timer *reopen;
 };
 
 static void wire_free(struct http_wire *w)
@@ -59,6 +66,7 @@ static void wire_free(struct http_wire *w)
 	}
 	for (size_t i = 0; i < w->nearly; i++)
 		str_fini(&w->early[i]);
+	ev_timer_free(&w->reopen);
 	upstream_conf_free(&w->conf);
 	free(w->url);
 	free(w->scope);
@@ -120,6 +128,9 @@ static void on_head(void *arg, const struct fetch_head *h)
 	const char *type = fetch_head_get(h, "content-type"), *session = fetch_head_get(h, "mcp-session-id");
 
 	x->status = fetch_head_status(h);
+	/* What was said while no stream was open is not known. */
+	if (x->kind == EX_STREAM && x->wire->streams && x->wire->link && x->status == 200)
+		up_link_missed(x->wire->link);
 	x->events = type && strncasecmp(type, "text/event-stream", 17) == 0 && x->status == 200;
 	if (!x->initialize || !session || x->status != 200)
 		return;
@@ -183,12 +194,31 @@ static const char *words_for(int rc)
 	}
 }
 
+/* The stream of a session has ended, or did not begin.  A server that has none refuses it (MCP H-15). */
+static void stream_ended(struct exchange *x)
+{
+	struct http_wire *w = x->wire;
+	uint64_t now = ev_now_us(w->loop);
+
+	if (!w->link || x->kind != EX_STREAM || !w->wire.exchanges)
+		return;
+	w->streams = w->streams || x->events;
+	if (!w->streams || (x->status >= 400 && x->status < 500))
+		return;
+	if (x->events && now - w->stream_us >= STEADY_US)
+		w->reopens = 0;
+	ev_timer_start(w->reopen, (uint64_t)REOPEN_US << w->reopens);
+	if (w->reopens < REOPEN_DOUBLINGS)
+		w->reopens++;
+}
+
 static void on_done(void *arg, int rc, const struct err *err)
 {
 	struct exchange *x = arg;
 	const struct http_wire *w = x->wire;
 
 	x->fetch = NULL;
+	stream_ended(x);
 	if (w->link && x->kind != EX_BYE) {
 		if (rc < 0)
 			fail(x, words_for(rc));
@@ -233,6 +263,7 @@ static void refused(void *arg)
 {
 	struct exchange *x = arg;
 
+	stream_ended(x);
 	fail(x, "it cannot be asked: too many requests are under way, or its address is not allowed");
 	exchange_free(x);
 }
@@ -325,12 +356,18 @@ static void open_stream(struct http_wire *w)
 	struct err err;
 	size_t n = 1;
 
+	w->stream_us = ev_now_us(w->loop);
 	if (w->wire.exchanges) {
 		headers[n++] = (struct fetch_header){ "MCP-Protocol-Version", rev_table[w->rev].text };
 		headers[n++] = (struct fetch_header){ "Mcp-Session-Id", w->session };
 	}
 	if (start(x, &req, headers, n, &err) < 0)
 		ev_defer(w->loop, refused, x);
+}
+
+static void on_reopen(void *arg)
+{
+	open_stream(arg);
 }
 
 /* An older server says on a stream of its session that its tools have changed; one without refuses the GET. */
@@ -385,6 +422,7 @@ static void http_close(struct up_wire **wire)
 
 	*wire = NULL;
 	w->link = NULL;
+	ev_timer_stop(w->reopen);
 	LIST_FOREACH(n, &w->exchanges) {
 		struct exchange *x = CONTAINER_OF(n, struct exchange, node);
 
@@ -475,6 +513,7 @@ int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fet
 	*w = (struct http_wire){ .wire = { .ops = &http_ops, .exchanges = conf->transport == UPSTREAM_HTTP },
 		.loop = loop, .fetcher = fetcher, .conf = upstream_conf_ref(conf), .rev = REV_COUNT };
 	list_init(&w->exchanges);
+	w->reopen = ev_timer_new(loop, on_reopen, w);
 	w->scope = mem_strdup(tenant);
 	int rc = fetcher ? render_headers(w, opened, tenant, err) : err_set(err, ERR_TOOL, "", "nothing can be fetched here");
 	be_secrets_free(&opened);

@@ -68,6 +68,7 @@ bool up_link_message(struct up_link *link, uint64_t exchange, const char *text, 
 void up_link_failed(struct up_link *link, uint64_t id, const struct err *err);        /* of one request */
 void up_link_dead(struct up_link *link, const struct err *err);       /* the wire is to be closed */
 void up_link_drained(struct up_link *link);
+void up_link_missed(struct up_link *link);                             /* news may have been lost */
 void up_link_noise(struct up_link *link, const char *p, size_t len);  /* a line that is no message */
 
 /* --- calls */
@@ -93,6 +94,7 @@ struct up_call_req {                   /* copied */
 	struct up_param *more; size_t nmore;    /* at most UP_PARAMS_MAX, each allocated as is the array; taken by success */
 	uint32_t caps;                  /* what the caller can be asked */
 	int log_level;                  /* least level of log lines that it wants; 8 = none */
+	const struct trace *trace;      /* the caller's, or NULL */
 	const json_t *answers;          /* for a server of 2026-07-28: of a request that it left open, or NULL */
 	const char *state; size_t state_len;    /* and its state */
 };

@@ -84,8 +84,9 @@ void up_msg_begin(struct str *out, uint64_t id, const char *method);       /* up
 void up_msg_end(struct str *out);
 /* The _meta of a request of 2026-07-28, or of an older one with a token; nothing when there is nothing to say. */
 void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token);
-/* The same of a call: with the least level of log lines that are wanted, 8 = none (MCP G-03). */
-void up_msg_call_meta(struct str *out, bool modern, uint32_t caps, uint64_t token, int log_level);
+/* The same of a call: with the least level of log lines that are wanted, 8 = none (MCP G-03), and its caller's trace or NULL. */
+struct up_meta { bool modern; uint32_t caps; uint64_t token; int log_level; const struct trace *trace; };
+void up_msg_call_meta(struct str *out, const struct up_meta *m);
 void up_msg_initialize(struct str *out, uint64_t id, bool asks);
 void up_msg_answer(struct str *out, struct jx_span id, const json_t *result);
 void up_msg_refusal(struct str *out, struct jx_span id, int code, const char *text);

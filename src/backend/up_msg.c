@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "proto/caps.h"
+#include "proto/trace.h"
 
 #define KEY "io.modelcontextprotocol/"
 #define CLIENT_INFO "{\"name\":\"toolcrib\",\"version\":\"" PACKAGE_VERSION "\"}"
@@ -44,26 +45,41 @@ void up_msg_end(struct str *out)
 
 void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token)
 {
-	up_msg_call_meta(out, modern, caps, token, UP_LOG_OFF);
+	up_msg_call_meta(out, &(struct up_meta){ modern, caps, token, UP_LOG_OFF, NULL });
 }
 
-void up_msg_call_meta(struct str *out, bool modern, uint32_t caps, uint64_t token, int log_level)
+static void put_modern(struct str *out, const struct up_meta *m)
 {
-	if (!modern && !token)
+	str_puts(out, "\"" KEY "protocolVersion\":\"");
+	str_puts(out, rev_table[REV_R5].text);
+	str_puts(out, "\",\"" KEY "clientInfo\":" CLIENT_INFO ",\"" KEY "clientCapabilities\":");
+	put_caps(out, m->caps);
+	if (m->log_level < UP_LOG_OFF)
+		str_printf(out, ",\"" KEY "logLevel\":\"%s\"", up_msg_level_word(m->log_level));
+}
+
+static void put_trace(struct str *out, const struct trace *trace, bool first)
+{
+	str_printf(out, "%s\"traceparent\":\"%s\"", first ? "" : ",", trace->parent);       /* hexadecimal */
+	if (!trace->state[0])
+		return;
+	str_puts(out, ",\"tracestate\":");
+	jx_write_stringz(out, trace->state);
+}
+
+void up_msg_call_meta(struct str *out, const struct up_meta *m)
+{
+	if (!m->modern && !m->token && !m->trace)
 		return;
 	str_puts(out, "\"_meta\":{");
-	if (modern) {
-		str_puts(out, "\"" KEY "protocolVersion\":\"");
-		str_puts(out, rev_table[REV_R5].text);
-		str_puts(out, "\",\"" KEY "clientInfo\":" CLIENT_INFO ",\"" KEY "clientCapabilities\":");
-		put_caps(out, caps);
-		if (log_level < UP_LOG_OFF)
-			str_printf(out, ",\"" KEY "logLevel\":\"%s\"", up_msg_level_word(log_level));
+	if (m->modern)
+		put_modern(out, m);
+	if (m->token) {
+		str_puts(out, m->modern ? ",\"progressToken\":" : "\"progressToken\":");
+		str_put_u64(out, m->token);
 	}
-	if (token) {
-		str_puts(out, modern ? ",\"progressToken\":" : "\"progressToken\":");
-		str_put_u64(out, token);
-	}
+	if (m->trace)
+		put_trace(out, m->trace, !m->modern && !m->token);
 	str_putc(out, '}');
 }
 

@@ -167,6 +167,15 @@ void up_watch_ended(struct up_link *l, uint64_t id, bool refused)
 }
 
 /* What was said while nobody listened is not known: it is looked at again. */
+void up_link_missed(struct up_link *l)
+{
+	if (l->state != UP_READY)
+		return;
+	up_list_changed(l);
+	if (map_count(l->watched) > 0)
+		l->env.updated(l->env.arg, NULL);
+}
+
 void up_watch_late(void *link)
 {
 	struct up_link *l = link;
@@ -174,9 +183,7 @@ void up_watch_late(void *link)
 	if (l->state != UP_READY)
 		return;
 	ask_news(l);
-	up_list_changed(l);
-	if (map_count(l->watched) > 0)
-		l->env.updated(l->env.arg, NULL);
+	up_link_missed(l);
 }
 
 /* --- both */

@@ -64,8 +64,9 @@ struct call {
 	int log_level;
 	enum rev rev;
 	int tport;
-	bool modern, can_ask, completing, has_id, has_prev, has_trace;
-	uint8_t id[16], prev[16], trace[16];
+	bool modern, can_ask, completing, has_id, has_prev;
+	uint8_t id[16], prev[16];
+	struct trace *trace;            /* NULL: of none */
 	/* Admitted. */
 	const struct reg_tool *tool;    /* lives with snap */
 	const struct reg_compiled *compiled;

@@ -28,6 +28,7 @@
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "metrics/metric.h"
+#include "proto/trace.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -112,6 +113,7 @@ static void call_free(void *arg)
 	json_decref(c->args);
 	json_decref(c->answers);
 	ev_timer_free(&c->timer);
+	free(c->trace);
 	str_fini(&c->state_bytes);
 	str_fini(&c->sealed);
 	if (c->trouble) {
@@ -196,8 +198,9 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->tdef = c->tool ? c->tool->def->digest : NULL;
 	ev->sbox = c->caged ? c->cage.level : NULL;
 	ev->n_req = (int64_t)c->args_len;
-	ev->has_trace = c->has_trace;
-	memcpy(ev->trace, c->trace, sizeof ev->trace);
+	ev->has_trace = c->trace != NULL;
+	if (c->trace)
+		memcpy(ev->trace, c->trace->id, sizeof ev->trace);
 }
 
 /* The end could not be recorded: the result is withheld (AUDIT A-209).  The writer keeps trying. */
@@ -378,7 +381,7 @@ void call_run(struct call *c)
 		.params = params, .nparams = params ? c->compiled->nparams : 0, .plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
 		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
 		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
-		.caps = c->caps, .log_level = c->log_level, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
+		.caps = c->caps, .log_level = c->log_level, .trace = c->trace, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};
 
@@ -445,12 +448,13 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
 			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
 			    .args_len = req->args_len, .caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
-			    .can_ask = req->can_ask, .has_trace = req->has_trace, .n_res = -1 };
+			    .can_ask = req->can_ask, .n_res = -1 };
 	principal_ref(c->who);
 	if (!c->args)
 		c->args = json_incref(eng->no_args);
 	c->modern = rev_table[req->rev].era == ERA_MODERN;
-	memcpy(c->trace, req->trace, sizeof c->trace);
+	if (req->trace)
+		c->trace = mem_dup(req->trace, sizeof *c->trace);
 	c->tool_name = memcpy(text, req->tool, req->tool_len);
 	text[req->tool_len] = '\0';
 	text += req->tool_len + 1;

@@ -15,6 +15,7 @@
 #include "call/call.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "proto/trace.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
@@ -407,24 +408,24 @@ static void input_fini(struct call_input *in)
 	str_fini(&in->text);
 }
 
-/* "00-" 32 hex "-" 16 hex "-" 2 hex (W3C Trace Context); anything else starts no trace (MCP W-03). */
-static void read_trace(struct mcp_req *req, const struct mcp_msg *msg)
+static size_t length(const char *text)
 {
-	static const uint8_t none[16];
-	char text[64];
-	size_t len;
+	return text ? strlen(text) : 0;
+}
 
-	if (rpc_string(msg->meta.traceparent, text, sizeof text, &len)) {
-		/* `_meta` goes before the header (MCP W-04) */
-	} else if (msg->http && msg->http->traceparent && strlen(msg->http->traceparent) < sizeof text) {
-		len = strlen(msg->http->traceparent);
-		memcpy(text, msg->http->traceparent, len + 1);
-	} else {
-		return;
+/* Of which trace it is; `_meta` goes before the headers (MCP W-03, W-04). */
+static bool read_trace(const struct mcp_msg *msg, struct trace *ret)
+{
+	char parent[TRACE_PARENT_LEN + 2], state[TRACE_STATE_MAX + 2];
+	size_t parent_len, state_len = 0;
+
+	if (rpc_string(msg->meta.traceparent, parent, sizeof parent, &parent_len)) {
+		bool has_state = rpc_string(msg->meta.tracestate, state, sizeof state, &state_len);
+
+		return trace_parse(ret, parent, parent_len, has_state ? state : NULL, state_len);
 	}
-	req->has_trace = len == 55 && memcmp(text, "00-", 3) == 0 && text[35] == '-' && text[52] == '-' &&
-		text_unhex(text + 3, 32, req->trace, sizeof req->trace) == 0 &&
-		memcmp(req->trace, none, sizeof none) != 0;
+	return msg->http && trace_parse(ret, msg->http->traceparent, length(msg->http->traceparent), msg->http->tracestate,
+					length(msg->http->tracestate));
 }
 
 static bool can_ask(const struct mcp_req *req)
@@ -458,6 +459,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	struct mcp_exchange *x = req->x;
 	struct reg_snapshot *snap = reg_acquire(x->srv->env.registry, x->who->tenant_id);
 	bool made = complete || req->kind == REG_RESOURCE;
+	struct trace trace;
 	struct call_req call = {
 		.who = x->who,
 		.snap = snap,
@@ -473,7 +475,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.can_ask = can_ask(req),
 		.rev = req->rev,
 		.tport = x->tport,
-		.has_trace = req->has_trace,
+		.trace = read_trace(msg, &trace) ? &trace : NULL,
 	};
 
 	if (req->kind == REG_RESOURCE)
@@ -483,7 +485,6 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	call.args = in->args;
 	call.args_text = made ? str_text(&in->text) : in->args ? msg->rpc->arguments.p : "";
 	call.args_len = made ? in->text.len : in->args ? msg->rpc->arguments.len : 0;
-	memcpy(call.trace, req->trace, sizeof call.trace);
 	req->label = mem_strndup(in->name, in->name_len);
 	note_output(req, call.snap, in);
 	exchange_pin(x);
@@ -497,7 +498,6 @@ static void run(struct mcp_req *req, const struct mcp_msg *msg, enum reg_kind ki
 
 	req->kind = kind;
 	if (read_call(req, msg, &in, &e)) {
-		read_trace(req, msg);
 		start(req, msg, &in, NULL);
 	} else {
 		json_decref(in.args);
@@ -529,7 +529,6 @@ void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struc
 	req->kind = what->kind;
 	req->completing = true;
 	memcpy(in.name, what->ref, what->ref_len);
-	read_trace(req, msg);
 	start(req, msg, &in, what->argument);
 	input_fini(&in);
 }

@@ -117,8 +117,6 @@ struct mcp_req {
 	double progress;                /* last one sent */
 	uint64_t progress_us;
 	int log_level;                  /* least level wanted; MCP_LOG_OFF: none (MCP G-02, G-03) */
-	bool has_trace;
-	uint8_t trace[16];
 	struct mcp_memory *memory;      /* where its id stands; NULL: nowhere (modern HTTP, session-less) */
 	struct call *call;
 	struct list asks;               /* our open questions to a legacy caller */

@@ -160,6 +160,7 @@ struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct ht
 	q->http.method = single(&pen, h, "mcp-method", &q->http.duplicate);
 	q->http.name = single(&pen, h, "mcp-name", &q->http.duplicate);
 	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
+	q->http.tracestate = pen_copy(&pen, http_head_get(h, "tracestate", NULL));
 	q->http.sse_ok = accepts_sse(h);
 	q->origin = pen_copy(&pen, http_head_get(h, "origin", NULL));
 	q->query = pen_copy(&pen, h->query);

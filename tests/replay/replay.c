@@ -323,7 +323,7 @@ static void do_expect_call(struct run *r, char *rest)
 	json_object_set_new(got, "rev", json_string(rev_table[c->req.rev].text));
 	json_object_set_new(got, "caps", caps_to_json(c->req.caps));
 	json_object_set_new(got, "canAsk", json_boolean(c->req.can_ask));
-	json_object_set_new(got, "traced", json_boolean(c->req.has_trace));
+	json_object_set_new(got, "traced", json_boolean(c->req.trace != NULL));
 	json_object_set(got, "args", c->req.args);
 	json_object_set(got, "answers", c->req.answers);
 	if (c->state)

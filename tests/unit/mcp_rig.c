@@ -45,6 +45,10 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 	r->calls[r->ncalls++] = c;
 	c->rig = r;
 	c->req = *req;
+	if (req->trace) {
+		c->trace = *req->trace;
+		c->req.trace = &c->trace;
+	}
 	c->tool = mem_strndup(req->tool, req->tool_len);
 	c->args_text = mem_strndup(req->args_text, req->args_len);
 	c->state = req->sealed_state ? mem_strndup(req->sealed_state, req->sealed_len) : NULL;
@@ -455,7 +459,7 @@ void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const st
 	struct mcp_headers http = {
 		.version = head->version, .session = head->session, .method = head->method, .name = head->name,
 		.params = &param, .nparams = head->param ? 1 : 0, .duplicate = head->duplicate,
-		.sse_ok = !head->no_sse, .traceparent = head->traceparent,
+		.sse_ok = !head->no_sse, .traceparent = head->traceparent, .tracestate = head->tracestate,
 	};
 	struct mcp_in in = { .text = body, .len = strlen(body), .who = who, .http = &http,
 		.tport = AUDIT_HTTP };

@@ -20,6 +20,7 @@
 #include "call/call.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"
+#include "proto/trace.h"
 #include "proto/rev.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
@@ -32,6 +33,7 @@ struct rig_call {
 	struct rig *rig;
 	struct call_req req;            /* texts copied below */
 	char *tool, *args_text, *state;
+	struct trace trace;             /* req.trace leads here, or is NULL */
 	char *param_name, *param_value; /* of the first Mcp-Param-*, or NULL */
 	const struct call_out *out;
 	void *arg;
@@ -109,7 +111,7 @@ struct rig_head {                       /* NULL members: absent */
 	const char *version, *session, *method, *name;
 	const char *param, *param_value;
 	bool no_sse, duplicate;
-	const char *traceparent;
+	const char *traceparent, *tracestate;
 };
 void rig_post(struct rig *r, struct rig_http *h, struct principal *who, const struct rig_head *head,
 	const char *body);

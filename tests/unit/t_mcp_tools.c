@@ -165,13 +165,14 @@ static void a_call_carries_what_was_sent(void **state)
 	rig_handshake(&p, REV_R4, "{\"elicitation\":{}}");
 	rig_send(&p, LEGACY_CALL("1", "\"name\":\"echo\",\"arguments\":{ \"x\" : 1.0 },\"_meta\":{"
 		"\"traceparent\":"
-				 "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}"));
+				 "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\",\"tracestate\":\"a=1,b@c=2\",\"baggage\":\"k=v\"}"));
 	assert_string_equal(rig_call(&r)->tool, "echo");
 	assert_string_equal(rig_call(&r)->args_text, "{ \"x\" : 1.0 }");
 	assert_int_equal(rig_call(&r)->req.caps, CAP_ELICITATION_FORM);
 	assert_true(rig_call(&r)->req.can_ask);
-	assert_true(rig_call(&r)->req.has_trace);
-	assert_int_equal(rig_call(&r)->req.trace[0], 0x0a);
+	assert_int_equal(rig_call(&r)->req.trace->id[0], 0x0a);
+	assert_string_equal(rig_call(&r)->req.trace->parent, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+	assert_string_equal(rig_call(&r)->req.trace->state, "a=1,b@c=2");
 	assert_int_equal(rig_call(&r)->req.rev, REV_R4);
 	assert_false(rig_call(&r)->req.check_params);
 	rig_end_text(rig_call(&r), "ok");
@@ -179,7 +180,7 @@ static void a_call_carries_what_was_sent(void **state)
 		"\"text\":\"ok\"}]}}");
 	rig_send(&p, LEGACY_CALL("2", "\"name\":\"echo\",\"_meta\":{\"traceparent\":\"00-rubbish\"}")); /* MCP W-03 */
 	assert_null(rig_call(&r)->req.args);
-	assert_false(rig_call(&r)->req.has_trace);
+	assert_null(rig_call(&r)->req.trace);
 }
 
 /* MCP W-04: the header is read where `_meta` says nothing. */
@@ -192,12 +193,15 @@ static void meta_goes_before_the_header_of_a_trace(void **state)
 	char *body = mem_printf(LEGACY_CALL("1", "\"name\":\"echo\",\"_meta\":{\"traceparent\":\"00-2%s\"}"), tail);
 
 	head.traceparent = header;
+	head.tracestate = "h=1";
 	rig_post(&r, &h, r.who_acme, &head, body);
-	assert_int_equal(rig_call(&r)->req.trace[0], 0x2a);
+	assert_int_equal(rig_call(&r)->req.trace->id[0], 0x2a);
+	assert_string_equal(rig_call(&r)->req.trace->state, "");
 	rig_end_text(rig_call(&r), "ok");
 	rig_http_free(&h);
 	rig_post(&r, &h, r.who_acme, &head, LEGACY_CALL("1", "\"name\":\"echo\""));
-	assert_int_equal(rig_call(&r)->req.trace[0], 0x1a);
+	assert_int_equal(rig_call(&r)->req.trace->id[0], 0x1a);
+	assert_string_equal(rig_call(&r)->req.trace->state, "h=1");
 	rig_end_text(rig_call(&r), "ok");
 	rig_http_free(&h);
 	free(header);

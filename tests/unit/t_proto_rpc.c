@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "proto/rpc.h"
+#include "proto/trace.h"
 
 static int read_msg(const char *text, struct rpc_msg *msg)
 {
@@ -178,6 +179,56 @@ static void strings_are_cut_between_characters(void **state)
 	assert_false(rpc_string((struct jx_span){ NULL, 0 }, buf, sizeof buf, &len));
 }
 
+/* MCP W-01, W-03 */
+static void trace_follows_w3c_or_is_dropped(void **state)
+{
+#define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	static const char *const bad_parents[] = { "", "00-rubbish", "01" "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", PARENT "-x", "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01" };
+	static const char *const good_states[] = { "a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a=1 , b= x y,,c@d=~", "0-*/_=!" };
+	static const char *const bad_states[] = { "", ",", "a", "=1", "a=", "A=1", "-a=1", "a=1=2", "a=\x01", "a=\xc3\xa4", "a=1;b" "\n" };
+	struct trace t;
+
+	for (size_t i = 0; i < NELEMS(bad_parents); i++)
+		assert_false(trace_parse(&t, bad_parents[i], strlen(bad_parents[i]), "a=1", 3));
+	assert_false(trace_parse(&t, NULL, 0, NULL, 0));
+	for (size_t i = 0; i < NELEMS(good_states); i++) {
+		assert_true(trace_parse(&t, PARENT, strlen(PARENT), good_states[i], strlen(good_states[i])));
+		assert_string_equal(t.parent, PARENT);
+		assert_string_equal(t.state, good_states[i]);
+	}
+	for (size_t i = 0; i < NELEMS(bad_states); i++) {
+		assert_true(trace_parse(&t, PARENT, strlen(PARENT), bad_states[i], strlen(bad_states[i])));
+		assert_string_equal(t.state, "");
+	}
+#undef PARENT
+}
+
+static void trace_state_has_limits(void **state)
+{
+	static const char parent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+	struct trace t;
+
+	for (unsigned n = 32; n <= 33; n++) {
+		struct str text = STR_INIT;
+
+		for (unsigned i = 0; i < n; i++)
+			str_printf(&text, "%sk%u=v", i ? "," : "", i);
+		assert_true(trace_parse(&t, parent, strlen(parent), text.p, text.len));
+		assert_int_equal(strlen(t.state), n == 32 ? text.len : 0);
+		str_fini(&text);
+	}
+	for (size_t n = TRACE_STATE_MAX; n <= TRACE_STATE_MAX + 1; n++) {
+		char *text = mem_printf("a=%0*d,b=%0*d,c=%0*d", 170, 1, 170, 1, (int)n - 348, 1);
+
+		assert_int_equal(strlen(text), n);
+		assert_true(trace_parse(&t, parent, strlen(parent), text, n));
+		assert_int_equal(strlen(t.state), n == TRACE_STATE_MAX ? n : 0);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +240,8 @@ int main(void)
 		cmocka_unit_test(an_array_is_walked),
 		cmocka_unit_test(meta_is_read_by_its_full_names),
 		cmocka_unit_test(strings_are_cut_between_characters),
+		cmocka_unit_test(trace_follows_w3c_or_is_dropped),
+		cmocka_unit_test(trace_state_has_limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
