@@ -72,6 +72,7 @@ struct backend_result {
 	 * messages, and of a resource one with contents, of a completion one with values (call/shape.c). */
 	json_t *structured, *meta;
 	bool is_error;                          /* a failure of the tool itself is a result */
+	bool links_there;                       /* links lead to another server: those to what the caller cannot read become text */
 	/* For the record: exit status or HTTP status; signal; what its process used (0 = unknown). */
 	int64_t xstat; bool has_xstat; int sig;
 	uint64_t cpu_us, rss_kib;

@@ -359,6 +359,7 @@ int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs 
 		adm_put_text(c->out, "revision", *u.revision ? u.revision : NULL);
 		adm_put_time(c->out, "synced", (uint64_t)u.synced_us);
 		adm_put_text(c->out, "prefix", u.prefix);
+		adm_put_text(c->out, "uriPrefix", u.uri_prefix);
 		adm_put_text(c->out, "tools", *tools ? tools : NULL);
 		adm_put_int(c->out, "links", job->now.links);
 		adm_put_int(c->out, "calls", (int64_t)job->now.calls);

@@ -81,7 +81,8 @@ static const struct adm_column upstream_list_cols[] = {
 	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
 static const struct adm_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
-	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("tools", "Tools"), COL("links", "Open links"),
+	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
+	COL("tools", "Hosted"), COL("links", "Open links"),
 	COL("calls", "Running calls"), COL("error", "Last failure"), COL_AT("created", "Added"), COL("digest", "Digest"),
 	COL("definition", "Definition"), COL_END };
 static const struct adm_column upstream_sync_cols[] = {

@@ -3,7 +3,6 @@
 
 #include "mcp_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -40,31 +39,31 @@ void mcp_clean_meta(json_t *obj)
 		(void)json_object_del(obj, "_meta");
 }
 
-/* A link leads to something there, which the caller may not have been granted (MCP B-15, U-07). */
-static json_t *link_text(const json_t *block)
+/* It describes a resource as a list does. */
+static void clean_link(json_t *link, const char *prefix)
 {
-	const char *name = json_string_value(json_object_get(block, "name"));
-	const char *uri = json_string_value(json_object_get(block, "uri"));
-	char *text = mem_printf("[resource %s: %s]", name, uri);
-	json_t *ret = content_text(text, strlen(text));
+	static const char *const texts[] = { "name", "title", "description" };
 
-	free(text);
-	return ret;
+	show_uri(link, prefix);
+	(void)json_object_del(link, "icons");
+	for (size_t i = 0; i < NELEMS(texts); i++) {
+		json_t *text = json_object_get(link, texts[i]);
+
+		if (json_is_string(text))
+			json_object_set_new(link, texts[i], upstream_clean_text(text, SIZE_MAX));
+	}
 }
 
-/* One that has been checked.  New reference. */
-static json_t *clean_block(json_t *block, const char *prefix)
+/* One that has been checked. */
+static void clean_block(json_t *block, const char *prefix)
 {
 	json_t *inner = json_object_get(block, "resource");
 
-	if (strcmp(json_string_value(json_object_get(block, "type")), "resource_link") == 0) {
-		show_uri(block, prefix);
-		return link_text(block);
-	}
 	mcp_clean_meta(block);
 	mcp_clean_meta(inner);
 	show_uri(inner, prefix);
-	return json_incref(block);
+	if (strcmp(json_string_value(json_object_get(block, "type")), "resource_link") == 0)
+		clean_link(block, prefix);
 }
 
 /* --- tools */
@@ -84,7 +83,7 @@ static int take_content(const json_t *result, const char *prefix, json_t **ret, 
 	if (content_check_all(content, "", &wrong) < 0)
 		return err_set(err, ERR_TOOL, "", "its result has a bad content block: %.60s %.120s", wrong.where, wrong.msg);
 	json_array_foreach(content, i, block)
-		(void)json_array_set_new(content, i, clean_block(block, prefix));
+		clean_block(block, prefix);
 	*ret = json_incref(content);
 	return 0;
 }
@@ -148,10 +147,10 @@ static int take_messages(const json_t *result, const char *prefix, json_t *ret, 
 	if (rc < 0)
 		return rc;
 	json_array_foreach(messages, i, message) {
-		json_t *block = clean_block(json_object_get(message, "content"), prefix);
+		json_t *block = json_object_get(message, "content");
 
+		clean_block(block, prefix);
 		json_object_set_new(message, "content", care_block(block));
-		json_decref(block);
 	}
 	return 0;
 }
@@ -225,6 +224,7 @@ int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result
 	bool tool = plan->kind == UPSTREAM_TOOL;
 	int rc = tool ? take_tool(result, uri_prefix, res, err) : take_hosted(plan, uri_prefix, result, res, err);
 
+	res->links_there = true;
 	if (rc == 0 && json_is_object(meta)) {
 		upstream_strip_meta(meta);      /* MCP B-44 */
 		res->meta = json_object_size(meta) > 0 ? json_incref(meta) : NULL;

@@ -167,8 +167,9 @@ static int open_wire(struct up_link *link, void *arg, struct up_wire **ret, stru
 	return err_set(err, ERR_INTERNAL, "", "unknown transport");
 }
 
-/* Room for one more: the link that has been without a call for longest makes way. */
-static bool make_room(struct upstreams *u)
+/* Room for one more: the link that has been without a call for longest makes way; for a call one that is only watched
+ * over, too. */
+static bool make_room(struct upstreams *u, bool for_call)
 {
 	struct slot *oldest = NULL;
 
@@ -178,16 +179,18 @@ static bool make_room(struct upstreams *u)
 		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
 			struct slot *s = CONTAINER_OF(n, struct slot, node);
 
-			if (s->link && !up_link_busy(s->link) && s->nwatches == 0 && (!oldest || s->used_us < oldest->used_us))
+			if (s->link && !up_link_busy(s->link) && (for_call || s->nwatches == 0) && (!oldest || s->used_us < oldest->used_us))
 				oldest = s;
 		}
 	}
-	if (oldest)
-		drop_link(oldest);
-	return oldest != NULL;
+	if (!oldest)
+		return false;
+	drop_link(oldest);
+	watches_wait(oldest);
+	return true;
 }
 
-int slot_open(struct slot *s, struct err *err)
+int slot_open(struct slot *s, bool for_call, struct err *err)
 {
 	struct upstreams *u = s->up->all;
 	uint64_t now = ev_now_us(u->env.loop);
@@ -199,7 +202,7 @@ int slot_open(struct slot *s, struct err *err)
 	if (s->next_try_us > now)
 		return err_set(err, ERR_TOOL, "", "%s; it is tried again in %llu ms", s->last.msg,
 			       (unsigned long long)((s->next_try_us - now) / 1000));
-	if (!make_room(u))
+	if (!make_room(u, for_call))
 		return err_set(err, ERR_TOOL, "", "more than %d links to upstreams are in use", UPSTREAM_LINKS_MAX);
 	s->opened_us = now;
 	s->secrets_version = u->env.secrets ? u->env.secrets->version(u->env.secrets->arg) : 0;
@@ -258,7 +261,7 @@ static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, c
 	if (rc < 0)
 		return rc;
 	s->used_us = ev_now_us(u->env.loop);
-	rc = slot_open(s, err);
+	rc = slot_open(s, true, err);
 	if (rc == 0)
 		*ret = s->link;
 	return rc;

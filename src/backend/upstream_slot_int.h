@@ -53,11 +53,12 @@ struct upstreams {
 /* upstream.c: ERR_TOOL with a sentence that names no upstream. */
 int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct slot **ret,
 		  struct err *err) MUST_CHECK;
-int slot_open(struct slot *s, struct err *err) MUST_CHECK;      /* its link, if it has none */
+int slot_open(struct slot *s, bool for_call, struct err *err) MUST_CHECK;       /* its link, if it has none */
 void slot_idle(struct slot *s);                         /* nobody needs its link now */
 
 /* upstream_watch.c */
 void watches_reopen(struct slot *s);                    /* the link has ended */
+void watches_wait(struct slot *s);                      /* it had to make way */
 void watches_opened(struct slot *s);                    /* there is one again */
 void watches_updated(void *slot, const char *uri);
 void watches_leave(struct slot *s);                     /* the slot retires: they look for another */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "ev/ev.h"
 
-#define RETRY_US 30000000               /* when a link cannot be opened at all */
+#define RETRY_US 30000000               /* when a link cannot be opened at all, or had to make way */
 
 struct up_watch {
 	struct backend_watch base;
@@ -131,6 +131,12 @@ void watches_reopen(struct slot *s)
 		ev_timer_start(s->again, s->next_try_us > now ? s->next_try_us - now : 0);
 }
 
+void watches_wait(struct slot *s)
+{
+	if (s->nwatches > 0)
+		ev_timer_start(s->again, RETRY_US);
+}
+
 void watches_late(void *slot)
 {
 	struct slot *s = slot;
@@ -138,8 +144,8 @@ void watches_late(void *slot)
 
 	if (s->link)
 		tell(s);
-	else if (s->nwatches > 0 && slot_open(s, &err) < 0)
-		ev_timer_start(s->again, RETRY_US);
+	else if (s->nwatches > 0 && slot_open(s, false, &err) < 0)
+		watches_wait(s);
 }
 
 /* --- homes */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "call_int.h"
 #include "json/json.h"
@@ -86,6 +87,42 @@ static bool keeps_promise(struct call *c, char *ret, size_t size)
 	return false;
 }
 
+static json_t *link_text(const json_t *link)
+{
+	json_t *block = json_object();
+
+	json_object_set_new(block, "type", json_string("text"));
+	json_object_set_new(block, "text", json_sprintf("[resource %s: %s]", json_string_value(json_object_get(link, "name")),
+							json_string_value(json_object_get(link, "uri"))));
+	return block;
+}
+
+/* Can the caller follow it?  http and https lead to where anybody may go (MCP U-07). */
+static bool leads_nowhere(const struct call *c, const json_t *block)
+{
+	const char *type = json_string_value(json_object_get(block, "type"));
+	const json_t *uri = json_object_get(block, "uri");
+	const char *p = json_string_value(uri);
+
+	return type && p && strcmp(type, "resource_link") == 0 && strncasecmp(p, "https://", 8) != 0 &&
+	       strncasecmp(p, "http://", 7) != 0 && !reg_find_uri(c->snap, p, json_string_length(uri), NULL);
+}
+
+static void check_links(const struct call *c, const struct backend_result *res)
+{
+	json_t *block, *message;
+	size_t i;
+
+	json_array_foreach(res->content, i, block)
+		if (leads_nowhere(c, block))
+			json_array_set_new(res->content, i, link_text(block));
+	json_array_foreach(c->kind == REG_PROMPT ? json_object_get(res->structured, "messages") : NULL, i, message) {
+		block = json_object_get(message, "content");
+		if (leads_nowhere(c, block))
+			json_object_set_new(message, "content", link_text(block));
+	}
+}
+
 void call_take_result(struct call *c, struct backend_result *res)
 {
 	char text[600];
@@ -94,6 +131,8 @@ void call_take_result(struct call *c, struct backend_result *res)
 
 	c->result = *res;
 	c->has_result = true;
+	if (res->links_there)
+		check_links(c, res);
 	n = result_bytes(c, res);
 	c->n_res = (int64_t)n;
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;

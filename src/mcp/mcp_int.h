@@ -41,11 +41,13 @@ enum { LIST_SLOTS = 16, LIST_REPEAT_US = 1000000 };
 struct mcp_listed { int64_t principal_id, cred_id, generation; size_t len; int tport; uint64_t at_us; const void *what; };
 
 struct mcp_tenant {
+	struct mcp_server *srv;
 	int64_t id;
 	struct mcp_listed listed[LIST_SLOTS];
 	struct list channels, sessions, listens;
 	size_t nsessions, nsubs;
 	struct map *watches;            /* URI -> struct mcp_watch */
+	struct ev_timer *updates;       /* notify_marked() */
 };
 
 struct mcp_server {
@@ -237,8 +239,6 @@ void asking_drop(struct mcp_req *req, bool tell);                /* open questio
 void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
 
 /* notify.c */
-/* What a resource gives is another: tell whoever is subscribed to it. */
-void notify_updated(struct mcp_server *srv, struct mcp_tenant *t, const char *uri);
 /* Write a record that nobody waits for: lists and notices go out without it. */
 void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
 /* Of list_changed and of updated resources. */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "ev/ev.h"
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -177,17 +178,25 @@ static size_t tell_of_change(struct mcp_server *srv, struct mcp_tenant *t)
 	return told;
 }
 
-void notify_updated(struct mcp_server *srv, struct mcp_tenant *t, const char *uri)
+void notify_updated(struct mcp_tenant *t, const char *uri)
 {
-	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
-	struct reg_news news = { .tenant_id = t->id };
-
 	LIST_FOREACH(n, &t->channels)
 		subs_mark(&CONTAINER_OF(n, struct mcp_channel, link)->memory.subs, uri);
 	LIST_FOREACH(n, &t->sessions)
 		subs_mark(&CONTAINER_OF(n, struct mcp_session, link)->memory.subs, uri);
 	LIST_FOREACH(n, &t->listens)
 		subs_mark(&CONTAINER_OF(n, struct mcp_req, listen_link)->subs, uri);
+	if (!ev_timer_armed(t->updates))
+		ev_timer_start(t->updates, 0);
+}
+
+void notify_marked(void *tenant)
+{
+	struct mcp_tenant *t = tenant;
+	struct mcp_server *srv = t->srv;
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
+	struct reg_news news = { .tenant_id = t->id };
+
 	memcpy(news.generation, snap->generation, sizeof news.generation);
 	record(srv, &news, REG_RESOURCES, "resources/updated", tell_updated(srv, t, snap), "upstream");
 	reg_release(srv->env.registry, &snap);

@@ -146,7 +146,7 @@ void mcp_server_free(struct mcp_server **psrv)
 	ev_timer_free(&srv->expiry);
 	map_free(&srv->sessions);
 	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);) {
-		watch_free_all(value);
+		watch_fini(value);
 		free(value);
 	}
 	map_free(&srv->tenants);
@@ -162,11 +162,13 @@ struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id)
 	if (t)
 		return t;
 	t = mem_zalloc(sizeof *t);
+	t->srv = srv;
 	t->id = id;
 	list_init(&t->channels);
 	list_init(&t->sessions);
 	list_init(&t->listens);
 	t->watches = map_new();
+	t->updates = ev_timer_new(srv->env.loop, notify_marked, t);
 	map_set_u64(srv->tenants, (uint64_t)id, t);
 	return t;
 }

@@ -42,7 +42,7 @@ enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, st
 		return SUBS_UNKNOWN;
 	if (find(s, uri) < s->n)
 		return SUBS_ADDED;
-	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX || !watch_join(srv, t, snap, uri))
+	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX || !watch_join(t, snap, uri))
 		return SUBS_FULL;
 	s->sub = mem_realloc(s->sub, (s->n + 1) * sizeof *s->sub);
 	s->sub[s->n++] = (struct mcp_sub){ mem_strdup(uri), version_id };

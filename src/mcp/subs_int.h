@@ -28,9 +28,13 @@ void subs_fini(struct mcp_subs *s);
 
 /* What all peers of a tenant are subscribed to (watch.c): each subscription is one join.  False: no more can be
  * watched. */
-bool watch_join(struct mcp_server *srv, struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri);
+bool watch_join(struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri);
 void watch_leave(struct mcp_tenant *t, const char *uri);
 void watch_look(struct mcp_tenant *t, const struct reg_snapshot *snap);        /* it is a new one */
-void watch_free_all(struct mcp_tenant *t);
+void watch_fini(struct mcp_tenant *t);
+/* What a resource gives is another: whoever is subscribed to it is told soon, of all such at once
+ * (notify.c). */
+void notify_updated(struct mcp_tenant *t, const char *uri);
+void notify_marked(void *tenant);                               /* timer */
 
 #endif

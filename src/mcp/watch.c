@@ -9,12 +9,12 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "call/call.h"
+#include "ev/ev.h"
 #include "registry/registry.h"
 
 #include "mcp_int.h"
 
 struct mcp_watch {
-	struct mcp_server *srv;
 	struct mcp_tenant *tenant;
 	char *uri;
 	size_t peers;
@@ -26,7 +26,7 @@ static void on_changed(void *arg)
 {
 	struct mcp_watch *w = arg;
 
-	notify_updated(w->srv, w->tenant, w->uri);
+	notify_updated(w->tenant, w->uri);
 }
 
 static int ask_handler(struct mcp_watch *w, const struct reg_snapshot *snap, struct err *err)
@@ -37,7 +37,7 @@ static int ask_handler(struct mcp_watch *w, const struct reg_snapshot *snap, str
 
 	w->version_id = line ? line->def->version_id : 0;
 	if (line)
-		rc = call_watch(w->srv->env.calls, line->def, w->tenant->id, args, on_changed, w, &w->handler, err);
+		rc = call_watch(w->tenant->srv->env.calls, line->def, w->tenant->id, args, on_changed, w, &w->handler, err);
 	json_decref(args);
 	return rc;
 }
@@ -49,14 +49,14 @@ static void watch_free(struct mcp_watch *w)
 	free(w);
 }
 
-bool watch_join(struct mcp_server *srv, struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri)
+bool watch_join(struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri)
 {
 	struct mcp_watch *w = map_get_z(t->watches, uri);
 	struct err err;
 
 	if (!w) {
 		w = mem_zalloc(sizeof *w);
-		*w = (struct mcp_watch){ .srv = srv, .tenant = t, .uri = mem_strdup(uri) };
+		*w = (struct mcp_watch){ .tenant = t, .uri = mem_strdup(uri) };
 		if (ask_handler(w, snap, &err) == ERR_LIMIT) {
 			watch_free(w);
 			return false;
@@ -97,7 +97,7 @@ void watch_look(struct mcp_tenant *t, const struct reg_snapshot *snap)
 	}
 }
 
-void watch_free_all(struct mcp_tenant *t)
+void watch_fini(struct mcp_tenant *t)
 {
 	const void *key;
 	void *value;
@@ -106,4 +106,5 @@ void watch_free_all(struct mcp_tenant *t)
 	for (size_t it = 0; map_next(t->watches, &it, &key, &len, &value);)
 		watch_free(value);
 	map_free(&t->watches);
+	ev_timer_free(&t->updates);
 }

@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import sqlite3
 
 import crib
 
@@ -65,7 +66,7 @@ class Sync(Hosting):
         self.assertEqual((odd["said"], odd["tool"]), ("refused", None))
         self.assertIn("modifier", odd["why"])
         shown = self.crib.json("upstream", "list")[0]
-        self.assertEqual((shown["tools"], shown["prompts"], shown["resources"], shown["waiting"]), (13, 2, 4, 1))
+        self.assertEqual((shown["tools"], shown["prompts"], shown["resources"], shown["waiting"]), (14, 2, 4, 1))
         self.assertIn("refused (template:memo://all{/path*})", self.crib.json("upstream", "show", "e")[0]["tools"])
         self.assertEqual({row["said"] for row in self.crib.json("upstream", "sync", "e")}, {"unchanged", "refused"})
 
@@ -175,6 +176,18 @@ class Use(Hosting):
         self.assertEqual(self.read(peer, "e+memo://two", crib.MODERN), [
             {"uri": "e+memo://two", "mimeType": "image/png", "blob": "aGVsbG8="}])
 
+    def test_links_lead_to_what_the_caller_can_read(self):
+        """MCP U-07"""
+        self.serve()
+        there = {"type": "resource_link", "uri": "e+memo://one", "name": "one", "description": "The[31m first"}
+        web = {"type": "resource_link", "uri": "https://example.com/", "name": "web"}
+        none = {"type": "text", "text": "[resource none: e+memo:nowhere]"}
+        self.assertEqual(self.peer().call("e_links")["result"]["content"], [there, none, web])
+        self.assertEqual(self.peer("2024-11-05").call("e_links")["result"]["content"][0]["text"], "[resource one: e+memo://one]")
+        self.crib.cli("grant", "remove", "acme", "resource:*", "--yes")
+        self.assertEqual(self.peer().call("e_links")["result"]["content"],
+                         [{"type": "text", "text": "[resource one: e+memo://one]"}, none, web])
+
     def test_what_is_not_there_is_said_in_the_code_of_the_caller(self):
         """MCP E-09, E-10"""
         for rev in ("2025-06-18", crib.MODERN):
@@ -269,6 +282,14 @@ class Subscriptions(Hosting):
     def subscribed(self, peer):
         return peer.call("e_subs")["result"]["structuredContent"]["uris"]
 
+    def told(self):
+        """Records of updates that were told."""
+        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        try:
+            return db.execute("SELECT count(*) FROM rec_text WHERE kind = 1011 AND obj = 'resources/updated'").fetchone()[0]
+        finally:
+            db.close()
+
     def test_updates_are_told_to_subscribers_of_every_revision(self):
         """MCP U-03, N-07"""
         for rev in ("2025-06-18", crib.MODERN):
@@ -347,6 +368,7 @@ class Subscriptions(Hosting):
         peer.notice("notifications/resources/updated")
         peer.ask("ping")
         self.assertLess(sum(got["method"] == "notifications/resources/updated" for got in peer.notices), 20)
+        crib.wait_for("the record", lambda: 0 < self.told() < 20)
 
 
 README = "kind: resource\nname: readme\nuri: docs://read%20me\nhandler: {type: static, text: TEXT}\n"

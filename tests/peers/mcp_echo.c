@@ -5,14 +5,14 @@
  *	--salt TEXT      stands in the description of every tool: another text, other digests
  *	--salt-file FILE the same from a file, read at every tools/list
  *	--storm MS       says that its tools changed every so many milliseconds
- *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs and news; logs only
- *	                 what is asked for
+ *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs, news and links; logs
+ *	                 only what is asked for
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
  *
  * Tools: echo {text}, add {a, b}, env {name}, fill {n}, slow {ms}, steps {n}, say {text}, ask {message}, bad {how}, die {}.
  * With --hosted: touch {uri} says that a resource has changed, subs {} lists what is subscribed to, news {of} says that the
- * list of prompts or resources has changed. */
+ * list of prompts or resources has changed, links {} links to resources. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -98,8 +98,9 @@ static const struct { const char *name, *properties; } tools[] = {
 	{ "touch", "{\"uri\":{\"type\":\"string\"}}" },
 	{ "subs", "{}" },
 	{ "news", "{\"of\":{\"type\":\"string\"}}" },
+	{ "links", "{}" },
 };
-#define HOSTED_TOOLS 3
+#define HOSTED_TOOLS 4
 
 /* 0 for what is no whole number of up to nine digits. */
 static int number(const char *text)
@@ -340,6 +341,11 @@ static bool call_hosted(json_t *id, const char *name, const json_t *args, bool m
 		snprintf(text, sizeof(text), "notifications/%s/list_changed", of ? of : "tools");
 		put(json_pack("{s:s, s:s}", "jsonrpc", "2.0", "method", text));
 		answer(id, text_result("told"), modern);
+	} else if (strcmp(name, "links") == 0) {
+		answer(id, json_pack("{s:[{s:s, s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s, s:s}]}", "content", "type", "resource_link", "uri",
+				     "memo://one", "name", "one", "description", "The\x1b[31m first", "type", "resource_link", "uri",
+				     "memo:nowhere", "name", "none", "type", "resource_link", "uri", "https://example.com/", "name", "web"),
+		       modern);
 	} else if (strcmp(name, "subs") == 0) {
 		all = json_array();
 		json_object_foreach(subscribed, key, value)
