@@ -210,6 +210,8 @@ int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err
 /* After a crash: append call.recovered for each begin without an end (AUDIT A-104).  Looks from meta.open_from on. */
 int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err) MUST_CHECK;
 
+/* How many records a log has had: the index of the next. */
+int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
 /* Kind of the newest record of a log, 0 when it has none. */
 int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, struct err *err) MUST_CHECK;
 

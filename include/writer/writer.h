@@ -66,6 +66,8 @@ struct writer_job {
 	int (*run)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
 	/* True for what no record has to vouch for (last_used_us, checkpoints): none is asked for. */
 	bool volatile_only;
+	/* True: run() comes after the COMMIT instead, with no transaction open, and writes no row: upkeep of the files. */
+	bool between;
 	/* Loop thread, after COMMIT (rc 0) or when it failed; err valid for the call.  May be NULL.  ERR_AUDIT:
 	 * nothing was changed.  A job that runs is waited for beyond the deadline: only its outcome is true. */
 	void (*done)(void *arg, int rc, const struct err *err);

@@ -60,3 +60,7 @@ SELECT EXISTS (SELECT 1 FROM epoch), (SELECT max(size) FROM cp WHERE log = ?1);
 -- name: hold_newest
 -- admin: retention prune.  Primary key.
 SELECT coalesce(max(id), 0) FROM hold;
+
+-- name: deed_ext
+-- audit_deed_step(): what an erase record names.  rec_pos.
+SELECT ext FROM rec WHERE log = ?1 AND idx = ?2;

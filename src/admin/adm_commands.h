@@ -45,6 +45,11 @@ adm_check_fn adm_retention_set_check, adm_retention_show_check, adm_prune_check;
 adm_gather_fn adm_prune_gather;
 adm_body_fn adm_retention_set_body, adm_retention_show_body, adm_prune_body;
 
+/* adm_erase.c */
+adm_check_fn adm_erase_check;
+adm_gather_fn adm_erase_gather;
+adm_body_fn adm_erase_body;
+
 /* adm_course.c: the answer waits until what the body intended is done. */
 adm_after_fn adm_course_after;
 

@@ -4,18 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/erase.h"
 #include "audit/keep.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "ev/ev.h"
 #include "writer/writer.h"
 
 #include "adm_commands.h"
 #include "admin_int.h"
 
+#define FLUSH_TRIES 100                 /* 10 s: longer than a reader may read (AUDIT A-623) */
+#define FLUSH_PAUSE_US 100000
+
 struct course {
 	struct admin *admin;            /* counted */
 	adm_course_fn *done;
 	void *arg;
+	struct audit_deed deed;         /* under way, or kind 0 */
+	struct ev_timer *again;         /* a reader holds the log of a file */
+	unsigned tries;
 	bool over;                      /* nothing is left */
 	struct err err;
 };
@@ -23,18 +31,35 @@ struct course {
 static int course_step(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct course *c = arg;
-	struct audit_deed deed;
-	bool done;
-	int rc = audit_deed_next(db, 0, &deed, err);
+	bool done = false;
+	int rc = c->deed.kind ? 1 : audit_deed_next(db, 0, &c->deed, err);
 
 	c->over = rc == 0;
-	return rc == 1 ? audit_deed_step(logs, db, &deed, &done, err) : rc;
+	if (rc == 1)
+		rc = audit_deed_step(logs, db, &c->deed, &done, err);
+	if (rc < 0 || done)
+		c->deed.kind = 0;
+	return rc;
+}
+
+/* AUDIT A-509: erased bytes are in no file once the logs have been emptied. */
+static int course_flush(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct course *c = arg;
+	int rc = audit_erase_flush(logs, db, err);
+
+	if (rc == ERR_BUSY && c->tries < FLUSH_TRIES)
+		return rc;
+	c->deed.flush = false;
+	c->deed.flushed = rc == 0;
+	return rc;
 }
 
 static void course_end(struct course *c, int rc)
 {
 	if (rc < 0)
 		log_err(NULL, "what was begun could not be ended, the next start goes on with it error=%s", c->err.msg);
+	ev_timer_free(&c->again);
 	if (c->done)
 		c->done(c->arg, rc < 0 ? &c->err : NULL);
 	adm_unref(c->admin);
@@ -46,15 +71,26 @@ static void course_stepped(void *arg, int rc, const struct err *err);
 static int course_next(struct course *c)
 {
 	/* The record of the intent speaks for all slices, the last one has a record of its own. */
-	const struct writer_job job = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
+	const struct writer_job step = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
+	const struct writer_job flush = { .name = "course", .run = course_flush, .between = true, .done = course_stepped };
 
-	return writer_submit(c->admin->env.writer, &job, c);
+	return writer_submit(c->admin->env.writer, c->deed.flush ? &flush : &step, c);
+}
+
+static void course_again(void *arg)
+{
+	course_stepped(arg, 0, NULL);
 }
 
 static void course_stepped(void *arg, int rc, const struct err *err)
 {
 	struct course *c = arg;
 
+	if (rc == ERR_BUSY && c->deed.flush && !c->admin->closed) {
+		c->tries++;
+		ev_timer_start(c->again, FLUSH_PAUSE_US);
+		return;
+	}
 	if (rc < 0 && err)
 		c->err = *err;
 	if (rc == 0 && !c->over && c->admin->closed)
@@ -74,8 +110,10 @@ int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err
 	int rc;
 
 	*c = (struct course){ .admin = a, .done = done, .arg = arg };
+	c->again = ev_timer_new(a->env.loop, course_again, c);
 	rc = course_next(c);
 	if (rc < 0) {
+		ev_timer_free(&c->again);
 		free(c);
 		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
 	}

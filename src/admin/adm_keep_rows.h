@@ -63,6 +63,23 @@ static const struct adm_column retention_show_cols[] = {
 	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_prune_check, \
 	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after }
 
+static const struct adm_arg erase_args[] = {
+	OPT("call", "ID", ARG_TEXT, COMPLETE_NONE, "What is kept of this call."),
+	OPT("principal", "TENANT/NAME", ARG_TEXT, COMPLETE_PRINCIPAL, "What is kept of this principal."),
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "All that is kept of this tenant."),
+	NEED("ground", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
+	TICKET_NEED, FLAG("dry-run", "Say how much would go and change nothing."), END };
+
+#define ERASE_ROW \
+	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records", \
+	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and verify; that, by " \
+		    "whom and on which ground something was erased is a record of its own.  Refused for what is held.  Needs a second " \
+		    "administrator.  Backups of keys.db that were made before can still open a principal's or a tenant's: they must " \
+		    "not outlive the time in which you promise to erase.", \
+	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true, .role = ADM_OWNER, \
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_erase_check, \
+	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after }
+
 #define HOLD_ROWS \
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased", \
 	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes " \

@@ -487,6 +487,7 @@ const struct adm_cmd admin_table[] = {
 	APPROVAL_ROWS,
 	HOLD_ROWS,
 	RETENTION_ROWS,
+	ERASE_ROW,
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
 	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },

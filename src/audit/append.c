@@ -271,6 +271,16 @@ int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, 
 	return rc;
 }
 
+int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err)
+{
+	const struct audit_log *log = map_get_u64(logs->by_tenant, (uint64_t)tenant_id);
+
+	if (!log)
+		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", tenant_id);
+	*ret = log->size;
+	return 0;
+}
+
 int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, tenant_id);

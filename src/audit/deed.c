@@ -6,8 +6,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "audit/erase.h"
 #include "base/mem.h"
 #include "db/db.h"
 
@@ -81,7 +83,8 @@ int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err 
 	db_bind_i64(st, 1, kind);
 	rc = db_step(st, err);
 	if (rc == 1)
-		*ret = (struct audit_deed){ db_col_i64(st, 0), db_col_i64(st, 1), db_col_i64(st, 2), (int)db_col_i64(st, 3) };
+		*ret = (struct audit_deed){ .tenant_id = db_col_i64(st, 0), .log = db_col_i64(st, 1), .idx = db_col_i64(st, 2),
+			.kind = (int)db_col_i64(st, 3) };
 	db_stmt_put(&st);
 	return rc;
 }
@@ -129,12 +132,147 @@ static int prune_step(struct audit_logs *logs, struct db *db, const struct audit
 	return *ret_done ? finish(logs, db, deed, AUDIT_PRUNE_DONE, err) : rc;
 }
 
-int audit_deed_step(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, bool *ret_done, struct err *err)
+/* --- erasing */
+
+int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err)
+{
+	return insert_deed(db, intent, AUDIT_ERASE, err);
+}
+
+/* What an erase record names: keys, a range, or all before it. */
+struct named { int64_t *keys; size_t n; int64_t from, to; };
+
+static int read_named(struct db *db, const struct audit_deed *deed, struct named *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_DEED_EXT);
+	const uint8_t *ext, *keys = NULL, *range = NULL;
+	size_t len = 0, keys_len = 0, range_len = 0;
+	int rc;
+
+	db_bind_i64(st, 1, deed->log);
+	db_bind_i64(st, 2, deed->idx);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		ext = db_col_blob(st, 0, &len);
+		keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &keys_len);
+		range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
+	}
+	/* No keys at all must not pass for all of them. */
+	if (rc >= 0 && (!keys || keys_len < 8 || keys_len % 8) && (!range || range_len != 16))
+		rc = err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", deed->idx);
+	if (rc >= 0 && keys) {
+		ret->n = keys_len / 8;
+		ret->keys = mem_calloc(ret->n, sizeof *ret->keys);
+		for (size_t i = 0; i < ret->n; i++)
+			ret->keys[i] = (int64_t)(audit_get_be(keys + 8 * i, 8) & INT64_MAX);
+	} else if (rc >= 0) {
+		ret->from = (int64_t)(audit_get_be(range, 8) & INT64_MAX);
+		ret->to = (int64_t)(audit_get_be(range + 8, 8) & INT64_MAX);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const struct named *what, bool all, struct err *err)
+{
+	int rc = 0;
+
+	if (what->n > 0)
+		rc = audit_erase_destroy(logs, what->keys, what->n, err);
+	else if (all)
+		rc = audit_erase_destroy_tenant(logs, deed->tenant_id, err);
+	return rc == ERR_BUSY ? 0 : rc;         /* destroyed; the flush empties what a reader held */
+}
+
+static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed, const struct named *what, bool all, struct err *err)
+{
+	bool had, done = true;
+	int rc = 0;
+
+	if (what->n > 0 || all) {
+		rc = audit_erase_slice(logs, db, deed->tenant_id, what->keys, what->n, &deed->cursor, &done, err);
+	} else {
+		int64_t end = deed->cursor + AUDIT_SLICE;
+
+		for (; rc == 0 && deed->cursor < end && what->from + deed->cursor < what->to; deed->cursor++)
+			rc = audit_erase_record(logs, db, deed->tenant_id, what->from + deed->cursor, &had, err);
+		done = what->from + deed->cursor >= what->to;
+	}
+	if (rc == 0)
+		deed->flush = done;
+	return rc;
+}
+
+static int erase_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+{
+	struct named what = { 0 };
+	bool all;
+	int rc;
+
+	if (deed->flushed) {
+		rc = finish(logs, db, deed, AUDIT_ERASE_DONE, err);
+		*ret_done = rc == 0;
+		return rc;
+	}
+	rc = read_named(db, deed, &what, err);
+	all = what.n == 0 && what.from == 0 && what.to == deed->idx;
+	if (rc == 0 && !deed->begun)
+		rc = destroy(logs, deed, &what, all, err);
+	if (rc == 0) {
+		deed->begun = true;
+		rc = sweep(logs, db, deed, &what, all, err);
+	}
+	free(what.keys);
+	return rc;
+}
+
+static int step_alone(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+{
+	int rc = db_txn_begin(db, true, err);
+
+	if (rc < 0)
+		return rc;
+	rc = audit_deed_step(logs, db, deed, ret_done, err);
+	if (rc == 0)
+		rc = audit_logs_flush(logs, db, err);
+	rc = db_txn_end(db, rc, err);
+	if (rc < 0)
+		audit_logs_rollback(logs, (struct audit_mark){ 0 });
+	else
+		audit_logs_commit(logs);
+	return rc;
+}
+
+int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	struct audit_deed deed;
+	int rc;
+
+	while ((rc = audit_deed_next(db, AUDIT_ERASE, &deed, err)) == 1) {
+		bool done = false;
+
+		for (rc = 0; rc == 0 && !done;) {
+			rc = step_alone(logs, db, &deed, &done, err);
+			if (rc == 0 && deed.flush) {
+				rc = audit_erase_flush(logs, db, err);
+				deed.flush = false;
+				deed.flushed = true;
+			}
+		}
+		if (rc < 0)
+			break;
+	}
+	return rc == ERR_BUSY ? 0 : rc;         /* erased; whoever reads there holds the files' logs, and it is tried again later */
+}
+
+int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
 {
 	*ret_done = false;
 	switch (deed->kind) {
 	case AUDIT_PRUNE:
 		return prune_step(logs, db, deed, ret_done, err);
+	case AUDIT_ERASE:
+		return erase_step(logs, db, deed, ret_done, err);
 	default:
 		return err_set(err, ERR_CORRUPT, "deed", "an intent of kind %d", deed->kind);
 	}

@@ -84,6 +84,8 @@ static int run_items(struct writer *w, struct witem *first, struct err *err)
 		if (it->is_job) {
 			struct wjob *j = CONTAINER_OF(it, struct wjob, item);
 
+			if (j->job.between)
+				continue;
 			it->rc = run_job(w, j);
 			if (it->rc < 0)
 				*err = j->err;
@@ -131,6 +133,20 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 	else
 		audit_logs_commit(w->logs);
 	return rc;
+}
+
+/* What a transaction would be in the way of. */
+static void run_between(struct writer *w, struct witem *first)
+{
+	for (struct witem *it = first; it; it = it->next) {
+		struct wjob *j = it->is_job ? CONTAINER_OF(it, struct wjob, item) : NULL;
+
+		if (!j || !j->job.between)
+			continue;
+		it->rc = j->job.run(j->arg, w->db, w->logs, &j->err);
+		if (is_final(it->rc))
+			stop_for_good(w, it->rc, &j->err);
+	}
 }
 
 static bool past_close(struct writer *w)
@@ -214,6 +230,7 @@ void writer_run_batch(struct writer *w, struct witem *first)
 	atomic_store(&w->full_until_us, 0);
 	met_inc(MET_writer_batches);
 	met_add(MET_writer_items, count(first));
+	run_between(w, first);
 	post(w, first);
 	/* With a fresh open_from in it, the log is copied while the answers are on their way. */
 	rc = save ? db_checkpoint(w->db, CHECKPOINT_PAGES, &err) : 0;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "audit/keep.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "db/db.h"
@@ -94,6 +95,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 	rc = open_store(w, place, err);
 	if (rc == 0)
 		rc = writer_write_start(w, mode, &recovered, err);
+	if (rc == 0)
+		rc = audit_erase_resume(w->logs, w->db, err);
 	if (rc == 0)
 		rc = start_thread(w, err);
 	if (rc < 0) {

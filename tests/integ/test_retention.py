@@ -1,6 +1,7 @@
 """What goes and what stays: holds, prunes into bundles, and who has to agree; the audit verifies after each of them."""
 import json
 import os
+import sqlite3
 import subprocess
 import unittest
 
@@ -120,6 +121,56 @@ class Retention(unittest.TestCase):
         self.assertEqual([h["state"] for h in self.c.json("hold", "list", "--history")], ["released"] * 4)
         done = self.prune("--bundle", bundle, "--before", "0s")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.c.stop()
+        self.verify_store()
+
+    def kept(self):
+        """Salts and ciphertexts beside the records, by index of the record in the tenant's log."""
+        db = sqlite3.connect(f"file:{self.c.store}/toolcrib.db?mode=ro", uri=True)
+        rows = db.execute("SELECT r.idx, p.salt, p.ct FROM pay p JOIN rec r ON r.id = p.rec WHERE r.log = 2").fetchall()
+        db.close()
+        return {idx: [secret for secret in secrets if secret] for idx, *secrets in rows}
+
+    def present(self, secrets):
+        """Those of some byte strings that any file of the store has."""
+        files = [path.read_bytes() for path in self.c.store.rglob("*") if path.is_file() and path.name != "ballast"]
+        return [secret for secret in secrets if any(secret in data for data in files)]
+
+    def erase(self, *words):
+        return self.c.run("--yes", "--json", "erase", "--ground", "GDPR 17", "--ticket", "E-1", *words)
+
+    def test_what_is_erased_is_in_no_file(self):
+        self.one()
+        self.c.start()
+        self.calls(5)
+        call = self.c.json("audit", "calls", "--tenant", "acme")[0]["call"]
+        all_kept = self.kept()
+        self.assertTrue(all_kept)
+        secrets = [secret for row in all_kept.values() for secret in row]
+        self.assertEqual(self.present(secrets), secrets)
+        self.refused(self.erase(), "say one of")
+        self.refused(self.erase("--principal", "acme/nobody"), "not found")
+        self.c.cli("hold", "set", "acme", "--reason", "a lawsuit", "--ticket", "L-1", "--principal", "bot")
+        for words in (["--call", call], ["--principal", "acme/bot"], ["--tenant", "acme"]):
+            self.refused(self.erase(*words), "held by hold 1")
+        self.assertEqual(self.kept().keys(), all_kept.keys())
+        self.c.cli("--yes", "hold", "release", "1", "--reason", "settled", "--ticket", "L-2")
+        would = json.loads(self.erase("--principal", "acme/bot", "--dry-run").stdout)
+        self.assertEqual(would["said"], "would be erased")
+        self.assertEqual(self.kept().keys(), all_kept.keys())
+        done = self.erase("--call", call)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        indexes = [row["index"] for row in self.c.json("audit", "show", call)]
+        self.assertEqual(self.present([s for i in indexes for s in all_kept.get(i, [])]), [])
+        for words in (["--principal", "acme/bot"], ["--tenant", "acme"]):
+            done = self.erase(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.present(secrets), [])
+        self.assertEqual(len(self.c.json("audit", "calls", "--tenant", "acme")), 5)     # the records stay
+        said = [r for r in self.c.json("audit", "admin", "--tenant", "acme", "--limit", "0") if r["kind"].startswith("erase")]
+        self.assertEqual(len([r for r in said if r["kind"] == "erase"]), len([r for r in said if r["kind"] == "erase.done"]))
+        self.assertGreaterEqual(len(said), 4)
+        self.calls(1)
         self.c.stop()
         self.verify_store()
 
