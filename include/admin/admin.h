@@ -126,6 +126,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct tenants *tenants;
 	struct registry *registry;
 	struct writer *writer;
+	struct notary *notary;          /* NULL: nothing is signed */
 	struct call_engine *calls;
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;

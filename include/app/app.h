@@ -40,6 +40,9 @@ void app_close(struct app **a);         /* cancels, writer last but one, lock la
 
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
+/* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which
+ * somebody outside should pin; free() both. */
+int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err) MUST_CHECK;
 /* Where the owner of a store listens for commands; free() it.  In the store, or, where that path is too long for
  * a socket, in $XDG_RUNTIME_DIR or /run/toolcrib. */
 char *app_admin_socket(const char *store);

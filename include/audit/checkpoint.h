@@ -14,6 +14,7 @@
 
 struct audit_logs;
 struct db;
+struct str;
 
 /* A log as it was when the beat was made. */
 struct audit_head {
@@ -40,11 +41,19 @@ int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_
 /* A new epoch: its row, and epoch.start in the system log.  cert NULL: epoch 0. */
 int audit_epoch_begin(struct audit_logs *logs, struct db *db, uint64_t n, const uint8_t public[SIGN_PUBLIC_SIZE],
 		      const uint8_t cert[SIGN_SIZE], struct err *err) MUST_CHECK;
+/* The key of all logs, which the store keeps beside the epochs'. */
+int audit_log_key_set(struct db *db, const uint8_t public[SIGN_PUBLIC_SIZE], struct err *err) MUST_CHECK;
+int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err) MUST_CHECK;        /* 1; 0: there is none */
 struct audit_epoch {
 	uint64_t n, from_ts;
 	uint8_t public[SIGN_PUBLIC_SIZE];
 };
 int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err) MUST_CHECK;     /* 1; 0: there is none */
+
+/* Keys in their text form, one in each line: of the logs and of the first epoch, or of all.  ERR_NOT_FOUND: there are none. */
+int audit_keys_print(struct db *db, bool all, struct str *ret, struct err *err) MUST_CHECK;
+/* The system log's newest note.  1; 0: there is none. */
+int audit_note_newest(struct db *db, struct str *ret, struct err *err) MUST_CHECK;
 
 /* The logs as the writer sees them. */
 struct audit_log_view {

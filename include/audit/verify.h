@@ -11,6 +11,10 @@
  * believed.  Codes and classes are part of the format. */
 #define AUDIT_FINDINGS(X) \
 	X(SCHEMA, true, "tables, views, indexes or triggers are not the release's own") \
+	X(KEYCHAIN, true, "an epoch's key does not follow from the one before, or from the pinned one") \
+	X(CP_SIG, true, "a checkpoint's signature is wrong") \
+	X(CP_ORDER, true, "checkpoints are out of order") \
+	X(EPOCH_GAP, true, "an epoch without a checkpoint") \
 	X(DICT, true, "a text is missing, of another kind, or there twice") \
 	X(TYPE, true, "a value of a storage class or length that the encoding does not allow") \
 	X(ENCODING, true, "a record of an unknown encoding") \
@@ -20,13 +24,17 @@
 	X(ROOT, true, "the records do not give the log's root") \
 	X(TILE, true, "the hashes kept of whole tiles do not fit") \
 	X(TRUNCATED, true, "fewer records than the log's head says") \
-	X(UNCOVERED_TAIL, true, "records that the log's head does not cover") \
+	X(UNCOVERED_TAIL, true, "records that no checkpoint covers") \
 	X(INDEX, true, "an index of the database lacks rows or has too many") \
 	X(ERASED_BUT_PRESENT, true, "something is still there after it was pruned or erased") \
 	X(PAIRING, true, "an end without its begin, or of another call") \
 	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
+	X(CROSS_REF, true, "the system log has committed something else of this log") \
 	X(LOG_MISSING, true, "a tenant without a log") \
+	X(SIGNER_AHEAD, true, "the signer has signed more, or something else") \
+	X(ANCHOR, true, "a checkpoint from outside is not of this log") \
+	X(NO_ANCHOR, false, "no checkpoint was taken outside lately") \
 	X(VIEW, true, "the readable view is not what the bytes say") \
 	X(NOT_CHECKED, false, "a step was left out")
 enum audit_finding_code {
@@ -44,6 +52,7 @@ struct audit_finding {
 	const char *origin;             /* of the log; NULL: the store */
 	int64_t from, to;               /* indexes from <= idx <= to; -1: not about records */
 	const char *detail;             /* or NULL */
+	bool gap;                       /* of this class here, though the code is of the other */
 };
 typedef void audit_found_fn(void *arg, const struct audit_finding *f);
 
@@ -51,14 +60,31 @@ struct audit_coverage {
 	uint64_t logs, records, pruned; /* pruned: records that are not there any more */
 	uint64_t first_us, last_us;     /* of all records; 0 when there are none */
 	uint64_t bad, gaps;             /* findings of each class */
+	uint64_t notes, epochs;         /* checkpoints whose signatures were checked */
+	bool pinned;                    /* the chain of epochs begins with a key from outside */
 };
 
 #define AUDIT_VERIFY_OPEN_MAX (1u << 20)        /* begins without an end that pairing keeps in mind, of one log */
+
+/* What a verifier has in hand beside the store (AUDIT 0: E0, E1, E2).  All of it is borrowed, and may be missing. */
+struct signer_state;
+struct note_key;
+struct audit_anchor { const char *p; size_t len; };     /* a signed note from outside */
+struct audit_evidence {
+	const struct note_key *key; size_t nkey;        /* pinned: the system log's, and that of an epoch, the first as a rule */
+	const struct signer_state *signer;
+	const struct audit_anchor *anchor; size_t nanchor;
+	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR; 0 = any */
+	uint64_t young_s;               /* the owner asks: unsigned records are no finding unless they are older than this */
+};
 
 /* The whole store by one read-only connection, one page of records in a read transaction at a time; memory does not
  * grow with the records.  tenant_id > 0: that tenant's log alone, and nothing of others.  found() for each finding, runs
  * of neighbours as one.  0 also with findings; an error only when the store could not be read. */
 struct db;
+int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found, void *arg,
+		      struct audit_coverage *ret, struct err *err) MUST_CHECK;
+/* The same without any. */
 int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
 		 struct err *err) MUST_CHECK;
 

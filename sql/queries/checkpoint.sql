@@ -28,3 +28,19 @@ SELECT idx, leaf FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx
 -- audit_at().  rec_pos.
 -- name: audit_get_time
 SELECT ts, kind FROM rec WHERE log = ?1 AND idx = ?2;
+
+-- verify_keys_open(): the name of the instance.  Primary key.
+-- name: verify_get_system
+SELECT origin FROM log WHERE id = 1;
+
+-- verify_keys_open().  Primary key.
+-- name: verify_list_epochs
+SELECT n, pk, cert FROM epoch WHERE n >= ?1 ORDER BY n;
+
+-- verify_notes_at().  Primary key.
+-- name: verify_next_note
+SELECT size, epoch, note FROM cp WHERE log = ?1 AND size > ?2 AND size <= ?3 ORDER BY size LIMIT 1;
+
+-- audit_verify_with(): when a checkpoint was last taken outside.  A scan of few rows.
+-- name: verify_get_anchored
+SELECT max(ts) FROM anchor;

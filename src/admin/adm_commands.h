@@ -179,6 +179,11 @@ adm_body_fn adm_audit_denied_body, adm_audit_admin_body, adm_audit_tool_health_b
 /* adm_verify.c */
 adm_check_fn adm_audit_verify_check;
 adm_body_fn adm_audit_verify_body;
+adm_check_fn adm_audit_keys_check;
+adm_body_fn adm_audit_keys_body;
+void adm_audit_checkpoint_gather(struct adm_call *c);
+adm_body_fn adm_audit_checkpoint_body;
+adm_body_fn adm_audit_adopt_body;
 int adm_grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
 /* glob NULL: several. */
 int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;

@@ -3,10 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "audit/evidence.h"
 #include "audit/verify.h"
 #include "db/db.h"
+#include "notary/notary.h"
 #include "tenant/tenant.h"
 
 #include "adm_commands.h"
@@ -16,9 +19,30 @@
 
 struct verify_job {
 	char tenant[64];
+	struct evidence *with;
 	struct adm_out *out;
 	uint64_t shown;
 };
+
+static void free_job(void *priv)
+{
+	struct verify_job *job = priv;
+
+	evidence_free(&job->with);
+	free(job);
+}
+
+static int take_evidence(const struct adm_call *c, struct evidence *with, struct err *err)
+{
+	const char *signer = adm_text(c, "signer-state"), *age = adm_text(c, "anchor-max-age");
+	int rc = signer ? evidence_signer(with, signer, err) : 0;
+
+	for (size_t i = 0; rc == 0 && i < adm_count(c, "key"); i++)
+		rc = evidence_key(with, adm_nth(c, "key", i), err);
+	for (size_t i = 0; rc == 0 && i < adm_count(c, "anchor"); i++)
+		rc = evidence_anchor(with, adm_nth(c, "anchor", i), err);
+	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
+}
 
 int adm_audit_verify_check(struct adm_call *c, struct err *err)
 {
@@ -26,12 +50,13 @@ int adm_audit_verify_check(struct adm_call *c, struct err *err)
 	const char *name = adm_text(c, "tenant");
 	const struct tenant *t = name ? tenant_by_name(c->admin->env.tenants, name, strlen(name)) : NULL;
 
-	(void)err;
+	c->free_priv = free_job;
+	job->with = evidence_new();
 	job->out = c->out;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", name ? name : "");
 	if (t)
 		adm_record_in(c, t->id);
-	return 0;
+	return take_evidence(c, job->with, err);
 }
 
 static void found(void *arg, const struct audit_finding *f)
@@ -42,7 +67,7 @@ static void found(void *arg, const struct audit_finding *f)
 		return;
 	adm_row_begin(job->out);
 	adm_put_text(job->out, "finding", audit_finding_name(f->code));
-	adm_put_text(job->out, "class", audit_finding_bad(f->code) ? "bad" : "gap");
+	adm_put_text(job->out, "class", audit_finding_bad(f->code) && !f->gap ? "bad" : "gap");
 	adm_put_text(job->out, "log", f->origin);
 	if (f->from >= 0) {
 		adm_put_int(job->out, "from", f->from);
@@ -55,7 +80,7 @@ static void found(void *arg, const struct audit_finding *f)
 /* The last row says what was looked at, also when nothing was found. */
 static void put_coverage(struct verify_job *job, const struct audit_coverage *sum)
 {
-	char text[120];
+	char text[240];
 
 	adm_row_begin(job->out);
 	adm_put_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
@@ -63,12 +88,16 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 	adm_put_text(job->out, "log", NULL);
 	adm_put_int(job->out, "logs", (int64_t)sum->logs);
 	adm_put_int(job->out, "records", (int64_t)sum->records);
+	adm_put_int(job->out, "checkpoints", (int64_t)sum->notes);
+	adm_put_int(job->out, "epochs", (int64_t)sum->epochs);
+	adm_put_bool(job->out, "pinned", sum->pinned);
 	adm_put_int(job->out, "bad", (int64_t)sum->bad);
 	adm_put_int(job->out, "gaps", (int64_t)sum->gaps);
 	adm_put_time(job->out, "first", sum->first_us);
 	adm_put_time(job->out, "last", sum->last_us);
-	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs: %" PRIu64 " bad, %" PRIu64 " gaps",
-		       sum->records, sum->logs, sum->bad, sum->gaps);
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs, %" PRIu64 " checkpoints of %" PRIu64
+		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps", sum->records, sum->logs, sum->notes,
+		       sum->epochs, sum->pinned ? "as pinned" : "not pinned", sum->bad, sum->gaps);
 	adm_put_text(job->out, "detail", text);
 	adm_row_end(job->out);
 }
@@ -81,8 +110,13 @@ int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *
 	int rc = *job->tenant ? adm_find_tenant(db, job->tenant, &t, err) : 0;
 
 	(void)logs;
-	if (rc == 0)
-		rc = audit_verify(db, t.id, found, job, &sum, err);
+	/* The server that is asked signs what it has just written within the second. */
+	if (rc == 0) {
+		struct audit_evidence with = *evidence_get(job->with);
+
+		with.young_s = NOTARY_MAX_AGE_S;
+		rc = audit_verify_with(db, t.id, &with, found, job, &sum, err);
+	}
 	if (rc == 0)
 		put_coverage(job, &sum);
 	if (rc == 0)

@@ -9,7 +9,8 @@
 #define COL_AT(member, title) { member, title, COL_TIME }
 #define COL_END { NULL, NULL, COL_PLAIN }
 
-static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"), COL_END };
+static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
+	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct adm_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("tenants", "Tenants"),

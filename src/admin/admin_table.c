@@ -23,6 +23,7 @@
 	"An argument of the tool; a number, true, or JSON where its schema says so." }
 /* Options. */
 #define OPT(name, value, type, complete, help) { name, value, type, true, false, false, complete, help }
+#define OPTS(name, value, type, complete, help) { name, value, type, true, false, true, complete, help }
 #define NEED(name, value, type, complete, help) { name, value, type, true, true, false, complete, help }
 #define FLAG(name, help) { name, NULL, ARG_FLAG, true, false, false, COMPLETE_NONE, help }
 
@@ -37,6 +38,7 @@
 static const struct adm_arg no_args[] = { END };
 
 #include "adm_keep_rows.h"
+#include "adm_sign_rows.h"
 
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." }, END };
@@ -216,7 +218,12 @@ static const struct adm_arg audit_tool_health_args[] = {
 	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
 	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."), END };
 static const struct adm_arg audit_verify_args[] = {
-	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."), END };
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."),
+	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE, "A key that you have pinned, as audit keys prints it; may be given again."),
+	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE, "What the signer remembers: its directory, or a copy of its file state."),
+	OPTS("anchor", "FILE", ARG_PATH, COMPLETE_FILE, "A checkpoint that was taken away earlier; may be given again."),
+	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE, "Say so when no checkpoint was taken outside for that long, such as 7d."),
+	END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 
 const struct adm_cmd admin_table[] = {
@@ -484,6 +491,7 @@ const struct adm_cmd admin_table[] = {
 	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
 	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
+	SIGN_ROWS,
 	APPROVAL_ROWS,
 	HOLD_ROWS,
 	RETENTION_ROWS,

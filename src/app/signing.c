@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/checkpoint.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/str.h"
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -83,6 +85,31 @@ int app_signer_start(struct app *a, struct err *err)
 void app_signer_stop(struct app *a)
 {
 	notary_close(&a->notary);
+}
+
+int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err)
+{
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
+	char *file = path_join(store, DB_FILE), *end;
+	struct str keys = STR_INIT;
+	struct app *a = NULL;
+	struct db *db = NULL;
+	int rc = app_start(&opt, &a, err);
+
+	app_close(&a);
+	if (rc == 0)
+		rc = db_open(file, DB_READER, false, &db, err);
+	if (rc == 0)
+		rc = audit_keys_print(db, false, &keys, err);
+	db_close(&db);
+	free(file);
+	if (rc == 0) {
+		end = strchr(keys.p, '\n');     /* the log's, then the epoch's */
+		*ret_log = mem_strndup(keys.p, (size_t)(end - keys.p));
+		*ret_epoch = mem_strndup(end + 1, strcspn(end + 1, "\n"));
+	}
+	str_fini(&keys);
+	return rc;
 }
 
 /* --- */

@@ -45,7 +45,7 @@ struct reading {
 
 static void tell(struct reading *r, const struct audit_finding *f)
 {
-	if (audit_finding_bad(f->code))
+	if (audit_finding_bad(f->code) && !f->gap)
 		r->sum->bad++;
 	else
 		r->sum->gaps++;
@@ -66,14 +66,14 @@ static void tell_record(struct reading *r, enum audit_finding_code code, int64_t
 		return;
 	}
 	end_run(r);
-	r->run = (struct audit_finding){ code, r->b->origin, idx, idx, NULL };
+	r->run = (struct audit_finding){ .code = code, .origin = r->b->origin, .from = idx, .to = idx, .detail = NULL };
 	r->running = true;
 }
 
 /* Always false, for `return`. */
 static bool wrong(struct reading *r, enum audit_finding_code code, const char *detail)
 {
-	tell(r, &(struct audit_finding){ code, *r->b->origin ? r->b->origin : NULL, -1, -1, detail });
+	tell(r, &(struct audit_finding){ .code = code, .origin = *r->b->origin ? r->b->origin : NULL, .from = -1, .to = -1, .detail = detail });
 	return false;
 }
 
@@ -413,7 +413,7 @@ static void check_end(struct reading *r)
 	bool covered = false;
 
 	if ((int64_t)r->tree.size != r->b->to) {
-		tell(r, &(struct audit_finding){ AUDIT_FINDING_GAP, r->b->origin, (int64_t)r->tree.size, r->b->to - 1, NULL });
+		tell(r, &(struct audit_finding){ .code = AUDIT_FINDING_GAP, .origin = r->b->origin, .from = (int64_t)r->tree.size, .to = r->b->to - 1, .detail = NULL });
 		return;
 	}
 	tree_root(&r->tree, root);
@@ -482,7 +482,7 @@ int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_f
 		      struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_BUNDLE_FIND_LOG);
-	struct audit_finding f = { AUDIT_FINDING_NOT_CHECKED, b->origin, b->from, b->to - 1, NULL };
+	struct audit_finding f = { .code = AUDIT_FINDING_NOT_CHECKED, .origin = b->origin, .from = b->from, .to = b->to - 1 };
 	struct audit_cut cut = { 0 };
 	int64_t log = 0, size = 0;
 	int rc;

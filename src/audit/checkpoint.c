@@ -11,9 +11,15 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
+#include "tlog/note.h"
+#include "tlog/signer.h"
 
 #include "audit_int.h"
+
+#define META_LOG_KEY "log_key"          /* public, hexadecimal */
 
 enum {
 	HEAD_BYTES = 4 + 8 + TREE_HASH,         /* of a log in logs.commit */
@@ -245,6 +251,26 @@ int audit_epoch_begin(struct audit_logs *logs, struct db *db, uint64_t n, const 
 	return rc < 0 ? rc : write_epoch(logs, db, n, public, cert, err);
 }
 
+int audit_log_key_set(struct db *db, const uint8_t public[SIGN_PUBLIC_SIZE], struct err *err)
+{
+	char hex[2 * SIGN_PUBLIC_SIZE + 1];
+
+	text_hex(public, SIGN_PUBLIC_SIZE, hex);
+	return audit_meta_set(db, META_LOG_KEY, hex, err);
+}
+
+int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err)
+{
+	char hex[2 * SIGN_PUBLIC_SIZE + 2];
+	int rc = audit_meta_get(db, META_LOG_KEY, hex, sizeof hex, err);
+
+	if (rc < 0 || !hex[0])
+		return rc;
+	if (text_unhex(hex, strlen(hex), ret, SIGN_PUBLIC_SIZE) < 0)
+		return err_set(err, ERR_CORRUPT, "meta/" META_LOG_KEY, "%s is no key", hex);
+	return 1;
+}
+
 int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_EPOCH_GET_NEWEST);
@@ -259,6 +285,68 @@ int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err)
 		ret->from_ts = (uint64_t)db_col_i64(st, 3);
 		memcpy(ret->public, pk, SIGN_PUBLIC_SIZE);
 	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+static void print_key(struct str *ret, const struct note_key *key)
+{
+	note_key_print(key, ret);
+	str_putc(ret, '\n');
+}
+
+static int print_epochs(struct db *db, const char *instance, bool all, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_VERIFY_LIST_EPOCHS);
+	struct note_key key;
+	bool more = true;
+	int rc = 0;
+
+	db_bind_i64(st, 1, 0);
+	while (more && (rc = db_step(st, err)) == 1) {
+		size_t len = 0;
+		const uint8_t *pk = db_col_blob(st, 1, &len);
+
+		if (len == SIGN_PUBLIC_SIZE && epoch_key_set(&key, instance, (uint64_t)db_col_i64(st, 0), pk) == 0)
+			print_key(ret, &key);
+		more = all;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int audit_keys_print(struct db *db, bool all, struct str *ret, struct err *err)
+{
+	char instance[NOTE_NAME_MAX + 1];
+	uint8_t log_key[SIGN_PUBLIC_SIZE];
+	struct note_key key;
+	int rc = audit_meta_get(db, META_INSTANCE, instance, sizeof instance, err);
+
+	if (rc == 0)
+		rc = audit_log_key_get(db, log_key, err);
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "the logs of this store have not been signed yet");
+	if (rc < 0)
+		return rc;
+	if (note_key_set(&key, instance, log_key) < 0)
+		return err_set(err, ERR_CORRUPT, "meta/" META_INSTANCE, "%s is no name of a key", instance);
+	print_key(ret, &key);
+	return print_epochs(db, instance, all, ret, err);
+}
+
+int audit_note_newest(struct db *db, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_CP_GET_BEFORE);
+	size_t len = 0;
+	const void *note;
+	int rc;
+
+	db_bind_i64(st, 1, AUDIT_SYSTEM_LOG);
+	db_bind_i64(st, 2, INT64_MAX);
+	rc = db_step(st, err);
+	note = rc == 1 ? db_col_blob(st, 3, &len) : NULL;
+	if (rc == 1)
+		str_put(ret, note, len);
 	db_stmt_put(&st);
 	return rc;
 }

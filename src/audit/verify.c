@@ -41,7 +41,7 @@ struct open_call { int64_t idx, cred, prn, tool; };
 
 void verify_tell(struct verify *v, const struct audit_finding *f)
 {
-	if (codes[f->code].bad)
+	if (codes[f->code].bad && !f->gap)
 		v->sum->bad++;
 	else
 		v->sum->gaps++;
@@ -50,7 +50,7 @@ void verify_tell(struct verify *v, const struct audit_finding *f)
 
 void verify_tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail)
 {
-	verify_tell(v, &(struct audit_finding){ code, origin, -1, -1, detail });
+	verify_tell(v, &(struct audit_finding){ .code = code, .origin = origin, .from = -1, .to = -1, .detail = detail });
 }
 
 static void end_run(struct verify_log *c, enum audit_finding_code code)
@@ -69,7 +69,7 @@ void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int6
 		return;
 	}
 	end_run(c, code);
-	*run = (struct audit_finding){ code, c->head->origin, from, to, NULL };
+	*run = (struct audit_finding){ .code = code, .origin = c->head->origin, .from = from, .to = to };
 	c->running[code] = true;
 }
 
@@ -165,6 +165,13 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 		sum->first_us = (uint64_t)ts->n;
 	if (ts->present && (uint64_t)ts->n > sum->last_us)
 		sum->last_us = (uint64_t)ts->n;
+	c->last_us = ts->present ? (uint64_t)ts->n : 0;
+	c->last_kind = id_of(&got->row, COL_KIND);
+	if (c->last_kind == AUDIT_EPOCH_START && c->head->id == AUDIT_SYSTEM_LOG)
+		verify_keys_record(c, &got->row, got->idx);
+	if (c->last_kind == AUDIT_LOGS_COMMIT && c->head->id == AUDIT_SYSTEM_LOG)
+		verify_marks_commit(c, &got->row, got->idx);
+	verify_marks_at(c);
 }
 
 static void check_head(struct verify_log *c, const struct verify_head *h)
@@ -196,9 +203,14 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	if (v->rows)
 		verify_rows_log(v, h->id, h->min_idx, h->size);
 	rc = verify_cut(c, err);
+	verify_marks_begin(c);
+	if (rc == 0)
+		rc = verify_notes_begin(c, err);
 	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
 		check_record(c, &got);
 		rc = verify_tiles(c, err);
+		if (rc == 0)
+			rc = verify_notes_at(c, err);
 		if (rc == 0)
 			rc = verify_keep(c, &got.row, got.idx, err);
 		if (v->rows)
@@ -209,6 +221,11 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, h->size - 1);
 	if (rc == 0)
 		check_head(c, h);
+	if (rc == 0)
+		rc = verify_notes_end(c, err);
+	if (rc == 0)
+		verify_marks_end(c);
+	free(c->marks.v);
 	if (verify_keep_end(c, rc == 0, err) < 0 && rc == 0)
 		rc = (int)err->code;
 	forget_open(c, rc == 0);
@@ -232,6 +249,7 @@ static void read_head(struct db_stmt *st, struct verify_head *ret)
 		.min_idx = db_col_i64(st, 5), .pruned_by = db_col_type(st, 6) == DB_INT ? db_col_i64(st, 6) : -1 };
 	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
 	ret->has_root = db_col_type(st, 4) != DB_NULL;
+	ret->noted = db_col_i64(st, 7);
 	if (len == TREE_HASH)
 		memcpy(ret->root, root, TREE_HASH);
 }
@@ -294,22 +312,33 @@ static int check_store(struct verify *v, struct err *err)
 int audit_verify(struct db *db, int64_t tenant_id, audit_found_fn *found, void *arg, struct audit_coverage *ret,
 		 struct err *err)
 {
-	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret };
+	return audit_verify_with(db, tenant_id, NULL, found, arg, ret, err);
+}
+
+int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evidence *with, audit_found_fn *found, void *arg,
+		      struct audit_coverage *ret, struct err *err)
+{
+	static const struct audit_evidence none;
+	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret, .with = with ? with : &none };
 	int64_t after = 0;
-	int rc = 1;
+	int rc = 0, last;
 
 	*ret = (struct audit_coverage){ 0 };
-	if (tenant_id == 0) {
+	v.commits = map_new();
+	if (tenant_id == 0)
 		rc = check_store(&v, err);
-		if (rc < 0)
-			return rc;
+	if (rc == 0 && tenant_id == 0)
 		v.rows = verify_rows_new();
+	if (rc == 0)
+		rc = verify_keys_open(&v, err);
+	for (int more = 1; rc == 0 && more == 1;) {
+		more = check_next_log(&v, tenant_id, &after, err);
+		rc = more < 0 ? more : 0;
 	}
-	do {
-		rc = check_next_log(&v, tenant_id, &after, err);
-	} while (rc == 1);
 	if (rc == 0 && v.rows)
 		rc = verify_rows_end(&v, err);
 	verify_rows_free(&v.rows);
-	return rc;
+	last = verify_marks_close(&v, rc == 0 && tenant_id == 0, err);
+	verify_keys_close(&v);
+	return rc < 0 ? rc : last;
 }

@@ -4,6 +4,7 @@
 #include "audit/verify.h"
 
 #include "audit_int.h"
+#include "tlog/note.h"
 
 /* What the steps of a verification share: verify.c walks, verify_<step>.c looks at what the step is about. */
 
@@ -13,6 +14,11 @@ struct verify {
 	void *arg;
 	struct audit_coverage *sum;
 	struct verify_rows *rows;       /* NULL: one tenant's log alone is looked at */
+	const struct audit_evidence *with;
+	struct verify_keys *keys;       /* verify_keys.c */
+	struct map *commits;            /* struct verify_marks by log: what logs.commit says; verify_marks.c */
+	int64_t logs_said;              /* how many logs the newest logs.commit counts */
+	bool stopped;                   /* the system log ends with server.stop */
 };
 
 struct verify_head {
@@ -20,8 +26,25 @@ struct verify_head {
 	int64_t min_idx, pruned_by;     /* pruned_by -1: nothing was pruned */
 	bool has_root;
 	uint8_t root[TREE_HASH];
+	int64_t noted;                  /* size of the newest note, 0 = none */
 	char *origin;
 };
+
+/* A signed note as it is due: when the tree has its size. */
+struct verify_note {
+	uint64_t size, epoch;
+	uint8_t root[TREE_HASH];
+	bool due, good;                 /* good: signed, so that its root means something */
+};
+
+/* Roots that others say of a log, by size. */
+struct verify_mark {
+	uint64_t size, epoch;           /* epoch: of logs.commit alone */
+	uint8_t root[TREE_HASH];
+	enum audit_finding_code code;
+};
+struct verify_marks { struct verify_mark *v; size_t n, cap; };
+
 
 struct verify_log {
 	struct verify *v;
@@ -30,6 +53,16 @@ struct verify_log {
 	int64_t next;                   /* index that must come */
 	struct map *open;               /* begins without an end by call id */
 	bool overflow;
+	/* verify_notes.c, verify_marks.c */
+	struct verify_note note;        /* the next one */
+	uint64_t note_size, note_epoch; /* of the one before */
+	bool noted;                     /* there was one before */
+	struct verify_marks marks;
+	size_t next_mark;
+	uint64_t covered;               /* how many records something signed covers */
+	uint64_t owed_size, owed_epoch; /* the newest commit of an epoch that ended, whose note is still to come; size 0: none */
+	uint64_t last_us;               /* time of the last record */
+	int64_t last_kind;
 	/* verify_keep.c */
 	struct tile_nodes nodes;        /* that the last record completed */
 	struct tree tiles;              /* whose leaves are the hashes of level 1 */
@@ -46,6 +79,31 @@ void verify_tell(struct verify *v, const struct audit_finding *f);
 void verify_tell_store(struct verify *v, enum audit_finding_code code, const char *origin, const char *detail);
 /* Of records from <= idx <= to; neighbours are one finding. */
 void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to);
+
+/* --- verify_keys.c: epochs and their keys */
+int verify_keys_open(struct verify *v, struct err *err) MUST_CHECK;
+void verify_keys_close(struct verify *v);
+bool verify_keys_signed(const struct verify *v);        /* the store has epochs, or should have */
+uint64_t verify_keys_newest(const struct verify *v);
+/* Whether both signatures of a checkpoint are good. */
+int verify_keys_check(struct verify *v, const struct note *n, const char *origin, uint64_t epoch, bool *ret, struct err *err) MUST_CHECK;
+/* Of a checkpoint from outside: by the log key, or by an epoch's. */
+bool verify_keys_know(const struct verify *v, const struct note *n, const char *origin);
+/* A record of epoch.start against the table. */
+void verify_keys_record(struct verify_log *c, const struct audit_row *row, int64_t idx);
+
+/* --- verify_notes.c: the log's own checkpoints */
+int verify_notes_begin(struct verify_log *c, struct err *err) MUST_CHECK;
+int verify_notes_at(struct verify_log *c, struct err *err) MUST_CHECK;          /* after each record */
+int verify_notes_end(struct verify_log *c, struct err *err) MUST_CHECK;
+
+/* --- verify_marks.c: what others say of the log: the system log, the signer, anchors */
+void verify_marks_commit(struct verify_log *c, const struct audit_row *row, int64_t idx);
+void verify_marks_begin(struct verify_log *c);
+void verify_marks_at(struct verify_log *c);
+void verify_marks_end(struct verify_log *c);
+/* What is left when all logs were read: of logs that are not there. */
+int verify_marks_close(struct verify *v, bool report, struct err *err) MUST_CHECK;
 
 /* --- verify_keep.c: what was pruned, erased, held.  Negative only when the store cannot be read. */
 

@@ -5,10 +5,13 @@
 #include "ctl_int.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/mem.h"
 #include "conf/conf.h"
 #include "db/owner.h"
 #include "ev/ev.h"
@@ -81,23 +84,41 @@ static void bad_conf(struct db_owner **owner, struct err *err)
 	db_owner_drop(owner);
 }
 
+/* The start itself takes over what `audit adopt` names: without it there would be no store to ask (AUDIT A-722). */
+static const char **adopted(const struct adm_cmd *cmd, const json_t *args)
+{
+	const json_t *tails = json_object_get(args, "tail"), *tail;
+	const char **ret;
+	size_t i;
+
+	if (strcmp(cmd->noun, "audit") != 0 || !cmd->verb || strcmp(cmd->verb, "adopt") != 0)
+		return NULL;
+	ret = mem_calloc(json_array_size(tails) + 1, sizeof(*ret));
+	json_array_foreach(tails, i, tail)
+		ret[i] = json_string_value(tail);
+	return ret;
+}
+
 int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
 		  struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
 	struct embed e = { .rows = rows, .err = err };
+	const char **adopt = adopted(cmd, args);
 	struct conf *conf = NULL;
 	struct app *app = NULL;
 	int rc = 0;
 
 	if (!owner) {
 		*ret_reached = true;
+		free(adopt);
 		return run_storeless(cmd, args, &e);
 	}
 	/* A tool must be confined here as in the server; where nobody can read how, none is run. */
 	if (cmd->runs)
 		rc = conf_load(NULL, &conf, err);
 	opt.require = conf ? conf->sandbox_require : NULL;
+	opt.adopt = adopt;
 	*ret_reached = rc < 0;
 	if (rc < 0)
 		bad_conf(&owner, err);
@@ -110,5 +131,6 @@ int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cm
 		app_close(&app);
 	}
 	conf_free(&conf);
+	free(adopt);
 	return rc;
 }

@@ -25,16 +25,26 @@ static void put_row(json_t *row, struct str *rows)
 
 static int run_init(const struct ctl_line *line, struct str *rows, struct err *err)
 {
-	char *store = NULL, *sock;
+	char *store = NULL, *sock, *log = NULL, *epoch = NULL;
+	struct db_owner *owner = NULL;
+	struct db_card card;
 	int rc = ctl_store(&line->opt, &store, err);
 
 	if (rc == 0)
 		rc = app_init_store(store, err);
+	if (rc == 0)
+		rc = db_owner_take(store, &owner, &card, err);
+	if (rc == 1)
+		rc = err_set(err, ERR_CONFLICT, store, "process %lld has started on the new store", (long long)card.pid);
+	if (rc == 0)
+		rc = app_first_keys(store, owner, &log, &epoch, err);
 	if (rc == 0) {
 		sock = app_admin_socket(store);
-		put_row(json_pack("{s:s, s:s}", "store", store, "admin_socket", sock), rows);
+		put_row(json_pack("{s:s, s:s, s:s, s:s}", "store", store, "admin_socket", sock, "log_key", log, "epoch_key", epoch), rows);
 		free(sock);
 	}
+	free(log);
+	free(epoch);
 	free(store);
 	return rc;
 }

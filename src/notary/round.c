@@ -240,7 +240,9 @@ int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, s
 
 	for (size_t i = 0; i < r->beat.nhead; i++)
 		notes[i] = (struct audit_note){ r->note[i].len ? r->note[i].p : NULL, r->note[i].len };
-	if (r->epoch)
+	if (r->epoch && r->epoch->epoch == 0)
+		rc = audit_log_key_set(db, r->epoch->log_key, err);
+	if (rc == 0 && r->epoch)
 		rc = audit_epoch_begin(logs, db, r->epoch->epoch, r->epoch->epoch_key, r->epoch->epoch > 0 ? r->epoch->cert : NULL, err);
 	if (rc == 0)
 		rc = audit_beat_store(logs, db, &r->beat, notes, (int64_t)r->number, err);

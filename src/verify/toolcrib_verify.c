@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "audit/bundle.h"
+#include "audit/evidence.h"
 #include "audit/verify.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -20,15 +21,21 @@
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
-enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE };
+enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE };
 
-static const char usage[] = "usage: toolcrib-verify [--quiet] [--with-bundle FILE] STORE | FILE\n"
+static const char usage[] =
+	"usage: toolcrib-verify [--quiet] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
+	"                       [--anchor-max-age TIME] [--with-bundle FILE] STORE | FILE\n"
 	"       toolcrib-verify [--quiet] --bundle FILE\n       toolcrib-verify --version | --help\n";
 
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
 	"  STORE | FILE     the store's directory, or its toolcrib.db, or a copy of that\n"
 	"  -q, --quiet      the last line only\n"
+	"      --key KEY           a key that you have pinned, or a file with such keys; repeatable\n"
+	"      --signer-state FILE what the signer remembers: its file state, or its directory\n"
+	"      --anchor FILE       a checkpoint that was taken away earlier; repeatable\n"
+	"      --anchor-max-age TIME  say so when none was taken for that long, such as 7d\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
 	"      --with-bundle FILE  the store, and whether the bundle's records are those that it had\n"
 	"      --version    print the version\n"
@@ -120,7 +127,13 @@ static int join_bundle(struct db *db, const char *path, bool *quiet, struct audi
 	return rc;
 }
 
-static int verify(const char *path, const char *bundle, bool quiet)
+struct verify_opt {
+	const char *bundle;
+	bool quiet;
+	struct evidence *with;
+};
+
+static int verify(const char *path, struct verify_opt *o)
 {
 	struct audit_coverage sum;
 	struct db *db = NULL;
@@ -128,14 +141,19 @@ static int verify(const char *path, const char *bundle, bool quiet)
 	int rc = db_open(path, DB_READER, false, &db, &err);
 
 	if (rc == 0)
-		rc = audit_verify(db, 0, found, &quiet, &sum, &err);
-	if (rc == 0 && bundle)
-		rc = join_bundle(db, bundle, &quiet, &sum, &err);
+		rc = audit_verify_with(db, 0, evidence_get(o->with), found, &o->quiet, &sum, &err);
+	if (rc == 0 && o->bundle)
+		rc = join_bundle(db, o->bundle, &o->quiet, &sum, &err);
 	db_close(&db);
-	return rc < 0 ? fail(&err) : finish(&sum);
+	if (rc < 0)
+		return fail(&err);
+	if (!o->quiet)
+		printf("%" PRIu64 " checkpoints of %" PRIu64 " epochs, the first key %s\n", sum.notes, sum.epochs,
+		       sum.pinned ? "as pinned" : "not pinned: it is the store's own");
+	return finish(&sum);
 }
 
-static int verify_at(const char *at, const char *bundle, bool quiet)
+static int verify_at(const char *at, struct verify_opt *o)
 {
 	struct str path = STR_INIT;
 	struct stat st;
@@ -144,9 +162,21 @@ static int verify_at(const char *at, const char *bundle, bool quiet)
 	str_puts(&path, at);
 	if (stat(at, &st) == 0 && S_ISDIR(st.st_mode))
 		str_puts(&path, "/toolcrib.db");
-	status = verify(str_text(&path), bundle, quiet);
+	status = verify(str_text(&path), o);
 	str_fini(&path);
 	return status;
+}
+
+/* An option that brings evidence; false: it does not. */
+static bool take_evidence(struct evidence *e, int c, const char *value, int *ret_rc, struct err *err)
+{
+	switch (c) {
+	case OPT_KEY: *ret_rc = evidence_key(e, value, err); return true;
+	case OPT_SIGNER: *ret_rc = evidence_signer(e, value, err); return true;
+	case OPT_ANCHOR: *ret_rc = evidence_anchor(e, value, err); return true;
+	case OPT_ANCHOR_AGE: *ret_rc = evidence_anchor_age(e, value, err); return true;
+	default: return false;
+	}
 }
 
 int main(int argc, char **argv)
@@ -154,15 +184,19 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, OPT_VERSION }, { "bundle", no_argument, NULL, OPT_BUNDLE },
+		{ "key", required_argument, NULL, OPT_KEY }, { "signer-state", required_argument, NULL, OPT_SIGNER },
+		{ "anchor", required_argument, NULL, OPT_ANCHOR }, { "anchor-max-age", required_argument, NULL, OPT_ANCHOR_AGE },
 		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE }, { 0 },
 	};
-	const char *with = NULL;
-	bool quiet = false, bundle = false;
+	struct verify_opt o = { NULL, false, evidence_new() };
+	struct err err = { 0 };
+	bool bundle = false;
+	int rc = 0, status;
 
 	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
 		switch (c) {
 		case 'q':
-			quiet = true;
+			o.quiet = true;
 			break;
 		case 'h':
 			printf("%s%s", usage, help);
@@ -174,16 +208,23 @@ int main(int argc, char **argv)
 			bundle = true;
 			break;
 		case OPT_WITH_BUNDLE:
-			with = optarg;
+			o.bundle = optarg;
 			break;
 		default:
+			if (take_evidence(o.with, c, optarg, &rc, &err)) {
+				if (rc < 0)
+					return fail(&err);
+				break;
+			}
 			fputs(usage, stderr);
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1 || (bundle && with)) {
+	if (argc - optind != 1 || (bundle && o.bundle)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return bundle ? verify_bundle(argv[optind], quiet) : verify_at(argv[optind], with, quiet);
+	status = bundle ? verify_bundle(argv[optind], o.quiet) : verify_at(argv[optind], &o);
+	evidence_free(&o.with);
+	return status;
 }

@@ -834,5 +834,7 @@ int main(void)
 		return 1;
 	(void)snprintf(launcher, sizeof(launcher), "%s/toolcrib-run", build_dir());
 	setenv("TOOLCRIB_RUN", launcher, 0);
+	(void)snprintf(launcher, sizeof(launcher), "%s/toolcrib-sign", build_dir());
+	setenv("TOOLCRIB_SIGN", launcher, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,160 @@
+/* Verification of a log's checkpoints (AUDIT 8, step 3): each is a strict note of this log with both signatures, sizes and
+ * epochs ascend, every epoch has one, and at its size the records give its root.  What no checkpoint covers is told. */
+
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "db/db.h"
+
+#include "verify_int.h"
+
+static void tell(struct verify_log *c, enum audit_finding_code code, uint64_t size, const char *what)
+{
+	char detail[120];
+
+	snprintf(detail, sizeof detail, "the checkpoint at %" PRIu64 " %s", size, what);
+	verify_tell_store(c->v, code, c->head->origin, detail);
+}
+
+/* A log that grew in an epoch was signed in it, or at the start of the next. */
+static void settle(struct verify_log *c, uint64_t size, uint64_t epoch)
+{
+	if (c->owed_size == 0 || size < c->owed_size)
+		return;
+	if (epoch > c->owed_epoch + 1)
+		tell(c, AUDIT_FINDING_EPOCH_GAP, size, "comes after an epoch in which the log grew and was not signed");
+	c->owed_size = 0;
+}
+
+static void check_order(struct verify_log *c, const struct verify_note *n)
+{
+	bool system = c->head->id == AUDIT_SYSTEM_LOG;
+
+	if (c->noted && n->epoch < c->note_epoch)
+		tell(c, AUDIT_FINDING_CP_ORDER, n->size, "is of an earlier epoch than the one before");
+	if (system && n->epoch > (c->noted ? c->note_epoch + 1 : 0))
+		tell(c, AUDIT_FINDING_EPOCH_GAP, n->size, "leaves an epoch out");
+}
+
+static int parse(struct verify_log *c, const char *text, size_t len, struct err *err)
+{
+	struct verify_note *n = &c->note;
+	struct checkpoint cp;
+	struct note note;
+
+	n->good = false;
+	if (note_parse(text, len, &note) < 0 || checkpoint_parse(note.text, note.text_len, &cp) < 0) {
+		tell(c, AUDIT_FINDING_PARSE, n->size, "is no signed note");
+		return 0;
+	}
+	if (cp.size != n->size) {
+		tell(c, AUDIT_FINDING_CP_ORDER, n->size, "is one of another size");
+		return 0;
+	}
+	memcpy(n->root, cp.root, TREE_HASH);
+	if (strcmp(cp.origin, c->head->origin) == 0)
+		return verify_keys_check(c->v, &note, c->head->origin, n->epoch, &n->good, err);
+	return 0;
+}
+
+/* The next note behind a size, up to the newest that was there when the log's head was read. */
+static int fetch(struct verify_log *c, uint64_t after, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_NEXT_NOTE);
+	struct verify_note *n = &c->note;
+	size_t len = 0;
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, (int64_t)after);
+	db_bind_i64(st, 3, c->head->noted);
+	rc = db_step(st, err);
+	*n = (struct verify_note){ .due = rc == 1 };
+	if (rc == 1) {
+		const char *text = db_col_blob(st, 2, &len);
+
+		n->size = (uint64_t)db_col_i64(st, 0);
+		n->epoch = (uint64_t)db_col_i64(st, 1);
+		rc = parse(c, text, len, err);
+	}
+	db_stmt_put(&st);
+	if (rc == 0 && n->due)
+		check_order(c, n);
+	return rc;
+}
+
+/* All that are due now. */
+static int pass(struct verify_log *c, struct err *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && c->note.due && c->note.size <= c->tree.size) {
+		struct verify_note *n = &c->note;
+		uint8_t root[TREE_HASH];
+
+		if (!n->good) {
+			tell(c, AUDIT_FINDING_CP_SIG, n->size, "is not signed by the keys of its log and epoch");
+		} else if (n->size == c->tree.size) {
+			tree_root(&c->tree, root);
+			if (memcmp(root, n->root, TREE_HASH) != 0)
+				tell(c, AUDIT_FINDING_ROOT, n->size, "has another root than the records");
+			else if (n->size > c->covered)
+				c->covered = n->size;
+		}
+		settle(c, n->size, n->epoch);
+		c->noted = true;
+		c->note_size = n->size;
+		c->note_epoch = n->epoch;
+		rc = fetch(c, n->size, err);
+	}
+	return rc;
+}
+
+int verify_notes_begin(struct verify_log *c, struct err *err)
+{
+	int rc = fetch(c, 0, err);
+
+	return rc < 0 ? rc : pass(c, err);
+}
+
+int verify_notes_at(struct verify_log *c, struct err *err)
+{
+	return c->note.due && c->note.size <= c->tree.size ? pass(c, err) : 0;
+}
+
+/* AUDIT A-722: bad where nobody could write any more; else what the next checkpoint will cover. */
+static void tell_tail(struct verify_log *c)
+{
+	struct verify *v = c->v;
+	uint64_t young_us = v->with->young_s * 1000000, now = clock_wall_us();
+
+	if (young_us && now - c->last_us < young_us && c->last_us <= now)
+		return;
+	verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_UNCOVERED_TAIL, .origin = c->head->origin,
+		.from = (int64_t)c->covered, .to = (int64_t)c->tree.size - 1, .gap = !v->stopped });
+}
+
+int verify_notes_end(struct verify_log *c, struct err *err)
+{
+	bool system = c->head->id == AUDIT_SYSTEM_LOG;
+	uint64_t size = c->tree.size;
+
+	(void)err;
+	if (system)
+		c->v->stopped = c->last_kind == AUDIT_SERVER_STOP;
+	if (c->note.due && c->note.size > (uint64_t)c->head->found)     /* else one is missing in between */
+		tell(c, AUDIT_FINDING_TRUNCATED, c->note.size, "covers records that are not there");
+	if (!verify_keys_signed(c->v))
+		return 0;
+	if (system && (!c->noted || c->note_epoch < verify_keys_newest(c->v)) && !c->note.due)
+		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the newest epoch has no checkpoint");
+	if (!system && c->owed_size > 0 && c->owed_epoch + 1 < verify_keys_newest(c->v))
+		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the log grew in an epoch and was not signed since");
+	if (c->covered < size && !c->note.due)
+		tell_tail(c);
+	return 0;
+}

@@ -1,0 +1,278 @@
+"""Signed checkpoints: what somebody outside finds with a pinned key, the signer's memory or a note taken away; what a start
+refuses; what happens when the signer dies (AUDIT 7, 8; FAULT F15, F17, F18)."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+
+import crib
+
+COMMIT, EPOCH = 2001, 2003
+
+
+def signer_of(pid):
+    """The process number of the server's signer, or None."""
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            if crib.comm(child) == "toolcrib-sign":
+                return int(child)
+    return None
+
+
+class Checkpoints(crib.Case):
+    def query(self, sql, *args):
+        with contextlib.closing(sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)) as db:
+            return db.execute(sql, args).fetchall()
+
+    def verify(self, *args, store=None):
+        """toolcrib-verify: exit status and the names of what it found."""
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *args, store or self.crib.store], capture_output=True, text=True,
+                              timeout=crib.DEADLINE)
+        return done.returncode, {line.split()[0] for line in done.stdout.splitlines()[:-1] if " epochs, " not in line}
+
+    def call(self, key, text="hello"):
+        peer = self.crib.http(key)
+        try:
+            return peer.call("echo", {"text": text}, rev=crib.MODERN)["result"]
+        finally:
+            peer.close()
+
+    def serving(self, extra=""):
+        c = self.crib.init().start(extra)
+        c.tool(crib.ECHO)
+        return c, c.tenant("acme", "echo")
+
+    def await_signed(self):
+        """Until an outsider finds nothing that is not covered."""
+        crib.wait_for("all signed", lambda: self.verify() == (0, set()))
+
+    def refused(self):
+        """The start is refused; what it says."""
+        done = self.crib.run("tenant", "list")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        return done.stderr
+
+    def test_a_record_is_signed_within_a_second_and_the_stop_at_once(self):
+        c, key = self.serving()
+        self.call(key)
+        self.await_signed()
+        self.assertEqual({log for log, in self.query("SELECT DISTINCT log FROM cp")}, {1, 2})
+        self.assertGreater(self.query("SELECT count(*) FROM rec WHERE kind = ?", COMMIT)[0][0], 0)
+        c.stop()
+        self.assertEqual(self.verify("--signer-state", c.store / "signer"), (0, set()))
+        # The newest note covers server.stop, which is the last record.
+        self.assertEqual(self.query("SELECT r.kind, r.idx + 1 - (SELECT max(size) FROM cp WHERE log = 1) FROM rec r "
+                                    "WHERE r.log = 1 ORDER BY r.idx DESC LIMIT 1"), [(1602, 0)])
+
+    def test_keys_are_printed_at_init_and_pinned_outside(self):
+        c = self.crib
+        made = json.loads(c.cli("--json", "init"))
+        c.cli("tenant", "add", "acme")
+        pins = c.dir / "pins"
+        pins.write_text("# of the crib\n" + c.cli("audit", "keys"))
+        self.assertEqual(pins.read_text().split("\n")[1:3], [made["log_key"], made["epoch_key"]])
+        self.assertEqual(self.verify("--key", pins), (0, set()))
+        self.assertEqual(self.verify("--key", made["epoch_key"], "--key", made["log_key"]), (0, set()))
+        other = crib.Crib()
+        self.addCleanup(other.close)
+        strange = json.loads(other.cli("--json", "init"))
+        name, rest = strange["epoch_key"].split("/e/0+")
+        self.assertEqual(self.verify("--key", strange["epoch_key"]), (4, {"KEYCHAIN"}))
+        self.assertEqual(self.verify("--key", "no key")[0], 3)
+        text = c.run("audit", "verify", "--key", made["epoch_key"]).stdout
+        self.assertIn("as pinned", text)
+
+    def test_each_start_begins_an_epoch_and_destroys_the_last_key(self):
+        c = self.crib.init()
+        for _ in range(3):
+            c.cli("tenant", "list")
+        epochs = self.query("SELECT n, length(pk), length(cert) FROM epoch ORDER BY n")
+        self.assertEqual(epochs, [(n, 32, None if n == 0 else 64) for n in range(4)])
+        self.assertEqual([n for n, in self.query("SELECT DISTINCT epoch FROM cp WHERE log = 1 ORDER BY epoch")], [0, 1, 2, 3])
+        self.assertEqual(sorted(f.name for f in (c.store / "signer").glob("*.key")), ["epoch-3.key", "log.key"])
+        self.assertEqual(self.query("SELECT count(*) FROM rec WHERE kind = ?", EPOCH), [(4,)])
+        with self.tampered("DELETE FROM cp WHERE log = 1 AND epoch = 2"):
+            self.assertEqual(self.verify(), (4, {"EPOCH_GAP"}))
+
+    @contextlib.contextmanager
+    def tampered(self, *statements):
+        """The store with somebody else's changes, and then as it was."""
+        file = self.crib.store / "toolcrib.db"
+        before = file.read_bytes()
+        try:
+            with contextlib.closing(sqlite3.connect(file)) as db:
+                trigger = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'rec_frozen'").fetchone()[0]
+                db.execute("DROP TRIGGER rec_frozen")
+                for statement in statements:
+                    self.assertGreater(db.execute(statement).rowcount, 0, statement)
+                db.execute(trigger)
+                db.commit()
+            yield
+        finally:
+            file.write_bytes(before)
+
+    def test_what_signatures_find(self):
+        c, key = self.serving()
+        for i in range(3):
+            self.call(key, str(i))
+            c.stop()
+            if i < 2:
+                c.start()
+        acme = "(SELECT id FROM log WHERE origin LIKE '%/t/acme')"
+        newest = f"log = {acme} AND size = (SELECT max(size) FROM cp WHERE log = {acme})"
+        for statements, found in (
+                # AUDIT A-T22, A-T21, a note of another log, a certificate, a forged key
+                ([f"UPDATE cp SET note = CAST(replace(CAST(note AS TEXT), 'A', 'B') AS BLOB) WHERE {newest}"], {"CP_SIG", "PARSE", "CP_ORDER"}),
+                ([f"UPDATE cp SET note = (SELECT note FROM cp WHERE log = {acme} ORDER BY size LIMIT 1) WHERE {newest}"],
+                 {"CP_SIG", "CP_ORDER"}),
+                ([f"UPDATE cp SET note = (SELECT note FROM cp WHERE log = 1 ORDER BY size DESC LIMIT 1) WHERE {newest}"],
+                 {"CP_SIG", "CP_ORDER"}),
+                ([f"UPDATE cp SET epoch = epoch - 1 WHERE {newest}"], {"CP_SIG", "CP_ORDER"}),
+                (["UPDATE epoch SET cert = zeroblob(64) WHERE n = 1"], {"KEYCHAIN"}),
+                (["UPDATE epoch SET pk = zeroblob(32) WHERE n = 1"], {"KEYCHAIN", "CP_SIG"}),
+                (["DELETE FROM cp", "DELETE FROM epoch"], {"KEYCHAIN"})):
+            with self.subTest(statements=statements), self.tampered(*statements):
+                status, got = self.verify()
+                self.assertEqual(status, 4)
+                self.assertTrue(got & found and got <= found | {"UNCOVERED_TAIL", "EPOCH_GAP"}, got)
+        # AUDIT A-T13: the tail of a tenant with its checkpoints, and heads that say so.
+        size = self.query(f"SELECT min(size) FROM cp WHERE log = {acme}")[0][0]
+        with self.tampered(f"DELETE FROM cp WHERE log = {acme} AND size > {size}", f"DELETE FROM rec WHERE log = {acme} AND idx >= {size}",
+                           f"UPDATE head SET size = {size}, root = zeroblob(32) WHERE log = {acme}"):
+            self.assertIn("CROSS_REF", self.verify()[1])
+        # AUDIT A-T14
+        with self.tampered(*[f"DELETE FROM {table} WHERE log = {acme}" for table in ("cp", "rec", "head")],
+                           f"DELETE FROM log WHERE id = {acme}"):
+            status, got = self.verify("--signer-state", c.store / "signer")
+            self.assertTrue(status == 4 and {"LOG_MISSING", "CROSS_REF"} <= got, got)
+
+    def test_a_store_that_was_put_back_is_refused(self):
+        c, key = self.serving()
+        self.call(key)
+        c.stop()
+        old = (c.store / "toolcrib.db").read_bytes()
+        state = (c.store / "signer" / "state").read_bytes()
+        c.start()
+        self.call(key)
+        note = c.dir / "note"
+        note.write_text(c.cli("audit", "checkpoint"))
+        c.stop()
+        self.assertEqual(self.verify("--anchor", note), (0, set()))
+        new = (c.store / "toolcrib.db").read_bytes()
+        (c.store / "toolcrib.db").write_bytes(old)
+        # By itself it is in order; the signer's memory, or the note, shows the rest (AUDIT A-110, A-T25).
+        self.assertEqual(self.verify(), (0, set()))
+        self.assertEqual(self.verify("--signer-state", c.store / "signer"), (4, {"SIGNER_AHEAD"}))
+        self.assertEqual(self.verify("--anchor", note), (4, {"ANCHOR"}))
+        self.assertIn("SIGNER_AHEAD", self.refused())
+        # FAULT F18: the signer's memory put back instead.
+        (c.store / "toolcrib.db").write_bytes(new)
+        (c.store / "signer" / "state").write_bytes(state)
+        self.assertIn("signer", self.refused())
+
+    def test_a_lost_signer_is_named(self):
+        c = self.crib.init()
+        shutil.move(c.store / "signer", c.dir / "away")
+        said = self.refused()
+        self.assertIn("has no keys", said)
+        self.assertIn("put the signer's directory back", said)
+        shutil.rmtree(c.store / "signer")
+        shutil.move(c.dir / "away", c.store / "signer")
+        c.cli("tenant", "list")
+
+    def test_the_signer_may_die(self):
+        c, key = self.serving()
+        for _ in range(3):
+            first = signer_of(c.daemon.pid)
+            os.kill(first, signal.SIGKILL)
+            self.assertEqual(self.call(key)["content"][0]["text"], "hello")
+            crib.wait_for("another signer", lambda: signer_of(c.daemon.pid) not in (None, first))
+            self.await_signed()
+        c.stop()
+        self.assertEqual(self.verify("--signer-state", c.store / "signer"), (0, set()))
+
+    def test_a_crash_lists_its_tail(self):
+        c, key = self.serving()
+        self.await_signed()
+        os.kill(signer_of(c.daemon.pid), signal.SIGSTOP)
+        self.call(key)
+        c.stop(signal.SIGKILL)
+        status, found = self.verify()
+        self.assertEqual((status, found), (5, {"UNCOVERED_TAIL"}))
+        c.cli("tenant", "list")
+        ext = self.query("SELECT ext FROM rec WHERE kind = 1603")[0][0]
+        tag, length = struct.unpack(">HI", ext[:6])
+        self.assertEqual((tag, length % 36), (0x0115, 0))
+        log, start, end, first, last = struct.unpack(">IQQQQ", ext[6:42])
+        self.assertTrue(start < end and 0 < first <= last)
+        self.assertEqual(self.verify(), (0, set()))
+
+    def test_records_that_no_server_wrote_have_to_be_adopted(self):
+        c = self.crib.init()
+        c.cli("tenant", "add", "acme")
+        file, twin = c.store / "toolcrib.db", c.dir / "twin"
+        shutil.copytree(c.store, twin)
+        subprocess.run([crib.BUILD / "toolcrib", "--store", twin, "tenant", "set", "acme", "--title", "forged"], check=True,
+                       capture_output=True, env=c.env)
+        # As somebody would add records who has the file, and not the signer.
+        with contextlib.closing(sqlite3.connect(twin / "toolcrib.db")) as db:
+            newest = self.query("SELECT max(n) FROM epoch")[0][0]
+            db.execute("DELETE FROM cp WHERE epoch > ?", (newest,))
+            db.execute("DELETE FROM epoch WHERE n > ?", (newest,))
+            db.commit()
+        shutil.copy(twin / "toolcrib.db", file)
+        self.assertEqual(self.verify()[0], 4)
+        said = self.refused()
+        self.assertIn("no server could have", said)
+        tails = said.split("audit adopt")[1].split()
+        self.assertTrue(any(t.startswith("system:") for t in tails), tails)
+        self.assertEqual(c.run("audit", "adopt", "system:0-1").returncode, 3)
+        c.cli("audit", "adopt", *tails)
+        c.cli("tenant", "list")
+
+    def test_a_signer_of_its_own(self):
+        c = self.crib.init()
+        keys, path = c.dir / "keys", c.dir / "sign.sock"
+        shutil.move(c.store / "signer", keys)
+        signer = subprocess.Popen([crib.BUILD / "toolcrib-sign", "--dir", keys, "--socket", path], stdin=subprocess.DEVNULL)
+        self.addCleanup(signer.wait)
+        self.addCleanup(signer.kill)
+        crib.wait_for("a signer that listens", path.exists)
+        twin = c.dir / "twin"
+        shutil.copytree(c.store, twin)
+        c.start(f"signer: {{socket: {path}}}")
+        c.tool(crib.ECHO)
+        key = c.tenant("acme", "echo")
+        self.call(key)
+        self.await_signed()
+        self.assertIsNone(signer_of(c.daemon.pid))
+        c.stop()
+        # Commands find it without having read the configuration (AUDIT A-603).
+        c.cli("tenant", "list")
+        self.assertFalse((c.store / "signer").exists())
+        self.assertEqual(self.verify("--signer-state", keys), (0, set()))
+        # FAULT F15: a copy elsewhere is not signed by the same signer.
+        with open(c.dir / "twin.log", "wb") as log:
+            second = subprocess.run([crib.BUILD / "toolcribd", "--store", twin, "-c", c.dir / "toolcribd.yaml"], stdin=subprocess.DEVNULL,
+                                    stdout=log, stderr=log, timeout=crib.DEADLINE, env=c.env)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("SIGNER_AHEAD", (c.dir / "twin.log").read_text())
+
+    def test_configuration(self):
+        c = self.crib.init()
+        for extra, said in (("signer: {dir: /a, socket: /b}", "signer.socket"), ("signer: {socket: relative}", "absolute"),
+                            ("audit: {checkpoint_max_age: 4}", "checkpoint_max_age")):
+            done = subprocess.run([crib.BUILD / "toolcribd", "--store", c.store, "-c", c.config(extra)], capture_output=True,
+                                  text=True, timeout=crib.DEADLINE, env=c.env)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    crib.main()
