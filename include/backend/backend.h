@@ -134,6 +134,12 @@ void backend_start(const struct backend_ops *ops, const struct backend_env *env,
 		   const struct backend_sink *sink, void *arg, struct backend_op **ret);
 void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */
 
+/* A content block, or a part of a resource, whose texts are clean as those of a tool's result are: itself or a copy.  New
+ * reference. */
+json_t *backend_clean_block(json_t *block);
+/* The same of one text; takes it, returns it or a copy.  NULL and what is no text stay. */
+json_t *backend_clean_text(json_t *text);
+
 /* Processes of tools that are kept between calls.  Free when no run is open and the loop's children are dead. */
 struct be_workers *be_workers_new(struct ev_loop *loop);
 void be_workers_free(struct be_workers **w);

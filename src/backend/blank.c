@@ -47,15 +47,17 @@ static size_t utf8(uint32_t c, char ret[4])
 	return 4;
 }
 
-static void add_form(struct used_secret *u, const char *p, size_t len)
+/* The form, which may have been there; NULL: it is too short. */
+static const struct secret_form *add_form(struct used_secret *u, const char *p, size_t len)
 {
 	if (len < FORM_MIN)
-		return;
+		return NULL;
 	for (size_t i = 0; i < u->nforms; i++) {
 		if (u->form[i].len == len && memcmp(u->form[i].p, p, len) == 0)
-			return;
+			return &u->form[i];
 	}
-	u->form[u->nforms++] = (struct secret_form){ mem_dup(p, len), len };
+	u->form[u->nforms] = (struct secret_form){ mem_dup(p, len), len };
+	return &u->form[u->nforms++];
 }
 
 /* The digits that depend on the value alone when `before` bytes of something else stand before it in the group, as in
@@ -98,10 +100,9 @@ static void add_latin(struct used_secret *u)
 
 	for (size_t i = 0; i < u->len; i++)
 		n += utf8((unsigned char)u->value[i], text + n);
-	if (n > u->len) {
-		add_form(u, text, n);
-		u->latin = u->form[u->nforms - 1];
-	}
+	const struct secret_form *form = n > u->len ? add_form(u, text, n) : NULL;
+	if (form)
+		u->latin = *form;
 	explicit_bzero(text, n);
 	free(text);
 }

@@ -105,6 +105,22 @@ json_t *care_block(json_t *block)
 	return copy;
 }
 
+json_t *backend_clean_block(json_t *block)
+{
+	return care_block(block);
+}
+
+json_t *backend_clean_text(json_t *text)
+{
+	json_t *copy;
+
+	if (text_is_clean(text))
+		return text;
+	copy = clean_text(text);
+	json_decref(text);
+	return copy;
+}
+
 static bool content_is_clean(const json_t *content)
 {
 	const json_t *block;

@@ -6,7 +6,8 @@
  *   completion   structured {values: […]} or […]; else each line of the text is a value
  *
  * A structured value of another form, without content, is JSON text.  What comes out is the structured part:
- * {messages, description?}, {contents} or {values, total?, hasMore?}.
+ * {messages, description?}, {contents} or {values, total?, hasMore?}.  Its texts are clean as those of content blocks are,
+ * which have been cleaned before.
  */
 
 #include "config.h"
@@ -51,17 +52,35 @@ static json_t *blocks_of(const struct backend_result *res)
 	return blocks;
 }
 
+/* As content_check_messages() has found them. */
+static json_t *clean_messages(const json_t *messages)
+{
+	json_t *ret = json_array(), *message;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)messages, i, message) {
+		json_t *copy = json_copy(message);
+
+		json_object_set_new(copy, "content", backend_clean_block(json_object_get(message, "content")));
+		json_array_append_new(ret, copy);
+	}
+	return ret;
+}
+
 static int shape_prompt(const struct backend_result *res, json_t *ret, struct err *err)
 {
 	json_t *messages = json_object_get(res->structured, "messages"), *blocks, *block;
 	json_t *description = json_object_get(res->structured, "description");
 	size_t i;
+	int rc;
 
 	if (json_is_array(messages)) {
-		json_object_set_new(ret, "messages", json_incref(messages));
 		if (json_is_string(description))
-			json_object_set_new(ret, "description", json_incref(description));
-		return content_check_messages(messages, "/messages", err);
+			json_object_set_new(ret, "description", backend_clean_text(json_incref(description)));
+		rc = content_check_messages(messages, "/messages", err);
+		if (rc == 0)
+			json_object_set_new(ret, "messages", clean_messages(messages));
+		return rc;
 	}
 	blocks = blocks_of(res);
 	messages = json_array();
@@ -143,9 +162,13 @@ static int shape_resource(const struct call *c, json_t *ret, struct err *err)
 		rc = err_set(err, ERR_INVALID, "", "it has no content");
 	if (rc == 0)
 		rc = content_check_contents(contents, "/contents", err);
-	json_array_foreach(contents, i, part)
-		if (rc == 0)
-			fill_part(c, part, json);
+	json_array_foreach(contents, i, part) {
+		if (rc < 0)
+			break;
+		part = backend_clean_block(part);
+		fill_part(c, part, json);
+		(void)json_array_set_new(contents, i, part);    /* it is there */
+	}
 	return rc;
 }
 
@@ -179,9 +202,11 @@ static int shape_values(const struct backend_result *res, json_t *ret, struct er
 	else
 		json_array_foreach(res->content, i, block)
 			add_lines(values, json_object_get(block, "text"));
-	json_array_foreach(values, i, value)
+	json_array_foreach(values, i, value) {
 		if (!json_is_string(value))
 			return err_set(err, ERR_INVALID, "/values", "must hold texts, holds %s", jx_type_name(value));
+		(void)json_array_set_new(values, i, backend_clean_text(json_incref(value)));    /* it is there */
+	}
 	n = json_array_size(values);
 	if (json_is_integer(total) && json_integer_value(total) >= (json_int_t)n)
 		json_object_set_new(ret, "total", json_incref(total));

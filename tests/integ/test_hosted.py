@@ -181,6 +181,28 @@ class Hosted(crib.Case):
         self.assertEqual(got["messages"][0]["content"]["text"], "Greet Eve warmly with {braces}")
         self.assertEqual(got["messages"][1]["content"], {"type": "text", "text": "[audio audio/wav, 5 bytes]"})
 
+    def test_texts_have_no_control_characters_wherever_they_stand(self):
+        """What a program says of its own form is cleaned as content blocks are."""
+        def says(**structured):
+            line = json.dumps({"result": {"structuredContent": structured}}).replace("{", "{{").replace("}", "}}")
+            return json.dumps({"type": "exec", "argv": ["/bin/echo", line], "output": "stream"})
+        dirty, clean = "a\x1b[31mb\x07\n\x85c", "a\ufffd[31mb\ufffd\n\ufffdc"
+        self.add("prompt", f"kind: prompt\nname: dirty\ncomplete: {{x: {says(values=[dirty])}}}\narguments: [{{name: x}}]\nhandler: " + says(
+            description=dirty, messages=[{"role": "user", "content": {"type": "text", "text": dirty}},
+                                         {"role": "user", "content": {"type": "resource", "resource": {"uri": "docs://x", "text": dirty}}}]))
+        self.add("resource", "kind: resource\nname: dirty\nuri: docs://dirty\nhandler: " + says(contents=[{"text": dirty}]))
+        self.both()
+        self.crib.start()
+        peer = self.crib.http(self.key)
+        got = peer.ask("prompts/get", {"name": "dirty"}, crib.MODERN)["result"]
+        self.assertEqual((got["description"], got["messages"][0]["content"]["text"], got["messages"][1]["content"]["resource"]["text"]),
+                         (clean, clean, clean))
+        got = peer.ask("resources/read", {"uri": "docs://dirty"}, crib.MODERN)["result"]
+        self.assertEqual(got["contents"][0]["text"], clean)
+        got = peer.ask("completion/complete", {"ref": {"type": "ref/prompt", "name": "dirty"}, "argument": {"name": "x", "value": ""}},
+                       crib.MODERN)["result"]
+        self.assertEqual(got["completion"]["values"], [clean])
+
     def test_wrong_arguments_and_failures_are_errors(self):
         self.both()
         self.crib.start()
