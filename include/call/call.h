@@ -47,6 +47,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct be_workers *workers;     /* those that are kept; NULL: none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
+	int audit_level;                /* enum audit_level: the server's default */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */
@@ -57,7 +58,8 @@ void call_engine_free(struct call_engine **eng);
 
 struct call_param { const char *name, *value; size_t value_len; };     /* a decoded Mcp-Param-* header */
 
-#define CALL_RESERVE_BYTES 8192          /* booked on the disk for begin and end of a call (AUDIT A-211) */
+#define CALL_RESERVE_BYTES 8192         /* booked on the disk for begin and end of a call, and for each byte of a value */
+#define CALL_RESERVE_FACTOR 5 / 2       /* that is kept so much: packing loss and the log's copy (AUDIT A-211) */
 #define CALL_DENIED_PER_S 10            /* records of denied calls of one credential; more are summed up */
 #define CALL_DENIED_SUMMARY_MS 60000
 #define CALL_DENIED_CREDS_MAX 4096      /* credentials whose denials are summed up at once */
@@ -81,6 +83,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
 	const struct trace *trace;      /* copied; NULL: of none */
+	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,

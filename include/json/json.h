@@ -102,6 +102,11 @@ const char *jx_type_name(const json_t *v);              /* "object", "string", "
 
 /* The value at a JSON pointer (RFC 6901) or NULL; borrowed. */
 json_t *jx_at(const json_t *root, const char *pointer);
+/* Where the values at these pointers (at most JX_LOCATE_MAX) stand in text that jx_scan() has accepted: fn() for each that is
+ * there, from <= byte < to, in the order of the text.  What stands inside of another one is not told. */
+#define JX_LOCATE_MAX 64
+typedef void jx_located_fn(void *arg, size_t pointer, size_t from, size_t to);
+void jx_locate(const char *text, size_t len, const char *const *pointers, size_t n, jx_located_fn *fn, void *arg);
 bool jx_pointer_valid(const char *pointer);             /* with names no longer than any can be */
 /* Append one reference token to a pointer, escaped (~0 ~1). */
 void jx_pointer_add(struct str *pointer, const char *token);

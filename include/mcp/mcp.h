@@ -58,6 +58,7 @@ struct mcp_in {
 	struct principal *who;          /* verified for this very message; counted by the exchange */
 	const struct mcp_headers *http; /* NULL on byte streams */
 	int tport;                      /* enum audit_tport */
+	const char *peer;               /* its address, or NULL; not kept after the return */
 };
 struct mcp_answer {
 	int status;                     /* HTTP status; ignored on byte streams */

@@ -81,6 +81,7 @@ struct reg_compiled {                   /* made on first use; lives as long as i
 	struct text_rate rate;          /* limits.rate, count 0 = none */
 	size_t result_max;              /* limits.result, bytes */
 	const char *const *redact; size_t nredact;      /* audit.redact: pointers into the arguments */
+	int audit_level;                /* audit.level, enum audit_level; -1 = as the tenant or the server says */
 	const char *mime;               /* mimeType of a resource or template, or NULL */
 	const struct reg_completion *completions; size_t ncompletions;
 };
@@ -99,7 +100,7 @@ struct reg_def {                        /* one version of one tool, prompt, reso
 #define REG_TIMEOUT_MAX_MS 3600000
 #define REG_TIMEOUT_DEFAULT_MS 30000
 #define REG_CONCURRENCY_MAX 10000
-#define REG_REDACT_MAX 64               /* pointers of audit.redact */
+#define REG_REDACT_MAX 64               /* pointers of audit.redact; JX_LOCATE_MAX at most */
 #define REG_RESULT_MAX (16u << 20)
 #define REG_RESULT_DEFAULT (1u << 20)
 

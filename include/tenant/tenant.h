@@ -27,6 +27,7 @@ struct tenant {                         /* read by callers; written by tenants_a
 	uint32_t concurrency;           /* never 0: default filled in */
 	struct text_rate rate;          /* count 0 = no limit */
 	const char *sandbox;            /* the level that its processes must reach (run/level.h); "" = nothing more */
+	int audit_level;                /* enum audit_level, -1 = as the server says */
 };
 
 /* Who sends a message: counted, immutable; the state behind it is asked for every message. */
@@ -80,6 +81,8 @@ int principal_named(struct tenants *t, const char *tenant, const char *name, int
 /* Borrowed until the next tenants_apply(). */
 const struct tenant *tenant_by_id(const struct tenants *t, int64_t id);      /* or NULL */
 const struct tenant *tenant_by_name(const struct tenants *t, const char *name, size_t len);
+/* What the tenant says for one tool by its full name (enum audit_level), or -1. */
+int tenant_tool_level(const struct tenants *t, int64_t tenant_id, const char *tool);
 size_t tenants_count(const struct tenants *t);
 typedef void tenant_each_fn(void *arg, const struct tenant *tenant);
 void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg);

@@ -3,7 +3,8 @@
 -- count by themselves and are append-only as well.  Times are microseconds UTC since 1970.  A row stays when its key is
 -- destroyed, so that an id is never given twice: box is then NULL and gone_us says when.
 
--- kek: the key of a tenant (0: of the system log) that wraps the keys below it.  box = box of base/aead.h under the key
+-- kek: the key of a tenant (0: of the system log) that wraps the keys below it.  The newest is in force; an older one whose
+-- key file was lost stays, for the file may come back.  box = box of base/aead.h under the key
 -- file key_id, bound to this row.
 CREATE TABLE kek(
   id INTEGER PRIMARY KEY,
@@ -13,7 +14,7 @@ CREATE TABLE kek(
   created_us INTEGER NOT NULL,
   gone_us INTEGER
 ) STRICT;
-CREATE UNIQUE INDEX kek_live ON kek(tenant_id) WHERE gone_us IS NULL;
+CREATE INDEX kek_live ON kek(tenant_id) WHERE gone_us IS NULL;
 
 -- dek: the key of one subject's payloads of one month; its id is rec.key.  subject = a pseudonym, '' = nobody in
 -- particular.  month = 202607.  box = box under the kek, bound to this row.

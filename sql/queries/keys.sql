@@ -2,7 +2,7 @@
 
 -- keys_dek(): the key of a tenant that is in force.  kek_live.
 -- name: keys_get_kek
-SELECT id, key_id, box FROM kek WHERE tenant_id = ?1 AND gone_us IS NULL;
+SELECT id, key_id, box FROM kek WHERE tenant_id = ?1 AND gone_us IS NULL ORDER BY id DESC LIMIT 1;
 
 -- keys_find(), keys_rewrap(): a kek by its id.  Primary key.
 -- name: keys_get_kek_by_id
@@ -36,19 +36,20 @@ WHERE k.tenant_id = ?1 AND k.gone_us IS NULL AND d.subject = ?2 AND d.gone_us IS
 -- name: keys_destroy_dek
 UPDATE dek SET box = NULL, gone_us = ?2 WHERE id = ?1 AND gone_us IS NULL;
 
--- keys_destroy_tenant(): the keys below go with the one that wraps them.  dek_live.
+-- keys_destroy_tenant(): the keys below go with those that wrap them.  kek_live, dek_live.
 -- name: keys_destroy_deks_of
-UPDATE dek SET box = NULL, gone_us = ?2 WHERE kek_id = ?1 AND gone_us IS NULL;
+UPDATE dek SET box = NULL, gone_us = ?2
+WHERE kek_id IN (SELECT id FROM kek WHERE tenant_id = ?1 AND gone_us IS NULL) AND gone_us IS NULL;
 
--- name: keys_destroy_kek
-UPDATE kek SET box = NULL, gone_us = ?2 WHERE id = ?1 AND gone_us IS NULL;
+-- name: keys_destroy_keks_of
+UPDATE kek SET box = NULL, gone_us = ?2 WHERE tenant_id = ?1 AND gone_us IS NULL;
 
--- keys_stale(), keys_rewrap(): those under another key file.  Walk of kek_live; one row for each tenant.
+-- keys_stale(), keys_rewrap(): those under another key file, and the next of one file.  Walks of kek; one row for each tenant.
 -- name: keys_count_stale
-SELECT count(*) FROM kek WHERE gone_us IS NULL AND key_id <> ?1;
+SELECT key_id, count(*) FROM kek WHERE gone_us IS NULL AND key_id <> ?1 GROUP BY key_id;
 
 -- name: keys_list_stale
-SELECT id, tenant_id, key_id, box FROM kek WHERE gone_us IS NULL AND key_id <> ?1 LIMIT ?2;
+SELECT id, tenant_id, key_id, box FROM kek WHERE gone_us IS NULL AND key_id = ?1 LIMIT ?2;
 
 -- name: keys_rewrap_kek
 UPDATE kek SET key_id = ?2, box = ?3 WHERE id = ?1;

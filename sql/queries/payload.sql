@@ -9,6 +9,11 @@ INSERT INTO pay(rec, salt, nonce, ct) VALUES(?1, ?2, ?3, ?4);
 SELECT r.cm, r."key", r.kind, p.salt, p.nonce, p.ct, l.origin
 FROM rec r JOIN log l ON l.id = r.log LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ?1 AND r.idx = ?2;
 
+-- admin: audit payload.  rec_pos, primary keys.
+-- name: payload_people
+SELECT p.text, c.text FROM rec r LEFT JOIN dict p ON p.id = r.peer LEFT JOIN dict c ON c.id = r.client
+WHERE r.log = ?1 AND r.idx = ?2;
+
 -- audit_open_alias(): what a row of alias is bound to.  Primary key.
 -- name: alias_origin
 SELECT origin FROM log WHERE id = ?1;

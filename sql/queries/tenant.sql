@@ -6,7 +6,11 @@ SELECT id FROM tenant WHERE state <> 3 ORDER BY id;
 
 -- name: tenant_get
 -- tenant_image_load.  Primary key.
-SELECT name, title, state, concurrency, rate_count, rate_per_s, sandbox FROM tenant WHERE id = ?1;
+SELECT name, title, state, concurrency, rate_count, rate_per_s, sandbox, audit_level FROM tenant WHERE id = ?1;
+
+-- name: tenant_tool_levels
+-- tenant_image_load.  Primary key.
+SELECT tool, level FROM tool_level WHERE tenant_id = ?1 ORDER BY tool;
 
 -- name: tenant_get_list
 -- reg_change_*: what the tenant's last lists were.  Primary key.

@@ -55,6 +55,10 @@ adm_after_fn adm_course_after;
 
 /* adm_hold.c */
 adm_check_fn adm_hold_set_check, adm_hold_list_check, adm_hold_release_check;
+adm_body_fn adm_audit_payload_body;
+adm_check_fn adm_audit_payload_check;
+adm_body_fn adm_level_set_body, adm_level_list_body;
+adm_check_fn adm_level_set_check, adm_level_list_check;
 adm_body_fn adm_hold_set_body, adm_hold_list_body, adm_hold_release_body;
 #define ADM_REASON_SIZE 400
 #define ADM_TICKET_SIZE 80

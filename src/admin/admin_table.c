@@ -39,6 +39,7 @@ static const struct adm_arg no_args[] = { END };
 
 #include "adm_keep_rows.h"
 #include "adm_sign_rows.h"
+#include "adm_level_rows.h"
 
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." }, END };
@@ -470,6 +471,7 @@ const struct adm_cmd admin_table[] = {
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = adm_audit_show_check, .body = adm_audit_show_body },
+	PAYLOAD_ROW,
 	{ .noun = "audit", .verb = "denied", .help = "List calls that were refused, the newest first", .args = audit_denied_args,
 	  .detail = "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.",
 	  .columns = denied_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
@@ -496,6 +498,7 @@ const struct adm_cmd admin_table[] = {
 	HOLD_ROWS,
 	RETENTION_ROWS,
 	ERASE_ROW,
+	LEVEL_ROWS,
 	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
 	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },

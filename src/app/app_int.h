@@ -15,6 +15,7 @@ struct admin_sock;
 struct app_auth;
 struct be_workers;
 struct call_engine;
+struct db;
 struct ev_signal;
 struct ev_timer;
 struct fetcher;
@@ -41,6 +42,7 @@ struct app {
 	char *sandbox;                  /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
+	int audit_level, stored_level;  /* enum audit_level: the server's default; as the store has it, -1 = not yet */
 	struct notary *notary;
 	struct writer *writer;
 	struct tenants *tenants;
@@ -97,6 +99,9 @@ int app_signer_start(struct app *a, struct err *err) MUST_CHECK;        /* befor
 void app_signer_stop(struct app *a);
 int app_checkpoints_start(struct app *a, struct err *err) MUST_CHECK;   /* behind it: the first checkpoint */
 void app_checkpoints_stop(struct app *a);
+/* level.c: the default level, from the configuration or as the last server had it. */
+int app_level_load(struct app *a, struct db *db, struct err *err) MUST_CHECK;
+int app_level_start(struct app *a, struct err *err) MUST_CHECK;         /* record it when it is another one */
 /* used.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */

@@ -214,6 +214,12 @@ static void on_minute(void *arg)
 
 /* --- what tenants tell */
 
+/* Only these have addresses. */
+static const char *peer_of(const struct cred_source *from)
+{
+	return from->tport == AUDIT_TCP || from->tport == AUDIT_HTTP ? from->from : NULL;
+}
+
 static void refused(void *arg, const struct cred_source *from, enum cred_refusal why, int64_t tenant_id, const char *accessor)
 {
 	struct app_auth *a = arg;
@@ -228,6 +234,7 @@ static void refused(void *arg, const struct cred_source *from, enum cred_refusal
 	audit_event_init(&ev, AUDIT_AUTH_FAIL, tenant_id);
 	ev.authn = AUDIT_AUTHN_NONE;
 	ev.tport = from->tport;
+	ev.peer = peer_of(from);
 	ev.cred = accessor;
 	ev.rule = cred_refusal_name(why);
 	ev.obj = name_of(a, s);
@@ -246,6 +253,7 @@ static void used_first(void *arg, const struct cred_source *from, const struct p
 	ev.actor = AUDIT_BY_SERVICE;
 	ev.authn = who->authn;
 	ev.tport = from->tport;
+	ev.peer = peer_of(from);
 	ev.cred = who->accessor;
 	ev.prn = who->pseudonym;
 	if (writer_audit(a->app->writer, &ev, NULL, NULL) < 0)

@@ -113,6 +113,8 @@ static int load(struct app *a, struct db *db, struct err *err)
 		rc = tenants_open(a->master, db, &a->tenants, err);
 	if (rc == 0)
 		rc = vault_open(&(struct keyfile_place){ a->store, a->master }, db, &a->vault, err);
+	if (rc == 0)
+		rc = app_level_load(a, db, err);
 	if (rc < 0)
 		return rc;
 	a->registry = registry_new(backend_bind);
@@ -168,7 +170,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
-		.secrets = vault_secrets(a->vault), .store = a->store });
+		.audit_level = a->audit_level, .secrets = vault_secrets(a->vault), .store = a->store });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -248,6 +250,7 @@ static const struct subsys {
 	{ "writer", ALL, writer_start, writer_stop },
 	{ "checkpoints", ALL, app_checkpoints_start, app_checkpoints_stop },
 	{ "registry", ALL, registry_start, registry_stop },
+	{ "audit level", SERVE, app_level_start, NULL },
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
 	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
 	{ "fetcher", ALL, fetcher_start, fetcher_stop },

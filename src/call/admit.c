@@ -197,6 +197,7 @@ static int check_standing(struct call *c)
 
 int call_admit(struct call *c, const struct call_req *req)
 {
+	size_t bytes;
 	int rc = check_standing(c);
 
 	if (rc == 0)
@@ -213,10 +214,11 @@ int call_admit(struct call *c, const struct call_req *req)
 		rc = check_state(c, req);
 	if (rc == 0)
 		rc = check_arguments(c);
-	if (rc == 0 && writer_reserve(c->eng->env.writer, CALL_RESERVE_BYTES) < 0) {
+	bytes = rc == 0 ? call_reserve_bytes(c) : 0;
+	if (rc == 0 && writer_reserve(c->eng->env.writer, bytes) < 0) {
 		(void)err_set(&call_trouble(c)->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
 		rc = refuse(c, REFUSE_AUDIT, "space");
 	}
-	c->reserved = rc == 0;
+	c->reserved = rc == 0 ? bytes : 0;
 	return rc;
 }

@@ -2,6 +2,7 @@
 #define CALL_INT_H
 
 #include "audit/audit.h"
+#include "audit/payload.h"
 #include "base/list.h"
 #include "base/str.h"
 #include "call/call.h"
@@ -60,6 +61,7 @@ struct call {
 	json_t *args, *answers;         /* args is never NULL */
 	const char *args_text;
 	size_t args_len;
+	const char *peer, *client;      /* until its first record is submitted */
 	uint32_t caps;
 	int log_level;
 	enum rev rev;
@@ -73,7 +75,8 @@ struct call {
 	const struct backend_ops *ops;
 	const void *plan;
 	struct limit_ticket *ticket;
-	bool reserved, caged;
+	size_t reserved;                /* bytes booked on the disk; 0 = none */
+	bool caged;
 	struct backend_cage cage;       /* with caged */
 	uint64_t start_us;              /* monotonic */
 	/* Running. */
@@ -129,6 +132,18 @@ void call_take_result(struct call *c, struct backend_result *res);      /* taken
 void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);
 /* End with isError and this text. */
 void call_fail(struct call *c, int outcome, const char *text);
+
+/* said.c: what the call's records commit to and keep (AUDIT ).  The event borrows from *said. */
+struct call_said {
+	struct audit_payload payload;
+	struct audit_hidden hidden[AUDIT_HIDDEN_MAX];
+	struct str redacted, text;      /* pointers of what is hidden; the result as text */
+};
+int call_level(const struct call *c);                   /* in force, enum audit_level */
+size_t call_reserve_bytes(const struct call *c);
+void call_say_request(const struct call *c, struct audit_event *ev, struct call_said *said);
+void call_say_end(const struct call *c, struct audit_event *ev, struct call_said *said);
+void call_said_fini(struct call_said *said);
 
 /* denied.c: record the refusal, then answer. */
 struct denials *denials_new(struct call_engine *eng);

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
@@ -20,7 +19,7 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-enum { REFUSALS = REFUSE_INTERNAL + 1, NAME_SHOWN = 80, REST_US = 60 * 1000 * 1000 };
+enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 
 static const char *const reason_names[REFUSALS] = {
 	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
@@ -188,7 +187,8 @@ static void on_denied_durable(void *arg, int rc, const struct audit_receipt *rec
 void call_deny(struct call *c)
 {
 	struct audit_event ev;
-	char name[NAME_SHOWN];
+	struct call_said said;
+	int rc;
 
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_NONE)
 		met_inc(MET_calls_denied);
@@ -209,10 +209,11 @@ void call_deny(struct call *c)
 	ev.outcome = outcome_of(c->trouble->refusal);
 	if (c->trouble->refusal == REFUSE_SANDBOX)
 		ev.detail = c->cage.wanted;
-	if (!c->tool)
-		ev.detail = text_printable(c->tool_name, c->tool_len, name, sizeof name);
 	call_set_state(c, CALL_AUDIT_END);
-	if (writer_audit(c->eng->env.writer, &ev, on_denied_durable, c) < 0) {
+	call_say_request(c, &ev, &said);
+	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
+	call_said_fini(&said);
+	if (rc < 0) {
 		refuse_for_audit(c);
 		ev_defer(c->eng->env.loop, call_reply, c);
 	}

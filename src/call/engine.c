@@ -139,9 +139,8 @@ static void drop_payload(struct call *c)
 static void release_holds(struct call *c)
 {
 	limit_release(c->eng->env.limiter, &c->ticket);
-	if (c->reserved)
-		writer_release(c->eng->env.writer, CALL_RESERVE_BYTES);
-	c->reserved = false;
+	writer_release(c->eng->env.writer, c->reserved);
+	c->reserved = 0;
 	if (c->timer)
 		ev_timer_stop(c->timer);
 }
@@ -201,6 +200,8 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->has_trace = c->trace != NULL;
 	if (c->trace)
 		memcpy(ev->trace, c->trace->id, sizeof ev->trace);
+	ev->peer = c->peer;
+	ev->client = c->client;
 }
 
 /* The end could not be recorded: the result is withheld (AUDIT A-209).  The writer keeps trying. */
@@ -236,6 +237,8 @@ static void on_end_durable(void *arg, int rc, const struct audit_receipt *receip
 void call_end(struct call *c, int outcome)
 {
 	struct audit_event ev;
+	struct call_said said;
+	int rc;
 
 	CRASH_AT("run.done");
 	c->outcome = outcome;
@@ -257,7 +260,10 @@ void call_end(struct call *c, int outcome)
 	ev.cpu_us = c->result.cpu_us;
 	ev.rss_kib = c->result.rss_kib;
 	ev.dur_us = clock_mono_us() - c->start_us;
-	if (writer_audit(c->eng->env.writer, &ev, on_end_durable, c) < 0) {
+	call_say_end(c, &ev, &said);
+	rc = writer_audit(c->eng->env.writer, &ev, on_end_durable, c);
+	call_said_fini(&said);
+	if (rc < 0) {
 		withhold(c);
 		ev_defer(c->eng->env.loop, call_reply, c);
 	}
@@ -421,6 +427,8 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 static void begin(struct call *c)
 {
 	struct audit_event ev;
+	struct call_said said;
+	int rc;
 	char rule[32];
 
 	id_uuid7(c->id);
@@ -430,7 +438,12 @@ static void begin(struct call *c)
 	(void)snprintf(rule, sizeof rule, "grant/%lld", (long long)c->tool->grant_id); /* fits */
 	ev.rule = rule;
 	call_set_state(c, CALL_AUDIT_BEGIN);
-	if (call_note_cage(c) < 0 || writer_audit(c->eng->env.writer, &ev, on_begin_durable, c) < 0) {
+	call_say_request(c, &ev, &said);
+	rc = call_note_cage(c);
+	if (rc == 0)
+		rc = writer_audit(c->eng->env.writer, &ev, on_begin_durable, c);
+	call_said_fini(&said);
+	if (rc < 0) {
 		struct call_trouble *t = call_trouble(c);
 
 		met_inc(MET_calls_audit_refused);
@@ -448,7 +461,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
 			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
 			    .args_len = req->args_len, .caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
-			    .can_ask = req->can_ask, .n_res = -1 };
+			    .can_ask = req->can_ask, .peer = req->peer, .client = req->client, .n_res = -1 };
 	principal_ref(c->who);
 	if (!c->args)
 		c->args = json_incref(eng->no_args);
@@ -477,6 +490,7 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		call_deny(c);
 	else
 		begin(c);
+	c->peer = c->client = NULL;
 }
 
 int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,

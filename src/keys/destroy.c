@@ -4,12 +4,13 @@
 
 #include "keys_int.h"
 
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/aead.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "db/db.h"
@@ -74,62 +75,70 @@ int keys_truncate_log(struct keys *k, struct err *err)
 	return rc < 0 ? rc : db_truncate_log(k->db, err);
 }
 
-static int kek_in_force(struct keys *k, int64_t tenant_id, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_GET_KEK);
-	int rc;
-
-	db_bind_i64(st, 1, tenant_id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret = db_col_i64(st, 0);
-	db_stmt_put(&st);
-	return rc;
-}
-
 int keys_destroy_tenant(struct keys *k, int64_t tenant_id, struct err *err)
 {
-	int64_t id = 0;
 	int rc = keys_commit(k, err);
 
 	if (rc == 0)
 		rc = db_txn_begin(k->db, true, err);
 	if (rc < 0)
 		return rc;
-	rc = kek_in_force(k, tenant_id, &id, err);
-	if (rc == 1)
-		rc = destroy_row(k, SQL_KEYS_DESTROY_DEKS_OF, id, err);
-	if (rc == 0 && id)
-		rc = destroy_row(k, SQL_KEYS_DESTROY_KEK, id, err);
+	rc = destroy_row(k, SQL_KEYS_DESTROY_DEKS_OF, tenant_id, err);
+	if (rc == 0)
+		rc = destroy_row(k, SQL_KEYS_DESTROY_KEKS_OF, tenant_id, err);
 	return finish(k, rc, err);
 }
 
 /* --- rekey */
 
-int keys_stale(struct keys *k, const char *id, size_t *ret, struct err *err)
+/* How many KEKs are under other files than this one, and one of those files; what is under a file that is lost cannot be
+ * helped and does not count. */
+static int look_stale(struct keys *k, const char *id, size_t *ret, char ret_file[KEYFILE_ID_SIZE], struct err *err)
 {
+	const struct keyfile_place place = { k->store, k->master };
 	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_COUNT_STALE);
 	int rc;
 
+	*ret = 0;
+	*ret_file = '\0';
 	db_bind_textz(st, 1, id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret = (size_t)db_col_i64(st, 0);
+	while ((rc = db_step(st, err)) == 1) {
+		const char *file = db_col_text(st, 0, NULL);
+		struct keyfile loaded;
+		struct err why;
+
+		if (keyfile_load(&place, KEYS_PURPOSE, file, &loaded, &why) < 0) {
+			log_warn(NULL, "payload keys stay under a key file that cannot be read count=%lld why=\"%s\"",
+				 (long long)db_col_i64(st, 1), why.msg);
+			continue;
+		}
+		keyfile_fini(&loaded);
+		*ret += (size_t)db_col_i64(st, 1);
+		(void)snprintf(ret_file, KEYFILE_ID_SIZE, "%s", file);  /* as it loaded */
+	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	return rc;
+}
+
+int keys_stale(struct keys *k, const char *id, size_t *ret, struct err *err)
+{
+	char file[KEYFILE_ID_SIZE];
+
+	return look_stale(k, id, ret, file, err);
 }
 
 struct wrapped { int64_t id; uint8_t box[32 + AEAD_OVERHEAD]; };
 
 /* The next KEKs, as they will be. */
-static int wrap_batch(struct keys *k, const struct keyfile *to, struct wrapped *ret, size_t max, size_t *ret_n, struct err *err)
+static int wrap_batch(struct keys *k, const char *from, const struct keyfile *to, struct wrapped *ret, size_t max, size_t *ret_n,
+		      struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_LIST_STALE);
 	uint8_t key[32];
 	size_t n = 0;
 	int rc;
 
-	db_bind_textz(st, 1, to->id);
+	db_bind_textz(st, 1, from);
 	db_bind_i64(st, 2, (int64_t)max);
 	while ((rc = db_step(st, err)) == 1 && n < max) {
 		int64_t id = db_col_i64(st, 0), tenant_id = db_col_i64(st, 1);
@@ -171,17 +180,20 @@ int keys_rewrap(struct keys *k, const char *id, size_t max, size_t *ret_left, st
 	const struct keyfile_place place = { k->store, k->master };
 	struct wrapped *batch = mem_calloc(max, sizeof *batch);
 	struct keyfile to = { .key = NULL };
+	char from[KEYFILE_ID_SIZE];
 	size_t n = 0;
 	int rc = keys_commit(k, err);
 
 	if (rc == 0)
+		rc = look_stale(k, id, ret_left, from, err);
+	if (rc == 0)
 		rc = keyfile_load(&place, KEYS_PURPOSE, id, &to, err);
 	if (rc == 0)
-		rc = wrap_batch(k, &to, batch, max, &n, err);
+		rc = wrap_batch(k, from, &to, batch, max, &n, err);
 	if (rc == 0 && n > 0)
 		rc = store_batch(k, &to, batch, n, err);
 	if (rc == 0)
-		rc = keys_stale(k, id, ret_left, err);
+		*ret_left -= n;
 	keyfile_fini(&to);
 	free(batch);
 	return rc;

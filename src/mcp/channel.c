@@ -51,6 +51,13 @@ bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE])
 	return has_name && has_version;
 }
 
+const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE])
+{
+	if (msg->meta.client.p)
+		return client_read(msg->meta.client, buf) ? buf : NULL;
+	return req->memory && req->memory->client[0] ? req->memory->client : NULL;
+}
+
 static void drain_over(void *arg);
 
 struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_push_ops *ops, void *peer,

@@ -31,6 +31,7 @@ struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch
 	x->who = in->who;
 	principal_ref(x->who);
 	x->tport = in->tport;
+	x->peer = in->peer;
 	x->sink = *sink;
 	x->http = in->http != NULL;
 	x->sse_ok = in->http && in->http->sse_ok;

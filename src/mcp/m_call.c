@@ -460,6 +460,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	struct reg_snapshot *snap = reg_acquire(x->srv->env.registry, x->who->tenant_id);
 	bool made = complete || req->kind == REG_RESOURCE;
 	struct trace trace;
+	char client[MCP_CLIENT_SIZE];
 	struct call_req call = {
 		.who = x->who,
 		.snap = snap,
@@ -476,6 +477,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.rev = req->rev,
 		.tport = x->tport,
 		.trace = read_trace(msg, &trace) ? &trace : NULL,
+		.peer = x->peer, .client = req_client(req, msg, client),
 	};
 
 	if (req->kind == REG_RESOURCE)

@@ -74,6 +74,7 @@ void list_record(struct mcp_req *req, int64_t generation, size_t len, const char
 	ev.actor = AUDIT_BY_SERVICE;
 	ev.authn = who->authn;
 	ev.tport = x->tport;
+	ev.peer = x->peer;
 	ev.rev = rev_table[req->rev].text;
 	ev.n_res = (int64_t)len;
 	ev.generation = (uint64_t)generation;

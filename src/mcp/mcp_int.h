@@ -142,6 +142,7 @@ struct mcp_exchange {
 	struct mcp_session *session;    /* of a legacy HTTP message; NULL once it ended */
 	struct principal *who;
 	int tport;
+	const char *peer;               /* address, during mcp_input() */
 	struct mcp_sink sink;
 	bool http, sse_ok, modern;
 	bool batch;
@@ -232,6 +233,7 @@ void session_end(struct mcp_session *s);
 void session_expire(void *srv);                                 /* timer */
 /* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
 bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
+const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE]);       /* or NULL */
 
 /* asking.c */
 int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);

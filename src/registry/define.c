@@ -269,6 +269,8 @@ static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind
 	if (rc == 0)
 		rc = define_read_needs(doc, &c, err);
 	if (rc == 0)
+		rc = define_read_level(doc, &c.audit_level, err);
+	if (rc == 0)
 		rc = define_read_redact(doc, mem, &c, err);
 	if (rc == 0)
 		rc = compile_handler(doc, kind, bind, mem, &c, err);
@@ -370,8 +372,6 @@ int define_item(const json_t *doc, reg_bind_fn *bind, const struct catalogue *sh
 		rc = check_members(doc, &kinds[kind], err);
 	if (rc == 0)
 		rc = define_check_listed(doc, &kinds[kind], err);
-	if (rc == 0)
-		rc = define_check_audit(doc, err);
 	if (rc == 0)
 		rc = check_compiles(doc, kind, bind, shared, &refs, err);
 	if (rc == 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/payload.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -126,30 +127,27 @@ int define_read_needs(const json_t *doc, struct reg_compiled *ret, struct err *e
 	return 0;
 }
 
-/* This release records metadata: what would ask for more is refused, or the author would rely on it. */
-int define_check_audit(const json_t *doc, struct err *err)
+int define_read_level(const json_t *doc, int *ret, struct err *err)
 {
 	static const char *const known[] = { "level", "redact" };
 	json_t *audit = NULL;
 	const char *level = NULL;
 	int rc = jx_get_object(doc, "", "audit", JX_OPTIONAL, &audit, err);
 
+	*ret = -1;
 	if (rc < 0 || !audit)
 		return rc;
 	rc = jx_only(audit, "/audit", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = jx_get_string(audit, "/audit", "level", JX_OPTIONAL, &level, err);
-	if (rc < 0)
+	if (rc < 0 || !level)
 		return rc;
-	if (level && strcmp(level, "metadata") != 0) {
-		bool later = strcmp(level, "request") == 0 || strcmp(level, "request_response") == 0;
-
-		rc = err_set(err, ERR_INVALID, "/audit/level", later ? "audit level %.40s is not available in this release"
-								     : "unknown audit level %.40s", level);
-		err_hint(err, "this release records at level metadata: who, what, when, sizes and outcome");
-		return rc;
-	}
-	return rc;
+	*ret = audit_level_from_name(level);
+	if (*ret >= 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "/audit/level", "unknown audit level %.40s", level);
+	err_hint(err, "metadata, request or request_response: how much of a call is kept");
+	return ERR_INVALID;
 }
 
 /* Arguments that nothing may repeat. */

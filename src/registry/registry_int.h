@@ -39,7 +39,7 @@ int define_check_texts(const json_t *v, struct err *err) MUST_CHECK;    /* title
 /* limits, audit, needs. */
 int define_read_limits(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
 int define_read_needs(const json_t *doc, struct reg_compiled *ret, struct err *err) MUST_CHECK;
-int define_check_audit(const json_t *doc, struct err *err) MUST_CHECK;
+int define_read_level(const json_t *doc, int *ret, struct err *err) MUST_CHECK;        /* -1: the definition says nothing */
 int define_read_redact(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err) MUST_CHECK;
 /* Collect x-mcp-header of a schema that compiles (MCP T-41, T-42); names and pointers go to mem. */
 int define_params(const json_t *schema, struct arena *mem, const struct reg_param **ret, size_t *ret_n,

@@ -55,12 +55,17 @@ void tenants_close(struct tenants **t)
 
 void tenant_image_free(struct tenant_image **img)
 {
+	void *level;
+
 	if (!img || !*img)
 		return;
 	for (size_t i = 0; i < (*img)->ncreds; i++) {
 		list_unlink(&(*img)->creds[i].dirty);
 		principal_unref(&(*img)->creds[i].who);
 	}
+	for (size_t it = 0; (*img)->levels && map_next((*img)->levels, &it, NULL, NULL, &level);)
+		free(level);
+	map_free(&(*img)->levels);
 	free((*img)->creds);
 	free((*img)->principals);
 	free((*img)->title);
@@ -146,6 +151,14 @@ const struct tenant *tenant_by_name(const struct tenants *t, const char *name, s
 	const struct tenant_image *img = map_get(t->by_name, name, len);
 
 	return img ? &img->tenant : NULL;
+}
+
+int tenant_tool_level(const struct tenants *t, int64_t tenant_id, const char *tool)
+{
+	const struct tenant_image *img = ten_find(t, tenant_id);
+	const struct ten_level *level = img && img->levels ? map_get_z(img->levels, tool) : NULL;
+
+	return level ? level->level : -1;
 }
 
 size_t tenants_count(const struct tenants *t)

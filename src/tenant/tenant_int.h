@@ -27,6 +27,8 @@ struct ten_cred {
 	struct list dirty;                      /* in tenants.dirty while used_us is not stored */
 };
 
+struct ten_level { int level; };
+
 /* One tenant's rows.  The arrays are sorted by id. */
 struct tenant_image {
 	struct tenant tenant;
@@ -34,6 +36,7 @@ struct tenant_image {
 	char *title, *sandbox;
 	struct ten_principal *principals; size_t nprincipals;
 	struct ten_cred *creds; size_t ncreds;
+	struct map *levels;                     /* full name of a tool -> struct ten_level; NULL when there are none */
 };
 
 struct tenants {

@@ -63,6 +63,7 @@ static int load_tenant(struct db *db, int64_t tenant_id, struct tenant_image *im
 		t->rate.per_s = (uint32_t)db_col_i64(st, 5);
 		img->sandbox = mem_strdup(db_col_text(st, 6, NULL));
 		t->sandbox = img->sandbox;
+		t->audit_level = db_col_type(st, 7) == DB_NULL ? -1 : (int)db_col_i64(st, 7);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -142,6 +143,24 @@ static int load_creds(struct db *db, struct tenant_image *img, struct err *err)
 	return rc;
 }
 
+static int load_levels(struct db *db, struct tenant_image *img, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_TOOL_LEVELS);
+	int rc;
+
+	db_bind_i64(st, 1, img->tenant.id);
+	while ((rc = db_step(st, err)) > 0) {
+		struct ten_level *level = mem_alloc(sizeof *level);
+
+		level->level = (int)db_col_i64(st, 1);
+		if (!img->levels)
+			img->levels = map_new();
+		free(map_set_z(img->levels, db_col_text(st, 0, NULL), level));
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
 int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **ret, struct err *err)
 {
 	struct tenant_image *img = mem_zalloc(sizeof *img);
@@ -151,6 +170,8 @@ int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **re
 		rc = load_principals(db, img, err);
 	if (rc == 0)
 		rc = load_creds(db, img, err);
+	if (rc == 0)
+		rc = load_levels(db, img, err);
 	if (rc < 0) {
 		tenant_image_free(&img);
 		return rc;

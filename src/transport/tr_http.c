@@ -127,7 +127,8 @@ static const struct mcp_sink_ops exchange_ops = { exchange_notice, exchange_fini
 
 static void post(struct hreq *q, const char *body, size_t len)
 {
-	struct mcp_in in = { .text = body, .len = len, .who = q->who, .http = &q->http, .tport = AUDIT_HTTP };
+	struct mcp_in in = { .text = body, .len = len, .who = q->who, .http = &q->http, .tport = AUDIT_HTTP,
+		.peer = q->from };
 	struct mcp_sink sink = { &exchange_ops, q };
 
 	q->begun_us = ev_now_us(q->t->env.loop);
@@ -264,7 +265,9 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		refuse(r, status, no.headers, http_cors(http_head_get(h, "origin", NULL), cors), no.text);
 		return 1;
 	}
-	*ret_user = hreq_new(c->t, r, h, route, method, who);
+	struct hreq *q = hreq_new(c->t, r, h, route, method, who);
+	q->from = c->from;
+	*ret_user = q;
 	return 0;
 }
 

@@ -48,6 +48,7 @@ struct hreq {
 	struct tr_http *t;
 	struct http_request *r;
 	struct principal *who;
+	const char *from;               /* address of the peer; the connection's, until its body has been handed over */
 	struct mcp_exchange *x;         /* from mcp_input() to finish() */
 	enum hroute route;
 	enum hmethod method;

@@ -178,7 +178,8 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 		peer_authenticate(p, bytes, line);
 		return (size_t)used;
 	}
-	struct mcp_in in = { .text = bytes, .len = line, .who = p->who, .tport = p->home->tport };
+	struct mcp_in in = { .text = bytes, .len = line, .who = p->who, .tport = p->home->tport,
+		.peer = p->home->tport == AUDIT_TCP ? p->from : NULL };
 	struct mcp_sink sink = { &sink_ops, p };
 	struct mcp_exchange *x = NULL;
 

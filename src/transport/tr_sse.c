@@ -125,7 +125,7 @@ void sse_post(struct hreq *q, const char *body, size_t len)
 		hreq_refuse(q, 503, "Retry-After: 1\r\n", "the event stream is not read\n");
 		return;
 	}
-	struct mcp_in in = { .text = body, .len = len, .who = q->who, .tport = AUDIT_HTTP };
+	struct mcp_in in = { .text = body, .len = len, .who = q->who, .tport = AUDIT_HTTP, .peer = q->from };
 	struct mcp_sink sink = { &sink_ops, p };
 	struct mcp_exchange *x = NULL;
 

@@ -295,6 +295,41 @@ static void a_difference_is_named_where_it_begins(void **state)
 	assert_differs("{}", "[]", "~/\n");
 }
 
+/* --- where values stand */
+
+static void put_place(void *arg, size_t pointer, size_t from, size_t to)
+{
+	str_printf(arg, "%zu:%zu-%zu ", pointer, from, to);
+}
+
+static void assert_places(const char *text, const char *const *pointers, size_t n, const char *want)
+{
+	struct str got = STR_INIT;
+
+	assert_int_equal(jx_scan(text, strlen(text), NULL, 0, NULL), 0);
+	jx_locate(text, strlen(text), pointers, n, put_place, &got);
+	assert_string_equal(str_text(&got), want);
+	str_fini(&got);
+}
+
+static void locate_finds_values_by_pointer(void **state)
+{
+	static const char *const some[] = { "/a", "/b/c", "/l/1", "/x", "/b/d/e", "/q\"~1~0" };
+	static const char *const outer[] = { "/b/c", "/b" };
+	static const char *const all[] = { "" };
+
+	assert_places("{\"a\":1}", some, 6, "0:5-6 ");
+	assert_places(" { \"\\u0061\" : \"}\\\"]\" , \"b\":{\"z\":[{}],\"c\":{\"c\":[1,2]},\"d\":{}}}", some, 6, "0:14-20 1:41-52 ");
+	assert_places("{\"l\":[[9],{\"a\":1} ,3],\"a\":[ ]}", some, 6, "2:10-17 0:26-29 ");
+	assert_places("{\"b\":{\"d\":{\"e\":-1.5e3}},\"q\\\"/~\":null}", some, 6, "4:15-21 5:32-36 ");
+	assert_places("{\"b\":{\"c\":1},\"a\":2}", outer, 2, "1:5-12 ");
+	assert_places(" [1, 2] ", all, 1, "0:1-7 ");
+	assert_places("[1, 2]", some, 6, "");
+	assert_places("{}", some, 6, "");
+	assert_places("7", some, 6, "");
+	assert_places("{\"b\":1,\"l\":{\"1\":5}}", some, 6, "2:16-17 ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +346,7 @@ int main(void)
 		cmocka_unit_test(equality_is_that_of_json_schema),
 		cmocka_unit_test(pointers_follow_rfc6901),
 		cmocka_unit_test(pointer_add_escapes),
+		cmocka_unit_test(locate_finds_values_by_pointer),
 		cmocka_unit_test(getters_refuse_wrong_types_and_say_where),
 		cmocka_unit_test(get_int_limits),
 		cmocka_unit_test(only_refuses_unknown_members_with_a_hint),

@@ -192,6 +192,9 @@ static void rekey_wraps_in_batches_and_the_old_file_is_not_needed(void **state)
 	keyfile_remove(f->dir, file.id);
 	reopen(f);
 	assert_int_equal(found(f, 1, a.id, &a), ERR_UNREACHABLE);
+	assert_true(dek(f, 1, "prn_a", JULY).id > a.id);        /* calls go on */
+	OK(keys_stale(f->keys, "0123456789abcdef", &left, &f->err));
+	assert_int_equal(left, 1);      /* the new one; what is lost holds nothing up */
 	keyfile_fini(&file);
 }
 

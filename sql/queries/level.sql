@@ -1,0 +1,28 @@
+-- Statements on how much of calls is kept.  Each names its caller and its index.
+
+-- name: level_get_tenant
+-- admin: level set.  Primary key.
+SELECT audit_level FROM tenant WHERE id = ?1;
+
+-- name: level_set_tenant
+-- admin: level set.  Primary key.
+UPDATE tenant SET audit_level = ?2 WHERE id = ?1;
+
+-- name: level_get_tool
+-- admin: level set --tool.  Primary key.
+SELECT level FROM tool_level WHERE tenant_id = ?1 AND tool = ?2;
+
+-- name: level_set_tool
+-- admin: level set --tool.  Primary key.
+INSERT INTO tool_level(tenant_id, tool, level) VALUES(?1, ?2, ?3) ON CONFLICT(tenant_id, tool) DO UPDATE SET level = excluded.level;
+
+-- name: level_delete_tool
+-- admin: level set default --tool.  Primary key.
+DELETE FROM tool_level WHERE tenant_id = ?1 AND tool = ?2;
+
+-- name: level_list
+-- admin: level list.  Walk of the tenants, primary key of tool_level.
+SELECT t.name, NULL AS tool, t.audit_level FROM tenant t WHERE t.state <> 3 AND (?1 IS NULL OR t.name = ?1)
+UNION ALL
+SELECT t.name, l.tool, l.level FROM tool_level l JOIN tenant t ON t.id = l.tenant_id
+WHERE t.state <> 3 AND (?1 IS NULL OR t.name = ?1) ORDER BY 1, 2;

@@ -1,0 +1,211 @@
+/* level set, list: how much of a tenant's calls is kept (AUDIT ). */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "audit/payload.h"
+#include "base/mem.h"
+#include "db/db.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+enum { UNSET = -1 };
+
+struct level_job { char tenant[64], tool[72]; int level; };     /* level UNSET: the one above decides again */
+
+int adm_level_set_check(struct adm_call *c, struct err *err)
+{
+	struct level_job *job = adm_priv(c, sizeof(*job));
+	const char *level = adm_text(c, "level");
+
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	adm_copy(c, "tool", job->tool, sizeof(job->tool));
+	job->level = strcmp(level, "default") == 0 ? UNSET : audit_level_from_name(level);
+	if (job->level >= 0 || strcmp(level, "default") == 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "level", "\"%.40s\" is no level", level);
+	err_hint(err, "metadata, request, request_response, or default: as the tenant or the server says");
+	return ERR_INVALID;
+}
+
+int adm_level_list_check(struct adm_call *c, struct err *err)
+{
+	struct level_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	return 0;
+}
+
+/* What a statement's one row says; UNSET: there is no row, or NULL in it. */
+static int read_level(struct db_stmt *st, int *ret, struct err *err)
+{
+	int rc = db_step(st, err);
+
+	*ret = rc == 1 && db_col_type(st, 0) != DB_NULL ? (int)db_col_i64(st, 0) : UNSET;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int level_of_tenant(struct db *db, int64_t tenant_id, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_TENANT);
+
+	db_bind_i64(st, 1, tenant_id);
+	return read_level(st, ret, err);
+}
+
+static int level_of_tool(struct db *db, int64_t tenant_id, const char *tool, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_TOOL);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, tool);
+	return read_level(st, ret, err);
+}
+
+/* The server's default as the store has it; where it has none the built-in one. */
+static int level_of_server(struct db *db, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, "audit_level");
+	rc = db_step(st, err);
+	*ret = rc == 1 ? audit_level_from_name(db_col_text(st, 0, NULL)) : AUDIT_LEVEL_DEFAULT;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int store_tenant(struct db *db, int64_t tenant_id, int level, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_SET_TENANT);
+
+	db_bind_i64(st, 1, tenant_id);
+	if (level == UNSET)
+		db_bind_null(st, 2);
+	else
+		db_bind_i64(st, 2, level);
+	return db_run(&st, err);
+}
+
+static int store_tool(struct db *db, int64_t tenant_id, const char *tool, int level, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, level == UNSET ? SQL_LEVEL_DELETE_TOOL : SQL_LEVEL_SET_TOOL);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, tool);
+	if (level != UNSET)
+		db_bind_i64(st, 3, level);
+	return db_run(&st, err);
+}
+
+static const char *name_of(int level)
+{
+	return level == UNSET ? "default" : audit_level_name(level);
+}
+
+/* AUDIT A-909: a tool that is recorded less than the rest of its tenant. */
+static int check_lower(struct adm_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
+{
+	int above = UNSET;
+	int rc = level_of_tenant(db, tenant_id, &above, err);
+
+	if (rc == 0 && above == UNSET)
+		rc = level_of_server(db, &above, err);
+	if (rc < 0 || job->level == UNSET || !*job->tool || job->level >= above)
+		return rc;
+	return adm_second(c, db, err);
+}
+
+static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t, int before, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	const char *approver = adm_approver(c);
+	struct audit_field field = { AUDIT_TAG_APPROVER, approver, approver ? strlen(approver) : 0 };
+	char obj[160], reason[80];
+	int rc = *job->tool ? store_tool(db, t->id, job->tool, job->level, err) : store_tenant(db, t->id, job->level, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, *job->tool ? "/" : "", job->tool);
+	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(job->level));
+	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
+		.reason = reason, .field = &field, .nfield = approver && *approver ? 1 : 0 }, err);
+	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
+}
+
+int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	struct adm_tenant t;
+	struct adm_tool tool;
+	int before = UNSET;
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	if (rc == 0 && *job->tool && job->level != UNSET)
+		rc = adm_find_tool(db, job->tool, &tool, err);
+	if (rc == 0)
+		rc = *job->tool ? level_of_tool(db, t.id, job->tool, &before, err) : level_of_tenant(db, t.id, &before, err);
+	if (rc == 0 && before == job->level)
+		rc = err_set(err, ERR_CONFLICT, "", "the level is %s already", name_of(before));
+	if (rc == 0)
+		rc = check_lower(c, db, job, t.id, err);
+	if (rc == 0)
+		rc = change(c, db, logs, &t, before, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "what", *job->tool ? job->tool : "all tools");
+	adm_put_text(c->out, "tenant", t.name);
+	adm_put_text(c->out, "level", name_of(job->level));
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- list */
+
+static void put_level(struct adm_out *o, const char *tenant, const char *tool, int level)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "tenant", tenant);
+	adm_put_text(o, "tool", tool);
+	adm_put_text(o, "level", name_of(level));
+	adm_row_end(o);
+}
+
+int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	struct db_stmt *st;
+	int level = UNSET;
+	int rc = level_of_server(db, &level, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	if (*job->tenant) {
+		struct adm_tenant t;
+
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		if (rc < 0)
+			return rc;
+	} else {
+		put_level(c->out, NULL, NULL, level);
+	}
+	st = db_stmt_get(db, SQL_LEVEL_LIST);
+	db_bind_textz(st, 1, *job->tenant ? job->tenant : NULL);
+	while ((rc = db_step(st, err)) == 1) {
+		char *tenant = mem_strdup(db_col_text(st, 0, NULL));
+
+		put_level(c->out, tenant, db_col_type(st, 1) == DB_NULL ? NULL : db_col_text(st, 1, NULL),
+			  db_col_type(st, 2) == DB_NULL ? UNSET : (int)db_col_i64(st, 2));
+		free(tenant);
+	}
+	db_stmt_put(&st);
+	return rc;
+}

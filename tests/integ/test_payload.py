@@ -1,0 +1,163 @@
+"""What calls say: kept by level, encrypted, redacted, read again by those who may (AUDIT 5, A-220 to A-222, A-411 to A-415)."""
+import hashlib
+import hmac
+import json
+import sqlite3
+
+import crib
+
+CANARY = "c4nary-9b1f77aa"
+LOGIN = crib.tool_yaml("login", "{type: builtin, function: echo}", "{type: object}",
+                       "audit: {redact: [/password, /card/number]}\n")
+
+
+class Payload(crib.Case):
+    def rows(self, query, *args):
+        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        got = db.execute(query, args).fetchall()
+        db.close()
+        return got
+
+    def ready(self, extra=""):
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        c.tool(LOGIN)
+        key = c.tenant("acme", "*")
+        c.start(extra)
+        self.peer = c.http(key)
+        self.addCleanup(self.peer.close)
+        self.peer.initialize()
+        return c
+
+    def call(self, tool="echo", arguments=None):
+        """The id of a call of it."""
+        got = self.peer.call(tool, arguments or {"text": CANARY})
+        return (got.get("result") or got["error"])["_meta" if "result" in got else "data"][
+            "dev.toolcrib/callId" if "result" in got else "callId"]
+
+    def payload(self, call, *more):
+        return {row["what"]: row for row in self.crib.json("audit", "payload", call, *more)}
+
+    def nowhere(self, *words):
+        """No file of the store has these."""
+        for path in self.crib.store.rglob("*"):
+            if path.is_file():
+                data = path.read_bytes()
+                for word in words:
+                    self.assertNotIn(word.encode(), data, path)
+
+    def test_arguments_are_kept_and_results_are_not(self):
+        """AUDIT A-220: level request is the default."""
+        c = self.ready()
+        got = self.payload(self.call())
+        self.assertEqual(got["arguments"]["state"], "kept")
+        self.assertEqual(json.loads(got["arguments"]["value"]), {"text": CANARY})
+        self.assertEqual((got["result"]["state"], got["result"]["value"]), ("committed", None))
+        self.assertTrue(got["address"]["state"].startswith("adr_"))
+        self.assertEqual(got["address"]["value"], "127.0.0.1")
+        self.assertEqual(self.rows("SELECT count(*) FROM rec_text WHERE kind = 1801 AND log = 2")[0][0], 1)
+        c.stop()
+        self.nowhere(CANARY, "127.0.0.1")
+        self.assertEqual(self.payload_embedded(), {"text": CANARY})
+
+    def payload_embedded(self):
+        call = self.rows("SELECT lower(hex(call)) FROM rec WHERE kind = 1002")[0][0]
+        call = "-".join((call[:8], call[8:12], call[12:16], call[16:20], call[20:]))
+        return json.loads(self.payload(call)["arguments"]["value"])
+
+    def test_levels_by_server_tenant_and_tool(self):
+        """AUDIT A-221: the most specific wins; a change is a record."""
+        c = self.ready("audit: {level: metadata}\n")
+        self.assertEqual(self.payload(self.call())["arguments"]["state"], "committed")
+        self.assertEqual(self.rows("SELECT count(*) FROM pay WHERE ct IS NOT NULL")[0][0], 0)
+        c.cli("level", "set", "request_response", "--tenant", "acme")
+        got = self.payload(self.call())
+        self.assertEqual(json.loads(got["result"]["value"])["content"][0]["type"], "text")
+        done = c.run("level", "set", "metadata", "--tenant", "acme", "--tool", "echo")
+        self.assertIn("second administrator", done.stderr)
+        c.cli("level", "set", "default", "--tenant", "acme")
+        c.cli("level", "set", "request", "--tenant", "acme", "--tool", "echo")
+        self.assertEqual(self.payload(self.call())["arguments"]["state"], "kept")
+        self.assertEqual(self.payload(self.call("login"))["arguments"]["state"], "committed")
+        self.assertEqual([tuple(row.values()) for row in c.json("level", "list")],
+                         [(None, None, "metadata"), ("acme", None, "default"), ("acme", "echo", "request")])
+        said = self.rows("SELECT obj FROM rec_text WHERE kind = 1404 ORDER BY id")
+        self.assertEqual([row[0] for row in said], ["level/default", "level/acme", "level/acme", "level/acme/echo"])
+        flags = [row[0] & 3 for row in self.rows("SELECT flags FROM rec WHERE kind = 1001 ORDER BY id")]
+        self.assertEqual(flags, [0, 2, 1, 0])
+        self.assertEqual(c.run("level", "set", "none", "--tenant", "acme").returncode, 1)
+        c.stop()
+        self.nowhere(CANARY)
+        done = c.run("call", "acme", "login", "text=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.rows("SELECT flags & 3 FROM rec WHERE kind = 1001 ORDER BY id DESC")[0][0], 0,
+                         "a command goes by what the server had")
+
+    def test_what_is_sensitive_is_a_token(self):
+        """AUDIT A-412, MCP Z-07"""
+        c = self.ready()
+        secret = {"user": "al", "password": CANARY, "card": {"number": [4111, CANARY], "year": 2030}}
+        got = self.payload(self.call("login", secret))
+        kept = json.loads(got["arguments"]["value"])
+        self.assertEqual((kept["user"], kept["card"]["year"]), ("al", 2030))
+        self.assertRegex(kept["password"], "^redacted:[A-Za-z0-9_-]{16}$")
+        self.assertRegex(kept["card"]["number"], "^redacted:")
+        self.assertEqual(got["redacted"]["value"], "/password\n/card/number")
+        again = json.loads(self.payload(self.call("login", {"password": CANARY}))["arguments"]["value"])
+        self.assertEqual(again["password"], kept["password"], "equal values can be joined")
+        key = c.key("acme/leaky")
+        got = self.payload(self.call("echo", {"text": f"my key is {key}."}))
+        self.assertEqual(json.loads(got["arguments"]["value"])["text"], "my key is [key].")
+
+    def test_a_name_that_does_not_exist_is_a_value(self):
+        """AUDIT A-633"""
+        c = self.ready()
+        self.peer.call(CANARY, {"a": 1})
+        self.peer.call(CANARY + "2", {"a": 1})
+        call = self.rows("SELECT lower(hex(call)) FROM rec WHERE kind = 1003 ORDER BY id")[0][0]
+        call = "-".join((call[:8], call[8:12], call[12:16], call[16:20], call[20:]))
+        got = self.payload(call)
+        self.assertEqual(got["unknown_name"]["value"], CANARY)
+        self.assertEqual(got["arguments"]["state"], "committed", "what of it is sensitive is not known")
+        c.stop()
+        self.nowhere(CANARY)
+
+    def test_an_opening_convinces_an_outsider(self):
+        """AUDIT A-507"""
+        self.ready()
+        got = self.payload(self.call(), "--opening")
+        for what in ("arguments", "result"):
+            row = got[what]
+            opening = bytes.fromhex(row["opening"])
+            if row["value"] is None:
+                continue
+            value = row["value"].encode()
+            made = hmac.new(opening, b"toolcrib/c/1\0" + row["ctag"].to_bytes(2, "big") + value, hashlib.sha256)
+            self.assertEqual(made.hexdigest(), row["commitment"])
+        cm = self.rows("SELECT lower(hex(cm)) FROM rec WHERE kind = 1001")[0][0]
+        self.assertIn(got["arguments"]["commitment"], cm)
+
+    def test_a_large_value_is_cut(self):
+        """AUDIT A-415"""
+        self.ready()
+        got = self.payload(self.call("echo", {"text": "\u00e9" * 50000}))
+        self.assertLessEqual(len(got["arguments"]["value"].encode()), 65536)
+        self.assertEqual(got["whole_arguments"]["state"], "committed")
+
+    def test_rekey_covers_payload_keys(self):
+        """SEC S-343"""
+        c = self.ready()
+        call = self.call()
+        c.cli("secret", "rekey")
+        db = sqlite3.connect(f"file:{c.store}/keys.db?mode=ro", uri=True)
+        keys = {row[0] for row in db.execute("SELECT key_id FROM kek")}
+        db.close()
+        self.assertEqual([f"secret-{key}.key" for key in keys], [path.name for path in c.store.glob("secret-*.key")])
+        self.assertEqual(self.payload(call)["arguments"]["state"], "kept")
+        c.stop()
+        c.start()
+        self.assertEqual(self.payload(call)["arguments"]["state"], "kept")
+
+
+if __name__ == "__main__":
+    crib.main()
