@@ -24,6 +24,9 @@ struct audit_cut {
 	size_t peaks;                   /* of frontier */
 };
 int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret, struct err *err) MUST_CHECK;
+/* Rows of the registry whose records are before the cut: vouch is appended for them, as often as it takes.  First. */
+int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_event *vouch,
+		   struct err *err) MUST_CHECK;
 /* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier, just appended.
  * ERR_CONFLICT: a call that began before the cut still runs. */
 int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_receipt *intent,

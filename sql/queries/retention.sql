@@ -64,3 +64,43 @@ SELECT coalesce(max(id), 0) FROM hold;
 -- name: deed_ext
 -- audit_deed_step(): what an erase record names.  rec_pos.
 SELECT ext FROM rec WHERE log = ?1 AND idx = ?2;
+
+-- name: deed_unvouch_tenant
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE tenant SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_principal
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE principal SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_cred
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE cred SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_tool_grant
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE tool_grant SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_tool
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE tool SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_shared_schema
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE shared_schema SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_upstream
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE upstream SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: deed_unvouch_secret
+-- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
+-- any tenant: the log stands for it.
+UPDATE secret SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;

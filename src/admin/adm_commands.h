@@ -45,6 +45,14 @@ adm_check_fn adm_retention_set_check, adm_retention_show_check, adm_prune_check;
 adm_gather_fn adm_prune_gather;
 adm_body_fn adm_retention_set_body, adm_retention_show_body, adm_prune_body;
 
+/* adm_bundle.c */
+adm_check_fn adm_audit_bundle_check;
+adm_body_fn adm_audit_bundle_body;
+/* The index of a record, -1 when the argument is absent; those that two times have between them, the last one included. */
+int adm_index(const struct adm_call *c, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
+int adm_range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until_us, int64_t *ret_from, int64_t *ret_to,
+		       struct err *err) MUST_CHECK;
+
 /* adm_erase.c */
 adm_check_fn adm_erase_check;
 adm_gather_fn adm_erase_gather;

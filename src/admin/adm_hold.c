@@ -96,20 +96,6 @@ int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err)
 
 /* --- hold set */
 
-static int check_index(const struct adm_call *c, const char *name, int64_t *ret, struct err *err)
-{
-	const char *text = adm_text(c, name);
-	int64_t v = 0;
-
-	*ret = -1;
-	if (!text)
-		return 0;
-	if (text_i64(text, strlen(text), &v) < 0 || v < 0)
-		return err_set(err, ERR_INVALID, name, "%s must be the index of a record, not \"%.30s\"", name, text);
-	*ret = v;
-	return 0;
-}
-
 int adm_hold_set_check(struct adm_call *c, struct err *err)
 {
 	struct hold_job *job = adm_priv(c, sizeof(*job));
@@ -123,9 +109,9 @@ int adm_hold_set_check(struct adm_call *c, struct err *err)
 	if (rc == 0)
 		rc = adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
 	if (rc == 0)
-		rc = check_index(c, "from", &job->from, err);
+		rc = adm_index(c, "from", &job->from, err);
 	if (rc == 0)
-		rc = check_index(c, "to", &job->to, err);
+		rc = adm_index(c, "to", &job->to, err);
 	if (rc < 0)
 		return rc;
 	if ((job->from < 0) != (job->to < 0))
@@ -135,24 +121,6 @@ int adm_hold_set_check(struct adm_call *c, struct err *err)
 	if ((*job->principal != 0) + (job->from >= 0) + (job->since_us > 0 || job->until_us > 0) > 1)
 		return err_set(err, ERR_INVALID, "", "a hold is of one principal, of a range, or of the whole log");
 	return 0;
-}
-
-/* The range that the times make, in indexes: what is held must not depend on clocks. */
-static int range_of_times(struct db *db, int64_t log, struct hold_job *job, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_TIMES);
-	int rc;
-
-	db_bind_i64(st, 1, log);
-	db_bind_i64(st, 2, (int64_t)job->since_us);
-	db_bind_i64(st, 3, job->until_us ? (int64_t)job->until_us : INT64_MAX);
-	rc = db_step(st, err);
-	if (rc == 1) {
-		job->from = db_col_i64(st, 0);
-		job->to = db_col_i64(st, 1) - 1;
-	}
-	db_stmt_put(&st);
-	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "", "%s has no records of that time", job->tenant) : rc < 0 ? rc : 0;
 }
 
 static int insert_hold(struct db *db, int64_t log, const struct hold_job *job, const char *prn, int64_t *ret, struct err *err)
@@ -220,7 +188,7 @@ int adm_hold_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 	if (rc == 0 && *job->principal)
 		rc = adm_find_principal(db, &t, job->principal, &p, err);
 	if (rc == 0 && (job->since_us || job->until_us))
-		rc = range_of_times(db, log, job, err);
+		rc = adm_range_of_times(db, log, job->since_us, job->until_us, &job->from, &job->to, err);      /* once for all */
 	if (rc == 0)
 		rc = insert_hold(db, log, job, *job->principal ? p.pseudonym : NULL, &id, err);
 	if (rc == 0)

@@ -80,6 +80,20 @@ static const struct adm_arg erase_args[] = {
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_erase_check, \
 	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after }
 
+static const struct adm_arg audit_bundle_args[] = {
+	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file." },
+	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."), END };
+
+#define BUNDLE_ROW \
+	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store", \
+	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and " \
+		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.", \
+	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .role = ADM_READ, \
+	  .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body }
+
 #define HOLD_ROWS \
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased", \
 	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes " \

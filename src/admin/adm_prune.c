@@ -274,8 +274,13 @@ static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	struct audit_receipt at;
 	const struct adm_record r = { .kind = AUDIT_PRUNE, .tenant_id = job->t.id, .obj = "retention", .field = field,
 		.nfield = sizeof(field) / sizeof(*field), .ret = &at };
+	struct audit_event vouch;
 	int rc;
 
+	adm_record_event(adm_run_of(c), AUDIT_ADMIN_CMD, 0, &vouch);
+	rc = audit_cut_rows(logs, db, cut, &vouch, err);
+	if (rc < 0)
+		return rc;
 	audit_put_be(range, (uint64_t)job->from, 8);
 	audit_put_be(range + 8, (uint64_t)job->to, 8);
 	rc = adm_record(c, db, logs, &r, err);

@@ -1,11 +1,13 @@
 /* audit verify: the whole store, or one tenant's log, as somebody reads it who trusts nothing in it. */
 #include "config.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/bundle.h"
 #include "audit/evidence.h"
 #include "audit/verify.h"
 #include "db/db.h"
@@ -18,7 +20,7 @@
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
 
 struct verify_job {
-	char tenant[64];
+	char tenant[64], bundle[4096];
 	struct evidence *with;
 	struct adm_out *out;
 	uint64_t shown;
@@ -52,6 +54,9 @@ int adm_audit_verify_check(struct adm_call *c, struct err *err)
 
 	c->free_priv = free_job;
 	job->with = evidence_new();
+	if (adm_has(c, "with-bundle") && strlen(adm_text(c, "with-bundle")) >= sizeof(job->bundle))
+		return err_set(err, ERR_INVALID, "with-bundle", "the path is longer than %zu bytes", sizeof(job->bundle) - 1);
+	adm_copy(c, "with-bundle", job->bundle, sizeof(job->bundle));
 	job->out = c->out;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", name ? name : "");
 	if (t)
@@ -102,6 +107,26 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 	adm_row_end(job->out);
 }
 
+/* The bundle by itself, then beside the store. */
+static int verify_bundle(struct verify_job *job, struct db *db, struct audit_coverage *sum, struct err *err)
+{
+	struct audit_coverage own;
+	struct audit_bundle b;
+	FILE *f = fopen(job->bundle, "rbe");
+	int rc;
+
+	if (!f)
+		return err_set(err, ERR_UNREACHABLE, job->bundle, "%s", strerror(errno));
+	rc = audit_bundle_verify(f, found, job, &b, &own, err);
+	fclose(f);
+	if (rc == 0 && own.bad == 0)
+		rc = audit_bundle_join(db, &b, found, job, &own, err);
+	sum->records += own.records;
+	sum->bad += own.bad;
+	sum->gaps += own.gaps;
+	return rc;
+}
+
 int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct verify_job *job = c->priv;
@@ -117,6 +142,8 @@ int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *
 		with.young_s = NOTARY_MAX_AGE_S;
 		rc = audit_verify_with(db, t.id, &with, found, job, &sum, err);
 	}
+	if (rc == 0 && *job->bundle)
+		rc = verify_bundle(job, db, &sum, err);
 	if (rc == 0)
 		put_coverage(job, &sum);
 	if (rc == 0)

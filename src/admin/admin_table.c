@@ -224,6 +224,7 @@ static const struct adm_arg audit_verify_args[] = {
 	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE, "What the signer remembers: its directory, or a copy of its file state."),
 	OPTS("anchor", "FILE", ARG_PATH, COMPLETE_FILE, "A checkpoint that was taken away earlier; may be given again."),
 	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE, "Say so when no checkpoint was taken outside for that long, such as 7d."),
+	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
 	END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 
@@ -494,6 +495,7 @@ const struct adm_cmd admin_table[] = {
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
 	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
 	SIGN_ROWS,
+	BUNDLE_ROW,
 	APPROVAL_ROWS,
 	HOLD_ROWS,
 	RETENTION_ROWS,

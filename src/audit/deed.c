@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "audit/erase.h"
+#include "audit/rows.h"
 #include "base/mem.h"
 #include "db/db.h"
 
@@ -45,6 +46,30 @@ static int no_call_before(const struct audit_logs *logs, const struct audit_cut 
 			return err_set(err, ERR_CONFLICT, "", "the call that began with record %" PRId64 " still runs", o->beg);
 	}
 	return 0;
+}
+
+int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_event *vouch,
+		   struct err *err)
+{
+	static const enum sql_id unvouch[] = {
+		SQL_DEED_UNVOUCH_TENANT, SQL_DEED_UNVOUCH_PRINCIPAL, SQL_DEED_UNVOUCH_CRED, SQL_DEED_UNVOUCH_TOOL_GRANT,
+		SQL_DEED_UNVOUCH_TOOL, SQL_DEED_UNVOUCH_SHARED_SCHEMA, SQL_DEED_UNVOUCH_UPSTREAM, SQL_DEED_UNVOUCH_SECRET,
+	};
+	int64_t moved = 0;
+	char name[40];
+	int rc = audit_rows_check(db, err);     /* nothing false is vouched for anew */
+
+	for (size_t i = 0; i < NELEMS(unvouch) && rc == 0; i++) {
+		struct db_stmt *st = db_stmt_get(db, unvouch[i]);
+
+		db_bind_i64(st, 1, cut->log);
+		db_bind_i64(st, 2, cut->at);
+		rc = db_run(&st, err);
+		moved += rc == 0 ? db_changes(db) : 0;
+	}
+	while (rc == 0 && moved > 0 && (rc = audit_rows_pending(db, name, err)) == 1)
+		rc = audit_append_rows(logs, db, vouch, 0, NULL, err);
+	return rc;
 }
 
 static int insert_deed(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)

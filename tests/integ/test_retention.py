@@ -87,6 +87,15 @@ class Retention(unittest.TestCase):
         self.c.stop()
         self.verify_store()
         self.verify_store("--with-bundle", bundle)
+        checked = self.c.run("audit", "verify", "--with-bundle", bundle)
+        self.assertIn(checked.returncode, (0, 5), checked.stdout + checked.stderr)
+        some = self.c.dir / "some.tar"
+        self.c.cli("audit", "bundle", "acme", some, "--from", "520", "--to", "529")
+        code, out = self.verify("--bundle", some)
+        self.assertIn(code, (0, 5), out)
+        self.assertIn("records 520-529", out)
+        self.assertEqual(self.c.run("audit", "bundle", "acme", some).returncode, 1)     # it exists
+        self.assertIn("has the records 512 to", self.c.run("audit", "bundle", "acme", some, "--from", "3").stderr)
         code, out = self.verify("--bundle", bundle)
         self.assertIn(code, (0, 5), out)
         self.assertIn("records 0-511", out)
