@@ -27,6 +27,7 @@ void world_open(struct world *w)
 	memset(w, 0, sizeof *w);
 	clock_fake(NOW_US, NOW_US);
 	rig_open(&w->core);
+	rig_hosted(&w->core);
 	rows = w->core.rows;
 	for (int way = 0; way < WAY_COUNT; way++) {
 		struct tr_rig *tr = &w->tr[way];
@@ -144,21 +145,32 @@ static void drop_headers(struct client *c)
 		free(c->header[--c->nheaders]);
 }
 
+/* What Mcp-Name says (MCP H-33). */
+static const char *repeated(const char *method, const json_t *params)
+{
+	static const struct { const char *method, *member; } rows[] = {
+		{ "tools/call", "name" }, { "prompts/get", "name" }, { "resources/read", "uri" } };
+
+	for (size_t i = 0; method && i < NELEMS(rows); i++)
+		if (strcmp(method, rows[i].method) == 0)
+			return json_string_value(json_object_get(params, rows[i].member));
+	return NULL;
+}
+
 static void put_headers(struct client *c, struct str *out, const char *text, const char *rev)
 {
 	json_t *msg = NULL, *params;
-	const char *claim, *method, *name;
+	const char *claim, *method;
 
 	if (jx_parse(text, strlen(text), &msg, NULL) < 0)
 		msg = NULL;     /* its script knows why */
 	params = json_object_get(msg, "params");
 	claim = json_string_value(json_object_get(json_object_get(params, "_meta"), CLAIM));
 	method = json_string_value(json_object_get(msg, "method"));
-	name = json_string_value(json_object_get(params, "name"));
 	if (claim) {
 		put_header(c, out, "MCP-Protocol-Version", claim);
 		put_header(c, out, "Mcp-Method", method);
-		put_header(c, out, "Mcp-Name", method && strcmp(method, "tools/call") == 0 ? name : NULL);
+		put_header(c, out, "Mcp-Name", repeated(method, params));
 	} else if (c->session[0]) {
 		/* A client that speaks both eras has no session where it is not answered in one. */
 		put_header(c, out, "MCP-Protocol-Version", rev);

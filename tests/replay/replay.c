@@ -21,9 +21,13 @@
  *	expect-calls N		so many have
  *	expect-fate N FATE	running, cancelled, detached or ended
  *	finish N TEXT, progress N DONE TOTAL, log N LEVEL TEXT		what the Nth call does
+ *	give N JSON		it ends with this as its structured part, as prompts, resources and completions do
  *	ask N JSON		it puts questions to its legacy caller; expect-answers N PATTERN
  *	require N JSON		it ends with questions, as modern calls do
- *	grant GLOB, ungrant GLOB	change what the tenant sees, when all that was sent has arrived */
+ *	grant GLOB, ungrant GLOB	change what the tenant sees, when all that was sent has arrived
+ *	show GLOB, hide GLOB	the same with what it does not see by itself: prompt:greet, resource:memo, resource:page
+ *	update URI		what this resource gives has changed
+ *	expect-watches N	so many resources are watched */
 
 #include "config.h"
 
@@ -55,6 +59,8 @@ struct run {
 	size_t nclients;
 	char *ungranted[UNGRANTED_MAX];
 	size_t nungranted;
+	char *shown[UNGRANTED_MAX];
+	size_t nshown;
 };
 
 static struct world world;
@@ -359,6 +365,13 @@ static void do_finish(struct run *r, char *rest)
 	rig_end_text(c, rest);
 }
 
+static void do_give(struct run *r, char *rest)
+{
+	struct rig_call *c = running_call(r, &rest);
+
+	rig_end_structured(c, tree(r, rest));
+}
+
 static void do_progress(struct run *r, char *rest)
 {
 	struct rig_call *c = running_call(r, &rest);
@@ -426,6 +439,39 @@ static void do_ungrant(struct run *r, char *rest)
 	r->ungranted[r->nungranted++] = mem_strdup(rest);
 }
 
+static void do_show(struct run *r, char *rest)
+{
+	world_pump(&world);
+	(void)rig_grant(&world.core, world.core.acme, rest);
+	assert_true(r->nshown < UNGRANTED_MAX);
+	r->shown[r->nshown++] = mem_strdup(rest);
+}
+
+static void do_hide(struct run *r, char *rest)
+{
+	world_pump(&world);
+	(void)rig_ungrant(&world.core, world.core.acme, rest);
+	for (size_t i = 0; i < r->nshown; i++) {
+		if (strcmp(r->shown[i], rest) != 0)
+			continue;
+		free(r->shown[i]);
+		r->shown[i] = r->shown[--r->nshown];
+	}
+}
+
+static void do_update(struct run *r, char *rest)
+{
+	world_pump(&world);
+	rig_update(&world.core, rest);
+}
+
+static void do_expect_watches(struct run *r, char *rest)
+{
+	world_pump(&world);
+	if (world.core.nwatches != (size_t)number(r, rest))
+		broken(r, "%zu resources are watched, not %s", world.core.nwatches, rest);
+}
+
 /* --- scripts */
 
 static const struct { const char *name; void (*run)(struct run *r, char *rest); } commands[] = {
@@ -436,6 +482,7 @@ static const struct { const char *name; void (*run)(struct run *r, char *rest); 
 	{ "expect-calls", do_expect_calls }, { "expect-fate", do_expect_fate }, { "finish", do_finish },
 	{ "progress", do_progress }, { "log", do_log }, { "ask", do_ask }, { "require", do_require },
 	{ "expect-answers", do_expect_answers }, { "grant", do_grant }, { "ungrant", do_ungrant },
+	{ "give", do_give }, { "show", do_show }, { "hide", do_hide }, { "update", do_update }, { "expect-watches", do_expect_watches },
 };
 
 static enum rev revision(struct run *r, const char *text)
@@ -558,6 +605,10 @@ static void clear(struct run *r)
 	while (r->nungranted) {
 		(void)rig_grant(&world.core, world.core.acme, r->ungranted[--r->nungranted]);
 		free(r->ungranted[r->nungranted]);
+	}
+	while (r->nshown) {
+		(void)rig_ungrant(&world.core, world.core.acme, r->shown[--r->nshown]);
+		free(r->shown[r->nshown]);
 	}
 	for (int way = 0; way < WAY_COUNT; way++)
 		if (way != WAY_SSE)

@@ -111,11 +111,55 @@ void call_answer(struct call *call, json_t *answers)
 	c->answers = answers;
 }
 
-/* No handler of the rig says when a resource changes. */
+struct rig_watch {
+	struct backend_watch base;
+	struct rig *rig;
+	char *uri;
+	backend_changed_fn *fn;
+	void *arg;
+	struct rig_watch *next;
+};
+
+static void watch_end(struct backend_watch *base)
+{
+	struct rig_watch *w = CONTAINER_OF(base, struct rig_watch, base), **at = &w->rig->watches;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->rig->nwatches--;
+	free(w->uri);
+	free(w);
+}
+
 int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
 	       void *arg, struct backend_watch **ret, struct err *err)
 {
+	struct rig *r = (struct rig *)eng;
+	struct rig_watch *w = mem_zalloc(sizeof *w);
+
+	*w = (struct rig_watch){ .base.end = watch_end, .rig = r, .fn = fn, .arg = arg, .next = r->watches,
+				 .uri = mem_strdup(json_string_value(json_object_get(args, "uri"))) };
+	r->watches = w;
+	r->nwatches++;
+	*ret = &w->base;
 	return 0;
+}
+
+void rig_update(struct rig *r, const char *uri)
+{
+	for (struct rig_watch *w = r->watches; w; w = w->next)
+		if (strcmp(w->uri, uri) == 0)
+			w->fn(w->arg);
+	rig_turn(r);
+}
+
+void rig_end_structured(struct rig_call *c, json_t *structured)
+{
+	struct backend_result res = { .content = json_array(), .structured = structured };
+	struct call_end end = { .result = &res };
+
+	rig_end_call(c, &end);
 }
 
 struct rig_call *rig_call(struct rig *r)
@@ -193,6 +237,25 @@ int64_t rig_tool(struct rig *r, const char *name, const char *more)
 	ROWS_OK(reg_change_tool(rows->db, id, &c, &rows_err));
 	apply(r, c);
 	return id;
+}
+
+void rig_hosted(struct rig *r)
+{
+	static const struct { const char *name, *text; int kind; const char *uri; } items[] = {
+		{ "prompt:greet", "{\"name\":\"greet\",\"arguments\":[{\"name\":\"who\"}],\"complete\":{\"who\":[\"Eve\",\"Bob\"]},"
+				  "\"handler\":{\"type\":\"fake\"}}", 2, NULL },
+		{ "resource:memo", "{\"name\":\"memo\",\"uri\":\"memo://one\",\"handler\":{\"type\":\"fake\"}}", 3, "memo://one" },
+		{ "resource:page", "{\"name\":\"page\",\"uriTemplate\":\"page://{n}\",\"handler\":{\"type\":\"fake\"}}", 4, "page://{n}" },
+	};
+	struct rows *rows = r->rows;
+
+	for (size_t i = 0; i < NELEMS(items); i++) {
+		int64_t id = rows_item(rows, items[i].name, items[i].text, items[i].kind, items[i].uri);
+		struct reg_change *c = NULL;
+
+		ROWS_OK(reg_change_tool(rows->db, id, &c, &rows_err));
+		apply(r, c);
+	}
 }
 
 size_t rig_grant(struct rig *r, int64_t tenant_id, const char *glob)

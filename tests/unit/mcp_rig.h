@@ -58,9 +58,14 @@ struct rig {
 	struct rig_record records[RIG_RECORDS_MAX];
 	size_t nrecords;
 	bool writer_down;
+	struct rig_watch *watches;      /* of resources */
+	size_t nwatches;
 };
 
 void rig_open(struct rig *r);
+/* A prompt greet with a completion, a resource memo://one, a template page://{n}, granted to nobody. */
+void rig_hosted(struct rig *r);
+void rig_update(struct rig *r, const char *uri);        /* its handler says that it gives something else */
 void rig_close(struct rig *r);
 void rig_turn(struct rig *r);                           /* until nothing is deferred */
 /* Change rows, publish, tell.  Returns how many were told. */
@@ -130,6 +135,7 @@ void rig_stream_close(struct rig_stream *s, const char *session);
 /* The newest call, and ways for it to end.  Each turns. */
 struct rig_call *rig_call(struct rig *r);
 void rig_end_text(struct rig_call *c, const char *text);
+void rig_end_structured(struct rig_call *c, json_t *structured);    /* taken */
 void rig_end_refused(struct rig_call *c, enum call_refusal why, enum err_code code, const char *msg);
 void rig_end_call(struct rig_call *c, struct call_end *end);
 void rig_forget_calls(struct rig *r);                   /* those that have not ended end cancelled */

@@ -136,8 +136,9 @@ static inline void rows_ungrant(struct rows *r, int64_t tenant_id, const char *g
 	(void)rows_run(r, st);
 }
 
-static inline void rows_tool_version(struct rows *r, int64_t tool_id, int64_t version, const char *text,
-				     const uint8_t digest[32], const uint8_t list_digest[32])
+/* kind as it is stored; uri: NULL = none. */
+static inline void rows_version(struct rows *r, int64_t tool_id, int64_t version, const char *text, const uint8_t digest[32],
+				const uint8_t list_digest[32], int kind, const char *uri)
 {
 	struct db_stmt *st = db_stmt_get(r->db, SQL_TOOL_INSERT_VERSION);
 
@@ -148,13 +149,19 @@ static inline void rows_tool_version(struct rows *r, int64_t tool_id, int64_t ve
 	db_bind_textz(st, 5, text);
 	db_bind_textz(st, 6, "uid/0");
 	db_bind_i64(st, 7, 1);
-	db_bind_i64(st, 8, 1);
-	db_bind_null(st, 9);
+	db_bind_i64(st, 8, kind);
+	db_bind_textz(st, 9, uri);
 	(void)rows_run(r, st);
 }
 
-/* Version 1 of a tool; both digests are the text's. */
-static inline int64_t rows_tool(struct rows *r, const char *name, const char *text)
+static inline void rows_tool_version(struct rows *r, int64_t tool_id, int64_t version, const char *text,
+				     const uint8_t digest[32], const uint8_t list_digest[32])
+{
+	rows_version(r, tool_id, version, text, digest, list_digest, 1, NULL);
+}
+
+/* Version 1 of anything, by its full name; both digests are the text's. */
+static inline int64_t rows_item(struct rows *r, const char *name, const char *text, int kind, const char *uri)
 {
 	struct db_stmt *st = db_stmt_get(r->db, SQL_TOOL_INSERT);
 	uint8_t digest[32];
@@ -165,8 +172,13 @@ static inline int64_t rows_tool(struct rows *r, const char *name, const char *te
 	db_bind_i64(st, 3, 1);
 	id = rows_run(r, st);
 	digest_sha256(text, strlen(text), digest);
-	rows_tool_version(r, id, 1, text, digest, digest);
+	rows_version(r, id, 1, text, digest, digest, kind, uri);
 	return id;
+}
+
+static inline int64_t rows_tool(struct rows *r, const char *name, const char *text)
+{
+	return rows_item(r, name, text, 1, NULL);
 }
 
 /* From version to version + 1.  list: what the listed part's digest is made of. */
