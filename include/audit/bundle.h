@@ -34,9 +34,11 @@ struct audit_bundle_req {
  * ERR_CONFLICT: the file exists.  ERR_CORRUPT: a record is not as it was written, or not there. */
 int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const char *path, struct audit_bundle *ret,
 		       struct err *err) MUST_CHECK;
-/* Every byte is hostile; memory does not grow with the file.  Signatures of notes are not checked here.  0 also with
- * findings; *ret is whole only when none is bad.  An error only when the file cannot be read. */
-int audit_bundle_verify(FILE *f, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
+/* Every byte is hostile; memory does not grow with the file.  Of `with` the keys count: the epochs of
+ * the bundle have to lead from one of them to the signatures, else a gap says that nobody vouches for them.  NULL: something
+ * else does, such as the store beside which it is checked.  0 also with findings; *ret
+ * is whole only when none is bad.  An error only when the file cannot be read. */
+int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
 			struct err *err) MUST_CHECK;
 /* Whether the records of a verified bundle are those that a verified store had at its place. */
 int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg, struct audit_coverage *sum,

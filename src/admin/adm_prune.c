@@ -184,7 +184,7 @@ static int take_bundle(struct prune_job *job, struct err *err)
 
 	if (!f)
 		return err_set(err, ERR_UNREACHABLE, job->file, "%s", strerror(errno));
-	rc = audit_bundle_verify(f, ignore_finding, NULL, b, &sum, err);
+	rc = audit_bundle_verify(f, NULL, ignore_finding, NULL, b, &sum, err);
 	fclose(f);
 	if (rc < 0)
 		return rc;

@@ -117,7 +117,7 @@ static int verify_bundle(struct verify_job *job, struct db *db, struct audit_cov
 
 	if (!f)
 		return err_set(err, ERR_UNREACHABLE, job->bundle, "%s", strerror(errno));
-	rc = audit_bundle_verify(f, found, job, &b, &own, err);
+	rc = audit_bundle_verify(f, NULL, found, job, &b, &own, err);
 	fclose(f);
 	if (rc == 0 && own.bad == 0)
 		rc = audit_bundle_join(db, &b, found, job, &own, err);

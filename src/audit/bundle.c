@@ -18,6 +18,7 @@
 #include "db/db.h"
 #include "json/json.h"
 #include "tlog/note.h"
+#include "tlog/signer.h"
 
 #include "bundle_int.h"
 
@@ -28,6 +29,10 @@ struct noted { uint64_t size; uint8_t root[TREE_HASH]; bool seen; };
 
 struct reading {
 	FILE *f;
+	const struct audit_evidence *with;      /* or NULL */
+	char instance[NOTE_NAME_MAX + 1];
+	uint8_t (*epoch)[SIGN_PUBLIC_SIZE]; size_t nepoch;
+	bool pinned;
 	audit_found_fn *found;
 	void *arg;
 	struct audit_coverage *sum;
@@ -236,19 +241,87 @@ static bool read_trees(struct reading *r)
 	       wrong(r, AUDIT_FINDING_TILE, "the hashes at the ends of the range contradict each other");
 }
 
+/* --- who signed */
+
+/* The key of an epoch under its name; a pinned one of that name has to be the same. */
+static bool as_pinned(struct reading *r, uint64_t n, const uint8_t public[SIGN_PUBLIC_SIZE])
+{
+	struct note_key key;
+
+	if (epoch_key_set(&key, r->instance, n, public) < 0)
+		return false;
+	for (size_t i = 0; r->with && i < r->with->nkey; i++) {
+		const struct note_key *pin = &r->with->key[i];
+
+		if (strcmp(pin->name, key.name) != 0)
+			continue;
+		if (memcmp(pin->public, public, SIGN_PUBLIC_SIZE) != 0)
+			return false;
+		r->pinned = true;
+	}
+	return true;
+}
+
+static bool read_epoch(struct reading *r, const json_t *v)
+{
+	const json_t *cert = json_object_get(v, "cert");
+	uint8_t public[SIGN_PUBLIC_SIZE], sig[SIGN_SIZE], text[EPOCH_CERT_TEXT];
+	uint64_t n = r->nepoch;
+	int64_t said = -1;
+	size_t len = 0;
+
+	if (!get_number(v, "n", &said) || (uint64_t)said != n || !get_hash(json_object_get(v, "pk"), public) || !as_pinned(r, n, public))
+		return false;
+	if (n > 0) {
+		epoch_cert_text(n, public, text);
+		if (!json_is_string(cert) || text_unbase64(json_string_value(cert), json_string_length(cert), sig, sizeof sig, &len) < 0 ||
+		    len != sizeof sig || !sign_check(r->epoch[n - 1], text, sizeof text, sig))
+			return false;
+	}
+	memcpy(r->epoch[r->nepoch++], public, sizeof public);
+	return true;
+}
+
+/* Each epoch's key is signed by the one before (AUDIT A-732). */
+static bool read_epochs(struct reading *r)
+{
+	const json_t *all = r->json[PART_EPOCHS], *item;
+	const char *slash = strstr(r->b->origin, "/t/");
+	size_t i;
+
+	if (!json_is_array(all))
+		return wrong(r, AUDIT_FINDING_PARSE, "the epochs are no list");
+	snprintf(r->instance, sizeof r->instance, "%.*s", (int)(slash ? slash - r->b->origin : (ptrdiff_t)strlen(r->b->origin)), r->b->origin);
+	r->epoch = mem_calloc(json_array_size(all) + 1, sizeof *r->epoch);
+	json_array_foreach(all, i, item)
+		if (!read_epoch(r, item))
+			return wrong(r, AUDIT_FINDING_KEYCHAIN, "an epoch does not follow from the one before, or is not as pinned");
+	return true;
+}
+
+static bool is_signed(const struct reading *r, const struct note *note, int64_t epoch)
+{
+	struct note_key key;
+
+	return (uint64_t)epoch < r->nepoch && epoch_key_set(&key, r->instance, (uint64_t)epoch, r->epoch[epoch]) == 0 &&
+	       note_check(note, &key) == 1;
+}
+
 static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
 {
 	const json_t *text = json_object_get(v, "note");
 	struct checkpoint cp;
 	struct note note;
-	int64_t size = 0;
+	int64_t size = 0, epoch = 0;
 
-	if (!json_is_string(text) || !get_number(v, "size", &size) ||
+	if (!json_is_string(text) || !get_number(v, "size", &size) || !get_number(v, "epoch", &epoch) ||
 	    note_parse(json_string_value(text), json_string_length(text), &note) < 0 ||
 	    checkpoint_parse(note.text, note.text_len, &cp) < 0 || (int64_t)cp.size != size || strcmp(cp.origin, r->b->origin) != 0)
 		return false;
 	ret->size = cp.size;
 	memcpy(ret->root, cp.root, TREE_HASH);
+	if (!is_signed(r, &note, epoch))
+		(void)wrong(r, AUDIT_FINDING_CP_SIG, "a checkpoint is not signed by the key of its epoch");
 	return true;
 }
 
@@ -427,6 +500,8 @@ static void check_end(struct reading *r)
 	}
 	if (!covered)
 		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no checkpoint covers the end of the range");
+	if (covered && r->with && !r->pinned)
+		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no key is pinned: the checkpoints are signed by keys of the bundle itself");
 	r->b->peaks = tree_peaks(r->tree.size);
 	memcpy(r->b->frontier, r->tree.peak, r->b->peaks * TREE_HASH);
 	memcpy(r->b->root, root, sizeof root);
@@ -440,7 +515,7 @@ static int read_all(struct reading *r, struct err *err)
 
 	for (size_t i = 0; i < NELEMS(first) && rc == 0 && ok; i++)
 		rc = load_part(r, first[i], &ok, err);
-	if (rc < 0 || !ok || !read_manifest(r) || !read_trees(r) || !read_notes(r))
+	if (rc < 0 || !ok || !read_manifest(r) || !read_trees(r) || !read_epochs(r) || !read_notes(r))
 		return rc;
 	rc = check_lines(r, err);
 	if (rc == 0)
@@ -461,10 +536,10 @@ static int hash_all(FILE *f, uint8_t ret[DIGEST_SIZE], struct err *err)
 	return ferror(f) ? unreadable(err) : 0;
 }
 
-int audit_bundle_verify(FILE *f, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
+int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
 			struct err *err)
 {
-	struct reading r = { .f = f, .found = found, .arg = arg, .sum = sum, .b = ret };
+	struct reading r = { .f = f, .with = with, .found = found, .arg = arg, .sum = sum, .b = ret };
 	int rc;
 
 	*ret = (struct audit_bundle){ 0 };
@@ -473,6 +548,7 @@ int audit_bundle_verify(FILE *f, audit_found_fn *found, void *arg, struct audit_
 	for (unsigned i = 0; i < PART_COUNT; i++)
 		json_decref(r.json[i]);
 	free(r.note);
+	free(r.epoch);
 	return rc < 0 ? rc : hash_all(f, ret->sha256, err);
 }
 

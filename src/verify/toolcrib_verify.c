@@ -26,7 +26,7 @@ enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
 	"                       [--anchor-max-age TIME] [--with-bundle FILE] STORE | FILE\n"
-	"       toolcrib-verify [--quiet] --bundle FILE\n       toolcrib-verify --version | --help\n";
+	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n       toolcrib-verify --version | --help\n";
 
 static const char help[] =
 	"\nReads every record of a toolcrib store and checks that none was changed, removed or added.\n\n"
@@ -88,25 +88,26 @@ static int finish(const struct audit_coverage *sum)
 	return sum->bad ? EXIT_DAMAGED : sum->gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
 }
 
-static int read_bundle(const char *path, bool *quiet, struct audit_bundle *ret, struct audit_coverage *sum, struct err *err)
+static int read_bundle(const char *path, const struct audit_evidence *with, bool *quiet, struct audit_bundle *ret,
+		       struct audit_coverage *sum, struct err *err)
 {
 	FILE *f = fopen(path, "rbe");
 	int rc;
 
 	if (!f)
 		return err_set(err, ERR_UNREACHABLE, path, "%s", strerror(errno));
-	rc = audit_bundle_verify(f, found, quiet, ret, sum, err);
+	rc = audit_bundle_verify(f, with, found, quiet, ret, sum, err);
 	fclose(f);
 	return rc;
 }
 
-static int verify_bundle(const char *path, bool quiet)
+static int verify_bundle(const char *path, const struct audit_evidence *with, bool quiet)
 {
 	struct audit_coverage sum;
 	struct audit_bundle b;
 	struct err err = { 0 };
 
-	if (read_bundle(path, &quiet, &b, &sum, &err) < 0)
+	if (read_bundle(path, with, &quiet, &b, &sum, &err) < 0)
 		return fail(&err);
 	printf("bundle of %s, records %" PRId64 "-%" PRId64 "\n", *b.origin ? b.origin : "-", b.from, b.to - 1);
 	return finish(&sum);
@@ -117,7 +118,7 @@ static int join_bundle(struct db *db, const char *path, bool *quiet, struct audi
 {
 	struct audit_coverage own;
 	struct audit_bundle b;
-	int rc = read_bundle(path, quiet, &b, &own, err);
+	int rc = read_bundle(path, NULL, quiet, &b, &own, err);
 
 	if (rc == 0 && own.bad == 0)
 		rc = audit_bundle_join(db, &b, found, quiet, &own, err);
@@ -224,7 +225,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	status = bundle ? verify_bundle(argv[optind], o.quiet) : verify_at(argv[optind], &o);
+	status = bundle ? verify_bundle(argv[optind], evidence_get(o.with), o.quiet) : verify_at(argv[optind], &o);
 	evidence_free(&o.with);
 	return status;
 }

@@ -35,7 +35,7 @@ static void verify(const void *p, size_t n)
 
 	if (!f)
 		return;
-	if (audit_bundle_verify(f, ignore, NULL, &b, &sum, &err) == 0 && sum.bad == 0 && b.to <= b.from)
+	if (audit_bundle_verify(f, NULL, ignore, NULL, &b, &sum, &err) == 0 && sum.bad == 0 && b.to <= b.from)
 		abort();
 	fclose(f);
 }

@@ -65,6 +65,7 @@ class Retention(unittest.TestCase):
         self.c.cli("retention", "set", "acme", "--min-days", "0")
         self.c.start()
         self.calls()
+        keys = self.c.cli("audit", "keys")
         before = self.c.json("retention", "show", "acme")[0]
         crib.wait_for("a checkpoint", lambda: self.prune("--before", "0s", "--dry-run").returncode == 0)
         would = json.loads(self.prune("--before", "0s", "--dry-run").stdout)
@@ -99,6 +100,10 @@ class Retention(unittest.TestCase):
         code, out = self.verify("--bundle", bundle)
         self.assertIn(code, (0, 5), out)
         self.assertIn("records 0-511", out)
+        pins = [word for key in keys.split() for word in ("--key", key)]
+        self.assertEqual(self.verify(*pins, "--bundle", bundle)[0], 0)
+        other = [*pins[:-1], pins[-1][:-8] + "AAAAAAA="]
+        self.assertNotEqual(self.verify(*other, "--bundle", bundle)[0], 0)
         listing = subprocess.run(["tar", "tf", str(bundle)], capture_output=True, text=True)
         self.assertEqual(listing.stdout.split()[-1], "manifest.json", listing.stderr)
         damaged = bytearray(bundle.read_bytes())

@@ -355,7 +355,7 @@ static unsigned check(struct fix *f, const struct file *file, struct audit_bundl
 	memset(f->count, 0, sizeof f->count);
 	f->last[0] = '\0';
 	assert_non_null(in);
-	OK(audit_bundle_verify(in, found, f, ret, &f->sum, &f->err));
+	OK(audit_bundle_verify(in, NULL, found, f, ret, &f->sum, &f->err));
 	fclose(in);
 	return (unsigned)f->sum.bad;
 }
