@@ -20,6 +20,7 @@ struct call_engine;
 struct db;
 struct ev_loop;
 struct be_workers;
+struct conf_role;
 struct fetcher;
 struct run_cage;
 struct mcp_server;
@@ -30,7 +31,9 @@ struct upstreams;
 struct vault;
 struct writer;
 
-enum adm_role { ADM_READ, ADM_OPERATE, ADM_OWNER };
+/* What a command needs; who has it is a matter of roles (adm_role.c).  READ: what the store holds.  AUDIT: records, without
+ * payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to change things. */
+enum adm_role { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
 enum adm_second {
 	ADM_SECOND_NO,
@@ -137,7 +140,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const struct run_cage *cage;            /* the same; NULL: no process is started */
 	struct be_workers *workers;             /* the same; NULL: none is kept */
 	const char *sandbox;                    /* for `status`: the levels reached and required */
-	uint32_t owner_uid;             /* ADM_OWNER: this uid and root */
+	uint32_t owner_uid;             /* an admin, as root is */
+	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
 };
@@ -159,10 +163,11 @@ void adm_gathered(struct adm_call *c, const struct err *err);   /* err NULL: bod
 void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 
 /* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last
- * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED: the
- * owner's uid and root. */
+ * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
 struct admin_sock;
-int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, struct admin_sock **ret, struct err *err) MUST_CHECK;
+/* mode: of the socket's file; the check by uid comes on top. */
+int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret,
+		    struct err *err) MUST_CHECK;
 void admin_sock_close(struct admin_sock **s);
 #define ADMIN_ANSWER_MIB 64             /* answer_max without a configuration */
 #define ADMIN_LINE_MAX (16u << 20)

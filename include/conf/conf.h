@@ -31,6 +31,11 @@ struct conf_listener {
 	uint32_t connections_max;
 	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };
+/* Who may give commands beside the owner of the store. */
+enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_ROLE_COUNT };
+struct conf_role { enum conf_role_kind kind; uint32_t uid; char *tenant; };     /* tenant: of a tenant-auditor, else NULL */
+#define CONF_ROLES_MAX 256
+const char *conf_role_name(enum conf_role_kind kind);   /* as in the file */
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
 #define CONF_UINT(member, key, unit, min, max, def, reload, help) uint32_t member;
@@ -39,6 +44,7 @@ struct conf {
 #undef CONF_UINT
 #undef CONF_TEXT
 	struct conf_listener *listeners; size_t nlisteners;
+	struct conf_role *roles; size_t nroles;
 };
 
 /* file NULL: the first that exists of SYSCONFDIR/toolcrib/toolcribd.yaml, $XDG_CONFIG_HOME/toolcrib/toolcribd.yaml
@@ -46,7 +52,7 @@ struct conf {
 int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
 void conf_free(struct conf **c);
 /* Take the LIVE values of next over into c.  Appends the keys of START rows that differ, "a, b", and
- * "listeners", to *ret_restart. */
+ * "listeners" and "roles", to *ret_restart. */
 void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);

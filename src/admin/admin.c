@@ -459,23 +459,13 @@ int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, str
 
 /* --- the beginning */
 
-/* The one place where authority is decided.  Admins are the owner of the store, root, and whoever holds the
- * store itself (the embedded CLI); there are no others yet, and an unmapped uid has no role at all (SEC S-318). */
-static bool may(const struct admin *a, const struct adm_who *who, enum adm_role role)
-{
-	bool is_owner = who->embedded || who->system || who->uid == 0 || who->uid == a->env.owner_uid;
-
-	return is_owner && role <= ADM_OWNER;
-}
-
 static int prepare(struct adm_run *run, const struct adm_req *req)
 {
 	struct admin *a = run->c.admin;
-	int rc;
+	int rc = adm_role_check(run, &run->err);
 
-	if (!may(a, &req->who, run->cmd->role))
-		return err_set(&run->err, ERR_DENIED, "", "uid %u is no administrator of this store", req->who.uid);
-	rc = admin_args_check(run->cmd, req->args, &run->err);
+	if (rc == 0)
+		rc = admin_args_check(run->cmd, req->args, &run->err);
 	if (rc < 0)
 		return rc;
 	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)

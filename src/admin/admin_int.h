@@ -220,6 +220,12 @@ int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err
 int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 void adm_refuse_alone(struct adm_run *run, struct err *err);
 
+/* --- who may what (adm_role.c) */
+
+/* tenant: whose audit is meant, or NULL.  For options that need more than their command does. */
+bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role authority, const char *tenant);
+int adm_role_check(const struct adm_run *run, struct err *err) MUST_CHECK;
+
 /* --- records of commands (admin_record.c) */
 
 void adm_record_line(struct adm_run *run);

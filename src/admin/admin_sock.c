@@ -18,7 +18,6 @@
 #include "net/stream.h"
 
 #define CONNECTIONS_MAX 64
-#define SOCKET_MODE 0600                /* the check by uid comes on top */
 #define WORD_MAX 32
 
 struct admin_sock {
@@ -192,7 +191,7 @@ static void accepted(void *arg, const struct accepted *a)
 	list_push_back(&s->conns, &c->node);
 }
 
-int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, struct admin_sock **ret, struct err *err)
+int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret, struct err *err)
 {
 	struct admin_sock *s = mem_zalloc(sizeof(*s));
 	int rc;
@@ -200,7 +199,7 @@ int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, str
 	s->admin = a;
 	s->loop = loop;
 	list_init(&s->conns);
-	rc = listen_unix(loop, path, SOCKET_MODE, CONNECTIONS_MAX, accepted, s, &s->listener, err);
+	rc = listen_unix(loop, path, mode, CONNECTIONS_MAX, accepted, s, &s->listener, err);
 	if (rc < 0) {
 		free(s);
 		return rc;

@@ -56,7 +56,7 @@ struct app {
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct admin *admin;
-	struct admin_sock *admin_sock;
+	struct admin_sock *admin_sock, *public_sock;    /* public: NULL without admin.socket */
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;

@@ -147,6 +147,14 @@ static int check_length(const char *path, struct err *err)
 	return ERR_LIMIT;
 }
 
+/* For whom the list of roles names: the store's directory is closed to them. */
+static int open_public(struct app *a, const char *path, struct err *err)
+{
+	int rc = check_length(path, err);
+
+	return rc < 0 ? rc : admin_sock_open(a->admin, a->loop, path, 0666, &a->public_sock, err);
+}
+
 static int open_sockets(struct app *a, const char *admin_path, const char *mcp_path, struct err *err)
 {
 	struct db_card card = { .pid = getpid() };
@@ -155,7 +163,9 @@ static int open_sockets(struct app *a, const char *admin_path, const char *mcp_p
 	if (rc == 0)
 		rc = check_length(mcp_path, err);
 	if (rc == 0)
-		rc = admin_sock_open(a->admin, a->loop, admin_path, &a->admin_sock, err);
+		rc = admin_sock_open(a->admin, a->loop, admin_path, 0600, &a->admin_sock, err);
+	if (rc == 0 && a->opt.conf->admin_socket)
+		rc = open_public(a, a->opt.conf->admin_socket, err);
 	if (rc == 0)
 		rc = open_listener(a, &a->relay, err);
 	if (rc < 0)
@@ -186,6 +196,7 @@ void app_sockets_stop(struct app *a)
 
 	if (db_owner_show(a->opt.owner, &card, &err) < 0)
 		log_warn(NULL, "card not cleared why=\"%s\"", err.msg);
+	admin_sock_close(&a->public_sock);
 	admin_sock_close(&a->admin_sock);
 	/* The relay's listener closes with the others; without a row of their own it is here. */
 	if (a->opt.profile == APP_STDIO)

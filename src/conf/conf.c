@@ -104,6 +104,7 @@ void conf_free(struct conf **cp)
 		if (rows[i].type == ROW_TEXT)
 			free(*text_of(c, &rows[i]));
 	conf_list_free(c);
+	conf_roles_free(c);
 	free(c->file);
 	free(c);
 	*cp = NULL;
@@ -175,6 +176,7 @@ static int unknown_key(const char *at, const char *name, const char *key, struct
 	for (size_t i = 0; i < NELEMS(rows) && n + 1 < NELEMS(keys); i++)
 		keys[n++] = rows[i].key;
 	keys[n++] = "listeners";
+	keys[n++] = "roles";
 	rc = conf_err(err, at, name, "unknown key %s", key);
 	near = text_nearest(key, keys, n);
 	if (near)
@@ -208,6 +210,8 @@ static int read_level(struct conf *c, const json_t *obj, const char *at, const c
 			free(dotted);
 		} else if (!*prefix && strcmp(name, "listeners") == 0) {
 			rc = conf_list_read(value, c, err);
+		} else if (!*prefix && strcmp(name, "roles") == 0) {
+			rc = conf_roles_read(value, c, err);
 		} else {
 			rc = unknown_key(at, name, key, err);
 		}
@@ -325,6 +329,8 @@ void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restar
 	}
 	if (!conf_list_equal(c, next))
 		add_name(ret_restart, "listeners");
+	if (!conf_roles_equal(c, next))
+		add_name(ret_restart, "roles");
 }
 
 static void sample_row(struct str *out, const struct row *row, const char *indent, const char *name)
@@ -361,4 +367,5 @@ void conf_sample(struct str *out)
 		sample_row(out, &rows[i], "  ", dot + 1);
 	}
 	conf_list_sample(out);
+	conf_roles_sample(out);
 }

@@ -12,6 +12,8 @@ struct str;
 
 /* ERR_INVALID with where = the pointer at/name. */
 int conf_err(struct err *err, const char *at, const char *name, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* Put the member's name in front of a sentence about it: a line and a column are only its place.  Returns the code. */
+int conf_named(struct err *err);
 /* The list `listeners` of a document; err->where is a JSON pointer into the document. */
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 /* What a server without a list does: HTTP on loopback. */
@@ -19,5 +21,10 @@ void conf_list_default(struct conf *c);
 bool conf_list_equal(const struct conf *a, const struct conf *b);
 void conf_list_free(struct conf *c);
 void conf_list_sample(struct str *out);
+/* The same for the list `roles`; none is none. */
+int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+bool conf_roles_equal(const struct conf *a, const struct conf *b);
+void conf_roles_free(struct conf *c);
+void conf_roles_sample(struct str *out);
 
 #endif

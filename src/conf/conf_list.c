@@ -187,8 +187,7 @@ static int read_transport(const json_t *obj, const char *at, enum conf_transport
 	return conf_err(err, at, "transport", "must be one of http, tcp, unix, is \"%s\"", name);
 }
 
-/* Put the member's name in front of a sentence about it: a line and a column are only its place. */
-static int named(struct err *err)
+int conf_named(struct err *err)
 {
 	const char *slash = err ? strrchr(err->where, '/') : NULL;
 
@@ -206,7 +205,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 		return err_set(err, ERR_INVALID, at, "must be a map with transport and address");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_transport(obj, at, &l->transport, err) < 0 ||
 	    jx_get_string(obj, at, "address", JX_REQUIRED, &address, err) < 0)
-		return named(err);
+		return conf_named(err);
 	l->address = mem_strdup(address);
 	if (read_entity(obj, at, "tenant", &l->tenant, err) < 0 ||
 	    read_entity(obj, at, "principal", &l->principal, err) < 0 || read_uids(obj, at, l, err) < 0 ||
@@ -215,7 +214,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
 	    jx_get_bool(obj, at, "get_opens_sse", JX_OPTIONAL, &l->get_opens_sse, err) < 0 ||
 	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
-		return named(err);
+		return conf_named(err);
 	l->connections_max = (uint32_t)connections;
 	return check_listener(l, at, err);
 }

@@ -107,6 +107,8 @@ int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cm
 	const char **adopt = adopted(cmd, args);
 	struct conf *conf = NULL;
 	struct app *app = NULL;
+	bool have_roles = false;
+	struct err ignored;
 	int rc = 0;
 
 	if (!owner) {
@@ -117,6 +119,10 @@ int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cm
 	/* A tool must be confined here as in the server; where nobody can read how, none is run. */
 	if (cmd->runs)
 		rc = conf_load(NULL, &conf, err);
+	else if (cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD)
+		have_roles = conf_load(NULL, &conf, &ignored) == 0;        /* the owner may be an auditor as well */
+	opt.roles = have_roles ? conf->roles : NULL;
+	opt.nroles = have_roles ? conf->nroles : 0;
 	opt.require = conf ? conf->sandbox_require : NULL;
 	opt.adopt = adopt;
 	*ret_reached = rc < 0;
