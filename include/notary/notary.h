@@ -22,6 +22,9 @@ struct notary_opt {
 	const char *dir;                /* of a signer that is started here; NULL: what the store says, else STORE/signer */
 	const char *socket;             /* of one that listens; NULL: none.  At most one of both */
 	uint32_t max_age_s;             /* how long records may stay without a checkpoint before calls are refused */
+	const char *anchor_file;        /* checkpoints are appended to it; or NULL */
+	const char *anchor_cmd;         /* a program that gets them on standard input; or NULL */
+	uint32_t anchor_every_s;
 	const char *const *adopt;       /* tails that are taken over by name; NULL-terminated, or NULL */
 };
 #define NOTARY_MAX_AGE_S 60
@@ -33,6 +36,8 @@ const char *notary_place(const struct notary *n);       /* for people: "child DI
 void notary_guard(struct notary *n, struct writer_guard *ret);
 /* The first checkpoint and a new epoch, durable on return; then the beats. */
 int notary_start(struct notary *n, struct writer *w, struct err *err) MUST_CHECK;
+/* anchor.cmd is not started any more, and ended if it runs.  Before ev_child_kill_all(). */
+void notary_no_commands(struct notary *n);
 /* No beats any more; waits for the one that runs.  Before writer_close(). */
 void notary_stop(struct notary *n);
 void notary_close(struct notary **n);                   /* after writer_close() */

@@ -81,7 +81,7 @@ void writer_release(struct writer *w, size_t bytes);
 /* ERR_OK, or why calls are refused now ("disk full"); for status. */
 int writer_state(const struct writer *w, const char **ret_reason);
 
-/* Refuse new work for this reason (static text), or go on (NULL); records that must be are still taken. */
+/* Refuse calls for this reason (static text), or go on (NULL); jobs and other records are still taken. */
 void writer_hold(struct writer *w, const char *reason);
 /* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not told. */
 void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg);

@@ -44,3 +44,7 @@ SELECT size, epoch, note FROM cp WHERE log = ?1 AND size > ?2 AND size <= ?3 ORD
 -- audit_verify_with(): when a checkpoint was last taken outside.  A scan of few rows.
 -- name: verify_get_anchored
 SELECT max(ts) FROM anchor;
+
+-- receipt_run().
+-- name: anchor_insert
+INSERT INTO anchor(kind, size, note, receipt, ts) VALUES(?1, ?2, ?3, ?4, ?5);

@@ -52,6 +52,8 @@ static int conf_place(const struct conf *conf, struct place *ret, struct err *er
 		return err_set(err, ERR_INVALID, "signer.socket", "signer.dir is for a signer that this server starts, signer.socket for another");
 	if (path && (*path != '/' || strlen(path) > sizeof(ret->text) - 16))
 		return err_set(err, ERR_INVALID, "signer", "%s must be an absolute path", path);
+	if ((conf->anchor_file && *conf->anchor_file != '/') || (conf->anchor_cmd && *conf->anchor_cmd != '/'))
+		return err_set(err, ERR_INVALID, "anchor", "anchor.file and anchor.cmd are absolute paths");
 	if (path)
 		(void)snprintf(ret->text, sizeof(ret->text), "%s %s", conf->signer_socket ? "socket" : "dir", path);
 	return 0;
@@ -79,7 +81,8 @@ int app_signer_start(struct app *a, struct err *err)
 		return rc;
 	return notary_open(&(struct notary_opt){ .loop = a->loop, .store = a->store, .dir = path_of(&place, "dir"),
 		.socket = path_of(&place, "socket"), .max_age_s = conf ? conf->checkpoint_max_age_s : NOTARY_MAX_AGE_S,
-		.adopt = a->opt.adopt }, &a->notary, err);
+		.anchor_file = conf ? conf->anchor_file : NULL, .anchor_cmd = conf ? conf->anchor_cmd : NULL,
+		.anchor_every_s = conf ? conf->anchor_every_s : 0, .adopt = a->opt.adopt }, &a->notary, err);
 }
 
 void app_signer_stop(struct app *a)

@@ -224,6 +224,8 @@ static void calls_end(struct app *a)
 {
 	app_calls_end(a);
 	app_upstreams_stop(a);          /* while their processes can still be told apart */
+	if (a->notary)
+		notary_no_commands(a->notary);
 	ev_child_kill_all(a->loop);
 	be_workers_free(&a->workers);
 }

@@ -88,6 +88,8 @@ static void end_round(struct notary *n, int rc)
 			met_inc(MET_checkpoints);
 		if (n->round.rotated)
 			n->epoch_us = ev_now_us(n->loop);
+		if (signed_any && (n->always || n->round.rotated))
+			notary_anchor(n, &n->round);
 	}
 	round_fini(&n->round);
 	n->state = NOTARY_IDLE;
@@ -327,6 +329,9 @@ int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *e
 	n->place = n->socket ? mem_printf("socket %s", n->socket) : mem_printf("child %s", n->dir);
 	n->max_age_s = opt->max_age_s;
 	n->adopt = opt->adopt;
+	n->anchor_file = mem_strdup0(opt->anchor_file);
+	n->anchor_cmd = mem_strdup0(opt->anchor_cmd);
+	n->anchor_every_s = opt->anchor_every_s;
 	n->bases = map_new();
 	list_init(&n->waiters);
 	list_init(&n->running);
@@ -412,6 +417,8 @@ void notary_stop(struct notary *n)
 	}
 	if (n->stuck)
 		log_err(NULL, "the signer does not end its work place=\"%s\"", n->place);
+	if (!n->stuck)
+		notary_anchor_wait(n);
 	(void)err_set(&n->err, ERR_CANCELLED, "", "the server is stopping");
 	call_waiters(n, &n->waiters, ERR_CANCELLED);
 	writer_on_records(n->writer, NULL, NULL);
@@ -440,6 +447,8 @@ void notary_close(struct notary **np)
 		free(n->who->instance);
 	free(n->who);
 	round_fini(&n->round);
+	free(n->anchor_file);
+	free(n->anchor_cmd);
 	free(n->store);
 	free(n->dir);
 	free(n->socket);

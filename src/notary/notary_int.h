@@ -26,6 +26,7 @@ enum {
 	TENANTS_MAX = 200,              /* notes of tenants in one beat (AUDIT A-705) */
 	HELPER_END_MS = 2000,
 	START_MS = 60000,
+	ANCHOR_POLL_MS = 5,
 };
 
 /* What the signer has signed last of a log. */
@@ -78,6 +79,12 @@ struct notary {
 	bool refused;                   /* the signer has contradicted, which does not pass */
 	bool stuck;                     /* a round did not end before the stop: nothing of it may be touched */
 	struct list waiters, running;   /* for the next round; for this one */
+	/* anchor.c */
+	char *anchor_file, *anchor_cmd;
+	uint32_t anchor_every_s;
+	uint64_t anchored_us;           /* when the last one began; 0 = none yet */
+	struct anchoring *anchoring;    /* what is on its way */
+	bool no_commands;
 };
 
 /* link.c */
@@ -91,6 +98,9 @@ int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, s
 struct base *notary_base(struct notary *n, const char *origin);         /* NULL: the signer does not know the log */
 /* The base's tree out of the store.  ERR_CORRUPT: the store is not what was signed. */
 int notary_base_tree(struct db *db, int64_t log, const char *origin, struct base *b, struct err *err) MUST_CHECK;
+/* anchor.c: the system log's checkpoint of this round, out of the house if it is time. */
+void notary_anchor(struct notary *n, const struct round *r);
+void notary_anchor_wait(struct notary *n);
 /* start.c */
 int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len, struct err *err);
 

@@ -27,6 +27,11 @@ int writer_state(const struct writer *w, const char **ret_reason)
 {
 	int rc = writer_refusal(w, ret_reason);
 
+	if (rc == ERR_OK && w->held) {          /* AUDIT A-715 */
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = w->held;
+	}
 	if (rc == ERR_OK && writer_room(w) == 0) {
 		rc = ERR_AUDIT;
 		if (ret_reason)
@@ -37,7 +42,7 @@ int writer_state(const struct writer *w, const char **ret_reason)
 
 int writer_reserve(struct writer *w, size_t bytes)
 {
-	if (writer_refusal(w, NULL) != ERR_OK || wqueue_is_full(w->queue) || writer_room(w) < bytes)
+	if (writer_refusal(w, NULL) != ERR_OK || w->held || wqueue_is_full(w->queue) || writer_room(w) < bytes)
 		return ERR_AUDIT;
 	w->booked += bytes;
 	return 0;

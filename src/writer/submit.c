@@ -149,11 +149,6 @@ int writer_refusal(const struct writer *w, const char **ret_reason)
 		rc = ERR_AUDIT, why = 4;
 	if (ret_reason)
 		*ret_reason = reasons[why];
-	if (rc == ERR_OK && w->held) {          /* AUDIT A-715 */
-		rc = ERR_AUDIT;
-		if (ret_reason)
-			*ret_reason = w->held;
-	}
 	return rc;
 }
 

@@ -47,6 +47,25 @@ def crib_with_tools():
     return c, key, lister
 
 
+def signing():
+    """What checkpoints cost: two stores alike, one of them never signed, in turns."""
+    cribs = [crib_with_tools()[:2] for _ in range(2)]
+    rates, cpu = {0: [], 1: []}, {0: 0, 1: 0}
+    for i, (c, _) in enumerate(cribs):
+        c.start(env={} if i == 0 else {"TOOLCRIB_BENCH_NOSIGN": "1"})
+    for turn in range(int(os.environ.get("BENCH_TURNS", "3"))):
+        for i in (turn % 2, 1 - turn % 2):
+            c, key = cribs[i]
+            row = load(f"tools/call echo, HTTP, {'never signed (baseline)' if i else 'signed'}", c.address("http")[1], c.daemon.pid,
+                       "--key", key, "--conns", "64", "--expect", TEXT, *call("echo", '{"text":"%s"}' % TEXT))
+            rates[i].append(row["per_s"])
+            cpu[i] += row["server_cpu_us"]
+    out({"label": "calls with checkpoints / without", "per_s": round(sum(rates[0]) / sum(rates[1]), 3),
+         "server_cpu": round(cpu[0] / cpu[1], 3)})
+    for c, _ in cribs:
+        c.close()
+
+
 def calls():
     c, key, lister = crib_with_tools()
     rates = {}
@@ -182,7 +201,7 @@ def upstreams():
     c.close()
 
 
-SCENARIOS = {"calls": calls, "interpreted": interpreted, "http_tools": http_tools, "upstreams": upstreams,
+SCENARIOS = {"calls": calls, "signing": signing, "interpreted": interpreted, "http_tools": http_tools, "upstreams": upstreams,
              "many_tenants": many_tenants}
 
 if __name__ == "__main__":

@@ -264,6 +264,65 @@ class Checkpoints(crib.Case):
         self.assertEqual(second.returncode, 1)
         self.assertIn("SIGNER_AHEAD", (c.dir / "twin.log").read_text())
 
+    def test_checkpoints_are_taken_outside(self):
+        c = self.crib.init()
+        kept, ran, program = c.dir / "anchors", c.dir / "ran", c.dir / "anchor.sh"
+        program.write_text(f"#!/bin/sh\ncat > {ran}\necho taken as 4711\n")
+        program.chmod(0o755)
+        c.start(f"anchor: {{file: {kept}, cmd: {program}}}")
+        rows = crib.wait_for("both", lambda: (lambda r: r if len(r) == 2 else None)(
+            self.query("SELECT kind, size, note, receipt FROM anchor ORDER BY kind")))
+        self.assertEqual([row[0] for row in rows], [1, 2])
+        self.assertEqual(rows[1][3], b"taken as 4711\n")
+        self.assertEqual(kept.read_bytes(), rows[0][2])
+        self.assertEqual(ran.read_bytes(), rows[1][2])
+        self.assertEqual(self.query("SELECT count(*) FROM rec WHERE kind = 2002"), [(2,)])
+        self.assertRegex(c.log.read_text(), r"checkpoint origin=\S+ size=\d+ root=")
+        c.stop()
+        self.assertEqual(self.verify("--anchor", kept, "--anchor", ran, "--anchor-max-age", "1h"), (0, set()))
+        # One that hangs is ended with the server, and one that fails leaves no receipt.
+        for script in ("sleep 60", "cat >/dev/null; exit 1"):
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            c.start(f"anchor: {{cmd: {program}}}")
+            self.assertEqual(c.stop(), 0)
+        self.assertEqual(len(self.query("SELECT * FROM anchor")), 2)
+        self.assertEqual(self.verify(), (0, set()))
+        for text in (b"", b"no note\n", kept.read_bytes().replace(b"\n\n", b"\n", 1)):
+            kept.write_bytes(text)
+            self.assertIn(self.verify("--anchor", kept)[0], (3, 4))
+
+    def test_calls_are_refused_when_checkpoints_stay_away(self):
+        """AUDIT A-715, FAULT F17: the signer hangs, or is gone; then it is there again."""
+        c = self.crib.init()
+        keys, path = c.dir / "keys", c.dir / "sign.sock"
+        shutil.move(c.store / "signer", keys)
+        words = [crib.BUILD / "toolcrib-sign", "--dir", keys, "--socket", path]
+        signer = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        crib.wait_for("a signer that listens", path.exists)
+        c.start(f"signer: {{socket: {path}}}\naudit: {{checkpoint_max_age: 5}}")
+        c.tool(crib.ECHO)
+        key = c.tenant("acme", "echo")
+        self.call(key)
+        signer.kill()
+        signer.wait()
+
+        def said():
+            peer = self.crib.http(key)
+            try:
+                return peer.call("echo", {"text": "x"}, rev=crib.MODERN)
+            finally:
+                peer.close()
+        self.assertIn("result", said())         # for a while calls go on
+        refused = crib.wait_for("a refusal", lambda: said().get("error"))
+        self.assertEqual((refused["code"], refused["data"]["reason"]), (5030, "audit_unavailable"))
+        self.assertIn("cannot be signed", c.cli("status"))
+        signer = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        self.addCleanup(signer.wait)
+        self.addCleanup(signer.kill)
+        crib.wait_for("calls again", lambda: "result" in said())
+        c.stop()
+        self.assertEqual(self.verify("--signer-state", keys), (0, set()))
+
     def test_configuration(self):
         c = self.crib.init()
         for extra, said in (("signer: {dir: /a, socket: /b}", "signer.socket"), ("signer: {socket: relative}", "absolute"),
