@@ -110,6 +110,14 @@ struct call_out {                       /* implemented by mcp */
 	bool (*is_gone)(void *arg);                     /* the peer left: flag "not delivered" in the end record */
 	void (*finish)(void *arg, struct call_end *end);        /* once, last, not before call_start() returned */
 };
+/* The result of anything but a tool in its one form, in place.  ERR_INVALID: it cannot be. */
+struct call_form {
+	enum reg_kind kind;
+	bool completing;
+	const char *uri; size_t uri_len;                /* of a resource: what is read, and its type or NULL */
+	const char *mime;
+};
+int call_shape(const struct call_form *form, struct backend_result *res, struct err *err) MUST_CHECK;
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret);
 void call_answer(struct call *c, json_t *answers);      /* takes; the handler runs again */

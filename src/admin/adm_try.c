@@ -1,4 +1,4 @@
-/* tool test and tool lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
+/* test and lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "proto/rev.h"
@@ -92,13 +93,14 @@ void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *req
 	adm_row_end(o);
 }
 
-/* --- tool test */
+/* --- test */
 
 struct test_job {
 	struct adm_call *c;
 	struct arena *mem;
 	struct reg_compiled compiled;
 	struct define_item def;
+	const char *uri;                /* of a resource: which one is read */
 	json_t *args;
 	struct str args_text;
 	struct backend_op *op;
@@ -120,6 +122,37 @@ static void free_test(void *priv)
 	free(job);
 }
 
+/* Each noun tests its own kinds. */
+static int check_kind(const struct adm_call *c, const struct define_item *def, struct err *err)
+{
+	const char *noun = adm_noun_of(def->name);
+
+	if (strcmp(noun, adm_noun(c)) == 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun, adm_noun(c));
+	err_hint(err, "use toolcrib %s test", noun);
+	return ERR_INVALID;
+}
+
+/* What reading this URI gives the handler: it, and the variables of the template that it fits. */
+static int read_uri(const struct adm_call *c, struct test_job *job, struct err *err)
+{
+	const char *pattern = job->def.uri;
+	bool template = job->def.kind == REG_TEMPLATE;
+
+	job->uri = adm_text(c, "uri");
+	if (!job->uri && template)
+		return err_set(err, ERR_INVALID, "", "which URI of %s is read?", pattern);
+	if (!job->uri)
+		job->uri = pattern;
+	if (template ? !reg_uri_match(pattern, job->uri, strlen(job->uri), &job->args) : strcmp(job->uri, pattern) != 0)
+		return err_set(err, ERR_INVALID, "", "%.100s is no URI of %s", job->uri, pattern);
+	if (!job->args)
+		job->args = json_object();
+	(void)json_object_set_new(job->args, "uri", json_string(job->uri));
+	return 0;
+}
+
 int adm_tool_test_check(struct adm_call *c, struct err *err)
 {
 	struct test_job *job = adm_priv(c, sizeof(*job));
@@ -136,19 +169,21 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	rc = adm_define(documents, 0, adm_shared(c), &job->def, err);
 	if (rc < 0)
 		return rc;
-	if (job->def.kind != REG_TOOL)
-		return err_set(err, ERR_INVALID, "/documents/0/kind", "only tools are tested, this is a %s",
-			       reg_kinds[job->def.kind].noun);
+	rc = check_kind(c, &job->def, err);
+	if (rc < 0)
+		return rc;
 	job->mem = arena_new(DEFINE_MEMORY_MAX);
 	rc = define_compile(doc, job->def.kind, backend_bind, adm_shared(c), job->mem, &job->compiled, err);
 	if (rc < 0) {
 		err_at(err, "/documents/0");
 		return rc;
 	}
-	rc = adm_tool_args(c, doc, &job->args, err);
+	rc = job->def.uri ? read_uri(c, job, err) : adm_tool_args(c, doc, &job->args, err);
 	if (rc < 0)
 		return rc;
 	jx_write(job->args, &job->args_text);
+	if (!job->compiled.input)
+		return 0;
 	redact = (struct schema_redact){ job->compiled.redact, job->compiled.nredact };
 	rc = schema_explain(job->compiled.input, job->args, &redact, &report);
 	if (rc < 0)
@@ -159,12 +194,18 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 static void test_result(void *arg, struct backend_result *res)
 {
 	struct test_job *job = arg;
+	const struct call_form form = { .kind = job->def.kind, .uri = job->uri, .uri_len = job->uri ? strlen(job->uri) : 0,
+					.mime = job->compiled.mime };
 	struct schema_report report = { 0 };
 	struct err err;
+	int rc = call_shape(&form, res, &err);
 
 	job->over = true;
 	adm_put_result(job->c->out, NULL, res);
-	if (job->compiled.output && !res->is_error &&
+	if (rc < 0) {
+		(void)err_wrap(&err, "the result is none of a %s", reg_kinds[job->def.kind].noun);
+		adm_finish(job->c, &err);
+	} else if (job->compiled.output && !res->is_error &&
 	    (!res->structured || schema_run(job->compiled.output, res->structured, &report) < 0)) {
 		if (res->structured)
 			adm_refused_arguments(&report, &err);

@@ -99,7 +99,7 @@ static const struct adm_column session_list_cols[] = {
 	COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
 
-/* The rows of prompts and of resources: what tools have, but for test and lint. */
+/* The rows of prompts and of resources: what tools have, but for lint. */
 #define HOSTED_ROWS(word, words, list_columns) \
 	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
@@ -131,6 +131,9 @@ static const struct adm_column session_list_cols[] = {
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
 	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said", \
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER, \
-	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }
+	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }, \
+	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
+	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \
+	  .check = adm_tool_test_check, .body = adm_tool_test_body }
 
 #endif

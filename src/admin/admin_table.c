@@ -98,6 +98,12 @@ static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL
 static const struct adm_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, END };
 
+static const struct adm_arg prompt_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."),
+	{ "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, "An argument of the prompt." }, END };
+static const struct adm_arg resource_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."),
+	{ "uri", "URI", ARG_TEXT, false, false, false, COMPLETE_NONE, "Which one is read; a template needs it." }, END };
 static const struct adm_arg prompt_show_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };

@@ -124,9 +124,6 @@ void call_ask(struct call *c, struct backend_ask *ask);         /* the run ended
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
 void call_ask_timeout(struct call *c);
 
-/* shape.c: the result of anything but a tool in its one form.  ERR_INVALID: it cannot be. */
-int call_shape(struct call *c, struct err *err) MUST_CHECK;
-
 /* finish.c */
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
 void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);

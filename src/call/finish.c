@@ -125,6 +125,7 @@ static void check_links(const struct call *c, const struct backend_result *res)
 
 void call_take_result(struct call *c, struct backend_result *res)
 {
+	const struct call_form form = { c->kind, c->completing, c->tool_name, c->tool_len, c->compiled->mime };
 	char text[600];
 	struct err err;
 	size_t n;
@@ -144,7 +145,7 @@ void call_take_result(struct call *c, struct backend_result *res)
 	} else if (!keeps_promise(c, text, sizeof text)) {
 		c->flags |= AUDIT_FLAG_BROKE_SCHEMA;
 		put_failure(c, text);
-	} else if (call_shape(c, &err) < 0) {
+	} else if (call_shape(&form, &c->result, &err) < 0) {
 		c->flags |= AUDIT_FLAG_BROKE_SCHEMA;
 		(void)snprintf(text, sizeof text, "The handler's result cannot be used: %s %s", err.where, err.msg); /* fits */
 		put_failure(c, text);

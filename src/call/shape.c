@@ -14,8 +14,10 @@
 
 #include <string.h>
 
-#include "call_int.h"
+#include "base/str.h"
+#include "call/call.h"
 #include "json/json.h"
+#include "registry/registry.h"
 
 enum { VALUES_MAX = 100 };              /* MCP U-04 */
 
@@ -120,12 +122,12 @@ static json_t *part_of(json_t *block)
 	return part;
 }
 
-static void fill_part(const struct call *c, json_t *part, bool json)
+static void fill_part(const struct call_form *form, json_t *part, bool json)
 {
-	const char *mime = c->compiled->mime;
+	const char *mime = form->mime;
 
 	if (!json_object_get(part, "uri"))
-		json_object_set_new(part, "uri", json_stringn(c->tool_name, c->tool_len));
+		json_object_set_new(part, "uri", json_stringn(form->uri, form->uri_len));
 	if (!mime && json)
 		mime = "application/json";
 	if (!mime && json_object_get(part, "text"))
@@ -134,9 +136,8 @@ static void fill_part(const struct call *c, json_t *part, bool json)
 		json_object_set_new(part, "mimeType", json_string(mime));
 }
 
-static int shape_resource(const struct call *c, json_t *ret, struct err *err)
+static int shape_resource(const struct call_form *form, const struct backend_result *res, json_t *ret, struct err *err)
 {
-	const struct backend_result *res = &c->result;
 	json_t *given = json_object_get(res->structured, "contents"), *blocks, *block, *contents, *part;
 	bool json = json_array_size(res->content) == 0 || res->structured;
 	size_t i;
@@ -166,7 +167,7 @@ static int shape_resource(const struct call *c, json_t *ret, struct err *err)
 		if (rc < 0)
 			break;
 		part = backend_clean_block(part);
-		fill_part(c, part, json);
+		fill_part(form, part, json);
 		(void)json_array_set_new(contents, i, part);    /* it is there */
 	}
 	return rc;
@@ -218,27 +219,27 @@ static int shape_values(const struct backend_result *res, json_t *ret, struct er
 	return 0;
 }
 
-int call_shape(struct call *c, struct err *err)
+int call_shape(const struct call_form *form, struct backend_result *res, struct err *err)
 {
 	json_t *shaped;
 	int rc;
 
-	if (c->kind == REG_TOOL || c->result.is_error)
+	if (form->kind == REG_TOOL || res->is_error)
 		return 0;
 	shaped = json_object();
-	if (c->completing)
-		rc = shape_values(&c->result, shaped, err);
-	else if (c->kind == REG_PROMPT)
-		rc = shape_prompt(&c->result, shaped, err);
+	if (form->completing)
+		rc = shape_values(res, shaped, err);
+	else if (form->kind == REG_PROMPT)
+		rc = shape_prompt(res, shaped, err);
 	else
-		rc = shape_resource(c, shaped, err);
+		rc = shape_resource(form, res, shaped, err);
 	if (rc < 0) {
 		json_decref(shaped);
 		return rc;
 	}
-	json_decref(c->result.structured);
-	c->result.structured = shaped;
-	json_decref(c->result.content);
-	c->result.content = json_array();
+	json_decref(res->structured);
+	res->structured = shaped;
+	json_decref(res->content);
+	res->content = json_array();
 	return 0;
 }

@@ -262,6 +262,37 @@ class Hosted(crib.Case):
         calls = self.crib.json("audit", "calls", "--tenant", "acme", "--outcome", "ok")
         self.assertEqual({row["tool"] for row in calls}, {"resource:readme", "resource:logo", "resource:page", "resource:any"})
 
+    def test_definitions_are_tried_before_they_are_stored(self):
+        documents = {"greet": PROMPTS.split("---\n")[0], "run": PROMPTS.split("---\n")[1], "fails": PROMPTS.split("---\n")[2],
+                     "readme": RESOURCES.split("---\n")[0], "page": RESOURCES.split("---\n")[2]}
+        for name, text in documents.items():
+            (self.crib.dir / f"{name}.yaml").write_text(text)
+
+        def test(noun, name, *words):
+            return self.crib.run("--json", noun, "test", self.crib.dir / f"{name}.yaml", *words)
+
+        def shown(*words):
+            return json.loads(test(*words).stdout)["structuredContent"]
+        for start in (False, True):
+            with self.subTest(server=start):
+                if start:
+                    self.crib.start()
+                got = shown("prompt", "greet", "who=Ann")
+                self.assertEqual((got["description"], got["messages"][0]["content"]["text"]), ("A greeting", "Greet Ann  with {braces}"))
+                self.assertEqual(shown("prompt", "run")["messages"][0], {"role": "user", "content": {"type": "text", "text": "from a program\n"}})
+                self.assertEqual(shown("resource", "readme")["contents"], [
+                    {"uri": "docs://readme", "mimeType": "text/markdown", "text": "# {not a template}"}])
+                self.assertEqual(shown("resource", "page", "docs://pages/news/a%20b")["contents"][0]["text"], "news: a b")
+                self.assertEqual(test("prompt", "fails").returncode, 1)
+                for words, why in ((("prompt", "greet"), "who"), (("resource", "page"), "which URI of docs://pages/{section}/{name}"),
+                                   (("resource", "page", "docs://x"), "docs://x is no URI of"),
+                                   (("resource", "readme", "docs://other"), "is no URI of docs://readme"),
+                                   (("tool", "greet"), "this is a prompt, not a tool"), (("prompt", "page"), "not a prompt")):
+                    done = test(*words)
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn(why, done.stderr)
+                self.assertEqual(self.crib.json("prompt", "list") + self.crib.json("resource", "list"), [])
+
     def test_the_command_line_gets_and_reads_them(self):
         self.both()
         got = self.crib.json("call", "acme", "prompt:greet", "who=Eve")[0]
