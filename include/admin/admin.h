@@ -106,7 +106,7 @@ struct adm_cmd {
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
-	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.require */
+	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum adm_role role;             /* checked before anything of the handler runs */
 	enum adm_second second;
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */

@@ -22,7 +22,7 @@ struct app_opt {
 	enum app_profile profile;
 	const char *store;              /* directory */
 	struct conf *conf;              /* borrowed for life, its LIVE keys change on SIGHUP; NULL with APP_EMBEDDED */
-	const char *require;            /* APP_EMBEDDED: sandbox.require, borrowed for life; NULL = its default */
+	const struct conf *tools;       /* APP_EMBEDDED: whose sandbox.* holds, borrowed for life; NULL = the defaults */
 	const struct conf_role *roles; size_t nroles;   /* APP_EMBEDDED: who is more than an admin, borrowed for life */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
 	const char *const *adopt;       /* names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */

@@ -11,6 +11,7 @@ struct run_cage {
 	struct run_level require;       /* a process that cannot reach this is not started */
 	const char *const *hide;        /* paths that no tool sees; NULL-terminated */
 	const char *scratch;            /* where the own directories of processes are made */
+	const char *bwrap;              /* the program of bubblewrap; NULL = it is not used, and best says so */
 	const char *cgroup;             /* where their cgroups are made; NULL = nowhere, and best says so */
 };
 

@@ -12,6 +12,7 @@
  *                5 device ioctls, 6 signals and abstract sockets
  *   +seccomp     dangerous system calls refused, processes counted
  *   +net0        no sockets but pairs
+ *   +ns          namespaces of bubblewrap: files, processes, IPC, user, and the network where there is none
  *   +cgroup      memory and processes bounded for the whole tree of processes, and all of it ended at once
  *
  * base is always there: no new privileges, no capabilities, limits, a closed environment, no descriptors. */
@@ -22,7 +23,7 @@
 
 struct run_level {
 	unsigned landlock;              /* 0 = none */
-	bool seccomp, net0, cgroup;
+	bool seccomp, net0, ns, cgroup;
 };
 
 const char *run_level_format(const struct run_level *level, char ret[RUN_LEVEL_TEXT]);
@@ -33,8 +34,8 @@ bool run_level_meets(const struct run_level *reached, const struct run_level *wa
 bool run_level_equal(const struct run_level *a, const struct run_level *b);
 /* Every layer of either. */
 struct run_level run_level_both(const struct run_level *a, const struct run_level *b);
-/* What this kernel offers to a program that does not need the network, but for cgroups: they are given, not had
- * (run/cgroup.h).  It asks, and changes nothing. */
+/* What this kernel offers to a program that does not need the network, but for cgroups, which are given, not had
+ * (run/cgroup.h), and for bubblewrap.  It asks, and changes nothing. */
 struct run_level run_level_probe(void);
 
 #endif

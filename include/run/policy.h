@@ -39,6 +39,7 @@ struct run_policy {
 	const char *cwd;                /* absolute; NULL = the own directory, without one "/" */
 	const char *scratch;            /* absolute: an own directory is made in it, $HOME and $TMPDIR unless env has them,
 					 * and removed at the end; NULL = none */
+	const char *bwrap;              /* with level.ns, else NULL: absolute, the program of bubblewrap */
 	const char *cgroup;             /* with level.cgroup, else NULL: absolute, one for the tool is made in it */
 	uint64_t cpu_s;                 /* RLIMIT_CPU; 0 = inherited */
 	uint64_t memory_bytes;          /* RLIMIT_AS, and memory.max of the cgroup; 0 = inherited */

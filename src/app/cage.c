@@ -2,6 +2,8 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -32,10 +34,27 @@ static void claim_cgroup(struct app *a)
 		log_debug(NULL, "tools have no cgroups why=\"%s\"", why);
 }
 
+/* Whether it works here shows when a tool starts; that it is missing can be said now. */
+static int use_bwrap(struct app *a, struct err *err)
+{
+	static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap" };
+
+	for (size_t i = 0; i < NELEMS(places) && !a->cage.bwrap; i++) {
+		if (access(places[i], X_OK) == 0)
+			a->cage.bwrap = places[i];
+	}
+	a->cage.best.ns = a->cage.bwrap != NULL;
+	if (a->cage.bwrap)
+		return 0;
+	(void)err_set(err, ERR_UNREACHABLE, "sandbox.engine", "sandbox.engine is bwrap, and there is no %s", places[0]);
+	err_hint(err, "install bubblewrap, or remove the line");
+	return ERR_UNREACHABLE;
+}
+
 int app_cage_start(struct app *a, struct err *err)
 {
-	const struct conf *conf = a->opt.conf;
-	const char *require = conf ? conf->sandbox_require : a->opt.require ? a->opt.require : RUN_REQUIRE_DEFAULT;
+	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
+	const char *require = conf ? conf->sandbox_require : RUN_REQUIRE_DEFAULT;
 	char level[RUN_LEVEL_TEXT];
 	size_t n = 0;
 	int rc = run_level_parse(require, &a->cage.require, err);
@@ -44,13 +63,15 @@ int app_cage_start(struct app *a, struct err *err)
 		return err_wrap(err, "sandbox.require");
 	a->cage.best = run_level_probe();
 	claim_cgroup(a);
+	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
+		return ERR_UNREACHABLE;
 	a->hide[n++] = a->store;
 	if (conf && conf->file)
 		a->hide[n++] = a->conf_file = path_absolute(conf->file);
 	a->cage.hide = a->hide;
 	a->cage.scratch = a->scratch = scratch_place();
 	a->sandbox = mem_printf("%s, required %s", run_level_format(&a->cage.best, level), require);
-	if (a->cage.require.landlock == 0 && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
+	if (a->cage.require.landlock == 0 && !a->cage.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
 		log_warn(NULL, "sandbox.require lets tools run that can read the store require=%s reached=%s", require, level);
 	return 0;
 }

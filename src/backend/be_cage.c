@@ -261,6 +261,7 @@ void be_cage_fill(const struct be_cage *c, const struct run_cage *server, struct
 	ret->open_files = OPEN_FILES_MAX;
 	ret->processes = c->processes;
 	ret->scratch = server->scratch;
+	ret->bwrap = server->bwrap;
 	ret->cgroup = server->cgroup;
 	ret->read = c->read;
 	ret->write = c->write;

@@ -123,7 +123,7 @@ int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cm
 		have_roles = conf_load(NULL, &conf, &ignored) == 0;        /* the owner may be an auditor as well */
 	opt.roles = have_roles ? conf->roles : NULL;
 	opt.nroles = have_roles ? conf->nroles : 0;
-	opt.require = conf ? conf->sandbox_require : NULL;
+	opt.tools = conf;
 	opt.adopt = adopt;
 	*ret_reached = rc < 0;
 	if (rc < 0)

@@ -210,7 +210,7 @@ static bool is_other_level(const struct ev_child *c)
 static const char *refusal(const struct ev_child *c)
 {
 	const char *end = strchr(c->report, '\n');
-	if (c->report_len == 0)
+	if (c->report[0] == '\0')
 		return "launcher: it died before the tool was started";
 	if (c->report[0] != RUN_READY || !end)
 		return c->report;

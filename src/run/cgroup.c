@@ -177,7 +177,7 @@ int cgroup_make(const struct run_policy *p, char **ret, struct err *err)
 		return rc;
 	}
 	int rc = limit(dir, "memory.max", p->memory_bytes, err);
-	rc = rc ? rc : limit(dir, "pids.max", p->processes, err);
+	rc = rc ? rc : limit(dir, "pids.max", run_processes(p), err);
 	if (rc) {
 		cgroup_remove(dir);
 		free(dir);

@@ -20,6 +20,12 @@
 #include "run/policy.h"
 
 #define NPROC_SPARE 4096
+#define BWRAP_PROCESSES 2
+
+uint64_t run_processes(const struct run_policy *p)
+{
+	return p->processes && p->bwrap ? p->processes + BWRAP_PROCESSES : p->processes;
+}
 
 static int fail(struct err *err, const char *step)
 {
@@ -106,6 +112,15 @@ int confine_open(const struct run_policy *p, int *ret_fd, struct err *err)
 		close(fd);
 		return rc;
 	}
+	*ret_fd = fd;
+	return 0;
+}
+
+int confine_reopen(const struct run_policy *p, int *ret_fd, struct err *err)
+{
+	int fd = open(p->program, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return fail(err, "program");
 	*ret_fd = fd;
 	return 0;
 }

@@ -211,7 +211,7 @@ static unsigned conditions(const struct run_policy *p)
 	when |= p->net == RUN_NET_NONE ? CLOSED : p->net == RUN_NET_ANY ? OPEN : p->udp ? PORTS_UDP : PORTS;
 	when |= p->write[0] ? 0 : READER;
 	when |= p->level.landlock < 3 ? ABI_2 : 0;
-	return when | (p->level.landlock < 6 ? ABI_5 : 0);
+	return when | (p->level.landlock < 6 && !p->level.ns ? ABI_5 : 0);      /* or nobody else is in its namespace */
 }
 
 /* True when some row asks. */

@@ -72,6 +72,11 @@ unsigned landlock_abi(void)
 	return abi > RUN_LANDLOCK_MAX ? RUN_LANDLOCK_MAX : (unsigned)abi;
 }
 
+const char *landlock_everywhere(size_t i)
+{
+	return i < NELEMS(everywhere) ? everywhere[i].path : NULL;
+}
+
 static uint64_t handled_by(unsigned abi)
 {
 	uint64_t all = LL_FS_REFER - 1;
@@ -85,8 +90,7 @@ static uint64_t handled_by(unsigned abi)
 	return all;
 }
 
-/* Is path inside dir, or dir itself? */
-static bool is_below(const char *path, const char *dir)
+bool run_is_below(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
 
@@ -159,9 +163,9 @@ static int allow(const struct rules *r, const char *path, uint64_t access, struc
 		return err_set(err, ERR_NOT_FOUND, "landlock", "%.100s: %s", path, strerror(errno));
 	int rc = real_name(fd, name) ? 0 : err_set(err, ERR_IO, "landlock", "%.100s: it has no name", path);
 	for (size_t i = 0; rc == 0 && i < r->nhide; i++) {
-		if (is_below(name, r->hide[i]))
+		if (run_is_below(name, r->hide[i]))
 			rc = err_set(err, ERR_DENIED, "landlock", "%.100s: it is not for tools", path);
-		holds_hidden = holds_hidden || is_below(r->hide[i], name);
+		holds_hidden = holds_hidden || run_is_below(r->hide[i], name);
 	}
 	/* Entry by entry nothing new could be made in it. */
 	if (rc == 0 && holds_hidden && (access & LL_FS_MAKE_REG))

@@ -16,8 +16,8 @@ const char *run_level_format(const struct run_level *level, char ret[RUN_LEVEL_T
 
 	if (level->landlock)
 		snprintf(landlock, sizeof(landlock), "+landlock:%u", level->landlock);
-	snprintf(ret, RUN_LEVEL_TEXT, "base%s%s%s%s", landlock, level->seccomp ? "+seccomp" : "",
-		 level->net0 ? "+net0" : "", level->cgroup ? "+cgroup" : "");
+	snprintf(ret, RUN_LEVEL_TEXT, "base%s%s%s%s%s", landlock, level->seccomp ? "+seccomp" : "",
+		 level->net0 ? "+net0" : "", level->ns ? "+ns" : "", level->cgroup ? "+cgroup" : "");
 	return ret;
 }
 
@@ -47,10 +47,11 @@ int run_level_parse(const char *text, struct run_level *ret, struct err *err)
 	}
 	level.seccomp = ok && take(&at, "+seccomp");
 	level.net0 = ok && take(&at, "+net0");
+	level.ns = ok && take(&at, "+ns");
 	level.cgroup = ok && take(&at, "+cgroup");
 	if (!ok || *at)
 		return err_set(err, ERR_INVALID, "",
-			       "a level is base, then any of +landlock:N +seccomp +net0 +cgroup in this order, is \"%.60s\"",
+			       "a level is base, then any of +landlock:N +seccomp +net0 +ns +cgroup in this order, is \"%.60s\"",
 			       text);
 	*ret = level;
 	return 0;
@@ -59,7 +60,7 @@ int run_level_parse(const char *text, struct run_level *ret, struct err *err)
 bool run_level_meets(const struct run_level *reached, const struct run_level *wanted)
 {
 	return reached->landlock >= wanted->landlock && reached->seccomp >= wanted->seccomp &&
-	       reached->net0 >= wanted->net0 && reached->cgroup >= wanted->cgroup;
+	       reached->net0 >= wanted->net0 && reached->ns >= wanted->ns && reached->cgroup >= wanted->cgroup;
 }
 
 bool run_level_equal(const struct run_level *a, const struct run_level *b)
@@ -73,6 +74,7 @@ struct run_level run_level_both(const struct run_level *a, const struct run_leve
 		.landlock = a->landlock > b->landlock ? a->landlock : b->landlock,
 		.seccomp = a->seccomp || b->seccomp,
 		.net0 = a->net0 || b->net0,
+		.ns = a->ns || b->ns,
 		.cgroup = a->cgroup || b->cgroup,
 	};
 }

@@ -1,9 +1,9 @@
 /* struct run_policy <-> bytes.  All integers little-endian:
  *
- *   head    "tcr3", u32 length of what follows
+ *   head    "tcr4", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
  *   cage    u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
- *   texts   program, cwd, scratch, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
+ *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
  *
@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-static const char magic[4] = { 't', 'c', 'r', '3' };
+static const char magic[4] = { 't', 'c', 'r', '4' };
 
 static void put_u32(struct str *out, uint32_t v)
 {
@@ -98,6 +98,8 @@ static int check_policy(const struct run_policy *p, struct err *err)
 		return err_set(err, ERR_INVALID, "cwd", "a working directory is an absolute path");
 	if (p->scratch && p->scratch[0] != '/')
 		return err_set(err, ERR_INVALID, "scratch", "the place of the own directory is an absolute path");
+	if (p->level.ns ? !p->bwrap || p->bwrap[0] != '/' : p->bwrap != NULL)
+		return err_set(err, ERR_INVALID, "bwrap", "a layer of namespaces has an absolute path, and no other has one");
 	if (p->level.cgroup ? !p->cgroup || p->cgroup[0] != '/' : p->cgroup != NULL)
 		return err_set(err, ERR_INVALID, "cgroup", "a layer of cgroups has an absolute path, and no other has one");
 	if (!p->argv || !p->argv[0])
@@ -127,6 +129,7 @@ static void put_policy(const struct run_policy *p, struct str *out)
 	put_text(out, p->program);
 	put_text(out, p->cwd ? p->cwd : "");
 	put_text(out, p->scratch ? p->scratch : "");
+	put_text(out, p->bwrap ? p->bwrap : "");
 	put_text(out, p->cgroup ? p->cgroup : "");
 	put_list(out, p->argv);
 	put_list(out, p->env);
@@ -281,6 +284,8 @@ static void read_policy(struct block *b, struct reader *r)
 	p->program = get_path(r, false);
 	p->cwd = get_path(r, true);
 	p->scratch = get_path(r, true);
+	p->bwrap = get_path(r, true);
+	p->level.ns = p->bwrap != NULL;
 	p->cgroup = get_path(r, true);
 	p->level.cgroup = p->cgroup != NULL;
 	p->argv = get_list(r, b->argv, RUN_ARGS_MAX, false);

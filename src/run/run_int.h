@@ -19,6 +19,8 @@ int confine_parent(pid_t supervisor, struct err *err) MUST_CHECK;
 int confine_privileges(struct err *err) MUST_CHECK;
 /* The program, checked: *ret_fd is CLOEXEC and good for fexecve() only. */
 int confine_open(const struct run_policy *p, int *ret_fd, struct err *err) MUST_CHECK;
+/* The same, checked before: inside, owners have other numbers. */
+int confine_reopen(const struct run_policy *p, int *ret_fd, struct err *err) MUST_CHECK;
 /* Everything from RUN_FD + 1 on is closed, except these two, which lie there. */
 int confine_descriptors(int keep_fd, int also_fd, struct err *err) MUST_CHECK;
 
@@ -27,6 +29,11 @@ unsigned landlock_abi(void);
 /* own_dir: NULL = none. */
 int landlock_confine(const struct run_policy *p, const char *own_dir, struct err *err) MUST_CHECK;
 
+/* The i-th path that every program may read, as long as there is one. */
+const char *landlock_everywhere(size_t i);
+/* Is path inside dir, or dir itself?  Both without links. */
+bool run_is_below(const char *path, const char *dir);
+
 /* From here on this process reaches with signals only what it starts; true when that is certain (ABI 6). */
 bool landlock_gather(void);
 
@@ -34,6 +41,14 @@ bool landlock_gather(void);
 bool filter_available(void);
 /* *ret_listener is set when the supervisor is asked about some calls. */
 int filter_confine(const struct run_policy *p, int *ret_listener, struct err *err) MUST_CHECK;
+
+/* bwrap.c: become bubblewrap, which starts this program again in namespaces: with RUN_INSIDE and the own directory as its
+ * words, the instructions and the supervisor's channel in these descriptors, and RUN_FD.  chan: the channel.  Returns when
+ * it has failed. */
+#define RUN_INSIDE "--inside"
+#define RUN_INSIDE_CHAN_FD 4
+#define RUN_INSIDE_POLICY_FD 5
+int bwrap_become(const struct run_policy *p, const char *own_dir, int chan, struct err *err) MUST_CHECK;
 
 /* own_dir.c: a directory for one tool.  *ret is its path; free() it. */
 int own_dir_make(const char *parent, char **ret, struct err *err) MUST_CHECK;
@@ -49,6 +64,9 @@ uint64_t cgroup_value(const char *dir, const char *file, const char *name);
 void cgroup_kill(const char *dir);
 /* Nobody may be in it any more. */
 void cgroup_remove(const char *dir);
+
+/* What bounds the tree: bubblewrap's own two processes count as well. */
+uint64_t run_processes(const struct run_policy *p);
 
 /* supervise.c */
 struct supervisor {

@@ -97,7 +97,7 @@ static void add_process(struct tree *t, pid_t pid)
 /* True when there are more than the bound, or one more was refused. */
 static bool is_over(const struct watch *w)
 {
-	uint64_t max = w->policy->processes;
+	uint64_t max = run_processes(w->policy);
 	if (w->cgroup)
 		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
@@ -244,14 +244,37 @@ static void tell_bounds(const struct watch *w)
 		tell_bound(w->policy->memory_bytes, "bytes of memory in all");
 }
 
+static pid_t first_child(pid_t pid)
+{
+	char path[64];
+	struct tree *t = mem_zalloc(sizeof(*t));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		add_listed(t, fd);
+		close(fd);
+	}
+	pid = t->n > 0 ? t->at[0] : 0;
+	free(t);
+	return pid;
+}
+
+/* bubblewrap waits for the first process of its namespace, and that one for the tool. */
+static pid_t inside_of(pid_t bwrap)
+{
+	pid_t first = first_child(bwrap), tool = first > 0 ? first_child(first) : 0;
+	return tool > 0 ? tool : bwrap;
+}
+
 static void take_signal(struct watch *w)
 {
 	struct signalfd_siginfo si;
 	if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGTERM) {
-		if (kill(-w->tool, SIGTERM))            /* it has no group of its own yet */
-			kill(w->tool, SIGTERM);
+		pid_t tool = w->policy->bwrap ? inside_of(w->tool) : w->tool;
+		if (kill(-tool, SIGTERM))               /* it has no group of its own yet */
+			kill(tool, SIGTERM);
 	} else if (si.ssi_signo == SIGCHLD) {
 		reap(w);
 	}
@@ -330,5 +353,8 @@ int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool
 	end_all(&w);
 	set_urgent(false);
 	tell_bounds(&w);
+	/* bubblewrap says it as a shell does. */
+	if (p->bwrap && WIFEXITED(w.status) && WEXITSTATUS(w.status) > 128 && WEXITSTATUS(w.status) <= 128 + SIGSYS)
+		return WEXITSTATUS(w.status) - 128;
 	return w.status;
 }

@@ -25,11 +25,11 @@
 
 #define EXIT_NOT_STARTED 126    /* for the log only: what counts is the report */
 
-static int read_all(void *p, size_t n, struct err *err)
+static int read_all(int from, void *p, size_t n, struct err *err)
 {
 	char *at = p;
 	while (n > 0) {
-		ssize_t got = recv(RUN_FD, at, n, 0);
+		ssize_t got = read(from, at, n);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -42,17 +42,17 @@ static int read_all(void *p, size_t n, struct err *err)
 	return 0;
 }
 
-static int read_policy(struct run_policy **ret, struct err *err)
+static int read_policy(int from, struct run_policy **ret, struct err *err)
 {
 	unsigned char head[RUN_HEAD_SIZE];
 	size_t rest = 0;
-	int rc = read_all(head, sizeof(head), err);
+	int rc = read_all(from, head, sizeof(head), err);
 	rc = rc ? rc : run_policy_head(head, &rest, err);
 	if (rc)
 		return rc;
 	unsigned char *bytes = mem_alloc(sizeof(head) + rest);
 	memcpy(bytes, head, sizeof(head));
-	rc = read_all(bytes + sizeof(head), rest, err);
+	rc = read_all(from, bytes + sizeof(head), rest, err);
 	rc = rc ? rc : run_policy_decode(bytes, sizeof(head) + rest, ret, err);
 	free(bytes);
 	return rc;
@@ -120,25 +120,18 @@ static int send_listener(int fd, int listener, struct err *err)
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == 1 ? 0 : err_set(err, ERR_IO, "seccomp", "%s", strerror(errno));
 }
 
-/* In this order, because each step would be in the way of those before it. */
-static int confine(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
-		   int *ret_fd, struct err *err)
+/* In this order, because each step would be in the way of those before it.  fd: the program. */
+static int confine(const struct run_policy *p, const char *own_dir, int chan, int fd, struct err *err)
 {
 	const char *cwd = p->cwd ? p->cwd : own_dir ? own_dir : "/";
-	int fd = -1, listener = -1;
-	int rc = cgroup ? cgroup_enter(cgroup, err) : 0;
-	rc = rc ? rc : confine_limits(p, err);
-	rc = rc ? rc : confine_parent(supervisor, err);
-	rc = rc ? rc : confine_open(p, &fd, err);
-	if (!rc && chdir(cwd))
-		rc = err_set(err, ERR_IO, "cwd", "%s", strerror(errno));
+	int listener = -1;
+	int rc = chdir(cwd) ? err_set(err, ERR_IO, "cwd", "%s", strerror(errno)) : 0;
 	rc = rc ? rc : confine_privileges(err);
 	rc = rc ? rc : landlock_confine(p, own_dir, err);
 	rc = rc ? rc : confine_descriptors(fd, chan, err);
 	rc = rc ? rc : filter_confine(p, &listener, err);
 	if (!rc && listener >= 0)
 		rc = send_listener(chan, listener, err);
-	*ret_fd = fd;
 	return rc;
 }
 
@@ -149,13 +142,11 @@ static void report_level(const struct run_policy *p)
 	report(text, (size_t)n);
 }
 
-static int become(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
-		  struct err *err)
+static int become_tool(const struct run_policy *p, const char *own_dir, int chan, int fd, struct err *err)
 {
 	struct env env;
 	sigset_t none;
-	int fd = -1;
-	int rc = confine(p, own_dir, cgroup, supervisor, chan, &fd, err);
+	int rc = confine(p, own_dir, chan, fd, err);
 	bool script = !rc && is_script(p->program);
 	rc = rc ? rc : confine_memory(p, err);
 	if (rc)
@@ -172,6 +163,19 @@ static int become(const struct run_policy *p, const char *own_dir, const char *c
 	else
 		fexecve(fd, argv, envp);
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
+}
+
+static int become(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
+		  struct err *err)
+{
+	int fd = -1;
+	int rc = cgroup ? cgroup_enter(cgroup, err) : 0;
+	rc = rc ? rc : confine_limits(p, err);
+	rc = rc ? rc : confine_parent(supervisor, err);
+	rc = rc ? rc : confine_open(p, &fd, err);
+	if (rc || !p->bwrap)
+		return rc ? rc : become_tool(p, own_dir, chan, fd, err);
+	return bwrap_become(p, own_dir, chan, err);
 }
 
 /* --- the supervisor ------------------------------------------------------------------------------ */
@@ -264,6 +268,22 @@ static int run(const struct run_policy *p, struct err *err)
 	return rc;
 }
 
+/* Started by bubblewrap: what is left to do in its namespaces.  A session of its own once more, so that a signal to the
+ * tool's group does not hit bubblewrap. */
+static int run_inside(const char *own_dir)
+{
+	struct err err = { 0 };
+	struct run_policy *policy = NULL;
+	int fd = -1;
+	int rc = fcntl(RUN_FD, F_SETFD, FD_CLOEXEC) || fcntl(RUN_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) || setsid() < 0
+			 ? err_set(&err, ERR_IO, "inside", "%s", strerror(errno)) : 0;
+	rc = rc ? rc : read_policy(RUN_INSIDE_POLICY_FD, &policy, &err);
+	rc = rc ? rc : confine_reopen(policy, &fd, &err);
+	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, RUN_INSIDE_CHAN_FD, fd, &err);
+	report_failure(&err);
+	return EXIT_NOT_STARTED;
+}
+
 /* For people and package checks; the server passes no arguments. */
 static bool answer(const char *option)
 {
@@ -280,6 +300,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && answer(argv[1]))
 		return 0;
+	if (argc == 3 && !strcmp(argv[1], RUN_INSIDE))
+		return run_inside(argv[2]);
 	if (fcntl(RUN_FD, F_SETFD, FD_CLOEXEC)) {
 		fputs("toolcrib-run: it is started by toolcribd, with its instructions on descriptor 3\n", stderr);
 		return EXIT_NOT_STARTED;
@@ -287,7 +309,7 @@ int main(int argc, char **argv)
 	struct err err = { 0 };
 	struct run_policy *policy = NULL;
 	setpgid(0, 0);          /* the server has done it already; started otherwise, it still holds */
-	int rc = read_policy(&policy, &err);
+	int rc = read_policy(RUN_FD, &policy, &err);
 	if (!rc)
 		rc = run(policy, &err);
 	report_failure(&err);

@@ -23,8 +23,8 @@ static const char *const env1[] = { "PATH=/usr/bin", NULL };
 static struct run_policy sample(void)
 {
 	return (struct run_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
-				    .scratch = "/var/tmp", .cgroup = "/sys/fs/cgroup/x", .cpu_s = 10,
-				    .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true, .cgroup = true },
+				    .scratch = "/var/tmp", .bwrap = "/bin/bwrap", .cgroup = "/sys/fs/cgroup/x", .cpu_s = 10,
+				    .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true, .ns = true, .cgroup = true },
 				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = RUN_NET_PORTS,
 				    .udp = true, .connect_ports = ports2, .nconnect = 2 };
 }
@@ -188,7 +188,7 @@ static void relative_paths_are_refused(void **state)
 	str_fini(&s);
 }
 
-static void layer_and_place_of_cgroups_go_together(void **state)
+static void layers_and_what_they_need_go_together(void **state)
 {
 	struct str s = STR_INIT;
 	struct run_policy p = sample();
@@ -201,14 +201,17 @@ static void layer_and_place_of_cgroups_go_together(void **state)
 	p.level.cgroup = true;
 	p.cgroup = "x";
 	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	p = sample();
+	p.bwrap = NULL;
+	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
 	str_fini(&s);
 }
 
 static void levels_are_written_in_one_order(void **state)
 {
-	static const char *const good[] = { "base", "base+landlock:6+seccomp+net0+cgroup", "base+cgroup", "base+net0",
+	static const char *const good[] = { "base", "base+landlock:6+seccomp+net0+ns+cgroup", "base+ns", "base+net0",
 					    "base+seccomp+cgroup" };
-	static const char *const bad[] = { "", "bas", "base+", "base+cgroup+net0", "base+landlock:0", "base+cgroups",
+	static const char *const bad[] = { "", "bas", "base+", "base+cgroup+ns", "base+landlock:0", "base+cgroups",
 					   "base+cgroup+cgroup", "base+landlock:06" };
 	char text[RUN_LEVEL_TEXT];
 	struct run_level level, both, none = { 0 };
@@ -231,7 +234,7 @@ int main(void)
 		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(trailing_bytes_are_refused),   cmocka_unit_test(changed_bytes_never_crash),
 		cmocka_unit_test(counts_are_limited),           cmocka_unit_test(bytes_are_limited),
-		cmocka_unit_test(relative_paths_are_refused),   cmocka_unit_test(layer_and_place_of_cgroups_go_together),
+		cmocka_unit_test(relative_paths_are_refused),   cmocka_unit_test(layers_and_what_they_need_go_together),
 		cmocka_unit_test(levels_are_written_in_one_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
