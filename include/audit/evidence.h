@@ -16,6 +16,8 @@ int evidence_signer(struct evidence *e, const char *path, struct err *err) MUST_
 /* A file with signed notes, one after the other. */
 int evidence_anchor(struct evidence *e, const char *path, struct err *err) MUST_CHECK;
 int evidence_anchor_age(struct evidence *e, const char *duration, struct err *err) MUST_CHECK;
+/* A directory with keys.db and the key files: payloads are opened. */
+int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err) MUST_CHECK;
 const struct audit_evidence *evidence_get(struct evidence *e);          /* borrowed */
 
 #endif

@@ -26,7 +26,11 @@
 	X(TRUNCATED, true, "fewer records than the log's head says") \
 	X(UNCOVERED_TAIL, true, "records that no checkpoint covers") \
 	X(INDEX, true, "an index of the database lacks rows or has too many") \
+	X(PAYLOAD, true, "what is kept of a record is not what it commits to") \
+	X(PAYLOAD_MISSING, true, "what is kept of a record is gone, and nothing says that it was erased") \
+	X(PAYLOAD_EXTRA, true, "something is kept of a record that commits to nothing") \
 	X(ERASED_BUT_PRESENT, true, "something is still there after it was pruned or erased") \
+	X(ALIAS, true, "a pseudonym without its record, or not of whom the record says") \
 	X(PAIRING, true, "an end without its begin, or of another call") \
 	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
@@ -36,6 +40,7 @@
 	X(ANCHOR, true, "a checkpoint from outside is not of this log") \
 	X(NO_ANCHOR, false, "no checkpoint was taken outside lately") \
 	X(VIEW, true, "the readable view is not what the bytes say") \
+	X(KEY_MISSING, false, "no key to what is kept of records") \
 	X(NOT_CHECKED, false, "a step was left out")
 enum audit_finding_code {
 #define AUDIT_FINDING_ENUM(sym, bad, text) AUDIT_FINDING_##sym,
@@ -70,7 +75,9 @@ struct audit_coverage {
 struct signer_state;
 struct note_key;
 struct audit_anchor { const char *p; size_t len; };     /* a signed note from outside */
+struct keys;
 struct audit_evidence {
+	struct keys *keys;              /* of payloads; NULL: nothing is opened, and nothing said of what is shut */
 	const struct note_key *key; size_t nkey;        /* pinned: the system log's, and that of an epoch, the first as a rule */
 	const struct signer_state *signer;
 	const struct audit_anchor *anchor; size_t nanchor;

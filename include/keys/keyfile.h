@@ -23,6 +23,8 @@ struct keyfile {
 	uint8_t *key;                   /* derived, guarded memory; NULL = the file is missing */
 };
 
+/* The 32 bytes of master.key, in guarded memory; the caller frees them with secret_free(). */
+int keyfile_master(const char *store, uint8_t **ret, struct err *err) MUST_CHECK;
 /* From the bytes of a file. */
 void keyfile_from(const uint8_t file[32], const char *purpose, struct keyfile *ret);
 /* ERR_UNREACHABLE: the file is missing; ERR_CORRUPT: it holds another key. */

@@ -72,7 +72,7 @@ SELECT kind, text FROM dict WHERE id = ?1;
 -- audit_verify(): the next log, of one tenant or of all, with what its head and its records say.  Primary key, rec_pos.
 -- name: audit_next_head
 SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), h.root, l.min_idx, l.pruned_by,
-  (SELECT max(size) FROM cp WHERE log = l.id)
+  (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0)
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.

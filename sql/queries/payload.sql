@@ -55,3 +55,21 @@ DELETE FROM alias WHERE log = ?1;
 -- audit_erase_alias(): one pseudonym.  Unique index.
 -- name: erase_alias
 DELETE FROM alias WHERE log = ?1 AND name = ?2;
+
+-- verify_payloads(): a page of records with what is kept of them.  rec_pos, primary keys; a plus keeps it there.
+-- name: verify_list_payloads
+SELECT r.idx, r.kind, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct, d.text
+FROM rec r LEFT JOIN pay p ON p.rec = r.id LEFT JOIN dict d ON d.id = r.obj
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?3 ORDER BY r.idx LIMIT ?4;
+
+-- verify_payloads(): pseudonyms of a log with their records and, of persons, the registry's names.  Unique indexes, rec_pos.
+-- name: verify_list_aliases
+SELECT a.id, a.name, a.kind, a.idx, a."key", a.nonce, a.ct, r.kind, r.cm, r."key", d.text, p.salt, n.name
+FROM alias a LEFT JOIN rec r ON r.log = a.log AND r.idx = a.idx LEFT JOIN dict d ON d.id = r.obj
+LEFT JOIN pay p ON p.rec = r.id JOIN log l ON l.id = a.log
+LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = l.tenant_id AND a.kind = 1
+WHERE a.log = ?1;
+
+-- verify_payload_orphans(): a walk of pay, primary keys.
+-- name: verify_count_orphans
+SELECT count(*) FROM pay p WHERE NOT EXISTS (SELECT 1 FROM rec r WHERE r.id = p.rec);

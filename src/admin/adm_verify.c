@@ -43,6 +43,8 @@ static int take_evidence(const struct adm_call *c, struct evidence *with, struct
 		rc = evidence_key(with, adm_nth(c, "key", i), err);
 	for (size_t i = 0; rc == 0 && i < adm_count(c, "anchor"); i++)
 		rc = evidence_anchor(with, adm_nth(c, "anchor", i), err);
+	if (rc == 0 && adm_flag(c, "keys"))
+		rc = evidence_payload_keys(with, c->admin->env.store, err);
 	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
 }
 

@@ -231,6 +231,7 @@ static const struct adm_arg audit_verify_args[] = {
 	OPTS("anchor", "FILE", ARG_PATH, COMPLETE_FILE, "A checkpoint that was taken away earlier; may be given again."),
 	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE, "Say so when no checkpoint was taken outside for that long, such as 7d."),
 	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
+	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
 	END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 

@@ -39,23 +39,7 @@
 
 static int master_start(struct app *a, struct err *err)
 {
-	struct str text = STR_INIT;
-	char *file = path_join(a->store, DB_MASTER_KEY);
-	int rc = path_read(file, SECRET_KEY_SIZE + 1, &text, err);
-
-	if (rc < 0 && err)
-		err_hint(err, path_exists(file) ? "the file must be readable by the owner of the store" : "run: toolcrib init");
-	if (rc == 0 && text.len != SECRET_KEY_SIZE)
-		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes", file, SECRET_KEY_SIZE);
-	if (rc == 0) {
-		a->master = secret_alloc(SECRET_KEY_SIZE);
-		memcpy(a->master, text.p, SECRET_KEY_SIZE);
-	}
-	if (text.p)
-		secret_wipe(text.p, text.len);
-	str_fini(&text);
-	free(file);
-	return rc;
+	return keyfile_master(a->store, &a->master, err);
 }
 
 static void master_stop(struct app *a)

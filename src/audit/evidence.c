@@ -11,8 +11,10 @@
 #include "audit/verify.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "keys/keys.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
 
@@ -47,7 +49,22 @@ void evidence_free(struct evidence **ep)
 	for (size_t i = 0; i < e->ntext; i++)
 		str_fini(&e->text[i]);
 	signer_state_fini(&e->signer);
+	keys_close(&e->view.keys);
 	free(e);
+}
+
+int evidence_payload_keys(struct evidence *e, const char *dir, struct err *err)
+{
+	struct keyfile_place place = { dir, NULL };
+	uint8_t *master = NULL;
+	int rc = keyfile_master(dir, &master, err);
+
+	place.master = master;
+	keys_close(&e->view.keys);
+	if (rc == 0)
+		rc = keys_open_reader(&place, &e->view.keys, err);
+	secret_free(master);
+	return rc;
 }
 
 const struct audit_evidence *evidence_get(struct evidence *e)

@@ -167,6 +167,10 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 		sum->last_us = (uint64_t)ts->n;
 	c->last_us = ts->present ? (uint64_t)ts->n : 0;
 	c->last_kind = id_of(&got->row, COL_KIND);
+	if (c->last_kind == AUDIT_ERASE)
+		verify_tomb(c, &got->row, got->idx);
+	if (c->last_kind == AUDIT_ERASE_DONE)
+		verify_tomb_done(c, &got->row);
 	if (c->last_kind == AUDIT_EPOCH_START && c->head->id == AUDIT_SYSTEM_LOG)
 		verify_keys_record(c, &got->row, got->idx);
 	if (c->last_kind == AUDIT_LOGS_COMMIT && c->head->id == AUDIT_SYSTEM_LOG)
@@ -225,6 +229,9 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 		rc = verify_notes_end(c, err);
 	if (rc == 0)
 		verify_marks_end(c);
+	if (rc == 0)
+		rc = verify_payloads(c, err);
+	verify_tombs_free(c);
 	free(c->marks.v);
 	if (verify_keep_end(c, rc == 0, err) < 0 && rc == 0)
 		rc = (int)err->code;
@@ -250,6 +257,7 @@ static void read_head(struct db_stmt *st, struct verify_head *ret)
 	ret->origin = mem_strdup(db_col_text(st, 1, NULL));
 	ret->has_root = db_col_type(st, 4) != DB_NULL;
 	ret->noted = db_col_i64(st, 7);
+	ret->tenant_id = db_col_i64(st, 8);
 	if (len == TREE_HASH)
 		memcpy(ret->root, root, TREE_HASH);
 }
@@ -306,6 +314,8 @@ static int check_store(struct verify *v, struct err *err)
 		rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
 	if (rc == 0)
 		rc = check_rows_of(v, SQL_AUDIT_LIST_LOGLESS, AUDIT_FINDING_LOG_MISSING, err);
+	if (rc == 0)
+		rc = verify_payload_orphans(v, err);
 	return rc;
 }
 

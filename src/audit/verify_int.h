@@ -21,7 +21,11 @@ struct verify {
 	bool stopped;                   /* the system log ends with server.stop */
 };
 
+/* An erase: of records from <= idx < to, or of what is under these keys (8 bytes each). */
+struct verify_tomb { int64_t idx, from, to; uint8_t *keys; size_t nkeys; bool done; };
+
 struct verify_head {
+	int64_t tenant_id;
 	int64_t id, size, found;        /* of the log; records by head, records by themselves */
 	int64_t min_idx, pruned_by;     /* pruned_by -1: nothing was pruned */
 	bool has_root;
@@ -69,6 +73,8 @@ struct verify_log {
 	bool no_tiles;
 	struct map *intents;            /* index of the record by itself, of intents that have not been done */
 	int64_t holds, releases, policies;
+	/* verify_payload.c */
+	struct verify_tomb *tombs; size_t ntombs;
 	/* The run of neighbours with one finding, not told yet. */
 	struct audit_finding run[AUDIT_FINDING_COUNT];
 	bool running[AUDIT_FINDING_COUNT];
@@ -113,6 +119,13 @@ int verify_cut(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_tiles(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_keep(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err) MUST_CHECK;
 int verify_keep_end(struct verify_log *c, bool report, struct err *err) MUST_CHECK;
+
+/* --- verify_payload.c: commitments, payloads, pseudonyms; after the log has been read */
+void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx);       /* a record of an erase */
+void verify_tomb_done(struct verify_log *c, const struct audit_row *row);
+void verify_tombs_free(struct verify_log *c);
+int verify_payloads(struct verify_log *c, struct err *err) MUST_CHECK;
+int verify_payload_orphans(struct verify *v, struct err *err) MUST_CHECK;
 
 /* --- verify_registry.c: rows of the registry and credentials against what records say of them */
 

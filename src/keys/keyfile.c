@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "db/owner.h"
 
 #define PREFIX "secret-"
 #define SUFFIX ".key"
@@ -50,6 +51,27 @@ static char *file_of(const char *store, const char *id)
 	char name[NAME_SIZE];
 
 	return path_join(store, name_of(id, name));
+}
+
+int keyfile_master(const char *store, uint8_t **ret, struct err *err)
+{
+	char *file = path_join(store, DB_MASTER_KEY);
+	struct str text = STR_INIT;
+	int rc = path_read(file, SECRET_KEY_SIZE + 1, &text, err);
+
+	if (rc < 0 && err)
+		err_hint(err, path_exists(file) ? "the file must be readable by the owner of the store" : "run: toolcrib init");
+	if (rc == 0 && text.len != SECRET_KEY_SIZE)
+		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes", file, SECRET_KEY_SIZE);
+	if (rc == 0) {
+		*ret = secret_alloc(SECRET_KEY_SIZE);
+		memcpy(*ret, text.p, SECRET_KEY_SIZE);
+	}
+	if (text.p)
+		secret_wipe(text.p, text.len);
+	str_fini(&text);
+	free(file);
+	return rc;
 }
 
 static int load_file(const char *file, const char *purpose, struct keyfile *ret, struct err *err)

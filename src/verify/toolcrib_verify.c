@@ -15,17 +15,19 @@
 #include "audit/evidence.h"
 #include "audit/verify.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
-enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE };
+enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
+	OPT_PAYLOAD_KEYS };
 
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
-	"                       [--anchor-max-age TIME] [--with-bundle FILE] STORE | FILE\n"
+	"                       [--anchor-max-age TIME] [--with-bundle FILE] [--keys DIR] STORE | FILE\n"
 	"       toolcrib-verify [--quiet] [--key KEY] --bundle FILE\n       toolcrib-verify --version | --help\n";
 
 static const char help[] =
@@ -35,6 +37,7 @@ static const char help[] =
 	"      --key KEY           a key that you have pinned, or a file with such keys; repeatable\n"
 	"      --signer-state FILE what the signer remembers: its file state, or its directory\n"
 	"      --anchor FILE       a checkpoint that was taken away earlier; repeatable\n"
+	"      --keys DIR       open what is kept of calls with keys.db and the key files of this directory\n"
 	"      --anchor-max-age TIME  say so when none was taken for that long, such as 7d\n"
 	"      --bundle FILE       a bundle of records that were pruned or handed out, without the store\n"
 	"      --with-bundle FILE  the store, and whether the bundle's records are those that it had\n"
@@ -175,6 +178,7 @@ static bool take_evidence(struct evidence *e, int c, const char *value, int *ret
 	case OPT_KEY: *ret_rc = evidence_key(e, value, err); return true;
 	case OPT_SIGNER: *ret_rc = evidence_signer(e, value, err); return true;
 	case OPT_ANCHOR: *ret_rc = evidence_anchor(e, value, err); return true;
+	case OPT_PAYLOAD_KEYS: *ret_rc = evidence_payload_keys(e, value, err); return true;
 	case OPT_ANCHOR_AGE: *ret_rc = evidence_anchor_age(e, value, err); return true;
 	default: return false;
 	}
@@ -187,13 +191,16 @@ int main(int argc, char **argv)
 		{ "version", no_argument, NULL, OPT_VERSION }, { "bundle", no_argument, NULL, OPT_BUNDLE },
 		{ "key", required_argument, NULL, OPT_KEY }, { "signer-state", required_argument, NULL, OPT_SIGNER },
 		{ "anchor", required_argument, NULL, OPT_ANCHOR }, { "anchor-max-age", required_argument, NULL, OPT_ANCHOR_AGE },
-		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE }, { 0 },
+		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE },
+		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { 0 },
 	};
 	struct verify_opt o = { NULL, false, evidence_new() };
 	struct err err = { 0 };
 	bool bundle = false;
 	int rc = 0, status;
 
+	if (secret_init() < 0)
+		return EXIT_UNREADABLE;
 	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
 		switch (c) {
 		case 'q':

@@ -2,7 +2,9 @@
 import hashlib
 import hmac
 import json
+import shutil
 import sqlite3
+import subprocess
 
 import crib
 
@@ -18,8 +20,10 @@ class Payload(crib.Case):
         db.close()
         return got
 
-    def ready(self, extra=""):
+    def ready(self, extra="", before=()):
         c = self.crib.init()
+        if before:
+            c.cli(*before)
         c.tool(crib.ECHO)
         c.tool(LOGIN)
         key = c.tenant("acme", "*")
@@ -157,6 +161,70 @@ class Payload(crib.Case):
         c.stop()
         c.start()
         self.assertEqual(self.payload(call)["arguments"]["state"], "kept")
+
+    def verify(self, *sql, keys=True):
+        """What toolcrib-verify says of a copy of the store that somebody has changed: codes, exit status."""
+        copy = self.crib.dir / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        for name in ("toolcrib.db", "keys.db", "master.key"):
+            shutil.copy(self.crib.store / name, copy / name)
+        db = sqlite3.connect(copy / "toolcrib.db")
+        for statement in sql:
+            db.execute(statement)
+        db.commit()
+        db.close()
+        done = subprocess.run([crib.BUILD / "toolcrib-verify", *(["--keys", copy] if keys else []), copy], text=True,
+                              capture_output=True, timeout=crib.DEADLINE)
+        codes = {line.split()[0] for line in done.stdout.splitlines()} - {"INTACT", "DAMAGED", "INCOMPLETE"}
+        return {code for code in codes if code.isupper()}, done.returncode
+
+    def test_verification_finds_what_was_changed(self):
+        """AUDIT A-T15 to A-T18, A-T35, A-T38, A-T41"""
+        c = self.ready()
+        for i in range(3):
+            self.call("echo", {"text": f"{CANARY} {i}"})
+        c.stop()
+        begins = "(SELECT id FROM rec WHERE kind = 1001)"
+        ends = "(SELECT id FROM rec WHERE kind = 1002)"
+        swap = ["CREATE TEMP TABLE x AS SELECT min(id) AS a, max(id) AS b FROM rec WHERE kind = 1001",
+                "UPDATE pay SET rec = -1 WHERE rec = (SELECT a FROM x)",
+                "UPDATE pay SET rec = (SELECT a FROM x) WHERE rec = (SELECT b FROM x)",
+                "UPDATE pay SET rec = (SELECT b FROM x) WHERE rec = -1"]
+        self.assertEqual(self.verify(), (set(), 0))
+        self.assertEqual(self.verify(keys=False), (set(), 0))
+        for sql, want, blind in (
+                ([f"UPDATE pay SET ct = zeroblob(length(ct)) WHERE rec IN {begins}"], {"PAYLOAD"}, set()),
+                (swap, {"PAYLOAD"}, set()),
+                ([f"DELETE FROM pay WHERE rec IN {ends}"], {"PAYLOAD_MISSING"}, {"PAYLOAD_MISSING"}),
+                ([f"UPDATE pay SET salt = zeroblob(16) WHERE rec IN {ends}"], {"PAYLOAD"}, {"PAYLOAD"}),
+                ([f"UPDATE pay SET ct = NULL, nonce = NULL WHERE rec IN {begins}"], {"PAYLOAD_MISSING"}, {"PAYLOAD_MISSING"}),
+                (["INSERT INTO pay(rec, salt) VALUES(999999, zeroblob(16))"], {"PAYLOAD_EXTRA"}, {"PAYLOAD_EXTRA"}),
+                (["UPDATE principal SET name = name || 'x'"], {"ALIAS"}, set()),
+                (["UPDATE alias SET ct = zeroblob(length(ct)) WHERE kind = 3"], {"ALIAS"}, set()),
+                (["UPDATE alias SET idx = idx + 1 WHERE kind = 3"], {"ALIAS"}, {"ALIAS"}),
+                (["DELETE FROM alias WHERE kind = 3"], {"ALIAS"}, {"ALIAS"})):
+            self.assertTrue(want & self.verify(*sql)[0], (sql, self.verify(*sql)))
+            self.assertEqual(blind, self.verify(*sql, keys=False)[0] & (want | blind), sql)
+        db = sqlite3.connect(c.store / "keys.db")
+        db.execute("UPDATE dek SET box = NULL, gone_us = 1")
+        db.commit()
+        db.close()
+        self.assertEqual(self.verify(), ({"KEY_MISSING"}, 5))
+
+    def test_what_was_erased_is_no_finding_and_must_stay_away(self):
+        """AUDIT A-T17, A-T19, A-508"""
+        c = self.ready(before=["approval", "policy", "one"])
+        call = self.call()
+        c.cli("erase", "--call", call, "--ground", "asked for", "--ticket", "T-1", "--yes")
+        self.assertEqual(self.payload(call)["arguments"]["state"], "erased")
+        keep = self.call()
+        c.cli("erase", "--principal", c.json("key", "list")[0]["principal"], "--ground", "asked for", "--ticket", "T-2", "--yes")
+        self.assertEqual(self.payload(keep)["arguments"]["state"], "erased")
+        c.stop()
+        self.assertEqual(self.verify(), (set(), 0))
+        back = ("INSERT INTO pay(rec, salt) SELECT id, zeroblob(16) FROM rec WHERE kind = 1001 AND id NOT IN (SELECT rec FROM pay)")
+        self.assertIn("ERASED_BUT_PRESENT", self.verify(back)[0])
 
 
 if __name__ == "__main__":

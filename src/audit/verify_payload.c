@@ -1,0 +1,341 @@
+/*
+ * Verification of what records commit to (AUDIT 8, step 7): what is said to be kept is there and opens its commitment, a
+ * salt alone fits its check, what is missing was erased, what was erased is gone, pseudonyms are those of alias.new.
+ * Without keys: what can be seen without opening anything.
+ */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/payload.h"
+#include "base/aead.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "keys/keys.h"
+
+#include "verify_int.h"
+
+enum { PAGE = 1024 };
+
+/* --- tombstones */
+
+void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+	struct verify_tomb *t;
+	size_t len = 0;
+	const uint8_t *p;
+
+	if (!ext->present)
+		return;
+	c->tombs = mem_realloc(c->tombs, (c->ntombs + 1) * sizeof *c->tombs);
+	t = &c->tombs[c->ntombs++];
+	*t = (struct verify_tomb){ .idx = idx };
+	p = audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &len);
+	if (p && len == 16) {
+		t->from = (int64_t)(audit_get_be(p, 8) & INT64_MAX);
+		t->to = (int64_t)(audit_get_be(p + 8, 8) & INT64_MAX);
+	}
+	p = audit_field_find(ext->p, ext->len, AUDIT_TAG_KEYS, &len);
+	if (p && len % 8 == 0) {
+		t->keys = mem_dup(p, len);
+		t->nkeys = len / 8;
+	}
+}
+
+void verify_tomb_done(struct verify_log *c, const struct audit_row *row)
+{
+	const struct audit_value *ext = &row->v[COL_EXT];
+	size_t len = 0;
+	const uint8_t *cause = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_CAUSE, &len) : NULL;
+
+	for (size_t i = 0; cause && len == 12 && i < c->ntombs; i++)
+		if (c->tombs[i].idx == (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX))
+			c->tombs[i].done = true;
+}
+
+void verify_tombs_free(struct verify_log *c)
+{
+	for (size_t i = 0; i < c->ntombs; i++)
+		free(c->tombs[i].keys);
+	free(c->tombs);
+}
+
+static bool names_key(const struct verify_tomb *t, int64_t key)
+{
+	for (size_t i = 0; i < t->nkeys; i++)
+		if ((int64_t)(audit_get_be(t->keys + 8 * i, 8) & INT64_MAX) == key)
+			return true;
+	return false;
+}
+
+/* Was this record's payload erased?  done: and the deed is recorded. */
+static bool is_erased(const struct verify_log *c, int64_t idx, int64_t key, bool done)
+{
+	for (size_t i = 0; i < c->ntombs; i++) {
+		const struct verify_tomb *t = &c->tombs[i];
+
+		if (t->idx > idx && (t->done || !done) && ((idx >= t->from && idx < t->to) || names_key(t, key)))
+			return true;
+	}
+	return false;
+}
+
+/* --- payloads */
+
+/* A record with what there is of it; columns of verify_list_payloads. */
+struct seen {
+	int64_t idx, kind, n_sto, key;
+	struct audit_cm cm[AUDIT_COMMITS_MAX];
+	size_t ncm;
+	bool has_cm, has_row;
+	const uint8_t *sh, *salt, *nonce, *ct;
+	size_t ct_len;
+	struct audit_at at;
+};
+
+static const uint8_t *bytes(struct db_stmt *st, unsigned col, size_t want)
+{
+	size_t len;
+	const uint8_t *p = db_col_blob(st, col, &len);
+
+	return db_col_type(st, col) == DB_BLOB && len == want ? p : NULL;
+}
+
+static bool see(const struct verify_log *c, struct db_stmt *st, struct seen *s)
+{
+	size_t len;
+	const uint8_t *cm = db_col_blob(st, 2, &len);
+
+	*s = (struct seen){ .idx = db_col_i64(st, 0), .kind = db_col_i64(st, 1), .n_sto = db_col_i64(st, 4),
+			    .key = db_col_i64(st, 5), .has_cm = db_col_type(st, 2) != DB_NULL,
+			    .has_row = db_col_type(st, 6) != DB_NULL, .sh = bytes(st, 3, 16), .salt = bytes(st, 7, AUDIT_SALT_SIZE),
+			    .nonce = bytes(st, 8, AEAD_NONCE) };
+	s->ct = db_col_type(st, 9) == DB_BLOB ? db_col_blob(st, 9, &s->ct_len) : NULL;
+	s->at = (struct audit_at){ c->head->origin, strlen(c->head->origin), (uint64_t)s->idx };
+	return !s->has_cm || audit_cm_read(cm, len, s->cm, &s->ncm);
+}
+
+/* What the record's own columns say must be there; NULL or the code. */
+static int look_without_keys(const struct seen *s)
+{
+	uint8_t check[16];
+
+	if (!s->salt)
+		return AUDIT_FINDING_PAYLOAD;
+	if (s->sh) {                                    /* AUDIT A-517 */
+		audit_salt_check(s->salt, check);
+		if (memcmp(check, s->sh, sizeof check) != 0)
+			return AUDIT_FINDING_PAYLOAD;
+	}
+	if (s->n_sto > 0 && (!s->nonce || !s->ct || s->ct_len < AEAD_TAG))
+		return AUDIT_FINDING_PAYLOAD_MISSING;
+	if (s->n_sto == 0 && (s->ct || !s->sh))
+		return AUDIT_FINDING_PAYLOAD;
+	return -1;
+}
+
+static const struct audit_cm *cm_of(const struct seen *s, unsigned ctag)
+{
+	for (size_t i = 0; i < s->ncm; i++)
+		if (s->cm[i].ctag == ctag)
+			return &s->cm[i];
+	return NULL;
+}
+
+static bool opens(const struct seen *s, const uint8_t dek[32], const struct audit_kept *kept)
+{
+	const struct audit_cm *cm = cm_of(s, kept->ctag);
+	uint8_t opening[32], commitment[32];
+
+	if (!cm)
+		return false;
+	audit_opening(dek, s->salt, &s->at, kept->ctag, opening);
+	audit_commitment(opening, kept->ctag, kept->p, kept->len, commitment);
+	return memcmp(commitment, cm->commitment, sizeof commitment) == 0;
+}
+
+/* Every kept value opens its commitment; they are as many bytes as the record says, and all when it has no salt check. */
+static bool look_with_key(const struct seen *s, const struct keys_dek *dek)
+{
+	struct audit_kept kept[AUDIT_COMMITS_MAX];
+	size_t n = 0, total = 0, len = s->ct_len - AEAD_TAG;
+	uint8_t *values = mem_alloc(len + 1);
+	bool good = audit_payload_open(dek->key, s->key, s->salt, &s->at, s->nonce, s->ct, s->ct_len, values) == 0 &&
+		    audit_kept_read(values, len, kept, &n);
+
+	for (size_t i = 0; i < n && good; i++) {
+		good = opens(s, dek->key, &kept[i]);
+		total += kept[i].len;
+	}
+	free(values);
+	return good && total == (size_t)s->n_sto && (s->sh || n == s->ncm);
+}
+
+static void check_payload(struct verify_log *c, const struct seen *s)
+{
+	const struct keys_dek *dek = NULL;
+	struct err why;
+	int code = s->has_row ? look_without_keys(s) : -1;
+
+	if (!s->has_row) {
+		if (!is_erased(c, s->idx, s->key, false))
+			verify_tell_record(c, AUDIT_FINDING_PAYLOAD_MISSING, s->idx, s->idx);
+		return;
+	}
+	if (is_erased(c, s->idx, s->key, true)) {
+		verify_tell_record(c, AUDIT_FINDING_ERASED_BUT_PRESENT, s->idx, s->idx);
+		return;
+	}
+	if (code < 0 && c->v->with->keys && s->n_sto > 0) {
+		if (keys_find(c->v->with->keys, c->head->tenant_id, s->key, &dek, &why) < 0)
+			code = is_erased(c, s->idx, s->key, false) ? -1 : AUDIT_FINDING_KEY_MISSING;
+		else if (!look_with_key(s, dek))
+			code = AUDIT_FINDING_PAYLOAD;
+	}
+	if (code >= 0)
+		verify_tell_record(c, (enum audit_finding_code)code, s->idx, s->idx);
+}
+
+/* --- pseudonyms: a record alias.new has its row, unless that was erased; a row has its record */
+
+static int check_named(struct verify_log *c, const struct seen *s, const char *name, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_ALIAS_GET);
+	int rc;
+
+	db_bind_textz(st, 1, name);
+	rc = db_step(st, err);
+	if (rc >= 0 && (rc == 0 || db_col_i64(st, 0) != c->head->id || db_col_i64(st, 5) != s->idx) &&
+	    !is_erased(c, s->idx, s->key, false))
+		verify_tell_record(c, AUDIT_FINDING_ALIAS, s->idx, s->idx);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* A row of verify_list_aliases: alias, its record, the name that the registry has for a person. */
+enum { A_ID, A_NAME, A_KIND, A_IDX, A_KEY, A_NONCE, A_CT, A_RECORD_KIND, A_CM, A_RECORD_KEY, A_OBJ, A_SALT, A_PERSON };
+
+static bool same_text(struct db_stmt *st, unsigned a, unsigned b)
+{
+	size_t na, nb;
+	const char *pa = db_col_text(st, a, &na), *pb = db_col_text(st, b, &nb);
+
+	return na == nb && memcmp(pa, pb, na) == 0;
+}
+
+static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const struct audit_cm *cm, const struct keys_dek *dek)
+{
+	const struct audit_at at = { c->head->origin, strlen(c->head->origin), (uint64_t)db_col_i64(st, A_IDX) };
+	const uint8_t *nonce = bytes(st, A_NONCE, AEAD_NONCE), *salt = bytes(st, A_SALT, AUDIT_SALT_SIZE);
+	uint8_t value[AUDIT_ALIAS_VALUE_MAX + 1], opening[32], commitment[32];
+	size_t len, name_len;
+	const uint8_t *ct = db_col_blob(st, A_CT, &len);
+	const char *name;
+
+	if (!nonce || !salt || len < AEAD_TAG || len - AEAD_TAG > AUDIT_ALIAS_VALUE_MAX ||
+	    audit_alias_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL), nonce,
+			     ct, len, value) < 0)
+		return false;
+	audit_opening(dek->key, salt, &at, cm->ctag, opening);
+	audit_commitment(opening, cm->ctag, value, len - AEAD_TAG, commitment);
+	if (memcmp(commitment, cm->commitment, sizeof commitment) != 0)
+		return false;
+	if (db_col_type(st, A_PERSON) == DB_NULL)
+		return true;
+	name = db_col_text(st, A_PERSON, &name_len);
+	return name_len == len - AEAD_TAG && memcmp(name, value, name_len) == 0;
+}
+
+static bool alias_is_vouched(const struct verify_log *c, struct db_stmt *st)
+{
+	struct audit_cm cm[AUDIT_COMMITS_MAX];
+	const struct keys_dek *dek = NULL;
+	struct err why;
+	size_t len, n = 0;
+	const uint8_t *p = db_col_blob(st, A_CM, &len);
+
+	if (db_col_i64(st, A_IDX) < c->head->min_idx)   /* its record was pruned */
+		return true;
+	if (db_col_i64(st, A_RECORD_KIND) != AUDIT_ALIAS_NEW || !same_text(st, A_NAME, A_OBJ) ||
+	    db_col_i64(st, A_KEY) != db_col_i64(st, A_RECORD_KEY) || !audit_cm_read(p, len, cm, &n) || n != 1 ||
+	    cm[0].ctag != audit_alias_ctag(db_col_i64(st, A_KIND)))
+		return false;
+	if (!c->v->with->keys || keys_find(c->v->with->keys, c->head->tenant_id, db_col_i64(st, A_KEY), &dek, &why) < 0)
+		return true;
+	return alias_opens(c, st, &cm[0], dek);
+}
+
+static int check_aliases(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_ALIASES);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	while ((rc = db_step(st, err)) == 1)
+		if (!alias_is_vouched(c, st))
+			verify_tell_store(c->v, AUDIT_FINDING_ALIAS, c->head->origin, db_col_text(st, A_NAME, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* --- the walk */
+
+static int check_seen(struct verify_log *c, struct db_stmt *st, struct err *err)
+{
+	struct seen s;
+
+	if (!see(c, st, &s)) {
+		verify_tell_record(c, AUDIT_FINDING_PARSE, s.idx, s.idx);
+		return 0;
+	}
+	if (!s.has_cm && s.has_row)
+		verify_tell_record(c, AUDIT_FINDING_PAYLOAD_EXTRA, s.idx, s.idx);
+	else if (s.has_cm)
+		check_payload(c, &s);
+	return s.kind == AUDIT_ALIAS_NEW ? check_named(c, &s, db_col_text(st, 10, NULL), err) : 0;
+}
+
+/* A page at a time, so that no read transaction lasts long (AUDIT A-804). */
+static int check_page(struct verify_log *c, int64_t *from, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_PAYLOADS);
+	int rows = 0, rc;
+
+	db_bind_i64(st, 1, c->head->id);
+	db_bind_i64(st, 2, *from);
+	db_bind_i64(st, 3, c->head->size);
+	db_bind_i64(st, 4, PAGE);
+	while ((rc = db_step(st, err)) == 1) {
+		rows++;
+		*from = db_col_i64(st, 0) + 1;
+		rc = check_seen(c, st, err);
+		if (rc < 0)
+			break;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : rows == PAGE;
+}
+
+int verify_payloads(struct verify_log *c, struct err *err)
+{
+	int64_t from = c->head->min_idx;
+	int rc;
+
+	while ((rc = check_page(c, &from, err)) == 1)
+		;
+	return rc < 0 ? rc : check_aliases(c, err);
+}
+
+int verify_payload_orphans(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_COUNT_ORPHANS);
+	int rc = db_step(st, err);
+
+	if (rc == 1 && db_col_i64(st, 0) > 0)
+		verify_tell_store(v, AUDIT_FINDING_PAYLOAD_EXTRA, NULL, "payloads of records that are not there");
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
