@@ -25,6 +25,23 @@ def signer_of(pid):
     return None
 
 
+def rotate(keys):
+    """Let a signer begin an epoch as an owner that dies before it can store it (AUDIT A-734); its number."""
+    state = [line.split() for line in (keys / "state").read_text().splitlines()]
+    epoch = int(next(words[1] for words in state if words[0] == "epoch"))
+    size, root, origin = next(words[1:] for words in state if words[0] == "log")
+    head = struct.pack(">H", len(origin)) + origin.encode() + struct.pack(">Q", int(size)) + bytes.fromhex(root) + b"\0"
+    request = struct.pack(">BQHH", 6, epoch, 0, 1) + head + struct.pack(">HB", 0, 0)
+    ours, theirs = socket.socketpair()
+    signer = subprocess.Popen([crib.BUILD / "toolcrib-sign", "--dir", keys], stdin=theirs)
+    theirs.close()
+    ours.sendall(struct.pack(">I", len(request)) + request)
+    answer = ours.recv(65536)
+    ours.close()
+    assert signer.wait(crib.DEADLINE) == 0 and answer[4] == 6, answer
+    return epoch + 1
+
+
 class Checkpoints(crib.Case):
     def query(self, sql, *args):
         with contextlib.closing(sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)) as db:
@@ -99,6 +116,17 @@ class Checkpoints(crib.Case):
         self.assertEqual(self.query("SELECT count(*) FROM rec WHERE kind = ?", EPOCH), [(4,)])
         with self.tampered("DELETE FROM cp WHERE log = 1 AND epoch = 2"):
             self.assertEqual(self.verify(), (4, {"EPOCH_GAP"}))
+
+    def test_an_epoch_that_a_crash_kept_from_the_store_is_caught_up_with(self):
+        c = self.crib.init()
+        for _ in range(2):
+            begun = rotate(c.store / "signer")
+            c.cli("tenant", "list")
+            self.assertEqual(self.query("SELECT max(n) FROM epoch"), [(begun + 1,)])
+            self.assertEqual(self.verify("--signer-state", c.store / "signer"), (0, set()))
+        for _ in range(2):
+            rotate(c.store / "signer")
+        self.assertIn("SIGNER_AHEAD", self.refused())
 
     @contextlib.contextmanager
     def tampered(self, *statements):
