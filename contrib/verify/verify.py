@@ -1,17 +1,29 @@
 #!/usr/bin/env python3
 """An independent verifier of a toolcrib store, for the sceptic: Python 3.8 and its standard library, no code of toolcrib.
 
-    verify.py /var/lib/toolcrib/toolcrib.db
+    verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] /var/lib/toolcrib/toolcrib.db
+    verify.py --key KEYS --proof FILE
 
 The file is opened read-only; the server may run.  Each record is a row of table rec.  Its bytes are the letters TCAR,
 its encoding number, then each column that is not NULL as two bytes of tag, four of length and the value, tags
 ascending: integers as eight bytes, ids of the dictionary and of logs as the text that they stand for.  The leaf is
 SHA-256(0x00 || bytes); the leaves of a log are the leaves of a Merkle tree (RFC 6962), whose root stands in table head.
 
+Table cp holds checkpoints: signed notes (C2SP signed-note, tlog-checkpoint) of origin, size and root of a log, with a line
+of the log key under the log's origin and a line of the key of an epoch under "<instance>/e/<number>".  Table epoch holds
+the epochs' keys; the key of each but the first is certified by the one before.  KEYS is a file with the keys that you
+keep outside, "NAME+ID+KEY" each on a line, as "toolcrib audit keys" prints them, or such a line itself.  The signer's
+state and a note that was taken outside show what a store has lost since.
+
+A proof (C2SP tlog-proof) shows one record to be in a log, without the store.
+
 Prints a line for each finding and one for the sum.  Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen,
 3 the store cannot be read, 2 usage."""
 import argparse
+import base64
 import hashlib
+import os
+import re
 import sqlite3
 import struct
 import sys
@@ -30,8 +42,123 @@ COLUMNS = {
     "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
 }
 NOT_COVERED = {"id", "enc", "leaf"}
-BEGIN, END, RECOVERED = 1001, 1002, 1004
+BEGIN, END, RECOVERED, STOP, PRUNE, ERASE, COMMIT = 1001, 1002, 1004, 1602, 1904, 1906, 2001
+TABLES = ("rec", "dict", "log", "head", "cp", "epoch", "tenant")
 GAPS = {"DANGLING", "NOT_CHECKED"}
+
+
+# --- Ed25519 (RFC 8032, 5.1.7), slow and short
+
+P = 2 ** 255 - 19
+D = -121665 * pow(121666, P - 2, P) % P
+ORDER = 2 ** 252 + 27742317777372353535851937790883648493
+
+
+def recover_x(y, sign):
+    x2 = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(x2, (P + 3) // 8, P)
+    if (x * x - x2) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if y >= P or (x * x - x2) % P or (x == 0 and sign):
+        raise ValueError("not a point")
+    return P - x if x & 1 != sign else x
+
+
+def point(data):
+    number = int.from_bytes(data, "little")
+    y = number & (1 << 255) - 1
+    x = recover_x(y, number >> 255)
+    return x, y, 1, x * y % P
+
+
+def add(p, q):
+    a, b = (p[1] - p[0]) * (q[1] - q[0]) % P, (p[1] + p[0]) * (q[1] + q[0]) % P
+    c, d = 2 * p[3] * q[3] * D % P, 2 * p[2] * q[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def multiply(n, p):
+    q = (0, 1, 1, 0)
+    while n:
+        if n & 1:
+            q = add(q, p)
+        p, n = add(p, p), n >> 1
+    return q
+
+
+BASE_Y = 4 * pow(5, P - 2, P) % P
+BASE_X = recover_x(BASE_Y, 0)
+BASE = (BASE_X, BASE_Y, 1, BASE_X * BASE_Y % P)
+
+
+def signed_by(key, message, signature):
+    try:
+        s = int.from_bytes(signature[32:], "little")
+        if len(signature) != 64 or len(key) != 32 or s >= ORDER:
+            return False
+        h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+        left, right = multiply(s, BASE), add(point(signature[:32]), multiply(h, point(key)))
+        return (left[0] * right[2] - right[0] * left[2]) % P == 0 and (left[1] * right[2] - right[1] * left[2]) % P == 0
+    except ValueError:
+        return False
+
+
+# --- notes, keys, trees
+
+def strict_base64(text):
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError("not canonical base64")
+    return data
+
+
+def key_id(name, key):
+    return hashlib.sha256(name.encode() + b"\n\1" + key).digest()[:4]
+
+
+def parse_keys(text):
+    """Name -> key, of all lines that are keys."""
+    keys = {}
+    for line in text.split("\n"):
+        found = re.search(r"(\S+)\+([0-9a-f]{8})\+([0-9A-Za-z+/]+=*)(?:\s|$)", line)
+        if not found:
+            continue
+        data = strict_base64(found[3])
+        if len(data) != 33 or data[0] != 1 or key_id(found[1], data[1:]).hex() != found[2]:
+            raise ValueError(f"not a key: {line!r}")
+        keys[found[1]] = data[1:]
+    if not keys:
+        raise ValueError("no key in it")
+    return keys
+
+
+class Note:
+    """A checkpoint: what is signed, and the signatures by name and id."""
+
+    def __init__(self, data):
+        text, found, lines = bytes(data).decode().rpartition("\n\n")
+        if not found or not lines.endswith("\n"):
+            raise ValueError("not a signed note")
+        self.text, self.signatures = text + "\n", []
+        for line in lines[:-1].split("\n"):
+            dash, name, value = line.split(" ")
+            data = strict_base64(value)
+            if dash != "\u2014" or len(data) < 5:
+                raise ValueError("not a signature")
+            self.signatures.append((name, data[:4], data[4:]))
+        self.origin, size, root, end = self.text.split("\n")
+        self.size, self.root = int(size), strict_base64(root)
+        if end or str(self.size) != size or len(self.root) != 32:
+            raise ValueError("not a checkpoint")
+
+    def signed_by(self, name, key):
+        wanted = [sig for signer, number, sig in self.signatures if signer == name and number == key_id(name, key)]
+        return len(wanted) == 1 and signed_by(key, self.text.encode(), wanted[0])
+
+
+def leaf_hash(record):
+    return hashlib.sha256(b"\0" + record).digest()
 
 
 def node(left, right):
@@ -41,8 +168,8 @@ def node(left, right):
 class Tree:
     """The hashes of the perfect subtrees, biggest first."""
 
-    def __init__(self):
-        self.size, self.peaks = 0, []
+    def __init__(self, size=0, peaks=()):
+        self.size, self.peaks = size, list(peaks)
 
     def append(self, leaf):
         size, self.size = self.size, self.size + 1
@@ -59,19 +186,75 @@ class Tree:
         return root
 
 
+def included(leaf, index, size, path, root):
+    """RFC 9162, 2.1.3.2."""
+    if not 0 <= index < size:
+        return False
+    last = size - 1
+    for hash in path:
+        if last == 0:
+            return False
+        if index & 1 or index == last:
+            leaf = node(hash, leaf)
+            while not index & 1 and index:
+                index, last = index >> 1, last >> 1
+        else:
+            leaf = node(leaf, hash)
+        index, last = index >> 1, last >> 1
+    return last == 0 and leaf == root
+
+
+def check_proof(text, keys):
+    """The record, its index and the checkpoint of a proof; ValueError says what is wrong with it."""
+    head, found, note = text.partition("\n\n")
+    lines = head.split("\n")
+    if not found or len(lines) < 3 or lines[0] != "c2sp.org/tlog-proof@v1" or not lines[1].startswith("extra ") or \
+            not re.fullmatch(r"index (0|[1-9][0-9]*)", lines[2]):
+        raise ValueError("not a proof")
+    record, index = strict_base64(lines[1][6:]), int(lines[2][6:])
+    path, note = [strict_base64(line) for line in lines[3:]], Note(note.encode())
+    key = next((key for name, key in keys.items() if name == note.origin or note.origin.startswith(name + "/t/")), None)
+    if not key or not note.signed_by(note.origin, key):
+        raise ValueError(f"the checkpoint of {note.origin} is not signed by a key that you gave")
+    if not included(leaf_hash(record), index, note.size, path, note.root):
+        raise ValueError("the record is not in the log")
+    return record, index, note
+
+
+def fields(record):
+    """Tag -> value of a record's bytes, or of ext."""
+    found, at = {}, 5 if record[:4] == b"TCAR" else 0
+    while at < len(record):
+        tag, length = struct.unpack(">HI", record[at:at + 6])
+        value = record[at + 6:at + 6 + length]
+        if len(value) != length or any(tag <= other for other in found):
+            raise ValueError("malformed fields")
+        found[tag] = value
+        at += 6 + length
+    return found
+
+
+# --- the store
+
 class Verifier:
-    def __init__(self, db):
+    def __init__(self, db, keys=None, state=None, anchors=()):
         self.db, self.findings, self.records, self.logs = db, [], 0, 0
         self.entries, self.sums = {}, {}
+        self.keys, self.state, self.anchors = keys, state, anchors
+        self.epochs, self.instance, self.stopped = [], None, False
+        self.wanted = {}                # origin -> {size: [(code, root, detail)]}: roots that others vouch for
 
-    def found(self, code, origin="-", idx=None, detail=""):
+    def found(self, code, origin="-", idx=None, detail="", gap=None):
         """Neighbours of one kind in one log are one finding."""
         last = self.sums.get((code, origin))
         if idx is not None and last and last[3] == idx - 1:
             last[3] = idx
             return
-        self.sums[code, origin] = finding = [code, origin, idx, idx, detail]
+        self.sums[code, origin] = finding = [code, origin, idx, idx, detail, code in GAPS if gap is None else gap]
         self.findings.append(finding)
+
+    def want(self, origin, size, code, root, detail=""):
+        self.wanted.setdefault(origin, {}).setdefault(size, []).append((code, root, detail))
 
     def entry(self, number):
         if number not in self.entries:
@@ -116,24 +299,132 @@ class Verifier:
         for name in row.keys() - COLUMNS.keys() - NOT_COVERED:
             if row[name] is not None:
                 self.found("UNSIGNED", origin, row["idx"], name)
-        leaf = hashlib.sha256(b"\0" + out).digest()
+        leaf = leaf_hash(out)
         if row["leaf"] is not None and row["leaf"] != leaf:
             self.found("LEAF", origin, row["idx"])
         return leaf
 
-    def pair(self, origin, row, running):
+    def pair(self, origin, row, running, first):
         who = tuple(row[name] for name in ("cred", "prn", "tool"))
         if row["kind"] == BEGIN and row["call"] is not None and row["call"] not in running:
             running[row["call"]] = (row["idx"], who)
         elif row["kind"] in (END, RECOVERED):
-            if running.pop(row["call"], None) != (row["beg"], who):
+            pruned = row["beg"] is not None and row["beg"] < first
+            if running.pop(row["call"], None) != (row["beg"], who) and not pruned:
                 self.found("PAIRING", origin, row["idx"])
         elif row["kind"] == BEGIN:
             self.found("PAIRING", origin, row["idx"])
 
-    def log(self, number, origin, size, here, root):
-        tree, expected, running = Tree(), 0, {}
-        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx < ? ORDER BY idx", (number, size))
+    # --- checkpoints
+
+    def chain(self):
+        """The keys of the epochs, each certified by the one before, the first one pinned."""
+        pinned = self.keys.get(f"{self.instance}/e/0") if self.keys else None
+        for n, key, cert in self.db.execute("SELECT n, pk, cert FROM epoch ORDER BY n"):
+            at = len(self.epochs)
+            if n != at or not isinstance(key, bytes) or len(key) != 32:
+                self.found("KEYCHAIN", detail=f"epoch {n}")
+                return
+            if at == 0 and pinned not in (None, key):
+                self.found("KEYCHAIN", detail="epoch 0 is not the one that you pinned")
+            if at > 0 and not (isinstance(cert, bytes) and
+                               signed_by(self.epochs[-1], b"epoch" + struct.pack(">Q", n) + key, cert)):
+                self.found("KEYCHAIN", detail=f"epoch {n}")
+            self.epochs.append(key)
+
+    def note(self, number, origin, size, epoch, data):
+        """A stored note, if it is good."""
+        try:
+            note = Note(data)
+            log_key = self.keys and self.keys.get(self.instance)
+            good = (note.origin == origin and note.size == size and 0 <= epoch < len(self.epochs) and
+                    note.signed_by(f"{self.instance}/e/{epoch}", self.epochs[epoch]) and
+                    (not log_key or note.signed_by(origin, log_key)))
+        except (ValueError, TypeError):
+            good = False
+        if not good:
+            self.found("CP_SIG", origin, size)
+        return note if good else None
+
+    def checkpoints(self, number, origin):
+        """What the notes of a log say; the size that the newest one covers."""
+        newest, last, seen = 0, -1, set()
+        for size, epoch, data in self.db.execute("SELECT size, epoch, note FROM cp WHERE log = ? ORDER BY size", (number,)):
+            note = self.note(number, origin, size, epoch, data)
+            if epoch < last:
+                self.found("CP_ORDER", origin, size)
+            last = max(last, epoch)
+            seen.add(epoch)
+            newest = max(newest, size)
+            if note:
+                self.want(origin, size, "ROOT", note.root)
+        if origin == self.instance and self.epochs:
+            for n in set(range(len(self.epochs))) - seen:
+                self.found("EPOCH_GAP", origin, detail=f"epoch {n}")
+        return newest
+
+    def outside(self):
+        """What the signer and the anchors have seen."""
+        if self.state:
+            for line in self.state.split("\n"):
+                word = line.split(" ")
+                if word[0] == "log" and int(word[1]) > 0:
+                    self.want(word[3], int(word[1]), "SIGNER_AHEAD", bytes.fromhex(word[2]))
+        for text in self.anchors:
+            note = Note(text)
+            key = self.keys and self.keys.get(self.instance)
+            if key and not note.signed_by(note.origin, key):
+                raise ValueError("an anchor is not signed by the key that you pinned")
+            self.want(note.origin, note.size, "ANCHOR", note.root)
+
+    def commit(self, origins, row):
+        """logs.commit: heads of the other logs."""
+        try:
+            heads = fields(row["ext"] or b"").get(0x10A, b"")
+            if len(heads) % 44:
+                raise ValueError("heads")
+        except (ValueError, struct.error):
+            self.found("PARSE", self.instance, row["idx"])
+            return
+        for at in range(0, len(heads), 44):
+            number, size, root = struct.unpack(">IQ32s", heads[at:at + 44])
+            if number not in origins:
+                self.found("LOG_MISSING", self.instance, row["idx"], f"log {number}")
+            else:
+                self.want(origins[number], size, "CROSS_REF", root, f"record {row['idx']} of {self.instance}")
+
+    # --- one log
+
+    def cut(self, number, origin, first):
+        """The tree of what was pruned, from the record that says so."""
+        if first == 0:
+            return Tree()
+        row = self.db.execute("SELECT ext FROM rec WHERE log = ? AND kind = ? ORDER BY idx DESC", (number, PRUNE))
+        for (ext,) in row:
+            try:
+                found = fields(ext)
+                start, end = struct.unpack(">QQ", found[0x102])
+                peaks = [found[0x109][at:at + 32] for at in range(0, len(found[0x109]), 32)]
+                tree = Tree(first, peaks)
+                if end == first and len(peaks) == bin(first).count("1") and tree.root() == found[0x108]:
+                    return tree
+            except (KeyError, TypeError, ValueError, struct.error):
+                continue
+        self.found("GAP", origin, 0, f"no record says that {first} records were pruned")
+        return None
+
+    def compare(self, origin, tree):
+        for code, root, detail in self.wanted.get(origin, {}).pop(tree.size, ()):
+            if root != tree.root():
+                self.found(code, origin, tree.size, detail)
+
+    def log(self, number, origin, size, root, first, origins):
+        here, = self.db.execute("SELECT coalesce(max(idx) + 1, 0) FROM rec NOT INDEXED WHERE log = ?", (number,)).fetchone()
+        tree, expected, running, before = self.cut(number, origin, first), first, {}, 0
+        whole = tree is not None
+        tree = tree or Tree()
+        self.compare(origin, tree)
+        rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? ORDER BY idx", (number, first))
         names = [column[0] for column in rows.description]
         for values in rows:
             row = dict(zip(names, values))
@@ -141,7 +432,10 @@ class Verifier:
                 self.found("GAP", origin, idx)
             expected = row["idx"] + 1
             tree.append(self.leaf(origin, row))
-            self.pair(origin, row, running)
+            self.compare(origin, tree)
+            self.pair(origin, row, running, first)
+            if number == 1 and row["kind"] == COMMIT:
+                self.commit(origins, row)
             self.records += 1
         for idx in range(here, size):
             self.found("TRUNCATED", origin, idx)
@@ -151,11 +445,45 @@ class Verifier:
             self.found("DANGLING", origin, idx)
         if root is None:
             self.found("NOT_CHECKED", origin, detail="no tree yet")
-        elif root != tree.root():
+        elif whole and root != tree.root():
             self.found("ROOT", origin)
         self.logs += 1
+        return tree.size
+
+    def uncovered(self, origin, covered, size):
+        """Records that no checkpoint covers: there are some while a server runs and after a crash, none after a stop."""
+        if covered < size:
+            self.found("UNCOVERED_TAIL", origin, covered, gap=not self.stopped)
+            self.sums["UNCOVERED_TAIL", origin][3] = size - 1
+
+    def leftover(self, firsts):
+        """Roots that no log had a tree to compare with."""
+        for origin, sizes in self.wanted.items():
+            for size, wants in sizes.items():
+                for code, _, detail in wants:
+                    if origin not in firsts and code != "ROOT":
+                        self.found("LOG_MISSING" if code == "CROSS_REF" else code, origin, size, detail)
+                    elif origin in firsts and size > firsts[origin]:
+                        self.found("TRUNCATED" if code == "ROOT" else code, origin, size, detail)
+
+    def indexes(self):
+        """Each index of rec has to have the rows that its condition takes."""
+        for name, sql in self.db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'rec'").fetchall():
+            where = re.search(r"\sWHERE\s.*$", sql or "", re.S)
+            where = where[0] if where else ""
+            try:
+                here, there = (self.db.execute(f"SELECT count(*) FROM rec {how}{where}").fetchone()[0]
+                               for how in ("NOT INDEXED", f"INDEXED BY {name}"))
+            except sqlite3.Error:
+                here, there = 0, 1
+            if here != there:
+                self.found("INDEX", detail=name)
 
     def store(self):
+        kinds = dict(self.db.execute("SELECT name, type FROM sqlite_schema"))
+        for name in TABLES:
+            if kinds.get(name) != "table":
+                self.found("SCHEMA", detail=f"{name} is no table")
         for kind, text in self.db.execute(
                 "SELECT kind, CAST(text AS TEXT) FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB) HAVING count(*) > 1"):
             self.found("DICT", detail=f"{text!r} of kind {kind} twice")
@@ -169,30 +497,77 @@ class Verifier:
         said = self.db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if said != "ok":
             self.found("INDEX", detail=said)
-        heads = self.db.execute("SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE log = l.id), "
-                                "h.root FROM log l JOIN head h ON h.log = l.id ORDER BY l.id").fetchall()
-        for head in heads:
-            self.log(*head)
+        self.indexes()
+        logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx FROM log l JOIN head h ON h.log = l.id "
+                               "ORDER BY l.id").fetchall()
+        origins = {number: origin for number, origin, *_ in logs}
+        self.instance = origins.get(1)
+        self.chain()
+        covered = {number: self.checkpoints(number, origin) for number, origin in origins.items()}
+        self.outside()
+        last = self.db.execute("SELECT kind FROM rec WHERE log = 1 AND idx = ?", (covered.get(1, 0) - 1,)).fetchone()
+        self.stopped = last == (STOP,)
+        sizes = {}
+        for number, origin, size, root, first in logs:
+            sizes[number] = self.log(number, origin, size, root, first, origins)
+        for number, origin in origins.items():
+            if self.epochs:
+                self.uncovered(origin, covered[number], sizes[number])
+        self.leftover({origin: first for _, origin, _, _, first in logs})
+        if not self.epochs:
+            self.found("NOT_CHECKED", detail="the store has no signed checkpoints")
 
 
-def main():
-    args = argparse.ArgumentParser(description="Verify a toolcrib store without code of toolcrib.")
-    args.add_argument("store", help="toolcrib.db, or a copy of it")
-    path = args.parse_args().store
-    try:
-        db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        verifier = Verifier(db)
-        verifier.store()
-    except (sqlite3.Error, OSError) as error:
-        print(f"verify.py: {path}: {error}", file=sys.stderr)
-        return 3
-    for code, origin, first, last, detail in verifier.findings:
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def prove(path, keys):
+    record, index, note = check_proof(read(path), keys)
+    values = fields(record)
+    print(f"PROVED record {index} of {note.origin}, in a log of {note.size}")
+    for name, (tag, form, *_) in COLUMNS.items():
+        if tag in values:
+            value = values[tag]
+            shown = str(int.from_bytes(value, "big")) if form == "u" else value.hex() if form == "b" else value.decode()
+            print(f"  {name} {shown}")
+    return 0
+
+
+def verify(args, keys):
+    path = os.path.join(args.store, "toolcrib.db") if os.path.isdir(args.store) else args.store
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    verifier = Verifier(db, keys, args.signer_state and read(args.signer_state), [read(name).encode() for name in args.anchor])
+    verifier.store()
+    for code, origin, first, last, detail, _ in verifier.findings:
         print(code, origin, *([first] if first == last else [first, last]) if first is not None else [], detail)
-    bad = sum(finding[0] not in GAPS for finding in verifier.findings)
-    gaps = len(verifier.findings) - bad
+    gaps = sum(finding[5] for finding in verifier.findings)
+    bad = len(verifier.findings) - gaps
     word = "DAMAGED" if bad else "INCOMPLETE" if gaps else "INTACT"
     print(f"{word} {verifier.records} records of {verifier.logs} logs: {bad} bad, {gaps} gaps")
     return 4 if bad else 5 if gaps else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Verify a toolcrib store, or a proof, without code of toolcrib.")
+    parser.add_argument("--key", metavar="KEYS", help="public keys that you keep outside the store: a file, or one key")
+    parser.add_argument("--signer-state", metavar="FILE", help="the file state of toolcrib-sign")
+    parser.add_argument("--anchor", metavar="NOTE", action="append", default=[], help="a checkpoint that was taken outside")
+    parser.add_argument("--proof", metavar="FILE", help="check this proof of one record")
+    parser.add_argument("store", nargs="?", help="the store's folder, its toolcrib.db, or a copy of it")
+    args = parser.parse_args()
+    if (args.proof is None) == (args.store is None) or args.proof and not args.key:
+        parser.error("a store, or --proof with --key")
+    try:
+        keys = args.key and parse_keys(read(args.key) if os.path.exists(args.key) else args.key)
+        return prove(args.proof, keys) if args.proof else verify(args, keys)
+    except ValueError as error:
+        print(f"verify.py: {error}", file=sys.stderr)
+        return 4 if args.proof else 3
+    except (sqlite3.Error, OSError) as error:
+        print(f"verify.py: {error}", file=sys.stderr)
+        return 3
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ enum adm_shape {
 	ADM_ITEM,       /* one "title  value" line per column */
 	ADM_CONTENT,    /* the content blocks of a tool's result; isError fails the command */
 	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
+	ADM_TEXT,       /* the first column on stdout as it is, the sentence on stderr */
 	ADM_DOCUMENTS,  /* the member `document` as YAML, or into the folder that the argument `output` names */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is

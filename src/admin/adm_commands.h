@@ -189,6 +189,8 @@ adm_body_fn adm_upstream_sync_body, adm_upstream_accept_body;
 adm_check_fn adm_report_check;
 adm_body_fn adm_audit_denied_body, adm_audit_admin_body, adm_audit_tool_health_body;
 /* adm_verify.c */
+adm_check_fn adm_audit_proof_check;
+adm_body_fn adm_audit_proof_body;
 adm_check_fn adm_audit_verify_check;
 adm_body_fn adm_audit_verify_body;
 adm_check_fn adm_audit_keys_check;

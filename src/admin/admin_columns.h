@@ -91,6 +91,7 @@ static const struct adm_column upstream_sync_cols[] = {
 static const struct adm_column audit_calls_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
 	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
+static const struct adm_column audit_proof_cols[] = { COL("proof", "Proof"), COL_END };
 static const struct adm_column audit_show_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
 	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),

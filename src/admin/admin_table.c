@@ -224,6 +224,9 @@ static const struct adm_arg audit_admin_args[] = {
 static const struct adm_arg audit_tool_health_args[] = {
 	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
 	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."), END };
+static const struct adm_arg audit_proof_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
+	FLAG("begin", "The record of its begin, not of its end."), END };
 static const struct adm_arg audit_verify_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."),
 	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE, "A key that you have pinned, as audit keys prints it; may be given again."),
@@ -494,6 +497,13 @@ const struct adm_cmd admin_table[] = {
 	  "bounds within a factor of two.",
 	  .columns = tool_health_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
 	  .check = adm_report_check, .body = adm_audit_tool_health_body },
+	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
+	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root of the "
+	  "log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks it without the store: "
+	  "with contrib/verify/verify.py, or any tool that knows transparency logs.  It shows nothing of other records.",
+	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
+	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .check = adm_audit_proof_check, .body = adm_audit_proof_body },
 	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
 	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
 	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "

@@ -314,6 +314,10 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 	case ADM_DIFF:
 		ctl_print_diff(p, row);
 		break;
+	case ADM_TEXT:
+		fputs(json_string_value(json_object_get(row, p->cmd->columns[0].member)), p->out);
+		print_sentence(p, row, p->err);
+		break;
 	case ADM_SECRET:
 		print_first(p, row);
 		print_sentence(p, row, p->err);

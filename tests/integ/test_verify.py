@@ -10,8 +10,8 @@ import sys
 
 import crib
 
-# What is found by rows of the registry and by signatures, which the sceptic's program does not check.
-OWN = {"REGISTRY", "KEYCHAIN", "CP_SIG", "CP_ORDER", "EPOCH_GAP", "CROSS_REF", "SIGNER_AHEAD", "UNCOVERED_TAIL"}
+# What is found by rows of the registry, by payloads and by what records mean, which the sceptic's program does not check.
+OWN = {"REGISTRY", "ALIAS", "PAYLOAD", "PAYLOAD_MISSING", "TIME", "LIFECYCLE"}
 SCEPTIC = crib.SOURCE / "contrib" / "verify" / "verify.py"
 
 FROZEN = "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END"
@@ -38,7 +38,7 @@ class Verify(crib.Case):
 
     def outsiders(self):
         """toolcrib-verify and the sceptic's program, which share no code, must say the same of the records; what the rows of
-        the registry are to them, and signatures, toolcrib-verify alone looks at."""
+        the registry are to them, toolcrib-verify alone looks at."""
         theirs = self.outside(sys.executable, SCEPTIC)
         if self.crib.daemon:    # it writes a record with each checkpoint, until all is signed
             crib.wait_for("two verifiers that say the same",

@@ -1,0 +1,9 @@
+-- Statements of proofs.  Each names its caller and its index.
+
+-- audit_prove(): the log of a tenant.  Unique index.
+-- name: prove_get_log
+SELECT id, origin FROM log WHERE tenant_id = ?1;
+
+-- audit_prove(): the newest checkpoint.  Primary key.
+-- name: prove_get_note
+SELECT note FROM cp WHERE log = ?1 ORDER BY size DESC LIMIT 1;

@@ -1,0 +1,96 @@
+/* audit proof: what lets an outsider check that a call stands in its tenant's log. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "audit/prove.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "db/db.h"
+#include "tenant/tenant.h"
+
+#include "adm_commands.h"
+#include "admin_int.h"
+
+struct proof_job {
+	char tenant[64], text[80];
+	uint8_t call[16];
+	bool begin;
+	int64_t idx;                    /* of the record; -1 = not found */
+};
+
+int adm_audit_proof_check(struct adm_call *c, struct err *err)
+{
+	struct proof_job *job = adm_priv(c, sizeof(*job));
+
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	adm_copy(c, "call", job->text, sizeof(job->text));
+	job->begin = adm_flag(c, "begin");
+	job->idx = -1;
+	if (id_parse(job->text, strlen(job->text), job->call) < 0)
+		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
+	return 0;
+}
+
+static int note_record(void *arg, const struct audit_view *v)
+{
+	struct proof_job *job = arg;
+
+	if ((v->kind == AUDIT_CALL_BEGIN) == job->begin)
+		job->idx = v->idx;
+	return 0;
+}
+
+static int find_in(struct proof_job *job, struct db *db, int64_t tenant_id, struct err *err)
+{
+	return audit_query_call(db, tenant_id, job->call, note_record, job, err);
+}
+
+static int find_in_any(struct proof_job *job, struct db *db, struct adm_tenant *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	int rc = 0;
+
+	while (rc >= 0 && job->idx < 0 && (rc = db_step(st, err)) == 1) {
+		adm_read_tenant(st, ret);
+		rc = find_in(job, db, ret->id, err);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct proof_job *job = c->priv;
+	struct str text = STR_INIT;
+	struct adm_tenant t;
+	uint64_t size = 0;
+	int rc;
+
+	(void)logs;
+	if (*job->tenant) {
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		if (rc == 0)
+			rc = find_in(job, db, t.id, err);
+	} else {
+		rc = find_in_any(job, db, &t, err);
+	}
+	if (rc >= 0 && job->idx < 0)
+		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", job->text,
+			     *job->tenant ? " in the log of " : "", job->tenant);
+	if (rc >= 0)
+		rc = audit_prove(db, t.id, job->idx, &text, &size, err);
+	if (rc == 0) {
+		adm_seen(c, t.id, job->idx);
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "proof", str_text(&text));
+		adm_put_text(c->out, "tenant", t.name);
+		adm_put_int(c->out, "index", job->idx);
+		adm_put_int(c->out, "size", (int64_t)size);
+		adm_row_end(c->out);
+	}
+	str_fini(&text);
+	return rc < 0 ? rc : 0;
+}
