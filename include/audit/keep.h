@@ -50,4 +50,7 @@ int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *d
 /* All erasures that a stop interrupted, before calls are accepted; outside of a transaction. */
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 
+/* Texts of the dictionary and clear names that no record uses any more: reads all records. */
+int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, int64_t *ret_names, struct err *err) MUST_CHECK;
+
 #endif

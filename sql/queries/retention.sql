@@ -104,3 +104,26 @@ UPDATE upstream SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 A
 -- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.
 -- any tenant: the log stands for it.
 UPDATE secret SET rec_idx = -1 - rec_idx WHERE rec_log = ?1 AND rec_idx >= 0 AND rec_idx < ?2;
+
+-- name: compact_texts
+-- audit_compact(): texts that no record uses.  Walks of rec, one for each column; offline.
+DELETE FROM dict WHERE id NOT IN (
+SELECT boot FROM rec WHERE boot IS NOT NULL
+  UNION SELECT cred FROM rec WHERE cred IS NOT NULL
+  UNION SELECT prn FROM rec WHERE prn IS NOT NULL
+  UNION SELECT obo FROM rec WHERE obo IS NOT NULL
+  UNION SELECT peer FROM rec WHERE peer IS NOT NULL
+  UNION SELECT client FROM rec WHERE client IS NOT NULL
+  UNION SELECT rev FROM rec WHERE rev IS NOT NULL
+  UNION SELECT tool FROM rec WHERE tool IS NOT NULL
+  UNION SELECT tdef FROM rec WHERE tdef IS NOT NULL
+  UNION SELECT build FROM rec WHERE build IS NOT NULL
+  UNION SELECT pol FROM rec WHERE pol IS NOT NULL
+  UNION SELECT rule FROM rec WHERE rule IS NOT NULL
+  UNION SELECT scope FROM rec WHERE scope IS NOT NULL
+  UNION SELECT obj FROM rec WHERE obj IS NOT NULL
+  UNION SELECT sbox FROM rec WHERE sbox IS NOT NULL);
+
+-- name: compact_aliases
+-- audit_compact(): clear names of pseudonyms that no record uses any more.  Walk of alias, unique index of dict; offline.
+DELETE FROM alias WHERE NOT EXISTS (SELECT 1 FROM dict WHERE kind IN (17, 20, 21, 22) AND text = alias.name);

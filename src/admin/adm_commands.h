@@ -41,9 +41,9 @@ adm_check_fn adm_approval_check, adm_approval_policy_check;
 adm_body_fn adm_approval_list_body, adm_approval_grant_body, adm_approval_deny_body, adm_approval_policy_body;
 
 /* adm_retention.c, adm_prune.c */
-adm_check_fn adm_retention_set_check, adm_retention_show_check, adm_prune_check;
+adm_check_fn adm_retention_set_check, adm_retention_show_check, adm_retention_compact_check, adm_prune_check;
 adm_gather_fn adm_prune_gather;
-adm_body_fn adm_retention_set_body, adm_retention_show_body, adm_prune_body;
+adm_body_fn adm_retention_set_body, adm_retention_show_body, adm_retention_compact_body, adm_prune_body;
 
 /* adm_bundle.c */
 adm_check_fn adm_audit_bundle_check;

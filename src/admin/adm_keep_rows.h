@@ -61,7 +61,11 @@ static const struct adm_column retention_show_cols[] = {
 		    "the first run wrote is used by the second.  Payloads are not in the bundle.", \
 	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true, \
 	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_prune_check, \
-	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after }
+	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after }, \
+	{ .noun = "retention", .verb = "compact", .help = "Remove texts and names that no record uses any more", \
+	  .detail = "What pruned records have left in the dictionary.  Reads all records, so it works only while no server runs.", \
+	  .args = no_args, .done = "%{texts} texts and %{names} names removed", .role = ADM_OWNER, .where = ADM_ON_WRITER, \
+	  .check = adm_retention_compact_check, .body = adm_retention_compact_body }
 
 static const struct adm_arg erase_args[] = {
 	OPT("call", "ID", ARG_TEXT, COMPLETE_NONE, "What is kept of this call."),

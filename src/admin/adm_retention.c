@@ -280,3 +280,29 @@ int adm_retention_show_body(struct adm_call *c, struct db *db, struct audit_logs
 	db_stmt_put(&st);
 	return rc;
 }
+
+/* --- compact */
+
+int adm_retention_compact_check(struct adm_call *c, struct err *err)
+{
+	if (c->who.embedded)
+		return 0;
+	(void)err_set(err, ERR_DENIED, "", "while the server runs, calls would wait for this");
+	err_hint(err, "stop toolcribd, run this as the user of the store, start toolcribd");
+	return ERR_DENIED;
+}
+
+/* The record of the command says that it was done. */
+int adm_retention_compact_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int64_t texts = 0, names = 0;
+	int rc = audit_compact(logs, db, &texts, &names, err);
+
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_int(c->out, "texts", texts);
+	adm_put_int(c->out, "names", names);
+	adm_row_end(c->out);
+	return 0;
+}

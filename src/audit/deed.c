@@ -157,6 +157,22 @@ static int prune_step(struct audit_logs *logs, struct db *db, const struct audit
 	return *ret_done ? finish(logs, db, deed, AUDIT_PRUNE_DONE, err) : rc;
 }
 
+int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, int64_t *ret_names, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_COMPACT_TEXTS);
+	int rc = db_run(&st, err);
+
+	if (rc < 0)
+		return rc;
+	*ret_texts = db_changes(db);
+	st = db_stmt_get(db, SQL_COMPACT_ALIASES);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*ret_names = db_changes(db);
+	audit_alias_trim(logs, 0);
+	return rc;
+}
+
 /* --- erasing */
 
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err)

@@ -90,6 +90,8 @@ class Retention(unittest.TestCase):
         self.verify_store("--with-bundle", bundle)
         checked = self.c.run("audit", "verify", "--with-bundle", bundle)
         self.assertIn(checked.returncode, (0, 5), checked.stdout + checked.stderr)
+        self.assertGreater(self.c.json("retention", "compact")[0]["texts"], 0)
+        self.verify_store("--with-bundle", bundle)
         some = self.c.dir / "some.tar"
         self.c.cli("audit", "bundle", "acme", some, "--from", "520", "--to", "529")
         code, out = self.verify("--bundle", some)

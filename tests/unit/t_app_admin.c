@@ -335,7 +335,7 @@ static const struct { const char *command, *args; } changes[] = {
 };
 
 /* Those that need two administrators, which have a test of their own. */
-static const char *const by_two[] = { "hold release", "retention prune", "erase ", "approval grant", "approval deny" };
+static const char *const by_two[] = { "hold release", "retention prune", "retention compact", "erase ", "approval grant", "approval deny" };
 
 static const char *build_dir(void)
 {
