@@ -165,7 +165,8 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 		sum->first_us = (uint64_t)ts->n;
 	if (ts->present && (uint64_t)ts->n > sum->last_us)
 		sum->last_us = (uint64_t)ts->n;
-	c->last_us = ts->present ? (uint64_t)ts->n : 0;
+	if (c->tree.size == c->covered + 1)
+		c->bare_us = ts->present ? (uint64_t)ts->n : 0;
 	c->last_kind = id_of(&got->row, COL_KIND);
 	if (c->last_kind == AUDIT_ERASE)
 		verify_tomb(c, &got->row, got->idx);

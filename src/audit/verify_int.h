@@ -65,7 +65,7 @@ struct verify_log {
 	size_t next_mark;
 	uint64_t covered;               /* how many records something signed covers */
 	uint64_t owed_size, owed_epoch; /* the newest commit of an epoch that ended, whose note is still to come; size 0: none */
-	uint64_t last_us;               /* time of the last record */
+	uint64_t bare_us;               /* time of the first record that nothing signed covers yet */
 	int64_t last_kind;
 	/* verify_keep.c */
 	struct tile_nodes nodes;        /* that the last record completed */

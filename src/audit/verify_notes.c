@@ -132,7 +132,7 @@ static void tell_tail(struct verify_log *c)
 	struct verify *v = c->v;
 	uint64_t young_us = v->with->young_s * 1000000, now = clock_wall_us();
 
-	if (young_us && now - c->last_us < young_us && c->last_us <= now)
+	if (young_us && c->bare_us <= now && now - c->bare_us < young_us)
 		return;
 	verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_UNCOVERED_TAIL, .origin = c->head->origin,
 		.from = (int64_t)c->covered, .to = (int64_t)c->tree.size - 1, .gap = !v->stopped });
