@@ -2,7 +2,10 @@
  * How fast the store takes records: N calls (a begin, then an end) are submitted from the loop, DEPTH of
  * them at once, and one JSON line tells the rate.
  *
- *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR]]]]     (50000 64 1 TMPDIR)
+ *	tests/bench/b_writer [CALLS [DEPTH [TENANTS [DIR [LEVEL [BYTES]]]]]]     (50000 64 1 TMPDIR, no values)
+ *
+ * With a LEVEL (0 metadata, 1 request, 2 request_response) arguments and result have BYTES each; bytes_call is what a call
+ * then takes in the store, indexes included.
  *
  * records_s counts both records; cpu_us is the processor time of the process per record, writer_us the part
  * of all threads but the loop's; wait_p50_us and wait_p99_us are submission to completion of one record.
@@ -14,10 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#include "audit/payload.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/mem.h"
 #include "base/secret.h"
 #include "db/db.h"
 #include "ev/ev.h"
@@ -34,6 +40,9 @@ struct bench {
 	size_t calls, depth, tenants, begun, ended, failed, waits;
 	uint32_t *wait_us;
 	bool done;
+	int level;                      /* enum audit_level; -1: no values */
+	char *value;
+	size_t size;
 };
 
 struct call {
@@ -96,6 +105,8 @@ static void recorded(void *arg, int rc, const struct audit_receipt *receipt)
 static void submit(struct call *c, enum audit_kind kind)
 {
 	static const uint8_t tdef[32] = { 1, 2, 3 };
+	struct audit_payload payload = { .n = 1 };
+	const bool end = kind == AUDIT_CALL_END;
 	struct audit_event ev;
 
 	audit_event_init(&ev, kind, c->tenant);
@@ -111,11 +122,16 @@ static void submit(struct call *c, enum audit_kind kind)
 	ev.tdef = tdef;
 	ev.rule = "grant/12";
 	ev.n_req = 120;
-	if (kind == AUDIT_CALL_END) {
+	if (end) {
 		ev.has_outcome = true;
 		ev.n_res = 270;
 		ev.dur_us = 31;
 	}
+	payload.level = c->b->level;
+	payload.value[0] = (struct audit_value_said){ .ctag = end ? AUDIT_C_RESULT : AUDIT_C_ARGUMENTS, .p = c->b->value,
+		.len = c->b->size, .keep = c->b->level >= (end ? AUDIT_REQUEST_RESPONSE : AUDIT_REQUEST) };
+	if (c->b->level >= 0)
+		ev.payload = &payload;
 	c->at_us = clock_mono_us();
 	if (writer_audit(c->b->w, &ev, recorded, c) < 0) {
 		fprintf(stderr, "b_writer: refused\n");
@@ -183,13 +199,18 @@ int main(int argc, char **argv)
 	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
 	struct create create = { .tenants = b.tenants };
 	const struct writer_job job = { .name = "create", .run = create_logs, .done = created };
-	char *dir;
+	char *dir, path[600];
+	struct stat before = { 0 }, after = { 0 };
 	struct call *calls = calloc(b.depth, sizeof *calls);
 	struct err err = { 0 };
 	uint64_t start;
 	double cpu, loop_cpu;
 
 	(void)secret_init();
+	b.level = argc > 5 ? (int)number(argc, argv, 5, 0) : -1;
+	b.size = number(argc, argv, 6, 1024);
+	b.value = mem_zalloc(b.size + 1);
+	id_random_text(b.value, b.size);
 	if (argc > 4)
 		(void)setenv("TMPDIR", argv[4], 1);
 	dir = tmpdir_make();    /* of its own, and removed at the end */
@@ -204,6 +225,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "b_writer: %s: %s\n", err.where, err.msg);
 		return 1;
 	}
+	(void)stat(tmpdir_path(dir, "toolcrib.db", path, sizeof path), &before);
 	start = clock_mono_us();
 	cpu = cpu_us(CLOCK_PROCESS_CPUTIME_ID);
 	loop_cpu = cpu_us(CLOCK_THREAD_CPUTIME_ID);
@@ -220,6 +242,10 @@ int main(int argc, char **argv)
 	print(&b, start, cpu, cpu - loop_cpu);
 	if (writer_close(&b.w, 10000, &err) < 0)
 		fprintf(stderr, "b_writer: %s\n", err.msg);
+	(void)stat(tmpdir_path(dir, "toolcrib.db", path, sizeof path), &after);
+	printf("{\"bench\":\"writer\",\"level\":%d,\"value\":%zu,\"bytes_call\":%.0f}\n", b.level, b.level < 0 ? 0 : b.size,
+	       (double)(after.st_size - before.st_size) / (double)b.calls);
+	free(b.value);
 	ev_loop_free(&b.loop);
 	free(b.wait_us);
 	free(calls);
