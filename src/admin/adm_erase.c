@@ -81,7 +81,7 @@ static int note_record(void *arg, const struct audit_view *v)
 static int find_call(struct erase_job *job, struct db *db, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	int rc;
+	int rc = 0;
 
 	while (job->nidx == 0 && (rc = db_step(st, err)) == 1) {
 		adm_read_tenant(st, &job->t);
