@@ -212,8 +212,9 @@ int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, str
 
 /* How many records a log has had: the index of the next. */
 int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
-/* Kind of the newest record of a log, 0 when it has none. */
-int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, struct err *err) MUST_CHECK;
+/* Kind of the newest record of a log, 0 when it has none; its time too when ret_us is not NULL. */
+int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, uint64_t *ret_us,
+		    struct err *err) MUST_CHECK;
 
 /* Reading; any thread with its own DB_READER. */
 struct audit_filter {

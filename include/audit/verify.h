@@ -33,6 +33,8 @@
 	X(ALIAS, true, "a pseudonym without its record, or not of whom the record says") \
 	X(PAIRING, true, "an end without its begin, or of another call") \
 	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
+	X(TIME, true, "times that fall though nobody has set the clock") \
+	X(LIFECYCLE, true, "starts, stops and crashes do not alternate") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
 	X(CROSS_REF, true, "the system log has committed something else of this log") \
 	X(LOG_MISSING, true, "a tenant without a log") \

@@ -48,7 +48,7 @@ VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?1
 
 -- audit_last_kind().  rec_pos.
 -- name: audit_last_kind
-SELECT kind FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
+SELECT kind, ts FROM rec WHERE log = ?1 ORDER BY idx DESC LIMIT 1;
 
 -- audit_recover(): rows of calls from meta.open_from on.  Primary key.
 -- name: audit_list_tail

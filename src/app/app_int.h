@@ -68,6 +68,7 @@ struct app {
 	struct transport *stdio;
 	bool stdio_open;                /* its peer may still get something */
 	struct ev_signal *signals[APP_SIGNALS];
+	int64_t clock_offset_us;        /* wall clock above the monotonic one */
 	struct ev_timer *watch;         /* each second: has the store failed? */
 	struct ev_timer *used;          /* each minute: store when keys were last used */
 	struct ev_timer *drain;         /* while stopping: is it over? */
@@ -106,6 +107,9 @@ int app_level_start(struct app *a, struct err *err) MUST_CHECK;         /* recor
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */
 void app_used_stop(struct app *a);
+/* clock.c */
+void app_clock_start(struct app *a);
+void app_clock_check(struct app *a);                                    /* each second */
 /* auth.c */
 #define APP_AUTH_SUMMARY_MS 60000
 int app_auth_start(struct app *a, struct err *err) MUST_CHECK;

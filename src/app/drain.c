@@ -99,6 +99,7 @@ static void watch(void *arg)
 		app_stop(a);
 		return;
 	}
+	app_clock_check(a);
 	ev_timer_start(a->watch, WATCH_US);
 }
 
@@ -107,6 +108,7 @@ int app_watch_start(struct app *a, struct err *err)
 	(void)err;
 	for (size_t i = 0; i < APP_SIGNALS; i++)
 		a->signals[i] = ev_signal_new(a->loop, signals[i], on_signal, a);
+	app_clock_start(a);
 	a->watch = ev_timer_new(a->loop, watch, a);
 	ev_timer_start(a->watch, WATCH_US);
 	return 0;

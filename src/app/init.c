@@ -26,7 +26,7 @@ static int fill(struct db *db, struct err *err)
 	if (rc == 0) {
 		int last;
 
-		rc = audit_last_kind(logs, db, 0, &last, err);
+		rc = audit_last_kind(logs, db, 0, &last, NULL, err);
 		if (rc == ERR_NOT_FOUND)
 			rc = audit_log_create(logs, db, 0, "system", err);
 		if (rc == 0)

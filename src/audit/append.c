@@ -281,7 +281,7 @@ int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, s
 	return 0;
 }
 
-int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, struct err *err)
+int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, uint64_t *ret_us, struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, tenant_id);
 	struct db_stmt *st;
@@ -294,6 +294,8 @@ int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, i
 	rc = db_step(st, err);
 	if (rc >= 0)
 		*ret = rc == 1 ? (int)db_col_i64(st, 0) : 0;
+	if (rc >= 0 && ret_us)
+		*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 1) : 0;
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }

@@ -160,6 +160,8 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 			verify_tell_record(c, bits[i].code, got->idx, got->idx);
 	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
 	check_meaning(c, &got->row, got->idx);
+	verify_lifecycle(c, &got->row, got->idx);
+	verify_time(c, &got->row, got->idx);
 	sum->records++;
 	if (ts->present && (sum->first_us == 0 || (uint64_t)ts->n < sum->first_us))
 		sum->first_us = (uint64_t)ts->n;

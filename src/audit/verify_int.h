@@ -13,6 +13,7 @@ struct verify {
 	audit_found_fn *found;
 	void *arg;
 	struct audit_coverage *sum;
+	uint64_t set_from_us, set_to_us;        /* when the clock was set; 0: it was not */
 	struct verify_rows *rows;       /* NULL: one tenant's log alone is looked at */
 	const struct audit_evidence *with;
 	struct verify_keys *keys;       /* verify_keys.c */
@@ -55,6 +56,8 @@ struct verify_log {
 	const struct verify_head *head;
 	struct tree tree;
 	int64_t next;                   /* index that must come */
+	int64_t lifecycle;              /* kind of the last start, stop or crash; 0: none yet */
+	uint64_t latest_us;             /* time of the latest record so far */
 	struct map *open;               /* begins without an end by call id */
 	bool overflow;
 	/* verify_notes.c, verify_marks.c */
@@ -126,6 +129,11 @@ void verify_tomb_done(struct verify_log *c, const struct audit_row *row);
 void verify_tombs_free(struct verify_log *c);
 int verify_payloads(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_payload_orphans(struct verify *v, struct err *err) MUST_CHECK;
+
+/* --- verify_meaning.c: after each record */
+
+void verify_lifecycle(struct verify_log *c, const struct audit_row *row, int64_t idx);
+void verify_time(struct verify_log *c, const struct audit_row *row, int64_t idx);
 
 /* --- verify_registry.c: rows of the registry and credentials against what records say of them */
 

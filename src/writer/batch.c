@@ -7,6 +7,7 @@
 
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -309,14 +310,31 @@ void *writer_main(void *arg)
 	return NULL;
 }
 
+/* The clock was set back while nobody was there to see it (AUDIT 1605). */
+static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
+{
+	uint64_t now = clock_wall_us();
+	struct audit_event ev;
+	char text[64];
+
+	if (last_us <= now + CLOCK_STEP_US)
+		return 0;
+	(void)snprintf(text, sizeof text, "-%llu ms or more since the last record", (unsigned long long)(last_us - now) / 1000);
+	audit_event_init(&ev, AUDIT_CLOCK_STEP, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	return audit_append(w->logs, w->db, &ev, NULL, err);
+}
+
 /* tails: of logs that go beyond what was signed (AUDIT A-722); they stand in the first record that is written. */
 static int write_start(struct writer *w, const char *mode, const struct audit_field *tails, size_t *ret_recovered, struct err *err)
 {
 	struct audit_event ev;
 	bool listed = tails->p == NULL;
+	uint64_t last_us = 0;
 	int last = 0, rc = 0;
 
-	if (audit_last_kind(w->logs, w->db, 0, &last, NULL) == ERR_NOT_FOUND)
+	if (audit_last_kind(w->logs, w->db, 0, &last, &last_us, NULL) == ERR_NOT_FOUND)
 		rc = audit_log_create(w->logs, w->db, 0, NULL, err);
 	else if (last != AUDIT_SERVER_STOP && last != AUDIT_LOG_OPEN) {
 		audit_event_init(&ev, AUDIT_SERVER_CRASH, 0);
@@ -326,6 +344,8 @@ static int write_start(struct writer *w, const char *mode, const struct audit_fi
 		listed = true;
 		rc = audit_append(w->logs, w->db, &ev, NULL, err);
 	}
+	if (rc == 0)
+		rc = write_clock_step(w, last_us, err);
 	if (rc == 0)
 		rc = audit_recover(w->logs, w->db, ret_recovered, err);
 	if (rc < 0)

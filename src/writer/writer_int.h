@@ -17,6 +17,7 @@ struct map;
 enum {
 	RETRY_MS = 100,                 /* pause after a full disk */
 	CLOSE_GRACE_MS = 500,           /* for the last try and the stop record, above the deadline of a close */
+	CLOCK_STEP_US = 1000000,        /* how far a clock may be behind the last record and was not set back */
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
 	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
 };

@@ -573,11 +573,11 @@ static void last_kind_of_a_log(void **state)
 	int kind = -1;
 
 	begin(f);
-	OK(audit_last_kind(f->logs, f->db, 0, &kind, &f->err));
+	OK(audit_last_kind(f->logs, f->db, 0, &kind, NULL, &f->err));
 	assert_int_equal(kind, AUDIT_LOG_OPEN);
 	append(f, AUDIT_SERVER_START, 0, 0);
 	commit(f);
-	OK(audit_last_kind(f->logs, f->db, 0, &kind, &f->err));
+	OK(audit_last_kind(f->logs, f->db, 0, &kind, NULL, &f->err));
 	assert_int_equal(kind, AUDIT_SERVER_START);
 }
 

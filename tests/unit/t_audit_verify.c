@@ -387,6 +387,59 @@ static void a_begin_without_an_end_is_a_gap(void **state)
 	assert_int_equal(f->count[AUDIT_FINDING_PAIRING], 1);
 }
 
+static void system_record(struct fix *f, enum audit_kind kind)
+{
+	struct audit_event ev;
+
+	begin(f);
+	audit_event_init(&ev, kind, 0);
+	OK(audit_append(f->logs, f->db, &ev, NULL, &f->err));
+	commit(f);
+}
+
+/* AUDIT A-303 */
+static void starts_and_stops_alternate(void **state)
+{
+	static const enum audit_kind good[] = { AUDIT_SERVER_CRASH, AUDIT_SERVER_START, AUDIT_SERVER_STOP, AUDIT_SERVER_START,
+		AUDIT_SERVER_CRASH, AUDIT_SERVER_START, AUDIT_ADMIN_CMD, AUDIT_SERVER_STOP };
+	struct fix *f = *state;
+
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+		system_record(f, good[i]);
+		verify(f, 0);
+		assert_int_equal(f->count[AUDIT_FINDING_LIFECYCLE], 0);
+	}
+	system_record(f, AUDIT_SERVER_STOP);    /* nobody had started */
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_LIFECYCLE], 1);
+	system_record(f, AUDIT_SERVER_START);
+	system_record(f, AUDIT_SERVER_START);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_LIFECYCLE], 2);
+}
+
+static void times_fall_only_where_the_clock_was_set(void **state)
+{
+	struct fix *f = *state;
+
+	clock_fake(1000000000, 1000000000);
+	system_record(f, AUDIT_ADMIN_CMD);
+	clock_fake(940000000, 1000000001);      /* a minute: two threads may be so far apart */
+	system_record(f, AUDIT_ADMIN_CMD);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 0);
+	clock_fake(939999999, 1000000002);
+	system_record(f, AUDIT_ADMIN_CMD);
+	system_record(f, AUDIT_ADMIN_CMD);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
+	clock_fake(500000000, 1000000003);
+	system_record(f, AUDIT_CLOCK_STEP);
+	system_record(f, AUDIT_ADMIN_CMD);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -395,7 +448,7 @@ int main(void)
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
 		T(each_tampering_is_found), T(findings_are_grouped_and_stay_in_their_log),
-		T(a_begin_without_an_end_is_a_gap),
+		T(a_begin_without_an_end_is_a_gap), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
