@@ -54,6 +54,9 @@ enum adm_shape {
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
 			 * exit status 5 when there is nothing worse, "sum" is no finding */
+	ADM_REPORT,     /* a table below a header; the header names the columns of the rows, and says whether rows are findings;
+			 * the argument `format` chooses the form */
+	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */
 };
 
 enum adm_arg_type {
@@ -62,6 +65,7 @@ enum adm_arg_type {
 	ARG_FILE,       /* read by the CLI: an array of documents, as member "documents" */
 	ARG_KEYVALUES,  /* k=v words: an object of texts */
 	ARG_SECRET,     /* an option with a file; the CLI reads that, else standard input: the text, as member "value" */
+	ARG_CURSOR,     /* an option with a file, which the CLI reads and keeps: an object, {} when there is no such file */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
 enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
@@ -81,6 +85,8 @@ int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err
 /* Peer of the socket, our own process, or the server itself (system) that has something to do. */
 struct adm_who { uint32_t uid; int64_t pid; bool embedded, system; };
 
+/* Of rows with `stream`: what follows a part. */
+enum adm_more { ADM_NO_MORE, ADM_MORE_NOW, ADM_MORE_LATER };
 struct adm_call {                       /* one running command */
 	struct admin *admin;
 	struct adm_who who;
@@ -89,6 +95,7 @@ struct adm_call {                       /* one running command */
 	void *priv; void (*free_priv)(void *priv);
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
 	int status;                     /* exit status of the CLI, for the record of what was read; see adm_seen() */
+	enum adm_more more;             /* set by each body() of a stream */
 	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish(); WRITER
 					 * commands set it in after(), which calls adm_ended() */
 };
@@ -105,6 +112,7 @@ struct adm_cmd {
 	bool destructive;               /* the CLI asks, or needs --yes */
 	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
+	bool stream;                    /* POOL: body() is asked again while it sets c->more; its parts go to the sink */
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
@@ -156,7 +164,12 @@ void admin_free(struct admin **a);
  * flag; an array of texts when repeated; an object for ARG_JSON and (of texts) ARG_KEYVALUES; for ARG_FILE the member
  * "documents", an array of all documents of all files.  An error about a document has where = "/documents/N/…",
  * a JSON pointer into args. */
-struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args; };
+struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args; const struct adm_sink *sink; };
+/* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */
+struct adm_sink {
+	void (*part)(void *arg, const struct str *rows);        /* borrowed */
+	int (*room)(void *arg);         /* 1 = the next part may come, 0 = not yet, negative: nobody listens any more */
+};
 /* Once, not before admin_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
 typedef void adm_reply_fn(void *arg, const struct str *rows, const struct err *err);
 void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg);

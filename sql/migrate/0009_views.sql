@@ -193,7 +193,7 @@ SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS princi
   coalesce(e.sandbox, d_sbox.text) AS sandbox, e.status AS status, e.signal AS signal, e.cpu_ms AS cpu_ms,
   e.rss_kib AS rss_kib, coalesce(e.request_bytes, b.n_req) AS request_bytes, e.result_bytes AS result_bytes,
   e.level AS level, coalesce(e.flags, 0) & 32 <> 0 AS undelivered, coalesce(e.flags, 0) & 64 <> 0 AS not_executed,
-  coalesce(e.flags, 0) & 128 <> 0 AS broke_schema, e.call AS call, e.previous AS previous, e.trace AS trace,
+  coalesce(e.flags, 0) & 128 <> 0 AS broke_schema, e.call AS call, e.previous AS previous, nullif(lower(hex(b.trace)), '') AS trace,
   e.detail AS detail, strftime('%Y-%m-%dT%H:%M:%S', b.ts / 1000000, 'unixepoch') || printf('.%06dZ', b.ts % 1000000) AS began,
   e.log AS log, e.idx AS idx, e.beg AS beg, e.log_id AS log_id, e.ts AS ts, e.kind_code AS kind_code,
   e.outcome_code AS outcome_code, e.prn_id AS prn_id, e.cred_id AS cred_id, e.tool_id AS tool_id
@@ -226,13 +226,13 @@ SELECT e.time AS time, e.tenant AS tenant, e."key" AS "key", e.rule AS rule, e.t
   e.idx AS idx, e.log_id AS log_id, e.ts AS ts, e.kind_code AS kind_code, e.cred_id AS cred_id
 FROM v_records e WHERE e.kind_code <> 1001 AND e.kind_code <> 1002 AND e.kind_code IN (1101, 1102);
 
--- v_admin: what administrators and the server did: everything but calls, lists, notices and failed authentication.
+-- v_admin: what administrators and the server did: everything but calls, lists and notices.
 CREATE VIEW v_admin AS
 SELECT e.time AS time, e.tenant AS tenant, e.kind AS kind, e.object AS object, e.actor AS actor,
   e.principal AS principal, e."key" AS "key", e.detail AS detail, e.before AS before, e.after AS after,
   e.log AS log, e.idx AS idx, e.log_id AS log_id, +e.ts AS ts, e.kind_code AS kind_code, e.cred_id AS cred_id,
   e.obj_id AS obj_id
-FROM v_records e WHERE e.kind_code <> 1001 AND e.kind_code <> 1002 AND e.kind_code >= 1103 AND e.kind_code <> 1104;
+FROM v_records e WHERE e.kind_code <> 1001 AND e.kind_code <> 1002 AND e.kind_code >= 1101 AND e.kind_code <> 1104;
 
 -- v_keys: the life of keys.
 CREATE VIEW v_keys AS

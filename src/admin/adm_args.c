@@ -54,6 +54,7 @@ int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err
 	case ARG_FILE:
 	case ARG_KEYVALUES:
 	case ARG_SECRET:
+	case ARG_CURSOR:
 	case ARG_COMMAND:
 		break;
 	}
@@ -84,7 +85,7 @@ static int check_value(const struct adm_arg *arg, const json_t *value, struct er
 
 	if (arg->type == ARG_FLAG)
 		return json_is_boolean(value) ? 0 : bad_type(arg, "true or false", value, err);
-	if (arg->type == ARG_JSON)
+	if (arg->type == ARG_JSON || arg->type == ARG_CURSOR)
 		return json_is_object(value) ? 0 : bad_type(arg, "an object", value, err);
 	if (arg->type == ARG_KEYVALUES) {
 		json_t *v;

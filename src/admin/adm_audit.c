@@ -1,7 +1,6 @@
-/* audit calls, audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
+/* audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,22 +13,15 @@
 #include "adm_commands.h"
 #include "admin_int.h"
 
-#define CALLS_DEFAULT 100
-
 struct audit_job {
-	char tenant[64], tool[72], principal[64], text[80];
-	uint64_t since_us, until_us;
-	int outcome;
-	uint32_t limit, shown;
+	char tenant[64], text[80];
+	uint32_t shown;
 	uint8_t call[16];
 	struct adm_out *out;
 	const char *in_tenant;
 	struct map *names;              /* pseudonym -> name, of one tenant */
 	struct adm_call *c;
-	struct db *db;
 	int64_t tenant_id;
-	struct err *err;
-	int rc;
 };
 
 static void free_job(void *priv)
@@ -56,26 +48,6 @@ static struct audit_job *new_job(struct adm_call *c)
 	return job;
 }
 
-int adm_audit_calls_check(struct adm_call *c, struct err *err)
-{
-	struct audit_job *job = new_job(c);
-	const char *outcome = adm_text(c, "outcome");
-
-	adm_copy(c, "tool", job->tool, sizeof(job->tool));
-	adm_copy(c, "principal", job->principal, sizeof(job->principal));
-	job->since_us = adm_time(c, "since");
-	job->until_us = adm_time(c, "until");
-	job->limit = adm_uint(c, "limit", CALLS_DEFAULT);
-	job->outcome = outcome ? audit_outcome_from_name(outcome) : -1;
-	if (outcome && job->outcome < 0) {
-		(void)err_set(err, ERR_INVALID, "outcome", "outcome: \"%.40s\" is none", outcome);
-		err_hint(err, "ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, input_required, crashed, aborted, "
-			      "overload, unknown");
-		return ERR_INVALID;
-	}
-	return 0;
-}
-
 static void put_call_id(struct adm_out *o, const char *name, bool has, const uint8_t id[16])
 {
 	char text[ID_TEXT_SIZE];
@@ -83,8 +55,7 @@ static void put_call_id(struct adm_out *o, const char *name, bool has, const uin
 	adm_put_text(o, name, has ? id_format(id, text) : NULL);
 }
 
-/* Who and how stand in the begin, what came of it in the end; begin may be v itself. */
-static void put_record(struct audit_job *job, const struct audit_view *v, const struct audit_view *begin)
+static void put_record(struct audit_job *job, const struct audit_view *v)
 {
 	struct adm_out *o = job->out;
 
@@ -94,16 +65,16 @@ static void put_record(struct audit_job *job, const struct audit_view *v, const 
 	adm_put_text(o, "principal", adm_person(job->names, v->prn));
 	adm_put_text(o, "key", v->cred);
 	adm_put_text(o, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
-	adm_put_text(o, "rule", v->rule ? v->rule : begin->rule);
-	adm_put_text(o, "transport", begin->tport ? audit_tport_name(begin->tport) : NULL);
-	adm_put_text(o, "revision", begin->rev);
-	adm_put_text(o, "definition", begin->tdef);
-	adm_put_text(o, "sandbox", v->sbox ? v->sbox : begin->sbox);
+	adm_put_text(o, "rule", v->rule);
+	adm_put_text(o, "transport", v->tport ? audit_tport_name(v->tport) : NULL);
+	adm_put_text(o, "revision", v->rev);
+	adm_put_text(o, "definition", v->tdef);
+	adm_put_text(o, "sandbox", v->sbox);
 	put_call_id(o, "call", v->has_call, v->call);
 	if (v->has_prev)
 		put_call_id(o, "previous", true, v->prev);
-	if (begin->n_req >= 0)
-		adm_put_int(o, "request_bytes", begin->n_req);
+	if (v->n_req >= 0)
+		adm_put_int(o, "request_bytes", v->n_req);
 	if (v->n_res >= 0)
 		adm_put_int(o, "result_bytes", v->n_res);
 	if (v->has_xstat)
@@ -116,67 +87,6 @@ static void put_record(struct audit_job *job, const struct audit_view *v, const 
 		adm_put_bool(o, "not_executed", true);
 	adm_put_text(o, "detail", v->detail);
 }
-
-struct call_row { struct audit_job *job; const struct audit_view *end; bool shown; };
-
-static int call_row_with_begin(void *arg, const struct audit_view *begin)
-{
-	struct call_row *row = arg;
-
-	row->shown = true;
-	adm_seen(row->job->c, row->job->tenant_id, row->end->idx);
-	adm_row_begin(row->job->out);
-	put_record(row->job, row->end, begin);
-	adm_put_ms(row->job->out, "ms", row->end->dur_us);
-	adm_row_end(row->job->out);
-	return 1;
-}
-
-/* The end of each call, however it ended; other records of the tenant's log are passed over. */
-static int call_row(void *arg, const struct audit_view *v)
-{
-	struct audit_job *job = arg;
-	struct call_row row = { .job = job, .end = v };
-
-	if (v->kind != AUDIT_CALL_END && v->kind != AUDIT_CALL_DENIED && v->kind != AUDIT_CALL_RECOVERED)
-		return 0;
-	if (v->beg >= 0)
-		job->rc = audit_query_at(job->db, job->tenant_id, v->beg, call_row_with_begin, &row, job->err);
-	if (job->rc < 0)
-		return 1;
-	if (!row.shown)         /* refused: there was no begin */
-		(void)call_row_with_begin(&row, v);
-	return adm_full(job->out) || (job->limit > 0 && ++job->shown >= job->limit);
-}
-
-int adm_audit_calls_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	struct audit_job *job = c->priv;
-	struct audit_filter f = { .since_us = job->since_us, .until_us = job->until_us, .outcome = job->outcome,
-		.tool = *job->tool ? job->tool : NULL, .limit = UINT_MAX };
-	struct adm_tenant t;
-	struct adm_principal p;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
-
-	(void)logs;
-	if (rc == 0 && *job->principal) {
-		rc = adm_find_principal(db, &t, job->principal, &p, err);
-		f.prn = p.pseudonym;
-	}
-	if (rc == 0)
-		rc = adm_names_load(db, t.id, &job->names, err);
-	if (rc < 0)
-		return rc;
-	f.tenant_id = t.id;
-	job->in_tenant = t.name;
-	job->db = db;
-	job->tenant_id = t.id;
-	job->err = err;
-	rc = audit_query(db, &f, call_row, job, err);
-	return rc < 0 ? rc : job->rc;
-}
-
-/* --- show */
 
 int adm_audit_show_check(struct adm_call *c, struct err *err)
 {
@@ -198,7 +108,7 @@ static int show_row(void *arg, const struct audit_view *v)
 	adm_row_begin(job->out);
 	adm_put_int(job->out, "index", v->idx);
 	adm_put_text(job->out, "kind", kind ? kind : "unknown");
-	put_record(job, v, v);
+	put_record(job, v);
 	if (v->dur_us)
 		adm_put_ms(job->out, "ms", v->dur_us);
 	adm_row_end(job->out);

@@ -185,9 +185,16 @@ adm_check_fn adm_upstream_sync_check, adm_upstream_accept_check;
 adm_gather_fn adm_upstream_sync_gather;
 adm_body_fn adm_upstream_sync_body, adm_upstream_accept_body;
 
-/* adm_report.c */
-adm_check_fn adm_report_check;
-adm_body_fn adm_audit_denied_body, adm_audit_admin_body, adm_audit_tool_health_body;
+/* adm_report.c, adm_stats.c */
+adm_check_fn adm_report_check, adm_key_list_any_check, adm_tool_history_any_check, adm_tool_health_check,
+	adm_stats_check;
+adm_body_fn adm_report_body, adm_key_list_any_body, adm_tool_history_any_body, adm_tool_health_body, adm_stats_body;
+/* adm_feed.c */
+adm_check_fn adm_tail_check, adm_audit_export_check, adm_export_check_check;
+adm_body_fn adm_feed_body, adm_export_check_body;
+/* adm_review.c */
+adm_check_fn adm_review_check;
+adm_body_fn adm_review_body;
 /* adm_verify.c */
 adm_check_fn adm_audit_proof_check;
 adm_body_fn adm_audit_proof_body;
@@ -208,8 +215,8 @@ int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, i
 		   const struct adm_grant *g, struct err *err) MUST_CHECK;
 
 /* adm_call.c, adm_audit.c, adm_server.c */
-adm_check_fn adm_audit_calls_check, adm_audit_show_check, adm_status_check, adm_backup_check;
-adm_body_fn adm_call_body, adm_audit_calls_body, adm_audit_show_body, adm_status_body, adm_backup_body,
+adm_check_fn adm_audit_show_check, adm_status_check, adm_backup_check;
+adm_body_fn adm_call_body, adm_audit_show_body, adm_status_body, adm_backup_body,
 	adm_session_list_body;
 
 #endif

@@ -1,270 +1,496 @@
-/* Reports on a log: what was refused, what administrators did, how each tool fares.  Reading is itself a record, durable
- * before anything is shown (AUDIT A-304). */
+/* The engine of reports: a statement, asked log by log and page by page, its rows by the names of its columns.  Reading is
+ * itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
-#include <limits.h>
+#include "adm_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/map.h"
+#include "base/clock.h"
 #include "base/mem.h"
-#include "db/db.h"
+#include "base/text.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
-
 #define ROWS_DEFAULT 100
-#define BUCKETS 48                      /* of durations: bucket n holds those below 2^n µs */
+#define PARAMS 12
+#define KINDS_MAX 3000                  /* codes of kinds are below */
+#define KEY_STALE_MS (90ull * 24 * 3600 * 1000)
 
-/* What one tool's calls came to. */
-struct tally {
-	uint64_t calls, ok, errors, timeouts, refused, other;
-	uint64_t longest_us, bucket[BUCKETS];
-};
+/* Where a page ended: time and position of its last row. */
+struct cursor { int64_t ts, idx; };
 
-struct report {
-	char tenant[64], tool[72], principal[64];
-	uint64_t since_us, until_us;
-	uint32_t limit, shown;
-	int64_t tenant_id;
+struct report_job {
+	struct adm_ask ask;
 	struct adm_call *c;
 	struct adm_out *out;
-	struct map *names;              /* pseudonym -> name, of the tenant */
-	struct map *tallies;            /* tool -> struct tally */
+	int64_t tenant_id;              /* of the log that is asked */
+	int64_t left;                   /* rows that may still be said */
+	size_t rows;                    /* of the page */
+	struct cursor at;
+	bool headed;
 };
 
-static void free_report(void *priv)
+void adm_ask_fini(struct adm_ask *ask)
 {
-	struct report *r = priv;
-	void *tally;
+	free(ask->line);
+	free(ask->store);
+}
 
-	adm_names_free(&r->names);
-	for (size_t it = 0; r->tallies && map_next(r->tallies, &it, NULL, NULL, &tally); )
-		free(tally);
-	map_free(&r->tallies);
-	free(r);
+enum adm_scope adm_ask_scope(const struct adm_ask *ask)
+{
+	return ask->way->scope ? ask->way->scope : ask->report->scope;
+}
+
+static void free_job(void *priv)
+{
+	struct report_job *job = priv;
+
+	adm_ask_fini(&job->ask);
+	free(job);
+}
+
+/* --- what is asked for */
+
+/* One word of the text, or each of a list. */
+static int check_word(const struct adm_report *r, const char *word, size_t len, struct err *err)
+{
+	char item[72];
+
+	(void)snprintf(item, sizeof(item), " %.*s ", (int)(len < 64 ? len : 64), word);
+	if (len > 0 && strstr(r->text_in, item))
+		return 0;
+	(void)err_set(err, ERR_INVALID, r->text, "%s: \"%.*s\" is none", r->text, (int)(len < 64 ? len : 64), word);
+	err_hint(err, "one of:%s", r->text_in);
+	return ERR_INVALID;
+}
+
+static int check_text(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+{
+	const struct adm_report *r = ask->report;
+	const char *text = r->text ? adm_text(c, r->text) : NULL;
+	int rc = 0;
+
+	if (!text)
+		return 0;
+	if (strlen(text) + 3 > sizeof(ask->text))
+		return err_set(err, ERR_LIMIT, r->text, "%s is too long", r->text);
+	ask->as_text = true;
+	(void)snprintf(ask->text, sizeof(ask->text), r->text_list ? ",%s," : "%s", text);
+	for (const char *word = text; rc == 0 && r->text_in; word += strcspn(word, ",") + 1) {
+		size_t len = r->text_list ? strcspn(word, ",") : strlen(word);
+
+		rc = check_word(r, word, len, err);
+		if (!word[len])
+			break;
+	}
+	return rc;
+}
+
+static int check_outcome(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+{
+	const char *outcome = adm_has(c, "outcome") ? adm_text(c, "outcome") : NULL;
+
+	ask->outcome = outcome ? audit_outcome_from_name(outcome) : -1;
+	if (!outcome || ask->outcome >= 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "outcome", "outcome: \"%.40s\" is none", outcome);
+	err_hint(err, "ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, input_required, crashed, aborted, "
+		      "overload, unknown");
+	return ERR_INVALID;
+}
+
+/* "NAME", or "TENANT/NAME" where no tenant is given: authority was decided by that one. */
+static void copy_principal(const struct adm_call *c, struct adm_ask *ask)
+{
+	const char *text = adm_text(c, "principal"), *slash = text && !*ask->tenant ? strchr(text, '/') : NULL;
+
+	if (slash)
+		(void)snprintf(ask->tenant, sizeof(ask->tenant), "%.*s", (int)(slash - text), text);
+	(void)snprintf(ask->principal, sizeof(ask->principal), "%s", slash ? slash + 1 : text ? text : "");
+}
+
+int adm_ask_check(struct adm_call *c, struct adm_ask *ask, struct err *err)
+{
+	static const char *const formats[] = { "table", "json", "jsonl", "csv" };
+	const char *format = adm_text(c, "format");
+	const struct tenant *t;
+	bool known = !format;
+
+	for (size_t i = 0; i < NELEMS(formats); i++)
+		known = known || strcmp(format, formats[i]) == 0;
+	if (!known && !(strcmp(format, "ocsf") == 0 && strcmp(adm_verb(c), "export") == 0))
+		return err_set(err, ERR_INVALID, "format", "format: \"%.40s\" is none; say table, json, jsonl or csv", format);
+	ask->line = mem_strdup(adm_line(c));
+	ask->store = mem_strdup(c->admin->env.store);
+	adm_copy(c, "tenant", ask->tenant, sizeof(ask->tenant));
+	adm_copy(c, "tool", ask->tool, sizeof(ask->tool));
+	copy_principal(c, ask);
+	adm_copy(c, "key", ask->key, sizeof(ask->key));
+	ask->since_us = adm_time(c, "since");
+	ask->until_us = adm_time(c, "until");
+	ask->limit = adm_uint(c, "limit", ROWS_DEFAULT);
+	if (*ask->principal && !*ask->tenant)
+		return err_set(err, ERR_INVALID, "principal", "--principal needs --tenant");
+	t = *ask->tenant ? tenant_by_name(c->admin->env.tenants, ask->tenant, strlen(ask->tenant)) : NULL;
+	if (t)
+		adm_record_in(c, t->id);
+	return check_outcome(c, ask, err);
+}
+
+static const struct adm_way *way_of(const struct adm_call *c, const struct adm_report *r)
+{
+	const struct adm_way *way = r->way;
+
+	while (way->option && !adm_has(c, way->option))
+		way++;
+	return way;
+}
+
+/* What some reports take in their own way. */
+static int check_specials(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+{
+	uint64_t now_us = clock_wall_us(), ms = adm_duration_ms(c, "stale", KEY_STALE_MS);
+	const char *kind = adm_text(c, "kind");
+
+	ask->number = adm_has(c, "seed") ? (int64_t)adm_uint(c, "seed", 0) : (int64_t)now_us;
+	if (adm_has(c, "number"))
+		ask->limit = adm_uint(c, "number", 0);
+	if (adm_has(c, "stale") || adm_has(c, "unused-scopes"))
+		ask->since_us = now_us - 1000 * ms;
+	if (strcmp(ask->report->noun, "tool") == 0) {
+		(void)snprintf(ask->text, sizeof(ask->text), "tool/%s", ask->tool);
+		ask->as_text = true;
+	}
+	if (adm_ask_scope(ask) == SCOPE_KEY && !*ask->key)
+		return err_set(err, ERR_INVALID, "key", "say --key or --tool-hash");
+	if (!kind)
+		return 0;
+	for (int code = 1; code < KINDS_MAX; code++) {
+		if (audit_kind_name(code) && strcmp(audit_kind_name(code), kind) == 0) {
+			(void)snprintf(ask->text, sizeof(ask->text), "%d", code);
+			ask->as_text = true;
+			return 0;
+		}
+	}
+	return err_set(err, ERR_INVALID, "kind", "kind: \"%.40s\" is none; toolcrib-audit(7) names them", kind);
 }
 
 int adm_report_check(struct adm_call *c, struct err *err)
 {
-	struct report *r = adm_priv(c, sizeof(*r));
-	const struct tenant *t;
+	struct report_job *job = adm_priv(c, sizeof(*job));
+	struct adm_ask *ask = &job->ask;
+	int rc;
 
-	(void)err;
-	c->free_priv = free_report;
-	r->c = c;
-	r->out = c->out;
-	adm_copy(c, "tenant", r->tenant, sizeof(r->tenant));
-	adm_copy(c, "tool", r->tool, sizeof(r->tool));
-	adm_copy(c, "principal", r->principal, sizeof(r->principal));
-	r->since_us = adm_time(c, "since");
-	r->until_us = adm_time(c, "until");
-	r->limit = adm_uint(c, "limit", ROWS_DEFAULT);
-	t = *r->tenant ? tenant_by_name(c->admin->env.tenants, r->tenant, strlen(r->tenant)) : NULL;
-	if (t)
-		adm_record_in(c, t->id);
+	c->free_priv = free_job;
+	job->c = c;
+	job->out = c->out;
+	ask->report = adm_report_find(adm_noun(c), adm_verb(c));
+	ask->way = way_of(c, ask->report);
+	rc = adm_ask_check(c, ask, err);
+	if (rc == 0)
+		rc = check_text(c, ask, err);
+	return rc < 0 ? rc : check_specials(c, ask, err);
+}
+
+/* --- where it is asked */
+
+static const char *or_null(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+static int find_tenant(struct db *db, struct adm_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_LOG);
+	struct adm_tenant t = { 0 };
+	struct adm_principal p;
+	int rc;
+
+	db_bind_textz(st, 1, ask->tenant);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		ask->log = db_col_i64(st, 0);
+		ask->tenant_id = t.id = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	if (rc == 0)            /* not even a removed one: say which name is near */
+		rc = adm_find_tenant(db, ask->tenant, &t, err);
+	if (rc < 0 || !*ask->principal)
+		return rc < 0 ? rc : 0;
+	(void)snprintf(t.name, sizeof(t.name), "%s", ask->tenant);
+	(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", ask->principal);
+	if (strncmp(ask->principal, "prn_", 4) == 0)
+		return 0;
+	rc = adm_find_principal(db, &t, ask->principal, &p, err);
+	if (rc == 0)
+		(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", p.pseudonym);
+	return rc;
+}
+
+/* A key of another tenant than the one that is named is not there. */
+static int find_key(struct db *db, struct adm_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_KEY);
+	int rc;
+
+	db_bind_textz(st, 1, ask->key);
+	db_bind_textz(st, 2, or_null(ask->tenant));
+	rc = db_step(st, err);
+	if (rc == 1) {
+		ask->log = db_col_i64(st, 0);
+		ask->tenant_id = db_col_i64(st, 1);
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_NOT_FOUND, "key", "key %s: not found", ask->key);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int adm_ask_find(struct db *db, struct adm_ask *ask, struct err *err)
+{
+	enum adm_scope scope = adm_ask_scope(ask);
+
+	if (scope == SCOPE_KEY && *ask->key)
+		return find_key(db, ask, err);
+	if (*ask->tenant)
+		return find_tenant(db, ask, err);
+	ask->log = scope == SCOPE_EITHER || scope == SCOPE_SYSTEM ? 1 : 0;
 	return 0;
 }
 
-/* Walk the tenant's log, or the system's when none is named, newest first. */
-static int walk(struct report *r, struct db *db, int kind, audit_row_fn *fn, struct err *err)
+int adm_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
 {
-	struct audit_filter f = { .since_us = r->since_us, .until_us = r->until_us, .outcome = -1, .kind = kind,
-		.tool = *r->tool ? r->tool : NULL, .limit = UINT_MAX };
-	struct adm_principal p;
-	struct adm_tenant t;
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
+	int rc;
+
+	db_bind_i64(st, 1, *log);
+	rc = db_step(st, err);
+	*log = rc == 1 ? db_col_i64(st, 0) : 0;
+	if (ret_tenant)
+		*ret_tenant = rc == 1 ? db_col_i64(st, 1) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+int adm_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_RECORD_TIME);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_step(st, err);
+	*ret_us = rc == 1 ? db_col_i64(st, 0) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- asking */
+
+static enum sql_id statement_of(const struct adm_ask *ask)
+{
+	const struct adm_report *r = ask->report;
+
+	if (ask->way->option)
+		return ask->way->sql;
+	if (r->by_prn && *ask->pseudonym)
+		return r->by_prn;
+	if (r->by_cred && *ask->key)
+		return r->by_cred;
+	if (r->by_tool && *ask->tool)
+		return r->by_tool;
+	return r->by_out && ask->outcome > 0 ? r->by_out : ask->way->sql;
+}
+
+/* Of the parameters, those that the statement has. */
+static void bind(struct db_stmt *st, const struct report_job *job, int64_t log, int64_t rows)
+{
+	const struct adm_ask *ask = &job->ask;
+	int64_t until = ask->until_us && ask->until_us < INT64_MAX ? (int64_t)ask->until_us : INT64_MAX;
+	const int64_t number[PARAMS] = { log, ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX,
+		until <= job->at.ts ? until : job->at.ts + 1, 0, 0, 0, ask->outcome, rows, job->at.ts, job->at.idx, 0, ask->number };
+	const char *const text[PARAMS] = { [3] = or_null(ask->tool), [4] = or_null(ask->pseudonym), [5] = or_null(ask->key),
+		[10] = ask->as_text ? ask->text : NULL };
+	static const bool is_text[PARAMS] = { [3] = true, [4] = true, [5] = true, [10] = true };
+	unsigned count = db_param_count(st);
+
+	for (unsigned i = 0; i < PARAMS && i < count; i++) {
+		if (is_text[i])
+			db_bind_textz(st, i + 1, text[i]);
+		else
+			db_bind_i64(st, i + 1, number[i]);
+	}
+}
+
+/* Columns whose numbers mean yes and no. */
+static bool is_yes_or_no(const char *name)
+{
+	static const char *const names[] = { "undelivered", "not_executed", "broke_schema", "answered_by_caller" };
+
+	for (size_t i = 0; i < NELEMS(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static void put_value(struct adm_out *o, struct db_stmt *st, unsigned col)
+{
+	const char *name = db_col_name(st, col);
+	char number[32];
+	size_t len = 0;
+	const void *p;
+	int n;
+
+	switch (db_col_type(st, col)) {
+	case DB_NULL:
+		adm_put_text(o, name, NULL);
+		break;
+	case DB_INT:
+		if (is_yes_or_no(name))
+			adm_put_bool(o, name, db_col_i64(st, col) != 0);
+		else
+			adm_put_int(o, name, db_col_i64(st, col));
+		break;
+	case DB_FLOAT:
+		n = snprintf(number, sizeof(number), "%.15g", db_col_f64(st, col));
+		adm_put_raw(o, name, number, (size_t)n);
+		break;
+	case DB_TEXT:
+		adm_put_text(o, name, db_col_text(st, col, NULL));
+		break;
+	case DB_BLOB:
+		p = db_col_blob(st, col, &len);
+		adm_put_hex(o, name, p, len);
+		break;
+	}
+}
+
+void adm_put_columns(struct adm_out *o, struct db_stmt *st)
+{
+	unsigned count = db_col_count(st);
+
+	for (unsigned col = 0; col < count; col++)
+		if (db_col_name(st, col)[0] != '_')
+			put_value(o, st, col);
+}
+
+static void put_row(struct report_job *job, struct db_stmt *st)
+{
+	unsigned count = db_col_count(st);
+
+	adm_row_begin(job->out);
+	adm_put_columns(job->out, st);
+	adm_row_end(job->out);
+	for (unsigned col = 0; col < count; col++) {
+		if (strcmp(db_col_name(st, col), "_ts") == 0)
+			job->at.ts = db_col_i64(st, col);
+		if (strcmp(db_col_name(st, col), "_idx") == 0)
+			job->at.idx = db_col_i64(st, col);
+	}
+	if (job->ask.way->paged)
+		adm_seen(job->c, job->tenant_id, job->at.idx);
+	job->rows++;
+	job->left--;
+}
+
+/* One read transaction. */
+static int ask_page(struct report_job *job, struct db *db, int64_t log, int64_t rows, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, statement_of(&job->ask));
 	int rc = 0;
 
-	if (*r->tenant) {
-		rc = adm_find_tenant(db, r->tenant, &t, err);
-		if (rc == 0)
-			rc = adm_names_load(db, t.id, &r->names, err);
+	bind(st, job, log, rows);
+	job->rows = 0;
+	if (!job->headed)
+		rc = adm_report_head(job->out, db, &job->ask, st, NULL, err);
+	job->headed = true;
+	while (rc == 0 && !adm_full(job->out) && (rc = db_step(st, err)) == 1) {
+		put_row(job, st);
+		rc = 0;
+	}
+	db_stmt_put(&st);
+	if (rc == ERR_TIMEOUT) {
+		(void)err_set(err, ERR_TIMEOUT, "", "the report took longer than %d s and was given up", ADM_REPORT_MS / 1000);
+		err_hint(err, "--since, --until and --tenant make it smaller");
+	}
+	return rc;
+}
+
+static int ask_log(struct report_job *job, struct db *db, int64_t log, struct err *err)
+{
+	int rc;
+
+	job->at = (struct cursor){ INT64_MAX, INT64_MAX };
+	adm_seen(job->c, job->tenant_id, -1);
+	do {
+		int64_t rows = job->ask.way->paged && job->left > ADM_REPORT_PAGE ? ADM_REPORT_PAGE : job->left;
+
+		db_deadline(db, clock_mono_us() + UINT64_C(1000) * ADM_REPORT_MS);
+		rc = ask_page(job, db, log, rows, err);
+		db_deadline(db, 0);
+	} while (rc == 0 && job->ask.way->paged && job->rows == ADM_REPORT_PAGE && job->left > 0 && !adm_full(job->out));
+	return rc;
+}
+
+static int ask_logs(struct report_job *job, struct db *db, struct err *err)
+{
+	int64_t log = adm_ask_scope(&job->ask) == SCOPE_TENANTS ? 1 : 0;
+	int rc;
+
+	while ((rc = adm_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed) && !adm_full(job->out)) {
+		rc = ask_log(job, db, log, err);
 		if (rc < 0)
 			return rc;
-		f.tenant_id = r->tenant_id = t.id;
 	}
-	if (*r->principal) {
-		rc = adm_find_principal(db, &t, r->principal, &p, err);
-		if (rc < 0)
-			return rc;
-		f.prn = p.pseudonym;
-	}
-	return audit_query(db, &f, fn, r, err);
+	if (rc == 0 && !job->headed)    /* no log of a tenant: a page of nothing has columns as well */
+		rc = ask_log(job, db, 0, err);
+	return rc;
 }
 
-static int enough(struct report *r)
+int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return adm_full(r->out) || (r->limit > 0 && ++r->shown >= r->limit);
-}
-
-/* --- denied */
-
-static int denied_row(void *arg, const struct audit_view *v)
-{
-	struct report *r = arg;
-
-	adm_seen(r->c, r->tenant_id, v->idx);
-	adm_row_begin(r->out);
-	adm_put_time(r->out, "time", v->ts_us);
-	adm_put_text(r->out, "tool", v->tool);
-	adm_put_text(r->out, "principal", adm_person(r->names, v->prn));
-	adm_put_text(r->out, "key", v->cred);
-	adm_put_text(r->out, "rule", v->rule);
-	adm_put_text(r->out, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
-	adm_put_text(r->out, "transport", v->tport ? audit_tport_name(v->tport) : NULL);
-	adm_put_text(r->out, "revision", v->rev);
-	adm_put_text(r->out, "detail", v->detail);
-	adm_row_end(r->out);
-	return enough(r);
-}
-
-int adm_audit_denied_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	(void)logs;
-	return walk(c->priv, db, AUDIT_CALL_DENIED, denied_row, err);
-}
-
-/* --- admin */
-
-/* All but what agents do once they are in: calls, lists, notices. */
-static bool by_administrators(int kind)
-{
-	return kind >= AUDIT_AUTH_FAIL || kind == AUDIT_LOG_OPEN || kind == AUDIT_LOG_CLOSE;
-}
-
-static int admin_row(void *arg, const struct audit_view *v)
-{
-	struct report *r = arg;
-	const char *kind = audit_kind_name(v->kind);
-
-	if (!by_administrators(v->kind))
-		return 0;
-	adm_seen(r->c, r->tenant_id, v->idx);
-	adm_row_begin(r->out);
-	adm_put_time(r->out, "time", v->ts_us);
-	adm_put_int(r->out, "index", v->idx);
-	adm_put_text(r->out, "kind", kind ? kind : "unknown");
-	adm_put_text(r->out, "object", v->obj);
-	adm_put_text(r->out, "principal", adm_person(r->names, v->prn));
-	adm_put_text(r->out, "key", v->cred);
-	adm_put_text(r->out, "detail", v->detail);
-	adm_row_end(r->out);
-	return enough(r);
-}
-
-int adm_audit_admin_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	(void)logs;
-	return walk(c->priv, db, 0, admin_row, err);
-}
-
-/* --- tool-health */
-
-static void count_outcome(struct tally *t, const struct audit_view *v)
-{
-	static const char refused[] = { AUDIT_INVALID, AUDIT_DENIED, AUDIT_RATE_LIMITED, AUDIT_OVERLOAD };
-
-	if (v->kind == AUDIT_CALL_DENIED || memchr(refused, v->outcome, sizeof(refused)))
-		t->refused++;
-	else if (v->outcome == AUDIT_OK || v->outcome == AUDIT_INPUT_REQUIRED)
-		t->ok++;
-	else if (v->outcome == AUDIT_TOOL_ERROR)
-		t->errors++;
-	else if (v->outcome == AUDIT_TIMEOUT)
-		t->timeouts++;
-	else
-		t->other++;
-}
-
-static int tally_row(void *arg, const struct audit_view *v)
-{
-	struct report *r = arg;
-	struct tally *t;
-	unsigned n = 0;
-
-	if ((v->kind != AUDIT_CALL_END && v->kind != AUDIT_CALL_DENIED && v->kind != AUDIT_CALL_RECOVERED) || !v->tool)
-		return 0;
-	adm_seen(r->c, r->tenant_id, v->idx);
-	t = map_get_z(r->tallies, v->tool);
-	if (!t) {
-		t = mem_zalloc(sizeof(*t));
-		(void)map_set_z(r->tallies, v->tool, t);
-	}
-	t->calls++;
-	count_outcome(t, v);
-	if (v->kind != AUDIT_CALL_END)
-		return 0;
-	while (n < BUCKETS - 1 && v->dur_us >> n)
-		n++;
-	t->bucket[n]++;
-	if (v->dur_us > t->longest_us)
-		t->longest_us = v->dur_us;
-	return 0;
-}
-
-/* An upper bound of the time that so many of a hundred calls took, within a factor of two. */
-static uint64_t percentile_us(const struct tally *t, unsigned percent)
-{
-	uint64_t all = 0, seen = 0;
-
-	for (unsigned n = 0; n < BUCKETS; n++)
-		all += t->bucket[n];
-	for (unsigned n = 0; n < BUCKETS; n++) {
-		seen += t->bucket[n];
-		if (all > 0 && seen * 100 >= all * percent)
-			return 1ull << n < t->longest_us ? 1ull << n : t->longest_us;
-	}
-	return 0;
-}
-
-static void put_tally(struct adm_out *o, const char *tool, const struct tally *t)
-{
-	adm_row_begin(o);
-	adm_put_text(o, "tool", tool);
-	adm_put_int(o, "calls", (int64_t)t->calls);
-	adm_put_int(o, "ok", (int64_t)t->ok);
-	adm_put_int(o, "errors", (int64_t)t->errors);
-	adm_put_int(o, "timeouts", (int64_t)t->timeouts);
-	adm_put_int(o, "refused", (int64_t)t->refused);
-	adm_put_int(o, "other", (int64_t)t->other);
-	adm_put_ms(o, "p50_ms", percentile_us(t, 50));
-	adm_put_ms(o, "p95_ms", percentile_us(t, 95));
-	adm_put_ms(o, "max_ms", t->longest_us);
-	adm_row_end(o);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void put_tallies(struct report *r)
-{
-	size_t n = 0, count = map_count(r->tallies), len;
-	char **names = mem_calloc(count ? count : 1, sizeof(*names));
-	const void *key;
-
-	for (size_t it = 0; map_next(r->tallies, &it, &key, &len, NULL); )
-		names[n++] = mem_strndup(key, len);
-	qsort(names, n, sizeof(*names), by_name);
-	for (size_t i = 0; i < n; i++) {
-		put_tally(r->out, names[i], map_get_z(r->tallies, names[i]));
-		free(names[i]);
-	}
-	free(names);
-}
-
-int adm_audit_tool_health_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	struct report *r = c->priv;
+	struct report_job *job = c->priv;
 	int rc;
 
 	(void)logs;
-	r->tallies = map_new();
-	rc = walk(r, db, 0, tally_row, err);
-	if (rc == 0)
-		put_tallies(r);
+	job->left = job->ask.limit > 0 ? job->ask.limit : INT64_MAX;
+	rc = adm_ask_find(db, &job->ask, err);
+	if (rc < 0)
+		return rc;
+	job->tenant_id = job->ask.tenant_id;
+	rc = job->ask.log > 0 ? ask_log(job, db, job->ask.log, err) : ask_logs(job, db, err);
+	if (job->ask.way->must_be_empty && job->out->rows > 0)
+		c->status = ADM_STATUS_FINDINGS;
 	return rc;
+}
+
+/* Commands with a shape of their own that are reports when a flag asks for it. */
+int adm_key_list_any_check(struct adm_call *c, struct err *err)
+{
+	if (!adm_has(c, "review") && !adm_has(c, "stale") && !adm_has(c, "unused-scopes"))
+		return adm_key_list_check(c, err);
+	adm_record_as(c, AUDIT_AUDIT_READ);
+	return adm_report_check(c, err);
+}
+
+int adm_key_list_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_key_list_body(c, db, logs, err);
+}
+
+int adm_tool_history_any_check(struct adm_call *c, struct err *err)
+{
+	if (!adm_has(c, "events"))
+		return adm_tool_names_check(c, err);
+	adm_record_as(c, AUDIT_AUDIT_READ);
+	return adm_report_check(c, err);
+}
+
+int adm_tool_history_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_tool_history_body(c, db, logs, err);
 }

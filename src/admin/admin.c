@@ -25,6 +25,7 @@
 #include "writer/writer.h"
 
 #include "admin_int.h"
+#include "admin_stream.h"
 
 struct adm_run *adm_run_of(const struct adm_call *c)
 {
@@ -37,6 +38,7 @@ struct admin *admin_new(const struct admin_env *env)
 
 	a->env = *env;
 	a->refs = 1;
+	list_init(&a->streams);
 	return a;
 }
 
@@ -59,6 +61,7 @@ void admin_free(struct admin **ap)
 		return;
 	*ap = NULL;
 	a->closed = true;
+	adm_streams_close(a);
 	for (size_t i = 0; i < NELEMS(a->reader); i++)
 		db_close(&a->reader[i]);
 	adm_unref(a);
@@ -202,7 +205,7 @@ static void run_done(struct adm_run *run, int rc)
 		if (run->c.later)
 			return;
 	}
-	if (rc == 0 && adm_is_read(run->cmd))
+	if (rc == 0 && adm_is_read(run))
 		adm_record_reads(run, reads_recorded);
 	else
 		run_end(run, rc);
@@ -239,6 +242,7 @@ static void pool_body(void *arg)
 	char *file;
 
 	run->rc = 0;
+	run->c.more = ADM_NO_MORE;
 	if (!run->db) {
 		file = path_join(run->c.admin->env.store, DB_FILE);
 		run->rc = db_open(file, DB_READER, false, &run->db, &run->err);
@@ -260,7 +264,10 @@ static void pool_done(void *arg)
 		}
 	}
 	db_close(&run->db);
-	run_done(run, run->rc);
+	if (run->cmd->stream)
+		adm_stream_part(run, run->rc);
+	else
+		run_done(run, run->rc);
 }
 
 static int run_on_pool(struct adm_run *run)
@@ -272,6 +279,17 @@ static int run_on_pool(struct adm_run *run)
 		a->reader[i] = NULL;
 	}
 	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
+}
+
+int adm_stream_body(struct adm_run *run)
+{
+	return run_on_pool(run);
+}
+
+void adm_stream_done(struct adm_run *run, int rc)
+{
+	adm_stream_end(run);
+	run_end(run, rc);
 }
 
 static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
@@ -369,6 +387,17 @@ static void run_body(struct adm_run *run)
 	}
 }
 
+/* What a stream reads is recorded once, at its beginning. */
+static void stream_recorded(struct adm_run *run, int rc)
+{
+	if (rc < 0)
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what is read; nothing is shown");
+	if (rc < 0)
+		run_end(run, rc);
+	else
+		run_body(run);
+}
+
 void adm_gathered(struct adm_call *c, const struct err *err)
 {
 	struct adm_run *run = adm_run_of(c);
@@ -405,6 +434,21 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 const char *adm_noun(const struct adm_call *c)
 {
 	return adm_run_of(c)->cmd->noun;
+}
+
+const char *adm_verb(const struct adm_call *c)
+{
+	return adm_run_of(c)->cmd->verb;
+}
+
+const char *adm_line(const struct adm_call *c)
+{
+	return adm_run_of(c)->line;
+}
+
+void adm_record_as(struct adm_call *c, int kind)
+{
+	adm_run_of(c)->record = kind;
 }
 
 /* --- what a body notes for apply() */
@@ -484,6 +528,7 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	run->cmd = admin_find(req->noun, req->verb);
 	run->reply = reply;
 	run->arg = arg;
+	run->sink = req->sink;
 	run->args = json_incref((json_t *)(uintptr_t)req->args);
 	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
@@ -492,9 +537,17 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	adm_record_line(run);
 	if (run->cmd == &unknown_cmd)
 		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");
-	else
+	else {
+		run->record = run->cmd->record;
 		rc = prepare(run, req);
-	if (rc == 0 && run->cmd->record == AUDIT_ADMIN_CMD) {
+	}
+	if (rc == 0 && run->cmd->stream && !run->sink)
+		rc = err_set(&run->err, ERR_INVALID, "", "%s %s answers in parts, which nobody takes here", req->noun, req->verb);
+	if (rc == 0 && run->cmd->stream) {
+		adm_record_reads(run, stream_recorded);
+		return;
+	}
+	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
 		struct audit_event ev;
 
 		adm_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);

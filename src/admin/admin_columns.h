@@ -65,10 +65,19 @@ static const struct adm_column denied_cols[] = {
 static const struct adm_column admin_cols[] = {
 	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"), COL("detail", "DETAIL"),
 	COL_END };
+static const struct adm_column credentials_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("key", "KEY"), COL("principal", "PRINCIPAL"),
+	COL("detail", "DETAIL"), COL_END };
 static const struct adm_column tool_health_cols[] = {
 	COL("tool", "TOOL"), COL("calls", "CALLS"), COL("ok", "OK"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
 	COL("refused", "REFUSED"), COL("other", "OTHER"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"),
-	COL("max_ms", "MAX MS"), COL_END };
+	COL("p99_ms", "P99 MS"), COL("max_ms", "MAX MS"), COL_END };
+static const struct adm_column tail_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
+	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("detail", "DETAIL"), COL_END };
+static const struct adm_column stats_cols[] = {
+	COL_AT("time", "TIME"), COL("calls", "CALLS"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
+	COL("refused", "REFUSED"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"), COL("p99_ms", "P99 MS"), COL_END };
 static const struct adm_column verify_cols[] = {
 	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
 static const struct adm_column secret_list_cols[] = {

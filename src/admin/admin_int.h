@@ -3,6 +3,7 @@
 
 #include "admin/admin.h"
 #include "base/err.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "limit/limit.h"
@@ -46,6 +47,8 @@ void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n);
 /* --- what a definition is called: a full name is "prompt:greet", "resource:readme", or a tool's bare name */
 
 const char *adm_noun(const struct adm_call *c);         /* of the command: "tool", "prompt", … */
+const char *adm_verb(const struct adm_call *c);
+const char *adm_line(const struct adm_call *c);         /* what its record says of it */
 const char *adm_noun_of(const char *full_name);
 const char *adm_bare(const char *full_name);
 /* The full name of what a command of this noun calls `name`: the bare name, or the full one. */
@@ -95,6 +98,8 @@ int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, str
 /* In check() or body(), for rows that read the audit: the log that is read, when no record of it is shown.  Neither this
  * nor adm_seen(): the system's. */
 void adm_record_in(struct adm_call *c, int64_t tenant_id);
+/* In check(), when it is the arguments that make a row read the audit: what its `record` would say. */
+void adm_record_as(struct adm_call *c, int kind);
 /* In body(), for rows that read the audit: record idx of this tenant's log (0: the system's) is shown or counted.  What
  * was read is recorded in each such log, with the range, before the answer leaves; of more logs than ADM_SEEN_MAX in the
  * system's.  c->status is in it: set it when the exit status of the command is not 0 and the shape does not say so. */
@@ -164,6 +169,7 @@ struct admin {
 	bool closed;                    /* env is gone */
 	struct db *reader[2];           /* idle read-only connections of the pool */
 	struct limit_bucket refused;    /* records of commands of those who have no right to them */
+	struct list streams;            /* commands that wait for their next part */
 	uint64_t unrecorded;            /* such commands without a record, since the last one */
 };
 #define ADM_REFUSED_PER_S 10
@@ -191,6 +197,7 @@ struct adm_run {
 	struct tenant_image **image; size_t nimage;
 	struct reg_news *told; size_t ntold;
 	int64_t record_tenant;          /* whose log was read; 0 = the system log */
+	int record;                     /* as the row says, or adm_record_as() */
 	struct adm_seen *seen; size_t nseen;
 	size_t reads_out;               /* records of what was read that are not durable yet */
 	int reads_rc;
@@ -200,6 +207,9 @@ struct adm_run {
 	struct err err;
 	int rc;
 	bool gathered;
+	const struct adm_sink *sink;    /* of a stream */
+	struct ev_timer *timer;         /* between its parts; NULL before the second */
+	struct list streams;            /* in admin.streams while there is a timer */
 };
 struct adm_run *adm_run_of(const struct adm_call *c);
 
@@ -233,7 +243,7 @@ void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, st
 /* The command's own record: with the change on the writer thread, or at its end; ended() follows, perhaps at once. */
 int adm_record_done(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run));
-bool adm_is_read(const struct adm_cmd *cmd);
+bool adm_is_read(const struct adm_run *run);
 /* done() once the records are durable, not before this has returned when they are submitted. */
 void adm_record_reads(struct adm_run *run, void (*done)(struct adm_run *run, int rc));
 

@@ -239,9 +239,9 @@ void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run))
 
 /* --- of what was read */
 
-bool adm_is_read(const struct adm_cmd *cmd)
+bool adm_is_read(const struct adm_run *run)
 {
-	return cmd->record == AUDIT_AUDIT_READ || cmd->record == AUDIT_AUDIT_EXPORT || cmd->record == AUDIT_AUDIT_VERIFY;
+	return run->record == AUDIT_AUDIT_READ || run->record == AUDIT_AUDIT_EXPORT || run->record == AUDIT_AUDIT_VERIFY;
 }
 
 void adm_record_in(struct adm_call *c, int64_t tenant_id)
@@ -306,7 +306,7 @@ static int record_read(struct adm_run *run, const struct adm_seen *s, const uint
 	bool ranged = s->from < s->to;
 	struct audit_event ev;
 
-	adm_record_event(run, run->cmd->record, s->tenant_id, &ev);
+	adm_record_event(run, run->record, s->tenant_id, &ev);
 	audit_put_be(range, (uint64_t)s->from, 8);
 	audit_put_be(range + 8, (uint64_t)s->to, 8);
 	audit_put_be(counts, ranged ? s->rows : run->out.rows, 8);

@@ -19,6 +19,7 @@
 
 #define CONNECTIONS_MAX 64
 #define WORD_MAX 32
+#define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
 struct admin_sock {
 	struct admin *admin;
@@ -80,6 +81,27 @@ static void send_reply(struct conn *c, const struct str *rows, const struct err 
 	str_fini(&out);
 }
 
+/* --- parts of a long answer: the next one when little of the last is still on its way */
+
+static void take_part(void *arg, const struct str *rows)
+{
+	struct conn *c = arg;
+
+	if (c->stream)
+		stream_write_answer(c->stream, rows->p, rows->len);
+}
+
+static int has_room(void *arg)
+{
+	const struct conn *c = arg;
+
+	if (!c->stream || c->eof)
+		return -1;
+	return stream_queued(c->stream) < PART_QUEUED_MAX;
+}
+
+static const struct adm_sink sink = { .part = take_part, .room = has_room };
+
 static void replied(void *arg, const struct str *rows, const struct err *err)
 {
 	struct conn *c = arg;
@@ -120,6 +142,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 {
 	json_t *doc = NULL, *args = NULL;
 	const char *command = "";
+	const struct adm_cmd *cmd;
 	char noun[WORD_MAX];
 	struct err err = { 0 };
 	int rc = parse_line(text, len, &doc, &command, &args, &err);
@@ -134,10 +157,11 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	}
 	memcpy(noun, command, n);
 	noun[n] = '\0';
+	cmd = admin_find(noun, command[n] ? command + n + 1 : NULL);
 	c->busy = true;
-	stream_pause(c->stream, true);
+	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
 	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
-		.args = args }, replied, c);
+		.args = args, .sink = &sink }, replied, c);
 	json_decref(doc);
 }
 
@@ -145,8 +169,11 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 {
 	struct conn *c = arg;
 	size_t text_len = 0;
-	ssize_t n = line_next(p, len, c->searched, ADMIN_LINE_MAX, &text_len);
+	ssize_t n;
 
+	if (c->busy)
+		return 0;               /* a stream: what comes now is for later */
+	n = line_next(p, len, c->searched, ADMIN_LINE_MAX, &text_len);
 	if (n == 0) {
 		c->searched = len;
 		return 0;

@@ -68,7 +68,11 @@ static const struct adm_arg key_create_args[] = {
 	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d."),
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), END };
 static const struct adm_arg key_list_args[] = {
-	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."), END };
+	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."),
+	FLAG("review", "With age, expiry, last use and what the tenant's grants open."),
+	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used for so long, never used, or without an end: 90d."),
+	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), END };
 static const struct adm_arg key_args[] = {
 	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
 static const struct adm_arg keys_args[] = {
@@ -85,7 +89,10 @@ static const struct adm_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SC
 static const struct adm_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), END };
-static const struct adm_arg tool_args[] = { WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
+static const struct adm_arg tool_history_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	FLAG("events", "What was done to it, by whom, from the audit."),
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "With --events: table, json, jsonl or csv."), END };
 #define VERSION_MAYBE(name, help) { name, "VERSION", ARG_UINT, false, false, false, COMPLETE_NONE, help }
 static const struct adm_arg tool_diff_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
@@ -198,32 +205,10 @@ static const struct adm_arg call_args[] = {
 	VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), END };
 
-static const struct adm_arg audit_calls_args[] = {
-	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
-	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."),
-	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time."),
-	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, as the tenant sees it."),
-	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only calls of this principal."),
-	OPT("outcome", "OUTCOME", ARG_TEXT, COMPLETE_NONE,
-	    "Only calls that ended so: ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, …"),
-	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all."), END };
+#include "report_args.h"
+
 static const struct adm_arg audit_show_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, END };
-#define REPORT_SPAN \
-	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."), \
-	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time.")
-#define REPORT_LIMIT \
-	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all.")
-static const struct adm_arg audit_denied_args[] = {
-	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
-	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, as the tenant sees it."),
-	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only calls of this principal."), REPORT_LIMIT, END };
-static const struct adm_arg audit_admin_args[] = {
-	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "What was done to this tenant; default: to the store."), REPORT_SPAN,
-	REPORT_LIMIT, END };
-static const struct adm_arg audit_tool_health_args[] = {
-	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."), REPORT_SPAN,
-	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."), END };
 static const struct adm_arg audit_proof_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("begin", "The record of its begin, not of its end."), END };
@@ -304,7 +289,7 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_key_create_check, .body = adm_key_create_body },
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_key_list_check, .body = adm_key_list_body },
+	  .check = adm_key_list_any_check, .body = adm_key_list_any_body },
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_key_refs_check, .body = adm_key_show_body },
@@ -336,9 +321,9 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
 	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_tool_names_check, .body = adm_tool_remove_body },
-	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_args,
+	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_tool_names_check, .body = adm_tool_history_body },
+	  .check = adm_tool_history_any_check, .body = adm_tool_history_any_body },
 	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
 	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
@@ -474,29 +459,40 @@ const struct adm_cmd admin_table[] = {
 	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .body = adm_call_body },
 
-	{ .noun = "audit", .verb = "calls", .help = "List a tenant's calls, the newest first", .args = audit_calls_args,
-	  .columns = audit_calls_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ,
-	  .check = adm_audit_calls_check, .body = adm_audit_calls_body },
 	{ .noun = "audit", .verb = "show", .help = "Show the records of a call", .args = audit_show_args,
 	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ,
 	  .check = adm_audit_show_check, .body = adm_audit_show_body },
 	PAYLOAD_ROW,
-	{ .noun = "audit", .verb = "denied", .help = "List calls that were refused, the newest first", .args = audit_denied_args,
-	  .detail = "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.",
-	  .columns = denied_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_report_check, .body = adm_audit_denied_body },
-	{ .noun = "audit", .verb = "admin", .help = "List what administrators did, the newest first", .args = audit_admin_args,
-	  .detail = "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who read or verified the audit.",
-	  .columns = admin_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_report_check, .body = adm_audit_admin_body },
+#define REPORT(v, help_, detail_, args_, columns_) \
+	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, .shape = ADM_REPORT, \
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = adm_report_check, .body = adm_report_body },
+#include "report_rows.def"
 	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",
 	  .args = audit_tool_health_args,
-	  .detail = "P50 and P95 are the times within which half, and 95 of a hundred, of the calls that ran had ended: upper "
-	  "bounds within a factor of two.",
-	  .columns = tool_health_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_report_check, .body = adm_audit_tool_health_body },
+	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: upper bounds, an "
+	  "eighth too large at most.",
+	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_tool_health_check, .body = adm_tool_health_body },
+	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
+	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
+	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_OPERATE,
+	  .where = ADM_ON_WRITER, .check = adm_review_check, .body = adm_review_body },
+	{ .noun = "audit", .verb = "tail", .help = "Show the newest records, and follow", .args = audit_tail_args,
+	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_tail_check, .body = adm_feed_body },
+	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
+	  .detail = "One object for each record, with the bytes that are hashed.  With --cursor each record is written at least once: "
+	  "the file is brought up to date after what it says has been written.", .shape = ADM_REPORT, .stream = true,
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_export_check, .body = adm_feed_body },
+	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind", .args = audit_export_check_args,
+	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are missing "
+	  "in the store.", .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_export_check_check, .body = adm_export_check_body },
+	{ .noun = "audit", .verb = "stats", .help = "Chart calls, errors and times", .args = audit_stats_args,
+	  .detail = "Of the last day, when no time is given.  Bars are calls, their end in another sign those that failed or were "
+	  "refused.", .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_stats_check, .body = adm_stats_body },
 	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
 	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root of the "
 	  "log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks it without the store: "

@@ -19,6 +19,7 @@
 #define COMMAND_MS (2 * 3600 * 1000)    /* a tool may run for an hour */
 
 struct embed {
+	const struct ctl_sink *sink;
 	struct str *rows;
 	struct err *err;
 	int rc;
@@ -38,6 +39,25 @@ static void on_reply(void *arg, const struct str *rows, const struct err *err)
 	e->done = true;
 }
 
+static void on_part(void *arg, const struct str *rows)
+{
+	struct embed *e = arg;
+
+	if (e->sink)
+		e->sink->rows(e->sink->arg, rows);
+	else
+		str_put(e->rows, rows->p, rows->len);
+}
+
+static int has_room(void *arg)
+{
+	const struct embed *e = arg;
+
+	return e->done ? -1 : 1;
+}
+
+static const struct adm_sink parts = { .part = on_part, .room = has_room };
+
 static void on_signal(void *arg, int signo)
 {
 	struct embed *e = arg;
@@ -50,7 +70,7 @@ static void on_signal(void *arg, int signo)
 static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *cmd, const json_t *args,
 	       struct embed *e)
 {
-	struct adm_req req = { { .uid = geteuid(), .pid = getpid(), .embedded = true }, cmd->noun, cmd->verb, args };
+	struct adm_req req = { { .uid = geteuid(), .pid = getpid(), .embedded = true }, cmd->noun, cmd->verb, args, &parts };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
 
@@ -100,10 +120,10 @@ static const char **adopted(const struct adm_cmd *cmd, const json_t *args)
 }
 
 int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
-		  struct str *rows, bool *ret_reached, struct err *err)
+		  const struct ctl_sink *sink, struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
-	struct embed e = { .rows = rows, .err = err };
+	struct embed e = { .sink = sink, .rows = rows, .err = err };
 	const char **adopt = adopted(cmd, args);
 	struct conf *conf = NULL;
 	struct app *app = NULL;

@@ -20,7 +20,11 @@ void ctl_command_name(const struct adm_cmd *cmd, struct str *out)
 
 char ctl_letter(const struct adm_arg *arg)
 {
-	return arg->option && arg->type == ARG_FILE ? 'f' : 0;
+	if (!arg->option)
+		return 0;
+	if (arg->type == ARG_FILE || strcmp(arg->name, "follow") == 0)
+		return 'f';
+	return strcmp(arg->name, "number") == 0 ? 'n' : 0;
 }
 
 static void put_usage_arg(const struct adm_arg *arg, struct str *out)

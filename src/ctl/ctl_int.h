@@ -72,24 +72,36 @@ bool ctl_takes_secret(const struct adm_cmd *cmd);
 /* Put the member "value" in place of the option's file.  ERR_CANCELLED: Ctrl-C. */
 int ctl_secret_read(struct ctl_line *line, struct err *err) MUST_CHECK;
 
+/* --- ctl_cursor.c: how far an export has come, in a file: origin of the log -> next index */
+
+struct ctl_cursor;
+/* Put what the file says in place of its name.  *ret NULL: the command has none, or none was given. */
+int ctl_cursor_read(struct ctl_line *line, struct ctl_cursor **ret, struct err *err) MUST_CHECK;
+void ctl_cursor_note(struct ctl_cursor *c, const json_t *record);
+int ctl_cursor_write(struct ctl_cursor *c, struct err *err) MUST_CHECK;        /* when anything was noted */
+void ctl_cursor_free(struct ctl_cursor **c);
+
 /* --- ctl_route.c, ctl_remote.c, ctl_embed.c: run a row; rows gets its lines of {"row":{...}} */
 
-/* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it. */
-int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
-	    bool *ret_reached, struct err *err) MUST_CHECK;
+/* Where the rows of a stream go while they come, instead of to the end. */
+struct ctl_sink { void (*rows)(void *arg, const struct str *rows); void *arg; };
+/* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it.  sink NULL:
+ * all rows are kept. */
+int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+	    struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 /* The store's directory by --store, the environment or the default; free() it. */
 int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
 int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* ERR_UNREACHABLE: no store there */
 
 int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
+int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
 		   struct err *err) MUST_CHECK;
 
 struct db_owner;
 /* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
 int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
-		  struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
+		  const struct ctl_sink *sink, struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 
 /* --- ctl_local.c: rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people */
 int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
@@ -101,12 +113,24 @@ struct ctl_print {
 	bool json, quiet;
 	bool colour, tty;               /* of out */
 	const char *output;             /* folder for documents, or NULL */
+	const char *format;             /* of a report, or NULL */
+	struct ctl_cursor *cursor;      /* of an export, or NULL */
 	const struct ctl_files *files;  /* to name places in documents; may be NULL */
 	FILE *out, *err;
 	json_t *documents;              /* rows of ADM_DOCUMENTS, while they are read */
 };
 /* Print lines of {"row":{...}}.  Returns the exit status that the rows ask for. */
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows);
+/* ctl_report.c: rows with a header, at once or as they come. */
+enum ctl_exit ctl_print_report(const struct ctl_print *p, const struct str *rows);
+struct ctl_report;
+struct ctl_report *ctl_report_new(const struct ctl_print *p);
+void ctl_report_feed(struct ctl_report *r, const struct str *rows);
+enum ctl_exit ctl_report_end(struct ctl_report **r);
+/* ctl_ocsf.c: a record as an event of OCSF, API Activity.  New reference. */
+json_t *ctl_ocsf_event(const json_t *record);
+void ctl_write_json(const json_t *value, FILE *f);
+void ctl_print_json(const json_t *value, FILE *f);              /* with a newline */
 enum ctl_exit ctl_print_documents(const struct ctl_print *p);  /* ctl_diff.c: all rows of ADM_DOCUMENTS */
 void ctl_print_diff(const struct ctl_print *p, const json_t *row);     /* ctl_diff.c: a row of ADM_DIFF */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
@@ -117,12 +141,20 @@ char *ctl_cell(const json_t *value, enum adm_column_type type);
 /* Fill "%{member}" of a sentence with the row's values. */
 void ctl_fill(const char *sentence, const json_t *row, struct str *out);
 
+/* ctl_chart.c: bars of what `stats` says. */
+struct ctl_chart;
+struct ctl_chart *ctl_chart_new(void);
+void ctl_chart_add(struct ctl_chart *c, const json_t *row);
+void ctl_chart_print(const struct ctl_chart *c, const struct ctl_print *p);
+void ctl_chart_free(struct ctl_chart **c);
+
 /* Aligned columns: add rows of ncols cells (taken), print, free. */
 struct ctl_table;
 enum ctl_align { CTL_NEITHER, CTL_TEXT, CTL_NUMBER };   /* a column of numbers stands to the right */
 struct ctl_table *ctl_table_new(size_t ncols);
 void ctl_table_add(struct ctl_table *t, char **cells, const enum ctl_align *align);
-void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out);
+/* Print the rows and forget them; columns stay as wide as they were.  titles NULL: without them. */
+void ctl_table_flush(struct ctl_table *t, const char *const *titles, bool colour, FILE *out);
 void ctl_table_free(struct ctl_table **t);
 
 #endif

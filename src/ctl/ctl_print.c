@@ -19,6 +19,7 @@
 #define BOLD "\x1b[1m"
 #define PLAIN "\x1b[0m"
 #define PLACE_MAX 512                   /* "file:line:column" */
+#define REPORT_START "{\"header\":"
 #define HINT_INLINE "did you mean "     /* hints of this kind stand in the line of the error */
 
 /* A copy without control characters, whose longest form is four bytes for one; free() it. */
@@ -112,7 +113,7 @@ void ctl_fill(const char *sentence, const json_t *row, struct str *out)
 
 /* DEL and the C1 controls are legal inside JSON strings, but some terminals obey them: written as escapes, which
  * mean the same. */
-static void print_json(const json_t *row, FILE *f)
+void ctl_write_json(const json_t *row, FILE *f)
 {
 	struct str out = STR_INIT;
 	const unsigned char *p;
@@ -127,8 +128,13 @@ static void print_json(const json_t *row, FILE *f)
 		else
 			fputc(p[i], f);
 	}
-	fputc('\n', f);
 	str_fini(&out);
+}
+
+void ctl_print_json(const json_t *row, FILE *f)
+{
+	ctl_write_json(row, f);
+	fputc('\n', f);
 }
 
 /* --- tool results */
@@ -298,7 +304,7 @@ static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f
 static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
 	if (p->json && !p->output) {
-		print_json(row, p->out);
+		ctl_print_json(row, p->out);
 		return;
 	}
 	switch (p->cmd->shape) {
@@ -322,6 +328,9 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 		print_first(p, row);
 		print_sentence(p, row, p->err);
 		break;
+	case ADM_REPORT:
+	case ADM_CHART:
+		break;          /* ctl_print_report() */
 	case ADM_TABLE:
 	case ADM_FINDINGS:
 		if (p->quiet)
@@ -364,14 +373,14 @@ static enum ctl_exit verdict(const struct ctl_print *p, const json_t *row)
 	return CTL_DONE;
 }
 
-static void print_table(const struct ctl_print *p, const struct ctl_table *table)
+static void print_table(const struct ctl_print *p, struct ctl_table *table)
 {
 	size_t n = count_columns(p->cmd);
 	const char **titles = mem_calloc(n, sizeof *titles);
 
 	for (size_t c = 0; c < n; c++)
 		titles[c] = p->cmd->columns[c].title;
-	ctl_table_print(table, titles, p->colour, p->out);
+	ctl_table_flush(table, titles, p->colour, p->out);
 	free(titles);
 }
 
@@ -410,9 +419,12 @@ enum ctl_exit ctl_print_rows(const struct ctl_print *all, const struct str *rows
 {
 	struct ctl_print mine = *all, *p = &mine;
 	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
-	struct ctl_table *table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
+	struct ctl_table *table;
 	enum ctl_exit status = CTL_DONE;
 
+	if (strncmp(str_text(rows), REPORT_START, sizeof REPORT_START - 1) == 0)
+		return ctl_print_report(p, rows);
+	table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
 	mine.documents = json_array();
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
 		enum ctl_exit said = print_line(p, line, (size_t)(nl - line), table);

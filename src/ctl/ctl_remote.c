@@ -54,7 +54,7 @@ static int await(int fd, short events, uint64_t deadline_us, struct err *err)
 
 		if (now_us >= deadline_us)
 			return err_set(err, ERR_TIMEOUT, "", "the server does not answer");
-		n = poll(&p, 1, (int)((deadline_us - now_us) / 1000 + 1));
+		n = poll(&p, 1, deadline_us == UINT64_MAX ? -1 : (int)((deadline_us - now_us) / 1000 + 1));
 		if (n > 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
@@ -90,13 +90,18 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
+static bool starts(const char *line, size_t len, const char *with)
+{
+	return len > strlen(with) && memcmp(line, with, strlen(with)) == 0;
+}
+
 /* One line of the answer: 1 = it was the last one. */
 static int take_line(const char *line, size_t len, struct str *rows, struct err *err)
 {
 	json_t *root = NULL, *error;
 	int rc = 1;
 
-	if (len > 7 && memcmp(line, "{\"row\":", 7) == 0) {      /* checked when it is printed */
+	if (starts(line, len, "{\"row\":") || starts(line, len, "{\"header\":")) {    /* checked when it is printed */
 		str_put(rows, line, len);
 		str_putc(rows, '\n');
 		if (rows->failed)
@@ -117,9 +122,9 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 	return rc;
 }
 
-static int receive(int fd, struct str *in, struct err *err)
+static int receive(int fd, bool patient, struct str *in, struct err *err)
 {
-	uint64_t deadline_us = clock_mono_us() + UINT64_C(1000) * REPLY_MS;
+	uint64_t deadline_us = patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * REPLY_MS;
 	char chunk[CHUNK];
 
 	for (;;) {
@@ -142,8 +147,8 @@ static int receive(int fd, struct str *in, struct err *err)
 	}
 }
 
-/* Read until the last line. */
-static int receive_answer(int fd, struct str *rows, struct err *err)
+/* Read until the last line; a stream may be silent for as long as nothing happens. */
+static int receive_answer(int fd, const struct ctl_sink *sink, struct str *rows, struct err *err)
 {
 	struct str in = STR_INIT;
 	int rc = 0;
@@ -153,7 +158,7 @@ static int receive_answer(int fd, struct str *rows, struct err *err)
 		size_t done = 0;
 		char *nl;
 
-		rc = receive(fd, &in, err);
+		rc = receive(fd, sink != NULL, &in, err);
 		while (rc == 0 && (nl = memchr(in.p + done, '\n', in.len - done))) {
 			size_t n = (size_t)(nl - (in.p + done));
 
@@ -161,12 +166,17 @@ static int receive_answer(int fd, struct str *rows, struct err *err)
 			done += n + 1;
 		}
 		str_drop_front(&in, done);
+		if (sink && rows->len > 0 && rc >= 0) {
+			sink->rows(sink->arg, rows);
+			str_reset(rows);
+		}
 	}
 	str_fini(&in);
 	return rc < 0 ? rc : 0;
 }
 
-int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, struct str *rows, struct err *err)
+int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
+		   struct err *err)
 {
 	struct str line = STR_INIT, name = STR_INIT;
 	int rc;
@@ -183,7 +193,7 @@ int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, struct
 	else
 		rc = send_all(fd, &line, err);
 	if (rc == 0)
-		rc = receive_answer(fd, rows, err);
+		rc = receive_answer(fd, sink, rows, err);
 	close(fd);
 	str_fini(&line);
 	str_fini(&name);

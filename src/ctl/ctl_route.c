@@ -81,8 +81,8 @@ static int find_road(const char *store, struct db_owner **ret_owner, int *ret_fd
 	return ERR_UNREACHABLE;
 }
 
-static int run_by_store(const char *store, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
-			bool *ret_reached, struct err *err)
+static int run_by_store(const char *store, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+			struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct db_owner *owner = NULL;
 	int fd = -1;
@@ -93,9 +93,9 @@ static int run_by_store(const char *store, const struct adm_cmd *cmd, const json
 	if (rc < 0)
 		return rc;
 	if (owner)
-		return ctl_embed_run(store, owner, cmd, args, rows, ret_reached, err);
+		return ctl_embed_run(store, owner, cmd, args, sink, rows, ret_reached, err);
 	*ret_reached = true;
-	return ctl_remote_run(fd, cmd, args, rows, err);
+	return ctl_remote_run(fd, cmd, args, sink, rows, err);
 }
 
 /* For commands that can do without: a store that this user may use. */
@@ -116,23 +116,23 @@ static bool has_store(const struct ctl_opt *opt)
 	return has;
 }
 
-int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, struct str *rows,
-	    bool *ret_reached, struct err *err)
+int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+	    struct str *rows, bool *ret_reached, struct err *err)
 {
 	char *store = NULL;
 	int fd = -1, rc;
 
 	*ret_reached = false;
 	if (cmd->storeless || (cmd->store_if_any && !has_store(opt)))
-		return ctl_embed_run(NULL, NULL, cmd, args, rows, ret_reached, err);
+		return ctl_embed_run(NULL, NULL, cmd, args, sink, rows, ret_reached, err);
 	if (opt->socket) {
 		rc = ctl_remote_connect(opt->socket, &fd, err);
 		*ret_reached = rc == 0;
-		return rc < 0 ? rc : ctl_remote_run(fd, cmd, args, rows, err);
+		return rc < 0 ? rc : ctl_remote_run(fd, cmd, args, sink, rows, err);
 	}
 	rc = ctl_store(opt, &store, err);
 	if (rc == 0)
-		rc = run_by_store(store, cmd, args, rows, ret_reached, err);
+		rc = run_by_store(store, cmd, args, sink, rows, ret_reached, err);
 	free(store);
 	return rc;
 }

@@ -18,6 +18,7 @@ struct ctl_table {
 	size_t ncols, nrows, cap;
 	char ***rows;                   /* nrows arrays of ncols cells */
 	bool *text, *number;            /* a column that holds a text, a number */
+	size_t *width;                  /* of the widest cell so far */
 };
 
 struct ctl_table *ctl_table_new(size_t ncols)
@@ -27,6 +28,7 @@ struct ctl_table *ctl_table_new(size_t ncols)
 	t->ncols = ncols;
 	t->text = mem_calloc(ncols, sizeof *t->text);
 	t->number = mem_calloc(ncols, sizeof *t->number);
+	t->width = mem_calloc(ncols, sizeof *t->width);
 	return t;
 }
 
@@ -67,24 +69,40 @@ static void print_cells(const struct ctl_table *t, const char *const *cells, con
 	}
 }
 
-void ctl_table_print(const struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
+static void widen(struct ctl_table *t, const char *const *titles)
 {
-	size_t *width = mem_calloc(t->ncols, sizeof *width);
-
 	for (size_t c = 0; c < t->ncols; c++) {
-		width[c] = width_of(titles[c]);
+		if (titles && width_of(titles[c]) > t->width[c])
+			t->width[c] = width_of(titles[c]);
 		for (size_t r = 0; r < t->nrows; r++)
-			if (width_of(t->rows[r][c]) > width[c])
-				width[c] = width_of(t->rows[r][c]);
+			if (width_of(t->rows[r][c]) > t->width[c])
+				t->width[c] = width_of(t->rows[r][c]);
 	}
-	fputs(colour ? BOLD : "", out);
-	print_cells(t, titles, width, out);
-	fputs(colour ? PLAIN "\n" : "\n", out);
+}
+
+static void forget_rows(struct ctl_table *t)
+{
 	for (size_t r = 0; r < t->nrows; r++) {
-		print_cells(t, (const char *const *)t->rows[r], width, out);
+		for (size_t c = 0; c < t->ncols; c++)
+			free(t->rows[r][c]);
+		free(t->rows[r]);
+	}
+	t->nrows = 0;
+}
+
+void ctl_table_flush(struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
+{
+	widen(t, titles);
+	if (titles) {
+		fputs(colour ? BOLD : "", out);
+		print_cells(t, titles, t->width, out);
+		fputs(colour ? PLAIN "\n" : "\n", out);
+	}
+	for (size_t r = 0; r < t->nrows; r++) {
+		print_cells(t, (const char *const *)t->rows[r], t->width, out);
 		fputc('\n', out);
 	}
-	free(width);
+	forget_rows(t);
 }
 
 void ctl_table_free(struct ctl_table **tp)
@@ -94,13 +112,10 @@ void ctl_table_free(struct ctl_table **tp)
 	if (!t)
 		return;
 	*tp = NULL;
-	for (size_t r = 0; r < t->nrows; r++) {
-		for (size_t c = 0; c < t->ncols; c++)
-			free(t->rows[r][c]);
-		free(t->rows[r]);
-	}
+	forget_rows(t);
 	free(t->rows);
 	free(t->text);
 	free(t->number);
+	free(t->width);
 	free(t);
 }

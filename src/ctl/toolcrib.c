@@ -52,7 +52,7 @@ static enum ctl_exit status_of(const struct err *err, bool reached, bool partly)
 {
 	if (partly)
 		return CTL_PARTLY;
-	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_IO || err->code == ERR_CORRUPT)
+	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_TIMEOUT || err->code == ERR_IO || err->code == ERR_CORRUPT)
 		return CTL_UNREACHABLE;
 	return CTL_FAILED;
 }
@@ -108,7 +108,7 @@ static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_r
 		return 0;
 	args = json_object();
 	(void)json_object_set(args, name, json_is_array(value) ? json_array_get(value, 0) : value);
-	rc = ctl_run(&line->opt, show, args, &rows, ret_reached, err);
+	rc = ctl_run(&line->opt, show, args, NULL, &rows, ret_reached, err);
 	if (rc == 0)
 		root = ctl_first_row(&rows);
 	*ret_row = root;
@@ -129,14 +129,19 @@ static bool ask(const struct ctl_line *line, const json_t *row)
 	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_files *files,
-				  const struct str *rows)
+static struct ctl_print printer(const struct ctl_line *line, const struct ctl_files *files)
 {
-	struct ctl_print p = {
+	return (struct ctl_print){
 		.cmd = line->cmd, .json = line->opt.json, .quiet = line->opt.quiet, .files = files,
 		.output = json_string_value(json_object_get(line->args, "output")),
+		.format = json_string_value(json_object_get(line->args, "format")),
 		.colour = wants_colour(STDOUT_FILENO), .tty = isatty(STDOUT_FILENO), .out = stdout, .err = stderr,
 	};
+}
+
+static enum ctl_exit print_answer(const struct ctl_line *line, const struct ctl_files *files, const struct str *rows)
+{
+	struct ctl_print p = printer(line, files);
 
 	return ctl_print_rows(&p, rows);
 }
@@ -151,7 +156,7 @@ static enum ctl_exit rehearse(const struct ctl_line *line, const struct ctl_file
 	enum ctl_exit status = CTL_DONE;
 
 	(void)json_object_set_new(args, "dry-run", json_true());
-	if (ctl_run(&line->opt, line->cmd, args, &rows, &reached, &err) < 0) {
+	if (ctl_run(&line->opt, line->cmd, args, NULL, &rows, &reached, &err) < 0) {
 		complain(files, &err);
 		status = status_of(&err, reached, false);
 	} else {
@@ -236,7 +241,7 @@ static enum ctl_exit run_step(const struct ctl_line *line, const struct ctl_file
 	struct str rows = STR_INIT;
 	struct err err = { 0 };
 	bool reached = false;
-	int rc = ctl_run(&line->opt, line->cmd, line->args, &rows, &reached, &err);
+	int rc = ctl_run(&line->opt, line->cmd, line->args, NULL, &rows, &reached, &err);
 	enum ctl_exit status = rc == 0 || rows.len > 0 ? print_answer(line, files, &rows) : CTL_DONE;
 
 	if (rc < 0) {
@@ -259,14 +264,58 @@ static enum ctl_exit run_command(const struct ctl_line *line, const struct ctl_f
 	return status;
 }
 
+static void feed(void *arg, const struct str *rows)
+{
+	ctl_report_feed(arg, rows);
+}
+
+/* A command that answers in parts: each is printed as it comes. */
+static enum ctl_exit run_stream(struct ctl_line *line)
+{
+	struct ctl_print p = printer(line, NULL);
+	struct ctl_report *report;
+	struct ctl_sink sink = { .rows = feed };
+	struct str rows = STR_INIT;
+	struct err err = { 0 };
+	bool reached = false;
+	enum ctl_exit status, failed = CTL_DONE;
+
+	if (ctl_cursor_read(line, &p.cursor, &err) < 0) {
+		complain(NULL, &err);
+		return CTL_FAILED;
+	}
+	if (strcmp(line->cmd->verb, "export") == 0 && !p.format)
+		p.format = "jsonl";
+	report = ctl_report_new(&p);
+	sink.arg = report;
+	if (ctl_run(&line->opt, line->cmd, line->args, &sink, &rows, &reached, &err) < 0) {
+		complain(NULL, &err);
+		failed = status_of(&err, reached, false);
+	} else {
+		ctl_report_feed(report, &rows);
+	}
+	status = ctl_report_end(&report);
+	ctl_cursor_free(&p.cursor);
+	str_fini(&rows);
+	return failed != CTL_DONE ? failed : status;
+}
+
 static enum ctl_exit run_line(struct ctl_line *line)
 {
+	struct ctl_cursor *cursor = NULL;
 	struct ctl_files *files = NULL;
 	struct err err = { 0 };
 	enum ctl_exit status;
 
 	if (line->cmd->where == ADM_ON_CTL)
 		return run_local(line);
+	if (line->cmd->stream)
+		return run_stream(line);
+	if (ctl_cursor_read(line, &cursor, &err) < 0) {
+		complain(NULL, &err);
+		return CTL_FAILED;
+	}
+	ctl_cursor_free(&cursor);
 	if (line->files) {
 		json_t *documents = json_array();
 

@@ -329,6 +329,7 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "level set", "{'level':'request_response','tenant':'acme'}" },
 	{ "approval policy", "{'policy':'two'}" },
 	{ "retention set", "{'tenant':'acme','min-days':'30'}" },
+	{ "audit review", "{'action':'sign','tenant':'acme','note':'nothing unusual'}" },
 	{ "tenant suspend", "{'tenant':'acme'}" },
 	{ "tenant resume", "{'tenant':'acme'}" },
 	{ "tenant remove", "{'tenant':'acme'}" },
@@ -715,6 +716,10 @@ static void mask(struct str *rows)
 {
 	static const char *const members[] = { "\"created\":\"", "\"changed\":\"", "\"key\":\"", "\"accessor\":\"",
 		"\"pseudonym\":\"", "\"expires\":\"", "\"revoked\":\"" };
+	const char *nl = strchr(str_text(rows), '\n');
+
+	if (nl && strncmp(rows->p, "{\"header\":", 10) == 0)     /* who asked when, by which road */
+		str_drop_front(rows, (size_t)(nl - rows->p) + 1);
 
 	for (size_t i = 0; i < NELEMS(members) && rows->p; i++)
 		for (char *p = rows->p; (p = strstr(p, members[i])); )

@@ -1,0 +1,514 @@
+-- Statements of the reports (toolcrib audit ...).  Their columns are the reports': names, order and values are what
+-- json, jsonl and csv say.  A column that begins with _ is for the engine alone.  Parameters have the same place in all:
+-- 1 log, 2 and 3 time (from, before), 4 tool, 5 pseudonym, 6 accessor, 7 outcome (-1: any), 8 rows, 9 and 10 where the
+-- page before ended (_ts, _idx), 11 a text, 12 a number.  Paged ones are ordered by time and position, newest first, and
+-- give _ts and _idx.
+
+-- audit calls.  rec_ts.
+-- name: report_calls
+SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +outcome_code = ?7)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit calls.  rec_prn.
+-- name: report_calls_prn
+SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +outcome_code = ?7)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit calls.  rec_cred.
+-- name: report_calls_cred
+SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +outcome_code = ?7)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit calls.  rec_tool.
+-- name: report_calls_tool
+SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)
+  AND (?7 < 0 OR +outcome_code = ?7)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit calls.  rec_out.
+-- name: report_calls_out
+SELECT time, tenant, tool, principal, "key", outcome, ms, rule, transport, revision, authn, definition, sandbox,
+  request_bytes, result_bytes, status, signal, undelivered, not_executed, broke_schema, on_behalf_of, address, client, policy,
+  scopes, level, call, previous, detail, ts AS _ts, idx AS _idx
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND outcome_code = ?7 AND outcome_code <> 0
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit calls --group-by: the names in ?11, with commas around.  rec_ts.
+-- name: report_calls_grouped
+SELECT CASE WHEN instr(?11, ',client,') THEN coalesce(client, 'none') END AS claimed_client,
+  CASE WHEN instr(?11, ',obo,') THEN coalesce(on_behalf_of, 'none') END AS on_behalf_of,
+  CASE WHEN instr(?11, ',tool,') THEN coalesce(tool, 'none') END AS tool,
+  CASE WHEN instr(?11, ',principal,') THEN coalesce(principal, 'none') END AS principal,
+  CASE WHEN instr(?11, ',key,') THEN coalesce("key", 'none') END AS "key",
+  CASE WHEN instr(?11, ',outcome,') THEN outcome END AS outcome,
+  CASE WHEN instr(?11, ',transport,') THEN transport END AS transport,
+  CASE WHEN instr(?11, ',revision,') THEN coalesce(revision, 'none') END AS revision,
+  CASE WHEN instr(?11, ',day,') THEN substr(time, 1, 10) END AS day,
+  count(*) AS calls, sum(outcome_code <> 0) AS not_ok, round(avg(ms), 3) AS average_ms, min(time) AS first, max(time) AS last
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5))
+  AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+  AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+  AND (?7 < 0 OR +outcome_code = ?7)
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9 ORDER BY calls DESC, 1, 2, 3, 4, 5, 6, 7, 8, 9 LIMIT ?8;
+
+-- audit denied.  rec_kind, merged.
+-- name: report_denied
+SELECT * FROM (
+SELECT time, tool, principal, "key", rule, outcome, transport, authn, revision, address, client, call, detail, ts AS _ts, idx AS _idx
+FROM v_denied WHERE log_id = ?1 AND kind_code = 1003 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)) AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) AND (?7 < 0 OR outcome_code = ?7)
+UNION ALL
+SELECT time, tool, principal, "key", coalesce(rule, 'summary'), outcome, transport, authn, revision, address, client, call, detail,
+  ts AS _ts, idx AS _idx
+FROM v_denied WHERE log_id = ?1 AND kind_code = 1005 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+  AND ?4 IS NULL AND ?5 IS NULL AND ?7 < 0 AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)))
+ORDER BY _ts DESC, _idx DESC LIMIT ?8;
+
+-- audit denied --by.  rec_kind.
+-- name: report_denied_by
+SELECT CASE ?11 WHEN 'rule' THEN rule WHEN 'tool' THEN tool WHEN 'principal' THEN principal WHEN 'key' THEN "key"
+  WHEN 'day' THEN substr(time, 1, 10) ELSE outcome END AS value, count(*) AS denied, count(DISTINCT prn_id) AS principals,
+  min(time) AS first, max(time) AS last
+FROM v_denied WHERE log_id = ?1 AND kind_code = 1003 AND ts >= ?2 AND ts < ?3
+  AND (?5 IS NULL OR +prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5)) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6)) AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4)) AND (?7 < 0 OR outcome_code = ?7)
+GROUP BY 1 ORDER BY denied DESC, value LIMIT ?8;
+
+-- audit auth-failures.  rec_kind, merged.
+-- name: report_auth_failures
+SELECT * FROM (
+SELECT time, tenant, kind, "key", rule, transport, authn, address, client, detail, ts AS _ts, idx AS _idx
+FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1101 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10) AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+UNION ALL
+SELECT time, tenant, kind, "key", rule, transport, authn, address, client, detail, ts AS _ts, idx AS _idx
+FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1102 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10) AND ?6 IS NULL)
+ORDER BY _ts DESC, _idx DESC LIMIT ?8;
+
+-- audit auth-failures --by.  rec_kind.
+-- name: report_auth_failures_by
+SELECT CASE ?11 WHEN 'source' THEN coalesce(address, 'unknown') WHEN 'rule' THEN rule WHEN 'key' THEN coalesce("key", 'unknown')
+  WHEN 'transport' THEN transport ELSE substr(time, 1, 13) END AS value, tenant,
+  count(*) AS failures, min(time) AS first, max(time) AS last
+FROM v_auth_failures WHERE log_id = ?1 AND kind_code = 1101 AND ts >= ?2 AND ts < ?3 AND (?6 IS NULL OR +cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6))
+GROUP BY 1 ORDER BY failures DESC, value LIMIT ?8;
+
+-- audit admin.  rec_kind.
+-- name: report_admin
+SELECT time, idx AS "index", kind, object, principal, "key", actor, detail, before, after, ts AS _ts, idx AS _idx
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit access: who read, exported, verified, reviewed.  rec_kind.
+-- name: report_access
+SELECT time, tenant, kind, actor, transport, detail, ts AS _ts, idx AS _idx
+FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit credentials: the life of keys.  rec_kind.
+-- name: report_credentials
+SELECT time, tenant, kind, "key", principal, object, actor, detail, before, after, ts AS _ts, idx AS _idx
+FROM v_keys WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit config: configuration and policies.  rec_kind.
+-- name: report_config
+SELECT time, tenant, kind, object, detail, before, after, ts AS _ts, idx AS _idx
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1401, 1402, 1403, 1404, 1604)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit clock: steps and states of the clock.  rec_kind.
+-- name: report_clock
+SELECT time, kind, clock, detail, ts AS _ts, idx AS _idx
+FROM v_lifecycle WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1605, 1606)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit key-history: keys at rest, secrets.  rec_kind.
+-- name: report_keys
+SELECT time, tenant, kind, object, actor, detail, before, after, ts AS _ts, idx AS _idx
+FROM v_admin WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1521, 1522, 1908, 1909, 2003)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit reviews.  rec_kind.
+-- name: report_reviews
+SELECT time, tenant, actor, detail, ts AS _ts, idx AS _idx
+FROM v_reads WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code = 1804
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit erasures: asked for, done, ground, who approved.  rec_kind.
+-- name: report_erasures
+SELECT time, tenant, kind, object, range_from, range_to, ground, ticket, approver, detail, ts AS _ts, idx AS _idx
+FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1906, 1907)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit dual-control: destructive acts that nobody else approved.  rec_kind.
+-- name: report_dual_control
+SELECT time, tenant, kind, object, approver, detail, ts AS _ts, idx AS _idx
+FROM v_retention WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND kind_code IN (1904, 1906)
+  AND (approver IS NULL OR instr(detail, approver || ':') = 1)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit anchors: what was taken outside, the oldest record that it does not cover, and epochs of the signing key.  Walks of
+-- small tables; rec_pos.
+-- name: report_anchors
+SELECT strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS time,
+  CASE a.kind WHEN 1 THEN 'anchor in a file' WHEN 2 THEN 'anchor by a command' ELSE 'anchor ' || a.kind END AS what, a.size AS covers,
+  (SELECT h.size FROM head h WHERE h.log = 1) - a.size AS behind,
+  (SELECT strftime('%Y-%m-%dT%H:%M:%S', r.ts / 1000000, 'unixepoch') || printf('.%06dZ', r.ts % 1000000)
+    FROM rec r WHERE r.log = 1 AND r.idx = a.size) AS uncovered_since
+FROM anchor a WHERE a.ts >= ?2 AND a.ts < ?3
+UNION ALL
+SELECT strftime('%Y-%m-%dT%H:%M:%S', e.from_ts / 1000000, 'unixepoch') || printf('.%06dZ', e.from_ts % 1000000), 'epoch ' || e.n || ' begins',
+  NULL, NULL, NULL
+FROM epoch e WHERE e.from_ts >= ?2 AND e.from_ts < ?3 ORDER BY time DESC LIMIT ?8;
+
+-- tool history --events.  rec_kind.
+-- name: report_definition_events
+SELECT time, kind, object, actor, detail, before, after, ts AS _ts, idx AS _idx
+FROM v_definitions WHERE log_id = ?1 AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10) AND (?11 IS NULL OR object = ?11 OR substr(object, 1, length(?11) + 1) = ?11 || '@')
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit credential: from where a key was used, and for what.  rec_cred.
+-- name: report_credential
+SELECT transport, address, client, revision, tool, outcome, count(*) AS calls, min(time) AS first, max(time) AS last
+FROM v_calls WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND ts >= ?2 AND ts < ?3
+GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY first LIMIT ?8;
+
+-- audit credential --timeline: all that was done with a key and to it.  rec_cred.
+-- name: report_credential_timeline
+SELECT time, kind, tool, outcome, rule, principal, object, call, detail, ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit subject: what there is about a principal.  rec_prn.
+-- name: report_subject
+SELECT tenant, principal, pseudonym, kind, tool, count(*) AS records, min(time) AS first, max(time) AS last
+FROM v_records WHERE log_id = ?1 AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3
+GROUP BY kind, tool ORDER BY records DESC, kind, tool LIMIT ?8;
+
+-- audit subject --export: all of it.  rec_prn.
+-- name: report_subject_export
+SELECT time, idx AS "index", kind, tool, outcome, ms, rule, principal, pseudonym, "key", object, transport, revision, definition, sandbox,
+  address, client, on_behalf_of, request_bytes, result_bytes, stored_bytes, level, call, detail, ts AS _ts, idx AS _idx
+FROM v_records WHERE log_id = ?1 AND prn_id = (SELECT id FROM dict WHERE kind = 17 AND text = ?5) AND kind_code <> 1001 AND ts >= ?2 AND ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- audit coverage: each day that has records, and what the server did then.  rec_ts for the days, rec_kind.
+-- name: report_coverage
+WITH RECURSIVE
+  bounds(lo, hi) AS (
+    SELECT max(coalesce((SELECT min(ts) FROM rec WHERE log = ?1 AND kind <> 1001), 0), ?2),
+      min(coalesce((SELECT max(ts) FROM rec WHERE log = ?1 AND kind <> 1001), 0), ?3 - 1)),
+  days(d) AS (
+    SELECT lo / 86400000000 FROM bounds WHERE lo <= hi
+    UNION ALL SELECT d + 1 FROM days WHERE d < (SELECT hi / 86400000000 FROM bounds)),
+  spans(d, a, z) AS (
+    SELECT d, max(d * 86400000000, ?2), min((d + 1) * 86400000000, ?3) FROM days)
+SELECT (SELECT t.name FROM log l JOIN tenant t ON t.id = l.tenant_id WHERE l.id = ?1) AS tenant,
+  strftime('%Y-%m-%d', d * 86400, 'unixepoch') AS day,
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z ORDER BY ts, idx LIMIT 1) AS first,
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z ORDER BY ts DESC, idx DESC LIMIT 1) AS last,
+  (SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= a AND ts < z AND call IS NOT NULL) AS calls,
+  (SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = 1003 AND ts >= a AND ts < z) AS denied,
+  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1601 AND ts >= a AND ts < z) AS starts,
+  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1602 AND ts >= a AND ts < z) AS stops,
+  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 1603 AND ts >= a AND ts < z) AS crashes,
+  (SELECT count(*) FROM rec WHERE log = 1 AND kind <> 1001 AND kind <> 1002 AND kind = 2001 AND ts >= a AND ts < z) AS checkpoints
+FROM spans ORDER BY d DESC LIMIT ?8;
+
+-- audit sample: the ?8 calls with the smallest hash of position and seed (?12); anybody can compute it again.  rec_ts.
+-- name: report_sample
+WITH p(idx, x) AS (
+    SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
+    WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3),
+  q(idx, x, y) AS (SELECT idx, x, (x * x + ?12) % 2147483647 FROM p),
+  s(idx, hash) AS (SELECT idx, (y * y + x) % 2147483647 FROM q ORDER BY 2, 1 LIMIT ?8)
+SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.tool AS tool, v.principal AS principal, v.outcome AS outcome, v.call AS call
+FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.idx;
+
+-- audit sample --kind.  rec_kind.
+-- name: report_sample_kind
+WITH p(idx, x) AS (
+    SELECT idx, (idx * 48271 + ?12 * 69621 + 1) % 2147483647 FROM rec
+    WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?11 AND ts >= ?2 AND ts < ?3),
+  q(idx, x, y) AS (SELECT idx, x, (x * x + ?12) % 2147483647 FROM p),
+  s(idx, hash) AS (SELECT idx, (y * y + x) % 2147483647 FROM q ORDER BY 2, 1 LIMIT ?8)
+SELECT s.hash AS hash, v.time AS time, v.idx AS "index", v.kind AS kind, v.object AS object, v.principal AS principal, v.detail AS detail
+FROM s CROSS JOIN v_records v WHERE v.log_id = ?1 AND v.idx = s.idx ORDER BY v.idx;
+
+-- audit after-revocation: calls that began behind the record of the key's end.  rec_kind, rec_cred, rec_pos.
+-- name: report_after_revocation
+SELECT e.time AS time, e.tenant AS tenant, d.text AS "key", e.principal AS principal, e.tool AS tool, e.outcome AS outcome,
+  e.call AS call, x.idx AS ended_at, e.beg AS began_at
+FROM rec x CROSS JOIN v_records e JOIN dict d ON d.id = x.cred
+WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1203, 1204)
+  AND e.log_id = ?1 AND e.cred_id = x.cred AND e.kind_code <> 1001 AND e.kind_code IN (1002, 1004) AND e.beg > x.idx
+  AND e.ts >= ?2 AND e.ts < ?3
+ORDER BY e.idx LIMIT ?8;
+
+-- audit continuity: runs of the server, how each ended, how long nothing ran.  rec_kind of the system log.
+-- name: report_continuity
+WITH run(ts, idx, kind, detail, next_kind, next_ts, start_ts) AS (
+    SELECT ts, idx, kind_code, detail,
+      lead(kind_code) OVER (ORDER BY idx + 0), lead(ts) OVER (ORDER BY idx + 0),
+      min(CASE WHEN kind_code = 1601 THEN ts END) OVER (ORDER BY idx + 0 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)
+    FROM v_lifecycle WHERE log_id = ?1 AND kind_code IN (1601, 1602, 1603))
+SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06dZ', ts % 1000000) AS started,
+  CASE WHEN next_ts IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', next_ts / 1000000, 'unixepoch')
+    || printf('.%06dZ', next_ts % 1000000) END AS ended,
+  CASE next_kind WHEN 1602 THEN 'stop' WHEN 1603 THEN 'crash' WHEN 1601 THEN 'no stop recorded' ELSE 'runs' END AS how,
+  round((next_ts - ts) / 1e6, 3) AS ran_s, round((start_ts - next_ts) / 1e6, 3) AS down_s,
+  (SELECT count(*) FROM rec x WHERE x.log = ?1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind IN (1608, 1610)
+    AND x.ts >= run.ts AND x.ts < coalesce(next_ts, 9223372036854775807)) AS audit_failures, detail
+FROM run WHERE kind = 1601 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
+
+-- audit continuity --executions: calls that ended between a failure of the audit and the next start or recovery, although
+-- nothing may run then.  rec_kind of the system log, rec_ts.
+-- name: report_continuity_executions
+WITH f(a, z) AS (
+    SELECT x.ts, coalesce((SELECT min(y.ts) FROM rec y WHERE y.log = 1 AND y.kind <> 1001 AND y.kind <> 1002
+      AND y.kind IN (1601, 1609) AND y.ts > x.ts), x.ts)
+    FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610 AND x.ts >= ?2 AND x.ts < ?3)
+SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call
+FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > f.a AND e.ts < f.z AND e.kind_code = 1002 AND e.not_executed = 0
+ORDER BY e.idx LIMIT ?8;
+
+-- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  rec_cred.
+-- name: report_blast_key
+SELECT tool, definition, count(*) AS calls, sum(outcome_code = 0) AS ok, min(time) AS first, max(time) AS last, 'used' AS how
+FROM v_calls WHERE log_id = ?1 AND cred_id = (SELECT id FROM dict WHERE kind = 16 AND text = ?6) AND ts >= ?2 AND ts < ?3 GROUP BY tool, definition
+UNION ALL
+SELECT g.glob, NULL, 0, 0, NULL, NULL, CASE WHEN g.alias <> '' THEN 'granted as ' || g.alias ELSE 'granted' END
+FROM tool_grant g JOIN log l ON l.tenant_id = g.tenant_id WHERE l.id = ?1
+ORDER BY calls DESC, tool LIMIT ?8;
+
+-- audit blast-radius --tool-hash: who called this definition of a tool.  rec_ts, rec_pos.
+-- name: report_blast_tool
+SELECT tenant, tool, principal, "key", count(*) AS calls, sum(outcome_code = 0) AS ok, min(time) AS first, max(time) AS last
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND definition = ?11
+GROUP BY tenant, tool, principal, "key" ORDER BY calls DESC, tool LIMIT ?8;
+
+-- audit drift: calls whose definition was never stored here.  Such texts of the dictionary first; rec_ts, rec_pos.
+-- name: report_drift
+WITH bad(id) AS (SELECT d.id FROM dict d WHERE d.kind = 35
+  AND NOT EXISTS (SELECT 1 FROM tool_version v WHERE lower(hex(v.digest)) = d.text))
+SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.definition AS definition, e.principal AS principal, e.call AS call
+FROM v_calls e WHERE EXISTS (SELECT 1 FROM bad) AND e.log_id = ?1 AND e.ts >= ?2 AND e.ts < ?3
+  AND e.definition IN (SELECT text FROM dict WHERE id IN (SELECT id FROM bad))
+ORDER BY e.idx LIMIT ?8;
+
+-- audit isolation: keys and principals of one tenant in the log of another.  rec_cred, rec_prn: a look for each.
+-- name: report_isolation
+SELECT 'key' AS what, c.accessor AS who, t.name AS belongs_to, l.origin AS found_in
+FROM log l JOIN cred c ON c.tenant_id <> l.tenant_id JOIN tenant t ON t.id = c.tenant_id
+JOIN dict d ON d.kind = 16 AND d.text = c.accessor
+WHERE l.id = ?1 AND EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.cred = d.id AND r.kind <> 1001)
+UNION ALL
+SELECT 'principal', p.pseudonym, t.name, l.origin
+FROM log l JOIN principal p ON p.tenant_id <> l.tenant_id JOIN tenant t ON t.id = p.tenant_id
+JOIN dict d ON d.kind = 17 AND d.text = p.pseudonym
+WHERE l.id = ?1 AND EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = d.id AND r.kind <> 1001)
+LIMIT ?8;
+
+-- audit sandbox: how far each tool's processes were confined.  rec_ts.
+-- name: report_sandbox
+SELECT tenant, tool, coalesce(sandbox, 'no process') AS sandbox, count(*) AS calls, min(time) AS first, max(time) AS last
+FROM v_calls WHERE log_id = ?1 AND ts >= ?2 AND ts < ?3 AND kind_code = 1002 AND (?4 IS NULL OR +tool_id = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+GROUP BY tool, sandbox ORDER BY tool, calls DESC LIMIT ?8;
+
+-- audit oversight: calls that asked a person, and the round that brought the answer.  rec_out, rec_prn.
+-- name: report_oversight
+SELECT q.time AS time, q.tool AS tool, q.principal AS principal, q.call AS call,
+  strftime('%Y-%m-%dT%H:%M:%S', a.ts / 1000000, 'unixepoch') || printf('.%06dZ', a.ts % 1000000) AS answered,
+  lower(substr(hex(a.call), 1, 8) || '-' || substr(hex(a.call), 9, 4) || '-' || substr(hex(a.call), 13, 4) || '-'
+    || substr(hex(a.call), 17, 4) || '-' || substr(hex(a.call), 21)) AS next_round,
+  a.outcome IS NOT NULL AS answered_by_caller, q.ts AS _ts, q.idx AS _idx
+FROM v_calls q JOIN rec r ON r.log = ?1 AND r.idx = q.idx
+LEFT JOIN rec a ON a.log = ?1 AND a.kind <> 1001 AND a.prn = r.prn AND a.ts >= r.ts AND a.prev = r.call
+WHERE q.log_id = ?1 AND q.outcome_code = 7 AND q.outcome_code <> 0 AND q.ts >= ?2 AND q.ts < ?3 AND (q.ts < ?9 OR q.idx < ?10)
+ORDER BY q.ts DESC, q.idx DESC LIMIT ?8;
+
+-- audit anomalies: plain rules.  A tool that a principal had not used before; a day with ten times the calls of the days
+-- before it (at least 50); calls between 22 and 6 h UTC by who makes less than a twentieth of its calls then; a day with 20
+-- refusals or more.  rec_ts, and rec_prn for the past.
+-- name: report_anomalies
+WITH c(prn, tool, day, hour, ts, denied) AS (
+    SELECT prn, tool, ts / 86400000000, ts / 3600000000 % 24, ts, kind = 1003
+    FROM rec WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND prn IS NOT NULL AND ts >= ?2 AND ts < ?3),
+  daily(prn, day, n, refused) AS (SELECT prn, day, count(*), sum(denied) FROM c GROUP BY prn, day),
+  firsts(prn, tool, ts) AS (SELECT prn, tool, min(ts) FROM c WHERE NOT denied AND tool IS NOT NULL GROUP BY prn, tool),
+  found(what, prn, tool, ts, seen, usual) AS (
+    SELECT 'new tool', prn, tool, ts, 1, 0 FROM firsts f
+    WHERE EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = f.prn AND r.kind <> 1001 AND r.ts < f.ts AND r.call IS NOT NULL)
+      AND NOT EXISTS (SELECT 1 FROM rec r WHERE r.log = ?1 AND r.prn = f.prn AND r.kind <> 1001 AND r.ts < ?2 AND r.tool = f.tool)
+    UNION ALL
+    SELECT 'volume', x.prn, NULL, x.day * 86400000000, x.n, avg(y.n)
+    FROM daily x JOIN daily y ON y.prn = x.prn AND y.day < x.day AND y.day >= x.day - 30 WHERE x.n >= 50
+    GROUP BY x.prn, x.day HAVING x.n >= 10 * avg(y.n)
+    UNION ALL
+    SELECT 'odd hours', prn, NULL, max(CASE WHEN hour >= 22 OR hour < 6 THEN ts END), sum(hour >= 22 OR hour < 6), count(*)
+    FROM c GROUP BY prn HAVING count(*) >= 20 AND sum(hour >= 22 OR hour < 6) BETWEEN 1 AND count(*) / 20
+    UNION ALL
+    SELECT 'denials', prn, NULL, day * 86400000000, refused, n FROM daily WHERE refused >= 20)
+SELECT strftime('%Y-%m-%dT%H:%M:%S', f.ts / 1000000, 'unixepoch') || printf('.%06dZ', f.ts % 1000000) AS time, f.what AS what,
+  coalesce(p.name, d.text) AS principal, g.text AS tool, f.seen AS seen, round(f.usual, 1) AS usual
+FROM found f LEFT JOIN dict d ON d.id = f.prn LEFT JOIN dict g ON g.id = f.tool
+LEFT JOIN principal p ON p.pseudonym = d.text AND p.tenant_id = (SELECT tenant_id FROM log WHERE id = ?1)
+ORDER BY f.ts DESC, what LIMIT ?8;
+
+-- audit capacity: each log's share, and how it grew.  Primary key, rec_ts.
+-- name: report_capacity
+SELECT l.origin AS log, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id) AS tenant, h.size AS records,
+  (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 86400000000 ORDER BY x.ts LIMIT 1) AS last_day,
+  (SELECT h.size - x.idx FROM rec x WHERE x.log = l.id AND x.kind <> 1001 AND x.ts >= ?12 - 604800000000 ORDER BY x.ts LIMIT 1) AS last_week,
+  round(100.0 * h.size / (SELECT max(sum(size), 1) FROM head), 1) AS percent
+FROM log l JOIN head h ON h.log = l.id ORDER BY records DESC, log LIMIT ?8;
+
+-- audit capacity --events: when room was short.  rec_kind of the system log.
+-- name: report_capacity_events
+SELECT time, kind, detail, ts AS _ts, idx AS _idx FROM v_lifecycle
+WHERE log_id = ?1 AND kind_code IN (1608, 1609, 1610) AND +ts >= ?2 AND +ts < ?3 AND (ts < ?9 OR idx < ?10)
+ORDER BY ts DESC, idx DESC LIMIT ?8;
+
+-- key list --review.  Index cred_principal; rec_kind, rec_cred for the newest record of each key.
+-- name: report_key_review
+SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
+  CASE WHEN c.revoked_us IS NOT NULL THEN 'revoked' WHEN c.expires_us <= ?12 THEN 'expired' WHEN p.state <> 1 THEN 'suspended'
+    WHEN t.state <> 1 THEN 'tenant not active' ELSE 'active' END AS state,
+  (?12 - c.created_us) / 86400000000 AS age_days,
+  strftime('%Y-%m-%dT%H:%M:%S', c.created_us / 1000000, 'unixepoch') || printf('.%06dZ', c.created_us % 1000000) AS created,
+  CASE WHEN c.expires_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.expires_us / 1000000, 'unixepoch')
+    || printf('.%06dZ', c.expires_us % 1000000) END AS expires,
+  CASE WHEN c.last_used_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.last_used_us / 1000000, 'unixepoch')
+    || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used,
+  (SELECT group_concat(g.glob, ' ') FROM tool_grant g WHERE g.tenant_id = c.tenant_id) AS grants, c.label AS label
+FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) ORDER BY p.name, c.id LIMIT ?8;
+
+-- key list --stale: keys that may still be used but were not since ?2, or that never end.  Index cred_principal.
+-- name: report_key_stale
+SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
+  CASE WHEN c.last_used_us IS NULL THEN 'never used' WHEN c.last_used_us < ?2 THEN 'not used since' ELSE 'no expiry' END AS why,
+  (?12 - c.created_us) / 86400000000 AS age_days,
+  CASE WHEN c.last_used_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.last_used_us / 1000000, 'unixepoch')
+    || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used, c.label AS label
+FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+  AND (c.expires_us IS NULL OR coalesce(c.last_used_us, c.created_us) < ?2)
+ORDER BY p.name, c.id LIMIT ?8;
+
+-- key list --unused-scopes: grants that a key could use and did not since ?2.  Index cred_principal, rec_cred.
+-- name: report_key_unused
+SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal, g.glob AS "grant", nullif(g.alias, '') AS alias,
+  (?12 - g.created_us) / 86400000000 AS granted_days, c.label AS label
+FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
+JOIN tool_grant g ON g.tenant_id = t.id
+WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
+  AND NOT EXISTS (SELECT 1 FROM dict d JOIN rec r ON r.cred = d.id JOIN dict n ON n.id = r.tool
+    WHERE d.kind = 16 AND d.text = c.accessor AND r.log = ?1 AND r.kind <> 1001 AND r.ts >= ?2
+      AND (n.text = g.alias OR (g.alias = '' AND n.text GLOB g.glob)))
+ORDER BY p.name, c.id, g.glob LIMIT ?8;
+
+-- The lean walk under tool-health and stats, oldest first.  rec_ts.
+-- name: report_durations
+SELECT ts, idx, kind, outcome, dur, (SELECT text FROM dict WHERE id = tool)
+FROM rec WHERE log = ?1 AND kind <> 1001 AND call IS NOT NULL AND ts >= ?2 AND ts < ?3 AND (ts > ?9 OR idx > ?10)
+  AND (?4 IS NULL OR +tool = (SELECT id FROM dict WHERE kind = 34 AND text = ?4))
+ORDER BY ts, idx LIMIT ?8;
+
+-- The header of a report: the log.  Primary keys.
+-- name: report_head
+SELECT l.origin, (SELECT t.name FROM tenant t WHERE t.id = l.tenant_id), h.size, l.min_idx
+FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
+
+-- The header: positions of the first and last record in a span of time.  rec_ts.
+-- name: report_head_span
+SELECT (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts, idx LIMIT 1),
+  (SELECT idx FROM rec WHERE log = ?1 AND kind <> 1001 AND ts >= ?2 AND ts < ?3 ORDER BY ts DESC, idx DESC LIMIT 1);
+
+-- The header: newest of a kind.  rec_kind.
+-- name: report_head_newest
+SELECT idx, ts FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2 ORDER BY ts DESC LIMIT 1;
+
+-- The header: how far a log is signed, and when.  Primary key.
+-- name: report_head_signed
+SELECT ts, size FROM cp WHERE log = ?1 ORDER BY size DESC LIMIT 1;
+
+-- The header: the newest anchor.  A walk; they are few.
+-- name: report_head_anchor
+SELECT ts, size FROM anchor ORDER BY id DESC LIMIT 1;
+
+-- The header: how many of a kind.  rec_kind.
+-- name: report_head_count
+SELECT count(*) FROM rec WHERE log = ?1 AND kind <> 1001 AND kind <> 1002 AND kind = ?2;
+
+-- The header of audit capacity: bytes of the file, records, records since a week.  rec_ts.
+-- name: report_room
+SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size), coalesce(sum(h.size), 0),
+  coalesce(sum(h.size - (SELECT x.idx FROM rec x WHERE x.log = h.log AND x.kind <> 1001 AND x.ts >= ?1 - 604800000000
+    ORDER BY x.ts LIMIT 1)), 0)
+FROM head h;
+
+-- audit tail.  rec_pos.
+-- name: report_tail
+SELECT idx AS "index", log, time, tenant, kind, tool, principal, outcome, ms, rule, object, call, detail
+FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;
+
+-- audit export.  rec_pos.
+-- name: report_export
+SELECT idx AS "index", log, time, tenant, kind, call, principal, pseudonym, "key", tool, outcome, rule, ms, transport, authn, actor,
+  on_behalf_of, address, client, revision, definition, policy, scopes, sandbox, object, detail, generation, receivers, before,
+  after, range_from, range_to, ground, ticket, approver, request_bytes, result_bytes, stored_bytes, level, flags, status, signal,
+  cpu_ms, rss_kib, clock, boot, build, previous, trace, beg AS begin
+FROM v_records WHERE log_id = ?1 AND idx >= ?2 AND idx < ?3 AND +ts < ?5 ORDER BY idx LIMIT ?4;
+
+-- audit export-check.  Primary key.
+-- name: report_export_check
+SELECT l.origin, h.size FROM log l JOIN head h ON h.log = l.id WHERE l.id = ?1;
+
+-- audit export-check: the time of a record.  rec_pos.
+-- name: report_record_time
+SELECT ts FROM rec WHERE log = ?1 AND idx >= ?2 ORDER BY idx LIMIT 1;
+
+-- The log of a tenant, also of a removed one.  UNIQUE(name), unique index.
+-- name: report_find_log
+SELECT l.id, t.id FROM tenant t JOIN log l ON l.tenant_id = t.id WHERE t.name = ?1;
+
+-- The log of a key's tenant, which may have to be a certain one.  UNIQUE(accessor).
+-- name: report_find_key
+SELECT l.id, l.tenant_id FROM cred c JOIN log l ON l.tenant_id = c.tenant_id JOIN tenant t ON t.id = c.tenant_id
+WHERE c.accessor = ?1 AND (?2 IS NULL OR t.name = ?2);
+
+-- The next log behind ?1.  Primary key.
+-- name: report_next_log
+SELECT id, tenant_id FROM log WHERE id > ?1 ORDER BY id LIMIT 1;
