@@ -14,6 +14,9 @@ int path_read(const char *path, size_t max, struct str *ret, struct err *err) MU
 int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 /* The same over what is there: written beside it, then renamed, so that either content is whole at any moment. */
 int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
+/* Its halves: the new content is whole, under another name; it is in its place. */
+int path_prepare(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
+int path_put_in_place(const char *path, struct err *err) MUST_CHECK;
 /* Make all missing parts; existing ones are fine. */
 int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;
 bool path_exists(const char *path);

@@ -10,6 +10,7 @@
 #include "audit/bundle.h"
 #include "audit/keep.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "db/db.h"
@@ -203,6 +204,7 @@ static int write_bundle(struct prune_job *job, struct db *db, struct err *err)
 
 	(void)snprintf(query, sizeof(query), "retention prune %s", job->tenant);
 	rc = audit_bundle_write(db, &req, job->file, &job->bundle, err);
+	CRASH_AT("prune.bundle");
 	return rc == ERR_CONFLICT ? take_bundle(job, err) : rc;
 }
 

@@ -11,6 +11,7 @@
 
 #include "audit/erase.h"
 #include "audit/rows.h"
+#include "base/crash.h"
 #include "base/mem.h"
 #include "db/db.h"
 
@@ -147,14 +148,23 @@ static int delete_slice(struct db *db, enum sql_id sql, int64_t log, struct err 
 	return db_run(&st, err);
 }
 
-static int prune_step(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, bool *ret_done, struct err *err)
+static int prune_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
 {
-	int rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, deed->log, err);
+	int rc;
 
+	if (!deed->begun)
+		CRASH_AT("prune.intent");
+	deed->begun = true;
+	rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, deed->log, err);
 	if (rc == 0)
 		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, deed->log, err);
+	CRASH_AT("prune.rows");
 	*ret_done = rc == 0 && db_changes(db) < AUDIT_SLICE;
-	return *ret_done ? finish(logs, db, deed, AUDIT_PRUNE_DONE, err) : rc;
+	if (!*ret_done)
+		return rc;
+	rc = finish(logs, db, deed, AUDIT_PRUNE_DONE, err);
+	CRASH_AT("prune.done");
+	return rc;
 }
 
 int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, int64_t *ret_names, struct err *err)
@@ -251,17 +261,22 @@ static int erase_step(struct audit_logs *logs, struct db *db, struct audit_deed 
 	int rc;
 
 	if (deed->flushed) {
+		CRASH_AT("erase.truncate");
 		rc = finish(logs, db, deed, AUDIT_ERASE_DONE, err);
 		*ret_done = rc == 0;
 		return rc;
 	}
 	rc = read_named(db, deed, &what, err);
 	all = what.n == 0 && what.from == 0 && what.to == deed->idx;
-	if (rc == 0 && !deed->begun)
+	if (rc == 0 && !deed->begun) {
+		CRASH_AT("erase.intent");
 		rc = destroy(logs, deed, &what, all, err);
+		CRASH_AT("erase.keys");
+	}
 	if (rc == 0) {
 		deed->begun = true;
 		rc = sweep(logs, db, deed, &what, all, err);
+		CRASH_AT("erase.rows");
 	}
 	free(what.keys);
 	return rc;

@@ -115,14 +115,23 @@ int path_create(const char *path, unsigned mode, const void *p, size_t n, struct
 	return rc;
 }
 
-int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+int path_prepare(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
 {
 	char *temp = mem_printf("%s.new", path);
 	int rc;
 
 	(void)unlink(temp);     /* of somebody who died here */
 	rc = path_create(temp, mode, p, n, err);
-	if (rc == 0 && rename(temp, path) != 0) {
+	free(temp);
+	return rc;
+}
+
+int path_put_in_place(const char *path, struct err *err)
+{
+	char *temp = mem_printf("%s.new", path);
+	int rc = 0;
+
+	if (rename(temp, path) != 0) {
 		rc = fail(err, ERR_IO, path, "replace");
 		(void)unlink(temp);
 	}
@@ -130,6 +139,13 @@ int path_replace(const char *path, unsigned mode, const void *p, size_t n, struc
 		rc = sync_parent(path, err);
 	free(temp);
 	return rc;
+}
+
+int path_replace(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+{
+	int rc = path_prepare(path, mode, p, n, err);
+
+	return rc < 0 ? rc : path_put_in_place(path, err);
 }
 
 int path_mkdirs(const char *path, unsigned mode, struct err *err)

@@ -12,6 +12,7 @@
 
 #include "base/aead.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -127,6 +128,7 @@ int keys_commit(struct keys *k, struct err *err)
 		return 0;
 	k->pending = false;
 	rc = db_txn_end(k->db, 0, err);
+	CRASH_AT("dek.made");
 	if (rc < 0 || map_count(k->by_id) > KEYS_CACHE_MAX || map_count(k->by_tenant) > KEYS_CACHE_MAX)
 		keys_forget(k);
 	return rc;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -117,7 +118,11 @@ static int save(const struct signer *s, struct err *err)
 	int rc;
 
 	signer_state_print(&s->state, &text);
-	rc = path_replace(path, 0640, text.p, text.len, err);
+	rc = path_prepare(path, 0640, text.p, text.len, err);
+	CRASH_AT("sign.state.tmp");
+	if (rc == 0)
+		rc = path_put_in_place(path, err);
+	CRASH_AT("sign.state.renamed");
 	str_fini(&text);
 	free(path);
 	return rc;
@@ -373,11 +378,13 @@ static int begin_epoch(struct signer *s, const struct sign_head *h, struct err *
 		sign_make(s->epoch_secret, text, sizeof text, st->cert);
 		st->epoch++;
 		(void)remember(s, h);
+		CRASH_AT("epoch.cert");
 		rc = save(s, err);
 	}
 	if (rc == 0) {
 		memcpy(s->epoch_secret, next, SIGN_SECRET_SIZE);
 		destroy_key(s, st->epoch - 1);
+		CRASH_AT("epoch.wiped");
 	}
 	secret_free(next);
 	free(path);

@@ -3,6 +3,7 @@ store verifies.  Needs programs built with --enable-crash-points."""
 import pathlib
 import re
 import signal
+import sqlite3
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integ"))
@@ -12,6 +13,8 @@ from witness import Witness
 HERE = pathlib.Path(__file__).resolve().parent
 BUILT = "#define CRASH_POINTS 1" in (crib.BUILD / "config.h").read_text()
 DEAD = 137
+ERASE, ERASE_DONE, PRUNE, PRUNE_DONE = 1906, 1907, 1904, 1905
+ONCE = ("wal.truncate", "prune.bundle", "prune.intent", "prune.done")
 
 
 def points():
@@ -37,7 +40,8 @@ class CrashPoints(crib.Case):
         env = {"TOOLCRIB_CRASH_AT": f"{name}:{n}"}
         if scenario == "init":
             self.assertEqual(c.run("init", env=env).returncode, DEAD)
-            w = Witness(c.init())
+            c.cli("init")
+            w = Witness(c)
             c.start()
             c.stop()
         else:
@@ -45,7 +49,12 @@ class CrashPoints(crib.Case):
             c.cli("secret", "set", "one", stdin="first")
             c.cli("secret", "set", "two", stdin="second")
             c.cli("secret", "set", "three", stdin="third")
-            if scenario == "recover":
+            if scenario in ("erase", "prune"):
+                c.cli("approval", "policy", "one")
+                c.cli("retention", "set", "acme", "--min-days", "0")
+            if scenario in ("sign", "rotate"):
+                self.signer_dies(w, name, n, scenario)
+            elif scenario == "recover":
                 c.start()
                 w.load()
                 crib.wait_for("answers", lambda: len(w.answered) > 20)
@@ -55,15 +64,85 @@ class CrashPoints(crib.Case):
             else:
                 self.live(w, env, scenario)
         crib.wait_for("no daemon", lambda: not c.daemon or c.daemon.poll() is not None)
-        c.daemon = None
-        c.start()
+        self.restart(c)
         peer = c.http(w.key)
         self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
         peer.close()
+        self.finish(w, scenario)
         self.assertEqual(c.stop(), 0)
         w.testify(self)
         done = c.run("audit", "verify")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def restart(self, c):
+        """A death between the record of a start and its first checkpoint leaves records behind a stop that was signed: an
+        administrator takes them over by name (AUDIT A-722)."""
+        c.daemon = None
+        try:
+            c.start()
+        except AssertionError as refused:
+            self.assertIn("records were added while no server could have", str(refused))
+            tails = str(refused).rpartition("audit adopt")[2].split()
+            self.assertEqual([tail.split(":")[0] for tail in tails], ["system"])
+            c.cli("audit", "adopt", *tails)
+            c.start()
+
+    def calls(self, w, n):
+        """Calls that no witness knows, since their records or payloads are to go."""
+        peer = w.crib.tcp(w.key)
+        for _ in range(n):
+            self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
+        peer.close()
+
+    def erase(self, w):
+        """A principal, the tenant, a call; until a command fails, since the server has died."""
+        c = w.crib
+        self.calls(w, 100)
+        call = c.json("audit", "calls", "--tenant", "acme", "--limit", "1")[0]["call"]
+        for words in (["--principal", "acme/bot"], ["--tenant", "acme"], ["--call", call]):
+            if c.run("--yes", "erase", "--ground", "asked for", "--ticket", "E-1", *words).returncode != 0:
+                break
+
+    def prune(self, w):
+        words = ["--yes", "retention", "prune", "acme", "--before", "0s"]
+        crib.wait_for("a checkpoint", lambda: w.crib.run(*words, "--dry-run").returncode == 0)
+        return w.crib.run(*words, "--bundle", w.crib.dir / "acme.tar")
+
+    def finish(self, w, scenario):
+        """What the intent said is done by the start after the death, or can be said again."""
+        def count(kind):
+            with sqlite3.connect(f"file:{w.crib.store}/toolcrib.db?mode=ro", uri=True) as db:
+                got = db.execute("SELECT count(*) FROM rec WHERE kind = ?", (kind,)).fetchone()[0]
+            db.close()
+            return got
+        if scenario == "erase":
+            self.assertGreater(count(ERASE), 0)
+            crib.wait_for("the erasure", lambda: count(ERASE_DONE) == count(ERASE))
+        elif scenario == "prune":
+            if count(PRUNE) == 0:
+                done = self.prune(w)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            crib.wait_for("the prune", lambda: count(PRUNE_DONE) == count(PRUNE))
+            self.assertEqual(w.crib.json("retention", "show", "acme")[0]["pruned"], 512)
+
+    def signer_dies(self, w, name, n, scenario):
+        """The signer has no environment of the server's, so a program beside it sets the point, and keeps how it ended.
+        A rotation is once a start."""
+        c, program, ended = w.crib, w.crib.dir / "sign", w.crib.dir / "ended"
+        program.write_text(f'#!/bin/sh\nTOOLCRIB_CRASH_AT={name}:{1 if scenario == "rotate" else n} '
+                           f'{(crib.BUILD / "toolcrib-sign").resolve()} "$@"\necho $? >> {ended}\n')
+        program.chmod(0o755)
+        ended.touch()
+        for turn in range(n if scenario == "rotate" else 1):
+            try:
+                c.start(env={"TOOLCRIB_SIGN": str(program)})
+                w.load()
+                crib.wait_for("the death of the signer", lambda: ended.read_text().count(str(DEAD)) > turn)
+                w.rest()
+                w.kill()
+            except AssertionError:
+                self.assertIsNotNone(c.daemon.poll())
+            self.assertGreater(ended.read_text().count(str(DEAD)), turn, "the point was not passed")
 
     def open_calls(self, w, n):
         """Kill while at least n calls have begun and not ended."""
@@ -99,6 +178,14 @@ class CrashPoints(crib.Case):
         elif scenario == "admin":
             for i in range(5):
                 c.run("tenant", "add", f"t{i}")
+        elif scenario == "key":
+            for i in range(5):
+                c.run("key", "create", f"acme/bot{i}")
+        elif scenario == "erase":
+            self.erase(w)
+        elif scenario == "prune":
+            self.calls(w, 300)
+            self.prune(w)
         elif scenario == "rekey":
             c.run("secret", "rekey")
         elif scenario == "stop":
@@ -108,7 +195,7 @@ class CrashPoints(crib.Case):
 
 def add(name, scenario):
     def test(self):
-        for n in (1, 2, 3) if scenario not in ("stop",) else (1,):
+        for n in (1, 2, 3) if name not in ONCE else (1,):
             with self.subTest(n=n):
                 self.die_at(name, n, scenario)
     setattr(CrashPoints, f"test_{name.replace('.', '_')}", test)
