@@ -448,7 +448,7 @@ class Verifier:
         elif whole and root != tree.root():
             self.found("ROOT", origin)
         self.logs += 1
-        return tree.size
+        return here
 
     def uncovered(self, origin, covered, size):
         """Records that no checkpoint covers: there are some while a server runs and after a crash, none after a stop."""
@@ -456,15 +456,16 @@ class Verifier:
             self.found("UNCOVERED_TAIL", origin, covered, gap=not self.stopped)
             self.sums["UNCOVERED_TAIL", origin][3] = size - 1
 
-    def leftover(self, firsts):
-        """Roots that no log had a tree to compare with."""
+    def leftover(self, firsts, sizes):
+        """Roots that no log had a tree to compare with: it is too short, or has gaps."""
         for origin, sizes in self.wanted.items():
             for size, wants in sizes.items():
                 for code, _, detail in wants:
                     if origin not in firsts and code != "ROOT":
                         self.found("LOG_MISSING" if code == "CROSS_REF" else code, origin, size, detail)
                     elif origin in firsts and size > firsts[origin]:
-                        self.found("TRUNCATED" if code == "ROOT" else code, origin, size, detail)
+                        short = code == "ROOT" and size > sizes[origin]
+                        self.found("TRUNCATED" if short else code, origin, size, detail)
 
     def indexes(self):
         """Each index of rec has to have the rows that its condition takes."""
@@ -513,7 +514,7 @@ class Verifier:
         for number, origin in origins.items():
             if self.epochs:
                 self.uncovered(origin, covered[number], sizes[number])
-        self.leftover({origin: first for _, origin, _, _, first in logs})
+        self.leftover({origin: first for _, origin, _, _, first in logs}, {origins[n]: size for n, size in sizes.items()})
         if not self.epochs:
             self.found("NOT_CHECKED", detail="the store has no signed checkpoints")
 

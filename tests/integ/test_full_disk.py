@@ -30,11 +30,10 @@ class FullDisk(crib.Case):
         peer = c.http(key)
         self.assertIn("result", peer.call("echo", {"text": "x"}, crib.MODERN))
         ballast = c.dir / "ballast-of-the-test"
-        with open(ballast, "wb") as f:
+        with open(ballast, "wb", buffering=0) as f:
             try:
                 while True:
                     f.write(b"\0" * 65536)
-                    f.flush()
             except OSError:
                 pass
         def refused():

@@ -74,7 +74,8 @@ static void no_report_walks_through_the_records(void **state)
 	for (int id = SQL__STEPS + SQL__KEYS_STEPS; id < SQL__COUNT; id++) {
 		sqlite3_stmt *st = NULL;
 
-		if (id == SQL_VERIFY_LIST_TWINS)        /* verification reads all there is */
+		/* Verification reads all there is, and so does an offline clean-up. */
+		if (id == SQL_VERIFY_LIST_TWINS || strncmp(sql_sqlite[id].name, "compact_", 8) == 0)
 			continue;
 		snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
 		if (sqlite3_prepare_v2(file_of(id), sql, -1, &st, NULL) != SQLITE_OK)
