@@ -456,7 +456,7 @@ class Verifier:
             self.found("UNCOVERED_TAIL", origin, covered, gap=not self.stopped)
             self.sums["UNCOVERED_TAIL", origin][3] = size - 1
 
-    def leftover(self, firsts, sizes):
+    def leftover(self, firsts, ends):
         """Roots that no log had a tree to compare with: it is too short, or has gaps."""
         for origin, sizes in self.wanted.items():
             for size, wants in sizes.items():
@@ -464,7 +464,7 @@ class Verifier:
                     if origin not in firsts and code != "ROOT":
                         self.found("LOG_MISSING" if code == "CROSS_REF" else code, origin, size, detail)
                     elif origin in firsts and size > firsts[origin]:
-                        short = code == "ROOT" and size > sizes[origin]
+                        short = code == "ROOT" and size > ends[origin]
                         self.found("TRUNCATED" if short else code, origin, size, detail)
 
     def indexes(self):
