@@ -120,6 +120,8 @@ int keyfile_make(const char *store, const char *purpose, struct keyfile *ret, st
 	keyfile_from(bytes, purpose, &k);
 	char *file = file_of(store, k.id);
 	int rc = path_create(file, 0400, bytes, SECRET_KEY_SIZE, err);
+	if (rc == ERR_IO)       /* of the disk, and not of the store, which would end the server */
+		rc = err->code = ERR_UNREACHABLE;
 	free(file);
 	secret_free(bytes);
 	if (rc < 0)
