@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include "db_int.h"
 
@@ -116,6 +117,7 @@ static int code_of(struct db *db, int rc)
 
 int db_fail(struct db *db, int rc, const char *where, struct err *err)
 {
+	char said[sizeof err->msg];
 	int code = code_of(db, rc);
 	int sys = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db->native) : 0;
 
@@ -131,8 +133,9 @@ int db_fail(struct db *db, int rc, const char *where, struct err *err)
 		err_set(err, code, where, "the query took too long");
 	else if (sys)
 		err_set(err, code, where, "%s (%s)", sqlite3_errmsg(db->native), strerror(sys));
-	else
-		err_set(err, code, where, "%s", sqlite3_errmsg(db->native));
+	else    /* it names things by the bytes of the file, which may be damaged, or hostile */
+		err_set(err, code, where, "%s", text_printable(sqlite3_errmsg(db->native), strlen(sqlite3_errmsg(db->native)),
+							       said, sizeof said));
 	return code;
 }
 

@@ -25,6 +25,7 @@ ERASE, ERASE_DONE, PRUNE, PRUNE_DONE = 1906, 1907, 1904, 1905
 def verify(*words):
     """toolcrib-verify: exit status and the names of what it found."""
     done = subprocess.run([VERIFY, *map(str, words)], capture_output=True, text=True, timeout=60)
+    assert (done.stdout + done.stderr).replace("\n", "").isprintable(), "bytes of the store on a terminal"
     return done.returncode, {line.split()[0] for line in done.stdout.splitlines()[:-1] if " epochs, " not in line}
 
 
@@ -48,14 +49,15 @@ class Damage(crib.Case):
     # --- F13
 
     def flips(self, files):
-        """Seeded places, half of them in each file: one bit, or a byte that becomes 0, 255 or anything."""
+        """Seeded places, the files in turn, mostly where something is: one bit, or a byte that becomes 0, 255 or anything."""
         rng = random.Random(SEED)
+        used = {name: [at for at, byte in enumerate(data) if byte] for name, data in files}
         for i in range(DAMAGE):
-            data = files[i % len(files)][1]
-            at = rng.randrange(len(data))
+            name, data = files[i % len(files)]
+            at = rng.choice(used[name]) if rng.random() < 0.9 else rng.randrange(len(data))
             old = data[at]
             new = rng.choice((old ^ 1 << rng.randrange(8), 0, 255, rng.randrange(256)))
-            yield i, files[i % len(files)][0], at, old, new if new != old else old ^ 1
+            yield i, name, at, old, new if new != old else old ^ 1
 
     def check(self, store):
         """With all that an outsider may have: what was signed, and the keys of payloads."""
