@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An independent verifier of a toolcrib store, for the sceptic: Python 3.8 and its standard library, no code of toolcrib.
 
-    verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] /var/lib/toolcrib/toolcrib.db
+    verify.py [--key KEYS] [--signer-state FILE] [--anchor NOTE] [--keys DIR] /var/lib/toolcrib/toolcrib.db
     verify.py --key KEYS --proof FILE
 
 The file is opened read-only; the server may run.  Each record is a row of table rec.  Its bytes are the letters TCAR,
@@ -15,6 +15,9 @@ the epochs' keys; the key of each but the first is certified by the one before. 
 keep outside, "NAME+ID+KEY" each on a line, as "toolcrib audit keys" prints them, or such a line itself.  The signer's
 state and a note that was taken outside show what a store has lost since.
 
+What records commit to (column cm) is kept, encrypted, in table pay; with --keys it is opened and compared.  A record of a
+change has the numbers of the rows that it made (tag 0103 of ext) and their digests (010c): the rows must still be those.
+
 A proof (C2SP tlog-proof) shows one record to be in a log, without the store.
 
 Prints a line for each finding and one for the sum.  Exit status: 0 intact, 4 damaged, 5 intact as far as could be seen,
@@ -22,6 +25,7 @@ Prints a line for each finding and one for the sum.  Exit status: 0 intact, 4 da
 import argparse
 import base64
 import hashlib
+import hmac
 import os
 import re
 import sqlite3
@@ -42,9 +46,22 @@ COLUMNS = {
     "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
 }
 NOT_COVERED = {"id", "enc", "leaf"}
-BEGIN, END, RECOVERED, STOP, PRUNE, ERASE, COMMIT = 1001, 1002, 1004, 1602, 1904, 1906, 2001
+BEGIN, END, RECOVERED, ALIAS, START, STOP, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1701, 2001
+PRUNE, ERASE, ERASE_DONE = 1904, 1906, 1907
+# Rows of the registry: what records call them, the columns that count.  The digest is over these in this order.
+ROWS = (
+    ("tenant", "id, name, title, state, concurrency, rate_count, rate_per_s, created_us, sandbox, audit_level FROM tenant"),
+    ("principal", "id, tenant_id, pseudonym, state, created_us FROM principal"),
+    ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us FROM cred"),
+    ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant"),
+    ("tool", "tool.id, name, state, tool.version, tool.created_us, kind, uri, digest, definition FROM tool "
+             "LEFT JOIN tool_version v ON v.tool_id = tool.id AND v.version = tool.version"),
+    ("schema", "id, uri, state, digest, definition, created_us FROM shared_schema"),
+    ("upstream", "id, name, state, definition, digest, prefix, created_us FROM upstream"),
+    ("secret", "id, name, created_us, changed_us FROM secret"),
+)
 TABLES = ("rec", "dict", "log", "head", "cp", "epoch", "tenant")
-GAPS = {"DANGLING", "NOT_CHECKED"}
+GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING"}
 
 
 # --- Ed25519 (RFC 8032, 5.1.7), slow and short
@@ -102,6 +119,99 @@ def signed_by(key, message, signature):
         return (left[0] * right[2] - right[0] * left[2]) % P == 0 and (left[1] * right[2] - right[1] * left[2]) % P == 0
     except ValueError:
         return False
+
+
+# --- XChaCha20-Poly1305 (RFC 8439, draft-irtf-cfrg-xchacha), and the keys of payloads
+
+TURNS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+         (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))
+CONSTANT = struct.unpack("<4I", b"expand 32-byte k")
+
+
+def twenty_rounds(words):
+    x = list(words)
+    for a, b, c, d in TURNS * 10:
+        for to, by, turned, left in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            x[to] = x[to] + x[by] & 0xFFFFFFFF
+            mixed = x[turned] ^ x[to]
+            x[turned] = mixed << left & 0xFFFFFFFF | mixed >> 32 - left
+    return x
+
+
+def chacha(key, nonce, counter):
+    words = (*CONSTANT, *struct.unpack("<8I", key), counter, *struct.unpack("<3I", nonce))
+    return struct.pack("<16I", *(a + b & 0xFFFFFFFF for a, b in zip(words, twenty_rounds(words))))
+
+
+def poly1305(key, message):
+    r = int.from_bytes(key[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
+    total = 0
+    for at in range(0, len(message), 16):
+        total = (total + int.from_bytes(message[at:at + 16] + b"\1", "little")) * r % ((1 << 130) - 5)
+    return (total + int.from_bytes(key[16:], "little") & (1 << 128) - 1).to_bytes(16, "little")
+
+
+def inner(key, nonce):
+    """Key and nonce of the cipher with the short nonce."""
+    words = twenty_rounds((*CONSTANT, *struct.unpack("<8I", key), *struct.unpack("<4I", nonce[:16])))
+    return struct.pack("<8I", *words[:4], *words[12:]), bytes(4) + nonce[16:]
+
+
+def authenticator(key, nonce, ad, text):
+    told = ad + bytes(-len(ad) % 16) + text + bytes(-len(text) % 16) + struct.pack("<QQ", len(ad), len(text))
+    return poly1305(chacha(key, nonce, 0)[:32], told)
+
+
+def decrypt(key, nonce, ad, box):
+    """What is in the box, or None."""
+    if len(nonce) != 24 or len(box) < 16:
+        return None
+    text, (key, nonce) = box[:-16], inner(key, nonce)
+    if authenticator(key, nonce, ad, text) != box[-16:]:
+        return None
+    stream = b"".join(chacha(key, nonce, 1 + at // 64) for at in range(0, len(text), 64))
+    return bytes(a ^ b for a, b in zip(text, stream))
+
+
+def mac(key, *parts):
+    return hmac.new(key, b"".join(parts), hashlib.sha256).digest()
+
+
+class PayloadKeys:
+    """keys.db and the files that its keys are wrapped with: a key of a tenant, under it a key of a subject and month."""
+
+    def __init__(self, folder):
+        self.db = sqlite3.connect(f"file:{folder}/keys.db?mode=ro", uri=True)
+        self.wrapping, self.known = {}, {}
+        for name in os.listdir(folder):
+            if name == "master.key" or re.fullmatch("secret-[0-9a-f]{16}[.]key", name):
+                with open(os.path.join(folder, name), "rb") as file:
+                    key = file.read()
+                derived = {what: hashlib.blake2b(what, key=key, digest_size=32).digest()
+                           for what in (b"toolcrib/secret-id/1", b"toolcrib/kek/1")}
+                self.wrapping[derived[b"toolcrib/secret-id/1"][:8].hex()] = derived[b"toolcrib/kek/1"]
+
+    @staticmethod
+    def unwrap(key, place, box):
+        return key and isinstance(box, bytes) and decrypt(key, box[:24], place.encode(), box[24:]) or None
+
+    def find(self, tenant, number):
+        """The key of this number, or None: it is destroyed, another tenant's, or wrapped with a key that is not here."""
+        if (tenant, number) not in self.known:
+            row = self.db.execute("SELECT d.subject, d.month, d.box, k.id, k.key_id, k.box FROM dek d "
+                                  "JOIN kek k ON k.id = d.kek_id WHERE d.id = ? AND k.tenant_id = ?", (number, tenant)).fetchone()
+            key = None
+            if row:
+                subject, month, box, above, file, above_box = row
+                key = self.unwrap(self.wrapping.get(file), f"kek|{above}|{tenant}|box|{file}", above_box)
+                key = self.unwrap(key, f"dek|{number}|{subject}|{month}|box|{above}", box)
+            self.known[tenant, number] = key
+        return self.known[tenant, number]
+
+
+def opens(key, salt, origin, idx, ctag, value, commitment):
+    opening = mac(key, b"toolcrib/r/1\0", salt, origin.encode(), struct.pack(">QH", idx, ctag))
+    return mac(opening, b"toolcrib/c/1\0", struct.pack(">H", ctag), value) == commitment
 
 
 # --- notes, keys, trees
@@ -237,11 +347,15 @@ def fields(record):
 # --- the store
 
 class Verifier:
-    def __init__(self, db, keys=None, state=None, anchors=()):
+    def __init__(self, db, keys=None, state=None, anchors=(), payload_keys=None):
         self.db, self.findings, self.records, self.logs = db, [], 0, 0
         self.entries, self.sums = {}, {}
         self.keys, self.state, self.anchors = keys, state, anchors
         self.epochs, self.instance, self.stopped = [], None, False
+        self.payload_keys = payload_keys
+        self.said = {}                  # (kind, id) of a row -> time, log, index, digest: the newest record of it
+        self.changed = self.adopted = 0         # times of the first change, of the last start that took rows as they were
+        self.tombs = []                 # of the log that was read: index, from, to, keys, done
         self.wanted = {}                # origin -> {size: [(code, root, detail)]}: roots that others vouch for
 
     def found(self, code, origin="-", idx=None, detail="", gap=None):
@@ -393,6 +507,152 @@ class Verifier:
             else:
                 self.want(origins[number], size, "CROSS_REF", root, f"record {row['idx']} of {self.instance}")
 
+    # --- what records commit to
+
+    def tomb(self, row):
+        """A record of an erasure, or of its end."""
+        try:
+            found = fields(row["ext"] or b"")
+            if row["kind"] == ERASE:
+                keys = found.get(0x103, b"")
+                self.tombs.append([row["idx"], *struct.unpack(">QQ", found.get(0x102, bytes(16))),
+                                   set(struct.unpack(f">{len(keys) // 8}Q", keys)), False])
+            for tomb in self.tombs if row["kind"] == ERASE_DONE else ():
+                tomb[4] |= tomb[0] == struct.unpack(">IQ", found[0x116])[1]
+        except (KeyError, ValueError, struct.error):
+            pass                        # whatever it erased is missing then
+
+    def erased(self, idx, key, done=False):
+        return any(at > idx and (is_done or not done) and (start <= idx < end or key in keys)
+                   for at, start, end, keys, is_done in self.tombs)
+
+    @staticmethod
+    def commitments(cm):
+        """Tag -> commitment, ascending."""
+        found = {struct.unpack(">H", cm[at:at + 2])[0]: cm[at + 2:at + 34] for at in range(0, len(cm), 34)}
+        if not cm or len(cm) % 34 or list(found) != sorted(found) or len(found) != len(cm) // 34:
+            raise ValueError("commitments")
+        return found
+
+    def payload(self, origin, tenant, row):
+        """The finding on what is kept of a record."""
+        idx, cm, sh, stored, key, there, salt, nonce, ct = row
+        if cm is None:
+            return "PAYLOAD_EXTRA" if there is not None else None
+        if there is None:
+            return None if self.erased(idx, key) else "PAYLOAD_MISSING"
+        if self.erased(idx, key, True):
+            return "ERASED_BUT_PRESENT"
+        if len(salt) != 16 or sh and hashlib.sha256(b"toolcrib/s/1\0" + salt).digest()[:16] != sh:
+            return "PAYLOAD"
+        if not stored:
+            return "PAYLOAD" if ct is not None or not sh else None
+        if nonce is None or ct is None:
+            return "PAYLOAD_MISSING"
+        if not self.payload_keys:
+            return None
+        secret = self.payload_keys.find(tenant, key)
+        if not secret:
+            return None if self.erased(idx, key) else "KEY_MISSING"
+        place = b"toolcrib/p/1\0" + salt + struct.pack(">QQ", idx, key) + origin.encode()
+        values, wanted = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct), self.commitments(cm)
+        values = fields(values) if values else {}
+        good = sum(map(len, values.values())) == stored and (sh or len(values) == len(wanted)) and all(
+            opens(secret, salt, origin, idx, ctag, value, wanted.get(ctag)) for ctag, value in values.items())
+        return None if good else "PAYLOAD"
+
+    def payloads(self, number, origin, tenant, first, size):
+        for row in self.db.execute('SELECT r.idx, r.cm, r.sh, r.n_sto, r."key", p.rec, p.salt, p.nonce, p.ct FROM rec r '
+                                   "LEFT JOIN pay p ON p.rec = r.id WHERE r.log = ? AND r.idx >= ? AND r.idx < ? ORDER BY r.idx",
+                                   (number, first, size)):
+            try:
+                code = self.payload(origin, tenant, row)
+            except (ValueError, TypeError, struct.error):
+                code = "PAYLOAD"
+            if code:
+                self.found(code, origin, row[0])
+
+    def alias(self, origin, tenant, row):
+        """Whether a pseudonym is the one of its record, and of whom that says."""
+        name, kind, idx, key, nonce, ct, said, cm, its_key, its_name, salt, person = row
+        if said != ALIAS or name != its_name or key != its_key:
+            return False
+        (ctag, commitment), = self.commitments(cm).items()
+        secret = self.payload_keys and self.payload_keys.find(tenant, key)
+        if ctag != {1: 4, 2: 4, 3: 3, 4: 5}.get(kind) or not secret:
+            return ctag == {1: 4, 2: 4, 3: 3, 4: 5}.get(kind)
+        place = b"toolcrib/a/1\0" + struct.pack(">QQ", kind, key) + origin.encode() + b"\0" + name.encode()
+        value = decrypt(mac(secret, b"toolcrib/e/1\0"), nonce, place, ct)
+        return value is not None and opens(secret, salt, origin, idx, ctag, value, commitment) and \
+            person in (None, value.decode())
+
+    def aliases(self, number, origin, tenant, first, size):
+        rows = self.db.execute('SELECT a.name, a.kind, a.idx, a."key", a.nonce, a.ct, r.kind, r.cm, r."key", d.text, '
+                               "p.salt, n.name FROM alias a LEFT JOIN rec r ON r.log = a.log AND r.idx = a.idx LEFT JOIN dict d ON d.id = r.obj "
+                               "LEFT JOIN pay p ON p.rec = r.id LEFT JOIN principal n ON n.pseudonym = a.name "
+                               "AND n.tenant_id = ? AND a.kind = 1 WHERE a.log = ?", (tenant, number))
+        for row in rows:
+            try:
+                good = row[2] < first or self.alias(origin, tenant, row)
+            except (ValueError, TypeError, AttributeError, struct.error):
+                good = False
+            if not good:
+                self.found("ALIAS", origin, detail=row[0])
+        for idx, key in self.db.execute('SELECT r.idx, r."key" FROM rec r LEFT JOIN dict d ON d.id = r.obj LEFT JOIN alias a '
+                                        "ON a.name = d.text AND a.log = r.log AND a.idx = r.idx WHERE r.log = ? "
+                                        "AND r.kind = ? AND r.idx >= ? AND r.idx < ? AND a.id IS NULL ORDER BY r.idx",
+                                        (number, ALIAS, first, size)):
+            if not self.erased(idx, key):
+                self.found("ALIAS", origin, idx)
+
+    # --- rows of the registry
+
+    def rows_of(self, number, idx, kind, time, ext):
+        """What a record says of rows."""
+        if not (1201 <= kind <= 1533 or 1908 <= kind <= 1909 or kind in (ADMIN, START)) or not isinstance(ext, bytes):
+            return
+        try:
+            found = fields(ext)
+            keys, digests = found.get(0x103, b""), found.get(0x10C, b"")
+        except (ValueError, struct.error):
+            return
+        if not keys or len(keys) % 8 or len(keys) * 4 != len(digests):
+            return
+        if kind == START:
+            self.adopted = max(self.adopted, time)
+        else:
+            self.changed = min(self.changed or time, time)
+        for at in range(len(keys) // 8):
+            row, = struct.unpack(">Q", keys[8 * at:8 * at + 8])
+            row = row >> 48, row & (1 << 48) - 1
+            before = self.said.get(row)
+            if not before or time >= before[0] or before[1] == number:
+                self.said[row] = time, number, idx, digests[32 * at:32 * at + 32]
+
+    def registry(self, firsts, sizes):
+        for number, size in sizes.items():      # what came since
+            for row in self.db.execute("SELECT log, idx, kind, ts, ext FROM rec WHERE log = ? AND idx >= ? ORDER BY idx",
+                                       (number, size)):
+                self.rows_of(*row)
+        if self.changed and self.adopted > self.changed:
+            self.found("REGISTRY", detail="a start took rows as they were, though there were records of them")
+        for kind, (name, columns) in enumerate(ROWS, 1):
+            for log, idx, number, *values in self.db.execute(f"SELECT rec_log, rec_idx, {columns}"):
+                text = b"TCRR\1" + struct.pack(">H", kind)
+                for tag, value in enumerate((number, *values), 1):
+                    if value is not None:
+                        value = struct.pack(">q", value) if isinstance(value, int) else \
+                            value if isinstance(value, bytes) else str(value).encode()
+                        text += struct.pack(">HI", tag, len(value)) + value
+                said = self.said.pop((kind, number), None)
+                if not said and idx is not None and 0 <= idx < firsts.get(log, 0):
+                    self.found("NOT_CHECKED", detail=f"the record of {name}/{number} was pruned")
+                elif not said or said[1:] != (log, idx, hashlib.sha256(text).digest()):
+                    self.found("REGISTRY", detail=f"{name}/{number}")
+        for (kind, number), (*_, digest) in self.said.items():
+            if digest != bytes(32) and 0 < kind <= len(ROWS):
+                self.found("REGISTRY", detail=f"{ROWS[kind - 1][0]}/{number} is missing")
+
     # --- one log
 
     def cut(self, number, origin, first):
@@ -424,6 +684,7 @@ class Verifier:
         whole = tree is not None
         tree = tree or Tree()
         self.compare(origin, tree)
+        self.tombs = []
         rows = self.db.execute("SELECT * FROM rec WHERE log = ? AND idx >= ? ORDER BY idx", (number, first))
         names = [column[0] for column in rows.description]
         for values in rows:
@@ -436,6 +697,9 @@ class Verifier:
             self.pair(origin, row, running, first)
             if number == 1 and row["kind"] == COMMIT:
                 self.commit(origins, row)
+            if row["kind"] in (ERASE, ERASE_DONE):
+                self.tomb(row)
+            self.rows_of(number, row["idx"], row["kind"], row["ts"], row["ext"])
             self.records += 1
         for idx in range(here, size):
             self.found("TRUNCATED", origin, idx)
@@ -499,8 +763,10 @@ class Verifier:
         if said != "ok":
             self.found("INDEX", detail=said)
         self.indexes()
-        logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx FROM log l JOIN head h ON h.log = l.id "
-                               "ORDER BY l.id").fetchall()
+        if self.db.execute("SELECT 1 FROM pay WHERE rec NOT IN (SELECT id FROM rec) LIMIT 1").fetchone():
+            self.found("PAYLOAD_EXTRA", detail="payloads of records that are not there")
+        logs = self.db.execute("SELECT l.id, l.origin, h.size, h.root, l.min_idx, coalesce(l.tenant_id, 0) FROM log l "
+                               "JOIN head h ON h.log = l.id ORDER BY l.id").fetchall()
         origins = {number: origin for number, origin, *_ in logs}
         self.instance = origins.get(1)
         self.chain()
@@ -509,12 +775,15 @@ class Verifier:
         last = self.db.execute("SELECT kind FROM rec WHERE log = 1 AND idx = ?", (covered.get(1, 0) - 1,)).fetchone()
         self.stopped = last == (STOP,)
         sizes = {}
-        for number, origin, size, root, first in logs:
+        for number, origin, size, root, first, tenant in logs:
             sizes[number] = self.log(number, origin, size, root, first, origins)
+            self.payloads(number, origin, tenant, first, size)
+            self.aliases(number, origin, tenant, first, size)
+        self.registry({number: first for number, _, _, _, first, _ in logs}, sizes)
         for number, origin in origins.items():
             if self.epochs:
                 self.uncovered(origin, covered[number], sizes[number])
-        self.leftover({origin: first for _, origin, _, _, first in logs}, {origins[n]: size for n, size in sizes.items()})
+        self.leftover({origin: first for _, origin, _, _, first, _ in logs}, {origins[n]: size for n, size in sizes.items()})
         if not self.epochs:
             self.found("NOT_CHECKED", detail="the store has no signed checkpoints")
 
@@ -539,7 +808,8 @@ def prove(path, keys):
 def verify(args, keys):
     path = os.path.join(args.store, "toolcrib.db") if os.path.isdir(args.store) else args.store
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    verifier = Verifier(db, keys, args.signer_state and read(args.signer_state), [read(name).encode() for name in args.anchor])
+    verifier = Verifier(db, keys, args.signer_state and read(args.signer_state), [read(name).encode() for name in args.anchor],
+                        args.keys and PayloadKeys(args.keys))
     verifier.store()
     for code, origin, first, last, detail, _ in verifier.findings:
         print(code, origin, *([first] if first == last else [first, last]) if first is not None else [], detail)
@@ -555,6 +825,7 @@ def main():
     parser.add_argument("--key", metavar="KEYS", help="public keys that you keep outside the store: a file, or one key")
     parser.add_argument("--signer-state", metavar="FILE", help="the file state of toolcrib-sign")
     parser.add_argument("--anchor", metavar="NOTE", action="append", default=[], help="a checkpoint that was taken outside")
+    parser.add_argument("--keys", metavar="DIR", help="open payloads with keys.db and the key files of this folder")
     parser.add_argument("--proof", metavar="FILE", help="check this proof of one record")
     parser.add_argument("store", nargs="?", help="the store's folder, its toolcrib.db, or a copy of it")
     args = parser.parse_args()

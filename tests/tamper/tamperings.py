@@ -1,5 +1,5 @@
-"""The kinds of tampering of AUDIT 9 (A-T01 to A-T41), done to the files of a store by somebody who may write to them and knows
-the format: where a kind "reseals", every hash that carries no signature is made anew."""
+"""The kinds of tampering of AUDIT 9 (A-T01 to A-T41), done to the files of a store by somebody who may write to them and
+knows the format: where a kind reseals, every hash that carries no signature is made anew."""
 import base64
 import contextlib
 import hashlib
@@ -170,6 +170,11 @@ def quoted(name):
 
 # --- one record, one column
 
+def flipped(data, rnd):
+    at = rnd.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rnd.randrange(8)]) + data[at + 1:]
+
+
 def flip(s, rnd):
     row = s.pick(rnd)
     for name in rnd.sample(sorted(row), len(row)):
@@ -179,8 +184,7 @@ def flip(s, rnd):
         if isinstance(value, int):
             value ^= 1 << rnd.randrange(20)
         else:
-            at = rnd.randrange(len(value))
-            value = value[:at] + bytes([value[at] ^ 1 << rnd.randrange(8)]) + value[at + 1:]
+            value = flipped(value, rnd)
         with contextlib.suppress(sqlite3.IntegrityError):       # an index that is taken
             s.run(f"UPDATE rec SET {quoted(name)} = ? WHERE id = ?", value, row["id"])
             return True
@@ -313,9 +317,7 @@ def drop_log(s, rnd):
 
 def system_log(s, rnd):
     row = s.pick(rnd, f"kind = {COMMIT}", SYSTEM)
-    ext = bytearray(row["ext"])
-    ext[-1 - rnd.randrange(32)] ^= 1
-    set_column(s, row, "ext", bytes(ext))
+    set_column(s, row, "ext", flipped(row["ext"], rnd))
     s.reseal(SYSTEM)
 
 
@@ -337,10 +339,17 @@ def kept(s, rnd, kind, where="1"):
 
 
 def payload(s, rnd):
+    """By somebody who has the keys of payloads too, in half of the tries: then it opens, and says something else."""
     row = kept(s, rnd, BEGIN, "ct IS NOT NULL")
-    ct = bytearray(s.one("SELECT ct FROM pay WHERE rec = ?", row["id"]))
-    ct[rnd.randrange(len(ct))] ^= 1 << rnd.randrange(8)
-    s.run("UPDATE pay SET ct = ? WHERE rec = ?", bytes(ct), row["id"])
+    salt, nonce, ct = s.all("SELECT salt, nonce, ct FROM pay WHERE rec = ?", row["id"])[0]
+    new = flipped(ct, rnd)
+    if rnd.random() < 0.5:
+        tenant = s.one("SELECT tenant_id FROM log WHERE id = ?", row["log"])
+        secret = sceptic.PayloadKeys(s.made.crib.store).find(tenant, row["key"])
+        place = b"toolcrib/p/1\0" + salt + struct.pack(">QQ", row["idx"], row["key"]) + s.origin(row["log"]).encode()
+        text = ct[:6] + flipped(ct[6:-16], rnd)         # behind tag and length
+        new = text + sceptic.authenticator(*sceptic.inner(sceptic.mac(secret, b"toolcrib/e/1\0"), nonce), place, text)
+    s.run("UPDATE pay SET ct = ? WHERE rec = ?", new, row["id"])
 
 
 def payload_swap(s, rnd):
@@ -451,9 +460,9 @@ def note_of(s, origin, tree, epoch):
 def steal(s, rnd, past):
     """The signer's keys are the thief's: an outcome is changed, and all signed again that they may sign."""
     now = s.one("SELECT max(n) FROM epoch")
-    border = {log: s.one("SELECT coalesce(max(size), 0) FROM cp WHERE log = ? AND epoch < ?", log, now) for log in s.tenants()}
     log = rnd.choice(s.tenants())
-    row = s.pick(rnd, f"kind = {END} AND outcome <> 3 AND idx {'<' if past else '>='} {border[log]}", log)
+    border = s.one("SELECT coalesce(max(size), 0) FROM cp WHERE log = ? AND epoch < ?", log, now)
+    row = s.pick(rnd, f"kind = {END} AND outcome <> 3 AND idx {'<' if past else '>='} {border}", log)
     set_column(s, row, "outcome", 3)
     s.reseal(log)
     begun = s.one("SELECT max(size) FROM cp WHERE log = 1 AND epoch < ?", now)
@@ -470,8 +479,8 @@ def steal(s, rnd, past):
         tree = s.tree(each)
         heads[origin] = tree
         if s.run("DELETE FROM cp WHERE log = ? AND epoch = ?", each, now):
-            s.run("INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?, ?, ?, ?, ?, ?)", each, tree.size, now, row["ts"],
-                  note_of(s, origin, tree, now), b"".join(tree.peaks))
+            s.run("INSERT INTO cp(log, size, epoch, ts, note, frontier) VALUES(?, ?, ?, ?, ?, ?)", each, tree.size, now,
+                  row["ts"], note_of(s, origin, tree, now), b"".join(tree.peaks))
     lines = []
     for line in s.made.state.split("\n"):
         words = line.split(" ")
