@@ -37,12 +37,12 @@ static void on_progress(void *arg, double done, double total, const char *note)
 	struct mcp_server *srv = req->x->srv;
 	struct enc_progress p = { req->token, done, total, note };
 	uint64_t now = ev_now_us(srv->env.loop);
-	bool first = req->progress_us == 0;
+	bool first = req->progress_us == 0, whole = total > 0 && done >= total;
 
 	if (!req->token.p || is_slow(req))      /* MCP P-01 */
 		return;
-	/* MCP P-02, P-04 */
-	if (!first && (done <= req->progress || now - req->progress_us < MCP_PROGRESS_GAP_US))
+	/* MCP P-02, P-04; that all is done is told however soon. */
+	if (!first && (done <= req->progress || (!whole && now - req->progress_us < MCP_PROGRESS_GAP_US)))
 		return;
 	req->progress = done;
 	req->progress_us = now ? now : 1;
