@@ -83,7 +83,9 @@ const steps = {
     assert.deepEqual(at.asked[0].requestedSchema.required, ['reason']);
     assert.deepEqual(done.structuredContent, { service: 'shop', version: '1.4.2', reason: 'It is Tuesday' });
     const told = progress.filter(one => one.total === 5);        // v2 also counts the rounds of a question, without a total
-    assert.deepEqual(told.map(one => one.progress), [0, 1, 2, 3, 4, 5]);
+    const steps = told.map(one => one.progress);                // MCP P-02, P-04: rising, and some may be one too many
+    assert.deepEqual([steps[0], steps[steps.length - 1]], [0, 5]);
+    assert.ok(steps.every((step, i) => i === 0 || step > steps[i - 1]), steps.join(' '));
     assert.equal(told[0].message, 'fetching the release');
   },
 
