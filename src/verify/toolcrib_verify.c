@@ -184,7 +184,7 @@ static bool take_evidence(struct evidence *e, int c, const char *value, int *ret
 	}
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv, struct verify_opt *o)
 {
 	static const struct option options[] = {
 		{ "quiet", no_argument, NULL, 'q' }, { "help", no_argument, NULL, 'h' },
@@ -194,17 +194,14 @@ int main(int argc, char **argv)
 		{ "with-bundle", required_argument, NULL, OPT_WITH_BUNDLE },
 		{ "keys", required_argument, NULL, OPT_PAYLOAD_KEYS }, { 0 },
 	};
-	struct verify_opt o = { NULL, false, evidence_new() };
 	struct err err = { 0 };
 	bool bundle = false;
-	int rc = 0, status;
+	int rc = 0;
 
-	if (secret_init() < 0)
-		return EXIT_UNREADABLE;
 	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
 		switch (c) {
 		case 'q':
-			o.quiet = true;
+			o->quiet = true;
 			break;
 		case 'h':
 			printf("%s%s", usage, help);
@@ -216,10 +213,10 @@ int main(int argc, char **argv)
 			bundle = true;
 			break;
 		case OPT_WITH_BUNDLE:
-			o.bundle = optarg;
+			o->bundle = optarg;
 			break;
 		default:
-			if (take_evidence(o.with, c, optarg, &rc, &err)) {
+			if (take_evidence(o->with, c, optarg, &rc, &err)) {
 				if (rc < 0)
 					return fail(&err);
 				break;
@@ -228,11 +225,22 @@ int main(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
-	if (argc - optind != 1 || (bundle && o.bundle)) {
+	if (argc - optind != 1 || (bundle && o->bundle)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	status = bundle ? verify_bundle(argv[optind], evidence_get(o.with), o.quiet) : verify_at(argv[optind], &o);
+	return bundle ? verify_bundle(argv[optind], evidence_get(o->with), o->quiet) : verify_at(argv[optind], o);
+}
+
+int main(int argc, char **argv)
+{
+	struct verify_opt o = { NULL, false, NULL };
+	int status;
+
+	if (secret_init() < 0)
+		return EXIT_UNREADABLE;
+	o.with = evidence_new();
+	status = run(argc, argv, &o);
 	evidence_free(&o.with);
 	return status;
 }
