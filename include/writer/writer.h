@@ -22,7 +22,8 @@ struct keyfile_place;
 struct writer;
 
 struct writer_limits {
-	size_t queue_max;               /* items waiting; more: ERR_AUDIT / ERR_BUSY; ends of calls always get in */
+	size_t queue_max;               /* items waiting, and as many that nobody waits for; more: ERR_AUDIT / ERR_BUSY; ends
+					 * of calls always get in */
 	size_t batch_max;
 	uint32_t deadline_ms;           /* an item not durable by then counts as failed */
 	uint64_t space_floor;           /* free bytes of the file system below which calls are refused */

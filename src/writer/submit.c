@@ -105,6 +105,7 @@ struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, v
 		.lane = ev->tenant_id,
 		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
 		.must_stay = ev->kind == AUDIT_CALL_END || ev->kind == AUDIT_CALL_RECOVERED || !done,
+		.is_notice = !done && ev->kind != AUDIT_CALL_END && ev->kind != AUDIT_CALL_RECOVERED,
 	};
 	list_init(&e->item.in_queue);
 	list_init(&e->item.waiting);
@@ -187,11 +188,13 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	e = wevent_new(ev, done, arg);
 	if (done)
 		wait_for(w, &e->item);
-	if (!wqueue_push(w->queue, &e->item)) {
+	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
+	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
 		met_inc(MET_writer_queue_full);
 		item_free(&e->item);
 		return ERR_AUDIT;
 	}
+	w->notices += e->item.is_notice;
 	show_at_turn_end(w);
 	return 0;
 }
@@ -257,6 +260,7 @@ static void finished(struct writer *w, struct witem *it)
 	struct wevent *e;
 
 	list_unlink(&it->waiting);
+	w->notices -= it->is_notice;
 	if (!it->refused) {
 		report(it, it->rc);
 	} else if (it->rc == 0 && it->is_begin && w->late) {    /* AUDIT A-210 */

@@ -29,6 +29,7 @@ struct witem {
 	int64_t lane;                   /* tenant, or LANE_JOBS */
 	uint64_t due_us;                /* loop */
 	bool is_job, is_begin;          /* constant */
+	bool is_notice;                 /* constant: an event nobody waits for, but the end of a call */
 	bool must_stay;                 /* constant: the end of a call, or an event nobody waits for */
 	bool taken;                     /* under the lock */
 	bool refused;                   /* loop: its submitter has been told that it failed */
@@ -116,6 +117,7 @@ struct writer {
 	bool showing;                   /* at the end of this turn */
 	bool stalled, closing;          /* stalled: a commit has not returned in time */
 	uint64_t booked;
+	size_t notices;                 /* that have not come back; at most limits.queue_max */
 	struct wspace *space;
 };
 

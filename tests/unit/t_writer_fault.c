@@ -129,6 +129,40 @@ static void full_disk_refuses_begins_keeps_ends_and_resumes(void **state)
 	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
 }
 
+static int notice(struct fix *f, int call)
+{
+	struct audit_event ev = call_event(AUDIT_LIST, 1, call);
+
+	return writer_audit(f->w, &ev, NULL, NULL);
+}
+
+/* What nobody waits for is kept while the disk is full, and no more of it than the queue may have. */
+static void notices_kept_for_a_full_disk_have_a_limit(void **state)
+{
+	const struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	struct fix *f = *state;
+	bool never = false;
+	int rc;
+
+	assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, 1), 0);
+	wait_idle(f);
+	fault_set(FAULT_FULL);
+	for (size_t i = 0; i < limits.queue_max; i++)
+		assert_int_equal(notice(f, (int)i), 0);
+	assert_int_equal(notice(f, 0), ERR_AUDIT);
+	(void)ev_loop_run_until(f->loop, &never, 50);
+	assert_int_equal(notice(f, 0), ERR_AUDIT);      /* they are kept, not forgotten */
+	assert_int_equal(submit(f, AUDIT_CALL_END, 1, 1), 0);
+	fault_set(FAULT_NONE);
+	for (int i = 0; (rc = notice(f, 0)) != 0 && i < 2000; i++)
+		(void)ev_loop_run_until(f->loop, &never, 5);
+	assert_int_equal(rc, 0);
+	wait_idle(f);
+	close_writer(f);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1010"), (int)limits.queue_max + 1);
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1002"), 1);
+}
+
 /* An item that gives up while the writer pauses leaves nothing that could come back and end the refusal. */
 static void giving_up_during_the_pause_does_not_refuse_for_ever(void **state)
 {
@@ -365,7 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
-		I(running_job_is_waited_for), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
+		I(running_job_is_waited_for), T(notices_kept_for_a_full_disk_have_a_limit), I(full_disk_refuses_begins_keeps_ends_and_resumes), T(full_disk_undoes_a_change),
 		I(giving_up_during_the_pause_does_not_refuse_for_ever),
 		T(full_disk_does_not_keep_the_process), T(failed_flush_stops_the_writer_for_good), T(room_is_booked),
 		cmocka_unit_test(closing_a_hanging_store_ends_in_time), T(acknowledged_records_survive_kill),
