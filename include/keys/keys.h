@@ -55,7 +55,4 @@ int keys_truncate_log(struct keys *keys, struct err *err) MUST_CHECK;
 int keys_stale(struct keys *keys, const char *id, size_t *ret, struct err *err) MUST_CHECK;
 int keys_rewrap(struct keys *keys, const char *id, size_t max, size_t *ret_left, struct err *err) MUST_CHECK;
 
-/* Read a whole copy into a file that must not exist; a reader's. */
-int keys_backup(struct keys *keys, const char *path, struct err *err) MUST_CHECK;
-
 #endif

@@ -241,10 +241,10 @@ int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struc
 /* Fills detail (in buf, AUDIT_DETAIL_MAX + 1 bytes), generation and receivers.  ERR_CORRUPT. */
 int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *buf);
 
+int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;   /* 0: the system; ERR_NOT_FOUND */
 int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;  /* "" when absent */
 int audit_meta_set(struct db *db, const char *key, const char *value, struct err *err) MUST_CHECK;
 
 #define META_INSTANCE "instance"
 #define META_OPEN_FROM "open_from"
-
 #endif

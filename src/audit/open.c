@@ -30,26 +30,6 @@ struct stood {
 	size_t nkept;
 };
 
-static int log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st;
-	int rc;
-
-	if (tenant_id == 0) {
-		*ret = AUDIT_SYSTEM_LOG;
-		return 0;
-	}
-	st = db_stmt_get(db, SQL_AUDIT_GET_LOG);
-	db_bind_i64(st, 1, tenant_id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret = db_col_i64(st, 0);
-	db_stmt_put(&st);
-	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", tenant_id);
-	return rc < 0 ? rc : 0;
-}
-
 static int corrupt(struct err *err, int64_t idx, const char *what)
 {
 	return err_set(err, ERR_CORRUPT, "audit", "record %" PRId64 ": %s", idx, what);
@@ -150,7 +130,7 @@ int audit_open_record(struct db *db, struct keys *keys, int64_t tenant_id, int64
 {
 	struct db_stmt *st;
 	int64_t log = 0;
-	int rc = log_of(db, tenant_id, &log, err);
+	int rc = audit_log_of(db, tenant_id, &log, err);
 
 	if (rc < 0)
 		return rc;
@@ -214,7 +194,7 @@ int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const 
 	struct db_stmt *st;
 	char *origin = NULL;
 	int64_t log = 0;
-	int rc = log_of(db, tenant_id, &log, err);
+	int rc = audit_log_of(db, tenant_id, &log, err);
 
 	if (rc == 0)
 		rc = origin_of(db, log, &origin, err);

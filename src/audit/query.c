@@ -106,7 +106,7 @@ static int walk(struct db_stmt **st, audit_row_fn *fn, void *arg, size_t *ret_ro
 	return rc;
 }
 
-static int find_log(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
+int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st;
 	int rc;
@@ -133,7 +133,7 @@ int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, v
 	uint64_t since = f->since_us < INT64_MAX ? f->since_us : INT64_MAX;
 	struct db_stmt *st;
 	int64_t log = 0;
-	int rc = find_log(db, f->tenant_id, &log, err);
+	int rc = audit_log_of(db, f->tenant_id, &log, err);
 
 	if (rc < 0)
 		return rc;
@@ -158,7 +158,7 @@ int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], a
 	int64_t log = 0, from = 0;
 	size_t rows = 0;
 	char value[24];
-	int rc = find_log(db, tenant_id, &log, err);
+	int rc = audit_log_of(db, tenant_id, &log, err);
 
 	if (rc < 0)
 		return rc;
@@ -185,7 +185,7 @@ int audit_query_at(struct db *db, int64_t tenant_id, int64_t idx, audit_row_fn *
 {
 	struct db_stmt *st;
 	int64_t log = 0;
-	int rc = find_log(db, tenant_id, &log, err);
+	int rc = audit_log_of(db, tenant_id, &log, err);
 
 	if (rc < 0)
 		return rc;

@@ -95,11 +95,6 @@ void keys_close(struct keys **kp)
 	free(k);
 }
 
-int keys_backup(struct keys *k, const char *path, struct err *err)
-{
-	return db_backup(k->db, path, err);
-}
-
 /* --- transactions */
 
 static int begin(struct keys *k, struct err *err)
