@@ -229,6 +229,36 @@ static void foreign_trigger_in_schema_is_found(void **state)
 	assert_non_null(strstr(f->err.msg, "spy"));
 }
 
+/* AUDIT A-604: refused while the path leads elsewhere, served again once it does not. */
+static void a_file_that_was_moved_is_not_written(void **state)
+{
+	struct fix *f = *state;
+	char *from[] = { mem_strdup(f->path), mem_printf("%s-wal", f->path) };
+
+	assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+	assert_int_equal(put_meta(f->db, "a", "1", &f->err), 0);
+	assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+	for (size_t i = 0; i < NELEMS(from); i++) {
+		char *to = mem_printf("%s.moved", from[i]);
+
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);        /* and the log has been seen */
+		assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+		assert_int_equal(rename(from[i], to), 0);
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_AUDIT);
+		assert_string_equal(f->err.where, from[i]);
+		assert_non_null(strstr(f->err.msg, "moved or removed"));
+		assert_int_equal(rename(to, from[i]), 0);
+		assert_int_equal(link(from[i], to), 0);
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), ERR_AUDIT);
+		assert_non_null(strstr(f->err.msg, "linked"));
+		assert_int_equal(unlink(to), 0);
+		assert_int_equal(db_txn_begin(f->db, true, &f->err), 0);
+		assert_int_equal(db_txn_end(f->db, 0, &f->err), 0);
+		free(to);
+		free(from[i]);
+	}
+}
+
 static void foreign_commit_stops_the_writer(void **state)
 {
 	struct fix *f = *state;
@@ -536,7 +566,7 @@ int main(void)
 		T(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
 		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
 		T(null_and_empty_differ), T(newer_schema_is_refused), T(version_of_a_store_is_known),
-		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(foreign_commit_stops_the_writer),
+		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
 		T(reader_sees_a_store_at_rest), T(backup_is_a_whole_store), T(checkpoint_empties_the_log),
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),

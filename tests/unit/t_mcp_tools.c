@@ -406,6 +406,11 @@ static void progress_needs_a_token_and_grows(void **state)
 		"\"progressToken\":\"t\","
 		   "\"progress\":0,\"total\":10}}");
 	c->out->progress(c->arg, 5, 10, NULL);  /* too soon */
+	c->out->progress(c->arg, 10, 10, NULL); /* as soon, but it is all there is */
+	rig_expect(&p.box, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{"
+		"\"progressToken\":\"t\","
+		   "\"progress\":10,\"total\":10}}");
+	c->out->progress(c->arg, 10, 10, NULL); /* once */
 	rig_none(&p.box);
 	rig_end_text(c, "ok");
 	(void)rig_next(&p.box);
