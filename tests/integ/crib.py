@@ -185,6 +185,15 @@ class Crib:
             self.daemon = None
         shutil.rmtree(self.dir, ignore_errors=True)
 
+    def files(self, folder=None):
+        """The bytes of each file of the store; one that goes away meanwhile is passed over, and so is the ballast."""
+        for path in (folder or self.store).rglob("*"):
+            try:
+                if path.is_file() and path.name != "ballast":
+                    yield path, path.read_bytes()
+            except FileNotFoundError:
+                pass
+
     # --- clients
 
     def tcp(self, key=None):

@@ -137,9 +137,9 @@ class BadInput(crib.Case):
                 "Invalid argument: n: must be at most 3; got 5 (at /n, by /properties/n/maximum)"])
         peer.close()
         self.assertNotIn("s3cret", str(self.crib.json("audit", "calls", "--tenant", "acme")))
-        for path in self.crib.dir.rglob("*"):
-            if path.is_file() and path.name != "pay.yaml":
-                self.assertNotIn(b"s3cret", path.read_bytes(), path)
+        for path, data in self.crib.files(self.crib.dir):
+            if path.name != "pay.yaml":
+                self.assertNotIn(b"s3cret", data, path)
 
     def test_a_hostile_pattern_is_counted_apart_from_much_work(self):
         self.crib.tool(crib.tool_yaml("slow", "{type: builtin, function: echo}",

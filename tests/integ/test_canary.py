@@ -168,9 +168,8 @@ class Canary(crib.Case):
         c.tool(TOOLS[0])
         c.cli("call", "acme", "say")
         c.stop(6)       # SIGABRT
-        for path in c.dir.rglob("*"):
-            if path.is_file():
-                self.clean(path.read_bytes(), path)
+        for path, data in c.files(c.dir):
+            self.clean(data, path)
 
 
 if __name__ == "__main__":
