@@ -1,0 +1,78 @@
+/* The module's own: jwk.c (keys), jwt.c (tokens). */
+#ifndef OAUTH_INT_H
+#define OAUTH_INT_H
+
+#include "base/err.h"
+#include "tenant/tenant.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* --- jwk.c: the public keys of an issuer (RFC 7517, RFC 8037) */
+
+#define JWKS_BYTES_MAX (64u << 10)      /* of one set (SEC S-409) */
+#define JWKS_KEYS_MAX 100               /* of one set, those that are passed over included */
+#define JWK_RSA_BITS_MIN 2048           /* SEC S-403 */
+#define JWK_RSA_BITS_MAX 8192           /* a check of more costs an attacker nothing and us milliseconds */
+#define JWT_KID_MAX 128                 /* bytes (SEC S-404) */
+
+/* The only ones: no HMAC, no `none` (SEC S-403). */
+#define JWT_ALGS(X) X(RS256) X(PS256) X(ES256) X(EdDSA)
+enum jwt_alg {
+#define JWT_ALG_ENUM(name) JWT_##name,
+	JWT_ALGS(JWT_ALG_ENUM)
+#undef JWT_ALG_ENUM
+	JWT_ALG_COUNT
+};
+int jwt_alg_of(const char *name);       /* or -1 */
+
+struct jwk;
+struct jwk_set;
+/* Keys for something else, of another kind or too weak are passed over; ERR_INVALID when none is left, when two have
+ * one kid, or when a key is a private one.  ERR_LIMIT.  err->where points into the text. */
+int jwk_set_parse(const char *text, size_t len, struct jwk_set **ret, struct err *err) MUST_CHECK;
+void jwk_set_free(struct jwk_set **set);
+size_t jwk_set_count(const struct jwk_set *set);
+/* The key with this id; kid NULL: the only key that there is.  NULL without. */
+const struct jwk *jwk_find(const struct jwk_set *set, const char *kid);
+/* What this key verifies, by its entry: nothing in a token chooses. */
+enum jwt_alg jwk_alg(const struct jwk *key);
+bool jwk_verify(const struct jwk *key, const void *p, size_t len, const uint8_t *sig, size_t sig_len);
+
+/* --- jwt.c: one access token (RFC 7515, RFC 9068) */
+
+#define JWT_BYTES_MAX 8192              /* SEC S-401 */
+#define JWT_SKEW_US 60000000ull         /* of nbf and iat (SEC S-406) */
+#define JWT_LIFE_US 86400000000ull      /* exp - iat at most (SEC S-406) */
+
+struct jwt {
+	enum jwt_alg alg;               /* as the header says: to be compared, never to be obeyed */
+	const char *kid;                /* or NULL */
+	const char *signed_text; size_t signed_len;     /* borrowed from the token */
+	json_t *header, *claims;
+	uint8_t *sig; size_t sig_len;
+};
+/* Shape alone: nothing has been verified when this returns 0.  ERR_DENIED with a sentence for the log, which quotes
+ * nothing of the token. */
+int jwt_parse(const char *text, size_t len, struct jwt **ret, struct err *err) MUST_CHECK;
+void jwt_free(struct jwt **t);
+/* Is this a compact JWS by its looks (two dots)?  Else it is opaque. */
+bool jwt_looks(const char *text, size_t len);
+/* The algorithm is the key's and so is the signature.  ERR_DENIED. */
+int jwt_verify(const struct jwt *t, const struct jwk *key, struct err *err) MUST_CHECK;
+
+/* A member that is a text, not empty, without U+0000; or NULL. */
+const char *jwt_text(const json_t *obj, const char *name);
+/* Who got the token: client_id, or azp; or NULL. */
+const char *jwt_client(const json_t *claims);
+
+struct jwt_expect { const char *issuer, *audience; uint64_t now_us; };
+/* The claims every token must have (SEC S-405, S-406).  ERR_DENIED, and why. */
+int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64_t *ret_expires_us, enum cred_refusal *ret_why,
+		     struct err *err) MUST_CHECK;
+/* Is our resource among the audiences?  Scheme and host in any case (MCP A-08). */
+bool jwt_audience_has(const json_t *aud, const char *audience);
+
+#endif
