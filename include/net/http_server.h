@@ -27,7 +27,9 @@ struct http_timers { uint32_t head_ms, body_ms, idle_ms; };     /* for tests; NU
 struct http_ops {
 	/* The head is whole (h is valid during the call).  0: go on, the body is read up to *body_max (HTTP_BODY_MAX at
 	 * first), 100 Continue is sent where it is expected; *ret_user is kept with the request.  1: the callee has
-	 * answered by http_reply() already; the connection closes behind it when a body was announced. */
+	 * answered by http_reply() already; the connection closes behind it when a body was announced.  2: as 0, but nothing
+	 * more of this connection is read, not even its end, until http_go_on() or http_reply(): who must be asked first
+	 * answers within a deadline of the callee's. */
 	int (*head)(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user);
 	/* The body is whole; body is valid during the call.  An answer follows now or later. */
 	void (*request)(void *arg, struct http_request *r, void *user, const char *body, size_t len);
@@ -44,6 +46,9 @@ struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_
 void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */
 void http_conn_drain(struct http_conn *c);
+
+/* Read the body of a request that head() held.  Not from inside a call of this module. */
+void http_go_on(struct http_request *r);
 
 /* headers: ready "Name: value\r\n" lines or NULL, made of constants and escaped tokens (SEC S-109).  Content-Length is
  * ours.  body is copied. */

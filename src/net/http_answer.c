@@ -121,6 +121,8 @@ static void emit_head(struct http_request *r, int status, const char *headers, c
 static void complete(struct http_request *r)
 {
 	r->answered = true;
+	if (r->conn->held == r)
+		http_conn_release(r->conn);
 	if (!r->conn->dying)
 		http_conn_advance(r->conn);
 }

@@ -42,6 +42,8 @@ struct http_conn {
 	unsigned nrequests;
 	struct http_scan scan;
 	struct http_request *reading;   /* whose body is being read, or NULL */
+	struct http_request *held;      /* whose body waits for http_go_on(), or NULL: nothing is read */
+	bool held_expects;              /* its peer waits for 100 Continue */
 	struct http_body body;
 	struct str body_text;
 	enum http_phase phase;
@@ -71,5 +73,7 @@ struct http_request {
 
 /* The first request's answer may be complete: go on to the next, close or wait. */
 void http_conn_advance(struct http_conn *c);
+/* A held request has its answer: the connection reads on. */
+void http_conn_release(struct http_conn *c);
 
 #endif

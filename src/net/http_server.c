@@ -211,23 +211,65 @@ static void hand_over(struct http_conn *c, struct http_request *r, const char *b
 	c->ops->request(c->arg, r, r->user, body, len);
 }
 
+/* False: it has been refused. */
+static bool begin_body(struct http_conn *c, struct http_request *r, const struct http_head *h, size_t body_max)
+{
+	c->reading = r;
+	int rc = http_body_init(&c->body, h, body_max);
+	if (rc)
+		refuse(c, -rc, c->body.why);
+	return rc == 0;
+}
+
 /* The rest of the body is still to come. */
-static void await_body(struct http_conn *c, struct http_request *r, const struct http_head *h, size_t body_max)
+static void await_body(struct http_conn *c, struct http_request *r, bool expects)
 {
 	c->reading = r;
 	set_phase(c, HTTP_PHASE_BODY);
-	int rc = http_body_init(&c->body, h, body_max);
-	if (rc) {
-		refuse(c, -rc, c->body.why);
-		return;
-	}
-	if (!h->expect_continue)
+	if (!expects)
 		return;
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	if (c->requests.next == &r->node)
 		stream_write(c->stream, go_on, sizeof(go_on) - 1);
 	else
 		str_put(&r->waiting, go_on, sizeof(go_on) - 1);
+}
+
+/* None of its body has been taken. */
+static void hold(struct http_conn *c, struct http_request *r, const struct http_head *h, size_t body_max)
+{
+	r->body_missing = h->framing == HTTP_BODY_CHUNKED || (h->framing == HTTP_BODY_LENGTH && h->length > 0);
+	if (!begin_body(c, r, h, body_max))
+		return;
+	c->reading = NULL;
+	c->held = r;
+	c->held_expects = h->expect_continue;
+	stream_pause(c->stream, true);
+}
+
+void http_conn_release(struct http_conn *c)
+{
+	/* What of its body has come, or will, is not the next head. */
+	c->last = c->last || c->held->body_missing;
+	c->held = NULL;
+	if (c->dying)
+		return;
+	stream_pause(c->stream, false);
+	stream_kick(c->stream);
+}
+
+void http_go_on(struct http_request *r)
+{
+	struct http_conn *c = r->conn;
+	c->held = NULL;
+	if (c->dying)
+		return;         /* gone() follows */
+	stream_pause(c->stream, false);
+	stream_kick(c->stream);
+	if (r->body_missing)
+		await_body(c, r, c->held_expects);
+	else
+		hand_over(c, r, "", 0);
 }
 
 /* p[0..size) is a head; len bytes are there in all.  Returns how many are taken. */
@@ -251,7 +293,8 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	bool missing = r->body_missing;
 	r->ours = true;                 /* until head() has taken it */
 	c->phase = HTTP_PHASE_WORK;
-	if (c->ops->head(c->arg, r, &h, &body_max, &r->user)) {
+	int said = c->ops->head(c->arg, r, &h, &body_max, &r->user);
+	if (said == 1) {
 		/* r may be on its way out; what of its body is not here will never be read (SEC S-114, S-115). */
 		if (missing || h.close)
 			c->last = true;
@@ -260,8 +303,13 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	r->ours = false;
 	if (c->dying)
 		return len;
+	if (said == 2) {
+		hold(c, r, &h, body_max);
+		return size;
+	}
 	if (missing || body > body_max) {
-		await_body(c, r, &h, body_max);
+		if (begin_body(c, r, &h, body_max))
+			await_body(c, r, h.expect_continue);
 		return size;
 	}
 	hand_over(c, r, p + size, body);
@@ -292,6 +340,8 @@ static size_t on_data(void *arg, const char *p, size_t len)
 	struct http_conn *c = arg;
 	if (c->dying)
 		return len;
+	if (c->held)
+		return 0;
 	if (c->reading)
 		return take_body(c, p, len);
 	if (c->last)

@@ -24,13 +24,15 @@
 #define HELD_MAX 32
 
 /* What the handler does follows the path: /now replies at once, /hold waits for the test, /no is refused at its head,
- * /small takes bodies of 10 bytes, /sse streams two events, /close closes the connection, /bye does at its head. */
+ * /small takes bodies of 10 bytes, /sse streams two events, /close closes the connection, /bye does at its head, /wait is
+ * held at its head. */
 struct world {
 	struct ev_loop *loop;
 	struct http_conn *conn;
 	int far;
 	struct http_request *held[HELD_MAX];
 	unsigned nheld, gone, closed;
+	struct http_request *waits;     /* at its head */
 	struct str log;                 /* one line for each call of the handler */
 	struct str got;                 /* what the peer has received */
 };
@@ -50,7 +52,10 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		free(path);
 		return 1;
 	}
-	return 0;
+	if (strcmp(path, "/wait") != 0)
+		return 0;
+	w->waits = r;
+	return 2;
 }
 
 static void on_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
@@ -233,6 +238,69 @@ static void unread_body_is_no_request(void **state)
 	assert_int_equal(count(receive(w, &end), "HTTP/1.1 "), 2);
 	assert_true(end);
 	assert_null(strstr(w->log.p, "/never"));
+}
+
+static void held_request_goes_on_with_its_body(void **state)
+{
+	struct world *w = *state;
+	const char *const texts[] = { POST("/wait", "5") "hello", GET("/wait"),
+		"POST /wait HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+		"POST /wait HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello" };
+	for (size_t t = 0; t < NELEMS(texts); t++) {
+		str_reset(&w->log);
+		send_far(w, texts[t]);
+		send_far(w, GET("/next"));
+		/* Neither its body nor what comes behind it has been looked at. */
+		assert_string_equal(w->log.p, "head /wait\n");
+		assert_string_equal(receive(w, NULL), "");
+		http_go_on(w->waits);
+		run_turns(w);
+		assert_string_equal(w->log.p, t == 1 ? "head /wait\nrequest /wait 0 \nhead /next\nrequest /next 0 \n" :
+				    "head /wait\nrequest /wait 5 hello\nhead /next\nrequest /next 0 \n");
+		const char *got = receive(w, NULL);
+		assert_int_equal(count(got, "200 OK"), 2);
+		assert_int_equal(count(got, "100 Continue"), t == 3);
+	}
+}
+
+static void held_request_may_be_refused(void **state)
+{
+	struct world *w = *state;
+	bool end;
+	send_far(w, GET("/wait") GET("/next"));
+	http_reply(w->waits, 401, NULL, "no", 2);
+	assert_int_equal(count(receive(w, &end), "HTTP/1.1 "), 2);
+	assert_false(end);
+	assert_non_null(strstr(w->log.p, "/next"));
+	/* Its body is never read as a request, also when answers before it are still due. */
+	send_far(w, GET("/hold") POST("/wait", "26") GET("/never"));
+	http_reply(w->waits, 401, NULL, "no", 2);
+	run_turns(w);
+	http_reply(w->held[0], 200, NULL, "x", 1);
+	w->held[0] = NULL;
+	assert_int_equal(count(receive(w, &end), "HTTP/1.1 "), 2);
+	assert_true(end);
+	assert_null(strstr(w->log.p, "/never"));
+}
+
+static void held_request_may_be_closed(void **state)
+{
+	struct world *w = *state;
+	send_far(w, POST("/wait", "5") "hello");
+	http_conn_close(w->conn);
+	http_go_on(w->waits);           /* too late, and no harm */
+	run_turns(w);
+	assert_int_equal(w->gone, 1);
+	assert_string_equal(w->log.p, "head /wait\n");
+}
+
+static void held_body_has_its_limit(void **state)
+{
+	struct world *w = *state;
+	send_far(w, POST("/wait", "99999999"));
+	run_turns(w);
+	assert_int_equal(w->gone, 1);
+	assert_refused(w, 413);
 }
 
 static void old_version_closes(void **state)
@@ -633,6 +701,10 @@ int main(void)
 		T(connection_is_kept_and_closed_as_asked),
 		T(nothing_is_read_behind_a_request_to_close),
 		T(unread_body_is_no_request),
+		T(held_request_goes_on_with_its_body),
+		T(held_request_may_be_refused),
+		T(held_request_may_be_closed),
+		T(held_body_has_its_limit),
 		T(old_version_closes),
 		T(stream_is_chunked_and_ends),
 		T(head_request_gets_no_body),
