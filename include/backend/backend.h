@@ -105,7 +105,8 @@ struct backend_watch_req {
 };
 void backend_unwatch(struct backend_watch **w);         /* NULL is none */
 
-enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_SHUTDOWN };
+/* REVOKED: its caller is out.  STOPPED: an administrator ended it. */
+enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_STOPPED, CANCEL_SHUTDOWN };
 struct backend_ops {
 	const char *name;                       /* "static", "builtin", "exec", "sql" */
 	/* One tool's handler block, `type` included; pure, no I/O.  ERR_INVALID with where relative to it. */

@@ -128,8 +128,13 @@ void call_detach(struct call *c);
  * ERR_LIMIT: too many are watched already. */
 int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
 	       void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
-/* Cancel what runs under a key that was revoked, or a tenant that was suspended (0 = any). */
-void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cred_id, enum cancel_why why);
+/* Which calls: those for which all of this holds; 0 and NULL = any. */
+struct call_where {
+	int64_t tenant_id, principal_id, cred_id;
+	const char *tool;               /* full name of what is called */
+};
+/* Cancel what runs; how many that were. */
+size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why);
 /* Wire to writer_on_late(): the engine records the end of a begin that came through too late. */
 void call_late_begin(void *engine, const struct audit_event *begin);
 

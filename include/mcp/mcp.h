@@ -13,6 +13,7 @@
  * HTTP has neither.  Era is a property of a message, never of a connection (MCP B-01).  Loop thread. */
 
 struct call_engine;
+struct call_where;
 struct ev_loop;
 struct principal;
 struct reg_news;
@@ -109,14 +110,21 @@ void mcp_session_end(struct mcp_session **s);           /* DELETE */
 /* What a change means to a tenant: tell exactly those of its listeners that it concerns, now, and record it (notify,
  * 1011).  Returns how many notices were sent. */
 size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const char *cause);
-/* Tenant suspended or key revoked (0 = any of the tenant): its channels, sessions and listens end. */
-void mcp_end_matching(struct mcp_server *srv, int64_t tenant_id, int64_t cred_id);
+/* Put out a tenant, or what of it is of one principal or key: from now on nothing is read from its connections, its
+ * sessions and listens are over, and connections close behind the answers of what still runs there.  kill: that is
+ * cancelled, with such answers; else it ends by itself.  Its tool is not looked at.  Whether they may come again is a
+ * matter of the tables (cred_check()), which must have changed before. */
+struct mcp_ended { size_t peers, calls; };
+void mcp_end_where(struct mcp_server *srv, const struct call_where *where, bool kill, struct mcp_ended *ret);
+/* The same with one peer, by the id that mcp_peers() says; it may come again.  false: there is none. */
+bool mcp_end_peer(struct mcp_server *srv, uint64_t id, struct mcp_ended *ret);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
 
 /* For `session list`: texts valid during the call only. */
 struct mcp_peer_view {
-	const char *kind;               /* "stdio", "tcp", "unix", "http-sse", "http-session", "http-listen" */
+	uint64_t id;                    /* of this run of the server; never used again */
+	const char *kind;               /* "stdio", "tcp", "unix", "http-sse", "http-session", "http-listen", "http-call" */
 	const char *tenant, *principal, *accessor, *rev, *client;      /* client: claimed name/version */
 	uint64_t since_us, last_us;     /* wall clock */
 	unsigned listens, running;

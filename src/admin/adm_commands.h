@@ -14,10 +14,12 @@
 struct adm_grant;
 struct adm_tenant;
 struct backend_result;
+struct call_where;
 struct catalogue;
 struct catalogue_refs;
 struct define_item;
 struct define_schema;
+struct mcp_ended;
 struct schema_report;
 
 typedef int adm_check_fn(struct adm_call *c, struct err *err);
@@ -93,6 +95,8 @@ int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs,
 		     struct err *err) MUST_CHECK;
 int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
 			    int state, struct err *err) MUST_CHECK;
+/* In after(): as mcp_end_where(), also where nobody listens. */
+void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret);
 void adm_tenant_out(struct adm_call *c, int64_t tenant_id);    /* on the loop: end its calls and connections */
 const char *adm_tenant_job_name(const struct adm_call *c);     /* after adm_tenant_name_check() */
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "call/call.h"
 #include "db/db.h"
 #include "mcp/mcp.h"
 #include "tenant/tenant.h"
@@ -351,7 +352,8 @@ int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 void adm_key_revoke_after(struct adm_call *c)
 {
 	const struct key_refs *job = c->priv;
+	struct mcp_ended ended;
 
-	for (size_t i = 0; i < job->revoked && c->admin->env.mcp; i++)
-		mcp_end_matching(c->admin->env.mcp, job->ended[i][0], job->ended[i][1]);
+	for (size_t i = 0; i < job->revoked; i++)
+		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, false, &ended);
 }

@@ -20,8 +20,8 @@ enum { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
 struct principal_job {
 	char tenant[64], name[64];
 	bool suspend;
-	size_t nkeys;                   /* out: whose connections end */
-	int64_t tenant_id, *keys;
+	size_t nkeys;                   /* out */
+	int64_t tenant_id, principal_id;
 };
 
 static void put_principal(struct adm_out *o, const char *tenant, const struct adm_principal *p)
@@ -59,30 +59,20 @@ int adm_principal_list_body(struct adm_call *c, struct db *db, struct audit_logs
 	return rc;
 }
 
-static void free_job(void *priv)
-{
-	struct principal_job *job = priv;
-
-	free(job->keys);
-	free(job);
-}
-
 int adm_principal_check(struct adm_call *c, struct err *err)
 {
 	struct principal_job *job = adm_priv(c, sizeof(*job));
 
-	c->free_priv = free_job;
 	job->suspend = adm_flag(c, "suspended");
 	return adm_split(adm_text(c, "principal"), job->tenant, job->name, err);
 }
 
-/* The keys of a principal that are not revoked: how many, and which. */
-static int find_keys(struct db *db, struct principal_job *job, const struct adm_tenant *t, struct err *err)
+/* How many keys of a principal are not revoked. */
+static int count_keys(struct db *db, struct principal_job *job, const struct adm_tenant *t, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
 	int rc;
 
-	job->tenant_id = t->id;
 	db_bind_i64(st, 1, t->id);
 	while ((rc = db_step(st, err)) == 1) {
 		size_t len;
@@ -90,8 +80,7 @@ static int find_keys(struct db *db, struct principal_job *job, const struct adm_
 
 		if (!text_eq(name, len, job->name) || db_col_type(st, 8) != DB_NULL)
 			continue;
-		job->keys = mem_realloc(job->keys, (job->nkeys + 1) * sizeof(*job->keys));
-		job->keys[job->nkeys++] = db_col_i64(st, 0);
+		job->nkeys++;
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -108,7 +97,7 @@ int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs
 	if (rc == 0)
 		rc = adm_find_principal(db, &t, job->name, &p, err);
 	if (rc == 0)
-		rc = find_keys(db, job, &t, err);
+		rc = count_keys(db, job, &t, err);
 	if (rc < 0)
 		return rc;
 	adm_row_begin(c->out);
@@ -129,10 +118,10 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 	if (rc == 0)
 		rc = adm_find_principal(db, &t, job->name, &p, err);
-	if (rc == 0)
-		rc = find_keys(db, job, &t, err);
 	if (rc < 0)
 		return rc;
+	job->tenant_id = t.id;
+	job->principal_id = p.id;
 	p.state = job->suspend ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
 	st = db_stmt_get(db, SQL_PRINCIPAL_SET_STATE);
 	db_bind_i64(st, 1, t.id);
@@ -157,11 +146,8 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 void adm_principal_set_after(struct adm_call *c)
 {
 	const struct principal_job *job = c->priv;
-	const struct admin_env *env = &c->admin->env;
+	struct mcp_ended ended;
 
-	for (size_t i = 0; job->suspend && i < job->nkeys; i++) {
-		call_cancel_matching(env->calls, job->tenant_id, job->keys[i], CANCEL_REVOKED);
-		if (env->mcp)
-			mcp_end_matching(env->mcp, job->tenant_id, job->keys[i]);
-	}
+	if (job->suspend)
+		adm_put_out(c, &(struct call_where){ .tenant_id = job->tenant_id, .principal_id = job->principal_id }, true, &ended);
 }

@@ -408,11 +408,9 @@ int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs 
 /* Suspended or removed: nobody of the tenant is served any more when the command returns (SEC S-306). */
 void adm_tenant_out(struct adm_call *c, int64_t tenant_id)
 {
-	const struct admin_env *env = &c->admin->env;
+	struct mcp_ended ended;
 
-	call_cancel_matching(env->calls, tenant_id, 0, CANCEL_REVOKED);
-	if (env->mcp)
-		mcp_end_matching(env->mcp, tenant_id, 0);
+	adm_put_out(c, &(struct call_where){ .tenant_id = tenant_id }, true, &ended);
 }
 
 void adm_tenant_out_after(struct adm_call *c)

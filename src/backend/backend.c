@@ -68,6 +68,8 @@ int be_cancel_err(enum cancel_why why, struct err *err)
 		return err_set(err, ERR_TIMEOUT, "", "the tool did not finish in time");
 	case CANCEL_REVOKED:
 		return err_set(err, ERR_CANCELLED, "", "cancelled: the credential is no longer valid");
+	case CANCEL_STOPPED:
+		return err_set(err, ERR_CANCELLED, "", "cancelled by an administrator");
 	case CANCEL_SHUTDOWN:
 		return err_set(err, ERR_CANCELLED, "", "cancelled: the server is shutting down");
 	}

@@ -284,6 +284,9 @@ static void end_cancelled(struct call *c)
 	case CANCEL_REVOKED:
 		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the credential is no longer valid");
 		break;
+	case CANCEL_STOPPED:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled by an administrator");
+		break;
 	case CANCEL_SHUTDOWN:
 		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the server is stopping");
 		break;
@@ -547,22 +550,6 @@ void call_detach(struct call *c)
 	/* Nobody is left to answer. */
 	if (c->state == CALL_ASKING)
 		call_cancel(c, CANCEL_BY_CLIENT);
-}
-
-void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
-{
-	call_cancel_matching(eng, 0, 0, why);
-}
-
-void call_cancel_matching(struct call_engine *eng, int64_t tenant_id, int64_t cred_id, enum cancel_why why)
-{
-	/* An end is never reported from here, so no call leaves the list. */
-	LIST_FOREACH(n, &eng->calls) {
-		struct call *c = CONTAINER_OF(n, struct call, all);
-
-		if ((tenant_id == 0 || c->who->tenant_id == tenant_id) && (cred_id == 0 || c->who->cred_id == cred_id))
-			call_cancel(c, why);
-	}
 }
 
 void call_late_begin(void *engine, const struct audit_event *begin)

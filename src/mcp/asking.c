@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 enum { ELICITATION_ID_LEN = 22, ASK_MESSAGE_SIZE = 200 };
 

@@ -76,6 +76,7 @@ struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_pus
 	list_push_back(&mcp_tenant_get(srv, who->tenant_id)->channels, &ch->link);
 	list_init(&ch->exchanges);
 	ch->drain = ev_timer_new(srv->env.loop, drain_over, ch);
+	ch->serial = ++srv->serial;
 	ch->since_us = ch->last_us = clock_wall_us();
 	return ch;
 }
@@ -154,4 +155,13 @@ void mcp_channel_eof(struct mcp_channel *ch, uint32_t drain_ms)
 		channel_check_drained(ch);
 	else
 		ev_timer_start(ch->drain, (uint64_t)drain_ms * 1000);
+}
+
+/* Longer than any call may take; cancelled ones end at once. */
+#define PUT_OUT_MS (2u * 60 * 60 * 1000)
+
+void channel_put_out(struct mcp_channel *ch)
+{
+	ch->deaf = true;
+	mcp_channel_eof(ch, PUT_OUT_MS);
 }

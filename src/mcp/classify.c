@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 static bool header_modern(const struct mcp_headers *h)
 {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -39,6 +40,8 @@ struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch
 	x->status = 200;
 	x->pins = 1;
 	x->nreq = nreq;
+	x->serial = ++srv->serial;
+	x->since_us = clock_wall_us();
 	for (size_t i = 0; i < nreq; i++) {
 		x->req[i].x = x;
 		x->req[i].rev = REV_SESSIONLESS;
@@ -186,6 +189,33 @@ void exchange_refuse(struct mcp_exchange *x, enum rev rev, struct jx_span id, st
 	rpc_error_fini(e);
 }
 
+/* Its id may be used again. */
+static void forget(struct mcp_req *req)
+{
+	asking_drop(req, !req->x->closed);
+	if (req->memory)
+		map_del(req->memory->inflight, req->id.p, req->id.len);
+	req->memory = NULL;
+}
+
+void exchange_leave_session(struct mcp_exchange *x)
+{
+	x->session = NULL;
+	list_unlink(&x->link);
+	if (!x->closed)
+		list_push_back(&x->srv->exchanges, &x->link);
+	for (size_t i = 0; i < x->nreq; i++) {
+		struct mcp_req *req = &x->req[i];
+		bool asked = !list_empty(&req->asks);
+
+		if (!req->open)
+			continue;
+		forget(req);
+		if (asked)      /* nobody can answer that any more */
+			call_cancel(req->call, CANCEL_REVOKED);
+	}
+}
+
 void mcp_exchange_gone(struct mcp_exchange **px)
 {
 	struct mcp_exchange *x = *px;
@@ -209,15 +239,6 @@ void req_set_token(struct mcp_req *req, struct jx_span raw)
 {
 	if (rpc_is_id(raw))
 		req->token = copy(raw);
-}
-
-/* Its id may be used again. */
-static void forget(struct mcp_req *req)
-{
-	asking_drop(req, !req->x->closed);
-	if (req->memory)
-		map_del(req->memory->inflight, req->id.p, req->id.len);
-	req->memory = NULL;
 }
 
 bool req_open(struct mcp_req *req, struct mcp_memory *memory, struct jx_span id)

@@ -119,7 +119,8 @@ static void acknowledge(void *arg)
 {
 	struct mcp_req *req = arg;
 	struct mcp_exchange *x = req->x;
-	bool honoured = req->wants || req->subs.n;
+	/* Whoever was put out since then is not told of anything. */
+	bool honoured = (req->wants || req->subs.n) && principal_check(x->srv->env.tenants, x->who, NULL) == 0;
 
 	if (req->open && !req->mute && !x->closed) {
 		send_ack(req);

@@ -61,6 +61,7 @@ struct mcp_server {
 	struct list exchanges;          /* those without a channel */
 	struct str out;                 /* one notice at a time */
 	unsigned inside;                /* mcp_input() on the stack: nothing may be called back */
+	uint64_t serial;                /* of the newest peer or exchange */
 };
 
 #define MCP_LOG_OFF 8                   /* above "emergency" */
@@ -93,6 +94,7 @@ struct mcp_channel {
 	struct ev_timer *drain;         /* armed at EOF */
 	bool eof, expired;              /* input has ended; and so has the time to finish */
 	bool deaf;                      /* it will be hung up: what else it sends is not read (MCP B-06) */
+	uint64_t serial;
 	uint64_t since_us, last_us;     /* wall clock */
 };
 
@@ -106,6 +108,7 @@ struct mcp_session {
 	struct list link;               /* mcp_tenant.sessions */
 	struct list idle_link;          /* mcp_server.idle */
 	struct list exchanges;
+	uint64_t serial;
 	uint64_t since_us, last_us;     /* wall clock */
 	uint64_t used_us;               /* monotonic, for the expiry */
 };
@@ -151,6 +154,7 @@ struct mcp_exchange {
 	bool initialized;               /* from now on we may push: say what was missed */
 	bool hang_up;
 	int status;
+	uint64_t serial, since_us;      /* since_us: wall clock */
 	uint32_t retry_after_s;
 	char session_id[MCP_SESSION_ID_LEN + 1];        /* to hand out */
 	unsigned pins;                  /* deferred jobs and calls that still point here */
@@ -202,6 +206,8 @@ bool mcp_header_decode(const char *value, size_t len, struct str *ret);
 struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
 				  const struct mcp_sink *sink, size_t nreq);
 void exchange_join_session(struct mcp_exchange *x, struct mcp_session *s);
+/* The session ends before it: what runs is answered as if there were none. */
+void exchange_leave_session(struct mcp_exchange *x);
 /* End the input phase: when all answers are there, finish once the caller has returned. */
 void exchange_settle(struct mcp_exchange *x);
 void exchange_pin(struct mcp_exchange *x);
@@ -227,24 +233,14 @@ void memory_init(struct mcp_memory *m);
 void memory_fini(struct mcp_memory *m);
 void channel_touch(struct mcp_channel *ch);
 void channel_check_drained(struct mcp_channel *ch);
+void channel_put_out(struct mcp_channel *ch);                   /* reads no more, hangs up behind the last answer */
 struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e);   /* NULL: error filled */
 void session_touch(struct mcp_session *s);
-void session_end(struct mcp_session *s);
+void session_end(struct mcp_session *s);                        /* by its client: its requests get no answer */
+void session_put_out(struct mcp_session *s);                    /* by us: they do */
 void session_expire(void *srv);                                 /* timer */
 /* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
 bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
 const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE]);       /* or NULL */
-
-/* asking.c */
-int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
-void asking_drop(struct mcp_req *req, bool tell);                /* open questions are taken back */
-void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
-
-/* notify.c */
-/* Write a record that nobody waits for: lists and notices go out without it. */
-void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
-/* Of list_changed and of updated resources. */
-void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
-		   const struct mcp_push_ops *ops, void *peer);
 
 #endif

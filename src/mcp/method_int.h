@@ -34,4 +34,16 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg);
 void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
 void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
 
+/* asking.c */
+int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
+void asking_drop(struct mcp_req *req, bool tell);                /* open questions are taken back */
+void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
+
+/* notify.c */
+/* Write a record that nobody waits for: lists and notices go out without it. */
+void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
+/* Of list_changed and of updated resources. */
+void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
+		   const struct mcp_push_ops *ops, void *peer);
+
 #endif

@@ -17,7 +17,7 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 void mcp_record(struct mcp_server *srv, const struct audit_event *ev)
 {

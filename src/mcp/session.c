@@ -15,7 +15,7 @@
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 enum { EXPIRY_EVERY_US = 60 * 1000 * 1000 };
 
@@ -78,6 +78,7 @@ struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e)
 	list_push_back(&t->sessions, &s->link);
 	t->nsessions++;
 	map_set_z(srv->sessions, s->id, s);
+	s->serial = ++srv->serial;
 	s->since_us = clock_wall_us();
 	session_touch(s);
 	met_inc(MET_sessions_open);
@@ -94,14 +95,44 @@ void session_touch(struct mcp_session *s)
 	list_push_back(&s->srv->idle, &s->idle_link);
 }
 
+static void unlist(struct mcp_session *s)
+{
+	map_del_z(s->srv->sessions, s->id);
+	mcp_tenant_get(s->srv, s->who->tenant_id)->nsessions--;
+	list_unlink(&s->link);
+	list_unlink(&s->idle_link);
+}
+
+static void session_free(struct mcp_session *s)
+{
+	if (s->ops) {
+		s->ops->hang_up(s->peer);
+		met_dec(MET_listens_open);
+	}
+	memory_fini(&s->memory);
+	principal_unref(&s->who);
+	met_dec(MET_sessions_open);
+	free(s);
+}
+
+void session_put_out(struct mcp_session *s)
+{
+	unlist(s);
+	LIST_FOREACH_SAFE(n, tmp, &s->exchanges) {
+		struct mcp_exchange *x = CONTAINER_OF(n, struct mcp_exchange, link);
+
+		exchange_pin(x);
+		exchange_leave_session(x);
+		exchange_unpin(x);
+	}
+	session_free(s);
+}
+
 void session_end(struct mcp_session *s)
 {
 	struct mcp_server *srv = s->srv;
 
-	map_del_z(srv->sessions, s->id);
-	mcp_tenant_get(srv, s->who->tenant_id)->nsessions--;
-	list_unlink(&s->link);
-	list_unlink(&s->idle_link);
+	unlist(s);
 	LIST_FOREACH_SAFE(n, tmp, &s->exchanges) {
 		struct mcp_exchange *x = CONTAINER_OF(n, struct mcp_exchange, link);
 
@@ -116,14 +147,7 @@ void session_end(struct mcp_session *s)
 			list_push_back(&srv->exchanges, &x->link);
 		exchange_unpin(x);
 	}
-	if (s->ops) {
-		s->ops->hang_up(s->peer);
-		met_dec(MET_listens_open);
-	}
-	memory_fini(&s->memory);
-	principal_unref(&s->who);
-	met_dec(MET_sessions_open);
-	free(s);
+	session_free(s);
 }
 
 void mcp_session_end(struct mcp_session **s)

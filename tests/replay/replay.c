@@ -613,7 +613,7 @@ static void clear(struct run *r)
 	for (int way = 0; way < WAY_COUNT; way++)
 		if (way != WAY_SSE)
 			tr_drop_peers(&world.tr[way]);
-	mcp_end_matching(world.core.srv, world.core.acme, 0);
+	mcp_end_where(world.core.srv, &(struct call_where){ .tenant_id = world.core.acme }, true, &(struct mcp_ended){ 0 });
 	world_pump(&world);
 	rig_forget_calls(&world.core);
 	memset(r, 0, sizeof *r);

@@ -89,6 +89,7 @@ struct rig_peer {
 	size_t queued;                  /* what the push ops say is not yet written */
 	bool hung_up;                   /* by push ops */
 	bool told_to_close;             /* by an answer */
+	bool put_out;                   /* set by a test: what it sends is not heard */
 };
 void rig_peer_open(struct rig *r, struct rig_peer *p, struct principal *who);
 void rig_peer_close(struct rig_peer *p);

@@ -346,9 +346,12 @@ static void revoked_key_cancels_what_runs_under_it(void **state)
 	b = rig_start(r, &(struct rig_req){ .tool = "echo", .who = r->other_bot });
 	struct backend_op *first = fake.op;
 	rig_wait_start(r);
-	call_cancel_matching(r->engine, r->acme, 77, CANCEL_REVOKED);
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ r->acme, 0, 77, NULL }, CANCEL_REVOKED), 0);
 	assert_int_equal(fake.cancelled, 0);
-	call_cancel_matching(r->engine, r->acme, 0, CANCEL_REVOKED);
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ r->acme, 0, 0, "other" }, CANCEL_REVOKED), 0);
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ r->acme, 77, 0, "echo" }, CANCEL_REVOKED), 0);
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ r->acme, 0, 0, "echo" }, CANCEL_REVOKED), 1);
+	assert_int_equal(call_cancel_where(r->engine, &(struct call_where){ .tenant_id = r->acme }, CANCEL_REVOKED), 0);
 	assert_int_equal(fake.cancelled, 1);
 	assert_true(first->cancelled);
 	rig_wait_end(r, a);

@@ -219,6 +219,14 @@ static void a_listen_whose_peer_left_is_forgotten(void **state)
 	assert_int_equal(rig_ungrant(&r, r.acme, "secret"), 0);
 }
 
+static void put_out(int64_t tenant_id, int64_t cred_id, size_t peers)
+{
+	struct mcp_ended ended;
+
+	mcp_end_where(r.srv, &(struct call_where){ .tenant_id = tenant_id, .cred_id = cred_id }, true, &ended);
+	assert_int_equal(ended.peers, peers);
+}
+
 /* MCP N-09a, C-07, B-20: on byte streams the result, then the notice; HTTP has the result alone. */
 static void the_end_of_a_listen_by_us(void **state)
 {
@@ -228,11 +236,11 @@ static void the_end_of_a_listen_by_us(void **state)
 	(void)rig_next(&p.box);
 	rig_modern(&r, &h, "subscriptions/listen", NULL, TOOLS_FILTER, "{}");
 	(void)rig_next(&h.box);
-	mcp_end_matching(r.srv, r.other, 0);
+	put_out(r.other, 0, 0);
 	rig_none(&p.box);
-	mcp_end_matching(r.srv, r.acme, 99);    /* another key */
+	put_out(r.acme, 99, 0);         /* another key */
 	rig_none(&p.box);
-	mcp_end_matching(r.srv, r.acme, 0);
+	put_out(r.acme, 0, 2);
 	rig_turn(&r);
 	rig_expect_has(&p.box, "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"resultType\":\"complete\"");
 	rig_expect_has(&p.box, "\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":7");
@@ -664,6 +672,146 @@ static void peers_can_be_seen(void **state)
 	rig_http_free(&session);
 }
 
+/* SEC S-315: who is put out gets the answers of what ran, and is not heard any more. */
+static void who_is_put_out_gets_its_answers(void **state)
+{
+	struct rig_http session, by_session, modern, listen;
+	struct rig_head head = { .version = NULL };
+	struct mcp_session *found;
+	struct mcp_ended ended;
+	struct rig_peer idle;
+
+	rig_peer_open(&r, &idle, r.who_acme);
+	rig_handshake(&p, REV_R4, "{}");
+	rig_send(&p, CALL("1"));
+	open_session(&session, "{}");
+	head.session = session.session;
+	rig_post(&r, &by_session, r.who_acme, &head, CALL("5"));
+	rig_modern(&r, &modern, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
+	rig_modern(&r, &listen, "subscriptions/listen", NULL, TOOLS_FILTER, "{}");
+	(void)rig_next(&listen.box);
+
+	mcp_end_where(r.srv, &(struct call_where){ .tenant_id = r.acme }, true, &ended);
+	assert_int_equal(ended.calls, 3);
+	assert_int_equal(ended.peers, 4);       /* two channels, a session, a listen */
+	p.put_out = true;
+	rig_feed(&p, CALL("2"));
+	rig_turn(&r);
+	rig_expect_has(&p.box, "\"id\":1,");
+	rig_none(&p.box);
+	assert_true(p.hung_up && idle.hung_up);
+	rig_expect_has(&by_session.box, "\"id\":5,");
+	assert_true(by_session.finished && modern.finished && listen.finished);
+	assert_int_equal(mcp_session_find(r.srv, session.session, r.who_acme, &found, NULL), ERR_NOT_FOUND);
+	rig_http_free(&session);
+	rig_http_free(&by_session);
+	rig_http_free(&modern);
+	rig_http_free(&listen);
+	rig_peer_close(&idle);
+}
+
+/* SEC S-306: without the kill what runs ends by itself, and only then the connection. */
+static void calls_may_end_by_themselves(void **state)
+{
+	struct rig_http session, by_session;
+	struct rig_head head = { .version = NULL };
+	struct rig_call *first;
+	struct mcp_ended ended;
+
+	rig_handshake(&p, REV_R4, "{}");
+	rig_send(&p, CALL("1"));
+	first = rig_call(&r);
+	open_session(&session, "{}");
+	head.session = session.session;
+	rig_post(&r, &by_session, r.who_acme, &head, CALL("5"));
+	mcp_end_where(r.srv, &(struct call_where){ .tenant_id = r.acme }, false, &ended);
+	assert_int_equal(ended.calls, 0);
+	assert_int_equal(ended.peers, 2);
+	rig_turn(&r);
+	assert_false(first->cancelled || rig_call(&r)->cancelled || p.hung_up);
+	mcp_end_where(r.srv, &(struct call_where){ .tenant_id = r.acme }, false, &ended);
+	assert_int_equal(ended.peers, 0);       /* they are on their way out */
+	rig_end_text(rig_call(&r), "late");
+	rig_expect_has(&by_session.box, "late");
+	rig_end_text(first, "late");
+	rig_turn(&r);
+	rig_expect_has(&p.box, "late");
+	assert_true(p.hung_up);
+	rig_http_free(&session);
+	rig_http_free(&by_session);
+}
+
+/* Nobody could answer it any more. */
+static void an_open_question_ends_with_its_session(void **state)
+{
+	struct rig_http session, call;
+	struct rig_head head = { .version = NULL };
+	struct mcp_ended ended;
+	json_t *requests = json_pack("{s:{s:s}}", "k", "method", "roots/list");
+
+	open_session(&session, "{\"roots\":{}}");
+	head.session = session.session;
+	rig_post(&r, &call, r.who_acme, &head, CALL("5"));
+	assert_int_equal(rig_call(&r)->out->ask(rig_call(&r)->arg, requests, NULL), 0);
+	rig_expect_has(&call.box, "roots/list");
+	mcp_end_where(r.srv, &(struct call_where){ .tenant_id = r.acme }, false, &ended);
+	rig_turn(&r);
+	assert_true(rig_call(&r)->cancelled);
+	assert_true(call.finished);
+	json_decref(requests);
+	rig_http_free(&call);
+	rig_http_free(&session);
+}
+
+struct id_of { const char *kind; uint64_t id; };
+
+static void find_id(void *arg, const struct mcp_peer_view *v)
+{
+	struct id_of *want = arg;
+
+	if (strcmp(v->kind, want->kind) == 0)
+		want->id = v->id;
+}
+
+static uint64_t id_of(const char *kind)
+{
+	struct id_of want = { kind, 0 };
+
+	mcp_peers(r.srv, r.acme, find_id, &want);
+	assert_true(want.id > 0);
+	return want.id;
+}
+
+static void one_peer_can_be_ended_by_its_id(void **state)
+{
+	struct rig_http session, modern, listen;
+	struct mcp_ended ended;
+
+	rig_handshake(&p, REV_R4, "{}");
+	rig_send(&p, CALL("1"));
+	open_session(&session, "{}");
+	rig_modern(&r, &modern, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
+	rig_modern(&r, &listen, "subscriptions/listen", NULL, TOOLS_FILTER, "{}");
+	assert_false(mcp_end_peer(r.srv, 0, &ended));
+	assert_true(mcp_end_peer(r.srv, id_of("http-listen"), &ended));
+	assert_int_equal(ended.calls, 0);
+	assert_true(mcp_end_peer(r.srv, id_of("http-call"), &ended));
+	assert_int_equal(ended.calls, 1);
+	assert_int_equal(rig_call(&r)->why, CANCEL_STOPPED);
+	rig_turn(&r);
+	assert_true(listen.finished && modern.finished);
+	assert_false(p.hung_up);
+	assert_true(mcp_end_peer(r.srv, id_of("http-session"), &ended));
+	assert_true(mcp_end_peer(r.srv, id_of("tcp"), &ended));
+	assert_int_equal(ended.calls, 1);
+	rig_turn(&r);
+	rig_expect_has(&p.box, "\"id\":1,");
+	assert_true(p.hung_up);
+	rig_http_free(&modern);
+	rig_http_free(&listen);
+	rig_http_free(&session);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -696,6 +844,10 @@ int main(void)
 		TEST(an_idle_channel_hangs_up_at_once),
 		TEST(the_stop_ends_listens_and_drains),
 		TEST(peers_can_be_seen),
+		TEST(who_is_put_out_gets_its_answers),
+		TEST(calls_may_end_by_themselves),
+		TEST(an_open_question_ends_with_its_session),
+		TEST(one_peer_can_be_ended_by_its_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
