@@ -36,6 +36,27 @@ enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDIT
 struct conf_role { enum conf_role_kind kind; uint32_t uid; char *tenant; };     /* tenant: of a tenant-auditor, else NULL */
 #define CONF_ROLES_MAX 256
 const char *conf_role_name(enum conf_role_kind kind);   /* as in the file */
+/* Whose tokens are accepted on HTTP, and what their claims mean here. */
+#define CONF_ISSUERS_MAX 32
+#define CONF_CLAIMED_MAX 1000           /* values of one claim */
+#define CONF_WORDS_MAX 64               /* words of scopes of one issuer */
+#define CONF_WORD_SCOPES_MAX 32
+#define CONF_ISSUER_ALLOW_MAX 16
+struct conf_claimed { char *value, *name; };
+struct conf_claim {                     /* one of fixed and claim; both NULL = the default */
+	char *fixed, *claim;
+	struct conf_claimed *values; size_t nvalues;    /* none: the claim's value is the name */
+};
+struct conf_word { char *word; char **scopes; size_t nscopes; };
+struct conf_issuer {
+	char *issuer;                   /* as `iss` has it, byte by byte */
+	char *jwks_file, *jwks_uri;     /* one of these, or the next */
+	char *ask_uri, *ask_client, *ask_secret, *ask_secret_file;      /* introspection; secret: its name */
+	char *allow[CONF_ISSUER_ALLOW_MAX]; size_t nallow;      /* as in a tool's allow.hosts */
+	char *ca_file;
+	struct conf_claim tenant, principal;
+	struct conf_word *words; size_t nwords;
+};
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
 #define CONF_UINT(member, key, unit, min, max, def, reload, help) uint32_t member;
@@ -45,6 +66,8 @@ struct conf {
 #undef CONF_TEXT
 	struct conf_listener *listeners; size_t nlisteners;
 	struct conf_role *roles; size_t nroles;
+	struct conf_issuer *issuers; size_t nissuers;
+	char *issuers_text;             /* the same, to be compared */
 };
 
 /* file NULL: the first that exists of SYSCONFDIR/toolcrib/toolcribd.yaml, $XDG_CONFIG_HOME/toolcrib/toolcribd.yaml
@@ -52,7 +75,7 @@ struct conf {
 int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
 void conf_free(struct conf **c);
 /* Take the LIVE values of next over into c.  Appends the keys of START rows that differ, "a, b", and
- * "listeners" and "roles", to *ret_restart. */
+ * "listeners", "roles" and "oauth.issuers", to *ret_restart. */
 void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);

@@ -21,7 +21,6 @@
 
 #define CONF_FILE_MAX (1u << 20)
 #define CONF_FILE "toolcribd.yaml"
-#define ROW_KEYS_MAX 32
 
 enum row_type { ROW_UINT, ROW_TEXT };
 enum row_reload { LIVE, START };
@@ -105,6 +104,7 @@ void conf_free(struct conf **cp)
 			free(*text_of(c, &rows[i]));
 	conf_list_free(c);
 	conf_roles_free(c);
+	conf_oauth_free(c);
 	free(c->file);
 	free(c);
 	*cp = NULL;
@@ -168,15 +168,16 @@ static const struct row *row_find(const char *key, bool *ret_group)
 
 static int unknown_key(const char *at, const char *name, const char *key, struct err *err)
 {
-	const char *keys[ROW_KEYS_MAX];
+	const char *keys[NELEMS(rows) + 3];
 	const char *near;
 	size_t n = 0;
 	int rc;
 
-	for (size_t i = 0; i < NELEMS(rows) && n + 1 < NELEMS(keys); i++)
+	for (size_t i = 0; i < NELEMS(rows); i++)
 		keys[n++] = rows[i].key;
 	keys[n++] = "listeners";
 	keys[n++] = "roles";
+	keys[n++] = "oauth.issuers";
 	rc = conf_err(err, at, name, "unknown key %s", key);
 	near = text_nearest(key, keys, n);
 	if (near)
@@ -212,6 +213,8 @@ static int read_level(struct conf *c, const json_t *obj, const char *at, const c
 			rc = conf_list_read(value, c, err);
 		} else if (!*prefix && strcmp(name, "roles") == 0) {
 			rc = conf_roles_read(value, c, err);
+		} else if (strcmp(key, "oauth.issuers") == 0) {
+			rc = conf_oauth_read(value, c, err);
 		} else {
 			rc = unknown_key(at, name, key, err);
 		}
@@ -220,6 +223,13 @@ static int read_level(struct conf *c, const json_t *obj, const char *at, const c
 			return rc;
 	}
 	return 0;
+}
+
+static int read_root(struct conf *c, const json_t *root, struct err *err)
+{
+	int rc = read_level(c, root, "", "", err);
+
+	return rc < 0 ? rc : conf_oauth_check(c, err);
 }
 
 static int read_file(struct conf *c, const char *file, struct err *err)
@@ -240,7 +250,7 @@ static int read_file(struct conf *c, const char *file, struct err *err)
 	if (yaml_count(docs) > 1)
 		rc = err_set(err, ERR_INVALID, file, "more than one document");
 	else if (json_is_object(root))
-		rc = read_level(c, root, "", "", err);
+		rc = read_root(c, root, err);
 	else if (!json_is_null(root))
 		rc = err_set(err, ERR_INVALID, "", "must be a map of keys, is %s", jx_type_name(root));
 	if (rc < 0 && err && yaml_count(docs) == 1) {
@@ -331,6 +341,8 @@ void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restar
 		add_name(ret_restart, "listeners");
 	if (!conf_roles_equal(c, next))
 		add_name(ret_restart, "roles");
+	if (!conf_oauth_equal(c, next))
+		add_name(ret_restart, "oauth.issuers");
 }
 
 static void sample_row(struct str *out, const struct row *row, const char *indent, const char *name)
@@ -343,7 +355,8 @@ static void sample_row(struct str *out, const struct row *row, const char *inden
 		return;
 	}
 	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable" : "needs a restart");
-	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text : "/var/lib/toolcrib");
+	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text :
+		   strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" : "/var/lib/toolcrib");
 }
 
 void conf_sample(struct str *out)
@@ -365,6 +378,8 @@ void conf_sample(struct str *out)
 			str_printf(out, "\n#%.*s:\n", (int)group_len - 1, group);
 		}
 		sample_row(out, &rows[i], "  ", dot + 1);
+		if (strcmp(rows[i].key, "oauth.jwks_max_age") == 0)     /* the group's last */
+			conf_oauth_sample(out);
 	}
 	conf_list_sample(out);
 	conf_roles_sample(out);

@@ -26,5 +26,14 @@ int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CH
 bool conf_roles_equal(const struct conf *a, const struct conf *b);
 void conf_roles_free(struct conf *c);
 void conf_roles_sample(struct str *out);
+/* The same for the list `oauth.issuers`; none is none. */
+#define CONF_ISSUERS_AT "/oauth/issuers"
+int conf_oauth_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
+int conf_oauth_check(const struct conf *c, struct err *err) MUST_CHECK;         /* with all else, at the end */
+bool conf_oauth_equal(const struct conf *a, const struct conf *b);
+void conf_oauth_free(struct conf *c);
+void conf_oauth_sample(struct str *out);
+/* Of a listener's address that has been accepted. */
+bool conf_is_loopback(const char *address);
 
 #endif

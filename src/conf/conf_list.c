@@ -131,6 +131,13 @@ static int check_address(const char *address, bool *ret_loopback)
 	return 0;
 }
 
+bool conf_is_loopback(const char *address)
+{
+	bool loopback = false;
+
+	return check_address(address, &loopback) == 0 && loopback;
+}
+
 static int check_socket_path(const struct conf_listener *l, const char *at, struct err *err)
 {
 	if (l->address[0] != '/')

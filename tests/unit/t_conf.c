@@ -204,6 +204,69 @@ static void reload_takes_live_and_names_the_rest(void **state)
 	conf_free(&b);
 }
 
+#define ISSUER "oauth:\n  issuers:\n  - {issuer: \"https://a.example\", "
+#define REST "tenant: acme, scopes: {use: [\"tools:list\"]}}\n"
+
+static void issuers_are_strict(void **state)
+{
+	(void)state;
+	accept(ISSUER "jwks_file: /x, " REST);
+	accept(ISSUER "jwks_uri: \"https://a.example/k\", " REST);
+	accept(ISSUER "jwks_uri: \"http://127.0.0.1:1/k\", allow: [\"127.0.0.1:1\"], " REST);
+	accept(ISSUER "introspection: {uri: \"https://a.example/i\", client: c, secret: s}, " REST);
+	accept(ISSUER "jwks_file: /x, tenant_claim: org, tenants: {a b: acme}, principal_claim: sub, principals: {x|1: bot}, "
+	       "scopes: {use: [\"tools:list\"]}}\n");
+	refuse(ISSUER REST, "3:", "one of jwks_file, jwks_uri and introspection");
+	refuse(ISSUER "jwks_file: /x, jwks_uri: \"https://a.example/k\", " REST, "3:", "one of jwks_file");
+	refuse(ISSUER "jwks_file: x, " REST, "3:", "absolute");
+	refuse(ISSUER "jwks_uri: \"http://a.example/k\", " REST, "3:", "https");
+	refuse(ISSUER "jwks_uri: \"ftp://a.example/k\", " REST, "3:", "no URL");
+	refuse(ISSUER "jwks_uri: \"https://a.example/\\nX: y\", " REST, "3:", "no URL");
+	refuse(ISSUER "introspection: {uri: \"https://a.example/i\", client: c}, " REST, "3:", "needs uri, client");
+	refuse(ISSUER "introspection: {uri: \"https://a.example/i\", client: c, secret: s, secret_file: /s}, " REST, "3:", "needs uri");
+	refuse(ISSUER "jwks_file: /x, tenant_claim: org, " REST, "3:", "one of tenant and tenant_claim");
+	refuse(ISSUER "jwks_file: /x, tenants: {a: b}, " REST, "3:", "which is missing");
+	refuse(ISSUER "jwks_file: /x, principal: a, principal_claim: b, " REST, "3:", "both principal");
+	refuse(ISSUER "jwks_file: /x, tenant: Acme, scopes: {use: [x]}}\n", "3:", "no name");
+	refuse(ISSUER "jwks_file: /x, tenant: acme}\n", "3:", "scopes");
+	refuse(ISSUER "jwks_file: /x, tenant: acme, scopes: {use: []}}\n", "3:", "1 to 32 scopes");
+	refuse(ISSUER "jwks_file: /x, tenant: acme, scopes: {\"a b\": [x]}}\n", "3:", "blanks");
+	refuse(ISSUER "jwks_file: /x, tenat: acme, " REST, "3:", "");
+	refuse("oauth:\n  issuers:\n  - {jwks_file: /x, " REST, "3:", "issuer");
+	refuse("oauth: {issuers: 3}\n", "1:", "a list");
+	refuse("oauth: {issers: []}\n", "1:", "unknown key oauth.issers");
+}
+
+static void issuers_go_together(void **state)
+{
+	static const char one[] = "{issuer: \"https://%c.example\", introspection: {uri: \"https://a.example/i\", client: c, secret: s}, " REST;
+	struct str text = STR_INIT;
+
+	(void)state;
+	refuse(ISSUER "jwks_file: /x, " REST "  - {issuer: \"https://a.example\", jwks_file: /y, " REST, "4:", "twice");
+	str_puts(&text, "oauth:\n  issuers:\n");
+	for (char c = 'a'; c < 'c'; c++) {
+		str_puts(&text, "  - ");
+		str_printf(&text, one, c);
+	}
+	refuse(text.p, "4:", "only one issuer");
+	str_fini(&text);
+}
+
+/* What a token must be for is known, not what a client says. */
+static void open_listener_needs_its_url(void **state)
+{
+	static const char open[] = "listeners:\n- {transport: http, address: \"0.0.0.0:80\", insecure: true}\n" ISSUER "jwks_file: /x, " REST;
+	char *text = mem_printf("%s  resource: https://tools.example.com\n", open);
+
+	(void)state;
+	refuse(open, "4:", "oauth.resource is missing");
+	accept(text);
+	free(text);
+	refuse("oauth: {resource: \"https://x.example/\"}\n", "1:", "without / at its end");
+	refuse("oauth: {resource: x.example}\n", "1:", "must be a URL");
+}
+
 /* The sample is all comments; with the marks removed it is a file that loads. */
 static void sample_uncommented_loads(void **state)
 {
@@ -287,6 +350,9 @@ int main(void)
 		cmocka_unit_test(socket_path_is_absolute_and_fits),
 		cmocka_unit_test(members_belong_to_their_transport),
 		cmocka_unit_test(reload_takes_live_and_names_the_rest),
+		cmocka_unit_test(issuers_are_strict),
+		cmocka_unit_test(issuers_go_together),
+		cmocka_unit_test(open_listener_needs_its_url),
 		cmocka_unit_test(sample_uncommented_loads),
 		cmocka_unit_test(sample_file_is_the_sample),
 		cmocka_unit_test(man_page_names_every_key_with_its_limits),
