@@ -87,7 +87,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
-	REFUSE_RATE, REFUSE_SANDBOX, REFUSE_AUDIT, REFUSE_INTERNAL };
+	REFUSE_RATE, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT, REFUSE_INTERNAL };
 /* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
  * its structured part: {messages}, {contents} or {values}. */
 struct call_end {
@@ -128,6 +128,9 @@ void call_detach(struct call *c);
  * ERR_LIMIT: too many are watched already. */
 int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
 	       void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
+/* For what is refused before it is a call: may it have a record of its own (AUDIT A-218)?  If not, it has been counted for
+ * the caller's summary. */
+bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum call_refusal why);
 /* Which calls: those for which all of this holds; 0 and NULL = any. */
 struct call_where {
 	int64_t tenant_id, principal_id, cred_id;

@@ -67,6 +67,7 @@ struct mcp_answer {
 	const char *text; size_t len;   /* JSON; len 0: accepted, nothing to say (202) */
 	const char *session;            /* Mcp-Session-Id to set, or NULL */
 	bool hang_up;                   /* byte stream: close after this (MCP B-06) */
+	const char *scope;              /* with 403: the words (tenant/scope.h) that the request lacks, one of them is enough */
 };
 /* Implemented by a transport.  finish comes once, last, never before mcp_input() has returned. */
 struct mcp_sink_ops {

@@ -25,6 +25,7 @@ enum fault {
 	FAULT_LISTENS,          /* too many listens (B-21) */
 	FAULT_SESSION,          /* unknown or ended session (H-13) */
 	FAULT_DENIED,           /* the credential is not valid any more */
+	FAULT_SCOPE,            /* it is valid, but not for this method */
 	FAULT_RATE,             /* 4290 (E-14) */
 	FAULT_AUDIT,            /* 5030 (E-15) */
 	FAULT_BUSY,             /* a queue or table is full */
@@ -52,6 +53,8 @@ void rpc_error_raw(struct rpc_error *e, const char *name, const char *json);
 void rpc_error_json(struct rpc_error *e, const char *name, const json_t *value);
 /* 4290 with data.retryAfterMs. */
 void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms);
+/* With data.scope: the words that are lacking. */
+void rpc_error_scope(struct rpc_error *e, const char *need);
 /* 5030 in the form of AUDIT. */
 void rpc_error_audit(struct rpc_error *e, bool executed);
 /* -32602; words by revision (MCP D). */

@@ -23,6 +23,7 @@ struct catalogue;
 struct db;
 struct registry;
 struct schema;
+struct scopes;
 struct backend_ops;
 
 /* From above: compile a handler block.  pure; plan in arena memory. */
@@ -39,6 +40,7 @@ struct reg_kind_row {
 	const char *noun;               /* for people: "resource template" */
 	const char *prefix;             /* of the full name */
 	enum reg_family family;
+	unsigned right;                 /* enum scope_right: to call, get or read one */
 };
 extern const struct reg_kind_row reg_kinds[REG_KINDS];
 
@@ -132,18 +134,30 @@ const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind k
  * characters, the first by name.  ret_args may be NULL; else a new object with `uri` and the template's variables. */
 const struct reg_tool *reg_find_uri(const struct reg_snapshot *snap, const char *uri, size_t len, json_t **ret_args);
 const struct reg_tool *reg_find_template(const struct reg_snapshot *snap, const char *pattern, size_t len);
+/* Do these scopes let their holder call, get or read it?  What they do not, is neither shown nor found. */
+bool reg_in_scope(const struct reg_tool *line, const struct scopes *scopes);
 /* Does a URI template (RFC 6570, levels 1 to 3) generate this URI?  ret_values: variables to texts, new reference, or
  * NULL.  A value with a "." or ".." segment, U+0000 or bytes that are no UTF-8 is no match (MCP U-05). */
 bool reg_uri_match(const char *pattern, const char *uri, size_t len, json_t **ret_values);
 /* Parse and compile on first use.  ERR_CORRUPT when a stored definition does not compile (another release
  * wrote it): the caller answers -32603 and the list skips the tool. */
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;
-/* The text of the array of one page of a list for a revision, made once per snapshot and revision.  after:
- * the last name of the page before ("" or NULL = first page).  *ret_last = last name of this page, or NULL when it is
- * the last page; it lives as long as the snapshot.  all = true: one page with everything (R0).  The text is
- * borrowed until the next call of reg_page() or reg_release(). */
-int reg_page(struct registry *reg, struct reg_snapshot *snap, enum reg_kind kind, enum rev rev, bool all,
-	     const char *after, const char **ret_text, size_t *ret_len, const char **ret_last, struct err *err) MUST_CHECK;
+/* One page of a list for a revision, cut to what the scopes let their holder call (product.md 11); made once per snapshot,
+ * revision and cut. */
+struct reg_ask {
+	enum reg_kind kind;
+	enum rev rev;
+	bool all;                       /* one page with everything (R0) */
+	const char *after;              /* the last name of the page before; "" or NULL = first page */
+	const struct scopes *scopes;
+};
+struct reg_page {
+	const char *text; size_t len;   /* of the array; borrowed until the next call of reg_page() or reg_release() */
+	const char *last;               /* its last name, or NULL when it is the last page; lives as long as the snapshot */
+	size_t total;                   /* lines of all pages */
+};
+int reg_page(struct registry *reg, struct reg_snapshot *snap, const struct reg_ask *ask, struct reg_page *ret,
+	     struct err *err) MUST_CHECK;
 
 /* A change, read from the rows inside its transaction; reg_change_all() at start-up writes nothing.  Changes
  * are applied in the order of their commits: one carries only the definitions that it touches. */

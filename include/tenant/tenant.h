@@ -13,6 +13,7 @@
  * memory that is handed over once. */
 
 struct db;
+struct scopes;
 struct tenants;
 
 enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 };
@@ -36,6 +37,8 @@ struct principal {
 	int64_t tenant_id, principal_id, cred_id;      /* cred_id 0 = no key (bound listener, peer uid) */
 	char tenant[64], name[64], pseudonym[32], accessor[16];
 	int authn;                      /* enum audit_authn */
+	struct scopes *scopes;          /* counted; NULL: not limited (tenant/scope.h) */
+	uint64_t expires_us;            /* of a token: it ends by itself; 0 = never, or as the key's row says */
 };
 void principal_ref(struct principal *p);
 void principal_unref(struct principal **p);
@@ -78,6 +81,20 @@ int principal_check(const struct tenants *t, const struct principal *p, struct e
  * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
 		    struct err *err) MUST_CHECK;
+/* A principal from a token that was verified.  A row of this name, if there is one, speaks for it: its pseudonym, its
+ * suspension.  Without a row, id (negative) and pseudonym are derived from tenant and subject. */
+struct principal_claims {
+	const char *tenant, *subject;   /* names; a subject may be any text of at most PRINCIPAL_SUBJECT_MAX bytes */
+	struct scopes *scopes;          /* counted; NULL would not be limited: pass an empty set for no right at all */
+	uint64_t expires_us;            /* wall clock; not 0 */
+	int authn;                      /* enum audit_authn */
+	bool known_only;                /* a subject without a row is refused */
+};
+#define PRINCIPAL_SUBJECT_MAX 255
+/* ERR_NOT_FOUND: no such tenant, or principal with known_only; ERR_INVALID: the subject; ERR_DENIED: suspended, expired.
+ * Does not count, tell or record a refusal: cred_refused() does. */
+int principal_from_claims(struct tenants *t, const struct principal_claims *claims, struct principal **ret,
+			  struct err *err) MUST_CHECK;
 /* Borrowed until the next tenants_apply(). */
 const struct tenant *tenant_by_id(const struct tenants *t, int64_t id);      /* or NULL */
 const struct tenant *tenant_by_name(const struct tenants *t, const char *name, size_t len);

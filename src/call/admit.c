@@ -151,13 +151,15 @@ static int find_tool(struct call *c, const char *complete)
 {
 	static const char *const unknown[REG_KINDS] = { [REG_TOOL] = "unknown_tool", [REG_PROMPT] = "unknown_prompt",
 		[REG_RESOURCE] = "unknown_resource", [REG_TEMPLATE] = "unknown_resource" };
+	const struct reg_tool *line = find_line(c);
 	struct err err;
 
-	c->tool = find_line(c);
-	if (!c->tool) {         /* MCP B-13: not granted looks like unknown */
+	/* MCP B-13: what is not granted, or beyond the key's scopes, looks like unknown; only the record knows more. */
+	if (!line || !reg_in_scope(line, c->who->scopes)) {
 		(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun, c->tool_name);
-		return refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
+		return line ? refuse(c, REFUSE_SCOPE, "scope") : refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
 	}
+	c->tool = line;
 	if (reg_compile(c->eng->env.registry, c->tool->def, &c->compiled, &err) < 0) {
 		call_trouble(c)->err = err;
 		return refuse(c, REFUSE_INTERNAL, "definition");

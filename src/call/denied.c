@@ -24,7 +24,8 @@ enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 static const char *const reason_names[REFUSALS] = {
 	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
-	[REFUSE_RATE] = "rate", [REFUSE_SANDBOX] = "sandbox", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
+	[REFUSE_RATE] = "rate", [REFUSE_SANDBOX] = "sandbox", [REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit",
+	[REFUSE_INTERNAL] = "definition",
 };
 
 struct denied_by {                      /* one credential, or principal without one */
@@ -110,9 +111,9 @@ void denials_free(struct denials **d)
 	*d = NULL;
 }
 
-static struct denied_by *entry_of(struct denials *d, const struct call *c)
+static struct denied_by *entry_of(struct denials *d, struct principal *who)
 {
-	const struct denied_key key = { c->who->cred_id, c->who->principal_id };
+	const struct denied_key key = { who->cred_id, who->principal_id };
 	struct denied_by *by = map_get(d->by, &key, sizeof key);
 
 	if (by)
@@ -120,7 +121,7 @@ static struct denied_by *entry_of(struct denials *d, const struct call *c)
 	if (map_count(d->by) >= CALL_DENIED_CREDS_MAX)
 		sweep(d, true);
 	by = mem_zalloc(sizeof *by);
-	by->who = c->who;
+	by->who = who;
 	principal_ref(by->who);
 	(void)map_set(d->by, &key, sizeof key, by); /* there was none */
 	if (!ev_timer_armed(d->timer))
@@ -128,17 +129,15 @@ static struct denied_by *entry_of(struct denials *d, const struct call *c)
 	return by;
 }
 
-/* One more record of this credential?  Otherwise it is counted for the summary. */
-static bool may_record(struct call *c)
+bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum call_refusal why)
 {
-	struct denials *d = c->eng->denials;
-	struct denied_by *by = entry_of(d, c);
+	struct denied_by *by = entry_of(eng->denials, who);
 	uint32_t retry_ms;
 
-	by->last_us = ev_now_us(c->eng->env.loop);
+	by->last_us = ev_now_us(eng->env.loop);
 	if (limit_bucket_take(&by->bucket, (struct text_rate){ CALL_DENIED_PER_S, 1 }, by->last_us, &retry_ms) == 0)
 		return true;
-	by->counts[c->trouble->refusal]++;
+	by->counts[why]++;
 	return false;
 }
 
@@ -148,6 +147,7 @@ static int outcome_of(enum call_refusal refusal)
 	case REFUSE_NONE:
 	case REFUSE_UNKNOWN_TOOL:
 	case REFUSE_SANDBOX:
+	case REFUSE_SCOPE:
 		return AUDIT_DENIED;
 	case REFUSE_ARGUMENTS:
 	case REFUSE_STATE:
@@ -190,14 +190,15 @@ void call_deny(struct call *c)
 	struct call_said said;
 	int rc;
 
-	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_NONE)
+	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
+	    c->trouble->refusal == REFUSE_NONE)
 		met_inc(MET_calls_denied);
 	if (c->trouble->refusal == REFUSE_AUDIT) {
 		met_inc(MET_calls_audit_refused);       /* there is no room for this record either */
 		ev_defer(c->eng->env.loop, call_reply, c);
 		return;
 	}
-	if (!may_record(c)) {
+	if (!call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
 		ev_defer(c->eng->env.loop, call_reply, c);
 		return;
 	}

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "ev/ev.h"
+#include "tenant/scope.h"
 #include "tenant/tenant.h"
 
 #include "method_int.h"
@@ -96,6 +97,7 @@ static void finish(struct mcp_exchange *x)
 	struct mcp_channel *ch = x->ch;
 	struct mcp_memory *memory = exchange_memory(x);
 	struct mcp_answer a = { .status = x->status, .retry_after_s = x->retry_after_s, .hang_up = x->hang_up };
+	char need[SCOPE_NEED_SIZE];
 
 	if (x->batch && x->reply.len)
 		str_putc(&x->reply, ']');
@@ -105,6 +107,8 @@ static void finish(struct mcp_exchange *x)
 	} else if (a.status == 200) {
 		a.status = 202;
 	}
+	if (x->needs)
+		a.scope = scope_need(x->needs, need);
 	if (x->session_id[0])
 		a.session = x->session_id;
 	if (x->initialized && memory) {

@@ -175,6 +175,7 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 
 	switch (end->refusal) {
 	case REFUSE_UNKNOWN_TOOL:
+	case REFUSE_SCOPE:
 		unknown(req, e);
 		return true;
 	case REFUSE_ARGUMENTS:

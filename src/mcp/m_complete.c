@@ -137,7 +137,7 @@ void m_complete(struct mcp_req *req, const struct mcp_msg *msg)
 	const struct reg_tool *line;
 	struct reg_snapshot *snap;
 	struct rpc_error e;
-	bool prompt;
+	bool prompt, whole = false;     /* whole: a URI, no template */
 
 	if (!read_params(msg, &a)) {
 		rpc_error_arguments(&e, "params must have ref {type, name or uri} and argument {name, value}");
@@ -148,9 +148,15 @@ void m_complete(struct mcp_req *req, const struct mcp_msg *msg)
 	prompt = strcmp(a.type, "ref/prompt") == 0;
 	snap = reg_acquire(reg, req->x->who->tenant_id);
 	line = prompt ? reg_find(snap, REG_PROMPT, a.name, strlen(a.name)) : reg_find_template(snap, a.name, strlen(a.name));
-	if (line) {
+	if (!line && !prompt) {
+		line = reg_find_uri(snap, a.name, strlen(a.name), NULL);
+		whole = line != NULL;
+	}
+	if (line && !reg_in_scope(line, req->x->who->scopes))
+		line = NULL;
+	if (line && !whole) {
 		complete(req, msg, &a, snap, line);
-	} else if (!prompt && reg_find_uri(snap, a.name, strlen(a.name), NULL)) {
+	} else if (line) {
 		answer_values(req, NULL, a.value);      /* a URI without variables has nothing to complete */
 	} else {
 		if (prompt)

@@ -156,7 +156,7 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 		rpc_walk_start(&w, filter->uris);
 		while (added != SUBS_FULL && rpc_walk_element(&w, &v))
 			if (rpc_string(v, uri, sizeof uri, &len) && strlen(uri) == len)
-				added = subs_add(&req->subs, snap, req->x->srv, uri);
+				added = subs_add(&req->subs, snap, req->x, uri);
 	}
 	reg_release(reg, &snap);
 	if (added != SUBS_FULL)

@@ -90,24 +90,27 @@ static void send_page(struct mcp_req *req, struct reg_snapshot *snap, enum reg_k
 	const struct cursor_of of = { snap->tenant_id, (int64_t)kind };
 	struct enc_result r = { .kind = ENC_LIST, .list = lists[kind].list };
 	struct str next = STR_INIT;
-	const char *last = NULL;
-	bool all = req->rev == REV_R0;  /* it has no pages (MCP D) */
+	const struct reg_ask ask = { .kind = kind, .rev = req->rev, .after = after, .scopes = x->who->scopes,
+				     .all = req->rev == REV_R0 };       /* it has no pages (MCP D) */
+	struct reg_page page;
 	struct rpc_error e;
 	char detail[48];
 
-	if (reg_page(x->srv->env.registry, snap, kind, req->rev, all, after, &r.page, &r.page_len, &last, NULL) < 0) {
+	if (reg_page(x->srv->env.registry, snap, &ask, &page, NULL) < 0) {
 		rpc_error_init(&e, FAULT_INTERNAL, NULL);
 		req_fault(req, &e);
 		return;
 	}
-	if (last) {
-		seal_make(x->srv->cursors, &of, sizeof of, last, strlen(last), &next);
+	r.page = page.text;
+	r.page_len = page.len;
+	if (page.last) {
+		seal_make(x->srv->cursors, &of, sizeof of, page.last, strlen(page.last), &next);
 		r.next = next.p;
 		r.next_len = next.len;
 	}
 	if (memory && memory->announced[family] < snap->generation[family])
 		memory->announced[family] = snap->generation[family];
-	(void)snprintf(detail, sizeof detail, "%zu %s", snap->list[kind].count, lists[kind].noun); /* fits */
+	(void)snprintf(detail, sizeof detail, "%zu %s", page.total, lists[kind].noun); /* fits */
 	list_record(req, snap->generation[family], r.page_len, detail, &lists[kind]);
 	req_result(req, &r);
 	str_fini(&next);

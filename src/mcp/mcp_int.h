@@ -156,6 +156,7 @@ struct mcp_exchange {
 	int status;
 	uint64_t serial, since_us;      /* since_us: wall clock */
 	uint32_t retry_after_s;
+	unsigned needs;                 /* rights that a refused request lacks: enum scope_right */
 	char session_id[MCP_SESSION_ID_LEN + 1];        /* to hand out */
 	unsigned pins;                  /* deferred jobs and calls that still point here */
 	size_t unanswered;
@@ -180,10 +181,9 @@ struct mcp_method {
 	const char *name;
 	unsigned revs;                  /* bits of enum rev: "removed" is a bit, nothing more */
 	unsigned capability;            /* SRV_ bit, 0 = always there */
+	unsigned right;                 /* bits of enum scope_right: one of them is needed, and checked before run() */
 	enum name_param repeats;
-	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL where the
-	 * capability is never declared.  Every caller has a valid principal; what it may do with a tool is the
-	 * grants' matter. */
+	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL: never declared. */
 	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
 };
 extern const struct mcp_method mcp_methods[];           /* ended by name NULL */

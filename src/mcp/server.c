@@ -12,10 +12,13 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/seal.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "registry/registry.h"
+#include "tenant/scope.h"
 #include "tenant/tenant.h"
+#include "writer/writer.h"
 
 #include "method_int.h"
 
@@ -27,29 +30,33 @@ enum {
 	TASKS_OF_R4 = BIT(REV_R4) | MODERN,
 };
 
+/* A row without a right does not compile: 0 is none. */
+#define METHOD(name, revs, capability, right, repeats, run) \
+	{ name, revs, capability, (right) * sizeof(char[(right) != 0 ? 1 : -1]), repeats, run }
+
 /* What is never declared has no handler (MCP B-36); its row is here for Mcp-Name. */
 const struct mcp_method mcp_methods[] = {
-	{ "initialize", LEGACY, 0, NAME_NONE, m_initialize },
-	{ "ping", LEGACY, 0, NAME_NONE, m_ping },
-	{ "server/discover", MODERN, 0, NAME_NONE, m_discover },
-	{ "tools/list", ALL, SRV_TOOLS, NAME_NONE, m_tools_list },
-	{ "tools/call", ALL, SRV_TOOLS, NAME_NAME, m_tools_call },
-	{ "subscriptions/listen", MODERN, 0, NAME_NONE, m_listen },
-	{ "logging/setLevel", LEGACY, SRV_LOGGING, NAME_NONE, m_set_level },
-	{ "resources/list", ALL, SRV_RESOURCES, NAME_NONE, m_resources_list },
-	{ "resources/templates/list", ALL, SRV_RESOURCES, NAME_NONE, m_templates_list },
-	{ "resources/read", ALL, SRV_RESOURCES, NAME_URI, m_resources_read },
-	{ "resources/subscribe", LEGACY, SRV_RESOURCES, NAME_NONE, m_subscribe },
-	{ "resources/unsubscribe", LEGACY, SRV_RESOURCES, NAME_NONE, m_unsubscribe },
-	{ "prompts/list", ALL, SRV_PROMPTS, NAME_NONE, m_prompts_list },
-	{ "prompts/get", ALL, SRV_PROMPTS, NAME_NAME, m_prompts_get },
-	{ "completion/complete", ALL, SRV_COMPLETIONS, NAME_NONE, m_complete },
-	{ "tasks/get", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
-	{ "tasks/cancel", TASKS_OF_R4, SRV_TASKS, NAME_TASK, NULL },
-	{ "tasks/update", MODERN, SRV_TASKS, NAME_TASK, NULL },
-	{ "tasks/list", BIT(REV_R4), SRV_TASKS, NAME_NONE, NULL },
-	{ "tasks/result", BIT(REV_R4), SRV_TASKS, NAME_NONE, NULL },
-	{ NULL, 0, 0, NAME_NONE, NULL },
+	METHOD("initialize", LEGACY, 0, SCOPE_ANYONE, NAME_NONE, m_initialize),
+	METHOD("ping", LEGACY, 0, SCOPE_ANYONE, NAME_NONE, m_ping),
+	METHOD("server/discover", MODERN, 0, SCOPE_ANYONE, NAME_NONE, m_discover),
+	METHOD("tools/list", ALL, SRV_TOOLS, SCOPE_TOOLS_LIST, NAME_NONE, m_tools_list),
+	METHOD("tools/call", ALL, SRV_TOOLS, SCOPE_TOOLS_CALL, NAME_NAME, m_tools_call),
+	METHOD("subscriptions/listen", MODERN, 0, SCOPE_ANYONE, NAME_NONE, m_listen),
+	METHOD("logging/setLevel", LEGACY, SRV_LOGGING, SCOPE_ANYONE, NAME_NONE, m_set_level),
+	METHOD("resources/list", ALL, SRV_RESOURCES, SCOPE_RESOURCES_LIST, NAME_NONE, m_resources_list),
+	METHOD("resources/templates/list", ALL, SRV_RESOURCES, SCOPE_RESOURCES_LIST, NAME_NONE, m_templates_list),
+	METHOD("resources/read", ALL, SRV_RESOURCES, SCOPE_RESOURCES_READ, NAME_URI, m_resources_read),
+	METHOD("resources/subscribe", LEGACY, SRV_RESOURCES, SCOPE_RESOURCES_READ, NAME_NONE, m_subscribe),
+	METHOD("resources/unsubscribe", LEGACY, SRV_RESOURCES, SCOPE_RESOURCES_READ, NAME_NONE, m_unsubscribe),
+	METHOD("prompts/list", ALL, SRV_PROMPTS, SCOPE_PROMPTS_LIST, NAME_NONE, m_prompts_list),
+	METHOD("prompts/get", ALL, SRV_PROMPTS, SCOPE_PROMPTS_GET, NAME_NAME, m_prompts_get),
+	METHOD("completion/complete", ALL, SRV_COMPLETIONS, SCOPE_PROMPTS_GET | SCOPE_RESOURCES_READ, NAME_NONE, m_complete),
+	METHOD("tasks/get", TASKS_OF_R4, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
+	METHOD("tasks/cancel", TASKS_OF_R4, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
+	METHOD("tasks/update", MODERN, SRV_TASKS, SCOPE_TOOLS_CALL, NAME_TASK, NULL),
+	METHOD("tasks/list", BIT(REV_R4), SRV_TASKS, SCOPE_TOOLS_CALL, NAME_NONE, NULL),
+	METHOD("tasks/result", BIT(REV_R4), SRV_TASKS, SCOPE_TOOLS_CALL, NAME_NONE, NULL),
+	{ NULL, 0, 0, 0, NAME_NONE, NULL },
 };
 
 const struct mcp_method *mcp_method_find(const char *name)
@@ -98,6 +105,62 @@ static bool is_declared(const struct mcp_req *req, unsigned capability)
 	return !(capability & ~(unsigned)SRV_ALWAYS) || (capability & mcp_declared(req));
 }
 
+struct scope_refusal { struct mcp_req *req; unsigned right; };
+
+static void answer_scope(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct scope_refusal *r = arg;
+	struct mcp_exchange *x = r->req->x;
+	char need[SCOPE_NEED_SIZE];
+	struct rpc_error e;
+
+	if (r->req->open) {
+		if (rc == 0)
+			rpc_error_scope(&e, scope_need(r->right, need));
+		else
+			rpc_error_audit(&e, false);
+		if (rc == 0)
+			x->needs = r->right;
+		req_fault(r->req, &e);
+	}
+	free(r);
+	exchange_unpin(x);
+}
+
+static void answer_unrecorded(void *arg)
+{
+	answer_scope(arg, 0, NULL);
+}
+
+/* Recorded like a call that is denied (AUDIT A-205), before it is answered. */
+static void refuse_scope(struct mcp_req *req, const struct mcp_method *m)
+{
+	struct mcp_exchange *x = req->x;
+	struct scope_refusal *r = mem_alloc(sizeof *r);
+	struct audit_event ev;
+
+	*r = (struct scope_refusal){ req, m->right };
+	exchange_pin(x);
+	if (!call_may_record_denied(x->srv->env.calls, x->who, REFUSE_SCOPE)) {
+		ev_defer(x->srv->env.loop, answer_unrecorded, r);
+		return;
+	}
+	audit_event_init(&ev, AUDIT_CALL_DENIED, x->who->tenant_id);
+	ev.cred = x->who->accessor[0] ? x->who->accessor : NULL;
+	ev.prn = x->who->pseudonym;
+	ev.actor = AUDIT_BY_SERVICE;
+	ev.authn = x->who->authn;
+	ev.tport = x->tport;
+	ev.peer = x->peer;
+	ev.rev = rev_table[req->rev].text;
+	ev.rule = "scope";
+	ev.detail = m->name;
+	ev.has_outcome = true;
+	ev.outcome = AUDIT_DENIED;
+	if (writer_audit(x->srv->env.writer, &ev, answer_scope, r) < 0)
+		answer_scope(r, ERR_AUDIT, NULL);
+}
+
 void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 {
 	const struct mcp_method *m = mcp_method_find(msg->rpc->method);
@@ -105,6 +168,9 @@ void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg)
 
 	if (!m || !(m->revs & BIT(req->rev)) || !is_declared(req, m->capability)) {
 		rpc_error_init(&e, FAULT_METHOD, "Method not found: %s", msg->rpc->method);
+	} else if (!scope_has(req->x->who->scopes, m->right)) {
+		refuse_scope(req, m);
+		return;
 	} else if (msg->rpc->params_bad) {      /* MCP B-52 */
 		rpc_error_init(&e, FAULT_PARAMS, "params must be an object");
 	} else {

@@ -15,11 +15,12 @@
 
 struct mcp_sub { char *uri; int64_t version_id; };
 
-static int64_t version_of(const struct reg_snapshot *snap, const char *uri)
+/* 0: there is none, or not for who has these scopes. */
+static int64_t version_of(const struct reg_snapshot *snap, const struct scopes *scopes, const char *uri)
 {
 	const struct reg_tool *line = reg_find_uri(snap, uri, strlen(uri), NULL);
 
-	return line ? line->def->version_id : 0;
+	return line && reg_in_scope(line, scopes) ? line->def->version_id : 0;
 }
 
 #define MARKED (-1)                     /* the version of no definition */
@@ -33,10 +34,10 @@ static size_t find(const struct mcp_subs *s, const char *uri)
 	return i;
 }
 
-enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, struct mcp_server *srv, const char *uri)
+enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, const struct mcp_exchange *x, const char *uri)
 {
-	struct mcp_tenant *t = mcp_tenant_get(srv, snap->tenant_id);
-	int64_t version_id = version_of(snap, uri);
+	struct mcp_tenant *t = mcp_tenant_get(x->srv, snap->tenant_id);
+	int64_t version_id = version_of(snap, x->who->scopes, uri);
 
 	if (version_id == 0)
 		return SUBS_UNKNOWN;
@@ -89,7 +90,7 @@ size_t subs_tell(struct mcp_subs *s, const struct reg_snapshot *snap, subs_fn *f
 	size_t told = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		int64_t now = version_of(snap, s->sub[i].uri);
+		int64_t now = version_of(snap, NULL, s->sub[i].uri);
 
 		if (now == s->sub[i].version_id)
 			continue;
@@ -128,7 +129,7 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 	if (!read_uri(req, msg, uri))
 		return;
 	snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
-	added = subs_add(&exchange_memory(req->x)->subs, snap, srv, uri);
+	added = subs_add(&exchange_memory(req->x)->subs, snap, req->x, uri);
 	reg_release(srv->env.registry, &snap);
 	switch (added) {
 	case SUBS_ADDED:

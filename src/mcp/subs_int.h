@@ -8,7 +8,7 @@
 /* The resources that a peer or a listen is told of.  A subscription remembers which version of a definition its URI
  * led to; when it leads to another one, or to none, the resource has been updated. */
 
-struct mcp_server;
+struct mcp_exchange;
 struct mcp_sub;
 struct mcp_tenant;
 struct mcp_subs {
@@ -17,7 +17,8 @@ struct mcp_subs {
 };
 
 enum subs_added { SUBS_ADDED, SUBS_UNKNOWN, SUBS_FULL };
-enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, struct mcp_server *srv, const char *uri);
+/* x: whose scopes hold; what they leave out is unknown. */
+enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, const struct mcp_exchange *x, const char *uri);
 void subs_remove(struct mcp_subs *s, const char *uri);  /* a no-op when it is not there */
 const char *subs_uri(const struct mcp_subs *s, size_t i);
 void subs_mark(struct mcp_subs *s, const char *uri);    /* it has changed, whatever its definition: subs_tell() says so */

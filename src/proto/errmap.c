@@ -40,6 +40,7 @@ static const struct {
 	[FAULT_LISTENS] = { RPC_INTERNAL, 200, 200, "Too many subscriptions" },
 	[FAULT_SESSION] = { RPC_INVALID, 404, 404, "Session not found" },
 	[FAULT_DENIED] = { RPC_INVALID, 401, 401, "The credential is not valid any more" },
+	[FAULT_SCOPE] = { RPC_INVALID, 403, 403, "The credential's scope does not include this" },
 	[FAULT_RATE] = { RPC_RATE, 429, 429, "Rate limit exceeded" },
 	[FAULT_AUDIT] = { RPC_AUDIT, 503, 503, "The audit store is unavailable" },
 	[FAULT_BUSY] = { RPC_INTERNAL, 503, 503, "The server is busy" },
@@ -109,6 +110,13 @@ void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms)
 	e->retry_ms = retry_ms;
 	(void)snprintf(text, sizeof text, "%u", (unsigned)retry_ms);
 	rpc_error_raw(e, "retryAfterMs", text);
+}
+
+void rpc_error_scope(struct rpc_error *e, const char *need)
+{
+	rpc_error_init(e, FAULT_SCOPE, NULL);
+	rpc_error_text(e, "reason", "insufficient_scope");
+	rpc_error_text(e, "scope", need);
 }
 
 void rpc_error_audit(struct rpc_error *e, bool executed)

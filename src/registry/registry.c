@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "json/json.h"
 #include "registry_int.h"
+#include "tenant/scope.h"
 
 struct reg_node *reg_node_new(const struct reg_def *def)
 {
@@ -175,6 +176,11 @@ const struct reg_tool *reg_find(const struct reg_snapshot *snap, enum reg_kind k
 			low = mid + 1;
 	}
 	return NULL;
+}
+
+bool reg_in_scope(const struct reg_tool *line, const struct scopes *scopes)
+{
+	return scope_allows(scopes, (enum scope_right)reg_kinds[line->def->kind].right, line->name);
 }
 
 static const struct reg_tool *find_resource(const struct reg_snapshot *snap, const char *uri, size_t len)

@@ -19,12 +19,13 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "registry_int.h"
+#include "tenant/scope.h"
 
 const struct reg_kind_row reg_kinds[REG_KINDS] = {
-	[REG_TOOL] = { "tool", "tool", "", REG_TOOLS },
-	[REG_PROMPT] = { "prompt", "prompt", "prompt:", REG_PROMPTS },
-	[REG_RESOURCE] = { "resource", "resource", "resource:", REG_RESOURCES },
-	[REG_TEMPLATE] = { "resourceTemplate", "resource template", "resource:", REG_RESOURCES },
+	[REG_TOOL] = { "tool", "tool", "", REG_TOOLS, SCOPE_TOOLS_CALL },
+	[REG_PROMPT] = { "prompt", "prompt", "prompt:", REG_PROMPTS, SCOPE_PROMPTS_GET },
+	[REG_RESOURCE] = { "resource", "resource", "resource:", REG_RESOURCES, SCOPE_RESOURCES_READ },
+	[REG_TEMPLATE] = { "resourceTemplate", "resource template", "resource:", REG_RESOURCES, SCOPE_RESOURCES_READ },
 };
 
 struct visible_row {                    /* one grant that matches one definition */

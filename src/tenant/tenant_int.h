@@ -50,6 +50,10 @@ struct tenants {
 
 struct tenant_image *ten_find(const struct tenants *t, int64_t tenant_id);
 const struct ten_principal *ten_principal(const struct tenant_image *img, int64_t principal_id);
+const struct ten_principal *ten_principal_named(const struct tenant_image *img, const char *name);
+/* May this tenant, principal and key (NULL = none needed) be served now? */
+int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_cred *cred,
+		 enum cred_refusal *ret_why, struct err *err) MUST_CHECK;
 struct principal *ten_principal_new(const struct tenant_image *img, const struct ten_principal *p);
 int ten_load_all(struct tenants *t, struct db *db, struct err *err) MUST_CHECK;
 

@@ -120,11 +120,11 @@ static double list_all(struct registry *reg, int64_t tenants)
 
 	for (int64_t t = 1; t <= tenants; t++) {
 		struct reg_snapshot *snap = reg_acquire(reg, t);
-		const char *text, *last;
+		const struct reg_ask ask = { .kind = REG_TOOL, .rev = REV_R5 };
+		struct reg_page page;
 		struct err err;
-		size_t len;
 
-		if (reg_page(reg, snap, REG_TOOL, REV_R5, false, NULL, &text, &len, &last, &err) < 0)
+		if (reg_page(reg, snap, &ask, &page, &err) < 0)
 			fail(&err);
 		reg_release(reg, &snap);
 	}

@@ -14,6 +14,16 @@ static const uint8_t call_id[16] = { 0xCA, 0x11 };
 
 /* --- the writer */
 
+struct waiting { writer_audit_fn *done; void *arg; };
+
+static void on_durable(void *arg)
+{
+	struct waiting *wait = arg;
+
+	wait->done(wait->arg, 0, NULL);
+	free(wait);
+}
+
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
 	struct rig *r = (struct rig *)w;
@@ -28,12 +38,21 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	rec->generation = ev->generation;
 	rec->receivers = ev->receivers;
 	snprintf(rec->cause, sizeof rec->cause, "%s", ev->detail ? ev->detail : "");
+	if (done)
+		ev_defer(r->loop, on_durable, mem_dup(&(struct waiting){ done, arg }, sizeof(struct waiting)));
 	return 0;
 }
 
 /* --- the call engine */
 
 struct call { struct rig_call *c; };
+
+bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum call_refusal why)
+{
+	struct rig *r = (struct rig *)eng;
+
+	return !r->denials_full;
+}
 
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret)
@@ -525,6 +544,7 @@ static void http_finish(void *arg, const struct mcp_answer *a)
 	h->status = a->status;
 	h->retry_after_s = a->retry_after_s;
 	snprintf(h->session, sizeof h->session, "%s", a->session ? a->session : "");
+	snprintf(h->scope, sizeof h->scope, "%s", a->scope ? a->scope : "");
 	if (a->len)
 		box_add(&h->box, a->text, a->len);
 }

@@ -58,6 +58,7 @@ struct rig {
 	struct rig_record records[RIG_RECORDS_MAX];
 	size_t nrecords;
 	bool writer_down;
+	bool denials_full;              /* no more records of what is denied */
 	struct rig_watch *watches;      /* of resources */
 	size_t nwatches;
 };
@@ -111,7 +112,7 @@ struct rig_http {
 	size_t notices;
 	int status;
 	uint32_t retry_after_s;
-	char session[64];
+	char session[64], scope[160];
 };
 struct rig_head {                       /* NULL members: absent */
 	const char *version, *session, *method, *name;

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "registry/registry.h"
+#include "tenant/scope.h"
 
 struct world {
 	struct rows rows;
@@ -336,15 +337,23 @@ static void running_calls_keep_their_picture(void **state)
 	reg_release(w->reg, &snap);
 }
 
+static struct reg_page page_after(struct world *w, struct reg_snapshot *snap, enum rev rev, const char *after,
+				  const struct scopes *scopes)
+{
+	const struct reg_ask ask = { .kind = REG_TOOL, .rev = rev, .all = rev == REV_R0, .after = after, .scopes = scopes };
+	struct reg_page p;
+
+	ROWS_OK(reg_page(w->reg, snap, &ask, &p, &rows_err));
+	assert_int_equal(strlen(p.text), p.len);
+	return p;
+}
+
 static const char *page(struct world *w, struct reg_snapshot *snap, enum rev rev)
 {
-	const char *text, *last;
-	size_t len;
+	struct reg_page p = page_after(w, snap, rev, NULL, NULL);
 
-	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, rev, rev == REV_R0, NULL, &text, &len, &last, &rows_err));
-	assert_int_equal(strlen(text), len);
-	assert_null(last);
-	return text;
+	assert_null(p.last);
+	return p.text;
 }
 
 #define BASE "[{\"name\":\"a\","
@@ -519,10 +528,9 @@ static size_t count_tools(const char *text)
 static void pages_have_100_tools_and_go_on_after_a_name(void **state)
 {
 	struct world *w = *state;
-	const char *text, *last;
 	struct reg_snapshot *snap;
+	struct reg_page p;
 	char name[16];
-	size_t len;
 
 	for (int i = 0; i < 100; i++) {
 		(void)snprintf(name, sizeof name, "t%03d", i);
@@ -537,20 +545,73 @@ static void pages_have_100_tools_and_go_on_after_a_name(void **state)
 	add_tool(w, "t100", "");
 	load_all(w);
 	snap = reg_acquire(w->reg, w->acme);
-	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "", &text, &len, &last, &rows_err));
-	assert_int_equal(count_tools(text), 100);
-	assert_string_equal(last, "t099");
-	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, last, &text, &len, &last, &rows_err));
-	assert_string_equal(text, "[{\"name\":\"t100\"," END "}]");
-	assert_null(last);
-	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "t0985", &text, &len, &last, &rows_err));
-	assert_int_equal(count_tools(text), 2);
-	ROWS_OK(reg_page(w->reg, snap, REG_TOOL, REV_R5, false, "zzz", &text, &len, &last, &rows_err));
-	assert_string_equal(text, "[]");
-	assert_null(last);
+	p = page_after(w, snap, REV_R5, "", NULL);
+	assert_int_equal(count_tools(p.text), 100);
+	assert_int_equal(p.total, 101);
+	assert_string_equal(p.last, "t099");
+	p = page_after(w, snap, REV_R5, p.last, NULL);
+	assert_string_equal(p.text, "[{\"name\":\"t100\"," END "}]");
+	assert_null(p.last);
+	assert_int_equal(count_tools(page_after(w, snap, REV_R5, "t0985", NULL).text), 2);
+	p = page_after(w, snap, REV_R5, "zzz", NULL);
+	assert_string_equal(p.text, "[]");
+	assert_null(p.last);
 	/* R0 has one page (MCP T-10). */
 	assert_int_equal(count_tools(page(w, snap, REV_R0)), 101);
 	reg_release(w->reg, &snap);
+}
+
+static struct scopes *scopes_of(const char *words)
+{
+	struct scopes *s = NULL;
+
+	ROWS_OK(scopes_parse(words, strlen(words), &s, &rows_err));
+	return s;
+}
+
+/* SEC S-314, product.md 11: what a key may not call, it is not shown: neither on a page nor by what stands behind one. */
+static void pages_are_cut_by_scopes(void **state)
+{
+	struct world *w = *state;
+	struct scopes *some = scopes_of("tools:call:a*"), *none = scopes_of("tools:list"), *all = scopes_of("tools:call");
+	struct reg_snapshot *snap;
+	struct reg_page p;
+	char name[16];
+
+	for (int i = 0; i < 105; i++) {
+		(void)snprintf(name, sizeof name, "%c%03d", i % 52 == 50 ? 'z' : 'a', i);
+		add_tool(w, name, "");
+	}
+	rows_grant(&w->rows, w->acme, "*", "");
+	load_all(w);
+	snap = reg_acquire(w->reg, w->acme);
+	p = page_after(w, snap, REV_R5, NULL, some);
+	assert_int_equal(count_tools(p.text), 100);
+	assert_int_equal(p.total, 103);
+	assert_string_equal(p.last, "a100");
+	assert_ptr_equal(page_after(w, snap, REV_R5, NULL, some).text, p.text);
+	p = page_after(w, snap, REV_R5, p.last, some);
+	assert_int_equal(count_tools(p.text), 3);
+	assert_null(p.last);
+	p = page_after(w, snap, REV_R5, NULL, none);
+	assert_string_equal(p.text, "[]");
+	assert_int_equal(p.total, 0);
+	assert_ptr_equal(page_after(w, snap, REV_R5, NULL, all).text, page_after(w, snap, REV_R5, NULL, NULL).text);
+	assert_true(reg_in_scope(reg_find(snap, REG_TOOL, "a000", 4), some));
+	assert_false(reg_in_scope(reg_find(snap, REG_TOOL, "z050", 4), some));
+	for (int i = 0; i < 520; i++) {
+		char word[40];
+		struct scopes *one;
+
+		(void)snprintf(word, sizeof word, "tools:call:a%03d", i);
+		one = scopes_of(word);
+		assert_int_equal(page_after(w, snap, REV_R5, NULL, one).total, i < 105 && i % 52 != 50);
+		scopes_unref(&one);
+	}
+	reg_release(w->reg, &snap);
+	scopes_unref(&some);
+	scopes_unref(&none);
+	scopes_unref(&all);
 }
 
 static void page_is_made_once(void **state)
@@ -589,6 +650,7 @@ int main(void)
 		TEST(schema_keeps_the_authors_order_and_spelling),
 		TEST(older_dialects_are_shown_as_2020_12_when_they_mean_the_same),
 		TEST(bad_tool_never_breaks_the_list),
+		TEST(pages_are_cut_by_scopes),
 		TEST(pages_have_100_tools_and_go_on_after_a_name),
 		TEST(page_is_made_once),
 	};

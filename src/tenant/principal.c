@@ -1,0 +1,186 @@
+/* Who speaks: principals with and without a key, and whether they may still be served. */
+
+#include "config.h"
+
+#include "tenant/tenant.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "tenant/scope.h"
+#include "tenant_int.h"
+
+void principal_ref(struct principal *p)
+{
+	p->refs++;
+}
+
+void principal_unref(struct principal **p)
+{
+	if (!p || !*p)
+		return;
+	assert((*p)->refs > 0);
+	if (--(*p)->refs == 0) {
+		scopes_unref(&(*p)->scopes);
+		free(*p);
+	}
+	*p = NULL;
+}
+
+struct principal *ten_principal_new(const struct tenant_image *img, const struct ten_principal *p)
+{
+	struct principal *who = mem_zalloc(sizeof *who);
+
+	who->refs = 1;
+	who->tenant_id = img->tenant.id;
+	who->principal_id = p->id;
+	memcpy(who->tenant, img->name, sizeof who->tenant);
+	memcpy(who->name, p->name, sizeof who->name);
+	memcpy(who->pseudonym, p->pseudonym, sizeof who->pseudonym);
+	return who;
+}
+
+/* SEC S-306 */
+int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_cred *cred,
+		 enum cred_refusal *ret_why, struct err *err)
+{
+	*ret_why = CRED_REVOKED;
+	if (cred && cred->revoked_us)
+		return err_set(err, ERR_DENIED, "", "the key is revoked");
+	*ret_why = CRED_EXPIRED;
+	if (cred && cred->expires_us && cred->expires_us <= clock_wall_us())
+		return err_set(err, ERR_DENIED, "", "the key has expired");
+	*ret_why = CRED_SUSPENDED;
+	if (!p)
+		return err_set(err, ERR_DENIED, "", "the principal does not exist any more");
+	if (p->state != PRINCIPAL_ACTIVE)
+		return err_set(err, ERR_DENIED, "", "the principal is suspended");
+	if (img->tenant.state != TENANT_ACTIVE)
+		return err_set(err, ERR_DENIED, "", "the tenant is suspended");
+	return 0;
+}
+
+const struct ten_principal *ten_principal_named(const struct tenant_image *img, const char *name)
+{
+	for (size_t i = 0; i < img->nprincipals; i++)
+		if (strcmp(img->principals[i].name, name) == 0)
+			return &img->principals[i];
+	return NULL;
+}
+
+/* A principal without a row: its id is negative, it cannot be suspended, and it ends when a row takes its name. */
+static const struct ten_principal rowless = { .state = PRINCIPAL_ACTIVE };
+
+static const struct ten_principal *standing_of(const struct tenant_image *img, const struct principal *p)
+{
+	if (p->principal_id > 0)
+		return ten_principal(img, p->principal_id);
+	return ten_principal_named(img, p->name) ? NULL : &rowless;
+}
+
+static int check_token(uint64_t expires_us, struct err *err)
+{
+	if (expires_us && expires_us <= clock_wall_us())
+		return err_set(err, ERR_DENIED, "", "the token has expired");
+	return 0;
+}
+
+int principal_check(const struct tenants *t, const struct principal *p, struct err *err)
+{
+	const struct tenant_image *img = ten_find(t, p->tenant_id);
+	const struct ten_cred *cred = NULL;
+	enum cred_refusal why;
+	int rc;
+
+	if (!img)
+		return err_set(err, ERR_DENIED, "", "the tenant does not exist any more");
+	if (p->cred_id) {
+		cred = map_get(t->creds, p->accessor, KEY_ACCESSOR_SIZE - 1);
+		if (!cred || cred->id != p->cred_id || cred->home != img)
+			return err_set(err, ERR_DENIED, "", "the key does not exist any more");
+	}
+	rc = check_token(p->expires_us, err);
+	return rc < 0 ? rc : ten_standing(img, standing_of(img, p), cred, &why, err);
+}
+
+int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
+		    struct err *err)
+{
+	const struct tenant_image *img = map_get_z(t->by_name, tenant);
+	const struct ten_principal *p;
+	enum cred_refusal why;
+	int rc;
+
+	if (!img)
+		return err_set(err, ERR_NOT_FOUND, "", "tenant %s: not found", tenant);
+	if (!name)
+		name = "default";
+	p = ten_principal_named(img, name);
+	if (!p)
+		return err_set(err, ERR_NOT_FOUND, "", "principal %s/%s: not found", tenant, name);
+	rc = ten_standing(img, p, NULL, &why, err);
+	if (rc < 0)
+		return rc;
+	*ret = ten_principal_new(img, p);
+	(*ret)->authn = authn;
+	return 0;
+}
+
+/* --- principals of tokens */
+
+/* By the pepper, so that who reads the store cannot try names. */
+static void derive(const struct tenants *t, const struct tenant_image *img, const char *subject, struct ten_principal *ret)
+{
+	static const char label[] = "toolcrib/subject/1";
+	uint8_t text[8 + PRINCIPAL_SUBJECT_MAX], hash[DIGEST_SIZE];
+	size_t len = strlen(subject);
+	int64_t id;
+
+	memcpy(text, &img->tenant.id, 8);
+	memcpy(text + 8, subject, len);
+	digest_keyed(t->pepper->k, label, sizeof label, text, 8 + len, hash);
+	memcpy(&id, hash, sizeof id);
+	ret->id = -1 - (id & INT64_MAX);
+	memcpy(ret->pseudonym, "prn_", 4);
+	text_hex(hash + 8, 8, ret->pseudonym + 4);
+	/* No principal is called like one that is cut. */
+	(void)snprintf(ret->name, sizeof ret->name, len < sizeof ret->name ? "%s" : "%.50s~", subject);
+}
+
+int principal_from_claims(struct tenants *t, const struct principal_claims *claims, struct principal **ret, struct err *err)
+{
+	const struct tenant_image *img = map_get_z(t->by_name, claims->tenant);
+	size_t len = strlen(claims->subject);
+	struct ten_principal derived = rowless;
+	const struct ten_principal *p;
+	enum cred_refusal why;
+	int rc;
+
+	if (len == 0 || len > PRINCIPAL_SUBJECT_MAX || !text_utf8_valid(claims->subject, len))
+		return err_set(err, ERR_INVALID, "sub", "a subject is a text of 1 to %d bytes", PRINCIPAL_SUBJECT_MAX);
+	if (!img)
+		return err_set(err, ERR_NOT_FOUND, "", "tenant %s: not found", claims->tenant);
+	p = ten_principal_named(img, claims->subject);
+	if (!p && claims->known_only)
+		return err_set(err, ERR_NOT_FOUND, "", "the subject is no principal of tenant %s", claims->tenant);
+	if (!p) {
+		derive(t, img, claims->subject, &derived);
+		p = &derived;
+	}
+	rc = check_token(claims->expires_us, err);
+	if (rc == 0)
+		rc = ten_standing(img, p, NULL, &why, err);
+	if (rc < 0)
+		return rc;
+	*ret = ten_principal_new(img, p);
+	(*ret)->authn = claims->authn;
+	(*ret)->scopes = scopes_ref(claims->scopes);
+	(*ret)->expires_us = claims->expires_us;
+	return 0;
+}
