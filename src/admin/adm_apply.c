@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
+#include "mcp/mcp.h"
 
 #include "adm_apply.h"
 
@@ -279,6 +280,6 @@ void adm_apply_after(struct adm_call *c)
 	if (a->dry_run)
 		return;
 	for (size_t i = 0; i < a->out.n; i++)
-		adm_tenant_out(c, a->out.v[i]);
+		adm_tenant_out(c, a->out.v[i], &(struct mcp_ended){ 0 });
 	apply_upstreams(a);
 }

@@ -84,7 +84,7 @@ int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err) 
 adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
 adm_body_fn adm_tenant_add_body, adm_tenant_list_body, adm_tenant_show_body, adm_tenant_set_body,
 	adm_tenant_suspend_body, adm_tenant_resume_body, adm_tenant_remove_body;
-adm_after_fn adm_tenant_out_after;
+adm_after_fn adm_tenant_out_after, adm_tool_disable_after;
 int adm_tenant_new_name(const char *name, struct err *err) MUST_CHECK;
 int adm_tenant_title(const char *title, char ret[256], struct err *err) MUST_CHECK;
 /* In a WRITER body, with records; adm_changed_people() and adm_changed_tenant() are the caller's.  want->state 0: as
@@ -97,7 +97,8 @@ int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs
 			    int state, struct err *err) MUST_CHECK;
 /* In after(): as mcp_end_where(), also where nobody listens. */
 void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret);
-void adm_tenant_out(struct adm_call *c, int64_t tenant_id);    /* on the loop: end its calls and connections */
+size_t adm_stop_tool(struct adm_call *c, const char *full_name);       /* cancel its calls; how many */
+void adm_tenant_out(struct adm_call *c, int64_t tenant_id, struct mcp_ended *ret);
 const char *adm_tenant_job_name(const struct adm_call *c);     /* after adm_tenant_name_check() */
 
 /* adm_principal.c */
@@ -221,6 +222,7 @@ int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, i
 /* adm_call.c, adm_audit.c, adm_server.c */
 adm_check_fn adm_audit_show_check, adm_status_check, adm_backup_check;
 adm_body_fn adm_call_body, adm_audit_show_body, adm_status_body, adm_backup_body,
-	adm_session_list_body;
+	adm_session_list_body, adm_session_kill_body;
+adm_check_fn adm_session_kill_check;
 
 #endif

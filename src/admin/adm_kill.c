@@ -1,6 +1,10 @@
 /* The kill switch (SEC S-315): what one command blocks at once, by whatever it is named. */
 #include "config.h"
 
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
 #include "call/call.h"
 #include "mcp/mcp.h"
 
@@ -16,4 +20,43 @@ void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, 
 		mcp_end_where(env->mcp, where, kill, ret);
 	else if (kill)
 		ret->calls = call_cancel_where(env->calls, where, CANCEL_REVOKED);
+}
+
+size_t adm_stop_tool(struct adm_call *c, const char *full_name)
+{
+	return call_cancel_where(c->admin->env.calls, &(struct call_where){ .tool = full_name }, CANCEL_STOPPED);
+}
+
+/* --- session kill */
+
+struct kill_job { uint64_t id; };
+
+int adm_session_kill_check(struct adm_call *c, struct err *err)
+{
+	struct kill_job *job = adm_priv(c, sizeof(*job));
+	const char *text = adm_text(c, "id");
+
+	if (text_u64(text, strlen(text), &job->id) < 0)
+		return err_set(err, ERR_INVALID, "id", "\"%.32s\" is no number of a session", text);
+	return 0;
+}
+
+int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct admin_env *env = &c->admin->env;
+	const struct kill_job *job = c->priv;
+	struct mcp_ended ended;
+
+	(void)db;
+	(void)logs;
+	if (!env->mcp || !mcp_end_peer(env->mcp, job->id, &ended)) {
+		(void)err_set(err, ERR_NOT_FOUND, "", "session %" PRIu64 ": not found", job->id);
+		err_hint(err, "toolcrib session list");
+		return ERR_NOT_FOUND;
+	}
+	adm_row_begin(c->out);
+	adm_put_int(c->out, "id", (int64_t)job->id);
+	adm_put_int(c->out, "calls", (int64_t)ended.calls);
+	adm_row_end(c->out);
+	return 0;
 }

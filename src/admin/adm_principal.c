@@ -20,8 +20,9 @@ enum { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
 struct principal_job {
 	char tenant[64], name[64];
 	bool suspend;
-	size_t nkeys;                   /* out */
-	int64_t tenant_id, principal_id;
+	size_t nkeys;                   /* out, as are these */
+	int64_t tenant_id;
+	struct adm_principal now;
 };
 
 static void put_principal(struct adm_out *o, const char *tenant, const struct adm_principal *p)
@@ -121,7 +122,6 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 	if (rc < 0)
 		return rc;
 	job->tenant_id = t.id;
-	job->principal_id = p.id;
 	p.state = job->suspend ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
 	st = db_stmt_get(db, SQL_PRINCIPAL_SET_STATE);
 	db_bind_i64(st, 1, t.id);
@@ -134,20 +134,22 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 			.prn = p.pseudonym }, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, t.id, err);
-	if (rc < 0)
-		return rc;
-	adm_row_begin(c->out);
-	put_principal(c->out, t.name, &p);
-	adm_row_end(c->out);
-	return 0;
+	job->now = p;
+	return rc;
 }
 
-/* Whatever hangs on the principal's keys ends; its next request is refused. */
+/* Whatever is the principal's ends; its next request is refused. */
 void adm_principal_set_after(struct adm_call *c)
 {
 	const struct principal_job *job = c->priv;
-	struct mcp_ended ended;
+	const struct call_where whose = { .tenant_id = job->tenant_id, .principal_id = job->now.id };
+	struct mcp_ended ended = { 0 };
 
 	if (job->suspend)
-		adm_put_out(c, &(struct call_where){ .tenant_id = job->tenant_id, .principal_id = job->principal_id }, true, &ended);
+		adm_put_out(c, &whose, true, &ended);
+	adm_row_begin(c->out);
+	put_principal(c->out, job->tenant, &job->now);
+	adm_put_int(c->out, "calls", (int64_t)ended.calls);
+	adm_put_int(c->out, "connections", (int64_t)ended.peers);
+	adm_row_end(c->out);
 }

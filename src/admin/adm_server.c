@@ -151,7 +151,7 @@ int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	return 0;
 }
 
-/* --- session list */
+/* --- session list; session kill is in adm_kill.c */
 
 static void put_peer(void *arg, const struct mcp_peer_view *v)
 {
@@ -159,6 +159,7 @@ static void put_peer(void *arg, const struct mcp_peer_view *v)
 	char client[256];
 
 	adm_row_begin(o);
+	adm_put_int(o, "id", (int64_t)v->id);
 	adm_put_text(o, "tenant", v->tenant);
 	adm_put_text(o, "principal", v->principal);
 	adm_put_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);

@@ -25,7 +25,8 @@ struct tenant_job {
 	bool has_title, has_concurrency, has_rate, has_sandbox;
 	uint32_t concurrency;
 	struct text_rate rate;
-	int64_t tenant_id;              /* out */
+	int64_t tenant_id;              /* out, as is state */
+	int state;
 };
 
 int adm_tenant_title(const char *title, char ret[256], struct err *err)
@@ -365,6 +366,16 @@ int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	return rc;
 }
 
+static void put_state(struct adm_call *c, const struct tenant_job *job, const struct mcp_ended *ended)
+{
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "name", job->name);
+	adm_put_text(c->out, "state", adm_state_name(job->state));
+	adm_put_int(c->out, "calls", (int64_t)ended->calls);
+	adm_put_int(c->out, "connections", (int64_t)ended->peers);
+	adm_row_end(c->out);
+}
+
 static int change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
 {
 	struct tenant_job *job = c->priv;
@@ -383,10 +394,10 @@ static int change_state(struct adm_call *c, struct db *db, struct audit_logs *lo
 		rc = adm_changed_tenant(c, db, before.id, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", before.name);
-	adm_put_text(c->out, "state", adm_state_name(state));
-	adm_row_end(c->out);
+	(void)snprintf(job->name, sizeof(job->name), "%s", before.name);
+	job->state = state;
+	if (state == TENANT_ACTIVE)
+		put_state(c, job, &(struct mcp_ended){ 0 });
 	return 0;
 }
 
@@ -406,16 +417,17 @@ int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs 
 }
 
 /* Suspended or removed: nobody of the tenant is served any more when the command returns (SEC S-306). */
-void adm_tenant_out(struct adm_call *c, int64_t tenant_id)
+void adm_tenant_out(struct adm_call *c, int64_t tenant_id, struct mcp_ended *ret)
 {
-	struct mcp_ended ended;
-
-	adm_put_out(c, &(struct call_where){ .tenant_id = tenant_id }, true, &ended);
+	adm_put_out(c, &(struct call_where){ .tenant_id = tenant_id }, true, ret);
 }
 
 void adm_tenant_out_after(struct adm_call *c)
 {
 	const struct tenant_job *job = c->priv;
 
-	adm_tenant_out(c, job->tenant_id);
+	struct mcp_ended ended;
+
+	adm_tenant_out(c, job->tenant_id, &ended);
+	put_state(c, job, &ended);
 }

@@ -302,6 +302,7 @@ int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *log
 struct names_job {
 	char (*name)[80]; size_t count;
 	uint32_t version;               /* tool show --version */
+	bool kill;                      /* tool disable --kill */
 };
 
 static void free_names(void *priv)
@@ -321,6 +322,7 @@ int adm_tool_names_check(struct adm_call *c, struct err *err)
 	(void)err;
 	c->free_priv = free_names;
 	job->version = adm_uint(c, "version", 0);
+	job->kill = adm_flag(c, "kill");
 	job->name = mem_calloc(n + 1, sizeof(*job->name));
 	if (single)
 		adm_full_name(noun, single, job->name[job->count++], sizeof(*job->name));
@@ -457,6 +459,8 @@ static int change_states(struct adm_call *c, struct db *db, struct audit_logs *l
 		rc = adm_tool_change_state(c, db, logs, job->name[i], state, &ids[i], err);
 		if (rc < 0)
 			break;
+		if (state == ADM_TOOL_DISABLED)
+			continue;       /* adm_tool_disable_after() knows more */
 		adm_row_begin(c->out);
 		adm_put_text(c->out, "name", adm_bare(job->name[i]));
 		adm_put_text(c->out, "state", adm_tool_state_name(state));
@@ -476,6 +480,22 @@ int adm_tool_enable_body(struct adm_call *c, struct db *db, struct audit_logs *l
 int adm_tool_disable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_DISABLED, err);
+}
+
+/* Nobody finds it any more; what runs ends by itself, or now. */
+void adm_tool_disable_after(struct adm_call *c)
+{
+	const struct names_job *job = c->priv;
+
+	for (size_t i = 0; i < job->count; i++) {
+		size_t calls = job->kill ? adm_stop_tool(c, job->name[i]) : 0;
+
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "name", adm_bare(job->name[i]));
+		adm_put_text(c->out, "state", adm_tool_state_name(ADM_TOOL_DISABLED));
+		adm_put_int(c->out, "calls", (int64_t)calls);
+		adm_row_end(c->out);
+	}
 }
 
 int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)

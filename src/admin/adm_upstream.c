@@ -35,6 +35,8 @@ struct upstream_job {
 	int state;                      /* set: 0 = as it is */
 	struct upstream_state now;      /* show: of its links */
 	bool removed;
+	bool kill;                      /* set: and end what runs, of these */
+	struct adm_remotes had;
 };
 
 static void free_job(void *priv)
@@ -46,6 +48,7 @@ static void free_job(void *priv)
 	free(job->doc);
 	free(job->off);
 	free(job->patch);
+	adm_remotes_free(&job->had);
 	free(job);
 }
 
@@ -387,6 +390,9 @@ int adm_upstream_set_check(struct adm_call *c, struct err *err)
 
 	if (adm_has(c, "enabled"))
 		job->state = adm_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
+	job->kill = adm_flag(c, "kill");
+	if (rc == 0 && job->kill && job->state != ADM_UPSTREAM_DISABLED)
+		rc = err_set(err, ERR_INVALID, "kill", "--kill goes with --enabled no");
 	if (rc == 0 && json_object_size(patch) == 0 && !job->state) {
 		rc = err_set(err, ERR_INVALID, "", "nothing to set");
 		err_hint(err, "toolcrib upstream set --help lists what can be");
@@ -463,6 +469,8 @@ int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *
 		rc = adm_upstream_store(db, &u, &doc, state, err);
 	if (rc == 0)
 		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
+	if (rc == 0 && job->kill)
+		rc = adm_remotes_load(db, u.id, &job->had, err);
 	if (rc < 0) {
 		upstream_doc_free(&doc);
 		return rc;
@@ -563,4 +571,7 @@ void adm_upstream_after(struct adm_call *c)
 	for (size_t i = 0; i < job->count; i++)
 		if (upstreams_set(u, job->doc[i].text, !job->off[i], &err) < 0)
 			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", job->doc[i].name, err.where, err.msg);
+	for (size_t i = 0; i < job->had.n; i++)
+		if (*job->had.p[i].tool)
+			(void)adm_stop_tool(c, job->had.p[i].tool);
 }

@@ -106,7 +106,7 @@ static const struct adm_column audit_show_cols[] = {
 	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),
 	COL("detail", "DETAIL"), COL_END };
 static const struct adm_column session_list_cols[] = {
-	COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
+	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
 
 /* The rows of prompts and of resources: what tools have, but for lint. */
@@ -126,7 +126,7 @@ static const struct adm_column session_list_cols[] = {
 	  .check = adm_tool_names_check, .body = adm_tool_enable_body }, \
 	{ .noun = #word, .verb = "disable", .help = "Hide " words " from all tenants", .args = word##s_args, \
 	  .done = #word " %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
-	  .check = adm_tool_names_check, .body = adm_tool_disable_body }, \
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after }, \
 	{ .noun = #word, .verb = "remove", .help = "Remove " words, \
 	  .detail = "The versions stay for the records that name them; adding the " #word " again goes on counting.", \
 	  .args = word##s_args, .done = #word " %{name} removed", .destructive = true, .role = ADM_OWNER, \

@@ -102,6 +102,8 @@ static const struct adm_arg tool_revert_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, END };
 static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), END };
+static const struct adm_arg tool_disable_args[] = {
+	WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), FLAG("kill", "Cancel its running calls."), END };
 static const struct adm_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, END };
 
@@ -186,7 +188,8 @@ static const struct adm_arg upstream_sync_args[] = {
 static const struct adm_arg upstream_accept_args[] = {
 	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, END };
 static const struct adm_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
-	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."), UPSTREAM_COMMAND, END };
+	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."),
+	FLAG("kill", "With --enabled no: cancel the calls that run there."), UPSTREAM_COMMAND, END };
 
 static const struct adm_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
@@ -221,6 +224,8 @@ static const struct adm_arg audit_verify_args[] = {
 	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
 	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
 	END };
+static const struct adm_arg session_kill_args[] = {
+	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 
 const struct adm_cmd admin_table[] = {
@@ -259,8 +264,9 @@ const struct adm_cmd admin_table[] = {
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_tenant_set_check, .body = adm_tenant_set_body },
 	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
-	  .detail = "Its connections end before the command returns; running calls are cancelled.", .args = tenant_args,
-	  .done = "tenant %{name} suspended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .detail = "No request of theirs is served once the command returns: sessions and streams are over, running calls are "
+		    "cancelled, and connections close behind the answers to those.", .args = tenant_args,
+	  .done = "tenant %{name} suspended: %{calls} calls cancelled, %{connections} connections ended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_tenant_name_check, .body = adm_tenant_suspend_body, .after = adm_tenant_out_after },
 	{ .noun = "tenant", .verb = "resume", .help = "Let a suspended tenant's agents in again", .args = tenant_args,
 	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
@@ -276,7 +282,8 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_principal_check, .body = adm_principal_show_body },
-	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again", .args = principal_set_args,
+	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again",
+	  .detail = "What a suspended one has open ends as with tenant suspend.", .args = principal_set_args,
 	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_principal_check, .body = adm_principal_set_body, .after = adm_principal_set_after },
 
@@ -314,9 +321,10 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
 	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_tool_names_check, .body = adm_tool_enable_body },
-	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants", .args = tools_args,
-	  .done = "tool %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_tool_names_check, .body = adm_tool_disable_body },
+	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants",
+	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.", .args = tool_disable_args,
+	  .done = "tool %{name} disabled, %{calls} calls cancelled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after },
 	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
 	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
 	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
@@ -514,8 +522,14 @@ const struct adm_cmd admin_table[] = {
 	RETENTION_ROWS,
 	ERASE_ROW,
 	LEVEL_ROWS,
-	{ .noun = "session", .verb = "list", .help = "List who is connected", .args = session_list_args,
-	  .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
+	{ .noun = "session", .verb = "list", .help = "List who is connected",
+	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
+	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },
+	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
+	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
+		    "principal set and key revoke keep somebody out.",
+	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE,
+	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = adm_session_kill_check, .body = adm_session_kill_body },
 	{ .noun = NULL },
 };
