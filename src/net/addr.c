@@ -16,6 +16,8 @@ static struct sockaddr_in6 *v6(struct addr *a) { return (struct sockaddr_in6 *)(
 static const struct sockaddr_in *cv4(const struct addr *a) { return (const void *)&a->sa; }
 static const struct sockaddr_in6 *cv6(const struct addr *a) { return (const void *)&a->sa; }
 
+static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };    /* before an IPv4 address */
+
 int addr_parse(const char *text, struct addr *ret, struct err *err)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -56,6 +58,70 @@ bool addr_is_loopback(const struct addr *a)
 		return false;
 	const struct in6_addr *ip = &cv6(a)->sin6_addr;
 	return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+bool addr_ip(const struct addr *a, uint8_t ret[16])
+{
+	if (a->sa.ss_family == AF_INET) {
+		memcpy(ret, mapped, sizeof(mapped));
+		memcpy(ret + sizeof(mapped), &cv4(a)->sin_addr, 4);
+		return true;
+	}
+	if (a->sa.ss_family != AF_INET6)
+		return false;
+	memcpy(ret, &cv6(a)->sin6_addr, 16);
+	return true;
+}
+
+bool addr_ip_is_v4(const uint8_t ip[16])
+{
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
+
+bool addr_from_host(const char *text, struct addr *ret)
+{
+	struct addr a = { .len = 0 };
+	if (inet_pton(AF_INET, text, &v4(&a)->sin_addr) == 1) {
+		a.len = sizeof(struct sockaddr_in);
+		v4(&a)->sin_family = AF_INET;
+	} else if (inet_pton(AF_INET6, text, &v6(&a)->sin6_addr) == 1) {
+		a.len = sizeof(struct sockaddr_in6);
+		v6(&a)->sin6_family = AF_INET6;
+	} else {
+		return false;
+	}
+	*ret = a;
+	return true;
+}
+
+bool addr_block_parse(const char *text, struct addr_block *ret)
+{
+	char host[INET6_ADDRSTRLEN];
+	const char *slash = strchr(text, '/');
+	size_t n = slash ? (size_t)(slash - text) : strlen(text);
+	struct addr_block b;
+	struct addr a;
+	if (n >= sizeof(host))
+		return false;
+	memcpy(host, text, n);
+	host[n] = '\0';
+	if (!addr_from_host(host, &a) || !addr_ip(&a, b.ip))
+		return false;
+	uint64_t most = a.sa.ss_family == AF_INET ? 32 : 128, bits = most;
+	if (slash && (text_u64(slash + 1, strlen(slash + 1), &bits) || bits > most))
+		return false;
+	b.bits = (unsigned)(bits + 128 - most);
+	*ret = b;
+	return true;
+}
+
+bool addr_block_has(const struct addr_block *b, const struct addr *a)
+{
+	uint8_t ip[16];
+	unsigned whole = b->bits / 8, rest = b->bits % 8;
+	if (!addr_ip(a, ip) || memcmp(ip, b->ip, whole) != 0)
+		return false;
+	return rest == 0 || (ip[whole] ^ b->ip[whole]) >> (8 - rest) == 0;
 }
 
 char *addr_format_host(const struct addr *a, char ret[ADDR_TEXT_SIZE])
