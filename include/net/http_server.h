@@ -22,7 +22,8 @@
 struct ev_loop;
 struct http_conn;
 struct http_request;
-struct http_timers { uint32_t head_ms, body_ms, idle_ms; };     /* for tests; NULL = the constants */
+/* 0 = as the constants, and STREAM_STALL_MS. */
+struct http_timers { uint32_t head_ms, body_ms, idle_ms, stall_ms; };
 
 struct http_ops {
 	/* The head is whole (h is valid during the call).  0: go on, the body is read up to *body_max (HTTP_BODY_MAX at
@@ -38,14 +39,19 @@ struct http_ops {
 	void (*gone)(void *arg, struct http_request *r, void *user);
 	/* The connection is gone, once, last; everything of it has been told. */
 	void (*closed)(void *arg, struct http_conn *c);
+	/* What the peer sent is no HTTP, and is about to be refused; may be NULL. */
+	void (*broken)(void *arg);
 };
-/* fd is taken. */
+/* fd is taken.  timers NULL: the constants. */
 struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
 				void *arg);
 /* Close now: gone() and closed() follow, deferred. */
 void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */
 void http_conn_drain(struct http_conn *c);
+/* The same, but a peer without an answer due may be sending its next request just now: it has ms for its head, which
+ * head() is asked about as ever (SEC S-842). */
+void http_conn_drain_in(struct http_conn *c, uint32_t ms);
 
 /* Read the body of a request that head() held.  Not from inside a call of this module. */
 void http_go_on(struct http_request *r);

@@ -16,7 +16,7 @@ struct listener;
 
 /* A connection: fd is non-blocking, CLOEXEC, TCP_NODELAY; taken.  from: the peer's address without port, or
  * "unix"; uid, pid: of a Unix peer (SO_PEERCRED), else -1. */
-struct accepted { int fd; char from[ADDR_TEXT_SIZE]; int64_t uid, pid; };
+struct accepted { int fd; struct addr peer; char from[ADDR_TEXT_SIZE]; int64_t uid, pid; };
 typedef void listen_fn(void *arg, const struct accepted *a);
 
 int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,

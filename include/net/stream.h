@@ -40,6 +40,7 @@ void stream_write_answer(struct stream *s, const void *p, size_t len);
 size_t stream_queued(const struct stream *s);
 void stream_pause(struct stream *s, bool paused);                       /* stop calling data() */
 void stream_in_max(struct stream *s, size_t in_max);
+void stream_stall_ms(struct stream *s, uint32_t ms);                    /* instead of STREAM_STALL_MS */
 /* Call data() again with what waits: after a pause ended or more is wanted. */
 void stream_kick(struct stream *s);
 /* No more writing: once the queue is written the peer sees the end; what it still sends is dropped.  data() is not

@@ -50,6 +50,7 @@ struct http_conn {
 	uint64_t phase_us;              /* since when */
 	struct ev_timer *timer;
 	uint64_t timer_us;              /* when it fires, if it is armed */
+	uint64_t drain_us;              /* no head is waited for beyond; 0 = as long as usual */
 	bool last;                      /* no further request is read */
 	bool paused;                    /* HTTP_PIPELINE_MAX answers are due */
 	bool dying, finishing;

@@ -76,14 +76,19 @@ void http_conn_drain(struct http_conn *c)
 
 /* --- phases and their timers --------------------------------------------------------------------- */
 
+static uint64_t drained_us(const struct http_conn *c, uint64_t end)
+{
+	return c->drain_us && c->drain_us < end ? c->drain_us : end;
+}
+
 /* When the phase ends; 0 = it has no end. */
 static uint64_t phase_end_us(const struct http_conn *c)
 {
 	switch (c->phase) {
 	case HTTP_PHASE_IDLE:
-		return c->phase_us + c->timers.idle_ms * 1000ull;
+		return drained_us(c, c->phase_us + c->timers.idle_ms * 1000ull);
 	case HTTP_PHASE_HEAD:
-		return c->phase_us + c->timers.head_ms * 1000ull;
+		return drained_us(c, c->phase_us + c->timers.head_ms * 1000ull);
 	case HTTP_PHASE_BODY:
 		return c->phase_us + c->timers.body_ms * 1000ull + c->body.total * 1000000 / BODY_RATE;
 	case HTTP_PHASE_WORK:
@@ -93,16 +98,30 @@ static uint64_t phase_end_us(const struct http_conn *c)
 }
 
 /* A timer that is armed too early is left alone: it looks again when it fires.  So a busy connection sets none. */
-static void set_phase(struct http_conn *c, enum http_phase phase)
+static void arm(struct http_conn *c)
 {
-	uint64_t now = ev_now_us(c->loop);
-	c->phase = phase;
-	c->phase_us = now;
-	uint64_t end = phase_end_us(c);
+	uint64_t now = ev_now_us(c->loop), end = phase_end_us(c);
 	if (c->finishing || c->dying || end == 0 || (ev_timer_armed(c->timer) && c->timer_us <= end))
 		return;
 	c->timer_us = end;
-	ev_timer_start(c->timer, end - now);
+	ev_timer_start(c->timer, end > now ? end - now : 0);
+}
+
+static void set_phase(struct http_conn *c, enum http_phase phase)
+{
+	c->phase = phase;
+	c->phase_us = ev_now_us(c->loop);
+	arm(c);
+}
+
+void http_conn_drain_in(struct http_conn *c, uint32_t ms)
+{
+	if (c->nrequests > 0) {
+		c->last = true;
+		return;
+	}
+	c->drain_us = ev_now_us(c->loop) + ms * 1000ull;
+	arm(c);
 }
 
 static void refuse(struct http_conn *c, int status, const char *why);
@@ -185,6 +204,8 @@ static void refuse(struct http_conn *c, int status, const char *why)
 {
 	met_inc(status == 413 ? MET_http_body_too_large :
 		status == 414 || status == 431 ? MET_http_head_too_large : MET_http_bad_requests);
+	if (status == 400 && c->ops->broken)
+		c->ops->broken(c->arg);
 	struct http_request *half = c->reading;
 	c->reading = NULL;
 	c->last = true;
@@ -385,16 +406,22 @@ static const struct stream_ops stream_ops = { on_data, on_ended, NULL };
 struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
 				void *arg)
 {
-	static const struct http_timers usual = { HTTP_HEAD_MS, HTTP_BODY_MS, HTTP_IDLE_MS };
+	static const struct http_timers usual = { 0 };
+	if (!timers)
+		timers = &usual;
 	struct http_conn *c = mem_zalloc(sizeof(*c));
 	c->loop = loop;
-	c->timers = timers ? *timers : usual;
+	c->timers.head_ms = timers->head_ms ? timers->head_ms : HTTP_HEAD_MS;
+	c->timers.body_ms = timers->body_ms ? timers->body_ms : HTTP_BODY_MS;
+	c->timers.idle_ms = timers->idle_ms ? timers->idle_ms : HTTP_IDLE_MS;
 	c->ops = ops;
 	c->arg = arg;
 	list_init(&c->requests);
 	c->timer = ev_timer_new(loop, on_timer, c);
 	/* A whole head fits, with the body that usually comes along. */
 	c->stream = stream_new(loop, fd, fd, STREAM_TURN_BYTES, &stream_ops, c);
+	if (timers->stall_ms)
+		stream_stall_ms(c->stream, timers->stall_ms);
 	set_phase(c, HTTP_PHASE_IDLE);
 	return c;
 }

@@ -73,7 +73,7 @@ static void out_of_descriptors(struct listener *l)
 
 static void hand_over(struct listener *l, int fd, const struct addr *peer)
 {
-	struct accepted a = { .fd = fd, .from = "unix", .uid = -1, .pid = -1 };
+	struct accepted a = { .fd = fd, .peer = *peer, .from = "unix", .uid = -1, .pid = -1 };
 	if (peer->sa.ss_family == AF_UNIX) {
 		struct ucred cred;
 		socklen_t len = sizeof(cred);

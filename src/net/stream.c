@@ -35,6 +35,7 @@ struct stream {
 	size_t in_max;
 	size_t answers;                 /* bytes of out that may be those of answers */
 	size_t written;                 /* since the stall timer was started */
+	uint32_t stall_ms;
 	bool paused, congested, flushing, kicking;
 	bool blocked;                   /* the last write did not take all */
 	bool eof;                       /* the peer will send no more */
@@ -192,7 +193,7 @@ static void on_stall(void *arg)
 	else if (waiting(&s->out) > 0 && s->written < least)
 		die(s, STREAM_STALLED);
 	else if (waiting(&s->out) > 0)
-		ev_timer_start(s->stall, STREAM_STALL_MS * 1000ull);
+		ev_timer_start(s->stall, s->stall_ms * 1000ull);
 	s->written = 0;
 }
 
@@ -215,7 +216,7 @@ static void after_write(struct stream *s)
 	s->blocked = left > 0;
 	if (left > 0 && !ev_timer_armed(s->stall)) {
 		s->written = 0;
-		ev_timer_start(s->stall, STREAM_STALL_MS * 1000ull);
+		ev_timer_start(s->stall, s->stall_ms * 1000ull);
 	}
 	update(s);
 }
@@ -430,6 +431,11 @@ void stream_in_max(struct stream *s, size_t in_max)
 	update(s);
 }
 
+void stream_stall_ms(struct stream *s, uint32_t ms)
+{
+	s->stall_ms = ms;
+}
+
 /* --- begin and end ------------------------------------------------------------------------------- */
 
 /* Files and /dev/null cannot be waited for: they are always ready. */
@@ -448,7 +454,7 @@ struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in
 {
 	struct stream *s = mem_alloc(sizeof(*s));
 	*s = (struct stream){ .loop = loop, .in_fd = in_fd, .out_fd = out_fd, .in_max = in_max, .ops = ops,
-			      .arg = arg };
+			      .arg = arg, .stall_ms = STREAM_STALL_MS };
 	s->in_io = s->out_io = ev_io_new(loop, in_fd, on_io, s);
 	if (out_fd != in_fd) {
 		s->out_io = ev_io_new(loop, out_fd, on_io, s);

@@ -33,7 +33,7 @@ static void on_closed(void *arg, struct http_conn *c)
 	listen_conn_gone(listener);
 }
 
-static const struct http_ops ops = { on_head, on_request, on_gone, on_closed };
+static const struct http_ops ops = { on_head, on_request, on_gone, on_closed, NULL };
 
 static void accepted(void *arg, const struct accepted *a)
 {

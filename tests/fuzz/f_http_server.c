@@ -109,7 +109,7 @@ static void answer_held(struct world *w)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct http_ops ops = { on_head, on_request, on_gone, on_closed };
+	static const struct http_ops ops = { on_head, on_request, on_gone, on_closed, NULL };
 	int fds[2];
 
 	if (size < 2 || size > 20000)

@@ -31,7 +31,7 @@ struct world {
 	struct http_conn *conn;
 	int far;
 	struct http_request *held[HELD_MAX];
-	unsigned nheld, gone, closed;
+	unsigned nheld, gone, closed, broken;
 	struct http_request *waits;     /* at its head */
 	struct str log;                 /* one line for each call of the handler */
 	struct str got;                 /* what the peer has received */
@@ -101,7 +101,13 @@ static void on_closed(void *arg, struct http_conn *c)
 	w->conn = NULL;
 }
 
-static const struct http_ops ops = { on_head, on_request, on_gone, on_closed };
+static void on_broken(void *arg)
+{
+	struct world *w = arg;
+	w->broken++;
+}
+
+static const struct http_ops ops = { on_head, on_request, on_gone, on_closed, on_broken };
 
 static void set_true(void *arg) { bool *flag = arg; *flag = true; }
 
@@ -415,6 +421,16 @@ static void refusals_close(void **state)
 	send_far(w, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
 	assert_refused(w, 400);
 	assert_string_equal(str_text(&w->log), "");
+	assert_int_equal(w->broken, 1);
+}
+
+/* SEC S-316: what is too large or too slow has broken no parser. */
+static void only_what_is_no_http_counts_as_broken(void **state)
+{
+	struct world *w = *state;
+	send_far(w, POST("/small", "11") "12345678901");
+	assert_refused(w, 413);
+	assert_int_equal(w->broken, 0);
 }
 
 static void head_refused_by_the_handler_never_reads_the_body(void **state)
@@ -660,6 +676,50 @@ static void idle_drain_closes_at_once(void **state)
 	assert_true(end);
 }
 
+/* SEC S-842 */
+static void drain_hears_out_whoever_is_about_to_ask(void **state)
+{
+	struct world *w = *state;
+	bool end;
+	send_far(w, GET("/now"));
+	receive(w, &end);
+	http_conn_drain_in(w->conn, 500);
+	clock_step(499999);
+	receive(w, &end);
+	assert_false(end);
+	send_far(w, GET("/no"));        /* the handler says what it is told */
+	assert_non_null(strstr(receive(w, &end), "HTTP/1.1 401 "));
+	assert_false(end);
+	clock_step(1);
+	assert_string_equal(receive(w, &end), "");
+	assert_true(end);
+}
+
+static void drain_waits_for_answers_but_for_no_slow_head(void **state)
+{
+	struct world *w = *state;
+	bool end;
+	send_far(w, GET("/hold") "GET /slow");
+	http_conn_drain_in(w->conn, 500);
+	clock_step(1000000);
+	receive(w, &end);
+	assert_false(end);
+	http_reply(w->held[0], 200, NULL, "a", 1);
+	w->held[0] = NULL;
+	assert_int_equal(count(receive(w, &end), "Connection: close"), 1);
+	assert_true(end);
+}
+
+static void half_a_head_does_not_hold_up_a_drain(void **state)
+{
+	struct world *w = *state;
+	send_far(w, "GET /slow");
+	http_conn_drain_in(w->conn, 500);
+	clock_step(500000);
+	run_turns(w);
+	assert_refused(w, 408);
+}
+
 static void stream_that_nobody_reads_ends(void **state)
 {
 	struct world *w = *state;
@@ -734,6 +794,8 @@ int main(void)
 		T(close_at_the_head_tells_once),
 		T(drain_closes_behind_the_answers),
 		T(idle_drain_closes_at_once),
+		T(drain_hears_out_whoever_is_about_to_ask), T(drain_waits_for_answers_but_for_no_slow_head),
+		T(half_a_head_does_not_hold_up_a_drain), T(only_what_is_no_http_counts_as_broken),
 		T(stream_that_nobody_reads_ends),
 		T(stream_behind_an_unfinished_answer_is_bounded_too),
 	};
