@@ -152,6 +152,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	uint32_t owner_uid;             /* an admin, as root is */
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;
+	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
 	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
 };
 struct admin *admin_new(const struct admin_env *env);

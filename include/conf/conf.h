@@ -15,6 +15,7 @@ struct str;
 enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
 #define CONF_LISTENERS_MAX 32
 #define CONF_UIDS_MAX 64
+#define CONF_NAMES_MAX 64                /* origins, hosts, proxies */
 #define CONF_CONNECTIONS_DEFAULT 4096
 #define CONF_ADDRESS_DEFAULT "127.0.0.1:8808"
 
@@ -28,6 +29,9 @@ struct conf_listener {
 	char **origins; size_t norigins;        /* http: further allowed Origin values */
 	char **hosts; size_t nhosts;            /* http: further allowed Host values */
 	bool get_opens_sse;             /* http: a GET of the MCP path without a session is GET /sse (MCP B-25) */
+	char **proxies; size_t nproxies;        /* http, tcp: addresses or blocks of reverse proxies (SEC S-107) */
+	bool forwarded;                 /* http: they tell the client's address by Forwarded, not by X-Forwarded-For */
+	uint32_t head_ms, body_ms, idle_ms, credential_ms, stall_ms;    /* deadlines; 0 = as usual (SEC S-116) */
 	uint32_t connections_max;
 	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };

@@ -12,6 +12,7 @@
 
 struct conf_listener;
 struct ev_loop;
+struct gate;
 struct mcp_server;
 struct tenants;
 struct transport;
@@ -21,6 +22,7 @@ struct transport_env {                  /* borrowed for the transport's life */
 	struct mcp_server *mcp;
 	struct tenants *tenants;
 	uint32_t drain_ms;              /* after EOF of a byte stream (MCP B-56) */
+	struct gate *gate;              /* who may connect; NULL: anybody */
 };
 struct transport_ops {
 	const char *name;                                            /* "stdio", "tcp", "unix", "http" */

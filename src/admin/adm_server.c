@@ -27,7 +27,7 @@
 
 struct status_job {
 	char *store;
-	bool serving;
+	bool serving, draining;
 	char audit[160];
 	size_t running, peers;
 	struct str listeners;
@@ -64,6 +64,7 @@ int adm_status_check(struct adm_call *c, struct err *err)
 	job->serving = !c->who.embedded;
 	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ",
 		       state == 0 ? "" : reason ? reason : err_name(state));
+	job->draining = env->draining && env->draining(env->arg);
 	job->running = call_engine_running(env->calls);
 	if (env->mcp)
 		mcp_peers(env->mcp, 0, count_peer, &job->peers);
@@ -101,6 +102,7 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 		adm_put_text(o, "store", job->store);
 		adm_put_text(o, "version", PACKAGE_VERSION);
 		adm_put_text(o, "mode", job->serving ? "server" : "no server");
+		adm_put_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : "serving");
 		if (job->serving)
 			adm_put_int(o, "pid", getpid());
 		else

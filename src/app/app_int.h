@@ -19,6 +19,7 @@ struct db;
 struct ev_signal;
 struct ev_timer;
 struct fetcher;
+struct gate;
 struct limiter;
 struct mcp_server;
 struct notary;
@@ -57,6 +58,7 @@ struct app {
 	struct mcp_server *mcp;
 	struct admin *admin;
 	struct admin_sock *admin_sock, *public_sock;    /* public: NULL without admin.socket */
+	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;
@@ -91,9 +93,14 @@ void app_sockets_stop(struct app *a);
 void app_listen_pause(struct app *a);
 unsigned app_listen_live(const struct app *a);
 json_t *app_listen_show(void *app);                                     /* for `status` */
+/* gate.c: who may connect. */
+int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
+void app_gate_reload(struct app *a);
+void app_gate_stop(struct app *a);
 /* drain.c */
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);
+bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
 /* signing.c */
 int app_signer_start(struct app *a, struct err *err) MUST_CHECK;        /* before the writer: who signs */

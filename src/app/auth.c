@@ -20,6 +20,7 @@
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "metrics/metric.h"
+#include "net/gate.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -227,6 +228,9 @@ static void refused(void *arg, const struct cred_source *from, enum cred_refusal
 	struct source *s = source_of(a, from->from, now);
 	struct audit_event ev;
 
+	/* Whoever brought nothing, or proved who they are, has tried no lock (SEC S-316). */
+	if (why == CRED_MALFORMED || why == CRED_UNKNOWN || why == CRED_WRONG)
+		gate_failed(a->app->gate, from->from);
 	if (!may_record(a, s, now)) {
 		count(a, s, why, tenant_id);
 		return;

@@ -70,6 +70,13 @@ void app_stop(struct app *a)
 	ev_timer_start(a->drain, 0);
 }
 
+bool app_is_draining(void *app)
+{
+	const struct app *a = app;
+
+	return a->phase != APP_RUNNING;
+}
+
 /* --- signals */
 
 static const int signals[APP_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };

@@ -21,6 +21,7 @@ void app_reload(struct app *a)
 	}
 	conf_reload(a->opt.conf, next, &restart);
 	conf_free(&next);
+	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);

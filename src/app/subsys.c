@@ -190,7 +190,7 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .mcp = a->mcp, .vault = a->vault,
 		.master = a->master, .owner_uid = geteuid(), .roles = a->opt.conf ? a->opt.conf->roles : a->opt.roles,
-		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show,
+		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show, .draining = app_is_draining,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
 		.workers = a->workers, .sandbox = a->sandbox });
@@ -244,6 +244,7 @@ static const struct subsys {
 	{ "upstreams", ALL, app_upstreams_start, app_upstreams_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },
+	{ "gate", DAEMON, app_gate_start, app_gate_stop },
 	{ "admin", ALL, admin_start, admin_stop },
 	{ "changes of upstreams", SERVE, app_upstreams_watch, app_upstreams_unwatch },
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */

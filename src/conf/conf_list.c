@@ -19,7 +19,7 @@
 
 #define UNIX_PATH_MAX_LEN 107           /* bytes of sun_path without its NUL */
 #define CONNECTIONS_MAX 100000
-#define LIST_MAX 64                     /* origins, hosts */
+#define DEADLINE_MAX_MS 600000
 
 static const char *const transport_names[] = { [CONF_HTTP] = "http", [CONF_TCP] = "tcp", [CONF_UNIX] = "unix" };
 
@@ -32,8 +32,8 @@ static int read_names(const json_t *obj, const char *at, const char *name, char 
 
 	if (rc < 0 || !list)
 		return rc;
-	if (json_array_size(list) > LIST_MAX)
-		return conf_err(err, at, name, "at most %d entries", LIST_MAX);
+	if (json_array_size(list) > CONF_NAMES_MAX)
+		return conf_err(err, at, name, "at most %d entries", CONF_NAMES_MAX);
 	*ret = mem_calloc(json_array_size(list) + 1, sizeof(**ret));
 	json_array_foreach(list, i, item) {
 		if (!json_is_string(item) || json_string_length(item) == 0)
@@ -148,6 +148,31 @@ static int check_socket_path(const struct conf_listener *l, const char *at, stru
 	return 0;
 }
 
+/* "10.0.0.1" or "10.0.0.0/8". */
+static bool is_block(const char *text)
+{
+	const char *slash = strchr(text, '/');
+	size_t n = slash ? (size_t)(slash - text) : strlen(text);
+	char host[INET6_ADDRSTRLEN];
+	struct in6_addr ip;
+	uint64_t bits = 0, most;
+
+	if (n >= sizeof(host))
+		return false;
+	memcpy(host, text, n);
+	host[n] = '\0';
+	most = inet_pton(AF_INET, host, &ip) == 1 ? 32 : inet_pton(AF_INET6, host, &ip) == 1 ? 128 : 0;
+	return most > 0 && (!slash || (text_u64(slash + 1, strlen(slash + 1), &bits) == 0 && bits <= most));
+}
+
+static int check_proxies(const struct conf_listener *l, const char *at, struct err *err)
+{
+	for (size_t i = 0; i < l->nproxies; i++)
+		if (!is_block(l->proxies[i]))
+			return conf_err(err, at, "proxies", "\"%s\" is no address or block: 10.0.0.1 or 10.0.0.0/8", l->proxies[i]);
+	return 0;
+}
+
 /* What may stand together. */
 static int check_listener(const struct conf_listener *l, const char *at, struct err *err)
 {
@@ -161,6 +186,15 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "hosts", "only HTTP has host names");
 	if (l->transport != CONF_HTTP && l->get_opens_sse)
 		return conf_err(err, at, "get_opens_sse", "only HTTP has a GET");
+	if (l->transport == CONF_UNIX && l->nproxies > 0)
+		return conf_err(err, at, "proxies", "a Unix socket has no addresses");
+	if (l->transport != CONF_HTTP && (l->head_ms || l->body_ms || l->idle_ms || l->forwarded))
+		return conf_err(err, at, l->forwarded ? "client_address" : l->head_ms ? "head_ms" : l->body_ms ? "body_ms" : "idle_ms",
+				"only HTTP has heads and bodies");
+	if (l->transport == CONF_HTTP && l->credential_ms)
+		return conf_err(err, at, "credential_ms", "HTTP has no credential line");
+	if (check_proxies(l, at, err) < 0)
+		return ERR_INVALID;
 	if (l->principal && !l->tenant)
 		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
 	if (l->transport == CONF_UNIX)
@@ -194,6 +228,36 @@ static int read_transport(const json_t *obj, const char *at, enum conf_transport
 	return conf_err(err, at, "transport", "must be one of http, tcp, unix, is \"%s\"", name);
 }
 
+static int read_deadlines(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
+{
+	const struct { const char *name; uint32_t *ret; } rows[] = {
+		{ "head_ms", &l->head_ms }, { "body_ms", &l->body_ms }, { "idle_ms", &l->idle_ms },
+		{ "credential_ms", &l->credential_ms }, { "stall_ms", &l->stall_ms },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		int64_t ms = 0;
+
+		if (jx_get_int(obj, at, rows[i].name, JX_OPTIONAL, 1, DEADLINE_MAX_MS, &ms, err) < 0)
+			return ERR_INVALID;
+		*rows[i].ret = (uint32_t)ms;
+	}
+	return 0;
+}
+
+/* Which header of a listed proxy names the client: one, so that nobody can slip in the other. */
+static int read_client_address(const json_t *obj, const char *at, bool *ret, struct err *err)
+{
+	const char *name = NULL;
+
+	if (jx_get_string(obj, at, "client_address", JX_OPTIONAL, &name, err) < 0)
+		return ERR_INVALID;
+	*ret = name && strcmp(name, "forwarded") == 0;
+	if (name && !*ret && strcmp(name, "x-forwarded-for") != 0)
+		return conf_err(err, at, "client_address", "must be x-forwarded-for or forwarded, is \"%s\"", name);
+	return 0;
+}
+
 int conf_named(struct err *err)
 {
 	const char *slash = err ? strrchr(err->where, '/') : NULL;
@@ -204,7 +268,8 @@ int conf_named(struct err *err)
 static int read_listener(const json_t *obj, const char *at, struct conf_listener *l, struct err *err)
 {
 	static const char *const known[] = { "transport", "address", "tenant", "principal", "uids", "insecure", "origins",
-		"hosts", "get_opens_sse", "connections" };
+		"hosts", "get_opens_sse", "connections", "proxies", "client_address", "head_ms", "body_ms", "idle_ms", "credential_ms",
+		"stall_ms" };
 	const char *address = NULL;
 	int64_t connections = CONF_CONNECTIONS_DEFAULT;
 
@@ -219,6 +284,8 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 	    jx_get_bool(obj, at, "insecure", JX_OPTIONAL, &l->insecure, err) < 0 ||
 	    read_names(obj, at, "origins", &l->origins, &l->norigins, err) < 0 ||
 	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
+	    read_names(obj, at, "proxies", &l->proxies, &l->nproxies, err) < 0 ||
+	    read_client_address(obj, at, &l->forwarded, err) < 0 || read_deadlines(obj, at, l, err) < 0 ||
 	    jx_get_bool(obj, at, "get_opens_sse", JX_OPTIONAL, &l->get_opens_sse, err) < 0 ||
 	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
 		return conf_named(err);
@@ -275,6 +342,7 @@ void conf_list_free(struct conf *c)
 		}
 		free_names(l->origins, l->norigins);
 		free_names(l->hosts, l->nhosts);
+		free_names(l->proxies, l->nproxies);
 		free(l->address);
 		free(l->tenant);
 		free(l->principal);
@@ -302,7 +370,9 @@ static bool same_names(char *const *a, size_t na, char *const *b, size_t nb)
 static bool same_listener(const struct conf_listener *a, const struct conf_listener *b)
 {
 	if (a->transport != b->transport || a->insecure != b->insecure || a->connections_max != b->connections_max ||
-	    a->nuids != b->nuids || a->get_opens_sse != b->get_opens_sse)
+	    a->nuids != b->nuids || a->get_opens_sse != b->get_opens_sse || a->forwarded != b->forwarded ||
+	    a->head_ms != b->head_ms || a->body_ms != b->body_ms || a->idle_ms != b->idle_ms ||
+	    a->credential_ms != b->credential_ms || a->stall_ms != b->stall_ms)
 		return false;
 	for (size_t i = 0; i < a->nuids; i++)
 		if (a->uids[i].uid != b->uids[i].uid || !same_text(a->uids[i].tenant, b->uids[i].tenant) ||
@@ -310,7 +380,7 @@ static bool same_listener(const struct conf_listener *a, const struct conf_liste
 			return false;
 	return same_text(a->address, b->address) && same_text(a->tenant, b->tenant) &&
 	       same_text(a->principal, b->principal) && same_names(a->origins, a->norigins, b->origins, b->norigins) &&
-	       same_names(a->hosts, a->nhosts, b->hosts, b->nhosts);
+	       same_names(a->hosts, a->nhosts, b->hosts, b->nhosts) && same_names(a->proxies, a->nproxies, b->proxies, b->nproxies);
 }
 
 bool conf_list_equal(const struct conf *a, const struct conf *b)
@@ -331,14 +401,19 @@ void conf_list_sample(struct str *out)
 		 "#listeners:\n"
 		 "#  - transport: http\n"
 		 "#    address: \"" CONF_ADDRESS_DEFAULT "\"\n"
-		 "#    origins: [\"https://app.example.com\"]  # further Origin values that may call\n"
+		 "#    origins: [\"https://app.example.com\"]  # pages that may call and read answers (CORS)\n"
 		 "#    hosts: [tools.example.com]              # further Host values, for a proxy in front\n"
 		 "#    insecure: false                         # true allows an address that is not loopback, without TLS\n"
+		 "#    proxies: [10.0.0.1, 10.1.0.0/16]        # reverse proxies: they name the client, and pass all limits\n"
+		 "#    client_address: x-forwarded-for         # where they do: x-forwarded-for or forwarded\n"
+		 "#    head_ms: 5000                           # a whole request head; body_ms: 15000, or 64 KiB a second\n"
+		 "#    idle_ms: 60000                          # between requests; stall_ms: 30000 without a byte taken\n"
 		 "#    get_opens_sse: false                    # true: old clients of HTTP+SSE may be given the MCP URL\n");
 	str_printf(out, "#    connections: %d\n", CONF_CONNECTIONS_DEFAULT);
 	str_puts(out,
 		 "#  - transport: tcp                          # every connection begins with a credential line\n"
 		 "#    address: \"127.0.0.1:8809\"\n"
+		 "#    credential_ms: 5000                     # for that line\n"
 		 "#  - transport: unix\n"
 		 "#    address: /run/toolcrib/acme.sock\n"
 		 "#    tenant: acme                            # whoever connects is this tenant's principal\n"

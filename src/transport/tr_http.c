@@ -34,7 +34,7 @@ static const struct {
 	[ROUTE_MESSAGES] = { 1 << METHOD_POST, "Allow: POST\r\n", "POST takes messages\n" },
 };
 
-struct refusal { const char *headers; char text[400]; };
+struct refusal { const char *headers; uint32_t retry_s; char text[400]; };
 
 /* --- requests */
 
@@ -162,14 +162,14 @@ static void put_params(struct str *out, const struct http_head *h)
 }
 
 /* A preflight of an allowed origin (MCP B-55); Host and Origin have been checked. */
-static int preflight(struct http_request *r, const struct http_head *h, enum hroute route)
+static int preflight(const struct tr_http *t, struct http_request *r, const struct http_head *h, enum hroute route)
 {
-	struct http_text origin = http_head_get(h, "origin", NULL);
+	struct http_text origin = http_cors_origin(t, h);
 	struct str headers = STR_INIT;
 	char cors[TR_HTTP_CORS_SIZE];
 
 	if (!origin.p) {
-		refuse(r, 405, routes[route].allow, "", "OPTIONS is for browsers: it needs Origin\n");
+		refuse(r, 405, routes[route].allow, "", "OPTIONS is for pages of the origins that are listed\n");
 		return 1;
 	}
 	str_puts(&headers, http_cors(origin, cors));
@@ -217,8 +217,17 @@ static int admit(struct hconn *c, const struct http_head *h, enum hroute route, 
 	int status = http_guard_who(c->t, h, c->from, ret_who, ret->text, sizeof(ret->text));
 
 	ret->headers = status == 401 ? unauthorized : "";
+	if (gate_penalty_ms(&c->pass) > 0)
+		http_conn_drain(c->conn);               /* the next try is a connection, and has to wait (SEC S-316) */
 	if (status != 0)
 		return status;
+	if (!gate_join(&c->pass, (*ret_who)->tenant_id)) {
+		(void)snprintf(ret->text, sizeof(ret->text), "the tenant has too many connections\n");
+		ret->retry_s = 1;
+		http_conn_drain(c->conn);
+		return 503;
+	}
+	ret->headers = "";
 	/* Whether or not that tenant exists (MCP B-30). */
 	if (tenant.p && !http_text_is(tenant, (*ret_who)->tenant)) {
 		snprintf(ret->text, sizeof(ret->text), "%s", no_path);
@@ -236,15 +245,43 @@ static int admit(struct hconn *c, const struct http_head *h, enum hroute route, 
 	return 0;
 }
 
+/* A head is refused for this reason. */
+static void refuse_head(const struct hconn *c, struct http_request *r, const struct http_head *h, int status,
+			const struct refusal *no)
+{
+	char cors[TR_HTTP_CORS_SIZE], headers[128];
+
+	(void)snprintf(headers, sizeof(headers), "%s", no->headers);
+	if (no->retry_s)
+		(void)snprintf(headers, sizeof(headers), "Retry-After: %u\r\n", no->retry_s);
+	refuse(r, status, headers, http_cors(http_cors_origin(c->t, h), cors), no->text);
+}
+
+/* Before anything is looked at that costs work: a stop, or a source that has to wait.  0, or the status. */
+static int turned_away(const struct hconn *c, struct refusal *ret)
+{
+	uint32_t wait_ms = gate_penalty_ms(&c->pass);
+
+	if (c->t->draining) {                           /* SEC S-842 */
+		(void)snprintf(ret->text, sizeof(ret->text), "the server is stopping\n");
+		ret->retry_s = 1;
+		return 503;
+	}
+	if (wait_ms == 0)
+		return 0;
+	(void)snprintf(ret->text, sizeof(ret->text), "too many failures from this address, come again later\n");
+	ret->retry_s = (wait_ms + 999) / 1000;
+	return 429;
+}
+
 static int on_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
 {
 	struct hconn *c = arg;
 	struct principal *who = NULL;
-	struct refusal no;
+	struct refusal no = { .headers = "" };
 	struct http_text tenant;
 	enum hmethod method;
 	enum hroute route;
-	char cors[TR_HTTP_CORS_SIZE];
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
@@ -257,12 +294,16 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		refuse(r, 403, "", "", "this Host or Origin is not served here\n");
 		return 1;
 	}
-	if (http_text_is(h->method, "OPTIONS"))
-		return preflight(r, h, route);
-	status = admit(c, h, route, tenant, &who, &method, &no);
+	status = turned_away(c, &no);
+	if (status == 0 && http_text_is(h->method, "OPTIONS"))
+		return preflight(c->t, r, h, route);
+	if (status != 0)
+		http_conn_drain(c->conn);
+	else
+		status = admit(c, h, route, tenant, &who, &method, &no);
 	if (status != 0) {
 		principal_unref(&who);
-		refuse(r, status, no.headers, http_cors(http_head_get(h, "origin", NULL), cors), no.text);
+		refuse_head(c, r, h, status, &no);
 		return 1;
 	}
 	struct hreq *q = hreq_new(c->t, r, h, route, method, who);
@@ -324,6 +365,7 @@ static void on_closed(void *arg, struct http_conn *conn)
 	struct tr_http *t = c->t;
 
 	list_unlink(&c->node);
+	gate_leave(&c->pass);
 	free(c);
 	met_dec(MET_connections_open);
 	listen_conn_gone(t->listener);
@@ -331,18 +373,32 @@ static void on_closed(void *arg, struct http_conn *conn)
 		ev_defer(t->env.loop, http_free, t);
 }
 
-static const struct http_ops conn_ops = { on_head, on_request, on_gone, on_closed };
+static void on_broken(void *arg)
+{
+	const struct hconn *c = arg;
+
+	gate_broke(&c->pass);
+}
+
+static const struct http_ops conn_ops = { on_head, on_request, on_gone, on_closed, on_broken };
 
 static void http_accepted(void *arg, const struct accepted *a)
 {
 	struct tr_http *t = arg;
+	const struct conf_listener *conf = t->conf;
+	const struct http_timers timers = { conf->head_ms, conf->body_ms, conf->idle_ms, conf->stall_ms };
+	struct gate_pass pass;
+
+	if (!front_enter(&t->front, t->listener, a, true, &pass))
+		return;
 	struct hconn *c = mem_zalloc(sizeof(*c));
 
 	c->t = t;
+	c->pass = pass;
 	snprintf(c->from, sizeof(c->from), "%s", a->from);
 	list_push_back(&t->conns, &c->node);
 	met_inc(MET_connections_open);
-	c->conn = http_conn_new(t->env.loop, a->fd, NULL, &conn_ops, c);
+	c->conn = http_conn_new(t->env.loop, a->fd, &timers, &conn_ops, c);
 }
 
 /* --- the room's interface */
@@ -371,6 +427,8 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 	t->sse = map_new();
 	rc = addr_parse(conf->address, &a, err);
 	if (rc == 0)
+		rc = front_open(&t->front, env, conf, err);
+	if (rc == 0)
 		rc = listen_tcp(env->loop, conf->address, conf->connections_max, http_accepted, t, &t->listener, err);
 	if (rc < 0) {
 		map_free(&t->sse);
@@ -394,10 +452,11 @@ static void http_pause(struct transport *base, bool paused)
 {
 	struct tr_http *t = CONTAINER_OF(base, struct tr_http, base);
 
+	t->draining = paused;
 	listen_pause(t->listener, paused);
 	LIST_FOREACH_SAFE(n, tmp, &t->conns) {
 		if (paused)
-			http_conn_drain(CONTAINER_OF(n, struct hconn, node)->conn);
+			http_conn_drain_in(CONTAINER_OF(n, struct hconn, node)->conn, TR_HTTP_DRAIN_MS);
 	}
 }
 

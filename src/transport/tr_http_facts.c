@@ -162,7 +162,7 @@ struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct ht
 	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
 	q->http.tracestate = pen_copy(&pen, http_head_get(h, "tracestate", NULL));
 	q->http.sse_ok = accepts_sse(h);
-	q->origin = pen_copy(&pen, http_head_get(h, "origin", NULL));
+	q->origin = pen_copy(&pen, http_cors_origin(t, h));
 	q->query = pen_copy(&pen, h->query);
 	copy_params(q, &pen, h);
 	q->http.params = q->params;

@@ -114,6 +114,14 @@ int http_guard_host(const struct tr_http *t, const struct http_head *h)
 	return 0;
 }
 
+/* Loopback's names may call a loopback listener, but a page there reads nothing unless it is listed. */
+struct http_text http_cors_origin(const struct tr_http *t, const struct http_head *h)
+{
+	struct http_text origin = http_head_get(h, "origin", NULL);
+
+	return listed(origin, t->conf->origins, t->conf->norigins) ? origin : (struct http_text){ NULL, 0 };
+}
+
 int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
 		   char *ret_text, size_t size)
 {

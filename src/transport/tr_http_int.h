@@ -12,6 +12,7 @@
 #define TR_HTTP_TICK_MS 5000
 #define TR_HTTP_LATE_MS 10000           /* a slow answer becomes an event stream (MCP B-39) */
 #define TR_HTTP_ALIVE_MS 15000          /* comments on quiet event streams (MCP N-12) */
+#define TR_HTTP_DRAIN_MS 500            /* for requests that were on their way when a stop began */
 #define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
 #define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
 #define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
@@ -24,16 +25,19 @@ struct tr_http {
 	struct transport_env env;
 	const struct conf_listener *conf;
 	struct listener *listener;
+	struct front front;
 	struct list conns;              /* struct hconn */
 	struct list open;               /* struct hreq: every request without its whole answer */
 	struct map *sse;                /* id -> struct sse_peer */
 	struct ev_timer *tick;
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
+	bool draining;                  /* no request is taken any more (SEC S-842) */
 	bool closing;
 };
 
 struct hconn {
 	struct list node;
+	struct gate_pass pass;
 	struct tr_http *t;
 	struct http_conn *conn;
 	char from[ADDR_TEXT_SIZE];
@@ -69,6 +73,8 @@ struct hreq {
 enum hroute http_route(struct http_text path, struct http_text *ret_tenant);
 /* Host and Origin (SEC S-104).  0, or the status to refuse with. */
 int http_guard_host(const struct tr_http *t, const struct http_head *h);
+/* The Origin of a page that may read the answer: one that the configuration lists (MCP B-55), else p NULL. */
+struct http_text http_cors_origin(const struct tr_http *t, const struct http_head *h);
 /* Who asks.  0: *ret_who counted.  Else the status (400, 401) and a text for the body. */
 int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
 		   char *ret_text, size_t size);

@@ -28,6 +28,7 @@ struct line_peer {
 	struct stream *stream;
 	struct mcp_channel *channel;    /* NULL in AUTH */
 	struct principal *who;          /* NULL in AUTH */
+	struct gate_pass pass;
 	struct ev_timer *auth_timer;    /* NULL once the peer is known */
 	size_t searched;                /* bytes without a newline, at the front of the input */
 	bool ending;                    /* nothing more is read or said */
@@ -52,6 +53,7 @@ static void peer_gone(struct line_peer *p)
 {
 	list_unlink(&p->node);
 	stream_close(&p->stream);
+	gate_leave(&p->pass);
 	met_dec(MET_connections_open);
 	if (p->home->listener)
 		listen_conn_gone(p->home->listener);
@@ -126,6 +128,21 @@ static void peer_open(struct line_peer *p)
 	stream_in_max(p->stream, TRANSPORT_MESSAGE_MAX + 2);
 }
 
+/* SEC S-805: the error, then the end. */
+static void peer_known(struct line_peer *p)
+{
+	static const char crowded[] = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,"
+		"\"message\":\"The tenant has too many connections\",\"data\":{\"retryAfterMs\":1000}}}";
+
+	ev_timer_free(&p->auth_timer);
+	if (p->home->listener && !gate_join(&p->pass, p->who->tenant_id)) {
+		write_line(p, crowded, sizeof(crowded) - 1, true);
+		peer_end(p, true);
+		return;
+	}
+	peer_open(p);
+}
+
 static void refused(struct line_peer *p, enum cred_refusal why)
 {
 	cred_refused(p->home->env->tenants, &(struct cred_source){ p->from, p->home->tport }, why);
@@ -147,8 +164,7 @@ static void peer_authenticate(struct line_peer *p, const char *line, size_t len)
 		peer_end(p, false);
 		return;
 	}
-	ev_timer_free(&p->auth_timer);
-	peer_open(p);
+	peer_known(p);
 }
 
 static void auth_late(void *arg)
@@ -166,6 +182,8 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 
 	if (used < 0) {
 		met_inc(MET_line_too_long);
+		if (!p->channel)
+			gate_broke(&p->pass);
 		peer_end(p, p->channel != NULL);        /* nothing has been said to a stranger */
 		return 0;
 	}
@@ -204,23 +222,29 @@ static void peer_ended(void *arg, enum stream_end why)
 
 static const struct stream_ops stream_ops = { peer_data, peer_ended, NULL };
 
-void line_peer_new(struct line_home *home, int in_fd, int out_fd, struct principal *who, const char *from)
+void line_peer_new(struct line_home *home, int in_fd, int out_fd, struct principal *who, const char *from,
+		   const struct gate_pass *pass)
 {
+	const struct conf_listener *conf = home->conf;
 	struct line_peer *p = mem_zalloc(sizeof(*p));
 
 	p->home = home;
+	if (pass)
+		p->pass = *pass;
 	snprintf(p->from, sizeof(p->from), "%s", from);
 	list_push_back(&home->peers, &p->node);
 	met_inc(MET_connections_open);
 	p->stream = stream_new(home->env->loop, in_fd, out_fd, TRANSPORT_CREDENTIAL_MAX + 2, &stream_ops, p);
+	if (conf && conf->stall_ms)
+		stream_stall_ms(p->stream, conf->stall_ms);
 	if (who) {
 		principal_ref(who);
 		p->who = who;
-		peer_open(p);
+		peer_known(p);
 		return;
 	}
 	p->auth_timer = ev_timer_new(home->env->loop, auth_late, p);
-	ev_timer_start(p->auth_timer, TRANSPORT_CREDENTIAL_MS * 1000ull);
+	ev_timer_start(p->auth_timer, (conf && conf->credential_ms ? conf->credential_ms : TRANSPORT_CREDENTIAL_MS) * 1000ull);
 }
 
 void line_peers_close(struct line_home *home)
@@ -264,16 +288,20 @@ static void line_accepted(void *arg, const struct accepted *a)
 {
 	struct tr_line *t = arg;
 	struct principal *who = NULL;
+	struct gate_pass pass;
 	struct err err;
 
+	if (!front_enter(&t->home.front, t->home.listener, a, false, &pass))
+		return;
 	/* A listener bound to a tenant that is suspended or gone: the peer is sent away like a wrong key. */
 	if (known_peer(t, a, &who, &err) < 0) {
 		cred_refused(t->env.tenants, &(struct cred_source){ a->from, t->home.tport }, CRED_SUSPENDED);
+		gate_leave(&pass);
 		close(a->fd);
 		listen_conn_gone(t->home.listener);
 		return;
 	}
-	line_peer_new(&t->home, a->fd, a->fd, who, a->from);
+	line_peer_new(&t->home, a->fd, a->fd, who, a->from, &pass);
 	principal_unref(&who);
 }
 
@@ -287,9 +315,10 @@ static int line_open(const struct transport_env *env, const struct conf_listener
 	t->env = *env;
 	t->home = (struct line_home){ .env = &t->env, .conf = c, .tport = tport };
 	list_init(&t->home.peers);
-	if (c->transport == CONF_UNIX)
+	rc = front_open(&t->home.front, env, c, err);
+	if (rc == 0 && c->transport == CONF_UNIX)
 		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener, err);
-	else
+	else if (rc == 0)
 		rc = listen_tcp(env->loop, c->address, c->connections_max, line_accepted, t, &t->home.listener, err);
 	if (rc < 0) {
 		free(t);

@@ -182,6 +182,25 @@ static void members_belong_to_their_transport(void **state)
 	refuse("listeners:\n- {transport: http, adress: 127.0.0.1:1}\n", "2:", "");
 	refuse("listeners:\n- {transport: unix, address: /x, uids: [{uid: 1}]}\n", "2:", "tenant is missing");
 	refuse("listeners: []\n", "1:", "at least one");
+	refuse("listeners:\n- {transport: unix, address: /x, proxies: [10.0.0.1]}\n", "2:", "has no addresses");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, head_ms: 1}\n", "2:", "only HTTP");
+	refuse("listeners:\n- {transport: tcp, address: 127.0.0.1:1, client_address: forwarded}\n", "2:", "only HTTP");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, credential_ms: 1}\n", "2:", "no credential line");
+}
+
+static void deadlines_and_proxies_are_checked(void **state)
+{
+	(void)state;
+	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, head_ms: 1, body_ms: 600000, idle_ms: 9, stall_ms: 9}\n");
+	accept("listeners:\n- {transport: tcp, address: 127.0.0.1:1, credential_ms: 600000}\n");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, head_ms: 0}\n", "2:", "head_ms");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, body_ms: 600001}\n", "2:", "body_ms");
+	accept("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [10.0.0.1, 10.0.0.0/0, '::1/128'],\n"
+	       "   client_address: forwarded}\n");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [10.0.0.0/33]}\n", "2:", "no address or block");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: ['::/129']}\n", "2:", "no address or block");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, proxies: [proxy.example]}\n", "2:", "no address or block");
+	refuse("listeners:\n- {transport: http, address: 127.0.0.1:1, client_address: via}\n", "2:", "x-forwarded-for or forwarded");
 }
 
 static void reload_takes_live_and_names_the_rest(void **state)
@@ -349,6 +368,7 @@ int main(void)
 		cmocka_unit_test(bound_listener_must_be_local),
 		cmocka_unit_test(socket_path_is_absolute_and_fits),
 		cmocka_unit_test(members_belong_to_their_transport),
+		cmocka_unit_test(deadlines_and_proxies_are_checked),
 		cmocka_unit_test(reload_takes_live_and_names_the_rest),
 		cmocka_unit_test(issuers_are_strict),
 		cmocka_unit_test(issuers_go_together),

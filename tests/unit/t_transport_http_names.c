@@ -91,6 +91,35 @@ static void host_missing_twice_or_unlike_the_target_is_400(void **state)
 	assert_int_equal(rig.srv->nseen, 1);
 }
 
+static void list_origin(void)
+{
+	static char origin[] = "http://localhost:6274";
+	static char *origins[] = { origin };
+
+	rig.conf.origins = origins;
+	rig.conf.norigins = 1;
+}
+
+/* SEC S-105, S-B11: a page on loopback may send, as any program there; to read, it has to be listed. */
+static void no_page_reads_an_answer_unless_it_is_listed(void **state)
+{
+	static const char *const lines[] = { "Origin: http://localhost:6274\r\n", "Origin: http://127.0.0.1\r\n", "" };
+
+	for (size_t i = 0; i < NELEMS(lines); i++) {
+		char more[200];
+
+		(void)snprintf(more, sizeof more, HTTP_ACCEPT "%s", lines[i]);
+		assert_int_equal(ask(ASK(.more = more)), 200);
+		assert_null(strstr(peer->head, "Access-Control"));
+		assert_int_equal(ask(ASK(.more = more, .body = "notes 1 new 1")), 200);
+		assert_null(strstr(peer->head, "Access-Control"));
+		assert_int_equal(ask(ASK(.more = more, .key = NONE)), 401);
+		assert_null(strstr(peer->head, "Access-Control"));
+		assert_int_equal(ask(ASK(.method = "OPTIONS", .more = lines[i], .key = NONE, .body = NONE)), 405);
+		assert_null(strstr(peer->head, "Access-Control"));
+	}
+}
+
 /* MCP B-55: what a page of an allowed origin may read, refusals as well. */
 static void allowed_origin_may_read_every_answer(void **state)
 {
@@ -110,6 +139,7 @@ static void allowed_origin_may_read_every_answer(void **state)
 		      .more = "Origin: http://localhost:6274\r\nMcp-Session-Id: " FAKE_SESSION "\r\n"), 204 },
 	};
 
+	list_origin();
 	for (size_t i = 0; i < NELEMS(rows); i++) {
 		assert_int_equal(ask(rows[i].ask), rows[i].want);
 		assert_true(head_has(allowed));
@@ -127,11 +157,12 @@ static void preflight_names_what_it_allows(void **state)
 		"Mcp-Name, Mcp-Session-Id, Last-Event-ID";
 	char want[400];
 
-	assert_int_equal(ask(ASK(.method = "OPTIONS", .key = NONE, .body = NONE, .more = "Origin: http://localhost\r\n")), 204);
+	list_origin();
+	assert_int_equal(ask(ASK(.method = "OPTIONS", .key = NONE, .body = NONE, .more = "Origin: http://localhost:6274\r\n")), 204);
 	assert_true(head_has(usual));
 	assert_true(head_has("Access-Control-Allow-Methods: POST, GET, DELETE"));
 	assert_null(strstr(peer->head, "\r\nContent-"));
-	assert_int_equal(ask(ASK(.method = "OPTIONS", .key = NONE, .body = NONE, .more = "Origin: http://localhost\r\n"
+	assert_int_equal(ask(ASK(.method = "OPTIONS", .key = NONE, .body = NONE, .more = "Origin: http://localhost:6274\r\n"
 		"Access-Control-Request-Headers: content-type,, mcp-param-region ,x-evil,Mcp-Param-, mcp-param-a;b, "
 		"mcp-param-\xc3\xa4, Mcp-Param-Z_9\r\n")), 204);
 	(void)snprintf(want, sizeof want, "%s, mcp-param-region, Mcp-Param-Z_9", usual);
@@ -146,7 +177,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(only_loopback_names_reach_a_loopback_listener),
 		T(public_listener_takes_addresses_and_listed_names),
-		T(host_missing_twice_or_unlike_the_target_is_400), T(allowed_origin_may_read_every_answer),
+		T(host_missing_twice_or_unlike_the_target_is_400), T(no_page_reads_an_answer_unless_it_is_listed), T(allowed_origin_may_read_every_answer),
 		T(preflight_names_what_it_allows),
 	};
 
