@@ -31,7 +31,7 @@ struct upstreams;
 struct vault;
 struct writer;
 
-/* What a command needs; who has it is a matter of roles (adm_role.c).  READ: what the store holds.  AUDIT: records, without
+/* What a command needs; who has it is a matter of roles (adm_role.c), and of `own` in the row.  READ: what the store holds.  AUDIT: records, without
  * payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to change things. */
 enum adm_role { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
@@ -83,7 +83,12 @@ struct adm_arg {
 int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err) MUST_CHECK;
 
 /* Peer of the socket, our own process, or the server itself (system) that has something to do. */
-struct adm_who { uint32_t uid; int64_t pid; bool embedded, system; };
+struct adm_who {
+	uint32_t uid;
+	int64_t pid;
+	bool embedded, system;
+	const uint32_t *gids; size_t ngids;     /* its groups, of those that have a role; borrowed until the reply */
+};
 
 /* Of rows with `stream`: what follows a part. */
 enum adm_more { ADM_NO_MORE, ADM_MORE_NOW, ADM_MORE_LATER };
@@ -117,6 +122,7 @@ struct adm_cmd {
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum adm_role role;             /* checked before anything of the handler runs */
+	const char *own;                /* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
 	enum adm_second second;
 	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
@@ -131,6 +137,9 @@ struct adm_cmd {
 };
 extern const struct adm_cmd admin_table[];              /* ended by noun NULL */
 const struct adm_cmd *admin_find(const char *noun, const char *verb);
+
+/* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */
+void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out);
 
 struct admin_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;

@@ -36,8 +36,13 @@ struct conf_listener {
 	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };
 /* Who may give commands beside the owner of the store. */
-enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_ROLE_COUNT };
-struct conf_role { enum conf_role_kind kind; uint32_t uid; char *tenant; };     /* tenant: of a tenant-auditor, else NULL */
+enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN, CONF_ROLE_COUNT };
+struct conf_role {
+	enum conf_role_kind kind;
+	bool by_group;                  /* all who are in group id, else the user id */
+	uint32_t id;
+	char *tenant;                   /* of a tenant-auditor and a tenant-admin, else NULL */
+};
 #define CONF_ROLES_MAX 256
 const char *conf_role_name(enum conf_role_kind kind);   /* as in the file */
 /* Whose tokens are accepted on HTTP, and what their claims mean here. */

@@ -117,8 +117,8 @@ size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const ch
  * matter of the tables (cred_check()), which must have changed before. */
 struct mcp_ended { size_t peers, calls; };
 void mcp_end_where(struct mcp_server *srv, const struct call_where *where, bool kill, struct mcp_ended *ret);
-/* The same with one peer, by the id that mcp_peers() says; it may come again.  false: there is none. */
-bool mcp_end_peer(struct mcp_server *srv, uint64_t id, struct mcp_ended *ret);
+/* The same with one peer, by the id that mcp_peers() says; it may come again.  false: this tenant (0 = any) has none. */
+bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct mcp_ended *ret);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
 

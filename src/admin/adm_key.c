@@ -234,6 +234,7 @@ int adm_key_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 
 struct key_refs {
 	size_t count, revoked;
+	char tenant[64];                /* a key of another one is as good as none; "" = any */
 	char (*accessor)[KEY_ACCESSOR_SIZE];
 	int64_t (*ended)[2];            /* tenant and key, of those revoked */
 };
@@ -272,6 +273,7 @@ int adm_key_refs_check(struct adm_call *c, struct err *err)
 	c->free_priv = free_refs;
 	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
 	job->ended = mem_calloc(n + 1, sizeof(*job->ended));
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	if (n == 0)
 		return take_accessor(job, adm_text(c, "accessor"), err);
 	for (size_t i = 0; i < n && rc == 0; i++)
@@ -279,7 +281,7 @@ int adm_key_refs_check(struct adm_call *c, struct err *err)
 	return rc;
 }
 
-static int find_key(struct db *db, const char *accessor, struct key_row *ret, struct err *err)
+static int find_key(struct db *db, const struct key_refs *job, const char *accessor, struct key_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_FIND);
 	int rc;
@@ -289,7 +291,7 @@ static int find_key(struct db *db, const char *accessor, struct key_row *ret, st
 	if (rc == 1)
 		read_key(st, ret);
 	db_stmt_put(&st);
-	if (rc == 0)
+	if (rc == 0 || (rc == 1 && *job->tenant && strcmp(ret->tenant, job->tenant) != 0))
 		return err_set(err, ERR_NOT_FOUND, "", "key %s: not found", accessor);
 	return rc < 0 ? rc : 0;
 }
@@ -298,7 +300,7 @@ int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 {
 	const struct key_refs *job = c->priv;
 	struct key_row k;
-	int rc = find_key(db, job->accessor[0], &k, err);
+	int rc = find_key(db, job, job->accessor[0], &k, err);
 
 	(void)logs;
 	if (rc == 0)
@@ -335,7 +337,7 @@ int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	struct key_row k;
 
 	for (size_t i = 0; i < job->count; i++) {
-		int rc = find_key(db, job->accessor[i], &k, err);
+		int rc = find_key(db, job, job->accessor[i], &k, err);
 
 		if (rc == 0)
 			rc = revoke_one(c, db, logs, &k, err);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "call/call.h"
 #include "mcp/mcp.h"
+#include "tenant/tenant.h"
 
 #include "adm_commands.h"
 #include "admin_int.h"
@@ -45,11 +46,14 @@ int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *
 {
 	const struct admin_env *env = &c->admin->env;
 	const struct kill_job *job = c->priv;
+	const char *name = adm_text(c, "tenant");
+	const struct tenant *tenant = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
 	struct mcp_ended ended;
 
 	(void)db;
 	(void)logs;
-	if (!env->mcp || !mcp_end_peer(env->mcp, job->id, &ended)) {
+	/* A tenant that is not there and one without such a session are the same answer. */
+	if (!env->mcp || (name && !tenant) || !mcp_end_peer(env->mcp, tenant ? tenant->id : 0, job->id, &ended)) {
 		(void)err_set(err, ERR_NOT_FOUND, "", "session %" PRIu64 ": not found", job->id);
 		err_hint(err, "toolcrib session list");
 		return ERR_NOT_FOUND;

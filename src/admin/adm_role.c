@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 
 #include "admin_int.h"
@@ -16,7 +19,37 @@ static const unsigned may_do[CONF_ROLE_COUNT] = {
 	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE),
 	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
 	[CONF_TENANT_AUDITOR] = BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
+	[CONF_TENANT_ADMIN] = 0,                /* the column `own` says what */
 };
+
+static bool has_role(const struct adm_who *who, const struct conf_role *r)
+{
+	if (!r->by_group)
+		return r->id == who->uid;
+	for (size_t i = 0; i < who->ngids; i++)
+		if (who->gids[i] == r->id)
+			return true;
+	return false;
+}
+
+static bool is_named(const struct admin *a, uint32_t gid)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].by_group && a->env.roles[i].id == gid)
+			return true;
+	return false;
+}
+
+size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n, uint32_t **ret)
+{
+	size_t kept = 0;
+
+	*ret = mem_calloc(n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		if (is_named(a, gid[i]))
+			(*ret)[kept++] = gid[i];
+	return kept;
+}
 
 /* The owner of the store, root, the CLI that holds the store, and the server itself. */
 static bool is_owner(const struct admin *a, const struct adm_who *who)
@@ -31,7 +64,7 @@ bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role aut
 	for (size_t i = 0; i < a->env.nroles; i++) {
 		const struct conf_role *r = &a->env.roles[i];
 
-		if (r->uid == who->uid && (may_do[r->kind] & BIT(authority)) &&
+		if (has_role(who, r) && (may_do[r->kind] & BIT(authority)) &&
 		    (!r->tenant || (tenant && strcmp(r->tenant, tenant) == 0)))
 			return true;
 	}
@@ -42,28 +75,62 @@ bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role aut
 static const struct conf_role *role_of(const struct admin *a, const struct adm_who *who)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
-		if (a->env.roles[i].uid == who->uid)
+		if (has_role(who, &a->env.roles[i]))
 			return &a->env.roles[i];
 	return NULL;
 }
 
+/* Whoever manages a tenant may run what is about it, by its name alone: whether there are others is not looked at. */
+static bool may_own(const struct adm_run *run)
+{
+	const struct admin *a = run->c.admin;
+	const char *of = run->cmd->own ? json_string_value(json_object_get(run->args, run->cmd->own)) : NULL;
+
+	if (!of)
+		return false;
+	for (size_t i = 0; i < a->env.nroles; i++) {
+		const struct conf_role *r = &a->env.roles[i];
+
+		if (r->kind == CONF_TENANT_ADMIN && has_role(&run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
+			return true;
+	}
+	return false;
+}
+
+void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out)
+{
+	const char *between = "";
+
+	for (int kind = 0; kind < CONF_ROLE_COUNT; kind++) {
+		bool may = kind == CONF_TENANT_ADMIN ? cmd->own != NULL : (may_do[kind] & BIT(cmd->role)) != 0;
+
+		if (!may)
+			continue;
+		str_printf(out, "%s%s", between, conf_role_name((enum conf_role_kind)kind));
+		between = ", ";
+	}
+}
+
 int adm_role_check(const struct adm_run *run, struct err *err)
 {
-	static const char *const needed[] = { [ADM_READ] = "admin, operator or auditor", [ADM_AUDIT] = "admin, operator or auditor",
-		[ADM_PAYLOAD] = "auditor", [ADM_OPERATE] = "admin or operator", [ADM_OWNER] = "admin" };
 	const struct adm_who *who = &run->c.who;
 	const struct adm_cmd *cmd = run->cmd;
 	const json_t *tenant = json_object_get(run->args, "tenant");
 	const struct conf_role *role = role_of(run->c.admin, who);
+	struct str roles = STR_INIT;
 
-	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)))
+	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
 		return 0;
 	if (!role && !is_owner(run->c.admin, who))
 		return err_set(err, ERR_DENIED, "", "uid %u is no administrator of this store", who->uid);
-	(void)err_set(err, ERR_DENIED, "", "uid %u has the role %s, and %s%s%s needs %s", who->uid,
+	admin_cmd_roles(cmd, &roles);
+	(void)err_set(err, ERR_DENIED, "", "uid %u has the role %s, and %s%s%s needs one of these: %s", who->uid,
 		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",
-		      cmd->verb ? cmd->verb : "", needed[cmd->role]);
-	if (role && role->tenant && cmd->role == ADM_AUDIT)
+		      cmd->verb ? cmd->verb : "", str_text(&roles));
+	str_fini(&roles);
+	if (role && role->kind == CONF_TENANT_AUDITOR && cmd->role == ADM_AUDIT)
 		err_hint(err, "this role reads one tenant's audit: --tenant %s", role->tenant);
+	if (role && role->kind == CONF_TENANT_ADMIN && cmd->own)
+		err_hint(err, "this role manages one tenant, which the command has to name: %s", role->tenant);
 	return ERR_DENIED;
 }

@@ -153,7 +153,7 @@ struct adm_grant {
 /* The row that admin_grant_find or admin_grant_list stands at. */
 void adm_read_grant(struct db_stmt *st, struct adm_grant *ret);
 
-/* Names of a tenant's principals by pseudonym, for showing records; the caller frees. */
+/* Names of a tenant's principals by pseudonym, for showing records. */
 int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
 void adm_names_free(struct map **names);
 const char *adm_person(const struct map *names, const char *pseudonym);         /* its name, or itself; NULL for NULL */
@@ -176,7 +176,6 @@ struct admin {
 
 /* What was read of one log. */
 struct adm_seen { int64_t tenant_id, from, to; uint64_t rows; };
-
 #define ADM_WHO_SIZE 24
 
 struct adm_run {
@@ -235,6 +234,7 @@ void adm_refuse_alone(struct adm_run *run, struct err *err);
 /* tenant: whose audit is meant, or NULL.  For options that need more than their command does. */
 bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role authority, const char *tenant);
 int adm_role_check(const struct adm_run *run, struct err *err) MUST_CHECK;
+size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n, uint32_t **ret);     /* free *ret */
 
 /* --- records of commands (admin_record.c) */
 

@@ -3,8 +3,11 @@
 
 #include "admin/admin.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 
 #include <jansson.h>
 
@@ -16,6 +19,8 @@
 #include "net/line.h"
 #include "net/listen.h"
 #include "net/stream.h"
+
+#include "admin_int.h"
 
 #define CONNECTIONS_MAX 64
 #define WORD_MAX 32
@@ -33,6 +38,7 @@ struct conn {
 	struct admin_sock *sock;        /* NULL then */
 	struct stream *stream;          /* NULL: the peer is gone */
 	struct adm_who who;
+	uint32_t *gids;                 /* who.gids */
 	size_t searched;                /* bytes of the line that have no newline */
 	bool busy;                      /* a command runs: its reply() is the last user */
 	bool eof;
@@ -43,7 +49,31 @@ static void conn_free(struct conn *c)
 	list_unlink(&c->node);
 	if (c->sock)
 		listen_conn_gone(c->sock->listener);
+	free(c->gids);
 	free(c);
+}
+
+/* The groups of a Unix peer when it connected, those that a role names: sorted by nothing, *ret is malloc()ed. */
+static size_t peer_groups(const struct admin *a, int fd, uint32_t **ret)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	gid_t *all = NULL;
+	size_t n = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return 0;
+	len = 0;
+	/* The first asks how many; its own group stands before the further ones. */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) < 0 && errno != ERANGE)
+		len = 0;
+	all = mem_alloc(sizeof(*all) + len);
+	all[0] = peer.gid;
+	if (len > 0 && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, all + 1, &len) < 0)
+		len = 0;
+	n = adm_groups_with_role(a, all, 1 + len / sizeof(*all), ret);
+	free(all);
+	return n;
 }
 
 /* The peer is served no more; a command under way ends by itself. */
@@ -214,6 +244,8 @@ static void accepted(void *arg, const struct accepted *a)
 
 	c->sock = s;
 	c->who = (struct adm_who){ .uid = (uint32_t)a->uid, .pid = a->pid };
+	c->who.ngids = peer_groups(s->admin, a->fd, &c->gids);
+	c->who.gids = c->gids;
 	c->stream = stream_new(s->loop, a->fd, a->fd, ADMIN_LINE_MAX + 2, &ops, c);
 	list_push_back(&s->conns, &c->node);
 }
@@ -248,8 +280,10 @@ void admin_sock_close(struct admin_sock **sp)
 		list_unlink(&c->node);
 		c->sock = NULL;
 		stream_close(&c->stream);
-		if (!c->busy)
+		if (!c->busy) {
+			free(c->gids);
 			free(c);
+		}
 	}
 	listen_close(&s->listener);
 	free(s);

@@ -74,9 +74,9 @@ static const struct adm_arg key_list_args[] = {
 	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
 	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), END };
 static const struct adm_arg key_args[] = {
-	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, END };
 static const struct adm_arg keys_args[] = {
-	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), END };
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, END };
 
 static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), END };
 static const struct adm_arg schema_check_args[] = {
@@ -225,7 +225,7 @@ static const struct adm_arg audit_verify_args[] = {
 	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
 	END };
 static const struct adm_arg session_kill_args[] = {
-	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), END };
+	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), TENANT_OPT, END };
 static const struct adm_arg session_list_args[] = { TENANT_OPT, END };
 
 const struct adm_cmd admin_table[] = {
@@ -257,7 +257,7 @@ const struct adm_cmd admin_table[] = {
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = adm_tenant_list_body },
 	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_tenant_name_check, .body = adm_tenant_show_body },
 	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
 	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
@@ -277,10 +277,10 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_tenant_name_check, .body = adm_tenant_remove_body, .after = adm_tenant_out_after },
 
 	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
-	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_tenant_name_check, .body = adm_principal_list_body },
 	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,
 	  .check = adm_principal_check, .body = adm_principal_show_body },
 	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again",
 	  .detail = "What a suspended one has open ends as with tenant suspend.", .args = principal_set_args,
@@ -292,18 +292,18 @@ const struct adm_cmd admin_table[] = {
 		    "nobody can show it again.",
 	  .args = key_create_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
-	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .role = ADM_OWNER, .own = "principal", .where = ADM_ON_WRITER,
 	  .check = adm_key_create_check, .body = adm_key_create_body },
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_key_list_any_check, .body = adm_key_list_any_body },
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_key_refs_check, .body = adm_key_show_body },
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
 		    "calls end by themselves.",
-	  .args = keys_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE,
+	  .args = keys_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_WRITER,
 	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
 
@@ -402,10 +402,10 @@ const struct adm_cmd admin_table[] = {
 	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_grant_check, .body = adm_grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_grant_check, .body = adm_grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
-	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
 	  .check = adm_grant_check, .body = adm_grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
@@ -524,12 +524,12 @@ const struct adm_cmd admin_table[] = {
 	LEVEL_ROWS,
 	{ .noun = "session", .verb = "list", .help = "List who is connected",
 	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
-	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_LOOP,
 	  .body = adm_session_list_body },
 	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
 	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
 		    "principal set and key revoke keep somebody out.",
-	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE,
+	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = adm_session_kill_check, .body = adm_session_kill_body },
 	{ .noun = NULL },
 };

@@ -1,6 +1,7 @@
 /* The list of roles: who may administer or audit beside the owner of the store. */
 #include "config.h"
 
+#include <grp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 
 static const char *const names[CONF_ROLE_COUNT] = {
 	[CONF_ADMIN] = "admin", [CONF_OPERATOR] = "operator", [CONF_AUDITOR] = "auditor", [CONF_TENANT_AUDITOR] = "tenant-auditor",
+	[CONF_TENANT_ADMIN] = "tenant-admin",
 };
 
 const char *conf_role_name(enum conf_role_kind kind)
@@ -36,27 +38,52 @@ static int read_kind(const json_t *obj, const char *at, enum conf_role_kind *ret
 			return 0;
 		}
 	}
-	return conf_err(err, at, "role", "must be one of admin, operator, auditor, tenant-auditor, is \"%s\"", name);
+	return conf_err(err, at, "role", "must be one of admin, operator, auditor, tenant-auditor, tenant-admin, is \"%s\"", name);
+}
+
+/* One of uid, gid and group. */
+static int read_whose(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	const bool by_uid = json_object_get(obj, "uid") != NULL, by_gid = json_object_get(obj, "gid") != NULL;
+	const char *name = NULL;
+	const struct group *group;
+	int64_t id = 0;
+
+	if (jx_get_string(obj, at, "group", JX_OPTIONAL, &name, err) < 0)
+		return conf_named(err);
+	if (by_uid + by_gid + (name != NULL) != 1)
+		return conf_err(err, at, "uid", "say whose role it is: one of uid, gid and group");
+	if (!name && jx_get_int(obj, at, by_uid ? "uid" : "gid", JX_REQUIRED, 0, UINT32_MAX - 1, &id, err) < 0)
+		return conf_named(err);
+	r->by_group = !by_uid;
+	r->id = (uint32_t)id;
+	if (!name)
+		return 0;
+	group = getgrnam(name);
+	if (!group)
+		return conf_err(err, at, "group", "this machine has no group \"%s\"", name);
+	r->id = group->gr_gid;
+	return 0;
 }
 
 static int read_role(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
 {
-	static const char *const known[] = { "role", "uid", "tenant" };
+	static const char *const known[] = { "role", "uid", "gid", "group", "tenant" };
 	const char *tenant = NULL;
-	int64_t uid = 0;
+	bool of_tenant;
 
 	if (!json_is_object(obj))
 		return err_set(err, ERR_INVALID, at, "must be a map with role and uid");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_kind(obj, at, &r->kind, err) < 0 ||
-	    jx_get_int(obj, at, "uid", JX_REQUIRED, 0, UINT32_MAX - 1, &uid, err) < 0 ||
-	    jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0)
+	    read_whose(obj, at, r, err) < 0 || jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0)
 		return conf_named(err);
-	r->uid = (uint32_t)uid;
 	if (tenant && !text_entity_name(tenant, strlen(tenant)))
 		return conf_err(err, at, "tenant", "\"%s\" is no name: lower-case letters, digits, _ . -", tenant);
-	if ((tenant != NULL) != (r->kind == CONF_TENANT_AUDITOR))
-		return conf_err(err, at, "tenant", "%s", tenant ? "only the role tenant-auditor has a tenant" :
-				"the role tenant-auditor needs the tenant whose audit it may read");
+	of_tenant = r->kind == CONF_TENANT_AUDITOR || r->kind == CONF_TENANT_ADMIN;
+	if (of_tenant && !tenant)
+		return conf_err(err, at, "tenant", "the role %s needs the tenant that it is for", names[r->kind]);
+	if (tenant && !of_tenant)
+		return conf_err(err, at, "tenant", "only the roles tenant-auditor and tenant-admin have a tenant");
 	r->tenant = tenant ? mem_strdup(tenant) : NULL;
 	return 0;
 }
@@ -88,7 +115,7 @@ bool conf_roles_equal(const struct conf *a, const struct conf *b)
 	for (size_t i = 0; i < a->nroles; i++) {
 		const struct conf_role *x = &a->roles[i], *y = &b->roles[i];
 
-		if (x->kind != y->kind || x->uid != y->uid || strcmp(x->tenant ? x->tenant : "", y->tenant ? y->tenant : "") != 0)
+		if (x->kind != y->kind || x->by_group != y->by_group || x->id != y->id || strcmp(x->tenant ? x->tenant : "", y->tenant ? y->tenant : "") != 0)
 			return false;
 	}
 	return true;
@@ -106,10 +133,11 @@ void conf_roles_free(struct conf *c)
 void conf_roles_sample(struct str *out)
 {
 	str_puts(out,
-		 "\n# Who may give commands beside root and the owner of the store, by user id; they reach the server by\n"
-		 "# admin.socket.  role: admin, operator (no keys, no definitions), auditor (reads, changes nothing) or\n"
-		 "# tenant-auditor (reads one tenant's audit).  Needs a restart.\n"
+		 "\n# Who may give commands beside root and the owner of the store, by user id or by group; they reach the\n"
+		 "# server by admin.socket.  role: admin, operator (no keys, no definitions), auditor (reads, changes nothing),\n"
+		 "# tenant-auditor (reads one tenant's audit) or tenant-admin (one tenant's keys and grants).  Needs a restart.\n"
 		 "#roles:\n"
+		 "#  - {role: operator, group: ops}\n"
 		 "#  - {role: auditor, uid: 1001}\n"
 		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n");
 }

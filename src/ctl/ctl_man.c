@@ -101,6 +101,11 @@ void ctl_man_commands(const struct adm_cmd *table, struct str *out)
 			str_puts(out, "Asks on a terminal, needs\n.Fl -yes\nwithout one.\n");
 		if (c->destructive_with)
 			str_printf(out, "With\n.Fl -%s\nasks on a terminal, needs\n.Fl -yes\nwithout one.\n", c->destructive_with);
+		if (c->where != ADM_ON_CTL) {
+			str_puts(out, "Roles: ");
+			admin_cmd_roles(c, out);
+			str_puts(out, ".\n");
+		}
 		if (c->args && c->args->name) {
 			str_puts(out, ".Bl -tag -width Ds -compact\n");
 			put_args(c, false, out);

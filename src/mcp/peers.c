@@ -125,20 +125,23 @@ static bool end_in_tenant(struct mcp_tenant *t, uint64_t id, struct mcp_ended *r
 	return false;
 }
 
-bool mcp_end_peer(struct mcp_server *srv, uint64_t id, struct mcp_ended *ret)
+bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct mcp_ended *ret)
 {
 	const void *key;
 	void *value;
 	size_t len;
 
 	*ret = (struct mcp_ended){ .peers = 1 };
-	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);)
-		if (end_in_tenant(value, id, ret))
+	for (size_t it = 0; map_next(srv->tenants, &it, &key, &len, &value);) {
+		struct mcp_tenant *t = value;
+
+		if ((!tenant_id || t->id == tenant_id) && end_in_tenant(t, id, ret))
 			return true;
+	}
 	LIST_FOREACH(n, &srv->exchanges) {
 		struct mcp_exchange *x = CONTAINER_OF(n, struct mcp_exchange, link);
 
-		if (x->serial != id || !is_call(x))
+		if (x->serial != id || (tenant_id && x->who->tenant_id != tenant_id) || !is_call(x))
 			continue;
 		ret->calls = stop_exchange(x);
 		return true;

@@ -14,6 +14,9 @@ roles:
   - {{role: operator, uid: 40001}}
   - {{role: auditor, uid: 40002}}
   - {{role: tenant-auditor, uid: 40003, tenant: acme}}
+  - {{role: tenant-admin, uid: 40005, tenant: acme}}
+  - {{role: operator, gid: 41000}}
+  - {{role: auditor, gid: 41001}}
 """
 
 
@@ -24,20 +27,21 @@ class Roles(crib.Case):
         c = self.crib.init()
         c.tool(crib.ECHO)
         c.tenant("acme", "echo")
-        c.tenant("other", "echo")
+        self.other = c.tenant("other", "echo")
         self.socket = c.store.parent / "admin-public.sock"
         for folder in self.socket.parents:
             if str(folder).startswith("/tmp/") and folder.exists():
                 folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
         c.start(ROLES.format(socket=self.socket))
 
-    def say(self, uid, command, **args):
-        """What the server answers to a user: rows, or the error."""
+    def say(self, uid, command, groups=(), **args):
+        """What the server answers to a user in these groups, the first of them its own: rows, or the error."""
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                os.setgid(uid)
+                os.setgroups(groups[1:])
+                os.setgid(groups[0] if groups else uid)
                 os.setuid(uid)
                 with socket.socket(socket.AF_UNIX) as s:
                     s.settimeout(crib.DEADLINE)
@@ -62,13 +66,50 @@ class Roles(crib.Case):
         self.assertIsInstance(self.say(40002, "audit calls", tenant="acme"), list)
         self.assertIsInstance(self.say(40002, "key list"), list)
         self.assertEqual(self.say(40002, "tenant suspend", tenant="acme")["message"],
-                         "uid 40002 has the role auditor, and tenant suspend needs admin or operator")
+                         "uid 40002 has the role auditor, and tenant suspend needs one of these: admin, operator")
         self.assertIsInstance(self.say(40003, "audit calls", tenant="acme"), list)
         for args in ({"tenant": "other"}, {}):
             error = self.say(40003, "audit admin", **args)
             self.assertEqual((error["code"], error["hint"]), ("denied", "this role reads one tenant's audit: --tenant acme"))
         self.assertEqual(self.say(40003, "tenant list")["code"], "denied")
         self.assertEqual(self.say(40004, "status")["message"], "uid 40004 is no administrator of this store")
+
+    def test_a_group_has_its_role(self):
+        self.assertIsInstance(self.say(40010, "tenant suspend", (41000,), tenant="acme"), list)
+        self.assertIsInstance(self.say(40010, "tenant resume", (40010, 41000), tenant="acme"), list)
+        self.assertEqual(self.say(40010, "tenant suspend", (40010, 41001), tenant="acme")["code"], "denied")
+        self.assertIsInstance(self.say(40010, "audit calls", (40010, 41001), tenant="acme"), list)
+        self.assertIsInstance(self.say(40002, "tenant list", (41000,)), list)
+        self.assertEqual(self.say(40010, "status", (40010, 42000))["message"], "uid 40010 is no administrator of this store")
+
+    def test_a_tenants_admin_manages_that_tenant_and_learns_of_no_other(self):
+        c, mine = self.crib, 40005
+        foreign = c.json("key", "list", "other")[0]["accessor"]
+        self.assertIsInstance(self.say(mine, "tenant show", tenant="acme"), list)
+        made, = self.say(mine, "key create", principal="acme/ci")
+        self.assertIsInstance(self.say(mine, "key list", tenant="acme"), list)
+        self.assertIsInstance(self.say(mine, "grant remove", tenant="acme", tool=["echo"]), list)
+        for command, args in (("grant add", {"tool": ["*"]}), ("tenant set", {"rate": "9/s"}), ("tenant resume", {})):
+            self.assertEqual(self.say(mine, command, tenant="acme", **args)["code"], "denied")
+        for command, args in (("tenant show", {}), ("key list", {}), ("grant list", {}), ("session list", {}),
+                              ("key revoke", {"accessor": [foreign]}), ("principal list", {})):
+            there, nowhere = (self.say(mine, command, tenant=tenant, **args) for tenant in ("other", "nosuch"))
+            self.assertEqual(there, nowhere)
+            self.assertEqual(there["code"], "denied")
+            if command.endswith("list"):
+                self.assertEqual(self.say(mine, command, **args)["code"], "denied")
+        self.assertEqual(self.say(mine, "key create", principal="other/bot")["code"], "denied")
+        # A key of another tenant is as good as none.
+        there, nowhere = (self.say(mine, "key revoke", tenant="acme", accessor=[a]) for a in (foreign, "0" * 12))
+        self.assertEqual(json.dumps(there).replace(foreign, "0" * 12), json.dumps(nowhere))
+        self.assertEqual(there["code"], "not_found")
+        self.assertIsInstance(self.say(mine, "key revoke", tenant="acme", accessor=[made["accessor"]]), list)
+        other = c.tcp(self.other)
+        other.initialize()
+        ids = [str(s["id"]) for s in c.json("session", "list", "--tenant", "other")]
+        self.assertEqual(self.say(mine, "session kill", tenant="acme", id=ids[0])["code"], "not_found")
+        self.assertNotIn("error", other.call("echo", {"text": "still here"}))
+        other.close()
 
     def test_refused_commands_are_recorded_and_a_flood_of_them_is_counted(self):
         for _ in range(30):
@@ -80,8 +121,12 @@ class Roles(crib.Case):
         c = self.crib
         c.stop()
         for text, says in (("roles: [{role: king, uid: 1}]", "must be one of"),
-                           ("roles: [{role: auditor, uid: 1, tenant: acme}]", "only the role tenant-auditor"),
+                           ("roles: [{role: auditor, uid: 1, tenant: acme}]", "only the roles tenant-auditor and tenant-admin"),
                            ("roles: [{role: tenant-auditor, uid: 1}]", "needs the tenant"),
+                           ("roles: [{role: tenant-admin, uid: 1}]", "needs the tenant"),
+                           ("roles: [{role: auditor, group: no-such-group}]", "no group"),
+                           ("roles: [{role: auditor, uid: 1, gid: 1}]", "one of uid, gid and group"),
+                           ("roles: [{role: auditor, gid: -1}]", "gid"),
                            ("roles: [{role: auditor}]", "uid")):
             config = c.store.parent / "wrong.yaml"
             config.write_text(text + "\n")

@@ -31,7 +31,7 @@
 
 #define DEADLINE_MS 10000
 
-enum { STRANGER = 40000, ADMIN, OPERATOR, AUDITOR, TENANT_AUDITOR };      /* user ids */
+enum { STRANGER = 40000, ADMIN, OPERATOR, AUDITOR, TENANT_AUDITOR, TENANT_ADMIN };        /* user ids */
 
 struct crib {
 	char *dir, store[512];
@@ -60,7 +60,8 @@ static void start(struct crib *c, enum app_profile profile)
 		assert_non_null(f);
 		assert_true(fprintf(f, "listeners: [{transport: unix, address: \"%s/agents.sock\"}]\n", c->dir) > 0);
 		assert_true(fprintf(f, "roles: [{role: admin, uid: %u}, {role: operator, uid: %u}, {role: auditor, uid: %u}, "
-				    "{role: tenant-auditor, uid: %u, tenant: acme}]\n", ADMIN, OPERATOR, AUDITOR, TENANT_AUDITOR) > 0);
+				    "{role: tenant-auditor, uid: %u, tenant: acme}, {role: tenant-admin, uid: %u, tenant: acme}]\n",
+				    ADMIN, OPERATOR, AUDITOR, TENANT_AUDITOR, TENANT_ADMIN) > 0);
 		assert_int_equal(fclose(f), 0);
 		if (conf_load(file, &c->conf, &err) < 0)
 			fail_msg("%s: %s", err.where, err.msg);
@@ -615,6 +616,11 @@ static void roles_may_what_their_column_says(void **state)
 		assert_false(may(c, cmd, TENANT_AUDITOR, nothing));
 		assert_false(may(c, cmd, TENANT_AUDITOR, "{'no-such-argument':'x','tenant':'other'}"));
 		assert_int_equal(may(c, cmd, TENANT_AUDITOR, "{'no-such-argument':'x','tenant':'acme'}"), reads_audit);
+		assert_false(may(c, cmd, TENANT_ADMIN, nothing));
+		assert_false(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'other','principal':'other/bot'}"));
+		assert_false(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'acmes','principal':'acmes/bot'}"));
+		assert_int_equal(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'acme','principal':'acme/bot'}"),
+				 cmd->own != NULL);
 	}
 	crib_free(c);
 }
@@ -627,7 +633,7 @@ static void refusal_names_role_and_need(void **state)
 	(void)state;
 	must(c, "tenant add", "{'name':'acme'}");
 	assert_int_equal(run_here(c, "tenant", "add", args, AUDITOR), ERR_DENIED);
-	assert_string_equal(c->err.msg, "uid 40003 has the role auditor, and tenant add needs admin");
+	assert_string_equal(c->err.msg, "uid 40003 has the role auditor, and tenant add needs one of these: admin");
 	json_decref(args);
 	args = quoted("{'tenant':'other'}");
 	assert_int_equal(run_here(c, "audit", "calls", args, TENANT_AUDITOR), ERR_DENIED);
