@@ -40,6 +40,9 @@ int app_run(struct app *a);
 void app_stop(struct app *a);
 void app_close(struct app **a);         /* cancels, writer last but one, lock last */
 
+/* What only its files can tell of a configuration: the listeners' certificates and keys.  where = the file. */
+int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
+
 /* Create a store: directory 0700, master.key 0400, toolcrib.db, system log.  ERR_CONFLICT when there is one. */
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which

@@ -20,6 +20,16 @@ enum conf_transport { CONF_HTTP, CONF_TCP, CONF_UNIX };
 #define CONF_ADDRESS_DEFAULT "127.0.0.1:8808"
 
 struct conf_uid { uint32_t uid; char *tenant, *principal; };    /* peer uid -> principal (MCP B-28) */
+/* What a client's certificate says (SEC S-118) -> principal. */
+enum conf_client_by { CONF_BY_URI, CONF_BY_DNS, CONF_BY_SPKI };
+struct conf_client { enum conf_client_by by; char *value, *tenant, *principal; };
+#define CONF_CLIENTS_MAX 256
+struct conf_tls {
+	char *cert, *key;
+	char *client_ca;                /* NULL: clients are not asked for certificates */
+	bool client_required, only_1_3;
+	struct conf_client *clients; size_t nclients;   /* none: a certificate opens the door, a key says who it is */
+};
 struct conf_listener {
 	enum conf_transport transport;
 	char *address;                  /* "127.0.0.1:8808", "[::1]:0", or a socket path */
@@ -33,6 +43,7 @@ struct conf_listener {
 	bool forwarded;                 /* http: they tell the client's address by Forwarded, not by X-Forwarded-For */
 	uint32_t head_ms, body_ms, idle_ms, credential_ms, stall_ms;    /* deadlines; 0 = as usual (SEC S-116) */
 	uint32_t connections_max;
+	struct conf_tls *tls;           /* http, tcp; NULL = plain.  What it points to changes with conf_reload() */
 	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
 };
 /* Who may give commands beside the owner of the store. */
@@ -68,6 +79,7 @@ struct conf_issuer {
 };
 struct conf {
 	char *file;                     /* where it came from, or NULL = built-in defaults */
+	uint8_t digest[32];             /* SHA-256 of the file as it was read last; zeros without one */
 #define CONF_UINT(member, key, unit, min, max, def, reload, help) uint32_t member;
 #define CONF_TEXT(member, key, choices, def, reload, help) char *member;
 #include "conf/conf.def"
@@ -83,9 +95,11 @@ struct conf {
  * (~/.config), else built-in defaults: HTTP on 127.0.0.1:8808.  ERR_INVALID with where = file:line:column. */
 int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
 void conf_free(struct conf **c);
-/* Take the LIVE values of next over into c.  Appends the keys of START rows that differ, "a, b", and
- * "listeners", "roles" and "oauth.issuers", to *ret_restart. */
-void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart);
+/* Do c and next have the same listeners, whatever stands under tls? */
+bool conf_same_doors(const struct conf *c, const struct conf *next);
+/* Take the LIVE values of next over into c, and, with the same doors, what stands under tls.  Appends the keys of START
+ * rows that differ, "a, b", and "listeners", "roles" and "oauth.issuers", to *ret_restart. */
+void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);
 

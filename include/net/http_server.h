@@ -22,6 +22,7 @@
 struct ev_loop;
 struct http_conn;
 struct http_request;
+struct tls;
 /* 0 = as the constants, and STREAM_STALL_MS. */
 struct http_timers { uint32_t head_ms, body_ms, idle_ms, stall_ms; };
 
@@ -45,6 +46,7 @@ struct http_ops {
 /* fd is taken.  timers NULL: the constants. */
 struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
 				void *arg);
+void http_conn_tls(struct http_conn *c, struct tls *t);         /* taken; right after http_conn_new(), see stream_tls() */
 /* Close now: gone() and closed() follow, deferred. */
 void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */

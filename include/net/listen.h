@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "net/addr.h"
+#include "net/gate.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,17 +14,35 @@
 
 struct ev_loop;
 struct listener;
+struct tls;
+struct tls_server;
 
 /* A connection: fd is non-blocking, CLOEXEC, TCP_NODELAY; taken.  from: the peer's address without port, or
  * "unix"; uid, pid: of a Unix peer (SO_PEERCRED), else -1. */
-struct accepted { int fd; struct addr peer; char from[ADDR_TEXT_SIZE]; int64_t uid, pid; };
+struct accepted {
+	int fd;
+	struct addr peer;
+	char from[ADDR_TEXT_SIZE];
+	int64_t uid, pid;
+	struct tls *tls;                /* of a listener with TLS: taken, its handshake is done; else NULL */
+	struct gate_pass pass;          /* and what enter() of its door gave */
+};
 typedef void listen_fn(void *arg, const struct accepted *a);
+void listen_drop(const struct accepted *a);                /* hang up; it still counts */
 
 int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
 	       struct listener **ret, struct err *err) MUST_CHECK;
 /* Removes a stale socket file first: the caller holds the store's lock (SEC S-103).  mode as for chmod. */
 int listen_unix(struct ev_loop *loop, const char *path, unsigned mode, unsigned connections_max, listen_fn *fn,
 		void *arg, struct listener **ret, struct err *err) MUST_CHECK;
+/* Right after listen_tcp(): each connection is handed over behind its handshake; a pause ends those under way. */
+struct listen_door {                    /* copied; what it names is borrowed for l's life */
+	struct tls_server *server;
+	bool (*enter)(void *arg, struct accepted *a);   /* may it begin one?  May fill a->pass */
+	void (*failed)(void *arg, struct accepted *a);  /* one that has entered is not handed over */
+	void *arg;
+};
+void listen_tls(struct listener *l, const struct listen_door *door);
 const char *listen_address(const struct listener *l);      /* as bound: the port is the kernel's choice for 0 */
 /* Each accepted connection counts until the callee says it is gone. */
 void listen_conn_gone(struct listener *l);

@@ -19,6 +19,7 @@
 
 struct ev_loop;
 struct stream;
+struct tls;
 
 enum stream_end { STREAM_EOF, STREAM_RESET, STREAM_OVERFLOW, STREAM_STALLED };
 struct stream_ops {
@@ -34,6 +35,9 @@ struct stream_ops {
 /* fds are taken (out_fd may equal in_fd).  in_max: bytes that may wait unread by data(); reading stops there. */
 struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in_max, const struct stream_ops *ops,
 			  void *arg);
+/* Right after stream_new() with a socket: all bytes travel inside of t, which is taken.  The peer's close_notify is its
+ * end; an end without it is STREAM_RESET.  Our own is said before the socket is shut (RFC 8446 6.1). */
+void stream_tls(struct stream *s, struct tls *t);
 void stream_write(struct stream *s, const void *p, size_t len);         /* copied */
 /* For one large answer: counts towards the high water only, never towards STREAM_OUT_MAX. */
 void stream_write_answer(struct stream *s, const void *p, size_t len);

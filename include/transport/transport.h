@@ -15,6 +15,7 @@ struct ev_loop;
 struct gate;
 struct mcp_server;
 struct tenants;
+struct tls_server;
 struct transport;
 
 struct transport_env {                  /* borrowed for the transport's life */
@@ -35,6 +36,12 @@ struct transport_ops {
 	/* At once; what was open is told so in the deferred work of this turn, so mcp and tenants must outlive that. */
 	void (*close)(struct transport **t);
 };
+/* Read and check the files that c->tls names; no tls: *ret is NULL. */
+int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *err) MUST_CHECK;
+/* Its next handshakes use *next, which is taken; the other connections go on.  t and *next both have TLS, or neither. */
+void transport_tls_renew(struct transport *t, struct tls_server **next);
+/* When its certificate expires, wall clock; 0 = plain. */
+uint64_t transport_tls_expires_us(const struct transport *t);
 extern const struct transport_ops tr_tcp, tr_unix, tr_http;
 extern const struct transport_ops *const transport_all[];       /* NULL-terminated */
 

@@ -25,6 +25,7 @@ struct mcp_server;
 struct notary;
 struct registry;
 struct tenants;
+struct tls_server;
 struct upstreams;
 struct vault;
 struct writer;
@@ -88,6 +89,11 @@ void app_cage_stop(struct app *a);
 /* listen.c */
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
+/* New certificates for the listeners: made aside from conf, which has the same listeners, then taken or dropped. */
+struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX]; };
+int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
+void app_renewal_take(struct app *a, struct app_renewal *r);
+void app_renewal_drop(struct app_renewal *r);
 void app_listen_stop(struct app *a);
 void app_sockets_stop(struct app *a);
 void app_listen_pause(struct app *a);

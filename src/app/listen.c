@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "admin/admin.h"
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "db/owner.h"
 #include "net/fetch.h"
+#include "net/tls.h"
 
 #include "app_int.h"
 
@@ -53,6 +55,24 @@ static int open_listener(struct app *a, const struct conf_listener *l, struct er
 	return 0;
 }
 
+int app_conf_check(const struct conf *conf, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < conf->nlisteners; i++) {
+		const struct conf_listener *l = &conf->listeners[i];
+		struct tls_server *tls = NULL;
+
+		rc = ops_of(l->transport)->check(l, err);
+		if (rc == 0)
+			rc = transport_tls_load(l, &tls, err);
+		tls_server_free(&tls);
+		if (rc < 0)
+			(void)err_wrap(err, "%s listener %s", ops_of(l->transport)->name, l->address);
+	}
+	return rc;
+}
+
 int app_listen_start(struct app *a, struct err *err)
 {
 	for (size_t i = 0; i < a->opt.conf->nlisteners; i++) {
@@ -64,6 +84,35 @@ int app_listen_start(struct app *a, struct err *err)
 		}
 	}
 	return 0;
+}
+
+void app_renewal_drop(struct app_renewal *r)
+{
+	for (size_t i = 0; i < CONF_LISTENERS_MAX; i++)
+		tls_server_free(&r->next[i]);
+}
+
+/* The listeners of the configuration come first, in its order; the relay's follows. */
+int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err)
+{
+	for (size_t i = 0; i < conf->nlisteners && i < a->nlisteners; i++) {
+		const struct conf_listener *l = &conf->listeners[i];
+		int rc = transport_tls_load(l, &ret->next[i], err);
+
+		if (rc < 0) {
+			app_renewal_drop(ret);
+			return err_wrap(err, "%s listener %s", a->listeners[i].ops->name, l->address);
+		}
+	}
+	return 0;
+}
+
+void app_renewal_take(struct app *a, struct app_renewal *r)
+{
+	for (size_t i = 0; i < a->nlisteners && i < CONF_LISTENERS_MAX; i++)
+		if (!a->listeners[i].internal)
+			transport_tls_renew(a->listeners[i].t, &r->next[i]);
+	app_renewal_drop(r);
 }
 
 void app_listen_stop(struct app *a)
@@ -97,6 +146,7 @@ json_t *app_listen_show(void *app)
 
 	for (size_t i = 0; i < a->nlisteners; i++) {
 		const struct transport_ops *ops = a->listeners[i].ops;
+		uint64_t expires_us = transport_tls_expires_us(a->listeners[i].t);
 		json_t *one = json_object();
 
 		if (a->listeners[i].internal) {
@@ -105,6 +155,13 @@ json_t *app_listen_show(void *app)
 		}
 		(void)json_object_set_new(one, "transport", json_string(ops->name));
 		(void)json_object_set_new(one, "address", json_string(ops->address(a->listeners[i].t)));
+		(void)json_object_set_new(one, "tls", json_boolean(expires_us > 0));
+		if (expires_us > 0) {
+			char text[32];
+
+			(void)json_object_set_new(one, "certificateExpires",
+						  json_string(clock_format_utc(expires_us, text, sizeof(text))));
+		}
 		(void)json_object_set_new(one, "connections", json_integer(ops->live(a->listeners[i].t)));
 		(void)json_array_append_new(list, one);
 	}

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/digest.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -241,6 +242,7 @@ static int read_file(struct conf *c, const char *file, struct err *err)
 
 	if (rc < 0)
 		goto out;
+	digest_sha256(str_text(&text), text.len, c->digest);
 	rc = yaml_load(file, str_text(&text), text.len, &docs, err);
 	if (rc < 0)
 		goto out;
@@ -311,15 +313,19 @@ static void add_name(struct str *out, const char *name)
 	str_puts(out, name);
 }
 
-void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restart)
+bool conf_same_doors(const struct conf *c, const struct conf *next)
 {
-	struct conf *from = (struct conf *)(uintptr_t)next;     /* read only */
+	return conf_list_equal(c, next);
+}
 
+void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart)
+{
+	memcpy(c->digest, next->digest, sizeof(c->digest));
 	for (size_t i = 0; i < NELEMS(rows); i++) {
 		const struct row *row = &rows[i];
 
 		if (row->type == ROW_UINT) {
-			uint32_t *at = uint_of(c, row), value = *uint_of(from, row);
+			uint32_t *at = uint_of(c, row), value = *uint_of(next, row);
 
 			if (row->reload == LIVE)
 				*at = value;
@@ -327,7 +333,7 @@ void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restar
 				add_name(ret_restart, row->key);
 			continue;
 		}
-		char **at = text_of(c, row), *value = *text_of(from, row);
+		char **at = text_of(c, row), *value = *text_of(next, row);
 		bool same = *at && value ? strcmp(*at, value) == 0 : *at == value;
 
 		if (same)
@@ -337,7 +343,9 @@ void conf_reload(struct conf *c, const struct conf *next, struct str *ret_restar
 		else
 			add_name(ret_restart, row->key);
 	}
-	if (!conf_list_equal(c, next))
+	if (conf_list_equal(c, next))
+		conf_list_take_tls(c, next);
+	else
 		add_name(ret_restart, "listeners");
 	if (!conf_roles_equal(c, next))
 		add_name(ret_restart, "roles");

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 struct conf;
+struct conf_tls;
 struct str;
 
 /* ERR_INVALID with where = the pointer at/name. */
@@ -18,9 +19,16 @@ int conf_named(struct err *err);
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 /* What a server without a list does: HTTP on loopback. */
 void conf_list_default(struct conf *c);
-bool conf_list_equal(const struct conf *a, const struct conf *b);
+bool conf_list_equal(const struct conf *a, const struct conf *b);       /* but for what stands under tls */
+void conf_list_take_tls(struct conf *c, struct conf *next);             /* of equal lists */
 void conf_list_free(struct conf *c);
 void conf_list_sample(struct str *out);
+/* An optional name of a tenant or principal, copied. */
+int conf_read_entity(const json_t *obj, const char *at, const char *name, char **ret, struct err *err) MUST_CHECK;
+/* The optional map `tls` of a listener. */
+int conf_tls_read(const json_t *obj, const char *at, struct conf_tls **ret, struct err *err) MUST_CHECK;
+void conf_tls_free(struct conf_tls **t);
+void conf_tls_sample(struct str *out);
 /* The same for the list `roles`; none is none. */
 int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 bool conf_roles_equal(const struct conf *a, const struct conf *b);

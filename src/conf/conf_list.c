@@ -43,8 +43,7 @@ static int read_names(const json_t *obj, const char *at, const char *name, char 
 	return 0;
 }
 
-/* An optional name of a tenant or principal. */
-static int read_entity(const json_t *obj, const char *at, const char *name, char **ret, struct err *err)
+int conf_read_entity(const json_t *obj, const char *at, const char *name, char **ret, struct err *err)
 {
 	const char *text = NULL;
 	int rc = jx_get_string(obj, at, name, JX_OPTIONAL, &text, err);
@@ -82,12 +81,12 @@ static int read_uids(const json_t *obj, const char *at, struct conf_listener *l,
 		if (rc == 0) {
 			u->uid = (uint32_t)uid;
 			l->nuids++;
-			rc = read_entity(item, here, "tenant", &u->tenant, err);
+			rc = conf_read_entity(item, here, "tenant", &u->tenant, err);
 		}
 		if (rc == 0 && !u->tenant)
 			rc = err_set(err, ERR_INVALID, here, "tenant is missing");
 		if (rc == 0)
-			rc = read_entity(item, here, "principal", &u->principal, err);
+			rc = conf_read_entity(item, here, "principal", &u->principal, err);
 		free(here);
 		if (rc < 0)
 			return rc;
@@ -195,6 +194,12 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "credential_ms", "HTTP has no credential line");
 	if (check_proxies(l, at, err) < 0)
 		return ERR_INVALID;
+	if (l->transport == CONF_UNIX && l->tls)
+		return conf_err(err, at, "tls", "a Unix socket needs no TLS");
+	if (l->tls && l->insecure)
+		return conf_err(err, at, "insecure", "there is TLS: take one of the two out");
+	if (l->tls && l->tls->nclients > 0 && l->tenant)
+		return conf_err(err, at, "tenant", "tls.clients says who a peer is: take one of the two out");
 	if (l->principal && !l->tenant)
 		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
 	if (l->transport == CONF_UNIX)
@@ -203,10 +208,10 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "address", "\"%s\" is no address: 127.0.0.1:8808 or [::1]:8808", l->address);
 	if (!loopback && l->tenant)
 		return conf_err(err, at, "tenant", "a listener bound to a tenant must be on loopback or a Unix socket");
-	if (!loopback && !l->insecure) {
+	if (!loopback && !l->insecure && !l->tls) {
 		int rc = conf_err(err, at, "address", "%s is reachable from other machines and there is no TLS", l->address);
 
-		err_hint(err, "put a TLS proxy in front and say insecure: true beside it, or listen on 127.0.0.1");
+		err_hint(err, "add tls: {cert: FILE, key: FILE}; or, with a TLS proxy in front, say insecure: true; or listen on 127.0.0.1");
 		return rc;
 	}
 	return 0;
@@ -269,7 +274,7 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 {
 	static const char *const known[] = { "transport", "address", "tenant", "principal", "uids", "insecure", "origins",
 		"hosts", "get_opens_sse", "connections", "proxies", "client_address", "head_ms", "body_ms", "idle_ms", "credential_ms",
-		"stall_ms" };
+		"stall_ms", "tls" };
 	const char *address = NULL;
 	int64_t connections = CONF_CONNECTIONS_DEFAULT;
 
@@ -279,14 +284,15 @@ static int read_listener(const json_t *obj, const char *at, struct conf_listener
 	    jx_get_string(obj, at, "address", JX_REQUIRED, &address, err) < 0)
 		return conf_named(err);
 	l->address = mem_strdup(address);
-	if (read_entity(obj, at, "tenant", &l->tenant, err) < 0 ||
-	    read_entity(obj, at, "principal", &l->principal, err) < 0 || read_uids(obj, at, l, err) < 0 ||
+	if (conf_read_entity(obj, at, "tenant", &l->tenant, err) < 0 ||
+	    conf_read_entity(obj, at, "principal", &l->principal, err) < 0 || read_uids(obj, at, l, err) < 0 ||
 	    jx_get_bool(obj, at, "insecure", JX_OPTIONAL, &l->insecure, err) < 0 ||
 	    read_names(obj, at, "origins", &l->origins, &l->norigins, err) < 0 ||
 	    read_names(obj, at, "hosts", &l->hosts, &l->nhosts, err) < 0 ||
 	    read_names(obj, at, "proxies", &l->proxies, &l->nproxies, err) < 0 ||
 	    read_client_address(obj, at, &l->forwarded, err) < 0 || read_deadlines(obj, at, l, err) < 0 ||
 	    jx_get_bool(obj, at, "get_opens_sse", JX_OPTIONAL, &l->get_opens_sse, err) < 0 ||
+	    conf_tls_read(obj, at, &l->tls, err) < 0 ||
 	    jx_get_int(obj, at, "connections", JX_OPTIONAL, 1, CONNECTIONS_MAX, &connections, err) < 0)
 		return conf_named(err);
 	l->connections_max = (uint32_t)connections;
@@ -343,6 +349,7 @@ void conf_list_free(struct conf *c)
 		free_names(l->origins, l->norigins);
 		free_names(l->hosts, l->nhosts);
 		free_names(l->proxies, l->nproxies);
+		conf_tls_free(&l->tls);
 		free(l->address);
 		free(l->tenant);
 		free(l->principal);
@@ -372,7 +379,7 @@ static bool same_listener(const struct conf_listener *a, const struct conf_liste
 	if (a->transport != b->transport || a->insecure != b->insecure || a->connections_max != b->connections_max ||
 	    a->nuids != b->nuids || a->get_opens_sse != b->get_opens_sse || a->forwarded != b->forwarded ||
 	    a->head_ms != b->head_ms || a->body_ms != b->body_ms || a->idle_ms != b->idle_ms ||
-	    a->credential_ms != b->credential_ms || a->stall_ms != b->stall_ms)
+	    a->credential_ms != b->credential_ms || a->stall_ms != b->stall_ms || !a->tls != !b->tls)
 		return false;
 	for (size_t i = 0; i < a->nuids; i++)
 		if (a->uids[i].uid != b->uids[i].uid || !same_text(a->uids[i].tenant, b->uids[i].tenant) ||
@@ -393,6 +400,19 @@ bool conf_list_equal(const struct conf *a, const struct conf *b)
 	return true;
 }
 
+void conf_list_take_tls(struct conf *c, struct conf *next)
+{
+	for (size_t i = 0; i < c->nlisteners; i++) {
+		struct conf_tls *a = c->listeners[i].tls, *b = next->listeners[i].tls, was;
+
+		if (!a)
+			continue;
+		was = *a;               /* who looks at it keeps the address */
+		*a = *b;
+		*b = was;
+	}
+}
+
 void conf_list_sample(struct str *out)
 {
 	str_puts(out,
@@ -410,6 +430,7 @@ void conf_list_sample(struct str *out)
 		 "#    idle_ms: 60000                          # between requests; stall_ms: 30000 without a byte taken\n"
 		 "#    get_opens_sse: false                    # true: old clients of HTTP+SSE may be given the MCP URL\n");
 	str_printf(out, "#    connections: %d\n", CONF_CONNECTIONS_DEFAULT);
+	conf_tls_sample(out);
 	str_puts(out,
 		 "#  - transport: tcp                          # every connection begins with a credential line\n"
 		 "#    address: \"127.0.0.1:8809\"\n"

@@ -286,7 +286,9 @@ int main(int argc, char **argv)
 	if (conf_load(o.config, &conf, &err) < 0)
 		return fail(&err);
 	open_log(conf);
-	if (o.check_config) {
+	if (o.check_config && app_conf_check(conf, &err) < 0) {
+		status = fail(&err);
+	} else if (o.check_config) {
 		fprintf(stderr, "toolcribd: configuration is fine: %s\n", conf->file ? conf->file : "built-in defaults");
 		status = EXIT_DONE;
 	} else if (o.store || conf->store) {

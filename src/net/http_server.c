@@ -425,3 +425,8 @@ struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_
 	set_phase(c, HTTP_PHASE_IDLE);
 	return c;
 }
+
+void http_conn_tls(struct http_conn *c, struct tls *t)
+{
+	stream_tls(c->stream, t);
+}

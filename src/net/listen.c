@@ -14,10 +14,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "net/tls.h"
 
 #define BACKLOG 1024
 #define ACCEPTS_PER_TURN 32
@@ -35,7 +37,16 @@ struct listener {
 	void *arg;
 	char address[PATH_SIZE];        /* host and port, or a path */
 	bool unlink_it;
+	struct listen_door door;        /* server NULL: no TLS */
+	struct list shaking;            /* struct shaking: accepted, and not handed over yet */
 	struct log_site out_of_fds;
+};
+
+struct shaking {
+	struct list node;
+	struct listener *l;
+	struct accepted a;
+	struct tls_handshake *h;
 };
 
 static void update(struct listener *l)
@@ -71,6 +82,58 @@ static void out_of_descriptors(struct listener *l)
 	update(l);
 }
 
+void listen_drop(const struct accepted *a)
+{
+	struct tls *tls = a->tls;
+	if (tls)
+		(void)tls_end(tls);     /* it need not arrive */
+	tls_free(&tls);
+	close(a->fd);
+}
+
+static void on_shaken(void *arg, struct tls *t)
+{
+	struct shaking *k = arg;
+	struct listener *l = k->l;
+	struct accepted a = k->a;
+	list_unlink(&k->node);
+	free(k);
+	a.tls = t;
+	if (t) {
+		l->fn(l->arg, &a);
+		return;
+	}
+	l->door.failed(l->door.arg, &a);
+	listen_conn_gone(l);
+}
+
+static void shake(struct listener *l, const struct accepted *a)
+{
+	struct shaking *k = mem_zalloc(sizeof(*k));
+	k->l = l;
+	k->a = *a;
+	if (!l->door.enter(l->door.arg, &k->a)) {
+		close(a->fd);
+		free(k);
+		l->live--;
+		return;
+	}
+	list_push_back(&l->shaking, &k->node);
+	k->h = tls_accept(l->door.server, l->loop, a->fd, a->from, on_shaken, k);
+}
+
+static void end_handshakes(struct listener *l)
+{
+	LIST_FOREACH_SAFE(n, tmp, &l->shaking) {
+		struct shaking *k = CONTAINER_OF(n, struct shaking, node);
+		tls_handshake_cancel(&k->h);
+		l->door.failed(l->door.arg, &k->a);
+		list_unlink(&k->node);
+		free(k);
+		l->live--;
+	}
+}
+
 static void hand_over(struct listener *l, int fd, const struct addr *peer)
 {
 	struct accepted a = { .fd = fd, .peer = *peer, .from = "unix", .uid = -1, .pid = -1 };
@@ -85,7 +148,10 @@ static void hand_over(struct listener *l, int fd, const struct addr *peer)
 		addr_format_host(peer, a.from);
 	}
 	l->live++;
-	l->fn(l->arg, &a);
+	if (l->door.server)
+		shake(l, &a);
+	else
+		l->fn(l->arg, &a);
 }
 
 static void on_readable(void *arg, bool readable, bool writable)
@@ -115,6 +181,7 @@ static struct listener *listener_new(struct ev_loop *loop, int fd, unsigned conn
 	l->connections_max = connections_max;
 	l->fn = fn;
 	l->arg = arg;
+	list_init(&l->shaking);
 	l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	l->timer = ev_timer_new(loop, on_timer, l);
 	l->io = ev_io_new(loop, fd, on_readable, l);
@@ -193,6 +260,11 @@ int listen_unix(struct ev_loop *loop, const char *path, unsigned mode, unsigned 
 	return 0;
 }
 
+void listen_tls(struct listener *l, const struct listen_door *door)
+{
+	l->door = *door;
+}
+
 const char *listen_address(const struct listener *l)
 {
 	return l->address;
@@ -212,6 +284,8 @@ unsigned listen_live(const struct listener *l)
 void listen_pause(struct listener *l, bool paused)
 {
 	l->paused = paused;
+	if (paused)
+		end_handshakes(l);
 	update(l);
 }
 
@@ -227,6 +301,7 @@ void listen_close(struct listener **pl)
 	struct listener *l = *pl;
 	*pl = NULL;
 	l->paused = true;
+	end_handshakes(l);
 	ev_io_free(&l->io);
 	ev_timer_free(&l->timer);
 	close(l->fd);

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "ev/ev.h"
+#include "net/tls.h"
 
 #define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
 #define BUFFER_FIRST 4096               /* kept for output; a larger one is given back once it is empty */
@@ -29,7 +30,8 @@ struct stream {
 	struct ev_loop *loop;
 	int in_fd, out_fd;
 	struct ev_io *in_io, *out_io;   /* the same when the descriptors are */
-	struct ev_timer *always;        /* in_fd is a file: readable at any time; else NULL */
+	struct tls *tls;                /* or NULL: bytes travel as they are */
+	struct ev_timer *always;        /* in_fd is a file: readable at any time; or tls may have more; else NULL */
 	struct ev_timer *stall;         /* runs while output waits, and while lingering */
 	struct bytes in, out;
 	size_t in_max;
@@ -100,6 +102,7 @@ static void drop(struct bytes *b, size_t n, size_t keep)
 static void release(void *arg)
 {
 	struct stream *s = arg;
+	tls_free(&s->tls);
 	free(s->in.p);
 	free(s->out.p);
 	free(s);
@@ -115,6 +118,9 @@ static void shut(struct stream *s)
 	s->out_io = NULL;
 	ev_timer_free(&s->always);
 	ev_timer_free(&s->stall);
+	/* What was cut short must not look whole. */
+	if (s->tls && s->in_fd >= 0 && waiting(&s->out) == 0)
+		(void)tls_end(s->tls);
 	if (s->in_fd >= 0)
 		close(s->in_fd);
 	if (s->out_fd >= 0 && s->out_fd != s->in_fd)
@@ -158,6 +164,12 @@ static void die(struct stream *s, enum stream_end why)
 
 /* --- what to wait for ---------------------------------------------------------------------------- */
 
+/* Without an event of the descriptor. */
+static bool input_is_here(const struct stream *s)
+{
+	return !s->tls || (!s->half_closed && tls_pending(s->tls));
+}
+
 static void update(struct stream *s)
 {
 	if (s->dead)
@@ -166,13 +178,13 @@ static void update(struct stream *s)
 	if (s->congested ? out < STREAM_OUT_HIGH / 2 : out > STREAM_OUT_HIGH)
 		s->congested = !s->congested;
 	bool read = !s->eof && (s->half_closed || (!s->paused && !s->congested && waiting(&s->in) < s->in_max));
-	bool write = out > 0 && !s->flushing;
+	bool write = (out > 0 && !s->flushing) || (s->tls && tls_wants_write(s->tls) && (read || s->half_closed));
 	if (s->always) {
-		if (!read)
+		if (!read || !input_is_here(s))
 			ev_timer_stop(s->always);
 		else if (!ev_timer_armed(s->always))
 			ev_timer_start(s->always, 0);
-		read = false;
+		read = read && s->tls;
 	}
 	if (s->in_io == s->out_io) {
 		ev_io_want(s->in_io, read, write);
@@ -188,7 +200,7 @@ static void on_stall(void *arg)
 {
 	struct stream *s = arg;
 	size_t least = waiting(&s->out) < STREAM_STALL_BYTES ? 1 : STREAM_STALL_BYTES;
-	if (s->lingers)
+	if (s->lingers || (s->half_closed && waiting(&s->out) == 0))
 		die(s, STREAM_EOF);
 	else if (waiting(&s->out) > 0 && s->written < least)
 		die(s, STREAM_STALLED);
@@ -200,6 +212,11 @@ static void on_stall(void *arg)
 /* All is written and nothing will follow. */
 static void linger(struct stream *s)
 {
+	if (s->tls && tls_end(s->tls) == TLS_AGAIN) {
+		if (!ev_timer_armed(s->stall))
+			ev_timer_start(s->stall, STREAM_STALL_MS * 1000ull);
+		return;
+	}
 	s->lingers = true;
 	bool socket = s->in_fd == s->out_fd;
 	if (s->eof || !socket || shutdown(s->out_fd, SHUT_WR))
@@ -221,12 +238,26 @@ static void after_write(struct stream *s)
 	update(s);
 }
 
+/* As tls_write(): how much was written, TLS_AGAIN or TLS_BROKEN. */
+static long put_bytes(struct stream *s, const char *p, size_t len)
+{
+	if (s->tls)
+		return tls_write(s->tls, p, len);
+	ssize_t n = write(s->out_fd, p, len);
+	if (n >= 0)
+		return n;
+	return errno == EAGAIN || errno == EINTR ? TLS_AGAIN : TLS_BROKEN;
+}
+
 static void flush(struct stream *s)
 {
-	if (s->dead || waiting(&s->out) == 0)
+	if (s->dead || waiting(&s->out) == 0) {
+		if (!s->dead && s->half_closed && !s->lingers)
+			linger(s);      /* our close_notify did not go yet */
 		return;
-	ssize_t n = write(s->out_fd, s->out.p + s->out.start, waiting(&s->out));
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+	}
+	long n = put_bytes(s, s->out.p + s->out.start, waiting(&s->out));
+	if (n == TLS_BROKEN) {
 		die(s, STREAM_RESET);
 		return;
 	}
@@ -292,7 +323,7 @@ void stream_write_answer(struct stream *s, const void *p, size_t len)
 	if (s->dead || s->half_closed)
 		return;
 	size_t done = 0;
-	if (len >= DIRECT_BYTES && !s->blocked)
+	if (len >= DIRECT_BYTES && !s->blocked && !s->tls)
 		done = write_direct(s, p, len);
 	append(&s->out, (const char *)p + done, len - done);
 	s->answers += len - done;
@@ -328,17 +359,28 @@ static void offer_waiting(struct stream *s)
 	drop(&s->in, n, 0);
 }
 
+/* As tls_read().  What comes once we have closed is dropped, so it need not be deciphered. */
+static long get_bytes(struct stream *s, char *p, size_t size)
+{
+	if (s->tls && !s->half_closed)
+		return tls_read(s->tls, p, size);
+	ssize_t n = read(s->in_fd, p, size);
+	if (n >= 0)
+		return n;
+	return errno == EAGAIN || errno == EINTR ? TLS_AGAIN : TLS_BROKEN;
+}
+
 /* 1: *ret_n bytes were read; 0: nothing for now, or the end, which has been dealt with. */
 static int read_some(struct stream *s, char *p, size_t size, size_t *ret_n)
 {
-	ssize_t n = read(s->in_fd, p, size);
+	long n = get_bytes(s, p, size);
 	if (n > 0) {
 		*ret_n = (size_t)n;
 		return 1;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == TLS_AGAIN)
 		return 0;
-	if (n < 0) {
+	if (n == TLS_BROKEN) {
 		die(s, STREAM_RESET);
 		return 0;
 	}
@@ -348,6 +390,12 @@ static int read_some(struct stream *s, char *p, size_t size, size_t *ret_n)
 	else if (!s->half_closed)
 		s->ops->ended(s->arg, STREAM_EOF);
 	return 0;
+}
+
+/* A record of TLS is read alone, however much fits. */
+static bool more_is_likely(const struct stream *s, size_t n, size_t size)
+{
+	return n == size || (s->tls && !s->dead && tls_pending(s->tls));
 }
 
 /* Behind what waits.  False when less came than would have fit. */
@@ -362,7 +410,7 @@ static bool read_behind(struct stream *s)
 		return false;
 	s->in.end += n;
 	offer_waiting(s);
-	return n == room;
+	return more_is_likely(s, n, room);
 }
 
 /* Where nothing waits, most of what comes is taken at once and never copied. */
@@ -375,7 +423,7 @@ static bool read_fresh(struct stream *s)
 	size_t taken = offer(s, scratch, n);
 	if (!s->dead)
 		append(&s->in, scratch + taken, n - taken);
-	return n == size;
+	return more_is_likely(s, n, size);
 }
 
 static void on_readable(struct stream *s)
@@ -391,7 +439,8 @@ static void on_readable(struct stream *s)
 static void on_io(void *arg, bool readable, bool writable)
 {
 	struct stream *s = arg;
-	if (readable && !s->dead && !s->eof)
+	bool retry = writable && s->tls && tls_wants_write(s->tls);     /* it may be a read that waited for this */
+	if ((readable || retry) && !s->dead && !s->eof)
 		on_readable(s);
 	if (writable)
 		flush(s);
@@ -475,6 +524,13 @@ void stream_half_close(struct stream *s)
 		linger(s);
 	else
 		flush_later(s);
+	update(s);
+}
+
+void stream_tls(struct stream *s, struct tls *t)
+{
+	s->tls = t;
+	s->always = ev_timer_new(s->loop, on_always, s);
 	update(s);
 }
 

@@ -29,11 +29,23 @@ bool front_is_proxy(const struct front *f, const struct addr *a)
 	return false;
 }
 
+bool front_knock(void *front, struct accepted *a)
+{
+	const struct front *f = front;
+	uint32_t wait_ms;
+
+	return gate_enter(f->gate, &a->peer, front_is_proxy(f, &a->peer), &a->pass, &wait_ms) == GATE_OPEN;
+}
+
 bool front_enter(const struct front *f, struct listener *l, const struct accepted *a, bool http, struct gate_pass *ret)
 {
 	char text[160];
 	uint32_t wait_ms;
 
+	if (a->tls) {                   /* it has knocked */
+		*ret = a->pass;
+		return true;
+	}
 	if (gate_enter(f->gate, &a->peer, front_is_proxy(f, &a->peer), ret, &wait_ms) == GATE_OPEN)
 		return true;
 	if (http) {

@@ -214,7 +214,7 @@ static int method_of(const struct http_head *h, enum hroute route, enum hmethod 
 static int admit(struct hconn *c, const struct http_head *h, enum hroute route, struct http_text tenant,
 		 struct principal **ret_who, enum hmethod *ret_method, struct refusal *ret)
 {
-	int status = http_guard_who(c->t, h, c->from, ret_who, ret->text, sizeof(ret->text));
+	int status = http_guard_who(c, h, ret_who, ret->text, sizeof(ret->text));
 
 	ret->headers = status == 401 ? unauthorized : "";
 	if (gate_penalty_ms(&c->pass) > 0)
@@ -354,6 +354,7 @@ static void http_free(void *arg)
 	struct tr_http *t = arg;
 
 	listen_close(&t->listener);
+	tls_server_free(&t->base.tls);
 	ev_timer_free(&t->tick);
 	map_free(&t->sse);
 	free(t);
@@ -399,6 +400,9 @@ static void http_accepted(void *arg, const struct accepted *a)
 	list_push_back(&t->conns, &c->node);
 	met_inc(MET_connections_open);
 	c->conn = http_conn_new(t->env.loop, a->fd, &timers, &conn_ops, c);
+	c->tls = a->tls;
+	if (a->tls)
+		http_conn_tls(c->conn, a->tls);
 }
 
 /* --- the room's interface */
@@ -430,7 +434,10 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 		rc = front_open(&t->front, env, conf, err);
 	if (rc == 0)
 		rc = listen_tcp(env->loop, conf->address, conf->connections_max, http_accepted, t, &t->listener, err);
+	if (rc == 0)
+		rc = transport_tls_open(&t->base, conf, t->listener, &t->front, err);
 	if (rc < 0) {
+		listen_close(&t->listener);
 		map_free(&t->sse);
 		free(t);
 		return rc;

@@ -122,12 +122,12 @@ struct http_text http_cors_origin(const struct tr_http *t, const struct http_hea
 	return listed(origin, t->conf->origins, t->conf->norigins) ? origin : (struct http_text){ NULL, 0 };
 }
 
-int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
-		   char *ret_text, size_t size)
+int http_guard_who(const struct hconn *c, const struct http_head *h, struct principal **ret_who, char *ret_text, size_t size)
 {
+	struct tr_http *t = c->t;
 	static const char scheme[] = "Bearer ";
 	const size_t n = sizeof(scheme) - 1;
-	const struct cred_source source = { from, AUDIT_HTTP };
+	const struct cred_source source = { c->from, AUDIT_HTTP };
 	unsigned count = 0;
 	struct http_text value = http_head_get(h, "authorization", &count);
 	struct err err;
@@ -137,6 +137,11 @@ int http_guard_who(struct tr_http *t, const struct http_head *h, const char *fro
 		snprintf(ret_text, size, "Authorization came twice\n");
 		return 400;
 	}
+	rc = transport_cert_who(&t->env, t->conf, c->tls, &source, ret_who);
+	if (rc < 0)
+		snprintf(ret_text, size, "this certificate names nobody here\n");
+	if (rc)
+		return rc < 0 ? 401 : 0;
 	if (t->conf->tenant) {
 		rc = principal_named(t->env.tenants, t->conf->tenant, t->conf->principal, AUDIT_AUTHN_BOUND, ret_who, &err);
 		if (rc < 0)

@@ -40,6 +40,7 @@ struct hconn {
 	struct gate_pass pass;
 	struct tr_http *t;
 	struct http_conn *conn;
+	const struct tls *tls;          /* the connection's, or NULL */
 	char from[ADDR_TEXT_SIZE];
 };
 
@@ -76,8 +77,7 @@ int http_guard_host(const struct tr_http *t, const struct http_head *h);
 /* The Origin of a page that may read the answer: one that the configuration lists (MCP B-55), else p NULL. */
 struct http_text http_cors_origin(const struct tr_http *t, const struct http_head *h);
 /* Who asks.  0: *ret_who counted.  Else the status (400, 401) and a text for the body. */
-int http_guard_who(struct tr_http *t, const struct http_head *h, const char *from, struct principal **ret_who,
-		   char *ret_text, size_t size);
+int http_guard_who(const struct hconn *c, const struct http_head *h, struct principal **ret_who, char *ret_text, size_t size);
 
 /* --- tr_http_sse.c */
 

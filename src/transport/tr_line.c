@@ -31,6 +31,7 @@ struct line_peer {
 	struct gate_pass pass;
 	struct ev_timer *auth_timer;    /* NULL once the peer is known */
 	size_t searched;                /* bytes without a newline, at the front of the input */
+	const struct tls *tls;          /* the stream's, or NULL */
 	bool ending;                    /* nothing more is read or said */
 	char from[ADDR_TEXT_SIZE];
 };
@@ -196,6 +197,10 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 		peer_authenticate(p, bytes, line);
 		return (size_t)used;
 	}
+	if (p->tls && !transport_cert_holds(p->home->conf, p->tls, p->who)) {
+		peer_end(p, true);
+		return (size_t)used;
+	}
 	struct mcp_in in = { .text = bytes, .len = line, .who = p->who, .tport = p->home->tport,
 		.peer = p->home->tport == AUDIT_TCP ? p->from : NULL };
 	struct mcp_sink sink = { &sink_ops, p };
@@ -222,19 +227,21 @@ static void peer_ended(void *arg, enum stream_end why)
 
 static const struct stream_ops stream_ops = { peer_data, peer_ended, NULL };
 
-void line_peer_new(struct line_home *home, int in_fd, int out_fd, struct principal *who, const char *from,
-		   const struct gate_pass *pass)
+void line_peer_new(struct line_home *home, const struct line_way *way, struct principal *who)
 {
 	const struct conf_listener *conf = home->conf;
 	struct line_peer *p = mem_zalloc(sizeof(*p));
 
 	p->home = home;
-	if (pass)
-		p->pass = *pass;
-	snprintf(p->from, sizeof(p->from), "%s", from);
+	if (way->pass)
+		p->pass = *way->pass;
+	snprintf(p->from, sizeof(p->from), "%s", way->from);
 	list_push_back(&home->peers, &p->node);
 	met_inc(MET_connections_open);
-	p->stream = stream_new(home->env->loop, in_fd, out_fd, TRANSPORT_CREDENTIAL_MAX + 2, &stream_ops, p);
+	p->stream = stream_new(home->env->loop, way->in_fd, way->out_fd, TRANSPORT_CREDENTIAL_MAX + 2, &stream_ops, p);
+	p->tls = way->tls;
+	if (way->tls)
+		stream_tls(p->stream, way->tls);
 	if (conf && conf->stall_ms)
 		stream_stall_ms(p->stream, conf->stall_ms);
 	if (who) {
@@ -287,21 +294,29 @@ static int known_peer(struct tr_line *t, const struct accepted *a, struct princi
 static void line_accepted(void *arg, const struct accepted *a)
 {
 	struct tr_line *t = arg;
-	struct principal *who = NULL;
+	const struct cred_source source = { a->from, t->home.tport };
 	struct gate_pass pass;
+	const struct line_way way = { a->fd, a->fd, a->tls, a->from, &pass };
+	struct principal *who = NULL;
 	struct err err;
+	int rc;
 
 	if (!front_enter(&t->home.front, t->home.listener, a, false, &pass))
 		return;
-	/* A listener bound to a tenant that is suspended or gone: the peer is sent away like a wrong key. */
-	if (known_peer(t, a, &who, &err) < 0) {
-		cred_refused(t->env.tenants, &(struct cred_source){ a->from, t->home.tport }, CRED_SUSPENDED);
+	rc = transport_cert_who(&t->env, t->home.conf, a->tls, &source, &who);
+	if (rc == 0) {
+		rc = known_peer(t, a, &who, &err);
+		if (rc < 0)
+			cred_refused(t->env.tenants, &source, CRED_SUSPENDED);
+	}
+	/* A tenant that is suspended or gone: the peer is sent away like a wrong key. */
+	if (rc < 0) {
 		gate_leave(&pass);
-		close(a->fd);
+		listen_drop(a);
 		listen_conn_gone(t->home.listener);
 		return;
 	}
-	line_peer_new(&t->home, a->fd, a->fd, who, a->from, &pass);
+	line_peer_new(&t->home, &way, who);
 	principal_unref(&who);
 }
 
@@ -320,7 +335,10 @@ static int line_open(const struct transport_env *env, const struct conf_listener
 		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener, err);
 	else if (rc == 0)
 		rc = listen_tcp(env->loop, c->address, c->connections_max, line_accepted, t, &t->home.listener, err);
+	if (rc == 0)
+		rc = transport_tls_open(&t->base, c, t->home.listener, &t->home.front, err);
 	if (rc < 0) {
+		listen_close(&t->home.listener);
 		free(t);
 		return rc;
 	}
@@ -378,6 +396,7 @@ static void line_free(void *arg)
 	struct tr_line *t = arg;
 
 	listen_close(&t->home.listener);
+	tls_server_free(&t->base.tls);
 	free(t);
 }
 
@@ -401,12 +420,12 @@ static int tcp_check(const struct conf_listener *c, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	if (addr_is_loopback(&a) || (c->insecure && !c->tenant))
+	if (addr_is_loopback(&a) || ((c->insecure || c->tls) && !c->tenant))
 		return 0;
 	if (c->tenant)
 		return err_set(err, ERR_INVALID, c->address, "a listener bound to a tenant must be on loopback or a Unix socket");
 	err_set(err, ERR_INVALID, c->address, "keys would cross the network in the clear");
-	err_hint(err, "listen on 127.0.0.1, or say `insecure: true` where a proxy in front ends TLS");
+	err_hint(err, "give it tls, listen on 127.0.0.1, or say `insecure: true` where a proxy in front ends TLS");
 	return ERR_INVALID;
 }
 

@@ -26,7 +26,7 @@ int tr_stdio_open(const struct transport_env *env, int in_fd, int out_fd, struct
 	t->env = *env;
 	t->home = (struct line_home){ .env = &t->env, .tport = AUDIT_STDIO, .ended = ended, .arg = arg };
 	list_init(&t->home.peers);
-	line_peer_new(&t->home, in_fd, out_fd, who, "stdio", NULL);
+	line_peer_new(&t->home, &(struct line_way){ in_fd, out_fd, NULL, "stdio", NULL }, who);
 	*ret = &t->base;
 	return 0;
 }

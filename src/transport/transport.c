@@ -1,7 +1,105 @@
-/* The table of this room's listening members; stdio has one peer and opens by tr_stdio_open(). */
+/* The table of this room's listening members, and what they share: TLS, and the certificates of clients.  stdio has one
+ * peer and opens by tr_stdio_open(). */
 
 #include "config.h"
 
-#include "transport/transport.h"
+#include "transport_int.h"
+
+#include <string.h>
+
+#include "audit/audit.h"
+#include "conf/conf.h"
 
 const struct transport_ops *const transport_all[] = { &tr_http, &tr_tcp, &tr_unix, 0 };
+
+/* --- TLS */
+
+int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *err)
+{
+	if (!c->tls)
+		return 0;
+	const struct tls_opt opt = { .cert = c->tls->cert, .key = c->tls->key, .client_ca = c->tls->client_ca,
+		.client_required = c->tls->client_required, .only_1_3 = c->tls->only_1_3,
+		.alpn = c->transport == CONF_HTTP ? "http/1.1" : NULL };
+
+	return tls_server_new(&opt, ret, err);
+}
+
+static void knocked_in_vain(void *front, struct accepted *a)
+{
+	gate_leave(&a->pass);
+}
+
+int transport_tls_open(struct transport *t, const struct conf_listener *c, struct listener *l, struct front *f,
+		       struct err *err)
+{
+	int rc = transport_tls_load(c, &t->tls, err);
+
+	if (rc == 0 && t->tls)
+		listen_tls(l, &(struct listen_door){ t->tls, front_knock, knocked_in_vain, f });
+	return rc;
+}
+
+void transport_tls_renew(struct transport *t, struct tls_server **next)
+{
+	if (t->tls && *next)
+		tls_server_replace(t->tls, next);
+}
+
+uint64_t transport_tls_expires_us(const struct transport *t)
+{
+	return t->tls ? tls_server_expires_us(t->tls) : 0;
+}
+
+/* --- clients' certificates (SEC S-118) */
+
+/* The first row that the certificate fits, or NULL. */
+static const struct conf_client *row_of(const struct conf_tls *t, const struct tls *tls)
+{
+	static const enum tls_name kinds[] = { [CONF_BY_URI] = TLS_URI, [CONF_BY_DNS] = TLS_DNS, [CONF_BY_SPKI] = TLS_SPKI };
+
+	for (size_t i = 0; i < t->nclients; i++)
+		if (tls_cert_is(tls, kinds[t->clients[i].by], t->clients[i].value))
+			return &t->clients[i];
+	return NULL;
+}
+
+/* Does a certificate say who it is, here? */
+static bool is_mapped(const struct conf_listener *c, const struct tls *tls)
+{
+	return c && c->tls && c->tls->nclients > 0 && tls && tls_has_cert(tls);
+}
+
+int transport_cert_who(const struct transport_env *env, const struct conf_listener *c, const struct tls *tls,
+		       const struct cred_source *source, struct principal **ret)
+{
+	enum cred_refusal why = CRED_UNKNOWN;
+
+	if (tls && tls_cert_expired(tls)) {             /* since its handshake */
+		cred_refused(env->tenants, source, CRED_EXPIRED);
+		return ERR_DENIED;
+	}
+	if (!is_mapped(c, tls))
+		return 0;
+	const struct conf_client *row = row_of(c->tls, tls);
+
+	if (row) {
+		why = CRED_SUSPENDED;
+		if (principal_named(env->tenants, row->tenant, row->principal, AUDIT_AUTHN_MTLS, ret, NULL) == 0)
+			return 1;
+	}
+	cred_refused(env->tenants, source, why);
+	return ERR_DENIED;
+}
+
+bool transport_cert_holds(const struct conf_listener *c, const struct tls *tls, const struct principal *who)
+{
+	if (tls && tls_cert_expired(tls))
+		return false;
+	if (!is_mapped(c, tls))
+		return who->authn != AUDIT_AUTHN_MTLS;
+	const struct conf_client *row = row_of(c->tls, tls);
+
+	return row && strcmp(row->tenant, who->tenant) == 0 &&
+	       strcmp(row->principal ? row->principal : "default", who->name) == 0;
+}

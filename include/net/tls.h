@@ -1,0 +1,66 @@
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* TLS for servers, by OpenSSL: what a listener shows and asks for, the handshake, and the bytes of one connection.
+ * 1.2 and 1.3, ECDHE with AEAD only; no compression, renegotiation, 0-RTT, tickets or resumption (SEC S-117).  The loop
+ * thread's, but for tls_server_new(), which any thread may call. */
+
+#define TLS_HANDSHAKE_MS 5000           /* SEC S-116 */
+#define TLS_FILE_MAX (1u << 20)         /* bytes of a file with certificates */
+#define TLS_KEY_MAX (64u << 10)         /* and of one with a key: less than these */
+#define TLS_CHAIN_MAX 8                 /* certificates behind the server's own */
+#define TLS_NAMES_MAX 64                /* of a client's certificate; what stands behind them is not looked at */
+
+struct ev_loop;
+struct tls;             /* one connection, behind its handshake */
+struct tls_handshake;
+struct tls_server;      /* a listener's certificate and rules */
+
+struct tls_opt {
+	const char *cert, *key;         /* PEM: the server's own first, then its chain; without a passphrase */
+	const char *client_ca;          /* PEM: who vouches for clients; NULL = none is asked for a certificate */
+	bool client_required;           /* a client without one is turned away */
+	bool only_1_3;
+	const char *alpn;               /* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
+};
+/* Read and check the files: readable, not too large, certificates valid now and for servers, the key theirs and nobody
+ * else's to read.  ERR_INVALID, ERR_LIMIT, ERR_UNREACHABLE, ERR_DENIED; where = the file. */
+int tls_server_new(const struct tls_opt *o, struct tls_server **ret, struct err *err) MUST_CHECK;
+/* From the next handshake on s is what *next is, which is freed.  Open connections keep what they began with. */
+void tls_server_replace(struct tls_server *s, struct tls_server **next);
+uint64_t tls_server_expires_us(const struct tls_server *s);     /* of its certificate; wall clock */
+void tls_server_free(struct tls_server **s);
+
+/* fd is taken.  fn once, never from inside a call of this module: t is taken and its descriptor fd open, or t is NULL
+ * and the connection is gone: refused, broken, or not done in TLS_HANDSHAKE_MS.  from: the peer, for the log. */
+typedef void tls_ready_fn(void *arg, struct tls *t);
+struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int fd, const char *from, tls_ready_fn *fn,
+				 void *arg);
+void tls_handshake_cancel(struct tls_handshake **h);            /* closes fd; fn is not called */
+
+/* Bytes.  More than 0: that many; 0: the peer has ended its side properly (close_notify).  TLS_AGAIN: not now.
+ * TLS_BROKEN: a violation, or a connection that ended without close_notify: what came may be cut short. */
+#define TLS_AGAIN (-1)
+#define TLS_BROKEN (-2)
+long tls_read(struct tls *t, void *p, size_t n);
+/* After TLS_AGAIN the next call has the same bytes at its front. */
+long tls_write(struct tls *t, const void *p, size_t n);
+/* Say that nothing more will come.  0, TLS_AGAIN, TLS_BROKEN; said only once. */
+int tls_end(struct tls *t);
+bool tls_pending(const struct tls *t);          /* tls_read() has something although the descriptor may be silent */
+bool tls_wants_write(const struct tls *t);      /* what said TLS_AGAIN waits for room to write */
+void tls_free(struct tls **t);                  /* the descriptor stays open */
+
+/* What the peer's certificate says, verified up to client_ca; never its CN (SEC S-118). */
+enum tls_name { TLS_URI, TLS_DNS, TLS_SPKI };   /* SPKI: SHA-256 of the public key, in lower-case hex */
+bool tls_has_cert(const struct tls *t);
+bool tls_cert_expired(const struct tls *t);     /* by now */
+bool tls_cert_is(const struct tls *t, enum tls_name kind, const char *value);
+
+#endif

@@ -1,0 +1,21 @@
+#ifndef NET_TLS_INT_H
+#define NET_TLS_INT_H
+
+#include "net/tls.h"
+
+#include <openssl/ssl.h>
+
+struct tls_server {
+	SSL_CTX *ctx;                   /* counted: connections hold theirs */
+	uint64_t expires_us;
+};
+
+/* What OpenSSL says of the last failure, in its words; static text. */
+const char *tls_reason(void);
+
+/* tls_conn.c: fd is borrowed */
+struct tls *tls_new(struct tls_server *s, int fd);
+/* A step of the handshake: 0 = done, TLS_AGAIN, TLS_BROKEN with a reason, whose text is static. */
+int tls_shake(struct tls *t, const char **ret_why);
+
+#endif
