@@ -253,7 +253,7 @@ static int set_rules(struct tls_server *s, const struct tls_opt *o, struct err *
 	if (!SSL_CTX_set_num_tickets(ctx, 0) || !SSL_CTX_set_max_early_data(ctx, 0) ||
 	    !SSL_CTX_set_min_proto_version(ctx, o->only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) ||
 	    !SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) || !SSL_CTX_set_cipher_list(ctx, ciphers_1_2) ||
-	    !SSL_CTX_set_ciphersuites(ctx, ciphers_1_3) || !SSL_CTX_set1_groups_list(ctx, groups))
+	    !SSL_CTX_set_ciphersuites(ctx, ciphers_1_3) || !SSL_CTX_set1_groups_list(ctx, (uintptr_t)groups))
 		return err_set(err, ERR_INTERNAL, "", "OpenSSL does not take the rules for TLS: %s", tls_reason());
 	return 0;
 }
