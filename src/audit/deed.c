@@ -152,6 +152,12 @@ static int prune_step(struct audit_logs *logs, struct db *db, struct audit_deed 
 {
 	int rc;
 
+	if (deed->flushed) {
+		rc = finish(logs, db, deed, AUDIT_PRUNE_DONE, err);
+		CRASH_AT("prune.done");
+		*ret_done = rc == 0;
+		return rc;
+	}
 	if (!deed->begun)
 		CRASH_AT("prune.intent");
 	deed->begun = true;
@@ -159,11 +165,7 @@ static int prune_step(struct audit_logs *logs, struct db *db, struct audit_deed 
 	if (rc == 0)
 		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, deed->log, err);
 	CRASH_AT("prune.rows");
-	*ret_done = rc == 0 && db_changes(db) < AUDIT_SLICE;
-	if (!*ret_done)
-		return rc;
-	rc = finish(logs, db, deed, AUDIT_PRUNE_DONE, err);
-	CRASH_AT("prune.done");
+	deed->flush = rc == 0 && db_changes(db) < AUDIT_SLICE;
 	return rc;
 }
 
