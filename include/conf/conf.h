@@ -95,6 +95,8 @@ struct conf {
  * (~/.config), else built-in defaults: HTTP on 127.0.0.1:8808.  ERR_INVALID with where = file:line:column. */
 int conf_load(const char *file, struct conf **ret, struct err *err) MUST_CHECK;
 void conf_free(struct conf **c);
+/* SHA-256 of the file's text as it is now: of one that does not load.  ERR_UNREACHABLE, ERR_LIMIT. */
+int conf_digest(const char *file, uint8_t ret[32], struct err *err) MUST_CHECK;
 /* Do c and next have the same listeners, whatever stands under tls? */
 bool conf_same_doors(const struct conf *c, const struct conf *next);
 /* Take the LIVE values of next over into c, and, with the same doors, what stands under tls.  Appends the keys of START

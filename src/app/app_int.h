@@ -76,6 +76,8 @@ struct app {
 	struct ev_timer *used;          /* each minute: store when keys were last used */
 	struct ev_timer *drain;         /* while stopping: is it over? */
 	uint64_t drain_until_us;
+	struct ev_timer *reload;        /* a signal to read the configuration came too soon behind the last */
+	uint64_t reloaded_us;
 	enum app_phase phase;
 	int status;                     /* exit status */
 };
@@ -132,8 +134,10 @@ int app_upstreams_start(struct app *a, struct err *err) MUST_CHECK;
 void app_upstreams_stop(struct app *a);
 int app_upstreams_watch(struct app *a, struct err *err) MUST_CHECK;     /* look when their tools change */
 void app_upstreams_unwatch(struct app *a);
-/* reload.c */
+/* reload.c: what is in force is on record from the start on. */
+int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 void app_reload(struct app *a);
+void app_reload_stop(struct app *a);
 /* ready.c: one line in the log, and the service manager if there is one. */
 int app_ready(struct app *a, struct err *err) MUST_CHECK;
 void app_notify(const char *state);

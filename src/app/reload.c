@@ -1,35 +1,40 @@
 /* SIGHUP: read the file and the certificates again, aside; take what can be taken, name what needs a restart, keep all on
- * an error.  Either way it is on record (AUDIT 1604). */
+ * an error.  Either way it is on record, and so is what a start begins with (AUDIT 1604). */
 #include "config.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "ev/ev.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
 
-/* detail: what needs a restart, or why nothing was taken. */
-static void record(struct app *a, const uint8_t before[32], int rc, const char *detail)
+#define REST_US 200000                  /* between two readings: a storm of signals is read, and recorded, as few */
+
+/* before, after: digests of the text that was in force and of the one that was read, or NULL. */
+static void record(struct app *a, const uint8_t *before, const uint8_t *after, int outcome, const char *detail)
 {
-	const struct audit_field fields[] = { { AUDIT_TAG_BEFORE, before, 32 }, { AUDIT_TAG_AFTER, a->opt.conf->digest, 32 } };
 	struct audit_event ev;
 
 	audit_event_init(&ev, AUDIT_CONFIG_LOAD, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.obj = "config";
-	ev.detail = detail;
+	ev.before = before;
+	ev.after = after;
 	ev.has_outcome = true;
-	ev.outcome = rc < 0 ? AUDIT_INVALID : AUDIT_OK;
-	ev.field = fields;
-	ev.nfield = NELEMS(fields);
+	ev.outcome = outcome;
+	ev.detail = detail;
 	if (writer_audit(a->writer, &ev, NULL, NULL) < 0)
-		log_warn(NULL, "a reload of the configuration could not be recorded");
+		log_warn(NULL, "the reading of the configuration could not be recorded");
+}
+
+static const char *name_of(const struct conf *c)
+{
+	return c->file ? c->file : "built-in defaults";
 }
 
 /* Both are whole or nothing is changed. */
@@ -48,41 +53,77 @@ static int load(struct app *a, struct conf **ret, struct app_renewal *ret_tls, s
 	return 0;
 }
 
-static void take(struct app *a, struct conf *next, struct app_renewal *tls, struct str *restart)
+static void refused(struct app *a, const struct err *why)
 {
+	struct str text = STR_INIT;
+	uint8_t now[sizeof(a->opt.conf->digest)];
+	bool read = a->opt.conf->file && conf_digest(a->opt.conf->file, now, NULL) == 0;
+
+	log_err(NULL, "configuration not reloaded, everything stays as it was where=%s why=\"%s\"%s%s", why->where, why->msg,
+		*why->hint ? " hint=" : "", why->hint);
+	str_printf(&text, "%s: refused, the old one stays: %s: %s", name_of(a->opt.conf), why->where, why->msg);
+	record(a, a->opt.conf->digest, read ? now : NULL, AUDIT_INVALID, str_text(&text));
+	str_fini(&text);
+}
+
+static void take(struct app *a, struct conf *next, struct app_renewal *tls)
+{
+	struct str restart = STR_INIT, text = STR_INIT;
+	uint8_t before[sizeof(next->digest)];
 	enum log_level level;
 
-	conf_reload(a->opt.conf, next, restart);
+	memcpy(before, a->opt.conf->digest, sizeof(before));
+	conf_reload(a->opt.conf, next, &restart);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);
+	log_info(NULL, "configuration reloaded file=%s", name_of(a->opt.conf));
+	if (restart.len > 0)
+		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(&restart));
+	str_printf(&text, "%s: reloaded%s%s", name_of(a->opt.conf), restart.len ? ", these keys wait for a restart: " : "",
+		   str_text(&restart));
+	record(a, before, a->opt.conf->digest, AUDIT_OK, str_text(&text));
+	str_fini(&text);
+	str_fini(&restart);
+}
+
+static void reload(void *arg)
+{
+	struct app *a = arg;
+	struct app_renewal tls = { { NULL } };
+	struct conf *next = NULL;
+	struct err err;
+
+	a->reloaded_us = ev_now_us(a->loop);
+	if (load(a, &next, &tls, &err) < 0) {
+		refused(a, &err);
+		return;
+	}
+	take(a, next, &tls);
+	conf_free(&next);
 }
 
 void app_reload(struct app *a)
 {
-	struct app_renewal tls = { { NULL } };
-	struct str restart = STR_INIT;
-	struct conf *next = NULL;
-	uint8_t before[32];
-	struct err err;
+	uint64_t now = ev_now_us(a->loop), next = a->reloaded_us + REST_US;
 
-	memcpy(before, a->opt.conf->digest, sizeof(before));
-	if (load(a, &next, &tls, &err) < 0) {
-		char *why = mem_printf("%s: %s", err.where, err.msg);
+	if (a->reloaded_us == 0 || now >= next)
+		reload(a);
+	else if (!ev_timer_armed(a->reload))
+		ev_timer_start(a->reload, next - now);
+}
 
-		log_err(NULL, "configuration not reloaded, everything stays as it was where=%s why=\"%s\"%s%s", err.where, err.msg,
-			*err.hint ? " hint=" : "", err.hint);
-		record(a, before, err.code, why);
-		free(why);
-		return;
-	}
-	take(a, next, &tls, &restart);
-	conf_free(&next);
-	log_info(NULL, "configuration reloaded file=%s", a->opt.conf->file ? a->opt.conf->file : "none");
-	if (restart.len > 0)
-		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(&restart));
-	record(a, before, 0, restart.len > 0 ? str_text(&restart) : NULL);
-	str_fini(&restart);
+int app_reload_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->reload = ev_timer_new(a->loop, reload, a);
+	record(a, NULL, a->opt.conf->digest, AUDIT_OK, name_of(a->opt.conf));
+	return 0;
+}
+
+void app_reload_stop(struct app *a)
+{
+	ev_timer_free(&a->reload);
 }

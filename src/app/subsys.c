@@ -250,6 +250,7 @@ static const struct subsys {
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
+	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
 	{ "watch", SERVE, app_watch_start, app_watch_stop },
 	{ "ready", DAEMON, app_ready, NULL },
 };

@@ -267,6 +267,17 @@ out:
 	return rc;
 }
 
+int conf_digest(const char *file, uint8_t ret[32], struct err *err)
+{
+	struct str text = STR_INIT;
+	int rc = path_read(file, CONF_FILE_MAX, &text, err);
+
+	if (rc == 0)
+		digest_sha256(text.p, text.len, ret);
+	str_fini(&text);
+	return rc;
+}
+
 /* The first default file that exists, or NULL; free() it. */
 static char *default_file(void)
 {
