@@ -83,6 +83,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	enum rev rev;
 	int tport;                      /* enum audit_tport */
 	const struct trace *trace;      /* copied; NULL: of none */
+	const char *request;            /* its HTTP request's name, for the log, or NULL; borrowed for call_start() */
 	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */

@@ -53,6 +53,7 @@ struct mcp_headers {                    /* known before any JSON is read; member
 	bool duplicate;                 /* one of them came twice: -32020 (MCP B-37) */
 	bool sse_ok;                    /* Accept allows text/event-stream (or is absent, or a wildcard) */
 	const char *traceparent, *tracestate;
+	const char *request;            /* the request's name, for the log */
 };
 struct mcp_in {
 	const char *text; size_t len;   /* one JSON message; not kept after the return */

@@ -14,6 +14,7 @@
  * that, or by gone()'s return.  Answers leave in the order of the requests; at most HTTP_PIPELINE_MAX requests wait
  * for their answers, then reading pauses (SEC S-114). */
 
+#define HTTP_REQUEST_ID_MAX 64          /* of a client's X-Request-Id; anything but letters, digits, . _ - is not taken */
 #define HTTP_PIPELINE_MAX 16
 #define HTTP_HEAD_MS 5000               /* whole-request timers, not per byte (SEC S-116) */
 #define HTTP_BODY_MS 15000
@@ -58,6 +59,8 @@ void http_conn_drain_in(struct http_conn *c, uint32_t ms);
 /* Read the body of a request that head() held.  Not from inside a call of this module. */
 void http_go_on(struct http_request *r);
 
+/* What the client called it by X-Request-Id, or a name of ours; each answer to a head that could be read carries it. */
+const char *http_request_id(const struct http_request *r);
 /* headers: ready "Name: value\r\n" lines or NULL, made of constants and escaped tokens (SEC S-109).  Content-Length is
  * ours.  body is copied. */
 void http_reply(struct http_request *r, int status, const char *headers, const char *body, size_t len);

@@ -483,6 +483,15 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	return c;
 }
 
+/* The record has no place for it: the line joins an answer's X-Request-Id with its call. */
+static void log_request(const struct call *c, const char *request)
+{
+	char id[ID_TEXT_SIZE];
+
+	log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name, .call = id_format(c->id, id) },
+		  "call of a request request=%s", request);
+}
+
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret)
 {
@@ -493,6 +502,8 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 		call_deny(c);
 	else
 		begin(c);
+	if (c->has_id && req->request)
+		log_request(c, req->request);
 	c->peer = c->client = NULL;
 }
 

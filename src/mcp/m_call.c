@@ -478,7 +478,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.rev = req->rev,
 		.tport = x->tport,
 		.trace = read_trace(msg, &trace) ? &trace : NULL,
-		.peer = x->peer, .client = req_client(req, msg, client),
+		.request = msg->http ? msg->http->request : NULL, .peer = x->peer, .client = req_client(req, msg, client),
 	};
 
 	if (req->kind == REG_RESOURCE)

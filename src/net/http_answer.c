@@ -108,6 +108,11 @@ static void emit_head(struct http_request *r, int status, const char *headers, c
 	int n = snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
 	emit(r, line, (size_t)n);
 	emit_text(r, date_line(r->conn));
+	if (r->id[0]) {
+		char name[sizeof(r->id) + 20];
+		n = snprintf(name, sizeof(name), "X-Request-Id: %s\r\n", r->id);
+		emit(r, name, (size_t)n);
+	}
 	if (headers)
 		emit_text(r, headers);
 	emit_text(r, framing);

@@ -31,6 +31,7 @@ enum http_phase {
 };
 
 #define HTTP_DATE_SIZE 40
+#define HTTP_TAG_LEN 12                 /* of a connection: begins the names of its requests */
 
 struct http_conn {
 	struct ev_loop *loop;
@@ -56,6 +57,8 @@ struct http_conn {
 	bool dying, finishing;
 	char date[HTTP_DATE_SIZE];      /* the header line of second date_s */
 	uint64_t date_s;
+	char tag[HTTP_TAG_LEN + 1];     /* "": not drawn yet */
+	unsigned serial;                /* of the request that was named last */
 };
 
 struct http_request {
@@ -69,6 +72,7 @@ struct http_request {
 	bool body_missing;              /* not all of its body has been read */
 	bool chunked;                   /* its answer is */
 	bool answered;
+	char id[HTTP_REQUEST_ID_MAX + 1];       /* "": its head could not be read */
 	struct str waiting;             /* of its answer, while earlier ones are not complete */
 };
 

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/id.h"
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "http_int.h"
@@ -189,6 +191,35 @@ static struct http_request *add_request(struct http_conn *c)
 	return r;
 }
 
+static bool is_id(struct http_text t)
+{
+	static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	for (size_t i = 0; i < t.len; i++) {
+		if (!memchr(set, t.p[i], sizeof(set) - 1))
+			return false;
+	}
+	return t.len > 0 && t.len <= HTTP_REQUEST_ID_MAX;
+}
+
+static void name_request(struct http_request *r, const struct http_head *h)
+{
+	struct http_conn *c = r->conn;
+	unsigned count;
+	struct http_text asked = http_head_get(h, "x-request-id", &count);
+	if (count == 1 && is_id(asked)) {
+		memcpy(r->id, asked.p, asked.len);      /* SEC S-109: a token */
+		return;
+	}
+	if (!c->tag[0])
+		id_random_text(c->tag, HTTP_TAG_LEN);
+	snprintf(r->id, sizeof(r->id), "%s-%u", c->tag, ++c->serial);
+}
+
+const char *http_request_id(const struct http_request *r)
+{
+	return r->id;
+}
+
 static void tell_gone(void *arg)
 {
 	struct http_request *r = arg;
@@ -207,10 +238,12 @@ static void refuse(struct http_conn *c, int status, const char *why)
 	if (status == 400 && c->ops->broken)
 		c->ops->broken(c->arg);
 	struct http_request *half = c->reading;
+	char id[HTTP_REQUEST_ID_MAX + 1] = "";
 	c->reading = NULL;
 	c->last = true;
 	c->phase = HTTP_PHASE_WORK;
 	if (half) {
+		memcpy(id, half->id, sizeof(id));
 		remove_request(half);
 		ev_defer(c->loop, tell_gone, half);
 	}
@@ -218,6 +251,7 @@ static void refuse(struct http_conn *c, int status, const char *why)
 	char text[128];
 	int n = snprintf(text, sizeof(text), "%s\n", why);
 	r->ours = true;
+	memcpy(r->id, id, sizeof(id));
 	http_reply(r, status, "Content-Type: text/plain\r\n", text, (size_t)n);
 }
 
@@ -306,6 +340,7 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	size_t body_max = HTTP_BODY_MAX, there = len - size;
 	/* Compared with what is there, so it cannot be more than memory holds. */
 	size_t body = h.framing == HTTP_BODY_LENGTH && h.length <= there ? (size_t)h.length : 0;
+	name_request(r, &h);
 	r->old = h.old;
 	r->close = h.close;
 	r->is_head = http_text_is(h.method, "HEAD");

@@ -306,8 +306,8 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		refuse_head(c, r, h, status, &no);
 		return 1;
 	}
-	struct hreq *q = hreq_new(c->t, r, h, route, method, who);
-	q->from = c->from;
+	struct hreq *q = hreq_new(c, r, h, route, method, who);
+
 	*ret_user = q;
 	return 0;
 }
@@ -396,6 +396,7 @@ static void http_accepted(void *arg, const struct accepted *a)
 
 	c->t = t;
 	c->pass = pass;
+	c->proxied = front_is_proxy(&t->front, &a->peer);
 	snprintf(c->from, sizeof(c->from), "%s", a->from);
 	list_push_back(&t->conns, &c->node);
 	met_inc(MET_connections_open);

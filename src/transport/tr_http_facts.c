@@ -8,8 +8,7 @@
 
 #include "base/mem.h"
 
-/* The next part of *list up to sep, without the white space around it; *list becomes what follows. */
-static bool next_of(struct http_text *list, char sep, struct http_text *ret)
+bool http_part_next(struct http_text *list, char sep, struct http_text *ret)
 {
 	const char *end, *stop, *p = list->p;
 
@@ -30,7 +29,7 @@ static bool next_of(struct http_text *list, char sep, struct http_text *ret)
 
 bool http_list_next(struct http_text *list, struct http_text *ret)
 {
-	while (next_of(list, ',', ret)) {
+	while (http_part_next(list, ',', ret)) {
 		if (ret->len > 0)
 			return true;
 	}
@@ -67,7 +66,7 @@ static bool is_refused(struct http_text params)
 {
 	struct http_text param;
 
-	while (next_of(&params, ';', &param)) {
+	while (http_part_next(&params, ';', &param)) {
 		if (param.len < 3 || (param.p[0] != 'q' && param.p[0] != 'Q') || param.p[1] != '=' || param.p[2] != '0')
 			continue;
 		for (size_t i = 3; i < param.len; i++) {
@@ -93,7 +92,7 @@ static bool accepts_sse(const struct http_head *h)
 			continue;
 		while (http_list_next(&list, &range)) {
 			said = true;
-			(void)next_of(&range, ';', &type);
+			(void)http_part_next(&range, ';', &type);
 			for (size_t k = best; k < sizeof(ranges) / sizeof(ranges[0]); k++) {
 				if (!http_text_is_nocase(type, ranges[k]))
 					continue;
@@ -138,10 +137,13 @@ static void copy_params(struct hreq *q, struct pen *pen, const struct http_head 
 	}
 }
 
-struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hroute route,
+struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, enum hroute route,
 		      enum hmethod method, struct principal *who)
 {
-	size_t room = h->query.len + 1;
+	char client[TR_HTTP_CLIENT_SIZE];
+	const char *from = http_client(c, h, client);
+	size_t room = h->query.len + 1 + strlen(from) + 1;
+	struct tr_http *t = c->t;
 
 	for (size_t i = 0; i < h->nheaders; i++)
 		room += h->header[i].name.len + h->header[i].value.len + 2;
@@ -164,7 +166,9 @@ struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct ht
 	q->http.sse_ok = accepts_sse(h);
 	q->origin = pen_copy(&pen, http_cors_origin(t, h));
 	q->query = pen_copy(&pen, h->query);
+	q->from = pen_copy(&pen, (struct http_text){ from, strlen(from) });
 	copy_params(q, &pen, h);
 	q->http.params = q->params;
+	q->http.request = http_request_id(r);
 	return q;
 }

@@ -127,7 +127,8 @@ int http_guard_who(const struct hconn *c, const struct http_head *h, struct prin
 	struct tr_http *t = c->t;
 	static const char scheme[] = "Bearer ";
 	const size_t n = sizeof(scheme) - 1;
-	const struct cred_source source = { c->from, AUDIT_HTTP };
+	char client[TR_HTTP_CLIENT_SIZE];
+	const struct cred_source source = { http_client(c, h, client), AUDIT_HTTP };
 	unsigned count = 0;
 	struct http_text value = http_head_get(h, "authorization", &count);
 	struct err err;

@@ -15,6 +15,7 @@
 #define TR_HTTP_DRAIN_MS 500            /* for requests that were on their way when a stop began */
 #define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
 #define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
+#define TR_HTTP_CLIENT_SIZE (2 * ADDR_TEXT_SIZE)        /* "192.0.2.1 via 10.0.0.1" */
 #define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
 
 struct map;
@@ -41,6 +42,7 @@ struct hconn {
 	struct tr_http *t;
 	struct http_conn *conn;
 	const struct tls *tls;          /* the connection's, or NULL */
+	bool proxied;                   /* the peer is a listed proxy */
 	char from[ADDR_TEXT_SIZE];
 };
 
@@ -53,7 +55,7 @@ struct hreq {
 	struct tr_http *t;
 	struct http_request *r;
 	struct principal *who;
-	const char *from;               /* address of the peer; the connection's, until its body has been handed over */
+	const char *from;               /* the client's address, for records */
 	struct mcp_exchange *x;         /* from mcp_input() to finish() */
 	enum hroute route;
 	enum hmethod method;
@@ -79,6 +81,11 @@ struct http_text http_cors_origin(const struct tr_http *t, const struct http_hea
 /* Who asks.  0: *ret_who counted.  Else the status (400, 401) and a text for the body. */
 int http_guard_who(const struct hconn *c, const struct http_head *h, struct principal **ret_who, char *ret_text, size_t size);
 
+/* --- tr_http_client.c */
+
+/* The client's address, which is ret or the connection's own text. */
+const char *http_client(const struct hconn *c, const struct http_head *h, char ret[TR_HTTP_CLIENT_SIZE]);
+
 /* --- tr_http_sse.c */
 
 void hreq_stream_begin(struct hreq *q);
@@ -94,8 +101,10 @@ void http_tick(void *tr_http);
 /* --- tr_http_facts.c */
 
 /* Takes who. */
-struct hreq *hreq_new(struct tr_http *t, struct http_request *r, const struct http_head *h, enum hroute route,
+struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, enum hroute route,
 		      enum hmethod method, struct principal *who);
+/* The next part of *list up to sep, without the white space around it; *list becomes what follows. */
+bool http_part_next(struct http_text *list, char sep, struct http_text *ret);
 /* The next member of a comma-separated list that is not empty; *list becomes what follows. */
 bool http_list_next(struct http_text *list, struct http_text *ret);
 

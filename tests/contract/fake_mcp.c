@@ -161,6 +161,7 @@ static void see(struct mcp_server *srv, const struct mcp_in *in)
 	(void)snprintf(s->text, sizeof s->text, "%.*s", in->len < 63 ? (int)in->len : 63, in->text);
 	s->len = in->len;
 	s->tport = in->tport;
+	(void)snprintf(s->peer, sizeof s->peer, "%s", in->peer ? in->peer : "");
 	copy(s->tenant, in->who->tenant);
 	if (!h)
 		return;

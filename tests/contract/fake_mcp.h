@@ -32,6 +32,7 @@ struct fake_seen {
 	size_t len;
 	char tenant[64];
 	int tport;
+	char peer[160];                 /* its address, "" without one */
 	bool http, duplicate, sse_ok;
 	char version[64], session[64], method[64], name[64], traceparent[64];
 	struct fake_param params[FAKE_PARAMS_MAX];

@@ -198,9 +198,38 @@ static void assert_refused(struct world *w, int status)
 static void answer_is_exactly_this(void **state)
 {
 	struct world *w = *state;
-	send_far(w, GET("/now"));
+	send_far(w, "GET /now HTTP/1.1\r\nHost: x\r\nX-Request-Id: a.B_9-\r\n\r\n");
 	assert_string_equal(receive(w, NULL), "HTTP/1.1 200 OK\r\nDate: Wed, 15 Jul 2026 10:00:00 GMT\r\n"
-			    "Content-Type: text/plain\r\nContent-Length: 4\r\n\r\n/now");
+			    "X-Request-Id: a.B_9-\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n/now");
+}
+
+#define ID64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
+
+/* SEC S-109: only a token comes back, anything else gets a name of ours. */
+static void each_request_has_a_name(void **state)
+{
+	static const struct { const char *lines; bool taken; } rows[] = {
+		{ "X-Request-Id: x\r\n", true }, { "x-request-id:  " ID64 "\r\n", true },
+		{ "X-Request-Id: " ID64 "0\r\n", false }, { "X-Request-Id:\r\n", false }, { "X-Request-Id: a b\r\n", false },
+		{ "X-Request-Id: a\xc3\xa4\r\n", false }, { "X-Request-Id: a;b\r\n", false }, { "X-Request-Id: \"a\"\r\n", false },
+		{ "X-Request-Id: x\r\nX-Request-Id: x\r\n", false }, { "", false },
+	};
+	struct world *w = *state;
+	char last[200] = "";
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char ask[300], name[200];
+		snprintf(ask, sizeof(ask), "GET /no HTTP/1.1\r\nHost: x\r\n%s\r\n", rows[i].lines);
+		send_far(w, ask);
+		const char *got = strstr(receive(w, NULL), "X-Request-Id: ");
+		assert_non_null(got);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(got, "\r"), got);
+		assert_int_equal(strstr(rows[i].lines, name + 14) != NULL && strlen(rows[i].lines) > 16, rows[i].taken);
+		assert_int_equal(strspn(name + 14, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"), strlen(name + 14));
+		assert_string_not_equal(name, last);
+		memcpy(last, name, sizeof(last));
+	}
+	send_far(w, "POST /small HTTP/1.1\r\nHost: x\r\nX-Request-Id: big\r\nContent-Length: 11\r\n\r\n");
+	assert_non_null(strstr(receive(w, NULL), "413 Content Too Large\r\nDate: Wed, 15 Jul 2026 10:00:00 GMT\r\nX-Request-Id: big\r\n"));
 }
 
 static void connection_is_kept_and_closed_as_asked(void **state)
@@ -758,6 +787,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(answer_is_exactly_this),
+		T(each_request_has_a_name),
 		T(connection_is_kept_and_closed_as_asked),
 		T(nothing_is_read_behind_a_request_to_close),
 		T(unread_body_is_no_request),

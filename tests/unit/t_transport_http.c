@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "metrics/metric.h"
 
 /* --- SEC S-B03: no second door */
@@ -78,12 +79,12 @@ static void path_of_a_foreign_tenant_is_like_a_wrong_one(void **state)
 
 /* --- credentials */
 
-/* All but the date. */
+/* All but the date and the request's name. */
 static void copy_answer(char *ret, size_t size)
 {
-	const char *date = strstr(peer->head, "Date: ");
+	const char *date = strstr(peer->head, "Date: "), *id = strstr(date, "X-Request-Id: ");
 
-	(void)snprintf(ret, size, "%.*s%s%s", (int)(date - peer->head), peer->head, strstr(date, "\r\n"), body());
+	(void)snprintf(ret, size, "%.*s%s%s", (int)(date - peer->head), peer->head, strstr(id, "\r\n"), body());
 }
 
 /* MCP, SEC S-309 */
@@ -140,6 +141,25 @@ static void only_a_proved_secret_learns_the_reason(void **state)
 	assert_int_equal(ask(ASK()), 200);
 }
 
+/* SEC S-842: whoever is about to ask is told, and a stop waits for nobody else. */
+static void stop_is_told_to_those_who_ask(void **state)
+{
+	struct tr_peer *idle;
+
+	assert_int_equal(ask(ASK()), 200);
+	idle = tr_dial(&rig, "acme");
+	tr_settle(&rig);
+	tr_http.pause(rig.t, true);
+	assert_int_equal(ask(ASK()), 503);
+	assert_true(head_has("Connection: close"));
+	assert_true(head_has("Retry-After: 1"));
+	assert_string_equal(body(), "the server is stopping\n");
+	tr_ended(peer);
+	clock_step(SECOND_US / 2);
+	tr_ended(idle);
+	assert_int_equal(rig.srv->nseen, 1);
+}
+
 static void bound_listener_needs_no_key(void **state)
 {
 	rig.conf.tenant = (char []){ "other" };
@@ -187,7 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(only_the_table_of_routes_is_served), T(path_of_a_foreign_tenant_is_like_a_wrong_one),
 		T(unknown_wrong_malformed_and_missing_are_one_401), T(scheme_has_any_case_and_comes_once),
-		T(only_a_proved_secret_learns_the_reason), T(bound_listener_needs_no_key),
+		T(only_a_proved_secret_learns_the_reason), FROZEN(stop_is_told_to_those_who_ask), T(bound_listener_needs_no_key),
 		T(listener_is_checked_before_it_opens),
 	};
 

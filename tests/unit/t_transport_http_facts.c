@@ -83,6 +83,80 @@ static void params_are_counted(void **state)
 	assert_string_equal(fake_last(rig.srv)->params[TR_HTTP_PARAMS_MAX - 1].value, "v15");
 }
 
+struct client_case { const char *lines, *want; };
+
+static void check_clients(const struct client_case *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char more[500];
+
+		(void)snprintf(more, sizeof more, HTTP_ACCEPT "%s", rows[i].lines);
+		assert_int_equal(ask(ASK(.more = more)), 200);
+		assert_string_equal(fake_last(rig.srv)->peer, rows[i].want);
+	}
+}
+
+/* SEC S-107, S-B11 */
+static void nobody_but_a_listed_proxy_names_the_client(void **state)
+{
+	static const struct client_case rows[] = {
+		{ "", "127.0.0.1" }, { "X-Forwarded-For: 192.0.2.1\r\n", "127.0.0.1" },
+		{ "Forwarded: for=192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\n", "127.0.0.1" },
+	};
+
+	check_clients(rows, NELEMS(rows));
+}
+
+static void proxy_names_the_client_and_both_are_known(void **state)
+{
+	static char here[] = "127.0.0.0/8", inner[] = "10.0.0.1";
+	static char *proxies[] = { here, inner };
+	static const struct client_case rows[] = {
+		{ "", "127.0.0.1" },
+		{ "X-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "X-Forwarded-For: 2001:db8::1\r\n", "2001:db8::1 via 127.0.0.1" },
+		{ "X-Forwarded-For: 192.0.2.1:4711\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "X-Forwarded-For: [2001:DB8::1]:4711\r\n", "2001:db8::1 via 127.0.0.1" },
+		{ "X-Forwarded-For: [2001:db8::1]\r\n", "2001:db8::1 via 127.0.0.1" },
+		/* What the client itself wrote stands in front. */
+		{ "X-Forwarded-For: 198.51.100.9, 192.0.2.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For:192.0.2.1 \r\n", "192.0.2.1 via 127.0.0.1" },
+		/* Proxies of ours one behind the other. */
+		{ "X-Forwarded-For: 198.51.100.9, 192.0.2.1, 10.0.0.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 10.0.0.1, 127.0.0.9\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "X-Forwarded-For: 10.0.0.1\r\n", "127.0.0.1" },
+		/* Nothing that can be believed: nothing before it is. */
+		{ "X-Forwarded-For: 192.0.2.1, unknown\r\n", "127.0.0.1" }, { "X-Forwarded-For: \r\n", "127.0.0.1" },
+		{ "X-Forwarded-For: 192.0.2.1,\r\n", "127.0.0.1" }, { "X-Forwarded-For: 192.0.2.1/8\r\n", "127.0.0.1" },
+		{ "X-Forwarded-For: [192.0.2.1]\r\n", "127.0.0.1" }, { "X-Forwarded-For: 192.0.2.1 evil\r\n", "127.0.0.1" },
+		{ "Forwarded: for=192.0.2.1\r\n", "127.0.0.1" },
+	};
+
+	rig.conf.proxies = proxies;
+	rig.conf.nproxies = NELEMS(proxies);
+	check_clients(rows, NELEMS(rows));
+}
+
+/* RFC 7239 4 */
+static void forwarded_is_read_where_the_proxy_writes_it(void **state)
+{
+	static char here[] = "127.0.0.1";
+	static char *proxies[] = { here };
+	static const struct client_case rows[] = {
+		{ "Forwarded: for=192.0.2.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "Forwarded: proto=https;For=\"[2001:db8::1]:4711\";by=10.0.0.1\r\n", "2001:db8::1 via 127.0.0.1" },
+		{ "Forwarded: for=198.51.100.9, for=192.0.2.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "Forwarded: for=192.0.2.1;host=x, for=127.0.0.1\r\n", "192.0.2.1 via 127.0.0.1" },
+		{ "Forwarded: for=_hidden\r\n", "127.0.0.1" }, { "Forwarded: proto=https\r\n", "127.0.0.1" },
+		{ "Forwarded: for=\"192.0.2.1\r\n", "127.0.0.1" }, { "X-Forwarded-For: 192.0.2.1\r\n", "127.0.0.1" },
+	};
+
+	rig.conf.proxies = proxies;
+	rig.conf.nproxies = NELEMS(proxies);
+	rig.conf.forwarded = true;
+	check_clients(rows, NELEMS(rows));
+}
+
 /* MCP B-26, H-04 */
 static void accept_tells_whether_a_stream_is_wanted(void **state)
 {
@@ -111,7 +185,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(post_takes_json_only), T(head_goes_along_with_the_message), T(repeated_headers_are_told),
-		T(params_are_counted), T(accept_tells_whether_a_stream_is_wanted),
+		T(params_are_counted), T(nobody_but_a_listed_proxy_names_the_client), T(proxy_names_the_client_and_both_are_known),
+		T(forwarded_is_read_where_the_proxy_writes_it), T(accept_tells_whether_a_stream_is_wanted),
 	};
 
 	return cmocka_run_group_tests_name("transport_http_facts", tests, tr_store_open, tr_store_close);
