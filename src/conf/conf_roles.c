@@ -137,7 +137,7 @@ void conf_roles_sample(struct str *out)
 		 "# server by admin.socket.  role: admin, operator (no keys, no definitions), auditor (reads, changes nothing),\n"
 		 "# tenant-auditor (reads one tenant's audit) or tenant-admin (one tenant's keys and grants).  Needs a restart.\n"
 		 "#roles:\n"
-		 "#  - {role: operator, group: ops}\n"
+		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
 		 "#  - {role: auditor, uid: 1001}\n"
 		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n");
 }
