@@ -23,7 +23,7 @@ static const struct adm_column audit_payload_cols[] = {
 		    "the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is recorded.  With " \
 		    "an opening somebody else can check a value: HMAC-SHA-256 over \"toolcrib/c/1\", a zero byte, the ctag as two " \
 		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.", \
-	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_OWNER, .where = ADM_ON_POOL, \
+	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD, .where = ADM_ON_POOL, \
 	  .record = AUDIT_AUDIT_READ, .check = adm_audit_payload_check, .body = adm_audit_payload_body }
 
 #define LEVEL_ROWS \

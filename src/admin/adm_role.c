@@ -128,7 +128,9 @@ int adm_role_check(const struct adm_run *run, struct err *err)
 		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",
 		      cmd->verb ? cmd->verb : "", str_text(&roles));
 	str_fini(&roles);
-	if (role && role->kind == CONF_TENANT_AUDITOR && cmd->role == ADM_AUDIT)
+	if (cmd->role == ADM_PAYLOAD && !(role && role->tenant))
+		err_hint(err, "who reads payloads is an auditor by the list of roles: toolcribd.yaml(5)");
+	if (role && role->kind == CONF_TENANT_AUDITOR && (cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD))
 		err_hint(err, "this role reads one tenant's audit: --tenant %s", role->tenant);
 	if (role && role->kind == CONF_TENANT_ADMIN && cmd->own)
 		err_hint(err, "this role manages one tenant, which the command has to name: %s", role->tenant);

@@ -2,6 +2,7 @@
 import hashlib
 import hmac
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -27,7 +28,11 @@ class Payload(crib.Case):
         c.tool(crib.ECHO)
         c.tool(LOGIN)
         key = c.tenant("acme", "*")
-        c.start(extra)
+        self.config = f"{extra}roles: [{{role: auditor, uid: {os.geteuid()}}}]\n"   # who has the store is no auditor by that
+        mine = c.dir / "config" / "toolcrib"
+        mine.mkdir(parents=True)
+        (mine / "toolcribd.yaml").write_text(self.config)
+        c.start(self.config)
         self.peer = c.http(key)
         self.addCleanup(self.peer.close)
         self.peer.initialize()
@@ -157,7 +162,7 @@ class Payload(crib.Case):
         self.assertEqual([f"secret-{key}.key" for key in keys], [path.name for path in c.store.glob("secret-*.key")])
         self.assertEqual(self.payload(call)["arguments"]["state"], "kept")
         c.stop()
-        c.start()
+        c.start(self.config)
         self.assertEqual(self.payload(call)["arguments"]["state"], "kept")
 
     def verify(self, *sql, keys=True):
