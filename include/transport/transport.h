@@ -14,6 +14,7 @@ struct conf_listener;
 struct ev_loop;
 struct gate;
 struct mcp_server;
+struct oauth;
 struct tenants;
 struct tls_server;
 struct transport;
@@ -22,6 +23,8 @@ struct transport_env {                  /* borrowed for the transport's life */
 	struct ev_loop *loop;
 	struct mcp_server *mcp;
 	struct tenants *tenants;
+	struct oauth *oauth;            /* access tokens on HTTP; NULL: keys alone */
+	const char *resource;           /* how clients reach HTTP, without a path; NULL: by the listener's address */
 	uint32_t drain_ms;              /* after EOF of a byte stream (MCP B-56) */
 	struct gate *gate;              /* who may connect; NULL: anybody */
 };

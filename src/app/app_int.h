@@ -23,6 +23,7 @@ struct gate;
 struct limiter;
 struct mcp_server;
 struct notary;
+struct oauth;
 struct registry;
 struct tenants;
 struct tls_server;
@@ -54,6 +55,7 @@ struct app {
 	struct limiter *limiter;
 	struct upstreams *upstreams;
 	struct fetcher *fetcher;
+	struct oauth *oauth;            /* access tokens; NULL: there are none */
 	struct be_workers *workers;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
@@ -129,6 +131,9 @@ void app_clock_check(struct app *a);                                    /* each 
 #define APP_AUTH_SUMMARY_MS 60000
 int app_auth_start(struct app *a, struct err *err) MUST_CHECK;
 void app_auth_stop(struct app *a);
+/* oauth.c */
+int app_oauth_start(struct app *a, struct err *err) MUST_CHECK;
+void app_oauth_stop(struct app *a);
 /* upstreams.c */
 int app_upstreams_start(struct app *a, struct err *err) MUST_CHECK;
 void app_upstreams_stop(struct app *a);

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
+#include "oauth/oauth.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -77,6 +78,8 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls)
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
+	if (a->oauth)
+		oauth_reload(a->oauth);
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);
 	log_info(NULL, "configuration reloaded file=%s", name_of(a->opt.conf));

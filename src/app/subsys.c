@@ -175,7 +175,7 @@ static int mcp_start(struct app *a, struct err *err)
 	a->mcp = mcp_server_new(&(struct mcp_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.calls = a->calls, .writer = a->writer, .master = a->master, .version = PACKAGE_VERSION });
 	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
-		.drain_ms = a->opt.conf->eof_drain_ms };
+		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms };
 	return 0;
 }
 
@@ -241,6 +241,7 @@ static const struct subsys {
 	{ "last use of keys", ALL, app_used_start, app_used_stop },
 	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
 	{ "fetcher", ALL, fetcher_start, fetcher_stop },
+	{ "access tokens", DAEMON, app_oauth_start, app_oauth_stop },
 	{ "upstreams", ALL, app_upstreams_start, app_upstreams_stop },
 	{ "calls", ALL, calls_start, calls_stop },
 	{ "mcp", SERVE, mcp_start, mcp_stop },

@@ -352,7 +352,7 @@ void conf_oauth_sample(struct str *out)
 		 "#      jwks_uri: https://login.example.com/jwks   # or jwks_file: /etc/toolcrib/login.json\n"
 		 "#      tenant_claim: org                          # or tenant: acme\n"
 		 "#      tenants: {org-17: acme}                    # without: the claim is the tenant's name\n"
-		 "#      principal: agent                           # or principal_claim: sub, perhaps with principals: {…}\n"
+		 "#      principal: agent                           # or principal_claim: …; without: each sub is its own\n"
 		 "#      scopes:                                    # words of its tokens, and what they give here\n"
 		 "#        tools.read: [\"tools:list\"]\n"
 		 "#        tools.use: [\"tools:list\", \"tools:call:*\"]\n"

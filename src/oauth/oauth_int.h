@@ -1,4 +1,5 @@
-/* The module's own: jwk.c (keys), jwt.c (tokens). */
+/* The module's own: jwk.c (keys), jwt.c (tokens), get.c (requests to issuers), keyset.c (an issuer's keys as they are now),
+ * cache.c (tokens found good), claims.c (what they mean here), issuer.c (one issuer), check.c (the check itself). */
 #ifndef OAUTH_INT_H
 #define OAUTH_INT_H
 
@@ -9,6 +10,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/digest.h"
+#include "base/list.h"
+#include "oauth/oauth.h"
+
+struct conf_issuer;
+struct conf_claim;
+struct ev_loop;
+struct fetcher;
+struct str;
 
 /* --- jwk.c: the public keys of an issuer (RFC 7517, RFC 8037) */
 
@@ -74,5 +85,94 @@ int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64
 		     struct err *err) MUST_CHECK;
 /* Is our resource among the audiences?  Scheme and host in any case (MCP A-08). */
 bool jwt_audience_has(const json_t *aud, const char *audience);
+
+/* --- get.c */
+
+struct oauth_server;                    /* where an issuer is reached, and how; counted */
+int oauth_server_new(const struct conf_issuer *conf, struct oauth_server **ret, struct err *err) MUST_CHECK;
+void oauth_server_drop(struct oauth_server **s);
+struct oauth_get_req {
+	const char *url;
+	const char *form;               /* the body of a POST; NULL: a GET */
+	const char *authorization;      /* or NULL */
+	uint64_t deadline_us;           /* monotonic */
+};
+/* rc 0: status 200 and this body. */
+typedef void oauth_got_fn(void *arg, int rc, const struct str *body, const struct err *err);
+struct oauth_get;
+int oauth_get_start(struct fetcher *f, struct oauth_server *server, const struct oauth_get_req *req, oauth_got_fn *got,
+		    void *arg, struct oauth_get **ret, struct err *err) MUST_CHECK;
+void oauth_get_cancel(struct oauth_get **g);            /* got() does not come any more */
+
+/* --- keyset.c */
+
+struct keyset_env {                     /* borrowed */
+	struct ev_loop *loop;
+	struct fetcher *fetcher;
+	uint32_t interval_s, max_age_s;
+	/* A fetch has ended: keys are new, or as they were. */
+	void (*fetched)(void *arg, const struct conf_issuer *conf, bool fresh);
+	void *arg;
+};
+struct keyset;
+int keyset_new(const struct keyset_env *env, const struct conf_issuer *conf, struct keyset **ret, struct err *err) MUST_CHECK;
+void keyset_free(struct keyset **k);
+/* From a file: read it again; on failure the old keys stay.  Else: fetch them when the next token comes. */
+int keyset_reload(struct keyset *k, struct err *err) MUST_CHECK;
+enum keyset_find {
+	KEYSET_FOUND,
+	KEYSET_UNKNOWN,                 /* no such key */
+	KEYSET_WAIT,                    /* ask again after fetched() */
+	KEYSET_NONE,                    /* there are no keys that may be used */
+};
+enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, const struct jwk **ret);
+uint32_t keyset_retry_ms(const struct keyset *k);       /* when KEYSET_NONE may be over */
+
+/* --- cache.c */
+
+struct oauth_cache;
+struct oauth_cache *oauth_cache_new(size_t max);
+void oauth_cache_free(struct oauth_cache **c);
+void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_t ret[DIGEST_SIZE]);
+/* who: borrowed.  False: not there, or over. */
+bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
+void oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us);
+void oauth_cache_del(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE]);
+void oauth_cache_drop(struct oauth_cache *c, const struct oauth_issuer *issuer);        /* NULL: all */
+
+/* --- issuer.c */
+
+struct oauth_word { const char *word; struct scopes *scopes; };
+struct oauth_issuer {
+	struct oauth *o;
+	const struct conf_issuer *conf;
+	struct keyset *keys;            /* NULL: it is asked */
+	struct oauth_server *server;    /* that is asked */
+	struct oauth_word *words; size_t nwords;
+	struct list waiting;            /* struct oauth_check */
+};
+int issuer_init(struct oauth_issuer *s, struct oauth *o, const struct conf_issuer *conf, struct err *err) MUST_CHECK;
+void issuer_fini(struct oauth_issuer *s);
+
+struct oauth {
+	struct oauth_env env;
+	struct keyset_env keyset_env;
+	struct oauth_issuer *issuers; size_t nissuers;
+	struct oauth_cache *cache;
+	size_t nwaiting;                /* checks that are not over */
+	uint8_t jti_key[32];
+};
+
+/* --- claims.c */
+
+struct oauth_identity {                 /* texts borrowed from claims, or in here */
+	const char *tenant, *subject;
+	bool known_only;
+	char own[PRINCIPAL_SUBJECT_MAX + 1];
+	struct scopes *scopes;          /* to be unreffed */
+};
+/* Who is it here?  ERR_DENIED, and why. */
+int oauth_identify(const struct oauth_issuer *s, const json_t *claims, struct oauth_identity *ret, enum cred_refusal *ret_why,
+		   struct err *err) MUST_CHECK;
 
 #endif

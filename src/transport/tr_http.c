@@ -18,8 +18,8 @@
 #include "base/str.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "oauth/oauth.h"
 
-static const char unauthorized[] = "WWW-Authenticate: Bearer realm=\"toolcrib\"\r\n";
 static const char no_path[] = "no such path\n";
 
 /* What a route takes, and the words for everything else. */
@@ -31,16 +31,16 @@ static const struct {
 			"POST, GET or DELETE\n" },
 	/* A client that tries to POST here first goes on to GET (MCP B-25, O-04). */
 	[ROUTE_SSE] = { 1 << METHOD_GET, "Allow: GET\r\n", "GET opens the event stream\n" },
+	[ROUTE_METADATA] = { 1 << METHOD_GET, "Allow: GET\r\n", "GET reads the document\n" },
 	[ROUTE_MESSAGES] = { 1 << METHOD_POST, "Allow: POST\r\n", "POST takes messages\n" },
 };
-
-struct refusal { const char *headers; uint32_t retry_s; char text[400]; };
 
 /* --- requests */
 
 void hreq_free(struct hreq *q)
 {
 	list_unlink(&q->node);
+	oauth_check_cancel(&q->check);
 	principal_unref(&q->who);
 	free(q);
 }
@@ -63,10 +63,13 @@ const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE])
 /* A plain text, not JSON (MCP B-49); 204 has none. */
 static void refuse(struct http_request *r, int status, const char *headers, const char *cors, const char *text)
 {
-	char lines[TR_HTTP_CORS_SIZE + 256];
+	struct str lines = STR_INIT;
 
-	snprintf(lines, sizeof(lines), "%s%s%s", status == 204 ? "" : "Content-Type: text/plain\r\n", headers, cors);
-	http_reply(r, status, lines, text, strlen(text));
+	str_puts(&lines, status == 204 ? "" : "Content-Type: text/plain\r\n");
+	str_puts(&lines, headers);
+	str_puts(&lines, cors);
+	http_reply(r, status, str_text(&lines), text, strlen(text));
+	str_fini(&lines);
 }
 
 void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text)
@@ -93,18 +96,22 @@ static void exchange_notice(void *peer, const char *text, size_t len)
 static void reply(struct hreq *q, const struct mcp_answer *a)
 {
 	struct http_request *r = q->r;
-	char headers[TR_HTTP_CORS_SIZE + 512], cors[TR_HTTP_CORS_SIZE];
-	int n = snprintf(headers, sizeof(headers), "%s%s", a->len > 0 ? "Content-Type: application/json\r\n" : "",
-			 hreq_cors(q, cors));
+	struct str headers = STR_INIT;
+	char cors[TR_HTTP_CORS_SIZE];
 
+	str_puts(&headers, a->len > 0 ? "Content-Type: application/json\r\n" : "");
+	str_puts(&headers, hreq_cors(q, cors));
 	if (a->session)
-		n += snprintf(headers + n, sizeof(headers) - (size_t)n, "Mcp-Session-Id: %s\r\n", a->session);
+		str_printf(&headers, "Mcp-Session-Id: %s\r\n", a->session);
 	if (a->retry_after_s)
-		n += snprintf(headers + n, sizeof(headers) - (size_t)n, "Retry-After: %u\r\n", a->retry_after_s);
+		str_printf(&headers, "Retry-After: %u\r\n", a->retry_after_s);
 	if (a->status == 401)
-		snprintf(headers + n, sizeof(headers) - (size_t)n, "%s", unauthorized);
+		http_unauthorized(q->t, (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, true, &headers);
+	if (a->status == 403 && a->scope)
+		http_insufficient(q, a->scope, &headers);
 	hreq_free(q);
-	http_reply(r, a->status, headers, a->text, a->len);
+	http_reply(r, a->status, str_text(&headers), a->text, a->len);
+	str_fini(&headers);
 }
 
 static void exchange_finish(void *peer, const struct mcp_answer *a)
@@ -209,56 +216,82 @@ static int method_of(const struct http_head *h, enum hroute route, enum hmethod 
 	return routes[route].methods & 1u << *ret ? 0 : 405;
 }
 
-/* After path, Host and Origin: the credential, the tenant of the path, the method, the type.  0, or the status that
- * refuses, with *ret_headers and text. */
-static int admit(struct hconn *c, const struct http_head *h, enum hroute route, struct http_text tenant,
-		 struct principal **ret_who, enum hmethod *ret_method, struct refusal *ret)
+/* What is wrong with it whoever asks; status 0: nothing. */
+static void look_over(const struct http_head *h, struct hreq *q)
 {
-	int status = http_guard_who(c, h, ret_who, ret->text, sizeof(ret->text));
+	if (method_of(h, q->route, &q->method) != 0) {
+		q->later.status = 405;
+		q->later.headers = routes[q->route].allow;
+		q->later.text = routes[q->route].text;
+	} else if (q->method == METHOD_POST && !is_json(h)) {
+		q->later.status = 415;
+		q->later.headers = "";
+		q->later.text = "Content-Type must be application/json\n";
+	}
+}
 
-	ret->headers = status == 401 ? unauthorized : "";
+void http_punish(struct hconn *c)
+{
 	if (gate_penalty_ms(&c->pass) > 0)
 		http_conn_drain(c->conn);               /* the next try is a connection, and has to wait (SEC S-316) */
-	if (status != 0)
-		return status;
-	if (!gate_join(&c->pass, (*ret_who)->tenant_id)) {
-		(void)snprintf(ret->text, sizeof(ret->text), "the tenant has too many connections\n");
-		ret->retry_s = 1;
+}
+
+int http_admit(struct hconn *c, struct http_text tenant, const struct principal *who, struct http_refusal *no)
+{
+	if (!gate_join(&c->pass, who->tenant_id)) {
+		(void)snprintf(no->text, sizeof(no->text), "the tenant has too many connections\n");
+		no->retry_s = 1;
 		http_conn_drain(c->conn);
 		return 503;
 	}
-	ret->headers = "";
 	/* Whether or not that tenant exists (MCP B-30). */
-	if (tenant.p && !http_text_is(tenant, (*ret_who)->tenant)) {
-		snprintf(ret->text, sizeof(ret->text), "%s", no_path);
+	if (tenant.p && !http_text_is(tenant, who->tenant)) {
+		snprintf(no->text, sizeof(no->text), "%s", no_path);
 		return 404;
-	}
-	if (method_of(h, route, ret_method) != 0) {
-		snprintf(ret->text, sizeof(ret->text), "%s", routes[route].text);
-		ret->headers = routes[route].allow;
-		return 405;
-	}
-	if (*ret_method == METHOD_POST && !is_json(h)) {
-		snprintf(ret->text, sizeof(ret->text), "Content-Type must be application/json\n");
-		return 415;
 	}
 	return 0;
 }
 
-/* A head is refused for this reason. */
-static void refuse_head(const struct hconn *c, struct http_request *r, const struct http_head *h, int status,
-			const struct refusal *no)
+/* After path, Host and Origin: the credential, the tenant of the path, the method, the type.  0 and HTTP_LATER as
+ * hreq_check_token(), or the status that refuses. */
+static int admit(struct hreq *q, const struct http_head *h, struct http_text tenant, struct http_refusal *no)
 {
-	char cors[TR_HTTP_CORS_SIZE], headers[128];
+	struct http_asker asker = { .who = NULL };
+	int status;
 
-	(void)snprintf(headers, sizeof(headers), "%s", no->headers);
+	look_over(h, q);
+	status = http_guard_who(q->c, h, &asker, no->text, sizeof(no->text));
+	q->who = asker.who;
+	if (status == HTTP_TOKEN) {
+		status = hreq_check_token(q, asker.token, no);
+	} else {
+		if (status == 401)
+			http_unauthorized(q->t, tenant, asker.had_one, &no->headers);
+		http_punish(q->c);
+		if (status == 0)
+			status = http_admit(q->c, tenant, q->who, no);
+	}
+	if (status != 0 || q->later.status == 0)
+		return status;
+	str_puts(&no->headers, q->later.headers);
+	snprintf(no->text, sizeof(no->text), "%s", q->later.text);
+	return q->later.status;
+}
+
+/* A head is refused for this reason; what that holds is freed. */
+static void refuse_head(const struct hconn *c, struct http_request *r, const struct http_head *h, int status,
+			struct http_refusal *no)
+{
+	char cors[TR_HTTP_CORS_SIZE];
+
 	if (no->retry_s)
-		(void)snprintf(headers, sizeof(headers), "Retry-After: %u\r\n", no->retry_s);
-	refuse(r, status, headers, http_cors(http_cors_origin(c->t, h), cors), no->text);
+		str_printf(&no->headers, "Retry-After: %u\r\n", no->retry_s);
+	refuse(r, status, str_text(&no->headers), http_cors(http_cors_origin(c->t, h), cors), no->text);
+	str_fini(&no->headers);
 }
 
 /* Before anything is looked at that costs work: a stop, or a source that has to wait.  0, or the status. */
-static int turned_away(const struct hconn *c, struct refusal *ret)
+static int turned_away(const struct hconn *c, struct http_refusal *ret)
 {
 	uint32_t wait_ms = gate_penalty_ms(&c->pass);
 
@@ -274,18 +307,60 @@ static int turned_away(const struct hconn *c, struct refusal *ret)
 	return 429;
 }
 
+/* Where tokens for this path come from: anybody may know, whether or not there is such a tenant. */
+static void send_metadata(const struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant)
+{
+	struct str text = STR_INIT, headers = STR_INIT;
+	char cors[TR_HTTP_CORS_SIZE];
+
+	http_metadata(c->t, tenant, &text);
+	str_puts(&headers, "Content-Type: application/json\r\n");
+	str_puts(&headers, http_cors(http_cors_origin(c->t, h), cors));
+	http_reply(r, 200, headers.p, text.p, text.len);
+	str_fini(&headers);
+	str_fini(&text);
+}
+
+static int open_head(struct hconn *c, struct http_request *r, const struct http_head *h, enum hroute route,
+		     struct http_text tenant, void **ret_user)
+{
+	struct http_refusal no = { .headers = STR_INIT };
+	struct hreq *q;
+	enum hmethod method;
+	int status;
+
+	if (route == ROUTE_METADATA) {
+		if (method_of(h, route, &method) != 0)
+			refuse(r, 405, routes[route].allow, "", routes[route].text);
+		else
+			send_metadata(c, r, h, tenant);
+		return 1;
+	}
+	q = hreq_new(c, r, h, tenant);
+	q->route = route;
+	status = admit(q, h, tenant, &no);
+	if (status == 0 || status == HTTP_LATER) {
+		str_fini(&no.headers);
+		*ret_user = q;
+		return status == 0 ? 0 : 2;
+	}
+	hreq_free(q);
+	refuse_head(c, r, h, status, &no);
+	return 1;
+}
+
 static int on_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
 {
 	struct hconn *c = arg;
-	struct principal *who = NULL;
-	struct refusal no = { .headers = "" };
+	struct http_refusal no = { .headers = STR_INIT };
 	struct http_text tenant;
-	enum hmethod method;
 	enum hroute route;
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
 	route = http_route(h->path, &tenant);
+	if (route == ROUTE_NONE && http_route_metadata(c->t, h->path, &tenant))
+		route = ROUTE_METADATA;
 	if (route == ROUTE_NONE) {
 		refuse(r, 404, "", "", no_path);
 		return 1;
@@ -295,21 +370,14 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 		return 1;
 	}
 	status = turned_away(c, &no);
-	if (status == 0 && http_text_is(h->method, "OPTIONS"))
-		return preflight(c->t, r, h, route);
-	if (status != 0)
-		http_conn_drain(c->conn);
-	else
-		status = admit(c, h, route, tenant, &who, &method, &no);
 	if (status != 0) {
-		principal_unref(&who);
+		http_conn_drain(c->conn);
 		refuse_head(c, r, h, status, &no);
 		return 1;
 	}
-	struct hreq *q = hreq_new(c, r, h, route, method, who);
-
-	*ret_user = q;
-	return 0;
+	if (http_text_is(h->method, "OPTIONS"))
+		return preflight(c->t, r, h, route);
+	return open_head(c, r, h, route, tenant, ret_user);
 }
 
 /* One URL for clients of any age, where the listener says so: those of HTTP+SSE know neither sessions nor the version's
@@ -357,6 +425,7 @@ static void http_free(void *arg)
 	tls_server_free(&t->base.tls);
 	ev_timer_free(&t->tick);
 	map_free(&t->sse);
+	free(t->origin);
 	free(t);
 }
 
@@ -444,6 +513,7 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 		return rc;
 	}
 	t->loopback = addr_is_loopback(&a);
+	t->origin = env->resource ? mem_strdup(env->resource) : mem_printf("%s://%s", conf->tls ? "https" : "http", listen_address(t->listener));
 	t->tick = ev_timer_new(env->loop, http_tick, t);
 	ev_timer_start(t->tick, TR_HTTP_TICK_MS * 1000ull);
 	*ret = &t->base;

@@ -137,13 +137,11 @@ static void copy_params(struct hreq *q, struct pen *pen, const struct http_head 
 	}
 }
 
-struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, enum hroute route,
-		      enum hmethod method, struct principal *who)
+struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant)
 {
 	char client[TR_HTTP_CLIENT_SIZE];
 	const char *from = http_client(c, h, client);
-	size_t room = h->query.len + 1 + strlen(from) + 1;
-	struct tr_http *t = c->t;
+	size_t room = h->query.len + tenant.len + strlen(from) + 3;
 
 	for (size_t i = 0; i < h->nheaders; i++)
 		room += h->header[i].name.len + h->header[i].value.len + 2;
@@ -151,12 +149,10 @@ struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http
 	struct pen pen = { q->text };
 
 	memset(q, 0, sizeof(*q));
-	q->t = t;
+	q->t = c->t;
+	q->c = c;
 	q->r = r;
-	q->who = who;
-	q->route = route;
-	q->method = method;
-	list_push_back(&t->open, &q->node);
+	list_push_back(&c->t->open, &q->node);
 	q->http.version = single(&pen, h, "mcp-protocol-version", &q->http.duplicate);
 	q->http.session = single(&pen, h, "mcp-session-id", &q->http.duplicate);
 	q->http.method = single(&pen, h, "mcp-method", &q->http.duplicate);
@@ -164,9 +160,10 @@ struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http
 	q->http.traceparent = pen_copy(&pen, http_head_get(h, "traceparent", NULL));
 	q->http.tracestate = pen_copy(&pen, http_head_get(h, "tracestate", NULL));
 	q->http.sse_ok = accepts_sse(h);
-	q->origin = pen_copy(&pen, http_cors_origin(t, h));
+	q->origin = pen_copy(&pen, http_cors_origin(c->t, h));
 	q->query = pen_copy(&pen, h->query);
 	q->from = pen_copy(&pen, (struct http_text){ from, strlen(from) });
+	q->tenant = pen_copy(&pen, tenant);
 	copy_params(q, &pen, h);
 	q->http.params = q->params;
 	q->http.request = http_request_id(r);

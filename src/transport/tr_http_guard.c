@@ -11,6 +11,7 @@
 #include "audit/audit.h"
 #include "base/text.h"
 #include "net/addr.h"
+#include "oauth/oauth.h"
 
 enum hroute http_route(struct http_text path, struct http_text *ret_tenant)
 {
@@ -122,7 +123,16 @@ struct http_text http_cors_origin(const struct tr_http *t, const struct http_hea
 	return listed(origin, t->conf->origins, t->conf->norigins) ? origin : (struct http_text){ NULL, 0 };
 }
 
-int http_guard_who(const struct hconn *c, const struct http_head *h, struct principal **ret_who, char *ret_text, size_t size)
+/* Tokens never begin like keys; what does is told to be no good by the check of keys. */
+static bool is_token(const struct tr_http *t, struct http_text value)
+{
+	static const char key[] = "tck_";
+	const size_t n = sizeof(key) - 1;
+
+	return oauth_has_issuers(t->env.oauth) && value.len > 0 && (value.len < n || memcmp(value.p, key, n) != 0);
+}
+
+int http_guard_who(const struct hconn *c, const struct http_head *h, struct http_asker *ret, char *ret_text, size_t size)
 {
 	struct tr_http *t = c->t;
 	static const char scheme[] = "Bearer ";
@@ -138,13 +148,13 @@ int http_guard_who(const struct hconn *c, const struct http_head *h, struct prin
 		snprintf(ret_text, size, "Authorization came twice\n");
 		return 400;
 	}
-	rc = transport_cert_who(&t->env, t->conf, c->tls, &source, ret_who);
+	rc = transport_cert_who(&t->env, t->conf, c->tls, &source, &ret->who);
 	if (rc < 0)
 		snprintf(ret_text, size, "this certificate names nobody here\n");
 	if (rc)
 		return rc < 0 ? 401 : 0;
 	if (t->conf->tenant) {
-		rc = principal_named(t->env.tenants, t->conf->tenant, t->conf->principal, AUDIT_AUTHN_BOUND, ret_who, &err);
+		rc = principal_named(t->env.tenants, t->conf->tenant, t->conf->principal, AUDIT_AUTHN_BOUND, &ret->who, &err);
 		if (rc < 0)
 			cred_refused(t->env.tenants, &source, CRED_SUSPENDED);
 		snprintf(ret_text, size, "the tenant of this listener is not served\n");
@@ -152,7 +162,11 @@ int http_guard_who(const struct hconn *c, const struct http_head *h, struct prin
 	}
 	if (value.len <= n || !http_text_is_nocase((struct http_text){ value.p, n }, scheme))
 		value = (struct http_text){ scheme, n };        /* as a wrong key: the same work, the same words */
-	rc = cred_check(t->env.tenants, value.p + n, value.len - n, &source, ret_who, &err);
+	ret->had_one = count > 0;
+	ret->token = (struct http_text){ value.p + n, value.len - n };
+	if (is_token(t, ret->token))
+		return HTTP_TOKEN;
+	rc = cred_check(t->env.tenants, value.p + n, value.len - n, &source, &ret->who, &err);
 	if (rc < 0)
 		snprintf(ret_text, size, "%s\n", err.msg);
 	return rc < 0 ? 401 : 0;

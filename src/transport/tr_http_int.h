@@ -1,10 +1,11 @@
-/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_facts.c (what the
- * head says), tr_http_sse.c (streams), tr_sse.c (HTTP+SSE of 2024-11-05). */
+/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_token.c (access
+ * tokens), tr_http_facts.c (what the head says), tr_http_sse.c (streams), tr_sse.c (HTTP+SSE of 2024-11-05). */
 #ifndef TR_HTTP_INT_H
 #define TR_HTTP_INT_H
 
 #include "transport_int.h"
 
+#include "base/str.h"
 #include "conf/conf.h"
 #include "net/http_server.h"
 #include "tenant/tenant.h"
@@ -19,6 +20,8 @@
 #define TR_HTTP_CORS_SIZE 512           /* the lines that go with one */
 
 struct map;
+struct oauth_check;
+struct oauth_issuer;
 struct sse_peer;
 
 struct tr_http {
@@ -31,6 +34,7 @@ struct tr_http {
 	struct list open;               /* struct hreq: every request without its whole answer */
 	struct map *sse;                /* id -> struct sse_peer */
 	struct ev_timer *tick;
+	char *origin;                   /* how clients reach it: scheme, host and port */
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
 	bool draining;                  /* no request is taken any more (SEC S-842) */
 	bool closing;
@@ -46,8 +50,11 @@ struct hconn {
 	char from[ADDR_TEXT_SIZE];
 };
 
-enum hroute { ROUTE_NONE, ROUTE_MCP, ROUTE_SSE, ROUTE_MESSAGES };
+enum hroute { ROUTE_NONE, ROUTE_MCP, ROUTE_SSE, ROUTE_MESSAGES, ROUTE_METADATA };
 enum hmethod { METHOD_POST, METHOD_GET, METHOD_DELETE };
+
+/* Why a head is refused; headers: whole lines, to be freed. */
+struct http_refusal { struct str headers; uint32_t retry_s; char text[400]; };
 
 /* One request from its head to its answer.  The header texts live behind the struct, in one block. */
 struct hreq {
@@ -55,6 +62,11 @@ struct hreq {
 	struct tr_http *t;
 	struct http_request *r;
 	struct principal *who;
+	struct hconn *c;                /* until its body has been handed over */
+	struct oauth_check *check;      /* whose it is is asked; nothing of its body has been read */
+	const struct oauth_issuer *issuer;      /* of its access token, or NULL */
+	const char *tenant;             /* that the path names, or NULL */
+	struct { int status; const char *headers, *text; } later;       /* what is wrong with it whoever asks; 0: nothing */
 	const char *from;               /* the client's address, for records */
 	struct mcp_exchange *x;         /* from mcp_input() to finish() */
 	enum hroute route;
@@ -78,8 +90,28 @@ enum hroute http_route(struct http_text path, struct http_text *ret_tenant);
 int http_guard_host(const struct tr_http *t, const struct http_head *h);
 /* The Origin of a page that may read the answer: one that the configuration lists (MCP B-55), else p NULL. */
 struct http_text http_cors_origin(const struct tr_http *t, const struct http_head *h);
-/* Who asks.  0: *ret_who counted.  Else the status (400, 401) and a text for the body. */
-int http_guard_who(const struct hconn *c, const struct http_head *h, struct principal **ret_who, char *ret_text, size_t size);
+/* Who asks. */
+struct http_asker {
+	struct principal *who;          /* counted */
+	bool had_one;                   /* there was a credential */
+	struct http_text token;         /* a bearer that is no key */
+};
+/* 0: ret->who is known.  HTTP_TOKEN: ret->token tells, if it is good.  Else the status (400, 401) and a text for the body. */
+#define HTTP_TOKEN 2
+int http_guard_who(const struct hconn *c, const struct http_head *h, struct http_asker *ret, char *ret_text, size_t size);
+
+/* --- tr_http_token.c */
+
+/* Is it the path of a document about us (RFC 9728)?  *ret_tenant as http_route(). */
+bool http_route_metadata(const struct tr_http *t, struct http_text path, struct http_text *ret_tenant);
+void http_metadata(const struct tr_http *t, struct http_text tenant, struct str *out);
+/* Appends the header WWW-Authenticate.  had_one: a credential came, and is not good. */
+void http_unauthorized(const struct tr_http *t, struct http_text tenant, bool had_one, struct str *out);
+/* The same for 403: scope are the words of ours that are lacking. */
+void http_insufficient(const struct hreq *q, const char *scope, struct str *out);
+/* Whose is it?  0: q->who is.  HTTP_LATER: it is held, and goes on or is refused by itself.  Else the status. */
+#define HTTP_LATER 1
+int hreq_check_token(struct hreq *q, struct http_text token, struct http_refusal *no);
 
 /* --- tr_http_client.c */
 
@@ -100,9 +132,8 @@ void http_tick(void *tr_http);
 
 /* --- tr_http_facts.c */
 
-/* Takes who. */
-struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, enum hroute route,
-		      enum hmethod method, struct principal *who);
+/* Route, method and tenant of the path are the caller's to fill in, and who. */
+struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant);
 /* The next part of *list up to sep, without the white space around it; *list becomes what follows. */
 bool http_part_next(struct http_text *list, char sep, struct http_text *ret);
 /* The next member of a comma-separated list that is not empty; *list becomes what follows. */
@@ -117,6 +148,10 @@ void sse_post(struct hreq *q, const char *body, size_t len);
 void sse_gone(struct sse_peer **p);     /* the stream's client has left */
 
 /* --- tr_http.c */
+
+/* May this tenant come in, at this path?  0, or the status that refuses. */
+int http_admit(struct hconn *c, struct http_text tenant, const struct principal *who, struct http_refusal *no);
+void http_punish(struct hconn *c);      /* somebody failed to say who he is */
 
 void hreq_free(struct hreq *q);         /* unlinked, references dropped; r is the connection's */
 /* Answer with a plain text (not JSON: MCP B-49) and free.  headers: further lines, or "". */

@@ -75,7 +75,7 @@ void tr_open(struct tr_rig *rig, const char *name)
 
 void tr_attach(struct tr_rig *rig, const char *name, const char *dir, uint32_t drain_ms)
 {
-	rig->env = (struct transport_env){ rig->loop, rig->srv, rig->tenants, drain_ms, NULL };
+	rig->env = (struct transport_env){ .loop = rig->loop, .mcp = rig->srv, .tenants = rig->tenants, .drain_ms = drain_ms };
 	rig->conf.connections_max = TR_PEERS_MAX;
 	rig->sse = strcmp(name, "sse") == 0;
 	for (size_t i = 0; transport_all[i]; i++)
