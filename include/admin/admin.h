@@ -162,7 +162,10 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
-	json_t *(*listeners)(void *arg); void *arg;     /* for status: new reference, array; may be NULL */
+	json_t *(*listeners)(void *arg);                /* for status: new reference, array; may be NULL */
+	/* Read the configuration again; appends the keys that need a restart.  NULL: there is none (embedded). */
+	int (*reload)(void *arg, struct str *ret_restart, struct err *err);
+	void *arg;
 };
 struct admin *admin_new(const struct admin_env *env);
 /* Go on with what was begun and not ended: records that are pruned. */

@@ -221,7 +221,7 @@ int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, i
 
 /* adm_call.c, adm_audit.c, adm_server.c */
 adm_check_fn adm_audit_show_check, adm_status_check, adm_backup_check;
-adm_body_fn adm_call_body, adm_audit_show_body, adm_status_body, adm_backup_body,
+adm_body_fn adm_call_body, adm_audit_show_body, adm_status_body, adm_reload_body, adm_backup_body,
 	adm_session_list_body, adm_session_kill_body;
 adm_check_fn adm_session_kill_check;
 

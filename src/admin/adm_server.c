@@ -1,4 +1,4 @@
-/* status, backup, session list: the store and the process that owns it. */
+/* status, reload, backup, session list: the store and the process that owns it. */
 #include "config.h"
 
 #include <stdio.h>
@@ -122,6 +122,31 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
+}
+
+/* --- reload */
+
+int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct admin_env *env = &c->admin->env;
+	struct str restart = STR_INIT;
+	int rc;
+
+	(void)db;
+	(void)logs;
+	if (!env->reload) {
+		(void)err_set(err, ERR_INVALID, "", "there is nothing to reload: no server runs on this store");
+		err_hint(err, "a server reads its configuration when it starts");
+		return ERR_INVALID;
+	}
+	rc = env->reload(env->arg, &restart, err);
+	if (rc == 0) {
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
+		adm_row_end(c->out);
+	}
+	str_fini(&restart);
+	return rc;
 }
 
 /* --- backup */

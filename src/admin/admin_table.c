@@ -235,6 +235,11 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_status_check, .body = adm_status_body },
+	{ .noun = "reload", .help = "Let the server read its configuration again",
+	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
+		    "nothing, and what needs a restart is named.",
+	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .record = AUDIT_ADMIN_CMD, .body = adm_reload_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
 	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
 		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.",

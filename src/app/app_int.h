@@ -25,6 +25,7 @@ struct mcp_server;
 struct notary;
 struct oauth;
 struct registry;
+struct str;
 struct tenants;
 struct tls_server;
 struct upstreams;
@@ -141,7 +142,8 @@ int app_upstreams_watch(struct app *a, struct err *err) MUST_CHECK;     /* look 
 void app_upstreams_unwatch(struct app *a);
 /* reload.c: what is in force is on record from the start on. */
 int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
-void app_reload(struct app *a);
+void app_reload(struct app *a);                                         /* now or soon; log and record say how it went */
+int app_reload_now(void *app, struct str *ret_restart, struct err *err);        /* struct app; the same for the command */
 void app_reload_stop(struct app *a);
 /* ready.c: one line in the log, and the service manager if there is one. */
 int app_ready(struct app *a, struct err *err) MUST_CHECK;

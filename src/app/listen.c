@@ -38,6 +38,17 @@ static const struct transport_ops *ops_of(enum conf_transport transport)
 	return NULL;
 }
 
+/* Puts the listener in front, and the file if it is one. */
+static int about(const struct conf_listener *l, struct err *err)
+{
+	char file[sizeof(err->where)];
+
+	if (err->where[0] != '/' || strstr(err->msg, err->where))
+		return err_wrap(err, "%s listener %s", ops_of(l->transport)->name, l->address);
+	memcpy(file, err->where, sizeof(file));
+	return err_wrap(err, "%s listener %s: %s", ops_of(l->transport)->name, l->address, file);
+}
+
 static int open_listener(struct app *a, const struct conf_listener *l, struct err *err)
 {
 	const struct transport_ops *ops = ops_of(l->transport);
@@ -47,7 +58,7 @@ static int open_listener(struct app *a, const struct conf_listener *l, struct er
 	if (rc == 0)
 		rc = ops->open(&a->transport_env, l, &t, err);
 	if (rc < 0)
-		return err_wrap(err, "%s listener %s", ops->name, l->address);
+		return about(l, err);
 	a->listeners[a->nlisteners].ops = ops;
 	a->listeners[a->nlisteners].internal = l->relay;
 	fetcher_own(a->fetcher, ops->address(t));       /* SEC S-705 */
@@ -68,7 +79,7 @@ int app_conf_check(const struct conf *conf, struct err *err)
 			rc = transport_tls_load(l, &tls, err);
 		tls_server_free(&tls);
 		if (rc < 0)
-			(void)err_wrap(err, "%s listener %s", ops_of(l->transport)->name, l->address);
+			(void)about(l, err);
 	}
 	return rc;
 }
@@ -101,7 +112,7 @@ int app_renewal_make(const struct app *a, const struct conf *conf, struct app_re
 
 		if (rc < 0) {
 			app_renewal_drop(ret);
-			return err_wrap(err, "%s listener %s", a->listeners[i].ops->name, l->address);
+			return about(l, err);
 		}
 	}
 	return 0;

@@ -1,4 +1,4 @@
-/* SIGHUP: read the file and the certificates again, aside; take what can be taken, name what needs a restart, keep all on
+/* SIGHUP, or a command: read the file and the certificates again, aside; take what can be taken, name what needs a restart, keep all on
  * an error.  Either way it is on record, and so is what a start begins with (AUDIT 1604). */
 #include "config.h"
 
@@ -67,14 +67,14 @@ static void refused(struct app *a, const struct err *why)
 	str_fini(&text);
 }
 
-static void take(struct app *a, struct conf *next, struct app_renewal *tls)
+static void take(struct app *a, struct conf *next, struct app_renewal *tls, struct str *restart)
 {
-	struct str restart = STR_INIT, text = STR_INIT;
+	struct str text = STR_INIT;
 	uint8_t before[sizeof(next->digest)];
 	enum log_level level;
 
 	memcpy(before, a->opt.conf->digest, sizeof(before));
-	conf_reload(a->opt.conf, next, &restart);
+	conf_reload(a->opt.conf, next, restart);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
@@ -83,29 +83,37 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls)
 	if (log_level_from_name(a->opt.conf->log_level, &level))
 		log_set_level(level);
 	log_info(NULL, "configuration reloaded file=%s", name_of(a->opt.conf));
-	if (restart.len > 0)
-		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(&restart));
-	str_printf(&text, "%s: reloaded%s%s", name_of(a->opt.conf), restart.len ? ", these keys wait for a restart: " : "",
-		   str_text(&restart));
+	if (restart->len > 0)
+		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(restart));
+	str_printf(&text, "%s: reloaded%s%s", name_of(a->opt.conf), restart->len ? ", these keys wait for a restart: " : "",
+		   str_text(restart));
 	record(a, before, a->opt.conf->digest, AUDIT_OK, str_text(&text));
 	str_fini(&text);
-	str_fini(&restart);
+}
+
+int app_reload_now(void *app, struct str *ret_restart, struct err *err)
+{
+	struct app *a = app;
+	struct app_renewal tls = { { NULL } };
+	struct conf *next = NULL;
+
+	a->reloaded_us = ev_now_us(a->loop);
+	if (load(a, &next, &tls, err) < 0) {
+		refused(a, err);
+		return err->code;
+	}
+	take(a, next, &tls, ret_restart);
+	conf_free(&next);
+	return 0;
 }
 
 static void reload(void *arg)
 {
-	struct app *a = arg;
-	struct app_renewal tls = { { NULL } };
-	struct conf *next = NULL;
+	struct str restart = STR_INIT;
 	struct err err;
 
-	a->reloaded_us = ev_now_us(a->loop);
-	if (load(a, &next, &tls, &err) < 0) {
-		refused(a, &err);
-		return;
-	}
-	take(a, next, &tls);
-	conf_free(&next);
+	(void)app_reload_now(arg, &restart, &err);      /* log and record say how it went */
+	str_fini(&restart);
 }
 
 void app_reload(struct app *a)

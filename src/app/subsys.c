@@ -190,7 +190,8 @@ static int admin_start(struct app *a, struct err *err)
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .mcp = a->mcp, .vault = a->vault,
 		.master = a->master, .owner_uid = geteuid(), .roles = a->opt.conf ? a->opt.conf->roles : a->opt.roles,
-		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show, .draining = app_is_draining,
+		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show,
+		.reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL, .draining = app_is_draining,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
 		.workers = a->workers, .sandbox = a->sandbox });

@@ -19,7 +19,7 @@
 
 #define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
 #define BUFFER_FIRST 4096               /* kept for output; a larger one is given back once it is empty */
-#define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy */
+#define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy; a record of TLS */
 
 struct bytes {                          /* what waits is p[start .. end) */
 	char *p;
@@ -318,13 +318,34 @@ static size_t write_direct(struct stream *s, const void *p, size_t len)
 	return (size_t)n - before;
 }
 
+/* The same in records of TLS: the first takes along what waits, from there on nothing is copied.  What does not go is
+ * the front of the rest, as tls_write() wants it. */
+static size_t write_records(struct stream *s, const char *p, size_t len)
+{
+	size_t before = waiting(&s->out), first = 0;
+	long n;
+	if (before > 0) {
+		first = DIRECT_BYTES - before % DIRECT_BYTES;
+		append(&s->out, p, first);
+		s->answers += first;
+		n = tls_write(s->tls, s->out.p + s->out.start, waiting(&s->out));
+		s->written += n > 0 ? (size_t)n : 0;
+		drop(&s->out, n > 0 ? (size_t)n : 0, BUFFER_FIRST);
+		if (waiting(&s->out) > 0)
+			return first;
+	}
+	n = tls_write(s->tls, p + first, len - first);
+	s->written += n > 0 ? (size_t)n : 0;
+	return first + (n > 0 ? (size_t)n : 0);         /* the flush finds out why */
+}
+
 void stream_write_answer(struct stream *s, const void *p, size_t len)
 {
 	if (s->dead || s->half_closed)
 		return;
 	size_t done = 0;
-	if (len >= DIRECT_BYTES && !s->blocked && !s->tls)
-		done = write_direct(s, p, len);
+	if (len >= DIRECT_BYTES && !s->blocked)
+		done = s->tls ? write_records(s, p, len) : write_direct(s, p, len);
 	append(&s->out, (const char *)p + done, len - done);
 	s->answers += len - done;
 	flush_later(s);         /* also when nothing is left: drained() is due */

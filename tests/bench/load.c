@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <openssl/ssl.h>
+
 #define ID_DIGITS 10
 #define ID_FIRST 1000000000ULL          /* ids have a fixed width, so that requests are stamped in place */
 #define DEPTH_MAX 64
@@ -28,6 +30,7 @@
 
 struct conn {
 	int fd;
+	SSL *ssl;                       /* NULL: plain */
 	uint64_t last_id;               /* for answers without an id: depth 1 only */
 	char *in;
 	size_t in_len, in_size;
@@ -38,7 +41,7 @@ struct conn {
 static struct {
 	const char *host, *key, *label, *method, *params, *expect;
 	int port, conns, depth, pid;
-	bool http;
+	bool http, tls;
 	double secs, warm;
 } opt = { .host = "127.0.0.1", .label = "load", .method = "tools/call", .params = "{}", .conns = 64, .depth = 1,
 	  .http = true, .secs = 5, .warm = 1 };
@@ -126,10 +129,30 @@ static void build_request(void)
 	id_at = (size_t)(strstr(text, id) - text);
 }
 
+/* As read() and write(). */
+static ssize_t tls_result(struct conn *c, int rc)
+{
+	if (rc > 0)
+		return rc;
+	int why = SSL_get_error(c->ssl, rc);
+	errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : EPROTO;
+	return why == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+static ssize_t put(struct conn *c, const char *p, size_t len)
+{
+	return c->ssl ? tls_result(c, SSL_write(c->ssl, p, (int)len)) : write(c->fd, p, len);
+}
+
+static ssize_t get(struct conn *c, char *p, size_t len)
+{
+	return c->ssl ? tls_result(c, SSL_read(c->ssl, p, (int)len)) : read(c->fd, p, len);
+}
+
 static void flush_out(struct conn *c)
 {
 	while (c->out_off < c->out_len) {
-		ssize_t n = write(c->fd, c->out + c->out_off, c->out_len - c->out_off);
+		ssize_t n = put(c, c->out + c->out_off, c->out_len - c->out_off);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n < 0)
@@ -208,7 +231,7 @@ static bool fill(struct conn *c)
 		if (!c->in)
 			die("memory");
 	}
-	ssize_t n = read(c->fd, c->in + c->in_len, c->in_size - c->in_len);
+	ssize_t n = get(c, c->in + c->in_len, c->in_size - c->in_len);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (n <= 0)
@@ -272,6 +295,22 @@ static long server_rss_kib(void)
 
 /* --- connections and the loop */
 
+/* While the socket still blocks.  Whose certificate it is does not matter here. */
+static void shake(struct conn *c)
+{
+	static SSL_CTX *ctx;
+	if (!ctx) {
+		ctx = SSL_CTX_new(TLS_client_method());
+		if (!ctx)
+			die("TLS");
+		SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+		SSL_CTX_set_read_ahead(ctx, 1);
+	}
+	c->ssl = SSL_new(ctx);
+	if (!c->ssl || !SSL_set_fd(c->ssl, c->fd) || SSL_connect(c->ssl) != 1)
+		die("TLS handshake");
+}
+
 static void open_conn(struct conn *c, int epoll)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)opt.port) };
@@ -282,7 +321,11 @@ static void open_conn(struct conn *c, int epoll)
 		die("connect");
 	int on = 1;
 	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (!opt.http && opt.key && dprintf(c->fd, "Authorization: Bearer %s\n", opt.key) < 0)
+	if (opt.tls)
+		shake(c);
+	char line[256];
+	int n = snprintf(line, sizeof(line), "Authorization: Bearer %s\n", opt.key ? opt.key : "");
+	if (!opt.http && opt.key && put(c, line, (size_t)n) != n)
 		die("credential line");
 	fcntl(c->fd, F_SETFL, O_NONBLOCK);
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c };
@@ -311,7 +354,7 @@ static void parse(int argc, char **argv)
 		{ "host", 1, NULL, 'h' }, { "port", 1, NULL, 'p' }, { "key", 1, NULL, 'k' }, { "label", 1, NULL, 'l' },
 		{ "method", 1, NULL, 'm' }, { "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' },
 		{ "depth", 1, NULL, 'd' }, { "pid", 1, NULL, 'i' }, { "secs", 1, NULL, 's' }, { "warm", 1, NULL, 'w' },
-		{ "lines", 0, NULL, 'L' }, { NULL, 0, NULL, 0 },
+		{ "lines", 0, NULL, 'L' }, { "tls", 0, NULL, 'T' }, { NULL, 0, NULL, 0 },
 	};
 	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (k) {
@@ -328,12 +371,13 @@ static void parse(int argc, char **argv)
 		case 's': opt.secs = strtod(optarg, NULL); break;
 		case 'w': opt.warm = strtod(optarg, NULL); break;
 		case 'L': opt.http = false; break;
+		case 'T': opt.tls = true; break;
 		default: exit(2);
 		}
 	}
 	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.depth < 1 || opt.depth > DEPTH_MAX) {
 		fprintf(stderr, "usage: load --port N [--key K] [--method M --params JSON --expect TEXT] [--conns N] "
-			"[--depth N] [--secs S] [--warm S] [--pid SERVER] [--lines] [--label L]\n");
+			"[--depth N] [--secs S] [--warm S] [--pid SERVER] [--lines] [--tls] [--label L]\n");
 		exit(2);
 	}
 }

@@ -435,7 +435,10 @@ class Tls(unittest.TestCase):
         for i in range(3):
             self.ca.sign("server", SERVER)
             before = list(done)
-            self.reload("configuration reloaded", taken + i + 1)
+            if i:
+                self.reload("configuration reloaded", taken + i + 1)
+            else:
+                self.assertIn("needs a restart: nothing", self.crib.cli("reload"))
             seen.add(self.serial())
             crib.wait_for("both kinds of clients go on", lambda: done[0] > before[0] and done[1] > before[1])
         stop.set()
@@ -456,10 +459,12 @@ class Tls(unittest.TestCase):
                 self.reload("everything stays as it was", before + 1)
                 self.assertRegex([line for line in self.log().splitlines() if "everything stays as it was" in line][-1], says)
                 self.assertEqual(self.serial(), old)
+                with self.assertRaisesRegex(crib.Failed, says):
+                    c.cli("reload")
         c.config("").write_text(good)
         with contextlib.closing(sqlite3.connect(f"file:{c.store}/toolcrib.db?mode=ro", uri=True)) as db:
             crib.wait_for("a record of each", lambda: db.execute("SELECT count(*) FROM rec WHERE kind = 1604 AND outcome = 2")
-                          .fetchone()[0] == len(self.bad_files()))
+                          .fetchone()[0] == 2 * len(self.bad_files()))
         # What stands in the table of clients is read again as well.
         taken = self.log().count("configuration reloaded")
         context = self.context(self.signed("late", "URI:spiffe://example.org/late"))
