@@ -47,6 +47,9 @@ int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct
 int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err *err) MUST_CHECK;
 /* One slice.  *ret_done: that was the last one, and the record that says so has been appended. */
 int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err) MUST_CHECK;
+/* Before that: what the keys' file says was erased, and this store, put back from an older copy, does not know of, is intended
+ * again (A-515).  Outside of a transaction. */
+int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 /* All erasures that a stop interrupted, before calls are accepted; outside of a transaction. */
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 

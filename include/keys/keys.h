@@ -50,6 +50,17 @@ int keys_destroy(struct keys *keys, const int64_t *ids, size_t n, struct err *er
 int keys_destroy_tenant(struct keys *keys, int64_t tenant_id, struct err *err) MUST_CHECK;
 int keys_truncate_log(struct keys *keys, struct err *err) MUST_CHECK;
 
+/* The memory of what was erased: which record says so, and its ext.  Durable on return; a record is noted once. */
+struct keys_erased { int64_t id, idx; char *origin; uint8_t leaf[32]; uint8_t *ext; size_t ext_len; };
+int keys_note_erased(struct keys *keys, const struct keys_erased *what, struct err *err) MUST_CHECK;
+/* The first behind an id: 1, and the caller frees it with keys_erased_fini(); 0: there are no more. */
+int keys_next_erased(struct keys *keys, int64_t after, struct keys_erased *ret, struct err *err) MUST_CHECK;
+int keys_drop_erased(struct keys *keys, int64_t id, struct err *err) MUST_CHECK;
+void keys_erased_fini(struct keys_erased *e);
+
+/* A copy of keys.db beside the one of the store; path must not exist.  Any thread. */
+int keys_backup(const char *store, const char *path, struct err *err) MUST_CHECK;
+
 /* Rekey (SEC S-343): how many KEKs are under other key files, and one batch of at most max under this one instead, durable
  * on return.  ret_left: those that remain. */
 int keys_stale(struct keys *keys, const char *id, size_t *ret, struct err *err) MUST_CHECK;

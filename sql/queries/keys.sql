@@ -53,3 +53,14 @@ SELECT id, tenant_id, key_id, box FROM kek WHERE gone_us IS NULL AND key_id = ?1
 
 -- name: keys_rewrap_kek
 UPDATE kek SET key_id = ?2, box = ?3 WHERE id = ?1;
+
+-- keys_note_erased(): once for each record.  erased's own index.
+-- name: keys_insert_erased
+INSERT INTO erased(origin, idx, leaf, ext) VALUES(?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
+
+-- keys_next_erased(), keys_drop_erased().  Primary key.
+-- name: keys_next_erased
+SELECT id, origin, idx, leaf, ext FROM erased WHERE id > ?1 ORDER BY id LIMIT 1;
+
+-- name: keys_delete_erased
+DELETE FROM erased WHERE id = ?1;

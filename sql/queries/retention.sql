@@ -62,8 +62,13 @@ SELECT EXISTS (SELECT 1 FROM epoch), (SELECT max(size) FROM cp WHERE log = ?1);
 SELECT coalesce(max(id), 0) FROM hold;
 
 -- name: deed_ext
--- audit_deed_step(): what an erase record names.  rec_pos.
-SELECT ext FROM rec WHERE log = ?1 AND idx = ?2;
+-- audit_deed_step(): what an erase record names, and which record it is.  rec_pos, primary key.
+SELECT r.ext, r.leaf, l.origin FROM rec r JOIN log l ON l.id = r.log WHERE r.log = ?1 AND r.idx = ?2;
+
+-- name: deed_known
+-- audit_erase_replay(): whether the store still has the record of an erase; a log that is not there had nothing to erase.
+-- log's own index, rec_pos.
+SELECT coalesce(l.tenant_id, 0), l.min_idx, r.leaf FROM log l LEFT JOIN rec r ON r.log = l.id AND r.idx = ?2 WHERE l.origin = ?1;
 
 -- name: deed_unvouch_tenant
 -- audit_cut_rows(): rows whose record will be pruned wait for another one.  Walk of the table.

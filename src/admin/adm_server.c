@@ -15,6 +15,7 @@
 #include "call/call.h"
 #include "db/db.h"
 #include "json/json.h"
+#include "keys/keys.h"
 #include "mcp/mcp.h"
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
@@ -151,28 +152,50 @@ int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 
 /* --- backup */
 
+struct backup_job { char *store, *file, *keys; };
+
+static void free_backup(void *priv)
+{
+	struct backup_job *job = priv;
+
+	free(job->store);
+	free(job->file);
+	free(job->keys);
+	free(job);
+}
+
 int adm_backup_check(struct adm_call *c, struct err *err)
 {
-	const char *file = adm_text(c, "file");
+	struct backup_job *job = adm_priv(c, sizeof(*job));
+	const char *file = adm_text(c, "file"), *keys = adm_text(c, "keys");
 
-	if (*file != '/')
-		return err_set(err, ERR_INVALID, "file", "%s: the path must be absolute", file);
-	c->priv = mem_strdup(file);
-	c->free_priv = free;
+	c->free_priv = free_backup;
+	if (*file != '/' || (keys && *keys != '/'))
+		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute", *file != '/' ? file : keys);
+	job->store = mem_strdup(c->admin->env.store);
+	job->file = mem_strdup(file);
+	job->keys = keys ? mem_strdup(keys) : NULL;
 	return 0;
 }
 
 int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
+	const struct backup_job *job = c->priv;
 	struct stat st = { 0 };
-	int rc = db_backup(db, c->priv, err);
+	int rc = db_backup(db, job->file, err);
 
 	(void)logs;
+	/* Later than the store, so that no record is without its key. */
+	if (rc == 0 && job->keys) {
+		rc = keys_backup(job->store, job->keys, err);
+		if (rc < 0)
+			(void)unlink(job->file);
+	}
 	if (rc < 0)
 		return rc;
-	(void)stat(c->priv, &st);       /* its size is for people */
+	(void)stat(job->file, &st);     /* its size is for people */
 	adm_row_begin(c->out);
-	adm_put_text(c->out, "file", c->priv);
+	adm_put_text(c->out, "file", job->file);
 	adm_put_int(c->out, "bytes", st.st_size);
 	adm_row_end(c->out);
 	return 0;

@@ -42,7 +42,8 @@ static const struct adm_arg no_args[] = { END };
 #include "adm_level_rows.h"
 
 static const struct adm_arg backup_args[] = {
-	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." }, END };
+	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
+	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), END };
 static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), END };
 static const struct adm_arg help_args[] = {
 	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, END };
@@ -242,7 +243,10 @@ const struct adm_cmd admin_table[] = {
 	  .record = AUDIT_ADMIN_CMD, .body = adm_reload_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
 	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
-		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.",
+		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
+		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
+		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "
+		    "it is erases again, when it starts, what was erased since.",
 	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
 	  .record = AUDIT_ADMIN_CMD,
 	  .check = adm_backup_check, .body = adm_backup_body },

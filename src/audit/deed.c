@@ -12,8 +12,10 @@
 #include "audit/erase.h"
 #include "audit/rows.h"
 #include "base/crash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "keys/keys.h"
 
 #include "audit_int.h"
 
@@ -193,7 +195,27 @@ int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct
 }
 
 /* What an erase record names: keys, a range, or all before it. */
-struct named { int64_t *keys; size_t n; int64_t from, to; };
+struct named { int64_t *keys; size_t n; int64_t from, to; struct keys_erased record; };
+
+static void named_fini(struct named *n)
+{
+	free(n->keys);
+	keys_erased_fini(&n->record);
+}
+
+/* Which record it is, for the memory of the keys' file. */
+static void read_record(struct db_stmt *st, const struct audit_deed *deed, struct keys_erased *ret)
+{
+	size_t len = 0;
+	const void *leaf = db_col_blob(st, 1, &len), *ext;
+
+	ret->idx = deed->idx;
+	ret->origin = mem_strdup(db_col_text(st, 2, NULL));
+	if (len == sizeof ret->leaf)
+		memcpy(ret->leaf, leaf, len);
+	ext = db_col_blob(st, 0, &ret->ext_len);
+	ret->ext = mem_dup(ext, ret->ext_len);
+}
 
 static int read_named(struct db *db, const struct audit_deed *deed, struct named *ret, struct err *err)
 {
@@ -209,6 +231,7 @@ static int read_named(struct db *db, const struct audit_deed *deed, struct named
 		ext = db_col_blob(st, 0, &len);
 		keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &keys_len);
 		range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
+		read_record(st, deed, &ret->record);
 	}
 	/* No keys at all must not pass for all of them. */
 	if (rc >= 0 && (!keys || keys_len < 8 || keys_len % 8) && (!range || range_len != 16))
@@ -272,7 +295,10 @@ static int erase_step(struct audit_logs *logs, struct db *db, struct audit_deed 
 	all = what.n == 0 && what.from == 0 && what.to == deed->idx;
 	if (rc == 0 && !deed->begun) {
 		CRASH_AT("erase.intent");
-		rc = destroy(logs, deed, &what, all, err);
+		if (logs->keys)
+			rc = keys_note_erased(logs->keys, &what.record, err);
+		if (rc == 0)
+			rc = destroy(logs, deed, &what, all, err);
 		CRASH_AT("erase.keys");
 	}
 	if (rc == 0) {
@@ -280,17 +306,13 @@ static int erase_step(struct audit_logs *logs, struct db *db, struct audit_deed 
 		rc = sweep(logs, db, deed, &what, all, err);
 		CRASH_AT("erase.rows");
 	}
-	free(what.keys);
+	named_fini(&what);
 	return rc;
 }
 
-static int step_alone(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+/* The end of a transaction that appended. */
+static int end_alone(struct audit_logs *logs, struct db *db, int rc, struct err *err)
 {
-	int rc = db_txn_begin(db, true, err);
-
-	if (rc < 0)
-		return rc;
-	rc = audit_deed_step(logs, db, deed, ret_done, err);
 	if (rc == 0)
 		rc = audit_logs_flush(logs, db, err);
 	rc = db_txn_end(db, rc, err);
@@ -298,6 +320,100 @@ static int step_alone(struct audit_logs *logs, struct db *db, struct audit_deed 
 		audit_logs_rollback(logs, (struct audit_mark){ 0 });
 	else
 		audit_logs_commit(logs);
+	return rc;
+}
+
+static int step_alone(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+{
+	int rc = db_txn_begin(db, true, err);
+
+	return rc < 0 ? rc : end_alone(logs, db, audit_deed_step(logs, db, deed, ret_done, err), err);
+}
+
+/* --- again, in a store that was put back */
+
+/* 1: this store has not had it; the tenant whose log it is. */
+static int is_unknown(struct db *db, const struct keys_erased *e, int64_t *ret_tenant, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_DEED_KNOWN);
+	size_t len = 0;
+	const void *leaf;
+	int rc;
+
+	db_bind_textz(st, 1, e->origin);
+	db_bind_i64(st, 2, e->idx);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		*ret_tenant = db_col_i64(st, 0);
+		leaf = db_col_blob(st, 2, &len);
+		rc = e->idx >= db_col_i64(st, 1) && (len != sizeof e->leaf || memcmp(leaf, e->leaf, len) != 0);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* The same intent as the newest record; what went up to itself goes up to itself. */
+static int intend_again(struct audit_logs *logs, struct db *db, const struct keys_erased *e, int64_t tenant_id, struct err *err)
+{
+	static const uint16_t tags[] = { AUDIT_TAG_RANGE, AUDIT_TAG_KEYS, AUDIT_TAG_GROUND, AUDIT_TAG_TICKET, AUDIT_TAG_APPROVER };
+	struct audit_field field[NELEMS(tags)];
+	struct audit_receipt at;
+	struct audit_event ev;
+	uint8_t range[16];
+	char detail[100];
+	int64_t size = 0;
+	int rc = audit_size(logs, tenant_id, &size, err);
+
+	audit_event_init(&ev, AUDIT_ERASE, tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = detail;
+	ev.field = field;
+	(void)snprintf(detail, sizeof detail, "the store was put back to a copy that is older than record %" PRId64, e->idx);
+	for (size_t i = 0; i < NELEMS(tags); i++) {
+		struct audit_field *f = &field[ev.nfield];
+
+		f->tag = tags[i];
+		f->p = audit_field_find(e->ext, e->ext_len, tags[i], &f->len);
+		ev.nfield += f->p != NULL;
+		if (!f->p || tags[i] != AUDIT_TAG_RANGE || f->len != sizeof range)
+			continue;
+		memcpy(range, f->p, sizeof range);
+		if (audit_get_be(range, 8) == 0 && audit_get_be(range + 8, 8) == (uint64_t)e->idx)
+			audit_put_be(range + 8, (uint64_t)size, 8);
+		f->p = range;
+	}
+	if (rc == 0)
+		rc = audit_append(logs, db, &ev, &at, err);
+	return rc < 0 ? rc : audit_erase_intend(db, &at, err);
+}
+
+static int replay(struct audit_logs *logs, struct db *db, const struct keys_erased *e, struct err *err)
+{
+	int64_t tenant_id = 0;
+	int rc = is_unknown(db, e, &tenant_id, err);
+
+	if (rc <= 0)
+		return rc;
+	log_warn(NULL, "erased again in a store that was put back log=%s record=%" PRId64, e->origin, e->idx);
+	rc = db_txn_begin(db, true, err);
+	if (rc < 0)
+		return rc;
+	rc = intend_again(logs, db, e, tenant_id, err);
+	rc = end_alone(logs, db, rc, err);
+	return rc < 0 ? rc : keys_drop_erased(logs->keys, e->id, err);
+}
+
+int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	struct keys_erased e = { 0 };
+	int64_t after = 0;
+	int rc = 0;
+
+	while (rc == 0 && (rc = keys_next_erased(logs->keys, after, &e, err)) == 1) {
+		after = e.id;
+		rc = replay(logs, db, &e, err);
+		keys_erased_fini(&e);
+	}
 	return rc;
 }
 

@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/secret.h"
 #include "db/db.h"
+#include "db/owner.h"
 
 int keys_of_subject(struct keys *k, int64_t tenant_id, const char *subject, int64_t **ret, size_t *ret_n, struct err *err)
 {
@@ -87,6 +89,77 @@ int keys_destroy_tenant(struct keys *k, int64_t tenant_id, struct err *err)
 	if (rc == 0)
 		rc = destroy_row(k, SQL_KEYS_DESTROY_KEKS_OF, tenant_id, err);
 	return finish(k, rc, err);
+}
+
+/* --- the memory of what was erased */
+
+void keys_erased_fini(struct keys_erased *e)
+{
+	free(e->origin);
+	free(e->ext);
+	*e = (struct keys_erased){ 0 };
+}
+
+int keys_note_erased(struct keys *k, const struct keys_erased *what, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = keys_commit(k, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(k->db, SQL_KEYS_INSERT_ERASED);
+	db_bind_textz(st, 1, what->origin);
+	db_bind_i64(st, 2, what->idx);
+	db_bind_blob(st, 3, what->leaf, sizeof what->leaf);
+	db_bind_blob(st, 4, what->ext, what->ext_len);
+	return db_run(&st, err);
+}
+
+int keys_next_erased(struct keys *k, int64_t after, struct keys_erased *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_NEXT_ERASED);
+	size_t len = 0;
+	const void *p;
+	int rc;
+
+	db_bind_i64(st, 1, after);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		*ret = (struct keys_erased){ .id = db_col_i64(st, 0), .idx = db_col_i64(st, 2) };
+		ret->origin = mem_strdup(db_col_text(st, 1, NULL));
+		p = db_col_blob(st, 3, &len);
+		if (len == sizeof ret->leaf)
+			memcpy(ret->leaf, p, len);
+		p = db_col_blob(st, 4, &ret->ext_len);
+		ret->ext = mem_dup(p, ret->ext_len);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int keys_drop_erased(struct keys *k, int64_t id, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = keys_commit(k, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(k->db, SQL_KEYS_DELETE_ERASED);
+	db_bind_i64(st, 1, id);
+	return db_run(&st, err);
+}
+
+int keys_backup(const char *store, const char *path, struct err *err)
+{
+	char *file = path_join(store, DB_KEYS);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	if (rc == 0)
+		rc = db_backup(db, path, err);
+	db_close(&db);
+	free(file);
+	return rc;
 }
 
 /* --- rekey */

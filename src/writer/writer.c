@@ -96,6 +96,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 	if (rc == 0)
 		rc = writer_write_start(w, mode, &recovered, err);
 	if (rc == 0)
+		rc = audit_erase_replay(w->logs, w->db, err);
+	if (rc == 0)
 		rc = audit_erase_resume(w->logs, w->db, err);
 	if (rc == 0)
 		rc = start_thread(w, err);

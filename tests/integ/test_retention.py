@@ -1,6 +1,7 @@
 """What goes and what stays: holds, prunes into bundles, and who has to agree; the audit verifies after each of them."""
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import unittest
@@ -194,6 +195,60 @@ class Retention(unittest.TestCase):
         self.calls(1)
         self.c.stop()
         self.verify_store()
+
+    def test_what_was_erased_goes_again_when_the_store_is_put_back(self):
+        """AUDIT A-515: keys.db stays, and remembers; the signer's memory is of the same day as the store's copy."""
+        self.one()
+        self.c.start()
+        self.calls(3)
+        kept = self.kept()
+        calls = self.c.json("audit", "calls", "--tenant", "acme")
+        self.assertEqual(self.c.stop(), 0)
+        old = self.c.dir / "old"
+        old.mkdir()
+        shutil.copy(self.c.store / "toolcrib.db", old)
+        shutil.copytree(self.c.store / "signer", old / "signer")
+        self.c.start()
+        self.assertEqual(self.erase("--call", calls[0]["call"]).returncode, 0)
+        self.assertEqual(self.c.stop(), 0)
+        before = self.erase_records()
+        erased = {i: secrets for i, secrets in kept.items() if i in
+                  [row["index"] for row in self.c.json("audit", "show", calls[0]["call"])]}
+        self.assertEqual(self.present(sum(erased.values(), [])), [])
+        for name in ("toolcrib.db", "toolcrib.db-wal", "toolcrib.db-shm"):
+            (self.c.store / name).unlink(missing_ok=True)
+        shutil.rmtree(self.c.store / "signer")
+        shutil.copytree(old, self.c.store, dirs_exist_ok=True)
+        shutil.rmtree(old)
+        self.assertTrue(self.present(sum(erased.values(), [])))
+        said = self.erase_records()
+        self.assertEqual([(r["ground"], r["ticket"]) for r in said],
+                         [(r["ground"], r["ticket"]) for r in before])
+        self.assertTrue(all("put back" in json.dumps(r) for r in said))
+        self.assertEqual(self.present(sum(erased.values(), [])), [])
+        others = sum((secrets for i, secrets in kept.items() if i not in erased), [])
+        self.assertEqual(self.present(others), others)
+        self.c.start()
+        self.assertEqual(self.erase("--principal", "acme/bot").returncode, 0)
+        self.assertEqual(self.present(others), [])
+        self.c.stop()
+        self.assertEqual(len(self.erase_records()), len(before) + 1)
+        self.verify_store()
+
+    def erase_records(self):
+        return [r for r in self.c.json("audit", "erasures", "--tenant", "acme") if r["kind"] == "erase"]
+
+    def test_a_backup_takes_the_keys_along_when_asked(self):
+        self.c.cli("call", "acme", "echo", "text=x")
+        store, keys = self.c.dir / "copy" / "toolcrib.db", self.c.dir / "copy" / "keys.db"
+        store.parent.mkdir()
+        self.c.cli("backup", store, "--keys", keys)
+        shutil.copy(self.c.store / "master.key", store.parent)
+        code, out = self.verify("--keys", store.parent, store)
+        self.assertIn(code, (0, 5), out)
+        self.assertNotIn("KEY_MISSING", out)
+        self.assertEqual(self.c.run("backup", self.c.dir / "other.db", "--keys", keys).returncode, 1)     # it exists
+        self.assertFalse((self.c.dir / "other.db").exists())
 
     @unittest.skipUnless(os.getuid() == 0, "needs two users")
     def test_two_administrators(self):
