@@ -76,8 +76,8 @@ static void put_challenge(const struct tr_http *t, struct http_text tenant, stru
 
 void http_unauthorized(const struct tr_http *t, struct http_text tenant, bool had_one, struct str *out)
 {
-	/* What every client begins with; more is asked for when it is needed. */
-	struct oauth_challenge c = { .error = had_one ? "invalid_token" : NULL, .rights = SCOPE_TOOLS_LIST };
+	/* What every client begins with: a list shows what may be called.  More is asked for when it is needed. */
+	struct oauth_challenge c = { .error = had_one ? "invalid_token" : NULL, .rights = SCOPE_TOOLS_LIST | SCOPE_TOOLS_CALL };
 
 	if (has_tokens(t))
 		put_challenge(t, tenant, &c, out);

@@ -73,10 +73,10 @@ export async function addExamples(names, change = text => text) {
   await addTools(...names.map(name => change(readFileSync(join(examples, `${name}.yaml`), 'utf8'))));
 }
 
-// Start the daemon; the address of its HTTP listener.
-export async function start() {
+// Start the daemon with these further keys; the address of its HTTP listener.
+export async function start(more = '') {
   const config = join(folder, 'toolcribd.yaml');
-  writeFileSync(config, 'listeners:\n- {transport: http, address: "127.0.0.1:0"}\n');
+  writeFileSync(config, 'listeners:\n- {transport: http, address: "127.0.0.1:0"}\n' + more);
   daemon = spawn(join(build, 'toolcribd'), ['--store', store, '-c', config], { env, stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
   daemon.stderr.on('data', data => { log += data; });

@@ -164,7 +164,7 @@ class ByFile(Tokens):
         status, challenge, text = self.post()
         self.assertEqual(status, 401)
         where = self.origin + "/.well-known/oauth-protected-resource/mcp"
-        self.assertEqual(challenge, f'Bearer realm="toolcrib", scope="tools.read", resource_metadata="{where}"')
+        self.assertEqual(challenge, f'Bearer realm="toolcrib", scope="tools.read tools.use", resource_metadata="{where}"')
         documents = [json.loads(self.get(path)[1]) for path in ("/.well-known/oauth-protected-resource/mcp",
                                                                 "/.well-known/oauth-protected-resource")]
         self.assertEqual(documents[0], documents[1])
