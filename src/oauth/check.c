@@ -256,18 +256,21 @@ int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *don
 {
 	struct question q = { .token = ask->token, .len = ask->len, .resource = ask->resource, .source = *ask->source };
 	struct oauth_issuer *s = NULL;
+	struct oauth_pass known;
 	struct oauth_check *c;
 	struct err detail;
 	int rc;
 
 	oauth_cache_key(q.token, q.len, q.resource, q.key);
-	if (oauth_cache_get(o->cache, q.key, ev_now_us(o->env.loop), ret_pass)) {
+	if (oauth_cache_get(o->cache, q.key, ev_now_us(o->env.loop), &known)) {
 		met_inc(MET_oauth_cache_hits);
-		if (principal_check(o->env.tenants, ret_pass->who, &detail) == 0) {
-			principal_ref(ret_pass->who);
+		rc = principal_check(o->env.tenants, known.who, &detail);
+		if (rc == 0) {
+			principal_ref(known.who);
+			*ret_pass = known;
 			return 0;
 		}
-		rc = check_refuse(o, &q, why_of(ret_pass->who), &detail, err);
+		rc = check_refuse(o, &q, why_of(known.who), &detail, err);
 		oauth_cache_del(o->cache, q.key);
 		return rc;
 	}

@@ -1,0 +1,407 @@
+/* The check of tokens against an issuer that answers as a script says: what is remembered, when keys are fetched, what
+ * waits, and what is told to those who have no token (SEC S-407 to S-411, MCP A-10). */
+#include "config.h"
+
+#include "rows.h"
+
+#include <stdio.h>
+
+#include "../../src/oauth/oauth_int.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "metrics/metric.h"
+#include "net/fetch.h"
+#include "tenant/scope.h"
+
+#include "http_peer.h"
+#include "token.h"
+
+#define NOW_S 1800000000ull
+#define SECOND_US 1000000ull
+#define ISSUER "https://login.example.com"
+#define RESOURCE "https://tools.example.com/mcp"
+#define PATIENCE_MS 10000
+#define INTERVAL_S 60
+#define MAX_AGE_S 3600
+
+static struct world {
+	struct rows rows;
+	struct ev_loop *loop;
+	struct fetcher *fetcher;
+	struct tenants *tenants;
+	struct oauth *o;
+	struct peer peer;
+	struct conf conf;
+	struct conf_issuer issuer;
+	int64_t acme;
+	struct token_key *keys[2];
+	struct str answer;              /* of the peer */
+	unsigned accepted, refused;
+	enum cred_refusal why;
+	char seen[200];
+} w;
+
+static void refused(void *arg, const struct cred_source *source, enum cred_refusal why, int64_t tenant_id, const char *accessor)
+{
+	w.refused++;
+	w.why = why;
+}
+
+static void accepted(void *arg, const struct cred_source *source, const struct principal *who, const struct oauth_seen *seen)
+{
+	w.accepted++;
+	snprintf(w.seen, sizeof w.seen, "%s %s %s", seen->issuer, seen->client, seen->commitment);
+}
+
+/* The peer publishes these keys; a kid of "" is none. */
+static void publish(const char *first, const char *second)
+{
+	const char *kids[] = { first, second };
+	struct str set = STR_INIT;
+
+	str_puts(&set, "{\"keys\":[");
+	for (size_t i = 0; i < 2; i++) {
+		if (!kids[i])
+			continue;
+		str_puts(&set, set.p[set.len - 1] == '[' ? "" : ",");
+		token_key_jwk(w.keys[i], kids[i], NULL, &set);
+	}
+	str_puts(&set, "]}");
+	str_reset(&w.answer);
+	str_printf(&w.answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", set.len, set.p);
+	peer_says(&w.peer, w.answer.p, true);
+	str_fini(&set);
+}
+
+static int set_up(void **state)
+{
+	static const uint8_t master[32] = { 7 };
+	static struct conf_word words[2];
+	static char *read_scopes[] = { (char *)(uintptr_t)"tools:list" }, *use_scopes[] = { (char *)(uintptr_t)"tools:call:*" };
+
+	w = (struct world){ .acme = 0 };
+	clock_fake(NOW_S * SECOND_US, 1000 * SECOND_US);
+	rows_open(&w.rows);
+	w.acme = rows_tenant(&w.rows, "acme");
+	ROWS_OK(tenants_open(master, w.rows.db, &w.tenants, &rows_err));
+	tenants_watch(w.tenants, &(struct cred_watch){ .refused = refused });
+	w.loop = ev_loop_new();
+	w.fetcher = fetcher_new(w.loop);
+	peer_open(&w.peer, w.loop, "127.0.0.1:0");
+	for (size_t i = 0; i < 2; i++)
+		w.keys[i] = token_key_new("EdDSA", 0);
+	words[0] = (struct conf_word){ (char *)(uintptr_t)"read", read_scopes, 1 };
+	words[1] = (struct conf_word){ (char *)(uintptr_t)"use", use_scopes, 1 };
+	w.issuer = (struct conf_issuer){ .issuer = mem_strdup(ISSUER), .jwks_uri = mem_printf("http://127.0.0.1:%u/keys", w.peer.port),
+		.allow = { mem_printf("127.0.0.1:%u", w.peer.port) }, .nallow = 1, .tenant = { .fixed = (char *)(uintptr_t)"acme" },
+		.words = words, .nwords = 2 };
+	w.conf.issuers = &w.issuer;
+	w.conf.nissuers = 1;
+	w.conf.oauth_jwks_interval_s = INTERVAL_S;
+	w.conf.oauth_jwks_max_age_s = MAX_AGE_S;
+	ROWS_OK(oauth_open(&(struct oauth_env){ .loop = w.loop, .fetcher = w.fetcher, .tenants = w.tenants, .conf = &w.conf,
+			   .master = master, .accepted = accepted }, &w.o, &rows_err));
+	publish("a", NULL);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	oauth_close(&w.o);
+	fetcher_free(&w.fetcher);
+	peer_close(&w.peer);
+	tenants_close(&w.tenants);
+	rows_close(&w.rows);
+	ev_loop_free(&w.loop);
+	for (size_t i = 0; i < 2; i++)
+		token_key_free(&w.keys[i]);
+	free(w.issuer.issuer);
+	free(w.issuer.jwks_uri);
+	free(w.issuer.allow[0]);
+	str_fini(&w.answer);
+	clock_real();
+	return 0;
+}
+
+/* --- one check */
+
+struct verdict { bool done; int rc; struct oauth_pass pass; struct err err; };
+
+static void on_done(void *arg, int rc, const struct oauth_pass *pass, const struct err *err)
+{
+	struct verdict *v = arg;
+
+	assert_false(v->done);
+	v->done = true;
+	v->rc = rc;
+	v->pass = *pass;
+	v->err = *err;
+}
+
+static char *token(size_t by, const char *kid, const char *sub, const char *scope)
+{
+	char *header = mem_printf("{\"alg\":\"EdDSA\",\"kid\":\"%s\"}", kid);
+	char *claims = mem_printf("{\"iss\":\"" ISSUER "\",\"aud\":\"" RESOURCE "\",\"exp\":%llu,\"sub\":\"%s\",\"client_id\":\"editor\","
+				  "\"scope\":\"%s\"}", (unsigned long long)(clock_wall_us() / SECOND_US + 600), sub, scope);
+	struct str out = STR_INIT;
+
+	token_sign(w.keys[by], header, claims, &out);
+	free(header);
+	free(claims);
+	return str_take(&out);
+}
+
+static int begin(const char *text, struct verdict *v, struct oauth_check **ret)
+{
+	const struct cred_source source = { "127.0.0.9", 4 };
+
+	*v = (struct verdict){ .rc = 1 };
+	*ret = NULL;
+	v->rc = oauth_check(w.o, &(struct oauth_ask){ text, strlen(text), RESOURCE, &source }, on_done, v, &v->pass, ret, &v->err);
+	v->done = v->rc <= 0;
+	assert_int_equal(*ret != NULL, v->rc == 1);
+	return v->rc;
+}
+
+/* To its end.  Takes the text. */
+static int ask(char *text, struct verdict *v)
+{
+	struct oauth_check *c;
+
+	if (begin(text, v, &c) == 1)
+		assert_true(ev_loop_run_until(w.loop, &v->done, PATIENCE_MS));
+	free(text);
+	principal_unref(&v->pass.who);
+	return v->rc;
+}
+
+static int ask_as(size_t by, const char *kid)
+{
+	struct verdict v;
+
+	return ask(token(by, kid, "alice", "read use"), &v);
+}
+
+static void step_s(uint64_t s)
+{
+	clock_step(s * SECOND_US);
+}
+
+static uint64_t counter(enum metric_id m)
+{
+	return met_get(m);
+}
+
+/* --- tests */
+
+static void keys_are_fetched_for_the_first_token(void **state)
+{
+	struct verdict v[3];
+	struct oauth_check *c[3];
+	char *text = token(0, "a", "alice", "read");
+
+	assert_int_equal(w.peer.requests, 0);
+	for (size_t i = 0; i < 3; i++)          /* all wait for one fetch */
+		assert_int_equal(begin(text, &v[i], &c[i]), 1);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(ev_loop_run_until(w.loop, &v[i].done, PATIENCE_MS));
+		assert_int_equal(v[i].rc, 0);
+		assert_string_equal(v[i].pass.who->tenant, "acme");
+		assert_true(scope_has(v[i].pass.who->scopes, SCOPE_TOOLS_LIST));
+		assert_false(scope_has(v[i].pass.who->scopes, SCOPE_TOOLS_CALL));
+		principal_unref(&v[i].pass.who);
+	}
+	assert_int_equal(w.peer.requests, 1);
+	assert_non_null(strstr(w.seen, ISSUER " editor "));
+	assert_int_equal(ask(text, &v[0]), 0);
+	assert_int_equal(w.peer.requests, 1);
+}
+
+/* SEC S-409: whatever comes in, one fetch in an interval. */
+static void unknown_kids_fetch_once_in_an_interval(void **state)
+{
+	assert_int_equal(ask_as(0, "a"), 0);
+	step_s(INTERVAL_S - 1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+	assert_int_equal(w.peer.requests, 1);
+	assert_int_equal(w.why, CRED_UNKNOWN);
+	step_s(1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+	assert_int_equal(w.peer.requests, 2);
+	publish("a", "b");
+	step_s(INTERVAL_S);
+	assert_int_equal(ask_as(1, "b"), 0);
+	assert_int_equal(ask_as(0, "a"), 0);
+	assert_int_equal(w.peer.requests, 3);
+}
+
+static void old_keys_stay_until_new_ones_are_read(void **state)
+{
+	static const char *const bad[] = { "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+		"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n" };
+	uint64_t wait_s = INTERVAL_S;
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	for (size_t i = 0; i < NELEMS(bad); i++) {
+		unsigned before = w.peer.requests;
+
+		peer_says(&w.peer, bad[i], true);
+		step_s(wait_s);
+		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+		assert_int_equal(w.peer.requests, before + 1);
+		assert_int_equal(ask_as(0, "a"), 0);
+		wait_s = INTERVAL_S << i;       /* the first failure waits as long as a success, then twice as long */
+		step_s(wait_s - 1);
+		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+		assert_int_equal(w.peer.requests, before + 1);
+		wait_s = 1;
+	}
+	step_s(INTERVAL_S << 2);
+	publish(NULL, "b");
+	assert_int_equal(ask_as(1, "b"), 0);
+	assert_int_equal(ask_as(0, "a"), ERR_DENIED);   /* revoked by its issuer, and forgotten here */
+}
+
+/* Not 401: the token may be good. */
+static void keys_that_are_too_old_are_no_keys(void **state)
+{
+	struct verdict v;
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	peer_says(&w.peer, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", true);
+	step_s(MAX_AGE_S - 1);
+	assert_int_equal(ask_as(0, "a"), 0);
+	step_s(1);
+	assert_int_equal(ask(token(0, "a", "bob", "read"), &v), ERR_UNREACHABLE);
+	assert_true(v.err.retry_ms > 0);
+	assert_int_equal(w.why, CRED_UNAVAILABLE);
+	publish("a", NULL);
+	step_s(INTERVAL_S * 2);
+	assert_int_equal(ask_as(0, "a"), 0);
+}
+
+static void waiting_room_has_a_limit(void **state)
+{
+	static struct verdict v[OAUTH_WAITING_MAX + 1];
+	static struct oauth_check *c[OAUTH_WAITING_MAX + 1];
+	char *text = token(0, "a", "alice", "read");
+	uint64_t full = counter(MET_oauth_checks_refused);
+
+	w.peer.answer = NULL;           /* silence */
+	for (size_t i = 0; i < OAUTH_WAITING_MAX; i++)
+		assert_int_equal(begin(text, &v[i], &c[i]), 1);
+	assert_int_equal(begin(text, &v[OAUTH_WAITING_MAX], &c[OAUTH_WAITING_MAX]), ERR_UNREACHABLE);
+	assert_int_equal(counter(MET_oauth_checks_refused), full + 1);
+	oauth_check_cancel(&c[0]);
+	assert_int_equal(begin(text, &v[OAUTH_WAITING_MAX], &c[OAUTH_WAITING_MAX]), 1);
+	for (size_t i = 1; i <= OAUTH_WAITING_MAX; i++)
+		oauth_check_cancel(&c[i]);
+	free(text);
+}
+
+static void cache_holds_at_its_limit_and_ends(void **state)
+{
+	const struct oauth_pass none = { 0 };
+	struct oauth_cache *cache = oauth_cache_new(3);
+	uint64_t evicted = counter(MET_oauth_tokens_evicted);
+	uint8_t key[5][DIGEST_SIZE];
+	struct principal *who = mem_zalloc(sizeof *who);
+	struct oauth_pass pass = { who, NULL }, got = none;
+
+	who->refs = 1;
+	for (size_t i = 0; i < 5; i++)
+		oauth_cache_key("token", 5, (const char *[]){ "a", "b", "c", "d", "e" }[i], key[i]);
+	for (size_t i = 0; i < 3; i++)
+		oauth_cache_put(cache, key[i], &pass, 100);
+	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted);
+	assert_true(oauth_cache_get(cache, key[0], 99, &got));          /* used: the next one makes room */
+	oauth_cache_put(cache, key[3], &pass, 100);
+	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted + 1);
+	assert_true(oauth_cache_get(cache, key[0], 99, &got));
+	assert_false(oauth_cache_get(cache, key[1], 99, &got));
+	assert_false(oauth_cache_get(cache, key[2], 100, &got));        /* over */
+	oauth_cache_drop(cache, NULL);
+	assert_false(oauth_cache_get(cache, key[0], 1, &got));
+	assert_int_equal(who->refs, 1);
+	oauth_cache_free(&cache);
+	principal_unref(&who);
+}
+
+static void token_ends_although_it_is_remembered(void **state)
+{
+	char *text = token(0, "a", "alice", "read");    /* 600 s */
+	uint64_t hits;
+	struct verdict v;
+
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	hits = counter(MET_oauth_cache_hits);
+	step_s(OAUTH_CACHE_MS / 1000 - 1);
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	assert_int_equal(counter(MET_oauth_cache_hits), hits + 1);
+	step_s(1);
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	assert_int_equal(counter(MET_oauth_cache_hits), hits + 1);      /* verified again */
+	assert_int_equal(w.accepted, 2);
+	step_s(300);
+	assert_int_equal(ask(text, &v), ERR_DENIED);
+	assert_int_equal(w.why, CRED_EXPIRED);
+	assert_string_equal(v.err.msg, "the token has expired");
+}
+
+static void suspended_tenant_is_refused_at_once(void **state)
+{
+	char *text = token(0, "a", "alice", "read");
+	struct tenant_image *img = NULL;
+	struct verdict v;
+
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	rows_tenant_state(&w.rows, w.acme, TENANT_SUSPENDED);
+	ROWS_OK(tenant_image_load(w.rows.db, w.acme, &img, &rows_err));
+	tenants_apply(w.tenants, &img);
+	assert_int_equal(ask(text, &v), ERR_DENIED);
+	assert_int_equal(w.why, CRED_SUSPENDED);
+	assert_string_equal(v.err.msg, "the tenant is suspended");
+}
+
+static void challenge_names_words_of_the_issuer(void **state)
+{
+	static const struct { unsigned rights; const char *error, *want; } rows[] = {
+		{ SCOPE_TOOLS_LIST, NULL, "Bearer realm=\"toolcrib\", scope=\"read\", resource_metadata=\"M\"" },
+		{ SCOPE_TOOLS_LIST | SCOPE_TOOLS_CALL, "insufficient_scope",
+		  "Bearer realm=\"toolcrib\", error=\"insufficient_scope\", scope=\"read use\", resource_metadata=\"M\"" },
+		{ SCOPE_PROMPTS_GET, "insufficient_scope",
+		  "Bearer realm=\"toolcrib\", error=\"insufficient_scope\", resource_metadata=\"M\"" },
+	};
+
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		struct str out = STR_INIT;
+
+		oauth_challenge(w.o, &(struct oauth_challenge){ "M", rows[i].error, rows[i].rights, NULL }, &out);
+		assert_string_equal(out.p, rows[i].want);
+		str_fini(&out);
+	}
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(keys_are_fetched_for_the_first_token),
+		T(unknown_kids_fetch_once_in_an_interval),
+		T(old_keys_stay_until_new_ones_are_read),
+		T(keys_that_are_too_old_are_no_keys),
+		T(waiting_room_has_a_limit),
+		T(cache_holds_at_its_limit_and_ends),
+		T(token_ends_although_it_is_remembered),
+		T(suspended_tenant_is_refused_at_once),
+		T(challenge_names_words_of_the_issuer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
