@@ -224,6 +224,7 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 			verify_rows_record(v, h->id, &got.row, got.idx);
 	}
 	audit_reader_free(&reader);
+	verify_time_end(c);
 	if (rc == 0 && c->next < h->size && c->next < h->found)
 		verify_tell_record(c, AUDIT_FINDING_GAP, c->next, h->size - 1);
 	if (rc == 0)

@@ -58,6 +58,9 @@ struct verify_log {
 	int64_t next;                   /* index that must come */
 	int64_t lifecycle;              /* kind of the last start, stop or crash; 0: none yet */
 	uint64_t latest_us;             /* time of the latest record so far */
+	bool fell;                      /* at record fell_idx, and no record has explained it yet */
+	int64_t fell_idx;
+	uint64_t fell_us;
 	struct map *open;               /* begins without an end by call id */
 	bool overflow;
 	/* verify_notes.c, verify_marks.c */
@@ -134,6 +137,7 @@ int verify_payload_orphans(struct verify *v, struct err *err) MUST_CHECK;
 
 void verify_lifecycle(struct verify_log *c, const struct audit_row *row, int64_t idx);
 void verify_time(struct verify_log *c, const struct audit_row *row, int64_t idx);
+void verify_time_end(struct verify_log *c);
 
 /* --- verify_registry.c: rows of the registry and credentials against what records say of them */
 

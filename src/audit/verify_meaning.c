@@ -39,6 +39,14 @@ static void note_step(struct verify *v, uint64_t at_us)
 		v->set_to_us = at_us + around;
 }
 
+/* A clock that was set is noticed within a second: another record may come before the one that says so. */
+void verify_time_end(struct verify_log *c)
+{
+	if (c->fell)
+		verify_tell_record(c, AUDIT_FINDING_TIME, c->fell_idx, c->fell_idx);
+	c->fell = false;
+}
+
 void verify_time(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *ts = &row->v[COL_TS];
@@ -46,11 +54,14 @@ void verify_time(struct verify_log *c, const struct audit_row *row, int64_t idx)
 
 	if (c->head->id == AUDIT_SYSTEM_LOG && row->v[COL_KIND].present && row->v[COL_KIND].n == AUDIT_CLOCK_STEP) {
 		note_step(c->v, at_us);
+		c->fell = c->fell && !clock_was_set(c->v, c->fell_us);
 		c->latest_us = at_us;
 	}
 	if (at_us + SLACK_US < c->latest_us) {
-		if (!clock_was_set(c->v, at_us))
-			verify_tell_record(c, AUDIT_FINDING_TIME, idx, idx);
+		verify_time_end(c);
+		c->fell = !clock_was_set(c->v, at_us);
+		c->fell_idx = idx;
+		c->fell_us = at_us;
 		c->latest_us = at_us;   /* told once, not for all that follow */
 	}
 	if (at_us > c->latest_us)

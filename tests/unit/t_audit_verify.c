@@ -438,6 +438,13 @@ static void times_fall_only_where_the_clock_was_set(void **state)
 	system_record(f, AUDIT_ADMIN_CMD);
 	verify(f, 0);
 	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
+	clock_fake(200000000, 1000000004);      /* set back again, and noticed behind the next record */
+	system_record(f, AUDIT_ADMIN_CMD);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 2);
+	system_record(f, AUDIT_CLOCK_STEP);
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
