@@ -27,8 +27,9 @@ struct writer_limits {
 	size_t batch_max;
 	uint32_t deadline_ms;           /* an item not durable by then counts as failed */
 	uint64_t space_floor;           /* free bytes of the file system below which calls are refused */
+	unsigned space_warn;            /* percent of it that are free below which it is recorded; 0 = never */
 };
-#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20 }
+#define WRITER_LIMITS_DEFAULT { 16384, 256, 2000, 8u << 20, 10 }
 
 /* Who watches over the logs from outside (signed checkpoints). */
 struct writer_guard {

@@ -292,15 +292,14 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', ts / 1000000, 'unixepoch') || printf('.%06d
     AND x.ts >= run.ts AND x.ts < coalesce(next_ts, 9223372036854775807)) AS audit_failures, detail
 FROM run WHERE kind = 1601 AND ts >= ?2 AND ts < ?3 ORDER BY idx DESC LIMIT ?8;
 
--- audit continuity --executions: calls that ended between a failure of the audit and the next start or recovery, although
--- nothing may run then.  rec_kind of the system log, rec_ts.
+-- audit continuity --executions: calls that began while nothing could be recorded, although nothing may run then.  The record
+-- of a failure has the time of its end, and how long it was.  rec_kind of the system log, rec_ts.
 -- name: report_continuity_executions
 WITH f(a, z) AS (
-    SELECT x.ts, coalesce((SELECT min(y.ts) FROM rec y WHERE y.log = 1 AND y.kind <> 1001 AND y.kind <> 1002
-      AND y.kind IN (1601, 1609) AND y.ts > x.ts), x.ts)
-    FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610 AND x.ts >= ?2 AND x.ts < ?3)
+    SELECT x.ts - coalesce(x.dur, 0), x.ts FROM rec x WHERE x.log = 1 AND x.kind <> 1001 AND x.kind <> 1002 AND x.kind = 1610 AND x.ts >= ?2 AND x.ts < ?3)
 SELECT e.time AS time, e.tenant AS tenant, e.tool AS tool, e.principal AS principal, e.outcome AS outcome, e.call AS call
-FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > f.a AND e.ts < f.z AND e.kind_code = 1002 AND e.not_executed = 0
+FROM f CROSS JOIN v_calls e WHERE e.log_id = ?1 AND e.ts > f.a AND e.ts - coalesce(e.ms, 0) * 1000 > f.a
+  AND e.ts - coalesce(e.ms, 0) * 1000 < f.z AND e.kind_code = 1002 AND e.not_executed = 0
 ORDER BY e.idx LIMIT ?8;
 
 -- audit blast-radius --key: what a key was used for, and what else its tenant's grants open to it.  rec_cred.

@@ -63,6 +63,7 @@ static int writer_start(struct app *a, struct err *err)
 		limits.queue_max = a->opt.conf->audit_queue;
 		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
+		limits.space_warn = (unsigned)a->opt.conf->space_warn_percent;
 	}
 	if (a->notary)
 		notary_guard(a->notary, &guard);

@@ -117,6 +117,38 @@ static void crash_around(struct witem *first, const char *begin, const char *end
 #define crash_around(first, begin, end, job) ((void)0)
 #endif
 
+/* AUDIT 1610: what failed, how often, from when to when.  Its time is that of the last failure. */
+static int write_fails(struct writer *w, struct err *err)
+{
+	const struct wfails *f = &w->fails;
+	uint8_t count[8], times[16];
+	const struct audit_field fields[] = { { AUDIT_TAG_COUNTS, count, sizeof count }, { AUDIT_TAG_TIMES, times, sizeof times } };
+	struct audit_event ev;
+
+	audit_put_be(count, f->count, 8);
+	audit_put_be(times, f->first_us, 8);
+	audit_put_be(times + 8, f->last_us, 8);
+	audit_event_init(&ev, AUDIT_AUDIT_FAIL, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.time_us = f->last_us;
+	ev.dur_us = f->last_us - f->first_us;
+	ev.detail = f->why;
+	ev.field = fields;
+	ev.nfield = NELEMS(fields);
+	return audit_append(w->logs, w->db, &ev, NULL, err);
+}
+
+static void note_failure(struct writer *w, const struct err *err)
+{
+	struct wfails *f = &w->fails;
+	uint64_t now = clock_wall_us();
+
+	if (f->count++ == 0)
+		f->first_us = now;
+	f->last_us = now > f->first_us ? now : f->first_us;
+	(void)snprintf(f->why, sizeof f->why, "%s", err->msg);
+}
+
 static int run_txn(struct writer *w, struct witem *first, bool save, struct err *err)
 {
 	struct audit_mark start = audit_logs_mark(w->logs);
@@ -124,7 +156,10 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 
 	if (rc < 0)
 		return rc;
-	rc = run_items(w, first, err);
+	if (w->fails.count > 0)
+		rc = write_fails(w, err);
+	if (rc == 0)
+		rc = run_items(w, first, err);
 	if (rc == 0 && save)
 		rc = audit_save_open_from(w->logs, w->db, err);
 	crash_around(first, "begin.before", "end.before", "admin.item");
@@ -188,6 +223,7 @@ static void batch_failed(struct writer *w, struct witem *first, int rc, const st
 	static struct log_site site;
 
 	met_inc(MET_writer_failures);
+	note_failure(w, err);
 	if (is_final(rc))
 		stop_for_good(w, rc, err);
 	else if (log_allow(&site))
@@ -229,6 +265,7 @@ void writer_run_batch(struct writer *w, struct witem *first)
 	}
 	crash_around(first, "begin.after", "end.after", "admin.commit");
 	atomic_store(&w->full_until_us, 0);
+	w->fails.count = 0;
 	met_inc(MET_writer_batches);
 	met_add(MET_writer_items, count(first));
 	run_between(w, first);

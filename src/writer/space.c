@@ -2,8 +2,11 @@
 
 #include "config.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/statvfs.h>
 
+#include "base/log.h"
 #include "ev/ev.h"
 
 #include "writer_int.h"
@@ -21,6 +24,43 @@ uint64_t writer_room(const struct writer *w)
 		space->at_us = now;
 	}
 	return space->free_bytes > taken ? space->free_bytes - taken : 0;
+}
+
+/* AUDIT A-213: the crossing of a threshold, by its name. */
+static int record_crossing(struct writer *w, bool worse, bool floor, uint64_t free_bytes)
+{
+	struct audit_event ev;
+	char text[120];
+
+	if (floor)
+		(void)snprintf(text, sizeof text, "audit.space_floor: %" PRIu64 " bytes are free of %" PRIu64 " below which calls are refused",
+			       free_bytes, w->limits.space_floor);
+	else
+		(void)snprintf(text, sizeof text, "audit.space_warn: %" PRIu64 " bytes are free, %s than %u %%", free_bytes,
+			       worse ? "less" : "more", w->limits.space_warn);
+	log_warn(NULL, "room on the disk of the store %s free=%" PRIu64, worse ? "shrinks" : "is back", free_bytes);
+	audit_event_init(&ev, worse ? AUDIT_SPACE_LOW : AUDIT_SPACE_OK, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	return writer_audit(w, &ev, NULL, NULL);
+}
+
+void writer_watch_room(void *arg)
+{
+	struct writer *w = arg;
+	struct wspace *space = w->space;
+	struct statvfs fs;
+
+	if (statvfs(w->store, &fs) == 0) {
+		uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+		unsigned was = space->room, is = free_bytes < w->limits.space_floor ? ROOM_NONE :
+			fs.f_bavail < fs.f_blocks / 100 * w->limits.space_warn ? ROOM_LOW : ROOM_ENOUGH;
+
+		/* What finds no place in the queue is said at the next look. */
+		if (is == was || record_crossing(w, is > was, is == ROOM_NONE || was == ROOM_NONE, free_bytes) == 0)
+			space->room = is;
+	}
+	ev_timer_start(space->watch, SPACE_WATCH_MS * 1000);
 }
 
 int writer_state(const struct writer *w, const char **ret_reason)

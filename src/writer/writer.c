@@ -42,6 +42,7 @@ static void writer_free(struct writer *w)
 	db_close(&w->db);
 	wqueue_free(&w->queue);
 	ev_timer_free(&w->deadline);
+	ev_timer_free(&w->space->watch);
 	if (atomic_load(&w->courier->pending) == 0)
 		free(w->courier);
 	else
@@ -87,6 +88,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 		w->guard = *guard;
 	w->store = mem_strdup(place->store);
 	w->space = mem_zalloc(sizeof *w->space);
+	w->space->watch = ev_timer_new(loop, writer_watch_room, w);
+	ev_timer_start(w->space->watch, SPACE_WATCH_MS * 1000);
 	w->queue = wqueue_new(limits->queue_max);
 	w->courier = mem_zalloc(sizeof *w->courier);
 	w->courier->w = w;

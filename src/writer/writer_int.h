@@ -19,6 +19,7 @@ enum {
 	CLOSE_GRACE_MS = 500,           /* for the last try and the stop record, above the deadline of a close */
 	CLOCK_STEP_US = 1000000,        /* how far a clock may be behind the last record and was not set back */
 	SPACE_AGE_US = 100000,          /* how old a look at the free space may be */
+	SPACE_WATCH_MS = 2000,
 	CHECKPOINT_PAGES = 1000,        /* AUDIT A-624 */
 };
 
@@ -85,9 +86,19 @@ struct wcourier {
 	atomic_uint pending;            /* what has not arrived */
 };
 
+enum { ROOM_ENOUGH, ROOM_LOW, ROOM_NONE };
+
 /* The last look at the free space. */
 struct wspace {
 	uint64_t free_bytes, at_us;     /* at_us 0: none yet */
+	struct ev_timer *watch;
+	unsigned room;                  /* ROOM_…, as it was recorded last (AUDIT A-213) */
+};
+
+/* Transactions that failed since the last one that did not; count 0: none. */
+struct wfails {
+	uint64_t count, first_us, last_us;      /* wall clock */
+	char why[sizeof ((struct err *)0)->msg];
 };
 
 struct writer {
@@ -101,6 +112,7 @@ struct writer {
 	struct db *db;
 	struct audit_logs *logs;
 	struct witem *kept;             /* must stay, and the disk was full */
+	struct wfails fails;
 	struct writer_guard guard;
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
@@ -137,5 +149,6 @@ void writer_on_deadline(void *arg);
 
 /* space.c: free bytes above the floor that nobody has booked; loop thread */
 uint64_t writer_room(const struct writer *w);
+void writer_watch_room(void *arg);      /* every SPACE_WATCH_MS: a record when a threshold was crossed */
 
 #endif

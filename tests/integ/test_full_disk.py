@@ -47,9 +47,12 @@ class FullDisk(crib.Case):
         self.assertEqual(peer.tools(crib.MODERN), ["echo", "touch"])
         line = c.tcp(key)
         self.assertEqual(line.call("echo", {"text": "x"}, crib.MODERN)["error"]["code"], 5030)
+        crib.wait_for("the room that is gone in the log", lambda: "room on the disk of the store shrinks" in c.log.read_text())
         ballast.unlink()
         crib.wait_for("service to resume", lambda: "result" in peer.call("touch", {}, crib.MODERN))
         self.assertTrue(ran.exists())
+        crossed = lambda: [(r["kind"], r["detail"].split(":")[0]) for r in c.json("audit", "capacity", "--events")]
+        crib.wait_for("both crossings on record", lambda: {kind for kind, _ in crossed()} >= {"space.low", "space.ok"})
 
 
 if __name__ == "__main__":

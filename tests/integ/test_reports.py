@@ -241,9 +241,11 @@ class Doctored(crib.Case):
     def test_a_call_while_the_audit_failed(self):
         """A-Q18."""
         self.assertEqual(self.both("report_continuity_executions"), 0)
-        self.db.execute("INSERT INTO rec(enc, log, idx, kind, ts) SELECT 1, 1, 100000, 1610, min(ts) - 1 FROM rec WHERE kind = 1002")
-        self.db.execute("DELETE FROM rec WHERE kind = 1601")
-        self.db.execute("INSERT INTO rec(enc, log, idx, kind, ts) SELECT 1, 1, 100001, 1601, max(ts) + 1 FROM rec WHERE kind = 1002")
+        fail = "INSERT INTO rec(enc, log, idx, kind, ts, dur) SELECT 1, 1, {}, 1610, {} FROM rec WHERE kind = 1002"
+        self.db.execute(fail.format(100000, "min(ts - dur) - 1, 5000000"))
+        self.db.execute(fail.format(100001, "max(ts) + 5000000, 5000000 - 1"))
+        self.assertEqual(self.both("report_continuity_executions"), 0)
+        self.db.execute(fail.format(100002, "max(ts) + 1, max(ts) - min(ts - dur) + 2"))
         self.assertEqual(self.both("report_continuity_executions"), 2)
 
 

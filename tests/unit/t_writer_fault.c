@@ -127,6 +127,9 @@ static void full_disk_refuses_begins_keeps_ends_and_resumes(void **state)
 	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1001"), 2);
 	assert_int_equal(ask(f, "SELECT beg FROM rec WHERE kind = 1002"), 1);
 	assert_int_equal(ask(f, "SELECT count(*) = max(idx) + 1 FROM rec WHERE log = 2"), 1);
+	/* How long it was, by the one record of it, before the first that came through again. */
+	assert_int_equal(ask(f, "SELECT count(*) FROM rec WHERE kind = 1610 AND log = 1 AND ext IS NOT NULL"), 1);
+	assert_int_equal(ask(f, "SELECT (SELECT id FROM rec WHERE kind = 1610) < (SELECT id FROM rec WHERE kind = 1002)"), 1);
 }
 
 static int notice(struct fix *f, int call)
