@@ -58,7 +58,7 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 #define CRED_REFUSALS(X) \
 	X(MISSING, "missing") X(LATE, "late") X(MALFORMED, "malformed") X(UNKNOWN, "unknown") X(WRONG, "wrong") \
 	X(REVOKED, "revoked") X(EXPIRED, "expired") X(SUSPENDED, "suspended") X(EARLY, "early") X(AUDIENCE, "audience") \
-	X(UNMAPPED, "unmapped") X(UNAVAILABLE, "unavailable")
+	X(UNMAPPED, "unmapped") X(UNAVAILABLE, "unavailable") X(INACTIVE, "inactive")
 enum cred_refusal {
 #define CRED_REFUSAL_ENUM(sym, name) CRED_##sym,
 	CRED_REFUSALS(CRED_REFUSAL_ENUM)

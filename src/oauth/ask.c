@@ -130,7 +130,7 @@ static int take_answer(struct oauth_check *c, const struct str *body, struct oau
 		rc = check_claims(c->issuer, &c->q, claims, ret, err);
 	} else {
 		(void)err_set(&detail, ERR_DENIED, "", "its issuer says that it is not active");
-		rc = check_refuse(c->issuer->o, &c->q, CRED_UNKNOWN, &detail, err);
+		rc = check_refuse(c->issuer->o, &c->q, CRED_INACTIVE, &detail, err);
 	}
 	json_decref(claims);
 	return rc;

@@ -1,10 +1,12 @@
 """Access tokens instead of keys: discovery, what is accepted and what is not, scopes, keys of issuers that change, opaque
 tokens (SEC 7, MCP 17, FAULT F40).  The issuer is a double: tests/integ/mint signs, a thread here serves keys and answers."""
+import atexit
 import base64
 import http.client
 import http.server
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import threading
@@ -79,16 +81,22 @@ class Server:
 class Tokens(crib.Case):
     """A server that accepts tokens, and those who bring some."""
 
+    made = None             # a store with tenants, to be copied; and a key of acme
+
     def setUp(self):
         super().setUp()
         self.prepare(self.crib)
         self.addCleanup(self.mint.close)
 
     def prepare(self, c):
-        c.init()
-        c.tool(crib.ECHO)
-        self.key = c.tenant("acme", "*")
-        c.tenant("other", "*")
+        if not Tokens.made:
+            made = crib.Crib().init()
+            atexit.register(made.close)
+            made.tool(crib.ECHO)
+            Tokens.made = made.store, made.tenant("acme", "*")
+            made.tenant("other", "*")
+        store, self.key = Tokens.made
+        shutil.copytree(store, c.store)
         self.mint = Mint()
         self.keys = c.dir / "keys.json"
         Tokens.publish(self, self.mint.key("one"))
