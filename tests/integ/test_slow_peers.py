@@ -25,25 +25,28 @@ class SlowPeers(crib.Case):
         c.tool(BIG, "big.yaml")
         self.key = c.tenant("acme", "*")
 
-    def start(self, deadlines, line="", **more):
+    def start(self, tcp="", **doors):
+        """A door for those who behave, as usual, one for each of these, and one for TCP."""
         path = self.crib.dir / "toolcribd.yaml"
 
         def config(extra=""):
-            path.write_text(f"""listeners:
-- {{transport: http, address: "127.0.0.1:0", {deadlines}}}
-- {{transport: tcp, address: "127.0.0.1:0"{line}}}
-{extra}""")
+            ways = [("http", ""), *(("http", text) for text in doors.values()), ("tcp", tcp)]
+            path.write_text("listeners:\n" + "".join(f'- {{transport: {transport}, address: "127.0.0.1:0"{text and ", " + text}}}\n'
+                                                     for transport, text in ways) + extra)
             return path
         self.crib.config = config
-        self.crib.start(**more)
+        self.crib.start("eof_drain_ms: 100\n")
+        addresses = [row["address"] for row in self.crib.json("status")[0]["listeners"]]
+        self.doors = dict(zip(("http", *doors, "tcp"), addresses))
 
-    def dial(self, transport="http", rcvbuf=None):
+    def dial(self, door="http", rcvbuf=None):
         s = socket.socket()
         self.addCleanup(s.close)
         if rcvbuf:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         s.settimeout(crib.DEADLINE)
-        s.connect(self.crib.address(transport))
+        host, _, port = self.doors[door].rpartition(":")
+        s.connect((host, int(port)))
         return s
 
     def message(self, tool, arguments=None, rev=crib.MODERN, id=1):
@@ -96,17 +99,17 @@ class SlowPeers(crib.Case):
 
     def test_slow_heads_bodies_and_credentials_end(self):
         """FAULT F26"""
-        self.start("head_ms: 300, body_ms: 300, idle_ms: 400", ", credential_ms: 300")
+        self.start("credential_ms: 300", strict="head_ms: 300, body_ms: 300", impatient="idle_ms: 300")
         good, over, drips = self.crib.http(self.key), threading.Event(), []
         body = self.message("echo", {"text": "x" * 2000})
         request = self.post(body)
-        for transport, first, rest in (("http", b"", request), ("http", b"POST /mcp HTTP/1.1\r\n", b"X: " + b"y" * 4000),
-                                       ("http", request[:-len(body)], body), ("tcp", b"", b"Authorization: Bearer tck_" + b"x" * 3000)):
-            sock = self.dial(transport)
+        for door, first, rest in (("strict", b"P", request[1:]), ("strict", b"POST /mcp HTTP/1.1\r\n", b"X: " + b"y" * 4000),
+                                  ("strict", request[:-len(body)], body), ("tcp", b"", b"Authorization: Bearer tck_" + b"x" * 3000)):
+            sock = self.dial(door)
             sock.sendall(first)
             drips.append((sock, threading.Thread(target=self.drip, args=(sock, rest, over), daemon=True)))
             drips[-1][1].start()
-        silent = [self.dial("http"), self.dial("tcp")]
+        silent = [self.dial("impatient"), self.dial("tcp")]
         for n in range(5):
             self.assertIn("result", good.call("echo", {"text": str(n)}, crib.MODERN), "others do not notice")
         answers = [self.whole(sock) for sock, _ in drips]
@@ -128,12 +131,12 @@ class SlowPeers(crib.Case):
 
     def test_a_client_that_does_not_read_is_given_up(self):
         """FAULT F27: an answer larger than all buffers; its record stands, its reader is cut off, nobody else waits."""
-        self.start("stall_ms: 300", ", stall_ms: 300")
+        self.start("stall_ms: 300", lazy="stall_ms: 300")
         good = self.crib.http(self.key)
         body = self.message("big")
-        for n, transport in enumerate(("http", "tcp"), 1):
-            slow = self.dial(transport, rcvbuf=4096)
-            slow.sendall(self.post(body, name="big") if transport == "http" else
+        for n, door in enumerate(("lazy", "tcp"), 1):
+            slow = self.dial(door, rcvbuf=4096)
+            slow.sendall(self.post(body, name="big") if door == "lazy" else
                          f"Authorization: Bearer {self.key}\n".encode() + body + b"\n")
             crib.wait_for("its end on record", lambda: len(self.ends("big")) == n)
             self.assertIn("result", good.call("echo", {"text": "x"}, crib.MODERN))
@@ -152,7 +155,7 @@ class SlowPeers(crib.Case):
 
     def test_whoever_leaves_before_the_answer(self):
         """FAULT F28: the modern era cancels, the legacy one over HTTP goes on (MCP B-24); processes end, ends are recorded."""
-        self.start("idle_ms: 60000", extra="eof_drain_ms: 100\n")
+        self.start()
         modern, legacy = self.message("nap"), self.message("nap", rev=None)
         for n, (transport, how) in enumerate((("http", "end"), ("http", "reset"), ("tcp", "end"), ("tcp", "reset")), 1):
             with self.subTest(transport=transport, how=how):
@@ -177,7 +180,7 @@ class SlowPeers(crib.Case):
 
     def test_a_request_cut_in_the_middle_is_none(self):
         """FAULT F28: an end or a reset at any byte of a request starts nothing and leaves nothing."""
-        self.start("idle_ms: 60000")
+        self.start()
         request = self.post(self.message("echo", {"text": "cut"}))
         for cut in range(1, len(request) - 1, 40):
             sock = self.dial()
@@ -191,9 +194,9 @@ class SlowPeers(crib.Case):
 
     def test_a_listed_proxy_names_its_client(self):
         """SEC S-107: the record of a call holds a name for both addresses, and another for another client."""
-        self.start("proxies: [127.0.0.1]")
+        self.start(behind="proxies: [127.0.0.1]")
         for who in ("192.0.2.1", "192.0.2.2", "192.0.2.1"):
-            with self.dial() as sock:
+            with self.dial("behind") as sock:
                 sock.sendall(self.post(self.message("echo", {"text": "x"}), more=f"X-Forwarded-For: 203.0.113.5, {who}\r\n"
                                                                                  "Connection: close\r\n"))
                 self.assertTrue(self.whole(sock).startswith(b"HTTP/1.1 200 "))
