@@ -17,7 +17,7 @@ struct entry {
 	struct list node;               /* least recently used first */
 	uint8_t key[DIGEST_SIZE];
 	struct oauth_pass pass;         /* who is counted */
-	uint64_t until_us;              /* monotonic */
+	uint64_t until_us;              /* monotonic; then it is only known to have been good */
 };
 
 struct oauth_cache {
@@ -78,23 +78,20 @@ bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint
 {
 	struct entry *e = map_get(c->by_key, key, DIGEST_SIZE);
 
-	if (!e)
+	if (!e || e->until_us <= now_us)
 		return false;
-	if (e->until_us <= now_us) {
-		forget(c, e);
-		return false;
-	}
 	list_unlink(&e->node);
 	list_push_back(&c->order, &e->node);
 	*ret = e->pass;
 	return true;
 }
 
-void oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us)
+bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us)
 {
 	struct entry *e = map_get(c->by_key, key, DIGEST_SIZE);
+	bool known = e != NULL;
 
-	if (e)
+	if (known)
 		forget(c, e);
 	if (map_count(c->by_key) >= c->max) {
 		forget(c, CONTAINER_OF(c->order.next, struct entry, node));
@@ -108,6 +105,7 @@ void oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], cons
 	(void)map_set(c->by_key, e->key, sizeof e->key, e);     /* new */
 	list_push_back(&c->order, &e->node);
 	met_inc(MET_oauth_tokens_cached);
+	return !known;
 }
 
 void oauth_cache_del(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE])

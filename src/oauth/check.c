@@ -70,8 +70,9 @@ static void remember(struct oauth *o, const struct question *q, const struct oau
 	uint64_t wall = clock_wall_us(), left = pass->who->expires_us > wall ? pass->who->expires_us - wall : 0;
 	uint64_t most = OAUTH_CACHE_MS * 1000ull;
 
+	if (!oauth_cache_put(o->cache, q->key, pass, ev_now_us(o->env.loop) + (left < most ? left : most)))
+		return;                 /* verified again, and on record already */
 	commit(o, q, claims, commitment);
-	oauth_cache_put(o->cache, q->key, pass, ev_now_us(o->env.loop) + (left < most ? left : most));
 	if (o->env.accepted)
 		o->env.accepted(o->env.accepted_arg, &q->source, pass->who,
 				&(struct oauth_seen){ pass->issuer->conf->issuer, jwt_client(claims), commitment });

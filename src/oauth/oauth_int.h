@@ -136,7 +136,8 @@ void oauth_cache_free(struct oauth_cache **c);
 void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_t ret[DIGEST_SIZE]);
 /* who: borrowed.  False: not there, or over. */
 bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
-void oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us);
+/* True: it was not there, not even as one that is over. */
+bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us);
 void oauth_cache_del(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE]);
 void oauth_cache_drop(struct oauth_cache *c, const struct oauth_issuer *issuer);        /* NULL: all */
 

@@ -318,14 +318,16 @@ static void cache_holds_at_its_limit_and_ends(void **state)
 	for (size_t i = 0; i < 5; i++)
 		oauth_cache_key("token", 5, (const char *[]){ "a", "b", "c", "d", "e" }[i], key[i]);
 	for (size_t i = 0; i < 3; i++)
-		oauth_cache_put(cache, key[i], &pass, 100);
+		assert_true(oauth_cache_put(cache, key[i], &pass, 100));
 	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted);
 	assert_true(oauth_cache_get(cache, key[0], 99, &got));          /* used: the next one makes room */
-	oauth_cache_put(cache, key[3], &pass, 100);
+	assert_true(oauth_cache_put(cache, key[3], &pass, 100));
 	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted + 1);
 	assert_true(oauth_cache_get(cache, key[0], 99, &got));
 	assert_false(oauth_cache_get(cache, key[1], 99, &got));
 	assert_false(oauth_cache_get(cache, key[2], 100, &got));        /* over */
+	assert_false(oauth_cache_put(cache, key[2], &pass, 200));       /* but it was there */
+	assert_true(oauth_cache_get(cache, key[2], 100, &got));
 	oauth_cache_drop(cache, NULL);
 	assert_false(oauth_cache_get(cache, key[0], 1, &got));
 	assert_int_equal(who->refs, 1);
@@ -347,7 +349,7 @@ static void token_ends_although_it_is_remembered(void **state)
 	step_s(1);
 	assert_int_equal(ask(mem_strdup(text), &v), 0);
 	assert_int_equal(counter(MET_oauth_cache_hits), hits + 1);      /* verified again */
-	assert_int_equal(w.accepted, 2);
+	assert_int_equal(w.accepted, 1);                                /* and told once */
 	step_s(300);
 	assert_int_equal(ask(text, &v), ERR_DENIED);
 	assert_int_equal(w.why, CRED_EXPIRED);
