@@ -19,6 +19,7 @@
 #include "writer/writer.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "admin_int.h"
 
 #define LIFE_US (24ull * 3600 * 1000000)        /* of a request, and then of its grant */
@@ -92,14 +93,14 @@ static int run_by_id(struct db *db, enum sql_id sql, int64_t id, struct err *err
 
 /* --- the policy */
 
-static int read_policy(struct db *db, bool *ret_one, struct err *err)
+int adm_one_is_enough(struct db *db, bool *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
 	int rc;
 
 	db_bind_textz(st, 1, META_POLICY);
 	rc = db_step(st, err);
-	*ret_one = rc == 1 && strcmp(db_col_text(st, 0, NULL), "one") == 0;
+	*ret = rc == 1 && strcmp(db_col_text(st, 0, NULL), "one") == 0;
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
@@ -117,7 +118,7 @@ static void digest_action(const struct adm_run *run, uint8_t ret[DIGEST_SIZE])
 	str_fini(&text);
 }
 
-static void say_who(const struct adm_who *who, char ret[ADM_WHO_SIZE])
+void adm_say_who(const struct adm_who *who, char ret[ADM_WHO_SIZE])
 {
 	if (who->system)
 		(void)snprintf(ret, ADM_WHO_SIZE, "system");
@@ -143,7 +144,7 @@ int adm_second(struct adm_call *c, struct db *db, struct err *err)
 
 	if (run->cmd->second == ADM_SECOND_NO)
 		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so", run->cmd->noun);
-	rc = read_policy(db, &one, err);
+	rc = adm_one_is_enough(db, &one, err);
 	if (rc < 0)
 		return rc;
 	if (one) {
@@ -222,7 +223,7 @@ static int insert_request(struct adm_run *run, struct db *db, struct approval *r
 		return rc;
 	*ret = (struct approval){ .tenant_id = run->record_tenant };
 	memcpy(ret->digest, run->action, DIGEST_SIZE);
-	say_who(&run->c.who, ret->asked_by);
+	adm_say_who(&run->c.who, ret->asked_by);
 	st = db_stmt_get(db, SQL_APPROVAL_INSERT);
 	db_bind_blob(st, 1, ret->digest, DIGEST_SIZE);
 	db_bind_textz(st, 2, run->asked);
@@ -332,7 +333,7 @@ static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, str
 	struct db_stmt *st;
 	int rc;
 
-	say_who(&c->who, who);
+	adm_say_who(&c->who, who);
 	if (*a->granted_by)
 		return err_set(err, ERR_CONFLICT, "", "request %" PRId64 " has been granted by %s", a->id, a->granted_by);
 	if (strcmp(who, a->asked_by) == 0) {

@@ -120,11 +120,19 @@ int adm_define(const json_t *documents, size_t i, const struct catalogue *shared
 	       struct err *err) MUST_CHECK;
 
 /* In a WRITER body, with a record; adm_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
-struct adm_tool_stored { enum adm_stored what; int64_t id, before, version; };  /* before 0: it was not there */
+struct adm_tool_stored {
+	enum adm_stored what;
+	int64_t id, before, version;    /* before 0: it was not there */
+	bool waits;                     /* for approval: what is in force is what was */
+};
 int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   bool keep_state, struct adm_tool_stored *ret, struct err *err) MUST_CHECK;
 int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err) MUST_CHECK;
+
+/* adm_pending.c */
+adm_check_fn adm_pending_check, adm_versions_policy_check;
+adm_body_fn adm_tool_pending_body, adm_tool_approve_body, adm_tool_reject_body, adm_tool_drift_body, adm_versions_policy_body;
 
 /* adm_diff.c */
 adm_check_fn adm_tool_versions_check;

@@ -16,6 +16,7 @@
 #include "registry/define.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "admin_int.h"
 
 static const char *sign_of(const json_t *a, const json_t *b)
@@ -176,20 +177,28 @@ static int define_again(struct db *db, const struct adm_tool *tool, json_t *doc,
 	return rc;
 }
 
+int adm_define_stored(struct db *db, const struct adm_tool *tool, int64_t version, struct define_item *ret,
+		      struct err *err)
+{
+	json_t *doc = NULL;
+	int rc = read_version(db, tool, (uint32_t)version, &doc, err);
+
+	if (rc == 0)
+		rc = define_again(db, tool, doc, ret, err);
+	json_decref(doc);
+	return rc;
+}
+
 int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct versions_job *job = c->priv;
 	struct define_item def = { .text = NULL };
 	struct adm_tool_stored done;
 	struct adm_tool tool;
-	json_t *doc = NULL;
 	int rc = adm_find_tool(db, job->tool, &tool, err);
 
 	if (rc == 0)
-		rc = read_version(db, &tool, job->from, &doc, err);
-	if (rc == 0)
-		rc = define_again(db, &tool, doc, &def, err);
-	json_decref(doc);
+		rc = adm_define_stored(db, &tool, job->from, &def, err);
 	if (rc == 0)
 		rc = adm_tool_store(c, db, logs, &def, true, &done, err);
 	if (rc == 0 && done.what == ADM_UNCHANGED)
@@ -202,6 +211,7 @@ int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *l
 		adm_put_text(c->out, "name", adm_bare(tool.name));
 		adm_put_int(c->out, "version", done.version);
 		adm_put_int(c->out, "as", job->from);
+		adm_put_text(c->out, "waits", done.waits ? ", and waits for approval" : "");
 		adm_put_hex(c->out, "digest", def.digest, sizeof(def.digest));
 		adm_row_end(c->out);
 	}

@@ -16,6 +16,7 @@
 #include "registry/define.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "admin_int.h"
 
 /* --- add */
@@ -107,7 +108,7 @@ static int next_version(struct db *db, int64_t tool_id, int64_t *ret, struct err
 	return rc < 0 ? rc : 0;
 }
 
-static int insert_tool(struct db *db, const char *name, int64_t *ret_id, struct err *err)
+static int insert_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT);
 	int rc;
@@ -116,8 +117,8 @@ static int insert_tool(struct db *db, const char *name, int64_t *ret_id, struct 
 	db_bind_i64(st, 2, 1);
 	db_bind_i64(st, 3, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
-	if (rc == 0)
-		*ret_id = db_last_id(db);
+	*ret = (struct adm_tool){ .id = db_last_id(db), .version = 1 };
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	return rc;
 }
 
@@ -125,10 +126,10 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 			  int64_t version, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
-	char actor[24];
+	char actor[ADM_WHO_SIZE];
 	int rc;
 
-	(void)snprintf(actor, sizeof(actor), c->who.system ? "system" : "uid %u", c->who.uid);
+	adm_say_who(&c->who, actor);
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_blob(st, 3, def->digest, sizeof(def->digest));
@@ -142,7 +143,7 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 	return rc < 0 ? rc : adm_schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
 
-static int set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err)
+int adm_tool_set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
 	int rc;
@@ -205,40 +206,107 @@ static void put_object(char *ret, size_t size, const char *name, int64_t version
 	(void)snprintf(ret, size, "%s/%s@%lld", adm_noun_of(name), adm_bare(name), (long long)version); /* fits */
 }
 
+/* The version is stored, and nobody sees it yet. */
+static int store_to_wait(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+			 const struct adm_tool *tool, int64_t version, int state, struct err *err)
+{
+	struct adm_pending p = { .version = version, .state = state };
+
+	adm_say_who(&c->who, p.actor);
+	memcpy(p.digest, def->digest, sizeof(p.digest));
+	return adm_pending_put(c, db, logs, tool, &p, err);
+}
+
+/* The row of the tool says this version, with its record. */
+static int store_in_row(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+			struct adm_tool *tool, int64_t version, int state, struct err *err)
+{
+	const struct record_kinds *kinds = kinds_of(def->name);
+	bool alive = tool->state && tool->state != ADM_TOOL_REMOVED;
+	char obj[128];
+	int rc = adm_tool_set_version(db, tool, version, state, err);
+
+	put_object(obj, sizeof(obj), def->name, version);
+	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? kinds->change : kinds->add, .obj = obj,
+		.before = alive ? tool->digest : NULL, .after = def->digest }, err);
+}
+
+/* What is known of a tool before another version of it is stored. */
+struct known {
+	struct adm_tool tool;
+	struct adm_pending p;
+	bool row, alive, pending, waits;
+};
+
+static int look(struct db *db, const char *name, struct known *ret, struct err *err)
+{
+	int rc = adm_find_tool_row(db, name, &ret->tool, err);
+
+	ret->row = rc == 1;
+	ret->alive = ret->row && ret->tool.state != ADM_TOOL_REMOVED;
+	if (rc == 1)
+		rc = adm_pending_find(db, ret->tool.id, &ret->p, err);
+	ret->pending = rc == 1;
+	return rc < 0 ? rc : adm_versions_wait(db, &ret->waits, err);
+}
+
+static int store_new(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def, struct known *k,
+		     bool keep_state, int64_t version, struct err *err)
+{
+	/* What was never in force gives way; what is in force stays until the new one is approved. */
+	bool shown = k->alive && !(k->pending && k->p.version == k->tool.version);
+	int was = shown ? k->tool.state : k->pending ? k->p.state : ADM_TOOL_ENABLED;
+	int becomes = keep_state && was == ADM_TOOL_DISABLED ? ADM_TOOL_DISABLED : ADM_TOOL_ENABLED;
+	struct adm_tool before = k->tool;
+	int rc = insert_version(db, c, def, k->tool.id, version, err);
+
+	if (rc == 0 && !(k->waits && shown))
+		rc = store_in_row(c, db, logs, def, &k->tool, version, k->waits ? ADM_TOOL_DISABLED : becomes, err);
+	if (rc == 0 && k->waits) {
+		if (!shown)
+			before.version = 0;
+		return store_to_wait(c, db, logs, def, &before, version, becomes, err);
+	}
+	return rc == 0 && k->pending ? adm_pending_drop(db, k->tool.id, err) : rc;
+}
+
 int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   bool keep_state, struct adm_tool_stored *ret, struct err *err)
 {
-	const struct record_kinds *kinds = kinds_of(def->name);
-	struct adm_tool tool = { .id = 0 };
-	struct adm_tool_stored done = { .what = ADM_UNCHANGED, .version = 1 };
-	char obj[128];
-	int rc = adm_find_tool_row(db, def->name, &tool, err);
-	bool known = rc == 1, alive = known && tool.state != ADM_TOOL_REMOVED;
+	struct known k = { .row = false };
+	int64_t version = 1;
+	int rc = look(db, def->name, &k, err);
 
 	if (rc < 0)
 		return rc;
-	if (alive && memcmp(tool.digest, def->digest, sizeof(tool.digest)) == 0) {
-		done.id = tool.id;
-		done.before = done.version = tool.version;
-		*ret = done;
+	if (k.alive && k.pending && memcmp(k.p.digest, def->digest, sizeof(def->digest)) == 0) {
+		*ret = (struct adm_tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.p.version, .version = k.p.version,
+			.waits = true };
 		return 0;
 	}
-	rc = known ? next_version(db, tool.id, &done.version, err) : insert_tool(db, def->name, &tool.id, err);
+	if (k.alive && memcmp(k.tool.digest, def->digest, sizeof(def->digest)) == 0) {
+		*ret = (struct adm_tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.tool.version,
+			.version = k.tool.version };
+		return 0;
+	}
+	if (k.row)
+		rc = next_version(db, k.tool.id, &version, err);
+	else
+		rc = insert_tool(db, def->name, &k.tool, err);
 	if (rc == 0)
-		rc = insert_version(db, c, def, tool.id, done.version, err);
-	if (rc == 0 && known)
-		rc = set_version(db, &tool, done.version, alive && keep_state ? tool.state : ADM_TOOL_ENABLED, err);
-	put_object(obj, sizeof(obj), def->name, done.version);
-	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? kinds->change : kinds->add,
-			.obj = obj, .before = alive ? tool.digest : NULL, .after = def->digest }, err);
+		rc = store_new(c, db, logs, def, &k, keep_state, version, err);
 	if (rc < 0)
 		return rc;
-	done.what = alive ? ADM_CHANGED : ADM_ADDED;
-	done.id = tool.id;
-	done.before = alive ? tool.version : 0;
-	*ret = done;
+	*ret = (struct adm_tool_stored){ .what = k.alive ? ADM_CHANGED : ADM_ADDED, .id = k.tool.id,
+		.before = k.alive ? k.tool.version : 0, .version = version, .waits = k.waits };
 	return 0;
+}
+
+static const char *said(const struct adm_tool_stored *done)
+{
+	if (done->waits)
+		return done->what == ADM_UNCHANGED ? "unchanged, waits for approval" : "stored, waits for approval";
+	return done->what == ADM_UNCHANGED ? "unchanged" : "stored";
 }
 
 static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
@@ -252,7 +320,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		return rc;
 	if (done.what != ADM_UNCHANGED)
 		job->changed[job->nchanged++] = done.id;
-	return put_added(c->out, db, def, done.version, done.what == ADM_UNCHANGED ? "unchanged" : "stored", err);
+	return put_added(c->out, db, def, done.version, said(&done), err);
 }
 
 int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -364,6 +432,8 @@ int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	const struct names_job *job = c->priv;
 	struct adm_tool tool;
 	struct db_stmt *st;
+	struct adm_pending p;
+	bool waits;
 	int64_t grants = 0;
 	size_t len;
 	int rc = adm_find_tool(db, job->name[0], &tool, err);
@@ -371,8 +441,11 @@ int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	(void)logs;
 	if (rc == 0)
 		rc = count_grants(db, tool.name, &grants, err);
+	if (rc == 0)
+		rc = adm_pending_find(db, tool.id, &p, err);
 	if (rc < 0)
 		return rc;
+	waits = rc == 1;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
 	db_bind_i64(st, 1, tool.id);
 	db_bind_i64(st, 2, job->version ? job->version : tool.version);
@@ -387,6 +460,8 @@ int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *log
 		put_version(c->out, st);
 		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
 		adm_put_int(c->out, "grants", grants);
+		if (waits)
+			adm_put_int(c->out, "waits", p.version);
 		adm_put_raw(c->out, "definition", text, len);
 		adm_row_end(c->out);
 	}
@@ -423,6 +498,23 @@ int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *
 
 /* --- enable, disable, remove */
 
+/* What was never approved cannot be enabled; of what is removed nothing waits any more. */
+static int check_decided(struct db *db, const struct adm_tool *tool, int state, struct err *err)
+{
+	struct adm_pending p;
+	int rc = adm_pending_find(db, tool->id, &p, err);
+
+	if (rc == 1 && state == ADM_TOOL_ENABLED && p.version == tool->version) {
+		(void)err_set(err, ERR_CONFLICT, "", "version %lld of %s %s waits for approval", (long long)p.version,
+			      adm_noun_of(tool->name), adm_bare(tool->name));
+		err_hint(err, "toolcrib tool pending");
+		return ERR_CONFLICT;
+	}
+	if (rc == 1 && state == ADM_TOOL_REMOVED)
+		return adm_pending_drop(db, tool->id, err);
+	return rc < 0 ? rc : 0;
+}
+
 int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err)
 {
@@ -436,6 +528,9 @@ int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *
 	if (tool.state == state)
 		return err_set(err, ERR_CONFLICT, "", "%s %s is %s already", adm_noun_of(tool.name), adm_bare(tool.name),
 			       adm_tool_state_name(state));
+	rc = check_decided(db, &tool, state, err);
+	if (rc < 0)
+		return rc;
 	st = db_stmt_get(db, SQL_TOOL_SET_STATE);
 	db_bind_i64(st, 1, tool.id);
 	db_bind_i64(st, 2, state);

@@ -267,7 +267,7 @@ static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 	if (rc == 0 && stored.what != ADM_UNCHANGED)
 		note_changed(c->priv, stored.id);
 	if (rc == 0)
-		say(c, t->key, stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
+		say(c, t->key, stored.waits ? "waits" : stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
 	define_free(&def);
 	return rc;
 }

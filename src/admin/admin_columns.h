@@ -139,7 +139,7 @@ static const struct adm_column session_list_cols[] = {
 	  .check = adm_tool_versions_check, .body = adm_tool_diff_body }, \
 	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
-	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said", \
+	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said%{waits}", \
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER, \
 	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }, \
 	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \

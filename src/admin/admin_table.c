@@ -40,6 +40,7 @@ static const struct adm_arg no_args[] = { END };
 #include "adm_keep_rows.h"
 #include "adm_sign_rows.h"
 #include "adm_level_rows.h"
+#include "adm_pending_rows.h"
 
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
@@ -346,7 +347,7 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
-	  .done = "tool %{name}: version %{version} says what version %{as} said", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = adm_tool_versions_check, .body = adm_tool_revert_body },
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
@@ -356,6 +357,7 @@ const struct adm_cmd admin_table[] = {
 	  "when there is something to say.", .args = files_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = adm_tool_lint_body },
+	PENDING_ROWS,
 
 	{ .noun = "schema", .verb = "add", .help = "Store schemas for definitions to share",
 	  .detail = "All documents or none.  A definition refers to one by its $id: {$ref: https://example.com/schemas/address}.  "
@@ -527,6 +529,7 @@ const struct adm_cmd admin_table[] = {
 	SIGN_ROWS,
 	BUNDLE_ROW,
 	APPROVAL_ROWS,
+	VERSIONS_POLICY_ROW,
 	HOLD_ROWS,
 	RETENTION_ROWS,
 	ERASE_ROW,

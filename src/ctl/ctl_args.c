@@ -342,10 +342,8 @@ static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 	const char *word = w->v[w->i], *names[CANDIDATES_MAX], *value;
 	const struct adm_arg *arg;
 	size_t n = 0;
-	int rc = take_global(w, &line->opt, err);
 
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
+	/* A command's own option goes before one of the program: tool show --version. */
 	for (arg = line->cmd->args; arg && arg->name; arg++) {
 		if (!arg->option)
 			continue;
@@ -356,6 +354,10 @@ static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 			names[n++] = arg->name;
 	}
 	if (!arg || !arg->name) {
+		int rc = take_global(w, &line->opt, err);
+
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
 		(void)err_set(err, ERR_INVALID, "", "unknown option %s", word);
 		for (const struct ctl_global *g = ctl_globals; g->name && n < NELEMS(names); g++)
 			names[n++] = g->name;

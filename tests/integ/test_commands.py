@@ -237,7 +237,7 @@ printf '%s\n' "${COMPREPLY[@]}"
         c = self.crib.init()
         c.tenant("acme")
         c.tool(crib.ECHO)
-        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove", "revert"]), (["tool", "show", ""], ["echo"]),
+        for words, offered in ((["to"], ["tool"]), (["tool", "re"], ["remove", "revert", "reject"]), (["tool", "show", ""], ["echo"]),
                                (["grant", "add", "acme", "e"], ["echo"]), (["--store", str(c.store), "tenant", "show", ""], ["acme"]),
                                (["key", "create", "a"], ["acme/"]), (["key", "create", "acme/b"], ["acme/bot"]),
                                (["key", "create", "acme/bot", "--t"], ["--ttl"]), (["audit", "calls", "--tenant", ""], ["acme"]),

@@ -329,6 +329,7 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}" },
 	{ "level set", "{'level':'request_response','tenant':'acme'}" },
 	{ "approval policy", "{'policy':'two'}" },
+	{ "approval versions", "{'policy':'free'}" },
 	{ "retention set", "{'tenant':'acme','min-days':'30'}" },
 	{ "audit review", "{'action':'sign','tenant':'acme','note':'nothing unusual'}" },
 	{ "tenant suspend", "{'tenant':'acme'}" },
@@ -337,7 +338,8 @@ static const struct { const char *command, *args; } changes[] = {
 };
 
 /* Those that need two administrators, which have a test of their own. */
-static const char *const by_two[] = { "hold release", "retention prune", "retention compact", "erase ", "approval grant", "approval deny" };
+static const char *const by_two[] = { "hold release", "retention prune", "retention compact", "erase ", "approval grant", "approval deny",
+	"tool approve", "tool reject" };
 
 static const char *build_dir(void)
 {
