@@ -27,6 +27,7 @@ void tree_append(struct tree *t, const uint8_t leaf[TREE_HASH]);
 typedef void tree_node_fn(void *arg, unsigned height, uint64_t n, const uint8_t hash[TREE_HASH]);
 void tree_append_nodes(struct tree *t, const uint8_t leaf[TREE_HASH], tree_node_fn *fn, void *arg);
 void tree_root(const struct tree *t, uint8_t ret[TREE_HASH]);
+#define TREE_LOAD_MAX (INT64_C(1) << 62) /* whoever wrote the bytes leaves room for what is appended */
 /* A tree whose peaks were kept as bytes.  false: len is not 32 bytes for each, or size is out of range. */
 bool tree_load(struct tree *t, int64_t size, const void *peaks, size_t len);
 

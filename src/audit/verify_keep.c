@@ -43,7 +43,8 @@ static int read_cut(struct verify_log *c, bool *ret_found, struct err *err)
 {
 	const struct verify_head *h = c->head;
 	struct audit_reader *reader = audit_reader_new(c->v->db);
-	struct audit_page page = { .log = h->id, .origin = h->origin, .from = h->pruned_by, .to = h->pruned_by + 1 };
+	struct audit_page page = { .log = h->id, .origin = h->origin, .from = h->pruned_by,
+		.to = h->pruned_by + (h->pruned_by < INT64_MAX) };
 	struct audit_read got;
 	int rc = audit_reader_next(reader, &page, &got, err);
 

@@ -48,7 +48,7 @@ void tree_append_nodes(struct tree *t, const uint8_t leaf[TREE_HASH], tree_node_
 	unsigned height = 0;
 	uint8_t hash[TREE_HASH];
 
-	assert(t->size < INT64_MAX);
+	assert(t->size < INT64_MAX);    /* TREE_LOAD_MAX and more records than a file can have */
 	memcpy(hash, leaf, TREE_HASH);
 	/* As in a binary counter: each bit that carries joins two subtrees of one size. */
 	for (uint64_t bits = t->size; bits & 1; bits >>= 1) {
@@ -76,7 +76,7 @@ void tree_root(const struct tree *t, uint8_t ret[TREE_HASH])
 
 bool tree_load(struct tree *t, int64_t size, const void *peaks, size_t len)
 {
-	if (size < 0 || len != tree_peaks((uint64_t)size) * TREE_HASH)
+	if (size < 0 || size > TREE_LOAD_MAX || len != tree_peaks((uint64_t)size) * TREE_HASH)
 		return false;
 	memset(t, 0, sizeof *t);
 	t->size = (uint64_t)size;

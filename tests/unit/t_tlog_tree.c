@@ -106,6 +106,8 @@ static void a_tree_goes_on_from_its_peaks(void **state)
 	}
 	assert_false(tree_load(&u, 600, t.peak, 3 * TREE_HASH));
 	assert_false(tree_load(&u, -1, t.peak, 0));
+	assert_true(tree_load(&u, TREE_LOAD_MAX, t.peak, TREE_HASH));
+	assert_false(tree_load(&u, TREE_LOAD_MAX + 1, t.peak, 2 * TREE_HASH));
 	assert_true(tree_load(&u, 0, NULL, 0));
 }
 
