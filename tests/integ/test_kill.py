@@ -56,7 +56,7 @@ class Kill(crib.Case):
             self.running("other", 1)
             row, = c.json("tenant", "suspend", "acme", "--yes")
             self.assertEqual((row["state"], row["calls"], row["connections"]), ("suspended", 2, 3))
-            self.assertEqual(self.sessions("acme"), [])
+            crib.wait_for("the end of all that acme had open", lambda: not self.sessions("acme"))
             self.assertIn("cancelled the request", str(answer.result(crib.DEADLINE)))
         self.assertIn("cancelled the request", str(peer.answer(77)))
         self.assertTrue(peer.closed())
