@@ -33,6 +33,7 @@ struct world {
 	struct http_request *held[HELD_MAX];
 	unsigned nheld, gone, closed, broken;
 	struct http_request *waits;     /* at its head */
+	char *waits_path;               /* its user: whoever refuses it frees it */
 	struct str log;                 /* one line for each call of the handler */
 	struct str got;                 /* what the peer has received */
 };
@@ -55,6 +56,7 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	if (strcmp(path, "/wait") != 0)
 		return 0;
 	w->waits = r;
+	w->waits_path = path;
 	return 2;
 }
 
@@ -304,12 +306,14 @@ static void held_request_may_be_refused(void **state)
 	bool end;
 	send_far(w, GET("/wait") GET("/next"));
 	http_reply(w->waits, 401, NULL, "no", 2);
+	free(w->waits_path);
 	assert_int_equal(count(receive(w, &end), "HTTP/1.1 "), 2);
 	assert_false(end);
 	assert_non_null(strstr(w->log.p, "/next"));
 	/* Its body is never read as a request, also when answers before it are still due. */
 	send_far(w, GET("/hold") POST("/wait", "26") GET("/never"));
 	http_reply(w->waits, 401, NULL, "no", 2);
+	free(w->waits_path);
 	run_turns(w);
 	http_reply(w->held[0], 200, NULL, "x", 1);
 	w->held[0] = NULL;
