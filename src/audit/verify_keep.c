@@ -93,7 +93,8 @@ int verify_cut(struct verify_log *c, struct err *err)
 	if (!found) {
 		verify_tell_store(c->v, AUDIT_FINDING_TILE, h->origin, "the log begins late, and no prune record says so");
 		memset(&c->tree, 0, sizeof c->tree);
-		c->tree.size = (uint64_t)h->min_idx;
+		/* What is no place in a log tells nothing of the records: the tree counts from the first. */
+		c->tree.size = h->min_idx > 0 && h->min_idx <= TREE_LOAD_MAX ? (uint64_t)h->min_idx : 0;
 		c->no_tiles = true;
 		return 0;
 	}
