@@ -87,7 +87,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
-enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
+enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
 	REFUSE_RATE, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT, REFUSE_INTERNAL };
 /* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
  * its structured part: {messages}, {contents} or {values}. */

@@ -12,6 +12,7 @@
  * S-306).  Loop thread; the *_load functions run on any thread with its own connection and make plain
  * memory that is handed over once. */
 
+struct arg_rules;
 struct db;
 struct scopes;
 struct tenants;
@@ -38,7 +39,9 @@ struct principal {
 	char tenant[64], name[64], pseudonym[32], accessor[16];
 	int authn;                      /* enum audit_authn */
 	struct scopes *scopes;          /* counted; NULL: not limited (tenant/scope.h) */
+	struct arg_rules *rules;        /* counted; NULL: any arguments (tenant/arg_rule.h) */
 	uint64_t expires_us;            /* of a token: it ends by itself; 0 = never, or as the key's row says */
+	uint64_t proof;                 /* of a key: which of its secrets was shown, a part of its hash */
 };
 void principal_ref(struct principal *p);
 void principal_unref(struct principal **p);
@@ -50,7 +53,7 @@ void tenants_close(struct tenants **t);
 /* Where a credential comes from: an address ("127.0.0.1"), "unix" or "stdio", and enum audit_tport. */
 struct cred_source { const char *from; int tport; };
 /* A bearer text "tck_…" from a header, credential line or environment.  Unknown, wrong and malformed are one ERR_DENIED
- * in one time class; only a proved secret learns that it is expired, revoked or suspended (err->msg).  Failures are
+ * in one time class; only a proved secret learns that it is expired, revoked, suspended or not for this place (err->msg).  Failures are
  * counted (metrics) and told to the watcher. */
 int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source, struct principal **ret,
 	       struct err *err) MUST_CHECK;
@@ -58,7 +61,8 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 #define CRED_REFUSALS(X) \
 	X(MISSING, "missing") X(LATE, "late") X(MALFORMED, "malformed") X(UNKNOWN, "unknown") X(WRONG, "wrong") \
 	X(REVOKED, "revoked") X(EXPIRED, "expired") X(SUSPENDED, "suspended") X(EARLY, "early") X(AUDIENCE, "audience") \
-	X(UNMAPPED, "unmapped") X(UNAVAILABLE, "unavailable") X(INACTIVE, "inactive")
+	X(UNMAPPED, "unmapped") X(UNAVAILABLE, "unavailable") X(INACTIVE, "inactive") X(ROTATED, "rotated") \
+	X(ENROLMENT, "enrolment") X(ADDRESS, "address")
 enum cred_refusal {
 #define CRED_REFUSAL_ENUM(sym, name) CRED_##sym,
 	CRED_REFUSALS(CRED_REFUSAL_ENUM)
@@ -120,6 +124,13 @@ struct tenant_used { int64_t tenant_id, cred_id; uint64_t used_us; };
 size_t tenants_dirty(struct tenants *t, struct tenant_used *ret, size_t max);
 int tenant_used_write(struct db *db, const struct tenant_used *used, size_t n, struct err *err) MUST_CHECK;
 
+/* Keys whose life is over get a record each (AUDIT 1204), within a minute: find, on any connection, says whether there is
+ * one; write is the body of the job that records at most TENANT_EXPIRED_MAX of them. */
+#define TENANT_EXPIRED_MAX 64
+struct audit_logs;
+int tenant_expired_find(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+int tenant_expired_write(struct db *db, struct audit_logs *logs, bool *ret_more, struct err *err) MUST_CHECK;
+
 /* A key's text, shown once (SEC S-301): tck_ 12 base62 _ 43 base62 6 base62. */
 #define KEY_TEXT_SIZE 67
 #define KEY_ACCESSOR_SIZE 13
@@ -131,6 +142,8 @@ struct key_new {
 struct key_pepper { uint8_t k[32]; };
 void key_pepper_derive(const uint8_t master[32], struct key_pepper *ret);
 void key_make(const struct key_pepper *pepper, struct key_new *ret);
+/* A new secret for the key with this accessor (SEC S-310). */
+void key_remake(const struct key_pepper *pepper, const char *accessor, struct key_new *ret);
 /* Shape and CRC only.  0 or ERR_INVALID; accessor (12 characters) and secret (43) point into text. */
 int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret) MUST_CHECK;
 /* What is stored (SEC S-304) of a secret that key_parse() let through. */

@@ -33,16 +33,20 @@ SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?
 SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 ORDER BY name;
 
 -- name: admin_key_find
--- key show, key revoke.  UNIQUE(accessor); the tenant is in the row.
+-- adm_find_key.  UNIQUE(accessor), cred_parent; the tenant is in the row.
 SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
-       c.last_used_us
+       c.last_used_us, c.not_before_us, c.rotated_us, c.old_until_us, c.enrol_ttl_us, c.scopes, c.cidr, c.arg_rules,
+       (SELECT m.accessor FROM cred m WHERE m.id = c.parent_id), (SELECT count(*) FROM cred k WHERE k.parent_id = c.id),
+       c.hash, p.id, p.pseudonym, p.state, t.state
 FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
 WHERE c.accessor = ?1 AND t.state <> 3;
 
 -- name: admin_key_list
--- key list TENANT.  Index cred_principal.
+-- key list TENANT.  Indexes cred_principal, cred_parent.
 SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
-       c.last_used_us
+       c.last_used_us, c.not_before_us, c.rotated_us, c.old_until_us, c.enrol_ttl_us, c.scopes, c.cidr, c.arg_rules,
+       (SELECT m.accessor FROM cred m WHERE m.id = c.parent_id), (SELECT count(*) FROM cred k WHERE k.parent_id = c.id),
+       c.hash, p.id, p.pseudonym, p.state, t.state
 FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
 WHERE c.tenant_id = ?1 ORDER BY p.name, c.id;
 

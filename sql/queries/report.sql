@@ -410,20 +410,24 @@ SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
     || printf('.%06dZ', c.expires_us % 1000000) END AS expires,
   CASE WHEN c.last_used_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.last_used_us / 1000000, 'unixepoch')
     || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used,
-  (SELECT group_concat(g.glob, ' ') FROM tool_grant g WHERE g.tenant_id = c.tenant_id) AS grants, c.label AS label
+  CASE WHEN c.rotated_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.rotated_us / 1000000, 'unixepoch')
+    || printf('.%06dZ', c.rotated_us % 1000000) END AS rotated,
+  c.scopes AS scopes, (SELECT group_concat(g.glob, ' ') FROM tool_grant g WHERE g.tenant_id = c.tenant_id) AS grants, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
 WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) ORDER BY p.name, c.id LIMIT ?8;
 
--- key list --stale: keys that may still be used but were not since ?2, or that never end.  Index cred_principal.
+-- key list --stale: keys that may still be used but were not since ?2, whose secret is older, or that never end.  Index
+-- cred_principal.
 -- name: report_key_stale
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
-  CASE WHEN c.last_used_us IS NULL THEN 'never used' WHEN c.last_used_us < ?2 THEN 'not used since' ELSE 'no expiry' END AS why,
+  CASE WHEN c.last_used_us IS NULL THEN 'never used' WHEN c.last_used_us < ?2 THEN 'not used since'
+    WHEN c.expires_us IS NULL THEN 'no expiry' ELSE 'not rotated since' END AS why,
   (?12 - c.created_us) / 86400000000 AS age_days,
   CASE WHEN c.last_used_us IS NOT NULL THEN strftime('%Y-%m-%dT%H:%M:%S', c.last_used_us / 1000000, 'unixepoch')
     || printf('.%06dZ', c.last_used_us % 1000000) END AS last_used, c.label AS label
 FROM log l JOIN tenant t ON t.id = l.tenant_id JOIN cred c ON c.tenant_id = t.id JOIN principal p ON p.id = c.principal_id
 WHERE l.id = ?1 AND (?5 IS NULL OR p.pseudonym = ?5) AND c.revoked_us IS NULL AND coalesce(c.expires_us > ?12, 1)
-  AND (c.expires_us IS NULL OR coalesce(c.last_used_us, c.created_us) < ?2)
+  AND (c.expires_us IS NULL OR coalesce(c.last_used_us, c.created_us) < ?2 OR coalesce(c.rotated_us, c.created_us) < ?2)
 ORDER BY p.name, c.id LIMIT ?8;
 
 -- key list --unused-scopes: grants that a key could use and did not since ?2.  Index cred_principal, rec_cred.

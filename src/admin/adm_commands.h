@@ -107,8 +107,9 @@ adm_body_fn adm_principal_list_body, adm_principal_show_body, adm_principal_set_
 adm_after_fn adm_principal_set_after;
 
 /* adm_key.c */
-adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check;
-adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body;
+adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check, adm_key_rotate_check, adm_key_enroll_check;
+adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body, adm_key_rotate_body,
+	adm_key_enroll_body;
 adm_after_fn adm_key_revoke_after;
 
 /* adm_tool.c */

@@ -1,4 +1,4 @@
-/* key create, list, show, revoke. */
+/* key list, show, revoke. */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,131 +8,20 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/text.h"
 #include "call/call.h"
 #include "db/db.h"
 #include "mcp/mcp.h"
 #include "tenant/tenant.h"
 
 #include "adm_commands.h"
-#include "admin_int.h"
+#include "adm_key.h"
 
-#define DAY_MS (24ull * 3600 * 1000)
-#define TTL_DEFAULT_MS (90 * DAY_MS)    /* SEC S-307 */
-#define TTL_MAX_MS (365 * DAY_MS)
-#define TTL_MIN_MS 1000
-#define LABEL_MAX 200
-
-struct key_create {
-	char tenant[64], principal[64], label[LABEL_MAX + 1];
-	uint64_t ttl_ms;
-	struct key_pepper pepper;
-	struct key_new key;
-};
-
-static void free_create(void *priv)
+void key_row_fini(struct key_row *k)
 {
-	secret_wipe(priv, sizeof(struct key_create));
-	free(priv);
+	free(k->scopes);
+	free(k->cidr);
+	free(k->rules);
 }
-
-int adm_key_create_check(struct adm_call *c, struct err *err)
-{
-	struct key_create *job = adm_priv(c, sizeof(*job));
-	const char *label = adm_text(c, "label");
-	int rc = adm_split(adm_text(c, "principal"), job->tenant, job->principal, err);
-
-	c->free_priv = free_create;
-	if (rc < 0)
-		return rc;
-	job->ttl_ms = adm_duration_ms(c, "ttl", TTL_DEFAULT_MS);
-	if (job->ttl_ms < TTL_MIN_MS || job->ttl_ms > TTL_MAX_MS)
-		return err_set(err, ERR_LIMIT, "ttl", "ttl: a key lives from 1s to 365d");
-	if (label && strlen(label) > LABEL_MAX)
-		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", LABEL_MAX);
-	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
-	key_pepper_derive(c->admin->env.master, &job->pepper);
-	return 0;
-}
-
-static int insert_key(struct db *db, const struct key_create *job, int64_t tenant_id, int64_t principal_id,
-		      uint64_t expires_us, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_COUNT);
-	int64_t count = 0;
-	int rc;
-
-	db_bind_i64(st, 1, tenant_id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		count = db_col_i64(st, 0);
-	db_stmt_put(&st);
-	if (rc < 0)
-		return rc;
-	if (count >= TENANT_KEYS_MAX)
-		return err_set(err, ERR_LIMIT, "", "tenant %s has %d keys, which is the limit: revoke some", job->tenant,
-			       TENANT_KEYS_MAX);
-	st = db_stmt_get(db, SQL_KEY_INSERT);
-	db_bind_i64(st, 1, tenant_id);
-	db_bind_i64(st, 2, principal_id);
-	db_bind_textz(st, 3, job->key.accessor);
-	db_bind_blob(st, 4, job->key.hash, sizeof(job->key.hash));
-	db_bind_textz(st, 5, job->label);
-	db_bind_i64(st, 6, (int64_t)clock_wall_us());
-	db_bind_i64(st, 7, (int64_t)expires_us);
-	return db_run(&st, err);
-}
-
-static void put_new_key(struct adm_out *o, const struct key_create *job, uint64_t expires_us)
-{
-	char name[160];
-
-	(void)snprintf(name, sizeof(name), "%s/%s", job->tenant, job->principal);
-	adm_row_begin(o);
-	adm_put_text(o, "key", job->key.text);
-	adm_put_text(o, "accessor", job->key.accessor);
-	adm_put_text(o, "principal", name);
-	adm_put_time(o, "expires", expires_us);
-	adm_row_end(o);
-}
-
-int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	struct key_create *job = c->priv;
-	struct adm_tenant t;
-	struct adm_principal p;
-	char obj[32];
-	uint64_t expires_us = clock_wall_us() + job->ttl_ms * 1000;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
-
-	if (rc < 0)
-		return rc;
-	rc = adm_find_principal(db, &t, job->principal, &p, err);
-	if (rc == ERR_NOT_FOUND)
-		rc = adm_add_principal(db, t.id, job->principal, &p, err);
-	if (rc < 0)
-		return rc;
-	key_make(&job->pepper, &job->key);
-	rc = insert_key(db, job, t.id, p.id, expires_us, err);
-	(void)snprintf(obj, sizeof(obj), "cred/%s", job->key.accessor);
-	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_CREATE, .tenant_id = t.id, .obj = obj,
-			.accessor = job->key.accessor, .prn = p.pseudonym }, err);
-	if (rc == 0)
-		rc = adm_changed_people(c, db, t.id, err);
-	if (rc == 0)
-		put_new_key(c->out, job, expires_us);
-	return rc;
-}
-
-/* --- reading */
-
-struct key_row {
-	int64_t id, tenant_id;
-	char tenant[80], principal[80], accessor[32], label[LABEL_MAX + 1];
-	uint64_t created_us, expires_us, revoked_us, last_used_us;      /* 0 = never */
-};
 
 static void copy_col(struct db_stmt *st, unsigned col, char *ret, size_t size)
 {
@@ -142,10 +31,17 @@ static void copy_col(struct db_stmt *st, unsigned col, char *ret, size_t size)
 	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
 }
 
+static char *dup_col(struct db_stmt *st, unsigned col)
+{
+	return db_col_type(st, col) == DB_NULL ? NULL : mem_strdup(db_col_text(st, col, NULL));
+}
+
 static void read_key(struct db_stmt *st, struct key_row *k)
 {
-	k->id = db_col_i64(st, 0);
-	k->tenant_id = db_col_i64(st, 1);
+	size_t len;
+	const void *hash = db_col_blob(st, 19, &len);
+
+	*k = (struct key_row){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 1) };
 	copy_col(st, 2, k->tenant, sizeof(k->tenant));
 	copy_col(st, 3, k->principal, sizeof(k->principal));
 	copy_col(st, 4, k->accessor, sizeof(k->accessor));
@@ -154,24 +50,73 @@ static void read_key(struct db_stmt *st, struct key_row *k)
 	k->expires_us = (uint64_t)db_col_i64(st, 7);
 	k->revoked_us = (uint64_t)db_col_i64(st, 8);
 	k->last_used_us = (uint64_t)db_col_i64(st, 9);
+	k->not_before_us = (uint64_t)db_col_i64(st, 10);
+	k->rotated_us = (uint64_t)db_col_i64(st, 11);
+	k->old_until_us = (uint64_t)db_col_i64(st, 12);
+	k->enrol_ttl_us = (uint64_t)db_col_i64(st, 13);
+	k->scopes = dup_col(st, 14);
+	k->cidr = dup_col(st, 15);
+	k->rules = dup_col(st, 16);
+	copy_col(st, 17, k->parent, sizeof(k->parent));
+	k->children = db_col_i64(st, 18);
+	memcpy(k->hash, hash, len < sizeof(k->hash) ? len : sizeof(k->hash));
+	k->principal_id = db_col_i64(st, 20);
+	copy_col(st, 21, k->pseudonym, sizeof(k->pseudonym));
+	k->principal_state = (int)db_col_i64(st, 22);
+	k->tenant_state = (int)db_col_i64(st, 23);
+}
+
+static const char *state_of(const struct key_row *k)
+{
+	uint64_t now = clock_wall_us();
+
+	if (k->revoked_us)
+		return "revoked";
+	if (k->expires_us && k->expires_us <= now)
+		return "expired";
+	if (k->not_before_us > now)
+		return "early";
+	if (k->enrol_ttl_us)
+		return k->children ? "spent" : "one-shot";
+	return k->old_until_us > now ? "rotating" : "valid";
+}
+
+static void put_lines(struct adm_out *o, const char *name, const char *text, char between)
+{
+	json_t *list = json_array();
+
+	for (const char *p = text; p && *p;) {
+		const char *end = strchrnul(p, between);
+
+		json_array_append_new(list, json_stringn(p, (size_t)(end - p)));
+		p = *end ? end + 1 : end;
+	}
+	adm_put_json(o, name, list);
+	json_decref(list);
 }
 
 static void put_key(struct adm_out *o, const struct key_row *k)
 {
 	char name[168];
-	const char *state = k->revoked_us ? "revoked" : k->expires_us && k->expires_us <= clock_wall_us() ? "expired" : "valid";
 
 	(void)snprintf(name, sizeof(name), "%s/%s", k->tenant, k->principal);
 	adm_row_begin(o);
 	adm_put_text(o, "accessor", k->accessor);
 	adm_put_text(o, "principal", name);
 	adm_put_text(o, "tenant", k->tenant);
-	adm_put_text(o, "state", state);
+	adm_put_text(o, "state", state_of(k));
 	adm_put_text(o, "label", *k->label ? k->label : NULL);
+	adm_put_text(o, "scopes", k->scopes);
+	adm_put_text(o, "cidr", k->cidr);
+	put_lines(o, "arg_rules", k->rules, '\n');
 	adm_put_time(o, "created", k->created_us);
+	adm_put_time(o, "not_before", k->not_before_us);
 	adm_put_time(o, "expires", k->expires_us);
+	adm_put_time(o, "rotated", k->rotated_us);
+	adm_put_time(o, "old_secret_until", k->old_until_us > clock_wall_us() ? k->old_until_us : 0);
 	adm_put_time(o, "revoked", k->revoked_us);
 	adm_put_time(o, "last_used", k->last_used_us);
+	adm_put_text(o, "parent", *k->parent ? k->parent : NULL);
 	adm_row_end(o);
 }
 
@@ -201,6 +146,7 @@ static int list_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 		read_key(st, &k);
 		if (!*job->principal || strcmp(job->principal, k.principal) == 0)
 			put_key(c->out, &k);
+		key_row_fini(&k);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -233,6 +179,7 @@ int adm_key_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 /* --- by accessor: show and revoke */
 
 struct key_refs {
+	bool kill;                      /* running calls too */
 	size_t count, revoked;
 	char tenant[64];                /* a key of another one is as good as none; "" = any */
 	char (*accessor)[KEY_ACCESSOR_SIZE];
@@ -248,7 +195,7 @@ static void free_refs(void *priv)
 	free(job);
 }
 
-static int take_accessor(struct key_refs *job, const char *text, struct err *err)
+int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err)
 {
 	const char *accessor, *secret;
 
@@ -260,7 +207,7 @@ static int take_accessor(struct key_refs *job, const char *text, struct err *err
 	}
 	if (strlen(text) != KEY_ACCESSOR_SIZE - 1)
 		return err_set(err, ERR_NOT_FOUND, "", "key %.40s: not found", text);
-	memcpy(job->accessor[job->count++], text, KEY_ACCESSOR_SIZE);
+	memcpy(ret, text, KEY_ACCESSOR_SIZE);
 	return 0;
 }
 
@@ -272,16 +219,16 @@ int adm_key_refs_check(struct adm_call *c, struct err *err)
 
 	c->free_priv = free_refs;
 	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
-	job->ended = mem_calloc(n + 1, sizeof(*job->ended));
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->kill = adm_flag(c, "kill");
 	if (n == 0)
-		return take_accessor(job, adm_text(c, "accessor"), err);
+		return adm_take_accessor(adm_text(c, "accessor"), job->accessor[job->count++], err);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = take_accessor(job, adm_nth(c, "accessor", i), err);
+		rc = adm_take_accessor(adm_nth(c, "accessor", i), job->accessor[job->count++], err);
 	return rc;
 }
 
-static int find_key(struct db *db, const struct key_refs *job, const char *accessor, struct key_row *ret, struct err *err)
+int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_FIND);
 	int rc;
@@ -291,7 +238,11 @@ static int find_key(struct db *db, const struct key_refs *job, const char *acces
 	if (rc == 1)
 		read_key(st, ret);
 	db_stmt_put(&st);
-	if (rc == 0 || (rc == 1 && *job->tenant && strcmp(ret->tenant, job->tenant) != 0))
+	if (rc == 1 && *tenant && strcmp(ret->tenant, tenant) != 0) {
+		key_row_fini(ret);
+		rc = 0;
+	}
+	if (rc == 0)
 		return err_set(err, ERR_NOT_FOUND, "", "key %s: not found", accessor);
 	return rc < 0 ? rc : 0;
 }
@@ -300,22 +251,23 @@ int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 {
 	const struct key_refs *job = c->priv;
 	struct key_row k;
-	int rc = find_key(db, job, job->accessor[0], &k, err);
+	int rc = adm_find_key(db, job->tenant, job->accessor[0], &k, err);
 
 	(void)logs;
-	if (rc == 0)
-		put_key(c->out, &k);
-	return rc;
+	if (rc < 0)
+		return rc;
+	put_key(c->out, &k);
+	key_row_fini(&k);
+	return 0;
 }
 
 static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
 {
+	struct key_refs *job = c->priv;
 	struct db_stmt *st;
 	char obj[48];
 	int rc;
 
-	if (k->revoked_us)
-		return err_set(err, ERR_CONFLICT, "", "key %s is revoked already", k->accessor);
 	k->revoked_us = clock_wall_us();
 	st = db_stmt_get(db, SQL_KEY_SET_REVOKED);
 	db_bind_i64(st, 1, k->tenant_id);
@@ -328,24 +280,73 @@ static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 			.obj = obj, .accessor = k->accessor }, err);
 	if (rc == 0)
 		rc = adm_changed_people(c, db, k->tenant_id, err);
+	if (rc < 0)
+		return rc;
+	job->ended = mem_realloc(job->ended, (job->revoked + 1) * sizeof(*job->ended));
+	job->ended[job->revoked][0] = k->tenant_id;
+	job->ended[job->revoked++][1] = k->id;
+	put_key(c->out, k);
+	return 0;
+}
+
+/* The accessors of what a key has made, blanks between them. */
+static int find_children(struct db *db, const struct key_row *k, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_CHILDREN);
+	int rc;
+
+	db_bind_i64(st, 1, k->tenant_id);
+	db_bind_i64(st, 2, k->id);
+	while ((rc = db_step(st, err)) == 1)
+		str_printf(ret, "%s ", db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* SEC S-311 */
+static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+{
+	struct str children = STR_INIT;
+	char accessor[KEY_ACCESSOR_SIZE] = "";
+	int rc = find_children(db, k, &children, err);
+
+	for (size_t at = 0; rc == 0 && at + KEY_ACCESSOR_SIZE <= children.len; at += KEY_ACCESSOR_SIZE) {
+		struct key_row child;
+
+		memcpy(accessor, children.p + at, KEY_ACCESSOR_SIZE - 1);
+		rc = adm_find_key(db, k->tenant, accessor, &child, err);
+		if (rc < 0)
+			break;
+		rc = revoke_one(c, db, logs, &child, err);
+		key_row_fini(&child);
+	}
+	str_fini(&children);
 	return rc;
 }
 
 int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct key_refs *job = c->priv;
-	struct key_row k;
 
 	for (size_t i = 0; i < job->count; i++) {
-		int rc = find_key(db, job, job->accessor[i], &k, err);
+		struct key_row k;
+		int rc = adm_find_key(db, job->tenant, job->accessor[i], &k, err);
 
-		if (rc == 0)
-			rc = revoke_one(c, db, logs, &k, err);
 		if (rc < 0)
 			return rc;
-		job->ended[job->revoked][0] = k.tenant_id;
-		job->ended[job->revoked++][1] = k.id;
-		put_key(c->out, &k);
+		/* With its parent, a moment ago: this is what was asked for. */
+		for (size_t n = 0; n < job->revoked && k.revoked_us; n++)
+			if (job->ended[n][1] == k.id)
+				rc = 1;
+		if (rc == 0 && k.revoked_us)
+			rc = err_set(err, ERR_CONFLICT, "", "key %s is revoked already", k.accessor);
+		if (rc == 0)
+			rc = revoke_one(c, db, logs, &k, err);
+		if (rc == 0)
+			rc = revoke_children(c, db, logs, &k, err);
+		key_row_fini(&k);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -357,5 +358,5 @@ void adm_key_revoke_after(struct adm_call *c)
 	struct mcp_ended ended;
 
 	for (size_t i = 0; i < job->revoked; i++)
-		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, false, &ended);
+		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
 }

@@ -33,11 +33,14 @@ static const struct adm_column principal_cols[] = {
 static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 static const struct adm_column key_list_cols[] = {
 	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
-	COL_AT("last_used", "LAST USED"), COL("label", "LABEL"), COL_END };
+	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED"), COL("scopes", "SCOPES"),
+	COL("label", "LABEL"), COL_END };
 static const struct adm_column key_cols[] = {
 	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
-	COL_AT("created", "Created"), COL_AT("expires", "Expires"), COL_AT("revoked", "Revoked"),
-	COL_AT("last_used", "Last used"), COL_END };
+	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
+	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
+	COL_AT("old_secret_until", "Old secret until"), COL_AT("revoked", "Revoked"), COL_AT("last_used", "Last used"),
+	COL("parent", "Made by"), COL_END };
 static const struct adm_column tool_list_cols[] = {
 	COL("name", "NAME"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"), COL_END };
 static const struct adm_column tool_cols[] = {

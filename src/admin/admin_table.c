@@ -67,18 +67,34 @@ static const struct adm_arg principal_set_args[] = {
 
 static const struct adm_arg key_create_args[] = {
 	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "Whom the key is for; created when it is missing."),
-	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d, 1d with --one-shot."),
+	OPT("not-before", "TIME", ARG_TIME, COMPLETE_NONE, "It is not valid before; its life begins then."),
+	OPTS("scope", "WORDS", ARG_TEXT, COMPLETE_NONE, "What it may do, as in SCOPES; default: whatever the tenant's grants show."),
+	OPTS("cidr", "NETWORK", ARG_TEXT, COMPLETE_NONE,
+	     "Where it may be used, such as 10.0.0.0/8; sockets and pipes of this machine count as 127.0.0.1."),
+	OPTS("arg-rule", "RULE", ARG_TEXT, COMPLETE_NONE, "What arguments must be, as in SCOPES."),
+	FLAG("one-shot", "The key calls nothing; key enroll exchanges it, once, for one that has the rest."),
+	OPT("key-ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key that a one-shot key is exchanged for; default 90d."),
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), END };
+static const struct adm_arg key_rotate_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default 24h, 0s: not at all."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given before."), TENANT_OPT, END };
+static const struct adm_arg key_enroll_args[] = {
+	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
+	  "Read the one-shot key from here; else from standard input, from a terminal without echo." },
+	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people; default: that of the one-shot key."), END };
 static const struct adm_arg key_list_args[] = {
 	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."),
 	FLAG("review", "With age, expiry, last use and what the tenant's grants open."),
-	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used for so long, never used, or without an end: 90d."),
+	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used or not rotated for so long, or without an end: 90d."),
 	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
 	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), END };
 static const struct adm_arg key_args[] = {
 	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, END };
-static const struct adm_arg keys_args[] = {
-	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, END };
+static const struct adm_arg key_revoke_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	FLAG("kill", "Running calls too."), TENANT_OPT, END };
 
 static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), END };
 static const struct adm_arg schema_check_args[] = {
@@ -310,10 +326,23 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = adm_key_refs_check, .body = adm_key_show_body },
+	{ .noun = "key", .verb = "rotate", .help = "Give a key a new secret and show it once",
+	  .detail = "The key keeps its accessor, scopes, limits and history.  For the time of the overlap both secrets are "
+		    "valid, and never more than two.",
+	  .args = key_rotate_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; its new secret is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OWNER, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_rotate_check, .body = adm_key_rotate_body },
+	{ .noun = "key", .verb = "enroll", .help = "Exchange a one-shot key for the key that it stands for",
+	  .detail = "The key has what was said when the one-shot key was created.  Revoking the one-shot key revokes it.",
+	  .args = key_enroll_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_enroll_check, .body = adm_key_enroll_body },
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
-		    "calls end by themselves.",
-	  .args = keys_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
+		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
+	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_WRITER,
 	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
 

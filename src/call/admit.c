@@ -16,6 +16,7 @@
 #include "metrics/metric.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
+#include "tenant/arg_rule.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -82,6 +83,17 @@ static int check_arguments(struct call *c)
 	call_count_budget(rc, t->report);
 	(void)err_set(&t->err, rc, "", "%s", t->report->count ? t->report->failure[0].text : "the arguments are not valid");
 	return refuse(c, REFUSE_ARGUMENTS, "schema");
+}
+
+/* SEC S-314: of a value that the schema allows, but not this key. */
+static int check_rules(struct call *c)
+{
+	struct err err;
+
+	if (c->kind != REG_TOOL || arg_rules_check(c->who->rules, c->tool->name, c->args, &err) == 0)
+		return 0;
+	call_trouble(c)->err = err;
+	return refuse(c, REFUSE_RULES, "arg-rule");
 }
 
 static int check_state(struct call *c, const struct call_req *req)
@@ -216,6 +228,8 @@ int call_admit(struct call *c, const struct call_req *req)
 		rc = check_state(c, req);
 	if (rc == 0)
 		rc = check_arguments(c);
+	if (rc == 0)
+		rc = check_rules(c);
 	bytes = rc == 0 ? call_reserve_bytes(c) : 0;
 	if (rc == 0 && writer_reserve(c->eng->env.writer, bytes) < 0) {
 		(void)err_set(&call_trouble(c)->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");

@@ -22,7 +22,7 @@
 enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 
 static const char *const reason_names[REFUSALS] = {
-	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
+	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema", [REFUSE_RULES] = "arg-rule",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
 	[REFUSE_RATE] = "rate", [REFUSE_SANDBOX] = "sandbox", [REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit",
 	[REFUSE_INTERNAL] = "definition",
@@ -148,6 +148,7 @@ static int outcome_of(enum call_refusal refusal)
 	case REFUSE_UNKNOWN_TOOL:
 	case REFUSE_SANDBOX:
 	case REFUSE_SCOPE:
+	case REFUSE_RULES:
 		return AUDIT_DENIED;
 	case REFUSE_ARGUMENTS:
 	case REFUSE_STATE:
@@ -191,7 +192,7 @@ void call_deny(struct call *c)
 	int rc;
 
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
-	    c->trouble->refusal == REFUSE_NONE)
+	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
 		met_inc(MET_calls_denied);
 	if (c->trouble->refusal == REFUSE_AUDIT) {
 		met_inc(MET_calls_audit_refused);       /* there is no room for this record either */

@@ -107,7 +107,7 @@ static void finish(struct mcp_exchange *x)
 	} else if (a.status == 200) {
 		a.status = 202;
 	}
-	if (x->needs)
+	if (x->needs && x->status == 403)
 		a.scope = scope_need(x->needs, need);
 	if (x->session_id[0])
 		a.session = x->session_id;

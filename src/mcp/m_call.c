@@ -179,6 +179,7 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		unknown(req, e);
 		return true;
 	case REFUSE_ARGUMENTS:
+	case REFUSE_RULES:
 		if (arguments_as_result(req, end, first))
 			return false;
 		rpc_error_arguments(e, first);

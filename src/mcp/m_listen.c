@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "tenant/scope.h"
 #include "tenant/tenant.h"
 
 #include "method_int.h"
@@ -135,6 +136,14 @@ static void acknowledge(void *arg)
 	exchange_unpin(x);
 }
 
+/* Lists that a change of is told of: those that may be read. */
+static unsigned may_hear(const struct scopes *scopes)
+{
+	return (scope_has(scopes, SCOPE_TOOLS_LIST) ? (unsigned)ENC_ON_TOOLS : 0) |
+	       (scope_has(scopes, SCOPE_PROMPTS_LIST) ? (unsigned)ENC_ON_PROMPTS : 0) |
+	       (scope_has(scopes, SCOPE_RESOURCES_LIST) ? (unsigned)ENC_ON_RESOURCES : 0);
+}
+
 /* Take what is offered to this tenant (MCP N-07); false: too many URIs, e says so.  Unknown ones are left out. */
 static bool take_filter(struct mcp_req *req, const struct filter *filter, struct rpc_error *e)
 {
@@ -152,6 +161,7 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 		req->wants &= ~(unsigned)ENC_ON_PROMPTS;
 	if (!(has & SRV_RESOURCES))
 		req->wants &= ~(unsigned)ENC_ON_RESOURCES;
+	req->wants &= may_hear(req->x->who->scopes);
 	if (filter->uris.p) {
 		rpc_walk_start(&w, filter->uris);
 		while (added != SUBS_FULL && rpc_walk_element(&w, &v))

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "tenant/scope.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -27,15 +28,15 @@ void mcp_record(struct mcp_server *srv, const struct audit_event *ev)
 		log_warn(NULL, "record lost kind=%s", audit_kind_name((int)ev->kind));
 }
 
-/* What is announced together, and under which capability. */
-static const struct family { enum enc_list list; unsigned wanted, capability; const char *obj; } families[REG_FAMILIES] = {
-	[REG_TOOLS] = { ENC_TOOLS, ENC_ON_TOOLS, SRV_TOOLS, NULL },
-	[REG_PROMPTS] = { ENC_PROMPTS, ENC_ON_PROMPTS, SRV_PROMPTS, "prompts" },
-	[REG_RESOURCES] = { ENC_RESOURCES, ENC_ON_RESOURCES, SRV_RESOURCES, "resources" },
+/* What is announced together, under which capability, and to whom. */
+static const struct family { enum enc_list list; unsigned wanted, capability, right; const char *obj; } families[REG_FAMILIES] = {
+	[REG_TOOLS] = { ENC_TOOLS, ENC_ON_TOOLS, SRV_TOOLS, SCOPE_TOOLS_LIST, NULL },
+	[REG_PROMPTS] = { ENC_PROMPTS, ENC_ON_PROMPTS, SRV_PROMPTS, SCOPE_PROMPTS_LIST, "prompts" },
+	[REG_RESOURCES] = { ENC_RESOURCES, ENC_ON_RESOURCES, SRV_RESOURCES, SCOPE_RESOURCES_LIST, "resources" },
 };
 
 /* A legacy peer: what it is told through. */
-struct way { struct mcp_server *srv; const struct mcp_push_ops *ops; void *peer; };
+struct way { struct mcp_server *srv; const struct principal *who; const struct mcp_push_ops *ops; void *peer; };
 
 static void push_changed(const struct way *way, const struct family *f)
 {
@@ -68,10 +69,11 @@ void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct pr
 		   const struct mcp_push_ops *ops, void *peer)
 {
 	struct reg_snapshot *snap = reg_acquire(srv->env.registry, who->tenant_id);
-	struct way way = { srv, ops, peer };
+	struct way way = { srv, who, ops, peer };
 
 	for (size_t f = 0; f < REG_FAMILIES; f++) {
-		if (m->announced[f] >= snap->generation[f] || !(m->declared & families[f].capability))
+		if (m->announced[f] >= snap->generation[f] || !(m->declared & families[f].capability) ||
+		    !scope_has(who->scopes, families[f].right))
 			continue;
 		m->announced[f] = snap->generation[f];
 		push_changed(&way, &families[f]);
@@ -83,7 +85,7 @@ void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct pr
 /* One legacy peer that can be told now. */
 static size_t tell_changed(const struct way *way, struct mcp_memory *m, const struct reg_news *news, enum reg_family f)
 {
-	if (!(m->declared & families[f].capability))
+	if (!(m->declared & families[f].capability) || !scope_has(way->who->scopes, families[f].right))
 		return 0;
 	m->announced[f] = news->generation[f];
 	push_changed(way, &families[f]);
@@ -98,13 +100,13 @@ static size_t tell_legacy(struct mcp_server *srv, struct mcp_tenant *t, const st
 		struct mcp_channel *ch = CONTAINER_OF(n, struct mcp_channel, link);
 
 		if (ch->memory.state == LEGACY_READY)
-			told += tell_changed(&(struct way){ srv, ch->ops, ch->peer }, &ch->memory, news, f);
+			told += tell_changed(&(struct way){ srv, ch->who, ch->ops, ch->peer }, &ch->memory, news, f);
 	}
 	LIST_FOREACH_SAFE(n, tmp, &t->sessions) {
 		struct mcp_session *s = CONTAINER_OF(n, struct mcp_session, link);
 
 		if (s->ops)     /* else told when the stream opens again */
-			told += tell_changed(&(struct way){ srv, s->ops, s->peer }, &s->memory, news, f);
+			told += tell_changed(&(struct way){ srv, s->who, s->ops, s->peer }, &s->memory, news, f);
 	}
 	return told;
 }
@@ -135,13 +137,13 @@ static size_t tell_updated(struct mcp_server *srv, struct mcp_tenant *t, const s
 		struct mcp_channel *ch = CONTAINER_OF(n, struct mcp_channel, link);
 
 		if (ch->memory.state == LEGACY_READY)
-			told += subs_tell(&ch->memory.subs, snap, push_updated, &(struct way){ srv, ch->ops, ch->peer });
+			told += subs_tell(&ch->memory.subs, snap, push_updated, &(struct way){ srv, ch->who, ch->ops, ch->peer });
 	}
 	LIST_FOREACH_SAFE(n, tmp, &t->sessions) {
 		struct mcp_session *s = CONTAINER_OF(n, struct mcp_session, link);
 
 		if (s->ops)
-			told += subs_tell(&s->memory.subs, snap, push_updated, &(struct way){ srv, s->ops, s->peer });
+			told += subs_tell(&s->memory.subs, snap, push_updated, &(struct way){ srv, s->who, s->ops, s->peer });
 	}
 	LIST_FOREACH_SAFE(n, tmp, &t->listens) {
 		struct mcp_req *req = CONTAINER_OF(n, struct mcp_req, listen_link);

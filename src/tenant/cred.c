@@ -13,6 +13,8 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "metrics/metric.h"
+#include "tenant/arg_rule.h"
+#include "tenant/scope.h"
 #include "tenant_int.h"
 
 const char *cred_refusal_name(enum cred_refusal why)
@@ -31,7 +33,7 @@ void tenants_watch(struct tenants *t, const struct cred_watch *watch)
 	t->watch = watch ? *watch : (struct cred_watch){ 0 };
 }
 
-static void note_use(struct tenants *t, struct ten_cred *cred, const struct cred_source *source)
+static void note_use(struct tenants *t, struct ten_cred *cred, const struct principal *who, const struct cred_source *source)
 {
 	bool first = !cred->used;
 
@@ -40,7 +42,7 @@ static void note_use(struct tenants *t, struct ten_cred *cred, const struct cred
 	if (list_empty(&cred->dirty))
 		list_push_back(&t->dirty, &cred->dirty);
 	if (first && t->watch.used_first)
-		t->watch.used_first(t->watch.arg, source, cred->who);
+		t->watch.used_first(t->watch.arg, source, who);
 }
 
 /* cred: the key that was named, or NULL. */
@@ -62,6 +64,24 @@ void cred_refused(struct tenants *t, const struct cred_source *source, enum cred
 	(void)refuse(t, source, NULL, why);
 }
 
+/* Whom a proved secret stands for; old: the one that was replaced. */
+static struct principal *principal_of(struct ten_cred *cred, bool old)
+{
+	struct principal *who = cred->who[old];
+
+	if (who)
+		return who;
+	who = ten_principal_new(cred->home, ten_principal(cred->home, cred->principal_id));
+	who->cred_id = cred->id;
+	who->authn = AUDIT_AUTHN_KEY;
+	who->scopes = scopes_ref(cred->scopes);
+	who->rules = arg_rules_ref(cred->rules);
+	who->proof = ten_proof(old ? cred->old_hash : cred->hash);
+	memcpy(who->accessor, cred->accessor, sizeof cred->accessor);
+	cred->who[old] = who;
+	return who;
+}
+
 int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source, struct principal **ret,
 	       struct err *err)
 {
@@ -70,34 +90,32 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 	enum cred_refusal why = len == 0 ? CRED_MISSING : CRED_MALFORMED;
 	const char *accessor = NULL, *secret = stand_in;
 	struct ten_cred *cred = NULL;
+	struct ten_shown shown;
 	uint8_t hash[32];
 	struct err standing;
-	bool proved;
+	bool now, old;
 
 	if (key_parse(bearer, len, &accessor, &secret) == 0) {
 		cred = map_get(t->creds, accessor, KEY_ACCESSOR_SIZE - 1);
 		why = cred ? CRED_WRONG : CRED_UNKNOWN;
 	}
 	key_hash(t->pepper, secret, hash);
-	proved = secret_equal(hash, cred ? cred->hash : t->dummy, sizeof hash) && cred;
+	/* Both in any case: how long it takes does not say whether there is a second secret (S-310). */
+	now = secret_equal(hash, cred ? cred->hash : t->dummy, sizeof hash);
+	old = secret_equal(hash, cred ? cred->old_hash : t->dummy, sizeof hash);
+	shown = (struct ten_shown){ cred, ten_proof(hash), source->from };
 	secret_wipe(hash, sizeof hash);
-	if (!proved) {
+	if (!cred || (!now && !old)) {
 		(void)err_set(err, ERR_DENIED, "", "invalid credential");
 		return refuse(t, source, cred, why);
 	}
-	if (ten_standing(cred->home, ten_principal(cred->home, cred->principal_id), cred, &why, &standing) < 0) {
+	if (ten_standing(cred->home, ten_principal(cred->home, cred->principal_id), &shown, &why, &standing) < 0) {
 		if (err)
 			*err = standing;
 		return refuse(t, source, cred, why);
 	}
-	if (!cred->who) {
-		cred->who = ten_principal_new(cred->home, ten_principal(cred->home, cred->principal_id));
-		cred->who->cred_id = cred->id;
-		cred->who->authn = AUDIT_AUTHN_KEY;
-		memcpy(cred->who->accessor, cred->accessor, sizeof cred->accessor);
-	}
-	note_use(t, cred, source);
-	principal_ref(cred->who);
-	*ret = cred->who;
+	*ret = principal_of(cred, !now);
+	principal_ref(*ret);
+	note_use(t, cred, *ret, source);
 	return 0;
 }

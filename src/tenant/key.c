@@ -117,10 +117,18 @@ void key_pepper_derive(const uint8_t master[32], struct key_pepper *ret)
 
 void key_make(const struct key_pepper *pepper, struct key_new *ret)
 {
+	char accessor[KEY_ACCESSOR_SIZE];
+
+	id_random_text(accessor, ACCESSOR_LEN);
+	key_remake(pepper, accessor, ret);
+}
+
+void key_remake(const struct key_pepper *pepper, const char *accessor, struct key_new *ret)
+{
 	uint8_t secret[32];
 
 	id_random(secret, sizeof secret);
-	id_random_text(ret->accessor, ACCESSOR_LEN);
+	memcpy(ret->accessor, accessor, KEY_ACCESSOR_SIZE);
 	memcpy(ret->text, KEY_PREFIX, PREFIX_LEN);
 	memcpy(ret->text + PREFIX_LEN, ret->accessor, ACCESSOR_LEN);
 	ret->text[SECRET_AT - 1] = '_';
@@ -131,21 +139,22 @@ void key_make(const struct key_pepper *pepper, struct key_new *ret)
 	key_hash(pepper, ret->text + SECRET_AT, ret->hash);
 }
 
+/* What is no key costs what a key does, wherever it goes wrong (SEC S-309): the rest of the work is done on another one. */
 int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret)
 {
+	static const char stand_in[KEY_TEXT_SIZE] = "tck_000000000000_0000000000000000000000000000000000000000000000000";
+	bool shaped = len == KEY_LEN && memcmp(text, KEY_PREFIX, PREFIX_LEN) == 0 && text[SECRET_AT - 1] == '_' &&
+		all_digits(text + PREFIX_LEN, ACCESSOR_LEN) && all_digits(text + SECRET_AT, SECRET_LEN + CRC_LEN);
+	const char *p = shaped ? text : stand_in;
 	uint8_t secret[32];
 	char crc[CRC_LEN];
-	bool ok;
+	bool whole, fits;
 
-	if (len != KEY_LEN || memcmp(text, KEY_PREFIX, PREFIX_LEN) != 0 || text[SECRET_AT - 1] != '_' ||
-	    !all_digits(text + PREFIX_LEN, ACCESSOR_LEN) || !all_digits(text + SECRET_AT, SECRET_LEN + CRC_LEN))
-		return ERR_INVALID;
-	write_crc(text, crc);
-	if (memcmp(crc, text + CRC_AT, CRC_LEN) != 0)
-		return ERR_INVALID;
-	ok = decode_secret(text + SECRET_AT, secret);
+	write_crc(p, crc);
+	whole = memcmp(crc, p + CRC_AT, CRC_LEN) == 0;
+	fits = decode_secret(p + SECRET_AT, secret);
 	secret_wipe(secret, sizeof secret);
-	if (!ok)
+	if (!shaped || !whole || !fits)
 		return ERR_INVALID;
 	*ret_accessor = text + PREFIX_LEN;
 	*ret_secret = text + SECRET_AT;

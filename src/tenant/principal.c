@@ -13,6 +13,8 @@
 #include "base/digest.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "tenant/arg_rule.h"
+#include "tenant/cidr.h"
 #include "tenant/scope.h"
 #include "tenant_int.h"
 
@@ -28,6 +30,7 @@ void principal_unref(struct principal **p)
 	assert((*p)->refs > 0);
 	if (--(*p)->refs == 0) {
 		scopes_unref(&(*p)->scopes);
+		arg_rules_unref(&(*p)->rules);
 		free(*p);
 	}
 	*p = NULL;
@@ -46,16 +49,48 @@ struct principal *ten_principal_new(const struct tenant_image *img, const struct
 	return who;
 }
 
-/* SEC S-306 */
-int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_cred *cred,
-		 enum cred_refusal *ret_why, struct err *err)
+uint64_t ten_proof(const uint8_t hash[32])
 {
+	uint64_t proof;
+
+	memcpy(&proof, hash, sizeof proof);
+	return proof;
+}
+
+/* SEC S-306, S-310 */
+static int check_key(const struct ten_shown *shown, enum cred_refusal *ret_why, struct err *err)
+{
+	const struct ten_cred *c = shown->cred;
+	uint64_t now = clock_wall_us();
+
 	*ret_why = CRED_REVOKED;
-	if (cred && cred->revoked_us)
+	if (c->revoked_us)
 		return err_set(err, ERR_DENIED, "", "the key is revoked");
 	*ret_why = CRED_EXPIRED;
-	if (cred && cred->expires_us && cred->expires_us <= clock_wall_us())
+	if (c->expires_us && c->expires_us <= now)
 		return err_set(err, ERR_DENIED, "", "the key has expired");
+	*ret_why = CRED_EARLY;
+	if (c->not_before_us > now)
+		return err_set(err, ERR_DENIED, "", "the key is not valid yet");
+	*ret_why = CRED_ROTATED;
+	if (shown->proof != ten_proof(c->hash) && (shown->proof != ten_proof(c->old_hash) || c->old_until_us <= now))
+		return err_set(err, ERR_DENIED, "", "the key was rotated, this secret has ended");
+	*ret_why = CRED_ENROLMENT;
+	if (c->enrols)
+		return err_set(err, ERR_DENIED, "", "the key can only be exchanged for another one: toolcrib key enroll");
+	*ret_why = CRED_ADDRESS;
+	if (shown->from && c->cidrs && !cidrs_hold(c->cidrs, shown->from))
+		return err_set(err, ERR_DENIED, "", "the key cannot be used from this address");
+	return 0;
+}
+
+int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_shown *shown,
+		 enum cred_refusal *ret_why, struct err *err)
+{
+	int rc = shown ? check_key(shown, ret_why, err) : 0;
+
+	if (rc < 0)
+		return rc;
 	*ret_why = CRED_SUSPENDED;
 	if (!p)
 		return err_set(err, ERR_DENIED, "", "the principal does not exist any more");
@@ -94,19 +129,19 @@ static int check_token(uint64_t expires_us, struct err *err)
 int principal_check(const struct tenants *t, const struct principal *p, struct err *err)
 {
 	const struct tenant_image *img = ten_find(t, p->tenant_id);
-	const struct ten_cred *cred = NULL;
+	struct ten_shown shown = { .proof = p->proof };
 	enum cred_refusal why;
 	int rc;
 
 	if (!img)
 		return err_set(err, ERR_DENIED, "", "the tenant does not exist any more");
 	if (p->cred_id) {
-		cred = map_get(t->creds, p->accessor, KEY_ACCESSOR_SIZE - 1);
-		if (!cred || cred->id != p->cred_id || cred->home != img)
+		shown.cred = map_get(t->creds, p->accessor, KEY_ACCESSOR_SIZE - 1);
+		if (!shown.cred || shown.cred->id != p->cred_id || shown.cred->home != img)
 			return err_set(err, ERR_DENIED, "", "the key does not exist any more");
 	}
 	rc = check_token(p->expires_us, err);
-	return rc < 0 ? rc : ten_standing(img, standing_of(img, p), cred, &why, err);
+	return rc < 0 ? rc : ten_standing(img, standing_of(img, p), shown.cred ? &shown : NULL, &why, err);
 }
 
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,

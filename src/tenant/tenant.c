@@ -11,6 +11,9 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/secret.h"
+#include "tenant/arg_rule.h"
+#include "tenant/cidr.h"
+#include "tenant/scope.h"
 #include "tenant_int.h"
 
 int tenants_open(const uint8_t master[32], struct db *db, struct tenants **ret, struct err *err)
@@ -53,6 +56,15 @@ void tenants_close(struct tenants **t)
 	*t = NULL;
 }
 
+static void cred_fini(struct ten_cred *c)
+{
+	principal_unref(&c->who[0]);
+	principal_unref(&c->who[1]);
+	scopes_unref(&c->scopes);
+	cidrs_free(&c->cidrs);
+	arg_rules_unref(&c->rules);
+}
+
 void tenant_image_free(struct tenant_image **img)
 {
 	void *level;
@@ -61,7 +73,7 @@ void tenant_image_free(struct tenant_image **img)
 		return;
 	for (size_t i = 0; i < (*img)->ncreds; i++) {
 		list_unlink(&(*img)->creds[i].dirty);
-		principal_unref(&(*img)->creds[i].who);
+		cred_fini(&(*img)->creds[i]);
 	}
 	for (size_t it = 0; (*img)->levels && map_next((*img)->levels, &it, NULL, NULL, &level);)
 		free(level);

@@ -17,12 +17,17 @@ struct ten_principal {
 struct ten_cred {
 	int64_t id, principal_id;
 	char accessor[KEY_ACCESSOR_SIZE];
-	uint8_t hash[32];
+	uint8_t hash[32], old_hash[32];         /* old: all zero when there is none */
 	uint64_t expires_us, revoked_us;        /* 0 = never */
+	uint64_t not_before_us, old_until_us;   /* likewise 0 = always; there is no old secret */
+	bool enrols;                            /* it makes one key and calls nothing */
+	struct scopes *scopes;
+	struct cidrs *cidrs;
+	struct arg_rules *rules;
 	bool used;                              /* once, as the store knows */
 	/* Loop thread only: */
 	struct tenant_image *home;
-	struct principal *who;                  /* made at the first use, shared by all messages */
+	struct principal *who[2];               /* by the secret in force, by the old one: made at the first use, shared by all messages */
 	uint64_t used_us;
 	struct list dirty;                      /* in tenants.dirty while used_us is not stored */
 };
@@ -51,8 +56,11 @@ struct tenants {
 struct tenant_image *ten_find(const struct tenants *t, int64_t tenant_id);
 const struct ten_principal *ten_principal(const struct tenant_image *img, int64_t principal_id);
 const struct ten_principal *ten_principal_named(const struct tenant_image *img, const char *name);
-/* May this tenant, principal and key (NULL = none needed) be served now? */
-int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_cred *cred,
+/* proof: which secret of the key was shown; from: where, NULL = as it was when it was shown. */
+struct ten_shown { const struct ten_cred *cred; uint64_t proof; const char *from; };
+uint64_t ten_proof(const uint8_t hash[32]);
+/* May this tenant, principal and key (shown NULL = none needed) be served now? */
+int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_shown *shown,
 		 enum cred_refusal *ret_why, struct err *err) MUST_CHECK;
 struct principal *ten_principal_new(const struct tenant_image *img, const struct ten_principal *p);
 int ten_load_all(struct tenants *t, struct db *db, struct err *err) MUST_CHECK;

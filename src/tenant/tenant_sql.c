@@ -10,6 +10,9 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "tenant/arg_rule.h"
+#include "tenant/cidr.h"
+#include "tenant/scope.h"
 #include "tenant_int.h"
 
 /* Copy a text column into a fixed field.  ERR_CORRUPT when it does not fit: it was checked when written. */
@@ -102,19 +105,53 @@ static int load_principals(struct db *db, struct tenant_image *img, struct err *
 	return rc;
 }
 
-static int read_cred(struct db_stmt *st, struct ten_cred *c, struct err *err)
+static int read_hash(struct db_stmt *st, unsigned col, uint8_t ret[32], struct err *err)
 {
 	size_t len;
-	const void *hash = db_col_blob(st, 3, &len);
+	const void *hash = db_col_blob(st, col, &len);
+
+	if (db_col_type(st, col) == DB_NULL)
+		return 0;               /* all zero: no secret has that */
+	if (len != 32)
+		return err_set(err, ERR_CORRUPT, "cred", "a key in the store has a hash of %zu bytes", len);
+	memcpy(ret, hash, len);
+	return 0;
+}
+
+/* What a key may do, from where, with what; it was checked when it was written. */
+static int read_limits(struct db_stmt *st, struct ten_cred *c, struct err *err)
+{
+	size_t scopes_len, cidr_len, rules_len;
+	const char *scopes = db_col_text(st, 11, &scopes_len), *cidr = db_col_text(st, 12, &cidr_len);
+	const char *rules = db_col_text(st, 13, &rules_len);
+	int rc = 0;
+
+	if (db_col_type(st, 11) != DB_NULL)
+		rc = scopes_parse(scopes, scopes_len, &c->scopes, err);
+	if (rc == 0 && db_col_type(st, 12) != DB_NULL)
+		rc = cidrs_parse(cidr, cidr_len, &c->cidrs, err);
+	if (rc == 0 && db_col_type(st, 13) != DB_NULL)
+		rc = arg_rules_parse(rules, rules_len, &c->rules, err);
+	return rc < 0 ? err_wrap(err, "the key %s in the store", c->accessor) : 0;
+}
+
+static int read_cred(struct db_stmt *st, struct ten_cred *c, struct err *err)
+{
+	int rc;
 
 	*c = (struct ten_cred){ .id = db_col_i64(st, 0), .principal_id = db_col_i64(st, 1) };
-	if (len != sizeof c->hash)
-		return err_set(err, ERR_CORRUPT, "cred", "a key in the store has a hash of %zu bytes", len);
-	memcpy(c->hash, hash, sizeof c->hash);
 	c->expires_us = time_or_never(st, 4);
 	c->revoked_us = time_or_never(st, 5);
 	c->used = time_or_never(st, 6) != 0;
-	return copy_text(st, 2, c->accessor, sizeof c->accessor, err);
+	c->not_before_us = db_col_type(st, 7) == DB_NULL || db_col_i64(st, 7) > 0 ? time_or_never(st, 7) : UINT64_MAX;
+	c->old_until_us = time_or_never(st, 9);
+	c->enrols = db_col_type(st, 10) != DB_NULL;
+	rc = read_hash(st, 3, c->hash, err);
+	if (rc == 0)
+		rc = read_hash(st, 8, c->old_hash, err);
+	if (rc == 0)
+		rc = copy_text(st, 2, c->accessor, sizeof c->accessor, err);
+	return rc < 0 ? rc : read_limits(st, c, err);
 }
 
 static int load_creds(struct db *db, struct tenant_image *img, struct err *err)
@@ -129,10 +166,9 @@ static int load_creds(struct db *db, struct tenant_image *img, struct err *err)
 			cap = cap ? cap * 2 : 4;
 			img->creds = mem_realloc(img->creds, cap * sizeof *img->creds);
 		}
-		rc = read_cred(st, &img->creds[img->ncreds], err);
+		rc = read_cred(st, &img->creds[img->ncreds++], err);
 		if (rc < 0)
 			break;
-		img->ncreds++;
 	}
 	db_stmt_put(&st);
 	/* Only now do the keys stay where they are. */

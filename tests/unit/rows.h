@@ -112,6 +112,8 @@ static inline int64_t rows_key(struct rows *r, int64_t tenant_id, int64_t princi
 		db_bind_i64(st, 7, expires_us);
 	else
 		db_bind_null(st, 7);
+	for (unsigned i = 8; i <= 13; i++)
+		db_bind_null(st, i);
 	return rows_run(r, st);
 }
 

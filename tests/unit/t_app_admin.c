@@ -43,6 +43,7 @@ struct crib {
 	struct err err;
 	int rc;
 	bool over_socket;
+	char key[80];                   /* made last */
 };
 
 static void start(struct crib *c, enum app_profile profile)
@@ -280,7 +281,8 @@ static void accessor(struct crib *c, char ret[13])
 #define RESOURCE2 "{'documents':[{'kind':'resourceTemplate','name':'readme','uriTemplate':'docs://{name}'," \
 	"'handler':{'type':'static','text':'Read {/name}'}}]}"
 
-/* All commands that change the store, so that nothing in the table is left out; KEY stands for the accessor. */
+/* All commands that change the store, so that nothing in the table is left out; KEY stands for the accessor, MADE for the
+ * key that was made last. */
 static const struct { const char *command, *args; } changes[] = {
 	{ "tenant add", "{'name':'acme','title':'Acme Corp'}" },
 	{ "tenant set", "{'tenant':'acme','rate':'100/s','concurrency':'7'}" },
@@ -325,7 +327,10 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "secret set", "{'name':'token','value':'open sesame'}" },
 	{ "secret rekey", "{}" },
 	{ "secret remove", "{'name':['token']}" },
-	{ "key revoke", "{'accessor':['KEY']}" },
+	{ "key rotate", "{'accessor':'KEY','overlap':'1h'}" },
+	{ "key create", "{'principal':'acme/bot','one-shot':true,'scope':['tools:list tools:call'],'cidr':['10.0.0.0/8']}" },
+	{ "key enroll", "{'value':'MADE'}" },
+	{ "key revoke", "{'accessor':['KEY'],'kill':true}" },
 	{ "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}" },
 	{ "level set", "{'level':'request_response','tenant':'acme'}" },
 	{ "approval policy", "{'policy':'two'}" },
@@ -356,7 +361,7 @@ static void must_change(struct crib *c, size_t i)
 {
 	char key[13], args[512];
 	const char *at = strstr(changes[i].args, "KEY");
-	const char *program = strstr(changes[i].args, "ECHO");
+	const char *program = strstr(changes[i].args, "ECHO"), *made = strstr(changes[i].args, "MADE"), *new_key;
 
 	if (program) {
 		(void)snprintf(args, sizeof(args), "%.*s%s/tests/peers/mcp_echo%s", (int)(program - changes[i].args),
@@ -364,8 +369,16 @@ static void must_change(struct crib *c, size_t i)
 		must(c, changes[i].command, args);
 		return;
 	}
+	if (made) {
+		(void)snprintf(args, sizeof(args), "%.*s%s%s", (int)(made - changes[i].args), changes[i].args, c->key, made + 4);
+		must(c, changes[i].command, args);
+		return;
+	}
 	if (!at) {
 		must(c, changes[i].command, changes[i].args);
+		new_key = strstr(str_text(&c->rows), "\"key\":\"");
+		if (new_key)
+			(void)snprintf(c->key, sizeof(c->key), "%.66s", new_key + strlen("\"key\":\""));
 		return;
 	}
 	accessor(c, key);
@@ -723,7 +736,7 @@ static void unchanged_definition_makes_no_version(void **state)
 static void mask(struct str *rows)
 {
 	static const char *const members[] = { "\"created\":\"", "\"changed\":\"", "\"key\":\"", "\"accessor\":\"",
-		"\"pseudonym\":\"", "\"expires\":\"", "\"revoked\":\"" };
+		"\"pseudonym\":\"", "\"expires\":\"", "\"revoked\":\"", "\"rotated\":\"", "\"old_secret_until\":\"", "\"parent\":\"", "\"key\":\"tck_" };
 	const char *nl = strchr(str_text(rows), '\n');
 
 	if (nl && strncmp(rows->p, "{\"header\":", 10) == 0)     /* who asked when, by which road */
