@@ -209,6 +209,9 @@ adm_body_fn adm_feed_body, adm_export_check_body;
 /* adm_review.c */
 adm_check_fn adm_review_check;
 adm_body_fn adm_review_body;
+/* adm_drill.c */
+adm_check_fn adm_audit_drill_check;
+adm_body_fn adm_audit_drill_body;
 /* adm_verify.c */
 adm_check_fn adm_audit_proof_check;
 adm_body_fn adm_audit_proof_body;

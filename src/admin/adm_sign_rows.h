@@ -7,7 +7,18 @@ static const struct adm_arg audit_keys_args[] = { FLAG("all", "Of every epoch, n
 static const struct adm_arg audit_adopt_args[] = {
 	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them."), END };
 
+static const struct adm_arg audit_drill_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose log is tampered with, in the copy."), END };
+static const struct adm_column drill_cols[] = {
+	COL("tampering", "KIND"), COL("what", "WHAT"), COL("found", "FOUND"), COL_END };
+
 #define SIGN_ROWS \
+	{ .noun = "audit", .verb = "drill", .help = "Show that tampering is noticed", \
+	  .detail = "Makes a copy of the store beside it, changes the copy in known ways, one after the other, verifies it each time and " \
+		    "says by which findings it was noticed; then the copy is removed.  Nothing is done to the store itself.  The exit " \
+		    "status is 4 when a change was not noticed, or when the store is damaged as it is.", \
+	  .args = audit_drill_args, .columns = drill_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL, \
+	  .record = AUDIT_AUDIT_VERIFY, .check = adm_audit_drill_check, .body = adm_audit_drill_body }, \
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins", \
 	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes them.  Keep " \
 		    "them where nobody who may write the store can change them.", \

@@ -185,6 +185,28 @@ class Verify(crib.Case):
         self.assertIn("hint: toolcrib-verify", done.stderr)
         self.assertEqual(self.outsiders(), (4, {"TRUNCATED", "ROOT"}))
 
+    def test_a_drill_shows_that_tampering_is_noticed(self):
+        """AUDIT A-807, A-Q42: on a copy, which is gone afterwards."""
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        c.tenant("acme", "echo")
+        done = c.run("audit", "drill", "--tenant", "acme")
+        self.assertIn("no call yet", done.stderr)
+        for _ in range(2):
+            c.cli("call", "acme", "echo", "text=hello")
+        rows = c.json("audit", "drill", "--tenant", "acme")
+        self.assertEqual([(r["what"], r["found"], r["as_expected"]) for r in rows[:1]], [("nothing was changed", None, True)])
+        found = {r["tampering"]: set(r["found"].split()) for r in rows[1:]}
+        self.assertTrue(all(r["as_expected"] for r in rows[1:]))
+        for kind, code in (("A-T03", "ROOT"), ("A-T36", "LEAF"), ("A-T06", "GAP"), ("A-T12", "TRUNCATED"), ("A-T17", "PAYLOAD_MISSING"),
+                           ("A-T22", "CP_SIG")):
+            self.assertIn(code, found[kind], kind)
+        self.assertEqual(self.verify()[-1]["finding"], "INTACT")
+        self.assertEqual([path.name for path in c.store.glob("drill*")], [])
+        self.assertIn("KIND", c.cli("audit", "drill", "--tenant", "acme"))
+        self.tamper("UPDATE rec SET outcome = 1 WHERE kind = 1002")
+        self.assertEqual(c.run("audit", "drill", "--tenant", "acme").returncode, 4)
+
     def test_what_is_no_store(self):
         self.crib.store.mkdir(parents=True, exist_ok=True)
         path = self.crib.store / "toolcrib.db"
