@@ -28,7 +28,7 @@ struct tenants;
 struct upstreams;
 struct writer;
 
-#define CALL_STATES(X) X(ADMIT) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
+#define CALL_STATES(X) X(ADMIT) X(QUEUED) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
 
 #define CALL_ROUNDS_MAX 8               /* asks carried for a legacy caller (product.md 6) */
 #define CALL_ASK_TIMEOUT_MS 300000      /* waiting for a legacy caller's answers */
@@ -48,6 +48,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	int audit_level;                /* enum audit_level: the server's default */
+	uint32_t queue;                 /* calls of one tenant that may wait, when it has no limit of its own; 0 = any */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */
@@ -88,7 +89,7 @@ struct call_req {                       /* texts are copied; args and answers ar
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
 enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
-	REFUSE_RATE, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT, REFUSE_INTERNAL };
+	REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT, REFUSE_INTERNAL };
 /* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
  * its structured part: {messages}, {contents} or {values}. */
 struct call_end {

@@ -4,35 +4,106 @@
 #include "base/err.h"
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rates and concurrency, per tenant and per tool of a tenant; in memory.  Charged to the tenant first
- * (SEC S-802).  Loop thread. */
+/* Who may do how much, and who is next; in memory.  A call is charged to its tenant first, then to its principal and
+ * key, then to the tool (SEC S-802, S-806): rates and quotas at once, slots at once or after a wait in a fair queue.
+ * What the process has is divided into guaranteed shares of the tenants and a common pool (S-804).  Loop thread. */
 
-#define LIMIT_ENTRIES_MAX 262144        /* tenants and tools that are remembered; idle ones are forgotten */
-#define LIMIT_SLOT_RETRY_MS 1000        /* what a caller is told when all slots are taken: nobody knows better */
+#define LIMIT_ENTRIES_MAX 262144        /* tenants, principals, keys and tools that are remembered; idle ones are forgotten */
+#define LIMIT_SLOT_RETRY_MS 1000        /* what a caller is told when nobody knows better */
 
 struct limiter;
-struct limit_ticket;                    /* a running call's slots */
+struct limit_ticket;                    /* a call's slots, or its place in the queue */
 
-struct limiter *limiter_new(void);
-void limiter_free(struct limiter **l);  /* tickets that are out are never released any more */
+enum limit_scope { LIMIT_TENANT, LIMIT_PRINCIPAL, LIMIT_KEY, LIMIT_TOOL, LIMIT_SCOPES };
+extern const char *const limit_scopes[LIMIT_SCOPES];    /* "tenant", "principal", "key", "tool" */
 
-struct limit_req {
-	int64_t tenant_id, tool_id;     /* tool_id is never 0 */
-	uint32_t tenant_concurrency;    /* 0 = no limit */
-	struct text_rate tenant_rate;   /* count 0 = no limit */
-	uint32_t tool_concurrency;      /* of this tool in this tenant */
-	struct text_rate tool_rate;
+/* What all tenants share. */
+enum limit_pool {
+	LIMIT_CALLS,                    /* calls that run */
+	LIMIT_PLACES,                   /* calls that wait */
+	LIMIT_STREAMS,                  /* listens, sessions, byte streams of tenants */
+	LIMIT_BYTES,                    /* arguments and results in memory */
+	LIMIT_POOLS
 };
-/* Take one token of each rate and one slot of each kind, or nothing at all.  ERR_RATE with retry_ms;
- * err->where says which ("tenant/rate", "tool/concurrency", "limiter" when too many entries are busy). */
-int limit_admit(struct limiter *l, const struct limit_req *req, uint64_t now_us, struct limit_ticket **ret,
+extern const char *const limit_pools[LIMIT_POOLS];      /* "calls", "queue", "streams", "bytes" */
+
+struct limit_conf {
+	uint64_t ceiling[LIMIT_POOLS];  /* 0 = no ceiling */
+	unsigned share_percent;         /* of each ceiling, divided evenly among the tenants; the rest is for who comes first */
+	uint32_t wait_ms;               /* the longest wait in the queue; 0: nobody waits */
+};
+/* Without a configuration; the rows of conf.def say the same. */
+#define LIMIT_CONF_DEFAULT { .ceiling = { 4096, 4096, 16384, 256u << 20 }, .share_percent = 50, .wait_ms = 1000 }
+#define LIMIT_TENANT_QUEUE 256          /* of one tenant that has no limit of its own */
+struct limiter *limiter_new(const struct limit_conf *conf);     /* copied; NULL: no ceilings, no queue */
+void limiter_free(struct limiter **l);  /* tickets that are out are never released any more */
+void limiter_set_tenants(struct limiter *l, size_t n);  /* how many share; cheap when nothing changes */
+
+struct limit_set {                      /* 0 and count 0: no limit */
+	uint32_t concurrency, queue;    /* calls running, calls waiting; queue is a tenant's */
+	struct text_rate rate;          /* calls */
+	struct text_rate requests;      /* all messages, by their cost; not of tools */
+	uint64_t calls_day, bytes_day;  /* per day of UTC */
+};
+struct limit_req {
+	int64_t tenant_id, principal_id, cred_id, tool_id;      /* cred_id 0 = no key; tool_id 0 = no call */
+	const struct limit_set *set[LIMIT_SCOPES];      /* borrowed for the call; NULL: no limits */
+	uint64_t now_us, wall_us;       /* monotonic; wall clock */
+	size_t bytes;                   /* of the arguments */
+};
+/* Its turn has come (granted), or its time is over: then the ticket is to be released as well.  Called by limit_turns()
+ * alone. */
+typedef void limit_turn_fn(void *arg, bool granted);
+/* 0: *ret runs, or waits and fn follows; or it has nothing at all.  err->where says which: "tenant/rate", "tool/concurrency",
+ * "key/quota", "tenant/storage", "tenant/queue" are ERR_RATE with retry_ms; "server/calls", "server/queue", "server/bytes",
+ * "server/limiter" are ERR_BUSY with retry_ms: no fault of this tenant. */
+int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *fn, void *arg, struct limit_ticket **ret,
 		struct err *err) MUST_CHECK;
-void limit_release(struct limiter *l, struct limit_ticket **ticket);
+bool limit_waits(const struct limit_ticket *t);
+/* More bytes in memory, charged to the quotas too.  Never refused: the work is done. */
+void limit_add_bytes(struct limit_ticket *t, size_t n);
+void limit_release(struct limiter *l, struct limit_ticket **ticket, uint64_t now_us);
+/* Hand out what is free, end the waits that are over. */
+void limit_turns(struct limiter *l, uint64_t now_us);
+/* When limit_turns() should be called next: 0 = now, UINT64_MAX = nobody waits. */
+uint64_t limit_next_us(const struct limiter *l);
+
+/* A message that is no call: cost units of the rate of requests.  ERR_RATE as above ("tenant/requests"). */
+int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, struct err *err) MUST_CHECK;
+/* What a message turned out to cost beside that; a debt that later messages pay. */
+void limit_charge_more(struct limiter *l, const struct limit_req *req, unsigned cost);
+
+/* One stream of a tenant.  ERR_BUSY. */
+int limit_hold_stream(struct limiter *l, int64_t tenant_id, struct err *err) MUST_CHECK;
+void limit_drop_stream(struct limiter *l, int64_t tenant_id);
+/* The process is filled to this percentage, and the tenant has more than its share of it (SEC S-807). */
+bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned percent);
+unsigned limit_pressure(const struct limiter *l);       /* percent of the fullest ceiling */
+
 uint32_t limit_running(const struct limiter *l, int64_t tenant_id);
+size_t limit_waiting(const struct limiter *l);
 size_t limiter_entries(const struct limiter *l);
+struct limit_pool_view { uint64_t used, ceiling, share; };
+struct limit_pool_view limit_pool_see(const struct limiter *l, enum limit_pool pool);
+
+/* What was used on a day; kept by the store across restarts. */
+struct limit_usage {
+	int64_t tenant_id, subject;     /* subject: 0 of a tenant, else the id of the principal, key or tool */
+	enum limit_scope scope;
+	uint64_t day;                   /* since 1970 */
+	uint64_t calls, bytes;
+};
+#define LIMIT_DAY_US 86400000000ull
+struct limit_view { uint32_t running, waiting; uint64_t calls, bytes; };
+/* What is running, waiting and used today by one of them. */
+struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject, uint64_t wall_us);
+void limit_usage_load(struct limiter *l, const struct limit_usage *u);
+/* What has changed since it was handed out last, at most max; call again while it returns max. */
+size_t limit_usage_dirty(struct limiter *l, struct limit_usage *ret, size_t max);
 
 /* A token bucket of its own, full when zeroed: capacity = count, refilled evenly over per_s seconds.  0, or
  * ERR_RATE with the time until the next token.  A rate above a million a second counts as a million. */

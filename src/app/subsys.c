@@ -149,13 +149,19 @@ static void fetcher_stop(struct app *a)
 
 static int calls_start(struct app *a, struct err *err)
 {
+	const struct conf *conf = a->opt.conf;
+	struct limit_conf limits = LIMIT_CONF_DEFAULT;
+
 	(void)err;
-	a->limiter = limiter_new();
+	if (conf)
+		limits = (struct limit_conf){ .ceiling = { conf->limit_calls, conf->limit_queue, conf->limit_streams,
+			(uint64_t)conf->limit_bytes_mib << 20 }, .share_percent = conf->limit_share, .wait_ms = conf->limit_queue ? conf->limit_wait_ms : 0 };
+	a->limiter = limiter_new(&limits);
 	a->workers = be_workers_new(a->loop);
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
-		.audit_level = a->audit_level, .secrets = vault_secrets(a->vault), .store = a->store });
+		.audit_level = a->audit_level, .queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE, .secrets = vault_secrets(a->vault), .store = a->store });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "call_int.h"
 #include "ev/ev.h"
@@ -43,21 +44,26 @@ static struct text_rate lower_rate(struct text_rate a, struct text_rate b)
 	return (uint64_t)a.count * b.per_s <= (uint64_t)b.count * a.per_s ? a : b;
 }
 
+/* Its slots, or a place in the queue for them. */
 static int take_slots(struct call *c)
 {
-	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
+	const struct call_env *env = &c->eng->env;
+	const struct tenant *tenant = tenant_by_id(env->tenants, c->who->tenant_id);
+	const struct limit_set of_tenant = { .concurrency = tenant->concurrency, .queue = env->queue, .rate = tenant->rate };
+	const struct limit_set of_tool = { .concurrency = lower(c->compiled->concurrency, c->tool->concurrency),
+		.rate = lower_rate(c->compiled->rate, c->tool->rate) };
 	const struct limit_req req = {
-		.tenant_id = c->who->tenant_id, .tool_id = c->tool->def->tool_id,
-		.tenant_concurrency = tenant->concurrency, .tenant_rate = tenant->rate,
-		.tool_concurrency = lower(c->compiled->concurrency, c->tool->concurrency),
-		.tool_rate = lower_rate(c->compiled->rate, c->tool->rate),
+		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .cred_id = c->who->cred_id,
+		.tool_id = c->tool->def->tool_id, .set = { [LIMIT_TENANT] = &of_tenant, [LIMIT_TOOL] = &of_tool },
+		.now_us = ev_now_us(env->loop), .wall_us = clock_wall_us(), .bytes = c->args_len,
 	};
 	struct err err;
 
-	if (limit_admit(c->eng->env.limiter, &req, ev_now_us(c->eng->env.loop), &c->ticket, &err) == 0)
+	limiter_set_tenants(env->limiter, tenants_count(env->tenants));
+	if (limit_enter(env->limiter, &req, call_on_turn, c, &c->ticket, &err) == 0)
 		return 0;
 	call_trouble(c)->err = err;
-	return refuse(c, REFUSE_RATE, err.where);
+	return refuse(c, err.code == ERR_BUSY ? REFUSE_BUSY : REFUSE_RATE, err.where);
 }
 
 void call_count_budget(int rc, const struct schema_report *report)
@@ -211,7 +217,6 @@ static int check_standing(struct call *c)
 
 int call_admit(struct call *c, const struct call_req *req)
 {
-	size_t bytes;
 	int rc = check_standing(c);
 
 	if (rc == 0)
@@ -230,7 +235,14 @@ int call_admit(struct call *c, const struct call_req *req)
 		rc = check_arguments(c);
 	if (rc == 0)
 		rc = check_rules(c);
-	bytes = rc == 0 ? call_reserve_bytes(c) : 0;
+	return rc;
+}
+
+int call_admit_last(struct call *c)
+{
+	const size_t bytes = call_reserve_bytes(c);
+	int rc = check_standing(c);     /* it may have waited for its slots */
+
 	if (rc == 0 && writer_reserve(c->eng->env.writer, bytes) < 0) {
 		(void)err_set(&call_trouble(c)->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
 		rc = refuse(c, REFUSE_AUDIT, "space");

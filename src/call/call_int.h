@@ -31,6 +31,7 @@ struct call_engine {
 	json_t *no_args;                /* {} for calls without arguments */
 	struct map *degraded;           /* what has been recorded as less than it could be; see cage.c */
 	struct str scratch;             /* of one function at a time */
+	struct ev_timer *turns;         /* armed while calls wait for a slot */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
 
@@ -61,7 +62,8 @@ struct call {
 	json_t *args, *answers;         /* args is never NULL */
 	const char *args_text;
 	size_t args_len;
-	const char *peer, *client;      /* until its first record is submitted */
+	const char *peer, *client, *request;    /* until its first record is submitted */
+	char *kept;                     /* these, of a call that waits; else NULL */
 	uint32_t caps;
 	int log_level;
 	enum rev rev;
@@ -74,7 +76,7 @@ struct call {
 	const struct reg_compiled *compiled;
 	const struct backend_ops *ops;
 	const void *plan;
-	struct limit_ticket *ticket;
+	struct limit_ticket *ticket;    /* its slots, or its place in the queue */
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
 	bool caged;
 	struct backend_cage cage;       /* with caged */
@@ -102,13 +104,25 @@ void call_set_state(struct call *c, enum call_state to);
 struct call_trouble *call_trouble(struct call *c);      /* made on first use */
 /* End the run or the wait: record the end, then answer. */
 void call_end(struct call *c, int outcome);
+void call_say_cancelled(struct call *c);                /* fills c->trouble */
+void call_said_begin(struct call *c);                   /* what was borrowed for its first record is not needed any more */
+void call_begin(struct call *c);                        /* AUDIT_BEGIN */
 void call_run(struct call *c);                          /* RUN: start the handler */
 void call_reply(void *arg);                             /* REPLY; an ev_fn */
 void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
 
-/* admit.c: 0, or a refusal in c->trouble.  On success slots and room are taken.  req is not used afterwards. */
+/* admit.c: 0, or a refusal in c->trouble.  On success it has its slots or waits for them.  req is not used afterwards. */
 int call_admit(struct call *c, const struct call_req *req);
+/* Room for its records, once it has its slots.  As call_admit(). */
+int call_admit_last(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
+/* queue.c: calls that wait for their slots. */
+void call_queue_init(struct call_engine *eng);
+void call_queue_fini(struct call_engine *eng);
+void call_wait(struct call *c);                         /* ADMIT -> QUEUED */
+void call_unqueue(struct call *c);                      /* cancelled while it waits */
+void call_on_turn(void *arg, bool granted);             /* a limit_turn_fn */
+void call_queue_soon(struct call_engine *eng);          /* a slot may have become free */
 /* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
 int call_check_cage(struct call *c, struct err *err);
 /* Record that it is less than this machine has, once for each tool of a tenant.  As writer_audit(). */

@@ -24,8 +24,8 @@ enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 static const char *const reason_names[REFUSALS] = {
 	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema", [REFUSE_RULES] = "arg-rule",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
-	[REFUSE_RATE] = "rate", [REFUSE_SANDBOX] = "sandbox", [REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit",
-	[REFUSE_INTERNAL] = "definition",
+	[REFUSE_RATE] = "rate", [REFUSE_BUSY] = "busy", [REFUSE_CANCELLED] = "cancelled", [REFUSE_SANDBOX] = "sandbox",
+	[REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
 };
 
 struct denied_by {                      /* one credential, or principal without one */
@@ -157,8 +157,11 @@ static int outcome_of(enum call_refusal refusal)
 		return AUDIT_INVALID;
 	case REFUSE_RATE:
 		return AUDIT_RATE_LIMITED;
+	case REFUSE_BUSY:
 	case REFUSE_AUDIT:
 		return AUDIT_OVERLOAD;
+	case REFUSE_CANCELLED:
+		return AUDIT_CANCELLED;
 	case REFUSE_INTERNAL:
 		return AUDIT_ABORTED;
 	}

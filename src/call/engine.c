@@ -2,11 +2,11 @@
  * One call from admission to reply.
  *
  *   ADMIT -> AUDIT_BEGIN -> RUN -> AUDIT_END -> REPLY -> DEAD
- *                           | ^
- *                        ASKING
+ *     |        |            | ^
+ *     QUEUED --+           ASKING
  *
- * A refusal goes from ADMIT through AUDIT_END (its record) to REPLY, or straight there when nothing can or need be
- * recorded.  Nothing runs before its begin is durable and nothing is answered before its end is (AUDIT A-101, A-102).
+ * A refusal goes from ADMIT or QUEUED through AUDIT_END (its record) to REPLY, or straight there when nothing can or need
+ * be recorded.  Nothing runs before its begin is durable and nothing is answered before its end is (AUDIT A-101, A-102).
  */
 
 #include "config.h"
@@ -36,7 +36,8 @@ void call_set_state(struct call *c, enum call_state to)
 {
 #define TO(name) (1u << CALL_##name)
 	static const unsigned allowed[CALL_STATE_COUNT] = {
-		[CALL_ADMIT] = TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_ADMIT] = TO(QUEUED) | TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
+		[CALL_QUEUED] = TO(AUDIT_BEGIN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_AUDIT_BEGIN] = TO(RUN) | TO(AUDIT_END) | TO(REPLY),
 		[CALL_RUN] = TO(ASKING) | TO(AUDIT_END),
 		[CALL_ASKING] = TO(RUN) | TO(AUDIT_END),
@@ -72,6 +73,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	list_init(&eng->calls);
 	eng->denials = denials_new(eng);
 	call_cage_init(eng);
+	call_queue_init(eng);
 	return eng;
 }
 
@@ -83,6 +85,7 @@ void call_engine_free(struct call_engine **eng)
 		return;
 	*eng = NULL;
 	denials_free(&e->denials);
+	call_queue_fini(e);
 	if (!list_empty(&e->calls)) {
 		/* Handlers still point to their calls: better to leave both than to free under them. */
 		e->closed = true;
@@ -114,6 +117,7 @@ static void call_free(void *arg)
 	json_decref(c->answers);
 	ev_timer_free(&c->timer);
 	free(c->trace);
+	free(c->kept);
 	str_fini(&c->state_bytes);
 	str_fini(&c->sealed);
 	if (c->trouble) {
@@ -138,7 +142,8 @@ static void drop_payload(struct call *c)
 /* Give back what the call held, before anybody is told that it has ended. */
 static void release_holds(struct call *c)
 {
-	limit_release(c->eng->env.limiter, &c->ticket);
+	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
+	call_queue_soon(c->eng);
 	writer_release(c->eng->env.writer, c->reserved);
 	c->reserved = 0;
 	if (c->timer)
@@ -269,14 +274,10 @@ void call_end(struct call *c, int outcome)
 	}
 }
 
-/* How a cancelled call ends, whatever its handler says (AUDIT A-224: aborted by a drain). */
-static void end_cancelled(struct call *c)
+void call_say_cancelled(struct call *c)
 {
-	struct call_trouble *t;
+	struct call_trouble *t = call_trouble(c);
 
-	if (c->eng->closed)
-		return;
-	t = call_trouble(c);
 	switch (c->why) {
 	case CANCEL_BY_CLIENT:
 		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled");
@@ -294,6 +295,14 @@ static void end_cancelled(struct call *c)
 		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: it took too long");
 		break;
 	}
+}
+
+/* How a cancelled call ends, whatever its handler says (AUDIT A-224: aborted by a drain). */
+static void end_cancelled(struct call *c)
+{
+	if (c->eng->closed)
+		return;
+	call_say_cancelled(c);
 	call_end(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
 }
 
@@ -427,7 +436,7 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	}
 }
 
-static void begin(struct call *c)
+void call_begin(struct call *c)
 {
 	struct audit_event ev;
 	struct call_said said;
@@ -464,7 +473,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
 			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
 			    .args_len = req->args_len, .caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
-			    .can_ask = req->can_ask, .peer = req->peer, .client = req->client, .n_res = -1 };
+			    .can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request, .n_res = -1 };
 	principal_ref(c->who);
 	if (!c->args)
 		c->args = json_incref(eng->no_args);
@@ -483,13 +492,15 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	return c;
 }
 
-/* The record has no place for it: the line joins an answer's X-Request-Id with its call. */
-static void log_request(const struct call *c, const char *request)
+/* The record has no place for the request: the line joins an answer's X-Request-Id with its call. */
+void call_said_begin(struct call *c)
 {
 	char id[ID_TEXT_SIZE];
 
-	log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name, .call = id_format(c->id, id) },
-		  "call of a request request=%s", request);
+	if (c->has_id && c->request)
+		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name, .call = id_format(c->id, id) },
+			  "call of a request request=%s", c->request);
+	c->peer = c->client = c->request = NULL;
 }
 
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
@@ -498,26 +509,15 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 	struct call *c = call_new(eng, req, out, arg);
 
 	*ret = c;
-	if (call_admit(c, req) < 0)
+	if (call_admit(c, req) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
 		call_deny(c);
-	else
-		begin(c);
-	if (c->has_id && req->request)
-		log_request(c, req->request);
-	c->peer = c->client = NULL;
-}
-
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
-	       void *arg, struct backend_watch **ret, struct err *err)
-{
-	const struct tenant *tenant = tenant_by_id(eng->env.tenants, tenant_id);
-	const struct backend_env env = call_backend_env(eng);
-	const struct reg_compiled *compiled;
-
-	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
-		return 0;
-	return compiled->ops->watch(&env, &(struct backend_watch_req){ .plan = compiled->plan, .args = args,
-				    .tenant_id = tenant_id, .tenant = tenant->name, .fn = fn, .arg = arg }, ret, err);
+	} else if (limit_waits(c->ticket)) {
+		call_wait(c);
+		return;
+	} else {
+		call_begin(c);
+	}
+	call_said_begin(c);
 }
 
 void call_answer(struct call *c, json_t *answers)
@@ -534,6 +534,13 @@ void call_answer(struct call *c, json_t *answers)
 void call_cancel(struct call *c, enum cancel_why why)
 {
 	switch (c->state) {
+	case CALL_QUEUED:
+		if (!c->cancelled) {
+			c->cancelled = true;
+			c->why = why;
+			call_unqueue(c);
+		}
+		break;
 	case CALL_AUDIT_BEGIN:
 	case CALL_RUN:
 		if (!c->cancelled)
@@ -559,7 +566,7 @@ void call_detach(struct call *c)
 {
 	c->out = NULL;
 	/* Nobody is left to answer. */
-	if (c->state == CALL_ASKING)
+	if (c->state == CALL_ASKING || c->state == CALL_QUEUED)
 		call_cancel(c, CANCEL_BY_CLIENT);
 }
 

@@ -8,6 +8,7 @@
 
 #include "call_int.h"
 #include "json/json.h"
+#include "limit/limit.h"
 #include "metrics/metric.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
@@ -136,6 +137,7 @@ void call_take_result(struct call *c, struct backend_result *res)
 		check_links(c, res);
 	n = result_bytes(c, res);
 	c->n_res = (int64_t)n;
+	limit_add_bytes(c->ticket, n);
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
 	if (n > c->compiled->result_max) {
 		met_inc(MET_handler_output_too_large);

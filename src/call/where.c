@@ -12,7 +12,9 @@
 /* Would a cancel still make a difference? */
 static bool is_running(const struct call *c)
 {
-	return !c->cancelled && (c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN || c->state == CALL_ASKING);
+	if (c->cancelled)
+		return false;
+	return c->state == CALL_QUEUED || c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN || c->state == CALL_ASKING;
 }
 
 static bool concerns(const struct call_where *w, const struct call *c)

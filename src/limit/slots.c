@@ -1,6 +1,5 @@
 /*
- * Slots and rates of tenants and of their tools: one bounded table of entries.  An entry that nobody runs
- * under and whose bucket is full says nothing a new one would not say: it may be forgotten.
+ * Admission: what a call is charged to, whether it may run now, and what it gives back.
  */
 
 #include "config.h"
@@ -10,175 +9,282 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/map.h"
 #include "base/mem.h"
 #include "limit_int.h"
 #include "metrics/metric.h"
 
-enum { SWEEP_INTERVAL_US = 1000000 };   /* looking at all entries is not free */
-
-struct entry_key {
-	int64_t tenant_id, tool_id;     /* tool_id 0: the tenant as a whole */
-};
-
-struct entry {
-	uint32_t running;
-	struct text_rate rate;          /* what the bucket was filled for */
-	struct limit_bucket bucket;
-};
-
-struct limiter {
-	struct map *entries;            /* struct entry_key -> struct entry */
-	uint64_t swept_us;
-};
-
-struct limit_ticket {
-	struct entry *tenant, *tool;    /* an entry with a running call stays */
-};
-
-struct limiter *limiter_new(void)
+static int64_t subject_of(const struct limit_req *req, enum limit_scope scope)
 {
-	struct limiter *l = mem_zalloc(sizeof *l);
-
-	l->entries = map_new();
-	return l;
+	switch (scope) {
+	case LIMIT_PRINCIPAL:
+		return req->principal_id;
+	case LIMIT_KEY:
+		return req->cred_id;
+	case LIMIT_TOOL:
+		return req->tool_id;
+	case LIMIT_TENANT:
+	case LIMIT_SCOPES:
+		break;
+	}
+	return 0;
 }
 
-void limiter_free(struct limiter **l)
+/* Principals and keys without limits of their own are not looked at. */
+static bool is_charged(const struct limit_req *req, enum limit_scope scope)
 {
-	void *e;
-
-	if (!l || !*l)
-		return;
-	for (size_t it = 0; map_next((*l)->entries, &it, NULL, NULL, &e);)
-		free(e);
-	map_free(&(*l)->entries);
-	free(*l);
-	*l = NULL;
+	return scope == LIMIT_TENANT || (subject_of(req, scope) && (scope == LIMIT_TOOL || req->set[scope]));
 }
 
-static void sweep(struct limiter *l, uint64_t now_us)
+static int busy(const char *where, const char *why, struct err *err)
 {
-	const void *key;
-	size_t len;
-	void *value;
+	(void)err_set(err, ERR_BUSY, where, "%s", why);
+	if (err)
+		err->retry_ms = LIMIT_SLOT_RETRY_MS;
+	return ERR_BUSY;
+}
 
-	if (l->swept_us && now_us - l->swept_us < SWEEP_INTERVAL_US)
-		return;
-	l->swept_us = now_us;
-	for (size_t it = 0; map_next(l->entries, &it, &key, &len, &value);) {
-		struct entry *e = value;
+/* Entries for all that is charged; those at hand are kept from being forgotten while room is made for the next. */
+static int find_entries(struct limiter *l, const struct limit_req *req, struct entry *ret[LIMIT_SCOPES], struct err *err)
+{
+	bool full = false;
 
-		if (e->running > 0 || !bucket_full(&e->bucket, e->rate, now_us))
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		const struct entry_key key = { req->tenant_id, subject_of(req, (enum limit_scope)i), i };
+
+		ret[i] = NULL;
+		if (full || !is_charged(req, (enum limit_scope)i))
 			continue;
-		(void)map_del(l->entries, key, len); /* the value is in hand */
-		free(e);
+		ret[i] = entry_get(l, &key, req->set[i], req->now_us);
+		full = !ret[i];
+		if (ret[i])
+			ret[i]->waiting++;
 	}
-}
-
-/* NULL when the table is full of entries that are in use. */
-static struct entry *entry_get(struct limiter *l, struct entry_key key, struct text_rate rate, uint64_t now_us)
-{
-	struct entry *e = map_get(l->entries, &key, sizeof key);
-
-	if (!e) {
-		if (map_count(l->entries) >= LIMIT_ENTRIES_MAX)
-			sweep(l, now_us);
-		if (map_count(l->entries) >= LIMIT_ENTRIES_MAX)
-			return NULL;
-		e = mem_zalloc(sizeof *e);
-		e->rate = rate;
-		(void)map_set(l->entries, &key, sizeof key, e); /* there was none */
-	}
-	if (e->rate.count != rate.count || e->rate.per_s != rate.per_s) {
-		e->rate = rate;
-		e->bucket = (struct limit_bucket){ 0, 0 };      /* a changed rate starts afresh */
-	}
-	return e;
-}
-
-static int check(struct entry *e, uint32_t concurrency, const char *who, uint64_t now_us, struct err *err)
-{
-	char where[32];
-	uint32_t retry_ms = LIMIT_SLOT_RETRY_MS;
-
-	if (concurrency && e->running >= concurrency) {
-		met_inc(MET_calls_busy);
-		(void)snprintf(where, sizeof where, "%s/concurrency", who); /* two short words */
-		(void)err_set(err, ERR_RATE, where, "too many calls of this %s are running (limit %u)", who, concurrency);
-	} else if (!bucket_has(&e->bucket, e->rate, now_us, &retry_ms)) {
-		char rate[40];
-
-		met_inc(MET_calls_rate_limited);
-		(void)snprintf(where, sizeof where, "%s/rate", who); /* two short words */
-		(void)err_set(err, ERR_RATE, where, "too many calls of this %s (limit %s)", who,
-			      text_format_rate(e->rate, rate, sizeof rate));
-	} else {
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (ret[i])
+			ret[i]->waiting--;
+	if (!full)
 		return 0;
-	}
+	met_inc(MET_calls_busy);
+	return busy("server/limiter", "too many tools are busy at once", err);
+}
+
+static int refuse_rate(unsigned scope, const char *what, struct text_rate rate, uint32_t retry_ms, struct err *err)
+{
+	char where[32], text[40];
+
+	met_inc(strcmp(what, "requests") == 0 ? MET_requests_rate_limited : MET_calls_rate_limited);
+	(void)snprintf(where, sizeof where, "%s/%s", limit_scopes[scope], what); /* two short words */
+	(void)err_set(err, ERR_RATE, where, "too many %s of this %s (limit %s)",
+		      strcmp(what, "rate") == 0 ? "calls" : what, limit_scopes[scope],
+		      text_format_rate(rate, text, sizeof text));
 	if (err)
 		err->retry_ms = retry_ms;
 	return ERR_RATE;
 }
 
-int limit_admit(struct limiter *l, const struct limit_req *req, uint64_t now_us, struct limit_ticket **ret,
+static int check_rates(struct entry *const e[LIMIT_SCOPES], const struct limit_req *req, struct err *err)
+{
+	uint32_t retry_ms = 0;
+
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		if (!e[i])
+			continue;
+		if (!bucket_has(&e[i]->bucket, e[i]->rate, 1, req->now_us, &retry_ms))
+			return refuse_rate(i, "rate", e[i]->rate, retry_ms, err);
+		if (usage_check(e[i], req->set[i], req, err) < 0)
+			return ERR_RATE;
+	}
+	return 0;
+}
+
+struct account *ticket_account(const struct limit_ticket *t)
+{
+	return CONTAINER_OF(t->e[LIMIT_TENANT], struct account, e);
+}
+
+enum blocked ticket_blocked(const struct limit_ticket *t)
+{
+	static const enum blocked by[LIMIT_SCOPES] = { BLOCKED_BY_TENANT, BLOCKED_BY_PRINCIPAL, BLOCKED_BY_KEY, BLOCKED_BY_TOOL };
+
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (t->e[i] && t->concurrency[i] && t->e[i]->running >= t->concurrency[i])
+			return by[i];
+	return pool_has(t->l, LIMIT_CALLS, ticket_account(t), 1) ? BLOCKED_NOT : BLOCKED_BY_POOL;
+}
+
+void ticket_run(struct limit_ticket *t, uint64_t now_us)
+{
+	t->state = TICKET_RUNS;
+	t->since_us = now_us;
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (t->e[i])
+			t->e[i]->running++;
+	pool_take(t->l, LIMIT_CALLS, ticket_account(t), 1);
+	met_inc(MET_calls_running);
+}
+
+static struct limit_ticket *ticket_new(struct limiter *l, struct entry *const e[LIMIT_SCOPES], const struct limit_req *req)
+{
+	struct limit_ticket *t = mem_zalloc(sizeof *t);
+
+	t->l = l;
+	list_init(&t->link);
+	list_init(&t->order);
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		t->e[i] = e[i];
+		t->concurrency[i] = req->set[i] ? req->set[i]->concurrency : 0;
+	}
+	ticket_account(t)->concurrency = t->concurrency[LIMIT_TENANT];
+	return t;
+}
+
+/* Nothing refuses it any more. */
+static void charge(struct limit_ticket *t, const struct limit_req *req)
+{
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		struct entry *e = t->e[i];
+
+		if (!e)
+			continue;
+		bucket_pay(&e->bucket, e->rate, 1);
+		if (i == LIMIT_TENANT || (req->set[i] && (req->set[i]->calls_day || req->set[i]->bytes_day)))
+			usage_add(t->l, e, req->wall_us, 1, req->bytes);
+	}
+	pool_take(t->l, LIMIT_BYTES, ticket_account(t), req->bytes);
+	t->bytes = req->bytes;
+}
+
+int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *fn, void *arg, struct limit_ticket **ret,
 		struct err *err)
 {
-	const struct entry_key tenant_key = { req->tenant_id, 0 }, tool_key = { req->tenant_id, req->tool_id };
-	struct entry *tenant, *tool;
-	int rc;
+	struct entry *e[LIMIT_SCOPES];
+	struct limit_ticket *t;
+	enum blocked why;
+	int rc = find_entries(l, req, e, err);
 
-	/* The tool second: making room for it must not forget the tenant, hence the slot while looking. */
-	tenant = entry_get(l, tenant_key, req->tenant_rate, now_us);
-	if (!tenant)
-		goto full;
-	tenant->running++;
-	tool = entry_get(l, tool_key, req->tool_rate, now_us);
-	tenant->running--;
-	if (!tool)
-		goto full;
-	rc = check(tenant, req->tenant_concurrency, "tenant", now_us, err);
 	if (rc == 0)
-		rc = check(tool, req->tool_concurrency, "tool", now_us, err);
+		rc = check_rates(e, req, err);
 	if (rc < 0)
 		return rc;
-	bucket_pay(&tenant->bucket, tenant->rate);
-	bucket_pay(&tool->bucket, tool->rate);
-	tenant->running++;
-	tool->running++;
-	*ret = mem_alloc(sizeof **ret);
-	**ret = (struct limit_ticket){ tenant, tool };
+	t = ticket_new(l, e, req);
+	t->fn = fn;
+	t->arg = arg;
+	why = ticket_blocked(t);
+	if (!pool_has(l, LIMIT_BYTES, ticket_account(t), req->bytes)) {
+		met_inc(MET_calls_shed);
+		rc = busy("server/bytes", "too much is in memory", err);
+	} else if (why != BLOCKED_NOT || (l->due && ticket_account(t)->e.waiting > 0)) {
+		rc = queue_join(t, req, why, err);      /* nobody overtakes those whose turn comes now */
+	} else {
+		ticket_run(t, req->now_us);
+	}
+	if (rc < 0) {
+		free(t);
+		return rc;
+	}
+	charge(t, req);
+	*ret = t;
 	return 0;
-full:
-	met_inc(MET_calls_busy);
-	(void)err_set(err, ERR_RATE, "limiter", "too many tools are busy at once");
-	if (err)
-		err->retry_ms = LIMIT_SLOT_RETRY_MS;
-	return ERR_RATE;
 }
 
-void limit_release(struct limiter *l, struct limit_ticket **ticket)
+bool limit_waits(const struct limit_ticket *t)
 {
-	(void)l; /* the entries know */
-	if (!ticket || !*ticket)
+	return t->state == TICKET_WAITS;
+}
+
+void limit_add_bytes(struct limit_ticket *t, size_t n)
+{
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (t->e[i] && (i == LIMIT_TENANT || t->e[i]->calls || t->e[i]->bytes))
+			usage_add(t->l, t->e[i], 0, 0, n);
+	pool_take(t->l, LIMIT_BYTES, ticket_account(t), n);
+	t->bytes += n;
+}
+
+static void note_hold(uint64_t *average, uint64_t us)
+{
+	*average = *average ? (*average * 7 + us) / 8 : us;
+	if (*average == 0)
+		*average = 1;
+}
+
+static void stop(struct limit_ticket *t, uint64_t now_us)
+{
+	uint64_t us = now_us > t->since_us ? now_us - t->since_us : 0;
+
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		if (!t->e[i])
+			continue;
+		assert(t->e[i]->running > 0);
+		t->e[i]->running--;
+		note_hold(&t->e[i]->hold_us, us);
+	}
+	note_hold(&t->l->hold_us, us);
+	pool_give(t->l, LIMIT_CALLS, ticket_account(t), 1);
+	met_dec(MET_calls_running);
+	t->l->due = t->l->waiting > 0;
+}
+
+/* It has not run: the day is as if it had not come. */
+static void refund(struct limit_ticket *t)
+{
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		struct entry *e = t->e[i];
+
+		if (!e)
+			continue;
+		e->calls -= e->calls > 0;
+		e->bytes -= e->bytes < t->bytes ? e->bytes : t->bytes;
+	}
+}
+
+void limit_release(struct limiter *l, struct limit_ticket **ticket, uint64_t now_us)
+{
+	struct limit_ticket *t = ticket ? *ticket : NULL;
+
+	if (!t)
 		return;
-	assert((*ticket)->tenant->running > 0 && (*ticket)->tool->running > 0);
-	(*ticket)->tenant->running--;
-	(*ticket)->tool->running--;
-	free(*ticket);
 	*ticket = NULL;
+	if (t->state == TICKET_RUNS)
+		stop(t, now_us);
+	else
+		refund(t);
+	if (t->state == TICKET_WAITS)
+		queue_leave(t);
+	pool_give(l, LIMIT_BYTES, ticket_account(t), t->bytes);
+	free(t);
 }
 
-uint32_t limit_running(const struct limiter *l, int64_t tenant_id)
+static int charge_requests(struct entry *const e[LIMIT_SCOPES], const struct limit_req *req, unsigned cost, struct err *err)
 {
-	const struct entry_key key = { tenant_id, 0 };
-	const struct entry *e = map_get(l->entries, &key, sizeof key);
+	uint32_t retry_ms = 0;
 
-	return e ? e->running : 0;
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (e[i] && !bucket_has(&e[i]->requests, e[i]->requests_rate, cost, req->now_us, &retry_ms))
+			return refuse_rate(i, "requests", e[i]->requests_rate, retry_ms, err);
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (e[i])
+			bucket_pay(&e[i]->requests, e[i]->requests_rate, cost);
+	return 0;
 }
 
-size_t limiter_entries(const struct limiter *l)
+int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, struct err *err)
 {
-	return map_count(l->entries);
+	struct entry *e[LIMIT_SCOPES];
+	int rc = find_entries(l, req, e, err);
+
+	return rc < 0 ? rc : charge_requests(e, req, cost, err);
+}
+
+void limit_charge_more(struct limiter *l, const struct limit_req *req, unsigned cost)
+{
+	struct entry *e[LIMIT_SCOPES];
+
+	if (find_entries(l, req, e, NULL) < 0)
+		return;
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (e[i])
+			bucket_owe(&e[i]->requests, e[i]->requests_rate, cost, req->now_us);
 }

@@ -168,6 +168,30 @@ static void unknown(const struct mcp_req *req, struct rpc_error *e)
 	rpc_error_unknown_tool(e, req->rev, req->label, strlen(req->label));
 }
 
+/* Which limit it was, without whose: "rate", "concurrency", "queue", "wait", "quota", "storage" (SEC S-840). */
+static const char *reason_of(const struct err *err)
+{
+	const char *slash = strchr(err->where, '/');
+
+	return slash ? slash + 1 : "rate";
+}
+
+/* It has run, and ended in an error.  False: that has been answered by a result. */
+static bool no_refusal(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
+{
+	if (req->ask_failure && req->kind == REG_TOOL) {
+		end_with_text(req, end, req->ask_failure);
+		return false;
+	}
+	if (req->ask_failure)
+		rpc_error_init(e, FAULT_TOOL, "%s", req->ask_failure);
+	else if (end->rpc_code)
+		rpc_error_tool(e, req->rev, end->rpc_code, end->err->msg, end->rpc_data);
+	else
+		error_of_code(e, end);
+	return true;
+}
+
 /* The protocol error of a refusal; false: it has been answered by a result. */
 static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
 {
@@ -200,6 +224,13 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		break;
 	case REFUSE_RATE:
 		rpc_error_rate(e, end->err->retry_ms);
+		rpc_error_text(e, "reason", reason_of(end->err));
+		break;
+	case REFUSE_BUSY:
+		rpc_error_init(e, FAULT_BUSY, NULL);
+		break;
+	case REFUSE_CANCELLED:
+		rpc_error_init(e, FAULT_CANCELLED, NULL);
 		break;
 	case REFUSE_AUDIT:
 		rpc_error_audit(e, end->executed);
@@ -211,16 +242,8 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		rpc_error_init(e, FAULT_INTERNAL, NULL);
 		break;
 	case REFUSE_NONE:
-		if (req->ask_failure && req->kind == REG_TOOL) {
-			end_with_text(req, end, req->ask_failure);
+		if (!no_refusal(req, end, e))
 			return false;
-		}
-		if (req->ask_failure)
-			rpc_error_init(e, FAULT_TOOL, "%s", req->ask_failure);
-		else if (end->rpc_code)
-			rpc_error_tool(e, req->rev, end->rpc_code, end->err->msg, end->rpc_data);
-		else
-			error_of_code(e, end);
 		break;
 	}
 	if (end->call_id && !e->whole) {        /* AUDIT A-203; never for an unknown tool (MCP B-13) */

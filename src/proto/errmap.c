@@ -19,6 +19,7 @@ enum {
 	RPC_RATE = 4290, RPC_AUDIT = 5030,              /* our own (MCP B-57) */
 };
 
+#define BUSY_RETRY_TEXT "1000"
 enum { BUSY_RETRY_MS = 1000, AUDIT_RETRY_MS = 2000 };   /* AUDIT A-208: Retry-After: 2 */
 
 const char rpc_versions[] = "[\"2026-07-28\",\"2025-11-25\",\"2025-06-18\",\"2025-03-26\",\"2024-11-05\"]";
@@ -57,8 +58,10 @@ void rpc_error_init(struct rpc_error *e, enum fault fault, const char *fmt, ...)
 	memset(e, 0, sizeof *e);
 	e->fault = fault;
 	e->code = rows[fault].code;
-	if (fault == FAULT_BUSY)
+	if (fault == FAULT_BUSY) {      /* SEC S-805 */
 		e->retry_ms = BUSY_RETRY_MS;
+		rpc_error_raw(e, "retryAfterMs", BUSY_RETRY_TEXT);
+	}
 	if (!fmt) {
 		str_puts(&e->message, rows[fault].text);
 		return;

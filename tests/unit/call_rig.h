@@ -296,7 +296,7 @@ static inline int rig_set_up(void **state)
 				       .done = rig_logs_made }, r), 0);
 	assert_true(ev_loop_run_until(r->loop, &r->has_logs, RIG_WAIT_MS));
 	r->registry = registry_new(rig_bind);
-	r->limiter = limiter_new();
+	r->limiter = limiter_new(NULL);
 	rig_load(r);
 	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
 		.limiter = r->limiter, .writer = r->writer, .master = rig_master });

@@ -293,13 +293,21 @@ static void own_refusals_have_code_and_status(void **state)
 	struct call_end end = { .err = &err, .refusal = REFUSE_RATE };
 
 	rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
-	err_set(&err, ERR_RATE, "", "too often");
+	err_set(&err, ERR_RATE, "tenant/quota", "too often");
 	err.retry_ms = 1200;
 	rig_end_call(rig_call(&r), &end);
 	assert_int_equal(h.status, 429);
 	assert_int_equal(h.retry_after_s, 2);
 	rig_expect_has(&h.box, "\"code\":4290,\"message\":\"Rate limit exceeded\",\"data\":{\"retryAfterMs\":"
-		"1200}");
+		"1200,\"reason\":\"quota\"}");
+	rig_http_free(&h);
+	rig_modern(&r, &h, "tools/call", "echo", ",\"name\":\"echo\"", "{}");
+	err_set(&err, ERR_BUSY, "server/queue", "full");
+	end.refusal = REFUSE_BUSY;
+	rig_end_call(rig_call(&r), &end);
+	assert_int_equal(h.status, 503);        /* SEC S-805 */
+	assert_int_equal(h.retry_after_s, 1);
+	rig_expect_has(&h.box, "\"message\":\"The server is busy\",\"data\":{\"retryAfterMs\":1000}");
 	rig_http_free(&h);
 	for (int executed = 0; executed <= 1; executed++) {
 		static const uint8_t id[16] = { 0xAB };
