@@ -149,6 +149,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct writer *writer;
 	struct notary *notary;          /* NULL: nothing is signed */
 	struct call_engine *calls;
+	struct limiter *limiter;
+	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
 	const uint8_t *master;
 	struct vault *vault;

@@ -48,7 +48,9 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	int audit_level;                /* enum audit_level: the server's default */
-	uint32_t queue;                 /* calls of one tenant that may wait, when it has no limit of its own; 0 = any */
+	/* Of a tenant that has no limit of its own; 0 = any. */
+	uint32_t queue;                 /* calls that may wait */
+	uint32_t requests;              /* messages a second, calls apart */
 };
 struct call_engine *call_engine_new(const struct call_env *env);
 /* Cancel what runs; the ends come from the handlers and the writer. */
@@ -120,6 +122,15 @@ struct call_form {
 	const char *mime;
 };
 int call_shape(const struct call_form *form, struct backend_result *res, struct err *err) MUST_CHECK;
+/* A message that is no call: 0, or ERR_RATE with retry_ms (SEC S-803).  loose: also when a little too often. */
+int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err) MUST_CHECK;
+void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost);     /* known only now */
+void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost);     /* it is a call after all */
+/* The server is filled to so many percent, and the tenant has more than its share (SEC S-807): leave it out. */
+bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent);
+/* A stream of a tenant, open until it is dropped.  ERR_BUSY. */
+int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err) MUST_CHECK;
+void call_drop_stream(struct call_engine *eng, int64_t tenant_id);
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret);
 void call_answer(struct call *c, json_t *answers);      /* takes; the handler runs again */

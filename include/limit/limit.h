@@ -38,6 +38,7 @@ struct limit_conf {
 };
 /* Without a configuration; the rows of conf.def say the same. */
 #define LIMIT_CONF_DEFAULT { .ceiling = { 4096, 4096, 16384, 256u << 20 }, .share_percent = 50, .wait_ms = 1000 }
+#define LIMIT_REQUESTS 5000             /* messages a second */
 #define LIMIT_TENANT_QUEUE 256          /* of one tenant that has no limit of its own */
 struct limiter *limiter_new(const struct limit_conf *conf);     /* copied; NULL: no ceilings, no queue */
 void limiter_free(struct limiter **l);  /* tickets that are out are never released any more */
@@ -66,16 +67,20 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 bool limit_waits(const struct limit_ticket *t);
 /* More bytes in memory, charged to the quotas too.  Never refused: the work is done. */
 void limit_add_bytes(struct limit_ticket *t, size_t n);
+/* Of a tenant in the turn of the loop that began at now_us: n more, the sum. */
+size_t limit_turn_bytes(struct limit_ticket *t, uint64_t now_us, size_t n);
 void limit_release(struct limiter *l, struct limit_ticket **ticket, uint64_t now_us);
 /* Hand out what is free, end the waits that are over. */
 void limit_turns(struct limiter *l, uint64_t now_us);
 /* When limit_turns() should be called next: 0 = now, UINT64_MAX = nobody waits. */
 uint64_t limit_next_us(const struct limiter *l);
 
-/* A message that is no call: cost units of the rate of requests.  ERR_RATE as above ("tenant/requests"). */
-int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, struct err *err) MUST_CHECK;
+/* A message that is no call: cost units of the rate of requests.  loose: on credit, up to one filling of the bucket.
+ * ERR_RATE as above ("tenant/requests"). */
+int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, bool loose, struct err *err) MUST_CHECK;
 /* What a message turned out to cost beside that; a debt that later messages pay. */
 void limit_charge_more(struct limiter *l, const struct limit_req *req, unsigned cost);
+void limit_charge_back(struct limiter *l, const struct limit_req *req, unsigned cost);
 
 /* One stream of a tenant.  ERR_BUSY. */
 int limit_hold_stream(struct limiter *l, int64_t tenant_id, struct err *err) MUST_CHECK;

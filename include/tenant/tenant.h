@@ -32,6 +32,19 @@ struct tenant {                         /* read by callers; written by tenants_a
 	int audit_level;                /* enum audit_level, -1 = as the server says */
 };
 
+/* Limits of one tenant, principal, key, or tool of a tenant; 0 and count 0: none of its own.  A tenant's concurrency and
+ * rate stand in struct tenant. */
+enum tenant_scope { TENANT_SCOPE_TENANT = 1, TENANT_SCOPE_PRINCIPAL, TENANT_SCOPE_KEY, TENANT_SCOPE_TOOL };
+struct tenant_limits {
+	uint32_t concurrency, queue;
+	struct text_rate rate, requests;
+	uint64_t calls_day, bytes_day;
+};
+
+/* From the columns concurrency to bytes_day of limit_row, the first of which is col; NULL is 0. */
+struct db_stmt;
+void tenant_limits_read(struct db_stmt *st, unsigned col, struct tenant_limits *ret);
+
 /* Who sends a message: counted, immutable; the state behind it is asked for every message. */
 struct principal {
 	unsigned refs;                  /* loop thread */
@@ -105,6 +118,11 @@ const struct tenant *tenant_by_id(const struct tenants *t, int64_t id);      /* 
 const struct tenant *tenant_by_name(const struct tenants *t, const char *name, size_t len);
 /* What the tenant says for one tool by its full name (enum audit_level), or -1. */
 int tenant_tool_level(const struct tenants *t, int64_t tenant_id, const char *tool);
+/* subject: 0 of a tenant, else the id of the principal, key or tool.  NULL: none.  Borrowed as above. */
+const struct tenant_limits *tenant_limits(const struct tenants *t, int64_t tenant_id, enum tenant_scope scope, int64_t subject);
+/* Ids by names, whether they are valid or not; 0: there is none.  A key says its tenant and principal too. */
+int64_t tenant_principal_id(const struct tenants *t, int64_t tenant_id, const char *name);
+int64_t tenant_key_id(const struct tenants *t, const char *accessor, int64_t *ret_tenant_id, int64_t *ret_principal_id);
 size_t tenants_count(const struct tenants *t);
 typedef void tenant_each_fn(void *arg, const struct tenant *tenant);
 void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg);

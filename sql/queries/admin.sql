@@ -1,14 +1,18 @@
 -- Statements of admin commands: what they look up, list and write.  Each names its caller and its index.
 
 -- name: admin_tenant_find
--- adm_find_tenant.  UNIQUE(name).
-SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us, sandbox FROM tenant
-WHERE name = ?1 AND state <> 3;
+-- adm_find_tenant.  UNIQUE(name), primary key of limit_row.
+SELECT t.id, t.name, t.title, t.state, t.generation, t.concurrency, t.rate_count, t.rate_per_s, t.created_us, t.sandbox, l.concurrency, l.queue,
+       l.rate_count, l.rate_per_s, l.requests_count, l.requests_per_s, l.calls_day, l.bytes_day
+FROM tenant t LEFT JOIN limit_row l ON l.tenant_id = t.id AND l.scope = 1 AND l.subject = 0
+WHERE t.name = ?1 AND t.state <> 3;
 
 -- name: admin_tenant_list
--- tenant list, and the candidates of "did you mean".  Walk of the index on name.
-SELECT id, name, title, state, generation, concurrency, rate_count, rate_per_s, created_us, sandbox FROM tenant
-WHERE state <> 3 ORDER BY name;
+-- tenant list, and the candidates of "did you mean".  Walk of the index on name, primary key of limit_row.
+SELECT t.id, t.name, t.title, t.state, t.generation, t.concurrency, t.rate_count, t.rate_per_s, t.created_us, t.sandbox, l.concurrency, l.queue,
+       l.rate_count, l.rate_per_s, l.requests_count, l.requests_per_s, l.calls_day, l.bytes_day
+FROM tenant t LEFT JOIN limit_row l ON l.tenant_id = t.id AND l.scope = 1 AND l.subject = 0
+WHERE t.state <> 3 ORDER BY t.name;
 
 -- name: admin_tenant_set
 -- tenant set.  Primary key.

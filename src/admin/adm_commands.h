@@ -2,6 +2,7 @@
 #define ADM_COMMANDS_H
 
 #include "admin/admin.h"
+#include "tenant/tenant.h"
 #include "base/err.h"
 
 #include <jansson.h>
@@ -80,6 +81,13 @@ int adm_held_range(struct db *db, int64_t log, int64_t from, int64_t to, const c
 int adm_held_subject(struct db *db, int64_t log, const char *prn, const char *what, struct err *err) MUST_CHECK;
 int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err) MUST_CHECK;
 
+/* adm_limit.c */
+adm_check_fn adm_limit_set_check, adm_limit_show_check;
+adm_body_fn adm_limit_set_body, adm_limit_show_body;
+/* In a WRITER body; no record. */
+int adm_limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject, const struct tenant_limits *set,
+		    struct err *err) MUST_CHECK;
+bool adm_limit_same(const struct tenant_limits *a, const struct tenant_limits *b);
 /* adm_tenant.c */
 adm_check_fn adm_tenant_add_check, adm_tenant_name_check, adm_tenant_set_check;
 adm_body_fn adm_tenant_add_body, adm_tenant_list_body, adm_tenant_show_body, adm_tenant_set_body,
@@ -93,6 +101,8 @@ int adm_tenant_sandbox(const char *level, char ret[64], struct err *err) MUST_CH
 int adm_tenant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *want,
 		     struct adm_tenant *ret_before, struct adm_tenant *ret, enum adm_stored *ret_what,
 		     struct err *err) MUST_CHECK;
+/* The row alone, without a record. */
+int adm_tenant_write(struct db *db, const struct adm_tenant *after, struct err *err) MUST_CHECK;
 int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *before,
 			    int state, struct err *err) MUST_CHECK;
 /* In after(): as mcp_end_where(), also where nobody listens. */

@@ -55,6 +55,7 @@ void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
 	copy_col(st, 1, ret->name, sizeof(ret->name));
 	copy_col(st, 2, ret->title, sizeof(ret->title));
 	copy_col(st, 9, ret->sandbox, sizeof(ret->sandbox));
+	tenant_limits_read(st, 10, &ret->more);
 }
 
 int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err)

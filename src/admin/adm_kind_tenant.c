@@ -1,6 +1,7 @@
 /* Documents of kind tenant and grant, for apply and export:
  *
- *   {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s}, sandbox: {require: base+landlock:6},
+ *   {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s, queue: 50, requests: 200/s,
+ *    callsPerDay: 10000, bytesPerDay: 1GiB}, sandbox: {require: base+landlock:6},
  *    suspended: true}
  *   {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool
  *
@@ -24,15 +25,37 @@
 #include "adm_apply.h"
 
 #define TENANT_CONCURRENCY_MAX 100000
+#define TENANT_QUEUE_MAX 100000
 #define GRANT_CONCURRENCY_MAX 10000
 
 /* --- limits */
 
-static int read_limits(const json_t *doc, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate,
-		       struct err *err)
+static int read_rate(const json_t *limits, const char *name, struct text_rate *ret, struct err *err)
+{
+	const char *rate = NULL;
+	char where[32];
+	int rc = jx_get_string(limits, "/limits", name, JX_OPTIONAL, &rate, err);
+
+	if (rc < 0 || !rate || text_rate(rate, ret) == 0)
+		return rc;
+	(void)snprintf(where, sizeof(where), "/limits/%s", name); /* fits */
+	(void)err_set(err, ERR_INVALID, where, "%.40s is no rate", rate);
+	err_hint(err, "write it as 10/s, 60/min, 100/h or 5000/day");
+	return ERR_INVALID;
+}
+
+/* What tenants and grants have. */
+static int read_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate, struct err *err)
+{
+	int rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, max, ret_concurrency, err);
+
+	return rc < 0 ? rc : read_rate(limits, "rate", ret_rate, err);
+}
+
+static int read_grant_limits(const json_t *doc, struct adm_grant *g, struct err *err)
 {
 	static const char *const known[] = { "concurrency", "rate" };
-	const char *rate = NULL;
+	int64_t concurrency = 0;
 	json_t *limits = NULL;
 	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
 
@@ -40,25 +63,79 @@ static int read_limits(const json_t *doc, int64_t max, int64_t *ret_concurrency,
 		return rc;
 	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
 	if (rc == 0)
-		rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, max, ret_concurrency, err);
-	if (rc == 0)
-		rc = jx_get_string(limits, "/limits", "rate", JX_OPTIONAL, &rate, err);
-	if (rc == 0 && rate && text_rate(rate, ret_rate) < 0) {
-		rc = err_set(err, ERR_INVALID, "/limits/rate", "%.40s is no rate", rate);
-		err_hint(err, "write it as 10/s, 60/min, 100/h or 5000/day");
-	}
+		rc = read_limits(limits, GRANT_CONCURRENCY_MAX, &concurrency, &g->rate, err);
+	g->concurrency = (uint32_t)concurrency;
 	return rc;
 }
 
-static void put_limits(json_t *doc, int64_t concurrency, struct text_rate rate)
+static int read_size(const json_t *limits, const char *name, uint64_t *ret, struct err *err)
 {
-	json_t *limits = json_object();
+	const char *size = NULL;
+	char where[32];
+	int rc = jx_get_string(limits, "/limits", name, JX_OPTIONAL, &size, err);
+
+	if (rc < 0 || !size || text_size(size, ret) == 0)
+		return rc;
+	(void)snprintf(where, sizeof(where), "/limits/%s", name); /* fits */
+	(void)err_set(err, ERR_INVALID, where, "%.40s is no size", size);
+	err_hint(err, "write it as 512KiB, 100MiB or 2GiB");
+	return ERR_INVALID;
+}
+
+static int read_tenant_limits(const json_t *doc, struct adm_tenant *t, struct err *err)
+{
+	static const char *const known[] = { "concurrency", "rate", "queue", "requests", "callsPerDay", "bytesPerDay" };
+	int64_t queue = 0, calls = 0;
+	json_t *limits = NULL;
+	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
+
+	if (rc < 0 || !limits)
+		return rc;
+	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = read_limits(limits, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
+	if (rc == 0)
+		rc = jx_get_int(limits, "/limits", "queue", JX_OPTIONAL, 1, TENANT_QUEUE_MAX, &queue, err);
+	if (rc == 0)
+		rc = read_rate(limits, "requests", &t->more.requests, err);
+	if (rc == 0)
+		rc = jx_get_int(limits, "/limits", "callsPerDay", JX_OPTIONAL, 1, UINT32_MAX, &calls, err);
+	if (rc == 0)
+		rc = read_size(limits, "bytesPerDay", &t->more.bytes_day, err);
+	t->more.queue = (uint32_t)queue;
+	t->more.calls_day = (uint64_t)calls;
+	return rc;
+}
+
+static void put_rate(json_t *limits, const char *name, struct text_rate rate)
+{
 	char text[40];
 
-	if (concurrency)
-		(void)json_object_set_new(limits, "concurrency", json_integer(concurrency));
 	if (rate.count)
-		(void)json_object_set_new(limits, "rate", json_string(text_format_rate(rate, text, sizeof(text))));
+		(void)json_object_set_new(limits, name, json_string(text_format_rate(rate, text, sizeof(text))));
+}
+
+static void put_count(json_t *limits, const char *name, uint64_t n)
+{
+	if (n)
+		(void)json_object_set_new(limits, name, json_integer((json_int_t)n));
+}
+
+static void put_limits(json_t *doc, int64_t concurrency, struct text_rate rate, const struct tenant_limits *more)
+{
+	json_t *limits = json_object();
+	char bytes[32];
+
+	put_count(limits, "concurrency", (uint64_t)concurrency);
+	put_rate(limits, "rate", rate);
+	if (more) {
+		put_count(limits, "queue", more->queue);
+		put_rate(limits, "requests", more->requests);
+		put_count(limits, "callsPerDay", more->calls_day);
+		(void)snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)more->bytes_day); /* fits */
+		if (more->bytes_day)
+			(void)json_object_set_new(limits, "bytesPerDay", json_string(bytes));
+	}
 	if (json_object_size(limits) > 0)
 		(void)json_object_set(doc, "limits", limits);
 	json_decref(limits);
@@ -128,7 +205,7 @@ static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *it
 	if (rc == 0 && title)
 		rc = at_member(err, adm_tenant_title(title, t->title, err));
 	if (rc == 0)
-		rc = read_limits(doc, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
+		rc = read_tenant_limits(doc, t, err);
 	if (rc == 0)
 		rc = read_sandbox(doc, t, err);
 	if (rc == 0)
@@ -148,7 +225,7 @@ static json_t *tenant_document(const struct adm_tenant *t)
 
 	if (*t->title)
 		(void)json_object_set_new(doc, "title", json_string(t->title));
-	put_limits(doc, t->concurrency, t->rate);
+	put_limits(doc, t->concurrency, t->rate, &t->more);
 	if (*t->sandbox)
 		(void)json_object_set_new(doc, "sandbox", json_pack("{s:s}", "require", t->sandbox));
 	if (t->state == TENANT_SUSPENDED)
@@ -236,7 +313,6 @@ static int read_grant(struct apply *a, const json_t *doc, struct apply_item *ite
 	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits" };
 	struct grant_doc *g = mem_zalloc(sizeof(*g));
 	const char *tenant = NULL, *tool = NULL, *as = NULL;
-	int64_t concurrency = 0;
 	int rc = jx_only(doc, "", known, NELEMS(known), err);
 
 	(void)a;
@@ -254,10 +330,9 @@ static int read_grant(struct apply *a, const json_t *doc, struct apply_item *ite
 	if (rc == 0 && as)
 		rc = at_member(err, adm_grant_alias(as, tool, g->grant.alias, err));
 	if (rc == 0)
-		rc = read_limits(doc, GRANT_CONCURRENCY_MAX, &concurrency, &g->grant.rate, err);
+		rc = read_grant_limits(doc, &g->grant, err);
 	if (rc < 0)
 		return rc;
-	g->grant.concurrency = (uint32_t)concurrency;
 	(void)snprintf(g->tenant, sizeof(g->tenant), "%s", tenant);
 	item->name = mem_printf("%s/%s", tenant, tool);
 	return 0;
@@ -269,7 +344,7 @@ static json_t *grant_document(const char *tenant, const struct adm_grant *g)
 
 	if (*g->alias)
 		(void)json_object_set_new(doc, "as", json_string(g->alias));
-	put_limits(doc, g->concurrency, g->rate);
+	put_limits(doc, g->concurrency, g->rate, NULL);
 	return doc;
 }
 

@@ -123,6 +123,8 @@ static int create_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 
 	if (rc == 0)
 		rc = adm_find_tenant(db, want->name, ret, err);
+	if (rc == 0)
+		rc = adm_limit_write(db, ret->id, TENANT_SCOPE_TENANT, 0, &want->more, err);
 	if (rc == 0)    /* who calls without a key: toolcrib call, a bound listener, stdio with --tenant */
 		rc = adm_add_principal(db, ret->id, "default", &p, err);
 	if (rc == 0)
@@ -241,8 +243,7 @@ int adm_tenant_set_check(struct adm_call *c, struct err *err)
 	return check_limits(c, c->priv, err);
 }
 
-static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *after,
-			 struct err *err)
+int adm_tenant_write(struct db *db, const struct adm_tenant *after, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_SET);
 	int rc;
@@ -254,6 +255,14 @@ static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	db_bind_i64(st, 5, after->rate.per_s);
 	db_bind_textz(st, 6, after->sandbox);
 	rc = db_run(&st, err);
+	return rc < 0 ? rc : adm_limit_write(db, after->id, TENANT_SCOPE_TENANT, 0, &after->more, err);
+}
+
+static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *after,
+			 struct err *err)
+{
+	int rc = adm_tenant_write(db, after, err);
+
 	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, after->name, err);
 }
 
@@ -330,7 +339,7 @@ int adm_tenant_change_state(struct adm_call *c, struct db *db, struct audit_logs
 static bool same_settings(const struct adm_tenant *a, const struct adm_tenant *b)
 {
 	return strcmp(a->title, b->title) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
-	       a->rate.per_s == b->rate.per_s && strcmp(a->sandbox, b->sandbox) == 0;
+	       a->rate.per_s == b->rate.per_s && strcmp(a->sandbox, b->sandbox) == 0 && adm_limit_same(&a->more, &b->more);
 }
 
 /* What a document leaves out is as if it had never been set; state 0: as it is. */

@@ -7,18 +7,16 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "limit/limit.h"
+#include "tenant/tenant.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct db;
-struct db_stmt;
 struct map;
 struct reg_change;
 struct reg_news;
-struct tenant_image;
 struct audit_event;
 struct audit_field;
 struct audit_logs;
@@ -117,6 +115,7 @@ struct adm_tenant {
 	int64_t generation, concurrency, created_us;
 	struct text_rate rate;
 	char sandbox[64];               /* the level that is required beside others; "" = none */
+	struct tenant_limits more;      /* all but concurrency and rate */
 };
 /* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
 int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err) MUST_CHECK;

@@ -41,6 +41,7 @@ static const struct adm_arg no_args[] = { END };
 #include "adm_sign_rows.h"
 #include "adm_level_rows.h"
 #include "adm_pending_rows.h"
+#include "adm_limit_rows.h"
 
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
@@ -563,6 +564,7 @@ const struct adm_cmd admin_table[] = {
 	RETENTION_ROWS,
 	ERASE_ROW,
 	LEVEL_ROWS,
+	LIMIT_ROWS,
 	{ .noun = "session", .verb = "list", .help = "List who is connected",
 	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
 	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_LOOP,

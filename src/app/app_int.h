@@ -125,6 +125,9 @@ int app_level_start(struct app *a, struct err *err) MUST_CHECK;         /* recor
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */
 void app_used_stop(struct app *a);
+/* usage.c */
+int app_usage_load(struct app *a, struct err *err) MUST_CHECK;         /* once there is a limiter */
+void app_usage_flush(struct app *a);
 /* clock.c */
 void app_clock_start(struct app *a);
 void app_clock_check(struct app *a);                                    /* each second */

@@ -151,17 +151,23 @@ static int calls_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf;
 	struct limit_conf limits = LIMIT_CONF_DEFAULT;
+	int rc;
 
-	(void)err;
 	if (conf)
 		limits = (struct limit_conf){ .ceiling = { conf->limit_calls, conf->limit_queue, conf->limit_streams,
 			(uint64_t)conf->limit_bytes_mib << 20 }, .share_percent = conf->limit_share, .wait_ms = conf->limit_queue ? conf->limit_wait_ms : 0 };
 	a->limiter = limiter_new(&limits);
+	rc = app_usage_load(a, err);
+	if (rc < 0) {
+		limiter_free(&a->limiter);
+		return rc;
+	}
 	a->workers = be_workers_new(a->loop);
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
-		.audit_level = a->audit_level, .queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE, .secrets = vault_secrets(a->vault), .store = a->store });
+		.audit_level = a->audit_level, .queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
+		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS, .secrets = vault_secrets(a->vault), .store = a->store });
 	writer_on_late(a->writer, call_late_begin, a->calls);
 	return 0;
 }
@@ -171,6 +177,7 @@ static void calls_stop(struct app *a)
 	writer_on_late(a->writer, NULL, NULL);
 	call_engine_free(&a->calls);
 	be_workers_free(&a->workers);
+	app_usage_flush(a);
 	limiter_free(&a->limiter);
 }
 
@@ -195,7 +202,9 @@ static int admin_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
-		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .mcp = a->mcp, .vault = a->vault,
+		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .limiter = a->limiter,
+		.tenant_queue = a->opt.conf ? a->opt.conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
+		.requests = a->opt.conf ? a->opt.conf->limit_requests : LIMIT_REQUESTS, .mcp = a->mcp, .vault = a->vault,
 		.master = a->master, .owner_uid = geteuid(), .roles = a->opt.conf ? a->opt.conf->roles : a->opt.roles,
 		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show,
 		.reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL, .draining = app_is_draining,

@@ -1,4 +1,5 @@
-/* When keys were last used, to the store: each minute and at stop.  And whose life has ended, on record. */
+/* When keys were last used, and what was of quotas, to the store: each minute and at stop.  And whose life has ended, on
+ * record. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static void flush_tick(void *arg)
 
 	flush(a);
 	look_for_expired(a);
+	app_usage_flush(a);
 	ev_timer_start(a->used, TENANT_USED_FLUSH_MS * 1000ull);
 }
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "call_int.h"
 #include "ev/ev.h"
@@ -31,35 +30,16 @@ static int refuse(struct call *c, enum call_refusal refusal, const char *rule)
 	return t->err.code;
 }
 
-static uint32_t lower(uint32_t a, uint32_t b)
-{
-	return a && b ? (a < b ? a : b) : a + b;        /* 0 = no limit */
-}
-
-/* A grant may lower the tool's rate, never raise it (product.md 4). */
-static struct text_rate lower_rate(struct text_rate a, struct text_rate b)
-{
-	if (a.count == 0 || b.count == 0)
-		return a.count ? a : b;
-	return (uint64_t)a.count * b.per_s <= (uint64_t)b.count * a.per_s ? a : b;
-}
-
 /* Its slots, or a place in the queue for them. */
 static int take_slots(struct call *c)
 {
 	const struct call_env *env = &c->eng->env;
-	const struct tenant *tenant = tenant_by_id(env->tenants, c->who->tenant_id);
-	const struct limit_set of_tenant = { .concurrency = tenant->concurrency, .queue = env->queue, .rate = tenant->rate };
-	const struct limit_set of_tool = { .concurrency = lower(c->compiled->concurrency, c->tool->concurrency),
-		.rate = lower_rate(c->compiled->rate, c->tool->rate) };
-	const struct limit_req req = {
-		.tenant_id = c->who->tenant_id, .principal_id = c->who->principal_id, .cred_id = c->who->cred_id,
-		.tool_id = c->tool->def->tool_id, .set = { [LIMIT_TENANT] = &of_tenant, [LIMIT_TOOL] = &of_tool },
-		.now_us = ev_now_us(env->loop), .wall_us = clock_wall_us(), .bytes = c->args_len,
-	};
+	struct call_sets sets;
+	struct limit_req req;
 	struct err err;
 
-	limiter_set_tenants(env->limiter, tenants_count(env->tenants));
+	call_limits(c->eng, &(struct call_charged){ c->who, c->tool, c->compiled }, &sets, &req);
+	req.bytes = c->args_len;
 	if (limit_enter(env->limiter, &req, call_on_turn, c, &c->ticket, &err) == 0)
 		return 0;
 	call_trouble(c)->err = err;

@@ -6,11 +6,12 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "call/call.h"
+#include "ev/ev.h"
+#include "limit/limit.h"
 #include "registry/registry.h"
 
 struct denials;
 struct map;
-struct ev_timer;
 struct limit_ticket;
 
 enum call_state {
@@ -32,6 +33,8 @@ struct call_engine {
 	struct map *degraded;           /* what has been recorded as less than it could be; see cage.c */
 	struct str scratch;             /* of one function at a time */
 	struct ev_timer *turns;         /* armed while calls wait for a slot */
+	struct list paced;              /* struct call.paced */
+	struct ev_timer *pace;          /* armed while there are any */
 	bool closed;                    /* freed while calls were running; they must touch nothing */
 };
 
@@ -77,6 +80,8 @@ struct call {
 	const struct backend_ops *ops;
 	const void *plan;
 	struct limit_ticket *ticket;    /* its slots, or its place in the queue */
+	struct list paced;              /* call_engine.paced, while its next step waits for a later turn of the loop */
+	ev_fn *step;
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
 	bool caged;
 	struct backend_cage cage;       /* with caged */
@@ -116,6 +121,15 @@ int call_admit(struct call *c, const struct call_req *req);
 /* Room for its records, once it has its slots.  As call_admit(). */
 int call_admit_last(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
+/* charge.c: whom a message is charged to.  tool NULL: it is no call. */
+struct call_sets { struct limit_set of[LIMIT_SCOPES]; };
+struct call_charged { const struct principal *who; const struct reg_tool *tool; const struct reg_compiled *compiled; };
+void call_limits(const struct call_engine *eng, const struct call_charged *to, struct call_sets *sets, struct limit_req *ret);
+/* pace.c: the next step, in this turn of the loop or in a later one. */
+void call_pace_init(struct call_engine *eng);
+void call_pace_fini(struct call_engine *eng);
+void call_pace(struct call *c, ev_fn *step);
+void call_took(const struct call *c, size_t bytes);     /* of the loop's time, for its tenant */
 /* queue.c: calls that wait for their slots. */
 void call_queue_init(struct call_engine *eng);
 void call_queue_fini(struct call_engine *eng);

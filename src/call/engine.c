@@ -74,6 +74,7 @@ struct call_engine *call_engine_new(const struct call_env *env)
 	eng->denials = denials_new(eng);
 	call_cage_init(eng);
 	call_queue_init(eng);
+	call_pace_init(eng);
 	return eng;
 }
 
@@ -86,6 +87,7 @@ void call_engine_free(struct call_engine **eng)
 	*eng = NULL;
 	denials_free(&e->denials);
 	call_queue_fini(e);
+	call_pace_fini(e);
 	if (!list_empty(&e->calls)) {
 		/* Handlers still point to their calls: better to leave both than to free under them. */
 		e->closed = true;
@@ -226,6 +228,15 @@ static void withhold(struct call *c)
 	met_inc(MET_calls_audit_refused);
 }
 
+static void reply_durable(void *arg)
+{
+	struct call *c = arg;
+
+	if (!c->eng->closed && c->n_res > 0)
+		call_took(c, (size_t)c->n_res);
+	call_reply(c);
+}
+
 static void on_end_durable(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct call *c = arg;
@@ -236,7 +247,7 @@ static void on_end_durable(void *arg, int rc, const struct audit_receipt *receip
 		met_inc(MET_calls_finished);
 	else
 		withhold(c);
-	call_reply(c);
+	call_pace(c, reply_durable);
 }
 
 void call_end(struct call *c, int outcome)
@@ -271,29 +282,6 @@ void call_end(struct call *c, int outcome)
 	if (rc < 0) {
 		withhold(c);
 		ev_defer(c->eng->env.loop, call_reply, c);
-	}
-}
-
-void call_say_cancelled(struct call *c)
-{
-	struct call_trouble *t = call_trouble(c);
-
-	switch (c->why) {
-	case CANCEL_BY_CLIENT:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled");
-		break;
-	case CANCEL_REVOKED:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the credential is no longer valid");
-		break;
-	case CANCEL_STOPPED:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled by an administrator");
-		break;
-	case CANCEL_SHUTDOWN:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the server is stopping");
-		break;
-	case CANCEL_DEADLINE:
-		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: it took too long");
-		break;
 	}
 }
 
@@ -412,6 +400,20 @@ void call_run(struct call *c)
 	CRASH_AT("run.spawned");
 }
 
+static void run_durable(void *arg)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	if (c->cancelled) {
+		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
+		end_cancelled(c);
+	} else {
+		call_run(c);
+	}
+}
+
 static void on_begin_durable(void *arg, int rc, const struct audit_receipt *receipt)
 {
 	struct call *c = arg;
@@ -428,12 +430,7 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 		return;
 	}
 	met_inc(MET_calls_started);
-	if (c->cancelled) {
-		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
-		end_cancelled(c);
-	} else {
-		call_run(c);
-	}
+	call_pace(c, run_durable);
 }
 
 void call_begin(struct call *c)
@@ -487,6 +484,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		memcpy(text, req->args_text, req->args_len);
 	text[req->args_len] = '\0';
 	c->args_text = text;
+	list_init(&c->paced);
 	list_push_back(&eng->calls, &c->all);
 	eng->running++;
 	return c;

@@ -138,6 +138,7 @@ void call_take_result(struct call *c, struct backend_result *res)
 	n = result_bytes(c, res);
 	c->n_res = (int64_t)n;
 	limit_add_bytes(c->ticket, n);
+	call_took(c, n);
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
 	if (n > c->compiled->result_max) {
 		met_inc(MET_handler_output_too_large);

@@ -25,6 +25,29 @@ static bool concerns(const struct call_where *w, const struct call *c)
 		(!w->tool || (c->tool && strcmp(c->tool->full_name, w->tool) == 0));
 }
 
+void call_say_cancelled(struct call *c)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	switch (c->why) {
+	case CANCEL_BY_CLIENT:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled");
+		break;
+	case CANCEL_REVOKED:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the credential is no longer valid");
+		break;
+	case CANCEL_STOPPED:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled by an administrator");
+		break;
+	case CANCEL_SHUTDOWN:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the server is stopping");
+		break;
+	case CANCEL_DEADLINE:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: it took too long");
+		break;
+	}
+}
+
 size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why)
 {
 	size_t n = 0;

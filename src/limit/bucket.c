@@ -68,6 +68,24 @@ void bucket_owe(struct limit_bucket *b, struct text_rate rate, unsigned n, uint6
 		b->at_us = now_us + capacity_us(rate);
 }
 
+bool bucket_lends(struct limit_bucket *b, struct text_rate rate, unsigned n, uint64_t now_us)
+{
+	uint64_t debt;
+
+	if (rate.count == 0)
+		return true;
+	refill(b, rate, now_us);
+	debt = b->at_us > now_us ? b->at_us - now_us : 0;
+	return debt + cost_us(rate) * n <= capacity_us(rate) + b->level_us;
+}
+
+void bucket_give(struct limit_bucket *b, struct text_rate rate, unsigned n)
+{
+	uint64_t cost = rate.count ? cost_us(rate) * n : 0, room = rate.count ? capacity_us(rate) - b->level_us : 0;
+
+	b->level_us += cost < room ? cost : room;
+}
+
 bool bucket_full(struct limit_bucket *b, struct text_rate rate, uint64_t now_us)
 {
 	if (rate.count == 0)

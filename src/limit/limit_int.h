@@ -13,6 +13,9 @@ bool bucket_has(struct limit_bucket *b, struct text_rate rate, unsigned n, uint6
 void bucket_pay(struct limit_bucket *b, struct text_rate rate, unsigned n);     /* after bucket_has() */
 /* Take n however little there is: what is missing is a debt, of one filling at most. */
 void bucket_owe(struct limit_bucket *b, struct text_rate rate, unsigned n, uint64_t now_us);
+void bucket_give(struct limit_bucket *b, struct text_rate rate, unsigned n);
+/* May n be taken on credit? */
+bool bucket_lends(struct limit_bucket *b, struct text_rate rate, unsigned n, uint64_t now_us);
 bool bucket_full(struct limit_bucket *b, struct text_rate rate, uint64_t now_us);
 
 struct entry_key {
@@ -37,6 +40,8 @@ struct account {
 	struct list lanes;              /* struct lane, whose turn is next first */
 	struct list ring;               /* limiter.ring while it has lanes */
 	uint32_t concurrency;           /* as of its last call */
+	uint64_t turn_us;               /* a turn of the loop, and what its results took in it */
+	size_t turn_bytes;
 };
 
 /* Of one credential of a tenant: calls that wait, in their order. */

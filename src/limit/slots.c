@@ -203,6 +203,18 @@ void limit_add_bytes(struct limit_ticket *t, size_t n)
 	t->bytes += n;
 }
 
+size_t limit_turn_bytes(struct limit_ticket *t, uint64_t now_us, size_t n)
+{
+	struct account *a = ticket_account(t);
+
+	if (a->turn_us != now_us) {
+		a->turn_us = now_us;
+		a->turn_bytes = 0;
+	}
+	a->turn_bytes += n;
+	return a->turn_bytes;
+}
+
 static void note_hold(uint64_t *average, uint64_t us)
 {
 	*average = *average ? (*average * 7 + us) / 8 : us;
@@ -257,25 +269,30 @@ void limit_release(struct limiter *l, struct limit_ticket **ticket, uint64_t now
 	free(t);
 }
 
-static int charge_requests(struct entry *const e[LIMIT_SCOPES], const struct limit_req *req, unsigned cost, struct err *err)
+static int charge_requests(struct entry *const e[LIMIT_SCOPES], const struct limit_req *req, unsigned cost, bool loose,
+			   struct err *err)
 {
 	uint32_t retry_ms = 0;
 
-	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
-		if (e[i] && !bucket_has(&e[i]->requests, e[i]->requests_rate, cost, req->now_us, &retry_ms))
-			return refuse_rate(i, "requests", e[i]->requests_rate, retry_ms, err);
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++) {
+		struct entry *x = e[i];
+
+		if (x && !bucket_has(&x->requests, x->requests_rate, cost, req->now_us, &retry_ms) &&
+		    !(loose && bucket_lends(&x->requests, x->requests_rate, cost, req->now_us)))
+			return refuse_rate(i, "requests", x->requests_rate, retry_ms, err);
+	}
 	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
 		if (e[i])
-			bucket_pay(&e[i]->requests, e[i]->requests_rate, cost);
+			bucket_owe(&e[i]->requests, e[i]->requests_rate, cost, req->now_us);
 	return 0;
 }
 
-int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, struct err *err)
+int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, bool loose, struct err *err)
 {
 	struct entry *e[LIMIT_SCOPES];
 	int rc = find_entries(l, req, e, err);
 
-	return rc < 0 ? rc : charge_requests(e, req, cost, err);
+	return rc < 0 ? rc : charge_requests(e, req, cost, loose, err);
 }
 
 void limit_charge_more(struct limiter *l, const struct limit_req *req, unsigned cost)
@@ -287,4 +304,15 @@ void limit_charge_more(struct limiter *l, const struct limit_req *req, unsigned 
 	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
 		if (e[i])
 			bucket_owe(&e[i]->requests, e[i]->requests_rate, cost, req->now_us);
+}
+
+void limit_charge_back(struct limiter *l, const struct limit_req *req, unsigned cost)
+{
+	struct entry *e[LIMIT_SCOPES];
+
+	if (find_entries(l, req, e, NULL) < 0)
+		return;
+	for (unsigned i = 0; i < LIMIT_SCOPES; i++)
+		if (e[i])
+			bucket_give(&e[i]->requests, e[i]->requests_rate, cost);
 }

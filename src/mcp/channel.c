@@ -75,6 +75,7 @@ struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_pus
 	list_init(&ch->link);
 	list_push_back(&mcp_tenant_get(srv, who->tenant_id)->channels, &ch->link);
 	list_init(&ch->exchanges);
+	ch->over = call_hold_stream(srv->env.calls, who->tenant_id, NULL) < 0;
 	ch->drain = ev_timer_new(srv->env.loop, drain_over, ch);
 	ch->serial = ++srv->serial;
 	ch->since_us = ch->last_us = clock_wall_us();
@@ -91,6 +92,8 @@ void mcp_channel_close(struct mcp_channel **pch)
 	LIST_FOREACH_SAFE(n, tmp, &ch->exchanges)
 		exchange_abandon(CONTAINER_OF(n, struct mcp_exchange, link), true);
 	list_unlink(&ch->link);
+	if (!ch->over)
+		call_drop_stream(ch->srv->env.calls, ch->who->tenant_id);
 	ev_timer_free(&ch->drain);
 	memory_fini(&ch->memory);
 	principal_unref(&ch->who);

@@ -301,9 +301,12 @@ void req_result(struct mcp_req *req, const struct enc_result *r)
 {
 	struct enc_to to = { req->rev, req->id, &req->x->srv->info };
 	struct str *out = reply_begin(req);
+	size_t before = out ? out->len : 0;
 
-	if (out)
+	if (out) {
 		encode_result(out, &to, r);
+		mcp_charge_result(req->x, out->len - before);
+	}
 	end(req);
 }
 

@@ -515,6 +515,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	req->label = mem_strndup(in->name, in->name_len);
 	note_output(req, call.snap, in);
 	exchange_pin(x);
+	call_charge_back(x->srv->env.calls, x->who, 1);
 	call_start(x->srv->env.calls, &call, &out, req, &req->call);
 }
 

@@ -8,12 +8,15 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
 #include "method_int.h"
+
+enum { SHED_LISTENS = 80 };             /* percent */
 
 struct filter {
 	unsigned lists;                 /* ENC_ON_ bits */
@@ -177,6 +180,16 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 	return false;
 }
 
+/* SEC S-804, S-807 */
+static bool take_stream(struct mcp_req *req)
+{
+	struct mcp_exchange *x = req->x;
+	struct call_engine *calls = x->srv->env.calls;
+
+	req->streams = !call_shed(calls, x->who, SHED_LISTENS) && call_hold_stream(calls, x->who->tenant_id, NULL) == 0;
+	return req->streams;
+}
+
 void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 {
 	struct mcp_exchange *x = req->x;
@@ -193,6 +206,8 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 		met_inc(MET_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
 			       MCP_LISTENS_MAX);
+	} else if (!take_stream(req)) {
+		rpc_error_init(&e, FAULT_BUSY, "Too many streams are open");
 	} else if (take_filter(req, &filter, &e)) {
 		(void)client_read(msg->meta.client, client);
 		req->label = mem_strdup(client);
@@ -206,6 +221,9 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 
 void listen_stop(struct mcp_req *req)
 {
+	if (req->streams)
+		call_drop_stream(req->x->srv->env.calls, req->x->who->tenant_id);
+	req->streams = false;
 	if (list_empty(&req->listen_link))
 		return;
 	list_unlink(&req->listen_link);

@@ -8,6 +8,7 @@
 
 #include "audit/audit.h"
 #include "base/seal.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "registry/registry.h"
@@ -15,7 +16,7 @@
 
 #include "method_int.h"
 
-enum { CURSOR_MAX = 512 };
+enum { CURSOR_MAX = 512, SHED_LISTS = 90 };
 
 static const struct { enum enc_list list; const char *noun; } lists[REG_KINDS] = {
 	[REG_TOOL] = { ENC_TOOLS, "tools" },
@@ -123,7 +124,10 @@ static void list(struct mcp_req *req, const struct mcp_msg *msg, enum reg_kind k
 	struct reg_snapshot *snap;
 	struct rpc_error e;
 
-	if (req->rev != REV_R0 && !read_cursor(req, msg, kind, &after)) {       /* MCP T-05 */
+	if (call_shed(srv->env.calls, req->x->who, SHED_LISTS)) {       /* SEC S-807 */
+		rpc_error_init(&e, FAULT_BUSY, NULL);
+		req_fault(req, &e);
+	} else if (req->rev != REV_R0 && !read_cursor(req, msg, kind, &after)) {       /* MCP T-05 */
 		rpc_error_init(&e, FAULT_PARAMS, "Invalid cursor");
 		rpc_error_text(&e, "reason", "invalid_cursor");
 		req_fault(req, &e);

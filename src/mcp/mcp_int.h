@@ -93,6 +93,7 @@ struct mcp_channel {
 	struct list exchanges;
 	struct ev_timer *drain;         /* armed at EOF */
 	bool eof, expired;              /* input has ended; and so has the time to finish */
+	bool over;                      /* the server has too many streams: its first message is its last */
 	bool deaf;                      /* it will be hung up: what else it sends is not read (MCP B-06) */
 	uint64_t serial;
 	uint64_t since_us, last_us;     /* wall clock */
@@ -135,6 +136,7 @@ struct mcp_req {
 	enum reg_kind kind;             /* of a call */
 	bool completing;
 	bool hidden_output, wrapped_output;     /* R3, R4: enc_result.unwrapped, wrapped */
+	bool streams;                   /* it is charged as a stream */
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */
 };

@@ -46,4 +46,8 @@ void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
 void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
 		   const struct mcp_push_ops *ops, void *peer);
 
+/* charge.c: every message is charged before it is looked into (SEC S-803).  False: refused and answered. */
+bool mcp_charge(struct mcp_exchange *x, const struct mcp_in *in, struct rpc_msg *rpc);
+void mcp_charge_result(struct mcp_exchange *x, size_t len);     /* what a long one was more */
+
 #endif

@@ -285,6 +285,14 @@ static size_t count_elements(const struct mcp_in *in)
 	return n;
 }
 
+static void classify(struct mcp_exchange *x, const struct mcp_in *in, struct mcp_msg *msg)
+{
+	if (msg->rpc->array)
+		classify_batch(x, in);
+	else
+		classify_single(x, msg);
+}
+
 void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
 	       const struct mcp_sink *sink, struct mcp_exchange **ret)
 {
@@ -311,10 +319,8 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 		refuse_text(x, in, &rpc, &err);
 	else if (principal_check(srv->env.tenants, in->who, &err) < 0)
 		refuse_denied(x, in, &rpc, &err);
-	else if (rpc.array)
-		classify_batch(x, in);
-	else
-		classify_single(x, &msg);
+	else if (mcp_charge(x, in, &rpc))
+		classify(x, in, &msg);
 	x->inside = false;
 	if (ch)
 		ch->deaf = x->hang_up;

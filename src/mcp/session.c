@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
@@ -61,7 +62,7 @@ struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e)
 	struct mcp_tenant *t = mcp_tenant_get(srv, x->who->tenant_id);
 	struct mcp_session *s;
 
-	if (!make_room(t)) {
+	if (!make_room(t) || call_hold_stream(srv->env.calls, x->who->tenant_id, NULL) < 0) {
 		met_inc(MET_sessions_refused);
 		rpc_error_init(e, FAULT_BUSY, "Too many sessions are open");
 		return NULL;
@@ -98,6 +99,7 @@ void session_touch(struct mcp_session *s)
 static void unlist(struct mcp_session *s)
 {
 	map_del_z(s->srv->sessions, s->id);
+	call_drop_stream(s->srv->env.calls, s->who->tenant_id);
 	mcp_tenant_get(s->srv, s->who->tenant_id)->nsessions--;
 	list_unlink(&s->link);
 	list_unlink(&s->idle_link);

@@ -82,6 +82,7 @@ void tenant_image_free(struct tenant_image **img)
 	free((*img)->principals);
 	free((*img)->title);
 	free((*img)->sandbox);
+	free((*img)->limits);
 	free(*img);
 	*img = NULL;
 }
@@ -171,6 +172,47 @@ int tenant_tool_level(const struct tenants *t, int64_t tenant_id, const char *to
 	const struct ten_level *level = img && img->levels ? map_get_z(img->levels, tool) : NULL;
 
 	return level ? level->level : -1;
+}
+
+static int compare_limits(const void *key, const void *element)
+{
+	const struct ten_limits *a = key, *b = element;
+
+	if (a->scope != b->scope)
+		return a->scope < b->scope ? -1 : 1;
+	return (a->subject > b->subject) - (a->subject < b->subject);
+}
+
+const struct tenant_limits *tenant_limits(const struct tenants *t, int64_t tenant_id, enum tenant_scope scope, int64_t subject)
+{
+	const struct tenant_image *img = ten_find(t, tenant_id);
+	const struct ten_limits key = { .scope = scope, .subject = subject }, *row;
+
+	if (!img || img->nlimits == 0)
+		return NULL;
+	row = bsearch(&key, img->limits, img->nlimits, sizeof *img->limits, compare_limits);
+	return row ? &row->set : NULL;
+}
+
+int64_t tenant_principal_id(const struct tenants *t, int64_t tenant_id, const char *name)
+{
+	const struct tenant_image *img = ten_find(t, tenant_id);
+
+	for (size_t i = 0; img && i < img->nprincipals; i++)
+		if (strcmp(img->principals[i].name, name) == 0)
+			return img->principals[i].id;
+	return 0;
+}
+
+int64_t tenant_key_id(const struct tenants *t, const char *accessor, int64_t *ret_tenant_id, int64_t *ret_principal_id)
+{
+	const struct ten_cred *c = strlen(accessor) == KEY_ACCESSOR_SIZE - 1 ? map_get(t->creds, accessor, KEY_ACCESSOR_SIZE - 1) : NULL;
+
+	if (!c)
+		return 0;
+	*ret_tenant_id = c->home->tenant.id;
+	*ret_principal_id = c->principal_id;
+	return c->id;
 }
 
 size_t tenants_count(const struct tenants *t)

@@ -33,6 +33,7 @@ struct ten_cred {
 };
 
 struct ten_level { int level; };
+struct ten_limits { int64_t scope, subject; struct tenant_limits set; };
 
 /* One tenant's rows.  The arrays are sorted by id. */
 struct tenant_image {
@@ -41,6 +42,7 @@ struct tenant_image {
 	char *title, *sandbox;
 	struct ten_principal *principals; size_t nprincipals;
 	struct ten_cred *creds; size_t ncreds;
+	struct ten_limits *limits; size_t nlimits;      /* sorted by scope and subject */
 	struct map *levels;                     /* full name of a tool -> struct ten_level; NULL when there are none */
 };
 

@@ -197,6 +197,36 @@ static int load_levels(struct db *db, struct tenant_image *img, struct err *err)
 	return rc;
 }
 
+void tenant_limits_read(struct db_stmt *st, unsigned col, struct tenant_limits *ret)
+{
+	*ret = (struct tenant_limits){ .concurrency = (uint32_t)db_col_i64(st, col), .queue = (uint32_t)db_col_i64(st, col + 1),
+		.rate = { (uint32_t)db_col_i64(st, col + 2), (uint32_t)db_col_i64(st, col + 3) },
+		.requests = { (uint32_t)db_col_i64(st, col + 4), (uint32_t)db_col_i64(st, col + 5) },
+		.calls_day = (uint64_t)db_col_i64(st, col + 6), .bytes_day = (uint64_t)db_col_i64(st, col + 7) };
+}
+
+static int load_limits(struct db *db, struct tenant_image *img, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LIMIT_OF_TENANT);
+	size_t cap = 0;
+	int rc;
+
+	db_bind_i64(st, 1, img->tenant.id);
+	while ((rc = db_step(st, err)) > 0) {
+		struct ten_limits *row;
+
+		if (img->nlimits == cap) {
+			cap = cap ? cap * 2 : 4;
+			img->limits = mem_realloc(img->limits, cap * sizeof *img->limits);
+		}
+		row = &img->limits[img->nlimits++];
+		*row = (struct ten_limits){ .scope = db_col_i64(st, 0), .subject = db_col_i64(st, 1) };
+		tenant_limits_read(st, 2, &row->set);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
 int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **ret, struct err *err)
 {
 	struct tenant_image *img = mem_zalloc(sizeof *img);
@@ -208,6 +238,8 @@ int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **re
 		rc = load_creds(db, img, err);
 	if (rc == 0)
 		rc = load_levels(db, img, err);
+	if (rc == 0)
+		rc = load_limits(db, img, err);
 	if (rc < 0) {
 		tenant_image_free(&img);
 		return rc;

@@ -200,6 +200,33 @@ size_t call_cancel_where(struct call_engine *eng, const struct call_where *where
 	return 0;
 }
 
+int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err)
+{
+	return 0;
+}
+
+void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+}
+
+void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+}
+
+bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent)
+{
+	return false;
+}
+
+int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
+{
+	return 0;
+}
+
+void call_drop_stream(struct call_engine *eng, int64_t tenant_id)
+{
+}
+
 void call_detach(struct call *c)
 {
 	c->detached = true;

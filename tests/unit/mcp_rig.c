@@ -168,6 +168,54 @@ static void watch_end(struct backend_watch *base)
 	free(w);
 }
 
+/* --- what messages are charged to */
+
+int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err)
+{
+	struct rig *r = (struct rig *)eng;
+
+	if (r->debt_ms && !loose) {
+		err_set(err, ERR_RATE, "tenant/requests", "too many messages");
+		err->retry_ms = r->debt_ms;
+		return ERR_RATE;
+	}
+	r->charged += cost;
+	return 0;
+}
+
+void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+	((struct rig *)eng)->charged += cost;
+}
+
+void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+	((struct rig *)eng)->charged -= cost;
+}
+
+bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent)
+{
+	return ((const struct rig *)eng)->filled >= percent;
+}
+
+int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
+{
+	struct rig *r = (struct rig *)eng;
+
+	if (r->no_streams)
+		return err_set(err, ERR_BUSY, "server/streams", "too many");
+	r->streams++;
+	return 0;
+}
+
+void call_drop_stream(struct call_engine *eng, int64_t tenant_id)
+{
+	struct rig *r = (struct rig *)eng;
+
+	assert_true(r->streams > 0);
+	r->streams--;
+}
+
 int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
 	       void *arg, struct backend_watch **ret, struct err *err)
 {

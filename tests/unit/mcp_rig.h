@@ -55,6 +55,10 @@ struct rig {
 	struct principal *who_acme, *who_other;
 	struct rig_call *calls[RIG_CALLS_MAX];
 	size_t ncalls;
+	unsigned charged, streams;      /* to the tenants, and open */
+	uint32_t debt_ms;               /* not 0: messages come too often */
+	unsigned filled;                /* percent */
+	bool no_streams;
 	struct rig_record records[RIG_RECORDS_MAX];
 	size_t nrecords;
 	bool writer_down;

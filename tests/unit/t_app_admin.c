@@ -333,6 +333,8 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "key revoke", "{'accessor':['KEY'],'kill':true}" },
 	{ "hold set", "{'tenant':'acme','reason':'a lawsuit','ticket':'L-1'}" },
 	{ "level set", "{'level':'request_response','tenant':'acme'}" },
+	{ "limit set", "{'who':'acme','concurrency':'9','queue':'5','rate':'20/s','calls-per-day':'1000','bytes-per-day':'1GiB'}" },
+	{ "limit set", "{'who':'acme/bot','requests':'50/s'}" },
 	{ "approval policy", "{'policy':'two'}" },
 	{ "approval versions", "{'policy':'free'}" },
 	{ "retention set", "{'tenant':'acme','min-days':'30'}" },

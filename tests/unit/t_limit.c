@@ -227,19 +227,29 @@ static void messages_are_charged_by_their_cost(void **state)
 	struct limiter *l = limiter_new(NULL);
 	struct err err;
 
-	assert_int_equal(limit_charge(l, &req, 4, &err), 0);
-	assert_int_equal(limit_charge(l, &req, 6, &err), 0);
-	assert_int_equal(limit_charge(l, &req, 1, &err), ERR_RATE);
+	assert_int_equal(limit_charge(l, &req, 4, false, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 6, false, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), ERR_RATE);
 	assert_string_equal(err.where, "tenant/requests");
 	assert_int_equal(err.retry_ms, 100);
 	/* What was dearer than it looked is a debt, of one filling at most. */
 	req.now_us += SECOND;
-	assert_int_equal(limit_charge(l, &req, 1, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), 0);
 	limit_charge_more(l, &req, 1000);
-	assert_int_equal(limit_charge(l, &req, 1, &err), ERR_RATE);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), ERR_RATE);
 	assert_int_equal(err.retry_ms, 1100);
 	req.now_us += 1100 * 1000;
-	assert_int_equal(limit_charge(l, &req, 1, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), 0);
+	/* A loose one is lent as much as the bucket holds, and no more. */
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(limit_charge(l, &req, 1, true, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 1, true, &err), ERR_RATE);
+	/* A call pays by its own rate. */
+	req.now_us += 2 * SECOND;
+	assert_int_equal(limit_charge(l, &req, 10, false, &err), 0);
+	limit_charge_back(l, &req, 1);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), 0);
+	assert_int_equal(limit_charge(l, &req, 1, false, &err), ERR_RATE);
 	limiter_free(&l);
 }
 

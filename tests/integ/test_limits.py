@@ -1,0 +1,205 @@
+"""Limits as an operator sets them and an agent meets them (SEC S-801 to S-807, S-840; MCP E-14)."""
+import json
+import time
+import unittest
+
+import crib
+
+SLEEP = crib.tool_yaml("sleep", "{type: builtin, function: sleep}",
+                       "{type: object, properties: {ms: {type: integer}}}", "limits: {timeout: 60s}\n")
+LONG = {"ms": 50000}
+
+
+class Limits(crib.Case):
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        c.tool(SLEEP, "sleep.yaml")
+        self.key = c.tenant("acme", "echo", "sleep")
+        self.other = c.tenant("other", "echo")
+
+    def shown(self, *who):
+        return {(row["of"], row["limit"]): row for row in self.crib.json("limit", "show", *who)}
+
+    def now(self, limit):
+        return self.shown("acme")["tenant acme", limit]["now"]
+
+    def refused(self, peer, reason, method="tools/call", params=None):
+        """This message is refused, with everything that a refusal has to say."""
+        got = peer.ask(method, {"name": "echo", "arguments": {"text": "x"}} if params is None else params, crib.MODERN)["error"]
+        self.assertEqual((got["code"], got["data"]["reason"]), (4290, reason))
+        self.assertGreater(got["data"]["retryAfterMs"], 0)
+        if isinstance(peer, crib.Http):
+            self.assertEqual(peer.status, 429)
+            self.assertGreaterEqual(int(peer.response_headers["Retry-After"]), 1)
+
+    def passes(self, peer):
+        self.assertEqual(peer.call("echo", {"text": "x"}, crib.MODERN)["result"]["content"][0]["text"], "x")
+
+    def test_a_rate_counts_from_the_next_message_on(self):
+        c = self.crib.start()
+        agent, line, other = c.http(self.key), c.tcp(self.key), c.http(self.other)
+        self.passes(agent)
+        self.assertEqual(c.cli("limit", "set", "acme", "--rate", "1/day"), "limits of tenant acme set\n")
+        self.passes(agent)
+        self.refused(agent, "rate")
+        self.refused(line, "rate")
+        self.passes(other)
+        denied = c.json("audit", "denied", "--tenant", "acme")
+        self.assertEqual({(row["outcome"], row["rule"]) for row in denied}, {("rate_limited", "tenant/rate")})
+        self.assertEqual(len(c.json("audit", "calls", "--tenant", "acme", "--outcome", "ok")), 2)
+        row = self.shown("acme")["tenant acme", "rate"]
+        self.assertEqual((row["value"], row["from"]), ("1/day", "tenant"))
+        c.cli("limit", "set", "acme", "--no-rate")
+        self.passes(agent)
+        changes = [r for r in c.json("audit", "admin", "--limit", "0", "--tenant", "acme") if r["kind"] == "limit.change"]
+        self.assertEqual({r["detail"] for r in changes}, {"rate none -> 1/day", "rate 1/day -> none"})
+        self.assertEqual({r["object"] for r in changes}, {"limit/acme"})
+
+    def test_each_key_principal_and_tool_has_limits_of_its_own(self):
+        c = self.crib.start()
+        second, third = c.key("acme/bot"), c.key("acme/eve")
+        c.cli("limit", "set", "--key", self.key[4:16], "--rate", "1/day")
+        c.cli("limit", "set", "acme/eve", "--calls-per-day", "1")
+        first, second, third = c.http(self.key), c.http(second), c.http(third)
+        for peer in (first, second, third):
+            self.passes(peer)
+        self.refused(first, "rate")
+        self.passes(second)
+        self.refused(third, "quota")
+        c.cli("limit", "set", "acme", "--tool", "echo", "--concurrency", "3", "--rate", "5/h")
+        shown = self.shown("acme", "--tool", "echo")
+        self.assertEqual([shown["echo for acme", what]["value"] for what in ("concurrency", "rate")], ["3", "5/h"])
+        self.assertEqual(shown["echo for acme", "rate"]["from"], "limit")
+        c.cli("grant", "set", "acme", "echo", "--concurrency", "2")
+        self.assertEqual(self.shown("acme", "--tool", "echo")["echo for acme", "concurrency"]["from"], "grant")
+        shown = self.shown("--key", self.key[4:16])
+        self.assertEqual(shown[f"key {self.key[4:16]}", "rate"]["value"], "1/day")
+        self.assertEqual(self.shown("acme/eve")["principal acme/eve", "calls-per-day"]["now"], 1)
+
+    def test_a_call_waits_for_its_turn(self):
+        c = self.crib.start("limits: {wait: 60000}\n")
+        c.cli("limit", "set", "acme", "--concurrency", "1", "--queue", "1")
+        agent = c.tcp(self.key)
+        long = agent.request("tools/call", {"name": "sleep", "arguments": LONG}, crib.MODERN)
+        agent.send(long)
+        crib.wait_for("a call that runs", lambda: self.now("concurrency") == 1)
+        turn = agent.request("tools/call", {"name": "echo", "arguments": {"text": "my turn"}}, crib.MODERN)
+        agent.send(turn)
+        crib.wait_for("a call that waits", lambda: self.now("queue") == 1)
+        self.refused(c.http(self.key), "queue")
+        agent.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": long["id"]}})
+        self.assertEqual(agent.answer(turn["id"])["result"]["content"][0]["text"], "my turn")
+        crib.wait_for("no call", lambda: (self.now("concurrency"), self.now("queue")) == (0, 0))
+        calls = c.json("audit", "calls", "--tenant", "acme")
+        self.assertEqual(sorted(row["outcome"] for row in calls if row["outcome"] != "rate_limited"), ["cancelled", "ok"])
+
+    def test_a_wait_that_is_too_long_ends(self):
+        c = self.crib.start("limits: {wait: 50}\n")
+        c.cli("limit", "set", "acme", "--concurrency", "1")
+        agent = c.tcp(self.key)
+        agent.send(agent.request("tools/call", {"name": "sleep", "arguments": LONG}, crib.MODERN))
+        crib.wait_for("a call that runs", lambda: self.now("concurrency") == 1)
+        self.refused(c.http(self.key), "wait")
+        self.assertEqual(c.json("status")[0]["counters"]["calls_waited_too_long"], 1)
+
+    def test_what_was_used_today_survives_a_restart(self):
+        if time.gmtime()[3:5] >= (23, 55):
+            self.skipTest("the day ends")
+        c = self.crib
+        c.cli("limit", "set", "acme", "--calls-per-day", "2", "--bytes-per-day", "1GiB")
+        c.start()
+        agent = c.http(self.key)
+        self.passes(agent)
+        self.passes(agent)
+        self.refused(agent, "quota")
+        used = self.now("bytes-per-day")
+        self.assertGreater(used, 20)
+        self.assertEqual(c.stop(), 0)
+        c.start()
+        agent = c.http(self.key)
+        self.refused(agent, "quota")
+        self.assertEqual((self.now("calls-per-day"), self.now("bytes-per-day")), (2, used))
+        c.cli("limit", "set", "acme", "--calls-per-day", "0", "--bytes-per-day", used + 5)
+        self.refused(agent, "storage")
+        self.passes(c.http(self.other))
+
+    def test_every_message_is_charged(self):
+        c = self.crib.start()
+        c.cli("limit", "set", "acme", "--requests", "3/day")
+        agent, line = c.http(self.key), c.tcp(self.key)
+        for _ in range(3):
+            self.assertIn("result", agent.ask("tools/list", {}, crib.MODERN))
+        self.refused(agent, "requests", "tools/list", {})
+        self.refused(line, "requests", "prompts/list", {})
+        self.refused(agent, "requests", "no/such/method", {})
+        status, headers, _ = agent.post('{"jsonrpc":"2.0","method":"notifications/x"}', agent.headers())
+        self.assertEqual(status, 429)
+        self.assertIn("Retry-After", headers)
+        self.assertIn("result", agent.ask("server/discover", {}, crib.MODERN))        # on credit
+        other = c.http(self.other)
+        self.assertIn("result", other.ask("tools/list", {}, crib.MODERN))
+        self.assertGreaterEqual(c.json("status")[0]["counters"]["requests_rate_limited"], 4)
+        row = self.shown("acme")["tenant acme", "requests"]
+        self.assertEqual((row["value"], row["from"]), ("3/day", "tenant"))
+        row = self.shown("other")["tenant other", "requests"]
+        self.assertEqual((row["value"], row["from"]), ("5000/s", "default"))
+
+    def test_the_server_is_full_of_streams(self):
+        c = self.crib.start("limits: {streams: 2, share: 0}\n")
+        agent = c.http(self.key)
+        listens = [agent.stream(agent.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, crib.MODERN))]
+        crib.wait_for("a stream", lambda: self.shown()["server", "streams"]["now"] == 1)
+        one, two = c.tcp(self.other), c.tcp(self.other)
+        self.assertIn("result", one.ask("server/discover", {}, crib.MODERN))
+        got = two.ask("tools/list", {}, crib.MODERN)["error"]
+        self.assertEqual(got["data"]["retryAfterMs"], 1000)
+        self.assertTrue(two.closed())
+        got = agent.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, crib.MODERN)["error"]
+        self.assertEqual((agent.status, got["data"]["retryAfterMs"]), (503, 1000))
+        self.assertEqual(self.shown()["server", "streams"]["from"], "config")
+        for stream in listens:
+            stream.close()
+        one.close()
+        crib.wait_for("no stream", lambda: self.shown()["server", "streams"]["now"] == 0)
+
+    def test_documents_carry_the_limits_of_tenants(self):
+        c = self.crib
+        c.cli("limit", "set", "acme", "--concurrency", "7", "--rate", "60/min", "--queue", "9", "--requests", "100/s",
+              "--calls-per-day", "5000", "--bytes-per-day", "1GiB")
+        text = c.cli("export", "--tenant", "acme")
+        for word in ("concurrency: 7", "rate: 60/min", "queue: 9", "requests: 100/s", "callsPerDay: 5000", "bytesPerDay:"):
+            self.assertIn(word, text.replace('"', ""))
+        path = c.dir / "all.yaml"
+        path.write_text(text)
+        self.assertEqual(c.json("apply", "-f", path)[-1]["summary"], "nothing differs")
+        path.write_text("kind: tenant\nname: acme\nlimits: {queue: 3}\n")
+        c.cli("apply", "-f", path)
+        shown = self.shown("acme")
+        self.assertEqual((shown["tenant acme", "queue"]["value"], shown["tenant acme", "calls-per-day"]["value"]), ("3", None))
+        path.write_text("kind: tenant\nname: acme\nlimits: {bytesPerDay: much}\n")
+        done = c.run("apply", "-f", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("much is no size", done.stderr)
+
+    def test_mistakes_are_named(self):
+        c = self.crib
+        for words, code, text in (
+                (("limit", "set", "acmee", "--rate", "1/s"), 1, "did you mean acme?"),
+                (("limit", "set", "acme"), 1, "nothing to set"),
+                (("limit", "set", "--rate", "1/s"), 1, "whose limits?"),
+                (("limit", "set", "acme", "--rate", "1/s", "--no-rate"), 1, "contradict"),
+                (("limit", "set", "acme/bot", "--queue", "1"), 1, "limit of tenants"),
+                (("limit", "set", "acme", "--tool", "nothing", "--rate", "1/s"), 1, "not found"),
+                (("limit", "set", "acme", "--bytes-per-day", "much"), 1, "no size"),
+                (("limit", "set", "--key", "000000000000", "--rate", "1/s"), 1, "not found"),
+                (("limit", "show", "acme", "--tool", "nothing"), 1, "not granted"),
+                (("limit", "set", "acme", "--rate", "often"), 2, "")):
+            done = c.run(*words)
+            self.assertEqual((words, done.returncode), (words, code), done.stderr)
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    crib.main()
