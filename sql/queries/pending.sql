@@ -23,7 +23,7 @@ JOIN tool_version v ON v.tool_id = p.tool_id AND v.version = p.version ORDER BY 
 -- tool drift: what waits here, and what is not as it was accepted there.  Few wait; walk of upstream_tool.
 SELECT t.name, 'waits', 'version ' || p.version || ' of ' || p.actor, '' FROM pending_version p JOIN tool t ON t.id = p.tool_id
 UNION ALL
-SELECT coalesce(t.name, r.remote), CASE r.state WHEN 2 THEN 'changed' WHEN 3 THEN 'gone' WHEN 4 THEN 'new' ELSE 'refused' END,
-       'upstream ' || u.name, r.note
-FROM upstream_tool r JOIN upstream u ON u.id = r.upstream_id LEFT JOIN tool t ON t.id = r.tool_id
-WHERE r.state <> 1 AND u.state <> 3 ORDER BY 1, 2;
+SELECT coalesce(t.name, ut.remote), CASE ut.state WHEN 2 THEN 'changed' WHEN 3 THEN 'gone' WHEN 4 THEN 'new' ELSE 'refused' END,
+       'upstream ' || u.name, ut.note
+FROM upstream_tool ut JOIN upstream u ON u.id = ut.upstream_id LEFT JOIN tool t ON t.id = ut.tool_id
+WHERE ut.state <> 1 AND u.state <> 3 ORDER BY 1, 2;
