@@ -15,7 +15,6 @@
 
 struct audit_job {
 	char tenant[64], text[80];
-	uint32_t shown;
 	uint8_t call[16];
 	struct adm_out *out;
 	const char *in_tenant;
@@ -103,7 +102,6 @@ static int show_row(void *arg, const struct audit_view *v)
 	struct audit_job *job = arg;
 	const char *kind = audit_kind_name(v->kind);
 
-	job->shown++;
 	adm_seen(job->c, job->tenant_id, v->idx);
 	adm_row_begin(job->out);
 	adm_put_int(job->out, "index", v->idx);
@@ -126,20 +124,6 @@ static int show_tenant(struct audit_job *job, struct db *db, const struct adm_te
 	return rc < 0 ? rc : 0;
 }
 
-static int show_any(struct audit_job *job, struct db *db, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	struct adm_tenant t;
-	int rc = 0;
-
-	while (rc == 0 && job->shown == 0 && (rc = db_step(st, err)) == 1) {
-		adm_read_tenant(st, &t);
-		rc = show_tenant(job, db, &t, err);
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
 int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct audit_job *job = c->priv;
@@ -147,15 +131,8 @@ int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	int rc;
 
 	(void)logs;
-	if (*job->tenant) {
-		rc = adm_find_tenant(db, job->tenant, &t, err);
-		if (rc == 0)
-			rc = show_tenant(job, db, &t, err);
-	} else {
-		rc = show_any(job, db, err);
-	}
-	if (rc == 0 && job->shown == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", job->text, *job->tenant ? " in the log of " : "",
-			       job->tenant);
+	rc = adm_find_call(db, job->tenant, job->call, job->text, &t, err);
+	if (rc == 0)
+		rc = show_tenant(job, db, &t, err);
 	return rc;
 }

@@ -219,6 +219,9 @@ adm_body_fn adm_feed_body, adm_export_check_body;
 /* adm_review.c */
 adm_check_fn adm_review_check;
 adm_body_fn adm_review_body;
+/* adm_find.c: the tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words that have the call's text. */
+int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret,
+		  struct err *err) MUST_CHECK;
 /* adm_drill.c */
 adm_check_fn adm_audit_drill_check;
 adm_body_fn adm_audit_drill_body;

@@ -80,19 +80,11 @@ static int note_record(void *arg, const struct audit_view *v)
 
 static int find_call(struct erase_job *job, struct db *db, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	int rc = 0;
+	int rc = adm_find_call(db, "", job->id, job->call, &job->t, err);
 
-	while (job->nidx == 0 && (rc = db_step(st, err)) == 1) {
-		adm_read_tenant(st, &job->t);
+	if (rc == 0)
 		rc = audit_query_call(db, job->t.id, job->id, note_record, job, err);
-		if (rc < 0)
-			break;
-	}
-	db_stmt_put(&st);
-	if (job->nidx > 0)
-		return 0;
-	return rc < 0 ? rc : err_set(err, ERR_NOT_FOUND, "", "call %s: not found", job->call);
+	return rc < 0 ? rc : 0;
 }
 
 static int find_target(struct erase_job *job, struct db *db, struct err *err)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "db/db.h"
 
+#include "adm_commands.h"
 #include "admin_int.h"
 
 #define CANDIDATES_MAX 2000             /* names that "did you mean" looks at */
@@ -74,6 +76,38 @@ int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, str
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 	suggest(&st, 1, name, err);
 	return ERR_NOT_FOUND;
+}
+
+static int note_any(void *arg, const struct audit_view *v)
+{
+	(void)v;
+	*(bool *)arg = true;
+	return 1;
+}
+
+int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret, struct err *err)
+{
+	struct db_stmt *st;
+	bool found = false;
+	int rc = 0;
+
+	if (*tenant) {
+		rc = adm_find_tenant(db, tenant, ret, err);
+		if (rc == 0)
+			rc = audit_query_call(db, ret->id, call, note_any, &found, err);
+	} else {
+		st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+		while (!found && (rc = db_step(st, err)) == 1) {
+			adm_read_tenant(st, ret);
+			rc = audit_query_call(db, ret->id, call, note_any, &found, err);
+			if (rc < 0)
+				break;
+		}
+		db_stmt_put(&st);
+	}
+	if (rc >= 0 && !found)
+		return err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", text, *tenant ? " in the log of " : "", tenant);
+	return rc < 0 ? rc : 0;
 }
 
 void adm_read_principal(struct db_stmt *st, struct adm_principal *ret)

@@ -26,7 +26,6 @@ struct payload_job {
 	struct keys *keys;
 	int64_t tenant_id, idx;
 	const char *in_tenant, *kind;
-	unsigned shown;
 	struct err *err;
 	int rc;
 };
@@ -72,7 +71,6 @@ static void put_hex(struct adm_out *o, const char *name, const uint8_t *p)
 
 static void row_begin(struct payload_job *job, const char *what, const char *state)
 {
-	job->shown++;
 	adm_row_begin(job->c->out);
 	adm_put_int(job->c->out, "index", job->idx);
 	adm_put_text(job->c->out, "tenant", job->in_tenant);
@@ -158,20 +156,6 @@ static int show_tenant(struct payload_job *job, const struct adm_tenant *t)
 	return rc < 0 ? rc : job->rc;
 }
 
-static int show_any(struct payload_job *job)
-{
-	struct db_stmt *st = db_stmt_get(job->db, SQL_ADMIN_TENANT_LIST);
-	struct adm_tenant t;
-	int rc = 0;
-
-	while (rc == 0 && job->shown == 0 && (rc = db_step(st, job->err)) == 1) {
-		adm_read_tenant(st, &t);
-		rc = show_tenant(job, &t);
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
 int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keyfile_place place = { c->admin->env.store, c->admin->env.master };
@@ -184,16 +168,10 @@ int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs 
 	job->db = db;
 	job->err = err;
 	rc = keys_open_reader(&place, &job->keys, err);
-	if (rc == 0 && *job->tenant) {
-		rc = adm_find_tenant(db, job->tenant, &t, err);
-		if (rc == 0)
-			rc = show_tenant(job, &t);
-	} else if (rc == 0) {
-		rc = show_any(job);
-	}
+	if (rc == 0)
+		rc = adm_find_call(db, job->tenant, job->call, job->text, &t, err);
+	if (rc == 0)
+		rc = show_tenant(job, &t);
 	keys_close(&job->keys);
-	if (rc == 0 && job->shown == 0)
-		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", job->text, *job->tenant ? " in the log of " : "",
-			     job->tenant);
 	return rc;
 }

@@ -43,24 +43,6 @@ static int note_record(void *arg, const struct audit_view *v)
 	return 0;
 }
 
-static int find_in(struct proof_job *job, struct db *db, int64_t tenant_id, struct err *err)
-{
-	return audit_query_call(db, tenant_id, job->call, note_record, job, err);
-}
-
-static int find_in_any(struct proof_job *job, struct db *db, struct adm_tenant *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	int rc = 0;
-
-	while (rc >= 0 && job->idx < 0 && (rc = db_step(st, err)) == 1) {
-		adm_read_tenant(st, ret);
-		rc = find_in(job, db, ret->id, err);
-	}
-	db_stmt_put(&st);
-	return rc;
-}
-
 int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct proof_job *job = c->priv;
@@ -70,16 +52,11 @@ int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	int rc;
 
 	(void)logs;
-	if (*job->tenant) {
-		rc = adm_find_tenant(db, job->tenant, &t, err);
-		if (rc == 0)
-			rc = find_in(job, db, t.id, err);
-	} else {
-		rc = find_in_any(job, db, &t, err);
-	}
+	rc = adm_find_call(db, job->tenant, job->call, job->text, &t, err);
+	if (rc == 0)
+		rc = audit_query_call(db, t.id, job->call, note_record, job, err);
 	if (rc >= 0 && job->idx < 0)
-		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", job->text,
-			     *job->tenant ? " in the log of " : "", job->tenant);
+		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: has no %s", job->text, job->begin ? "begin" : "end yet");
 	if (rc >= 0)
 		rc = audit_prove(db, t.id, job->idx, &text, &size, err);
 	if (rc == 0) {
