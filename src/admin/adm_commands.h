@@ -222,19 +222,11 @@ adm_body_fn adm_review_body;
 /* adm_find.c: the tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words that have the call's text. */
 int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret,
 		  struct err *err) MUST_CHECK;
-/* adm_drill.c */
-adm_check_fn adm_audit_drill_check;
-adm_body_fn adm_audit_drill_body;
-/* adm_verify.c */
-adm_check_fn adm_audit_proof_check;
-adm_body_fn adm_audit_proof_body;
-adm_check_fn adm_audit_verify_check;
-adm_body_fn adm_audit_verify_body;
-adm_check_fn adm_audit_keys_check;
-adm_body_fn adm_audit_keys_body;
+/* adm_drill.c, adm_proof.c, adm_sign.c, adm_verify.c */
+adm_check_fn adm_audit_drill_check, adm_audit_proof_check, adm_audit_verify_check, adm_audit_keys_check;
+adm_body_fn adm_audit_drill_body, adm_audit_proof_body, adm_audit_verify_body, adm_audit_keys_body, adm_audit_checkpoint_body,
+	adm_audit_adopt_body;
 void adm_audit_checkpoint_gather(struct adm_call *c);
-adm_body_fn adm_audit_checkpoint_body;
-adm_body_fn adm_audit_adopt_body;
 int adm_grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
 /* glob NULL: several. */
 int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
