@@ -88,6 +88,9 @@ struct adm_who {
 	int64_t pid;
 	bool embedded, system;
 	const uint32_t *gids; size_t ngids;     /* its groups, of those that have a role; borrowed until the reply */
+	/* From another machine: SHA-256 of its key in hex, the key's name, the address; uid and pid mean nothing.  Borrowed
+	 * until the reply; NULL: not so. */
+	const char *key, *name, *from;
 };
 
 /* Of rows with `stream`: what follows a part. */
@@ -170,6 +173,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	void *arg;
 };
 struct admin *admin_new(const struct admin_env *env);
+/* Who may give commands from now on; borrowed as those of env. */
+void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n);
 /* Go on with what was begun and not ended: records that are pruned. */
 void admin_resume(struct admin *a);
 /* Commands under way still end and reply, without touching what env names but the loop. */
@@ -194,9 +199,23 @@ void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later
 /* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last
  * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
 struct admin_sock;
+struct gate;
+struct tls_server;
 /* mode: of the socket's file; the check by uid comes on top. */
 int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret,
 		    struct err *err) MUST_CHECK;
+/* The same from other machines, over TLS: the first line is "Authorization: Bearer KEY", within ADMIN_KEY_MS.  Off unless
+ * it is opened; all that places names is borrowed for its life. */
+struct admin_remote { const char *address; struct tls_server *tls; struct gate *gate; struct tenants *tenants; };
+int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_remote *r, struct admin_sock **ret,
+		      struct err *err) MUST_CHECK;
+const char *admin_remote_address(const struct admin_sock *s);
+#define ADMIN_KEY_MS 5000
+#define ADMIN_KEY_PREFIX "tca_"
+#define ADMIN_KEY_SIZE (sizeof(ADMIN_KEY_PREFIX) + 43)          /* with its NUL */
+#define ADMIN_KEY_HASH_SIZE 65
+/* A new key's text, to be wiped, and what stands in the configuration for it. */
+void admin_key_make(char ret_text[ADMIN_KEY_SIZE], char ret_hash[ADMIN_KEY_HASH_SIZE]);
 void admin_sock_close(struct admin_sock **s);
 #define ADMIN_ANSWER_MIB 64             /* answer_max without a configuration */
 #define ADMIN_LINE_MAX (16u << 20)

@@ -48,10 +48,12 @@ struct conf_listener {
 };
 /* Who may give commands beside the owner of the store. */
 enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN, CONF_ROLE_COUNT };
+#define CONF_KEY_NAME_MAX 32            /* bytes of an administrator's name */
 struct conf_role {
 	enum conf_role_kind kind;
 	bool by_group;                  /* all who are in group id, else the user id */
 	uint32_t id;
+	char *key, *name;               /* an administrator elsewhere: SHA-256 of the key in hex, and what records say; else NULL */
 	char *tenant;                   /* of a tenant-auditor and a tenant-admin, else NULL */
 };
 #define CONF_ROLES_MAX 256
@@ -100,7 +102,7 @@ int conf_digest(const char *file, uint8_t ret[32], struct err *err) MUST_CHECK;
 /* Do c and next have the same listeners, whatever stands under tls? */
 bool conf_same_doors(const struct conf *c, const struct conf *next);
 /* Take the LIVE values of next over into c, and, with the same doors, what stands under tls.  Appends the keys of START
- * rows that differ, "a, b", and "listeners", "roles" and "oauth.issuers", to *ret_restart. */
+ * rows that differ, "a, b", and "listeners" and "oauth.issuers", to *ret_restart. */
 void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);

@@ -44,6 +44,10 @@ struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int
 				 void *arg);
 void tls_handshake_cancel(struct tls_handshake **h);            /* closes fd; fn is not called */
 
+/* The client's side, for commands: fd is a connected socket that does not block; it stays the caller's.  The certificate
+ * must lead to one of ca (PEM; NULL: the system's) and have host, a name or an address.  Waits for TLS_HANDSHAKE_MS. */
+int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err) MUST_CHECK;
+
 /* Bytes.  More than 0: that many; 0: the peer has ended its side properly (close_notify).  TLS_AGAIN: not now.
  * TLS_BROKEN: a violation, or a connection that ended without close_notify: what came may be cut short. */
 #define TLS_AGAIN (-1)

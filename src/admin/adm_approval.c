@@ -118,14 +118,6 @@ static void digest_action(const struct adm_run *run, uint8_t ret[DIGEST_SIZE])
 	str_fini(&text);
 }
 
-void adm_say_who(const struct adm_who *who, char ret[ADM_WHO_SIZE])
-{
-	if (who->system)
-		(void)snprintf(ret, ADM_WHO_SIZE, "system");
-	else
-		(void)snprintf(ret, ADM_WHO_SIZE, "uid %u", who->uid);
-}
-
 static int needs_second(struct adm_run *run, int64_t id, struct err *err)
 {
 	(void)err_set(err, ERR_DENIED, "", "this needs a second administrator; request %" PRId64 " waits for one", id);
@@ -223,7 +215,7 @@ static int insert_request(struct adm_run *run, struct db *db, struct approval *r
 		return rc;
 	*ret = (struct approval){ .tenant_id = run->record_tenant };
 	memcpy(ret->digest, run->action, DIGEST_SIZE);
-	adm_say_who(&run->c.who, ret->asked_by);
+	(void)adm_who_text(&run->c.who, ret->asked_by);
 	st = db_stmt_get(db, SQL_APPROVAL_INSERT);
 	db_bind_blob(st, 1, ret->digest, DIGEST_SIZE);
 	db_bind_textz(st, 2, run->asked);
@@ -333,7 +325,7 @@ static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, str
 	struct db_stmt *st;
 	int rc;
 
-	adm_say_who(&c->who, who);
+	(void)adm_who_text(&c->who, who);
 	if (*a->granted_by)
 		return err_set(err, ERR_CONFLICT, "", "request %" PRId64 " has been granted by %s", a->id, a->granted_by);
 	if (strcmp(who, a->asked_by) == 0) {

@@ -184,7 +184,7 @@ static int check_second(struct adm_call *c, struct db *db, const struct adm_pend
 
 	if (rc < 0)
 		return rc;
-	adm_say_who(&c->who, who);
+	(void)adm_who_text(&c->who, who);
 	if (strcmp(who, p->actor) == 0 && !one) {
 		(void)err_set(err, ERR_DENIED, "", "%s made this version; another administrator has to approve it", who);
 		err_hint(err, "where there is no other: toolcrib help approval policy");

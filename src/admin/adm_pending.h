@@ -29,6 +29,5 @@ int adm_define_stored(struct db *db, const struct adm_tool *tool, int64_t versio
 		      struct err *err) MUST_CHECK;
 /* adm_approval.c: by the policy for destructive acts. */
 int adm_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
-void adm_say_who(const struct adm_who *who, char ret[ADM_WHO_SIZE]);
 
 #endif

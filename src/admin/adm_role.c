@@ -24,6 +24,8 @@ static const unsigned may_do[CONF_ROLE_COUNT] = {
 
 static bool has_role(const struct adm_who *who, const struct conf_role *r)
 {
+	if (who->key || r->key)
+		return who->key && r->key && strcmp(who->key, r->key) == 0;
 	if (!r->by_group)
 		return r->id == who->uid;
 	for (size_t i = 0; i < who->ngids; i++)
@@ -54,7 +56,32 @@ size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n
 /* The owner of the store, root, the CLI that holds the store, and the server itself. */
 static bool is_owner(const struct admin *a, const struct adm_who *who)
 {
-	return who->embedded || who->system || who->uid == 0 || who->uid == a->env.owner_uid;
+	return who->embedded || who->system || (!who->key && (who->uid == 0 || who->uid == a->env.owner_uid));
+}
+
+const char *adm_who_text(const struct adm_who *who, char ret[ADM_WHO_SIZE])
+{
+	if (who->key)
+		(void)snprintf(ret, ADM_WHO_SIZE, "key %s", who->name);
+	else if (who->system)
+		(void)snprintf(ret, ADM_WHO_SIZE, "system");
+	else
+		(void)snprintf(ret, ADM_WHO_SIZE, "uid %u", who->uid);
+	return ret;
+}
+
+const struct conf_role *adm_role_of_key(const struct admin *a, const char *hash)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].key && strcmp(a->env.roles[i].key, hash) == 0)
+			return &a->env.roles[i];
+	return NULL;
+}
+
+void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n)
+{
+	a->env.roles = roles;
+	a->env.nroles = n;
 }
 
 bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role authority, const char *tenant)
@@ -118,13 +145,15 @@ int adm_role_check(const struct adm_run *run, struct err *err)
 	const json_t *tenant = json_object_get(run->args, "tenant");
 	const struct conf_role *role = role_of(run->c.admin, who);
 	struct str roles = STR_INIT;
+	char whom[ADM_WHO_SIZE];
 
+	(void)adm_who_text(who, whom);
 	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
 		return 0;
 	if (!role && !is_owner(run->c.admin, who))
-		return err_set(err, ERR_DENIED, "", "uid %u is no administrator of this store", who->uid);
+		return err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
 	admin_cmd_roles(cmd, &roles);
-	(void)err_set(err, ERR_DENIED, "", "uid %u has the role %s, and %s%s%s needs one of these: %s", who->uid,
+	(void)err_set(err, ERR_DENIED, "", "%s has the role %s, and %s%s%s needs one of these: %s", whom,
 		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",
 		      cmd->verb ? cmd->verb : "", str_text(&roles));
 	str_fini(&roles);

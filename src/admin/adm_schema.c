@@ -210,9 +210,9 @@ static int write_row(const struct adm_call *c, struct db *db, const struct defin
 		     struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, old ? SQL_SCHEMA_SET : SQL_SCHEMA_INSERT);
-	char actor[24];
+	char actor[ADM_WHO_SIZE];
 
-	(void)snprintf(actor, sizeof(actor), "uid %u", c->who.uid);
+	(void)adm_who_text(&c->who, actor);
 	if (old)
 		db_bind_i64(st, 1, old->id);
 	else

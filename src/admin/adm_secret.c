@@ -119,7 +119,7 @@ int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, 
 /* --- set */
 
 struct set_job {
-	char name[NAME_SIZE], actor[24];
+	char name[NAME_SIZE], actor[ADM_WHO_SIZE];
 	char *value; size_t len;        /* guarded memory */
 	struct keyfile_place place;
 	struct vault_change *change;
@@ -157,7 +157,7 @@ int adm_secret_set_check(struct adm_call *c, struct err *err)
 	if (rc < 0)
 		return rc;
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
-	(void)snprintf(job->actor, sizeof(job->actor), "uid %u", c->who.uid);
+	(void)adm_who_text(&c->who, job->actor);
 	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
 	job->len = len;
 	job->value = secret_alloc(len + 1);

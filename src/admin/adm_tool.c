@@ -129,7 +129,7 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 	char actor[ADM_WHO_SIZE];
 	int rc;
 
-	adm_say_who(&c->who, actor);
+	(void)adm_who_text(&c->who, actor);
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_blob(st, 3, def->digest, sizeof(def->digest));
@@ -212,7 +212,7 @@ static int store_to_wait(struct adm_call *c, struct db *db, struct audit_logs *l
 {
 	struct adm_pending p = { .version = version, .state = state };
 
-	adm_say_who(&c->who, p.actor);
+	(void)adm_who_text(&c->who, p.actor);
 	memcpy(p.digest, def->digest, sizeof(p.digest));
 	return adm_pending_put(c, db, logs, tool, &p, err);
 }

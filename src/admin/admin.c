@@ -124,10 +124,12 @@ static void run_reply_soon(struct adm_run *run)
 
 static void run_end(struct adm_run *run, int rc)
 {
+	char who[ADM_WHO_SIZE];
+
 	run->rc = rc;
 	if (rc < 0)
-		log_info(NULL, "admin command refused command=\"%s%s%s\" uid=%u error=%s why=\"%s\"", run->cmd->noun,
-			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", run->c.who.uid, err_name(rc),
+		log_info(NULL, "admin command refused command=\"%s%s%s\" by=\"%s\" error=%s why=\"%s\"", run->cmd->noun,
+			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", adm_who_text(&run->c.who, who), err_name(rc),
 			 run->err.msg);
 	adm_record_end(run, run_reply_soon);
 }

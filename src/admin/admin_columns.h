@@ -17,6 +17,7 @@ static const struct adm_column status_cols[] = {
 	COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };
+static const struct adm_column admin_key_cols[] = { COL("key", "KEY"), COL_END };
 static const struct adm_column tenant_list_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("concurrency", "CONCURRENCY"), COL("rate", "RATE"),
 	COL("title", "TITLE"), COL_END };

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "limit/limit.h"
 #include "tenant/tenant.h"
+#include "adm_who.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -175,7 +176,6 @@ struct admin {
 
 /* What was read of one log. */
 struct adm_seen { int64_t tenant_id, from, to; uint64_t rows; };
-#define ADM_WHO_SIZE 24
 
 struct adm_run {
 	struct adm_call c;

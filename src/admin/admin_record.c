@@ -87,6 +87,13 @@ void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, st
 	ev->actor = run->c.who.system ? AUDIT_BY_SYSTEM : AUDIT_BY_UID;
 	ev->authn = run->c.who.system ? AUDIT_AUTHN_NONE : AUDIT_AUTHN_UID;
 	ev->tport = run->c.who.system ? 0 : AUDIT_ADMIN_SOCKET;
+	if (run->c.who.key) {
+		ev->actor = AUDIT_BY_ADMIN;
+		ev->authn = AUDIT_AUTHN_KEY;
+		ev->tport = AUDIT_TCP;
+		ev->cred = run->c.who.name;
+		ev->peer = run->c.who.from;
+	}
 	ev->detail = run->line;
 }
 

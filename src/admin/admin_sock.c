@@ -1,9 +1,11 @@
-/* The owner's socket: one command per line, answers in order; the peer's uid says who asks. */
+/* Where commands come from: the owner's socket, where the peer's uid says who asks, and other machines, where a key does
+ * that has a role.  One command per line, answers in order. */
 #include "config.h"
 
 #include "admin/admin.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,14 +13,22 @@
 
 #include <jansson.h>
 
+#include "audit/audit.h"
+#include "base/digest.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/text.h"
+#include "conf/conf.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "net/gate.h"
 #include "net/line.h"
 #include "net/listen.h"
 #include "net/stream.h"
+#include "net/tls.h"
+#include "tenant/tenant.h"
 
 #include "admin_int.h"
 
@@ -26,7 +36,10 @@
 #define WORD_MAX 32
 #define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
+#define KEY_LINE_MAX 256
+
 struct admin_sock {
+	struct admin_remote remote;     /* address NULL: a Unix socket */
 	struct admin *admin;
 	struct ev_loop *loop;
 	struct listener *listener;
@@ -39,6 +52,9 @@ struct conn {
 	struct stream *stream;          /* NULL: the peer is gone */
 	struct adm_who who;
 	uint32_t *gids;                 /* who.gids */
+	struct gate_pass pass;
+	struct ev_timer *late;          /* runs while a key is due; else NULL */
+	char key[ADMIN_KEY_HASH_SIZE], name[CONF_KEY_NAME_MAX + 1], from[ADDR_TEXT_SIZE];       /* those of who */
 	size_t searched;                /* bytes of the line that have no newline */
 	bool busy;                      /* a command runs: its reply() is the last user */
 	bool eof;
@@ -47,8 +63,11 @@ struct conn {
 static void conn_free(struct conn *c)
 {
 	list_unlink(&c->node);
+	if (c->sock && c->sock->remote.address)
+		gate_leave(&c->pass);
 	if (c->sock)
 		listen_conn_gone(c->sock->listener);
+	ev_timer_free(&c->late);
 	free(c->gids);
 	free(c);
 }
@@ -195,6 +214,54 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	json_decref(doc);
 }
 
+/* --- keys from other machines */
+
+void admin_key_make(char ret_text[ADMIN_KEY_SIZE], char ret_hash[ADMIN_KEY_HASH_SIZE])
+{
+	uint8_t digest[DIGEST_SIZE];
+
+	memcpy(ret_text, ADMIN_KEY_PREFIX, sizeof(ADMIN_KEY_PREFIX) - 1);
+	id_random_text(ret_text + sizeof(ADMIN_KEY_PREFIX) - 1, ADMIN_KEY_SIZE - sizeof(ADMIN_KEY_PREFIX));
+	digest_sha256(ret_text, ADMIN_KEY_SIZE - 1, digest);
+	text_hex(digest, sizeof(digest), ret_hash);
+}
+
+static void send_away(struct conn *c, enum cred_refusal why)
+{
+	cred_refused(c->sock->remote.tenants, &(struct cred_source){ c->from, AUDIT_TCP }, why);
+	conn_end(c);
+}
+
+static void on_late(void *arg)
+{
+	send_away(arg, CRED_LATE);
+}
+
+/* The key is 43 random characters: its plain digest tells nobody what it is, and the time to find it nothing either. */
+static void take_key(struct conn *c, const char *line, size_t len)
+{
+	static const char prefix[] = "Authorization: Bearer ";
+	const size_t n = sizeof(prefix) - 1;
+	const struct conf_role *role;
+	uint8_t digest[DIGEST_SIZE];
+
+	if (len <= n || memcmp(line, prefix, n) != 0) {
+		send_away(c, CRED_MALFORMED);
+		return;
+	}
+	digest_sha256(line + n, len - n, digest);
+	text_hex(digest, sizeof(digest), c->key);
+	role = adm_role_of_key(c->sock->admin, c->key);
+	if (!role) {
+		send_away(c, CRED_UNKNOWN);
+		return;
+	}
+	ev_timer_free(&c->late);
+	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
+	c->who = (struct adm_who){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
+	stream_in_max(c->stream, ADMIN_LINE_MAX + 2);
+}
+
 static size_t conn_data(void *arg, const char *p, size_t len)
 {
 	struct conn *c = arg;
@@ -203,7 +270,15 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 
 	if (c->busy)
 		return 0;               /* a stream: what comes now is for later */
-	n = line_next(p, len, c->searched, ADMIN_LINE_MAX, &text_len);
+	n = line_next(p, len, c->searched, c->late ? KEY_LINE_MAX : ADMIN_LINE_MAX, &text_len);
+	if (n != 0 && c->late) {
+		c->searched = 0;
+		if (n < 0)
+			send_away(c, CRED_MALFORMED);
+		else
+			take_key(c, p, text_len);
+		return n < 0 ? 0 : (size_t)n;
+	}
 	if (n == 0) {
 		c->searched = len;
 		return 0;
@@ -250,6 +325,60 @@ static void accepted(void *arg, const struct accepted *a)
 	list_push_back(&s->conns, &c->node);
 }
 
+static void remote_accepted(void *arg, const struct accepted *a)
+{
+	static const struct stream_ops ops = { .data = conn_data, .ended = conn_ended };
+	struct admin_sock *s = arg;
+	struct conn *c = mem_zalloc(sizeof(*c));
+
+	c->sock = s;
+	c->pass = a->pass;
+	(void)snprintf(c->from, sizeof(c->from), "%s", a->from);
+	c->stream = stream_new(s->loop, a->fd, a->fd, KEY_LINE_MAX + 2, &ops, c);
+	stream_tls(c->stream, a->tls);
+	c->late = ev_timer_new(s->loop, on_late, c);
+	ev_timer_start(c->late, ADMIN_KEY_MS * 1000ull);
+	list_push_back(&s->conns, &c->node);
+}
+
+static bool enter(void *arg, struct accepted *a)
+{
+	const struct admin_sock *s = arg;
+	uint32_t wait_ms;
+
+	return gate_enter(s->remote.gate, &a->peer, false, &a->pass, &wait_ms) == GATE_OPEN;
+}
+
+static void not_entered(void *arg, struct accepted *a)
+{
+	gate_leave(&a->pass);
+}
+
+int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_remote *r, struct admin_sock **ret,
+		      struct err *err)
+{
+	struct admin_sock *s = mem_zalloc(sizeof(*s));
+	int rc;
+
+	s->admin = a;
+	s->loop = loop;
+	s->remote = *r;
+	list_init(&s->conns);
+	rc = listen_tcp(loop, r->address, CONNECTIONS_MAX, remote_accepted, s, &s->listener, err);
+	if (rc < 0) {
+		free(s);
+		return rc;
+	}
+	listen_tls(s->listener, &(struct listen_door){ r->tls, enter, not_entered, s });
+	*ret = s;
+	return 0;
+}
+
+const char *admin_remote_address(const struct admin_sock *s)
+{
+	return listen_address(s->listener);
+}
+
 int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret, struct err *err)
 {
 	struct admin_sock *s = mem_zalloc(sizeof(*s));
@@ -278,7 +407,10 @@ void admin_sock_close(struct admin_sock **sp)
 		struct conn *c = CONTAINER_OF(n, struct conn, node);
 
 		list_unlink(&c->node);
+		if (s->remote.address)
+			gate_leave(&c->pass);
 		c->sock = NULL;
+		ev_timer_free(&c->late);
 		stream_close(&c->stream);
 		if (!c->busy) {
 			free(c->gids);

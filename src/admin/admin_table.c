@@ -43,6 +43,8 @@ static const struct adm_arg no_args[] = { END };
 #include "adm_pending_rows.h"
 #include "adm_limit_rows.h"
 
+static const struct adm_arg admin_key_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."), END };
 static const struct adm_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
 	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), END };
@@ -254,6 +256,12 @@ const struct adm_cmd admin_table[] = {
 	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = adm_status_check, .body = adm_status_body },
+	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
+	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
+		    "that only its owner reads, for --key-file.",
+	  .args = admin_key_args, .columns = admin_key_cols, .shape = ADM_SECRET, .storeless = true,
+	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}", .role = ADM_READ,
+	  .where = ADM_ON_CTL },
 	{ .noun = "reload", .help = "Let the server read its configuration again",
 	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
 		    "nothing, and what needs a restart is named.",

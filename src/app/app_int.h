@@ -62,6 +62,8 @@ struct app {
 	struct mcp_server *mcp;
 	struct admin *admin;
 	struct admin_sock *admin_sock, *public_sock;    /* public: NULL without admin.socket */
+	struct admin_sock *remote_sock; /* NULL without admin.listen */
+	struct tls_server *admin_tls;   /* its certificate */
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct transport_env transport_env;
 	struct {
@@ -95,7 +97,7 @@ void app_cage_stop(struct app *a);
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
 /* New certificates for the listeners: made aside from conf, which has the same listeners, then taken or dropped. */
-struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX]; };
+struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; };
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
 void app_renewal_drop(struct app_renewal *r);

@@ -66,8 +66,21 @@ static int open_listener(struct app *a, const struct conf_listener *l, struct er
 	return 0;
 }
 
+static int load_admin_tls(const struct conf *c, struct tls_server **ret, struct err *err)
+{
+	const struct tls_opt opt = { .cert = c->admin_cert, .key = c->admin_key };
+	char file[sizeof(err->where)];
+	int rc = tls_server_new(&opt, ret, err);
+
+	if (rc == 0)
+		return 0;
+	memcpy(file, err->where, sizeof(file));
+	return err_wrap(err, "admin.listen %s: %s", c->admin_listen, file);
+}
+
 int app_conf_check(const struct conf *conf, struct err *err)
 {
+	struct tls_server *admin = NULL;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < conf->nlisteners; i++) {
@@ -81,6 +94,9 @@ int app_conf_check(const struct conf *conf, struct err *err)
 		if (rc < 0)
 			(void)about(l, err);
 	}
+	if (rc == 0 && conf->admin_listen)
+		rc = load_admin_tls(conf, &admin, err);
+	tls_server_free(&admin);
 	return rc;
 }
 
@@ -101,6 +117,7 @@ void app_renewal_drop(struct app_renewal *r)
 {
 	for (size_t i = 0; i < CONF_LISTENERS_MAX; i++)
 		tls_server_free(&r->next[i]);
+	tls_server_free(&r->admin);
 }
 
 /* The listeners of the configuration come first, in its order; the relay's follows. */
@@ -115,6 +132,11 @@ int app_renewal_make(const struct app *a, const struct conf *conf, struct app_re
 			return about(l, err);
 		}
 	}
+	/* Where commands come from needs a restart to change; what its files hold does not. */
+	if (a->remote_sock && load_admin_tls(a->opt.conf, &ret->admin, err) < 0) {
+		app_renewal_drop(ret);
+		return err->code;
+	}
 	return 0;
 }
 
@@ -123,6 +145,8 @@ void app_renewal_take(struct app *a, struct app_renewal *r)
 	for (size_t i = 0; i < a->nlisteners && i < CONF_LISTENERS_MAX; i++)
 		if (!a->listeners[i].internal)
 			transport_tls_renew(a->listeners[i].t, &r->next[i]);
+	if (r->admin)
+		tls_server_replace(a->admin_tls, &r->admin);
 	app_renewal_drop(r);
 }
 
@@ -176,6 +200,14 @@ json_t *app_listen_show(void *app)
 		(void)json_object_set_new(one, "connections", json_integer(ops->live(a->listeners[i].t)));
 		(void)json_array_append_new(list, one);
 	}
+	if (a->remote_sock) {
+		json_t *one = json_object();
+
+		(void)json_object_set_new(one, "transport", json_string("admin"));
+		(void)json_object_set_new(one, "address", json_string(admin_remote_address(a->remote_sock)));
+		(void)json_object_set_new(one, "tls", json_true());
+		(void)json_array_append_new(list, one);
+	}
 	return list;
 }
 
@@ -223,6 +255,18 @@ static int open_public(struct app *a, const char *path, struct err *err)
 	return rc < 0 ? rc : admin_sock_open(a->admin, a->loop, path, 0666, &a->public_sock, err);
 }
 
+static int open_remote(struct app *a, const struct conf *c, struct err *err)
+{
+	int rc = load_admin_tls(c, &a->admin_tls, err);
+
+	if (rc == 0)
+		rc = admin_remote_open(a->admin, a->loop, &(struct admin_remote){ .address = c->admin_listen, .tls = a->admin_tls,
+			.gate = a->gate, .tenants = a->tenants }, &a->remote_sock, err);
+	if (rc == 0)
+		log_info(NULL, "commands are taken from other machines address=%s", admin_remote_address(a->remote_sock));
+	return rc;
+}
+
 static int open_sockets(struct app *a, const char *admin_path, const char *mcp_path, struct err *err)
 {
 	struct db_card card = { .pid = getpid() };
@@ -234,6 +278,8 @@ static int open_sockets(struct app *a, const char *admin_path, const char *mcp_p
 		rc = admin_sock_open(a->admin, a->loop, admin_path, 0600, &a->admin_sock, err);
 	if (rc == 0 && a->opt.conf->admin_socket)
 		rc = open_public(a, a->opt.conf->admin_socket, err);
+	if (rc == 0 && a->opt.conf->admin_listen && a->opt.profile == APP_DAEMON)
+		rc = open_remote(a, a->opt.conf, err);
 	if (rc == 0)
 		rc = open_listener(a, &a->relay, err);
 	if (rc < 0)
@@ -264,6 +310,8 @@ void app_sockets_stop(struct app *a)
 
 	if (db_owner_show(a->opt.owner, &card, &err) < 0)
 		log_warn(NULL, "card not cleared why=\"%s\"", err.msg);
+	admin_sock_close(&a->remote_sock);
+	tls_server_free(&a->admin_tls);
 	admin_sock_close(&a->public_sock);
 	admin_sock_close(&a->admin_sock);
 	/* The relay's listener closes with the others; without a row of their own it is here. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "admin/admin.h"
 #include "audit/audit.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -75,6 +76,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 
 	memcpy(before, a->opt.conf->digest, sizeof(before));
 	conf_reload(a->opt.conf, next, restart);
+	admin_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
@@ -94,7 +96,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 int app_reload_now(void *app, struct str *ret_restart, struct err *err)
 {
 	struct app *a = app;
-	struct app_renewal tls = { { NULL } };
+	struct app_renewal tls = { .admin = NULL };
 	struct conf *next = NULL;
 
 	a->reloaded_us = ev_now_us(a->loop);

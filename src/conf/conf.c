@@ -230,6 +230,8 @@ static int read_root(struct conf *c, const json_t *root, struct err *err)
 {
 	int rc = read_level(c, root, "", "", err);
 
+	if (rc == 0)
+		rc = conf_admin_check(c, err);
 	return rc < 0 ? rc : conf_oauth_check(c, err);
 }
 
@@ -358,8 +360,7 @@ void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart)
 		conf_list_take_tls(c, next);
 	else
 		add_name(ret_restart, "listeners");
-	if (!conf_roles_equal(c, next))
-		add_name(ret_restart, "roles");
+	conf_roles_take(c, next);
 	if (!conf_oauth_equal(c, next))
 		add_name(ret_restart, "oauth.issuers");
 }
@@ -375,7 +376,8 @@ static void sample_row(struct str *out, const struct row *row, const char *inden
 	}
 	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable" : "needs a restart");
 	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text :
-		   strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" : "/var/lib/toolcrib");
+		   strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" :
+		   strcmp(row->unit, "<address>") == 0 ? "127.0.0.1:8810" : "/var/lib/toolcrib");
 }
 
 void conf_sample(struct str *out)

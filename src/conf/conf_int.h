@@ -31,7 +31,10 @@ void conf_tls_free(struct conf_tls **t);
 void conf_tls_sample(struct str *out);
 /* The same for the list `roles`; none is none. */
 int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
-bool conf_roles_equal(const struct conf *a, const struct conf *b);
+void conf_roles_take(struct conf *c, struct conf *next);        /* swaps them */
+int conf_admin_check(const struct conf *c, struct err *err) MUST_CHECK;
+/* A numeric address with a port: 0, or -1. */
+int conf_check_address(const char *address, bool *ret_loopback) MUST_CHECK;
 void conf_roles_free(struct conf *c);
 void conf_roles_sample(struct str *out);
 /* The same for the list `oauth.issuers`; none is none. */

@@ -95,7 +95,7 @@ static int read_uids(const json_t *obj, const char *at, struct conf_listener *l,
 }
 
 /* "127.0.0.1:8808", "[::1]:0": numbers only, so that what is bound is what stands there. */
-static int check_address(const char *address, bool *ret_loopback)
+int conf_check_address(const char *address, bool *ret_loopback)
 {
 	char host[INET6_ADDRSTRLEN];
 	struct in_addr v4;
@@ -134,7 +134,7 @@ bool conf_is_loopback(const char *address)
 {
 	bool loopback = false;
 
-	return check_address(address, &loopback) == 0 && loopback;
+	return conf_check_address(address, &loopback) == 0 && loopback;
 }
 
 static int check_socket_path(const struct conf_listener *l, const char *at, struct err *err)
@@ -204,7 +204,7 @@ static int check_listener(const struct conf_listener *l, const char *at, struct 
 		return conf_err(err, at, "principal", "a principal needs its tenant beside it");
 	if (l->transport == CONF_UNIX)
 		return check_socket_path(l, at, err);
-	if (check_address(l->address, &loopback) < 0)
+	if (conf_check_address(l->address, &loopback) < 0)
 		return conf_err(err, at, "address", "\"%s\" is no address: 127.0.0.1:8808 or [::1]:8808", l->address);
 	if (!loopback && l->tenant)
 		return conf_err(err, at, "tenant", "a listener bound to a tenant must be on loopback or a Unix socket");

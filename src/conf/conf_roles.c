@@ -15,6 +15,8 @@
 
 #include "conf_int.h"
 
+#define KEY_CHARS 64                    /* SHA-256 in hex */
+
 static const char *const names[CONF_ROLE_COUNT] = {
 	[CONF_ADMIN] = "admin", [CONF_OPERATOR] = "operator", [CONF_AUDITOR] = "auditor", [CONF_TENANT_AUDITOR] = "tenant-auditor",
 	[CONF_TENANT_ADMIN] = "tenant-admin",
@@ -41,18 +43,43 @@ static int read_kind(const json_t *obj, const char *at, enum conf_role_kind *ret
 	return conf_err(err, at, "role", "must be one of admin, operator, auditor, tenant-auditor, tenant-admin, is \"%s\"", name);
 }
 
-/* One of uid, gid and group. */
+static int read_key(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	static const char hex[] = "0123456789abcdef";
+	const char *key = NULL, *name = NULL;
+
+	if (jx_get_string(obj, at, "key", JX_REQUIRED, &key, err) < 0 || jx_get_string(obj, at, "name", JX_REQUIRED, &name, err) < 0)
+		return conf_named(err);
+	if (strlen(key) != KEY_CHARS || strspn(key, hex) != KEY_CHARS) {
+		(void)conf_err(err, at, "key", "must be %d hex digits in lower case, not the key itself", KEY_CHARS);
+		err_hint(err, "toolcrib admin-key NAME makes a key and says what stands here");
+		return ERR_INVALID;
+	}
+	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
+		return conf_err(err, at, "name", "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
+				CONF_KEY_NAME_MAX);
+	r->key = mem_strdup(key);
+	r->name = mem_strdup(name);
+	return 0;
+}
+
+/* One of uid, gid, group and key. */
 static int read_whose(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
 {
 	const bool by_uid = json_object_get(obj, "uid") != NULL, by_gid = json_object_get(obj, "gid") != NULL;
+	const bool by_key = json_object_get(obj, "key") != NULL;
 	const char *name = NULL;
 	const struct group *group;
 	int64_t id = 0;
 
 	if (jx_get_string(obj, at, "group", JX_OPTIONAL, &name, err) < 0)
 		return conf_named(err);
-	if (by_uid + by_gid + (name != NULL) != 1)
-		return conf_err(err, at, "uid", "say whose role it is: one of uid, gid and group");
+	if (by_uid + by_gid + (name != NULL) + by_key != 1)
+		return conf_err(err, at, "uid", "say whose role it is: one of uid, gid and group, or of key");
+	if (by_key)
+		return read_key(obj, at, r, err);
+	if (json_object_get(obj, "name"))
+		return conf_err(err, at, "name", "only a key has a name");
 	if (!name && jx_get_int(obj, at, by_uid ? "uid" : "gid", JX_REQUIRED, 0, UINT32_MAX - 1, &id, err) < 0)
 		return conf_named(err);
 	r->by_group = !by_uid;
@@ -68,12 +95,12 @@ static int read_whose(const json_t *obj, const char *at, struct conf_role *r, st
 
 static int read_role(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
 {
-	static const char *const known[] = { "role", "uid", "gid", "group", "tenant" };
+	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "tenant" };
 	const char *tenant = NULL;
 	bool of_tenant;
 
 	if (!json_is_object(obj))
-		return err_set(err, ERR_INVALID, at, "must be a map with role and uid");
+		return err_set(err, ERR_INVALID, at, "must be a map with role, and uid or another that says whose");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_kind(obj, at, &r->kind, err) < 0 ||
 	    read_whose(obj, at, r, err) < 0 || jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0)
 		return conf_named(err);
@@ -108,23 +135,47 @@ int conf_roles_read(const json_t *list, struct conf *c, struct err *err)
 	return 0;
 }
 
-bool conf_roles_equal(const struct conf *a, const struct conf *b)
+void conf_roles_take(struct conf *c, struct conf *next)
 {
-	if (a->nroles != b->nroles)
-		return false;
-	for (size_t i = 0; i < a->nroles; i++) {
-		const struct conf_role *x = &a->roles[i], *y = &b->roles[i];
+	struct conf_role *roles = c->roles;
+	size_t n = c->nroles;
 
-		if (x->kind != y->kind || x->by_group != y->by_group || x->id != y->id || strcmp(x->tenant ? x->tenant : "", y->tenant ? y->tenant : "") != 0)
-			return false;
+	c->roles = next->roles;
+	c->nroles = next->nroles;
+	next->roles = roles;
+	next->nroles = n;
+}
+
+/* A key without a door, or a door that is not whole. */
+int conf_admin_check(const struct conf *c, struct err *err)
+{
+	bool keys = false, loopback;
+
+	for (size_t i = 0; i < c->nroles; i++)
+		keys = keys || c->roles[i].key;
+	if (!c->admin_listen && (c->admin_cert || c->admin_key))
+		return conf_err(err, "/admin", c->admin_cert ? "cert" : "key", "it is for admin.listen, which is missing");
+	if (!c->admin_listen)
+		return 0;               /* a key without a door opens nothing */
+	if (conf_check_address(c->admin_listen, &loopback) < 0)
+		return conf_err(err, "/admin", "listen", "\"%s\" is no address: 0.0.0.0:8809 or [::]:8809", c->admin_listen);
+	if (!c->admin_cert || !c->admin_key)
+		return conf_err(err, "/admin", "listen", "commands travel over TLS: admin.cert and admin.key are needed");
+	if (!keys) {
+		(void)conf_err(err, "/admin", "listen", "no role has a key, so nobody could come in");
+		err_hint(err, "toolcrib admin-key NAME makes one, and says what stands under roles");
+		return ERR_INVALID;
 	}
-	return true;
+	return 0;
 }
 
 void conf_roles_free(struct conf *c)
 {
-	for (size_t i = 0; i < c->nroles; i++)
+	for (size_t i = 0; i < c->nroles; i++) {
 		free(c->roles[i].tenant);
+		free(c->roles[i].key);
+		free(c->roles[i].name);
+	}
 	free(c->roles);
 	c->roles = NULL;
 	c->nroles = 0;
@@ -134,10 +185,12 @@ void conf_roles_sample(struct str *out)
 {
 	str_puts(out,
 		 "\n# Who may give commands beside root and the owner of the store, by user id or by group; they reach the\n"
-		 "# server by admin.socket.  role: admin, operator (no keys, no definitions), auditor (reads, changes nothing),\n"
-		 "# tenant-auditor (reads one tenant's audit) or tenant-admin (one tenant's keys and grants).  Needs a restart.\n"
+		 "# server by admin.socket, or, with a key that toolcrib admin-key made, by admin.listen.  role: admin, operator\n"
+		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's audit) or\n"
+		 "# tenant-admin (one tenant's keys and grants).  Reloadable.\n"
 		 "#roles:\n"
 		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
 		 "#  - {role: auditor, uid: 1001}\n"
-		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n");
+		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n"
+		 "#  - {role: operator, key: c04c2e0a2b1b5c1b5f7d4e6f8a9b0c1d2e3f405162738495a6b7c8d9eaf0b1c2, name: ci}\n");
 }

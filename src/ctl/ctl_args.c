@@ -20,6 +20,9 @@
 const struct ctl_global ctl_globals[] = {
 	{ "store", "DIR", "the store; default: $TOOLCRIB_STORE, then the state directory of the user", 0 },
 	{ "socket", "PATH", "the admin socket of the server to ask, instead of the store's owner", 0 },
+	{ "remote", "HOST:PORT", "the server of another machine, by its admin.listen; --key-file says who asks", 0 },
+	{ "ca", "FILE", "with --remote: who vouches for that server; default: the system's list", 0 },
+	{ "key-file", "FILE", "with --remote: the key that toolcrib admin-key made", 0 },
 	{ "json", NULL, "one JSON object per line instead of text for people", 0 },
 	{ "quiet", NULL, "print the essential alone: names, the key, nothing for a change", 'q' },
 	{ "yes", NULL, "do not ask before a change that cannot be undone", 'y' },
@@ -100,6 +103,17 @@ static int option_value(struct words *w, const struct adm_cmd *cmd, const char *
 	return 0;
 }
 
+static const char **text_option(struct ctl_opt *opt, const char *name)
+{
+	if (strcmp(name, "store") == 0)
+		return &opt->store;
+	if (strcmp(name, "socket") == 0)
+		return &opt->socket;
+	if (strcmp(name, "remote") == 0)
+		return &opt->remote;
+	return strcmp(name, "ca") == 0 ? &opt->ca : &opt->key_file;
+}
+
 /* 1: the word at w was a global option and is eaten; 0: it is none. */
 static int take_global(struct words *w, struct ctl_opt *opt, struct err *err)
 {
@@ -122,7 +136,7 @@ static int take_global(struct words *w, struct ctl_opt *opt, struct err *err)
 	}
 	if (option_value(w, NULL, &value, err) < 0)
 		return ERR_INVALID;
-	*(strcmp(g->name, "store") == 0 ? &opt->store : &opt->socket) = value;
+	*text_option(opt, g->name) = value;
 	return 1;
 }
 

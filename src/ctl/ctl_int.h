@@ -19,6 +19,7 @@ enum ctl_exit { CTL_DONE, CTL_FAILED, CTL_USAGE, CTL_UNREACHABLE, CTL_FINDINGS, 
 
 struct ctl_opt {                        /* options that every command has; texts borrowed from argv */
 	const char *store, *socket;
+	const char *remote, *ca, *key_file;
 	bool json, quiet, yes, help, version;
 };
 struct ctl_global { const char *name, *value, *help; char letter; };
@@ -93,9 +94,13 @@ int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *
 int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
 int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* ERR_UNREACHABLE: no store there */
 
+struct tls;
+struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
 int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
+/* --remote HOST:PORT: connected, and the key is said.  Nothing leaves before the server has shown who it is. */
+int ctl_tls_connect(const struct ctl_opt *opt, struct ctl_wire *ret, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
+int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
 		   struct err *err) MUST_CHECK;
 
 struct db_owner;

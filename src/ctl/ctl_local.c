@@ -10,7 +10,9 @@
 #include "app/app.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/secret.h"
 #include "base/text.h"
+#include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "json/json.h"
@@ -149,12 +151,27 @@ static int run_completion(const struct ctl_line *line, struct str *rows, struct 
 	return 0;
 }
 
+static int run_admin_key(const struct ctl_line *line, struct str *rows, struct err *err)
+{
+	const char *name = json_string_value(json_object_get(line->args, "name"));
+	char text[ADMIN_KEY_SIZE], hash[ADMIN_KEY_HASH_SIZE];
+
+	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
+		return err_set(err, ERR_INVALID, "name", "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
+			       CONF_KEY_NAME_MAX);
+	admin_key_make(text, hash);
+	put_row(json_pack("{s:s, s:s, s:s}", "key", text, "name", name, "hash", hash), rows);
+	secret_wipe(text, sizeof text);
+	return 0;
+}
+
 static const struct local {
 	const char *noun;
 	bool text;                      /* says text for people, not rows */
 	int (*run)(const struct ctl_line *line, struct str *rows, struct err *err);
 } locals[] = {
 	{ "init", false, run_init },
+	{ "admin-key", false, run_admin_key },
 	{ "migrate", false, run_migrate },
 	{ "help", true, run_help },
 	{ "completion", true, run_completion },
@@ -165,6 +182,8 @@ int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text,
 	for (size_t i = 0; i < NELEMS(locals); i++) {
 		if (strcmp(locals[i].noun, line->cmd->noun) != 0)
 			continue;
+		if (line->opt.remote && line->cmd->role == ADM_OWNER)
+			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote", line->cmd->noun);
 		*ret_text = locals[i].text;
 		return locals[i].run(line, rows, err);
 	}

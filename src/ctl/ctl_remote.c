@@ -1,23 +1,31 @@
-/* One command over the owner's admin socket: a line there, lines of rows back, then "done" or an error. */
+/* One command over the owner's admin socket, or over TLS to another machine: a line there, lines of rows back, then "done" or an error. */
 
 #include "config.h"
 
 #include "ctl_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/path.h"
+#include "base/secret.h"
 #include "json/json.h"
+#include "net/tls.h"
 
 #define SEND_MS 30000                   /* a server that reads nothing for so long is stuck */
 #define REPLY_MS (2 * 3600 * 1000)      /* a tool may run for an hour; its call may have waited before */
 #define REPLY_MAX (1u << 30)            /* bytes of all rows */
 #define CHUNK 65536
+#define KEY_FILE_MAX 256
 
 int ctl_remote_connect(const char *path, int *ret_fd, struct err *err)
 {
@@ -62,25 +70,141 @@ static int await(int fd, short events, uint64_t deadline_us, struct err *err)
 	}
 }
 
-static int send_all(int fd, const struct str *line, struct err *err)
+/* As send() and recv() that do not wait. */
+static ssize_t wire_result(long n)
+{
+	errno = n == TLS_AGAIN ? EAGAIN : ECONNRESET;
+	return n < 0 ? -1 : n;
+}
+
+static ssize_t wire_send(const struct ctl_wire *w, const char *p, size_t len)
+{
+	return w->tls ? wire_result(tls_write(w->tls, p, len)) : send(w->fd, p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static ssize_t wire_recv(const struct ctl_wire *w, char *p, size_t len)
+{
+	return w->tls ? wire_result(tls_read(w->tls, p, len)) : recv(w->fd, p, len, MSG_DONTWAIT);
+}
+
+static void wire_close(struct ctl_wire *w)
+{
+	if (w->tls)
+		(void)tls_end(w->tls);  /* it need not arrive */
+	tls_free(&w->tls);
+	close(w->fd);
+	w->fd = -1;
+}
+
+static int send_all(const struct ctl_wire *w, const char *p, size_t len, struct err *err)
 {
 	uint64_t deadline_us = clock_mono_us() + UINT64_C(1000) * SEND_MS;
 
-	for (size_t done = 0; done < line->len;) {
-		ssize_t n = send(fd, line->p + done, line->len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+	for (size_t done = 0; done < len;) {
+		ssize_t n = wire_send(w, p + done, len - done);
 
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-			if (await(fd, POLLOUT, deadline_us, err) < 0)
+			if (await(w->fd, POLLOUT, deadline_us, err) < 0)
 				return err->code;
-		} else if (n < 0 && errno == EPIPE) {
+		} else if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
 			return 0;       /* a server that has hung up has perhaps said why */
 		} else {
 			return err_set(err, ERR_UNREACHABLE, "", "cannot send: %s", strerror(errno));
 		}
 	}
 	return 0;
+}
+
+/* --- another machine */
+
+/* "crib.example.com:8810", "[::1]:8810": both parts into text. */
+static int split(const char *remote, char *text, size_t size, const char **ret_host, const char **ret_port, struct err *err)
+{
+	int n = snprintf(text, size, "%s", remote);
+	char *colon = n > 0 && (size_t)n < size ? strrchr(text, ':') : NULL;
+
+	if (!colon || colon == text || !colon[1])
+		return err_set(err, ERR_INVALID, "", "--remote needs HOST:PORT, not \"%s\"", remote);
+	*colon = '\0';
+	*ret_port = colon + 1;
+	*ret_host = text;
+	if (text[0] == '[' && colon[-1] == ']') {
+		colon[-1] = '\0';
+		*ret_host = text + 1;
+	}
+	return 0;
+}
+
+static int dial(const char *host, const char *port, int *ret_fd, struct err *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG };
+	struct addrinfo *all = NULL;
+	int e = getaddrinfo(host, port, &hints, &all), fd = -1;
+
+	if (e)
+		return err_set(err, ERR_UNREACHABLE, "", "%s: %s", host, gai_strerror(e));
+	e = 0;
+	for (const struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
+		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+			break;
+		e = errno;
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	freeaddrinfo(all);
+	if (fd < 0)
+		return err_set(err, ERR_UNREACHABLE, "", "cannot connect to %s port %s: %s", host, port, strerror(e));
+	(void)fcntl(fd, F_SETFL, O_NONBLOCK);
+	*ret_fd = fd;
+	return 0;
+}
+
+/* "Authorization: Bearer KEY\n"; whoever else may read the file may give our commands. */
+static int read_key(const char *file, struct str *ret, struct err *err)
+{
+	struct stat st;
+	int rc;
+
+	if (!file)
+		return err_set(err, ERR_INVALID, "", "--remote needs --key-file FILE");
+	if (stat(file, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)))
+		return err_set(err, ERR_DENIED, file, "%s: others may read this key: chmod 600 it", file);
+	str_puts(ret, "Authorization: Bearer ");
+	rc = path_read(file, KEY_FILE_MAX, ret, err);
+	while (ret->len > 0 && (ret->p[ret->len - 1] == '\n' || ret->p[ret->len - 1] == '\r' || ret->p[ret->len - 1] == ' '))
+		ret->len--;
+	str_putc(ret, '\n');
+	return rc;
+}
+
+int ctl_tls_connect(const struct ctl_opt *opt, struct ctl_wire *ret, struct err *err)
+{
+	struct ctl_wire w = { .fd = -1 };
+	const char *host = NULL, *port = NULL;
+	struct str line = STR_INIT;
+	char text[300];
+	int rc = split(opt->remote, text, sizeof text, &host, &port, err);
+
+	if (rc == 0)
+		rc = read_key(opt->key_file, &line, err);
+	if (rc == 0)
+		rc = dial(host, port, &w.fd, err);
+	if (rc == 0)
+		rc = tls_connect(w.fd, host, opt->ca, &w.tls, err);
+	if (rc == 0)
+		rc = send_all(&w, line.p, line.len, err);
+	if (line.p)
+		secret_wipe(line.p, line.len);
+	str_fini(&line);
+	if (rc == 0)
+		*ret = w;
+	else if (w.fd >= 0)
+		wire_close(&w);
+	return rc;
 }
 
 static const char *text_of(const json_t *object, const char *name)
@@ -122,13 +246,13 @@ static int take_line(const char *line, size_t len, struct str *rows, struct err 
 	return rc;
 }
 
-static int receive(int fd, bool patient, struct str *in, struct err *err)
+static int receive(const struct ctl_wire *w, bool patient, struct str *in, struct err *err)
 {
 	uint64_t deadline_us = patient ? UINT64_MAX : clock_mono_us() + UINT64_C(1000) * REPLY_MS;
 	char chunk[CHUNK];
 
 	for (;;) {
-		ssize_t n = recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
+		ssize_t n = wire_recv(w, chunk, sizeof chunk);
 
 		if (n > 0) {
 			str_put(in, chunk, (size_t)n);
@@ -137,9 +261,14 @@ static int receive(int fd, bool patient, struct str *in, struct err *err)
 			return 0;
 		}
 		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-			if (await(fd, POLLIN, deadline_us, err) < 0)
+			if (await(w->fd, POLLIN, deadline_us, err) < 0)
 				return err->code;
 			continue;
+		}
+		if (w->tls && !w->heard) {
+			(void)err_set(err, ERR_DENIED, "", "the server hung up without a word");
+			err_hint(err, "it does so when it does not know the key");
+			return ERR_DENIED;
 		}
 		(void)err_set(err, ERR_UNCERTAIN, "", "the server hung up before it answered");
 		err_hint(err, "look whether the change was made before it is made again");
@@ -148,7 +277,7 @@ static int receive(int fd, bool patient, struct str *in, struct err *err)
 }
 
 /* Read until the last line; a stream may be silent for as long as nothing happens. */
-static int receive_answer(int fd, const struct ctl_sink *sink, struct str *rows, struct err *err)
+static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struct str *rows, struct err *err)
 {
 	struct str in = STR_INIT;
 	int rc = 0;
@@ -158,7 +287,8 @@ static int receive_answer(int fd, const struct ctl_sink *sink, struct str *rows,
 		size_t done = 0;
 		char *nl;
 
-		rc = receive(fd, sink != NULL, &in, err);
+		rc = receive(w, sink != NULL, &in, err);
+		w->heard = w->heard || rc == 0;
 		while (rc == 0 && (nl = memchr(in.p + done, '\n', in.len - done))) {
 			size_t n = (size_t)(nl - (in.p + done));
 
@@ -175,7 +305,7 @@ static int receive_answer(int fd, const struct ctl_sink *sink, struct str *rows,
 	return rc < 0 ? rc : 0;
 }
 
-int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
+int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
 		   struct err *err)
 {
 	struct str line = STR_INIT, name = STR_INIT;
@@ -191,10 +321,10 @@ int ctl_remote_run(int fd, const struct adm_cmd *cmd, const json_t *args, const 
 	if (line.len > ADMIN_LINE_MAX)
 		rc = err_set(err, ERR_LIMIT, "", "the command is larger than %u bytes", ADMIN_LINE_MAX);
 	else
-		rc = send_all(fd, &line, err);
+		rc = send_all(w, line.p, line.len, err);
 	if (rc == 0)
-		rc = receive_answer(fd, sink, rows, err);
-	close(fd);
+		rc = receive_answer(w, sink, rows, err);
+	wire_close(w);
 	str_fini(&line);
 	str_fini(&name);
 	return rc;

@@ -95,7 +95,7 @@ static int run_by_store(const char *store, const struct adm_cmd *cmd, const json
 	if (owner)
 		return ctl_embed_run(store, owner, cmd, args, sink, rows, ret_reached, err);
 	*ret_reached = true;
-	return ctl_remote_run(fd, cmd, args, sink, rows, err);
+	return ctl_remote_run(&(struct ctl_wire){ .fd = fd }, cmd, args, sink, rows, err);
 }
 
 /* For commands that can do without: a store that this user may use. */
@@ -105,7 +105,7 @@ static bool has_store(const struct ctl_opt *opt)
 	struct err ignored;
 	bool has;
 
-	if (opt->socket)
+	if (opt->socket || opt->remote)
 		return true;
 	if (ctl_store(opt, &store, &ignored) < 0)
 		return false;
@@ -125,10 +125,17 @@ int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *
 	*ret_reached = false;
 	if (cmd->storeless || (cmd->store_if_any && !has_store(opt)))
 		return ctl_embed_run(NULL, NULL, cmd, args, sink, rows, ret_reached, err);
+	if (opt->remote) {
+		struct ctl_wire w;
+
+		rc = ctl_tls_connect(opt, &w, err);
+		*ret_reached = rc == 0;
+		return rc < 0 ? rc : ctl_remote_run(&w, cmd, args, sink, rows, err);
+	}
 	if (opt->socket) {
 		rc = ctl_remote_connect(opt->socket, &fd, err);
 		*ret_reached = rc == 0;
-		return rc < 0 ? rc : ctl_remote_run(fd, cmd, args, sink, rows, err);
+		return rc < 0 ? rc : ctl_remote_run(&(struct ctl_wire){ .fd = fd }, cmd, args, sink, rows, err);
 	}
 	rc = ctl_store(opt, &store, err);
 	if (rc == 0)

@@ -125,6 +125,17 @@ static void on_start_failed(void *arg)
 	release(h);
 }
 
+static struct tls *begin(struct tls_server *s, int fd)
+{
+	SSL *ssl = SSL_new(s->ctx);
+	if (!ssl || !SSL_set_fd(ssl, fd)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	SSL_set_accept_state(ssl);
+	return tls_wrap(ssl);
+}
+
 struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int fd, const char *from, tls_ready_fn *fn,
 				 void *arg)
 {
@@ -134,7 +145,7 @@ struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int
 	h->fn = fn;
 	h->arg = arg;
 	snprintf(h->from, sizeof(h->from), "%s", from);
-	h->tls = tls_new(s, fd);
+	h->tls = begin(s, fd);
 	h->timer = ev_timer_new(loop, h->tls ? on_late : on_start_failed, h);
 	ev_timer_start(h->timer, h->tls ? TLS_HANDSHAKE_MS * 1000ull : 0);
 	h->io = ev_io_new(loop, fd, on_io, h);

@@ -31,14 +31,10 @@ struct tls {
 	size_t nnames;
 };
 
-struct tls *tls_new(struct tls_server *s, int fd)
+struct tls *tls_wrap(SSL *ssl)
 {
 	struct tls *t = mem_zalloc(sizeof(*t));
-	t->ssl = SSL_new(s->ctx);
-	if (!t->ssl || !SSL_set_fd(t->ssl, fd))
-		tls_free(&t);
-	else
-		SSL_set_accept_state(t->ssl);
+	t->ssl = ssl;
 	return t;
 }
 
@@ -141,7 +137,7 @@ static int judge(struct tls *t, int rc)
 int tls_shake(struct tls *t, const char **ret_why)
 {
 	ERR_clear_error();
-	int rc = SSL_accept(t->ssl);
+	int rc = SSL_do_handshake(t->ssl);
 	if (rc == 1) {
 		t->wants_write = false;
 		note_cert(t);

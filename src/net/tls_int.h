@@ -13,8 +13,8 @@ struct tls_server {
 /* What OpenSSL says of the last failure, in its words; static text. */
 const char *tls_reason(void);
 
-/* tls_conn.c: fd is borrowed */
-struct tls *tls_new(struct tls_server *s, int fd);
+/* tls_conn.c: ssl is taken, and knows its side and its descriptor. */
+struct tls *tls_wrap(SSL *ssl);
 /* A step of the handshake: 0 = done, TLS_AGAIN, TLS_BROKEN with a reason, whose text is static. */
 int tls_shake(struct tls *t, const char **ret_why);
 

@@ -1,0 +1,13 @@
+#ifndef ADM_WHO_H
+#define ADM_WHO_H
+
+#include "admin/admin.h"
+
+#define ADM_WHO_SIZE 40                 /* "key " and the longest name */
+
+/* "uid 1000", "key NAME" or "system". */
+const char *adm_who_text(const struct adm_who *who, char ret[ADM_WHO_SIZE]);
+/* The role that a key has by its hash, or NULL. */
+const struct conf_role *adm_role_of_key(const struct admin *a, const char *hash);
+
+#endif
