@@ -154,7 +154,9 @@ class RawClients(crib.Case):
                 self.assertEqual(asked["message"], "Deploy shop 1.4.2 to production?")
                 self.assertEqual(asked["requestedSchema"]["required"], ["reason"])
                 self.assertEqual(result["structuredContent"], {**DEPLOY["arguments"], "reason": "Tuesday"})
-                self.assertEqual([got["params"]["progress"] for got in notices], [0, 1, 2, 3, 4, 5])
+                told = [got["params"]["progress"] for got in notices]
+                self.assertEqual((told[0], told[-1]), (0, 5))
+                self.assertEqual(told, sorted(set(told)))       # some may be left out (MCP P-04)
                 self.assertEqual(self.newest("deploy")["outcome"], "ok")
 
     def test_declined_question_reaches_the_tool(self):
