@@ -35,7 +35,7 @@ static struct talk talk(const char *answer, bool hang_up)
 	assert_int_equal(send(fds[1], answer, (size_t)n, 0), n);
 	if (hang_up)
 		assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
-	t.rc = ctl_remote_run(fds[0], &cmd, args, NULL, &t.rows, &t.err);
+	t.rc = ctl_remote_run(&(struct ctl_wire){ .fd = fds[0] }, &cmd, args, NULL, &t.rows, &t.err);
 	n = recv(fds[1], t.sent, sizeof t.sent - 1, MSG_DONTWAIT);
 	t.sent[n > 0 ? n : 0] = '\0';
 	close(fds[1]);
