@@ -56,7 +56,7 @@ class Views(crib.Case):
 
     def test_every_table_of_the_audit_is_described(self):
         registry = {"meta", "tenant", "principal", "cred", "tool", "tool_version", "tool_grant", "upstream", "upstream_tool",
-                    "shared_schema", "tool_schema", "schema_schema", "secret", "pending_version"}
+                    "shared_schema", "tool_schema", "schema_schema", "secret", "pending_version", "limit_row", "usage_day"}
         tables = {row["name"] for row in self.ask("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")}
         section = self.page.split(".Sh TABLES")[1].split(".Sh ENCODING")[0]
         described = {name for line in re.findall(r"(?m)^\.It (Va .*)", section) for name in re.findall(r"Va (\w+)", line)}
