@@ -183,11 +183,11 @@ static void strings_are_cut_between_characters(void **state)
 static void trace_follows_w3c_or_is_dropped(void **state)
 {
 #define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	static const char *const bad_parents[] = { "", "00-rubbish", "01" "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	static const char *const bad_parents[] = { "", "00-rubbish", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
 		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", PARENT "-x", "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01" };
 	static const char *const good_states[] = { "a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "a=1 , b= x y,,c@d=~", "0-*/_=!" };
-	static const char *const bad_states[] = { "", ",", "a", "=1", "a=", "A=1", "-a=1", "a=1=2", "a=\x01", "a=\xc3\xa4", "a=1;b" "\n" };
+	static const char *const bad_states[] = { "", ",", "a", "=1", "a=", "A=1", "-a=1", "a=1=2", "a=\x01", "a=\xc3\xa4", "a=1;b\n" };
 	struct trace t;
 
 	for (size_t i = 0; i < NELEMS(bad_parents); i++)
