@@ -156,7 +156,10 @@ class Damage(crib.Case):
         """Whoever has not the signer's memory as well is refused; and the keys of what was erased are gone."""
         c = self.crib
         c.cli("approval", "policy", "one")
-        c.start()
+        roles = f"roles: [{{role: auditor, uid: {os.geteuid()}}}]\n"     # who has the store is no auditor by that
+        (c.dir / "config" / "toolcrib").mkdir(parents=True)
+        (c.dir / "config" / "toolcrib" / "toolcribd.yaml").write_text(roles)
+        c.start(roles)
         self.calls(5)
         old = c.dir / "old.db"
         crib.wait_for("all signed", lambda: self.check(c.store) == (0, set()))
