@@ -269,12 +269,18 @@ static void on_pidfd(void *arg, bool readable, bool writable)
 {
 	struct ev_child *c = arg;
 	siginfo_t si = { 0 };
-	if (waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG | WNOWAIT) || si.si_pid != c->pid)
+	/* Somebody else has waited for it: the end that is told goes on for ever, and the number is not its own any more. */
+	bool gone = waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+	if (!gone && si.si_pid != c->pid)
 		return;
 	ev_io_want(c->pid_io, false, false);
 	ev_io_want(c->policy_io, false, false);
 	while (errno = 0, read_report(c) && errno == 0)
 		;
+	if (gone) {
+		finish(c);
+		return;
+	}
 	c->state = CHILD_SWEEPS;
 	c->sweep_us = SWEEP_FIRST_US;
 	c->give_up_us = ev_now_us(c->loop) + SWEEP_GIVE_UP_US;

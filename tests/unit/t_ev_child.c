@@ -117,6 +117,18 @@ static void signal_is_a_negative_status(void **state)
 	drain(&r, 1);
 }
 
+static void an_end_that_another_has_waited_for_is_told_once(void **state)
+{
+	struct run r;
+	siginfo_t si = { 0 };
+
+	start(&r, *state, "exit 3", (struct run_policy){ 0 });
+	assert_int_equal(waitid(P_ALL, 0, &si, WEXITED), 0);
+	wait_end(&r);
+	assert_int_equal(r.status, -SIGKILL);   /* how it ended is not known any more */
+	drain(&r, 1);
+}
+
 static void environment_is_exactly_what_the_policy_lists(void **state)
 {
 	struct run r;
@@ -639,6 +651,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(exit_status_and_output_come_back),
 		T(signal_is_a_negative_status),
+		T(an_end_that_another_has_waited_for_is_told_once),
 		T(environment_is_exactly_what_the_policy_lists),
 		T(only_three_descriptors_are_open),
 		T(child_gains_no_privileges_and_has_its_own_group),
