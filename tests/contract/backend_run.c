@@ -300,7 +300,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 		.principal = "bot",
 		.rev = "2026-07-28",
 		.caps = o->caps,
-		.deadline_us = o->expired ? now : now + (o->timeout_us ? o->timeout_us : 10000000),
+		.deadline_us = o->expired ? now : now + (o->timeout_us ? o->timeout_us : PATIENCE_MS * 1000ull),
 		.result_max = o->result_max ? o->result_max : BACKEND_RESULT_MAX_DEFAULT,
 	};
 	r->starting = true;

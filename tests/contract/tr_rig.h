@@ -65,7 +65,7 @@ void tr_settle(struct tr_rig *rig);
 void tr_tenant_state(struct tr_rig *rig, const char *tenant, enum tenant_state to);
 
 /* Real time, whatever the test does to the clock. */
-#define TR_WAIT_MS 2000
+#define TR_WAIT_MS 60000
 uint64_t tr_real_ms(void);
 #define TR_WAIT(rig, what) do { \
 		uint64_t tr_end = tr_real_ms() + TR_WAIT_MS; \

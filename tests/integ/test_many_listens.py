@@ -96,7 +96,7 @@ class ManyListens(crib.Case):
         path = self.crib.dir / "toolcribd.yaml"
         path.write_text("listeners:\n" + "".join(
             f'- {{transport: {transport}, address: "127.0.0.1:0", connections: {LISTENS + 100}}}\n'
-            for transport in ("http", "tcp")) + "connections: {per_tenant: 0}\n" + extra)
+            for transport in ("http", "tcp")) + "connections: {per_tenant: 0}\nlimits: {requests: 0}\n" + extra)
         return path
 
     def rss(self):

@@ -25,7 +25,7 @@
 #include "metrics/metric.h"
 #include "run/policy.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 
 struct run {
 	struct ev_loop *loop;

@@ -24,7 +24,7 @@
 
 #include "http_peer.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 
 static struct ev_loop *loop;
 static struct fetcher *fetcher;

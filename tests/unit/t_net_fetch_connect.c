@@ -23,7 +23,7 @@
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define FILLERS_MAX 8
 
 static atomic_llong ahead_ms;

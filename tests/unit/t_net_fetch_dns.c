@@ -19,7 +19,7 @@
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define MANY 20
 
 static sem_t release;

@@ -20,7 +20,7 @@
 #include "net/http_server.h"
 #include "net/stream.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 60000
 #define HELD_MAX 32
 
 /* What the handler does follows the path: /now replies at once, /hold waits for the test, /no is refused at its head,

@@ -25,7 +25,7 @@
 #include "net/listen.h"
 #include "net/stream.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 60000
 #define IN_MAX 100
 
 enum habit { TAKE_ALL, TAKE_LINES, TAKE_NONE, CLOSE_INSIDE, PAUSE_AFTER_ONE, FINISH_INSIDE };

@@ -29,7 +29,7 @@
 #include "net/tls.h"
 #include "tmpdir.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_MS 60000
 #define START_US 1700000000000000ull
 
 struct rig {

@@ -24,7 +24,7 @@
 #define SECOND_US 1000000ull
 #define ISSUER "https://login.example.com"
 #define RESOURCE "https://tools.example.com/mcp"
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define INTERVAL_S 60
 #define MAX_AGE_S 3600
 
