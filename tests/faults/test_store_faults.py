@@ -59,7 +59,10 @@ class StoreFaults(crib.Case):
 
     @unittest.skipUnless(shutil.which("fiu-run") and not SANITIZED, "needs fiu-run, and no sanitizer beside it")
     def test_f6_the_same_through_a_library(self):
-        self.under(["fiu-run", "-x", "-c", "enable_random name=posix/io/sync/fdatasync,probability=0.02"])
+        pipe = self.crib.dir / "fiu"
+        self.under(["fiu-run", "-x", "-f", str(pipe)])         # a start may end by a fault as well, but it is not what is tested here
+        subprocess.run(["fiu-ctrl", "-f", str(pipe), "-c", "enable_random name=posix/io/sync/fdatasync,probability=0.02",
+                        str(self.crib.daemon.pid)], check=True, timeout=crib.DEADLINE)
         crib.wait_for("the end of the daemon", lambda: not self.w.crib.daemon or self.crib.daemon.poll() is not None)
         self.aftermath()
 

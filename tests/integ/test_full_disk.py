@@ -1,5 +1,6 @@
 """A full disk refuses calls before they run, keeps serving lists, and resumes by itself (AUDIT A-211, A-225)."""
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,8 @@ class FullDisk(crib.Case):
             os.rmdir(self.mount)
             self.skipTest("needs the right to mount a tmpfs")
         self.crib = crib.Crib(self.mount)
-        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()),
+        self.crib.log = pathlib.Path(tempfile.mkstemp(prefix="toolcrib-log-")[1])      # which is not to end with the disk
+        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()), self.crib.log.unlink(),
                                  subprocess.run(["umount", "-l", self.mount]), os.rmdir(self.mount)))
 
     def test_calls_are_refused_lists_are_served_and_service_resumes(self):
