@@ -70,7 +70,7 @@ def calls():
     c, key, lister = crib_with_tools()
     rates = {}
     for label, env in (("durable", {}), ("not durable (baseline)", {"TOOLCRIB_BENCH_NOSYNC": "1"})):
-        c.start(env=env)
+        c.start("limits: {requests: 0}\n", env=env)
         pid = c.daemon.pid
         if not env:
             out({"label": "idle", "server_rss_kib": rss(pid)})

@@ -40,7 +40,8 @@ def main():
     path = c.dir / "toolcribd.yaml"
     tls = f", tls: {{cert: {c.dir}/server.crt, key: {c.dir}/server.key}}"
     path.write_text("listeners:\n" + "".join(f'- {{transport: {kind}, address: "127.0.0.1:0"{more}}}\n'
-                                             for kind in ("http", "tcp") for more in ("", tls)))
+                                             for kind in ("http", "tcp") for more in ("", tls)) +
+                    "limits: {requests: 0}\n")
     c.config = lambda extra: path
     c.start()
     ports = [int(row["address"].rpartition(":")[2]) for row in c.json("status")[0]["listeners"]]
