@@ -194,6 +194,8 @@ void call_deny(struct call *c)
 	struct call_said said;
 	int rc;
 
+	/* Its turn must not come while its record is written. */
+	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
 	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
 		met_inc(MET_calls_denied);

@@ -69,7 +69,6 @@ static void deny(struct call *c, enum call_refusal refusal, const char *rule)
 {
 	struct call_trouble *t = call_trouble(c);
 
-	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	t->refusal = refusal;
 	(void)snprintf(t->rule, sizeof t->rule, "%s", rule); /* fits */
 	call_deny(c);

@@ -190,6 +190,31 @@ static void refused_call_does_not_wait(void **state)
 	heard_free(c);
 }
 
+/* Nor has it a turn, or the end of a wait, while its record is on its way to a slow disk. */
+static void refused_call_has_no_turn(void **state)
+{
+	struct rig *r = *state;
+	struct heard *a, *b, *c;
+
+	clock_fake(clock_wall_us(), clock_mono_us());
+	start_two(r, &a, &b);
+	fault_set(FAULT_HANG);
+	c = rig_start(r, &(struct rig_req){ .tool = "one", .args = "{}", .state = "forged" });
+	fault_wait_hanging(r->loop);
+	clock_step(WAIT_MS * 1000ull);
+	assert_false(ev_loop_run_until(r->loop, &c->done, 5));
+	fault_set(FAULT_NONE);
+	rig_wait_end(r, b);
+	rig_wait_end(r, c);
+	assert_int_equal(c->refusal, REFUSE_STATE);
+	assert_int_equal(limit_waiting(r->limiter), 0);
+	end_running(r, a);
+	assert_int_equal(limit_running(r->limiter, r->acme), 0);
+	heard_free(a);
+	heard_free(b);
+	heard_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,7 +224,9 @@ int main(void)
 		RIG_TEST(turn_comes_too_late_for_a_suspended_tenant),
 		RIG_TEST(queue_of_the_tenant_is_bounded),
 		RIG_TEST(refused_call_does_not_wait),
+		RIG_TEST(refused_call_has_no_turn),
 	};
 
+	faultvfs_install();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
