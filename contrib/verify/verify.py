@@ -60,6 +60,10 @@ ROWS = (
     ("schema", "id, uri, state, digest, definition, created_us FROM shared_schema"),
     ("upstream", "id, name, state, definition, digest, prefix, created_us FROM upstream"),
     ("secret", "id, name, created_us, changed_us FROM secret"),
+    ("limit", "id, tenant_id, scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count, requests_per_s, calls_day, "
+              "bytes_day FROM limit_row"),
+    ("level", "id, tenant_id, tool, level FROM tool_level"),
+    ("upstream_tool", "id, upstream_id, remote, tool_id, pinned FROM upstream_tool"),
 )
 TABLES = ("rec", "dict", "log", "head", "cp", "epoch", "tenant")
 GAPS = {"DANGLING", "NOT_CHECKED", "KEY_MISSING"}

@@ -12,7 +12,8 @@
  * place of the record.  So what was slipped in behind the log is found.  Kinds are part of the format. */
 #define AUDIT_ROWS(X) \
 	X(TENANT, 1, tenant) X(PRINCIPAL, 2, principal) X(CRED, 3, cred) X(GRANT, 4, grant) X(TOOL, 5, tool) \
-	X(SCHEMA, 6, schema) X(UPSTREAM, 7, upstream) X(SECRET, 8, secret)
+	X(SCHEMA, 6, schema) X(UPSTREAM, 7, upstream) X(SECRET, 8, secret) X(LIMIT, 9, limit) X(LEVEL, 10, level) \
+	X(UPSTREAM_TOOL, 11, upstream_tool)
 enum audit_row_kind {
 #define AUDIT_ROW_ENUM(sym, n, name) AUDIT_ROW_##sym = n,
 	AUDIT_ROWS(AUDIT_ROW_ENUM)

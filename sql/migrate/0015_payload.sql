@@ -29,8 +29,9 @@ CREATE TABLE alias(
 -- tool_level: for one tool of a tenant, by its full name; it wins over the tenant's.
 ALTER TABLE tenant ADD COLUMN audit_level INTEGER CHECK(audit_level BETWEEN 0 AND 2);
 CREATE TABLE tool_level(
+  id INTEGER PRIMARY KEY,
   tenant_id INTEGER NOT NULL REFERENCES tenant(id),
   tool TEXT NOT NULL,
   level INTEGER NOT NULL CHECK(level BETWEEN 0 AND 2),
-  PRIMARY KEY(tenant_id, tool)
-) STRICT, WITHOUT ROWID;
+  UNIQUE(tenant_id, tool)
+) STRICT;

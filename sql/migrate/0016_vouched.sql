@@ -76,3 +76,19 @@ CREATE TRIGGER secret_touched AFTER UPDATE OF name, created_us, changed_us ON se
 BEGIN UPDATE secret SET rec_idx = -1 - rec_idx WHERE id = NEW.id; END;
 CREATE TRIGGER secret_gone AFTER DELETE ON secret
 BEGIN INSERT OR REPLACE INTO row_gone(kind, id, rec_log, rec_idx) VALUES(8, OLD.id, OLD.rec_log, OLD.rec_idx); END;
+
+ALTER TABLE tool_level ADD COLUMN rec_log INTEGER;
+ALTER TABLE tool_level ADD COLUMN rec_idx INTEGER;
+CREATE INDEX tool_level_unvouched ON tool_level(id) WHERE coalesce(rec_idx, -1) < 0;
+CREATE TRIGGER tool_level_touched AFTER UPDATE OF tenant_id, tool, level ON tool_level WHEN NEW.rec_idx >= 0
+BEGIN UPDATE tool_level SET rec_idx = -1 - rec_idx WHERE id = NEW.id; END;
+CREATE TRIGGER tool_level_gone AFTER DELETE ON tool_level
+BEGIN INSERT OR REPLACE INTO row_gone(kind, id, rec_log, rec_idx) VALUES(10, OLD.id, OLD.rec_log, OLD.rec_idx); END;
+
+ALTER TABLE upstream_tool ADD COLUMN rec_log INTEGER;
+ALTER TABLE upstream_tool ADD COLUMN rec_idx INTEGER;
+CREATE INDEX upstream_tool_unvouched ON upstream_tool(id) WHERE coalesce(rec_idx, -1) < 0;
+CREATE TRIGGER upstream_tool_touched AFTER UPDATE OF upstream_id, remote, tool_id, pinned ON upstream_tool WHEN NEW.rec_idx >= 0
+BEGIN UPDATE upstream_tool SET rec_idx = -1 - rec_idx WHERE id = NEW.id; END;
+CREATE TRIGGER upstream_tool_gone AFTER DELETE ON upstream_tool
+BEGIN INSERT OR REPLACE INTO row_gone(kind, id, rec_log, rec_idx) VALUES(11, OLD.id, OLD.rec_log, OLD.rec_idx); END;

@@ -13,6 +13,9 @@ SELECT * FROM (
   UNION ALL SELECT 6 AS kind, id, rec_log, rec_idx FROM shared_schema WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 7 AS kind, id, rec_log, rec_idx FROM upstream WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT 8 AS kind, id, rec_log, rec_idx FROM secret WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 9 AS kind, id, rec_log, rec_idx FROM limit_row WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 10 AS kind, id, rec_log, rec_idx FROM tool_level WHERE coalesce(rec_idx, -1) < 0
+  UNION ALL SELECT 11 AS kind, id, rec_log, rec_idx FROM upstream_tool WHERE coalesce(rec_idx, -1) < 0
   UNION ALL SELECT kind, id, rec_log, rec_idx FROM row_gone)
 ORDER BY kind, id LIMIT ?1;
 
@@ -107,3 +110,35 @@ SELECT rec_log, rec_idx, id, name, created_us, changed_us FROM secret WHERE id >
 -- any tenant: the row is known by its id.
 -- name: rows_vouch_secret
 UPDATE secret SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_limit
+SELECT rec_log, rec_idx, id, tenant_id, scope, subject, concurrency, queue, rate_count, rate_per_s, requests_count,
+  requests_per_s, calls_day, bytes_day
+FROM limit_row WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_limit
+UPDATE limit_row SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_level
+SELECT rec_log, rec_idx, id, tenant_id, tool, level FROM tool_level WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_level
+UPDATE tool_level SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_upstream_tool
+SELECT rec_log, rec_idx, id, upstream_id, remote, tool_id, pinned FROM upstream_tool WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_upstream_tool
+UPDATE upstream_tool SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;

@@ -137,6 +137,8 @@ class Verify(crib.Case):
         c.tool(crib.ECHO)
         key = c.tenant("acme", "echo")
         c.cli("grant", "set", "acme", "echo", "--concurrency", "3")
+        c.cli("limit", "set", "acme/bot", "--rate", "5/s")
+        c.cli("level", "set", "request", "--tenant", "acme", "--tool", "echo")
         old = c.key("acme/old")
         before = self.cred(old)
         c.cli("key", "revoke", old.split("_")[1], "--yes")
@@ -152,7 +154,10 @@ class Verify(crib.Case):
                 ("DELETE FROM cred WHERE id = 2", "cred/2", False),
                 ("UPDATE tool_grant SET concurrency = 0", "grant/1", False),
                 ("UPDATE tool_version SET definition = replace(definition, 'echo', 'time')", "tool/1", False),
-                ("UPDATE tenant SET rate_count = 1000000, rate_per_s = 1", "tenant/1", False)):
+                ("UPDATE tenant SET rate_count = 1000000, rate_per_s = 1", "tenant/1", False),
+                ("UPDATE limit_row SET rate_count = 1000000", "limit/1", False),
+                ("DELETE FROM limit_row", "limit/1", False),
+                ("UPDATE tool_level SET level = 0", "level/1", False)):
             with self.subTest(statement=statement):
                 self.put_back(pristine)
                 with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
