@@ -109,20 +109,30 @@ static int check_caps(struct call *c)
 	return refuse(c, REFUSE_CAPABILITY, "capability");
 }
 
-static const struct reg_tool *find_line(const struct call *c)
+static const struct reg_tool *find_line(const struct call *c, const struct reg_snapshot *snap)
 {
 	switch (c->kind) {
 	case REG_TOOL:
 	case REG_PROMPT:
-		return reg_find(c->snap, c->kind, c->tool_name, c->tool_len);
+		return reg_find(snap, c->kind, c->tool_name, c->tool_len);
 	case REG_RESOURCE:
-		return reg_find_uri(c->snap, c->tool_name, c->tool_len, NULL);
+		return reg_find_uri(snap, c->tool_name, c->tool_len, NULL);
 	case REG_TEMPLATE:
-		return reg_find_template(c->snap, c->tool_name, c->tool_len);
+		return reg_find_template(snap, c->tool_name, c->tool_len);
 	case REG_KINDS:
 		break;
 	}
 	return NULL;
+}
+
+/* MCP B-13: what is not granted, or beyond the key's scopes, looks like unknown; only the record knows more. */
+static int refuse_unknown(struct call *c, const struct reg_tool *line)
+{
+	static const char *const unknown[REG_KINDS] = { [REG_TOOL] = "unknown_tool", [REG_PROMPT] = "unknown_prompt",
+		[REG_RESOURCE] = "unknown_resource", [REG_TEMPLATE] = "unknown_resource" };
+
+	(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun, c->tool_name);
+	return line ? refuse(c, REFUSE_SCOPE, "scope") : refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
 }
 
 /* What runs: the handler, or that of one argument's completion. */
@@ -147,16 +157,11 @@ static int choose_handler(struct call *c, const char *argument)
 
 static int find_tool(struct call *c, const char *complete)
 {
-	static const char *const unknown[REG_KINDS] = { [REG_TOOL] = "unknown_tool", [REG_PROMPT] = "unknown_prompt",
-		[REG_RESOURCE] = "unknown_resource", [REG_TEMPLATE] = "unknown_resource" };
-	const struct reg_tool *line = find_line(c);
+	const struct reg_tool *line = find_line(c, c->snap);
 	struct err err;
 
-	/* MCP B-13: what is not granted, or beyond the key's scopes, looks like unknown; only the record knows more. */
-	if (!line || !reg_in_scope(line, c->who->scopes)) {
-		(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun, c->tool_name);
-		return line ? refuse(c, REFUSE_SCOPE, "scope") : refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
-	}
+	if (!line || !reg_in_scope(line, c->who->scopes))
+		return refuse_unknown(c, line);
 	c->tool = line;
 	if (reg_compile(c->eng->env.registry, c->tool->def, &c->compiled, &err) < 0) {
 		call_trouble(c)->err = err;
@@ -201,6 +206,8 @@ int call_admit(struct call *c, const struct call_req *req)
 
 	if (rc == 0)
 		rc = find_tool(c, req->complete);
+	if (rc < 0)             /* no limit of calls has seen it: it is a message like others (SEC S-803) */
+		call_charge_more(c->eng, c->who, 1);
 	if (rc == 0)
 		rc = take_slots(c);
 	if (rc == 0)
@@ -216,6 +223,16 @@ int call_admit(struct call *c, const struct call_req *req)
 	if (rc == 0)
 		rc = check_rules(c);
 	return rc;
+}
+
+int call_admit_turn(struct call *c)
+{
+	struct registry *registry = c->eng->env.registry;
+	struct reg_snapshot *now = reg_acquire(registry, c->who->tenant_id);
+	bool gone = now != c->snap && !find_line(c, now);
+
+	reg_release(registry, &now);
+	return gone ? refuse_unknown(c, NULL) : call_admit_last(c);
 }
 
 int call_admit_last(struct call *c)

@@ -120,6 +120,8 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 int call_admit(struct call *c, const struct call_req *req);
 /* Room for its records, once it has its slots.  As call_admit(). */
 int call_admit_last(struct call *c);
+/* The same of one that has waited: its tool may have been disabled or taken away meanwhile (SEC S-315). */
+int call_admit_turn(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
 /* charge.c: whom a message is charged to.  tool NULL: it is no call. */
 struct call_sets { struct limit_set of[LIMIT_SCOPES]; };

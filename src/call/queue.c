@@ -92,7 +92,7 @@ void call_on_turn(void *arg, bool granted)
 		c->trouble->err.retry_ms = LIMIT_SLOT_RETRY_MS;
 		deny(c, REFUSE_RATE, "queue/wait");
 	} else {
-		if (call_admit_last(c) < 0)
+		if (call_admit_turn(c) < 0)
 			call_deny(c);
 		else
 			call_begin(c);

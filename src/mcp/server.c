@@ -315,12 +315,14 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 	met_inc(MET_requests);
 	if (ch)
 		channel_touch(ch);
-	if (rc < 0)
+	if (rc < 0) {
+		call_charge_more(srv->env.calls, x->who, 1);    /* SEC S-803 */
 		refuse_text(x, in, &rpc, &err);
-	else if (principal_check(srv->env.tenants, in->who, &err) < 0)
+	} else if (principal_check(srv->env.tenants, in->who, &err) < 0) {
 		refuse_denied(x, in, &rpc, &err);
-	else if (mcp_charge(x, in, &rpc))
+	} else if (mcp_charge(x, in, &rpc)) {
 		classify(x, in, &msg);
+	}
 	x->inside = false;
 	if (ch)
 		ch->deaf = x->hang_up;

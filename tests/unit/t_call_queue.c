@@ -105,26 +105,53 @@ static void cancelled_call_leaves_the_queue(void **state)
 	heard_free(b);
 }
 
-/* As it will be after the tenant was suspended. */
-static struct tenant_image *suspended_image(struct rig *r)
+/* A transaction of the test's own, beside which no writer works. */
+static struct db *begin(struct rig *r)
 {
-	struct tenant_image *img = NULL;
 	struct db *db = NULL;
-	struct db_stmt *st;
 	char path[600];
 
 	ROWS_OK(writer_close(&r->writer, RIG_WAIT_MS, &rows_err));
 	ROWS_OK(db_open(tmpdir_path(r->rows.dir, "toolcrib.db", path, sizeof path), DB_WRITER, false, &db, &rows_err));
 	ROWS_OK(db_txn_begin(db, true, &rows_err));
-	st = db_stmt_get(db, SQL_TENANT_SET_STATE);
+	return db;
+}
+
+static void roll_back(struct rig *r, struct db *db)
+{
+	(void)db_txn_end(db, ERR_CONFLICT, NULL);
+	db_close(&db);
+	rig_open_writer(r);
+}
+
+/* As it will be after the tenant was suspended. */
+static struct tenant_image *suspended_image(struct rig *r)
+{
+	struct db *db = begin(r);
+	struct tenant_image *img = NULL;
+	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_SET_STATE);
+
 	db_bind_i64(st, 1, r->acme);
 	db_bind_i64(st, 2, TENANT_SUSPENDED);
 	ROWS_OK(db_run(&st, &rows_err));
 	ROWS_OK(tenant_image_load(db, r->acme, &img, &rows_err));
-	(void)db_txn_end(db, ERR_CONFLICT, NULL); /* rolled back */
-	db_close(&db);
-	rig_open_writer(r);
+	roll_back(r, db);
 	return img;
+}
+
+/* As it will be after the grant was taken back. */
+static struct reg_change *change_without_grant(struct rig *r)
+{
+	struct db *db = begin(r);
+	struct reg_change *change = NULL;
+	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_DELETE);
+
+	db_bind_i64(st, 1, r->acme);
+	db_bind_textz(st, 2, "one");
+	ROWS_OK(db_run(&st, &rows_err));
+	ROWS_OK(reg_change_tenant(db, r->acme, &change, &rows_err));
+	roll_back(r, db);
+	return change;
 }
 
 /* SEC S-306: whoever lost the right while it waited does not run. */
@@ -141,6 +168,23 @@ static void turn_comes_too_late_for_a_suspended_tenant(void **state)
 	assert_int_equal(b->refusal, REFUSE_NONE);
 	assert_int_equal(b->code, ERR_DENIED);
 	assert_denied(r, b, AUDIT_DENIED, "standing");
+	heard_free(a);
+	heard_free(b);
+}
+
+/* SEC S-315: nothing of a tool begins once it has been taken away. */
+static void turn_comes_too_late_for_a_tool_that_is_gone(void **state)
+{
+	struct rig *r = *state;
+	struct reg_change *change = change_without_grant(r);
+	struct heard *a, *b;
+
+	start_two(r, &a, &b);
+	reg_apply(r->registry, &change, NULL, NULL);
+	end_running(r, a);
+	rig_wait_end(r, b);
+	assert_int_equal(b->refusal, REFUSE_UNKNOWN_TOOL);
+	assert_denied(r, b, AUDIT_DENIED, "unknown_tool");
 	heard_free(a);
 	heard_free(b);
 }
@@ -222,6 +266,7 @@ int main(void)
 		RIG_TEST(wait_ends_at_its_time),
 		RIG_TEST(cancelled_call_leaves_the_queue),
 		RIG_TEST(turn_comes_too_late_for_a_suspended_tenant),
+		RIG_TEST(turn_comes_too_late_for_a_tool_that_is_gone),
 		RIG_TEST(queue_of_the_tenant_is_bounded),
 		RIG_TEST(refused_call_does_not_wait),
 		RIG_TEST(refused_call_has_no_turn),

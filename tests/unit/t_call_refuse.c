@@ -339,6 +339,22 @@ static void state_belongs_to_the_meaning_of_the_arguments(void **state)
 	free(sealed);
 }
 
+/* SEC S-803: a call that no limit of calls has seen is a message like others. */
+static void unknown_tools_are_charged_as_messages(void **state)
+{
+	struct rig *r = *state;
+	struct err err;
+
+	clock_fake(clock_wall_us(), clock_mono_us());
+	call_engine_free(&r->engine);
+	r->engine = call_engine_new(&(struct call_env){ .loop = r->loop, .tenants = r->tenants, .registry = r->registry,
+		.limiter = r->limiter, .writer = r->writer, .master = rig_master, .requests = 2 });
+	for (int i = 0; i < 2; i++)
+		heard_free(rig_call(r, &(struct rig_req){ .tool = i ? "hidden" : "nothing" }));
+	assert_int_equal(call_charge(r->engine, r->bot, 1, false, &err), ERR_RATE);
+	assert_int_equal(call_charge(r->engine, r->other_bot, 1, false, &err), 0);
+}
+
 /* AUDIT: the begin comes too late; the call was refused and has not run. */
 static void call_is_refused_when_its_begin_is_late(void **state)
 {
@@ -454,6 +470,7 @@ int main(void)
 		RIG_TEST(state_is_refused_when_its_time_is_over),
 		RIG_TEST(state_belongs_to_the_meaning_of_the_arguments),
 		RIG_TEST(call_is_refused_when_its_begin_is_late),
+		RIG_TEST(unknown_tools_are_charged_as_messages),
 		RIG_TEST(refusal_waits_for_its_record),
 		RIG_TEST(call_without_room_on_the_disk_is_refused),
 		RIG_TEST(flood_of_refusals_is_summed_up),
