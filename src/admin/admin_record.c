@@ -55,17 +55,15 @@ static void put_command(struct str *line, const struct adm_run *run, bool people
 	}
 }
 
-/* "uid 1000: tenant add name=acme".  Documents and tool arguments stay out (AUDIT A-411), principals as well: a record
- * names them by their pseudonym (A-429). */
+/* "uid 1000: tenant add name=acme", "key ci: ...".  Documents and tool arguments stay out (AUDIT A-411), principals as
+ * well: a record names them by their pseudonym (A-429). */
 void adm_record_line(struct adm_run *run)
 {
 	const struct adm_who *who = &run->c.who;
 	struct str line = STR_INIT, asked = STR_INIT;
+	char by[ADM_WHO_SIZE];
 
-	if (who->system)
-		str_puts(&line, "system: ");
-	else
-		str_printf(&line, "uid %u%s: ", who->uid, who->embedded ? " (cli)" : "");
+	str_printf(&line, "%s%s: ", adm_who_text(who, by), who->embedded ? " (cli)" : "");
 	put_command(&line, run, false);
 	if (line.len > LINE_MAX_BYTES) {
 		size_t n = LINE_MAX_BYTES;

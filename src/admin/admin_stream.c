@@ -25,10 +25,10 @@ void adm_stream_end(struct adm_run *run)
 static void go_on(void *arg)
 {
 	struct adm_run *run = arg;
-	int room = run->sink->room(run->arg);
+	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : adm_role_check(run, &run->err);
 
-	if (room < 0)
-		adm_stream_done(run, 0);
+	if (room < 0 || rc < 0) /* a role that a reload took away ends what it reads, too */
+		adm_stream_done(run, rc);
 	else if (room == 0 || adm_stream_body(run) < 0)         /* a busy pool is tried again as well */
 		ev_timer_start(run->timer, SLOW_US);
 }

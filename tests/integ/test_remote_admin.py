@@ -87,6 +87,9 @@ class RemoteAdmin(crib.Case):
             def said():
                 return db.execute("SELECT count(*) FROM rec WHERE actor = 3 AND authn = 1 AND tport = 2").fetchone()[0] >= 2
             crib.wait_for("records of both", said)
+        details = [row["detail"] or "" for row in self.crib.json("audit", "admin", "--limit", "0")]
+        self.assertIn("key boss: tenant set tenant=acme title=A", details)
+        self.assertIn("key eye: reload", details)
 
     def test_who_has_no_key_learns_nothing(self):
         failures = self.crib.json("status")[0]["counters"]["auth_failures"]
@@ -116,6 +119,21 @@ class RemoteAdmin(crib.Case):
             self.assertIn("no administrator", peer.receive()["error"]["message"], "on a connection that was there")
         self.assertEqual(self.remote("op", "tenant", "list").returncode, 1)
         self.assertEqual(self.remote("boss", "tenant", "list").returncode, 0)
+
+    def test_what_a_key_reads_ends_with_its_role(self):
+        good = self.crib.dir / "toolcribd.yaml"
+        context = ssl.create_default_context(cafile=str(self.ca.cert))
+        host, _, port = self.address.rpartition(":")
+        with context.wrap_socket(socket.create_connection((host, int(port)), crib.DEADLINE), server_hostname="localhost") as s:
+            peer = crib.Line(s)
+            peer.raw(b"Authorization: Bearer " + self.files["eye"].read_bytes())
+            peer.send({"command": "audit tail", "args": {"follow": True}})
+            self.assertIn("header", peer.receive())
+            good.write_text(good.read_text().replace(self.rows["eye"] + "\n", ""))
+            self.crib.cli("reload")
+            while "error" not in (got := peer.receive()):
+                self.assertIn("row", got)
+            self.assertIn("key eye is no administrator", got["error"]["message"])
 
     def test_the_command_checks_the_server_and_its_own_files(self):
         stranger = certs.Ca(self.crib.dir, "stranger")
