@@ -20,6 +20,10 @@ INSERT INTO tool_level(tenant_id, tool, level) VALUES(?1, ?2, ?3) ON CONFLICT(te
 -- admin: level set default --tool.  Primary key.
 DELETE FROM tool_level WHERE tenant_id = ?1 AND tool = ?2;
 
+-- name: level_tool_between
+-- admin: level set, of a tenant: a tool that was not below it and would be.  Primary key.
+SELECT tool FROM tool_level WHERE tenant_id = ?1 AND level >= ?2 AND level < ?3 ORDER BY tool LIMIT 1;
+
 -- name: level_list
 -- admin: level list.  Walk of the tenants, primary key of tool_level.
 SELECT t.name, NULL AS tool, t.audit_level FROM tenant t WHERE t.state <> 3 AND (?1 IS NULL OR t.name = ?1)

@@ -109,17 +109,37 @@ static const char *name_of(int level)
 	return level == UNSET ? "default" : audit_level_name(level);
 }
 
-/* AUDIT A-909: a tool that is recorded less than the rest of its tenant. */
+/* Would the level of the whole tenant leave a tool below it that is not below it now? */
+static int leaves_below(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_TOOL_BETWEEN);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, before);
+	db_bind_i64(st, 3, after);
+	rc = db_step(st, err);
+	*ret = rc == 1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* AUDIT A-909: a tool that is recorded less than the rest of its tenant, whichever of the two levels is set. */
 static int check_lower(struct adm_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
 {
-	int above = UNSET;
-	int rc = level_of_tenant(db, tenant_id, &above, err);
+	int server = UNSET, tenant = UNSET;
+	bool lower = false;
+	int rc = level_of_tenant(db, tenant_id, &tenant, err);
 
-	if (rc == 0 && above == UNSET)
-		rc = level_of_server(db, &above, err);
-	if (rc < 0 || job->level == UNSET || !*job->tool || job->level >= above)
-		return rc;
-	return adm_second(c, db, err);
+	if (rc == 0)
+		rc = level_of_server(db, &server, err);
+	if (tenant == UNSET)
+		tenant = server;
+	if (rc == 0 && *job->tool)
+		lower = job->level != UNSET && job->level < tenant;
+	else if (rc == 0)
+		rc = leaves_below(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
+	return rc == 0 && lower ? adm_second(c, db, err) : rc;
 }
 
 static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t, int before, struct err *err)

@@ -86,6 +86,8 @@ class Payload(crib.Case):
         c.cli("level", "set", "request", "--tenant", "acme", "--tool", "echo")
         self.assertEqual(self.payload(self.call())["arguments"]["state"], "kept")
         self.assertEqual(self.payload(self.call("login"))["arguments"]["state"], "committed")
+        done = c.run("level", "set", "request_response", "--tenant", "acme")
+        self.assertIn("second administrator", done.stderr, "the other way to the same (AUDIT A-909)")
         self.assertEqual([tuple(row.values()) for row in c.json("level", "list")],
                          [(None, None, "metadata"), ("acme", None, "default"), ("acme", "echo", "request")])
         said = self.rows("SELECT obj FROM rec_text WHERE kind = 1404 ORDER BY id")
