@@ -227,6 +227,8 @@ adm_check_fn adm_audit_drill_check, adm_audit_proof_check, adm_audit_verify_chec
 adm_body_fn adm_audit_drill_body, adm_audit_proof_body, adm_audit_verify_body, adm_audit_keys_body, adm_audit_checkpoint_body,
 	adm_audit_adopt_body;
 void adm_audit_checkpoint_gather(struct adm_call *c);
+/* At a start: what a crash has left of a drill has what may have been erased since (AUDIT A-509). */
+void adm_drill_clean(const char *store);
 int adm_grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
 /* glob NULL: several. */
 int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;

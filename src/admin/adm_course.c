@@ -141,6 +141,7 @@ void admin_resume(struct admin *a)
 {
 	struct err err = { 0 };
 
+	adm_drill_clean(a->env.store);
 	if (adm_course_start(a, NULL, NULL, &err) < 0)
 		log_err(NULL, "what was begun cannot be gone on with error=%s", err.msg);
 }

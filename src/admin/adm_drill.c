@@ -31,6 +31,8 @@ static const struct tampering { const char *name, *what; enum sql_id sql; } tamp
 	{ "A-T22", "a signed checkpoint was changed", SQL_DRILL_NOTE },
 };
 
+#define COPY "drill.db"
+
 struct drill_job {
 	char tenant[64];
 	char *store, *copy;
@@ -53,7 +55,7 @@ int adm_audit_drill_check(struct adm_call *c, struct err *err)
 	(void)err;
 	c->free_priv = free_drill;
 	job->store = mem_strdup(c->admin->env.store);
-	job->copy = path_join(job->store, "drill.db");
+	job->copy = path_join(job->store, COPY);
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	return 0;
 }
@@ -209,4 +211,12 @@ int adm_audit_drill_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	db_close(&copy);
 	remove_copy(job->copy);
 	return rc;
+}
+
+void adm_drill_clean(const char *store)
+{
+	char *copy = path_join(store, COPY);
+
+	remove_copy(copy);
+	free(copy);
 }

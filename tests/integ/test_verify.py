@@ -212,6 +212,14 @@ class Verify(crib.Case):
         self.tamper("UPDATE rec SET outcome = 1 WHERE kind = 1002")
         self.assertEqual(c.run("audit", "drill", "--tenant", "acme").returncode, 4)
 
+    def test_a_drill_that_was_cut_short_leaves_no_copy(self):
+        """AUDIT A-509: the copy has what may be erased after it."""
+        c = self.crib.init()
+        for name in ("drill.db", "drill.db-wal", "drill.db-shm"):
+            (c.store / name).write_text("a copy")
+        c.start()
+        self.assertEqual([path.name for path in c.store.glob("drill*")], [])
+
     def test_what_is_no_store(self):
         self.crib.store.mkdir(parents=True, exist_ok=True)
         path = self.crib.store / "toolcrib.db"
