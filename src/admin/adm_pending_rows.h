@@ -3,9 +3,11 @@
 
 /* Rows of the command table: new versions that wait for a second administrator.  For admin_table.c alone. */
 
-static const struct adm_arg decide_args[] = {
-	WORD("tool", "TOOL", COMPLETE_TOOL, "Its name; prompts and resources with prompt: or resource: in front."),
-	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), END };
+#define PENDING_TOOL WORD("tool", "TOOL", COMPLETE_TOOL, "Its name; prompts and resources with prompt: or resource: in front.")
+static const struct adm_arg approve_args[] = {
+	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."), END };
+static const struct adm_arg reject_args[] = {
+	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), END };
 static const struct adm_arg versions_policy_args[] = {
 	WORD("policy", "required|free", COMPLETE_NONE, "Whether they wait, or are shown at once."), END };
 static const struct adm_column pending_cols[] = {
@@ -22,12 +24,12 @@ static const struct adm_column drift_cols[] = {
 	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
 	  .body = adm_tool_pending_body }, \
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force", \
-	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = decide_args, \
+	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args, \
 	  .done = "version %{version} of %{name} is in force", .role = ADM_OWNER, .where = ADM_ON_WRITER, \
 	  .check = adm_pending_check, .body = adm_tool_approve_body }, \
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away", \
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.", \
-	  .args = decide_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER, \
+	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER, \
 	  .check = adm_pending_check, .body = adm_tool_reject_body }, \
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved", \
 	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was accepted.  " \

@@ -16,6 +16,7 @@
 #include "json/json.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "adm_upstream.h"
 
 #define REMOTES_SHOWN 8                 /* names of tools that `upstream show` lists for each state */
@@ -500,6 +501,8 @@ static int remove_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", tool.name, (long long)tool.version);
 	*ret_id = tool.id;
+	if (rc == 0)
+		rc = adm_pending_drop(db, tool.id, err);
 	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_TOOL_DELETE, .obj = obj,
 		.before = tool.digest }, err);
 }

@@ -19,6 +19,7 @@
 #include "registry/define.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "adm_upstream.h"
 
 struct sync_job {
@@ -494,6 +495,8 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	if (r->state == REMOTE_GONE) {
 		if (r->tool_state != ADM_TOOL_REMOVED)
 			rc = set_tool_state(c, db, logs, r, ADM_TOOL_REMOVED, AUDIT_TOOL_DELETE, NULL, err);
+		if (rc == 0 && r->tool_id)
+			rc = adm_pending_drop(db, r->tool_id, err);
 		if (rc == 0)
 			rc = run_with_id(db, SQL_UPSTREAM_TOOL_DELETE, r->id, err);
 		if (rc == 0)
