@@ -1,14 +1,14 @@
 #ifndef AUDIT_AUDIT_H
 #define AUDIT_AUDIT_H
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a record means: kinds, columns (AUDIT 3, 4.2).  Codes are part of the format and never change
- * meaning. */
+/* What a record means: kinds, columns (AUDIT 3, 4.2).  Codes are part of the format and never change meaning. */
 #define AUDIT_KINDS(X) \
 	X(LOG_OPEN, 1, "log.open") \
 	X(LOG_CLOSE, 2, "log.close") \
@@ -93,8 +93,7 @@ enum audit_kind {
 };
 const char *audit_kind_name(int kind);                 /* "1999" style text for unknown ones is the caller's matter: NULL */
 
-/* AUDIT A-302 */
-enum audit_outcome {
+enum audit_outcome {                                    /* AUDIT A-302 */
 	AUDIT_OK, AUDIT_TOOL_ERROR, AUDIT_INVALID, AUDIT_DENIED, AUDIT_RATE_LIMITED, AUDIT_TIMEOUT, AUDIT_CANCELLED,
 	AUDIT_INPUT_REQUIRED, AUDIT_CRASHED, AUDIT_ABORTED, AUDIT_OVERLOAD, AUDIT_UNKNOWN,
 	AUDIT_OUTCOME_COUNT
@@ -104,6 +103,7 @@ int audit_outcome_from_name(const char *name);         /* or -1 */
 
 enum audit_actor { AUDIT_BY_SERVICE = 1, AUDIT_BY_HUMAN, AUDIT_BY_ADMIN, AUDIT_BY_UID, AUDIT_BY_SYSTEM };
 enum audit_authn { AUDIT_AUTHN_KEY = 1, AUDIT_AUTHN_JWT, AUDIT_AUTHN_MTLS, AUDIT_AUTHN_UID, AUDIT_AUTHN_BOUND, AUDIT_AUTHN_NONE };
+enum audit_clock { AUDIT_CLOCK_SYNCED = 1, AUDIT_CLOCK_UNSYNCED, AUDIT_CLOCK_STEPPED };
 enum audit_tport { AUDIT_STDIO = 1, AUDIT_TCP, AUDIT_UNIX, AUDIT_HTTP, AUDIT_ADMIN_SOCKET };
 const char *audit_tport_name(int tport);
 #define AUDIT_FLAG_UNDELIVERED (1u << 5)
@@ -190,10 +190,11 @@ void audit_logs_close(struct audit_logs **logs);
 struct keys;
 void audit_logs_give_keys(struct audit_logs *logs, struct keys **keys);
 struct keys *audit_logs_keys(const struct audit_logs *logs);            /* or NULL */
-/* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by
- * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append
- * leaves nothing but perhaps a text in the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND:
- * the tenant has no log. */
+/* What records say of the wall clock from now on; before, they say what the kernel said when the logs were opened. */
+void audit_logs_clock(struct audit_logs *logs, enum clock_sync sync);
+/* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by audit_logs_rollback()
+ * (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append leaves nothing but perhaps a text in
+ * the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND: the tenant has no log. */
 int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret,
 		 struct err *err) MUST_CHECK;
 struct audit_mark { size_t undo; };

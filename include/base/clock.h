@@ -12,6 +12,18 @@ void clock_fake(uint64_t wall_us, uint64_t mono_us);
 void clock_step(uint64_t us);      /* fake clocks only: both move on */
 void clock_real(void);
 
+/* Whether somebody keeps the wall clock right, as the kernel knows it (adjtimex(2)).  Any thread. */
+enum clock_sync { CLOCK_UNKNOWN, CLOCK_SYNCED, CLOCK_UNSYNCED };
+struct clock_state {
+	enum clock_sync sync;
+	uint64_t max_error_us;          /* how wrong it may be, of CLOCK_SYNCED */
+	unsigned status;                /* STA_… of the kernel; not of CLOCK_UNKNOWN */
+	int why;                        /* errno, of CLOCK_UNKNOWN; 0 while the clocks are fake */
+};
+void clock_state(struct clock_state *ret);
+void clock_fake_sync(enum clock_sync sync);             /* fake clocks only, which are CLOCK_UNKNOWN otherwise */
+const char *clock_sync_name(enum clock_sync sync);      /* "synchronised", "not synchronised", "not known" */
+
 /* RFC 3339, "2026-07-28T10:00:00.000000Z"; ret has at least 28 bytes.  Returns ret. */
 char *clock_format_utc(uint64_t wall_us, char *ret, size_t size);
 /* Local time with zone for tables, "2026-07-28 12:00:00 +0200"; at least 32 bytes. */

@@ -85,6 +85,9 @@ int writer_state(const struct writer *w, const char **ret_reason);
 
 /* Refuse calls for this reason (static text), or go on (NULL); jobs and other records are still taken. */
 void writer_hold(struct writer *w, const char *reason);
+/* The wall clock is kept right, or not, or nobody knows: records say so from the next transaction on.  When the writer was
+ * opened it was as the kernel said then. */
+void writer_clock(struct writer *w, enum clock_sync sync);
 /* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not told. */
 void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg);
 

@@ -95,9 +95,11 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	const struct status_job *job = c->priv;
 	struct adm_out *o = c->out;
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
+	struct clock_state clock;
 	int rc = db_step(st, err);
 
 	(void)logs;
+	clock_state(&clock);
 	if (rc == 1) {
 		adm_row_begin(o);
 		adm_put_text(o, "store", job->store);
@@ -111,6 +113,7 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 		adm_put_time(o, "started", job->serving ? c->admin->env.started_us : 0);
 		adm_put_text(o, "audit", job->audit);
 		adm_put_text(o, "sandbox", c->admin->env.sandbox);
+		adm_put_text(o, "clock", clock_sync_name(clock.sync));
 		adm_put_int(o, "tenants", db_col_i64(st, 0));
 		adm_put_int(o, "tools", db_col_i64(st, 1));
 		adm_put_int(o, "keys", db_col_i64(st, 2));

@@ -13,8 +13,8 @@ static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct adm_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("tenants", "Tenants"),
-	COL("tools", "Tools"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("clock", "Clock"),
+	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };
 static const struct adm_column admin_key_cols[] = { COL("key", "KEY"), COL_END };

@@ -2,6 +2,7 @@
 #define APP_INT_H
 
 #include "app/app.h"
+#include "base/clock.h"
 #include "conf/conf.h"
 #include "run/cage.h"
 #include "transport/transport.h"
@@ -76,7 +77,12 @@ struct app {
 	struct transport *stdio;
 	bool stdio_open;                /* its peer may still get something */
 	struct ev_signal *signals[APP_SIGNALS];
-	int64_t clock_offset_us;        /* wall clock above the monotonic one */
+	struct app_clock {
+		int64_t offset_us;      /* wall clock above the monotonic one */
+		enum clock_sync sync;   /* what records say of it */
+		unsigned changes;       /* of that, which no record tells yet */
+		uint64_t told_us;       /* monotonic; when one told of a change; 0 = never */
+	} clock;
 	struct ev_timer *watch;         /* each second: has the store failed? */
 	struct ev_timer *used;          /* each minute: store when keys were last used */
 	struct ev_timer *drain;         /* while stopping: is it over? */
@@ -131,6 +137,7 @@ void app_used_stop(struct app *a);
 int app_usage_load(struct app *a, struct err *err) MUST_CHECK;         /* once there is a limiter */
 void app_usage_flush(struct app *a);
 /* clock.c */
+#define APP_CLOCK_GAP_US 60000000       /* between two records of a clock that became synchronised or ceased to be */
 void app_clock_start(struct app *a);
 void app_clock_check(struct app *a);                                    /* each second */
 /* auth.c */

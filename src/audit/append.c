@@ -40,6 +40,17 @@ static bool ends_call(int64_t kind)
 	return kind == AUDIT_CALL_END || kind == AUDIT_CALL_RECOVERED;
 }
 
+/* The wall clock as it is; absent where the kernel does not say. */
+static void put_clock(const struct audit_logs *logs, struct audit_row *row)
+{
+	if (row->v[COL_KIND].n == AUDIT_CLOCK_STEP)
+		audit_row_int(row, COL_CLK, AUDIT_CLOCK_STEPPED);
+	else if (logs->clock == CLOCK_SYNCED)
+		audit_row_int(row, COL_CLK, AUDIT_CLOCK_SYNCED);
+	else if (logs->clock == CLOCK_UNSYNCED)
+		audit_row_int(row, COL_CLK, AUDIT_CLOCK_UNSYNCED);
+}
+
 int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
 {
 	const int64_t kind = row->v[COL_KIND].n;
@@ -53,6 +64,7 @@ int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, 
 		return rc;
 	audit_row_text(row, COL_LOG, log->id, log->origin, log->origin_len);
 	audit_row_int(row, COL_IDX, log->size);
+	put_clock(logs, row);
 	if (call && ends_call(kind)) {
 		o = audit_open_find(logs, call, log->id);
 		if (o)

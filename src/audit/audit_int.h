@@ -152,8 +152,8 @@ struct audit_logs {
 	struct map *aliases;            /* pseudonyms that are known; see alias.c */
 	struct str kept, clean;         /* scratch of payload.c: values to keep; a value without what is hidden */
 	struct audit_bytes ct;          /* the same, encrypted */
-	char instance[32];              /* "" before the store has one */
-	char boot[40], build[64];
+	char instance[32], boot[40], build[64]; /* instance: "" before the store has one */
+	enum clock_sync clock;
 	struct audit_bytes bytes, ext;  /* of the record that is being appended */
 };
 

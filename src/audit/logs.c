@@ -283,6 +283,11 @@ struct keys *audit_logs_keys(const struct audit_logs *logs)
 	return logs->keys;
 }
 
+void audit_logs_clock(struct audit_logs *logs, enum clock_sync sync)
+{
+	logs->clock = sync;
+}
+
 static void texts_clear(struct audit_logs *logs)
 {
 	void *text;
@@ -407,6 +412,7 @@ static void read_boot_id(char *ret, size_t size)
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 {
 	struct audit_logs *logs = mem_zalloc(sizeof *logs);
+	struct clock_state clock;
 	void *log;
 	int rc;
 
@@ -418,6 +424,8 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	list_init(&logs->dirty);
 	list_init(&logs->behind);
 	read_boot_id(logs->boot, sizeof logs->boot);
+	clock_state(&clock);
+	audit_logs_clock(logs, clock.sync);
 	snprintf(logs->build, sizeof logs->build, "%s", PACKAGE_STRING);
 	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof logs->instance, err);
 	if (rc == 0)

@@ -1,19 +1,22 @@
-/* Both clocks, the fake ones of tests, and times as text. */
+/* Both clocks, the fake ones of tests, whether the wall clock is kept right, and times as text. */
 
 #include "config.h"
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include "base/text.h"
 
 static atomic_bool faked;
 static _Atomic uint64_t fake_wall_us, fake_mono_us;
+static _Atomic enum clock_sync fake_sync;
 
 static const uint64_t us_per_s = 1000000;
 
@@ -51,6 +54,34 @@ void clock_step(uint64_t us)
 void clock_real(void)
 {
 	atomic_store(&faked, false);
+	atomic_store(&fake_sync, CLOCK_UNKNOWN);
+}
+
+void clock_fake_sync(enum clock_sync sync)
+{
+	atomic_store(&fake_sync, sync);
+}
+
+void clock_state(struct clock_state *ret)
+{
+	struct timex tx = { .modes = 0 };       /* changes nothing, and needs no right to */
+	int rc;
+
+	if (atomic_load(&faked)) {
+		*ret = (struct clock_state){ .sync = atomic_load(&fake_sync) };
+		return;
+	}
+	rc = adjtimex(&tx);
+	if (rc < 0)
+		*ret = (struct clock_state){ .sync = CLOCK_UNKNOWN, .why = errno };
+	else
+		*ret = (struct clock_state){ .sync = rc == TIME_ERROR || (tx.status & STA_UNSYNC) ? CLOCK_UNSYNCED : CLOCK_SYNCED,
+			.max_error_us = tx.maxerror > 0 ? (uint64_t)tx.maxerror : 0, .status = (unsigned)tx.status };
+}
+
+const char *clock_sync_name(enum clock_sync sync)
+{
+	return sync == CLOCK_SYNCED ? "synchronised" : sync == CLOCK_UNSYNCED ? "not synchronised" : "not known";
 }
 
 char *clock_format_utc(uint64_t wall_us, char *ret, size_t size)

@@ -156,6 +156,7 @@ static int run_txn(struct writer *w, struct witem *first, bool save, struct err 
 
 	if (rc < 0)
 		return rc;
+	audit_logs_clock(w->logs, atomic_load(&w->clock));
 	if (w->fails.count > 0)
 		rc = write_fails(w, err);
 	if (rc == 0)
@@ -307,6 +308,7 @@ static void write_stop(struct writer *w)
 	struct err err;
 	int rc = db_txn_begin(w->db, true, &err);
 
+	audit_logs_clock(w->logs, atomic_load(&w->clock));
 	if (rc == 0)
 		rc = db_txn_end(w->db, append_stop(w, &err), &err);
 	if (rc < 0) {   /* the next start finds that this one did not stop, and says so */

@@ -79,6 +79,7 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 		const struct writer_guard *guard, struct writer **ret, size_t *ret_recovered, struct err *err)
 {
 	struct writer *w = mem_zalloc(sizeof *w);
+	struct clock_state clock;
 	size_t recovered = 0;
 	int rc;
 
@@ -95,6 +96,8 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 	w->courier->w = w;
 	w->deadline = ev_timer_new(loop, writer_on_deadline, w);
 	list_init(&w->waiting);
+	clock_state(&clock);
+	writer_clock(w, clock.sync);
 	rc = open_store(w, place, err);
 	if (rc == 0)
 		rc = writer_write_start(w, mode, &recovered, err);
@@ -112,6 +115,11 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 		*ret_recovered = recovered;
 	*ret = w;
 	return 0;
+}
+
+void writer_clock(struct writer *w, enum clock_sync sync)
+{
+	atomic_store(&w->clock, sync);
 }
 
 int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)

@@ -117,6 +117,7 @@ struct writer {
 	/* both */
 	atomic_int failed;              /* ERR_IO, ERR_CORRUPT: stopped for good */
 	atomic_ullong full_until_us;    /* 0 = the last commit went well */
+	_Atomic enum clock_sync clock;  /* what records say of it */
 	atomic_ullong close_by_us;      /* when to give up what is kept; 0 = not closing */
 	/* loop */
 	struct list waiting;

@@ -1,10 +1,14 @@
 /* A wall clock that a test has put back or on, preloaded into the programs: seconds in TOOLCRIB_TEST_SHIFT are added, or those
  * that stand in the file it names, so that the clock can be set while a program runs.  What is measured and waited for goes by
- * the other clocks. */
+ * the other clocks.  TOOLCRIB_TEST_SYNC, the same way: 1 the kernel says that the clock is synchronised, 2 it is not, 0 the
+ * kernel does not say. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,12 +23,33 @@ static long read_file(const char *path)
 	return n > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+static long number(const char *value)
+{
+	return *value == '/' ? read_file(value) : strtol(value, NULL, 10);
+}
+
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
 	const char *shift = getenv("TOOLCRIB_TEST_SHIFT");
 	int rc = (int)syscall(SYS_clock_gettime, id, ret);
 
 	if (rc == 0 && id == CLOCK_REALTIME && shift)
-		ret->tv_sec += *shift == '/' ? read_file(shift) : strtol(shift, NULL, 10);
+		ret->tv_sec += number(shift);
 	return rc;
+}
+
+int adjtimex(struct timex *tx)
+{
+	const char *sync = getenv("TOOLCRIB_TEST_SYNC");
+	long state = sync ? number(sync) : 0;
+
+	if (!sync)
+		return (int)syscall(SYS_adjtimex, tx);
+	memset(tx, 0, sizeof(*tx));
+	tx->maxerror = state == 1 ? 12000 : 16000000;
+	tx->status = state == 1 ? STA_PLL : STA_UNSYNC;
+	if (state == 1 || state == 2)
+		return state == 1 ? TIME_OK : TIME_ERROR;
+	errno = EPERM;
+	return -1;
 }

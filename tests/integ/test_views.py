@@ -117,7 +117,7 @@ class Views(crib.Case):
         self.assertEqual([r["after"] for r in tools], [self.crib.json("tool", "show", t)[0]["digest"] for t in ("echo", "strict")])
         kinds = [r["kind"] for r in self.ask("SELECT kind FROM v_lifecycle WHERE log_id = 1 ORDER BY idx")]
         self.assertEqual(kinds[0], "log.open")
-        self.assertEqual(kinds[-2:], ["server.start", "config.load"])
+        self.assertEqual(kinds[-3:], ["server.start", "config.load", "time.sync"])
         self.crib.cli("audit", "calls", "--tenant", "acme", "--tool", "x" * 64)
         self.assertIn("tool=" + "x" * 64, self.ask("SELECT detail FROM v_reads WHERE tenant = 'acme'")[0]["detail"])
 

@@ -39,6 +39,27 @@ static void fake_clocks_stand_still_and_step(void **state)
 	assert_true(clock_mono_us() > 57);
 }
 
+static void the_kernel_says_whether_the_clock_is_synchronised(void **state)
+{
+	struct clock_state now;
+
+	clock_state(&now);
+	assert_true((now.sync == CLOCK_UNKNOWN) == (now.why != 0));
+	clock_fake(1000, 50);
+	clock_state(&now);
+	assert_int_equal(now.sync, CLOCK_UNKNOWN);
+	clock_fake_sync(CLOCK_UNSYNCED);
+	clock_state(&now);
+	assert_int_equal(now.sync, CLOCK_UNSYNCED);
+	clock_real();
+	clock_fake(1000, 50);
+	clock_state(&now);
+	assert_int_equal(now.sync, CLOCK_UNKNOWN);
+	assert_string_equal(clock_sync_name(CLOCK_UNKNOWN), "not known");
+	assert_string_equal(clock_sync_name(CLOCK_SYNCED), "synchronised");
+	assert_string_equal(clock_sync_name(CLOCK_UNSYNCED), "not synchronised");
+}
+
 static void utc_text_has_microseconds(void **state)
 {
 	char text[28], cut[5];
@@ -185,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(fake_clocks_stand_still_and_step, restore_clock),
+		cmocka_unit_test_teardown(the_kernel_says_whether_the_clock_is_synchronised, restore_clock),
 		cmocka_unit_test(utc_text_has_microseconds),
 		cmocka_unit_test(local_text_names_its_zone),
 		cmocka_unit_test(parse_reads_dates_and_ages),
