@@ -322,8 +322,8 @@ bool jwk_verify(const struct jwk *key, const void *p, size_t len, const uint8_t 
 {
 	switch (key->alg) {
 	case JWT_RS256:
-	case JWT_PS256:
-		return verify_evp(key, p, len, sig, sig_len);
+	case JWT_PS256:                 /* as long as the modulus, which OpenSSL asks of RS256 alone (RFC 8017 8.1.2) */
+		return sig_len == (size_t)EVP_PKEY_get_size(key->pkey) && verify_evp(key, p, len, sig, sig_len);
 	case JWT_ES256:
 		return verify_es256(key, p, len, sig, sig_len);
 	case JWT_EdDSA:

@@ -513,6 +513,36 @@ static void weak_rsa_is_passed_over(void **state)
 }
 
 /* RSA without alg is for RS256 alone. */
+/* RFC 8017 8.1.2, 8.2.2: a signature that begins with a zero byte is none without it. */
+static void rsa_signatures_are_as_long_as_the_key(void **state)
+{
+	char *payload = claims_with(NULL, NULL), *token, *sig;
+	uint8_t bytes[JWT_BYTES_MAX];
+	size_t len;
+
+	for (int k = K_RS; k <= K_PS; k++) {
+		char *header = NULL;
+
+		token = NULL;
+		do {                    /* one of 256 */
+			static unsigned n;
+
+			free(header);
+			free(token);
+			header = mem_printf("{\"alg\":\"%s\",\"kid\":\"%s\",\"n\":%u}", algs[k], algs[k], n++);
+			token = signed_by(keys[k], header, payload);
+			sig = strrchr(token, '.') + 1;
+			assert_int_equal(text_unbase64url(sig, strlen(sig), bytes, sizeof bytes, &len), 0);
+		} while (bytes[0] != 0);
+		accepts(token);
+		text_base64url(bytes + 1, len - 1, sig);
+		refuses(algs[k], token, "signature");
+		free(token);
+		free(header);
+	}
+	free(payload);
+}
+
 static void rsa_without_alg_is_rs256(void **state)
 {
 	char *text = one_key_set(keys[K_PS], NULL), *payload = claims_with(NULL, NULL);
@@ -572,6 +602,7 @@ int main(void)
 		cmocka_unit_test(key_sets_are_strict),
 		cmocka_unit_test(keys_for_something_else_are_passed_over),
 		cmocka_unit_test(weak_rsa_is_passed_over),
+		cmocka_unit_test(rsa_signatures_are_as_long_as_the_key),
 		cmocka_unit_test(rsa_without_alg_is_rs256),
 		cmocka_unit_test(key_sets_hold_at_their_limits),
 	};
