@@ -46,7 +46,7 @@ struct oauth_env {                      /* borrowed for life */
 /* ERR_INVALID: the configuration says what cannot be, or a file of keys is none. */
 int oauth_open(const struct oauth_env *env, struct oauth **ret, struct err *err) MUST_CHECK;
 void oauth_close(struct oauth **o);     /* checks under way are forgotten: no done() comes */
-/* What is in files is read again, what was remembered of tokens is forgotten.  A file that is wrong is logged, and its
+/* What is in files is read again, tokens that were good are verified again.  A file that is wrong is logged, and its
  * keys stay as they were. */
 void oauth_reload(struct oauth *o);
 bool oauth_has_issuers(const struct oauth *o);          /* NULL: none */

@@ -49,19 +49,20 @@ void oauth_cache_free(struct oauth_cache **c)
 {
 	if (!*c)
 		return;
-	oauth_cache_drop(*c, NULL);
+	LIST_FOREACH_SAFE(n, tmp, &(*c)->order)
+		forget(*c, CONTAINER_OF(n, struct entry, node));
 	map_free(&(*c)->by_key);
 	free(*c);
 	*c = NULL;
 }
 
-void oauth_cache_drop(struct oauth_cache *c, const struct oauth_issuer *issuer)
+void oauth_cache_expire(struct oauth_cache *c, const struct oauth_issuer *issuer)
 {
 	LIST_FOREACH_SAFE(n, tmp, &c->order) {
 		struct entry *e = CONTAINER_OF(n, struct entry, node);
 
 		if (!issuer || e->pass.issuer == issuer)
-			forget(c, e);
+			e->until_us = 0;
 	}
 }
 

@@ -234,7 +234,7 @@ static void on_fetched(void *arg, const struct conf_issuer *conf, bool fresh)
 	struct list waiting;
 
 	if (fresh)
-		oauth_cache_drop(o->cache, s);          /* a key may be gone */
+		oauth_cache_expire(o->cache, s);        /* a key may be gone */
 	list_init(&waiting);
 	while (!list_empty(&s->waiting)) {
 		struct list *n = s->waiting.next;
@@ -340,7 +340,7 @@ void oauth_reload(struct oauth *o)
 {
 	struct err err;
 
-	oauth_cache_drop(o->cache, NULL);
+	oauth_cache_expire(o->cache, NULL);
 	for (size_t i = 0; i < o->nissuers; i++) {
 		if (o->issuers[i].keys && keyset_reload(o->issuers[i].keys, &err) < 0)
 			log_err(NULL, "keys of an issuer stay as they were where=%s why=\"%s\"", err.where, err.msg);

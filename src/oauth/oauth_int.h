@@ -139,7 +139,8 @@ bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint
 /* True: it was not there, not even as one that is over. */
 bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us);
 void oauth_cache_del(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE]);
-void oauth_cache_drop(struct oauth_cache *c, const struct oauth_issuer *issuer);        /* NULL: all */
+/* Its tokens, NULL: all, are only known to have been good from now on. */
+void oauth_cache_expire(struct oauth_cache *c, const struct oauth_issuer *issuer);
 
 /* --- issuer.c */
 

@@ -241,6 +241,23 @@ static void unknown_kids_fetch_once_in_an_interval(void **state)
 	assert_int_equal(w.peer.requests, 3);
 }
 
+/* Strangers can have keys fetched, and must not fill the log by that; nor does a reload. */
+static void first_use_is_told_once_however_often_keys_are_fetched(void **state)
+{
+	char *text = token(0, "a", "alice", "read");
+	struct verdict v;
+
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	assert_int_equal(w.accepted, 1);
+	step_s(INTERVAL_S);
+	assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+	assert_int_equal(w.peer.requests, 2);
+	assert_int_equal(ask(mem_strdup(text), &v), 0);
+	oauth_reload(w.o);
+	assert_int_equal(ask(text, &v), 0);
+	assert_int_equal(w.accepted, 1);
+}
+
 static void old_keys_stay_until_new_ones_are_read(void **state)
 {
 	static const char *const bad[] = { "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
@@ -328,10 +345,11 @@ static void cache_holds_at_its_limit_and_ends(void **state)
 	assert_false(oauth_cache_get(cache, key[2], 100, &got));        /* over */
 	assert_false(oauth_cache_put(cache, key[2], &pass, 200));       /* but it was there */
 	assert_true(oauth_cache_get(cache, key[2], 100, &got));
-	oauth_cache_drop(cache, NULL);
+	oauth_cache_expire(cache, NULL);
 	assert_false(oauth_cache_get(cache, key[0], 1, &got));
-	assert_int_equal(who->refs, 1);
+	assert_false(oauth_cache_put(cache, key[0], &pass, 100));
 	oauth_cache_free(&cache);
+	assert_int_equal(who->refs, 1);
 	principal_unref(&who);
 }
 
@@ -396,6 +414,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(keys_are_fetched_for_the_first_token),
 		T(unknown_kids_fetch_once_in_an_interval),
+		T(first_use_is_told_once_however_often_keys_are_fetched),
 		T(old_keys_stay_until_new_ones_are_read),
 		T(keys_that_are_too_old_are_no_keys),
 		T(waiting_room_has_a_limit),
