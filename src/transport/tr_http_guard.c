@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "net/addr.h"
 #include "oauth/oauth.h"
@@ -123,13 +124,16 @@ struct http_text http_cors_origin(const struct tr_http *t, const struct http_hea
 	return listed(origin, t->conf->origins, t->conf->norigins) ? origin : (struct http_text){ NULL, 0 };
 }
 
-/* Tokens never begin like keys; what does is told to be no good by the check of keys. */
+/* Tokens never begin like keys, also not like those of administrators; what does is told to be no good by the check of keys,
+ * and no issuer is asked about it. */
 static bool is_token(const struct tr_http *t, struct http_text value)
 {
-	static const char key[] = "tck_";
-	const size_t n = sizeof(key) - 1;
+	static const char keys[][4] = { { 't', 'c', 'k', '_' }, { 't', 'c', 'a', '_' } };
 
-	return oauth_has_issuers(t->env.oauth) && value.len > 0 && (value.len < n || memcmp(value.p, key, n) != 0);
+	for (size_t i = 0; i < NELEMS(keys); i++)
+		if (value.len >= sizeof(keys[i]) && memcmp(value.p, keys[i], sizeof(keys[i])) == 0)
+			return false;
+	return oauth_has_issuers(t->env.oauth) && value.len > 0;
 }
 
 int http_guard_who(const struct hconn *c, const struct http_head *h, struct http_asker *ret, char *ret_text, size_t size)

@@ -343,6 +343,7 @@ class Others(Tokens):
         self.assertEqual(self.post("listed")[0], 503)
         asked = len(server.asked)
         self.refused("no b64token!")
+        self.refused("tca_" + "a" * 43, "invalid credential\n")     # an administrator's key in the wrong place stays here
         self.assertEqual(len(server.asked), asked)
         server.answers["/ask"] = None
         self.assertEqual(self.post("another")[0], 503)
