@@ -19,16 +19,25 @@
 #include "admin_int.h"
 
 #define LINE_MAX_BYTES 480              /* of a command's text in its record */
-#define KEY_PREFIX "tck_"
 
 /* --- what the record says of the command */
 
+/* A key that was given where its accessor or a name belongs is a secret (AUDIT A-411). */
 static void put_value(struct str *line, const char *name, const json_t *value)
 {
+	static const char *const keys[] = { "tck_", ADMIN_KEY_PREFIX };
 	const char *text = json_string_value(value);
 
-	if (text)       /* a key that was given where its accessor belongs is a secret (AUDIT A-411) */
-		str_printf(line, " %s=%s", name, strstr(text, KEY_PREFIX) ? KEY_PREFIX "..." : text);
+	if (!text)
+		return;
+	str_printf(line, " %s=", name);
+	for (size_t i = 0; i < NELEMS(keys); i++) {
+		if (strstr(text, keys[i])) {
+			str_printf(line, "%s...", keys[i]);
+			return;
+		}
+	}
+	str_puts(line, text);
 }
 
 static bool is_secret(const struct adm_arg *arg)
@@ -123,7 +132,8 @@ int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const
 	ev.obj = r->obj;
 	ev.before = r->before;
 	ev.after = r->after;
-	ev.cred = r->accessor;
+	if (r->accessor)
+		ev.cred = r->accessor;
 	ev.prn = r->prn;
 	ev.field = r->field;
 	ev.nfield = r->nfield;

@@ -87,9 +87,17 @@ class RemoteAdmin(crib.Case):
             def said():
                 return db.execute("SELECT count(*) FROM rec WHERE actor = 3 AND authn = 1 AND tport = 2").fetchone()[0] >= 2
             crib.wait_for("records of both", said)
-        details = [row["detail"] or "" for row in self.crib.json("audit", "admin", "--limit", "0")]
-        self.assertIn("key boss: tenant set tenant=acme title=A", details)
-        self.assertIn("key eye: reload", details)
+        records = [row for row in self.crib.json("audit", "export") if row.get("transport") == "tcp"]
+        self.assertEqual([(row["kind"], row["key"], row["detail"]) for row in records], [
+            ("tenant.change", "boss", "key boss: tenant set tenant=acme title=A"),
+            ("admin.cmd", "boss", "key boss: tenant set tenant=acme title=A"), ("admin.cmd", "eye", "key eye: reload")])
+
+    def test_a_key_in_the_wrong_place_is_not_recorded(self):
+        """AUDIT A-411"""
+        text = self.files["op"].read_text().strip()
+        self.assertEqual(self.remote("op", "key", "revoke", text, "--yes").returncode, 1)
+        said = [row["detail"] for row in self.crib.json("audit", "export") if row.get("transport") == "tcp"]
+        self.assertEqual(said, ["key op: key revoke accessor=tca_..."])
 
     def test_who_has_no_key_learns_nothing(self):
         failures = self.crib.json("status")[0]["counters"]["auth_failures"]
