@@ -111,9 +111,15 @@ void cidrs_free(struct cidrs **c)
 bool cidrs_hold(const struct cidrs *c, const char *from)
 {
 	bool here = strcmp(from, "unix") == 0 || strcmp(from, "stdio") == 0;
+	size_t len = strcspn(from, " ");        /* "CLIENT via PROXY": the client's */
+	char host[HOST_MAX + 1];
 	uint8_t address[16];
 
-	if (parse_address(here ? "127.0.0.1" : from, address) == 0)
+	if (len > HOST_MAX)
+		return false;
+	memcpy(host, from, len);
+	host[len] = '\0';
+	if (parse_address(here ? "127.0.0.1" : host, address) == 0)
 		return false;
 	for (size_t i = 0; i < c->n; i++)
 		if (same_bits(address, c->cidr[i].address, c->cidr[i].bits))

@@ -7,6 +7,7 @@ import crib
 
 SLOW = crib.tool_yaml("slow", "{type: builtin, function: sleep}", schema="{type: object, properties: {ms: {type: integer}}}",
                       extra="limits: {timeout: 10m}\n")
+BEHIND = '- {transport: http, address: "127.0.0.1:0", proxies: [127.0.0.1]}\n'     # one listener more
 SAY = crib.ECHO.replace("name: echo", "name: say")
 
 
@@ -18,7 +19,7 @@ class Keys(crib.Case):
         documents.write_text("---\n".join([crib.ECHO, SAY, SLOW, "kind: tenant\nname: acme\n",
                                           "kind: grant\ntenant: acme\ntool: '*'\n"]))
         c.cli("apply", "-f", documents)
-        c.start()
+        c.start(BEHIND)
 
     def status(self, key, method="tools/list", params=None):
         """The HTTP status and the answer of one modern request."""
@@ -27,6 +28,15 @@ class Keys(crib.Case):
         code, _, text = peer.post(json.dumps(message), peer.headers(message))
         peer.close()
         return code, text
+
+    def forwarded(self, key, client):
+        """The status of a request that a proxy passes on for this client."""
+        address = [row["address"] for row in self.crib.json("status")[0]["listeners"] if row["transport"] == "http"][1]
+        host, _, port = address.rpartition(":")
+        peer = crib.Http((host, int(port)), key)
+        self.addCleanup(peer.close)
+        message = peer.request("tools/list", None, crib.MODERN)
+        return peer.post(json.dumps(message), {**peer.headers(message), "X-Forwarded-For": client})[0]
 
     def works(self, key):
         return self.status(key)[0] == 200
@@ -88,6 +98,8 @@ class Keys(crib.Case):
         here = c.key("acme/bot", "--cidr", "127.0.0.0/8", "--cidr", "2001:db8::/32")
         there = c.key("acme/bot", "--cidr", "10.0.0.0/8")
         self.assertEqual([self.works(here), self.works(there)], [True, False])
+        behind = [self.forwarded(key, "10.1.2.3") for key in (here, there)]
+        self.assertEqual(behind, [401, 200], "a listed proxy says where the client is")
         for words, says in (("--cidr 10.0.0.1/8", "bits beyond its length"), ("--not-before 1h", "has passed"),
                             ("--key-ttl 1h", "--one-shot")):
             bad = c.run("key", "create", "acme/bot", *words.split())

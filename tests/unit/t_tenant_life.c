@@ -227,6 +227,9 @@ static void a_key_is_bound_to_networks(void **state)
 		{ "10.0.0.0", true }, { "10.255.255.255", true }, { "11.0.0.0", false }, { "9.255.255.255", false },
 		{ "::ffff:10.1.2.3", true }, { "2001:db8:7f::1", true }, { "2001:db8:80::", false }, { "192.0.2.7", true },
 		{ "192.0.2.6", false }, { "unix", false }, { "stdio", false }, { "", false }, { "nonsense", false }, { "::1", false },
+		/* A proxy names the client: where the proxy stands says nothing (SEC S-107). */
+		{ "10.1.2.3 via 198.51.100.1", true }, { "2001:db8::1 via ::1", true }, { "198.51.100.9 via 10.0.0.1", false },
+		{ " via 10.0.0.1", false }, { "10.1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17.18.19 via 10.0.0.1", false },
 	};
 	struct world *w = *state;
 
