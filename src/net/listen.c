@@ -25,6 +25,9 @@
 #define ACCEPTS_PER_TURN 32
 #define PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 #define PAUSE_US 100000                 /* when descriptors run out (SEC S-811) */
+#define KEEP_IDLE_S 60                  /* of silence, then a peer is asked whether it is there: so often, so far apart */
+#define KEEP_PROBES 3
+#define KEEP_BETWEEN_S 20
 
 struct listener {
 	struct ev_loop *loop;
@@ -202,6 +205,16 @@ static int fail(struct err *err, const char *address, const char *what, int fd)
 	return rc;
 }
 
+/* A peer that left without a word, and to which nothing is said, is noticed: a byte stream has no other end. */
+static bool keep_alive(int fd)
+{
+	const int on = 1, idle_s = KEEP_IDLE_S, between_s = KEEP_BETWEEN_S, probes = KEEP_PROBES;
+	return !setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) &&
+		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s)) &&
+		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s)) &&
+		!setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_max, listen_fn *fn, void *arg,
 	       struct listener **ret, struct err *err)
 {
@@ -213,9 +226,9 @@ int listen_tcp(struct ev_loop *loop, const char *address, unsigned connections_m
 	if (fd < 0)
 		return fail(err, address, "cannot make a socket", fd);
 	const int on = 1;
-	/* Accepted sockets inherit TCP_NODELAY: one system call less for each. */
+	/* Accepted sockets inherit what is for them: system calls less for each. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) || !keep_alive(fd) ||
 	    (a.sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) ||
 	    bind(fd, (struct sockaddr *)&a.sa, a.len) || listen(fd, BACKLOG))
 		return fail(err, address, "cannot listen", fd);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -507,6 +509,29 @@ static void listener_accepts_up_to_its_limit(void **state)
 	close_doors(&d);
 }
 
+/* FAULT F28: an idle peer that is gone without a word. */
+static void who_is_accepted_is_asked_whether_it_is_there(void **state)
+{
+	static const char *const addresses[] = { "127.0.0.1:0", "[::1]:0" };
+	for (size_t i = 0; i < NELEMS(addresses); i++) {
+		struct doors d = { .loop = ev_loop_new() };
+		int on = 0, idle_s = 0, between_s = 0, probes = 0;
+		socklen_t size = sizeof(int);
+		assert_int_equal(listen_tcp(d.loop, addresses[i], 2, on_accept, &d, &d.l, NULL), 0);
+		int far = dial_tcp(listen_address(d.l));
+		turns(&d);
+		assert_int_equal(d.n, 1);
+		assert_int_equal(getsockopt(d.fds[0], SOL_SOCKET, SO_KEEPALIVE, &on, &size), 0);
+		assert_int_equal(getsockopt(d.fds[0], IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, &size), 0);
+		assert_int_equal(getsockopt(d.fds[0], IPPROTO_TCP, TCP_KEEPINTVL, &between_s, &size), 0);
+		assert_int_equal(getsockopt(d.fds[0], IPPROTO_TCP, TCP_KEEPCNT, &probes, &size), 0);
+		assert_true(on);
+		assert_in_range(idle_s + between_s * probes, 1, 180);
+		close(far);
+		close_doors(&d);
+	}
+}
+
 static void paused_listener_accepts_nothing(void **state)
 {
 	struct doors d = { .loop = ev_loop_new() };
@@ -625,6 +650,7 @@ int main(void)
 		T(reset_is_reported),
 		T(files_can_be_read_like_pipes),
 		cmocka_unit_test(listener_accepts_up_to_its_limit),
+		cmocka_unit_test(who_is_accepted_is_asked_whether_it_is_there),
 		cmocka_unit_test(paused_listener_accepts_nothing),
 		cmocka_unit_test(taken_address_is_named),
 		cmocka_unit_test(no_more_descriptors_pauses_and_goes_on),
