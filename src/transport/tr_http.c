@@ -1,7 +1,7 @@
 /* Streamable HTTP of both eras: POST, GET, DELETE and OPTIONS on /mcp and /t/<tenant>/mcp (MCP 14, C.3); the way to
  * tr_sse.c for /sse and /messages.
  *
- * Order of the checks: path, Host and Origin, credential, tenant of the path, method, Content-Type; then the body is
+ * Order of the checks: Host and Origin, path, credential, tenant of the path, method, Content-Type; then the body is
  * read and handed to the core as one message.  Facts of the head go along in mcp_headers; the core decides by message. */
 
 #include "config.h"
@@ -358,15 +358,15 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 	int status;
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
+	if (http_guard_host(c->t, h) != 0) {            /* before anything else (SEC S-104) */
+		refuse(r, 403, "", "", "this Host or Origin is not served here\n");
+		return 1;
+	}
 	route = http_route(h->path, &tenant);
 	if (route == ROUTE_NONE && http_route_metadata(c->t, h->path, &tenant))
 		route = ROUTE_METADATA;
 	if (route == ROUTE_NONE) {
 		refuse(r, 404, "", "", no_path);
-		return 1;
-	}
-	if (http_guard_host(c->t, h) != 0) {
-		refuse(r, 403, "", "", "this Host or Origin is not served here\n");
 		return 1;
 	}
 	status = turned_away(c, &no);

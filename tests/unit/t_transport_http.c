@@ -63,6 +63,17 @@ static void only_the_table_of_routes_is_served(void **state)
 	assert_int_equal(ask(ASK(.method = "QUERY")), 501);
 }
 
+/* SEC S-104: not even that there is no such path. */
+static void a_page_from_elsewhere_learns_of_no_path(void **state)
+{
+	static const char *const paths[] = { "/mcp", "/nothing", "/.well-known/oauth-protected-resource" };
+
+	for (size_t i = 0; i < NELEMS(paths); i++) {
+		assert_int_equal(ask(ASK(.target = paths[i], .host = "evil.example")), 403);
+		assert_int_equal(ask(ASK(.target = paths[i], .more = "Origin: https://evil.example\r\n")), 403);
+	}
+}
+
 /* MCP B-30, B-49: a path of somebody else's tenant looks like none at all. */
 static void path_of_a_foreign_tenant_is_like_a_wrong_one(void **state)
 {
@@ -205,7 +216,8 @@ static void listener_is_checked_before_it_opens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(only_the_table_of_routes_is_served), T(path_of_a_foreign_tenant_is_like_a_wrong_one),
+		T(only_the_table_of_routes_is_served), T(a_page_from_elsewhere_learns_of_no_path),
+		T(path_of_a_foreign_tenant_is_like_a_wrong_one),
 		T(unknown_wrong_malformed_and_missing_are_one_401), T(scheme_has_any_case_and_comes_once),
 		T(only_a_proved_secret_learns_the_reason), FROZEN(stop_is_told_to_those_who_ask), T(bound_listener_needs_no_key),
 		T(listener_is_checked_before_it_opens),
