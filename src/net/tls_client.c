@@ -24,6 +24,8 @@ static bool expect(SSL *ssl, const char *host)
 {
 	if (is_address(host))
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+	/* Names are those of subjectAltName; what a CN says is a text for people. */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, (uintptr_t)host);
 }
 

@@ -166,6 +166,11 @@ class RemoteAdmin(crib.Case):
         self.ca.sign("server", "DNS:elsewhere.example.org")
         self.crib.cli("reload")
         self.assertIn("mismatch", self.remote("op", "tenant", "list").stderr)
+        self.ca.sign("server", "", subject="localhost")
+        self.crib.cli("reload")
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo("localhost", port)
+            self.assertIn("mismatch", self.remote("op", "tenant", "list", address=f"localhost:{port}").stderr, "a CN is no name")
 
     @unittest.skipUnless(os.environ.get("TOOLCRIB_TLS_SCAN"), "make check-long")
     def test_who_is_slow_is_sent_away(self):
