@@ -20,7 +20,8 @@ struct tenants;
 enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 };
 #define TENANT_CONCURRENCY_DEFAULT 256
 #define TENANTS_MAX 100000
-#define TENANT_KEYS_MAX 10000
+#define TENANT_KEYS_MAX 10000           /* that are not revoked */
+#define TENANT_REVOKED_MAX 1000         /* that are told so; others are unknown keys */
 
 struct tenant {                         /* read by callers; written by tenants_apply() only */
 	int64_t id;

@@ -1,11 +1,12 @@
 -- Statements on key.  Each names its caller and its index.
 
 -- name: key_checkable
--- tenant_image_load: also revoked and expired ones, so that their owner may be told.  Index cred_principal,
--- then sorted by id.
+-- tenant_image_load: also expired ones and the ?2 that were revoked last, so that their owner may be told.  Index
+-- cred_principal, then sorted by id.
 SELECT id, principal_id, accessor, hash, expires_us, revoked_us, last_used_us, not_before_us, old_hash, old_until_us,
   enrol_ttl_us, scopes, cidr, arg_rules
-FROM cred WHERE tenant_id = ?1 ORDER BY id;
+FROM cred WHERE tenant_id = ?1 AND (revoked_us IS NULL OR id IN (SELECT id FROM cred WHERE tenant_id = ?1
+  AND revoked_us IS NOT NULL ORDER BY revoked_us DESC, id DESC LIMIT ?2)) ORDER BY id;
 
 -- name: key_set_last_used
 -- tenant_used_write.  Primary key.

@@ -161,6 +161,7 @@ static int load_creds(struct db *db, struct tenant_image *img, struct err *err)
 	int rc;
 
 	db_bind_i64(st, 1, img->tenant.id);
+	db_bind_i64(st, 2, TENANT_REVOKED_MAX);
 	while ((rc = db_step(st, err)) > 0) {
 		if (img->ncreds == cap) {
 			cap = cap ? cap * 2 : 4;

@@ -362,6 +362,40 @@ static void limits_of_the_row_reach_the_principal(void **state)
 	principal_unref(&who);
 }
 
+static void end_key(struct world *w, int64_t id, uint64_t at_us)
+{
+	struct db_stmt *st = db_stmt_get(w->rows.db, SQL_KEY_SET_REVOKED);
+
+	db_bind_i64(st, 1, w->acme);
+	db_bind_i64(st, 2, id);
+	db_bind_i64(st, 3, (int64_t)at_us);
+	(void)rows_run(&w->rows, st);
+}
+
+/* SEC S-801: whoever may make and revoke keys does not fill the memory with them. */
+static void those_revoked_last_are_known(void **state)
+{
+	struct world *w = *state;
+	const struct cred_watch watch = { .refused = on_refused, .arg = w };
+	struct key_new last, first = w->key;
+
+	for (uint64_t i = 0; i < TENANT_REVOKED_MAX; i++) {
+		end_key(w, rows_key(&w->rows, w->acme, w->bot, &w->key, 0), NOW_US - HOUR_US + i);
+		last = w->key;
+		key_make(&w->pepper, &w->key);
+	}
+	ROWS_OK(tenants_open(master, w->rows.db, &w->tenants, &rows_err));
+	tenants_watch(w->tenants, &watch);
+	is_refused(w, first.text, CRED_REVOKED, "revoked");
+	tenants_close(&w->tenants);
+	end_key(w, rows_key(&w->rows, w->acme, w->bot, &w->key, 0), NOW_US);
+	ROWS_OK(tenants_open(master, w->rows.db, &w->tenants, &rows_err));
+	tenants_watch(w->tenants, &watch);
+	is_refused(w, first.text, CRED_UNKNOWN, "invalid");
+	is_refused(w, last.text, CRED_REVOKED, "revoked");
+	is_refused(w, w->key.text, CRED_REVOKED, "revoked");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -372,6 +406,7 @@ int main(void)
 		TEST(a_one_shot_key_calls_nothing),
 		TEST(a_key_is_bound_to_networks),
 		TEST(limits_of_the_row_reach_the_principal),
+		TEST(those_revoked_last_are_known),
 		cmocka_unit_test(networks_are_read_strictly),
 		cmocka_unit_test(arguments_are_held_to_rules),
 		cmocka_unit_test(rules_are_read_strictly),
