@@ -521,15 +521,21 @@ class Verifier:
             if row["kind"] == ERASE:
                 keys = found.get(0x103, b"")
                 self.tombs.append([row["idx"], *struct.unpack(">QQ", found.get(0x102, bytes(16))),
-                                   set(struct.unpack(f">{len(keys) // 8}Q", keys)), False])
+                                   set(struct.unpack(f">{len(keys) // 8}Q", keys)), None])
             for tomb in self.tombs if row["kind"] == ERASE_DONE else ():
-                tomb[4] |= tomb[0] == struct.unpack(">IQ", found[0x116])[1]
+                if tomb[0] == struct.unpack(">IQ", found[0x116])[1]:
+                    tomb[4] = row["idx"]
         except (KeyError, ValueError, struct.error):
             pass                        # whatever it erased is missing then
 
     def erased(self, idx, key, done=False):
-        return any(at > idx and (is_done or not done) and (start <= idx < end or key in keys)
-                   for at, start, end, keys, is_done in self.tombs)
+        """done: so that nothing may be left.  What calls wrote between the record and its end is lost with the keys."""
+        for at, start, end, keys, until in self.tombs:
+            last = idx + 1 if until is None else until
+            to = last if (start, end) == (0, at) and not keys and not done else min(end, at)
+            if (until is not None or not done) and (start <= idx < to or idx < last and key in keys):
+                return True
+        return False
 
     @staticmethod
     def commitments(cm):

@@ -43,10 +43,10 @@ int audit_erase_keys(struct audit_logs *logs, int64_t tenant_id, const char *sub
 int audit_erase_destroy(struct audit_logs *logs, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
 int audit_erase_destroy_tenant(struct audit_logs *logs, int64_t tenant_id, struct err *err) MUST_CHECK;
 
-/* Delete the next rows of pay, and all of alias, that are under these keys (n = 0: all of the log's).  *cursor: 0 at first, then
- * as the last call left it; it may be lost.  *ret_done: there are no more. */
-int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n, int64_t *cursor,
-		      bool *ret_done, struct err *err) MUST_CHECK;
+/* Delete the next rows of pay of records before `before`, and all of alias, that are under these keys (n = 0: all of the log's).
+ * *cursor: 0 at first, then as the last call left it; it may be lost.  *ret_done: there are no more. */
+int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n, int64_t before,
+		      int64_t *cursor, bool *ret_done, struct err *err) MUST_CHECK;
 
 /* Both files' logs emptied into them.  ERR_BUSY: a reader is in the way; again later. */
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;

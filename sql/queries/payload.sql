@@ -37,10 +37,10 @@ SELECT name FROM principal WHERE pseudonym = ?2 AND tenant_id = ?1;
 -- name: erase_payload_at
 DELETE FROM pay WHERE rec = (SELECT id FROM rec WHERE log = ?1 AND idx = ?2);
 
--- audit_erase_slice(): the next records that have a payload key, from an index on.  rec_pos.
+-- audit_erase_slice(): the next records that have a payload key, from an index on and before another.  rec_pos.
 -- name: erase_list_keys
 SELECT r.idx, r."key", r.id, p.rec IS NOT NULL FROM rec r LEFT JOIN pay p ON p.rec = r.id
-WHERE r.log = ?1 AND r.idx >= ?2 ORDER BY r.idx LIMIT ?3;
+WHERE r.log = ?1 AND r.idx >= ?2 AND r.idx < ?4 ORDER BY r.idx LIMIT ?3;
 
 -- name: erase_payload
 DELETE FROM pay WHERE rec = ?1;

@@ -266,7 +266,9 @@ static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed
 	int rc = 0;
 
 	if (what->n > 0 || all) {
-		rc = audit_erase_slice(logs, db, deed->tenant_id, what->keys, what->n, &deed->cursor, &done, err);
+		/* Calls go on, under a new key of the tenant. */
+		rc = audit_erase_slice(logs, db, deed->tenant_id, what->keys, what->n, all ? deed->idx : INT64_MAX, &deed->cursor,
+				       &done, err);
 	} else {
 		int64_t end = deed->cursor + AUDIT_SLICE;
 

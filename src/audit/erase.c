@@ -113,9 +113,9 @@ static bool is_one_of(int64_t key, const int64_t *ids, size_t n)
 	return n == 0;
 }
 
-/* The next rows that must go, from *cursor on, which moves behind them. */
-static int list_rows(struct db *db, int64_t log, const int64_t *ids, size_t n, int64_t *cursor, int64_t ret[AUDIT_ERASE_SLICE],
-		     size_t *ret_n, bool *ret_end, struct err *err)
+/* The next rows that must go, from *cursor on, which moves behind them, and before `before`. */
+static int list_rows(struct db *db, int64_t log, const int64_t *ids, size_t n, int64_t before, int64_t *cursor,
+		     int64_t ret[AUDIT_ERASE_SLICE], size_t *ret_n, bool *ret_end, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_LIST_KEYS);
 	size_t looked = 0, found = 0;
@@ -124,6 +124,7 @@ static int list_rows(struct db *db, int64_t log, const int64_t *ids, size_t n, i
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, *cursor);
 	db_bind_i64(st, 3, LOOK_MAX);
+	db_bind_i64(st, 4, before);
 	while (found < AUDIT_ERASE_SLICE && (rc = db_step(st, err)) == 1) {
 		looked++;
 		*cursor = db_col_i64(st, 0) + 1;
@@ -153,8 +154,8 @@ static int delete_all_aliases(struct db *db, int64_t log, struct err *err)
 	return db_run(&st, err);
 }
 
-int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n, int64_t *cursor,
-		      bool *ret_done, struct err *err)
+int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n, int64_t before,
+		      int64_t *cursor, bool *ret_done, struct err *err)
 {
 	int64_t rows[AUDIT_ERASE_SLICE], log = 0;
 	bool first = *cursor == 0, end = false;
@@ -166,7 +167,7 @@ int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id,
 	for (size_t i = 0; rc == 0 && first && i < n; i++)
 		rc = delete_aliases(db, log, ids[i], err);
 	if (rc == 0)
-		rc = list_rows(db, log, ids, n, cursor, rows, &found, &end, err);
+		rc = list_rows(db, log, ids, n, before, cursor, rows, &found, &end, err);
 	for (size_t i = 0; rc == 0 && i < found; i++) {
 		struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD);
 

@@ -173,7 +173,7 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 	if (c->last_kind == AUDIT_ERASE)
 		verify_tomb(c, &got->row, got->idx);
 	if (c->last_kind == AUDIT_ERASE_DONE)
-		verify_tomb_done(c, &got->row);
+		verify_tomb_done(c, &got->row, got->idx);
 	if (c->last_kind == AUDIT_EPOCH_START && c->head->id == AUDIT_SYSTEM_LOG)
 		verify_keys_record(c, &got->row, got->idx);
 	if (c->last_kind == AUDIT_LOGS_COMMIT && c->head->id == AUDIT_SYSTEM_LOG)

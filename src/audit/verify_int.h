@@ -23,7 +23,7 @@ struct verify {
 };
 
 /* An erase: of records from <= idx < to, or of what is under these keys (8 bytes each). */
-struct verify_tomb { int64_t idx, from, to; uint8_t *keys; size_t nkeys; bool done; };
+struct verify_tomb { int64_t idx, from, to, until; uint8_t *keys; size_t nkeys; };  /* until: its end, or INT64_MAX */
 
 struct verify_head {
 	int64_t tenant_id;
@@ -128,7 +128,7 @@ int verify_keep_end(struct verify_log *c, bool report, struct err *err) MUST_CHE
 
 /* --- verify_payload.c: commitments, payloads, pseudonyms; after the log has been read */
 void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx);       /* a record of an erase */
-void verify_tomb_done(struct verify_log *c, const struct audit_row *row);
+void verify_tomb_done(struct verify_log *c, const struct audit_row *row, int64_t idx);
 void verify_tombs_free(struct verify_log *c);
 int verify_payloads(struct verify_log *c, struct err *err) MUST_CHECK;
 int verify_payload_orphans(struct verify *v, struct err *err) MUST_CHECK;

@@ -32,7 +32,7 @@ void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
 		return;
 	c->tombs = mem_realloc(c->tombs, (c->ntombs + 1) * sizeof *c->tombs);
 	t = &c->tombs[c->ntombs++];
-	*t = (struct verify_tomb){ .idx = idx };
+	*t = (struct verify_tomb){ .idx = idx, .until = INT64_MAX };
 	p = audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &len);
 	if (p && len == 16) {
 		t->from = (int64_t)(audit_get_be(p, 8) & INT64_MAX);
@@ -45,7 +45,7 @@ void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
 	}
 }
 
-void verify_tomb_done(struct verify_log *c, const struct audit_row *row)
+void verify_tomb_done(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *ext = &row->v[COL_EXT];
 	size_t len = 0;
@@ -53,7 +53,7 @@ void verify_tomb_done(struct verify_log *c, const struct audit_row *row)
 
 	for (size_t i = 0; cause && len == 12 && i < c->ntombs; i++)
 		if (c->tombs[i].idx == (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX))
-			c->tombs[i].done = true;
+			c->tombs[i].until = idx;
 }
 
 void verify_tombs_free(struct verify_log *c)
@@ -71,13 +71,18 @@ static bool names_key(const struct verify_tomb *t, int64_t key)
 	return false;
 }
 
-/* Was this record's payload erased?  done: and the deed is recorded. */
+/* Was this record's payload erased?  done: so that nothing of it may be left.  Calls go on between the record of an erase and
+ * its end: what they have used of keys that it destroys is lost with them. */
 static bool is_erased(const struct verify_log *c, int64_t idx, int64_t key, bool done)
 {
 	for (size_t i = 0; i < c->ntombs; i++) {
 		const struct verify_tomb *t = &c->tombs[i];
+		bool all = t->from == 0 && t->to == t->idx && t->nkeys == 0;
+		int64_t to = all && !done ? t->until : t->to < t->idx ? t->to : t->idx;
 
-		if (t->idx > idx && (t->done || !done) && ((idx >= t->from && idx < t->to) || names_key(t, key)))
+		if (done && t->until == INT64_MAX)
+			continue;
+		if ((idx >= t->from && idx < to) || (idx < t->until && names_key(t, key)))
 			return true;
 	}
 	return false;

@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import threading
 import unittest
 
 import crib
@@ -195,6 +196,40 @@ class Retention(unittest.TestCase):
         self.calls(1)
         self.c.stop()
         self.verify_store()
+
+    def test_calls_go_on_while_what_was_before_is_erased(self):
+        """AUDIT A-510: what comes after the record of an erase is not erased by it."""
+        self.one()
+        self.c.start()
+        self.calls(20)
+        over = threading.Event()
+
+        def go_on():
+            peer = self.c.tcp(self.key)
+            peer.initialize()
+            while not over.is_set():
+                peer.call("echo", {"text": "after"})
+            peer.close()
+
+        threads = [threading.Thread(target=go_on) for _ in range(8)]
+        for t in threads:
+            t.start()
+        try:
+            for words in (["--principal", "acme/bot"], ["--tenant", "acme"]) * 4:
+                done = self.erase(*words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        finally:
+            over.set()
+            for t in threads:
+                t.join()
+        self.calls(1)
+        last = self.c.json("audit", "calls", "--tenant", "acme", "--limit", "1")[0]["call"]
+        index = [row["index"] for row in self.c.json("audit", "show", last)]
+        self.assertTrue(any(i in self.kept() for i in index), "what was called last is kept")
+        self.c.stop()
+        self.verify_store()
+        done = self.c.run("audit", "verify", "--keys")
+        self.assertIn(done.returncode, (0, 5), done.stdout)
 
     def test_what_was_erased_goes_again_when_the_store_is_put_back(self):
         """AUDIT A-515: keys.db stays, and remembers; the signer's memory is of the same day as the store's copy."""

@@ -447,7 +447,7 @@ static void erase_all(struct fix *f, const int64_t *ids, size_t n)
 		int64_t before = number(f, "SELECT count(*) FROM pay");
 
 		begin(f);
-		OK(audit_erase_slice(f->logs, f->db, ACME, ids, n, &cursor, &done, &f->err));
+		OK(audit_erase_slice(f->logs, f->db, ACME, ids, n, INT64_MAX, &cursor, &done, &f->err));
 		commit(f);
 		assert_true(before - number(f, "SELECT count(*) FROM pay") <= AUDIT_ERASE_SLICE);
 		slices++;
