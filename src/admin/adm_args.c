@@ -74,7 +74,12 @@ static int check_text(const struct adm_arg *arg, const json_t *value, struct err
 		return err_set(err, ERR_INVALID, arg->name, "%s has a NUL inside", arg->name);
 	if (json_string_length(value) > ARG_TEXT_MAX && arg->type != ARG_JSON && arg->type != ARG_SECRET)
 		return err_set(err, ERR_LIMIT, arg->name, "%s is longer than %u bytes", arg->name, ARG_TEXT_MAX);
-	return admin_arg_check(arg, json_string_value(value), err);
+	if (admin_arg_check(arg, json_string_value(value), err) < 0)
+		return ERR_INVALID;
+	/* The program makes it so; any other that speaks to the socket must not mean a place of the server's, or its input. */
+	if (arg->type == ARG_PATH && *json_string_value(value) != '/')
+		return err_set(err, ERR_INVALID, arg->name, "%s: the path must be absolute", arg->name);
+	return 0;
 }
 
 static int check_value(const struct adm_arg *arg, const json_t *value, struct err *err)

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audit/bundle.h"
 #include "audit/evidence.h"
 #include "audit/verify.h"
+#include "base/mem.h"
 #include "db/db.h"
 #include "notary/notary.h"
 #include "tenant/tenant.h"
@@ -34,6 +36,31 @@ static void free_job(void *priv)
 	free(job);
 }
 
+/* Whoever reads one tenant's audit names no files of the server; and one that never ends would stop all. */
+static int check_file(const struct adm_call *c, const char *name, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (!adm_may(c->admin, &c->who, ADM_READ, NULL))
+		return err_set(err, ERR_DENIED, name, "%s: who reads one tenant's audit cannot name files of the server", name);
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return err_set(err, ERR_INVALID, name, "%s: %s is no file", name, path);
+	return 0;
+}
+
+static int check_files(const struct adm_call *c, struct err *err)
+{
+	static const char *const one[] = { "signer-state", "with-bundle" };
+	int rc = 0;
+
+	for (size_t i = 0; i < NELEMS(one) && rc == 0; i++)
+		if (adm_has(c, one[i]))
+			rc = check_file(c, one[i], adm_text(c, one[i]), err);
+	for (size_t i = 0; i < adm_count(c, "anchor") && rc == 0; i++)
+		rc = check_file(c, "anchor", adm_nth(c, "anchor", i), err);
+	return rc;
+}
+
 static int take_evidence(const struct adm_call *c, struct evidence *with, struct err *err)
 {
 	const char *signer = adm_text(c, "signer-state"), *age = adm_text(c, "anchor-max-age");
@@ -56,6 +83,8 @@ int adm_audit_verify_check(struct adm_call *c, struct err *err)
 
 	c->free_priv = free_job;
 	job->with = evidence_new();
+	if (check_files(c, err) < 0)
+		return (int)err->code;
 	if (adm_has(c, "with-bundle") && strlen(adm_text(c, "with-bundle")) >= sizeof(job->bundle))
 		return err_set(err, ERR_INVALID, "with-bundle", "the path is longer than %zu bytes", sizeof(job->bundle) - 1);
 	adm_copy(c, "with-bundle", job->bundle, sizeof(job->bundle));

@@ -111,6 +111,19 @@ class Roles(crib.Case):
         self.assertNotIn("error", other.call("echo", {"text": "still here"}))
         other.close()
 
+    def test_files_of_the_server_are_not_for_every_auditor(self):
+        """Nor are its input, or what is no file: both would stop it."""
+        fifo = self.crib.dir / "fifo"
+        os.mkfifo(fifo)
+        for option, words in (("anchor", ["-"]), ("signer-state", "-"), ("with-bundle", "signer")):
+            said = self.say(40002, "audit verify", **{option: words})
+            self.assertIn("must be absolute", said["message"])
+        for option, words in (("anchor", [str(fifo)]), ("signer-state", str(fifo)), ("with-bundle", str(fifo))):
+            self.assertIn("is no file", self.say(40002, "audit verify", **{option: words})["message"])
+            said = self.say(40003, "audit verify", tenant="acme", **{option: words})
+            self.assertEqual((said["code"], "files of the server" in said["message"]), ("denied", True))
+        self.assertIsInstance(self.say(40003, "audit verify", tenant="acme"), list)
+
     def test_refused_commands_are_recorded_and_a_flood_of_them_is_counted(self):
         for _ in range(30):
             self.assertEqual(self.say(40004, "tenant list")["code"], "denied")
