@@ -373,8 +373,12 @@ static void show_server(struct adm_call *c)
 	}
 }
 
-static void show_shares(struct adm_call *c, const char *of)
+/* Not for whoever manages one tenant: a share tells how many have one. */
+static void show_shares(struct adm_call *c, const struct tenant *t)
 {
+	char of[80];
+
+	(void)snprintf(of, sizeof(of), "tenant %s", t->name);
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
 		struct limit_pool_view v = limit_pool_see(c->admin->env.limiter, (enum limit_pool)i);
 		char name[32];
@@ -410,7 +414,6 @@ static void show_tenant(struct adm_call *c, const struct tenant *t)
 	put_rate_row(c->out, of, "rate", t->rate, "tenant");
 	put_rate_row(c->out, of, "requests", requests, requests_from);
 	show_day(c, of, "tenant", set, &v);
-	show_shares(c, of);
 }
 
 /* Of a principal or a key: what it has of its own. */
@@ -513,6 +516,7 @@ int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 {
 	const struct limit_job *job = c->priv;
 	const struct admin_env *env = &c->admin->env;
+	const bool all = adm_may(c->admin, &c->who, ADM_READ, NULL);    /* else his tenant and nothing beside it */
 	struct shown s = { 0 };
 	char of[160];
 	int rc = find_shown(c, &s, err);
@@ -521,9 +525,12 @@ int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	(void)logs;
 	if (rc == 0) {
 		limiter_set_tenants(env->limiter, tenants_count(env->tenants));
-		show_server(c);
+		if (all)
+			show_server(c);
 		if (s.tenant)
 			show_tenant(c, s.tenant);
+		if (s.tenant && all)
+			show_shares(c, s.tenant);
 	}
 	if (rc == 0 && s.principal_id) {
 		(void)snprintf(of, sizeof(of), *job->principal ? "principal %s/%s" : "its principal", job->tenant, job->principal);

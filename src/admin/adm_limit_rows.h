@@ -29,8 +29,9 @@ static const struct adm_column limit_show_cols[] = {
 	{ .noun = "limit", .verb = "show", .help = "Show the limits in force, where each comes from and what is used of it", \
 	  .detail = "Without a tenant those of the server alone.  FROM is default, config (the server's configuration), tenant, " \
 		    "principal, key, or of a tool: tool (its definition), grant, limit (limit set).  NOW is what runs, waits or is " \
-		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.", \
-	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_LOOP, \
+		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.  " \
+		    "A tenant-admin names its tenant, and sees neither the server's nor the shares.", \
+	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who", .where = ADM_ON_LOOP, \
 	  .check = adm_limit_show_check, .body = adm_limit_show_body }
 
 #endif

@@ -275,7 +275,7 @@ class Matrix(crib.Case):
             if uid is not None and os.geteuid() != 0:
                 continue
             # An argument that no command has: refused behind the role, and before anything is done.
-            args = {"no-such-argument": "x", **({"tenant": tenant, "principal": f"{tenant}/bot"} if tenant else {})}
+            args = {"no-such-argument": "x", **({"tenant": tenant, "who": tenant, "principal": f"{tenant}/bot"} if tenant else {})}
             said = self.say_all(uid, gid, [{"command": command, "args": args} for command in commands])
             for command, one in zip(commands, said):
                 got[f"command {command}"][column] = "-" if one == "d" else "may"

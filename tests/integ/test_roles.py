@@ -99,6 +99,17 @@ class Roles(crib.Case):
             if command.endswith("list"):
                 self.assertEqual(self.say(mine, command, **args)["code"], "denied")
         self.assertEqual(self.say(mine, "key create", principal="other/bot")["code"], "denied")
+        # What is in force for it, and nothing by which the others could be counted.
+        for who in ("acme", "acme/bot"):
+            rows = self.say(mine, "limit show", who=who)
+            self.assertEqual({row["of"] for row in rows}, {"tenant acme", f"principal {who}"} if "/" in who else {"tenant acme"})
+            self.assertEqual([row["limit"] for row in rows if "share" in row["limit"]], [])
+        self.assertIn("concurrency", [row["limit"] for row in rows])
+        self.assertEqual(self.say(mine, "limit show", who="other"), self.say(mine, "limit show", who="nosuch"))
+        for args in ({}, {"who": "other"}, {"who": "other/bot"}, {"key": foreign}):
+            self.assertEqual(self.say(mine, "limit show", **args)["code"], "denied", args)
+        self.assertEqual(self.say(mine, "limit show", who="acme", key=foreign)["code"], "invalid")
+        self.assertIn("server", {row["of"] for row in self.say(40002, "limit show", who="acme")})
         # A key of another tenant is as good as none.
         there, nowhere = (self.say(mine, "key revoke", tenant="acme", accessor=[a]) for a in (foreign, "0" * 12))
         self.assertEqual(json.dumps(there).replace(foreign, "0" * 12), json.dumps(nowhere))

@@ -634,9 +634,12 @@ static void roles_may_what_their_column_says(void **state)
 		assert_false(may(c, cmd, TENANT_AUDITOR, "{'no-such-argument':'x','tenant':'other'}"));
 		assert_int_equal(may(c, cmd, TENANT_AUDITOR, "{'no-such-argument':'x','tenant':'acme'}"), reads_audit);
 		assert_false(may(c, cmd, TENANT_ADMIN, nothing));
-		assert_false(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'other','principal':'other/bot'}"));
-		assert_false(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'acmes','principal':'acmes/bot'}"));
-		assert_int_equal(may(c, cmd, TENANT_ADMIN, "{'no-such-argument':'x','tenant':'acme','principal':'acme/bot'}"),
+		assert_false(may(c, cmd, TENANT_ADMIN,
+				 "{'no-such-argument':'x','tenant':'other','principal':'other/bot','who':'other'}"));
+		assert_false(may(c, cmd, TENANT_ADMIN,
+				 "{'no-such-argument':'x','tenant':'acmes','principal':'acmes/bot','who':'acmes'}"));
+		assert_int_equal(may(c, cmd, TENANT_ADMIN,
+				 "{'no-such-argument':'x','tenant':'acme','principal':'acme/bot','who':'acme'}"),
 				 cmd->own != NULL);
 	}
 	crib_free(c);
