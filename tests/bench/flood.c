@@ -165,8 +165,10 @@ static void step(struct conn *c, uint64_t now)
 
 /* --- answers */
 
+struct answer { int status; bool retry, last; const char *body; };
+
 /* Bytes of the first whole answer, 0: not whole yet. */
-static size_t frame(const struct conn *c, int *ret_status, bool *ret_retry, const char **ret_body)
+static size_t frame(const struct conn *c, struct answer *ret)
 {
 	const char *end = memmem(c->in, c->in_len, "\r\n\r\n", 4), *length;
 	size_t head, body;
@@ -175,24 +177,25 @@ static size_t frame(const struct conn *c, int *ret_status, bool *ret_retry, cons
 		return 0;
 	head = (size_t)(end - c->in) + 4;
 	length = memmem(c->in, head, "Content-Length: ", 16);
-	*ret_status = (int)strtol(c->in + 9, NULL, 10);
-	*ret_retry = memmem(c->in, head, "Retry-After: ", 13) != NULL;
-	*ret_body = c->in + head;
+	ret->status = (int)strtol(c->in + 9, NULL, 10);
+	ret->retry = memmem(c->in, head, "Retry-After: ", 13) != NULL;
+	ret->last = memmem(c->in, head, "Connection: close", 17) != NULL;
+	ret->body = c->in + head;
 	body = length ? strtoul(length + 16, NULL, 10) : 0;
 	if (!length && opt.kind == LISTEN)      /* an event stream: it lasts */
 		return 0;
 	return c->in_len >= head + body ? head + body : 0;
 }
 
-static void judge(const struct conn *c, int status, bool retry, const char *body, size_t len, uint64_t now)
+static void judge(const struct conn *c, const struct answer *a, size_t len, uint64_t now)
 {
 	static bool shown;
-	bool refused = status == 429 || status == 503;
+	bool refused = a->status == 429 || a->status == 503;
 	enum class k = refused ? REFUSED : SERVED;
 
 	if (!counting)
 		return;
-	if (refused ? !retry : status != 200 || (opt.expect && !memmem(body, len, opt.expect, strlen(opt.expect)))) {
+	if (refused ? !a->retry : a->status != 200 || (opt.expect && !memmem(a->body, len, opt.expect, strlen(opt.expect)))) {
 		wrong++;
 		if (!shown)
 			fprintf(stderr, "flood: wrong answer: %.*s\n", (int)(c->in_len < 600 ? c->in_len : 600), c->in);
@@ -203,12 +206,9 @@ static void judge(const struct conn *c, int status, bool retry, const char *body
 	histogram[k][bucket_of(now - c->sent_ns)]++;
 }
 
-static void readable(struct conn *c, uint64_t now)
+/* False: that was all. */
+static bool fill(struct conn *c)
 {
-	int status;
-	bool retry;
-	const char *body;
-
 	for (;;) {
 		if (c->in_len == c->in_size && c->in_size < IN_MAX) {
 			c->in_size = c->in_size ? c->in_size * 2 : 4096;
@@ -218,27 +218,37 @@ static void readable(struct conn *c, uint64_t now)
 		}
 		ssize_t n = read(c->fd, c->in + c->in_len, c->in_size - c->in_len);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			break;
-		if (n <= 0) {
-			if (c->busy && counting && opt.kind == REQUESTS)
-				failed++;
-			close_conn(c, now);
-			return;
-		}
+			return true;
+		if (n <= 0)
+			return false;
 		c->in_len += (size_t)n;
 		if (opt.kind == LISTEN && c->in_len == IN_MAX)
 			c->in_len = 0;
 	}
-	c->in[c->in_len] = '\0';
-	size_t used = frame(c, &status, &retry, &body);
-	if (used == 0)
+}
+
+static void readable(struct conn *c, uint64_t now)
+{
+	struct answer a;
+	bool open = fill(c);
+	size_t used = 0;
+
+	if (c->in_len > 0) {
+		c->in[c->in_len] = '\0';
+		used = frame(c, &a);
+	}
+	if (used > 0) {
+		judge(c, &a, used - (size_t)(a.body - c->in), now);
+		c->in_len = 0;          /* one request at a time: nothing comes behind it */
+		c->busy = false;
+		c->next_ns = now;
+		open = open && !a.last && opt.kind != SLOW;
+	}
+	if (open)
 		return;
-	judge(c, status, retry, body, used - (size_t)(body - c->in), now);
-	c->in_len = 0;                  /* one request at a time: nothing comes behind it */
-	c->busy = false;
-	c->next_ns = now;
-	if (opt.kind == SLOW)
-		close_conn(c, now);
+	if (c->busy && counting && opt.kind == REQUESTS)
+		failed++;
+	close_conn(c, now);
 }
 
 /* --- the loop */

@@ -39,10 +39,10 @@ def main():
     keys = [c.tenant(f"tenant{i}", "work") for i in range(4)]
     warmer = c.tenant("warmer", "echo")
     c.start(f"limits: {{calls: {SLOTS}, queue: 64, wait: 500}}\n")
-    capacity = SLOTS * 1000 / SLEEP_MS
+    port, capacity = c.address("http")[1], SLOTS * 1000 / SLEEP_MS
     options = (*call("work", '{"ms":%d}' % SLEEP_MS), "--conns", "256", "--rate", str(10 * capacity / len(keys)))
     while c.json("status")[0]["counters"]["calls_finished"] < WARM_CALLS:
-        row_of(flood(c, "warmer", warmer, *call("echo", '{"text":"warm"}'), "--conns", str(SLOTS), secs=5))
+        row_of(flood(port, "warmer", warmer, *call("echo", '{"text":"warm"}'), "--conns", str(SLOTS), secs=5))
     seen = [rss_kib(c.daemon.pid)]
     done = threading.Event()
 
@@ -51,7 +51,7 @@ def main():
             seen.append(rss_kib(c.daemon.pid))
     watcher = threading.Thread(target=watch)
     watcher.start()
-    floods = [flood(c, f"tenant{i}", key, *options, secs=SECONDS) for i, key in enumerate(keys)]
+    floods = [flood(port, f"tenant{i}", key, *options, secs=SECONDS) for i, key in enumerate(keys)]
     rows = [row_of(process) for process in floods]
     done.set()
     watcher.join()
