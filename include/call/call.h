@@ -128,6 +128,8 @@ void call_charge_more(struct call_engine *eng, const struct principal *who, unsi
 void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost);     /* it is a call after all */
 /* The server is filled to so many percent, and the tenant has more than its share (SEC S-807): leave it out. */
 bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent);
+/* It is so full that connections are not kept, and the tenant is among those who fill it (SEC S-807). */
+bool call_crowds(const struct call_engine *eng, const struct principal *who);
 /* A stream of a tenant, open until it is dropped.  ERR_BUSY. */
 int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err) MUST_CHECK;
 void call_drop_stream(struct call_engine *eng, int64_t tenant_id);

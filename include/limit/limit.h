@@ -85,9 +85,25 @@ void limit_charge_back(struct limiter *l, const struct limit_req *req, unsigned 
 /* One stream of a tenant.  ERR_BUSY. */
 int limit_hold_stream(struct limiter *l, int64_t tenant_id, struct err *err) MUST_CHECK;
 void limit_drop_stream(struct limiter *l, int64_t tenant_id);
-/* The process is filled to this percentage, and the tenant has more than its share of it (SEC S-807). */
+/* How full the process is with what piles up, in percent of the fullest ceiling: calls that wait, streams, bytes.  Calls
+ * that run count where none may wait; else it is no sign of trouble when all their slots are taken. */
+unsigned limit_pressure(const struct limiter *l);
+/* It is filled to this percentage, and the tenant has more than its share of what is (SEC S-807). */
 bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned percent);
-unsigned limit_pressure(const struct limiter *l);       /* percent of the fullest ceiling */
+
+/* What that comes to (SEC S-807).  A step is left LIMIT_SLACK percent below where it is reached, so that nothing flutters. */
+enum limit_step {
+	LIMIT_CALM,
+	LIMIT_NEARLY_FULL,              /* from 80 % */
+	LIMIT_FULL,                     /* from 95 % */
+	LIMIT_STEPS
+};
+#define LIMIT_SLACK 10
+/* fn hears of each change from inside of whatever makes it, so it calls nothing here. */
+typedef void limit_step_fn(void *arg, enum limit_step step);
+void limiter_on_step(struct limiter *l, limit_step_fn *fn, void *arg);
+/* Not calm, and the tenant is among those who fill it. */
+bool limit_crowds(const struct limiter *l, int64_t tenant_id);
 
 uint32_t limit_running(const struct limiter *l, int64_t tenant_id);
 size_t limit_waiting(const struct limiter *l);

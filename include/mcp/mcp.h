@@ -100,6 +100,9 @@ void mcp_exchange_gone(struct mcp_exchange **x);
 /* Time to turn a slow answer into SSE (MCP B-39): asked by the HTTP transport after its delay. */
 bool mcp_exchange_may_stream(const struct mcp_exchange *x);
 
+/* Is the server so full, by the doing of this principal's tenant too, that its connections are not kept (SEC S-807)? */
+bool mcp_crowded_by(const struct mcp_server *srv, const struct principal *who);
+
 /* Legacy HTTP sessions.  ERR_NOT_FOUND: unknown, ended or another principal's. */
 int mcp_session_find(struct mcp_server *srv, const char *id, const struct principal *who, struct mcp_session **ret,
 		     struct err *err) MUST_CHECK;

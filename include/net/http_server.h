@@ -53,8 +53,11 @@ void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */
 void http_conn_drain(struct http_conn *c);
 /* The same, but a peer without an answer due may be sending its next request just now: it has ms for its head, which
- * head() is asked about as ever (SEC S-842). */
+ * head() is asked about as ever, and the answer is the last (SEC S-842). */
 void http_conn_drain_in(struct http_conn *c, uint32_t ms);
+
+/* No request is read behind those that have been: the last of their answers says "Connection: close". */
+void http_no_more(struct http_request *r);
 
 /* Read the body of a request that head() held.  Not from inside a call of this module. */
 void http_go_on(struct http_request *r);

@@ -66,6 +66,10 @@ struct app {
 	struct admin_sock *remote_sock; /* NULL without admin.listen */
 	struct tls_server *admin_tls;   /* its certificate */
 	struct gate *gate;              /* who may connect; NULL on stdio */
+	struct {
+		int step, told;         /* enum limit_step: as it is, as the listeners know it */
+		bool due;               /* they will be told in this turn */
+	} press;
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;
@@ -116,6 +120,9 @@ json_t *app_listen_show(void *app);                                     /* for `
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
 void app_gate_reload(struct app *a);
 void app_gate_stop(struct app *a);
+/* press.c: what the ways in leave out when the server is full. */
+int app_press_start(struct app *a, struct err *err) MUST_CHECK;
+void app_press_stop(struct app *a);
 /* drain.c */
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);

@@ -267,6 +267,7 @@ static const struct subsys {
 	{ "changes of upstreams", SERVE, app_upstreams_watch, app_upstreams_unwatch },
 	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
 	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
+	{ "pressure", DAEMON, app_press_start, app_press_stop },
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
 	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
 	{ "watch", SERVE, app_watch_start, app_watch_stop },

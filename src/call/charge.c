@@ -113,6 +113,11 @@ bool call_shed(const struct call_engine *eng, const struct principal *who, unsig
 	return true;
 }
 
+bool call_crowds(const struct call_engine *eng, const struct principal *who)
+{
+	return limit_crowds(eng->env.limiter, who->tenant_id);
+}
+
 int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
 {
 	limiter_set_tenants(eng->env.limiter, tenants_count(eng->env.tenants));

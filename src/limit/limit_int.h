@@ -84,6 +84,9 @@ struct limiter {
 	size_t waiting;
 	bool due;                       /* a slot has become free */
 	struct list dirty;              /* struct entry.dirty */
+	enum limit_step step;
+	limit_step_fn *on_step;         /* NULL: nobody asks */
+	void *on_step_arg;
 };
 
 /* slots.c */
@@ -101,6 +104,9 @@ struct entry *entry_find(const struct limiter *l, int64_t tenant_id, enum limit_
 bool pool_has(const struct limiter *l, enum limit_pool pool, const struct account *a, uint64_t n);
 void pool_take(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
 void pool_give(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
+
+/* step.c */
+void step_look(struct limiter *l);      /* something of the pools is used, or is free */
 
 /* queue.c */
 /* Let it wait.  0, or why not, as limit_enter(). */

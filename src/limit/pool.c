@@ -73,6 +73,7 @@ static void set_used(struct limiter *l, enum limit_pool pool, struct account *a,
 	l->used[pool] += used;
 	l->used[pool] -= a->used[pool];
 	a->used[pool] = used;
+	step_look(l);
 }
 
 void pool_take(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n)
@@ -111,36 +112,6 @@ void limit_drop_stream(struct limiter *l, int64_t tenant_id)
 
 	if (e)
 		pool_give(l, LIMIT_STREAMS, CONTAINER_OF(e, struct account, e), 1);
-}
-
-static unsigned percent(const struct limiter *l, unsigned pool)
-{
-	return l->conf.ceiling[pool] ? (unsigned)(l->used[pool] * 100 / l->conf.ceiling[pool]) : 0;
-}
-
-unsigned limit_pressure(const struct limiter *l)
-{
-	unsigned most = 0;
-
-	for (unsigned i = 0; i < LIMIT_POOLS; i++)
-		if (percent(l, i) > most)
-			most = percent(l, i);
-	return most;
-}
-
-bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned from)
-{
-	struct entry *e = NULL;
-
-	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
-		if (percent(l, i) < from || l->conf.ceiling[i] == 0)
-			continue;
-		if (!e)
-			e = entry_find(l, tenant_id, LIMIT_TENANT, 0);
-		if (e && CONTAINER_OF(e, struct account, e)->used[i] > l->share[i])
-			return true;
-	}
-	return false;
 }
 
 struct limit_pool_view limit_pool_see(const struct limiter *l, enum limit_pool pool)

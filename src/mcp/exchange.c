@@ -234,6 +234,11 @@ bool mcp_exchange_may_stream(const struct mcp_exchange *x)
 	return x->http && x->sse_ok && !x->closed && x->unanswered > 0;
 }
 
+bool mcp_crowded_by(const struct mcp_server *srv, const struct principal *who)
+{
+	return call_crowds(srv->env.calls, who);
+}
+
 static struct jx_span copy(struct jx_span s)
 {
 	return (struct jx_span){ mem_strndup(s.p, s.len), s.len };

@@ -122,8 +122,13 @@ void http_conn_drain_in(struct http_conn *c, uint32_t ms)
 		c->last = true;
 		return;
 	}
-	c->drain_us = ev_now_us(c->loop) + ms * 1000ull;
+	c->drain_us = drained_us(c, ev_now_us(c->loop) + ms * 1000ull);
 	arm(c);
+}
+
+void http_no_more(struct http_request *r)
+{
+	r->conn->last = true;
 }
 
 static void refuse(struct http_conn *c, int status, const char *why);
@@ -342,7 +347,7 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	size_t body = h.framing == HTTP_BODY_LENGTH && h.length <= there ? (size_t)h.length : 0;
 	name_request(r, &h);
 	r->old = h.old;
-	r->close = h.close;
+	r->close = h.close || c->drain_us > 0;
 	r->is_head = http_text_is(h.method, "HEAD");
 	r->body_missing = h.framing == HTTP_BODY_CHUNKED || (h.framing == HTTP_BODY_LENGTH && h.length > there);
 
@@ -352,7 +357,7 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	int said = c->ops->head(c->arg, r, &h, &body_max, &r->user);
 	if (said == 1) {
 		/* r may be on its way out; what of its body is not here will never be read (SEC S-114, S-115). */
-		if (missing || h.close)
+		if (missing || h.close || c->drain_us > 0)
 			c->last = true;
 		return size + body;
 	}

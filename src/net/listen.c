@@ -35,7 +35,7 @@ struct listener {
 	struct ev_timer *timer;         /* runs while accepting waits for descriptors */
 	int fd, spare;                  /* spare is given up to turn one connection away */
 	unsigned live, connections_max;
-	bool paused;
+	bool paused, slow;
 	listen_fn *fn;
 	void *arg;
 	char address[PATH_SIZE];        /* host and port, or a path */
@@ -160,7 +160,8 @@ static void hand_over(struct listener *l, int fd, const struct addr *peer)
 static void on_readable(void *arg, bool readable, bool writable)
 {
 	struct listener *l = arg;
-	for (int i = 0; i < ACCEPTS_PER_TURN && l->live < l->connections_max && !l->paused; i++) {
+	int most = l->slow ? LISTEN_SLOW : ACCEPTS_PER_TURN;
+	for (int i = 0; i < most && l->live < l->connections_max && !l->paused; i++) {
 		struct addr peer = { .len = sizeof(peer.sa) };
 		int fd = accept4(l->fd, (struct sockaddr *)&peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
@@ -305,6 +306,11 @@ void listen_pause(struct listener *l, bool paused)
 static void free_listener(void *arg)
 {
 	free(arg);
+}
+
+void listen_slow(struct listener *l, bool on)
+{
+	l->slow = on;
 }
 
 void listen_close(struct listener **pl)

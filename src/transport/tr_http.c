@@ -109,6 +109,7 @@ static void reply(struct hreq *q, const struct mcp_answer *a)
 		http_unauthorized(q->t, (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, true, &headers);
 	if (a->status == 403 && a->scope)
 		http_insufficient(q, a->scope, &headers);
+	hreq_keep(q);
 	hreq_free(q);
 	http_reply(r, a->status, str_text(&headers), a->text, a->len);
 	str_fini(&headers);
@@ -265,8 +266,10 @@ static int admit(struct hreq *q, const struct http_head *h, struct http_text ten
 	if (status == HTTP_TOKEN) {
 		status = hreq_check_token(q, asker.token, no);
 	} else {
-		if (status == 401)
+		if (status == 401) {
 			http_unauthorized(q->t, tenant, asker.had_one, &no->headers);
+			http_not_known(q->c);
+		}
 		http_punish(q->c);
 		if (status == 0)
 			status = http_admit(q->c, tenant, q->who, no);
@@ -473,6 +476,8 @@ static void http_accepted(void *arg, const struct accepted *a)
 	c->tls = a->tls;
 	if (a->tls)
 		http_conn_tls(c->conn, a->tls);
+	if (t->press == TRANSPORT_FULL)
+		http_hurry(c);
 }
 
 /* --- the room's interface */
@@ -564,5 +569,5 @@ static void http_close(struct transport **base)
 }
 
 const struct transport_ops tr_http = {
-	"http", http_check, http_open, http_pause, http_live, http_address, http_close,
+	"http", http_check, http_open, http_pause, http_press, http_live, http_address, http_close,
 };

@@ -1,5 +1,6 @@
 /* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_token.c (access
- * tokens), tr_http_facts.c (what the head says), tr_http_sse.c (streams), tr_sse.c (HTTP+SSE of 2024-11-05). */
+ * tokens), tr_http_facts.c (what the head says), tr_http_press.c (a full server), tr_http_sse.c (streams), tr_sse.c
+ * (HTTP+SSE of 2024-11-05). */
 #ifndef TR_HTTP_INT_H
 #define TR_HTTP_INT_H
 
@@ -14,6 +15,9 @@
 #define TR_HTTP_LATE_MS 10000           /* a slow answer becomes an event stream (MCP B-39) */
 #define TR_HTTP_ALIVE_MS 15000          /* comments on quiet event streams (MCP N-12) */
 #define TR_HTTP_DRAIN_MS 500            /* for requests that were on their way when a stop began */
+#define TR_HTTP_END_MAX 10              /* connections that a server nearly full ends behind their answers ... */
+#define TR_HTTP_END_US 100000           /* ... in this time */
+#define TR_HTTP_HURRY_MS 2000           /* for the next request of a stranger while the server is full */
 #define TR_HTTP_PARAMS_MAX 16           /* Mcp-Param-* headers of one request */
 #define TR_HTTP_ORIGIN_MAX 255          /* bytes of an allowed Origin */
 #define TR_HTTP_CLIENT_SIZE (2 * ADDR_TEXT_SIZE)        /* "192.0.2.1 via 10.0.0.1" */
@@ -37,6 +41,9 @@ struct tr_http {
 	char *origin;                   /* how clients reach it: scheme, host and port */
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
 	bool draining;                  /* no request is taken any more (SEC S-842) */
+	enum transport_press press;
+	uint64_t ended_us;              /* since when */
+	unsigned ended;                 /* are counted */
 	bool closing;
 };
 
@@ -47,6 +54,7 @@ struct hconn {
 	struct http_conn *conn;
 	const struct tls *tls;          /* the connection's, or NULL */
 	bool proxied;                   /* the peer is a listed proxy */
+	bool hurried;                   /* its next request is due at once */
 	char from[ADDR_TEXT_SIZE];
 };
 
@@ -112,6 +120,16 @@ void http_insufficient(const struct hreq *q, const char *scope, struct str *out)
 /* Whose is it?  0: q->who is.  HTTP_LATER: it is held, and goes on or is refused by itself.  Else the status. */
 #define HTTP_LATER 1
 int hreq_check_token(struct hreq *q, struct http_text token, struct http_refusal *no);
+
+/* --- tr_http_press.c */
+
+void http_press(struct transport *base, enum transport_press press);
+/* An answer to q begins: while its tenant fills the server it is the connection's last, of some at a time. */
+void hreq_keep(const struct hreq *q);
+/* Somebody is refused for not being known. */
+void http_not_known(struct hconn *c);
+/* A connection whose next request is its last, and due at once, unless it is some tenant's. */
+void http_hurry(struct hconn *c);
 
 /* --- tr_http_client.c */
 

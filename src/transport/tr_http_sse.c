@@ -22,6 +22,7 @@ void hreq_stream_begin(struct hreq *q)
 	char headers[sizeof(sse_headers) + TR_HTTP_CORS_SIZE], cors[TR_HTTP_CORS_SIZE];
 
 	snprintf(headers, sizeof(headers), "%s%s", sse_headers, hreq_cors(q, cors));
+	hreq_keep(q);
 	http_stream_begin(q->r, 200, headers);
 	q->streaming = true;
 	q->written_us = ev_now_us(q->t->env.loop);

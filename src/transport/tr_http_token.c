@@ -127,6 +127,7 @@ static int settle(struct hreq *q, int rc, const struct oauth_pass *pass, const s
 		return 503;
 	}
 	http_unauthorized(q->t, tenant, true, &no->headers);
+	http_not_known(q->c);
 	http_punish(q->c);
 	return 401;
 }

@@ -381,6 +381,12 @@ static void line_pause(struct transport *t, bool paused)
 	}
 }
 
+/* Strangers are as short-lived as ever: their credential line has its deadline. */
+static void line_press(struct transport *t, enum transport_press press)
+{
+	listen_slow(line_of(t)->home.listener, press == TRANSPORT_FULL);
+}
+
 static unsigned line_live(const struct transport *t)
 {
 	return listen_live(home_of(t)->listener);
@@ -437,8 +443,8 @@ static int unix_check(const struct conf_listener *c, struct err *err)
 }
 
 const struct transport_ops tr_tcp = {
-	"tcp", tcp_check, tcp_open, line_pause, line_live, line_address, line_close,
+	"tcp", tcp_check, tcp_open, line_pause, line_press, line_live, line_address, line_close,
 };
 const struct transport_ops tr_unix = {
-	"unix", unix_check, unix_open, line_pause, line_live, line_address, line_close,
+	"unix", unix_check, unix_open, line_pause, line_press, line_live, line_address, line_close,
 };

@@ -214,6 +214,11 @@ void mcp_exchange_gone(struct mcp_exchange **x)
 	*x = NULL;
 }
 
+bool mcp_crowded_by(const struct mcp_server *srv, const struct principal *who)
+{
+	return srv->crowd && strcmp(srv->crowd, who->tenant) == 0;
+}
+
 bool mcp_exchange_may_stream(const struct mcp_exchange *x)
 {
 	assert_false(x->dead);

@@ -52,6 +52,7 @@ struct mcp_server {
 	const struct mcp_push_ops *stream_ops;  /* of the one session's GET stream, or NULL */
 	void *stream_peer;
 	unsigned streams, streams_gone, sessions_ended;
+	const char *crowd;              /* the tenant that fills the server, or NULL */
 };
 
 /* Answer the held message, or send a notice of it; both fail when there is no such message. */

@@ -75,7 +75,9 @@ void tr_open(struct tr_rig *rig, const char *name)
 
 void tr_attach(struct tr_rig *rig, const char *name, const char *dir, uint32_t drain_ms)
 {
-	rig->env = (struct transport_env){ .loop = rig->loop, .mcp = rig->srv, .tenants = rig->tenants, .drain_ms = drain_ms };
+	rig->gate = gate_new(rig->loop, &(struct gate_limits){ 0 });
+	rig->env = (struct transport_env){ .loop = rig->loop, .mcp = rig->srv, .tenants = rig->tenants, .drain_ms = drain_ms,
+		.gate = rig->gate };
 	rig->conf.connections_max = TR_PEERS_MAX;
 	rig->sse = strcmp(name, "sse") == 0;
 	for (size_t i = 0; transport_all[i]; i++)
@@ -169,6 +171,7 @@ void tr_detach(struct tr_rig *rig)
 		rig->ops->close(&rig->t);
 	tr_drop_peers(rig);
 	tr_settle(rig);
+	gate_free(&rig->gate);
 	free(rig->conf.address);
 }
 

@@ -20,6 +20,7 @@
 #include "ev/ev.h"
 #include "mcp/mcp.h"
 #include "net/addr.h"
+#include "net/gate.h"
 #include "tenant/tenant.h"
 #include "transport/transport.h"
 
@@ -32,6 +33,7 @@ struct tr_rig {
 	struct tenants *tenants;
 	struct mcp_server *srv;
 	struct transport_env env;
+	struct gate *gate;              /* without limits */
 	struct conf_listener conf;      /* may be changed between tr_open() and tr_listen() */
 	const struct transport_ops *ops;        /* NULL: stdio, a transport for each peer */
 	bool sse;

@@ -218,6 +218,11 @@ bool call_shed(const struct call_engine *eng, const struct principal *who, unsig
 	return false;
 }
 
+bool call_crowds(const struct call_engine *eng, const struct principal *who)
+{
+	return false;
+}
+
 int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
 {
 	return 0;

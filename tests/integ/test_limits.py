@@ -1,5 +1,6 @@
 """Limits as an operator sets them and an agent meets them (SEC S-801 to S-807, S-840; MCP E-14)."""
 import json
+import socket
 import time
 import unittest
 
@@ -163,6 +164,49 @@ class Limits(crib.Case):
             stream.close()
         one.close()
         crib.wait_for("no stream", lambda: self.shown()["server", "streams"]["now"] == 0)
+
+    def test_a_server_that_fills_up_leaves_things_out_for_who_fills_it(self):
+        # Of 20 places in the queue each of the two is sure of 5; acme takes those and the common 10.
+        c = self.crib.start("limits: {calls: 1, queue: 20, tenant_queue: 0, wait: 60000}\n")
+        counter = lambda name: c.json("status")[0]["counters"][name]  # noqa: E731
+        agent, other, line, quiet = c.http(self.key), c.http(self.other), c.tcp(self.key), c.tcp(self.other)
+        stranger = socket.create_connection(c.address("http"), crib.DEADLINE)
+        self.addCleanup(stranger.close)
+        long = [line.request("tools/call", {"name": "sleep", "arguments": LONG}, crib.MODERN) for _ in range(16)]
+        for message in long:
+            line.send(message)
+        crib.wait_for("15 that wait", lambda: self.now("queue") == 15)
+
+        def kept(peer):
+            self.assertIn("result", peer.ask("tools/list", {}, crib.MODERN))
+            return peer.response_headers["Connection"] != "close"
+
+        self.assertTrue(kept(agent))
+        waiting = [quiet.request("tools/call", {"name": "echo", "arguments": {"text": "x"}}, crib.MODERN) for _ in range(5)]
+        quiet.send(waiting[0])                          # 80 %
+        crib.wait_for("a server that is nearly full", lambda: counter("pressure_step") == 1)
+        self.assertFalse(kept(agent))
+        self.assertTrue(kept(other))
+        self.assertGreaterEqual(counter("connections_not_kept"), 1)
+        self.assertEqual(counter("connections_hurried"), 0)
+        for message in waiting[1:]:
+            quiet.send(message)
+        crib.wait_for("a full server", lambda: counter("pressure_step") == 2)
+        self.assertEqual(stranger.recv(1), b"", "those who have not said who they are go first")
+        self.assertGreaterEqual(counter("connections_hurried"), 1)
+        self.assertTrue(kept(other))
+        self.assertIn("result", c.http(self.other).ask("tools/list", {}, crib.MODERN), "a new connection")
+        for message in long:
+            line.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": message["id"]}})
+        for message in waiting:
+            self.assertIn("result", quiet.answer(message["id"]))
+        crib.wait_for("a calm server", lambda: counter("pressure_step") == 0)
+        self.assertTrue(kept(agent))
+        self.assertEqual((counter("pressure_nearly_full"), counter("pressure_full")), (1, 1))
+        log = c.log.read_text()
+        for said in ("nearly full, connections of those who fill it are not kept pressure=80%",
+                     "full, new connections are taken slowly pressure=", "not full any more, connections are kept pressure="):
+            self.assertIn(said, log)
 
     def test_documents_carry_the_limits_of_tenants(self):
         c = self.crib

@@ -198,6 +198,11 @@ bool call_shed(const struct call_engine *eng, const struct principal *who, unsig
 	return ((const struct rig *)eng)->filled >= percent;
 }
 
+bool call_crowds(const struct call_engine *eng, const struct principal *who)
+{
+	return ((const struct rig *)eng)->filled >= 80;
+}
+
 int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
 {
 	struct rig *r = (struct rig *)eng;

@@ -722,10 +722,28 @@ static void drain_hears_out_whoever_is_about_to_ask(void **state)
 	assert_false(end);
 	send_far(w, GET("/no"));        /* the handler says what it is told */
 	assert_non_null(strstr(receive(w, &end), "HTTP/1.1 401 "));
-	assert_false(end);
-	clock_step(1);
-	assert_string_equal(receive(w, &end), "");
+	assert_int_equal(count(w->got.p, "Connection: close"), 1);
 	assert_true(end);
+}
+
+/* SEC S-807: what has been read is answered, and the peer knows that nothing else will be. */
+static void the_last_of_the_requests_that_were_read_ends_the_connection(void **state)
+{
+	struct world *w = *state;
+	bool end;
+	send_far(w, GET("/hold") GET("/hold"));
+	receive(w, &end);
+	assert_int_equal(w->nheld, 2);
+	http_no_more(w->held[0]);
+	send_far(w, GET("/never"));
+	http_reply(w->held[0], 200, NULL, "a", 1);
+	assert_int_equal(count(receive(w, &end), "Connection: close"), 0);
+	assert_false(end);
+	http_reply(w->held[1], 200, NULL, "b", 1);
+	w->held[0] = w->held[1] = NULL;
+	assert_int_equal(count(receive(w, &end), "Connection: close"), 1);
+	assert_true(end);
+	assert_null(strstr(w->log.p, "/never"));
 }
 
 static void drain_waits_for_answers_but_for_no_slow_head(void **state)
@@ -828,7 +846,7 @@ int main(void)
 		T(close_at_the_head_tells_once),
 		T(drain_closes_behind_the_answers),
 		T(idle_drain_closes_at_once),
-		T(drain_hears_out_whoever_is_about_to_ask), T(drain_waits_for_answers_but_for_no_slow_head),
+		T(drain_hears_out_whoever_is_about_to_ask), T(the_last_of_the_requests_that_were_read_ends_the_connection), T(drain_waits_for_answers_but_for_no_slow_head),
 		T(half_a_head_does_not_hold_up_a_drain), T(only_what_is_no_http_counts_as_broken),
 		T(stream_that_nobody_reads_ends),
 		T(stream_behind_an_unfinished_answer_is_bounded_too),

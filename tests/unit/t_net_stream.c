@@ -454,15 +454,24 @@ struct doors {
 	struct ev_loop *loop;
 	struct listener *l;
 	int fds[16];
-	unsigned n;
+	unsigned n, in_turn, most;      /* accepted; in this turn of the loop; in any */
 	struct accepted last;
 };
+
+static void turn_ends(void *arg)
+{
+	struct doors *d = arg;
+	d->most = d->in_turn > d->most ? d->in_turn : d->most;
+	d->in_turn = 0;
+}
 
 static void on_accept(void *arg, const struct accepted *a)
 {
 	struct doors *d = arg;
 	d->last = *a;
 	d->fds[d->n++] = a->fd;
+	if (d->in_turn++ == 0)
+		ev_at_turn_end(d->loop, turn_ends, d);
 }
 
 static void turns(struct doors *d)
@@ -545,6 +554,29 @@ static void paused_listener_accepts_nothing(void **state)
 	assert_int_equal(d.n, 1);
 	assert_string_equal(d.last.from, "::1");
 	close(far);
+	close_doors(&d);
+}
+
+/* SEC S-807 */
+static void slow_listener_takes_few_a_turn(void **state)
+{
+	struct doors d = { .loop = ev_loop_new() };
+	int far[NELEMS(d.fds)];
+	assert_int_equal(listen_tcp(d.loop, "127.0.0.1:0", 100, on_accept, &d, &d.l, NULL), 0);
+	listen_slow(d.l, true);
+	for (unsigned i = 0; i < NELEMS(far) / 2; i++)
+		far[i] = dial_tcp(listen_address(d.l));
+	turns(&d);
+	assert_int_equal(d.n, NELEMS(far) / 2);
+	assert_int_equal(d.most, LISTEN_SLOW);
+	listen_slow(d.l, false);
+	for (unsigned i = NELEMS(far) / 2; i < NELEMS(far); i++)
+		far[i] = dial_tcp(listen_address(d.l));
+	turns(&d);
+	assert_int_equal(d.n, NELEMS(far));
+	assert_true(d.most > LISTEN_SLOW);
+	for (unsigned i = 0; i < NELEMS(far); i++)
+		close(far[i]);
 	close_doors(&d);
 }
 
@@ -652,6 +684,7 @@ int main(void)
 		cmocka_unit_test(listener_accepts_up_to_its_limit),
 		cmocka_unit_test(who_is_accepted_is_asked_whether_it_is_there),
 		cmocka_unit_test(paused_listener_accepts_nothing),
+		cmocka_unit_test(slow_listener_takes_few_a_turn),
 		cmocka_unit_test(taken_address_is_named),
 		cmocka_unit_test(no_more_descriptors_pauses_and_goes_on),
 		cmocka_unit_test(unix_socket_replaces_a_stale_one_and_knows_its_peer),

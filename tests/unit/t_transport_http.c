@@ -171,6 +171,78 @@ static void stop_is_told_to_those_who_ask(void **state)
 	assert_int_equal(rig.srv->nseen, 1);
 }
 
+/* SEC S-807 */
+static void who_fills_the_server_keeps_no_connection(void **state)
+{
+	struct tr_peer *kept;
+
+	assert_int_equal(ask(ASK()), 200);
+	kept = peer;
+	tr_http.press(rig.t, TRANSPORT_NEARLY_FULL);
+	rig.srv->crowd = "acme";
+	assert_int_equal(ask(ASK()), 200);
+	assert_ptr_equal(peer, kept);
+	assert_true(head_has("Connection: close"));
+	tr_ended(kept);
+	assert_int_equal(ask(ASK(.key = rig.other.text)), 200); /* another tenant */
+	assert_false(head_has("Connection: close"));
+	assert_int_equal(ask(ASK(.body = "notes 1 new 1", .key = rig.other.text)), 200);
+	assert_false(head_has("Connection: close"));
+	assert_int_equal(ask(ASK(.body = "notes 2 new 1")), 200);
+	assert_true(head_has("Connection: close"));             /* an event stream */
+	assert_int_equal(ask(ASK(.key = NONE)), 401);           /* nobody */
+	assert_true(head_has("Connection: close"));
+	/* So many in 100 ms, and no more. */
+	for (unsigned i = 3; i < 10; i++) {
+		assert_int_equal(ask(ASK()), 200);
+		assert_true(head_has("Connection: close"));
+	}
+	assert_int_equal(ask(ASK()), 200);
+	assert_false(head_has("Connection: close"));
+	clock_step(SECOND_US / 10);
+	assert_int_equal(ask(ASK()), 200);
+	assert_true(head_has("Connection: close"));
+	tr_http.press(rig.t, TRANSPORT_CALM);
+	rig.srv->crowd = NULL;
+	assert_int_equal(ask(ASK(.key = NONE)), 401);
+	assert_false(head_has("Connection: close"));
+	assert_int_equal(ask(ASK()), 200);
+	assert_false(head_has("Connection: close"));
+}
+
+/* SEC S-807: idle strangers go first, and one that asks in time is heard. */
+static void full_server_hurries_strangers(void **state)
+{
+	struct tr_peer *known, *idle, *late;
+
+	assert_int_equal(ask(ASK()), 200);
+	known = peer;
+	idle = tr_dial(&rig, "acme");
+	peer = tr_dial(&rig, "acme");
+	tr_settle(&rig);
+	tr_http.press(rig.t, TRANSPORT_NEARLY_FULL);
+	clock_step(3 * SECOND_US);
+	tr_settle(&rig);
+	assert_false(idle->eof);
+	tr_http.press(rig.t, TRANSPORT_FULL);
+	assert_int_equal(ask(ASK()), 200);
+	assert_true(head_has("Connection: close"));
+	tr_ended(peer);
+	clock_step(2 * SECOND_US);
+	tr_ended(idle);
+	tr_settle(&rig);
+	assert_false(known->eof);
+	/* A new one is in a hurry too. */
+	late = tr_dial(&rig, "acme");
+	tr_settle(&rig);
+	clock_step(2 * SECOND_US);
+	tr_ended(late);
+	tr_http.press(rig.t, TRANSPORT_CALM);
+	peer = known;
+	assert_int_equal(ask(ASK()), 200);
+	assert_false(head_has("Connection: close"));
+}
+
 static void bound_listener_needs_no_key(void **state)
 {
 	rig.conf.tenant = (char []){ "other" };
@@ -219,7 +291,8 @@ int main(void)
 		T(only_the_table_of_routes_is_served), T(a_page_from_elsewhere_learns_of_no_path),
 		T(path_of_a_foreign_tenant_is_like_a_wrong_one),
 		T(unknown_wrong_malformed_and_missing_are_one_401), T(scheme_has_any_case_and_comes_once),
-		T(only_a_proved_secret_learns_the_reason), FROZEN(stop_is_told_to_those_who_ask), T(bound_listener_needs_no_key),
+		T(only_a_proved_secret_learns_the_reason), FROZEN(stop_is_told_to_those_who_ask),
+		FROZEN(who_fills_the_server_keeps_no_connection), FROZEN(full_server_hurries_strangers), T(bound_listener_needs_no_key),
 		T(listener_is_checked_before_it_opens),
 	};
 
