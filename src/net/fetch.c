@@ -70,7 +70,6 @@ static int pool_new(struct fetcher *f, const struct str *key, struct fetch_pool 
 	p->owner = f;
 	list_init(&p->node);
 	list_init(&p->running);
-	list_init(&p->socks);
 	p->key = mem_dup(key->p, key->len);
 	p->key_len = key->len;
 	p->idle = ev_timer_new(f->loop, on_pool_idle, p);
@@ -184,14 +183,14 @@ static void begin(void *arg)
 
 	if (f->state != FETCH_WAITING)
 		return;
-	f->easy = p->nspare > 0 ? p->spare[--p->nspare] : fetch_easy_new(f->policy);
+	f->easy = p->nspare > 0 ? p->spare[--p->nspare] : fetch_easy_new(p, f->policy);
 	if (!f->easy)
 		rc = ERR_INTERNAL;
 	if (rc == 0)
 		rc = fetch_easy_set(f, ev_now_us(p->owner->loop));
 	if (rc == 0) {
 		f->state = FETCH_RUNNING;
-		rc = fetch_pool_add(p, f);      /* it may have ended when this returns */
+		rc = fetch_pool_add(p, f);
 	}
 	if (rc == ERR_TIMEOUT)
 		(void)err_set(&err, rc, "", "the server did not answer in time");
@@ -211,20 +210,20 @@ static void add_header(struct fetch *f, const char *name, const char *value)
 	free(line);
 }
 
+/* What libcurl would add by itself to a body is left out; its own Accept stays. */
 static void add_headers(struct fetch *f, const struct fetch_req *req)
 {
-	bool typed = false, accept = false;
+	bool typed = false;
 
 	for (size_t i = 0; i < req->nheaders; i++) {
 		typed = typed || strcasecmp(req->headers[i].name, "content-type") == 0;
-		accept = accept || strcasecmp(req->headers[i].name, "accept") == 0;
 		add_header(f, req->headers[i].name, req->headers[i].value);
 	}
+	if (!fetch_method_has_body(req->method) && req->body_len == 0)
+		return;
 	f->headers = curl_slist_append(f->headers, "Expect:");
 	if (!typed)
 		f->headers = curl_slist_append(f->headers, "Content-Type:");
-	if (!accept)
-		add_header(f, "Accept", "*/*");
 }
 
 static bool is_method(const char *m)

@@ -42,6 +42,7 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockad
 	struct fetch *f = arg;
 	struct addr a = { .len = to->addrlen };
 
+	f->connected = false;
 	/* Once refused, refused: no choice among the others, a host with a forbidden address is up to something. */
 	if (f->err.code != 0 || purpose != CURLSOCKTYPE_IPCXN || to->addrlen > sizeof(a.sa))
 		return CURL_SOCKET_BAD;
@@ -61,6 +62,7 @@ static int on_prereq(void *arg, char *ip, char *local_ip, int port, int local_po
 	snprintf(text, sizeof(text), strchr(ip, ':') ? "[%.45s]:%d" : "%.45s:%d", ip, port);
 	if (addr_parse(text, &a, &f->err) < 0 || check_addr(f, &a) < 0)
 		return CURL_PREREQFUNC_ABORT;
+	f->connected = true;
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -197,7 +199,7 @@ static size_t on_read(char *p, size_t size, size_t n, void *arg)
 /* --- options ------------------------------------------------------------------------------------- */
 
 /* What is equal for all requests of a pool. */
-CURL *fetch_easy_new(const struct fetch_policy *policy)
+CURL *fetch_easy_new(struct fetch_pool *p, const struct fetch_policy *policy)
 {
 	CURL *e = curl_easy_init();
 
@@ -226,6 +228,9 @@ CURL *fetch_easy_new(const struct fetch_policy *policy)
 	/* Without it the end of a request that still resolves its name waits for the resolver. */
 	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 	(void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	/* A connection keeps these two from the request that made it. */
+	(void)curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, fetch_pool_close_sock);
+	(void)curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, p);
 	(void)curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_prereq);
 	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
 	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);

@@ -35,7 +35,7 @@ struct fetch_pool {
 	CURLM *multi;
 	struct ev_timer *timer;         /* libcurl's */
 	struct ev_timer *idle;
-	struct list socks;              /* struct fetch_sock */
+	struct map *socks;              /* descriptor -> struct fetch_sock */
 	struct list running;            /* struct fetch */
 	CURL *spare[FETCH_SPARE_MAX]; size_t nspare;
 	bool acting;                    /* libcurl or an end is on the stack */
@@ -63,6 +63,7 @@ struct fetch {
 	uint64_t deadline_us;
 	size_t body_max, body_got, head_got;
 	struct fetch_head head;
+	bool connected;                 /* on_prereq() has agreed to the connection that it is on */
 	bool head_done;
 	bool lengths_differ;            /* two Content-Lengths */
 	struct err err;                 /* why a callback stopped it; code 0 = none did */
@@ -72,11 +73,12 @@ struct fetch {
 int fetch_pool_open(struct fetch_pool *p, struct err *err) MUST_CHECK;
 void fetch_pool_close(struct fetch_pool *p);            /* nothing is running */
 int fetch_pool_add(struct fetch_pool *p, struct fetch *f) MUST_CHECK;
+int fetch_pool_close_sock(void *pool, curl_socket_t fd);        /* CURLOPT_CLOSESOCKETFUNCTION */
 /* fetch.c: libcurl is through with it. */
 void fetch_ended(struct fetch *f, CURLcode code);
 void fetch_pool_rest(struct fetch_pool *p);             /* idle, if it has no work */
 /* fetch_easy.c */
-CURL *fetch_easy_new(const struct fetch_policy *policy);
+CURL *fetch_easy_new(struct fetch_pool *p, const struct fetch_policy *policy);
 int fetch_easy_set(struct fetch *f, uint64_t now_us) MUST_CHECK;
 void fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, struct err *err);
 

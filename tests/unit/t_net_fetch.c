@@ -1,6 +1,7 @@
 /* Outbound requests against servers that answer as a script says: what arrives, what is refused, how it ends. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -476,6 +478,68 @@ static void post_is_never_sent_twice(void **state)
 	peer_close(&s);
 }
 
+/* Closed while it rests, without a word in the answer; the number of its descriptor comes back with the next one. */
+static void connection_that_ended_between_requests_gives_way_to_a_new_one(void **state)
+{
+	struct peer s;
+	struct got g;
+
+	peer_open(&s, loop, "127.0.0.1:0");
+	for (unsigned i = 1; i <= 4; i++) {
+		peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true);
+		get(&g, &s);
+		assert_int_equal(g.rc, 0);
+		peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false);
+		get(&g, &s);
+		assert_int_equal(g.rc, 0);
+		assert_int_equal(s.connections, i);
+	}
+	peer_close(&s);
+}
+
+struct pipe { int fd[2]; struct ev_io *io; bool heard; };
+
+static void on_pipe(void *arg, bool readable, bool writable)
+{
+	struct pipe *p = arg;
+
+	ev_io_want(p->io, false, false);
+	p->heard = true;
+}
+
+/* What is left of the connection in the loop would swallow the events of whoever gets its number. */
+static void descriptor_of_a_connection_that_was_cut_serves_others(void **state)
+{
+	struct pipe pipes[4];
+	struct peer s;
+	struct got g;
+
+	peer_open(&s, loop, "127.0.0.1:0");
+	peer_says(&s, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true);
+	get(&g, &s);
+	str_fini(&g.body);
+	struct fetch_req req = req_of(&s, "GET");
+	req.body_max = 1;
+	run(&g, &req);
+	assert_int_equal(g.rc, ERR_LIMIT);
+	assert_int_equal(s.connections, 1);
+	for (size_t i = 0; i < NELEMS(pipes); i++) {
+		struct pipe *p = &pipes[i];
+		p->heard = false;
+		assert_int_equal(pipe2(p->fd, O_CLOEXEC | O_NONBLOCK), 0);
+		p->io = ev_io_new(loop, p->fd[0], on_pipe, p);
+		ev_io_want(p->io, true, false);
+		assert_int_equal(write(p->fd[1], "x", 1), 1);
+	}
+	for (size_t i = 0; i < NELEMS(pipes); i++) {
+		assert_true(ev_loop_run_until(loop, &pipes[i].heard, PATIENCE_MS));
+		ev_io_free(&pipes[i].io);
+		close(pipes[i].fd[0]);
+		close(pipes[i].fd[1]);
+	}
+	peer_close(&s);
+}
+
 static void redirects_are_answers_like_others(void **state)
 {
 	struct peer s, other;
@@ -728,6 +792,8 @@ int main(void)
 		cmocka_unit_test(deadline_that_is_over_sends_nothing),
 		cmocka_unit_test(reader_ends_the_answer_with_its_own_code),
 		cmocka_unit_test(post_is_never_sent_twice),
+		cmocka_unit_test(connection_that_ended_between_requests_gives_way_to_a_new_one),
+		cmocka_unit_test(descriptor_of_a_connection_that_was_cut_serves_others),
 		cmocka_unit_test(redirects_are_answers_like_others),
 		cmocka_unit_test(environment_has_no_say_about_proxies),
 		cmocka_unit_test(name_that_changes_its_address_reaches_allowed_ones_only),
