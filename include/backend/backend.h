@@ -92,6 +92,8 @@ struct backend_sink {
 	 * code.  rpc_code != 0: the tool wants this JSON-RPC error (code, err->msg, data taken or NULL).
 	 * ERR_CAPABILITY: the caller lacks capabilities that data.requiredCapabilities names. */
 	void (*error)(void *arg, const struct err *err, int rpc_code, json_t *data);
+	/* Before error(): what the process of the run used, likewise for the record. */
+	void (*used)(void *arg, uint64_t cpu_us, uint64_t rss_kib);
 };
 /* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside
  * watch() or backend_unwatch(). */

@@ -257,6 +257,13 @@ static void test_log(void *arg, int level, const char *logger, json_t *data)
 	json_decref(data);
 }
 
+static void test_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
+{
+	(void)arg;
+	(void)cpu_us;
+	(void)rss_kib;
+}
+
 static void test_late(void *arg)
 {
 	struct test_job *job = arg;
@@ -267,7 +274,7 @@ static void test_late(void *arg)
 
 int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error };
+	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used };
 	struct test_job *job = c->priv;
 	const struct backend_env env = { .loop = c->admin->env.loop, .store = c->admin->env.store,
 		.secrets = vault_secrets(c->admin->env.vault), .fetcher = c->admin->env.fetcher,

@@ -312,6 +312,13 @@ static void log_tail(const struct exec_op *x, int status)
 	log_info(&ctx, "tool wrote to stderr tool=%s status=%d text=%s", x->tool, status, shown);
 }
 
+/* A run that failed, timed out or was cancelled has cost as much as any other. */
+static void give_error(struct exec_op *x, const struct err *err, int rpc_code, json_t *data)
+{
+	x->op.sink.used(x->op.arg, x->usage.cpu_us, x->usage.rss_kib);
+	x->op.sink.error(x->op.arg, err, rpc_code, data);
+}
+
 static void give_result(struct exec_op *x, int status)
 {
 	struct backend_result res = x->res;
@@ -377,7 +384,7 @@ static void give_stream_end(struct exec_op *x, int status)
 	if (x->has_last && x->last == CHILD_ERROR) {
 		json_t *data = x->rpc_data;
 		x->rpc_data = NULL;
-		x->op.sink.error(x->op.arg, &x->rpc, x->rpc_code, data);
+		give_error(x, &x->rpc, x->rpc_code, data);
 	} else if (status != 0 &&
 		   !(status > 0 && x->has_last && x->last == CHILD_RESULT && x->res.is_error)) {
 		give_status(x, status);
@@ -407,7 +414,7 @@ static void on_ended(void *arg, int status, const char *refused)
 	if (!x->failed && x->plan->out != EXEC_STREAM && status == 0 && decode_output(x, &err) < 0)
 		exec_fail(x, &err);
 	if (x->failed)
-		x->op.sink.error(x->op.arg, &x->fail, 0, NULL);
+		give_error(x, &x->fail, 0, NULL);
 	else if (x->plan->out == EXEC_STREAM)
 		give_stream_end(x, status);
 	else if (status != 0)

@@ -121,10 +121,17 @@ static void on_error(void *arg, const struct err *err, int rpc_code, json_t *dat
 	end_error(arg, &out, rpc_code, data);
 }
 
+static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
+{
+	struct backend_run *r = arg;
+
+	r->op.sink.used(r->op.arg, cpu_us, rss_kib);
+}
+
 void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		   const struct backend_sink *sink, void *arg, struct backend_op **ret)
 {
-	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error };
+	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used };
 	struct backend_run *r = mem_zalloc(sizeof(*r));
 	struct backend_req inner = *req;
 

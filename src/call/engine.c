@@ -312,6 +312,14 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 		json_decref(data);
 }
 
+static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
+{
+	struct call *c = arg;
+
+	c->result.cpu_us = cpu_us;
+	c->result.rss_kib = rss_kib;
+}
+
 static void on_result(void *arg, struct backend_result *res)
 {
 	struct call *c = arg;
@@ -321,6 +329,7 @@ static void on_result(void *arg, struct backend_result *res)
 		json_decref(res->content);
 		json_decref(res->structured);
 		json_decref(res->meta);
+		on_used(c, res->cpu_us, res->rss_kib);
 		end_cancelled(c);
 	} else {
 		call_take_result(c, res);
@@ -378,7 +387,7 @@ static struct backend_param *backend_params(const struct reg_compiled *compiled)
 
 void call_run(struct call *c)
 {
-	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error };
+	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used };
 	struct call_engine *eng = c->eng;
 	const uint64_t timeout_us = (uint64_t)c->compiled->timeout_ms * 1000;
 	const struct backend_env env = call_backend_env(eng);

@@ -203,8 +203,17 @@ static void on_error(void *arg, const struct err *err, int rpc_code, json_t *dat
 	r->rpc_data = data;
 }
 
+static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
+{
+	struct run *r = arg;
+
+	assert_int_equal(r->kind, END_NONE);
+	r->cpu_us = cpu_us;
+	r->rss_kib = rss_kib;
+}
+
 static const struct backend_sink sink = {
-	.progress = on_progress, .log = on_log, .result = on_result, .ask = on_ask, .error = on_error,
+	.progress = on_progress, .log = on_log, .result = on_result, .ask = on_ask, .error = on_error, .used = on_used,
 };
 
 /* --- secrets: a table */

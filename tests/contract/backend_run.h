@@ -28,6 +28,7 @@ struct run {
 	struct backend_result res;
 	json_t *requests; char *state; size_t state_len;
 	struct err err; int rpc_code; json_t *rpc_data;
+	uint64_t cpu_us, rss_kib;               /* before an error */
 	/* notices */
 	unsigned nprogress, nlog;
 	double progress_done, progress_total; char note[80];

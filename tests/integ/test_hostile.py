@@ -173,6 +173,15 @@ class Refused(Hostile):
         self.assertTrue(200000 <= cpu < 2000000, cpu)
         self.assertTrue(40 << 10 <= rss < 80 << 10, rss)
 
+    def test_what_it_used_stands_in_its_record_when_it_was_ended(self):
+        self.crib.tool(crib.tool_yaml("flood", "{type: exec, argv: [/bin/sh, -c, 'while :; do echo x; done'], stdin: none}",
+                                      extra="limits: {timeout: 20s, result: 1KiB}\n"), "flood.yaml")
+        self.assertTrue(self.peer.call("flood", {}, crib.MODERN)["result"]["isError"])
+        store = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        ((cpu, rss),) = store.execute("SELECT cpu, rss FROM rec WHERE kind = 1002").fetchall()
+        store.close()
+        self.assertTrue(cpu and rss, (cpu, rss))
+
     def test_too_much(self):
         said = self.said("memory")
         self.assertEqual(said["malloc"], "ENOMEM")

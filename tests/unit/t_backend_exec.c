@@ -345,6 +345,7 @@ static void term_lets_a_program_clean_up(void **state)
 	r.on_progress = cancel_run;
 	run_wait(&r);
 	assert_int_equal(r.err.code, ERR_CANCELLED);
+	assert_true(r.cpu_us > 0 && r.rss_kib > 0);
 	char *bye = run_read_file("bye");
 	assert_non_null(bye);
 	free(bye);
