@@ -53,7 +53,7 @@ ROWS = (
     ("tenant", "id, name, title, state, concurrency, rate_count, rate_per_s, created_us, sandbox, audit_level FROM tenant"),
     ("principal", "id, tenant_id, pseudonym, state, created_us FROM principal"),
     ("cred", "id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us, not_before_us, scopes, cidr, "
-             "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us FROM cred"),
+             "arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us, suspended_us FROM cred"),
     ("grant", "id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant"),
     ("tool", "tool.id, name, state, tool.version, tool.created_us, kind, uri, digest, definition FROM tool "
              "LEFT JOIN tool_version v ON v.tool_id = tool.id AND v.version = tool.version"),

@@ -41,7 +41,7 @@ SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?
 SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
        c.last_used_us, c.not_before_us, c.rotated_us, c.old_until_us, c.enrol_ttl_us, c.scopes, c.cidr, c.arg_rules,
        (SELECT m.accessor FROM cred m WHERE m.id = c.parent_id), (SELECT count(*) FROM cred k WHERE k.parent_id = c.id),
-       c.hash, p.id, p.pseudonym, p.state, t.state
+       c.hash, p.id, p.pseudonym, p.state, t.state, c.suspended_us
 FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
 WHERE c.accessor = ?1 AND t.state <> 3;
 
@@ -50,7 +50,7 @@ WHERE c.accessor = ?1 AND t.state <> 3;
 SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,
        c.last_used_us, c.not_before_us, c.rotated_us, c.old_until_us, c.enrol_ttl_us, c.scopes, c.cidr, c.arg_rules,
        (SELECT m.accessor FROM cred m WHERE m.id = c.parent_id), (SELECT count(*) FROM cred k WHERE k.parent_id = c.id),
-       c.hash, p.id, p.pseudonym, p.state, t.state
+       c.hash, p.id, p.pseudonym, p.state, t.state, c.suspended_us
 FROM cred c JOIN tenant t ON t.id = c.tenant_id JOIN principal p ON p.id = c.principal_id
 WHERE c.tenant_id = ?1 ORDER BY p.name, c.id;
 

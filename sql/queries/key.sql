@@ -4,7 +4,7 @@
 -- tenant_image_load: also expired ones and the ?2 that were revoked last, so that their owner may be told.  Index
 -- cred_principal, then sorted by id.
 SELECT id, principal_id, accessor, hash, expires_us, revoked_us, last_used_us, not_before_us, old_hash, old_until_us,
-  enrol_ttl_us, scopes, cidr, arg_rules
+  enrol_ttl_us, scopes, cidr, arg_rules, suspended_us
 FROM cred WHERE tenant_id = ?1 AND (revoked_us IS NULL OR id IN (SELECT id FROM cred WHERE tenant_id = ?1
   AND revoked_us IS NOT NULL ORDER BY revoked_us DESC, id DESC LIMIT ?2)) ORDER BY id;
 
@@ -21,6 +21,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 -- name: key_set_revoked
 -- admin: key revoke.  Primary key.
 UPDATE cred SET revoked_us = ?3 WHERE tenant_id = ?1 AND id = ?2 AND revoked_us IS NULL;
+
+-- name: key_set_suspended
+-- admin: key suspend, key resume.  ?3 NULL: it is not any more.  Primary key.
+UPDATE cred SET suspended_us = ?3 WHERE tenant_id = ?1 AND id = ?2;
 
 -- name: key_children
 -- admin: key revoke; what a key has made and still may be used.  Index cred_parent.

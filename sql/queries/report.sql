@@ -402,7 +402,7 @@ ORDER BY ts DESC, idx DESC LIMIT ?8;
 -- key list --review.  Index cred_principal; rec_kind, rec_cred for the newest record of each key.
 -- name: report_key_review
 SELECT c.accessor AS accessor, t.name || '/' || p.name AS principal,
-  CASE WHEN c.revoked_us IS NOT NULL THEN 'revoked' WHEN c.expires_us <= ?12 THEN 'expired' WHEN p.state <> 1 THEN 'suspended'
+  CASE WHEN c.revoked_us IS NOT NULL THEN 'revoked' WHEN c.expires_us <= ?12 THEN 'expired' WHEN p.state <> 1 OR c.suspended_us IS NOT NULL THEN 'suspended'
     WHEN t.state <> 1 THEN 'tenant not active' ELSE 'active' END AS state,
   (?12 - c.created_us) / 86400000000 AS age_days,
   strftime('%Y-%m-%dT%H:%M:%S', c.created_us / 1000000, 'unixepoch') || printf('.%06dZ', c.created_us % 1000000) AS created,

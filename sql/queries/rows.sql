@@ -52,7 +52,8 @@ UPDATE principal SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
 -- any tenant: the row is known by its id.
 -- name: rows_cred
 SELECT rec_log, rec_idx, id, tenant_id, principal_id, accessor, hash, created_us, expires_us, revoked_us,
-  not_before_us, scopes, cidr, arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us
+  not_before_us, scopes, cidr, arg_rules, rotated_us, old_hash, old_until_us, enrol_ttl_us, parent_id, expired_us,
+  suspended_us
 FROM cred WHERE id >= ?1 ORDER BY id LIMIT ?2;
 
 -- audit_append_rows().  Primary key.

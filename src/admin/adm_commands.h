@@ -116,11 +116,12 @@ adm_check_fn adm_principal_check;
 adm_body_fn adm_principal_list_body, adm_principal_show_body, adm_principal_set_body;
 adm_after_fn adm_principal_set_after;
 
-/* adm_key.c */
-adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check, adm_key_rotate_check, adm_key_enroll_check;
+/* adm_key*.c */
+adm_check_fn adm_key_create_check, adm_key_list_check, adm_key_refs_check, adm_key_rotate_check, adm_key_enroll_check,
+	adm_key_suspend_check;
 adm_body_fn adm_key_create_body, adm_key_list_body, adm_key_show_body, adm_key_revoke_body, adm_key_rotate_body,
-	adm_key_enroll_body;
-adm_after_fn adm_key_revoke_after;
+	adm_key_enroll_body, adm_key_suspend_body, adm_key_resume_body;
+adm_after_fn adm_key_revoke_after, adm_key_suspend_after;
 
 /* adm_tool.c */
 adm_check_fn adm_tool_add_check, adm_tool_names_check;

@@ -64,6 +64,7 @@ static void read_key(struct db_stmt *st, struct key_row *k)
 	copy_col(st, 21, k->pseudonym, sizeof(k->pseudonym));
 	k->principal_state = (int)db_col_i64(st, 22);
 	k->tenant_state = (int)db_col_i64(st, 23);
+	k->suspended_us = (uint64_t)db_col_i64(st, 24);
 }
 
 static const char *state_of(const struct key_row *k)
@@ -74,6 +75,8 @@ static const char *state_of(const struct key_row *k)
 		return "revoked";
 	if (k->expires_us && k->expires_us <= now)
 		return "expired";
+	if (k->suspended_us)
+		return "suspended";
 	if (k->not_before_us > now)
 		return "early";
 	if (k->enrol_ttl_us)
@@ -95,7 +98,7 @@ static void put_lines(struct adm_out *o, const char *name, const char *text, cha
 	json_decref(list);
 }
 
-static void put_key(struct adm_out *o, const struct key_row *k)
+void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended)
 {
 	char name[168];
 
@@ -114,9 +117,14 @@ static void put_key(struct adm_out *o, const struct key_row *k)
 	adm_put_time(o, "expires", k->expires_us);
 	adm_put_time(o, "rotated", k->rotated_us);
 	adm_put_time(o, "old_secret_until", k->old_until_us > clock_wall_us() ? k->old_until_us : 0);
+	adm_put_time(o, "suspended", k->suspended_us);
 	adm_put_time(o, "revoked", k->revoked_us);
 	adm_put_time(o, "last_used", k->last_used_us);
 	adm_put_text(o, "parent", *k->parent ? k->parent : NULL);
+	if (ended) {
+		adm_put_int(o, "calls", (int64_t)ended->calls);
+		adm_put_int(o, "connections", (int64_t)ended->peers);
+	}
 	adm_row_end(o);
 }
 
@@ -145,7 +153,7 @@ static int list_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 	while ((rc = db_step(st, err)) == 1) {
 		read_key(st, &k);
 		if (!*job->principal || strcmp(job->principal, k.principal) == 0)
-			put_key(c->out, &k);
+			adm_put_key(c->out, &k, NULL);
 		key_row_fini(&k);
 	}
 	db_stmt_put(&st);
@@ -256,7 +264,7 @@ int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	put_key(c->out, &k);
+	adm_put_key(c->out, &k, NULL);
 	key_row_fini(&k);
 	return 0;
 }
@@ -285,7 +293,7 @@ static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	job->ended = mem_realloc(job->ended, (job->revoked + 1) * sizeof(*job->ended));
 	job->ended[job->revoked][0] = k->tenant_id;
 	job->ended[job->revoked++][1] = k->id;
-	put_key(c->out, k);
+	adm_put_key(c->out, k, NULL);
 	return 0;
 }
 

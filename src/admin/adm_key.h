@@ -23,8 +23,12 @@ struct key_row {
 	int64_t children;
 	uint8_t hash[32];
 	int principal_state, tenant_state;
+	uint64_t suspended_us;          /* 0: it is not */
 };
 void key_row_fini(struct key_row *k);
+/* A row of the answer; ended: how much of the key's was ended, or NULL. */
+struct mcp_ended;
+void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended);
 /* An accessor as it was typed; a whole key is refused and never repeated. */
 int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err) MUST_CHECK;
 /* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; "" = any. */

@@ -215,6 +215,8 @@ static int check_parent(const struct key_row *k, struct err *err)
 		return err_set(err, ERR_DENIED, "", "the key has expired");
 	if (k->not_before_us > now)
 		return err_set(err, ERR_DENIED, "", "the key is not valid yet");
+	if (k->suspended_us)
+		return err_set(err, ERR_DENIED, "", "the key is suspended");
 	if (k->children > 0)
 		return err_set(err, ERR_DENIED, "", "key %s has made its key already", k->accessor);
 	if (k->principal_state != 1)

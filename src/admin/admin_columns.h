@@ -40,8 +40,8 @@ static const struct adm_column key_cols[] = {
 	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
 	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
 	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
-	COL_AT("old_secret_until", "Old secret until"), COL_AT("revoked", "Revoked"), COL_AT("last_used", "Last used"),
-	COL("parent", "Made by"), COL_END };
+	COL_AT("old_secret_until", "Old secret until"), COL_AT("suspended", "Suspended"), COL_AT("revoked", "Revoked"),
+	COL_AT("last_used", "Last used"), COL("parent", "Made by"), COL_END };
 static const struct adm_column tool_list_cols[] = {
 	COL("name", "NAME"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"), COL_END };
 static const struct adm_column tool_cols[] = {

@@ -98,6 +98,9 @@ static const struct adm_arg key_args[] = {
 static const struct adm_arg key_revoke_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	FLAG("kill", "Running calls too."), TENANT_OPT, END };
+static const struct adm_arg key_suspend_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."), TENANT_OPT, END };
 
 static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), END };
 static const struct adm_arg schema_check_args[] = {
@@ -337,7 +340,7 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_key_refs_check, .body = adm_key_show_body },
 	{ .noun = "key", .verb = "rotate", .help = "Give a key a new secret and show it once",
 	  .detail = "The key keeps its accessor, scopes, limits and history.  For the time of the overlap both secrets are "
-		    "valid, and never more than two.",
+		    "valid, and never more than two.  Connections and streams that the old one opened end with it.",
 	  .args = key_rotate_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; its new secret is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OWNER, .own = "tenant", .where = ADM_ON_WRITER,
@@ -348,6 +351,16 @@ const struct adm_cmd admin_table[] = {
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = adm_key_enroll_check, .body = adm_key_enroll_body },
+	{ .noun = "key", .verb = "suspend", .help = "Refuse keys until resume",
+	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its running "
+		    "calls are cancelled, and its connections close behind the answers to those.  Other keys of the principal "
+		    "are served.", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} suspended: %{calls} calls cancelled, %{connections} connections ended",
+	  .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_suspend_body, .after = adm_key_suspend_after },
+	{ .noun = "key", .verb = "resume", .help = "Let suspended keys in again", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_resume_body },
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
 		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
@@ -579,7 +592,7 @@ const struct adm_cmd admin_table[] = {
 	  .body = adm_session_list_body },
 	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
 	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
-		    "principal set and key revoke keep somebody out.",
+		    "principal set, key suspend and key revoke keep somebody out.",
 	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = adm_session_kill_check, .body = adm_session_kill_body },
 	{ .noun = NULL },

@@ -75,6 +75,9 @@ static int check_key(const struct ten_shown *shown, enum cred_refusal *ret_why, 
 	*ret_why = CRED_ROTATED;
 	if (shown->proof != ten_proof(c->hash) && (shown->proof != ten_proof(c->old_hash) || c->old_until_us <= now))
 		return err_set(err, ERR_DENIED, "", "the key was rotated, this secret has ended");
+	*ret_why = CRED_SUSPENDED;
+	if (c->suspended)
+		return err_set(err, ERR_DENIED, "", "the key is suspended");
 	*ret_why = CRED_ENROLMENT;
 	if (c->enrols)
 		return err_set(err, ERR_DENIED, "", "the key can only be exchanged for another one: toolcrib key enroll");

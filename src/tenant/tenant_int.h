@@ -20,6 +20,7 @@ struct ten_cred {
 	uint8_t hash[32], old_hash[32];         /* old: all zero when there is none */
 	uint64_t expires_us, revoked_us;        /* 0 = never */
 	uint64_t not_before_us, old_until_us;   /* likewise 0 = always; there is no old secret */
+	bool suspended;
 	bool enrols;                            /* it makes one key and calls nothing */
 	struct scopes *scopes;
 	struct cidrs *cidrs;

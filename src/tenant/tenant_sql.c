@@ -146,6 +146,7 @@ static int read_cred(struct db_stmt *st, struct ten_cred *c, struct err *err)
 	c->not_before_us = db_col_type(st, 7) == DB_NULL || db_col_i64(st, 7) > 0 ? time_or_never(st, 7) : UINT64_MAX;
 	c->old_until_us = time_or_never(st, 9);
 	c->enrols = db_col_type(st, 10) != DB_NULL;
+	c->suspended = db_col_type(st, 14) != DB_NULL;
 	rc = read_hash(st, 3, c->hash, err);
 	if (rc == 0)
 		rc = read_hash(st, 8, c->old_hash, err);

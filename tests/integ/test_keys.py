@@ -147,6 +147,7 @@ class Keys(crib.Case):
         self.assertFalse(self.works(child))
         whole = c.key("acme/new", "--scope", "tools:list", "--cidr", "::1/128", "--arg-rule", "x /y equals 1")
         c.cli("key", "rotate", whole[4:16])
+        c.cli("key", "suspend", whole[4:16], "--yes")
         self.verify()
 
     def test_the_end_of_a_key_is_on_record(self):

@@ -93,6 +93,50 @@ class Kill(crib.Case):
         for p in (peer, second):
             p.close()
 
+    def test_a_suspended_key_is_out_and_the_principals_other_key_is_not(self):
+        """What it has open is answered and over, its secret is refused in words, a stranger's guess is not; resume lets it in."""
+        c, peer = self.crib, self.busy("acme")
+        accessor = self.keys["acme"][4:16]
+        second = c.tcp(c.key("acme/bot"))
+        second.initialize()
+        session, modern = c.http(self.keys["acme"]), c.http(self.keys["acme"])
+        session.initialize()
+        stream = session.stream()
+        listen = modern.stream(modern.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, crib.MODERN))
+        listen.receive()
+        self.running("acme", 1)
+        self.assertIn("say --yes", c.run("key", "suspend", accessor).stderr)
+        row, = c.json("key", "suspend", accessor, "--reason", "seen in a log", "--yes")
+        self.assertEqual((row["state"], row["calls"], row["connections"]), ("suspended", 1, 3))
+        self.assertIn("cancelled the request", str(peer.answer(77)))
+        self.assertTrue(peer.closed())
+        listen.answer(1)
+        while stream.receive():
+            pass
+        status, _, text = session.post("{}", session.headers())
+        self.assertEqual((status, text), (401, "the key is suspended\n"))
+        other = c.key("acme/bot")
+        for wrong in (self.keys["acme"][:17] + other[17:], other[:4] + "0" * 62):
+            stranger = c.http(wrong)
+            status, _, text = stranger.post("{}", stranger.headers())
+            self.assertEqual((status, text), (401, "invalid credential\n"))
+            stranger.close()
+        self.assertTrue(c.tcp(self.keys["acme"]).closed())
+        self.assertNotIn("error", second.call("echo", {"text": "still here"}))
+        self.assertEqual(c.json("key", "show", accessor)[0]["state"], "suspended")
+        self.assertEqual([r["state"] for r in c.json("key", "list", "acme") if r["accessor"] == accessor], ["suspended"])
+        self.assertIn("is suspended already", c.run("key", "suspend", accessor, "--yes").stderr)
+        row, = c.json("key", "resume", accessor)
+        self.assertEqual((row["state"], row["suspended"]), ("valid", None))
+        self.assertIn("is not suspended", c.run("key", "resume", accessor).stderr)
+        back = c.tcp(self.keys["acme"])
+        back.initialize()
+        timeline = [r for r in c.json("audit", "credential", accessor, "--timeline") if r["kind"] in ("cred.suspend", "cred.resume")]
+        self.assertEqual([r["kind"] for r in sorted(timeline, key=lambda r: r["time"])], ["cred.suspend", "cred.resume"])
+        self.assertIn("seen in a log", str(timeline))
+        for p in (peer, second, session, modern, stream, listen, back):
+            p.close()
+
     def test_a_disabled_tool_ends_its_calls_when_told_to(self):
         c, peer, other = self.crib, self.busy("acme"), self.busy("other")
         self.running("acme", 1)

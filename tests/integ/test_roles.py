@@ -89,10 +89,11 @@ class Roles(crib.Case):
         made, = self.say(mine, "key create", principal="acme/ci")
         self.assertIsInstance(self.say(mine, "key list", tenant="acme"), list)
         self.assertIsInstance(self.say(mine, "grant remove", tenant="acme", tool=["echo"]), list)
-        for command, args in (("grant add", {"tool": ["*"]}), ("tenant set", {"rate": "9/s"}), ("tenant resume", {})):
+        for command, args in (("grant add", {"tool": ["*"]}), ("tenant set", {"rate": "9/s"}), ("tenant resume", {}),
+                              ("key resume", {"accessor": [made["accessor"]]})):
             self.assertEqual(self.say(mine, command, tenant="acme", **args)["code"], "denied")
         for command, args in (("tenant show", {}), ("key list", {}), ("grant list", {}), ("session list", {}),
-                              ("key revoke", {"accessor": [foreign]}), ("principal list", {})):
+                              ("key revoke", {"accessor": [foreign]}), ("key suspend", {"accessor": [foreign]}), ("principal list", {})):
             there, nowhere = (self.say(mine, command, tenant=tenant, **args) for tenant in ("other", "nosuch"))
             self.assertEqual(there, nowhere)
             self.assertEqual(there["code"], "denied")
@@ -114,7 +115,8 @@ class Roles(crib.Case):
         there, nowhere = (self.say(mine, "key revoke", tenant="acme", accessor=[a]) for a in (foreign, "0" * 12))
         self.assertEqual(json.dumps(there).replace(foreign, "0" * 12), json.dumps(nowhere))
         self.assertEqual(there["code"], "not_found")
-        self.assertIsInstance(self.say(mine, "key revoke", tenant="acme", accessor=[made["accessor"]]), list)
+        for command in ("key suspend", "key revoke"):
+            self.assertIsInstance(self.say(mine, command, tenant="acme", accessor=[made["accessor"]]), list)
         other = c.tcp(self.other)
         other.initialize()
         ids = [str(s["id"]) for s in c.json("session", "list", "--tenant", "other")]

@@ -328,6 +328,7 @@ static const struct { const char *command, *args; } changes[] = {
 	{ "secret rekey", "{}" },
 	{ "secret remove", "{'name':['token']}" },
 	{ "key rotate", "{'accessor':'KEY','overlap':'1h'}" },
+	{ "key suspend", "{'accessor':['KEY'],'reason':'lost'}" }, { "key resume", "{'accessor':['KEY']}" },
 	{ "key create", "{'principal':'acme/bot','one-shot':true,'scope':['tools:list tools:call'],'cidr':['10.0.0.0/8']}" },
 	{ "key enroll", "{'value':'MADE'}" },
 	{ "key revoke", "{'accessor':['KEY'],'kill':true}" },
@@ -741,7 +742,8 @@ static void unchanged_definition_makes_no_version(void **state)
 static void mask(struct str *rows)
 {
 	static const char *const members[] = { "\"created\":\"", "\"changed\":\"", "\"key\":\"", "\"accessor\":\"",
-		"\"pseudonym\":\"", "\"expires\":\"", "\"revoked\":\"", "\"rotated\":\"", "\"old_secret_until\":\"", "\"parent\":\"", "\"key\":\"tck_" };
+		"\"pseudonym\":\"", "\"expires\":\"", "\"suspended\":\"", "\"revoked\":\"", "\"rotated\":\"",
+		"\"old_secret_until\":\"", "\"parent\":\"", "\"key\":\"tck_" };
 	const char *nl = strchr(str_text(rows), '\n');
 
 	if (nl && strncmp(rows->p, "{\"header\":", 10) == 0)     /* who asked when, by which road */

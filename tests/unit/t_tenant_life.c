@@ -213,6 +213,46 @@ static void a_third_secret_is_never_valid(void **state)
 	is_refused(w, third.text, CRED_WRONG, "invalid credential");
 }
 
+static void suspend(struct world *w, bool suspended)
+{
+	struct db_stmt *st = db_stmt_get(w->rows.db, SQL_KEY_SET_SUSPENDED);
+
+	db_bind_i64(st, 1, w->acme);
+	db_bind_i64(st, 2, w->key_id);
+	db_bind_null(st, 3);
+	if (suspended)
+		db_bind_i64(st, 3, (int64_t)NOW_US);
+	(void)rows_run(&w->rows, st);
+	reload(w);
+}
+
+/* S-315: with either secret, on connections too; whoever has none learns nothing. */
+static void a_suspended_key_is_out_until_it_is_resumed(void **state)
+{
+	struct world *w = *state;
+	struct principal *who = NULL;
+	struct key_new fresh;
+
+	insert(w, NOW_US + HOUR_US, 0, NULL, NULL, NULL, false);
+	ROWS_OK(check_from(w, w->key.text, "192.0.2.1", &who));
+	suspend(w, true);
+	is_refused(w, w->key.text, CRED_SUSPENDED, "the key is suspended");
+	assert_int_equal(principal_check(w->tenants, who, &rows_err), ERR_DENIED);
+	key_remake(&w->pepper, w->key.accessor, &fresh);
+	is_refused(w, fresh.text, CRED_WRONG, "invalid credential");
+	fresh = rotate(w, NOW_US + HOUR_US);
+	is_refused(w, w->key.text, CRED_SUSPENDED, "the key is suspended");
+	is_refused(w, fresh.text, CRED_SUSPENDED, "the key is suspended");
+	suspend(w, false);
+	passes(w, w->key.text);
+	passes(w, fresh.text);
+	ROWS_OK(principal_check(w->tenants, who, &rows_err));
+	clock_fake(NOW_US + 100 * HOUR_US, 1000000);
+	suspend(w, true);
+	is_refused(w, fresh.text, CRED_EXPIRED, "has expired");
+	principal_unref(&who);
+}
+
 static void a_one_shot_key_calls_nothing(void **state)
 {
 	struct world *w = *state;
@@ -403,6 +443,7 @@ int main(void)
 		TEST(a_key_begins_and_ends_at_its_microsecond),
 		TEST(the_overlap_of_a_rotation_ends),
 		TEST(a_third_secret_is_never_valid),
+		TEST(a_suspended_key_is_out_until_it_is_resumed),
 		TEST(a_one_shot_key_calls_nothing),
 		TEST(a_key_is_bound_to_networks),
 		TEST(limits_of_the_row_reach_the_principal),
