@@ -106,8 +106,9 @@ bool mcp_crowded_by(const struct mcp_server *srv, const struct principal *who);
 /* Legacy HTTP sessions.  ERR_NOT_FOUND: unknown, ended or another principal's. */
 int mcp_session_find(struct mcp_server *srv, const char *id, const struct principal *who, struct mcp_session **ret,
 		     struct err *err) MUST_CHECK;
-/* GET: make this the session's one notice stream; an older one is hung up. */
-void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer);
+/* GET: make this the session's one notice stream; an older one is hung up.  It ends with the credential of who, the
+ * session does not. */
+void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer, struct principal *who);
 /* A no-op when the stream was replaced meanwhile. */
 void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer);
 void mcp_session_end(struct mcp_session **s);           /* DELETE */
@@ -123,6 +124,9 @@ struct mcp_ended { size_t peers, calls; };
 void mcp_end_where(struct mcp_server *srv, const struct call_where *where, bool kill, struct mcp_ended *ret);
 /* The same with one peer, by the id that mcp_peers() says; it may come again.  false: this tenant (0 = any) has none. */
 bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct mcp_ended *ret);
+/* Keys or principals of a tenant (0 = of any) have changed, or the wall clock was set: what was opened with a credential that
+ * is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when its time has come. */
+void mcp_recheck(struct mcp_server *srv, int64_t tenant_id);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
 

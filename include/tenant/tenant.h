@@ -96,6 +96,8 @@ struct cred_watch {
 void tenants_watch(struct tenants *t, const struct cred_watch *watch);  /* copied; NULL: nobody any more */
 /* Still valid now?  Asked for each message on long-lived connections.  ERR_DENIED with the reason. */
 int principal_check(const struct tenants *t, const struct principal *p, struct err *err) MUST_CHECK;
+/* When time alone ends that: the credential's own end, or that of the secret which was shown.  Wall clock; 0 = never. */
+uint64_t principal_until(const struct tenants *t, const struct principal *p);
 /* A principal without a key: a listener bound to a tenant, a mapped peer uid, the CLI's `call`.  name NULL =
  * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
@@ -132,6 +134,7 @@ void tenants_each(const struct tenants *t, tenant_each_fn *fn, void *arg);
  * applied on the loop after the COMMIT.  apply takes it. */
 struct tenant_image;
 int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **ret, struct err *err) MUST_CHECK;
+int64_t tenant_image_id(const struct tenant_image *img);        /* of the tenant */
 void tenant_image_free(struct tenant_image **img);
 void tenants_apply(struct tenants *t, struct tenant_image **img);
 

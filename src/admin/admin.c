@@ -177,8 +177,13 @@ static void apply(struct adm_run *run)
 {
 	const struct admin_env *env = &run->c.admin->env;
 
-	for (size_t i = 0; i < run->nimage; i++)
+	for (size_t i = 0; i < run->nimage; i++) {
+		int64_t tenant_id = tenant_image_id(run->image[i]);
+
 		tenants_apply(env->tenants, &run->image[i]);
+		if (env->mcp)
+			mcp_recheck(env->mcp, tenant_id);
+	}
 	for (size_t i = 0; i < run->nchange; i++)
 		reg_apply(env->registry, &run->change[i], note_told, run);
 	if (!env->mcp)

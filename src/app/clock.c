@@ -10,6 +10,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "mcp/mcp.h"
 #include "metrics/metric.h"
 #include "writer/writer.h"
 
@@ -89,6 +90,8 @@ static void check_step(struct app *a)
 		return;
 	a->clock.offset_us = offset;
 	(void)snprintf(text, sizeof(text), "%+" PRId64 " ms", step / 1000);
+	if (a->mcp)
+		mcp_recheck(a->mcp, 0); /* what has expired by the clock as it is now */
 	log_warn(NULL, "the clock was set by=\"%s\"", text);
 	(void)record(a, AUDIT_CLOCK_STEP, text);
 }

@@ -79,6 +79,7 @@ struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_pus
 	ch->drain = ev_timer_new(srv->env.loop, drain_over, ch);
 	ch->serial = ++srv->serial;
 	ch->since_us = ch->last_us = clock_wall_us();
+	channel_look(ch);
 	return ch;
 }
 
@@ -95,6 +96,7 @@ void mcp_channel_close(struct mcp_channel **pch)
 	if (!ch->over)
 		call_drop_stream(ch->srv->env.calls, ch->who->tenant_id);
 	ev_timer_free(&ch->drain);
+	ev_timer_free(&ch->lease);
 	memory_fini(&ch->memory);
 	principal_unref(&ch->who);
 	free(ch);
@@ -166,5 +168,22 @@ void mcp_channel_eof(struct mcp_channel *ch, uint32_t drain_ms)
 void channel_put_out(struct mcp_channel *ch)
 {
 	ch->deaf = true;
+	ev_timer_free(&ch->lease);
 	mcp_channel_eof(ch, PUT_OUT_MS);
+}
+
+static void lease_ended(void *arg)
+{
+	struct mcp_channel *ch = arg;
+
+	if (lease_over(ch->srv, ch->who))
+		channel_put_out(ch);
+	else
+		channel_look(ch);
+}
+
+void channel_look(struct mcp_channel *ch)
+{
+	if (!ch->deaf)
+		lease_look(ch->srv, ch->who, &ch->lease, lease_ended, ch);
 }

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "proto/caps.h"
 
-#include "mcp_int.h"
+#include "method_int.h"
 
 #define KEY "io.modelcontextprotocol/"
 #define BASE64_HEAD "=?base64?"

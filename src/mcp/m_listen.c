@@ -131,6 +131,7 @@ static void acknowledge(void *arg)
 		if (honoured) {
 			list_push_back(&mcp_tenant_get(x->srv, x->who->tenant_id)->listens, &req->listen_link);
 			met_inc(MET_listens_open);
+			listen_look(req);
 		}
 		req_notice(req, &x->srv->out);
 		if (!honoured)
@@ -227,6 +228,7 @@ void listen_stop(struct mcp_req *req)
 	if (list_empty(&req->listen_link))
 		return;
 	list_unlink(&req->listen_link);
+	ev_timer_free(&req->lease);
 	met_dec(MET_listens_open);
 }
 
@@ -243,4 +245,22 @@ void listen_end(struct mcp_req *req)
 		ch->ops->push(ch->peer, x->srv->out.p, x->srv->out.len);
 	}
 	exchange_unpin(x);
+}
+
+static void lease_ended(void *arg)
+{
+	struct mcp_req *req = arg;
+
+	if (lease_over(req->x->srv, req->x->who))
+		listen_end(req);
+	else
+		listen_look(req);
+}
+
+void listen_look(struct mcp_req *req)
+{
+	struct mcp_exchange *x = req->x;
+
+	if (!x->ch || x->ch->who != x->who)
+		lease_look(x->srv, x->who, &req->lease, lease_ended, req);
 }

@@ -92,6 +92,7 @@ struct mcp_channel {
 	struct list link;               /* mcp_tenant.channels */
 	struct list exchanges;
 	struct ev_timer *drain;         /* armed at EOF */
+	struct ev_timer *lease;         /* for the end of the credential; NULL: it has none */
 	bool eof, expired;              /* input has ended; and so has the time to finish */
 	bool over;                      /* the server has too many streams: its first message is its last */
 	bool deaf;                      /* it will be hung up: what else it sends is not read (MCP B-06) */
@@ -106,6 +107,8 @@ struct mcp_session {
 	struct principal *who;
 	const struct mcp_push_ops *ops; /* of the one GET stream, or NULL */
 	void *peer;
+	struct principal *stream_who;   /* who opened that, perhaps with another credential */
+	struct ev_timer *lease;         /* for the end of that credential; NULL: it has none */
 	struct list link;               /* mcp_tenant.sessions */
 	struct list idle_link;          /* mcp_server.idle */
 	struct list exchanges;
@@ -130,6 +133,7 @@ struct mcp_req {
 	char *ask_failure;              /* why a question got no answer */
 	char *label;                    /* of a call: the tool's name; of a listen: its client as claimed */
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
+	struct ev_timer *lease;         /* likewise: for the end of its credential; NULL: it has none, or its channel's is the same */
 	uint64_t since_us;              /* of a listen: wall clock */
 	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
 	struct mcp_subs subs;           /* likewise */
@@ -241,8 +245,5 @@ void session_touch(struct mcp_session *s);
 void session_end(struct mcp_session *s);                        /* by its client: its requests get no answer */
 void session_put_out(struct mcp_session *s);                    /* by us: they do */
 void session_expire(void *srv);                                 /* timer */
-/* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
-bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
-const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE]);       /* or NULL */
 
 #endif

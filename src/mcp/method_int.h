@@ -34,6 +34,20 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg);
 void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
 void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
 
+/* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
+bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
+const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE]);       /* or NULL */
+
+/* lease.c: when does the credential end that has opened it? */
+void channel_look(struct mcp_channel *ch);
+void session_look(struct mcp_session *s);                       /* its stream */
+void listen_look(struct mcp_req *req);
+/* Set *lease for the moment at which the credential of who ends, now if it has ended; then look(arg) ends what was opened,
+ * or looks again: a credential may live longer than it was to. */
+void lease_look(struct mcp_server *srv, const struct principal *who, struct ev_timer **lease,
+		void (*look)(void *arg), void *arg);
+bool lease_over(const struct mcp_server *srv, const struct principal *who);
+
 /* asking.c */
 int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
 void asking_drop(struct mcp_req *req, bool tell);                /* open questions are taken back */

@@ -105,12 +105,25 @@ static void unlist(struct mcp_session *s)
 	list_unlink(&s->idle_link);
 }
 
+static void stream_forget(struct mcp_session *s)
+{
+	s->ops = NULL;
+	s->peer = NULL;
+	principal_unref(&s->stream_who);
+	ev_timer_free(&s->lease);
+	met_dec(MET_listens_open);
+}
+
+static void stream_end(struct mcp_session *s)
+{
+	s->ops->hang_up(s->peer);
+	stream_forget(s);
+}
+
 static void session_free(struct mcp_session *s)
 {
-	if (s->ops) {
-		s->ops->hang_up(s->peer);
-		met_dec(MET_listens_open);
-	}
+	if (s->ops)
+		stream_end(s);
 	memory_fini(&s->memory);
 	principal_unref(&s->who);
 	met_dec(MET_sessions_open);
@@ -175,14 +188,35 @@ void session_expire(void *arg)
 		ev_timer_start(srv->expiry, EXPIRY_EVERY_US);
 }
 
-void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer)
+/* The session stays: its client goes on with a fresh credential. */
+static void lease_ended(void *arg)
+{
+	struct mcp_session *s = arg;
+
+	if (lease_over(s->srv, s->stream_who)) {
+		stream_end(s);
+		session_touch(s);
+	} else {
+		session_look(s);
+	}
+}
+
+void session_look(struct mcp_session *s)
 {
 	if (s->ops)
-		s->ops->hang_up(s->peer);
-	else
-		met_inc(MET_listens_open);
+		lease_look(s->srv, s->stream_who, &s->lease, lease_ended, s);
+}
+
+void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer, struct principal *who)
+{
+	if (s->ops)
+		stream_end(s);
+	met_inc(MET_listens_open);
 	s->ops = ops;
 	s->peer = peer;
+	s->stream_who = who;
+	principal_ref(who);
+	session_look(s);
 	session_touch(s);
 	notify_missed(&s->memory, s->srv, s->who, ops, peer);
 }
@@ -193,8 +227,6 @@ void mcp_session_stream_gone(struct mcp_server *srv, const char *id, void *peer)
 
 	if (!s || !s->ops || s->peer != peer)
 		return;
-	s->ops = NULL;
-	s->peer = NULL;
-	met_dec(MET_listens_open);
+	stream_forget(s);
 	session_touch(s);
 }

@@ -147,6 +147,23 @@ int principal_check(const struct tenants *t, const struct principal *p, struct e
 	return rc < 0 ? rc : ten_standing(img, standing_of(img, p), shown.cred ? &shown : NULL, &why, err);
 }
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+uint64_t principal_until(const struct tenants *t, const struct principal *p)
+{
+	const struct ten_cred *c = p->cred_id ? map_get(t->creds, p->accessor, KEY_ACCESSOR_SIZE - 1) : NULL;
+	uint64_t until = p->expires_us;
+
+	if (c)
+		until = sooner(until, c->expires_us);
+	if (c && p->proof != ten_proof(c->hash))
+		until = sooner(until, c->old_until_us);
+	return until;
+}
+
 int principal_named(struct tenants *t, const char *tenant, const char *name, int authn, struct principal **ret,
 		    struct err *err)
 {

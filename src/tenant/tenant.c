@@ -65,6 +65,11 @@ static void cred_fini(struct ten_cred *c)
 	arg_rules_unref(&c->rules);
 }
 
+int64_t tenant_image_id(const struct tenant_image *img)
+{
+	return img->tenant.id;
+}
+
 void tenant_image_free(struct tenant_image **img)
 {
 	void *level;

@@ -114,7 +114,7 @@ void hreq_get(struct hreq *q)
 	q->stream_session = q->http.session;
 	hreq_stream_begin(q);
 	http_stream_write(q->r, ":\n\n", 3);            /* the head reaches the client now */
-	mcp_session_stream(s, &get_ops, q);
+	mcp_session_stream(s, &get_ops, q, q->who);
 }
 
 void hreq_delete(struct hreq *q)

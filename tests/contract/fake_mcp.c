@@ -341,7 +341,7 @@ int mcp_session_find(struct mcp_server *srv, const char *id, const struct princi
 	return 0;
 }
 
-void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer)
+void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, void *peer, struct principal *who)
 {
 	if (s->srv->stream_ops)
 		s->srv->stream_ops->hang_up(s->srv->stream_peer);

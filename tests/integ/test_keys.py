@@ -123,8 +123,7 @@ class Keys(crib.Case):
         line.ask("ping")
         third = next(word for word in c.cli("key", "rotate", accessor, "--overlap", "0s").split() if word.startswith("tck_"))
         self.assertEqual([self.works(key) for key in (first, second, third)], [False, False, True])
-        line.send(line.request("ping"))         # pipelined on a connection that the first secret opened
-        self.assertIn("rotated", str(line.receive()))
+        self.assertTrue(line.closed())          # the first secret had opened it
         line.close()
         kinds = [row["kind"] for row in c.json("audit", "credential", accessor, "--timeline")]
         self.assertEqual(kinds.count("cred.rotate"), 2)

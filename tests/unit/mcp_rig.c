@@ -679,7 +679,7 @@ void rig_stream_open(struct rig *r, struct rig_stream *s, const char *session, s
 	memset(s, 0, sizeof *s);
 	s->rig = r;
 	assert_int_equal(mcp_session_find(r->srv, session, who, &found, NULL), 0);
-	mcp_session_stream(found, &stream_ops, s);
+	mcp_session_stream(found, &stream_ops, s, who);
 }
 
 void rig_stream_close(struct rig_stream *s, const char *session)
