@@ -28,11 +28,11 @@ struct arg_rules {
 	struct rule rule[ARG_RULES_MAX];
 };
 
-static int bad_rule(const char *line, const char *why, struct err *err)
+static int bad_rule(const char *rule, size_t len, const char *why, struct err *err)
 {
 	char text[80];
 
-	text_printable(line, strlen(line), text, sizeof text);
+	text_printable(rule, len, text, sizeof text);
 	(void)err_set(err, ERR_INVALID, "arg-rule", "%s: %s", text, why);
 	err_hint(err, "a rule reads: TOOL-GLOB /pointer equals|one-of|prefix|range JSON");
 	return ERR_INVALID;
@@ -79,21 +79,23 @@ static int parse_rule(const char *text, size_t len, struct rule *ret, struct err
 	struct err why;
 
 	ret->line = line;
+	if (memchr(text, '\0', len))
+		return bad_rule(text, len, "has a NUL in it", err);
 	ret->glob = cut_word(&at);
 	ret->pointer = ret->glob ? cut_word(&at) : NULL;
 	op = ret->pointer ? cut_word(&at) : NULL;
 	if (!op)
-		return bad_rule(text, "needs a pattern of tools, a pointer, what is asked of the value, and JSON", err);
+		return bad_rule(text, len, "needs a pattern of tools, a pointer, what is asked of the value, and JSON", err);
 	while (ret->op < OP_COUNT && strcmp(op_names[ret->op], op) != 0)
 		ret->op++;
 	if (ret->op == OP_COUNT)
-		return bad_rule(op, "is none of equals, one-of, prefix, range", err);
+		return bad_rule(op, strlen(op), "is none of equals, one-of, prefix, range", err);
 	if (!jx_pointer_valid(ret->pointer))
-		return bad_rule(ret->pointer, "is no JSON pointer", err);
+		return bad_rule(ret->pointer, strlen(ret->pointer), "is no JSON pointer", err);
 	if (jx_parse(at, strlen(at), &ret->value, &why) < 0)
-		return bad_rule(at, why.msg, err);
+		return bad_rule(at, strlen(at), why.msg, err);
 	fault = value_fault(ret->op, ret->value);
-	return fault ? bad_rule(at, fault, err) : 0;
+	return fault ? bad_rule(at, strlen(at), fault, err) : 0;
 }
 
 static int add_rule(struct arg_rules *r, const char *line, size_t len, struct err *err)

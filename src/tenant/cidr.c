@@ -59,7 +59,7 @@ static int parse_one(const char *text, size_t len, struct cidr *ret, struct err 
 	unsigned all;
 
 	text_printable(text, len, shown, sizeof shown);
-	if (host_len > HOST_MAX)
+	if (host_len > HOST_MAX || memchr(text, '\0', len))
 		return err_set(err, ERR_INVALID, "cidr", "%s is no network", shown);
 	memcpy(host, text, host_len);
 	host[host_len] = '\0';
