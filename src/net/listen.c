@@ -22,7 +22,7 @@
 #include "net/tls.h"
 
 #define BACKLOG 1024
-#define ACCEPTS_PER_TURN 32
+#define ACCEPTS_PER_TURN 8
 #define PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 #define PAUSE_US 100000                 /* when descriptors run out (SEC S-811) */
 #define KEEP_IDLE_S 60                  /* of silence, then a peer is asked whether it is there: so often, so far apart */
