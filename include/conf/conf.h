@@ -27,6 +27,7 @@ struct conf_client { enum conf_client_by by; char *value, *tenant, *principal; }
 struct conf_tls {
 	char *cert, *key;
 	char *client_ca;                /* NULL: clients are not asked for certificates */
+	char *client_crl;               /* NULL: none of those is revoked */
 	bool client_required, only_1_3;
 	struct conf_client *clients; size_t nclients;   /* none: a certificate opens the door, a key says who it is */
 };

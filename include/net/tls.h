@@ -15,6 +15,7 @@
 #define TLS_FILE_MAX (1u << 20)         /* bytes of a file with certificates */
 #define TLS_KEY_MAX (64u << 10)         /* and of one with a key: less than these */
 #define TLS_CHAIN_MAX 8                 /* certificates behind the server's own */
+#define TLS_CRLS_MAX 64                 /* lists of revoked certificates */
 #define TLS_NAMES_MAX 64                /* of a client's certificate; what stands behind them is not looked at */
 
 struct ev_loop;
@@ -25,12 +26,13 @@ struct tls_server;      /* a listener's certificate and rules */
 struct tls_opt {
 	const char *cert, *key;         /* PEM: the server's own first, then its chain; without a passphrase */
 	const char *client_ca;          /* PEM: who vouches for clients; NULL = none is asked for a certificate */
+	const char *client_crl;         /* PEM: which certificates of clients are revoked; NULL = none */
 	bool client_required;           /* a client without one is turned away */
 	bool only_1_3;
 	const char *alpn;               /* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
 };
 /* Read and check the files: readable, not too large, certificates valid now and for servers, the key theirs and nobody
- * else's to read.  ERR_INVALID, ERR_LIMIT, ERR_UNREACHABLE, ERR_DENIED; where = the file. */
+ * else's to read, lists of revoked ones by those who vouch for clients, and not over.  ERR_INVALID, ERR_LIMIT, ERR_UNREACHABLE, ERR_DENIED; where = the file. */
 int tls_server_new(const struct tls_opt *o, struct tls_server **ret, struct err *err) MUST_CHECK;
 /* From the next handshake on s is what *next is, which is freed.  Open connections keep what they began with. */
 void tls_server_replace(struct tls_server *s, struct tls_server **next);

@@ -87,6 +87,7 @@ struct app {
 		unsigned changes;       /* of that, which no record tells yet */
 		uint64_t told_us;       /* monotonic; when one told of a change; 0 = never */
 	} clock;
+	uint64_t certs_due_us;          /* when the listeners' certificates are looked at again */
 	struct ev_timer *watch;         /* each second: has the store failed? */
 	struct ev_timer *used;          /* each minute: store when keys were last used */
 	struct ev_timer *drain;         /* while stopping: is it over? */
@@ -147,6 +148,9 @@ void app_usage_flush(struct app *a);
 #define APP_CLOCK_GAP_US 60000000       /* between two records of a clock that became synchronised or ceased to be */
 void app_clock_start(struct app *a);
 void app_clock_check(struct app *a);                                    /* each second */
+/* certs.c: how long the listeners' certificates are good for. */
+void app_certs_look(struct app *a);
+void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 /* auth.c */
 #define APP_AUTH_SUMMARY_MS 60000
 int app_auth_start(struct app *a, struct err *err) MUST_CHECK;

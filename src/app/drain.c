@@ -107,6 +107,7 @@ static void watch(void *arg)
 		return;
 	}
 	app_clock_check(a);
+	app_certs_check(a);
 	ev_timer_start(a->watch, WATCH_US);
 }
 
@@ -116,6 +117,7 @@ int app_watch_start(struct app *a, struct err *err)
 	for (size_t i = 0; i < APP_SIGNALS; i++)
 		a->signals[i] = ev_signal_new(a->loop, signals[i], on_signal, a);
 	app_clock_start(a);
+	app_certs_look(a);
 	a->watch = ev_timer_new(a->loop, watch, a);
 	ev_timer_start(a->watch, WATCH_US);
 	return 0;

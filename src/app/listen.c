@@ -148,6 +148,7 @@ void app_renewal_take(struct app *a, struct app_renewal *r)
 	if (r->admin)
 		tls_server_replace(a->admin_tls, &r->admin);
 	app_renewal_drop(r);
+	app_certs_look(a);
 }
 
 void app_listen_stop(struct app *a)

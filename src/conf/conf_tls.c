@@ -133,7 +133,7 @@ static int read_min(const json_t *obj, const char *at, bool *ret_only_1_3, struc
 
 static int read_members(const json_t *obj, const char *at, struct conf_tls *t, struct err *err)
 {
-	static const char *const known[] = { "cert", "key", "client_ca", "client_required", "min", "clients" };
+	static const char *const known[] = { "cert", "key", "client_ca", "client_crl", "client_required", "min", "clients" };
 
 	int rc = jx_only(obj, at, known, NELEMS(known), err);
 
@@ -144,6 +144,8 @@ static int read_members(const json_t *obj, const char *at, struct conf_tls *t, s
 	if (rc == 0)
 		rc = read_path(obj, at, "client_ca", false, &t->client_ca, err);
 	if (rc == 0)
+		rc = read_path(obj, at, "client_crl", false, &t->client_crl, err);
+	if (rc == 0)
 		rc = jx_get_bool(obj, at, "client_required", JX_OPTIONAL, &t->client_required, err);
 	if (rc == 0)
 		rc = read_min(obj, at, &t->only_1_3, err);
@@ -151,7 +153,7 @@ static int read_members(const json_t *obj, const char *at, struct conf_tls *t, s
 		rc = read_clients(obj, at, t, err);
 	if (rc < 0)
 		return rc;
-	if (!t->client_ca && (t->client_required || t->nclients > 0))
+	if (!t->client_ca && (t->client_crl || t->client_required || t->nclients > 0))
 		return conf_err(err, at, "client_ca", "it says who vouches for clients' certificates, and is missing");
 	return 0;
 }
@@ -186,6 +188,7 @@ void conf_tls_free(struct conf_tls **pt)
 	free(t->cert);
 	free(t->key);
 	free(t->client_ca);
+	free(t->client_crl);
 	free(t);
 	*pt = NULL;
 }
@@ -198,6 +201,7 @@ void conf_tls_sample(struct str *out)
 		 "#      key: /etc/toolcrib/server.key         # nobody else may read it\n"
 		 "#      min: \"1.2\"                            # or \"1.3\"\n"
 		 "#      client_ca: /etc/toolcrib/clients.crt  # who vouches for clients' certificates\n"
+		 "#      client_crl: /etc/toolcrib/clients.crl # which of those are revoked\n"
 		 "#      client_required: false                # true: without one nobody comes in\n"
 		 "#      clients:                              # whom they stand for; without this list they need a key as well\n"
 		 "#        - {uri: \"spiffe://example.org/ci\", tenant: acme, principal: build-bot}\n");

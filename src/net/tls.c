@@ -199,6 +199,67 @@ static int take_ca(void *arg, const char *path, X509 *cert, size_t i, struct err
 	return 0;
 }
 
+/* --- revoked certificates of clients -------------------------------------------------------------- */
+
+/* From one of those who vouch for clients, by its signature? */
+static bool is_theirs(X509_STORE *store, X509_CRL *crl)
+{
+	STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(store);
+	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+		if (ca && X509_NAME_cmp(X509_get_subject_name(ca), X509_CRL_get_issuer(crl)) == 0 &&
+		    X509_CRL_verify(crl, X509_get0_pubkey(ca)) == 1)
+			return true;
+	}
+	return false;
+}
+
+/* OpenSSL asks for its dates at each handshake: a list that is over lets nobody in. */
+static int take_crl(X509_STORE *store, const char *path, X509_CRL *crl, size_t i, struct err *err)
+{
+	const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
+	char day[32];
+	if (!is_theirs(store, crl))
+		return err_set(err, ERR_INVALID, path, "list %zu is not signed by one of client_ca", i + 1);
+	if (X509_cmp_current_time(X509_CRL_get0_lastUpdate(crl)) > 0)
+		return err_set(err, ERR_INVALID, path, "list %zu is not valid before %s", i + 1,
+			       day_of(X509_CRL_get0_lastUpdate(crl), day, sizeof(day)));
+	if (next && X509_cmp_current_time(next) <= 0)
+		return err_set(err, ERR_INVALID, path, "list %zu was to be replaced by %s", i + 1, day_of(next, day, sizeof(day)));
+	if (!X509_STORE_add_crl(store, crl))
+		return err_set(err, ERR_INVALID, path, "list %zu is refused: %s", i + 1, tls_reason());
+	return 0;
+}
+
+static int set_crls(SSL_CTX *ctx, const char *path, struct err *err)
+{
+	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+	struct str text = STR_INIT;
+	BIO *bio = NULL;
+	size_t n = 0;
+	int rc = path_read(path, TLS_FILE_MAX, &text, err);
+	if (rc)
+		goto out;
+	bio = BIO_new_mem_buf(str_text(&text), (int)text.len);
+	ERR_clear_error();
+	for (X509_CRL *crl; rc == 0 && bio && (crl = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)); n++) {
+		rc = n < TLS_CRLS_MAX ? take_crl(store, path, crl, n, err) :
+			err_set(err, ERR_LIMIT, path, "there are more than %d lists in it", TLS_CRLS_MAX);
+		X509_CRL_free(crl);
+	}
+	if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+		rc = err_set(err, ERR_INVALID, path, "list %zu cannot be read: %s", n + 1, tls_reason());
+	else if (rc == 0 && n == 0)
+		rc = err_set(err, ERR_INVALID, path, "there is no list of revoked certificates in PEM form in it");
+	if (rc == 0)
+		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+out:
+	ERR_clear_error();
+	BIO_free(bio);
+	str_fini(&text);
+	return rc;
+}
+
 static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *err)
 {
 	EVP_PKEY *key = NULL;
@@ -221,7 +282,8 @@ static int set_clients(struct tls_server *s, const struct tls_opt *o, struct err
 	SSL_CTX_set_verify(s->ctx, SSL_VERIFY_PEER | (o->client_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
 	SSL_CTX_set_verify_depth(s->ctx, VERIFY_DEPTH);
 	SSL_CTX_set_max_cert_list(s->ctx, CLIENT_CERTS_MAX);
-	return each_cert(o->client_ca, SIZE_MAX, take_ca, s->ctx, err);
+	int rc = each_cert(o->client_ca, SIZE_MAX, take_ca, s->ctx, err);
+	return rc || !o->client_crl ? rc : set_crls(s->ctx, o->client_crl, err);
 }
 
 /* A peer that asks for other protocols than ours means somebody else (RFC 7301 3.2). */

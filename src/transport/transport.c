@@ -19,6 +19,7 @@ int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, s
 	if (!c->tls)
 		return 0;
 	const struct tls_opt opt = { .cert = c->tls->cert, .key = c->tls->key, .client_ca = c->tls->client_ca,
+		.client_crl = c->tls->client_crl,
 		.client_required = c->tls->client_required, .only_1_3 = c->tls->only_1_3,
 		.alpn = c->transport == CONF_HTTP ? "http/1.1" : NULL };
 

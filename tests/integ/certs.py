@@ -26,6 +26,17 @@ class Ca:
         key.chmod(0o600)
         return cert, key
 
+    def revoke(self, *revoked, over=False):
+        """Make NAME.crl: these certificates and no others; over: it was to be replaced long ago."""
+        config, index = self.dir / f"{self.name}.cnf", self.dir / f"{self.name}.index"
+        config.write_text(f"[ca]\ndefault_ca=all\n[all]\ndatabase={index}\ndefault_md=sha256\ndefault_crl_days=2\n")
+        index.write_text("")
+        own = ("ca", "-config", config, "-keyfile", self.key, "-cert", self.cert)
+        for cert in revoked:
+            openssl(*own, "-revoke", cert)
+        dates = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200102000000Z") if over else ()
+        openssl(*own, "-gencrl", *dates, "-out", self.dir / f"{self.name}.crl")
+
 
 def spki(cert):
     """SHA-256 of a certificate's public key, in hex."""

@@ -38,7 +38,8 @@ class Tls(unittest.TestCase):
 - {transport: http, address: "127.0.0.1:0"}
 - {transport: tcp, address: "127.0.0.1:0"}
 - {transport: http, address: "127.0.0.1:0", tls: {SERVER, min: "1.3"}}
-- {transport: http, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt, client_required: true, clients: CLIENTS}}
+- {transport: http, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt, client_crl: DIR/ca.crl, client_required: true,
+                                                clients: CLIENTS}}
 - {transport: tcp, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt, clients: CLIENTS}}
 - {transport: http, address: "127.0.0.1:0", tls: {SERVER, client_ca: DIR/ca.crt}}
 """
@@ -60,6 +61,7 @@ class Tls(unittest.TestCase):
             c.key(f"acme/{name}")       # makes the principal
         cls.ca = certs.Ca(c.dir)
         cls.ca.sign("server", SERVER)
+        cls.ca.revoke()
         cls.client = {"pinned": cls.ca.sign("pinned", "", "clientAuth")}
         cls.write()
         cls.start()
@@ -401,6 +403,42 @@ class Tls(unittest.TestCase):
         self.crib.daemon.send_signal(signal.SIGHUP)
         crib.wait_for(says, lambda: self.log().count(says) >= times)
 
+    def reload_once(self, says):
+        self.reload(says, self.log().count(says) + 1)
+
+    def test_a_revoked_certificate_ends_its_handshake(self):
+        """A list is read again by SIGHUP; one that is over, or not by our authority, leaves the old one."""
+        kept, lost = (self.signed(name, f"URI:{CI}") for name in ("ci", "lost"))
+        ask = lambda client: self.https(None, self.context(client), self.CERT_HTTP).ask("ping")["result"]
+        self.assertEqual((ask(kept), ask(lost)), ({}, {}))
+        self.ca.revoke(lost[0])
+        self.reload_once("configuration reloaded")
+        for says, spoil in (("", lambda: None), ("was to be replaced by 2020-01-02", lambda: self.ca.revoke(over=True)),
+                            ("is not signed by one of client_ca", self.foreign_list),
+                            ("there is no list of revoked certificates", lambda: (self.crib.dir / "ca.crl").write_text("x"))):
+            with self.subTest(says):
+                spoil()
+                if says:
+                    self.reload_once("configuration not reloaded")
+                    self.assertIn(says, self.log())
+                self.assertIsInstance(self.refused(self.context(lost)), ssl.SSLError)
+                self.assertEqual(ask(kept), {})
+        self.assertIn('TLS handshake failed why=\\"certificate revoked\\"', self.log())
+        self.ca.revoke()
+        self.reload_once("configuration reloaded")
+        self.assertEqual(ask(lost), {})
+
+    def foreign_list(self):
+        stranger = certs.Ca(self.crib.dir, "foreign")
+        stranger.revoke()
+        shutil.copy(self.crib.dir / "foreign.crl", self.crib.dir / "ca.crl")
+
+    def test_the_end_of_a_certificate_is_announced(self):
+        """It lives two days: fewer than the fourteen from which on each day says so."""
+        self.assertRegex(self.log(), r"certificate expires soon listener=127\.0\.0\.1:\d+ expires=\S+ days=[12]\b")
+        end = certs.openssl("x509", "-in", self.crib.dir / "server.crt", "-noout", "-enddate").decode().strip().partition("=")[2]
+        self.assertEqual(self.counter("tls_certificate_expires"), ssl.cert_time_to_seconds(end))
+
     def serial(self, door=HTTP):
         with self.connect(door) as s:
             return s.getpeercert()["serialNumber"]
@@ -464,7 +502,7 @@ class Tls(unittest.TestCase):
         c.config("").write_text(good)
         with contextlib.closing(sqlite3.connect(f"file:{c.store}/toolcrib.db?mode=ro", uri=True)) as db:
             crib.wait_for("a record of each", lambda: db.execute("SELECT count(*) FROM rec WHERE kind = 1604 AND outcome = 2")
-                          .fetchone()[0] == 2 * len(self.bad_files()))
+                          .fetchone()[0] == self.log().count("everything stays as it was"))
         # What stands in the table of clients is read again as well.
         taken = self.log().count("configuration reloaded")
         context = self.context(self.signed("late", "URI:spiffe://example.org/late"))
@@ -523,6 +561,7 @@ class Tls(unittest.TestCase):
                            ("{transport: http, address: \"127.0.0.1:0\", tls: {cert: /a}}", "key"),
                            ("{transport: http, address: \"127.0.0.1:0\", tls: {SERVER, min: \"1.1\"}}", "1.2"),
                            ("{transport: http, address: \"127.0.0.1:0\", tls: {SERVER, client_required: true}}", "who vouches"),
+                           ("{transport: http, address: \"127.0.0.1:0\", tls: {SERVER, client_crl: DIR/ca.crl}}", "who vouches"),
                            ("{transport: http, address: \"127.0.0.1:0\", tls: {SERVER, clients: [{cn: x, tenant: a}]}}", "cn"),
                            ("{transport: http, address: \"127.0.0.1:0\", tls: {SERVER, client_ca: DIR/ca.crt, clients: [{dns: \"*.x\", tenant: a}]}}",
                             "whole name"),
