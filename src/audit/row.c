@@ -2,6 +2,7 @@
 
 #include "config.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,7 +11,7 @@
 #include "audit_int.h"
 
 static const char magic[4] = "TCAR";
-enum { FIELD_HEAD = 2 + 4 };            /* tag, length */
+enum { FIELD_HEAD = 2 + 4, FIXED_MAX = sizeof magic + 1 + COL_COUNT * (FIELD_HEAD + 8) };      /* tag, length; of numbers alone */
 
 const struct audit_column_info audit_columns[COL_COUNT] = {
 #define COLUMN_INFO(sym, name, tag, form, size) [COL_##sym] = { name, tag, FORM_##form, size },
@@ -33,37 +34,33 @@ void audit_row_text(struct audit_row *row, enum audit_column col, int64_t id, co
 	row->v[col] = (struct audit_value){ .n = id, .p = text, .len = len, .present = true };
 }
 
-static uint8_t *put_be(uint8_t *p, uint64_t v, unsigned bytes)
+static uint8_t *put_head(uint8_t *p, uint16_t tag, size_t len)
 {
-	while (bytes > 0)
-		*p++ = (uint8_t)(v >> 8 * --bytes);
-	return p;
+	const uint16_t t = htobe16(tag);
+	const uint32_t n = htobe32((uint32_t)len);
+
+	memcpy(p, &t, sizeof t);
+	memcpy(p + sizeof t, &n, sizeof n);
+	return p + FIELD_HEAD;
 }
 
-static size_t value_size(const struct audit_value *v, enum audit_column col)
+/* Room for more bytes behind the first len, and for all numbers that a record can have. */
+static uint8_t *reserve(struct audit_bytes *out, size_t len, size_t more)
 {
-	return audit_columns[col].form == FORM_INT ? 8 : v->len;
-}
+	size_t need = len + more + FIXED_MAX;
 
-/* Once for all: a record is encoded for each call, twice. */
-static void reserve(const struct audit_row *row, struct audit_bytes *out)
-{
-	size_t need = sizeof magic + 1;
-
-	for (unsigned col = 0; col < COL_COUNT; col++)
-		need += row->v[col].present ? FIELD_HEAD + value_size(&row->v[col], (enum audit_column)col) : 0;
 	if (need > out->cap) {
 		out->cap = 2 * need;
 		out->p = mem_realloc(out->p, out->cap);
 	}
+	return out->p + len;
 }
 
+/* One pass: a record is encoded for each call, twice, and for each that is verified. */
 void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
 {
-	uint8_t *p;
+	uint8_t *p = reserve(out, 0, 0);
 
-	reserve(row, out);
-	p = out->p;
 	memcpy(p, magic, sizeof magic);
 	p += sizeof magic;
 	*p++ = AUDIT_ENC;
@@ -72,14 +69,19 @@ void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
 
 		if (!v->present)
 			continue;
-		p = put_be(p, audit_columns[col].tag, 2);
-		p = put_be(p, value_size(v, (enum audit_column)col), 4);
 		if (audit_columns[col].form == FORM_INT) {
-			p = put_be(p, (uint64_t)v->n, 8);
-		} else if (v->len > 0) {
-			memcpy(p, v->p, v->len);
-			p += v->len;
+			const uint64_t n = htobe64((uint64_t)v->n);
+
+			p = put_head(p, audit_columns[col].tag, sizeof n);
+			memcpy(p, &n, sizeof n);
+			p += sizeof n;
+			continue;
 		}
+		p = reserve(out, (size_t)(p - out->p), v->len);
+		p = put_head(p, audit_columns[col].tag, v->len);
+		if (v->len > 0)
+			memcpy(p, v->p, v->len);
+		p += v->len;
 	}
 	out->len = (size_t)(p - out->p);
 }

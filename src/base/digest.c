@@ -1,4 +1,4 @@
-/* SHA-256 by OpenSSL (five times libsodium's speed), keyed BLAKE2b by libsodium, CRC-32. */
+/* SHA-256 by OpenSSL (five times libsodium's speed), keyed BLAKE2b and SipHash by libsodium, CRC-32. */
 
 #include "config.h"
 
@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <openssl/evp.h>
 #include <sodium.h>
@@ -18,6 +19,9 @@ struct digest {
 /* Fetched once: a lookup by name costs more than hashing a kilobyte. */
 static EVP_MD *sha256;
 static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+/* Each thread's own, for digests in one go: to make one costs as much as to hash half a kilobyte. */
+static pthread_key_t spare_key;
+static _Thread_local EVP_MD_CTX *spare;
 
 /* OpenSSL fails here only without memory or without its own provider: nothing could be recorded. */
 static void must(int ok)
@@ -28,16 +32,40 @@ static void must(int ok)
 	abort();
 }
 
+static void spare_free(void *ctx)
+{
+	EVP_MD_CTX_free(ctx);
+}
+
 static void sha256_fetch(void)
 {
 	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-	must(sha256 != NULL);
+	must(sha256 != NULL && pthread_key_create(&spare_key, spare_free) == 0);
+}
+
+static EVP_MD_CTX *spare_get(void)
+{
+	if (!spare) {
+		pthread_once(&sha256_once, sha256_fetch);
+		spare = EVP_MD_CTX_new();
+		must(spare && pthread_setspecific(spare_key, spare) == 0);
+	}
+	return spare;
+}
+
+void digest_sha256_parts(const struct digest_part *part, size_t nparts, uint8_t ret[DIGEST_SIZE])
+{
+	EVP_MD_CTX *ctx = spare_get();
+
+	must(EVP_DigestInit_ex2(ctx, sha256, NULL));
+	for (size_t i = 0; i < nparts; i++)
+		must(EVP_DigestUpdate(ctx, part[i].p, part[i].len));
+	must(EVP_DigestFinal_ex(ctx, ret, NULL));
 }
 
 void digest_sha256(const void *p, size_t n, uint8_t ret[DIGEST_SIZE])
 {
-	pthread_once(&sha256_once, sha256_fetch);
-	must(EVP_Digest(p, n, ret, NULL, sha256, NULL));
+	digest_sha256_parts(&(struct digest_part){ p, n }, 1, ret);
 }
 
 struct digest *digest_new(void)
@@ -74,7 +102,17 @@ void digest_keyed(const uint8_t key[32], const char *prefix, size_t prefix_len, 
 	sodium_memzero(&state, sizeof state);
 }
 
-/* By OpenSSL's SHA-256 for its speed; what is keyed starts from the same context twice. */
+uint64_t digest_short(const uint8_t key[DIGEST_SHORT_KEY], const void *p, size_t n)
+{
+	unsigned char out[crypto_shorthash_BYTES];
+	uint64_t h;
+
+	crypto_shorthash(out, p, n, key);
+	memcpy(&h, out, sizeof h);
+	return h;
+}
+
+/* By OpenSSL's SHA-256 for its speed, in a context of its own, which forgets the key: it starts from there twice. */
 static void hmac_pass(EVP_MD_CTX *ctx, const uint8_t key[32], uint8_t pad, const struct digest_part *part, size_t nparts,
 		      uint8_t ret[DIGEST_SIZE])
 {

@@ -14,11 +14,9 @@ enum { LEAF_PREFIX = 0, NODE_PREFIX = 1 };
 void tree_leaf(const void *bytes, size_t len, uint8_t ret[TREE_HASH])
 {
 	static const uint8_t prefix = LEAF_PREFIX;
-	struct digest *d = digest_new();
+	const struct digest_part part[] = { { &prefix, 1 }, { bytes, len } };
 
-	digest_put(d, &prefix, 1);
-	digest_put(d, bytes, len);
-	digest_end(&d, ret);
+	digest_sha256_parts(part, 2, ret);
 }
 
 void tree_node(const uint8_t left[TREE_HASH], const uint8_t right[TREE_HASH], uint8_t ret[TREE_HASH])

@@ -42,6 +42,22 @@ static void sha256_matches_fips_180_4(void **state)
 	digest_end(&d, out);
 	assert_null(d);
 	check_hex(out, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	digest_sha256_parts((const struct digest_part[]){ { "a", 1 }, { "", 0 }, { "bc", 2 } }, 3, out);
+	check_hex(out, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	digest_sha256_parts(NULL, 0, out);
+	check_hex(out, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+/* The vectors of the paper (Aumasson, Bernstein: SipHash, appendix A). */
+static void short_digest_is_siphash_2_4(void **state)
+{
+	uint8_t key[DIGEST_SHORT_KEY], text[15];
+
+	for (uint8_t i = 0; i < sizeof key; i++)
+		key[i] = i;
+	memcpy(text, key, sizeof text);
+	assert_true(digest_short(key, text, sizeof text) == UINT64_C(0xa129ca6149be45e5));
+	assert_true(digest_short(key, text, 0) == UINT64_C(0x726fdb47dd0e0e31));
 }
 
 static void keyed_digest_depends_on_key_and_prefix(void **state)
@@ -195,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_up_forbids_cores),
 		cmocka_unit_test(sha256_matches_fips_180_4),
+		cmocka_unit_test(short_digest_is_siphash_2_4),
 		cmocka_unit_test(keyed_digest_depends_on_key_and_prefix),
 		cmocka_unit_test(crc32_matches_the_check_value),
 		cmocka_unit_test(secrets_are_zeroed_aligned_and_comparable),
