@@ -69,6 +69,7 @@ struct audit_coverage {
 	uint64_t bad, gaps;             /* findings of each class */
 	uint64_t notes, epochs;         /* checkpoints whose signatures were checked */
 	bool pinned;                    /* the chain of epochs begins with a key from outside */
+	bool indexes_summed;            /* the indexes of records were found sound by sums, without looking each row up */
 };
 
 #define AUDIT_VERIFY_OPEN_MAX (1u << 20)        /* begins without an end that pairing keeps in mind, of one log */

@@ -25,6 +25,8 @@ struct db_stmt;
  * made and read back.  ERR_UNREACHABLE (where = path), ERR_CORRUPT. */
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err) MUST_CHECK;
 void db_close(struct db **db);
+/* Another reader of the same file, for another thread.  ERR_CONFLICT: what db does is seen by db alone. */
+int db_open_beside(const struct db *db, struct db **ret, struct err *err) MUST_CHECK;
 
 /* Schema version: forward only.  ERR_CONFLICT when the store is newer than this program ("made by a newer
  * toolcrib: schema 3, this one knows 1"); ERR_INVALID when it is no toolcrib store. */
@@ -34,6 +36,8 @@ int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHEC
  * indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
 int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;
+/* The same without looking up the rows of one table in its indexes, which is most of the work.  1: sound; 0: it is not. */
+int db_check_structure(struct db *db, const char *but, struct err *err) MUST_CHECK;
 /* The same for keys.db, whose schema counts by itself: forward, then whole as the steps make it; a DB_READER only looks. */
 int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
@@ -71,6 +75,11 @@ double db_col_f64(struct db_stmt *st, unsigned col);
 const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len);   /* "" for NULL; borrowed until step/put */
 const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len);
 const char *db_col_name(struct db_stmt *st, unsigned col);
+/* Of statements that read millions of rows: SELECT row_out(?pos, a, b, ...) hands a, b, ... over at once, at a third of the cost
+ * of asking for each.  NULL: the last step did not; else they live until the next.  n: of DB_INT; p, len: of texts and blobs. */
+struct db_value { enum db_type type; int64_t n; const void *p; size_t len; };
+void db_bind_row(struct db_stmt *st, unsigned pos);
+const struct db_value *db_row(struct db_stmt *st, unsigned n);
 int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
 int64_t db_changes(struct db *db);                                   /* rows of the last statement */
 

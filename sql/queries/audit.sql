@@ -60,9 +60,9 @@ SELECT actor, authn, tport, cred, prn, rev, tool, tdef, sbox FROM rec_text WHERE
 
 -- audit_reader_next(): a page of a log with all that is hashed, in the order of audit_columns[].  rec_pos.
 -- name: audit_list_rows
-SELECT enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
+SELECT row_out(?5, enc, leaf, log, idx, call, ts, mono, boot, clk, cred, prn, actor, authn, obo, peer, client, tport, rev,
   kind, tool, tdef, build, pol, rule, scope, cm, sh, n_req, n_res, n_sto, flags, "key", outcome, xstat, sig,
-  dur, cpu, rss, sbox, beg, prev, trace, obj, ext
+  dur, cpu, rss, sbox, beg, prev, trace, obj, ext)
 FROM rec WHERE log = ?1 AND idx >= ?2 AND idx < ?3 ORDER BY idx LIMIT ?4;
 
 -- audit_reader_next().  Primary key.

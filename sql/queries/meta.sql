@@ -8,6 +8,11 @@ SELECT count(*) FROM sqlite_schema;
 -- name: meta_list_schema
 SELECT name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name;
 
+-- db_check_structure(): tables with an index, or that are one; but ?1.
+-- name: meta_list_indexed
+SELECT name FROM sqlite_schema t WHERE type = 'table' AND name <> ?1 AND (sql LIKE '%WITHOUT ROWID%'
+  OR EXISTS(SELECT 1 FROM sqlite_schema i WHERE i.type = 'index' AND i.tbl_name = t.name));
+
 -- app_init_store(): has an owner ever started here?  rec_kind, whose terms are said.
 -- name: meta_was_used
 SELECT EXISTS(SELECT 1 FROM rec WHERE log = 1 AND kind = 1601 AND kind <> 1001 AND kind <> 1002);

@@ -70,6 +70,6 @@ LEFT JOIN pay p ON p.rec = r.id JOIN log l ON l.id = a.log
 LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = l.tenant_id AND a.kind = 1
 WHERE a.log = ?1;
 
--- verify_payload_orphans(): a walk of pay, primary keys.
--- name: verify_count_orphans
-SELECT count(*) FROM pay p WHERE NOT EXISTS (SELECT 1 FROM rec r WHERE r.id = p.rec);
+-- verify_payload_orphans(): which records have something kept, and NULL for none.  A walk of pay, primary keys.
+-- name: verify_list_kept
+SELECT r.log, r.idx FROM pay p LEFT JOIN rec r ON r.id = p.rec;

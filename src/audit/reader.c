@@ -15,11 +15,11 @@
 
 #include "audit_int.h"
 
-enum { TEXTS_MAX = 65536, PAGE_ROWS = 1024 };
+enum { TEXTS_MAX = 65536, PAGE_ROWS = 1024, NEAR_SIZE = 1024 };
 
 /* An entry of the dictionary. */
 struct entry {
-	int64_t kind;
+	int64_t id, kind;
 	bool found, wrong_type;
 	size_t len;
 	char text[];
@@ -29,6 +29,7 @@ struct audit_reader {
 	struct db *db;
 	struct db_stmt *st;             /* the page that is being read */
 	struct map *entries;            /* by id */
+	struct entry *near[NEAR_SIZE];  /* the last of each id modulo the size: a record has ten texts, mostly the same ones */
 	struct audit_bytes bytes;
 };
 
@@ -48,6 +49,7 @@ static void forget_entries(struct audit_reader *r)
 	for (size_t it = 0; map_next(r->entries, &it, NULL, NULL, &value);)
 		free(value);
 	map_free(&r->entries);
+	memset(r->near, 0, sizeof r->near);
 }
 
 void audit_reader_free(struct audit_reader **rp)
@@ -77,6 +79,7 @@ static int read_entry(struct audit_reader *r, int64_t id, struct entry **ret, st
 		const void *p = rc == 1 ? db_col_blob(st, 1, &len) : NULL;
 
 		e = mem_zalloc(sizeof *e + len + 1);
+		e->id = id;
 		e->found = rc == 1;
 		e->len = len;
 		if (len > 0)
@@ -93,19 +96,21 @@ static int read_entry(struct audit_reader *r, int64_t id, struct entry **ret, st
 
 static int get_entry(struct audit_reader *r, int64_t id, const struct entry **ret, struct err *err)
 {
-	struct entry *e = map_get_u64(r->entries, (uint64_t)id);
+	struct entry **near = &r->near[(uint64_t)id % NEAR_SIZE], *e;
 	int rc;
 
+	if (*near && (*near)->id == id) {
+		*ret = *near;
+		return 0;
+	}
+	e = map_get_u64(r->entries, (uint64_t)id);
 	if (!e) {
 		rc = read_entry(r, id, &e, err);
 		if (rc < 0)
 			return rc;
-		if (map_count(r->entries) >= TEXTS_MAX) {
-			forget_entries(r);
-			r->entries = map_new();
-		}
 		map_set_u64(r->entries, (uint64_t)id, e);
 	}
+	*near = e;
 	*ret = e;
 	return 0;
 }
@@ -142,50 +147,50 @@ static int read_int(struct audit_reader *r, const struct audit_page *page, enum 
 	return 0;
 }
 
-static int read_column(struct audit_reader *r, const struct audit_page *page, enum audit_column col, unsigned pos,
+static int read_column(struct audit_reader *r, const struct audit_page *page, enum audit_column col, const struct db_value *v,
 		       struct audit_row *row, unsigned *findings, struct err *err)
 {
 	const struct audit_column_info *info = &audit_columns[col];
-	enum db_type type = db_col_type(r->st, pos);
-	size_t len = 0;
-	const void *p;
 
-	if (type == DB_NULL)
-		return 0;
 	if (info->form == FORM_BLOB) {
-		p = db_col_blob(r->st, pos, &len);
-		if (type != DB_BLOB || (info->size && len != info->size))
+		if (v->type != DB_BLOB || (info->size && v->len != info->size))
 			*findings |= AUDIT_FOUND_TYPE;
-		audit_row_blob(row, col, p, len);
+		audit_row_blob(row, col, v->p, v->len);
 		return 0;
 	}
-	if (type != DB_INT || db_col_i64(r->st, pos) < 0) {
+	if (v->type != DB_INT || v->n < 0) {
 		*findings |= AUDIT_FOUND_TYPE;
 		return 0;
 	}
-	return read_int(r, page, col, db_col_i64(r->st, pos), row, findings, err);
+	return read_int(r, page, col, v->n, row, findings, err);
 }
 
-/* enc, leaf, then the columns in their order. */
+enum { ENC, LEAF, FIRST, WIDTH = FIRST + COL_COUNT };   /* columns of audit_list_rows: then those of audit_columns[] */
+
 static int read_row(struct audit_reader *r, const struct audit_page *page, struct audit_read *ret, struct err *err)
 {
-	size_t len = 0;
-	const void *stored;
+	const struct db_value *v = db_row(r->st, WIDTH);
 
+	if (!v)
+		return err_set(err, ERR_INTERNAL, "audit", "a row of records did not come out");
+	if (map_count(r->entries) >= TEXTS_MAX) {       /* not later: the row borrows its texts */
+		forget_entries(r);
+		r->entries = map_new();
+	}
 	memset(ret, 0, sizeof *ret);
 	for (unsigned col = 0; col < COL_COUNT; col++) {
-		int rc = read_column(r, page, col, col + 2, &ret->row, &ret->findings, err);
+		int rc = v[FIRST + col].type == DB_NULL ? 0 :
+			read_column(r, page, col, &v[FIRST + col], &ret->row, &ret->findings, err);
 
 		if (rc < 0)
 			return rc;
 	}
 	ret->idx = ret->row.v[COL_IDX].n;
-	stored = db_col_blob(r->st, 1, &len);
-	if (db_col_type(r->st, 0) != DB_INT || db_col_i64(r->st, 0) != AUDIT_ENC)
+	if (v[ENC].type != DB_INT || v[ENC].n != AUDIT_ENC)
 		ret->findings |= AUDIT_FOUND_ENCODING;
 	audit_row_encode(&ret->row, &r->bytes);
 	tree_leaf(r->bytes.p, r->bytes.len, ret->leaf);
-	if (db_col_type(r->st, 1) != DB_NULL && (len != TREE_HASH || memcmp(stored, ret->leaf, TREE_HASH) != 0))
+	if (v[LEAF].type != DB_NULL && (v[LEAF].len != TREE_HASH || memcmp(v[LEAF].p, ret->leaf, TREE_HASH) != 0))
 		ret->findings |= AUDIT_FOUND_LEAF;
 	return 0;
 }
@@ -204,6 +209,7 @@ static bool next_page(struct audit_reader *r, struct audit_page *page)
 	db_bind_i64(r->st, 2, page->from);
 	db_bind_i64(r->st, 3, page->to);
 	db_bind_i64(r->st, 4, PAGE_ROWS);
+	db_bind_row(r->st, 5);
 	return true;
 }
 

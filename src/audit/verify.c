@@ -159,6 +159,7 @@ static void check_record(struct verify_log *c, const struct audit_read *got)
 		if (got->findings & bits[i].bit)
 			verify_tell_record(c, bits[i].code, got->idx, got->idx);
 	tree_append_nodes(&c->tree, got->leaf, audit_tile_note, &c->nodes);
+	verify_payloads_note(c, got);
 	check_meaning(c, &got->row, got->idx);
 	verify_lifecycle(c, &got->row, got->idx);
 	verify_time(c, &got->row, got->idx);
@@ -211,6 +212,7 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 		verify_rows_log(v, h->id, h->min_idx, h->size);
 	rc = verify_cut(c, err);
 	verify_marks_begin(c);
+	verify_payloads_begin(c);
 	if (rc == 0)
 		rc = verify_notes_begin(c, err);
 	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
@@ -236,6 +238,7 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	if (rc == 0)
 		rc = verify_payloads(c, err);
 	verify_tombs_free(c);
+	free(c->look.bits);
 	free(c->marks.v);
 	if (verify_keep_end(c, rc == 0, err) < 0 && rc == 0)
 		rc = (int)err->code;
@@ -298,22 +301,23 @@ static int check_rows_of(struct verify *v, enum sql_id id, enum audit_finding_co
 	return rc;
 }
 
-/* A check of the database that says by ERR_CORRUPT what it has found. */
-static int check_by(struct verify *v, int (*check)(struct db *db, struct err *err), enum audit_finding_code code, struct err *err)
+static int check_schema(struct verify *v, bool *ret_sound, struct err *err)
 {
-	int rc = check(v->db, err);
+	int rc = db_check_schema(v->db, err);
 
+	*ret_sound = rc == 0;
 	if (rc == ERR_CORRUPT)
-		verify_tell_store(v, code, NULL, err->msg);
+		verify_tell_store(v, AUDIT_FINDING_SCHEMA, NULL, err->msg);
 	return rc == ERR_CORRUPT ? 0 : rc;
 }
 
-static int check_store(struct verify *v, struct err *err)
+static int check_store(struct verify *v, struct verify_aside **ret_aside, struct err *err)
 {
-	int rc = check_by(v, db_check_schema, AUDIT_FINDING_SCHEMA, err);
+	bool sound;
+	int rc = check_schema(v, &sound, err);
 
 	if (rc == 0)
-		rc = check_by(v, db_check_integrity, AUDIT_FINDING_INDEX, err);
+		*ret_aside = verify_aside_start(v, sound);
 	if (rc == 0)
 		rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
 	if (rc == 0)
@@ -334,13 +338,14 @@ int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evide
 {
 	static const struct audit_evidence none;
 	struct verify v = { .db = db, .found = found, .arg = arg, .sum = ret, .with = with ? with : &none };
+	struct verify_aside *aside = NULL;
 	int64_t after = 0;
 	int rc = 0, last;
 
 	*ret = (struct audit_coverage){ 0 };
 	v.commits = map_new();
 	if (tenant_id == 0)
-		rc = check_store(&v, err);
+		rc = check_store(&v, &aside, err);
 	if (rc == 0 && tenant_id == 0)
 		v.rows = verify_rows_new();
 	if (rc == 0)
@@ -354,5 +359,9 @@ int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evide
 	verify_rows_free(&v.rows);
 	last = verify_marks_close(&v, rc == 0 && tenant_id == 0, err);
 	verify_keys_close(&v);
+	verify_payloads_close(&v);
+	if (rc == 0)
+		rc = last;
+	last = aside ? verify_aside_end(&v, &aside, rc == 0 ? err : NULL) : 0;
 	return rc < 0 ? rc : last;
 }

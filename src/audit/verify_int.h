@@ -20,7 +20,12 @@ struct verify {
 	struct map *commits;            /* struct verify_marks by log: what logs.commit says; verify_marks.c */
 	int64_t logs_said;              /* how many logs the newest logs.commit counts */
 	bool stopped;                   /* the system log ends with server.stop */
+	struct map *kept;               /* struct verify_blocks by log: where pay has rows; NULL: not known */
 };
+
+/* Blocks of VERIFY_BLOCK records of a log, a bit each; all: it is not known which. */
+enum { VERIFY_BLOCK = 1024 };
+struct verify_blocks { uint8_t *bits; size_t n; bool all; };
 
 /* An erase: of records from <= idx < to, or of what is under these keys (8 bytes each). */
 struct verify_tomb { int64_t idx, from, to, until; uint8_t *keys; size_t nkeys; };  /* until: its end, or INT64_MAX */
@@ -81,6 +86,7 @@ struct verify_log {
 	int64_t holds, releases, policies;
 	/* verify_payload.c */
 	struct verify_tomb *tombs; size_t ntombs;
+	struct verify_blocks look;      /* with records that commit to something, or of which something is kept */
 	/* The run of neighbours with one finding, not told yet. */
 	struct audit_finding run[AUDIT_FINDING_COUNT];
 	bool running[AUDIT_FINDING_COUNT];
@@ -130,8 +136,21 @@ int verify_keep_end(struct verify_log *c, bool report, struct err *err) MUST_CHE
 void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx);       /* a record of an erase */
 void verify_tomb_done(struct verify_log *c, const struct audit_row *row, int64_t idx);
 void verify_tombs_free(struct verify_log *c);
+void verify_payloads_begin(struct verify_log *c);
+void verify_payloads_note(struct verify_log *c, const struct audit_read *got);
 int verify_payloads(struct verify_log *c, struct err *err) MUST_CHECK;
+/* Of the whole store: payloads of no record, and where the others are. */
 int verify_payload_orphans(struct verify *v, struct err *err) MUST_CHECK;
+void verify_payloads_close(struct verify *v);
+
+/* --- verify_index.c, verify_aside.c: the file and its indexes, of the whole store */
+
+/* ERR_CORRUPT when they are not sound; *ret_summed: they are, and sums have shown it. */
+int verify_index(struct db *db, bool *ret_summed, struct err *err) MUST_CHECK;
+struct verify_aside;
+/* summed false: the schema is not the release's own, so every row is looked up instead. */
+struct verify_aside *verify_aside_start(struct verify *v, bool summed);
+int verify_aside_end(struct verify *v, struct verify_aside **a, struct err *err);       /* waits; tells what was found */
 
 /* --- verify_meaning.c: after each record */
 

@@ -11,13 +11,14 @@
 
 #include "audit/payload.h"
 #include "base/aead.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"
 #include "keys/keys.h"
 
 #include "verify_int.h"
 
-enum { PAGE = 1024 };
+enum { BLOCKS_MAX = 1 << 24 };          /* 2 MiB of bits; a log that seems longer is read as a whole */
 
 /* --- tombstones */
 
@@ -304,15 +305,15 @@ static int check_seen(struct verify_log *c, struct db_stmt *st, struct err *err)
 }
 
 /* A page at a time, so that no read transaction lasts long (AUDIT A-804). */
-static int check_page(struct verify_log *c, int64_t *from, struct err *err)
+static int check_page(struct verify_log *c, int64_t *from, int64_t to, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_PAYLOADS);
 	int rows = 0, rc;
 
 	db_bind_i64(st, 1, c->head->id);
 	db_bind_i64(st, 2, *from);
-	db_bind_i64(st, 3, c->head->size);
-	db_bind_i64(st, 4, PAGE);
+	db_bind_i64(st, 3, to);
+	db_bind_i64(st, 4, VERIFY_BLOCK);
 	while ((rc = db_step(st, err)) == 1) {
 		rows++;
 		*from = db_col_i64(st, 0) + 1;
@@ -321,26 +322,120 @@ static int check_page(struct verify_log *c, int64_t *from, struct err *err)
 			break;
 	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : rows == PAGE;
+	return rc < 0 ? rc : rows == VERIFY_BLOCK;
+}
+
+static int check_range(struct verify_log *c, int64_t from, int64_t to, struct err *err)
+{
+	int rc;
+
+	do {
+		rc = check_page(c, &from, to, err);
+	} while (rc == 1);
+	return rc;
+}
+
+static void mark(struct verify_blocks *b, int64_t idx)
+{
+	size_t block = (size_t)(idx / VERIFY_BLOCK);
+
+	if (idx < 0 || idx / VERIFY_BLOCK >= BLOCKS_MAX) {
+		b->all = true;
+		return;
+	}
+	if (block / 8 >= b->n) {
+		size_t n = 2 * (block / 8 + 1);
+
+		b->bits = mem_realloc(b->bits, n);
+		memset(b->bits + b->n, 0, n - b->n);
+		b->n = n;
+	}
+	b->bits[block / 8] |= (uint8_t)(1u << block % 8);
+}
+
+void verify_payloads_begin(struct verify_log *c)
+{
+	struct verify_blocks *b = c->v->kept ? map_del_u64(c->v->kept, (uint64_t)c->head->id) : NULL;
+
+	if (b)
+		c->look = *b;
+	c->look.all |= !c->v->kept;
+	free(b);
+}
+
+void verify_payloads_note(struct verify_log *c, const struct audit_read *got)
+{
+	const struct audit_value *kind = &got->row.v[COL_KIND];
+
+	if (got->row.v[COL_CM].present || (kind->present && kind->n == AUDIT_ALIAS_NEW))
+		mark(&c->look, got->idx);
+	c->look.all |= got->findings & AUDIT_FOUND_TYPE;        /* it may not be where it says */
+}
+
+/* Most records commit to nothing and have nothing kept: their blocks need not be read again. */
+static int check_marked(struct verify_log *c, struct err *err)
+{
+	const struct verify_blocks *b = &c->look;
+	const struct verify_head *h = c->head;
+	int rc = 0;
+
+	if (b->all)
+		return check_range(c, h->min_idx, h->size, err);
+	for (size_t block = 0; block < 8 * b->n && rc == 0; block++) {
+		int64_t from = (int64_t)block * VERIFY_BLOCK, to = from + VERIFY_BLOCK;
+
+		if (b->bits[block / 8] & 1u << block % 8)
+			rc = check_range(c, from > h->min_idx ? from : h->min_idx, to < h->size ? to : h->size, err);
+	}
+	return rc;
 }
 
 int verify_payloads(struct verify_log *c, struct err *err)
 {
-	int64_t from = c->head->min_idx;
-	int rc;
+	int rc = check_marked(c, err);
 
-	while ((rc = check_page(c, &from, err)) == 1)
-		;
 	return rc < 0 ? rc : check_aliases(c, err);
+}
+
+static void note_kept(struct verify *v, int64_t log, int64_t idx)
+{
+	struct verify_blocks *b = map_get_u64(v->kept, (uint64_t)log);
+
+	if (!b) {
+		b = mem_zalloc(sizeof *b);
+		(void)map_set_u64(v->kept, (uint64_t)log, b);
+	}
+	mark(b, idx);
 }
 
 int verify_payload_orphans(struct verify *v, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_COUNT_ORPHANS);
-	int rc = db_step(st, err);
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
+	bool orphans = false;
+	int rc;
 
-	if (rc == 1 && db_col_i64(st, 0) > 0)
-		verify_tell_store(v, AUDIT_FINDING_PAYLOAD_EXTRA, NULL, "payloads of records that are not there");
+	v->kept = map_new();
+	while ((rc = db_step(st, err)) == 1) {
+		if (db_col_type(st, 0) == DB_NULL)
+			orphans = true;
+		else
+			note_kept(v, db_col_i64(st, 0), db_col_i64(st, 1));
+	}
 	db_stmt_put(&st);
-	return rc < 0 ? rc : 0;
+	if (rc == 0 && orphans)
+		verify_tell_store(v, AUDIT_FINDING_PAYLOAD_EXTRA, NULL, "payloads of records that are not there");
+	return rc;
+}
+
+void verify_payloads_close(struct verify *v)
+{
+	void *value;
+
+	for (size_t it = 0; v->kept && map_next(v->kept, &it, NULL, NULL, &value);) {
+		struct verify_blocks *b = value;
+
+		free(b->bits);
+		free(b);
+	}
+	map_free(&v->kept);
 }

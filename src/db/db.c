@@ -304,6 +304,8 @@ static int set_up(struct db *db, struct err *err)
 	for (size_t i = 0; rc == 0 && i < NELEMS(settings); i++)
 		if (settings[i].modes & 1u << db->mode)
 			rc = apply(db, &settings[i], err);
+	if (rc == 0 && db->mode != DB_FOREIGN && db_row_define(db->native) != SQLITE_OK)
+		rc = err_set(err, ERR_INTERNAL, db->path, "%s", sqlite3_errmsg(db->native));
 	if (rc == 0 && db->mode == DB_WRITER) {
 		sqlite3_wal_hook(db->native, wal_grown, db);    /* after wal_autocheckpoint, which takes it away */
 		rc = sync_dir(db->path, err);
@@ -374,6 +376,13 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 	}
 	*ret = db;
 	return 0;
+}
+
+int db_open_beside(const struct db *db, struct db **ret, struct err *err)
+{
+	if (db->mode != DB_READER || db->in_txn)
+		return err_set(err, ERR_CONFLICT, db->path, "only a reader outside of a transaction has others beside it");
+	return db_open(db->path, DB_READER, false, ret, err);
 }
 
 int db_open_model(struct db **ret, struct err *err)

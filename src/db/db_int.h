@@ -35,6 +35,7 @@ struct db {
 	unsigned wal_stuck;                     /* left over by the last checkpoint because of readers */
 };
 
+struct db_row;
 struct db_stmt {
 	struct db *db;
 	sqlite3_stmt *native;                   /* NULL: does not prepare, the first step says why */
@@ -42,6 +43,7 @@ struct db_stmt {
 	bool lent, temp, stepped;               /* temp: freed by put */
 	int bind_rc;                            /* first failed bind */
 	uint64_t bound;                         /* bit pos - 1 */
+	struct db_row *row;                     /* of row_out(), or NULL; row.c */
 };
 
 /* Turn a result of SQLite into an error code, fill *err and remember what ended the transaction.
@@ -58,6 +60,10 @@ extern const uint8_t db_store_digest[DIGEST_SIZE];
 /* A private store in memory with this program's schema, to compare with. */
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 void db_stmt_free_all(struct db *db);
+/* --- row.c */
+#define DB_ROW_POINTER "db_stmt"
+int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
+void db_row_free(struct db_row **row);
 /* A checkpoint, how = SQLITE_CHECKPOINT_…; that readers are in the way is no error. */
 int db_wal_copy(struct db *db, int how, struct err *err);
 /* The authorizer of DB_FOREIGN. */

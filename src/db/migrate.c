@@ -178,6 +178,40 @@ int db_check_integrity(struct db *db, struct err *err)
 	return rc;
 }
 
+/* 1: SQLite says ok. */
+static int is_ok(struct db *db, const char *check, struct err *err)
+{
+	char said[160];
+	int rc = db_pragma_get(db, check, said, sizeof said, err);
+
+	return rc < 0 ? rc : strcmp(said, "ok") == 0;
+}
+
+int db_check_structure(struct db *db, const char *but, struct err *err)
+{
+	struct db_stmt *st;
+	char check[72];
+	int good = is_ok(db, "quick_check(1)", err), rc = 0;
+
+	if (good != 1)
+		return good;
+	st = db_stmt_get(db, SQL_META_LIST_INDEXED);
+	db_bind_textz(st, 1, but);
+	while (good == 1 && (rc = db_step(st, err)) == 1) {
+		const char *name = db_col_text(st, 0, NULL);
+
+		/* Names of ours are words of this length; what is not is no table of ours. */
+		if (strlen(name) > 40 || strspn(name, "abcdefghijklmnopqrstuvwxyz_") != strlen(name)) {
+			good = 0;
+			break;
+		}
+		(void)snprintf(check, sizeof check, "integrity_check(\"%s\")", name);
+		good = is_ok(db, check, err);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : good;
+}
+
 static int migrate(struct db *db, const struct schema *s, struct err *err)
 {
 	bool fresh = false;

@@ -55,6 +55,7 @@ void db_stmt_put(struct db_stmt **stp)
 	st->db->lent--;
 	if (st->temp) {
 		sqlite3_finalize(st->native);
+		db_row_free(&st->row);
 		free(st);
 		return;
 	}
@@ -67,8 +68,10 @@ void db_stmt_put(struct db_stmt **stp)
 void db_stmt_free_all(struct db *db)
 {
 	for (size_t i = 0; i < SQL__COUNT; i++) {
-		if (db->named[i])
+		if (db->named[i]) {
 			sqlite3_finalize(db->named[i]->native);
+			db_row_free(&db->named[i]->row);
+		}
 		free(db->named[i]);
 		db->named[i] = NULL;
 	}
@@ -113,6 +116,11 @@ void db_bind_blob(struct db_stmt *st, unsigned pos, const void *p, size_t len)
 void db_bind_null(struct db_stmt *st, unsigned pos)
 {
 	bound(st, pos, sqlite3_bind_null(st->native, (int)pos));
+}
+
+void db_bind_row(struct db_stmt *st, unsigned pos)
+{
+	bound(st, pos, sqlite3_bind_pointer(st->native, (int)pos, st, DB_ROW_POINTER, NULL));
 }
 
 /* What the caller forgot, before the first step of a named statement. */

@@ -1,9 +1,9 @@
-"""How fast the reports are on a large store: python3 tests/bench/audit.py [RECORDS [TENANTS [DAYS]]]   (2000000 50 30)
+"""How fast the reports are on a large store: python3 tests/bench/audit.py [--verify] [RECORDS [TENANTS [DAYS]]]   (2000000 50 30)
 
 The store is filled by tests/bench/b_audit, and verified by toolcrib-verify.  Then a server starts on it, and each report of a
 tenant and a day is asked for over the admin socket: time to its first bytes and to its last, best of three; and CALLS calls are
 made, one after the other, here and on a new store in turn.  Targets: 100 ms and 1 s; start 2 s; verification 200,000 records/s;
-p99 of a call as on the new store."""
+p99 of a call as on the new store.  With --verify the verification alone, three times."""
 import json
 import os
 import pathlib
@@ -93,21 +93,35 @@ def compare_calls(c, tenant):
         small.close()
 
 
+def fill(c, records, tenants, days):
+    # Before the records, which say that they are of the days before now.
+    c.env.update(LD_PRELOAD=str(BUILD / "tests/integ/shift.so"), TOOLCRIB_TEST_SHIFT=str(-(days + 1) * 86400))
+    c.cli("init")
+    for i in range(tenants):
+        c.cli("tenant", "add", f"t{i:02}")
+    del c.env["LD_PRELOAD"], c.env["TOOLCRIB_TEST_SHIFT"]
+    filled = json.loads(subprocess.run([BUILD / "tests/bench/b_audit", c.store, str(records), str(days)], check=True,
+                                       capture_output=True, text=True, env=c.env).stdout)
+    size = sum(f.stat().st_size for f in c.store.iterdir() if f.name.startswith("toolcrib.db"))
+    print(f"{filled['records']} records, {filled['records'] / filled['seconds']:.0f}/s in batches of 5000, "
+          f"{size / filled['records']:.0f} B each with indexes")
+    return filled["records"]
+
+
+def run_verify(records, tenants, days):
+    c = crib.Crib()
+    try:
+        filled = fill(c, records, tenants, days)
+        for _ in range(3):
+            verify(c.store, filled)
+    finally:
+        c.close()
+
+
 def run(records, tenants, days):
     c = crib.Crib()
     try:
-        # Before the records, which say that they are of the days before now.
-        c.env.update(LD_PRELOAD=str(BUILD / "tests/integ/shift.so"), TOOLCRIB_TEST_SHIFT=str(-(days + 1) * 86400))
-        c.cli("init")
-        for i in range(tenants):
-            c.cli("tenant", "add", f"t{i:02}")
-        del c.env["LD_PRELOAD"], c.env["TOOLCRIB_TEST_SHIFT"]
-        filled = json.loads(subprocess.run([BUILD / "tests/bench/b_audit", c.store, str(records), str(days)], check=True,
-                                           capture_output=True, text=True, env=c.env).stdout)
-        size = sum(f.stat().st_size for f in c.store.iterdir() if f.name.startswith("toolcrib.db"))
-        print(f"{filled['records']} records, {filled['records'] / filled['seconds']:.0f}/s in batches of 5000, "
-              f"{size / filled['records']:.0f} B each with indexes")
-        verify(c.store, filled["records"])
+        verify(c.store, fill(c, records, tenants, days))
         began = time.monotonic()
         c.start()
         started = time.monotonic() - began
@@ -135,4 +149,5 @@ def run(records, tenants, days):
 
 
 if __name__ == "__main__":
-    run(*[int(a) for a in (sys.argv[1:] + ["2000000", "50", "30"][len(sys.argv) - 1:])])
+    alone, numbers = "--verify" in sys.argv, [a for a in sys.argv[1:] if a != "--verify"]
+    (run_verify if alone else run)(*[int(a) for a in numbers + ["2000000", "50", "30"][len(numbers):]])

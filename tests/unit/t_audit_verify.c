@@ -165,6 +165,7 @@ static void an_untouched_store_has_no_findings(void **state)
 
 	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
+	assert_true(f->sum.indexes_summed);     /* verify_index.c knows each index of rec */
 	assert_int_equal(f->sum.logs, 3);
 	assert_int_equal(f->sum.records, 1 + 2 * (1 + 2 * CALLS));
 	assert_true(f->sum.first_us > 0 && f->sum.last_us >= f->sum.first_us + 10 * 2 * 2 * CALLS - 10);
@@ -354,6 +355,47 @@ static void each_tampering_is_found(void **state)
 	free(pristine);
 }
 
+#define FREEZE "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END;"
+#define LAST_END "(SELECT max(id) FROM rec WHERE kind = 1002)"
+/* The row changes while its index is hidden, and so does not. */
+#define STALE(name, set, of) \
+	"CREATE TEMP TABLE kept AS SELECT * FROM sqlite_schema WHERE name = '" name "'; DROP TRIGGER rec_frozen;" \
+	"PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name = '" name "'; PRAGMA writable_schema=RESET;" \
+	"UPDATE rec SET " set " WHERE id = " of ";" \
+	"PRAGMA writable_schema=ON; INSERT INTO sqlite_schema SELECT * FROM kept; PRAGMA writable_schema=RESET;" FREEZE
+/* An index of other rows, or in another order, whose text is put right. */
+#define OTHER_INDEX(name, made, from, to) \
+	"DROP INDEX " name "; CREATE INDEX " name " ON " made "; PRAGMA writable_schema=ON;" \
+	"UPDATE sqlite_schema SET sql = replace(sql, '" from "', '" to "') WHERE name = '" name "'"
+
+/* AUDIT A-635 */
+static void each_index_is_compared_with_the_table(void **state)
+{
+	static const char *const sql[] = {
+		STALE("rec_pos", "idx = 1000", LAST_END), STALE("rec_call", "call = zeroblob(16)", LAST_END),
+		STALE("rec_ts", "ts = ts + 1", LAST_END), STALE("rec_prn", "prn = prn + 1", LAST_END),
+		STALE("rec_cred", "cred = cred + 1", LAST_END), STALE("rec_tool", "tool = NULL", LAST_END),
+		STALE("rec_out", "outcome = 1", LAST_END), STALE("rec_kind", "ts = ts + 1", "(SELECT min(id) FROM rec WHERE kind NOT IN (1001, 1002))"),
+		OTHER_INDEX("rec_call", "rec(call) WHERE kind <> 1001", "1001", "1001 AND call IS NOT NULL"),
+		OTHER_INDEX("rec_ts", "rec(log, ts DESC) WHERE kind <> 1001", " DESC", ""),
+		OTHER_INDEX("rec_prn", "rec(log, prn, ts) WHERE kind <> 1001 AND id > 9", " AND id > 9", ""),
+	};
+	struct fix *f = *state;
+	size_t len;
+	void *pristine;
+
+	close_store(f);
+	pristine = take_copy(f, &len);
+	for (size_t i = 0; i < NELEMS(sql); i++) {
+		put_back(f, pristine, len);
+		raw(f, sql[i]);
+		verify(f, 0);
+		if (f->count[AUDIT_FINDING_INDEX] != 1 || f->count[AUDIT_FINDING_SCHEMA] || f->sum.indexes_summed)
+			fail_msg("%s: found %s", sql[i], f->last[0] ? f->last : "nothing");
+	}
+	free(pristine);
+}
+
 /* AUDIT: neighbours are one finding, and a tenant's verification says nothing of another's log. */
 static void findings_are_grouped_and_stay_in_their_log(void **state)
 {
@@ -454,7 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
-		T(each_tampering_is_found), T(findings_are_grouped_and_stay_in_their_log),
+		T(each_tampering_is_found), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
 		T(a_begin_without_an_end_is_a_gap), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
 	};
 

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 #include "db/db.h"
+#include "src/db/db_int.h"
 
 #include "tmpdir.h"
 
@@ -35,6 +36,8 @@ static int set_up(void **state)
 	if (db_open(path, DB_WRITER, true, &db, &err) < 0 || db_migrate_keys(db, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	db_close(&db);
+	if (db_row_define(raw) != SQLITE_OK)
+		fail_msg("%s", sqlite3_errmsg(raw));
 	return sqlite3_open_v2(path, &raw_keys, SQLITE_OPEN_READWRITE, NULL);
 }
 
@@ -75,7 +78,8 @@ static void no_report_walks_through_the_records(void **state)
 		sqlite3_stmt *st = NULL;
 
 		/* Verification reads all there is, and so does an offline clean-up. */
-		if (id == SQL_VERIFY_LIST_TWINS || strncmp(sql_sqlite[id].name, "compact_", 8) == 0)
+		if (id == SQL_VERIFY_LIST_TWINS || strncmp(sql_sqlite[id].name, "verify_scan_", 12) == 0 ||
+		    strncmp(sql_sqlite[id].name, "compact_", 8) == 0)
 			continue;
 		snprintf(sql, sizeof sql, "EXPLAIN QUERY PLAN %s", sql_sqlite[id].text);
 		if (sqlite3_prepare_v2(file_of(id), sql, -1, &st, NULL) != SQLITE_OK)
@@ -94,6 +98,33 @@ static void no_report_walks_through_the_records(void **state)
 		}
 		sqlite3_finalize(st);
 	}
+}
+
+/* Each scan reads its index in order and as a whole: it does not sort, look into the table, or leave an entry out. */
+static void scans_of_a_verification_read_one_index_each(void **state)
+{
+	char sql[4096];
+	unsigned n = 0;
+
+	for (int id = SQL__STEPS + SQL__KEYS_STEPS; id < SQL__COUNT; id++) {
+		sqlite3_stmt *st = NULL;
+
+		if (strncmp(sql_sqlite[id].name, "verify_scan_", 12) != 0)
+			continue;
+		n++;
+		snprintf(sql, sizeof sql, "EXPLAIN %s", sql_sqlite[id].text);
+		assert_int_equal(sqlite3_prepare_v2(raw, sql, -1, &st, NULL), SQLITE_OK);
+		while (sqlite3_step(st) == SQLITE_ROW) {
+			const char *op = (const char *)sqlite3_column_text(st, 1);
+			bool of_table = strcmp(op, "Column") == 0 && sqlite3_column_int(st, 2) == 0;
+
+			if (strncmp(op, "Sorter", 6) == 0 || strcmp(op, "Eq") == 0 || strcmp(op, "Ne") == 0 || strcmp(op, "IsNull") == 0 ||
+			    (of_table && id != SQL_VERIFY_SCAN_REC))
+				fail_msg("%s: %s", sql_sqlite[id].name, op);
+		}
+		sqlite3_finalize(st);
+	}
+	assert_int_equal(n, 1 + 8);
 }
 
 static bool plan_names(enum sql_id id, const char *what)
@@ -131,6 +162,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_statement_prepares), cmocka_unit_test(no_report_walks_through_the_records),
+		cmocka_unit_test(scans_of_a_verification_read_one_index_each),
 		cmocka_unit_test(reports_use_the_index_made_for_them),
 	};
 

@@ -575,11 +575,50 @@ static void interrupt_from_another_thread_ends_a_query(void **state)
 	db_close(&db);
 }
 
+static void row_out_hands_over_a_row_at_once(void **state)
+{
+	struct fix *f = *state;
+	struct db_stmt *st;
+	const struct db_value *v;
+
+	assert_int_equal(sqlite3_exec(f->db->native, "INSERT INTO rec(enc, log, idx, kind, ts, call) VALUES(1, 2, 3, 4, -5, x'000102')",
+				      NULL, NULL, NULL), SQLITE_OK);
+	st = db_stmt_get(f->db, SQL_VERIFY_SCAN_REC);
+	db_bind_row(st, 1);
+	assert_null(db_row(st, 10));
+	assert_int_equal(db_step(st, &f->err), 1);
+	assert_null(db_row(st, 9));             /* it has ten */
+	v = db_row(st, 10);
+	assert_non_null(v);
+	assert_true(v[1].type == DB_INT && v[1].n == 2 && v[3].n == -5);
+	assert_true(v[5].type == DB_NULL && v[5].len == 0 && v[5].p);
+	assert_true(v[9].type == DB_BLOB && v[9].len == 3 && memcmp(v[9].p, "\0\1\2", 3) == 0);
+	assert_int_equal(db_step(st, &f->err), 0);
+	db_stmt_put(&st);
+}
+
+static void only_an_idle_reader_has_others_beside_it(void **state)
+{
+	struct fix *f = *state;
+	struct db *reader = NULL, *beside = NULL;
+
+	assert_int_equal(db_open_beside(f->db, &beside, &f->err), ERR_CONFLICT);
+	assert_int_equal(db_open(f->path, DB_READER, false, &reader, &f->err), 0);
+	assert_int_equal(db_open_beside(reader, &beside, &f->err), 0);
+	db_close(&beside);
+	assert_int_equal(db_txn_begin(reader, false, &f->err), 0);
+	assert_int_equal(db_open_beside(reader, &beside, &f->err), ERR_CONFLICT);
+	assert_null(beside);
+	assert_int_equal(db_txn_end(reader, 0, &f->err), 0);
+	db_close(&reader);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(row_out_hands_over_a_row_at_once), T(only_an_idle_reader_has_others_beside_it),
 		T(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
 		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
 		T(null_and_empty_differ), T(newer_schema_is_refused), T(version_of_a_store_is_known),

@@ -1,0 +1,38 @@
+-- Statements of a verification that reads the whole table rec and its indexes.  Each names its caller; none asks for one log.
+
+-- verify_index(): what the indexes are made of, from the table itself.  A walk by primary key.
+-- name: verify_scan_rec
+SELECT row_out(?1, id, log, idx, ts, kind, cred, prn, tool, outcome, call) FROM rec NOT INDEXED ORDER BY id;
+
+-- verify_index(): the entries of each index, in its order; the terms are the index's own.
+-- name: verify_scan_pos
+SELECT row_out(?1, log, idx, id) FROM rec INDEXED BY rec_pos ORDER BY log, idx;
+
+-- name: verify_scan_call
+SELECT row_out(?1, call, id) FROM rec INDEXED BY rec_call WHERE kind <> 1001 AND call IS NOT NULL ORDER BY call;
+
+-- name: verify_scan_ts
+SELECT row_out(?1, log, ts, id) FROM rec INDEXED BY rec_ts WHERE kind <> 1001 ORDER BY log, ts;
+
+-- name: verify_scan_prn
+SELECT row_out(?1, log, prn, ts, id) FROM rec INDEXED BY rec_prn WHERE kind <> 1001 ORDER BY log, prn, ts;
+
+-- name: verify_scan_cred
+SELECT row_out(?1, log, cred, ts, id) FROM rec INDEXED BY rec_cred WHERE kind <> 1001 ORDER BY log, cred, ts;
+
+-- name: verify_scan_tool
+SELECT row_out(?1, log, tool, ts, id) FROM rec INDEXED BY rec_tool WHERE kind <> 1001 ORDER BY log, tool, ts;
+
+-- name: verify_scan_out
+SELECT row_out(?1, log, outcome, ts, id) FROM rec INDEXED BY rec_out WHERE outcome <> 0 ORDER BY log, outcome, ts;
+
+-- name: verify_scan_kind
+SELECT row_out(?1, log, kind, ts, id) FROM rec INDEXED BY rec_kind WHERE kind <> 1001 AND kind <> 1002 ORDER BY log, kind, ts;
+
+-- verify_index(): the indexes that there are.
+-- name: verify_list_indexes
+SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'rec' ORDER BY name;
+
+-- verify_index(): how many entries the pages of rec_call have, NULLs included.
+-- name: verify_count_calls
+SELECT coalesce(sum(ncell), 0) FROM dbstat WHERE name = 'rec_call' AND aggregate = 1;
