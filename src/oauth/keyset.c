@@ -18,6 +18,7 @@
 
 #define REFRESH_US 3600000000ull        /* an older set is fetched again while it is used */
 #define FETCH_US 5000000ull             /* a fetch takes no longer: requests wait for it */
+#define BUSY_US 1000000ull              /* until the next try when we had no place for a fetch: its server was not asked */
 #define BACKOFF_MAX 4                   /* doublings of the interval behind failures */
 
 struct keyset {
@@ -128,7 +129,7 @@ static bool fetch(struct keyset *k, uint64_t now)
 	met_inc(MET_oauth_key_fetches);
 	if (oauth_get_start(k->env->fetcher, k->server, &req, on_got, k, &k->get, &err) == 0)
 		return true;
-	k->next_us = now + k->env->interval_s * 1000000ull;
+	k->next_us = now + (err.code == ERR_BUSY ? BUSY_US : k->env->interval_s * 1000000ull);
 	met_inc(MET_oauth_key_fetches_failed);
 	log_warn(NULL, "keys of an issuer could not be fetched issuer=%s why=\"%s\"", k->conf->issuer, err.msg);
 	return false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "../../src/oauth/oauth_int.h"
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -15,6 +16,7 @@
 #include "json/json.h"
 #include "metrics/metric.h"
 #include "net/fetch.h"
+#include "net/fetch_policy.h"
 #include "tenant/scope.h"
 
 #include "http_peer.h"
@@ -303,6 +305,37 @@ static void keys_that_are_too_old_are_no_keys(void **state)
 	assert_int_equal(ask_as(0, "a"), 0);
 }
 
+static void last_done(void *arg, int rc, const struct err *err)
+{
+	if (arg)
+		*(bool *)arg = true;
+}
+
+/* Tools that ask for much at once must not shut out those with tokens for a whole interval. */
+static void a_fetch_without_a_place_is_tried_again_soon(void **state)
+{
+	static const struct fetch_sink sink = { .done = last_done };
+	static struct fetch *all[FETCH_RUNNING_MAX];
+	struct fetch_allow allow;
+	struct fetch_policy policy = { .allow = &allow, .nallow = 1 };
+	struct arena *mem = arena_new(4096);
+	bool done = false;
+	struct verdict v;
+
+	ROWS_OK(fetch_allow_parse(w.issuer.allow[0], "", mem, &allow, &rows_err));
+	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = w.issuer.jwks_uri, .policy = &policy,
+				    .scope = "acme" }, &sink, i + 1 < FETCH_RUNNING_MAX ? NULL : &done, &all[i], &rows_err));
+	assert_int_equal(ask(token(0, "a", "alice", "read"), &v), ERR_UNREACHABLE);
+	assert_in_range(v.err.retry_ms, 1, 1001);
+	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+		fetch_cancel(all[i]);
+	assert_true(ev_loop_run_until(w.loop, &done, PATIENCE_MS));
+	step_s(1);
+	assert_int_equal(ask_as(0, "a"), 0);
+	arena_free(&mem);
+}
+
 static void waiting_room_has_a_limit(void **state)
 {
 	static struct verdict v[OAUTH_WAITING_MAX + 1];
@@ -417,6 +450,7 @@ int main(void)
 		T(first_use_is_told_once_however_often_keys_are_fetched),
 		T(old_keys_stay_until_new_ones_are_read),
 		T(keys_that_are_too_old_are_no_keys),
+		T(a_fetch_without_a_place_is_tried_again_soon),
 		T(waiting_room_has_a_limit),
 		T(cache_holds_at_its_limit_and_ends),
 		T(token_ends_although_it_is_remembered),
