@@ -52,6 +52,8 @@ struct gate_pass {
 enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exempt, struct gate_pass *ret,
 			     uint32_t *ret_wait_ms);
 void gate_leave(struct gate_pass *p);
+/* It has said who it is, and is of no tenant. */
+void gate_known(struct gate_pass *p);
 /* It has said who it is: a connection of this tenant from now on.  False: the tenant has too many. */
 bool gate_join(struct gate_pass *p, int64_t tenant_id);
 /* A fault of this source; from as in struct accepted.  A fault while its penalty runs adds nothing. */

@@ -257,6 +257,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 		return;
 	}
 	ev_timer_free(&c->late);
+	gate_known(&c->pass);
 	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
 	c->who = (struct adm_who){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
 	stream_in_max(c->stream, ADMIN_LINE_MAX + 2);

@@ -237,9 +237,10 @@ static void leave_tenant(struct gate_pass *p)
 	free(t);
 }
 
-static void is_known(struct gate_pass *p)
+void gate_known(struct gate_pass *p)
 {
-	p->gate->strangers -= p->stranger;
+	if (p->stranger)
+		p->gate->strangers--;
 	p->stranger = false;
 }
 
@@ -248,7 +249,7 @@ void gate_leave(struct gate_pass *p)
 	struct gate_source *s = p->source;
 	if (!p->gate)
 		return;
-	is_known(p);
+	gate_known(p);
 	leave_tenant(p);
 	if (s && --s->live == 0 && s->faults == 0)
 		drop_source(p->gate, s);
@@ -260,7 +261,7 @@ bool gate_join(struct gate_pass *p, int64_t tenant_id)
 	struct gate *g = p->gate;
 	if (!g || (p->tenant && p->tenant->id == tenant_id))
 		return true;
-	is_known(p);
+	gate_known(p);
 	struct gate_tenant *t = map_get_u64(g->tenants, (uint64_t)tenant_id);
 	if (t && g->limits.per_tenant && t->live >= g->limits.per_tenant) {
 		met_inc(MET_connections_over_tenant);

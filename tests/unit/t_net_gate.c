@@ -171,6 +171,12 @@ static void strangers_are_dropped_early(void **state)
 	assert_int_equal(knock("192.0.2.1"), GATE_DROPPED);
 	gate_leave(&p[1]);
 	assert_int_equal(knock("192.0.2.1"), GATE_OPEN);
+	assert_int_equal(enter("192.0.2.1", &p[1]), GATE_OPEN);
+	assert_int_equal(knock("192.0.2.1"), GATE_DROPPED);
+	gate_known(&p[1]);                              /* an administrator */
+	assert_int_equal(knock("192.0.2.1"), GATE_OPEN);
+	gate_known(&p[1]);
+	gate_leave(&p[1]);
 	gate_leave(&p[0]);                              /* was counted off once already */
 	assert_int_equal(enter("192.0.2.1", &p[0]), GATE_OPEN);
 	assert_int_equal(knock("192.0.2.1"), GATE_DROPPED);
