@@ -28,6 +28,7 @@
 
 #define SOURCE_PER_S 10
 #define ALL_PER_S 100
+#define INACTIVE_PER_MIN 60             /* opaque tokens of a source of which their issuer knows nothing, before it has to wait */
 #define DAY_BYTES (64u << 20)
 #define RECORD_BYTES 640                /* what one costs in the store, with its part of the indexes */
 #define SOURCES_MAX 4096                /* that are told apart at once; others share one rate */
@@ -38,7 +39,7 @@
 #define OTHERS "adr_other"
 
 struct source {
-	struct limit_bucket bucket;
+	struct limit_bucket bucket, inactive;
 	uint64_t last_us;
 	char name[sizeof("adr_") + NAME_CHARS];         /* "": not drawn yet */
 };
@@ -215,6 +216,17 @@ static void on_minute(void *arg)
 
 /* --- what tenants tell */
 
+/* Whoever brought nothing, or proved who they are, has tried no lock (SEC S-316); nor who comes with a token that has just
+ * ended.  But its issuer was asked about each, so there is an end to that. */
+static bool tries_locks(struct source *s, enum cred_refusal why, uint64_t now)
+{
+	uint32_t retry_ms;
+
+	if (why == CRED_INACTIVE)
+		return limit_bucket_take(&s->inactive, (struct text_rate){ INACTIVE_PER_MIN, 60 }, now, &retry_ms) < 0;
+	return why == CRED_MALFORMED || why == CRED_UNKNOWN || why == CRED_WRONG;
+}
+
 /* Only these have addresses. */
 static const char *peer_of(const struct cred_source *from)
 {
@@ -228,8 +240,7 @@ static void refused(void *arg, const struct cred_source *from, enum cred_refusal
 	struct source *s = source_of(a, from->from, now);
 	struct audit_event ev;
 
-	/* Whoever brought nothing, or proved who they are, has tried no lock (SEC S-316). */
-	if (why == CRED_MALFORMED || why == CRED_UNKNOWN || why == CRED_WRONG)
+	if (tries_locks(s, why, now))
 		gate_failed(a->app->gate, from->from);
 	if (!may_record(a, s, now)) {
 		count(a, s, why, tenant_id);

@@ -2,6 +2,7 @@
 tokens (SEC 7, MCP 17, FAULT F40).  The issuer is a double: tests/integ/mint signs, a thread here serves keys and answers."""
 import atexit
 import base64
+import contextlib
 import http.client
 import http.server
 import json
@@ -104,8 +105,8 @@ class Tokens(crib.Case):
     def publish(self, *keys):
         self.keys.write_text(json.dumps({"keys": keys}))
 
-    def issuers(self, *entries, interval=60):
-        self.crib.start(f"oauth:\n  jwks_interval: {interval}\n  issuers:\n" +
+    def issuers(self, *entries, interval=60, more=""):
+        self.crib.start(f"{more}oauth:\n  jwks_interval: {interval}\n  issuers:\n" +
                         "".join(f"  - {{issuer: \"{ISSUER}\", {entry}}}\n" for entry in entries))
         self.origin = "http://" + self.crib.ports["http"]
 
@@ -349,6 +350,27 @@ class Others(Tokens):
         self.assertEqual(self.post("another")[0], 503)
         self.assertEqual(self.post("good+/==")[0], 200)
 
+
+    def test_an_issuer_is_not_asked_without_end(self):
+        """SEC S-316: tokens that have just ended cost nothing, a stream of them does."""
+        server = Server()
+        self.addCleanup(server.close)
+        server.answers["/ask"] = {"active": False}
+        secret = self.crib.dir / "asking"
+        secret.write_text("s3cret\n")
+        self.issuers(f'introspection: {{uri: "http://{server.address}/ask", client: us, secret_file: "{secret}"}}, '
+                     f'allow: ["{server.address}"], tenant: acme, {SCOPES}', more="connections: {loopback: count}\npenalty: {failed: 300}\n")
+        seen = [self.post(f"dead-{n}")[0] for n in range(60)]
+        self.assertEqual(set(seen), {401})
+
+        def knock():
+            with contextlib.suppress(ConnectionError):      # it is told 429 before it has said anything
+                self.post("dead")
+            return self.crib.json("status")[0]["counters"]["connections_penalized"]
+        crib.wait_for("a penalty", knock)
+        asked = len(server.asked)
+        knock()
+        self.assertEqual(len(server.asked), asked)
 
     def test_records_name_the_token_without_it(self):
         """SEC S-411"""
