@@ -107,6 +107,11 @@ static const struct conf_role *role_of(const struct admin *a, const struct adm_w
 	return NULL;
 }
 
+bool adm_is_somebody(const struct admin *a, const struct adm_who *who)
+{
+	return is_owner(a, who) || role_of(a, who);
+}
+
 /* Whoever manages a tenant may run what is about it, by its name alone: whether there are others is not looked at. */
 static bool may_own(const struct adm_run *run)
 {
@@ -150,7 +155,7 @@ int adm_role_check(const struct adm_run *run, struct err *err)
 	(void)adm_who_text(who, whom);
 	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
 		return 0;
-	if (!role && !is_owner(run->c.admin, who))
+	if (!adm_is_somebody(run->c.admin, who))
 		return err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
 	admin_cmd_roles(cmd, &roles);
 	(void)err_set(err, ERR_DENIED, "", "%s has the role %s, and %s%s%s needs one of these: %s", whom,

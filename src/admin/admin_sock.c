@@ -37,6 +37,7 @@
 #define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
 #define KEY_LINE_MAX 256
+#define STRANGER_LINE_MAX (64u << 10)   /* of a peer without any role: it is refused in any case, and buffers nothing much */
 
 struct admin_sock {
 	struct admin_remote remote;     /* address NULL: a Unix socket */
@@ -55,7 +56,7 @@ struct conn {
 	struct gate_pass pass;
 	struct ev_timer *late;          /* runs while a key is due; else NULL */
 	char key[ADMIN_KEY_HASH_SIZE], name[CONF_KEY_NAME_MAX + 1], from[ADDR_TEXT_SIZE];       /* those of who */
-	size_t searched;                /* bytes of the line that have no newline */
+	size_t line_max, searched;      /* bytes of a line; of this one, those that have no newline */
 	bool busy;                      /* a command runs: its reply() is the last user */
 	bool eof;
 };
@@ -260,7 +261,8 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	gate_known(&c->pass);
 	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
 	c->who = (struct adm_who){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
-	stream_in_max(c->stream, ADMIN_LINE_MAX + 2);
+	c->line_max = ADMIN_LINE_MAX;
+	stream_in_max(c->stream, c->line_max + 2);
 }
 
 static size_t conn_data(void *arg, const char *p, size_t len)
@@ -271,7 +273,7 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 
 	if (c->busy)
 		return 0;               /* a stream: what comes now is for later */
-	n = line_next(p, len, c->searched, c->late ? KEY_LINE_MAX : ADMIN_LINE_MAX, &text_len);
+	n = line_next(p, len, c->searched, c->line_max, &text_len);
 	if (n != 0 && c->late) {
 		c->searched = 0;
 		if (n < 0)
@@ -288,7 +290,7 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 	if (n < 0) {
 		struct err err;
 
-		(void)err_set(&err, ERR_LIMIT, "", "a request has at most %u bytes", ADMIN_LINE_MAX);
+		(void)err_set(&err, ERR_LIMIT, "", "a request has at most %zu bytes", c->line_max);
 		send_reply(c, NULL, &err);
 		conn_end(c);
 		return 0;
@@ -322,7 +324,8 @@ static void accepted(void *arg, const struct accepted *a)
 	c->who = (struct adm_who){ .uid = (uint32_t)a->uid, .pid = a->pid };
 	c->who.ngids = peer_groups(s->admin, a->fd, &c->gids);
 	c->who.gids = c->gids;
-	c->stream = stream_new(s->loop, a->fd, a->fd, ADMIN_LINE_MAX + 2, &ops, c);
+	c->line_max = adm_is_somebody(s->admin, &c->who) ? ADMIN_LINE_MAX : STRANGER_LINE_MAX;
+	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
 	list_push_back(&s->conns, &c->node);
 }
 
@@ -335,7 +338,8 @@ static void remote_accepted(void *arg, const struct accepted *a)
 	c->sock = s;
 	c->pass = a->pass;
 	(void)snprintf(c->from, sizeof(c->from), "%s", a->from);
-	c->stream = stream_new(s->loop, a->fd, a->fd, KEY_LINE_MAX + 2, &ops, c);
+	c->line_max = KEY_LINE_MAX;
+	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
 	stream_tls(c->stream, a->tls);
 	c->late = ev_timer_new(s->loop, on_late, c);
 	ev_timer_start(c->late, ADMIN_KEY_MS * 1000ull);

@@ -73,6 +73,10 @@ class Roles(crib.Case):
             self.assertEqual((error["code"], error["hint"]), ("denied", "this role reads one tenant's audit: --tenant acme"))
         self.assertEqual(self.say(40003, "tenant list")["code"], "denied")
         self.assertEqual(self.say(40004, "status")["message"], "uid 40004 is no administrator of this store")
+        # Who has no role cannot have the server keep megabytes for each connection.
+        long = {"documents": [{"name": "x" * 70000}]}
+        self.assertEqual(self.say(40004, "tool add", **long)["code"], "limit")
+        self.assertEqual(self.say(40001, "tool add", **long)["code"], "denied")
 
     def test_a_group_has_its_role(self):
         self.assertIsInstance(self.say(40010, "tenant suspend", (41000,), tenant="acme"), list)
