@@ -86,7 +86,10 @@ struct audit_evidence {
 	const struct audit_anchor *anchor; size_t nanchor;
 	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR; 0 = any */
 	uint64_t young_s;               /* the owner asks: unsigned records are no finding unless they are older than this */
+	/* How far it is, at each log and each AUDIT_VERIFY_STEP records, in the caller's thread; NULL: nobody wants to know. */
+	void (*progress)(void *arg, uint64_t records, uint64_t total);
 };
+#define AUDIT_VERIFY_STEP 4096
 
 /* The whole store by one read-only connection, one page of records in a read transaction at a time; memory does not
  * grow with the records.  tenant_id > 0: that tenant's log alone, and nothing of others.  found() for each finding, runs

@@ -75,6 +75,10 @@ SELECT l.id, l.origin, h.size, (SELECT coalesce(max(idx) + 1, 0) FROM rec WHERE 
   (SELECT max(size) FROM cp WHERE log = l.id), coalesce(l.tenant_id, 0)
 FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_id = ?2) ORDER BY l.id LIMIT 1;
 
+-- audit_verify(): how many records are to be read, as far as can be said before.  Primary keys.
+-- name: verify_count
+SELECT CAST(coalesce(sum(max(h.size - l.min_idx, 0)), 0) AS INTEGER) FROM log l JOIN head h ON h.log = l.id WHERE ?1 = 0 OR l.tenant_id = ?1;
+
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.
 -- name: verify_list_twins
 SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)

@@ -197,6 +197,12 @@ static void check_head(struct verify_log *c, const struct verify_head *h)
 		verify_tell_store(c->v, AUDIT_FINDING_ROOT, c->head->origin, NULL);
 }
 
+static void tell_progress(const struct verify *v)
+{
+	if (v->with->progress)
+		v->with->progress(v->arg, v->sum->records, v->total);
+}
+
 static int check_log(struct verify *v, const struct verify_head *h, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(v->db);
@@ -213,6 +219,7 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 	rc = verify_cut(c, err);
 	verify_marks_begin(c);
 	verify_payloads_begin(c);
+	tell_progress(v);
 	if (rc == 0)
 		rc = verify_notes_begin(c, err);
 	while (rc == 0 && (rc = audit_reader_next(reader, &page, &got, err)) == 1) {
@@ -224,6 +231,8 @@ static int check_log(struct verify *v, const struct verify_head *h, struct err *
 			rc = verify_keep(c, &got.row, got.idx, err);
 		if (v->rows)
 			verify_rows_record(v, h->id, &got.row, got.idx);
+		if (v->sum->records % AUDIT_VERIFY_STEP == 0)
+			tell_progress(v);
 	}
 	audit_reader_free(&reader);
 	verify_time_end(c);
@@ -267,6 +276,19 @@ static void read_head(struct db_stmt *st, struct verify_head *ret)
 	ret->tenant_id = db_col_i64(st, 8);
 	if (len == TREE_HASH)
 		memcpy(ret->root, root, TREE_HASH);
+}
+
+static int count_records(struct verify *v, int64_t tenant_id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_COUNT);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		v->total = (uint64_t)db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
 }
 
 static int check_next_log(struct verify *v, int64_t tenant_id, int64_t *after, struct err *err)
@@ -348,6 +370,8 @@ int audit_verify_with(struct db *db, int64_t tenant_id, const struct audit_evide
 		rc = check_store(&v, &aside, err);
 	if (rc == 0 && tenant_id == 0)
 		v.rows = verify_rows_new();
+	if (rc == 0 && v.with->progress)
+		rc = count_records(&v, tenant_id, err);
 	if (rc == 0)
 		rc = verify_keys_open(&v, err);
 	for (int more = 1; rc == 0 && more == 1;) {

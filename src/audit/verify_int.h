@@ -19,6 +19,7 @@ struct verify {
 	struct verify_keys *keys;       /* verify_keys.c */
 	struct map *commits;            /* struct verify_marks by log: what logs.commit says; verify_marks.c */
 	int64_t logs_said;              /* how many logs the newest logs.commit counts */
+	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
 	bool stopped;                   /* the system log ends with server.stop */
 	struct map *kept;               /* struct verify_blocks by log: where pay has rows; NULL: not known */
 };

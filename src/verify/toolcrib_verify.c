@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "audit/bundle.h"
 #include "audit/evidence.h"
 #include "audit/verify.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -24,6 +26,7 @@
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };
 enum { OPT_VERSION = 256, OPT_BUNDLE, OPT_WITH_BUNDLE, OPT_KEY, OPT_SIGNER, OPT_ANCHOR, OPT_ANCHOR_AGE,
 	OPT_PAYLOAD_KEYS };
+#define PROGRESS_US 200000              /* between two lines of it */
 
 static const char usage[] =
 	"usage: toolcrib-verify [--quiet] [--key KEY] [--signer-state FILE] [--anchor FILE]\n"
@@ -57,12 +60,47 @@ static void print_text(const char *text)
 	free(clean);
 }
 
+/* What is printed of findings and of the way there; the line of progress stands on the terminal until something else does. */
+struct show {
+	bool quiet, tty;                /* tty: standard error is one */
+	bool standing;
+	uint64_t begun_us, shown_us;
+};
+
+static void progress(void *arg, uint64_t records, uint64_t total)
+{
+	struct show *s = arg;
+	uint64_t now = clock_mono_us(), past;
+	double per_s;
+
+	if (!s->begun_us)
+		s->begun_us = now;
+	if (s->shown_us && now - s->shown_us < PROGRESS_US)
+		return;
+	s->shown_us = now;
+	s->standing = true;
+	past = now - s->begun_us;
+	per_s = past ? (double)records * 1e6 / (double)past : 0;
+	fprintf(stderr, "\r\33[K%" PRIu64 " of %" PRIu64 " records", records, total);
+	if (per_s > 0 && total >= records)
+		fprintf(stderr, ", %.0f/s, %.0f s left", per_s, (double)(total - records) / per_s);
+	fflush(stderr);
+}
+
+static void clear_progress(struct show *s)
+{
+	if (s->standing)
+		fputs("\r\33[K", stderr);
+	s->standing = false;
+}
+
 static void found(void *arg, const struct audit_finding *f)
 {
-	const bool *quiet = arg;
+	struct show *s = arg;
 
-	if (*quiet)
+	if (s->quiet)
 		return;
+	clear_progress(s);
 	printf("%s ", audit_finding_name(f->code));
 	print_text(f->origin ? f->origin : "-");
 	if (f->from >= 0)
@@ -91,7 +129,7 @@ static int finish(const struct audit_coverage *sum)
 	return sum->bad ? EXIT_DAMAGED : sum->gaps ? EXIT_INCOMPLETE : EXIT_INTACT;
 }
 
-static int read_bundle(const char *path, const struct audit_evidence *with, bool *quiet, struct audit_bundle *ret,
+static int read_bundle(const char *path, const struct audit_evidence *with, struct show *show, struct audit_bundle *ret,
 		       struct audit_coverage *sum, struct err *err)
 {
 	FILE *f = fopen(path, "rbe");
@@ -99,32 +137,32 @@ static int read_bundle(const char *path, const struct audit_evidence *with, bool
 
 	if (!f)
 		return err_set(err, ERR_UNREACHABLE, path, "%s", strerror(errno));
-	rc = audit_bundle_verify(f, with, found, quiet, ret, sum, err);
+	rc = audit_bundle_verify(f, with, found, show, ret, sum, err);
 	fclose(f);
 	return rc;
 }
 
-static int verify_bundle(const char *path, const struct audit_evidence *with, bool quiet)
+static int verify_bundle(const char *path, const struct audit_evidence *with, struct show *show)
 {
 	struct audit_coverage sum;
 	struct audit_bundle b;
 	struct err err = { 0 };
 
-	if (read_bundle(path, with, &quiet, &b, &sum, &err) < 0)
+	if (read_bundle(path, with, show, &b, &sum, &err) < 0)
 		return fail(&err);
 	printf("bundle of %s, records %" PRId64 "-%" PRId64 "\n", *b.origin ? b.origin : "-", b.from, b.to - 1);
 	return finish(&sum);
 }
 
 /* The bundle by itself, then beside the store. */
-static int join_bundle(struct db *db, const char *path, bool *quiet, struct audit_coverage *sum, struct err *err)
+static int join_bundle(struct db *db, const char *path, struct show *show, struct audit_coverage *sum, struct err *err)
 {
 	struct audit_coverage own;
 	struct audit_bundle b;
-	int rc = read_bundle(path, NULL, quiet, &b, &own, err);
+	int rc = read_bundle(path, NULL, show, &b, &own, err);
 
 	if (rc == 0 && own.bad == 0)
-		rc = audit_bundle_join(db, &b, found, quiet, &own, err);
+		rc = audit_bundle_join(db, &b, found, show, &own, err);
 	sum->records += own.records;
 	sum->bad += own.bad;
 	sum->gaps += own.gaps;
@@ -133,25 +171,28 @@ static int join_bundle(struct db *db, const char *path, bool *quiet, struct audi
 
 struct verify_opt {
 	const char *bundle;
-	bool quiet;
+	struct show show;
 	struct evidence *with;
 };
 
 static int verify(const char *path, struct verify_opt *o)
 {
+	struct audit_evidence with = *evidence_get(o->with);
 	struct audit_coverage sum;
 	struct db *db = NULL;
 	struct err err = { 0 };
 	int rc = db_open(path, DB_READER, false, &db, &err);
 
+	with.progress = o->show.tty ? progress : NULL;
 	if (rc == 0)
-		rc = audit_verify_with(db, 0, evidence_get(o->with), found, &o->quiet, &sum, &err);
+		rc = audit_verify_with(db, 0, &with, found, &o->show, &sum, &err);
+	clear_progress(&o->show);
 	if (rc == 0 && o->bundle)
-		rc = join_bundle(db, o->bundle, &o->quiet, &sum, &err);
+		rc = join_bundle(db, o->bundle, &o->show, &sum, &err);
 	db_close(&db);
 	if (rc < 0)
 		return fail(&err);
-	if (!o->quiet)
+	if (!o->show.quiet)
 		printf("%" PRIu64 " checkpoints of %" PRIu64 " epochs, the first key %s\n", sum.notes, sum.epochs,
 		       sum.pinned ? "as pinned" : "not pinned: it is the store's own");
 	return finish(&sum);
@@ -201,7 +242,7 @@ static int run(int argc, char **argv, struct verify_opt *o)
 	for (int c; (c = getopt_long(argc, argv, "qh", options, NULL)) != -1;) {
 		switch (c) {
 		case 'q':
-			o->quiet = true;
+			o->show.quiet = true;
 			break;
 		case 'h':
 			printf("%s%s", usage, help);
@@ -229,12 +270,12 @@ static int run(int argc, char **argv, struct verify_opt *o)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return bundle ? verify_bundle(argv[optind], evidence_get(o->with), o->quiet) : verify_at(argv[optind], o);
+	return bundle ? verify_bundle(argv[optind], evidence_get(o->with), &o->show) : verify_at(argv[optind], o);
 }
 
 int main(int argc, char **argv)
 {
-	struct verify_opt o = { NULL, false, NULL };
+	struct verify_opt o = { .show = { .tty = isatty(STDERR_FILENO) } };
 	int status;
 
 	if (secret_init() < 0)

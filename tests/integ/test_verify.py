@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import json
+import pty
 import shutil
 import signal
 import sqlite3
@@ -219,6 +220,18 @@ class Verify(crib.Case):
             (c.store / name).write_text("a copy")
         c.start()
         self.assertEqual([path.name for path in c.store.glob("drill*")], [])
+
+    def test_a_terminal_sees_how_far_it_is_and_a_pipe_does_not(self):
+        c = self.crib.init()
+        c.tenant("acme")
+        master, slave = pty.openpty()
+        with open(master, "rb", buffering=0) as terminal, open(slave, "wb", buffering=0) as stderr:
+            done = subprocess.run([crib.BUILD / "toolcrib-verify", c.store], stdout=subprocess.PIPE, stderr=stderr, timeout=crib.DEADLINE)
+            shown = terminal.read(4096).decode()
+        self.assertRegex(shown, r"^\r\x1b\[K0 of [1-9][0-9]* records")
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown)
+        self.assertIn(b" records of 2 logs", done.stdout)
+        self.assertEqual(subprocess.run([crib.BUILD / "toolcrib-verify", c.store], capture_output=True).stderr, b"")
 
     def test_what_is_no_store(self):
         self.crib.store.mkdir(parents=True, exist_ok=True)
