@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ int keyfile_load(const struct keyfile_place *place, const char *purpose, const c
 		 struct err *err) MUST_CHECK;
 /* A new file, durable on return. */
 int keyfile_make(const char *store, const char *purpose, struct keyfile *ret, struct err *err) MUST_CHECK;
+/* Is there a file with this name, readable or not? */
+bool keyfile_exists(const char *store, const char *id);
 /* Ids of the files beside the current one, but master.key; at most max. */
 size_t keyfile_others(const char *store, const char *current, char (*ret)[KEYFILE_ID_SIZE], size_t max);
 void keyfile_remove(const char *store, const char *id);

@@ -165,7 +165,7 @@ int keys_backup(const char *store, const char *path, struct err *err)
 /* --- rekey */
 
 /* How many KEKs are under other files than this one, and one of those files; what is under a file that is lost cannot be
- * helped and does not count. */
+ * helped and does not count.  One that is there and cannot be read is an error: at the end of a rekey it would be removed. */
 static int look_stale(struct keys *k, const char *id, size_t *ret, char ret_file[KEYFILE_ID_SIZE], struct err *err)
 {
 	const struct keyfile_place place = { k->store, k->master };
@@ -178,11 +178,15 @@ static int look_stale(struct keys *k, const char *id, size_t *ret, char ret_file
 	while ((rc = db_step(st, err)) == 1) {
 		const char *file = db_col_text(st, 0, NULL);
 		struct keyfile loaded;
-		struct err why;
 
-		if (keyfile_load(&place, KEYS_PURPOSE, file, &loaded, &why) < 0) {
-			log_warn(NULL, "payload keys stay under a key file that cannot be read count=%lld why=\"%s\"",
-				 (long long)db_col_i64(st, 1), why.msg);
+		rc = keyfile_load(&place, KEYS_PURPOSE, file, &loaded, err);
+		if (rc < 0 && keyfile_exists(k->store, file)) {
+			err_hint(err, "mend the key file, or move it away with what is under it; then go on with secret rekey");
+			break;
+		}
+		if (rc < 0) {
+			log_warn(NULL, "payload keys stay under a key file that is lost count=%lld why=\"%s\"",
+				 (long long)db_col_i64(st, 1), err->msg);
 			continue;
 		}
 		keyfile_fini(&loaded);

@@ -131,6 +131,15 @@ int keyfile_make(const char *store, const char *purpose, struct keyfile *ret, st
 	return rc;
 }
 
+bool keyfile_exists(const char *store, const char *id)
+{
+	char *file = file_of(store, id);
+	bool is = path_exists(file);
+
+	free(file);
+	return is;
+}
+
 static bool is_key_file(const char *name)
 {
 	size_t n = strlen(name), tail = strlen(SUFFIX);

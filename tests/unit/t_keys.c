@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <sqlite3.h>
@@ -198,6 +199,32 @@ static void rekey_wraps_in_batches_and_the_old_file_is_not_needed(void **state)
 	keyfile_fini(&file);
 }
 
+static void rekey_stops_at_a_key_file_that_cannot_be_read(void **state)
+{
+	struct fix *f = *state;
+	struct keyfile file, next;
+	char path[600], name[64];
+	size_t left = 0;
+	FILE *broken;
+
+	(void)dek(f, 1, "prn_a", JULY);
+	OK(keyfile_make(f->dir, "toolcrib/kek/1", &file, &f->err));
+	OK(keys_rewrap(f->keys, file.id, 8, &left, &f->err));
+	(void)snprintf(name, sizeof name, "secret-%s.key", file.id);
+	assert_int_equal(unlink(tmpdir_path(f->dir, name, path, sizeof path)), 0);
+	broken = fopen(path, "wb");
+	assert_non_null(broken);
+	fclose(broken);
+	OK(keyfile_make(f->dir, "toolcrib/kek/1", &next, &f->err));
+	assert_int_equal(keys_stale(f->keys, next.id, &left, &f->err), ERR_CORRUPT);
+	assert_int_equal(keys_rewrap(f->keys, next.id, 8, &left, &f->err), ERR_CORRUPT);
+	assert_int_equal(unlink(path), 0);
+	OK(keys_stale(f->keys, next.id, &left, &f->err));
+	assert_int_equal(left, 0);
+	keyfile_fini(&file);
+	keyfile_fini(&next);
+}
+
 /* SEC S-342 */
 static void box_moved_to_another_row_does_not_open(void **state)
 {
@@ -237,6 +264,7 @@ int main(void)
 		T(keys_are_one_per_tenant_subject_and_month), T(key_of_another_tenant_is_not_found),
 		T(keys_abandon_forgets_what_was_not_committed), T(destroyed_key_is_in_no_file_and_its_id_is_not_given_again),
 		T(destroyed_tenant_takes_all_its_keys), T(rekey_wraps_in_batches_and_the_old_file_is_not_needed),
+		T(rekey_stops_at_a_key_file_that_cannot_be_read),
 		T(box_moved_to_another_row_does_not_open), T(reader_finds_what_is_committed),
 	};
 
