@@ -66,7 +66,7 @@ void tls_free(struct tls **t);                  /* the descriptor stays open */
 /* What the peer's certificate says, verified up to client_ca; never its CN (SEC S-118). */
 enum tls_name { TLS_URI, TLS_DNS, TLS_SPKI };   /* SPKI: SHA-256 of the public key, in lower-case hex */
 bool tls_has_cert(const struct tls *t);
-bool tls_cert_expired(const struct tls *t);     /* by now */
+uint64_t tls_cert_until(const struct tls *t);   /* its end, microseconds since 1970; 0: there is none */
 bool tls_cert_is(const struct tls *t, enum tls_name kind, const char *value);
 
 #endif

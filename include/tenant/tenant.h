@@ -54,7 +54,7 @@ struct principal {
 	int authn;                      /* enum audit_authn */
 	struct scopes *scopes;          /* counted; NULL: not limited (tenant/scope.h) */
 	struct arg_rules *rules;        /* counted; NULL: any arguments (tenant/arg_rule.h) */
-	uint64_t expires_us;            /* of a token: it ends by itself; 0 = never, or as the key's row says */
+	uint64_t expires_us;            /* of a token or certificate: it ends by itself; 0 = never, or as the key's row says */
 	uint64_t proof;                 /* of a key: which of its secrets was shown, a part of its hash */
 };
 void principal_ref(struct principal *p);

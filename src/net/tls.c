@@ -169,7 +169,7 @@ out:
 
 /* --- what the context is made of ----------------------------------------------------------------- */
 
-static uint64_t end_of(X509 *cert)
+uint64_t tls_end_of(const X509 *cert)
 {
 	struct tm tm;
 	time_t t = ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) ? timegm(&tm) : 0;
@@ -185,7 +185,7 @@ static int take_own(void *arg, const char *path, X509 *cert, size_t i, struct er
 			err_set(err, ERR_INVALID, path, "certificate %zu is refused: %s", i + 1, tls_reason());
 	if (X509_check_purpose(cert, X509_PURPOSE_SSL_SERVER, 0) != 1)
 		return err_set(err, ERR_INVALID, path, "the first certificate is not one for servers");
-	s->expires_us = end_of(cert);
+	s->expires_us = tls_end_of(cert);
 	if (SSL_CTX_use_certificate(s->ctx, cert) != 1)
 		return err_set(err, ERR_INVALID, path, "the certificate is refused: %s", tls_reason());
 	return 0;

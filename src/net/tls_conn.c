@@ -102,9 +102,9 @@ bool tls_has_cert(const struct tls *t)
 	return t->cert;
 }
 
-bool tls_cert_expired(const struct tls *t)
+uint64_t tls_cert_until(const struct tls *t)
 {
-	return t->cert && X509_cmp_current_time(X509_get0_notAfter(t->cert)) <= 0;
+	return t->cert ? tls_end_of(t->cert) : 0;
 }
 
 bool tls_cert_is(const struct tls *t, enum tls_name kind, const char *value)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/map.h"
@@ -122,10 +123,11 @@ static const struct ten_principal *standing_of(const struct tenant_image *img, c
 	return ten_principal_named(img, p->name) ? NULL : &rowless;
 }
 
-static int check_token(uint64_t expires_us, struct err *err)
+/* what: that ends by itself. */
+static int check_end(uint64_t expires_us, const char *what, struct err *err)
 {
 	if (expires_us && expires_us <= clock_wall_us())
-		return err_set(err, ERR_DENIED, "", "the token has expired");
+		return err_set(err, ERR_DENIED, "", "the %s has expired", what);
 	return 0;
 }
 
@@ -143,7 +145,7 @@ int principal_check(const struct tenants *t, const struct principal *p, struct e
 		if (!shown.cred || shown.cred->id != p->cred_id || shown.cred->home != img)
 			return err_set(err, ERR_DENIED, "", "the key does not exist any more");
 	}
-	rc = check_token(p->expires_us, err);
+	rc = check_end(p->expires_us, p->authn == AUDIT_AUTHN_MTLS ? "certificate" : "token", err);
 	return rc < 0 ? rc : ten_standing(img, standing_of(img, p), shown.cred ? &shown : NULL, &why, err);
 }
 
@@ -228,7 +230,7 @@ int principal_from_claims(struct tenants *t, const struct principal_claims *clai
 		derive(t, img, claims->subject, &derived);
 		p = &derived;
 	}
-	rc = check_token(claims->expires_us, err);
+	rc = check_end(claims->expires_us, "token", err);
 	if (rc == 0)
 		rc = ten_standing(img, p, NULL, &why, err);
 	if (rc < 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
 #include "conf/conf.h"
 
 const struct transport_ops *const transport_all[] = { &tr_http, &tr_tcp, &tr_unix, 0 };
@@ -71,12 +72,20 @@ static bool is_mapped(const struct conf_listener *c, const struct tls *tls)
 	return c && c->tls && c->tls->nclients > 0 && tls && tls_has_cert(tls);
 }
 
+/* A certificate that was good when its handshake was. */
+static bool is_over(const struct tls *tls)
+{
+	uint64_t until = tls ? tls_cert_until(tls) : 0;
+
+	return until && until <= clock_wall_us();
+}
+
 int transport_cert_who(const struct transport_env *env, const struct conf_listener *c, const struct tls *tls,
 		       const struct cred_source *source, struct principal **ret)
 {
 	enum cred_refusal why = CRED_UNKNOWN;
 
-	if (tls && tls_cert_expired(tls)) {             /* since its handshake */
+	if (is_over(tls)) {
 		cred_refused(env->tenants, source, CRED_EXPIRED);
 		return ERR_DENIED;
 	}
@@ -86,8 +95,10 @@ int transport_cert_who(const struct transport_env *env, const struct conf_listen
 
 	if (row) {
 		why = CRED_SUSPENDED;
-		if (principal_named(env->tenants, row->tenant, row->principal, AUDIT_AUTHN_MTLS, ret, NULL) == 0)
+		if (principal_named(env->tenants, row->tenant, row->principal, AUDIT_AUTHN_MTLS, ret, NULL) == 0) {
+			(*ret)->expires_us = tls_cert_until(tls);       /* what it opens ends with it (SEC S-410) */
 			return 1;
+		}
 	}
 	cred_refused(env->tenants, source, why);
 	return ERR_DENIED;
@@ -95,7 +106,7 @@ int transport_cert_who(const struct transport_env *env, const struct conf_listen
 
 bool transport_cert_holds(const struct conf_listener *c, const struct tls *tls, const struct principal *who)
 {
-	if (tls && tls_cert_expired(tls))
+	if (is_over(tls))
 		return false;
 	if (!is_mapped(c, tls))
 		return who->authn != AUDIT_AUTHN_MTLS;

@@ -10,6 +10,7 @@ import sqlite3
 import ssl
 import subprocess
 import threading
+import time
 import unittest
 
 import certs
@@ -67,8 +68,8 @@ class Tls(unittest.TestCase):
         cls.start()
 
     @classmethod
-    def start(cls):
-        cls.doors = [row["address"].rpartition(":") for row in cls.crib.start().json("status")[0]["listeners"]]
+    def start(cls, **more):
+        cls.doors = [row["address"].rpartition(":") for row in cls.crib.start(**more).json("status")[0]["listeners"]]
 
     @classmethod
     def write(cls, doors=None, cert="server", key=None):
@@ -349,6 +350,46 @@ class Tls(unittest.TestCase):
         with contextlib.closing(sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)) as db:
             said = {row[0] for row in db.execute("SELECT authn FROM rec WHERE authn IS NOT NULL")}
         self.assertIn(3, said, "the records say that it was a certificate")
+
+    def test_the_end_of_a_certificate_ends_what_it_opened(self):
+        """SEC S-410.  The clock goes on two days: one certificate is over, another is not."""
+        shift = crib.BUILD / "tests/integ/shift.so"
+        if not shift.exists():
+            self.skipTest("shift.so is not built")
+        moved = self.crib.dir / "shift"
+        moved.write_text("0")
+        env = {"LD_PRELOAD": str(shift), "TOOLCRIB_TEST_SHIFT": str(moved), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        self.crib.stop()
+        self.addCleanup(lambda: (self.crib.stop(), self.start()))
+        type(self).start(env=env)
+        streams, lines = [], []
+        for name, san, days in (("brief", f"URI:{CI}", 1), ("lasting", "DNS:agent.example.org", 30)):
+            context = self.context(self.signed(name, san, days=days))
+            peer = self.https(None, context, self.CERT_HTTP)
+            message = peer.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, crib.MODERN)
+            peer.connection.request("POST", "/mcp", json.dumps(message), peer.headers(message))
+            streams.append(peer.connection.getresponse())
+            self.assertIn(b"subscriptions/acknowledged", self.event(streams[-1]))
+            lines.append(self.line(None, context, self.CERT_TCP))
+            self.assertIn("result", lines[-1].call("echo", {"text": "x"}, crib.MODERN))
+        moved.with_suffix(".new").write_text("172800")
+        moved.with_suffix(".new").rename(moved)
+        self.assertIn(b'"result"', self.event(streams[0]))
+        self.assertIsNone(self.event(streams[0]))
+        self.assertTrue(lines[0].closed())
+        self.assertIn("result", lines[1].call("echo", {"text": "x"}, crib.MODERN))
+        self.crib.cli("grant", "remove", "acme", "echo", "--yes")
+        self.addCleanup(self.crib.cli, "grant", "add", "acme", "echo")
+        self.assertIn(b"tools/list_changed", self.event(streams[1]))
+
+    def event(self, response):
+        """The next one's data; None at the end.  Comments that keep a stream open do not count."""
+        end = time.monotonic() + crib.DEADLINE
+        while line := response.readline():
+            if line.startswith(b"data:"):
+                return line
+            self.assertLess(time.monotonic(), end, "no event")
+        return None
 
     @scan
     def test_who_is_not_in_the_table_stays_outside(self):

@@ -46,7 +46,7 @@ static void commit(struct fix *f)
 static int set_up(void **state)
 {
 	struct fix *f = mem_zalloc(sizeof *f);
-	char name[8];
+	char name[16];
 
 	f->dir = tmpdir_make();
 	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
