@@ -19,7 +19,7 @@ struct str;
 #define JX_NAME_MAX 256                 /* bytes of a member name after unescaping */
 #define JX_MESSAGE_MAX (10u << 20)      /* bytes of one message (SEC S-113) */
 #define JX_DIGITS_MAX 2048              /* digits of a number, without zeros at its ends */
-#define JX_EXPONENT_MAX 1000000000      /* the exponent that a number may be written with */
+#define JX_EXPONENT_MAX 1000000000      /* the exponent that a number is written with, here or with one digit before its point */
 
 /* A piece of the scanned text; p NULL = absent. */
 struct jx_span { const char *p; size_t len; };

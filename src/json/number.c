@@ -47,6 +47,7 @@ static bool read_exponent(const char *p, const char *end, int64_t *ret)
 /* The digits of a number in JSON text; NULL, or the limit that it is beyond. */
 static const char *read_decimal(const char *p, size_t len, struct jx_decimal *ret)
 {
+	static const char beyond[] = "a number has an exponent beyond 1000000000";
 	const char *end = p + len;
 	size_t zeros = 0;               /* seen and not yet followed by another digit */
 	bool fraction = false;
@@ -73,9 +74,11 @@ static const char *read_decimal(const char *p, size_t len, struct jx_decimal *re
 		zeros = 0;
 	}
 	if (p < end && !read_exponent(p + 1, end, &e))
-		return "a number has an exponent beyond 1000000000";
+		return beyond;
 	ret->exp10 = ret->n ? ret->exp10 + (int64_t)zeros + e : 0;
-	return NULL;
+	/* As it is written with one digit before the point: what is read here can be written, and read again. */
+	e = ret->exp10 + (ret->n ? (int64_t)ret->n - 1 : 0);
+	return e > JX_EXPONENT_MAX || e < -JX_EXPONENT_MAX ? beyond : NULL;
 }
 
 /* The decimal with n digits in text ("-d.ddde+xx", by %.*e) one step further from zero. */

@@ -80,6 +80,11 @@ static void parse_limits_digits_and_exponents(void **state)
 	assert_int_equal(parse_digits(1, "e1000000001"), ERR_LIMIT);
 	assert_int_equal(parse_digits(1, "e-1000000000"), 0);
 	assert_int_equal(parse_digits(1, "E-99999999999999999999999999"), ERR_LIMIT);
+	/* With one digit before the point, as it may be written again. */
+	assert_int_equal(parse_digits(3, "e999999998"), 0);
+	assert_int_equal(parse_digits(3, "e999999999"), ERR_LIMIT);
+	assert_int_equal(parse_digits(1, "0e999999999"), 0);
+	assert_int_equal(parse_digits(1, "0e1000000000"), ERR_LIMIT);
 }
 
 static void numbers_are_written_as_they_came(void **state)
