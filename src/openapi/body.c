@@ -18,9 +18,10 @@ enum media { MEDIA_NONE, MEDIA_JSON, MEDIA_FORM };
 
 static bool is_json(const char *type)
 {
+	static const char json[] = "application/json";
 	size_t n = strcspn(type, "; "), len = strlen("+json");
 
-	return strncasecmp(type, "application/json", n) == 0 || strncmp(type, "*/*", 3) == 0 ||
+	return (n == strlen(json) && strncasecmp(type, json, n) == 0) || strncmp(type, "*/*", 3) == 0 ||
 	       (n > len && strncasecmp(type + n - len, "+json", len) == 0);
 }
 
@@ -124,7 +125,9 @@ static json_t *root_schema(struct operation *o, const json_t *schema)
 {
 	json_t *made = oa_schema(o, schema);
 	const char *ref = json_string_value(json_object_get(made, "$ref"));
-	json_t *target = ref ? json_object_get(o->defs, ref + strlen("#/$defs/")) : NULL;
+	/* A $ref that leads nowhere stands as it came. */
+	bool ours = ref && strncmp(ref, DEFS, strlen(DEFS)) == 0;
+	json_t *target = ours ? json_object_get(o->defs, ref + strlen(DEFS)) : NULL;
 
 	if (!target || json_object_size(made) > 1)
 		return made;

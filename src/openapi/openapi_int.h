@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #define NAME_MAX_BYTES 64
+#define DEFS "#/$defs/"              /* in front of the name, in a $ref of what is written here */
 
 struct converter {
 	const json_t *root;

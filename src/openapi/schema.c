@@ -63,7 +63,7 @@ static json_t *convert_reference(struct operation *o, const char *ref)
 		(void)json_object_set_new(o->defs, name, json_true());
 		(void)json_array_append_new(o->waiting, json_string(ref));
 	}
-	text = mem_printf("#/$defs/%s", name);
+	text = mem_printf(DEFS "%s", name);
 	made = json_pack("{s:s}", "$ref", text);
 	free(text);
 	free(name);
