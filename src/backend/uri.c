@@ -163,28 +163,42 @@ static int compile_pieces(char *text, const char *at, struct arena *mem, struct 
 	return 0;
 }
 
-/* Scheme, host and port stand in the literal text in front, and an argument cannot become a part of them. */
-static int check_base(const struct uri_tpl *t, const char *at, struct url *ret, struct err *err)
+/* What the template becomes when all arguments are there, or none is. */
+static int parse_sample(const struct uri_tpl *t, bool there, const char *at, struct url *ret, struct err *err)
 {
 	struct str sample = STR_INIT;
 
-	if (t->n == 0 || !t->piece[0].text)
-		return err_set(err, ERR_INVALID, at, "must begin with https:// or http:// and a host, not with an argument");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct uri_piece *piece = &t->piece[i];
 
 		if (piece->text)
 			str_put(&sample, piece->text, piece->len);
-		else if (op_rows[piece->op].first)
+		else if (there && op_rows[piece->op].first)
 			str_printf(&sample, "%cx", op_rows[piece->op].first);
-		else
+		else if (there)
 			str_putc(&sample, 'x');
 	}
-	int rc = url_parse(sample.p, sample.len, at, ret, err);
+	int rc = url_parse(str_text(&sample), sample.len, at, ret, err);
 	str_fini(&sample);
-	if (rc == 0 && ret->target > t->piece[0].len)
-		rc = err_set(err, ERR_INVALID, at, "an argument cannot be part of the host or port");
+	if (rc == 0 && ret->target > t->piece[0].len) {
+		(void)err_set(err, ERR_INVALID, at, "an argument cannot be part of the host or port");
+		err_hint(err, "put a / behind the host");
+		rc = ERR_INVALID;
+	}
 	return rc;
+}
+
+/* Scheme, host and port stand in the literal text in front, and an argument cannot become a part of them, nor end them by
+ * being there: "https://a.example{/path}.example" has another host without it. */
+static int check_base(const struct uri_tpl *t, const char *at, struct url *ret, struct err *err)
+{
+	struct url without;
+	int rc;
+
+	if (t->n == 0 || !t->piece[0].text)
+		return err_set(err, ERR_INVALID, at, "must begin with https:// or http:// and a host, not with an argument");
+	rc = parse_sample(t, true, at, ret, err);
+	return rc < 0 ? rc : parse_sample(t, false, at, &without, err);
 }
 
 int uri_compile(const char *text, const char *at, struct arena *mem, const struct uri_tpl **ret, struct url *ret_base,

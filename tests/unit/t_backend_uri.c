@@ -170,6 +170,7 @@ static void templates_that_let_arguments_out_are_refused(void **state)
 		"https://h.example/../{a}", "https://h.example/ {a}", "https://h.example/%{a}", "https://h.example/%2{a}",
 		"https://h.example/?a{?b}", "https://h.example/?a{/b}", "https://h.example/?a{+b}", "https://h.example/{&b}",
 		"https://h.example/{?a}{?b}", "ftp://h.example/{a}", "https://h.example/\xc3\xa9",
+		"https://h{/a}.example", "https://h{/a}{?b}:8443/", "https://h{?a}example/x",
 	};
 	struct str out = STR_INIT;
 
