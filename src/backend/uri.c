@@ -138,26 +138,24 @@ static int compile_pieces(char *text, const char *at, struct arena *mem, struct 
 	bool in_query = false;
 
 	for (char *p = text; *p; ) {
-		struct uri_piece *piece = &t->piece[t->n];
 		size_t len = strcspn(p, "{}");
+		char *end = *p == '{' ? strchr(p, '}') : NULL;
+		if (len == 0 && !end)
+			return err_set(err, ERR_INVALID, at, "a lone %c at byte %zu", *p, (size_t)(p - text) + 1);
+		struct uri_piece *piece = &t->piece[t->n++];    /* there is room for what is no fault */
 		*piece = (struct uri_piece){ .in_query = in_query };
 		if (len > 0) {
 			piece->text = p;
 			piece->len = len;
 			in_query = in_query || memchr(p, '?', len);
 			p += len;
-			t->n++;
 			continue;
 		}
-		char *end = *p == '{' ? strchr(p, '}') : NULL;
-		if (!end)
-			return err_set(err, ERR_INVALID, at, "a lone %c at byte %zu", *p, (size_t)(p - text) + 1);
 		*end = '\0';
 		int rc = compile_expression(p + 1, at, mem, piece, err);
 		if (rc < 0)
 			return rc;
 		in_query = in_query || op_rows[piece->op].query;
-		t->n++;
 		p = end + 1;
 	}
 	return 0;

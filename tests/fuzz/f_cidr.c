@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -11,12 +12,16 @@
 #include "fuzz.h"
 #include "tenant/cidr.h"
 
-static bool is_address(const char *text)
+/* "CLIENT via PROXY" is the client's. */
+static bool is_address(const char *from)
 {
+	char *text = mem_strndup(from, strcspn(from, " "));
 	uint8_t bytes[16];
+	bool is = strcmp(text, "unix") == 0 || strcmp(text, "stdio") == 0 || inet_pton(AF_INET, text, bytes) == 1 ||
+		  inet_pton(AF_INET6, text, bytes) == 1;
 
-	return strcmp(text, "unix") == 0 || strcmp(text, "stdio") == 0 || inet_pton(AF_INET, text, bytes) == 1 ||
-	       inet_pton(AF_INET6, text, bytes) == 1;
+	free(text);
+	return is;
 }
 
 /* all: what the whole list says. */
