@@ -32,7 +32,8 @@ struct tls_opt {
 	const char *alpn;               /* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
 };
 /* Read and check the files: readable, not too large, certificates valid now and for servers, the key theirs and nobody
- * else's to read, lists of revoked ones by those who vouch for clients, and not over.  ERR_INVALID, ERR_LIMIT, ERR_UNREACHABLE, ERR_DENIED; where = the file. */
+ * else's to read, lists of revoked ones by those who vouch for clients, and not over.  ERR_INVALID, ERR_LIMIT,
+ * ERR_UNREACHABLE, ERR_DENIED, ERR_INTERNAL; where = the file. */
 int tls_server_new(const struct tls_opt *o, struct tls_server **ret, struct err *err) MUST_CHECK;
 /* From the next handshake on s is what *next is, which is freed.  Open connections keep what they began with. */
 void tls_server_replace(struct tls_server *s, struct tls_server **next);

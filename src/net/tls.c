@@ -136,35 +136,52 @@ static int check_dates(const char *path, X509 *cert, struct err *err)
 	return 0;
 }
 
+/* A file of PEM, of which n things have been read. */
+struct pem_file {
+	struct str text;
+	BIO *bio;
+	size_t n;
+};
+
+static int pem_open(struct pem_file *f, const char *path, struct err *err)
+{
+	*f = (struct pem_file){ .text = STR_INIT };
+	int rc = path_read(path, TLS_FILE_MAX, &f->text, err);
+	if (rc)
+		return rc;
+	ERR_clear_error();
+	f->bio = BIO_new_mem_buf(str_text(&f->text), (int)f->text.len);
+	return f->bio ? 0 : err_set(err, ERR_INTERNAL, path, "%s", tls_reason());
+}
+
+/* rc: how the reading went.  All of it must have been read, and be at least one; what: it is called so. */
+static int pem_close(struct pem_file *f, int rc, const char *path, const char *what, struct err *err)
+{
+	if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+		rc = err_set(err, ERR_INVALID, path, "%s %zu cannot be read: %s", what, f->n + 1, tls_reason());
+	else if (rc == 0 && f->n == 0)
+		rc = err_set(err, ERR_INVALID, path, "there is no %s in PEM form in it", what);
+	ERR_clear_error();
+	BIO_free(f->bio);
+	str_fini(&f->text);
+	return rc;
+}
+
 typedef int cert_fn(void *arg, const char *path, X509 *cert, size_t i, struct err *err);
 
 /* Each certificate of a file in turn, with its dates checked; at most max of them. */
 static int each_cert(const char *path, size_t max, cert_fn *fn, void *arg, struct err *err)
 {
-	struct str text = STR_INIT;
-	BIO *bio = NULL;
-	size_t n = 0;
-	int rc = path_read(path, TLS_FILE_MAX, &text, err);
-	if (rc)
-		goto out;
-	bio = BIO_new_mem_buf(str_text(&text), (int)text.len);
-	ERR_clear_error();
-	for (X509 *cert; rc == 0 && bio && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL)); n++) {
-		rc = n < max ? check_dates(path, cert, err) :
-			       err_set(err, ERR_LIMIT, path, "there are more than %zu certificates in it", max);
+	struct pem_file f;
+	int rc = pem_open(&f, path, err);
+	for (X509 *cert; rc == 0 && (cert = PEM_read_bio_X509(f.bio, NULL, NULL, NULL)); f.n++) {
+		rc = f.n < max ? check_dates(path, cert, err) :
+				 err_set(err, ERR_LIMIT, path, "there are more than %zu certificates in it", max);
 		if (rc == 0)
-			rc = fn(arg, path, cert, n, err);
+			rc = fn(arg, path, cert, f.n, err);
 		X509_free(cert);
 	}
-	if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-		rc = err_set(err, ERR_INVALID, path, "certificate %zu cannot be read: %s", n + 1, tls_reason());
-	else if (rc == 0 && n == 0)
-		rc = err_set(err, ERR_INVALID, path, "there is no certificate in PEM form in it");
-out:
-	ERR_clear_error();
-	BIO_free(bio);
-	str_fini(&text);
-	return rc;
+	return pem_close(&f, rc, path, "certificate", err);
 }
 
 /* --- what the context is made of ----------------------------------------------------------------- */
@@ -234,30 +251,16 @@ static int take_crl(X509_STORE *store, const char *path, X509_CRL *crl, size_t i
 static int set_crls(SSL_CTX *ctx, const char *path, struct err *err)
 {
 	X509_STORE *store = SSL_CTX_get_cert_store(ctx);
-	struct str text = STR_INIT;
-	BIO *bio = NULL;
-	size_t n = 0;
-	int rc = path_read(path, TLS_FILE_MAX, &text, err);
-	if (rc)
-		goto out;
-	bio = BIO_new_mem_buf(str_text(&text), (int)text.len);
-	ERR_clear_error();
-	for (X509_CRL *crl; rc == 0 && bio && (crl = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)); n++) {
-		rc = n < TLS_CRLS_MAX ? take_crl(store, path, crl, n, err) :
+	struct pem_file f;
+	int rc = pem_open(&f, path, err);
+	for (X509_CRL *crl; rc == 0 && (crl = PEM_read_bio_X509_CRL(f.bio, NULL, NULL, NULL)); f.n++) {
+		rc = f.n < TLS_CRLS_MAX ? take_crl(store, path, crl, f.n, err) :
 			err_set(err, ERR_LIMIT, path, "there are more than %d lists in it", TLS_CRLS_MAX);
 		X509_CRL_free(crl);
 	}
-	if (rc == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-		rc = err_set(err, ERR_INVALID, path, "list %zu cannot be read: %s", n + 1, tls_reason());
-	else if (rc == 0 && n == 0)
-		rc = err_set(err, ERR_INVALID, path, "there is no list of revoked certificates in PEM form in it");
 	if (rc == 0)
 		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
-out:
-	ERR_clear_error();
-	BIO_free(bio);
-	str_fini(&text);
-	return rc;
+	return pem_close(&f, rc, path, "list of revoked certificates", err);
 }
 
 static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *err)

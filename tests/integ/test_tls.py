@@ -469,6 +469,14 @@ class Tls(unittest.TestCase):
                 self.assertEqual(ask(kept), {})
         self.assertIn('TLS handshake failed why=\\"certificate revoked\\"', self.log())
         self.ca.revoke()
+        path = self.crib.dir / "ca.crl"
+        one = path.read_text()
+        path.write_text(one * 65)
+        self.reload_once("configuration not reloaded")
+        self.assertIn("there are more than 64 lists in it", self.log())
+        path.write_text(one * 64)
+        self.reload_once("configuration reloaded")
+        path.write_text(one)
         self.reload_once("configuration reloaded")
         self.assertEqual(ask(lost), {})
 
