@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "audit/audit.h"
 #include "base/clock.h"
@@ -15,11 +14,9 @@
 #include "adm_commands.h"
 #include "adm_key.h"
 
-#define REASON_MAX 500                  /* bytes; it stays in the record for ever */
-
 struct key_suspend {
 	char tenant[64];                /* a key of another one is as good as none; "" = any */
-	char *reason;                   /* or NULL */
+	char reason[ADM_REASON_SIZE];   /* "" = none */
 	size_t count, done;
 	char (*accessor)[KEY_ACCESSOR_SIZE];
 	struct key_row *key;            /* those that are done, for after() */
@@ -33,7 +30,6 @@ static void free_job(void *priv)
 		key_row_fini(&job->key[i]);
 	free(job->key);
 	free(job->accessor);
-	free(job->reason);
 	free(job);
 }
 
@@ -41,13 +37,9 @@ int adm_key_suspend_check(struct adm_call *c, struct err *err)
 {
 	size_t n = adm_count(c, "accessor");
 	struct key_suspend *job = adm_priv(c, sizeof(*job));
-	const char *reason = adm_text(c, "reason");
-	int rc = 0;
+	int rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
 
 	c->free_priv = free_job;
-	if (reason && strlen(reason) > REASON_MAX)
-		return err_set(err, ERR_LIMIT, "reason", "the reason is longer than %d bytes", REASON_MAX);
-	job->reason = reason ? mem_strdup(reason) : NULL;
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
 	job->key = mem_calloc(n + 1, sizeof(*job->key));
@@ -91,7 +83,7 @@ static int change_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
 		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
-			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym, .reason = job->reason }, err);
+			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym, .reason = *job->reason ? job->reason : NULL }, err);
 	return rc < 0 ? rc : adm_changed_people(c, db, k->tenant_id, err);
 }
 

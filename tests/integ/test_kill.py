@@ -106,7 +106,9 @@ class Kill(crib.Case):
         listen.receive()
         self.running("acme", 1)
         self.assertIn("say --yes", c.run("key", "suspend", accessor).stderr)
-        row, = c.json("key", "suspend", accessor, "--reason", "seen in a log", "--yes")
+        for reason in ("", "x" * 400):
+            self.assertIn("reason has 1 to 399 bytes", c.run("key", "suspend", accessor, "--reason", reason, "--yes").stderr)
+        row, = c.json("key", "suspend", accessor, "--reason", "seen in a log" + " " * 386, "--yes")
         self.assertEqual((row["state"], row["calls"], row["connections"]), ("suspended", 1, 3))
         self.assertIn("cancelled the request", str(peer.answer(77)))
         self.assertTrue(peer.closed())
