@@ -83,7 +83,8 @@ static int change_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
 		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
-			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym, .reason = *job->reason ? job->reason : NULL }, err);
+			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym,
+			.reason = *job->reason ? job->reason : NULL }, err);
 	return rc < 0 ? rc : adm_changed_people(c, db, k->tenant_id, err);
 }
 
