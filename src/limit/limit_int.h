@@ -90,7 +90,8 @@ struct limiter {
 };
 
 /* slots.c */
-enum blocked { BLOCKED_NOT, BLOCKED_BY_TENANT, BLOCKED_BY_PRINCIPAL, BLOCKED_BY_KEY, BLOCKED_BY_TOOL, BLOCKED_BY_POOL };
+enum blocked { BLOCKED_NOT, BLOCKED_BY_TENANT, BLOCKED_BY_PRINCIPAL, BLOCKED_BY_KEY, BLOCKED_BY_TOOL, BLOCKED_BY_POOL,
+	BLOCKED_BY_TURN };              /* a slot is free, for others of its tenant that came before */
 enum blocked ticket_blocked(const struct limit_ticket *t);
 void ticket_run(struct limit_ticket *t, uint64_t now_us);
 struct account *ticket_account(const struct limit_ticket *t);
@@ -102,6 +103,8 @@ struct entry *entry_find(const struct limiter *l, int64_t tenant_id, enum limit_
 
 /* pool.c */
 bool pool_has(const struct limiter *l, enum limit_pool pool, const struct account *a, uint64_t n);
+/* What any tenant may still take beyond its share. */
+uint64_t pool_room(const struct limiter *l, enum limit_pool pool);
 void pool_take(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
 void pool_give(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
 
@@ -109,6 +112,8 @@ void pool_give(struct limiter *l, enum limit_pool pool, struct account *a, uint6
 void step_look(struct limiter *l);      /* something of the pools is used, or is free */
 
 /* queue.c */
+/* For whom the slots are that one could take at once: BLOCKED_NOT, BLOCKED_BY_TURN or, for other tenants, BLOCKED_BY_POOL. */
+enum blocked queue_before(const struct limit_ticket *t);
 /* Let it wait.  0, or why not, as limit_enter(). */
 int queue_join(struct limit_ticket *t, const struct limit_req *req, enum blocked why, struct err *err);
 void queue_leave(struct limit_ticket *t);

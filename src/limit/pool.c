@@ -48,6 +48,7 @@ void limiter_set_tenants(struct limiter *l, size_t n)
 		l->share[i] = share;
 		count_common(l, (enum limit_pool)i);
 	}
+	l->due = l->waiting > 0;
 }
 
 static uint64_t common_size(const struct limiter *l, enum limit_pool pool)
@@ -64,6 +65,17 @@ bool pool_has(const struct limiter *l, enum limit_pool pool, const struct accoun
 	more = beyond(used + n, l->share[pool]) - beyond(used, l->share[pool]);
 	/* The second: shares that have become smaller are still used as they were. */
 	return (more == 0 || l->common[pool] + more <= common_size(l, pool)) && l->used[pool] + n <= l->conf.ceiling[pool];
+}
+
+uint64_t pool_room(const struct limiter *l, enum limit_pool pool)
+{
+	uint64_t common, all;
+
+	if (l->conf.ceiling[pool] == 0)
+		return UINT64_MAX;
+	common = beyond(common_size(l, pool), l->common[pool]);
+	all = beyond(l->conf.ceiling[pool], l->used[pool]);
+	return common < all ? common : all;
 }
 
 static void set_used(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t used)

@@ -39,7 +39,7 @@ static const char *slots_of(enum blocked why, char where[static 32])
 
 	if (why == BLOCKED_BY_POOL)
 		return "server/calls";
-	if (why == BLOCKED_NOT)         /* a slot is free, for those who came before */
+	if (why == BLOCKED_BY_TURN)
 		return "tenant/queue";
 	(void)snprintf(where, 32, "%s/concurrency", limit_scopes[scope[why]]); /* two short words */
 	return where;
@@ -56,18 +56,27 @@ static int refuse(const char *where, uint32_t retry_ms, const char *why, struct 
 	return code;
 }
 
+/* room: slots that are free, for those before it first. */
+static uint64_t until_turn_us(uint64_t before, uint64_t room, uint64_t hold_us, uint64_t running)
+{
+	if (room > before || running == 0)
+		return 0;
+	return (before - room + 1) * hold_us / running;
+}
+
 /* How long this one would wait, by how long calls have run of late. */
 static uint64_t expected_us(const struct limit_ticket *t, enum blocked why)
 {
-	static const enum limit_scope scope[] = { [BLOCKED_NOT] = LIMIT_TENANT, [BLOCKED_BY_TENANT] = LIMIT_TENANT,
+	static const enum limit_scope scope[] = { [BLOCKED_BY_TURN] = LIMIT_TENANT, [BLOCKED_BY_TENANT] = LIMIT_TENANT,
 		[BLOCKED_BY_PRINCIPAL] = LIMIT_PRINCIPAL, [BLOCKED_BY_KEY] = LIMIT_KEY, [BLOCKED_BY_TOOL] = LIMIT_TOOL };
 	const struct limiter *l = t->l;
+	uint32_t concurrency = ticket_account(t)->concurrency;
 	const struct entry *e;
 
-	if (why == BLOCKED_BY_POOL)
-		return l->used[LIMIT_CALLS] ? (l->waiting + 1) * l->hold_us / l->used[LIMIT_CALLS] : 0;
+	if (why == BLOCKED_BY_POOL || (why == BLOCKED_BY_TURN && concurrency == 0))
+		return until_turn_us(l->waiting, pool_room(l, LIMIT_CALLS), l->hold_us, l->used[LIMIT_CALLS]);
 	e = t->e[scope[why]];
-	return e->running ? (e->waiting + 1) * e->hold_us / e->running : 0;
+	return until_turn_us(e->waiting, why == BLOCKED_BY_TURN ? concurrency - e->running : 0, e->hold_us, e->running);
 }
 
 int queue_join(struct limit_ticket *t, const struct limit_req *req, enum blocked why, struct err *err)
@@ -147,18 +156,15 @@ static struct limit_ticket *turn_of_lane(const struct lane *lane)
 	return NULL;
 }
 
-static struct limit_ticket *turn_of_tenant(struct account *a)
+static struct limit_ticket *turn_of_tenant(const struct account *a)
 {
 	if (a->concurrency && a->e.running >= a->concurrency)
 		return NULL;
 	LIST_FOREACH(n, &a->lanes) {
-		struct lane *lane = CONTAINER_OF(n, struct lane, link);
-		struct limit_ticket *t = turn_of_lane(lane);
+		struct limit_ticket *t = turn_of_lane(CONTAINER_OF(n, struct lane, link));
 
-		if (!t)
-			continue;
-		to_back(&a->lanes, &lane->link);
-		return t;
+		if (t)
+			return t;
 	}
 	return NULL;
 }
@@ -171,10 +177,38 @@ static struct limit_ticket *next_turn(struct limiter *l)
 
 		if (!t)
 			continue;
+		to_back(&a->lanes, &t->lane->link);
 		to_back(&l->ring, &a->ring);
 		return t;
 	}
 	return NULL;
+}
+
+/* Can somebody run now whose tenant's share is too small for all of its calls that wait? */
+static bool pool_is_wanted(const struct limiter *l)
+{
+	LIST_FOREACH(n, &l->ring) {
+		const struct account *a = CONTAINER_OF(n, struct account, ring);
+
+		if (a->used[LIMIT_CALLS] + a->e.waiting > l->share[LIMIT_CALLS] && turn_of_tenant(a))
+			return true;
+	}
+	return false;
+}
+
+enum blocked queue_before(const struct limit_ticket *t)
+{
+	const struct limiter *l = t->l;
+	const struct account *a = ticket_account(t);
+
+	if (!l->due)            /* who waits has been looked at, and cannot run */
+		return BLOCKED_NOT;
+	if (a->e.waiting > 0)
+		return BLOCKED_BY_TURN;
+	/* A tenant's share is its own, whoever waits for the pool (SEC S-804). */
+	if (a->used[LIMIT_CALLS] < l->share[LIMIT_CALLS] || pool_room(l, LIMIT_CALLS) > l->waiting)
+		return BLOCKED_NOT;
+	return pool_is_wanted(l) ? BLOCKED_BY_POOL : BLOCKED_NOT;
 }
 
 static struct limit_ticket *first_to_end(const struct limiter *l)

@@ -172,11 +172,13 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 	t->fn = fn;
 	t->arg = arg;
 	why = ticket_blocked(t);
+	if (why == BLOCKED_NOT)
+		why = queue_before(t);  /* nobody overtakes those whose turn comes now */
 	if (!pool_has(l, LIMIT_BYTES, ticket_account(t), req->bytes)) {
 		met_inc(MET_calls_shed);
 		rc = busy("server/bytes", "too much is in memory", err);
-	} else if (why != BLOCKED_NOT || (l->due && ticket_account(t)->e.waiting > 0)) {
-		rc = queue_join(t, req, why, err);      /* nobody overtakes those whose turn comes now */
+	} else if (why != BLOCKED_NOT) {
+		rc = queue_join(t, req, why, err);
 	} else {
 		ticket_run(t, req->now_us);
 	}

@@ -445,6 +445,108 @@ static void nobody_overtakes_a_turn_that_is_due(void **state)
 	limiter_free(&l);
 }
 
+/* SEC S-804: nor does another tenant, for what is free of the common pool. */
+static void other_tenants_do_not_overtake_a_turn_that_is_due(void **state)
+{
+	struct limiter *l = limiter_new(&narrow);
+	struct waiter a, b, c;
+	struct err err;
+
+	heard[0] = '\0';
+	assert_int_equal(wait_for(l, &a, 'a', 1, 1, 2, &err), 0);
+	assert_int_equal(wait_for(l, &b, 'b', 2, 2, 2, &err), 0);
+	limit_release(l, &a.t, SECOND);
+	assert_int_equal(wait_for(l, &c, 'c', 1, 1, 2, &err), 0);
+	assert_true(limit_waits(c.t));
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "b");
+	limit_release(l, &b.t, SECOND);
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "bc");
+	limit_release(l, &c.t, SECOND);
+	limiter_free(&l);
+}
+
+static void share_is_not_held_up_by_who_waits_for_the_pool(void **state)
+{
+	/* One slot each, two for whoever comes first. */
+	static const struct limit_conf four = { .ceiling = { 4, 8, 0, 0 }, .share_percent = 50, .wait_ms = 1000 };
+	struct limiter *l = limiter_new(&four);
+	struct waiter flood[4], b, c;
+	struct err err;
+
+	heard[0] = '\0';
+	limiter_set_tenants(l, 2);
+	for (size_t i = 0; i < NELEMS(flood); i++) {
+		assert_int_equal(wait_for(l, &flood[i], (char)('p' + i), 1, 1, 2, &err), 0);
+		assert_int_equal(limit_waits(flood[i].t), i == 3);
+	}
+	limit_release(l, &flood[0].t, SECOND);
+	assert_int_equal(wait_for(l, &b, 'b', 2, 2, 2, &err), 0);
+	assert_false(limit_waits(b.t));                         /* its own */
+	assert_int_equal(wait_for(l, &c, 'c', 2, 2, 2, &err), 0);
+	assert_true(limit_waits(c.t));                          /* of the pool, where another was first */
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "s");
+	limit_release(l, &b.t, SECOND);
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "sc");
+	limit_release(l, &c.t, SECOND);
+	for (size_t i = 1; i < NELEMS(flood); i++)
+		limit_release(l, &flood[i].t, SECOND);
+	limiter_free(&l);
+}
+
+/* There is room for all of them: nobody waits for a turn, and nobody is told that it would come too late. */
+static void who_waits_for_a_tool_does_not_hold_up_the_pool(void **state)
+{
+	static const struct limit_conf wide = { .ceiling = { 100, 8, 0, 0 }, .wait_ms = 1000 };
+	struct limiter *l = limiter_new(&wide);
+	struct waiter a, b, c, d;
+	struct err err;
+
+	heard[0] = '\0';
+	assert_int_equal(wait_for(l, &d, 'd', 1, 1, 2, &err), 0);
+	assert_int_equal(wait_for(l, &a, 'a', 1, 1, 1, &err), 0);
+	assert_int_equal(wait_for(l, &b, 'b', 1, 1, 1, &err), 0);
+	assert_true(limit_waits(b.t));
+	limit_release(l, &a.t, 9 * SECOND);                     /* it took 8 s */
+	assert_int_equal(wait_for(l, &c, 'c', 2, 2, 2, &err), 0);
+	assert_false(limit_waits(c.t));
+	assert_int_equal(wait_for(l, &a, 'a', 1, 1, 2, &err), 0);
+	assert_true(limit_waits(a.t));                          /* behind its own, in this turn */
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "ba");
+	limit_release(l, &a.t, SECOND);
+	limit_release(l, &b.t, SECOND);
+	limit_release(l, &c.t, SECOND);
+	limit_release(l, &d.t, SECOND);
+	limiter_free(&l);
+}
+
+static void who_waits_is_first_when_shares_grow(void **state)
+{
+	static const struct limit_conf two = { .ceiling = { 2, 8, 0, 0 }, .share_percent = 100, .wait_ms = 1000 };
+	struct limiter *l = limiter_new(&two);
+	struct waiter a, b, c;
+	struct err err;
+
+	heard[0] = '\0';
+	limiter_set_tenants(l, 2);
+	assert_int_equal(wait_for(l, &a, 'a', 1, 1, 2, &err), 0);
+	assert_int_equal(wait_for(l, &b, 'b', 1, 1, 2, &err), 0);
+	assert_true(limit_waits(b.t));
+	limiter_set_tenants(l, 1);
+	assert_int_equal(wait_for(l, &c, 'c', 1, 1, 2, &err), 0);
+	assert_true(limit_waits(c.t));
+	limit_turns(l, SECOND);
+	assert_string_equal(heard, "b");
+	limit_release(l, &c.t, SECOND);
+	limit_release(l, &b.t, SECOND);
+	limit_release(l, &a.t, SECOND);
+	limiter_free(&l);
+}
+
 static void busy_tool_does_not_hold_up_other_tools(void **state)
 {
 	static const struct limit_conf wide = { .ceiling = { 100, 8, 0, 0 }, .wait_ms = 1000 };
@@ -535,6 +637,10 @@ int main(void)
 		cmocka_unit_test(bytes_and_streams_have_ceilings),
 		cmocka_unit_test(turns_go_round_tenants_then_credentials),
 		cmocka_unit_test(nobody_overtakes_a_turn_that_is_due),
+		cmocka_unit_test(other_tenants_do_not_overtake_a_turn_that_is_due),
+		cmocka_unit_test(share_is_not_held_up_by_who_waits_for_the_pool),
+		cmocka_unit_test(who_waits_for_a_tool_does_not_hold_up_the_pool),
+		cmocka_unit_test(who_waits_is_first_when_shares_grow),
 		cmocka_unit_test(busy_tool_does_not_hold_up_other_tools),
 		cmocka_unit_test(wait_ends_and_a_hopeless_one_does_not_begin),
 		cmocka_unit_test(queue_of_a_tenant_is_bounded),
