@@ -20,6 +20,9 @@ struct tenants;
 enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 };
 #define TENANT_CONCURRENCY_DEFAULT 256
 #define TENANTS_MAX 100000
+#define TENANT_PRINCIPALS_MAX 10000     /* rows; they stay for the records that name them */
+#define TENANT_SUBJECTS_MAX 10000       /* of tokens, without a row; those that came within TENANT_SUBJECT_REST_US stay */
+#define TENANT_SUBJECT_REST_US 86400000000ull
 #define TENANT_KEYS_MAX 10000           /* that are not revoked */
 #define TENANT_REVOKED_MAX 1000         /* that are told so; others are unknown keys */
 
@@ -76,7 +79,7 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 	X(MISSING, "missing") X(LATE, "late") X(MALFORMED, "malformed") X(UNKNOWN, "unknown") X(WRONG, "wrong") \
 	X(REVOKED, "revoked") X(EXPIRED, "expired") X(SUSPENDED, "suspended") X(EARLY, "early") X(AUDIENCE, "audience") \
 	X(UNMAPPED, "unmapped") X(UNAVAILABLE, "unavailable") X(INACTIVE, "inactive") X(ROTATED, "rotated") \
-	X(ENROLMENT, "enrolment") X(ADDRESS, "address")
+	X(ENROLMENT, "enrolment") X(ADDRESS, "address") X(FULL, "full")
 enum cred_refusal {
 #define CRED_REFUSAL_ENUM(sym, name) CRED_##sym,
 	CRED_REFUSALS(CRED_REFUSAL_ENUM)
@@ -112,8 +115,8 @@ struct principal_claims {
 	bool known_only;                /* a subject without a row is refused */
 };
 #define PRINCIPAL_SUBJECT_MAX 255
-/* ERR_NOT_FOUND: no such tenant, or principal with known_only; ERR_INVALID: the subject; ERR_DENIED: suspended, expired.
- * Does not count, tell or record a refusal: cred_refused() does. */
+/* ERR_NOT_FOUND: no such tenant, or principal with known_only; ERR_INVALID: the subject; ERR_DENIED: suspended, expired;
+ * ERR_BUSY with retry_ms: a new subject without a row, and the tenant has TENANT_SUBJECTS_MAX of them (SEC S-801).  Does not count, tell or record a refusal: cred_refused() does. */
 int principal_from_claims(struct tenants *t, const struct principal_claims *claims, struct principal **ret,
 			  struct err *err) MUST_CHECK;
 /* Borrowed until the next tenants_apply(). */

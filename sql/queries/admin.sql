@@ -36,6 +36,10 @@ SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?
 -- principal list, and names for pseudonyms in audit reports.  UNIQUE(tenant_id, name).
 SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 ORDER BY name;
 
+-- name: admin_principal_count
+-- adm_add_principal.  UNIQUE(tenant_id, name).
+SELECT count(*) FROM principal WHERE tenant_id = ?1;
+
 -- name: admin_key_find
 -- adm_find_key.  UNIQUE(accessor), cred_parent; the tenant is in the row.
 SELECT c.id, c.tenant_id, t.name, p.name, c.accessor, c.label, c.created_us, c.expires_us, c.revoked_us,

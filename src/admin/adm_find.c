@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
+#include "metrics/metric.h"
+#include "tenant/tenant.h"
 
 #include "adm_commands.h"
 #include "admin_int.h"
@@ -139,17 +141,42 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 	return ERR_NOT_FOUND;
 }
 
-int adm_add_principal(struct db *db, int64_t tenant_id, const char *name, struct adm_principal *ret, struct err *err)
+/* A principal is never removed, since records name it. */
+static int check_room(struct db *db, const struct adm_tenant *t, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_PRINCIPAL_INSERT);
-	struct adm_principal p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
-	char random[PSEUDONYM_RANDOM + 1];
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_COUNT);
+	int64_t count = 0;
 	int rc;
 
+	db_bind_i64(st, 1, t->id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		count = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	if (count < TENANT_PRINCIPALS_MAX)
+		return 0;
+	met_inc(MET_principals_refused);
+	(void)err_set(err, ERR_LIMIT, "", "tenant %s has %lld principals, which is the limit", t->name, (long long)count);
+	err_hint(err, "give the key to a principal that is there, see toolcrib principal list %s", t->name);
+	return ERR_LIMIT;
+}
+
+int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret, struct err *err)
+{
+	struct adm_principal p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
+	char random[PSEUDONYM_RANDOM + 1];
+	struct db_stmt *st;
+	int rc = check_room(db, t, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_PRINCIPAL_INSERT);
 	id_random_text(random, PSEUDONYM_RANDOM);
 	(void)snprintf(p.name, sizeof(p.name), "%s", name);
 	(void)snprintf(p.pseudonym, sizeof(p.pseudonym), "prn_%s", random);
-	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 1, t->id);
 	db_bind_textz(st, 2, p.name);
 	db_bind_textz(st, 3, p.pseudonym);
 	db_bind_i64(st, 4, p.created_us);

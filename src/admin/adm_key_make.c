@@ -247,7 +247,7 @@ int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		return rc;
 	rc = adm_find_principal(db, &t, job->principal, &p, err);
 	if (rc == ERR_NOT_FOUND)
-		rc = adm_add_principal(db, t.id, job->principal, &p, err);
+		rc = adm_add_principal(db, &t, job->principal, &p, err);
 	if (rc < 0)
 		return rc;
 	key_make(&job->pepper, &job->key);

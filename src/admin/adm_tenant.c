@@ -126,7 +126,7 @@ static int create_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	if (rc == 0)
 		rc = adm_limit_write(db, ret->id, TENANT_SCOPE_TENANT, 0, &want->more, err);
 	if (rc == 0)    /* who calls without a key: toolcrib call, a bound listener, stdio with --tenant */
-		rc = adm_add_principal(db, ret->id, "default", &p, err);
+		rc = adm_add_principal(db, ret, "default", &p, err);
 	if (rc == 0)
 		rc = audit_log_create(logs, db, ret->id, ret->name, err);
 	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CREATE, ret->name, err);

@@ -327,7 +327,7 @@ const struct adm_cmd admin_table[] = {
 
 	{ .noun = "key", .verb = "create", .help = "Create a key and show it once",
 	  .detail = "The key goes to standard output, the rest to standard error.  Only a keyed hash of it is stored: "
-		    "nobody can show it again.",
+		    "nobody can show it again.  A tenant has at most 10000 keys that are not revoked, and 10000 principals.",
 	  .args = key_create_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OWNER, .own = "principal", .where = ADM_ON_WRITER,

@@ -53,6 +53,20 @@ int check_unavailable(struct oauth *o, const struct question *q, uint32_t retry_
 	return ERR_UNREACHABLE;
 }
 
+/* The tenant has too many subjects, and this one is new: no fault of the token. */
+static int check_full(struct oauth *o, const struct question *q, const struct err *detail, struct err *err)
+{
+	static struct log_site site;
+	const struct log_ctx ctx = { .peer = q->source.from };
+
+	if (log_allow(&site))
+		log_warn(&ctx, "token refused reason=full why=\"%s\" hint=\"%s\"", detail->msg, detail->hint);
+	cred_refused(o->env.tenants, &q->source, CRED_FULL);
+	if (err)
+		*err = *detail;
+	return detail->code;
+}
+
 /* Names a token in records without giving anything of it away. */
 static void commit(const struct oauth *o, const struct question *q, const json_t *claims, char ret[2 * COMMITMENT_BYTES + 1])
 {
@@ -104,6 +118,8 @@ int check_claims(struct oauth_issuer *s, const struct question *q, const json_t 
 		why = rc == ERR_DENIED ? CRED_SUSPENDED : CRED_UNMAPPED;
 	}
 	scopes_unref(&id.scopes);
+	if (rc == ERR_BUSY)
+		return check_full(s->o, q, &detail, err);
 	if (rc < 0)
 		return check_refuse(s->o, q, why, &detail, err);
 	remember(s->o, q, &pass, claims);

@@ -233,6 +233,8 @@ int principal_from_claims(struct tenants *t, const struct principal_claims *clai
 	rc = check_end(claims->expires_us, "token", err);
 	if (rc == 0)
 		rc = ten_standing(img, p, NULL, &why, err);
+	if (rc == 0 && p == &derived)
+		rc = ten_subject_meet(t, img, p->id, err);
 	if (rc < 0)
 		return rc;
 	*ret = ten_principal_new(img, p);

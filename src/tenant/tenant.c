@@ -24,6 +24,7 @@ int tenants_open(const uint8_t master[32], struct db *db, struct tenants **ret, 
 	t->by_id = map_new();
 	t->by_name = map_new();
 	t->creds = map_new();
+	t->subjects = map_new();
 	list_init(&t->dirty);
 	t->pepper = secret_alloc(sizeof *t->pepper);
 	key_pepper_derive(master, t->pepper);
@@ -48,6 +49,12 @@ void tenants_close(struct tenants **t)
 
 		tenant_image_free(&img);
 	}
+	for (size_t it = 0; map_next((*t)->subjects, &it, NULL, NULL, &value);) {
+		struct ten_subjects *s = value;
+
+		ten_subjects_free(&s);
+	}
+	map_free(&(*t)->subjects);
 	map_free(&(*t)->by_id);
 	map_free(&(*t)->by_name);
 	map_free(&(*t)->creds);
@@ -148,6 +155,9 @@ void tenants_apply(struct tenants *t, struct tenant_image **img)
 		forget(t, old);
 	}
 	if (fresh->tenant.state == TENANT_REMOVED) {
+		struct ten_subjects *s = map_del_u64(t->subjects, (uint64_t)fresh->tenant.id);
+
+		ten_subjects_free(&s);
 		tenant_image_free(&fresh);
 		return;
 	}

@@ -47,9 +47,12 @@ struct tenant_image {
 	struct map *levels;                     /* full name of a tool -> struct ten_level; NULL when there are none */
 };
 
+struct ten_subjects;
+
 struct tenants {
 	struct map *by_id, *by_name;            /* struct tenant_image */
 	struct map *creds;                      /* accessor -> struct ten_cred */
+	struct map *subjects;                   /* tenant id -> struct ten_subjects */
 	struct list dirty;                      /* struct ten_cred.dirty */
 	struct key_pepper *pepper;              /* locked memory */
 	struct cred_watch watch;
@@ -66,6 +69,12 @@ uint64_t ten_proof(const uint8_t hash[32]);
 int ten_standing(const struct tenant_image *img, const struct ten_principal *p, const struct ten_shown *shown,
 		 enum cred_refusal *ret_why, struct err *err) MUST_CHECK;
 struct principal *ten_principal_new(const struct tenant_image *img, const struct ten_principal *p);
+
+/* subject.c */
+/* A subject of a token without a row comes.  ERR_BUSY with retry_ms: the tenant has too many, and this one is new. */
+int ten_subject_meet(struct tenants *t, const struct tenant_image *img, int64_t id, struct err *err) MUST_CHECK;
+void ten_subjects_free(struct ten_subjects **s);
+
 int ten_load_all(struct tenants *t, struct db *db, struct err *err) MUST_CHECK;
 
 #endif

@@ -1,6 +1,8 @@
 """The life of keys: scopes, rules, places, rotation, enrolment, revocation (SEC 6.1, product.md 7, faults F42)."""
 import concurrent.futures
+import contextlib
 import json
+import sqlite3
 import subprocess
 
 import crib
@@ -175,6 +177,25 @@ class Keys(crib.Case):
                 self.assertFalse(self.works(key))
                 self.assertIn(says, str(answer.result(crib.DEADLINE)))
             caller.close()
+
+    def test_principals_of_a_tenant_are_bounded(self):
+        """10000 with a row, one more, and a key for one that is there (SEC S-801)."""
+        c = self.crib
+        self.assertEqual(c.stop(), 0)
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            (acme, there), = db.execute("SELECT t.id, count(*) FROM tenant t JOIN principal p ON p.tenant_id = t.id "
+                                        "WHERE t.name = 'acme'")
+            db.executemany("INSERT INTO principal(tenant_id, name, pseudonym, state, created_us) VALUES (?, ?, ?, 1, 1)",
+                           ((acme, f"p{n}", f"prn_{n:016}") for n in range(10000 - there - 1)))
+            db.execute("DELETE FROM meta WHERE key = 'vouched'")    # as a store from before rows had records
+            db.commit()
+        c.cli("key", "create", "acme/last")
+        done = c.run("key", "create", "acme/more")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tenant acme has 10000 principals, which is the limit", done.stderr)
+        self.assertIn("toolcrib principal list acme", done.stderr)
+        c.cli("key", "create", "acme/p7")
+        c.cli("tenant", "add", "globex")
 
     def test_who_has_no_secret_learns_nothing(self):
         """SEC S-309: unknown, wrong and malformed are one answer, byte for byte."""

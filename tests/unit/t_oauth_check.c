@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "../../src/oauth/oauth_int.h"
+#include "audit/audit.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -386,6 +387,31 @@ static void cache_holds_at_its_limit_and_ends(void **state)
 	principal_unref(&who);
 }
 
+/* A token of a subject that finds no place is no bad token: it is not punished, and may come again. */
+static void a_tenant_full_of_subjects_takes_who_is_known(void **state)
+{
+	struct scopes *none = NULL;
+	struct verdict v;
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	ROWS_OK(scopes_parse("", 0, &none, &rows_err));
+	for (unsigned i = 1; i < TENANT_SUBJECTS_MAX; i++) {
+		char sub[16];
+		const struct principal_claims claims = { "acme", sub, none, clock_wall_us() + SECOND_US, AUDIT_AUTHN_JWT, false };
+		struct principal *who = NULL;
+
+		snprintf(sub, sizeof sub, "s %u", i);
+		ROWS_OK(principal_from_claims(w.tenants, &claims, &who, &rows_err));
+		principal_unref(&who);
+	}
+	scopes_unref(&none);
+	assert_int_equal(ask(token(0, "a", "mallory", "read"), &v), ERR_BUSY);
+	assert_true(v.err.retry_ms > 0);
+	assert_non_null(strstr(v.err.msg, "which is the limit"));
+	assert_int_equal(w.why, CRED_FULL);
+	assert_int_equal(ask(token(0, "a", "alice", "read"), &v), 0);
+}
+
 static void token_ends_although_it_is_remembered(void **state)
 {
 	char *text = token(0, "a", "alice", "read");    /* 600 s */
@@ -453,6 +479,7 @@ int main(void)
 		T(a_fetch_without_a_place_is_tried_again_soon),
 		T(waiting_room_has_a_limit),
 		T(cache_holds_at_its_limit_and_ends),
+		T(a_tenant_full_of_subjects_takes_who_is_known),
 		T(token_ends_although_it_is_remembered),
 		T(suspended_tenant_is_refused_at_once),
 		T(challenge_names_words_of_the_issuer),

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "metrics/metric.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
@@ -240,6 +241,59 @@ static void a_token_ends_with_its_time(void **state)
 	principal_unref(&who);
 }
 
+static int come(struct world *w, const char *tenant, unsigned n, uint64_t mono_us)
+{
+	char subject[32];
+	struct principal_claims claims = { tenant, subject, w->scopes, NOW_US + HOUR_US, AUDIT_AUTHN_JWT, false };
+	struct principal *who = NULL;
+	int rc;
+
+	(void)snprintf(subject, sizeof subject, "issuer %u", n);
+	clock_fake(NOW_US, mono_us);
+	rc = principal_from_claims(w->tenants, &claims, &who, &rows_err);
+	assert_int_equal(who != NULL, rc == 0);
+	principal_unref(&who);
+	return rc;
+}
+
+/* SEC S-801: who is new finds no place, who was there has one. */
+static void subjects_of_a_tenant_are_bounded(void **state)
+{
+	struct world *w = *state;
+	uint64_t start = 1000000, day = TENANT_SUBJECT_REST_US, before = met_get(MET_token_subjects_refused);
+	struct principal *row;
+
+	for (unsigned i = 0; i < TENANT_SUBJECTS_MAX; i++)
+		assert_int_equal(come(w, "acme", i, start + i), 0);
+	assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX, start + day - 1), ERR_BUSY);
+	assert_int_equal(rows_err.retry_ms, 1);
+	assert_non_null(strstr(rows_err.msg, "tenant acme had tokens of 10000 subjects"));
+	assert_int_equal(met_get(MET_token_subjects_refused), before + 1);
+	/* No flood of others puts out one of them, nor a principal with a row, nor those of another tenant. */
+	for (unsigned i = 1; i <= 1000; i++)
+		assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX + i, start + day - 1), ERR_BUSY);
+	assert_int_equal(come(w, "acme", 0, start + day - 1), 0);
+	assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX - 1, start + day - 1), 0);
+	assert_int_equal(come(w, "other", 0, start + day - 1), 0);
+	row = from_claims(w, "acme", "build-bot");
+	principal_unref(&row);
+	/* 1 has not come for a day, 0 has. */
+	assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX, start + day), ERR_BUSY);
+	assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX, start + day + 1), 0);
+	assert_int_equal(come(w, "acme", 0, start + day + 1), 0);
+	assert_int_equal(come(w, "acme", 1, start + day + 1), ERR_BUSY);
+}
+
+static void subjects_of_a_removed_tenant_are_forgotten(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(come(w, "acme", 1, 1000000), 0);
+	rows_tenant_state(&w->rows, w->acme, TENANT_REMOVED);
+	reload(w);
+	assert_int_equal(come(w, "acme", 1, 1000000), ERR_NOT_FOUND);
+}
+
 static void claims_that_lead_nowhere_are_refused(void **state)
 {
 	struct world *w = *state;
@@ -281,6 +335,8 @@ int main(void)
 		TEST(a_subject_without_a_row_is_always_the_same),
 		TEST(a_row_ends_who_had_none),
 		TEST(a_token_ends_with_its_time),
+		TEST(subjects_of_a_tenant_are_bounded),
+		TEST(subjects_of_a_removed_tenant_are_forgotten),
 		TEST(claims_that_lead_nowhere_are_refused),
 	};
 
