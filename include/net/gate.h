@@ -8,10 +8,13 @@
 
 /* Who may connect, for all listeners of a process together: connections of a source, of a tenant, and of those that
  * have not said who they are; how long a source waits after a fault (SEC S-316, S-808).  A source is an IPv4 address
- * or a /64 of IPv6.  Unix peers, sources that the caller exempts and, unless the limits say otherwise, loopback are
+ * or a /64 of IPv6, for faults a /48 where many of those have some.  Unix peers, sources that the caller exempts and, unless the limits say otherwise, loopback are
  * counted for their tenant alone.  Loop thread. */
 
-#define GATE_FAULTS_MAX 4096            /* sources whose faults are remembered; a new one beyond them is not */
+/* Sources of a family whose faults are remembered.  A new one beyond them takes the place of the oldest that had one
+ * fault; it is not remembered when all have had more. */
+#define GATE_FAULTS_MAX 4096
+#define GATE_NET_FAULTS_MAX 16          /* of these in one /48; with one more the /48 waits as a single source */
 
 struct ev_loop;
 struct gate;

@@ -7,20 +7,31 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
 
 #define SOURCE_KEY 16                   /* an IPv4 address as IPv6 has it, or the upper half of one of IPv6 */
+#define NET_KEY 6                       /* bytes of it that a /48 has */
 #define SWEEP_US 1000000                /* between two looks for penalties that are over */
 #define DOUBLINGS_MAX 16
 
-struct gate_source {
+struct gate_source {                    /* or a /48 */
 	uint8_t key[SOURCE_KEY];
-	unsigned live;
+	bool is_net;
+	unsigned live;                  /* connections; of a /48, its sources with faults */
 	unsigned faults;                /* in a row; 0: none that is remembered */
 	uint64_t until_us;              /* no connection before */
+	struct list node;               /* in struct offenders while it has faults */
+};
+
+/* Of one family, so that who has many addresses of one fills nothing that the other needs. */
+struct offenders {
+	struct list once, again;        /* with one fault, with more; who had the last one longest ago is first */
+	unsigned n;
+	uint64_t swept_us;
 };
 
 struct gate_tenant {
@@ -32,10 +43,17 @@ struct gate {
 	const struct ev_loop *loop;
 	struct gate_limits limits;
 	struct map *sources;            /* with connections, or with faults */
+	struct map *nets;               /* with such sources, or with faults of their own */
 	struct map *tenants;            /* with connections */
-	unsigned strangers, faulty;     /* connections; sources with faults */
-	uint64_t swept_us;
+	unsigned strangers;             /* connections */
+	struct offenders v4, v6;
 };
+
+static void offenders_init(struct offenders *o)
+{
+	list_init(&o->once);
+	list_init(&o->again);
+}
 
 struct gate *gate_new(const struct ev_loop *loop, const struct gate_limits *limits)
 {
@@ -43,6 +61,9 @@ struct gate *gate_new(const struct ev_loop *loop, const struct gate_limits *limi
 	g->loop = loop;
 	g->limits = *limits;
 	g->sources = map_new();
+	g->nets = map_new();
+	offenders_init(&g->v4);
+	offenders_init(&g->v6);
 	g->tenants = map_new();
 	return g;
 }
@@ -67,6 +88,7 @@ void gate_free(struct gate **pg)
 		return;
 	*pg = NULL;
 	free_values(&g->sources);
+	free_values(&g->nets);
 	free_values(&g->tenants);
 	free(g);
 }
@@ -88,12 +110,29 @@ static struct gate_source *find_source(struct gate *g, const uint8_t key[SOURCE_
 	return map_get(g->sources, key, SOURCE_KEY);
 }
 
-static struct gate_source *make_source(struct gate *g, const uint8_t key[SOURCE_KEY])
+/* NULL for IPv4 too. */
+static struct gate_source *find_net(struct gate *g, const uint8_t key[SOURCE_KEY])
+{
+	return addr_ip_is_v4(key) ? NULL : map_get(g->nets, key, NET_KEY);
+}
+
+static struct gate_source *make_source(struct gate *g, const uint8_t key[SOURCE_KEY], bool is_net)
 {
 	struct gate_source *s = mem_zalloc(sizeof(*s));
-	memcpy(s->key, key, SOURCE_KEY);
-	(void)map_set(g->sources, key, SOURCE_KEY, s);
+	s->is_net = is_net;
+	memcpy(s->key, key, is_net ? NET_KEY : SOURCE_KEY);
+	list_init(&s->node);
+	(void)map_set(is_net ? g->nets : g->sources, key, is_net ? NET_KEY : SOURCE_KEY, s);    /* there was none */
 	return s;
+}
+
+/* Unless it has connections, sources with faults, or faults. */
+static void drop_source(struct gate *g, struct gate_source *s)
+{
+	if (s->live > 0 || s->faults > 0)
+		return;
+	(void)map_del(s->is_net ? g->nets : g->sources, s->key, s->is_net ? NET_KEY : SOURCE_KEY);
+	free(s);
 }
 
 /* So long after its last penalty a source begins anew. */
@@ -102,63 +141,144 @@ static bool has_atoned(const struct gate *g, const struct gate_source *s, uint64
 	return now >= s->until_us + g->limits.longest_ms * 1000ull;
 }
 
-static uint32_t wait_ms(const struct gate *g, const struct gate_source *s)
+static bool has_to_wait(const struct gate_source *s, uint64_t now)
 {
+	return s && s->until_us > now;
+}
+
+static uint32_t wait_ms(struct gate *g, const uint8_t key[SOURCE_KEY])
+{
+	const struct gate_source *s = find_source(g, key), *net = find_net(g, key);
 	uint64_t now = ev_now_us(g->loop);
-	return s && s->until_us > now ? (uint32_t)((s->until_us - now + 999) / 1000) : 0;
+	if (has_to_wait(net, now) && (!s || net->until_us > s->until_us))
+		s = net;
+	return has_to_wait(s, now) ? (uint32_t)((s->until_us - now + 999) / 1000) : 0;
 }
 
-static void drop_source(struct gate *g, struct gate_source *s)
+/* --- faults -------------------------------------------------------------------------------------- */
+
+static struct offenders *offenders_of(struct gate *g, const uint8_t key[SOURCE_KEY])
 {
-	g->faulty -= s->faults > 0;
-	(void)map_del(g->sources, s->key, SOURCE_KEY);
-	free(s);
+	return addr_ip_is_v4(key) ? &g->v4 : &g->v6;
 }
 
-/* Room for one more source with faults? */
-static bool make_room(struct gate *g, uint64_t now)
+static void remember(struct gate *g, struct gate_source *s)
 {
-	void *value;
-	if (g->faulty < GATE_FAULTS_MAX)
+	offenders_of(g, s->key)->n++;
+	if (s->is_net || addr_ip_is_v4(s->key))
+		return;
+	struct gate_source *net = find_net(g, s->key);
+	net = net ? net : make_source(g, s->key, true);
+	net->live++;
+}
+
+/* s may be gone then, and its /48. */
+static void forget(struct gate *g, struct gate_source *s)
+{
+	struct gate_source *net = s->is_net ? NULL : find_net(g, s->key);
+	offenders_of(g, s->key)->n--;
+	list_unlink(&s->node);
+	s->faults = 0;
+	s->until_us = 0;
+	drop_source(g, s);
+	if (net) {
+		net->live--;
+		drop_source(g, net);
+	}
+}
+
+static void forget_atoned(struct gate *g, struct list *offenders, uint64_t now)
+{
+	LIST_FOREACH_SAFE(n, tmp, offenders) {
+		struct gate_source *s = CONTAINER_OF(n, struct gate_source, node);
+		if (has_atoned(g, s, now))
+			forget(g, s);
+	}
+}
+
+/* Room for one more?  Who had one fault makes room: a flood of new sources puts none out that came back after a penalty. */
+static bool make_room(struct gate *g, struct offenders *o, uint64_t now)
+{
+	if (o->n < GATE_FAULTS_MAX)
 		return true;
-	if (g->swept_us && now - g->swept_us < SWEEP_US)
+	if (!o->swept_us || now - o->swept_us >= SWEEP_US) {
+		o->swept_us = now;
+		forget_atoned(g, &o->once, now);
+		forget_atoned(g, &o->again, now);
+	}
+	if (o->n < GATE_FAULTS_MAX)
+		return true;
+	met_inc(MET_penalties_forgotten);
+	if (list_empty(&o->once))
 		return false;
-	g->swept_us = now;
-	for (size_t it = 0; map_next(g->sources, &it, NULL, NULL, &value);) {
-		struct gate_source *s = value;
-		if (s->faults == 0 || !has_atoned(g, s, now))
-			continue;
-		if (s->live == 0) {
-			drop_source(g, s);      /* the pair just returned may be deleted */
-		} else {
-			s->faults = 0;
-			g->faulty--;
+	forget(g, CONTAINER_OF(o->once.next, struct gate_source, node));
+	return true;
+}
+
+/* Let the /48 of this source stand for its sources that have faults, with the most that one of them had. */
+static struct gate_source *merge(struct gate *g, struct gate_source *net)
+{
+	struct list *const lists[] = { &g->v6.once, &g->v6.again };
+	unsigned faults = 0;
+	net->faults = 1;                /* it stays */
+	for (size_t i = 0; i < NELEMS(lists); i++) {
+		LIST_FOREACH_SAFE(n, tmp, lists[i]) {
+			struct gate_source *s = CONTAINER_OF(n, struct gate_source, node);
+			if (s->is_net || memcmp(s->key, net->key, NET_KEY) != 0)
+				continue;
+			faults = s->faults > faults ? s->faults : faults;
+			forget(g, s);
 		}
 	}
-	return g->faulty < GATE_FAULTS_MAX;
+	net->faults = faults;
+	remember(g, net);
+	return net;
+}
+
+/* Whose fault it is: the source's, or that of its /48.  NULL: too many are remembered. */
+static struct gate_source *offender(struct gate *g, const uint8_t key[SOURCE_KEY], uint64_t now)
+{
+	struct gate_source *net = find_net(g, key), *s;
+	if (net && net->faults > 0 && !has_atoned(g, net, now))
+		return net;
+	if (net && net->faults > 0)
+		forget(g, net);
+	s = find_source(g, key);
+	if (s && s->faults > 0) {
+		s->faults = has_atoned(g, s, now) ? 0 : s->faults;
+		return s;
+	}
+	net = find_net(g, key);
+	if (net && net->live >= GATE_NET_FAULTS_MAX) {
+		forget_atoned(g, &g->v6.once, now);
+		forget_atoned(g, &g->v6.again, now);
+		net = find_net(g, key);
+	}
+	if (net && net->live >= GATE_NET_FAULTS_MAX)
+		return merge(g, net);
+	if (!make_room(g, offenders_of(g, key), now))
+		return NULL;
+	s = find_source(g, key);
+	s = s ? s : make_source(g, key, false);
+	remember(g, s);
+	return s;
 }
 
 static void fault(struct gate *g, const uint8_t key[SOURCE_KEY], uint32_t first_ms)
 {
+	struct offenders *o = offenders_of(g, key);
 	uint64_t now = ev_now_us(g->loop), ms = first_ms;
-	struct gate_source *s = find_source(g, key);
-	if (first_ms == 0 || (s && s->until_us > now))
+	if (first_ms == 0 || wait_ms(g, key) > 0)
 		return;
-	if (!s || s->faults == 0) {
-		if (!make_room(g, now)) {
-			met_inc(MET_penalties_forgotten);
-			return;
-		}
-		s = find_source(g, key);        /* it may have gone with the others */
-		s = s ? s : make_source(g, key);
-		g->faulty++;
-	} else if (has_atoned(g, s, now)) {
-		s->faults = 0;
-	}
+	struct gate_source *s = offender(g, key, now);
+	if (!s)
+		return;
 	ms <<= s->faults < DOUBLINGS_MAX ? s->faults : DOUBLINGS_MAX;
 	ms = ms < g->limits.longest_ms ? ms : g->limits.longest_ms;
 	s->faults++;
 	s->until_us = now + ms * 1000;
+	list_unlink(&s->node);
+	list_push_back(s->faults > 1 ? &o->again : &o->once, &s->node);
 	met_inc(MET_penalties);
 }
 
@@ -178,7 +298,7 @@ void gate_broke(const struct gate_pass *p)
 
 uint32_t gate_penalty_ms(const struct gate_pass *p)
 {
-	return p->stranger ? wait_ms(p->gate, p->source) : 0;
+	return p->stranger && p->source ? wait_ms(p->gate, p->source->key) : 0;
 }
 
 /* --- connections --------------------------------------------------------------------------------- */
@@ -206,7 +326,7 @@ enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exemp
 	if (!g || exempt || !source_key(g, from, key))
 		return GATE_OPEN;
 	struct gate_source *s = find_source(g, key);
-	*ret_wait_ms = wait_ms(g, s);
+	*ret_wait_ms = wait_ms(g, key);
 	if (*ret_wait_ms > 0) {
 		met_inc(MET_connections_penalized);
 		return GATE_PENALTY;
@@ -219,7 +339,7 @@ enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exemp
 		met_inc(MET_connections_dropped_early);
 		return GATE_DROPPED;
 	}
-	s = s ? s : make_source(g, key);
+	s = s ? s : make_source(g, key, false);
 	s->live++;
 	g->strangers++;
 	ret->source = s;
@@ -251,8 +371,10 @@ void gate_leave(struct gate_pass *p)
 		return;
 	gate_known(p);
 	leave_tenant(p);
-	if (s && --s->live == 0 && s->faults == 0)
+	if (s) {
+		s->live--;
 		drop_source(p->gate, s);
+	}
 	*p = (struct gate_pass){ .gate = NULL };
 }
 

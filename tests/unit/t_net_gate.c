@@ -235,19 +235,142 @@ static void broken_message_costs_more(void **state)
 	gate_leave(&p);
 }
 
+/* The n-th source of a family, each of IPv6 in a /48 of its own. */
+static const char *nth(bool v6, unsigned n)
+{
+	static char from[40];
+	(void)snprintf(from, sizeof(from), v6 ? "2a00:%x:%x::1" : "10.%u.%u.1", n / 256, n % 256);
+	return from;
+}
+
+/* SEC S-801: who had one fault makes room, the oldest first. */
 static void faults_that_are_remembered_are_bounded(void **state)
 {
-	char from[40];
-	open_gate();
-	for (unsigned i = 0; i <= GATE_FAULTS_MAX; i++) {
-		(void)snprintf(from, sizeof(from), "10.1.%u.%u", i / 256, i % 256);
-		gate_failed(gate, from);
-		assert_int_equal(knock(from), i < GATE_FAULTS_MAX ? GATE_PENALTY : GATE_OPEN);
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		uint64_t before = met_get(MET_penalties_forgotten);
+		open_gate();
+		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
+			gate_failed(gate, nth(v6, i));
+		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
+			assert_int_equal(knock(nth(v6, i)), GATE_PENALTY);
+		assert_int_equal(met_get(MET_penalties_forgotten), before);
+		gate_failed(gate, nth(v6, GATE_FAULTS_MAX));
+		assert_int_equal(knock(nth(v6, GATE_FAULTS_MAX)), GATE_PENALTY);
+		assert_int_equal(knock(nth(v6, 0)), GATE_OPEN);
+		assert_int_equal(knock(nth(v6, 1)), GATE_PENALTY);
+		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		step(16 * MINUTE);
+		gate_failed(gate, nth(v6, 0));
+		assert_int_equal(knock(nth(v6, 0)), GATE_PENALTY);
+		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
 	}
-	assert_int_equal(met_get(MET_penalties_forgotten), 1);
-	step(16 * MINUTE);
-	gate_failed(gate, from);
-	assert_int_equal(knock(from), GATE_PENALTY);
+}
+
+static void flood_puts_out_none_that_came_back(void **state)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		const char *worst = v6 ? "2001:db8::1" : "192.0.2.1";
+		open_gate();
+		for (unsigned i = 0; i < 3; i++) {
+			gate_failed(gate, worst);
+			step(30);
+		}
+		gate_failed(gate, worst);               /* 40 s */
+		for (unsigned i = 0; i < 3 * GATE_FAULTS_MAX; i++)
+			gate_failed(gate, nth(v6, i));
+		assert_waits(worst, 40);
+		gate_failed(gate, worst);
+		assert_waits(worst, 80);
+	}
+}
+
+/* When all have come back the new one is the least; the other family has its own places. */
+static void one_family_leaves_the_other_its_places(void **state)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		uint64_t before;
+		open_gate();
+		for (unsigned round = 0; round < 2; round++) {
+			for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
+				gate_failed(gate, nth(v6, i));
+			step(5);
+		}
+		before = met_get(MET_penalties_forgotten);
+		gate_failed(gate, nth(v6, GATE_FAULTS_MAX));
+		assert_int_equal(knock(nth(v6, GATE_FAULTS_MAX)), GATE_OPEN);
+		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
+			gate_failed(gate, nth(!v6, i));
+		assert_int_equal(knock(nth(!v6, 0)), GATE_PENALTY);
+		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		assert_int_equal(knock(nth(v6, 0)), GATE_PENALTY);
+	}
+}
+
+static const char *nth_of_net(unsigned n)
+{
+	static char from[40];
+	(void)snprintf(from, sizeof(from), "2001:db8:7:%x::1", n);
+	return from;
+}
+
+static void many_faults_of_one_48_are_its_own(void **state)
+{
+	struct gate_pass p;
+	open_gate();
+	for (unsigned i = 0; i < GATE_NET_FAULTS_MAX; i++)
+		gate_failed(gate, nth_of_net(i));
+	assert_int_equal(enter(nth_of_net(100), &p), GATE_OPEN);
+	assert_int_equal(gate_penalty_ms(&p), 0);
+	gate_failed(gate, nth_of_net(GATE_NET_FAULTS_MAX));
+	assert_int_equal(gate_penalty_ms(&p), 10000);   /* one fault after that of its sources */
+	gate_leave(&p);
+	assert_int_equal(knock(nth_of_net(100)), GATE_PENALTY);
+	assert_int_equal(knock("2001:db8:8::1"), GATE_OPEN);
+	assert_int_equal(knock("2001:db8:6:ffff::1"), GATE_OPEN);
+	step(9);
+	assert_int_equal(knock(nth_of_net(0)), GATE_PENALTY);
+	step(1);
+	assert_int_equal(knock(nth_of_net(0)), GATE_OPEN);
+	gate_failed(gate, nth_of_net(101));
+	assert_int_equal(knock(nth_of_net(102)), GATE_PENALTY);
+	step(20);
+	assert_int_equal(knock(nth_of_net(102)), GATE_OPEN);
+	/* It has atoned, and its sources are told apart again. */
+	step(15 * MINUTE);
+	gate_failed(gate, nth_of_net(0));
+	assert_int_equal(knock(nth_of_net(0)), GATE_PENALTY);
+	assert_int_equal(knock(nth_of_net(1)), GATE_OPEN);
+}
+
+/* Those that have atoned make no /48 wait. */
+static void old_faults_of_one_48_do_not_add_up(void **state)
+{
+	open_gate();
+	for (unsigned i = 0; i < 3 * GATE_NET_FAULTS_MAX; i++) {
+		gate_failed(gate, nth_of_net(i));
+		assert_int_equal(knock(nth_of_net(i + 1)), GATE_OPEN);
+		step(2 * MINUTE);
+	}
+}
+
+static void whole_48_is_one_place(void **state)
+{
+	uint64_t before = met_get(MET_penalties_forgotten);
+	open_gate();
+	gate_failed(gate, "2001:db8::1");
+	gate_failed(gate, "192.0.2.1");
+	for (unsigned i = 0; i < 65536; i++) {
+		gate_failed(gate, nth_of_net(i));
+		if (i % 4096 == 0)
+			step(1);
+	}
+	assert_int_equal(met_get(MET_penalties_forgotten), before);
+	for (unsigned i = 0; i < GATE_FAULTS_MAX - 2; i++)
+		gate_failed(gate, nth(true, i));
+	assert_int_equal(met_get(MET_penalties_forgotten), before);
+	gate_failed(gate, nth(true, GATE_FAULTS_MAX - 2));
+	assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
 }
 
 static void without_a_gate_everything_is_open(void **state)
@@ -294,7 +417,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(source_has_so_many_connections), T(loopback_and_the_exempt_are_no_sources), T(tenant_has_so_many_connections),
 		T(strangers_are_dropped_early), T(penalty_doubles_up_to_the_longest_and_is_forgotten),
-		T(broken_message_costs_more), T(faults_that_are_remembered_are_bounded), T(without_a_gate_everything_is_open),
+		T(broken_message_costs_more), T(faults_that_are_remembered_are_bounded), T(flood_puts_out_none_that_came_back),
+		T(one_family_leaves_the_other_its_places), T(many_faults_of_one_48_are_its_own), T(old_faults_of_one_48_do_not_add_up),
+		T(whole_48_is_one_place), T(without_a_gate_everything_is_open),
 		T(blocks_hold_what_they_say),
 	};
 
