@@ -10,7 +10,8 @@
 /* A resource server of OAuth 2.1 (SEC 7, MCP 17): access tokens of configured issuers instead of keys, the document that
  * says where to get one (RFC 9728), and the challenges.  Tokens go nowhere else (MCP A-09).  Loop thread. */
 
-#define OAUTH_WAITING_MAX 1024          /* checks that wait for an issuer; beyond it ERR_BUSY */
+#define OAUTH_WAITING_MAX 1024          /* checks that wait for issuers: one half shared out evenly, the other for who comes first */
+#define OAUTH_ASKING_MAX 256            /* of them, those about opaque tokens: each is a request of the fetcher, which tools use as well */
 #define OAUTH_CACHE_MAX 10000           /* tokens that are remembered */
 #define OAUTH_CACHE_MS 300000           /* for how long at most (SEC S-410) */
 #define OAUTH_ASK_MS 5000               /* how long an issuer may take */

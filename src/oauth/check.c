@@ -196,11 +196,36 @@ static int judge(struct oauth *o, const struct question *q, bool may_wait, struc
 
 /* --- checks that wait */
 
+/* No issuer's silence takes the places of another one (SEC S-804), nor those of requests that have no part in this. */
+static int take_place(struct oauth_issuer *s)
+{
+	const bool own = s->nwaiting < s->o->share;
+
+	if (s->server && s->nwaiting >= OAUTH_ASKING_MAX) {
+		met_inc(MET_oauth_introspections_refused);
+		return ERR_BUSY;
+	}
+	if (!own && s->o->ncommon >= OAUTH_WAITING_MAX - s->o->share * s->o->nissuers) {
+		met_inc(MET_oauth_checks_refused);
+		return ERR_BUSY;
+	}
+	s->nwaiting++;
+	s->o->ncommon += !own;
+	met_inc(MET_oauth_checks_waiting);
+	return 0;
+}
+
+static void leave_place(struct oauth_issuer *s)
+{
+	s->nwaiting--;
+	s->o->ncommon -= s->nwaiting >= s->o->share;
+	met_dec(MET_oauth_checks_waiting);
+}
+
 static void drop(struct oauth_check *c)
 {
 	list_unlink(&c->node);
-	c->issuer->o->nwaiting--;
-	met_dec(MET_oauth_checks_waiting);
+	leave_place(c->issuer);
 	oauth_get_cancel(&c->get);
 	secret_wipe(c->token, c->q.len);
 	free(c->token);
@@ -225,6 +250,7 @@ void oauth_check_cancel(struct oauth_check **c)
 	*c = NULL;
 }
 
+/* It has its place. */
 static struct oauth_check *check_new(struct oauth_issuer *s, const struct question *q, oauth_done_fn *done, void *arg)
 {
 	struct oauth_check *c = mem_zalloc(sizeof *c);
@@ -237,8 +263,6 @@ static struct oauth_check *check_new(struct oauth_issuer *s, const struct questi
 	c->done = done;
 	c->arg = arg;
 	list_push_back(&s->waiting, &c->node);
-	s->o->nwaiting++;
-	met_inc(MET_oauth_checks_waiting);
 	return c;
 }
 
@@ -294,10 +318,8 @@ int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *don
 	rc = judge(o, &q, true, &s, ret_pass, err);
 	if (rc <= 0)
 		return rc;
-	if (o->nwaiting >= OAUTH_WAITING_MAX) {
-		met_inc(MET_oauth_checks_refused);
+	if (take_place(s) < 0)
 		return check_unavailable(o, &q, 1000, err);
-	}
 	c = check_new(s, &q, done, arg);
 	if (s->server) {
 		rc = ask_start(c, &detail);
@@ -324,6 +346,7 @@ int oauth_open(const struct oauth_env *env, struct oauth **ret, struct err *err)
 	o->cache = oauth_cache_new(OAUTH_CACHE_MAX);
 	secret_derive(env->master, "toolcrib/oauth/jti", o->jti_key);
 	o->issuers = mem_calloc(env->conf->nissuers + 1, sizeof *o->issuers);
+	o->share = env->conf->nissuers ? OAUTH_WAITING_MAX / 2 / env->conf->nissuers : 0;
 	for (size_t i = 0; rc == 0 && i < env->conf->nissuers; i++)
 		rc = issuer_init(&o->issuers[o->nissuers++], o, &env->conf->issuers[i], err);
 	if (rc < 0) {

@@ -151,7 +151,7 @@ struct oauth_issuer {
 	struct keyset *keys;            /* NULL: it is asked */
 	struct oauth_server *server;    /* that is asked */
 	struct oauth_word *words; size_t nwords;
-	struct list waiting;            /* struct oauth_check */
+	struct list waiting; size_t nwaiting;   /* struct oauth_check */
 };
 int issuer_init(struct oauth_issuer *s, struct oauth *o, const struct conf_issuer *conf, struct err *err) MUST_CHECK;
 void issuer_fini(struct oauth_issuer *s);
@@ -161,7 +161,8 @@ struct oauth {
 	struct keyset_env keyset_env;
 	struct oauth_issuer *issuers; size_t nissuers;
 	struct oauth_cache *cache;
-	size_t nwaiting;                /* checks that are not over */
+	size_t share;                   /* places for checks that are each issuer's own */
+	size_t ncommon;                 /* checks that are not over beyond the shares of their issuers */
 	uint8_t jti_key[32];
 };
 

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
@@ -26,6 +27,7 @@
 #define NOW_S 1800000000ull
 #define SECOND_US 1000000ull
 #define ISSUER "https://login.example.com"
+#define OTHER "https://other.example.com"
 #define RESOURCE "https://tools.example.com/mcp"
 #define PATIENCE_MS 60000
 #define INTERVAL_S 60
@@ -37,9 +39,9 @@ static struct world {
 	struct fetcher *fetcher;
 	struct tenants *tenants;
 	struct oauth *o;
-	struct peer peer;
+	struct peer peer, other;        /* of the issuers */
 	struct conf conf;
-	struct conf_issuer issuer;
+	struct conf_issuer issuer[2];
 	int64_t acme;
 	struct token_key *keys[2];
 	struct str answer;              /* of the peer */
@@ -60,7 +62,15 @@ static void accepted(void *arg, const struct cred_source *source, const struct p
 	snprintf(w.seen, sizeof w.seen, "%s %s %s", seen->issuer, seen->client, seen->commitment);
 }
 
-/* The peer publishes these keys; a kid of "" is none. */
+static int secret(void *arg, const char *name, char **ret, size_t *ret_len, struct err *err)
+{
+	*ret_len = strlen(name);
+	*ret = secret_alloc(*ret_len + 1);
+	memcpy(*ret, name, *ret_len + 1);
+	return 0;
+}
+
+/* The peer publishes these keys. */
 static void publish(const char *first, const char *second)
 {
 	const char *kids[] = { first, second };
@@ -80,11 +90,32 @@ static void publish(const char *first, const char *second)
 	str_fini(&set);
 }
 
+/* The first issuers of the configuration. */
+static void open_issuers(size_t n)
+{
+	static const uint8_t master[32] = { 7 };
+
+	oauth_close(&w.o);
+	w.conf.nissuers = n;
+	ROWS_OK(oauth_open(&(struct oauth_env){ .loop = w.loop, .fetcher = w.fetcher, .tenants = w.tenants, .conf = &w.conf,
+			   .master = master, .secret = secret, .accepted = accepted }, &w.o, &rows_err));
+}
+
+static struct conf_issuer issuer_at(const char *name, unsigned port)
+{
+	static struct conf_word words[2];
+	static char *read_scopes[] = { (char *)(uintptr_t)"tools:list" }, *use_scopes[] = { (char *)(uintptr_t)"tools:call:*" };
+
+	words[0] = (struct conf_word){ (char *)(uintptr_t)"read", read_scopes, 1 };
+	words[1] = (struct conf_word){ (char *)(uintptr_t)"use", use_scopes, 1 };
+	return (struct conf_issuer){ .issuer = mem_strdup(name), .jwks_uri = mem_printf("http://127.0.0.1:%u/keys", port),
+		.allow = { mem_printf("127.0.0.1:%u", port) }, .nallow = 1, .tenant = { .fixed = (char *)(uintptr_t)"acme" },
+		.words = words, .nwords = 2 };
+}
+
 static int set_up(void **state)
 {
 	static const uint8_t master[32] = { 7 };
-	static struct conf_word words[2];
-	static char *read_scopes[] = { (char *)(uintptr_t)"tools:list" }, *use_scopes[] = { (char *)(uintptr_t)"tools:call:*" };
 
 	w = (struct world){ .acme = 0 };
 	clock_fake(NOW_S * SECOND_US, 1000 * SECOND_US);
@@ -95,19 +126,15 @@ static int set_up(void **state)
 	w.loop = ev_loop_new();
 	w.fetcher = fetcher_new(w.loop);
 	peer_open(&w.peer, w.loop, "127.0.0.1:0");
+	peer_open(&w.other, w.loop, "127.0.0.1:0");
 	for (size_t i = 0; i < 2; i++)
 		w.keys[i] = token_key_new("EdDSA", 0);
-	words[0] = (struct conf_word){ (char *)(uintptr_t)"read", read_scopes, 1 };
-	words[1] = (struct conf_word){ (char *)(uintptr_t)"use", use_scopes, 1 };
-	w.issuer = (struct conf_issuer){ .issuer = mem_strdup(ISSUER), .jwks_uri = mem_printf("http://127.0.0.1:%u/keys", w.peer.port),
-		.allow = { mem_printf("127.0.0.1:%u", w.peer.port) }, .nallow = 1, .tenant = { .fixed = (char *)(uintptr_t)"acme" },
-		.words = words, .nwords = 2 };
-	w.conf.issuers = &w.issuer;
-	w.conf.nissuers = 1;
+	w.issuer[0] = issuer_at(ISSUER, w.peer.port);
+	w.issuer[1] = issuer_at(OTHER, w.other.port);
+	w.conf.issuers = w.issuer;
 	w.conf.oauth_jwks_interval_s = INTERVAL_S;
 	w.conf.oauth_jwks_max_age_s = MAX_AGE_S;
-	ROWS_OK(oauth_open(&(struct oauth_env){ .loop = w.loop, .fetcher = w.fetcher, .tenants = w.tenants, .conf = &w.conf,
-			   .master = master, .accepted = accepted }, &w.o, &rows_err));
+	open_issuers(1);
 	publish("a", NULL);
 	return 0;
 }
@@ -117,14 +144,16 @@ static int tear_down(void **state)
 	oauth_close(&w.o);
 	fetcher_free(&w.fetcher);
 	peer_close(&w.peer);
+	peer_close(&w.other);
 	tenants_close(&w.tenants);
 	rows_close(&w.rows);
 	ev_loop_free(&w.loop);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++) {
 		token_key_free(&w.keys[i]);
-	free(w.issuer.issuer);
-	free(w.issuer.jwks_uri);
-	free(w.issuer.allow[0]);
+		free(w.issuer[i].issuer);
+		free(w.issuer[i].jwks_uri);
+		free(w.issuer[i].allow[0]);
+	}
 	str_fini(&w.answer);
 	clock_real();
 	return 0;
@@ -145,17 +174,22 @@ static void on_done(void *arg, int rc, const struct oauth_pass *pass, const stru
 	v->err = *err;
 }
 
-static char *token(size_t by, const char *kid, const char *sub, const char *scope)
+static char *token_of(const char *issuer, size_t by, const char *kid, const char *sub, const char *scope)
 {
 	char *header = mem_printf("{\"alg\":\"EdDSA\",\"kid\":\"%s\"}", kid);
-	char *claims = mem_printf("{\"iss\":\"" ISSUER "\",\"aud\":\"" RESOURCE "\",\"exp\":%llu,\"sub\":\"%s\",\"client_id\":\"editor\","
-				  "\"scope\":\"%s\"}", (unsigned long long)(clock_wall_us() / SECOND_US + 600), sub, scope);
+	char *claims = mem_printf("{\"iss\":\"%s\",\"aud\":\"" RESOURCE "\",\"exp\":%llu,\"sub\":\"%s\",\"client_id\":\"editor\","
+				  "\"scope\":\"%s\"}", issuer, (unsigned long long)(clock_wall_us() / SECOND_US + 600), sub, scope);
 	struct str out = STR_INIT;
 
 	token_sign(w.keys[by], header, claims, &out);
 	free(header);
 	free(claims);
 	return str_take(&out);
+}
+
+static char *token(size_t by, const char *kid, const char *sub, const char *scope)
+{
+	return token_of(ISSUER, by, kid, sub, scope);
 }
 
 static int begin(const char *text, struct verdict *v, struct oauth_check **ret)
@@ -323,9 +357,9 @@ static void a_fetch_without_a_place_is_tried_again_soon(void **state)
 	bool done = false;
 	struct verdict v;
 
-	ROWS_OK(fetch_allow_parse(w.issuer.allow[0], "", mem, &allow, &rows_err));
+	ROWS_OK(fetch_allow_parse(w.issuer[0].allow[0], "", mem, &allow, &rows_err));
 	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
-		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = w.issuer.jwks_uri, .policy = &policy,
+		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = w.issuer[0].jwks_uri, .policy = &policy,
 				    .scope = "acme" }, &sink, i + 1 < FETCH_RUNNING_MAX ? NULL : &done, &all[i], &rows_err));
 	assert_int_equal(ask(token(0, "a", "alice", "read"), &v), ERR_UNREACHABLE);
 	assert_in_range(v.err.retry_ms, 1, 1001);
@@ -354,6 +388,88 @@ static void waiting_room_has_a_limit(void **state)
 	for (size_t i = 1; i <= OAUTH_WAITING_MAX; i++)
 		oauth_check_cancel(&c[i]);
 	free(text);
+}
+
+/* n checks that wait.  Their verdicts stay until the next call. */
+static struct oauth_check **crowd(const char *text, size_t n)
+{
+	static struct verdict v[OAUTH_WAITING_MAX];
+	struct oauth_check **c = mem_calloc(n, sizeof *c);
+
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(begin(text, &v[i], &c[i]), 1);
+	return c;
+}
+
+static void disperse(struct oauth_check **c, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		oauth_check_cancel(&c[i]);
+	free(c);
+}
+
+/* SEC S-804: whoever floods an issuer that is silent fills its places and the common ones, and no more. */
+static void silent_issuer_takes_no_places_of_others(void **state)
+{
+	const size_t share = OAUTH_WAITING_MAX / 4, most = OAUTH_WAITING_MAX - share;
+	char *text = token(0, "a", "alice", "read"), *other = token_of(OTHER, 0, "a", "bob", "read");
+	struct oauth_check **flood, **rest, *c;
+	uint64_t full;
+	struct verdict v;
+
+	open_issuers(2);
+	peer_says(&w.other, w.peer.answer, true);
+	w.peer.answer = NULL;
+	flood = crowd(text, most);
+	full = counter(MET_oauth_checks_refused);
+	assert_int_equal(begin(text, &v, &c), ERR_UNREACHABLE);
+	assert_int_equal(counter(MET_oauth_checks_refused), full + 1);
+	assert_true(v.err.retry_ms > 0);
+	assert_int_equal(ask(mem_strdup(other), &v), 0);
+	assert_string_equal(v.pass.issuer->conf->issuer, OTHER);
+	/* Nor does a second one that falls silent have more than its own. */
+	w.other.answer = NULL;
+	step_s(MAX_AGE_S);
+	free(other);
+	other = token_of(OTHER, 0, "a", "bob", "read");
+	rest = crowd(other, share);
+	assert_int_equal(begin(other, &v, &c), ERR_UNREACHABLE);
+	assert_int_equal(counter(MET_oauth_checks_refused), full + 2);
+	assert_int_equal(counter(MET_oauth_checks_waiting), OAUTH_WAITING_MAX);
+	oauth_check_cancel(&flood[0]);          /* a common place */
+	assert_int_equal(begin(other, &v, &c), 1);
+	assert_int_equal(begin(text, &v, &flood[0]), ERR_UNREACHABLE);
+	disperse(flood, most);
+	disperse(rest, share);
+	oauth_check_cancel(&c);
+	assert_int_equal(counter(MET_oauth_checks_waiting), 0);
+	free(text);
+	free(other);
+}
+
+/* Questions about opaque tokens are requests of the fetcher: neither other issuers' keys nor tools may go without. */
+static void questions_about_tokens_have_a_limit(void **state)
+{
+	char *uri = w.issuer[0].jwks_uri;
+	uint64_t full = counter(MET_oauth_introspections_refused);
+	struct oauth_check **flood, *c;
+	struct verdict v;
+
+	w.issuer[0].jwks_uri = NULL;
+	w.issuer[0].ask_uri = uri;
+	w.issuer[0].ask_client = w.issuer[0].ask_secret = (char *)(uintptr_t)"toolcrib";
+	open_issuers(2);
+	peer_says(&w.other, w.peer.answer, true);
+	w.peer.answer = NULL;
+	flood = crowd("opaque", OAUTH_ASKING_MAX);
+	assert_int_equal(counter(MET_oauth_introspections_refused), full);
+	assert_int_equal(begin("opaque", &v, &c), ERR_UNREACHABLE);
+	assert_int_equal(counter(MET_oauth_introspections_refused), full + 1);
+	assert_int_equal(ask(token_of(OTHER, 0, "a", "bob", "read"), &v), 0);
+	oauth_check_cancel(&flood[0]);
+	assert_int_equal(begin("opaque", &v, &flood[0]), 1);
+	disperse(flood, OAUTH_ASKING_MAX);
+	w.issuer[0].jwks_uri = uri;
 }
 
 static void cache_holds_at_its_limit_and_ends(void **state)
@@ -478,6 +594,8 @@ int main(void)
 		T(keys_that_are_too_old_are_no_keys),
 		T(a_fetch_without_a_place_is_tried_again_soon),
 		T(waiting_room_has_a_limit),
+		T(silent_issuer_takes_no_places_of_others),
+		T(questions_about_tokens_have_a_limit),
 		T(cache_holds_at_its_limit_and_ends),
 		T(a_tenant_full_of_subjects_takes_who_is_known),
 		T(token_ends_although_it_is_remembered),
