@@ -12,6 +12,8 @@
 
 #define OAUTH_WAITING_MAX 1024          /* checks that wait for issuers: one half shared out evenly, the other for who comes first */
 #define OAUTH_ASKING_MAX 256            /* of them, those about opaque tokens: each is a request of the fetcher, which tools use as well */
+#define OAUTH_KIDS_MAX 256              /* of one issuer: kids that are remembered because they were not there */
+#define OAUTH_NEAR_MS 5000              /* how long a check waits for the next fetch of keys that may be made */
 #define OAUTH_CACHE_MAX 10000           /* tokens that are remembered */
 #define OAUTH_CACHE_MS 300000           /* for how long at most (SEC S-410) */
 #define OAUTH_ASK_MS 5000               /* how long an issuer may take */

@@ -26,12 +26,19 @@ struct keyset {
 	const struct conf_issuer *conf;
 	struct oauth_server *server;    /* NULL: from a file */
 	struct jwk_set *set;            /* NULL: none yet */
+	struct jwk_set *before;         /* which it replaced: what is only there was withdrawn */
 	uint64_t fetched_us;            /* when it was, monotonic */
+	uint64_t asked_us;              /* when it was asked for */
+	uint64_t begun_us;              /* when the last one was asked for, whatever came */
 	uint64_t next_us;               /* no fetch before */
 	unsigned failures;              /* since the last success */
 	bool stale;                     /* to be fetched again, and used meanwhile */
 	struct oauth_get *get;          /* under way */
+	struct ev_timer *wake;          /* armed: somebody waits until a fetch may be made */
+	struct kids *kids;
 };
+
+static void on_wake(void *arg);
 
 static int load_file(struct keyset *k, struct err *err)
 {
@@ -56,6 +63,8 @@ int keyset_new(const struct keyset_env *env, const struct conf_issuer *conf, str
 
 	k->env = env;
 	k->conf = conf;
+	k->wake = ev_timer_new(env->loop, on_wake, k);
+	k->kids = kids_new();
 	rc = conf->jwks_file ? load_file(k, err) : oauth_server_new(conf, &k->server, err);
 	if (rc < 0) {
 		keyset_free(&k);
@@ -71,6 +80,9 @@ void keyset_free(struct keyset **k)
 		return;
 	oauth_get_cancel(&(*k)->get);
 	oauth_server_drop(&(*k)->server);
+	ev_timer_free(&(*k)->wake);
+	kids_free(&(*k)->kids);
+	jwk_set_free(&(*k)->before);
 	jwk_set_free(&(*k)->set);
 	free(*k);
 	*k = NULL;
@@ -99,8 +111,10 @@ static void on_got(void *arg, int rc, const struct str *body, const struct err *
 	else
 		err = *why;
 	if (rc == 0) {
-		jwk_set_free(&k->set);
+		jwk_set_free(&k->before);
+		k->before = k->set;
 		k->set = set;
+		k->asked_us = k->begun_us;
 		k->fetched_us = now;
 		k->failures = 0;
 		k->stale = false;
@@ -127,12 +141,42 @@ static bool fetch(struct keyset *k, uint64_t now)
 	if (now < k->next_us)
 		return false;
 	met_inc(MET_oauth_key_fetches);
-	if (oauth_get_start(k->env->fetcher, k->server, &req, on_got, k, &k->get, &err) == 0)
+	if (oauth_get_start(k->env->fetcher, k->server, &req, on_got, k, &k->get, &err) == 0) {
+		k->begun_us = now;
+		ev_timer_stop(k->wake);
 		return true;
+	}
 	k->next_us = now + (err.code == ERR_BUSY ? BUSY_US : k->env->interval_s * 1000000ull);
 	met_inc(MET_oauth_key_fetches_failed);
 	log_warn(NULL, "keys of an issuer could not be fetched issuer=%s why=\"%s\"", k->conf->issuer, err.msg);
 	return false;
+}
+
+/* The fetch that some wait for; when there is no place for it they are told so. */
+static void on_wake(void *arg)
+{
+	struct keyset *k = arg;
+
+	if (!fetch(k, ev_now_us(k->env->loop)))
+		k->env->fetched(k->env->arg, k->conf, false);
+}
+
+/* A key that is not in the set: perhaps it is newer.  Whatever is made up, there is one fetch in an interval (SEC S-409);
+ * only one that began behind the first sight of the kid tells that there is no such key.  Who guesses a kid before its
+ * issuer uses it can have it refused until the next fetch, no longer. */
+static enum keyset_find look_behind(struct keyset *k, const char *kid, bool may_wait, uint64_t now)
+{
+	const uint64_t seen = kids_see(k->kids, kid ? kid : "", now);
+
+	if (may_wait && fetch(k, now))
+		return KEYSET_WAIT;
+	if (seen <= k->asked_us || (k->before && jwk_find(k->before, kid)))
+		return KEYSET_UNKNOWN;
+	if (!may_wait || k->next_us - now > OAUTH_NEAR_MS * 1000ull)
+		return KEYSET_NONE;
+	if (!ev_timer_armed(k->wake))
+		ev_timer_start(k->wake, k->next_us - now);
+	return KEYSET_WAIT;
 }
 
 enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, const struct jwk **ret)
@@ -142,15 +186,15 @@ enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, c
 
 	if (!from_file && (!k->set || k->stale || now - k->fetched_us >= REFRESH_US))
 		under_way = fetch(k, now);
-	if (!k->set || (!from_file && now - k->fetched_us >= k->env->max_age_s * 1000000ull))
+	if (!k->set || (!from_file && now - k->fetched_us >= k->env->max_age_s * 1000000ull)) {
+		if (under_way && may_wait)
+			(void)kids_see(k->kids, kid ? kid : "", now);   /* this fetch will tell */
 		return under_way && may_wait ? KEYSET_WAIT : KEYSET_NONE;
+	}
 	*ret = jwk_find(k->set, kid);
 	if (*ret)
 		return KEYSET_FOUND;
-	/* Perhaps it is newer than the set: looked for once, whatever more of the kind comes (SEC S-409). */
-	if (!from_file && may_wait && fetch(k, now))
-		return KEYSET_WAIT;
-	return KEYSET_UNKNOWN;
+	return from_file ? KEYSET_UNKNOWN : look_behind(k, kid, may_wait, now);
 }
 
 uint32_t keyset_retry_ms(const struct keyset *k)

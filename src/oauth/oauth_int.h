@@ -1,5 +1,5 @@
 /* The module's own: jwk.c (keys), jwt.c (tokens), get.c (requests to issuers), keyset.c (an issuer's keys as they are now),
- * cache.c (tokens found good), claims.c (what they mean here), issuer.c (one issuer), check.c (the check itself). */
+ * kids.c (what is not among them), cache.c (tokens found good), claims.c (what they mean here), issuer.c (one issuer), check.c (the check itself). */
 #ifndef OAUTH_INT_H
 #define OAUTH_INT_H
 
@@ -123,10 +123,18 @@ enum keyset_find {
 	KEYSET_FOUND,
 	KEYSET_UNKNOWN,                 /* no such key */
 	KEYSET_WAIT,                    /* ask again after fetched() */
-	KEYSET_NONE,                    /* there are no keys that may be used */
+	KEYSET_NONE,                    /* nobody can tell now: there are no keys, or it may be newer than they are */
 };
 enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, const struct jwk **ret);
 uint32_t keyset_retry_ms(const struct keyset *k);       /* when KEYSET_NONE may be over */
+
+/* --- kids.c */
+
+struct kids;
+struct kids *kids_new(void);
+void kids_free(struct kids **k);
+/* When it was seen first, as far as is known. */
+uint64_t kids_see(struct kids *k, const char *kid, uint64_t now_us);
 
 /* --- cache.c */
 

@@ -303,10 +303,34 @@ class Others(Tokens):
         self.assertEqual(fetches(), 0)
         self.assertEqual(self.post(self.token())[0], 200)       # waits for the keys
         self.assertEqual(fetches(), 1)
-        # Rotation: a token by a key that nobody knows yet brings the new set.
+        # Rotation: a token by a key that nobody knows yet waits for the new set, at once behind a fetch as well.
+        old = self.token()
         server.answers["/keys"] = {"keys": [self.mint.key("two")]}
-        crib.wait_for("the new key", lambda: self.post(self.token("two"))[0] == 200)
+        self.assertEqual(self.post(self.token("two"))[0], 200)
         self.assertEqual(fetches(), 2)
+        self.mint.key("stranger")
+        self.refused(self.token("stranger"))
+        self.refused(old)
+
+    def test_key_that_may_be_new_is_no_verdict(self):
+        """The keys were fetched just now: not 401, or the client throws away a token that is good."""
+        server = Server()
+        self.addCleanup(server.close)
+        server.answers["/keys"] = {"keys": [self.mint.key("one")]}
+        self.issuers(f'jwks_uri: "http://{server.address}/keys", allow: ["{server.address}"], tenant: acme, {SCOPES}', interval=3600)
+        self.assertEqual(self.post(self.token())[0], 200)
+        server.answers["/keys"] = {"keys": [self.mint.key("two")]}
+        peer = self.http(self.token("two"))
+        message = peer.request("tools/list", {}, crib.MODERN)
+        for _ in range(3):
+            status, headers, text = peer.post(json.dumps(message), peer.headers(message))
+            self.assertEqual((status, text), (503, "the issuer of the token cannot be asked now\n"))
+            self.assertIn(int(headers["Retry-After"]), range(1, 3601))
+            self.assertIsNone(headers.get("WWW-Authenticate"))
+        self.assertEqual(self.post(self.token())[0], 200)
+        self.assertEqual(len(server.asked), 1)
+        self.crib.daemon.send_signal(signal.SIGHUP)             # whoever reloads wants the keys of now
+        crib.wait_for("the new key", lambda: self.post(self.token("two"))[0] == 200)
 
     def test_unreachable_issuer_is_no_verdict(self):
         """Not 401: the token may be good."""

@@ -33,8 +33,10 @@
 #define INTERVAL_S 60
 #define MAX_AGE_S 3600
 
+static struct rows store;              /* of all tests */
+static int64_t acme;
+
 static struct world {
-	struct rows rows;
 	struct ev_loop *loop;
 	struct fetcher *fetcher;
 	struct tenants *tenants;
@@ -42,7 +44,6 @@ static struct world {
 	struct peer peer, other;        /* of the issuers */
 	struct conf conf;
 	struct conf_issuer issuer[2];
-	int64_t acme;
 	struct token_key *keys[2];
 	struct str answer;              /* of the peer */
 	unsigned accepted, refused;
@@ -113,15 +114,26 @@ static struct conf_issuer issuer_at(const char *name, unsigned port)
 		.words = words, .nwords = 2 };
 }
 
+static int open_store(void **state)
+{
+	rows_open(&store);
+	acme = rows_tenant(&store, "acme");
+	return 0;
+}
+
+static int close_store(void **state)
+{
+	rows_close(&store);
+	return 0;
+}
+
 static int set_up(void **state)
 {
 	static const uint8_t master[32] = { 7 };
 
-	w = (struct world){ .acme = 0 };
+	w = (struct world){ .answer = STR_INIT };
 	clock_fake(NOW_S * SECOND_US, 1000 * SECOND_US);
-	rows_open(&w.rows);
-	w.acme = rows_tenant(&w.rows, "acme");
-	ROWS_OK(tenants_open(master, w.rows.db, &w.tenants, &rows_err));
+	ROWS_OK(tenants_open(master, store.db, &w.tenants, &rows_err));
 	tenants_watch(w.tenants, &(struct cred_watch){ .refused = refused });
 	w.loop = ev_loop_new();
 	w.fetcher = fetcher_new(w.loop);
@@ -146,7 +158,6 @@ static int tear_down(void **state)
 	peer_close(&w.peer);
 	peer_close(&w.other);
 	tenants_close(&w.tenants);
-	rows_close(&w.rows);
 	ev_loop_free(&w.loop);
 	for (size_t i = 0; i < 2; i++) {
 		token_key_free(&w.keys[i]);
@@ -258,24 +269,108 @@ static void keys_are_fetched_for_the_first_token(void **state)
 	assert_int_equal(w.peer.requests, 1);
 }
 
-/* SEC S-409: whatever comes in, one fetch in an interval. */
+/* SEC S-409: whatever comes in, one fetch in an interval; and a kid that a fetch did not bring is none. */
 static void unknown_kids_fetch_once_in_an_interval(void **state)
 {
 	assert_int_equal(ask_as(0, "a"), 0);
+	step_s(1);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(ask_as(1, "b"), ERR_UNREACHABLE);
+	assert_int_equal(w.peer.requests, 1);
 	step_s(INTERVAL_S - 1);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
-	assert_int_equal(w.peer.requests, 1);
 	assert_int_equal(w.why, CRED_UNKNOWN);
+	assert_int_equal(w.peer.requests, 2);
 	step_s(1);
-	for (int i = 0; i < 5; i++)
-		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+	assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+	assert_int_equal(ask_as(1, "c"), ERR_UNREACHABLE);      /* nobody can tell yet */
 	assert_int_equal(w.peer.requests, 2);
 	publish("a", "b");
 	step_s(INTERVAL_S);
 	assert_int_equal(ask_as(1, "b"), 0);
 	assert_int_equal(ask_as(0, "a"), 0);
+	assert_int_equal(ask_as(1, "c"), ERR_DENIED);
 	assert_int_equal(w.peer.requests, 3);
+}
+
+/* Not 401: its client would throw away a token that is good. */
+static void key_from_right_behind_a_fetch_is_waited_for(void **state)
+{
+	struct verdict early, late[2];
+	struct oauth_check *c[2];
+	char *text = token(1, "b", "alice", "read");
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	publish("a", "b");
+	step_s(1);
+	assert_int_equal(ask(mem_strdup(text), &early), ERR_UNREACHABLE);
+	assert_int_equal(early.err.retry_ms, (INTERVAL_S - 1) * 1000 + 1);
+	assert_int_equal(w.why, CRED_UNAVAILABLE);
+	step_s(INTERVAL_S - 1 - OAUTH_NEAR_MS / 1000);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(begin(text, &late[i], &c[i]), 1);
+	assert_int_equal(w.peer.requests, 1);
+	step_s(OAUTH_NEAR_MS / 1000);
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(ev_loop_run_until(w.loop, &late[i].done, PATIENCE_MS));
+		assert_int_equal(late[i].rc, 0);
+		principal_unref(&late[i].pass.who);
+	}
+	assert_int_equal(w.peer.requests, 2);
+	assert_int_equal(ask(text, &early), 0);
+}
+
+static void wait_for_a_fetch_ends_with_it(void **state)
+{
+	struct oauth_check *c[2];
+	struct verdict v[2];
+	char *text = token(1, "b", "alice", "read");
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	peer_says(&w.peer, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", true);
+	step_s(INTERVAL_S - 1);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(begin(text, &v[i], &c[i]), 1);
+	oauth_check_cancel(&c[0]);
+	step_s(1);
+	assert_true(ev_loop_run_until(w.loop, &v[1].done, PATIENCE_MS));
+	assert_int_equal(v[1].rc, ERR_UNREACHABLE);
+	assert_false(v[0].done);
+	assert_int_equal(w.peer.requests, 2);
+	free(text);
+}
+
+/* What the issuer has withdrawn is over, whenever the token comes. */
+static void withdrawn_key_is_refused_at_once(void **state)
+{
+	assert_int_equal(ask_as(0, "a"), 0);
+	publish(NULL, "b");
+	step_s(INTERVAL_S);
+	assert_int_equal(ask_as(1, "b"), 0);
+	step_s(1);
+	assert_int_equal(ask_as(0, "a"), ERR_DENIED);
+	assert_int_equal(w.why, CRED_UNKNOWN);
+	assert_int_equal(w.peer.requests, 2);
+}
+
+static void kids_are_remembered_up_to_a_limit(void **state)
+{
+	uint64_t forgotten = counter(MET_oauth_kids_forgotten);
+	struct kids *k = kids_new();
+	char name[16];
+
+	for (unsigned i = 0; i < OAUTH_KIDS_MAX; i++) {
+		snprintf(name, sizeof name, "%u", i);
+		assert_int_equal(kids_see(k, name, i), i);
+	}
+	assert_int_equal(kids_see(k, "0", 1000), 0);
+	assert_int_equal(counter(MET_oauth_kids_forgotten), forgotten);
+	assert_int_equal(kids_see(k, "more", 1000), 1000);
+	assert_int_equal(counter(MET_oauth_kids_forgotten), forgotten + 1);
+	assert_int_equal(kids_see(k, "0", 2000), 0);            /* named meanwhile */
+	assert_int_equal(kids_see(k, "1", 2000), 2000);
+	kids_free(&k);
 }
 
 /* Strangers can have keys fetched, and must not fill the log by that; nor does a reload. */
@@ -307,14 +402,14 @@ static void old_keys_stay_until_new_ones_are_read(void **state)
 
 		peer_says(&w.peer, bad[i], true);
 		step_s(wait_s);
-		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+		assert_int_equal(ask_as(1, "b"), ERR_UNREACHABLE);
 		assert_int_equal(w.peer.requests, before + 1);
 		assert_int_equal(ask_as(0, "a"), 0);
 		wait_s = INTERVAL_S << i;       /* the first failure waits as long as a success, then twice as long */
-		step_s(wait_s - 1);
-		assert_int_equal(ask_as(1, "b"), ERR_DENIED);
+		step_s(wait_s - OAUTH_NEAR_MS / 1000 - 1);
+		assert_int_equal(ask_as(1, "b"), ERR_UNREACHABLE);
 		assert_int_equal(w.peer.requests, before + 1);
-		wait_s = 1;
+		wait_s = OAUTH_NEAR_MS / 1000 + 1;
 	}
 	step_s(INTERVAL_S << 2);
 	publish(NULL, "b");
@@ -346,29 +441,73 @@ static void last_done(void *arg, int rc, const struct err *err)
 		*(bool *)arg = true;
 }
 
+/* All that the fetcher takes, to nobody who answers. */
+struct tools {
+	struct fetch *all[FETCH_RUNNING_MAX];
+	struct fetch_allow allow;
+	struct fetch_policy policy;
+	struct arena *mem;
+	bool done;
+};
+
+static void tools_ask(struct tools *t)
+{
+	static const struct fetch_sink sink = { .done = last_done };
+	char *url = mem_printf("http://127.0.0.1:%u/", w.other.port);
+
+	*t = (struct tools){ .mem = arena_new(4096), .policy = { .allow = &t->allow, .nallow = 1 } };
+	ROWS_OK(fetch_allow_parse(w.issuer[1].allow[0], "", t->mem, &t->allow, &rows_err));
+	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = url, .policy = &t->policy, .scope = "acme" },
+				    &sink, i + 1 < FETCH_RUNNING_MAX ? NULL : &t->done, &t->all[i], &rows_err));
+	free(url);
+}
+
+static void tools_stop(struct tools *t)
+{
+	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+		fetch_cancel(t->all[i]);
+	assert_true(ev_loop_run_until(w.loop, &t->done, PATIENCE_MS));
+	arena_free(&t->mem);
+}
+
 /* Tools that ask for much at once must not shut out those with tokens for a whole interval. */
 static void a_fetch_without_a_place_is_tried_again_soon(void **state)
 {
-	static const struct fetch_sink sink = { .done = last_done };
-	static struct fetch *all[FETCH_RUNNING_MAX];
-	struct fetch_allow allow;
-	struct fetch_policy policy = { .allow = &allow, .nallow = 1 };
-	struct arena *mem = arena_new(4096);
-	bool done = false;
+	static struct tools tools;
 	struct verdict v;
 
-	ROWS_OK(fetch_allow_parse(w.issuer[0].allow[0], "", mem, &allow, &rows_err));
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
-		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = w.issuer[0].jwks_uri, .policy = &policy,
-				    .scope = "acme" }, &sink, i + 1 < FETCH_RUNNING_MAX ? NULL : &done, &all[i], &rows_err));
+	tools_ask(&tools);
 	assert_int_equal(ask(token(0, "a", "alice", "read"), &v), ERR_UNREACHABLE);
 	assert_in_range(v.err.retry_ms, 1, 1001);
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
-		fetch_cancel(all[i]);
-	assert_true(ev_loop_run_until(w.loop, &done, PATIENCE_MS));
+	tools_stop(&tools);
 	step_s(1);
 	assert_int_equal(ask_as(0, "a"), 0);
-	arena_free(&mem);
+}
+
+/* Nor does a check wait for a fetch that is not made. */
+static void wait_ends_when_there_is_no_place_for_the_fetch(void **state)
+{
+	static struct tools tools;
+	char *text = token(1, "b", "alice", "read");
+	struct oauth_check *c;
+	struct verdict v;
+
+	assert_int_equal(ask_as(0, "a"), 0);
+	publish("a", "b");
+	step_s(INTERVAL_S - 1);
+	assert_int_equal(begin(text, &v, &c), 1);
+	step_s(1);
+	tools_ask(&tools);
+	assert_true(ev_loop_run_until(w.loop, &v.done, PATIENCE_MS));
+	assert_int_equal(v.rc, ERR_UNREACHABLE);
+	tools_stop(&tools);
+	assert_int_equal(begin(text, &v, &c), 1);               /* BUSY is over soon: waited for */
+	step_s(1);
+	assert_true(ev_loop_run_until(w.loop, &v.done, PATIENCE_MS));
+	assert_int_equal(v.rc, 0);
+	principal_unref(&v.pass.who);
+	free(text);
 }
 
 static void waiting_room_has_a_limit(void **state)
@@ -556,8 +695,9 @@ static void suspended_tenant_is_refused_at_once(void **state)
 	struct verdict v;
 
 	assert_int_equal(ask(mem_strdup(text), &v), 0);
-	rows_tenant_state(&w.rows, w.acme, TENANT_SUSPENDED);
-	ROWS_OK(tenant_image_load(w.rows.db, w.acme, &img, &rows_err));
+	rows_tenant_state(&store, acme, TENANT_SUSPENDED);
+	ROWS_OK(tenant_image_load(store.db, acme, &img, &rows_err));
+	rows_tenant_state(&store, acme, TENANT_ACTIVE);
 	tenants_apply(w.tenants, &img);
 	assert_int_equal(ask(text, &v), ERR_DENIED);
 	assert_int_equal(w.why, CRED_SUSPENDED);
@@ -589,19 +729,24 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(keys_are_fetched_for_the_first_token),
 		T(unknown_kids_fetch_once_in_an_interval),
+		T(key_from_right_behind_a_fetch_is_waited_for),
+		T(wait_for_a_fetch_ends_with_it),
+		T(withdrawn_key_is_refused_at_once),
+		cmocka_unit_test(kids_are_remembered_up_to_a_limit),
 		T(first_use_is_told_once_however_often_keys_are_fetched),
 		T(old_keys_stay_until_new_ones_are_read),
 		T(keys_that_are_too_old_are_no_keys),
 		T(a_fetch_without_a_place_is_tried_again_soon),
+		T(wait_ends_when_there_is_no_place_for_the_fetch),
 		T(waiting_room_has_a_limit),
 		T(silent_issuer_takes_no_places_of_others),
 		T(questions_about_tokens_have_a_limit),
-		T(cache_holds_at_its_limit_and_ends),
+		cmocka_unit_test(cache_holds_at_its_limit_and_ends),
 		T(a_tenant_full_of_subjects_takes_who_is_known),
 		T(token_ends_although_it_is_remembered),
 		T(suspended_tenant_is_refused_at_once),
 		T(challenge_names_words_of_the_issuer),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_store, close_store);
 }
