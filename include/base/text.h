@@ -9,6 +9,9 @@
  * space, signs or rubbish, and never clamp. */
 bool text_utf8_valid(const char *p, size_t len);               /* no overlong, no surrogates, <= U+10FFFF */
 size_t text_utf8_count(const char *p, size_t len);             /* code points of valid UTF-8 */
+/* How many bytes at the front stand for themselves in a JSON string: ASCII, no control character but DEL, no quote, no
+ * backslash.  A word at a time: most of a text is such a run. */
+size_t text_plain_run(const char *p, size_t len);
 /* Copy with control characters, bidirectional overrides, invisible characters and invalid bytes shown as
  * \xNN or \u{N}; at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
 char *text_printable(const char *p, size_t len, char *ret, size_t size);

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /* Buffered bytes over non-blocking descriptors: a socket, or a pair (stdio).  A turn of the loop reads at most
- * STREAM_TURN_BYTES of one stream (SEC S-820); output is gathered and written at the end of the turn.  Above
- * STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when less than STREAM_STALL_BYTES could be
- * written in STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED (SEC S-116, S-830).  Loop thread. */
+ * STREAM_TURN_BYTES of one stream, and writes at most as much to a socket (SEC S-820); output is gathered and written at
+ * the end of the turn.  Above STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when less than
+ * STREAM_STALL_BYTES could be written in STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED
+ * (SEC S-116, S-830).  Loop thread. */
 
 #define STREAM_TURN_BYTES (64u << 10)
 #define STREAM_OUT_HIGH (256u << 10)

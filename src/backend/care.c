@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 
 #define FFFD "\xef\xbf\xbd"
@@ -27,9 +28,22 @@ static size_t first_control(const char *p, size_t len)
 {
 	size_t i = 0;
 
-	while (i < len && control_at(p + i, len - i) == 0)
-		i++;
-	return i;
+	while (i < len) {
+		size_t run = text_plain_run(p + i, len - i);
+		const char *del = memchr(p + i, 0x7f, run);
+
+		if (del)
+			return (size_t)(del - p);
+		for (i += run; i < len; i++) {
+			if (control_at(p + i, len - i) > 0)
+				return i;
+			if ((unsigned char)p[i] < 0x80) {
+				i++;
+				break;
+			}
+		}
+	}
+	return len;
 }
 
 bool care_is_clean(const char *p, size_t len)

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,33 @@ static size_t ascii_run(const unsigned char *p, size_t len)
 			break;
 	}
 	while (i < len && p[i] < 0x80)
+		i++;
+	return i;
+}
+
+/* The bytes of w that end a run of plain ones get their top bit set; above the first of them false positives are
+ * possible, so only the lowest counts. */
+static uint64_t special_bytes(uint64_t w)
+{
+	const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+	uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
+
+	return (w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & tops;
+}
+
+size_t text_plain_run(const char *p, size_t len)
+{
+	size_t i = 0;
+
+	for (; len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
+		uint64_t word, special;
+
+		memcpy(&word, p + i, sizeof word);
+		special = special_bytes(le64toh(word));
+		if (special)
+			return i + (size_t)__builtin_ctzll(special) / 8;
+	}
+	while (i < len && (unsigned char)p[i] >= 0x20 && (unsigned char)p[i] < 0x80 && p[i] != '"' && p[i] != '\\')
 		i++;
 	return i;
 }

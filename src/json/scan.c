@@ -6,7 +6,6 @@
 #include "json/json.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,32 +71,6 @@ static void skip_space(struct scan *s)
 
 /* STRINGS */
 
-/* The bytes of w that end a run of plain ones (control, quote, backslash, not ASCII) get their top bit
- * set; above the first of them false positives are possible, so only the lowest counts. */
-static uint64_t special_bytes(uint64_t w)
-{
-	const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
-	uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
-
-	return (w | ((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & tops;
-}
-
-static const char *skip_plain(const char *p, const char *end)
-{
-	while (end - p >= 8) {
-		uint64_t w, m;
-
-		memcpy(&w, p, sizeof w);
-		m = special_bytes(le64toh(w));
-		if (m)
-			return p + __builtin_ctzll(m) / 8;
-		p += 8;
-	}
-	while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
-		p++;
-	return p;
-}
-
 /* Bytes of the escape at p, or a negative code. */
 static int scan_escape(struct scan *s, const char *p)
 {
@@ -131,7 +104,7 @@ static int scan_string(struct scan *s, bool *ret_escaped)
 	bool escaped = false;
 
 	for (;;) {
-		p = skip_plain(p, s->end);
+		p += text_plain_run(p, (size_t)(s->end - p));
 		if (p == s->end)
 			return fail_syntax(s, p, "");
 		if (*p == '"')

@@ -40,14 +40,13 @@ void jx_write_string(struct str *out, const char *p, size_t len)
 	size_t from = 0, i = 0;
 
 	str_putc(out, '"');
-	while (i < len) {
+	while (i += text_plain_run(p + i, len - i), i < len) {
 		bool special = b[i] < 0x20 || b[i] == '"' || b[i] == '\\';
-		size_t n = special ? 1 : jx_utf8_len(b + i, len - i);
+		size_t n = special ? 0 : jx_utf8_len(b + i, len - i);
 
-		if (n && !special) {
-			i += n;
+		i += n;
+		if (n > 0)
 			continue;
-		}
 		str_put(out, p + from, i - from);
 		if (special)
 			write_escape(out, b[i]);

@@ -36,6 +36,7 @@ struct stream {
 	struct bytes in, out;
 	size_t in_max;
 	size_t answers;                 /* bytes of out that may be those of answers */
+	size_t room;                    /* what may still be written in this turn */
 	size_t written;                 /* since the stall timer was started */
 	uint32_t stall_ms;
 	bool paused, congested, flushing, kicking;
@@ -238,15 +239,35 @@ static void after_write(struct stream *s)
 	update(s);
 }
 
+/* SEC S-820: a large answer goes in pieces, others come between them.  A pair has one user, and a file in it could not
+ * be waited for. */
+static size_t piece_of(const struct stream *s, size_t len)
+{
+	return s->in_fd == s->out_fd && len > s->room ? s->room : len;
+}
+
+static void count_written(struct stream *s, size_t n)
+{
+	s->written += n;
+	s->room -= n < s->room ? n : s->room;
+}
+
 /* As tls_write(): how much was written, TLS_AGAIN or TLS_BROKEN. */
 static long put_bytes(struct stream *s, const char *p, size_t len)
 {
+	long n;
+	len = piece_of(s, len);
+	if (len == 0)
+		return TLS_AGAIN;
 	if (s->tls)
-		return tls_write(s->tls, p, len);
-	ssize_t n = write(s->out_fd, p, len);
-	if (n >= 0)
-		return n;
-	return errno == EAGAIN || errno == EINTR ? TLS_AGAIN : TLS_BROKEN;
+		n = tls_write(s->tls, p, len);
+	else
+		n = write(s->out_fd, p, len);
+	if (n > 0)
+		count_written(s, (size_t)n);
+	else if (n < 0 && !s->tls)
+		n = errno == EAGAIN || errno == EINTR ? TLS_AGAIN : TLS_BROKEN;
+	return n;
 }
 
 static void flush(struct stream *s)
@@ -261,10 +282,8 @@ static void flush(struct stream *s)
 		die(s, STREAM_RESET);
 		return;
 	}
-	if (n > 0) {
-		s->written += (size_t)n;
+	if (n > 0)
 		drop(&s->out, (size_t)n, BUFFER_FIRST);
-	}
 	after_write(s);
 	if (waiting(&s->out) > 0)
 		return;
@@ -279,6 +298,7 @@ static void on_turn_end(void *arg)
 	struct stream *s = arg;
 	s->flushing = false;
 	flush(s);
+	s->room = STREAM_TURN_BYTES;
 }
 
 static void flush_later(struct stream *s)
@@ -304,12 +324,14 @@ void stream_write(struct stream *s, const void *p, size_t len)
 static size_t write_direct(struct stream *s, const void *p, size_t len)
 {
 	size_t before = waiting(&s->out);
+	if (before > s->room)
+		return 0;
 	struct iovec v[2] = { { .iov_base = before ? s->out.p + s->out.start : NULL, .iov_len = before },
-			      { .iov_base = (void *)(uintptr_t)p, .iov_len = len } };
-	ssize_t n = before ? writev(s->out_fd, v, 2) : write(s->out_fd, p, len);
+			      { .iov_base = (void *)(uintptr_t)p, .iov_len = piece_of(s, before + len) - before } };
+	ssize_t n = before ? writev(s->out_fd, v, 2) : write(s->out_fd, p, v[1].iov_len);
 	if (n <= 0)
 		return 0;       /* the flush finds out why */
-	s->written += (size_t)n;
+	count_written(s, (size_t)n);
 	if ((size_t)n < before) {
 		drop(&s->out, (size_t)n, BUFFER_FIRST);
 		return 0;
@@ -328,14 +350,12 @@ static size_t write_records(struct stream *s, const char *p, size_t len)
 		first = DIRECT_BYTES - before % DIRECT_BYTES;
 		append(&s->out, p, first);
 		s->answers += first;
-		n = tls_write(s->tls, s->out.p + s->out.start, waiting(&s->out));
-		s->written += n > 0 ? (size_t)n : 0;
+		n = put_bytes(s, s->out.p + s->out.start, waiting(&s->out));
 		drop(&s->out, n > 0 ? (size_t)n : 0, BUFFER_FIRST);
 		if (waiting(&s->out) > 0)
 			return first;
 	}
-	n = tls_write(s->tls, p + first, len - first);
-	s->written += n > 0 ? (size_t)n : 0;
+	n = put_bytes(s, p + first, len - first);
 	return first + (n > 0 ? (size_t)n : 0);         /* the flush finds out why */
 }
 
@@ -464,7 +484,7 @@ static void on_io(void *arg, bool readable, bool writable)
 	if ((readable || retry) && !s->dead && !s->eof)
 		on_readable(s);
 	if (writable)
-		flush(s);
+		flush_later(s);
 	update(s);
 }
 
@@ -524,7 +544,7 @@ struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in
 {
 	struct stream *s = mem_alloc(sizeof(*s));
 	*s = (struct stream){ .loop = loop, .in_fd = in_fd, .out_fd = out_fd, .in_max = in_max, .ops = ops,
-			      .arg = arg, .stall_ms = STREAM_STALL_MS };
+			      .arg = arg, .room = STREAM_TURN_BYTES, .stall_ms = STREAM_STALL_MS };
 	s->in_io = s->out_io = ev_io_new(loop, in_fd, on_io, s);
 	if (out_fd != in_fd) {
 		s->out_io = ev_io_new(loop, out_fd, on_io, s);

@@ -35,6 +35,8 @@ static void control_characters_of_a_text_become_a_mark(void **state)
 {
 	static const struct { const char *said, *want; } texts[] = {
 		{ "plain \\\\u00e9 \\\\ud83d\\\\ude00", "plain \xc3\xa9 \xf0\x9f\x98\x80" },
+		{ "a run of plain \\\\u4e2d\\\\u0085\\\\u4e2d and behind it a \\\\u007f, a \\\\\"quote\\\\\"",
+		  "a run of plain \xe4\xb8\xad" FFFD "\xe4\xb8\xad and behind it a " FFFD ", a \"quote\"" },
 		{ "tab\\\\tline\\\\r\\\\nend", "tab\tline\r\nend" },
 		{ "\\\\u001b[31mred\\\\u001b[0m", FFFD "[31mred" FFFD "[0m" },
 		{ "\\\\u0007\\\\u007f\\\\u0080\\\\u009fx\\\\u00a0", FFFD FFFD FFFD FFFD "x\xc2\xa0" },

@@ -35,6 +35,22 @@ static void utf8_refuses_what_is_not_well_formed(void **state)
 	assert_int_equal(text_utf8_count("a\xe2\x82\xac\xf0\x9f\x98\x80", 8), 3);
 }
 
+static void plain_run_ends_where_a_json_string_needs_care(void **state)
+{
+	char text[40];
+
+	for (size_t at = 0; at < sizeof text; at++) {
+		for (unsigned c = 0; c < 256; c++) {
+			bool plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+
+			memset(text, 'a', sizeof text);
+			text[at] = (char)c;
+			assert_int_equal(text_plain_run(text, sizeof text), plain ? sizeof text : at);
+			assert_int_equal(text_plain_run(text, at), at);
+		}
+	}
+}
+
 static void check_printable(const char *in, const char *want)
 {
 	char out[100];
@@ -305,6 +321,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8_refuses_what_is_not_well_formed),
+		cmocka_unit_test(plain_run_ends_where_a_json_string_needs_care),
 		cmocka_unit_test(printable_shows_what_would_act),
 		cmocka_unit_test(hex_goes_both_ways),
 		cmocka_unit_test(base64url_matches_the_vectors_of_rfc_4648),

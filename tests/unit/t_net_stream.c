@@ -305,6 +305,33 @@ static void large_answer_behind_much_output_keeps_the_order(void **state)
 	free(all);
 }
 
+static void turn_writes_so_much_of_an_answer_and_not_more(void **state)
+{
+	struct peer *x = *state;
+	size_t n = 2 * STREAM_TURN_BYTES + 1;
+	char *big = mem_alloc(n);
+	struct str far = STR_INIT;
+	int room = 8 * STREAM_TURN_BYTES;
+	(void)setsockopt(x->near, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	pattern(big, n);
+	stream_write_answer(x->s, big, STREAM_TURN_BYTES);
+	assert_int_equal(stream_queued(x->s), 0);
+	run_turns(x);
+	stream_write_answer(x->s, big, STREAM_TURN_BYTES + 1);
+	assert_int_equal(stream_queued(x->s), 1);
+	stream_write_answer(x->s, big, n);
+	assert_int_equal(stream_queued(x->s), 1 + n);   /* nothing of it goes past what is due */
+	while (stream_queued(x->s) > 0) {
+		read_far(x, &far);
+		run_turns(x);
+	}
+	read_far(x, &far);
+	assert_int_equal(far.len, 2 * STREAM_TURN_BYTES + 1 + n);
+	assert_memory_equal(far.p + 2 * STREAM_TURN_BYTES + 1, big, n);
+	str_fini(&far);
+	free(big);
+}
+
 /* Fill the socket so that all further output waits here. */
 static void fill_socket(struct peer *x)
 {
@@ -672,6 +699,7 @@ int main(void)
 		T(half_close_ends_when_the_peer_closes_or_in_time),
 		T(lingering_has_an_end),
 		T(writes_of_a_turn_arrive_whole_and_in_order),
+		T(turn_writes_so_much_of_an_answer_and_not_more),
 		T(large_answer_behind_much_output_keeps_the_order),
 		T(unread_output_pauses_reading),
 		T(too_much_unread_output_ends_the_stream),
