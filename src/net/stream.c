@@ -303,7 +303,7 @@ static void on_turn_end(void *arg)
 
 static void flush_later(struct stream *s)
 {
-	if (s->flushing)
+	if (s->flushing || s->dead)     /* a dead one is freed before its turn comes */
 		return;
 	s->flushing = true;
 	ev_at_turn_end(s->loop, on_turn_end, s);
