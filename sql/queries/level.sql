@@ -24,6 +24,20 @@ DELETE FROM tool_level WHERE tenant_id = ?1 AND tool = ?2;
 -- admin: level set, of a tenant: a tool that was not below it and would be.  Primary key.
 SELECT tool FROM tool_level WHERE tenant_id = ?1 AND level >= ?2 AND level < ?3 ORDER BY tool LIMIT 1;
 
+-- name: level_definition_between
+-- admin: level set, of a tenant: the levels that definitions say, where the tenant says none for them.  Walk of the tools.
+SELECT json_extract(v.definition, '$.audit.level') AS own FROM tool AS t JOIN tool_version AS v ON v.tool_id = t.id AND v.version = t.version
+WHERE t.state <> 3 AND own IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM tool_level AS l WHERE l.tenant_id = ?1 AND l.tool = t.name);
+
+-- name: level_get_version
+-- admin: what stores a definition.  UNIQUE(tool_id, version).
+SELECT json_extract(definition, '$.audit.level') FROM tool_version WHERE tool_id = ?1 AND version = ?2;
+
+-- name: level_highest
+-- admin: what stores a definition.  Walk of the tenants.
+SELECT max(audit_level) FROM tenant WHERE state <> 3;
+
 -- name: level_list
 -- admin: level list.  Walk of the tenants, primary key of tool_level.
 SELECT t.name, NULL AS tool, t.audit_level FROM tenant t WHERE t.state <> 3 AND (?1 IS NULL OR t.name = ?1)

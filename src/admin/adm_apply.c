@@ -261,6 +261,7 @@ int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 
 	a->db = db;
 	a->logs = logs;
+	c->undo = a->dry_run;
 	rc = store_all(a, err);
 	if (rc == 0 && a->prune)
 		rc = prune_all(a, err);
@@ -269,7 +270,6 @@ int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	if (rc < 0)
 		return rc;
 	put_summary(a);
-	c->undo = a->dry_run;
 	return 0;
 }
 

@@ -25,6 +25,7 @@
 #define LIFE_US (24ull * 3600 * 1000000)        /* of a request, and then of its grant */
 #define WAITING_MAX 1000                        /* rows of the table */
 #define META_POLICY "approvals"                 /* "one": a single administrator is enough */
+#define REASONS_MAX 20                          /* that the one who decides is told */
 
 struct approval {
 	int64_t id, tenant_id;
@@ -136,6 +137,8 @@ int adm_second(struct adm_call *c, struct db *db, struct err *err)
 
 	if (run->cmd->second == ADM_SECOND_NO)
 		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so", run->cmd->noun);
+	if (*run->approver)             /* whoever agreed has agreed to all of it */
+		return 0;
 	rc = adm_one_is_enough(db, &one, err);
 	if (rc < 0)
 		return rc;
@@ -157,9 +160,43 @@ int adm_second(struct adm_call *c, struct db *db, struct err *err)
 	return rc;
 }
 
+/* One more reason, for `approval list`; the first ones are told. */
+static void add_reason(struct adm_run *run, const char *why)
+{
+	char *asked = run->asked;
+
+	if (run->nreason == REASONS_MAX)
+		why = "and more";
+	if (run->nreason <= REASONS_MAX) {
+		run->asked = mem_printf("%s%s %s", asked, run->nreason ? ";" : ":", why);
+		run->nreason++;
+		free(asked);
+	}
+}
+
+int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+	int rc = c->undo ? 0 : adm_second(c, db, err);
+
+	if (rc < 0 && !run->unapproved)
+		return rc;
+	if (rc < 0)
+		add_reason(run, why);
+	return 0;
+}
+
 const char *adm_approver(const struct adm_call *c)
 {
 	return adm_run_of(c)->approver;
+}
+
+size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret)
+{
+	const char *by = adm_approver(c);
+
+	*ret = (struct audit_field){ AUDIT_TAG_APPROVER, by, strlen(by) };
+	return *by ? 1 : 0;
 }
 
 /* --- filing a request, once the command itself has been undone */

@@ -113,9 +113,10 @@ static const struct adm_arg audit_bundle_args[] = {
 
 #define APPROVAL_ROWS \
 	{ .noun = "approval", .verb = "list", .help = "List what waits for a second administrator", \
-	  .detail = "A destructive act needs two: the first runs the command, which files a request; another grants it within " \
-		    "24 hours; then the same command, said again within 24 hours, is done.  Administrators are told apart by " \
-		    "their user id.", \
+	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the command, which files a " \
+		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  " \
+		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told " \
+		    "apart by their user id, or by the name of their key.", \
 	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
 	  .body = adm_approval_list_body }, \
 	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for", \

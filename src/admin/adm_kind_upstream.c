@@ -75,7 +75,7 @@ static int store_upstream(struct apply *a, const struct apply_item *item, struct
 	bool known = rc == 1, same = known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0;
 
 	if (rc >= 0 && !same)
-		rc = known ? adm_upstream_store(a->db, &u, doc, u.state, err) : adm_upstream_insert(a->db, doc, err);
+		rc = known ? adm_upstream_store(a->c, a->db, &u, doc, u.state, err) : adm_upstream_insert(a->db, doc, err);
 	if (rc == 0)
 		rc = adm_upstream_record(a->c, a->db, a->logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name,
 					 known ? u.digest : NULL, doc->digest, err);

@@ -11,6 +11,7 @@
 #include "db/db.h"
 
 #include "adm_commands.h"
+#include "adm_pending.h"
 #include "admin_int.h"
 
 enum { UNSET = -1 };
@@ -124,7 +125,36 @@ static int leaves_below(struct db *db, int64_t tenant_id, int before, int after,
 	return rc < 0 ? rc : 0;
 }
 
-/* AUDIT A-909: a tool that is recorded less than the rest of its tenant, whichever of the two levels is set. */
+/* The same of a definition that says a level of its own, which every tenant may be granted. */
+static int definition_below(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_DEFINITION_BETWEEN);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	while ((rc = db_step(st, err)) == 1 && !*ret) {
+		int own = audit_level_from_name(db_col_text(st, 0, NULL));
+
+		*ret = own >= before && own < after;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Of a whole tenant: it is recorded less than before, or something is less than the rest. */
+static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	int rc = 0;
+
+	*ret = after < before;
+	if (!*ret)
+		rc = leaves_below(db, tenant_id, before, after, ret, err);
+	if (rc == 0 && !*ret)
+		rc = definition_below(db, tenant_id, before, after, ret, err);
+	return rc;
+}
+
+/* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever level is set. */
 static int check_lower(struct adm_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
 {
 	int server = UNSET, tenant = UNSET;
@@ -138,15 +168,63 @@ static int check_lower(struct adm_call *c, struct db *db, const struct level_job
 	if (rc == 0 && *job->tool)
 		lower = job->level != UNSET && job->level < tenant;
 	else if (rc == 0)
-		rc = leaves_below(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
+		rc = lowers_tenant(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
 	return rc == 0 && lower ? adm_second(c, db, err) : rc;
 }
+
+/* --- of a definition */
+
+/* The level that a version says; UNSET: none, or there is no such version. */
+static int level_of_version(struct db *db, int64_t tool_id, int64_t version, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_VERSION);
+	int rc;
+
+	db_bind_i64(st, 1, tool_id);
+	db_bind_i64(st, 2, version);
+	rc = db_step(st, err);
+	*ret = rc == 1 && db_col_type(st, 0) != DB_NULL ? audit_level_from_name(db_col_text(st, 0, NULL)) : UNSET;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Of the server's default and all tenants'. */
+static int highest_level(struct db *db, int *ret, struct err *err)
+{
+	int tenants = UNSET, rc = level_of_server(db, ret, err);
+
+	if (rc == 0)
+		rc = read_level(db_stmt_get(db, SQL_LEVEL_HIGHEST), &tenants, err);
+	if (tenants > *ret)
+		*ret = tenants;
+	return rc;
+}
+
+int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t before, int64_t after,
+			    struct err *err)
+{
+	int own = UNSET, was = UNSET, highest = UNSET;
+	char why[200];
+	int rc = level_of_version(db, tool->id, after, &own, err);
+
+	if (rc < 0 || own == UNSET)
+		return rc;
+	rc = level_of_version(db, tool->id, before, &was, err);
+	if (rc == 0)
+		rc = highest_level(db, &highest, err);
+	if (rc < 0 || own >= highest || (was != UNSET && was <= own))
+		return rc;
+	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", adm_noun_of(tool->name), adm_bare(tool->name),
+		       audit_level_name(own), audit_level_name(highest));
+	return adm_second_for(c, db, why, err);
+}
+
+/* --- set */
 
 static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t, int before, struct err *err)
 {
 	const struct level_job *job = c->priv;
-	const char *approver = adm_approver(c);
-	struct audit_field field = { AUDIT_TAG_APPROVER, approver, approver ? strlen(approver) : 0 };
+	struct audit_field field;
 	char obj[160], reason[80];
 	int rc = *job->tool ? store_tool(db, t->id, job->tool, job->level, err) : store_tenant(db, t->id, job->level, err);
 
@@ -155,7 +233,7 @@ static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, *job->tool ? "/" : "", job->tool);
 	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(job->level));
 	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
-		.reason = reason, .field = &field, .nfield = approver && *approver ? 1 : 0 }, err);
+		.reason = reason, .field = &field, .nfield = adm_approver_field(c, &field) }, err);
 	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
 }
 

@@ -31,7 +31,8 @@ static const struct adm_column audit_payload_cols[] = {
 	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results without " \
 		    "keeping them.  At request the arguments are kept as well, encrypted; at request_response the result and the " \
 		    "text of an error too.  The level of the tool wins over its definition's, that over the tenant's, that over " \
-		    "the server's.  A tool that comes to be below its tenant needs a second administrator: see approval list.", \
+		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its tenant, " \
+		    "need a second administrator: see approval list.", \
 	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
 	  .where = ADM_ON_WRITER, .check = adm_level_set_check, .body = adm_level_set_body }, \
 	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args, \

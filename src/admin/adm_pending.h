@@ -30,4 +30,9 @@ int adm_define_stored(struct db *db, const struct adm_tool *tool, int64_t versio
 /* adm_approval.c: by the policy for destructive acts. */
 int adm_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 
+/* adm_level.c, in a WRITER body: version `after` of a tool, which is stored, is to take the place of `before` (0: of none).
+ * Asks for a second administrator when its own level comes to lie below that of the server or of any tenant (AUDIT A-909). */
+int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t before, int64_t after,
+			    struct err *err) MUST_CHECK;
+
 #endif

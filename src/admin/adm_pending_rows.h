@@ -39,8 +39,9 @@ static const struct adm_column drift_cols[] = {
 
 #define VERSIONS_POLICY_ROW \
 	{ .noun = "approval", .verb = "versions", .help = "Say whether new versions of definitions wait for approval", \
-	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Free at first.  Going back to free needs a " \
-		    "second administrator; what waits then goes on waiting.", \
+	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Where they have to be approved, an upstream that " \
+		    "has tools here is not changed by one administrator either: see approval list.  Free at first.  Going back to " \
+		    "free needs a second administrator; what waits then goes on waiting.", \
 	  .args = versions_policy_args, .done = "new versions %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
 	  .where = ADM_ON_WRITER, .check = adm_versions_policy_check, .body = adm_versions_policy_body }
 

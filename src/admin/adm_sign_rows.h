@@ -31,7 +31,8 @@ static const struct adm_column drill_cols[] = {
 	  .gather = adm_audit_checkpoint_gather, .body = adm_audit_checkpoint_body }, \
 	{ .noun = "audit", .verb = "adopt", .help = "Take over records that no checkpoint covers", \
 	  .detail = "A start is refused when records were added while no server could have written them, because whoever can write " \
-		    "the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed in the record of the start.", \
+		    "the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed in the record of the start.  " \
+		    "No second administrator is asked: a store that refuses to start can neither file a request nor know who grants it.", \
 	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP, \
 	  .record = AUDIT_ADMIN_CMD, .body = adm_audit_adopt_body }
 

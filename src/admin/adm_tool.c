@@ -223,12 +223,13 @@ static int store_in_row(struct adm_call *c, struct db *db, struct audit_logs *lo
 {
 	const struct record_kinds *kinds = kinds_of(def->name);
 	bool alive = tool->state && tool->state != ADM_TOOL_REMOVED;
+	struct audit_field by;
 	char obj[128];
 	int rc = adm_tool_set_version(db, tool, version, state, err);
 
 	put_object(obj, sizeof(obj), def->name, version);
 	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? kinds->change : kinds->add, .obj = obj,
-		.before = alive ? tool->digest : NULL, .after = def->digest }, err);
+		.before = alive ? tool->digest : NULL, .after = def->digest, .field = &by, .nfield = adm_approver_field(c, &by) }, err);
 }
 
 /* What is known of a tool before another version of it is stored. */
@@ -260,6 +261,8 @@ static int store_new(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	struct adm_tool before = k->tool;
 	int rc = insert_version(db, c, def, k->tool.id, version, err);
 
+	if (rc == 0 && !k->waits)       /* else whoever approves it is the second one */
+		rc = adm_level_check_version(c, db, &k->tool, shown ? k->tool.version : 0, version, err);
 	if (rc == 0 && !(k->waits && shown))
 		rc = store_in_row(c, db, logs, def, &k->tool, version, k->waits ? ADM_TOOL_DISABLED : becomes, err);
 	if (rc == 0 && k->waits) {
@@ -333,9 +336,7 @@ int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 		if (rc < 0)
 			return rc;
 	}
-	if (job->nchanged > 0)
-		return adm_changed_tools(c, db, job->changed, job->nchanged, err);
-	return 0;
+	return job->nchanged > 0 ? adm_changed_tools(c, db, job->changed, job->nchanged, err) : 0;
 }
 
 /* --- reading */

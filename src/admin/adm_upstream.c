@@ -8,10 +8,8 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
 
@@ -140,67 +138,6 @@ int adm_upstream_add_check(struct adm_call *c, struct err *err)
 	return words ? add_words(c, job, err) : add_documents(c, job, err);
 }
 
-int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
-			const uint8_t *before, const uint8_t *after, struct err *err)
-{
-	char obj[80];
-
-	(void)snprintf(obj, sizeof(obj), "upstream/%.64s", name);
-	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before, .after = after }, err);
-}
-
-int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_INSERT);
-
-	db_bind_textz(st, 1, doc->name);
-	db_bind_textz(st, 2, doc->text);
-	db_bind_blob(st, 3, doc->digest, sizeof(doc->digest));
-	db_bind_textz(st, 4, doc->prefix);
-	db_bind_i64(st, 5, (int64_t)clock_wall_us());
-	return db_run(&st, err);
-}
-
-static bool has_uri(const char *key)
-{
-	const char *name;
-
-	return upstream_key(key, &name) >= UPSTREAM_RESOURCE;
-}
-
-int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
-		       struct err *err)
-{
-	struct adm_remotes remotes = { NULL, 0 };
-	bool stored = false;
-
-	bool names = strcmp(u->prefix, doc->prefix) != 0, uris = strcmp(u->uri_prefix, doc->uri_prefix) != 0;
-
-	if (names || uris) {
-		int rc = adm_remotes_load(db, u->id, &remotes, err);
-
-		for (size_t i = 0; i < remotes.n; i++)
-			stored = stored || (remotes.p[i].tool_id && (names || has_uri(remotes.p[i].remote)));
-		adm_remotes_free(&remotes);
-		if (rc < 0)
-			return rc;
-	}
-	if (stored) {
-		(void)err_set(err, ERR_CONFLICT, names ? "prefix" : "uriPrefix", "upstream %s has %s with the prefix \"%s\"", u->name,
-			      names ? "tools named" : "resources", names ? u->prefix : u->uri_prefix);
-		err_hint(err, "grants name them so: remove the upstream and add it again with another prefix");
-		return ERR_CONFLICT;
-	}
-	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_SET);
-
-	db_bind_i64(st, 1, u->id);
-	db_bind_i64(st, 2, state);
-	db_bind_textz(st, 3, doc->text);
-	db_bind_blob(st, 4, doc->digest, sizeof(doc->digest));
-	db_bind_textz(st, 5, doc->prefix);
-	return db_run(&st, err);
-}
-
 static void put_done(struct adm_call *c, const char *name, const char *said)
 {
 	adm_row_begin(c->out);
@@ -216,15 +153,16 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	int rc = adm_find_upstream_row(db, doc->name, &u, err);
 	bool known = rc == 1;
 
-	free(u.definition);
 	if (rc < 0)
 		return rc;
 	if (known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0) {
 		*ret_off = u.state == ADM_UPSTREAM_DISABLED;
 		put_done(c, doc->name, "unchanged");
+		free(u.definition);
 		return 0;
 	}
-	rc = known ? adm_upstream_store(db, &u, doc, u.state, err) : adm_upstream_insert(db, doc, err);
+	rc = known ? adm_upstream_store(c, db, &u, doc, u.state, err) : adm_upstream_insert(db, doc, err);
+	free(u.definition);
 	if (rc == 0)
 		rc = adm_upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
 			    doc->digest, err);
@@ -465,9 +403,9 @@ int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *
 		return rc;
 	int state = job->state ? job->state : u.state;
 	rc = adm_upstream_patch(u.definition, job->patch, &doc, err);
-	free(u.definition);
 	if (rc == 0)
-		rc = adm_upstream_store(db, &u, &doc, state, err);
+		rc = adm_upstream_store(c, db, &u, &doc, state, err);
+	free(u.definition);
 	if (rc == 0)
 		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
 	if (rc == 0 && job->kill)

@@ -48,8 +48,9 @@ int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct er
  * caller's. */
 int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
 		      int64_t **ret_tools, size_t *ret_n, struct err *err) MUST_CHECK;
-/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while something is stored. */
-int adm_upstream_store(struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
+/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while something is stored.  Where new versions
+ * have to be approved, so has what those lead to: asks for a second administrator while something of u is stored. */
+int adm_upstream_store(struct adm_call *c, struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
 		       struct err *err) MUST_CHECK;
 /* The document with the members of patch, both JSON texts. */
 int adm_upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err) MUST_CHECK;

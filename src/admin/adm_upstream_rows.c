@@ -5,12 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/audit.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
 
+#include "adm_pending.h"
 #include "adm_upstream.h"
+
+#define REASON_VALUE 200                /* bytes of a value that the one who decides is told */
 
 const char *adm_remote_state_name(enum adm_remote_state state)
 {
@@ -158,4 +164,114 @@ void adm_remotes_free(struct adm_remotes *r)
 	}
 	free(r->p);
 	*r = (struct adm_remotes){ NULL, 0 };
+}
+
+/* --- storing */
+
+int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+			const uint8_t *before, const uint8_t *after, struct err *err)
+{
+	struct audit_field by;
+	char obj[80];
+
+	(void)snprintf(obj, sizeof(obj), "upstream/%.64s", name);
+	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before, .after = after,
+		.field = &by, .nfield = adm_approver_field(c, &by) }, err);
+}
+
+int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_INSERT);
+
+	db_bind_textz(st, 1, doc->name);
+	db_bind_textz(st, 2, doc->text);
+	db_bind_blob(st, 3, doc->digest, sizeof(doc->digest));
+	db_bind_textz(st, 4, doc->prefix);
+	db_bind_i64(st, 5, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+static bool has_uri(const char *key)
+{
+	const char *name;
+
+	return upstream_key(key, &name) >= UPSTREAM_RESOURCE;
+}
+
+/* The members that differ; of those that say where it is reached, what they become. */
+static void put_reason(struct str *why, const struct adm_upstream *u, const struct upstream_doc *doc)
+{
+	json_t *was = NULL, *is = NULL, *value;
+	const char *name;
+
+	str_printf(why, "upstream %s gets", u->name);
+	if (jx_parse(u->definition, strlen(u->definition), &was, NULL) == 0 && jx_parse(doc->text, strlen(doc->text), &is, NULL) == 0) {
+		json_object_foreach(is, name, value) {
+			struct str text = STR_INIT;
+
+			if (json_equal(value, json_object_get(was, name)))
+				continue;
+			jx_write(value, &text);
+			str_printf(why, " %s", name);
+			if (strcmp(name, "url") == 0 || strcmp(name, "command") == 0)
+				str_printf(why, " %.*s%s", REASON_VALUE, str_text(&text), text.len > REASON_VALUE ? "..." : "");
+			str_fini(&text);
+		}
+		json_object_foreach(was, name, value)
+			if (!json_object_get(is, name))
+				str_printf(why, " no %s", name);
+	}
+	json_decref(was);
+	json_decref(is);
+}
+
+/* What was approved leads there (SEC S-740). */
+static int check_approved(struct adm_call *c, struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc,
+			  struct err *err)
+{
+	struct str why = STR_INIT;
+	bool wait = false;
+	int rc = adm_versions_wait(db, &wait, err);
+
+	if (rc < 0 || !wait)
+		return rc;
+	put_reason(&why, u, doc);
+	rc = adm_second_for(c, db, str_text(&why), err);
+	str_fini(&why);
+	return rc;
+}
+
+int adm_upstream_store(struct adm_call *c, struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
+		       struct err *err)
+{
+	bool names = strcmp(u->prefix, doc->prefix) != 0, uris = strcmp(u->uri_prefix, doc->uri_prefix) != 0;
+	bool changed = memcmp(u->digest, doc->digest, sizeof(u->digest)) != 0, stored = false, renamed = false;
+	struct adm_remotes remotes = { NULL, 0 };
+	int rc = changed ? adm_remotes_load(db, u->id, &remotes, err) : 0;
+
+	for (size_t i = 0; i < remotes.n; i++) {
+		stored = stored || remotes.p[i].tool_id;
+		renamed = renamed || (remotes.p[i].tool_id && (names || (uris && has_uri(remotes.p[i].remote))));
+	}
+	adm_remotes_free(&remotes);
+	if (rc < 0)
+		return rc;
+	if (renamed) {
+		(void)err_set(err, ERR_CONFLICT, names ? "prefix" : "uriPrefix", "upstream %s has %s with the prefix \"%s\"", u->name,
+			      names ? "tools named" : "resources", names ? u->prefix : u->uri_prefix);
+		err_hint(err, "grants name them so: remove the upstream and add it again with another prefix");
+		return ERR_CONFLICT;
+	}
+	if (stored)
+		rc = check_approved(c, db, u, doc, err);
+	if (rc < 0)
+		return rc;
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_SET);
+
+	db_bind_i64(st, 1, u->id);
+	db_bind_i64(st, 2, state);
+	db_bind_textz(st, 3, doc->text);
+	db_bind_blob(st, 4, doc->digest, sizeof(doc->digest));
+	db_bind_textz(st, 5, doc->prefix);
+	return db_run(&st, err);
 }

@@ -405,7 +405,7 @@ static int change_prefix(struct adm_call *c, struct db *db, struct audit_logs *l
 
 	if (rc < 0 || memcmp(u->digest, job->doc.digest, sizeof(u->digest)) == 0)
 		return rc;
-	rc = adm_upstream_store(db, u, &job->doc, u->state, err);
+	rc = adm_upstream_store(c, db, u, &job->doc, u->state, err);
 	if (rc == 0)
 		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u->name, u->digest, job->doc.digest, err);
 	memcpy(u->prefix, job->doc.prefix, sizeof(u->prefix));

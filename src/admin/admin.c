@@ -307,6 +307,10 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 
 	if (rc == 0)
 		rc = body_of(run, db, logs, err);
+	if (rc == 0 && run->unapproved) {
+		adm_refuse_alone(run, err);
+		return ERR_DENIED;
+	}
 	if (rc == 0 && run->c.undo)
 		return ERR_CANCELLED;
 	return rc < 0 ? rc : adm_record_done(run, db, logs, err);

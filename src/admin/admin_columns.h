@@ -113,12 +113,14 @@ static const struct adm_column session_list_cols[] = {
 	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
 
+#define BELOW_DETAIL \
+	"A definition whose own audit level comes to lie below the server's or a tenant's needs a second administrator: see approval list."
 /* The rows of prompts and of resources: what tools have, but for lint. */
 #define HOSTED_ROWS(word, words, list_columns) \
 	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
-		    "version; one that does not changes nothing.", \
-	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, \
+		    "version; one that does not changes nothing.  " BELOW_DETAIL, \
+	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
 	  .where = ADM_ON_WRITER, .check = adm_tool_add_check, .body = adm_tool_add_body }, \
 	{ .noun = #word, .verb = "list", .help = "List the " words, .args = no_args, .columns = list_columns, \
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = adm_tool_list_body }, \
@@ -144,7 +146,7 @@ static const struct adm_column session_list_cols[] = {
 	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
 	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said%{waits}", \
-	  .role = ADM_OWNER, .where = ADM_ON_WRITER, \
+	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, \
 	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }, \
 	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "limit/limit.h"
 #include "tenant/tenant.h"
+#include "adm_second.h"
 #include "adm_who.h"
 
 #include <jansson.h>
@@ -83,11 +84,6 @@ struct adm_record {
 	struct audit_receipt *ret;      /* or NULL */
 };
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err) MUST_CHECK;
-/* Rows with ADM_SECOND_ASKED, in body(): 0, or ERR_DENIED unless another administrator has agreed; return that, and what was
- * written until then is undone.  The request is filed, and the answer says how it is granted. */
-int adm_second(struct adm_call *c, struct db *db, struct err *err) MUST_CHECK;
-/* After that, and in any body of a row with ADM_SECOND_ALWAYS: who agreed, for the field AUDIT_TAG_APPROVER. */
-const char *adm_approver(const struct adm_call *c);
 /* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
 int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
 int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err) MUST_CHECK;
@@ -186,10 +182,11 @@ struct adm_run {
 	struct adm_out out;
 	json_t *args;
 	char *line;                     /* the command without values that may be secret, for the record */
-	char *asked;                    /* the same with names of principals, for a second administrator */
+	char *asked;                    /* the same with names of principals, for a second administrator; then the reasons */
+	size_t nreason;
 	uint8_t action[32];             /* digest of the command, once a second administrator was asked for */
 	char approver[ADM_WHO_SIZE + 32];
-	bool unapproved;                /* body() was refused for the lack of one */
+	bool unapproved;                /* there is none: body() is refused, or at its end what it did */
 	int64_t request;                /* that was filed */
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */
 	struct reg_change **change; size_t nchange;
@@ -222,12 +219,6 @@ void adm_unref(struct admin *a);
 /* All deeds that are not done, one after the other; done() at the end, or NULL. */
 typedef void adm_course_fn(void *arg, const struct err *err);
 int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err) MUST_CHECK;
-
-/* --- a second administrator (adm_approval.c) */
-
-/* In a job of its own: find or make the request for run->action. */
-int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
-void adm_refuse_alone(struct adm_run *run, struct err *err);
 
 /* --- who may what (adm_role.c) */
 

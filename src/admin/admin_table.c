@@ -370,8 +370,8 @@ const struct adm_cmd admin_table[] = {
 
 	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
-		    "version; one that does not changes nothing.",
-	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+		    "version; one that does not changes nothing.  " BELOW_DETAIL,
+	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
 	  .check = adm_tool_add_check, .body = adm_tool_add_body },
 	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
@@ -398,8 +398,8 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
-	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_tool_versions_check, .body = adm_tool_revert_body },
+	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_tool_versions_check, .body = adm_tool_revert_body },
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
 	  .check = adm_tool_test_check, .body = adm_tool_test_body },
@@ -475,8 +475,8 @@ const struct adm_cmd admin_table[] = {
 	  .check = adm_grant_set_check, .body = adm_grant_set_body },
 
 	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools, prompts and resources are hosted",
-	  .detail = "Nothing is started or asked yet: upstream sync does that.",
-	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .detail = "Nothing is started or asked yet: upstream sync does that.  One that is there is changed, as by upstream set.",
+	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
 	  .check = adm_upstream_add_check, .body = adm_upstream_add_body, .after = adm_upstream_after },
 	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
 	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot be hosted.",
@@ -487,8 +487,9 @@ const struct adm_cmd admin_table[] = {
 	  .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_upstream_name_check, .body = adm_upstream_show_body },
 	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
-		    "the old settings end when their calls have ended.",
-	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+		    "the old settings end when their calls have ended.  Where new versions have to be approved (approval versions), "
+		    "a change of one that has tools here needs a second administrator: see approval list; --enabled alone does not.",
+	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
 	  .check = adm_upstream_set_check, .body = adm_upstream_set_body, .after = adm_upstream_after },
 	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
 	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
@@ -511,8 +512,8 @@ const struct adm_cmd admin_table[] = {
 	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
 	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
 	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
-	  "upstream sync.",
-	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  "upstream sync.  " BELOW_DETAIL,
+	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
 	  .check = adm_apply_check, .body = adm_apply_body, .after = adm_apply_after },
 	{ .noun = "export", .help = "Write what the store holds as files for apply",
 	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
