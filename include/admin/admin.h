@@ -163,7 +163,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const struct run_cage *cage;            /* the same; NULL: no process is started */
 	struct be_workers *workers;             /* the same; NULL: none is kept */
 	const char *sandbox;                    /* for `status`: the levels reached and required */
-	uint32_t owner_uid;             /* an admin, as root is */
+	uint32_t owner_uid;             /* an admin while admin_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
@@ -175,6 +175,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 struct admin *admin_new(const struct admin_env *env);
 /* Who may give commands from now on; borrowed as those of env. */
 void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n);
+/* Has no user and no group the role admin?  Then the user of the store has it, and whatever runs as that user. */
+bool admin_owner_rules(const struct admin *a);
 /* Go on with what was begun and not ended: records that are pruned. */
 void admin_resume(struct admin *a);
 /* Commands under way still end and reply, without touching what env names but the loop. */

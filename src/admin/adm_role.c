@@ -22,12 +22,29 @@ static const unsigned may_do[CONF_ROLE_COUNT] = {
 	[CONF_TENANT_ADMIN] = 0,                /* the column `own` says what */
 };
 
-static bool has_role(const struct adm_who *who, const struct conf_role *r)
+/* Without a user or a group that is an administrator by name, the store's owner is the one there is. */
+bool admin_owner_rules(const struct admin *a)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].kind == CONF_ADMIN && !a->env.roles[i].key)
+			return false;
+	return true;
+}
+
+/* Is it the user of the service, and perhaps one of its tools?  They share its groups, too (SEC S-318). */
+static bool is_service(const struct admin *a, const struct adm_who *who)
+{
+	return !who->embedded && !who->system && !who->key && who->uid == a->env.owner_uid && !admin_owner_rules(a);
+}
+
+static bool has_role(const struct admin *a, const struct adm_who *who, const struct conf_role *r)
 {
 	if (who->key || r->key)
 		return who->key && r->key && strcmp(who->key, r->key) == 0;
 	if (!r->by_group)
 		return r->id == who->uid;
+	if (is_service(a, who))
+		return false;
 	for (size_t i = 0; i < who->ngids; i++)
 		if (who->gids[i] == r->id)
 			return true;
@@ -53,10 +70,11 @@ size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n
 	return kept;
 }
 
-/* The owner of the store, root, the CLI that holds the store, and the server itself. */
+/* Root, the CLI that holds the store, the server itself, and the owner of the store while nobody is named. */
 static bool is_owner(const struct admin *a, const struct adm_who *who)
 {
-	return who->embedded || who->system || (!who->key && (who->uid == 0 || who->uid == a->env.owner_uid));
+	return who->embedded || who->system ||
+	       (!who->key && (who->uid == 0 || (who->uid == a->env.owner_uid && !is_service(a, who))));
 }
 
 const char *adm_who_text(const struct adm_who *who, char ret[ADM_WHO_SIZE])
@@ -91,7 +109,7 @@ bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role aut
 	for (size_t i = 0; i < a->env.nroles; i++) {
 		const struct conf_role *r = &a->env.roles[i];
 
-		if (has_role(who, r) && (may_do[r->kind] & BIT(authority)) &&
+		if (has_role(a, who, r) && (may_do[r->kind] & BIT(authority)) &&
 		    (!r->tenant || (tenant && strcmp(r->tenant, tenant) == 0)))
 			return true;
 	}
@@ -102,7 +120,7 @@ bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role aut
 static const struct conf_role *role_of(const struct admin *a, const struct adm_who *who)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
-		if (has_role(who, &a->env.roles[i]))
+		if (has_role(a, who, &a->env.roles[i]))
 			return &a->env.roles[i];
 	return NULL;
 }
@@ -123,7 +141,7 @@ static bool may_own(const struct adm_run *run)
 	for (size_t i = 0; i < a->env.nroles; i++) {
 		const struct conf_role *r = &a->env.roles[i];
 
-		if (r->kind == CONF_TENANT_ADMIN && has_role(&run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
+		if (r->kind == CONF_TENANT_ADMIN && has_role(a, &run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
 			return true;
 	}
 	return false;
@@ -143,6 +161,14 @@ void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out)
 	}
 }
 
+static int refuse_stranger(const struct adm_run *run, const char *whom, struct err *err)
+{
+	(void)err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
+	if (is_service(run->c.admin, &run->c.who))
+		err_hint(err, "the list of roles names the administrators; the user of the server is one only by its uid: toolcribd.yaml(5)");
+	return ERR_DENIED;
+}
+
 int adm_role_check(const struct adm_run *run, struct err *err)
 {
 	const struct adm_who *who = &run->c.who;
@@ -156,7 +182,7 @@ int adm_role_check(const struct adm_run *run, struct err *err)
 	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
 		return 0;
 	if (!adm_is_somebody(run->c.admin, who))
-		return err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
+		return refuse_stranger(run, whom, err);
 	admin_cmd_roles(cmd, &roles);
 	(void)err_set(err, ERR_DENIED, "", "%s has the role %s, and %s%s%s needs one of these: %s", whom,
 		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",

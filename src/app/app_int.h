@@ -168,6 +168,7 @@ int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 void app_reload(struct app *a);                                         /* now or soon; log and record say how it went */
 int app_reload_now(void *app, struct str *ret_restart, struct err *err);        /* struct app; the same for the command */
 void app_reload_stop(struct app *a);
+void app_say_owner(const struct app *a);                               /* log when nobody is named as administrator */
 /* ready.c: one line in the log, and the service manager if there is one. */
 int app_ready(struct app *a, struct err *err) MUST_CHECK;
 void app_notify(const char *state);

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "admin/admin.h"
 #include "audit/audit.h"
@@ -68,6 +69,14 @@ static void refused(struct app *a, const struct err *why)
 	str_fini(&text);
 }
 
+/* The tools are processes of that user as well (SEC S-318). */
+void app_say_owner(const struct app *a)
+{
+	if (geteuid() != 0 && admin_owner_rules(a->admin))
+		log_warn(NULL, "no user and no group is named as administrator, so whatever runs as uid=%u is one: see roles in toolcribd.yaml(5)",
+			 (unsigned)geteuid());
+}
+
 static void take(struct app *a, struct conf *next, struct app_renewal *tls, struct str *restart)
 {
 	struct str text = STR_INIT;
@@ -77,6 +86,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 	memcpy(before, a->opt.conf->digest, sizeof(before));
 	conf_reload(a->opt.conf, next, restart);
 	admin_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
+	app_say_owner(a);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;

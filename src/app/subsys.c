@@ -213,6 +213,8 @@ static int admin_start(struct app *a, struct err *err)
 		.workers = a->workers, .sandbox = a->sandbox });
 	if (a->opt.profile != APP_EMBEDDED)
 		admin_resume(a->admin);
+	if (a->opt.profile == APP_DAEMON)
+		app_say_owner(a);
 	return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The list of roles: who may administer or audit beside the owner of the store. */
+/* The list of roles: who may administer or audit. */
 #include "config.h"
 
 #include <grp.h>
@@ -184,11 +184,13 @@ void conf_roles_free(struct conf *c)
 void conf_roles_sample(struct str *out)
 {
 	str_puts(out,
-		 "\n# Who may give commands beside root and the owner of the store, by user id or by group; they reach the\n"
-		 "# server by admin.socket, or, with a key that toolcrib admin-key made, by admin.listen.  role: admin, operator\n"
+		 "\n# Who may give commands, by user id or by group; they reach the server by admin.socket, or, with a key that\n"
+		 "# toolcrib admin-key made, by admin.listen.  Root always may.  The user of the server, as which tools run, may\n"
+		 "# until a user or a group here has the role admin; from then on only by its own uid.  role: admin, operator\n"
 		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's audit) or\n"
 		 "# tenant-admin (one tenant's keys and grants).  Reloadable.\n"
 		 "#roles:\n"
+		 "#  - {role: admin, uid: 1000}\n"
 		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
 		 "#  - {role: auditor, uid: 1001}\n"
 		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n"

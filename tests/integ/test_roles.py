@@ -147,6 +147,39 @@ class Roles(crib.Case):
         rows = [r for r in self.crib.json("audit", "admin", "--limit", "0") if "uid 40004: tenant list" in (r["detail"] or "")]
         self.assertTrue(1 <= len(rows) <= 30)
 
+    def test_the_user_of_the_server_is_nobody_once_somebody_is_named(self):
+        """SEC S-318: tools run as that user, and in its groups."""
+        c, service = self.crib, 40020
+        c.stop()
+        for path in (c.store, *c.store.rglob("*"), c.dir):
+            os.chown(path, service, service)
+
+        def start(roles):
+            c.start(f"admin: {{socket: {self.socket}}}\nroles: [{roles}]\n", user=service, env={"NOTIFY_SOCKET": ""})
+
+        start("{role: operator, uid: 40001}, {role: auditor, gid: 41001}")
+        self.assertIsInstance(self.say(service, "tenant list"), list, "nobody else is administrator")
+        self.assertIn(f"whatever runs as uid={service} is one", c.log.read_text())
+        admin, by_group = "{role: admin, uid: 40001}", "{role: admin, gid: %d}" % service
+        for more in (admin, by_group, f"{admin}, {by_group}", admin + ", {role: auditor, gid: 41001}"):
+            c.config(f"admin: {{socket: {self.socket}}}\nroles: [{more}]\n")
+            c.cli("reload")             # root's, which is always one
+            for groups in ((service,), (service, 41001)):
+                said = self.say(service, "tenant list", groups)
+                self.assertEqual(said["message"], f"uid {service} is no administrator of this store", more)
+            self.assertIn("the list of roles names", said["hint"])
+        self.assertIsInstance(self.say(40001, "tenant remove", tenant="other"), list)
+        c.config(f"admin: {{socket: {self.socket}}}\nroles: [{admin}, {{role: auditor, uid: {service}}}]\n")
+        c.cli("reload")
+        self.assertIsInstance(self.say(service, "audit calls", tenant="acme"), list)
+        self.assertEqual(self.say(service, "tenant suspend", tenant="acme")["code"], "denied")
+        c.config(f"admin: {{socket: {self.socket}}}\nroles: [{admin}, {{role: admin, uid: {service}}}]\n")
+        c.cli("reload")
+        self.assertIsInstance(self.say(service, "tenant suspend", tenant="acme"), list)
+        c.stop()
+        done = c.run("tenant", "list", user=service)
+        self.assertEqual(done.returncode, 0, "without a server it is a matter of the files")
+
     def test_what_a_role_is_not_is_said_at_the_start(self):
         c = self.crib
         c.stop()
