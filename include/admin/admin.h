@@ -213,6 +213,9 @@ int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_
 		      struct err *err) MUST_CHECK;
 const char *admin_remote_address(const struct admin_sock *s);
 #define ADMIN_KEY_MS 5000
+/* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key so far. */
+#define ADMIN_SHARE_MAX 16
+#define ADMIN_IDLE_MS 60000             /* for a whole line, from the connection or the last reply on */
 #define ADMIN_KEY_PREFIX "tca_"
 #define ADMIN_KEY_SIZE (sizeof(ADMIN_KEY_PREFIX) + 43)          /* with its NUL */
 #define ADMIN_KEY_HASH_SIZE 65

@@ -17,12 +17,14 @@
 #include "base/digest.h"
 #include "base/id.h"
 #include "base/list.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "metrics/metric.h"
 #include "net/gate.h"
 #include "net/line.h"
 #include "net/listen.h"
@@ -33,9 +35,11 @@
 #include "admin_int.h"
 
 #define CONNECTIONS_MAX 64
+#define ADMIN_BUSY_RETRY_MS 1000
 #define WORD_MAX 32
 #define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
+#define SOURCE_KEY 16                   /* an IPv4 address as IPv6 has it, or the upper half of one of IPv6 */
 #define KEY_LINE_MAX 256
 #define STRANGER_LINE_MAX (64u << 10)   /* of a peer without any role: it is refused in any case, and buffers nothing much */
 
@@ -45,6 +49,7 @@ struct admin_sock {
 	struct ev_loop *loop;
 	struct listener *listener;
 	struct list conns;
+	struct map *keyless;            /* source -> how many of its connections have not shown a key, as a pointer */
 };
 
 struct conn {
@@ -54,21 +59,102 @@ struct conn {
 	struct adm_who who;
 	uint32_t *gids;                 /* who.gids */
 	struct gate_pass pass;
-	struct ev_timer *late;          /* runs while a key is due; else NULL */
+	struct addr peer;               /* of another machine */
+	struct ev_timer *due;           /* runs while a line is */
 	char key[ADMIN_KEY_HASH_SIZE], name[CONF_KEY_NAME_MAX + 1], from[ADDR_TEXT_SIZE];       /* those of who */
 	size_t line_max, searched;      /* bytes of a line; of this one, those that have no newline */
+	bool stranger;                  /* without any role when it connected */
+	bool keyless;                   /* the key is what is due */
 	bool busy;                      /* a command runs: its reply() is the last user */
 	bool eof;
 };
 
+/* --- how many connections one may have: of those whom nobody knows yet, by where they come from */
+
+static void source_of(const struct addr *from, uint8_t ret[SOURCE_KEY])
+{
+	memset(ret, 0, SOURCE_KEY);
+	if (addr_ip(from, ret) && !addr_ip_is_v4(ret))
+		memset(ret + SOURCE_KEY / 2, 0, SOURCE_KEY / 2);
+}
+
+static bool keyless_enter(struct admin_sock *s, const struct addr *from)
+{
+	uint8_t key[SOURCE_KEY];
+	uintptr_t n;
+
+	source_of(from, key);
+	n = (uintptr_t)map_get(s->keyless, key, sizeof(key));
+	if (n >= ADMIN_SHARE_MAX) {
+		met_inc(MET_admin_connections_refused);
+		return false;
+	}
+	(void)map_set(s->keyless, key, sizeof(key), (void *)(n + 1)); /* a number */
+	return true;
+}
+
+static void keyless_leave(struct admin_sock *s, const struct addr *from)
+{
+	uint8_t key[SOURCE_KEY];
+	uintptr_t n;
+
+	source_of(from, key);
+	n = (uintptr_t)map_get(s->keyless, key, sizeof(key));
+	if (n > 1)
+		(void)map_set(s->keyless, key, sizeof(key), (void *)(n - 1)); /* a number */
+	else
+		(void)map_del(s->keyless, key, sizeof(key)); /* the last */
+}
+
+static bool is_same_peer(const struct conn *a, const struct conn *b)
+{
+	if (a->stranger || b->stranger)
+		return a->stranger && b->stranger;
+	if (a->who.key || b->who.key)
+		return a->who.key && b->who.key && strcmp(a->who.key, b->who.key) == 0;
+	return a->who.uid == b->who.uid;
+}
+
+/* It is one of conns.  ERR_BUSY: the others of its user or key are as many as there may be (SEC S-801). */
+static int check_share(const struct conn *c, struct err *err)
+{
+	char who[ADM_WHO_SIZE];
+	unsigned others = 0;
+
+	LIST_FOREACH(n, &c->sock->conns) {
+		const struct conn *other = CONTAINER_OF(n, struct conn, node);
+
+		others += other != c && is_same_peer(c, other);
+	}
+	if (others < ADMIN_SHARE_MAX)
+		return 0;
+	met_inc(MET_admin_connections_refused);
+	(void)err_set(err, ERR_BUSY, "", "%s has %u connections for commands, which is the limit",
+		      c->stranger ? "whoever has no role" : adm_who_text(&c->who, who), others);
+	err_hint(err, "try again when one of the other commands has ended");
+	err->retry_ms = ADMIN_BUSY_RETRY_MS;
+	return ERR_BUSY;
+}
+
+/* --- connections */
+
+/* It has left its socket, for good. */
+static void leave_sock(struct conn *c)
+{
+	if (c->keyless)
+		keyless_leave(c->sock, &c->peer);
+	if (c->sock->remote.address)
+		gate_leave(&c->pass);
+}
+
 static void conn_free(struct conn *c)
 {
 	list_unlink(&c->node);
-	if (c->sock && c->sock->remote.address)
-		gate_leave(&c->pass);
-	if (c->sock)
+	if (c->sock) {
+		leave_sock(c);
 		listen_conn_gone(c->sock->listener);
-	ev_timer_free(&c->late);
+	}
+	ev_timer_free(&c->due);
 	free(c->gids);
 	free(c);
 }
@@ -131,6 +217,11 @@ static void send_reply(struct conn *c, const struct str *rows, const struct err 
 	str_fini(&out);
 }
 
+static void await_line(struct conn *c)
+{
+	ev_timer_start(c->due, (c->keyless ? ADMIN_KEY_MS : ADMIN_IDLE_MS) * 1000ull);
+}
+
 /* --- parts of a long answer: the next one when little of the last is still on its way */
 
 static void take_part(void *arg, const struct str *rows)
@@ -166,6 +257,7 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 		conn_end(c);
 		return;
 	}
+	await_line(c);
 	stream_pause(c->stream, false);
 	stream_kick(c->stream);
 }
@@ -202,6 +294,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 		rc = err_set(&err, ERR_NOT_FOUND, "", "no such command");
 	if (rc < 0) {
 		send_reply(c, NULL, &err);
+		await_line(c);
 		json_decref(doc);
 		return;
 	}
@@ -209,6 +302,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	noun[n] = '\0';
 	cmd = admin_find(noun, command[n] ? command + n + 1 : NULL);
 	c->busy = true;
+	ev_timer_stop(c->due);
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
 	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
@@ -233,9 +327,20 @@ static void send_away(struct conn *c, enum cred_refusal why)
 	conn_end(c);
 }
 
-static void on_late(void *arg)
+/* No line came in time.  A command under way, such as a stream, has no such deadline. */
+static void on_due(void *arg)
 {
-	send_away(arg, CRED_LATE);
+	struct conn *c = arg;
+	struct err err;
+
+	if (c->keyless) {
+		send_away(c, CRED_LATE);
+		return;
+	}
+	met_inc(MET_admin_connections_idle);
+	(void)err_set(&err, ERR_TIMEOUT, "", "no command came within %d s", ADMIN_IDLE_MS / 1000);
+	send_reply(c, NULL, &err);
+	conn_end(c);
 }
 
 /* The key is 43 random characters: its plain digest tells nobody what it is, and the time to find it nothing either. */
@@ -245,6 +350,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	const size_t n = sizeof(prefix) - 1;
 	const struct conf_role *role;
 	uint8_t digest[DIGEST_SIZE];
+	struct err err;
 
 	if (len <= n || memcmp(line, prefix, n) != 0) {
 		send_away(c, CRED_MALFORMED);
@@ -257,12 +363,19 @@ static void take_key(struct conn *c, const char *line, size_t len)
 		send_away(c, CRED_UNKNOWN);
 		return;
 	}
-	ev_timer_free(&c->late);
+	c->keyless = false;
+	keyless_leave(c->sock, &c->peer);
 	gate_known(&c->pass);
 	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
 	c->who = (struct adm_who){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
+	if (check_share(c, &err) < 0) {
+		send_reply(c, NULL, &err);
+		conn_end(c);
+		return;
+	}
 	c->line_max = ADMIN_LINE_MAX;
 	stream_in_max(c->stream, c->line_max + 2);
+	await_line(c);
 }
 
 static size_t conn_data(void *arg, const char *p, size_t len)
@@ -274,7 +387,7 @@ static size_t conn_data(void *arg, const char *p, size_t len)
 	if (c->busy)
 		return 0;               /* a stream: what comes now is for later */
 	n = line_next(p, len, c->searched, c->line_max, &text_len);
-	if (n != 0 && c->late) {
+	if (n != 0 && c->keyless) {
 		c->searched = 0;
 		if (n < 0)
 			send_away(c, CRED_MALFORMED);
@@ -314,19 +427,39 @@ static void conn_ended(void *arg, enum stream_end why)
 		conn_free(c);
 }
 
+/* At once and without a stream, which would outlive the connection's place until its peer has read. */
+static void turn_away(struct conn *c, const struct accepted *a, const struct err *err)
+{
+	struct str out = STR_INIT;
+
+	put_error(&out, err);
+	(void)send(a->fd, out.p, out.len, MSG_DONTWAIT | MSG_NOSIGNAL); /* a new socket has room */
+	str_fini(&out);
+	listen_drop(a);
+	conn_free(c);
+}
+
 static void accepted(void *arg, const struct accepted *a)
 {
 	static const struct stream_ops ops = { .data = conn_data, .ended = conn_ended };
 	struct admin_sock *s = arg;
 	struct conn *c = mem_zalloc(sizeof(*c));
+	struct err err;
 
 	c->sock = s;
+	list_push_back(&s->conns, &c->node);
 	c->who = (struct adm_who){ .uid = (uint32_t)a->uid, .pid = a->pid };
 	c->who.ngids = peer_groups(s->admin, a->fd, &c->gids);
 	c->who.gids = c->gids;
-	c->line_max = adm_is_somebody(s->admin, &c->who) ? ADMIN_LINE_MAX : STRANGER_LINE_MAX;
+	c->stranger = !adm_is_somebody(s->admin, &c->who);
+	if (check_share(c, &err) < 0) {
+		turn_away(c, a, &err);
+		return;
+	}
+	c->line_max = c->stranger ? STRANGER_LINE_MAX : ADMIN_LINE_MAX;
 	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
-	list_push_back(&s->conns, &c->node);
+	c->due = ev_timer_new(s->loop, on_due, c);
+	await_line(c);
 }
 
 static void remote_accepted(void *arg, const struct accepted *a)
@@ -337,25 +470,33 @@ static void remote_accepted(void *arg, const struct accepted *a)
 
 	c->sock = s;
 	c->pass = a->pass;
+	c->peer = a->peer;
+	c->keyless = true;
 	(void)snprintf(c->from, sizeof(c->from), "%s", a->from);
 	c->line_max = KEY_LINE_MAX;
 	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
 	stream_tls(c->stream, a->tls);
-	c->late = ev_timer_new(s->loop, on_late, c);
-	ev_timer_start(c->late, ADMIN_KEY_MS * 1000ull);
+	c->due = ev_timer_new(s->loop, on_due, c);
+	await_line(c);
 	list_push_back(&s->conns, &c->node);
 }
 
 static bool enter(void *arg, struct accepted *a)
 {
-	const struct admin_sock *s = arg;
+	struct admin_sock *s = arg;
 	uint32_t wait_ms;
 
-	return gate_enter(s->remote.gate, &a->peer, false, &a->pass, &wait_ms) == GATE_OPEN;
+	if (!keyless_enter(s, &a->peer))
+		return false;
+	if (gate_enter(s->remote.gate, &a->peer, false, &a->pass, &wait_ms) == GATE_OPEN)
+		return true;
+	keyless_leave(s, &a->peer);
+	return false;
 }
 
 static void not_entered(void *arg, struct accepted *a)
 {
+	keyless_leave(arg, &a->peer);
 	gate_leave(&a->pass);
 }
 
@@ -369,8 +510,10 @@ int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_
 	s->loop = loop;
 	s->remote = *r;
 	list_init(&s->conns);
+	s->keyless = map_new();
 	rc = listen_tcp(loop, r->address, CONNECTIONS_MAX, remote_accepted, s, &s->listener, err);
 	if (rc < 0) {
+		map_free(&s->keyless);
 		free(s);
 		return rc;
 	}
@@ -392,8 +535,10 @@ int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, uns
 	s->admin = a;
 	s->loop = loop;
 	list_init(&s->conns);
+	s->keyless = map_new();
 	rc = listen_unix(loop, path, mode, CONNECTIONS_MAX, accepted, s, &s->listener, err);
 	if (rc < 0) {
+		map_free(&s->keyless);
 		free(s);
 		return rc;
 	}
@@ -412,10 +557,9 @@ void admin_sock_close(struct admin_sock **sp)
 		struct conn *c = CONTAINER_OF(n, struct conn, node);
 
 		list_unlink(&c->node);
-		if (s->remote.address)
-			gate_leave(&c->pass);
+		leave_sock(c);
 		c->sock = NULL;
-		ev_timer_free(&c->late);
+		ev_timer_free(&c->due);
 		stream_close(&c->stream);
 		if (!c->busy) {
 			free(c->gids);
@@ -423,5 +567,6 @@ void admin_sock_close(struct admin_sock **sp)
 		}
 	}
 	listen_close(&s->listener);
+	map_free(&s->keyless);
 	free(s);
 }

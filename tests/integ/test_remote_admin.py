@@ -172,6 +172,40 @@ class RemoteAdmin(crib.Case):
             socket.getaddrinfo("localhost", port)
             self.assertIn("mismatch", self.remote("op", "tenant", "list", address=f"localhost:{port}").stderr, "a CN is no name")
 
+    def dial(self, line=None):
+        """A connection that stays; with a line, what is answered to it."""
+        host, _, port = self.address.rpartition(":")
+        s = ssl.create_default_context(cafile=str(self.ca.cert)).wrap_socket(
+            socket.create_connection((host, int(port)), crib.DEADLINE), server_hostname="localhost")
+        self.addCleanup(s.close)
+        if line:
+            s.sendall(line)
+            return s.recv(4096).decode()
+        return None
+
+    def test_one_key_cannot_hold_all_connections(self):
+        """SEC S-801: 16 of a key; another one, and the next command of this one later, are served."""
+        line = f"Authorization: Bearer {self.files['op'].read_text().strip()}\n{{}}\n".encode()
+        for _ in range(16):
+            self.assertIn('"invalid"', self.dial(line))
+        self.assertIn("key op has 16 connections for commands, which is the limit", self.dial(line))
+        self.assertIn("key op has 16 connections", self.remote("op", "tenant", "list").stderr)
+        self.assertEqual(self.remote("boss", "tenant", "list").returncode, 0)
+
+    def test_who_has_shown_no_key_cannot_hold_all_connections(self):
+        host, _, port = self.address.rpartition(":")
+        silent = []
+
+        def crowd():
+            """Each is let go after 5 s: 17 at once are more than one source may have, however slow the server is."""
+            silent.extend(socket.create_connection((host, int(port)), crib.DEADLINE) for _ in range(17))
+            return self.crib.json("status")[0]["counters"]["admin_connections_refused"] > 0
+
+        crib.wait_for("one is refused", crowd)
+        for s in silent:
+            s.close()
+        crib.wait_for("places are free again", lambda: self.remote("boss", "tenant", "list").returncode == 0)
+
     @unittest.skipUnless(os.environ.get("TOOLCRIB_TLS_SCAN"), "make check-long")
     def test_who_is_slow_is_sent_away(self):
         """With the key, and with the handshake before it: 5 s each."""

@@ -1,6 +1,8 @@
 """Roles: who may give which command beside the owner of the store, over a socket of their own (SEC S-318)."""
+import contextlib
 import json
 import os
+import signal
 import socket
 import stat
 import unittest
@@ -46,7 +48,8 @@ class Roles(crib.Case):
                 with socket.socket(socket.AF_UNIX) as s:
                     s.settimeout(crib.DEADLINE)
                     s.connect(str(self.socket))
-                    s.sendall(json.dumps({"command": command, "args": args}).encode() + b"\n")
+                    with contextlib.suppress(OSError):          # hung up on, but told why
+                        s.sendall(json.dumps({"command": command, "args": args}).encode() + b"\n")
                     got = b""
                     while b'{"done":true}\n' not in got and b'{"error":' not in got:
                         got += s.recv(1 << 16)
@@ -179,6 +182,47 @@ class Roles(crib.Case):
         c.stop()
         done = c.run("tenant", "list", user=service)
         self.assertEqual(done.returncode, 0, "without a server it is a matter of the files")
+
+    def hold(self, uid, n):
+        """Keep n connections as this user, who says nothing; what one more is told."""
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                held = []
+                for _ in range(n):
+                    held.append(socket.socket(socket.AF_UNIX))
+                    held[-1].settimeout(crib.DEADLINE)
+                    held[-1].connect(str(self.socket))
+                with socket.socket(socket.AF_UNIX) as s:        # its turn is behind theirs
+                    s.settimeout(crib.DEADLINE)
+                    s.connect(str(self.socket))
+                    with contextlib.suppress(OSError):          # hung up on, but told why
+                        s.sendall(b"{}\n")
+                    os.write(write, s.recv(1 << 16))
+                os.close(write)
+                signal.pause()
+            finally:
+                os._exit(0)
+        os.close(write)
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        with os.fdopen(read, "rb") as f:
+            return json.loads(f.read())["error"]
+
+    def test_one_user_cannot_hold_all_connections(self):
+        """SEC S-801: 16 of a user, and of all who have no role."""
+        self.assertEqual(self.hold(40001, 15)["code"], "invalid", "the 16th is served")
+        said = self.hold(40002, 16)
+        self.assertEqual((said["code"], said["message"]), ("busy", "uid 40002 has 16 connections for commands, which is the limit"))
+        self.assertIn("whoever has no role has 16", self.hold(40010, 16)["message"])
+        self.assertEqual(self.say(40011, "tenant list")["code"], "busy")
+        self.assertIsInstance(self.say(40001, "tenant list"), list)
+        self.assertIsInstance(self.say(0, "tenant list"), list)
+        self.assertGreaterEqual(self.crib.json("status")[0]["counters"]["admin_connections_refused"], 3)
 
     def test_what_a_role_is_not_is_said_at_the_start(self):
         c = self.crib
