@@ -10,8 +10,10 @@ struct str {
 	char *p;
 	size_t len, cap, max;   /* max 0 = no limit */
 	bool failed;
+	bool secret;            /* nothing of it stays behind when it grows (SEC S-344); str_wipe() ends it */
 };
-#define STR_INIT { NULL, 0, 0, 0, false }
+#define STR_INIT { NULL, 0, 0, 0, false, false }
+#define STR_SECRET_INIT { NULL, 0, 0, 0, false, true }
 
 void str_init(struct str *s, size_t max);
 void str_fini(struct str *s);                         /* frees; s may be used again as empty */

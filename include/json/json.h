@@ -41,6 +41,9 @@ int jx_parse(const char *text, size_t len, json_t **ret, struct err *err) MUST_C
 /* The same for text that jx_scan() has accepted already. */
 int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err) MUST_CHECK;
 
+/* Give back a reference and set *v to NULL; the texts of values that nobody else holds are overwritten first. */
+void jx_wipe(json_t **v);
+
 /* Write compact JSON, members in the tree's order. */
 void jx_write(const json_t *v, struct str *out);
 /* Indented by 2, for people. */

@@ -39,6 +39,8 @@ struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in
 /* Right after stream_new() with a socket: all bytes travel inside of t, which is taken.  The peer's close_notify is its
  * end; an end without it is STREAM_RESET.  Our own is said before the socket is shut (RFC 8446 6.1). */
 void stream_tls(struct stream *s, struct tls *t);
+/* Right after stream_new(): its bytes may be secrets, and are overwritten wherever they were (SEC S-344). */
+void stream_wipe(struct stream *s);
 void stream_write(struct stream *s, const void *p, size_t len);         /* copied */
 /* For one large answer: counts towards the high water only, never towards STREAM_OUT_MAX. */
 void stream_write_answer(struct stream *s, const void *p, size_t len);

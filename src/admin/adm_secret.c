@@ -148,6 +148,13 @@ int adm_secret_set_check(struct adm_call *c, struct err *err)
 	size_t len = json_string_length(value);
 
 	c->free_priv = free_set;
+	if (len <= VAULT_VALUE_MAX) {
+		job->len = len;
+		job->value = secret_alloc(len + 1);
+		memcpy(job->value, json_string_value(value), len);
+	}
+	/* The tree is ours until the end of the command; what is left in it is dots, whatever the checks say. */
+	memset((char *)(uintptr_t)json_string_value(value), '.', len);
 	int rc = check_name(adm_text(c, "name"), err);
 	if (rc == 0 && len < VAULT_VALUE_MIN)
 		rc = err_set(err, ERR_INVALID, "value", "the value has %zu bytes; it needs %d, to be told from other text", len,
@@ -159,11 +166,6 @@ int adm_secret_set_check(struct adm_call *c, struct err *err)
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
 	(void)adm_who_text(&c->who, job->actor);
 	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
-	job->len = len;
-	job->value = secret_alloc(len + 1);
-	memcpy(job->value, json_string_value(value), len);
-	/* The tree is ours until the end of the command; what is left in it is dots. */
-	memset((char *)(uintptr_t)json_string_value(value), '.', len);
 	return 0;
 }
 

@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "base/str.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "json/json.h"
 #include "mcp/mcp.h"
 #include "metrics/metric.h"
 #include "registry/registry.h"
@@ -101,10 +101,10 @@ static void run_free(struct adm_run *run)
 	free(run->seen);
 	free(run->line);
 	free(run->asked);
-	if (run->out.text.p && run->cmd->shape == ADM_SECRET)
-		secret_wipe(run->out.text.p, run->out.text.len);
+	if (run->out.text.secret)
+		str_wipe(&run->out.text);
 	str_fini(&run->out.text);
-	json_decref(run->args);
+	jx_wipe(&run->args);            /* a value of a secret, whatever became of the command */
 	free(run);
 	adm_unref(a);
 }
@@ -545,6 +545,7 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
 	if (!run->cmd)
 		run->cmd = &unknown_cmd;
+	run->out.text.secret = run->cmd->shape == ADM_SECRET;
 	adm_record_line(run);
 	if (run->cmd == &unknown_cmd)
 		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");

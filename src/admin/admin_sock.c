@@ -205,7 +205,7 @@ static void put_error(struct str *out, const struct err *err)
 
 static void send_reply(struct conn *c, const struct str *rows, const struct err *err)
 {
-	struct str out = STR_INIT;
+	struct str out = STR_SECRET_INIT;
 
 	if (rows && rows->len > 0)
 		str_put(&out, rows->p, rows->len);
@@ -214,7 +214,7 @@ static void send_reply(struct conn *c, const struct str *rows, const struct err 
 	else
 		str_puts(&out, "{\"done\":true}\n");
 	stream_write_answer(c->stream, out.p, out.len);
-	str_fini(&out);
+	str_wipe(&out);                 /* rows may be a new key */
 }
 
 static void await_line(struct conn *c)
@@ -295,7 +295,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	if (rc < 0) {
 		send_reply(c, NULL, &err);
 		await_line(c);
-		json_decref(doc);
+		jx_wipe(&doc);
 		return;
 	}
 	memcpy(noun, command, n);
@@ -306,7 +306,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
 	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
-	json_decref(doc);
+	jx_wipe(&doc);
 }
 
 /* --- keys from other machines */
@@ -458,6 +458,7 @@ static void accepted(void *arg, const struct accepted *a)
 	}
 	c->line_max = c->stranger ? STRANGER_LINE_MAX : ADMIN_LINE_MAX;
 	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
+	stream_wipe(c->stream);
 	c->due = ev_timer_new(s->loop, on_due, c);
 	await_line(c);
 }
@@ -475,6 +476,7 @@ static void remote_accepted(void *arg, const struct accepted *a)
 	(void)snprintf(c->from, sizeof(c->from), "%s", a->from);
 	c->line_max = KEY_LINE_MAX;
 	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
+	stream_wipe(c->stream);
 	stream_tls(c->stream, a->tls);
 	c->due = ev_timer_new(s->loop, on_due, c);
 	await_line(c);

@@ -28,6 +28,24 @@ void str_wipe(struct str *s)
 	str_fini(s);
 }
 
+static void enlarge(struct str *s, size_t cap)
+{
+	char *p;
+
+	if (!s->secret) {
+		s->p = mem_realloc(s->p, cap);
+	} else {
+		p = mem_alloc(cap);
+		if (s->p)
+			memcpy(p, s->p, s->len + 1);
+		if (s->p)
+			explicit_bzero(s->p, s->cap);
+		free(s->p);
+		s->p = p;
+	}
+	s->cap = cap;
+}
+
 void str_fini(struct str *s)
 {
 	free(s->p);
@@ -61,8 +79,7 @@ static bool reserve(struct str *s, size_t n)
 		cap *= 2;
 	if (cap > limit)
 		cap = limit + 1 > need ? limit + 1 : need;
-	s->p = mem_realloc(s->p, cap);
-	s->cap = cap;
+	enlarge(s, cap);
 	return true;
 }
 

@@ -499,7 +499,7 @@ int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ct
 
 void ctl_line_fini(struct ctl_line *line)
 {
-	json_decref(line->args);
+	jx_wipe(&line->args);
 	json_decref(line->files);
 	line->args = line->files = NULL;
 }

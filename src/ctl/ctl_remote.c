@@ -308,7 +308,7 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
 		   struct err *err)
 {
-	struct str line = STR_INIT, name = STR_INIT;
+	struct str line = STR_SECRET_INIT, name = STR_INIT;
 	int rc;
 
 	ctl_command_name(cmd, &name);
@@ -325,7 +325,7 @@ int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *
 	if (rc == 0)
 		rc = receive_answer(w, sink, rows, err);
 	wire_close(w);
-	str_fini(&line);
+	str_wipe(&line);
 	str_fini(&name);
 	return rc;
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "base/secret.h"
+#include "base/str.h"
 #include "base/text.h"
 
 #define VALUE_MAX (64u << 10)           /* what the command takes; the command says so itself */
@@ -91,6 +91,7 @@ int ctl_secret_read(struct ctl_line *line, struct err *err)
 	int rc;
 
 	str_init(&value, VALUE_MAX + 2);
+	value.secret = true;
 	rc = read_value(path, &value, err);
 	if (rc == 0 && (!text_utf8_valid(str_text(&value), value.len) || memchr(str_text(&value), '\0', value.len))) {
 		rc = err_set(err, ERR_INVALID, "", "the value is not UTF-8 text without NUL");
@@ -100,8 +101,6 @@ int ctl_secret_read(struct ctl_line *line, struct err *err)
 		(void)json_object_del(line->args, arg->name);
 		(void)json_object_set_new(line->args, "value", json_stringn(str_text(&value), value.len));
 	}
-	if (value.p)
-		secret_wipe(value.p, value.cap);
-	str_fini(&value);
+	str_wipe(&value);
 	return rc;
 }

@@ -62,6 +62,7 @@ static json_t *make_string(struct build *b)
 	text = mem_alloc(s.len + 1);            /* no escape grows */
 	len = jx_unescape(s.p, s.len, text, s.len);
 	v = json_stringn_nocheck(text, len);
+	explicit_bzero(text, s.len);            /* it may be a secret */
 	free(text);
 	return v;
 }

@@ -17,14 +17,10 @@
 #include "ev/ev.h"
 #include "net/tls.h"
 
-#define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
-#define BUFFER_FIRST 4096               /* kept for output; a larger one is given back once it is empty */
-#define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy; a record of TLS */
+#include "bytes_int.h"
 
-struct bytes {                          /* what waits is p[start .. end) */
-	char *p;
-	size_t start, end, cap;
-};
+#define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
+#define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy; a record of TLS */
 
 struct stream {
 	struct ev_loop *loop;
@@ -52,60 +48,14 @@ struct stream {
 	enum stream_end why;
 };
 
-static size_t waiting(const struct bytes *b)
-{
-	return b->end - b->start;
-}
-
-/* Room for n more bytes at the end. */
-static void reserve(struct bytes *b, size_t n)
-{
-	if (b->cap - b->end >= n)
-		return;
-	if (b->start > 0) {
-		memmove(b->p, b->p + b->start, waiting(b));
-		b->end -= b->start;
-		b->start = 0;
-	}
-	if (b->cap - b->end >= n)
-		return;
-	size_t cap = b->cap ? b->cap : BUFFER_FIRST;
-	while (cap - b->end < n)
-		cap *= 2;
-	b->p = mem_realloc(b->p, cap);
-	b->cap = cap;
-}
-
-static void append(struct bytes *b, const void *p, size_t n)
-{
-	if (n == 0)
-		return;
-	reserve(b, n);
-	memcpy(b->p + b->end, p, n);
-	b->end += n;
-}
-
-static void drop(struct bytes *b, size_t n, size_t keep)
-{
-	b->start += n;
-	if (b->start < b->end)
-		return;
-	b->start = b->end = 0;
-	if (b->cap > keep) {
-		free(b->p);
-		b->p = NULL;
-		b->cap = 0;
-	}
-}
-
 /* --- the end ------------------------------------------------------------------------------------- */
 
 static void release(void *arg)
 {
 	struct stream *s = arg;
 	tls_free(&s->tls);
-	free(s->in.p);
-	free(s->out.p);
+	bytes_release(&s->in);
+	bytes_release(&s->out);
 	free(s);
 }
 
@@ -120,7 +70,7 @@ static void shut(struct stream *s)
 	ev_timer_free(&s->always);
 	ev_timer_free(&s->stall);
 	/* What was cut short must not look whole. */
-	if (s->tls && s->in_fd >= 0 && waiting(&s->out) == 0)
+	if (s->tls && s->in_fd >= 0 && bytes_waiting(&s->out) == 0)
 		(void)tls_end(s->tls);
 	if (s->in_fd >= 0)
 		close(s->in_fd);
@@ -175,10 +125,10 @@ static void update(struct stream *s)
 {
 	if (s->dead)
 		return;
-	size_t out = waiting(&s->out);
+	size_t out = bytes_waiting(&s->out);
 	if (s->congested ? out < STREAM_OUT_HIGH / 2 : out > STREAM_OUT_HIGH)
 		s->congested = !s->congested;
-	bool read = !s->eof && (s->half_closed || (!s->paused && !s->congested && waiting(&s->in) < s->in_max));
+	bool read = !s->eof && (s->half_closed || (!s->paused && !s->congested && bytes_waiting(&s->in) < s->in_max));
 	bool write = (out > 0 && !s->flushing) || (s->tls && tls_wants_write(s->tls) && (read || s->half_closed));
 	if (s->always) {
 		if (!read || !input_is_here(s))
@@ -200,12 +150,12 @@ static void update(struct stream *s)
 static void on_stall(void *arg)
 {
 	struct stream *s = arg;
-	size_t least = waiting(&s->out) < STREAM_STALL_BYTES ? 1 : STREAM_STALL_BYTES;
-	if (s->lingers || (s->half_closed && waiting(&s->out) == 0))
+	size_t least = bytes_waiting(&s->out) < STREAM_STALL_BYTES ? 1 : STREAM_STALL_BYTES;
+	if (s->lingers || (s->half_closed && bytes_waiting(&s->out) == 0))
 		die(s, STREAM_EOF);
-	else if (waiting(&s->out) > 0 && s->written < least)
+	else if (bytes_waiting(&s->out) > 0 && s->written < least)
 		die(s, STREAM_STALLED);
-	else if (waiting(&s->out) > 0)
+	else if (bytes_waiting(&s->out) > 0)
 		ev_timer_start(s->stall, s->stall_ms * 1000ull);
 	s->written = 0;
 }
@@ -228,7 +178,7 @@ static void linger(struct stream *s)
 
 static void after_write(struct stream *s)
 {
-	size_t left = waiting(&s->out);
+	size_t left = bytes_waiting(&s->out);
 	if (s->answers > left)
 		s->answers = left;
 	s->blocked = left > 0;
@@ -272,20 +222,20 @@ static long put_bytes(struct stream *s, const char *p, size_t len)
 
 static void flush(struct stream *s)
 {
-	if (s->dead || waiting(&s->out) == 0) {
+	if (s->dead || bytes_waiting(&s->out) == 0) {
 		if (!s->dead && s->half_closed && !s->lingers)
 			linger(s);      /* our close_notify did not go yet */
 		return;
 	}
-	long n = put_bytes(s, s->out.p + s->out.start, waiting(&s->out));
+	long n = put_bytes(s, s->out.p + s->out.start, bytes_waiting(&s->out));
 	if (n == TLS_BROKEN) {
 		die(s, STREAM_RESET);
 		return;
 	}
 	if (n > 0)
-		drop(&s->out, (size_t)n, BUFFER_FIRST);
+		bytes_drop(&s->out, (size_t)n, BYTES_FIRST);
 	after_write(s);
-	if (waiting(&s->out) > 0)
+	if (bytes_waiting(&s->out) > 0)
 		return;
 	if (s->half_closed)
 		linger(s);
@@ -313,8 +263,8 @@ void stream_write(struct stream *s, const void *p, size_t len)
 {
 	if (s->dead || s->half_closed)
 		return;
-	append(&s->out, p, len);
-	if (waiting(&s->out) - s->answers > STREAM_OUT_MAX)
+	bytes_append(&s->out, p, len);
+	if (bytes_waiting(&s->out) - s->answers > STREAM_OUT_MAX)
 		die(s, STREAM_OVERFLOW);
 	else
 		flush_later(s);
@@ -323,7 +273,7 @@ void stream_write(struct stream *s, const void *p, size_t len)
 /* What waits and p in one system call; how much of p was written. */
 static size_t write_direct(struct stream *s, const void *p, size_t len)
 {
-	size_t before = waiting(&s->out);
+	size_t before = bytes_waiting(&s->out);
 	if (before > s->room)
 		return 0;
 	struct iovec v[2] = { { .iov_base = before ? s->out.p + s->out.start : NULL, .iov_len = before },
@@ -333,10 +283,10 @@ static size_t write_direct(struct stream *s, const void *p, size_t len)
 		return 0;       /* the flush finds out why */
 	count_written(s, (size_t)n);
 	if ((size_t)n < before) {
-		drop(&s->out, (size_t)n, BUFFER_FIRST);
+		bytes_drop(&s->out, (size_t)n, BYTES_FIRST);
 		return 0;
 	}
-	drop(&s->out, before, BUFFER_FIRST);
+	bytes_drop(&s->out, before, BYTES_FIRST);
 	return (size_t)n - before;
 }
 
@@ -344,15 +294,15 @@ static size_t write_direct(struct stream *s, const void *p, size_t len)
  * the front of the rest, as tls_write() wants it. */
 static size_t write_records(struct stream *s, const char *p, size_t len)
 {
-	size_t before = waiting(&s->out), first = 0;
+	size_t before = bytes_waiting(&s->out), first = 0;
 	long n;
 	if (before > 0) {
 		first = DIRECT_BYTES - before % DIRECT_BYTES;
-		append(&s->out, p, first);
+		bytes_append(&s->out, p, first);
 		s->answers += first;
-		n = put_bytes(s, s->out.p + s->out.start, waiting(&s->out));
-		drop(&s->out, n > 0 ? (size_t)n : 0, BUFFER_FIRST);
-		if (waiting(&s->out) > 0)
+		n = put_bytes(s, s->out.p + s->out.start, bytes_waiting(&s->out));
+		bytes_drop(&s->out, n > 0 ? (size_t)n : 0, BYTES_FIRST);
+		if (bytes_waiting(&s->out) > 0)
 			return first;
 	}
 	n = put_bytes(s, p + first, len - first);
@@ -366,7 +316,7 @@ void stream_write_answer(struct stream *s, const void *p, size_t len)
 	size_t done = 0;
 	if (len >= DIRECT_BYTES && !s->blocked)
 		done = s->tls ? write_records(s, p, len) : write_direct(s, p, len);
-	append(&s->out, (const char *)p + done, len - done);
+	bytes_append(&s->out, (const char *)p + done, len - done);
 	s->answers += len - done;
 	flush_later(s);         /* also when nothing is left: drained() is due */
 	update(s);
@@ -374,7 +324,7 @@ void stream_write_answer(struct stream *s, const void *p, size_t len)
 
 size_t stream_queued(const struct stream *s)
 {
-	return waiting(&s->out);
+	return bytes_waiting(&s->out);
 }
 
 /* --- input --------------------------------------------------------------------------------------- */
@@ -394,10 +344,10 @@ static size_t offer(struct stream *s, const char *p, size_t len)
 
 static void offer_waiting(struct stream *s)
 {
-	if (s->dead || waiting(&s->in) == 0)
+	if (s->dead || bytes_waiting(&s->in) == 0)
 		return;
-	size_t n = offer(s, s->in.p + s->in.start, waiting(&s->in));
-	drop(&s->in, n, 0);
+	size_t n = offer(s, s->in.p + s->in.start, bytes_waiting(&s->in));
+	bytes_drop(&s->in, n, 0);
 }
 
 /* As tls_read().  What comes once we have closed is dropped, so it need not be deciphered. */
@@ -442,11 +392,11 @@ static bool more_is_likely(const struct stream *s, size_t n, size_t size)
 /* Behind what waits.  False when less came than would have fit. */
 static bool read_behind(struct stream *s)
 {
-	size_t room = s->in_max > waiting(&s->in) ? s->in_max - waiting(&s->in) : 0, n = 0;
+	size_t room = s->in_max > bytes_waiting(&s->in) ? s->in_max - bytes_waiting(&s->in) : 0, n = 0;
 	room = room < SCRATCH_BYTES ? room : SCRATCH_BYTES;
 	if (room == 0)
 		return false;
-	reserve(&s->in, room);
+	bytes_reserve(&s->in, room);
 	if (!read_some(s, s->in.p + s->in.end, room, &n))
 		return false;
 	s->in.end += n;
@@ -463,7 +413,9 @@ static bool read_fresh(struct stream *s)
 		return false;
 	size_t taken = offer(s, scratch, n);
 	if (!s->dead)
-		append(&s->in, scratch + taken, n - taken);
+		bytes_append(&s->in, scratch + taken, n - taken);
+	if (s->in.wiped)
+		explicit_bzero(scratch, n);
 	return more_is_likely(s, n, size);
 }
 
@@ -471,7 +423,7 @@ static void on_readable(struct stream *s)
 {
 	size_t budget = STREAM_TURN_BYTES;      /* SEC S-820 */
 	while (budget >= SCRATCH_BYTES && !s->dead && (!s->paused || s->half_closed)) {
-		if (s->half_closed || waiting(&s->in) == 0 ? !read_fresh(s) : !read_behind(s))
+		if (s->half_closed || bytes_waiting(&s->in) == 0 ? !read_fresh(s) : !read_behind(s))
 			return;
 		budget -= SCRATCH_BYTES;
 	}
@@ -561,11 +513,16 @@ void stream_half_close(struct stream *s)
 	if (s->dead || s->half_closed)
 		return;
 	s->half_closed = true;
-	if (waiting(&s->out) == 0)
+	if (bytes_waiting(&s->out) == 0)
 		linger(s);
 	else
 		flush_later(s);
 	update(s);
+}
+
+void stream_wipe(struct stream *s)
+{
+	s->in.wiped = s->out.wiped = true;
 }
 
 void stream_tls(struct stream *s, struct tls *t)

@@ -308,7 +308,7 @@ static int set_rules(struct tls_server *s, const struct tls_opt *o, struct err *
 {
 	SSL_CTX *ctx = s->ctx;
 	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
-			    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+			    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CLEANSE_PLAINTEXT);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	/* One turn of tls_read() ends with what the buffer holds, whatever kind of records a peer sends. */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);

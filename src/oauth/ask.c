@@ -56,7 +56,7 @@ static void put_encoded(struct str *out, const char *p, size_t len)
 /* The secret with which we ask, as it stands in the store or in a file without its line end.  Appended, encoded. */
 static int put_secret(const struct oauth_issuer *s, struct str *out, struct err *err)
 {
-	struct str file = STR_INIT;
+	struct str file = STR_SECRET_INIT;
 	char *value = NULL;
 	size_t len = 0;
 	int rc;
@@ -78,7 +78,7 @@ static int put_secret(const struct oauth_issuer *s, struct str *out, struct err 
 /* HTTP Basic, both halves encoded first (RFC 6749 2.3.1). */
 static int make_authorization(const struct oauth_issuer *s, struct str *out, struct err *err)
 {
-	struct str pair = STR_INIT;
+	struct str pair = STR_SECRET_INIT;
 	char *text;
 	int rc;
 
@@ -157,7 +157,7 @@ static void on_answer(void *arg, int rc, const struct str *body, const struct er
 int ask_start(struct oauth_check *c, struct err *err)
 {
 	const struct oauth_issuer *s = c->issuer;
-	struct str form = STR_INIT, authorization = STR_INIT;
+	struct str form = STR_SECRET_INIT, authorization = STR_SECRET_INIT;
 	int rc = make_authorization(s, &authorization, err);
 
 	str_puts(&form, "token_type_hint=access_token&token=");

@@ -1,10 +1,12 @@
 """A secret goes through every handler, on every road, and then nothing holds it: no file, log, record, answer, command
 line or core (security.md S-901, S-904, audit.md A-G21)."""
 import base64
+import contextlib
 import http.server
 import json
 import os
 import pathlib
+import socket
 import threading
 
 import crib
@@ -142,6 +144,68 @@ class Canary(crib.Case):
         done = c.run("upstream", "sync", "up", "--yes")
         self.said += [done.stdout, done.stderr]
         self.search_everything()
+
+    # --- memory
+
+    def spans(self):
+        """Of the memory that the server can write to."""
+        lines = [line.split() for line in pathlib.Path(f"/proc/{self.crib.daemon.pid}/maps").read_text().splitlines()]
+        return [tuple(int(part, 16) for part in line[0].split("-")) for line in lines if line[1].startswith("rw")]
+
+    def memory(self):
+        with open(f"/proc/{self.crib.daemon.pid}/mem", "rb", 0) as mem:
+            for begin, end in self.spans():
+                with contextlib.suppress(OSError):      # it has gone meanwhile
+                    mem.seek(begin)
+                    yield mem.read(end - begin)
+
+    def forgotten(self, what, value):
+        """Its middle is nowhere: the ends of what is freed are overwritten by themselves."""
+        middle = value[16:].encode()
+        crib.wait_for(f"a memory without {what}", lambda: not any(middle in piece for piece in self.memory()))
+
+    def tell(self, text):
+        """As a program does that is not ours; what the server says."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(crib.DEADLINE)
+            s.connect(str(self.crib.store / "admin.sock"))
+            s.sendall(text.encode())
+            return s.recv(65536).decode() if text.endswith("\n") else ""
+
+    def test_memory_keeps_no_value(self):
+        """SEC S-344: whether it was taken or not."""
+        c = self.crib.init()
+        c.start()
+        try:
+            open(f"/proc/{c.daemon.pid}/mem", "rb").close()
+        except PermissionError:
+            self.skipTest("only root can look")
+        if sum(end - begin for begin, end in self.spans()) > 1 << 30:
+            self.skipTest("most of this memory is a sanitizer's")
+        fresh = lambda: "c4nary-of-memory-" + os.urandom(16).hex()
+
+        def request(value, name="k", command="secret set", **more):
+            return json.dumps({"command": command, "args": {"name": name, "value": value, **more}}) + "\n"
+        long = lambda value: value + "x" * 50000 + value
+        for what, text, said in (("a value", request, '"done":true'), ("a long value", lambda v: request(long(v)), '"done":true'),
+                                 ("one with escapes", lambda v: request("\n\u00e9" + v), '"done":true'),
+                                 ("one without a good name", lambda v: request(v, "k!"), '"invalid"'),
+                                 ("one that is too long", lambda v: request(long(v) + long(v)), '"limit"'),
+                                 ("one in a list", lambda v: request([v]), '"invalid"'),
+                                 ("one beside what is not known", lambda v: request(v, extra=1), '"invalid"'),
+                                 ("one of no command", lambda v: request(v, command="secret sit"), '"not_found"'),
+                                 ("one in no JSON", lambda v: request(v)[:-3] + "\n", '"invalid"'),
+                                 ("half a line", lambda v: request(long(v))[:-9], ""),
+                                 ("a key to be exchanged", lambda v: request(v, command="key enroll"), '"invalid"')):
+            value = fresh()
+            self.assertIn(said, self.tell(text(value)), what)
+            self.forgotten(what, value)
+        value = fresh()
+        path = c.dir / "secret.yaml"
+        path.write_text(f"kind: secret\nname: k\nvalue: {value}\n")
+        self.assertNotEqual(c.run("apply", "-f", path).returncode, 0)
+        self.forgotten("one in a file", value)
+        self.forgotten("a new key", c.tenant("acme", "*"))
 
     def test_no_process_shows_it_while_a_call_runs(self):
         c = self.ready()

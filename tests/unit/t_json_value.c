@@ -330,9 +330,51 @@ static void locate_finds_values_by_pointer(void **state)
 	assert_places("{\"b\":1,\"l\":{\"1\":5}}", some, 6, "2:16-17 ");
 }
 
+/* Blocks of jansson's with their sizes in front, looked at when they are given back. */
+struct block { size_t n; char bytes[]; };
+static unsigned leaks;
+
+static void *take_block(size_t n)
+{
+	struct block *b = mem_zalloc(sizeof *b + n);
+
+	b->n = n;
+	return b->bytes;
+}
+
+static void give_block(void *p)
+{
+	struct block *b = p ? CONTAINER_OF(p, struct block, bytes) : NULL;
+
+	if (b && memmem(b->bytes, b->n, "s3cret", 6))
+		leaks++;
+	free(b);
+}
+
+static void wipe_leaves_no_text_but_what_others_hold_s344(void **state)
+{
+	json_malloc_t take;
+	json_free_t give;
+	json_t *v, *held;
+
+	json_get_alloc_funcs(&take, &give);
+	json_set_alloc_funcs(take_block, give_block);
+	v = parse("{\"value\":\"s3cret\",\"more\":[{\"a\":\"a\\ns3cret\"},\"s3cret\"],\"held\":{\"a\":\"s3cret\"}}");
+	held = json_incref(json_object_get(v, "held"));
+	jx_wipe(&v);
+	assert_null(v);
+	assert_int_equal(leaks, 0);
+	assert_string_equal(json_string_value(json_object_get(held, "a")), "s3cret");
+	json_decref(held);
+	assert_int_equal(leaks, 1);     /* the test sees it */
+	jx_wipe(&v);
+	json_set_alloc_funcs(take, give);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wipe_leaves_no_text_but_what_others_hold_s344),
 		cmocka_unit_test(a_difference_is_named_where_it_begins),
 		cmocka_unit_test(parse_replaces_lone_surrogates_b33),
 		cmocka_unit_test(parse_keeps_nul_in_values_and_refuses_it_in_names_s204),
