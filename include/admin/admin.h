@@ -51,6 +51,8 @@ enum adm_shape {
 	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
 	ADM_TEXT,       /* the first column on stdout as it is, the sentence on stderr */
 	ADM_DOCUMENTS,  /* the member `document` as YAML, or into the folder that the argument `output` names */
+	ADM_FILE,       /* a stream: the CLI writes the members `data`, base64, to the new file that the argument `file` names, and
+			 * the sentence `done`, when the last row's `sha256` is right */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
 			 * exit status 5 when there is nothing worse, "sum" is no finding */

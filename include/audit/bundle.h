@@ -30,8 +30,11 @@ struct audit_bundle_req {
 	const char *origin;
 	const char *query;              /* why and by whom it was made, for people */
 };
-/* Write a new file, durable on return; nothing is left of it after a failure.  A reader's connection, any thread.
- * ERR_CONFLICT: the file exists.  ERR_CORRUPT: a record is not as it was written, or not there. */
+/* Write it to an empty file that can be read and sought.  A reader's connection, any thread.  ERR_CORRUPT: a record is not as
+ * it was written, or not there. */
+int audit_bundle_write_to(struct db *db, const struct audit_bundle_req *req, FILE *f, struct audit_bundle *ret,
+			  struct err *err) MUST_CHECK;
+/* Write a new file, durable on return; nothing is left of it after a failure.  ERR_CONFLICT: the file exists. */
 int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const char *path, struct audit_bundle *ret,
 		       struct err *err) MUST_CHECK;
 /* Every byte is hostile; memory does not grow with the file.  Of `with` the keys count: the epochs of

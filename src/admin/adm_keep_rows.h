@@ -85,7 +85,7 @@ static const struct adm_arg erase_args[] = {
 	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after }
 
 static const struct adm_arg audit_bundle_args[] = {
-	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file." },
+	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file, which this program writes." },
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
 	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
@@ -94,9 +94,10 @@ static const struct adm_arg audit_bundle_args[] = {
 #define BUNDLE_ROW \
 	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store", \
 	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and " \
-		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.", \
-	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .role = ADM_READ, \
-	  .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body }
+		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The file belongs to who runs " \
+		    "this, here; a server writes none where a reader says.", \
+	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE, \
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body }
 
 #define HOLD_ROWS \
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased", \

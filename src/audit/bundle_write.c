@@ -361,14 +361,24 @@ static int hash_file(struct writing *w, uint8_t ret[DIGEST_SIZE], struct err *er
 	return rc == 0 && ferror(w->f) ? failed(w, err) : rc;
 }
 
-static int write_file(struct writing *w, struct audit_bundle *ret, struct err *err)
+static int start_tree(struct writing *w, struct err *err)
 {
-	int rc = put_parts(w, err);
+	struct audit_cut cut;
+	int rc = audit_cut_read(w->db, w->req->log, w->req->from - w->req->from % AUDIT_CUT_UNIT, &cut, err);
 
-	if (rc == 0 && (fflush(w->f) != 0 || fsync(fileno(w->f)) != 0))
-		rc = failed(w, err);
+	if (rc == 0 && !tree_load(&w->tree, cut.at, cut.frontier, cut.peaks * TREE_HASH))
+		rc = err_set(err, ERR_INTERNAL, "", "a tree without peaks");
+	return rc;
+}
+
+static int write_all(struct writing *w, struct audit_bundle *ret, struct err *err)
+{
+	int rc = start_tree(w, err);
+
 	if (rc == 0)
-		rc = sync_folder(w, err);
+		rc = put_parts(w, err);
+	if (rc == 0 && fflush(w->f) != 0)
+		rc = failed(w, err);
 	if (rc == 0)
 		rc = hash_file(w, ret->sha256, err);
 	if (rc < 0)
@@ -382,36 +392,41 @@ static int write_file(struct writing *w, struct audit_bundle *ret, struct err *e
 	return 0;
 }
 
-static int start_tree(struct writing *w, struct err *err)
+static int write_file(struct writing *w, struct audit_bundle *ret, struct err *err)
 {
-	struct audit_cut cut;
-	int rc = audit_cut_read(w->db, w->req->log, w->req->from - w->req->from % AUDIT_CUT_UNIT, &cut, err);
+	int rc = write_all(w, ret, err);
 
-	if (rc == 0 && !tree_load(&w->tree, cut.at, cut.frontier, cut.peaks * TREE_HASH))
-		rc = err_set(err, ERR_INTERNAL, "", "a tree without peaks");
+	if (w->digest) {
+		uint8_t rest[DIGEST_SIZE];
+
+		digest_end(&w->digest, rest);
+	}
+	str_fini(&w->text);
+	free(w->bytes.p);
 	return rc;
+}
+
+int audit_bundle_write_to(struct db *db, const struct audit_bundle_req *req, FILE *f, struct audit_bundle *ret, struct err *err)
+{
+	struct writing w = { .db = db, .req = req, .path = "", .f = f };
+
+	return write_file(&w, ret, err);
 }
 
 int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const char *path, struct audit_bundle *ret,
 		       struct err *err)
 {
 	struct writing w = { .db = db, .req = req, .path = path };
-	int fd, rc = start_tree(&w, err);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), rc;
 
-	if (rc < 0)
-		return rc;
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_UNREACHABLE, path, "%s", strerror(errno));
 	w.f = fdopen(fd, "w+");
 	rc = w.f ? write_file(&w, ret, err) : failed(&w, err);
-	if (w.digest) {
-		uint8_t rest[DIGEST_SIZE];
-
-		digest_end(&w.digest, rest);
-	}
-	str_fini(&w.text);
-	free(w.bytes.p);
+	if (rc == 0 && fsync(fd) != 0)
+		rc = failed(&w, err);
+	if (rc == 0)
+		rc = sync_folder(&w, err);
 	if (w.f)
 		fclose(w.f);
 	else

@@ -94,6 +94,15 @@ int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *
 int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
 int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* ERR_UNREACHABLE: no store there */
 
+/* --- ctl_save.c: the file of ADM_FILE */
+
+struct ctl_save;
+/* Make it.  ERR_CONFLICT: it exists. */
+int ctl_save_new(const struct ctl_line *line, struct ctl_save **ret, struct err *err) MUST_CHECK;
+void ctl_save_feed(void *save, const struct str *rows);         /* as rows() of a struct ctl_sink */
+/* whole: all of it was sent; then it is durable, and *ret the row that says what it is.  Else, and after a failure, it is removed. */
+int ctl_save_end(struct ctl_save **s, bool whole, struct str *ret, struct err *err) MUST_CHECK;
+
 struct tls;
 struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
 int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;

@@ -309,6 +309,7 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 	}
 	switch (p->cmd->shape) {
 	case ADM_DONE:
+	case ADM_FILE:
 		print_sentence(p, row, p->out);
 		break;
 	case ADM_CONTENT:

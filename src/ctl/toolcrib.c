@@ -300,6 +300,40 @@ static enum ctl_exit run_stream(struct ctl_line *line)
 	return failed != CTL_DONE ? failed : status;
 }
 
+/* A command that sends a file. */
+static enum ctl_exit run_save(const struct ctl_line *line)
+{
+	struct ctl_sink sink = { .rows = ctl_save_feed };
+	struct ctl_save *save = NULL;
+	struct str rows = STR_INIT, last = STR_INIT;
+	struct err err = { 0 }, failure = { 0 };
+	enum ctl_exit status = CTL_DONE;
+	bool reached = false;
+	int rc = ctl_save_new(line, &save, &err);
+
+	if (rc < 0) {
+		complain(NULL, &err);
+		return CTL_FAILED;
+	}
+	sink.arg = save;
+	rc = ctl_run(&line->opt, line->cmd, line->args, &sink, &rows, &reached, &err);
+	if (rc == 0)
+		ctl_save_feed(save, &rows);
+	else
+		status = status_of(&err, reached, false);
+	if (ctl_save_end(&save, rc == 0, &last, &failure) < 0) {
+		err = failure;
+		status = CTL_FAILED;
+	}
+	if (status != CTL_DONE)
+		complain(NULL, &err);
+	else
+		status = print_answer(line, NULL, &last);
+	str_fini(&rows);
+	str_fini(&last);
+	return status;
+}
+
 static enum ctl_exit run_line(struct ctl_line *line)
 {
 	struct ctl_cursor *cursor = NULL;
@@ -309,6 +343,8 @@ static enum ctl_exit run_line(struct ctl_line *line)
 
 	if (line->cmd->where == ADM_ON_CTL)
 		return run_local(line);
+	if (line->cmd->shape == ADM_FILE)
+		return run_save(line);
 	if (line->cmd->stream)
 		return run_stream(line);
 	if (ctl_cursor_read(line, &cursor, &err) < 0) {

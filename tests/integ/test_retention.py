@@ -104,7 +104,9 @@ class Retention(unittest.TestCase):
         self.assertIn(code, (0, 5), out)
         self.assertIn("records 520-529", out)
         self.assertEqual(self.c.run("audit", "bundle", "acme", some).returncode, 1)     # it exists
-        self.assertIn("has the records 512 to", self.c.run("audit", "bundle", "acme", some, "--from", "3").stderr)
+        none = self.c.dir / "none.tar"
+        self.assertIn("has the records 512 to", self.c.run("audit", "bundle", "acme", none, "--from", "3").stderr)
+        self.assertFalse(none.exists())
         code, out = self.verify("--bundle", bundle)
         self.assertIn(code, (0, 5), out)
         self.assertIn("records 0-511", out)

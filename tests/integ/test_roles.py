@@ -1,5 +1,7 @@
 """Roles: who may give which command beside the owner of the store, over a socket of their own (SEC S-318)."""
+import base64
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -143,6 +145,28 @@ class Roles(crib.Case):
             said = self.say(40003, "audit verify", tenant="acme", **{option: words})
             self.assertEqual((said["code"], "files of the server" in said["message"]), ("denied", True))
         self.assertIsInstance(self.say(40003, "audit verify", tenant="acme"), list)
+
+    def test_a_reader_has_the_server_write_no_file(self):
+        """SEC S-920: what it wants in a file is sent to it."""
+        c, there = self.crib, self.crib.dir / "there.tar"
+        before = set(c.dir.rglob("*"))
+        rows = self.say(40002, "audit bundle", tenant="acme", file=str(there))
+        got = b"".join(base64.b64decode(row["data"]) for row in rows[:-1])
+        self.assertEqual(rows[-1]["sha256"], hashlib.sha256(got).hexdigest())
+        self.assertEqual({path.name for path in set(c.dir.rglob("*")) - before if "bundle" in path.name or path == there}, set())
+        row, = c.json("audit", "bundle", "acme", there, "--to", rows[-1]["to"])
+        self.assertEqual((row["bundle"], row["sha256"]), (str(there), hashlib.sha256(there.read_bytes()).hexdigest()))
+        self.assertEqual(stat.S_IMODE(there.stat().st_mode), 0o600)
+        done = c.run("audit", "bundle", "acme", there)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there.tar", done.stderr, "what is there stays")
+        link = c.dir / "link.tar"
+        link.symlink_to(c.dir / "nowhere")
+        self.assertEqual(c.run("audit", "bundle", "acme", link).returncode, 1)
+        self.assertIn("not found", c.run("audit", "bundle", "nobody", c.dir / "none.tar").stderr)
+        self.assertFalse((c.dir / "none.tar").exists() or (c.dir / "nowhere").exists())
+        exported = [row for row in c.json("audit", "admin", "--tenant", "acme", "--limit", "0") if row["kind"] == "audit.export"]
+        self.assertEqual(len(exported), 2)
 
     def test_refused_commands_are_recorded_and_a_flood_of_them_is_counted(self):
         for _ in range(30):
