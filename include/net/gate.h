@@ -8,8 +8,8 @@
 
 /* Who may connect, for all listeners of a process together: connections of a source, of a tenant, and of those that
  * have not said who they are; how long a source waits after a fault (SEC S-316, S-808).  A source is an IPv4 address
- * or a /64 of IPv6, for faults a /48 where many of those have some.  Unix peers, sources that the caller exempts and, unless the limits say otherwise, loopback are
- * counted for their tenant alone.  Loop thread. */
+ * or a /64 of IPv6; for faults a /48, where many of those have some.  Unix peers, sources that the caller exempts and,
+ * unless the limits say otherwise, loopback are counted for their tenant alone.  Loop thread. */
 
 /* Sources of a family whose faults are remembered.  A new one beyond them takes the place of the oldest that had one
  * fault; it is not remembered when all have had more. */

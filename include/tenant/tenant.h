@@ -115,8 +115,9 @@ struct principal_claims {
 	bool known_only;                /* a subject without a row is refused */
 };
 #define PRINCIPAL_SUBJECT_MAX 255
-/* ERR_NOT_FOUND: no such tenant, or principal with known_only; ERR_INVALID: the subject; ERR_DENIED: suspended, expired;
- * ERR_BUSY with retry_ms: a new subject without a row, and the tenant has TENANT_SUBJECTS_MAX of them (SEC S-801).  Does not count, tell or record a refusal: cred_refused() does. */
+/* ERR_NOT_FOUND: no such tenant, or principal with known_only; ERR_INVALID: the subject; ERR_DENIED: suspended,
+ * expired; ERR_BUSY with retry_ms: a new subject without a row, and the tenant has TENANT_SUBJECTS_MAX of them.
+ * Does not count, tell or record a refusal: cred_refused() does. */
 int principal_from_claims(struct tenants *t, const struct principal_claims *claims, struct principal **ret,
 			  struct err *err) MUST_CHECK;
 /* Borrowed until the next tenants_apply(). */

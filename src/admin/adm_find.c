@@ -163,7 +163,8 @@ static int check_room(struct db *db, const struct adm_tenant *t, struct err *err
 	return ERR_LIMIT;
 }
 
-int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret, struct err *err)
+int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		      struct err *err)
 {
 	struct adm_principal p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
 	char random[PSEUDONYM_RANDOM + 1];

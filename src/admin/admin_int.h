@@ -121,7 +121,8 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 		       struct err *err) MUST_CHECK;
 /* Insert one with a fresh pseudonym. */
 /* ERR_LIMIT: the tenant has TENANT_PRINCIPALS_MAX. */
-int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret, struct err *err) MUST_CHECK;
+int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		      struct err *err) MUST_CHECK;
 /* Any definition, by its full name. */
 struct adm_tool {
 	int64_t id, version, version_id, created_us, changed_us;

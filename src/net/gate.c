@@ -196,7 +196,7 @@ static void forget_atoned(struct gate *g, struct list *offenders, uint64_t now)
 	}
 }
 
-/* Room for one more?  Who had one fault makes room: a flood of new sources puts none out that came back after a penalty. */
+/* Room for one more?  Who had one fault makes room: no flood of new sources puts out who came back after a penalty. */
 static bool make_room(struct gate *g, struct offenders *o, uint64_t now)
 {
 	if (o->n < GATE_FAULTS_MAX)

@@ -73,8 +73,8 @@ static int make_room(struct ten_subjects *s, const struct tenant_image *img, uin
 		return 0;
 	}
 	met_inc(MET_token_subjects_refused);
-	(void)err_set(err, ERR_BUSY, "sub", "tenant %s had tokens of %d subjects within a day, which is the limit: come again later",
-		      img->name, TENANT_SUBJECTS_MAX);
+	(void)err_set(err, ERR_BUSY, "sub", "tenant %s had tokens of %d subjects within a day, which is the limit: "
+		      "come again later", img->name, TENANT_SUBJECTS_MAX);
 	err_hint(err, "for more let principal_claim name principals of the tenant");
 	if (err)
 		err->retry_ms = (uint32_t)((TENANT_SUBJECT_REST_US - rests_us + 999) / 1000);   /* a day at most */
