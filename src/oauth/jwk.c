@@ -260,6 +260,11 @@ size_t jwk_set_count(const struct jwk_set *set)
 	return set->n;
 }
 
+const char *jwk_set_kid(const struct jwk_set *set, size_t i)
+{
+	return set->key[i].named ? set->key[i].kid : NULL;
+}
+
 const struct jwk *jwk_find(const struct jwk_set *set, const char *kid)
 {
 	if (!kid)

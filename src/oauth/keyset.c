@@ -26,7 +26,6 @@ struct keyset {
 	const struct conf_issuer *conf;
 	struct oauth_server *server;    /* NULL: from a file */
 	struct jwk_set *set;            /* NULL: none yet */
-	struct jwk_set *before;         /* which it replaced: what is only there was withdrawn */
 	uint64_t fetched_us;            /* when it was, monotonic */
 	uint64_t asked_us;              /* when it was asked for */
 	uint64_t begun_us;              /* when the last one was asked for, whatever came */
@@ -82,7 +81,6 @@ void keyset_free(struct keyset **k)
 	oauth_server_drop(&(*k)->server);
 	ev_timer_free(&(*k)->wake);
 	kids_free(&(*k)->kids);
-	jwk_set_free(&(*k)->before);
 	jwk_set_free(&(*k)->set);
 	free(*k);
 	*k = NULL;
@@ -98,6 +96,17 @@ int keyset_reload(struct keyset *k, struct err *err)
 	return 0;
 }
 
+/* Keys that were there and are not any more are known for none. */
+static void note_withdrawn(struct keyset *k, const struct jwk_set *now)
+{
+	for (size_t i = 0; k->set && i < jwk_set_count(k->set); i++) {
+		const char *kid = jwk_set_kid(k->set, i);
+
+		if (kid && !jwk_find(now, kid))
+			(void)kids_see(k->kids, kid, 0);
+	}
+}
+
 static void on_got(void *arg, int rc, const struct str *body, const struct err *why)
 {
 	struct keyset *k = arg;
@@ -111,8 +120,8 @@ static void on_got(void *arg, int rc, const struct str *body, const struct err *
 	else
 		err = *why;
 	if (rc == 0) {
-		jwk_set_free(&k->before);
-		k->before = k->set;
+		note_withdrawn(k, set);
+		jwk_set_free(&k->set);
 		k->set = set;
 		k->asked_us = k->begun_us;
 		k->fetched_us = now;
@@ -170,7 +179,7 @@ static enum keyset_find look_behind(struct keyset *k, const char *kid, bool may_
 
 	if (may_wait && fetch(k, now))
 		return KEYSET_WAIT;
-	if (seen <= k->asked_us || (k->before && jwk_find(k->before, kid)))
+	if (seen <= k->asked_us)
 		return KEYSET_UNKNOWN;
 	if (!may_wait || k->next_us - now > OAUTH_NEAR_MS * 1000ull)
 		return KEYSET_NONE;

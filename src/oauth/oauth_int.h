@@ -46,6 +46,7 @@ struct jwk_set;
 int jwk_set_parse(const char *text, size_t len, struct jwk_set **ret, struct err *err) MUST_CHECK;
 void jwk_set_free(struct jwk_set **set);
 size_t jwk_set_count(const struct jwk_set *set);
+const char *jwk_set_kid(const struct jwk_set *set, size_t i);    /* of the i-th; NULL: it has none */
 /* The key with this id; kid NULL: the only key that there is.  NULL without. */
 const struct jwk *jwk_find(const struct jwk_set *set, const char *kid);
 /* What this key verifies, by its entry: nothing in a token chooses. */

@@ -352,6 +352,11 @@ static void withdrawn_key_is_refused_at_once(void **state)
 	assert_int_equal(ask_as(0, "a"), ERR_DENIED);
 	assert_int_equal(w.why, CRED_UNKNOWN);
 	assert_int_equal(w.peer.requests, 2);
+	step_s(INTERVAL_S);
+	assert_int_equal(ask_as(1, "c"), ERR_DENIED);           /* and it stays so behind the next fetch */
+	step_s(1);
+	assert_int_equal(ask_as(0, "a"), ERR_DENIED);
+	assert_int_equal(w.peer.requests, 3);
 }
 
 static void kids_are_remembered_up_to_a_limit(void **state)
