@@ -17,7 +17,9 @@
 #define FETCH_HEAD_MAX 32768            /* bytes of status line, headers, interim answers and trailers */
 #define FETCH_HEADERS_MAX 64            /* headers of a request */
 #define FETCH_RUNNING_MAX 1024          /* requests under way; beyond it ERR_BUSY */
-#define FETCH_POOLS_MAX 256             /* scopes and policies with connections */
+#define FETCH_KEPT 256                  /* of these, the last are for pools with less than FETCH_POOL_SHARE under way */
+#define FETCH_POOL_SHARE 8
+#define FETCH_POOLS_MAX 256             /* scopes and policies with connections: pools */
 #define FETCH_IDLE_MAX 256              /* kept connections of one pool */
 #define FETCH_POOL_IDLE_MS 60000        /* a pool without work closes its connections */
 

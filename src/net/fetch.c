@@ -151,6 +151,7 @@ static void end(struct fetch *f, const struct err *err)
 		give_back_easy(f);
 	f->state = FETCH_DONE;
 	list_unlink(&f->node);
+	p->nrunning--;
 	p->owner->running--;
 	met_dec(MET_fetch_running);
 	if (err->code != 0)
@@ -255,6 +256,18 @@ static int check_req(const struct fetch_req *req, struct url *ret_url, struct er
 	return rc < 0 ? rc : fetch_policy_url(req->policy, ret_url, err);
 }
 
+static int busy(struct err *err)
+{
+	met_inc(MET_fetch_busy);
+	return err_set(err, ERR_BUSY, "", "too many requests are under way; try again");
+}
+
+/* No tenant's requests take the places of another one's, nor of ours (SEC S-804). */
+static bool has_share(const struct fetcher *f, const struct fetch_pool *p)
+{
+	return f->running < FETCH_RUNNING_MAX - FETCH_KEPT || p->nrunning < FETCH_POOL_SHARE;
+}
+
 int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fetch_sink *sink, void *arg,
 		struct fetch **ret, struct err *err)
 {
@@ -264,13 +277,13 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 
 	if (rc < 0)
 		return rc;
-	if (f->running >= FETCH_RUNNING_MAX) {
-		met_inc(MET_fetch_busy);
-		return err_set(err, ERR_BUSY, "", "too many requests are under way; try again");
-	}
+	if (f->running >= FETCH_RUNNING_MAX)
+		return busy(err);
 	rc = pool_get(f, req, &pool, err);
 	if (rc < 0)
 		return rc;
+	if (!has_share(f, pool))        /* it has work, and needs no rest */
+		return busy(err);
 	struct fetch *x = mem_zalloc(sizeof(*x));
 	x->pool = pool;
 	x->sink = *sink;
@@ -286,6 +299,7 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 	str_init(&x->head.fields, 0);   /* FETCH_HEAD_MAX is counted before it grows */
 	add_headers(x, req);
 	list_push_back(&pool->running, &x->node);
+	pool->nrunning++;
 	f->running++;
 	met_inc(MET_fetch_running);
 	met_inc(MET_fetch_started);

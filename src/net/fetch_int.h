@@ -36,7 +36,7 @@ struct fetch_pool {
 	struct ev_timer *timer;         /* libcurl's */
 	struct ev_timer *idle;
 	struct map *socks;              /* descriptor -> struct fetch_sock */
-	struct list running;            /* struct fetch */
+	struct list running; size_t nrunning;   /* struct fetch */
 	CURL *spare[FETCH_SPARE_MAX]; size_t nspare;
 	bool acting;                    /* libcurl or an end is on the stack */
 };

@@ -285,24 +285,50 @@ static void endless_interim_answers_end_at_the_limit_of_the_head(void **state)
 	str_fini(&answer);
 }
 
-static void requests_at_their_limit_start_and_one_more_does_not(void **state)
+/* One more than is under way does not start. */
+static void check_busy(const struct fetch_req *req)
 {
-	struct got *g = mem_calloc(FETCH_RUNNING_MAX + 1, sizeof(*g));
-	struct peer s;
+	uint64_t before = met_get(MET_fetch_busy);
+	struct fetch *none = NULL;
+	struct got g;
 	struct err err;
+
+	assert_int_equal(fetch_start(fetcher, req, &sink, &g, &none, &err), ERR_BUSY);
+	assert_int_equal(met_get(MET_fetch_busy) - before, 1);
+}
+
+/* SEC S-804: a tenant takes what is common, then each of the others has its share, until there is nothing more. */
+static void requests_at_their_limits_start_and_one_more_does_not(void **state)
+{
+	const int common = FETCH_RUNNING_MAX - FETCH_KEPT;
+	struct got *g = mem_calloc(FETCH_RUNNING_MAX, sizeof(*g));
+	char scope[20] = "acme";
+	struct peer s;
+	int n;
 
 	peer_open(&s, loop, "127.0.0.1:0");
 	struct fetch_req req = req_of(&s, "GET");
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
-		start(&g[i], &req);
-	uint64_t before = met_get(MET_fetch_busy);
-	assert_int_equal(fetch_start(fetcher, &req, &sink, &g[FETCH_RUNNING_MAX], &g[FETCH_RUNNING_MAX].f, &err), ERR_BUSY);
-	assert_int_equal(met_get(MET_fetch_busy) - before, 1);
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+	req.scope = scope;
+	for (n = 0; n < common; n++)
+		start(&g[n], &req);
+	check_busy(&req);
+	while (n < FETCH_RUNNING_MAX) {
+		snprintf(scope, sizeof(scope), "tenant%d", n);
+		for (int i = 0; i < FETCH_POOL_SHARE; i++)
+			start(&g[n++], &req);
+		check_busy(&req);
+	}
+	snprintf(scope, sizeof(scope), "one more");
+	check_busy(&req);
+	for (int i = 0; i < FETCH_RUNNING_MAX; i++)
 		fetch_cancel(g[i].f);
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+	for (int i = 0; i < FETCH_RUNNING_MAX; i++)
 		end_of(&g[i]);
 	assert_int_equal(met_get(MET_fetch_running), 0);
+	snprintf(scope, sizeof(scope), "acme");
+	start(&g[0], &req);             /* what ended was given back */
+	fetch_cancel(g[0].f);
+	end_of(&g[0]);
 	free(g);
 	peer_close(&s);
 }
@@ -783,7 +809,7 @@ int main(void)
 		cmocka_unit_test(body_at_its_limit_passes_and_one_byte_more_does_not),
 		cmocka_unit_test(head_at_its_limit_passes_and_one_byte_more_does_not),
 		cmocka_unit_test(endless_interim_answers_end_at_the_limit_of_the_head),
-		cmocka_unit_test(requests_at_their_limit_start_and_one_more_does_not),
+		cmocka_unit_test(requests_at_their_limits_start_and_one_more_does_not),
 		cmocka_unit_test(pools_beyond_their_limit_replace_idle_ones),
 		cmocka_unit_test(pools_at_work_do_not_give_way),
 		cmocka_unit_test(pool_without_work_closes_its_connections),

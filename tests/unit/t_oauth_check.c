@@ -446,34 +446,49 @@ static void last_done(void *arg, int rc, const struct err *err)
 		*(bool *)arg = true;
 }
 
-/* All that the fetcher takes, to nobody who answers. */
+/* Requests of tools, to nobody who answers. */
 struct tools {
 	struct fetch *all[FETCH_RUNNING_MAX];
+	size_t n;
 	struct fetch_allow allow;
 	struct fetch_policy policy;
 	struct arena *mem;
 	bool done;
 };
 
-static void tools_ask(struct tools *t)
+/* As many as one tenant may have, or with all of them as many as there may be. */
+static void tools_ask(struct tools *t, size_t n)
 {
 	static const struct fetch_sink sink = { .done = last_done };
-	char *url = mem_printf("http://127.0.0.1:%u/", w.other.port);
+	const size_t one = FETCH_RUNNING_MAX - FETCH_KEPT;
+	char *url = mem_printf("http://127.0.0.1:%u/", w.other.port), scope[20];
 
-	*t = (struct tools){ .mem = arena_new(4096), .policy = { .allow = &t->allow, .nallow = 1 } };
+	*t = (struct tools){ .n = n, .mem = arena_new(4096), .policy = { .allow = &t->allow, .nallow = 1 } };
 	ROWS_OK(fetch_allow_parse(w.issuer[1].allow[0], "", t->mem, &t->allow, &rows_err));
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
-		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = url, .policy = &t->policy, .scope = "acme" },
-				    &sink, i + 1 < FETCH_RUNNING_MAX ? NULL : &t->done, &t->all[i], &rows_err));
+	for (size_t i = 0; i < n; i++) {
+		snprintf(scope, sizeof(scope), "tenant%zu", i < one ? 0 : i / FETCH_POOL_SHARE);
+		ROWS_OK(fetch_start(w.fetcher, &(struct fetch_req){ .method = "GET", .url = url, .policy = &t->policy, .scope = scope },
+				    &sink, i + 1 < n ? NULL : &t->done, &t->all[i], &rows_err));
+	}
 	free(url);
 }
 
 static void tools_stop(struct tools *t)
 {
-	for (size_t i = 0; i < FETCH_RUNNING_MAX; i++)
+	for (size_t i = 0; i < t->n; i++)
 		fetch_cancel(t->all[i]);
 	assert_true(ev_loop_run_until(w.loop, &t->done, PATIENCE_MS));
 	arena_free(&t->mem);
+}
+
+/* SEC S-804 */
+static void tools_of_one_tenant_shut_out_no_fetch(void **state)
+{
+	static struct tools tools;
+
+	tools_ask(&tools, FETCH_RUNNING_MAX - FETCH_KEPT);
+	assert_int_equal(ask_as(0, "a"), 0);
+	tools_stop(&tools);
 }
 
 /* Tools that ask for much at once must not shut out those with tokens for a whole interval. */
@@ -482,7 +497,7 @@ static void a_fetch_without_a_place_is_tried_again_soon(void **state)
 	static struct tools tools;
 	struct verdict v;
 
-	tools_ask(&tools);
+	tools_ask(&tools, FETCH_RUNNING_MAX);
 	assert_int_equal(ask(token(0, "a", "alice", "read"), &v), ERR_UNREACHABLE);
 	assert_in_range(v.err.retry_ms, 1, 1001);
 	tools_stop(&tools);
@@ -503,7 +518,7 @@ static void wait_ends_when_there_is_no_place_for_the_fetch(void **state)
 	step_s(INTERVAL_S - 1);
 	assert_int_equal(begin(text, &v, &c), 1);
 	step_s(1);
-	tools_ask(&tools);
+	tools_ask(&tools, FETCH_RUNNING_MAX);
 	assert_true(ev_loop_run_until(w.loop, &v.done, PATIENCE_MS));
 	assert_int_equal(v.rc, ERR_UNREACHABLE);
 	tools_stop(&tools);
@@ -741,6 +756,7 @@ int main(void)
 		T(first_use_is_told_once_however_often_keys_are_fetched),
 		T(old_keys_stay_until_new_ones_are_read),
 		T(keys_that_are_too_old_are_no_keys),
+		T(tools_of_one_tenant_shut_out_no_fetch),
 		T(a_fetch_without_a_place_is_tried_again_soon),
 		T(wait_ends_when_there_is_no_place_for_the_fetch),
 		T(waiting_room_has_a_limit),
