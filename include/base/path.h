@@ -17,6 +17,8 @@ int path_replace(const char *path, unsigned mode, const void *p, size_t n, struc
 /* Its halves: the new content is whole, under another name; it is in its place. */
 int path_prepare(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 int path_put_in_place(const char *path, struct err *err) MUST_CHECK;
+/* Make the name of a new file durable: fsync() of the directory that holds it.  ERR_IO; where = the directory. */
+int path_sync_parent(const char *path, struct err *err) MUST_CHECK;
 /* Make all missing parts; existing ones are fine. */
 int path_mkdirs(const char *path, unsigned mode, struct err *err) MUST_CHECK;
 bool path_exists(const char *path);

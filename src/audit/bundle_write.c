@@ -332,22 +332,6 @@ static int put_parts(struct writing *w, struct err *err)
 
 /* --- the file */
 
-static int sync_folder(const struct writing *w, struct err *err)
-{
-	char *dir = mem_strdup(w->path), *slash = strrchr(dir, '/');
-	int fd, rc = 0;
-
-	if (slash)
-		slash[slash == dir] = '\0';
-	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) != 0)
-		rc = failed(w, err);
-	if (fd >= 0)
-		close(fd);
-	free(dir);
-	return rc;
-}
-
 static int hash_file(struct writing *w, uint8_t ret[DIGEST_SIZE], struct err *err)
 {
 	struct digest *d = digest_new();
@@ -426,7 +410,7 @@ int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const 
 	if (rc == 0 && fsync(fd) != 0)
 		rc = failed(&w, err);
 	if (rc == 0)
-		rc = sync_folder(&w, err);
+		rc = path_sync_parent(path, err);
 	if (w.f)
 		fclose(w.f);
 	else

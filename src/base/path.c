@@ -80,8 +80,7 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
-/* Make the name of a new file durable: fsync() of the directory that holds it. */
-static int sync_parent(const char *path, struct err *err)
+int path_sync_parent(const char *path, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
 	char *dir = !slash ? mem_strdup(".") : mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
@@ -109,7 +108,7 @@ int path_create(const char *path, unsigned mode, const void *p, size_t n, struct
 	if (close(fd) != 0 && rc == 0)
 		rc = fail(err, ERR_IO, path, "write");
 	if (rc == 0)
-		rc = sync_parent(path, err);
+		rc = path_sync_parent(path, err);
 	if (rc < 0)
 		(void)unlink(path); /* half a file is worse than none */
 	return rc;
@@ -136,7 +135,7 @@ int path_put_in_place(const char *path, struct err *err)
 		(void)unlink(temp);
 	}
 	if (rc == 0)
-		rc = sync_parent(path, err);
+		rc = path_sync_parent(path, err);
 	free(temp);
 	return rc;
 }

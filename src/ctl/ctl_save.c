@@ -12,6 +12,7 @@
 
 #include "base/digest.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
 
@@ -103,23 +104,6 @@ void ctl_save_feed(void *save, const struct str *rows)
 		take_line(s, line, (size_t)(nl - line));
 }
 
-/* What the file is named in must be durable as well. */
-static int sync_all(const struct ctl_save *s, struct err *err)
-{
-	char *dir = mem_strdup(s->path), *slash = strrchr(dir, '/');
-	int fd, rc = fsync(s->fd) == 0 ? 0 : cannot(s, err);
-
-	if (slash)
-		slash[slash == dir] = '\0';
-	fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (rc == 0 && (fd < 0 || fsync(fd) != 0))
-		rc = cannot(s, err);
-	if (fd >= 0)
-		close(fd);
-	free(dir);
-	return rc;
-}
-
 static int check_whole(struct ctl_save *s, struct err *err)
 {
 	const char *said = json_string_value(json_object_get(s->last, "sha256"));
@@ -134,7 +118,7 @@ static int check_whole(struct ctl_save *s, struct err *err)
 	text_hex(digest, sizeof digest, hex);
 	if (!said || strcmp(said, hex) != 0)
 		return err_set(err, ERR_IO, "", "%s: what came is not what was sent", s->path);
-	return sync_all(s, err);
+	return fsync(s->fd) == 0 ? path_sync_parent(s->path, err) : cannot(s, err);
 }
 
 int ctl_save_end(struct ctl_save **sp, bool whole, struct str *ret, struct err *err)
