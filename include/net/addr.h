@@ -23,6 +23,8 @@ bool addr_is_loopback(const struct addr *a);
 /* The 16 bytes of an IPv6 address; IPv4 as ::ffff:a.b.c.d.  False: another family. */
 bool addr_ip(const struct addr *a, uint8_t ret[16]);
 bool addr_ip_is_v4(const uint8_t ip[16]);
+/* Whom limits of a source count (SEC S-316): the same of IPv4, the /64 of IPv6 with zeros behind it. */
+bool addr_source(const struct addr *a, uint8_t ret[16]);
 /* "127.0.0.1", "::1": no port (0), no brackets.  False: no address; errors are the caller's to word. */
 bool addr_from_host(const char *text, struct addr *ret);
 /* "10.0.0.0/8", "2001:db8::/32", or one address. */

@@ -39,7 +39,6 @@
 #define WORD_MAX 32
 #define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
-#define SOURCE_KEY 16                   /* an IPv4 address as IPv6 has it, or the upper half of one of IPv6 */
 #define KEY_LINE_MAX 256
 #define STRANGER_LINE_MAX (64u << 10)   /* of a peer without any role: it is refused in any case, and buffers nothing much */
 
@@ -71,19 +70,12 @@ struct conn {
 
 /* --- how many connections one may have: of those whom nobody knows yet, by where they come from */
 
-static void source_of(const struct addr *from, uint8_t ret[SOURCE_KEY])
-{
-	memset(ret, 0, SOURCE_KEY);
-	if (addr_ip(from, ret) && !addr_ip_is_v4(ret))
-		memset(ret + SOURCE_KEY / 2, 0, SOURCE_KEY / 2);
-}
-
 static bool keyless_enter(struct admin_sock *s, const struct addr *from)
 {
-	uint8_t key[SOURCE_KEY];
+	uint8_t key[16] = { 0 };        /* of another family there is one source */
 	uintptr_t n;
 
-	source_of(from, key);
+	(void)addr_source(from, key);
 	n = (uintptr_t)map_get(s->keyless, key, sizeof(key));
 	if (n >= ADMIN_SHARE_MAX) {
 		met_inc(MET_admin_connections_refused);
@@ -95,10 +87,10 @@ static bool keyless_enter(struct admin_sock *s, const struct addr *from)
 
 static void keyless_leave(struct admin_sock *s, const struct addr *from)
 {
-	uint8_t key[SOURCE_KEY];
+	uint8_t key[16] = { 0 };        /* of another family there is one source */
 	uintptr_t n;
 
-	source_of(from, key);
+	(void)addr_source(from, key);
 	n = (uintptr_t)map_get(s->keyless, key, sizeof(key));
 	if (n > 1)
 		(void)map_set(s->keyless, key, sizeof(key), (void *)(n - 1)); /* a number */

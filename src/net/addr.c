@@ -78,6 +78,15 @@ bool addr_ip_is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
+bool addr_source(const struct addr *a, uint8_t ret[16])
+{
+	if (!addr_ip(a, ret))
+		return false;
+	if (!addr_ip_is_v4(ret))
+		memset(ret + 8, 0, 8);
+	return true;
+}
+
 bool addr_from_host(const char *text, struct addr *ret)
 {
 	struct addr a = { .len = 0 };

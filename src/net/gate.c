@@ -13,7 +13,7 @@
 #include "ev/ev.h"
 #include "metrics/metric.h"
 
-#define SOURCE_KEY 16                   /* an IPv4 address as IPv6 has it, or the upper half of one of IPv6 */
+#define SOURCE_KEY 16                   /* addr_source() */
 #define NET_KEY 6                       /* bytes of it that a /48 has */
 #define SWEEP_US 1000000                /* between two looks for penalties that are over */
 #define DOUBLINGS_MAX 16
@@ -98,11 +98,7 @@ void gate_free(struct gate **pg)
 /* False: this address is no source. */
 static bool source_key(const struct gate *g, const struct addr *from, uint8_t ret[SOURCE_KEY])
 {
-	if ((!g->limits.loopback && addr_is_loopback(from)) || !addr_ip(from, ret))
-		return false;
-	if (!addr_ip_is_v4(ret))
-		memset(ret + SOURCE_KEY / 2, 0, SOURCE_KEY / 2);
-	return true;
+	return (g->limits.loopback || !addr_is_loopback(from)) && addr_source(from, ret);
 }
 
 static struct gate_source *find_source(struct gate *g, const uint8_t key[SOURCE_KEY])
