@@ -141,18 +141,24 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 	return ERR_NOT_FOUND;
 }
 
+int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, sql);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_step(st, err);
+	*ret = rc == 1 ? db_col_i64(st, 0) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 /* A principal is never removed, since records name it. */
 static int check_room(struct db *db, const struct adm_tenant *t, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_COUNT);
 	int64_t count = 0;
-	int rc;
+	int rc = adm_count_of_tenant(db, SQL_ADMIN_PRINCIPAL_COUNT, t->id, &count, err);
 
-	db_bind_i64(st, 1, t->id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		count = db_col_i64(st, 0);
-	db_stmt_put(&st);
 	if (rc < 0)
 		return rc;
 	if (count < TENANT_PRINCIPALS_MAX)

@@ -152,15 +152,9 @@ int adm_key_create_check(struct adm_call *c, struct err *err)
 
 static int check_room(struct db *db, const struct adm_tenant *t, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_COUNT);
 	int64_t count = 0;
-	int rc;
+	int rc = adm_count_of_tenant(db, SQL_ADMIN_KEY_COUNT, t->id, &count, err);
 
-	db_bind_i64(st, 1, t->id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		count = db_col_i64(st, 0);
-	db_stmt_put(&st);
 	if (rc < 0)
 		return rc;
 	if (count >= TENANT_KEYS_MAX)

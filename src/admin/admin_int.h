@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "db/db.h"
 #include "limit/limit.h"
 #include "tenant/tenant.h"
 #include "adm_second.h"
@@ -119,8 +120,9 @@ int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, str
 struct adm_principal { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
 int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
 		       struct err *err) MUST_CHECK;
-/* Insert one with a fresh pseudonym. */
-/* ERR_LIMIT: the tenant has TENANT_PRINCIPALS_MAX. */
+/* What a statement counts that takes the tenant alone. */
+int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+/* Insert one with a fresh pseudonym.  ERR_LIMIT: the tenant has TENANT_PRINCIPALS_MAX. */
 int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
 		      struct err *err) MUST_CHECK;
 /* Any definition, by its full name. */
