@@ -9,7 +9,7 @@ function judge(name, n, soft, hard,   k, at) {
 	else if (k in ok && n > ok[k]) fail(at ", grew from " ok[k])
 	else if (k in ok && (n < ok[k] || n <= soft)) fail(at ": better than " ok[k] ", lower it in contrib/size-ok")
 }
-function close_file() { if (file ~ /\.h$/) judge("file", n, 250, 400); else if (file) judge("file", n, 600, 1000) }
+function close_file() { if (file ~ /\.h$/) judge("file", n, 250, 400); else if (file) judge("file", n, 1000, 1500) }
 FILENAME == ARGV[1] { if ($0 !~ /^#/ && NF > 3) ok[$1, $2] = $3; next }
 FNR == 1 { close_file(); file = FILENAME; start = 0; name = "?" }
 { n = FNR }
