@@ -14,7 +14,7 @@
 
 struct arena;
 struct backend_op;
-struct backend_secrets;
+struct secret_source;
 struct be_secrets;
 struct be_workers;
 struct ev_loop;
@@ -28,7 +28,7 @@ struct upstreams;
 
 struct backend_env {
 	struct ev_loop *loop;
-	const struct backend_secrets *secrets;  /* NULL: none is set */
+	const struct secret_source *secrets;  /* NULL: none is set */
 	const char *store;                      /* directory of the store, which no handler may read; NULL: none */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */

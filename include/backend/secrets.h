@@ -11,25 +11,16 @@
 /* Secrets reach handlers by name (SEC S-345): a definition says {secret:NAME}, the value is opened at the run and wiped
  * after it, and blanked from everything that the run says.  Loop thread. */
 
+struct secret_source;
 struct str;
 
 #define BE_SECRETS_MAX 32               /* in use at once by one run, link or worker */
-
-/* Who holds the values; implemented above this room, and by a fake in tests. */
-struct backend_secrets {
-	void *arg;
-	/* A copy in memory of secret_alloc(), NUL-terminated, for the caller to secret_free(); len does not count the
-	 * NUL.  ERR_NOT_FOUND: nobody has set it.  Others: it cannot be opened. */
-	int (*open)(void *arg, const char *name, char **ret, size_t *ret_len, struct err *err);
-	/* Moves whenever a value is set or removed: who keeps one longer than a run compares and starts afresh. */
-	uint64_t (*version)(void *arg);
-};
 
 /* The values in use, opened on first use.  A run has one (req->secrets).  What outlives a run, a link or a worker that
  * got secrets at its start, has one of its own, and each run that it serves asks req->secrets for the same names, so
  * that the run's output is blanked. */
 struct be_secrets;
-struct be_secrets *be_secrets_new(const struct backend_secrets *from);  /* from: NULL = nothing is set */
+struct be_secrets *be_secrets_new(const struct secret_source *from);  /* from: NULL = nothing is set */
 void be_secrets_free(struct be_secrets **s);                            /* wipes */
 /* The value; borrowed until be_secrets_free(), NUL-terminated, without NUL inside.  ERR_TOOL names what is not set. */
 int be_secrets_get(struct be_secrets *s, const char *name, const char **ret, size_t *ret_len, struct err *err) MUST_CHECK;

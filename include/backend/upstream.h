@@ -12,7 +12,7 @@
  * is reached; a sync reads its lists, each item of which becomes a definition whose handler is `type: mcp` and carries
  * the digest of the item as it was read.  Nothing that an upstream says is trusted (SEC S-731). */
 
-struct backend_secrets;
+struct secret_source;
 struct db;
 struct ev_loop;
 struct fetcher;
@@ -94,7 +94,7 @@ int upstream_document(const struct upstream_naming *naming, const struct upstrea
 
 struct upstreams_env {                  /* borrowed for life */
 	struct ev_loop *loop;
-	const struct backend_secrets *secrets;
+	const struct secret_source *secrets;
 	struct fetcher *fetcher;
 	const struct run_cage *cage;            /* of their processes; NULL: none is started */
 };

@@ -41,7 +41,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	struct limiter *limiter;
 	struct writer *writer;
 	const uint8_t *master;          /* seal keys are derived from it */
-	const struct backend_secrets *secrets;  /* NULL: none is set */
+	const struct secret_source *secrets;  /* NULL: none is set */
 	const char *store;              /* its directory; NULL: none */
 	const struct run_cage *cage;    /* of the processes of tools; NULL: none is started */
 	struct be_workers *workers;     /* those that are kept; NULL: none */

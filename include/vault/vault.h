@@ -18,7 +18,7 @@
 #define KEYFILE_ID_SIZE 17            /* 16 hex digits and NUL */
 #define VAULT_OLD_KEYS 8                /* key files that one rekey removes; what is more goes with the next */
 
-struct backend_secrets;
+struct secret_source;
 struct db;
 struct keys;
 struct vault;
@@ -27,7 +27,7 @@ struct vault_change;
 /* Load all boxes and the keys they need.  A key file that is missing is logged, and its secrets do not open. */
 int vault_open(const struct keyfile_place *place, struct db *db, struct vault **ret, struct err *err) MUST_CHECK;
 void vault_close(struct vault **v);
-const struct backend_secrets *vault_secrets(const struct vault *v);     /* for handlers; lives with v */
+const struct secret_source *vault_secrets(const struct vault *v);     /* for handlers; lives with v */
 /* Takes what a transaction has changed, after its COMMIT; loop thread. */
 void vault_apply(struct vault *v, struct vault_change **change);
 void vault_change_free(struct vault_change **change);

@@ -4,9 +4,9 @@
 #include "oauth/oauth.h"
 
 #include "audit/audit.h"
-#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "keys/secrets.h"
 #include "tenant/tenant.h"
 #include "vault/vault.h"
 #include "writer/writer.h"
@@ -36,7 +36,7 @@ static void accepted(void *arg, const struct cred_source *from, const struct pri
 
 int app_oauth_start(struct app *a, struct err *err)
 {
-	const struct backend_secrets *secrets = vault_secrets(a->vault);
+	const struct secret_source *secrets = vault_secrets(a->vault);
 
 	if (a->opt.conf->nissuers == 0)
 		return 0;

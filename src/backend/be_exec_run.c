@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "keys/secrets.h"
 #include "run/policy.h"
 
 #define READ_SIZE (64u << 10)           /* per turn: a flood must not starve the loop (trap 5) */

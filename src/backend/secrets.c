@@ -11,7 +11,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 
-struct be_secrets *be_secrets_new(const struct backend_secrets *from)
+struct be_secrets *be_secrets_new(const struct secret_source *from)
 {
 	struct be_secrets *s = mem_zalloc(sizeof(*s));
 

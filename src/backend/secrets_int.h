@@ -2,6 +2,7 @@
 #define SECRETS_INT_H
 
 #include "backend/secrets.h"
+#include "keys/secrets.h"
 
 /* What secrets.c keeps and blank.c looks for. */
 
@@ -15,7 +16,7 @@ struct used_secret {
 	struct secret_form latin;               /* one of them, or nothing */
 };
 struct be_secrets {
-	const struct backend_secrets *from;
+	const struct secret_source *from;
 	struct used_secret *used; size_t n;
 };
 

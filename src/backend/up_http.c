@@ -505,7 +505,7 @@ static int render_headers(struct http_wire *w, struct be_secrets *secrets, const
 }
 
 int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
-		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err)
+		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err)
 {
 	struct http_wire *w = mem_zalloc(sizeof(*w));
 	struct be_secrets *opened = be_secrets_new(secrets);

@@ -30,7 +30,7 @@
 #define UP_NOTICES_MAX (8u << 20)      /* bytes of progress and log lines of one call */
 #define UP_ANSWERED_MAX 1000           /* requests of a server that are answered within a second */
 
-struct backend_secrets;
+struct secret_source;
 struct run_cage;
 struct ev_loop;
 struct ev_timer;
@@ -58,10 +58,10 @@ struct up_wire {
 };
 /* ERR_TOOL with a sentence that names no upstream.  The link's functions below are the way back. */
 int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
-		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
+		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
 
 int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
-		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
+		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
 
 /* Never from inside send() or open().  exchange: see struct up_wire; true: this was the answer to that request. */
 bool up_link_message(struct up_link *link, uint64_t exchange, const char *text, size_t len);

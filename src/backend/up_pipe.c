@@ -278,7 +278,7 @@ static int spawn(struct pipe_wire *w, const struct run_cage *cage, const struct 
 }
 
 int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
-		 const struct backend_secrets *secrets, const char *tenant, struct up_wire **ret, struct err *err)
+		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err)
 {
 	char *env[UPSTREAM_ENV_MAX + 3] = { NULL };
 	struct pipe_wire *w = mem_zalloc(sizeof(*w));

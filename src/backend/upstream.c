@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "db/db.h"
 #include "ev/ev.h"
+#include "keys/secrets.h"
 #include "metrics/metric.h"
 
 #define STABLE_US 10000000              /* a link that lived so long is tried again at once */

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"
+#include "keys/secrets.h"
 
 struct vault {
-	struct backend_secrets face;    /* arg = this */
+	struct secret_source face;    /* arg = this */
 	char *store;
 	struct map *by_name;            /* struct vault_box, owned */
 	struct keyfile *key; size_t nkey;
@@ -50,7 +50,7 @@ static uint64_t version_now(void *arg)
 	return v->version;
 }
 
-const struct backend_secrets *vault_secrets(const struct vault *v)
+const struct secret_source *vault_secrets(const struct vault *v)
 {
 	return &v->face;
 }
@@ -97,7 +97,7 @@ int vault_open(const struct keyfile_place *place, struct db *db, struct vault **
 	struct db_stmt *st = db_stmt_get(db, SQL_SECRET_ALL);
 	int rc;
 
-	v->face = (struct backend_secrets){ .arg = v, .open = open_value, .version = version_now };
+	v->face = (struct secret_source){ .arg = v, .open = open_value, .version = version_now };
 	v->store = mem_strdup(place->store);
 	v->by_name = map_new();
 	while ((rc = db_step(st, err)) == 1) {

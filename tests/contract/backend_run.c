@@ -27,6 +27,7 @@
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "keys/secrets.h"
 #include "net/fetch.h"
 #include "run/cage.h"
 
@@ -253,7 +254,7 @@ static uint64_t fake_version_now(void *arg)
 	return fake_version;
 }
 
-static const struct backend_secrets run_secrets = { .open = fake_open, .version = fake_version_now };
+static const struct secret_source run_secrets = { .open = fake_open, .version = fake_version_now };
 
 static void secrets_forget(void)
 {

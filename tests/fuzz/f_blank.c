@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "keys/secrets.h"
 #include "fuzz.h"
 
 #define VALUE_MAX 200
@@ -138,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data, *got;
 	struct value values[2];
-	const struct backend_secrets from = { .arg = values, .open = open_value };
+	const struct secret_source from = { .arg = values, .open = open_value };
 	size_t n;
 
 	if (!take_line(&text, &size, &values[0]) || !take_line(&text, &size, &values[1]))

@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "keys/secrets.h"
 
 #define VALUE "s3cr\"t/va%lue+\xc3\xa9\n?>~"
 
@@ -196,7 +197,7 @@ static int open_long(void *arg, const char *name, char **ret, size_t *ret_len, s
 static void search_is_linear_in_a_hostile_text(void **state)
 {
 	size_t n = 64 << 10, size = 4 << 20;
-	const struct backend_secrets from = { .arg = &n, .open = open_long };
+	const struct secret_source from = { .arg = &n, .open = open_long };
 	struct be_secrets *s = be_secrets_new(&from);
 	struct str out = STR_INIT;
 	const char *value;
@@ -220,7 +221,7 @@ static void search_is_linear_in_a_hostile_text(void **state)
 static void set_holds_so_many_and_not_one_more(void **state)
 {
 	size_t n = 8, len;
-	const struct backend_secrets from = { .arg = &n, .open = open_long };
+	const struct secret_source from = { .arg = &n, .open = open_long };
 	struct be_secrets *s = be_secrets_new(&from);
 	const char *value;
 	char name[16];

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "backend/secrets.h"
 #include "base/aead.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/secret.h"
+#include "keys/secrets.h"
 #include "vault/vault.h"
 
 #include "rows.h"
@@ -67,7 +67,7 @@ static void set(struct crib *c, const char *name, const char *value)
 
 static int get(struct crib *c, const char *name, char **ret)
 {
-	const struct backend_secrets *s = vault_secrets(c->vault);
+	const struct secret_source *s = vault_secrets(c->vault);
 	size_t len;
 
 	return s->open(s->arg, name, ret, &len, &rows_err);
@@ -148,7 +148,7 @@ static void box_opens_with_its_key_in_its_place(void **state)
 static void value_is_what_was_set_last(void **state)
 {
 	struct crib *c = *state;
-	const struct backend_secrets *s = vault_secrets(c->vault);
+	const struct secret_source *s = vault_secrets(c->vault);
 	struct vault_change *change = NULL;
 	char *value = NULL;
 
