@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 
 #include "adm_commands.h"
 #include "admin_int.h"

@@ -19,7 +19,7 @@
 #include "proto/rev.h"
 #include "registry/define.h"
 #include "schema/schema.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 
 #include "adm_commands.h"
 #include "admin_int.h"

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "keys/secrets.h"
 #include "tenant/tenant.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 #include "writer/writer.h"
 
 #include "app_int.h"

@@ -28,7 +28,7 @@
 #include "notary/notary.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 #include "writer/writer.h"
 
 #include "app_int.h"

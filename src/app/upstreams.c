@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 
 #include "app_int.h"
 

@@ -18,7 +18,7 @@
 #include "base/path.h"
 #include "base/secret.h"
 #include "keys/secrets.h"
-#include "vault/vault.h"
+#include "keys/vault.h"
 
 #include "rows.h"
 

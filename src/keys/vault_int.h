@@ -1,7 +1,7 @@
 #ifndef VAULT_INT_H
 #define VAULT_INT_H
 
-#include "vault/vault.h"
+#include "keys/vault.h"
 
 #include <stdint.h>
 

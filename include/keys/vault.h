@@ -1,5 +1,5 @@
-#ifndef VAULT_VAULT_H
-#define VAULT_VAULT_H
+#ifndef KEYS_VAULT_H
+#define KEYS_VAULT_H
 
 #include "base/err.h"
 #include "keys/keyfile.h"
