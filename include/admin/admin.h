@@ -2,6 +2,7 @@
 #define ADMIN_ADMIN_H
 
 #include "base/err.h"
+#include "registry/registry.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -151,6 +152,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const char *store;
 	struct tenants *tenants;
 	struct registry *registry;
+	reg_bind_fn *bind;              /* of handler blocks in documents */
 	struct writer *writer;
 	struct notary *notary;          /* NULL: nothing is signed */
 	struct call_engine *calls;

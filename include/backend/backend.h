@@ -147,10 +147,11 @@ json_t *backend_clean_text(json_t *text);
 struct be_workers *be_workers_new(struct ev_loop *loop);
 void be_workers_free(struct be_workers **w);
 
-/* The room's table.  ERR_INVALID with "did you mean" for an unknown type. */
-int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
-		 const void **ret_plan, struct err *err) MUST_CHECK;
-extern const struct backend_ops *const backend_all[];   /* NULL-terminated */
+/* Compile a handler block by the one of these handlers that its type names; a table ends with NULL and has at most
+ * BACKEND_TABLE_MAX.  ERR_INVALID with "did you mean" for an unknown type. */
+#define BACKEND_TABLE_MAX 16
+int backend_bind(const struct backend_ops *const *table, const json_t *handler, struct arena *mem,
+		 const struct backend_ops **ret_ops, const void **ret_plan, struct err *err) MUST_CHECK;
 
 /* The shapes of what handlers give: content blocks; messages of a prompt, a role and a block each; contents of a
  * resource, text or blob each, whose uri and mimeType may be missing.  ERR_INVALID, where = at… */

@@ -128,8 +128,8 @@ adm_check_fn adm_tool_add_check, adm_tool_names_check;
 adm_body_fn adm_tool_add_body, adm_tool_list_body, adm_tool_show_body, adm_tool_history_body, adm_tool_enable_body,
 	adm_tool_disable_body, adm_tool_remove_body;
 /* Check document i; err->where is a pointer into the arguments. */
-int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_item *ret,
-	       struct err *err) MUST_CHECK;
+int adm_define(const struct adm_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
+	       struct define_item *ret, struct err *err) MUST_CHECK;
 
 /* In a WRITER body, with a record; adm_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
 struct adm_tool_stored {

@@ -8,7 +8,6 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
-#include "backend/backend.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "db/db.h"
@@ -157,7 +156,8 @@ int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err)
 }
 
 /* By the rules of today: what it needs may be gone. */
-static int define_again(struct db *db, const struct adm_tool *tool, json_t *doc, struct define_item *ret, struct err *err)
+static int define_again(const struct adm_call *c, struct db *db, const struct adm_tool *tool, json_t *doc,
+			struct define_item *ret, struct err *err)
 {
 	enum reg_kind kind = (enum reg_kind)(tool->kind - 1);
 	struct catalogue *shared = NULL;
@@ -168,7 +168,7 @@ static int define_again(struct db *db, const struct adm_tool *tool, json_t *doc,
 		kind = json_object_get(doc, "uriTemplate") ? REG_TEMPLATE : REG_RESOURCE;
 	json_object_set_new(doc, "kind", json_string(reg_kinds[kind].word));
 	if (rc == 0)
-		rc = define_item(doc, backend_bind, shared, ret, err);
+		rc = define_item(doc, adm_bind(c), shared, ret, err);
 	if (rc < 0 && err && *err->where == '/') {      /* there is no file to point into */
 		(void)err_wrap(err, "%s", err->where + 1);
 		err->where[0] = '\0';
@@ -177,14 +177,14 @@ static int define_again(struct db *db, const struct adm_tool *tool, json_t *doc,
 	return rc;
 }
 
-int adm_define_stored(struct db *db, const struct adm_tool *tool, int64_t version, struct define_item *ret,
-		      struct err *err)
+int adm_define_stored(const struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t version,
+		      struct define_item *ret, struct err *err)
 {
 	json_t *doc = NULL;
 	int rc = read_version(db, tool, (uint32_t)version, &doc, err);
 
 	if (rc == 0)
-		rc = define_again(db, tool, doc, ret, err);
+		rc = define_again(c, db, tool, doc, ret, err);
 	json_decref(doc);
 	return rc;
 }
@@ -198,7 +198,7 @@ int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	int rc = adm_find_tool(db, job->tool, &tool, err);
 
 	if (rc == 0)
-		rc = adm_define_stored(db, &tool, job->from, &def, err);
+		rc = adm_define_stored(c, db, &tool, job->from, &def, err);
 	if (rc == 0)
 		rc = adm_tool_store(c, db, logs, &def, true, &done, err);
 	if (rc == 0 && done.what == ADM_UNCHANGED)

@@ -6,7 +6,6 @@
 
 #include <jansson.h>
 
-#include "backend/backend.h"
 #include "base/mem.h"
 #include "openapi/openapi.h"
 #include "registry/define.h"
@@ -16,7 +15,8 @@
 
 static void put_note(void *arg, const char *pointer, const char *text)
 {
-	struct adm_out *o = arg;
+	struct adm_call *c = arg;
+	struct adm_out *o = c->out;
 	char *where = mem_printf("/documents/0%s", pointer);
 
 	adm_row_begin(o);
@@ -29,14 +29,15 @@ static void put_note(void *arg, const char *pointer, const char *text)
 /* Only what could be stored as it is. */
 static void put_document(void *arg, const char *pointer, const char *name, json_t *doc)
 {
-	struct adm_out *o = arg;
+	struct adm_call *c = arg;
+	struct adm_out *o = c->out;
 	struct define_item def = { .text = NULL };
 	struct err err;
 	char *text;
 
-	if (define_item(doc, backend_bind, NULL, &def, &err) < 0) {
+	if (define_item(doc, adm_bind(c), NULL, &def, &err) < 0) {
 		text = mem_printf("the operation is left out: %s: %s", err.where, err.msg);
-		put_note(o, pointer, text);
+		put_note(c, pointer, text);
 	} else {
 		text = mem_printf("%s.yaml", name);
 		adm_row_begin(o);
@@ -63,7 +64,7 @@ int adm_import_openapi_body(struct adm_call *c, struct db *db, struct audit_logs
 	if (json_array_size(documents) != 1)
 		return err_set(err, ERR_INVALID, "file", "one description is read at a time, the file has %zu documents",
 			       json_array_size(documents));
-	rc = openapi_convert(json_array_get(documents, 0), &options, &sink, c->out, err);
+	rc = openapi_convert(json_array_get(documents, 0), &options, &sink, c, err);
 	if (rc < 0 && err && (*err->where || !options.server))
 		err_at(err, "/documents/0");
 	return rc;

@@ -6,7 +6,6 @@
 
 #include <jansson.h>
 
-#include "backend/backend.h"
 #include "base/mem.h"
 #include "db/db.h"
 #include "json/json.h"
@@ -176,7 +175,7 @@ static void free_item(void *doc)
 static int read_item(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
 	struct define_item *def = mem_zalloc(sizeof(*def));
-	int rc = define_item(doc, backend_bind, a->schemas.shared, def, err);
+	int rc = define_item(doc, adm_bind(a->c), a->schemas.shared, def, err);
 
 	if (rc < 0) {
 		free(def);

@@ -216,7 +216,7 @@ int adm_tool_approve_body(struct adm_call *c, struct db *db, struct audit_logs *
 	if (rc == 0)
 		rc = check_second(c, db, &p, approver, err);
 	if (rc == 0)            /* what it refers to may have gone since */
-		rc = adm_define_stored(db, &tool, p.version, &def, err);
+		rc = adm_define_stored(c, db, &tool, p.version, &def, err);
 	if (rc == 0 && memcmp(def.digest, p.digest, sizeof(p.digest)) != 0)
 		rc = err_set(err, ERR_CONFLICT, "", "version %" PRId64 " of %s says something else by now; add it again", p.version,
 			     tool.name);

@@ -8,7 +8,6 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -37,10 +36,10 @@ static void free_add(void *priv)
 	free(job);
 }
 
-int adm_define(const json_t *documents, size_t i, const struct catalogue *shared, struct define_item *ret,
-	       struct err *err)
+int adm_define(const struct adm_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
+	       struct define_item *ret, struct err *err)
 {
-	int rc = define_item(json_array_get(documents, i), backend_bind, shared, ret, err);
+	int rc = define_item(json_array_get(documents, i), adm_bind(c), shared, ret, err);
 
 	if (rc < 0)
 		adm_at_document(err, i);
@@ -74,7 +73,7 @@ int adm_tool_add_check(struct adm_call *c, struct err *err)
 	job->def = mem_calloc(n, sizeof(*job->def));
 	job->changed = mem_calloc(n, sizeof(*job->changed));
 	for (size_t i = 0; i < n; i++) {
-		int rc = adm_define(documents, i, adm_shared(c), &job->def[i], err);
+		int rc = adm_define(c, documents, i, adm_shared(c), &job->def[i], err);
 
 		if (rc == 0) {
 			job->count++;

@@ -166,14 +166,14 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	if (json_array_size(documents) != 1)
 		return err_set(err, ERR_INVALID, "file", "one document is tested at a time, the file has %zu",
 			       json_array_size(documents));
-	rc = adm_define(documents, 0, adm_shared(c), &job->def, err);
+	rc = adm_define(c, documents, 0, adm_shared(c), &job->def, err);
 	if (rc < 0)
 		return rc;
 	rc = check_kind(c, &job->def, err);
 	if (rc < 0)
 		return rc;
 	job->mem = arena_new(DEFINE_MEMORY_MAX);
-	rc = define_compile(doc, job->def.kind, backend_bind, adm_shared(c), job->mem, &job->compiled, err);
+	rc = define_compile(doc, job->def.kind, adm_bind(c), adm_shared(c), job->mem, &job->compiled, err);
 	if (rc < 0) {
 		err_at(err, "/documents/0");
 		return rc;
@@ -342,7 +342,7 @@ int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 		if (adm_is_schema(json_array_get(documents, i)))
 			continue;
-		if (adm_define(documents, i, schemas.shared, &def, &wrong) < 0) {
+		if (adm_define(c, documents, i, schemas.shared, &def, &wrong) < 0) {
 			put_wrong(c->out, &wrong);
 			continue;
 		}

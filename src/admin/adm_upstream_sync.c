@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -228,14 +227,14 @@ static int check_uri(struct db *db, const struct define_item *def, struct err *e
 }
 
 /* Its definition, checked.  ERR_INVALID, ERR_LIMIT, ERR_CONFLICT: it cannot be one here. */
-static int define(struct db *db, const struct upstream_naming *naming, const struct upstream_item *t, int64_t remote_id,
-		  struct define_item *ret, struct err *err)
+static int define(struct adm_call *c, struct db *db, const struct upstream_naming *naming, const struct upstream_item *t,
+		  int64_t remote_id, struct define_item *ret, struct err *err)
 {
 	json_t *doc = NULL;
 	int rc = upstream_document(naming, t, &doc, err);
 
 	if (rc == 0)
-		rc = define_item(doc, backend_bind, NULL, ret, err);
+		rc = define_item(doc, adm_bind(c), NULL, ret, err);
 	json_decref(doc);
 	if (rc == 0)
 		rc = check_owner(db, ret->name, remote_id, err);
@@ -251,12 +250,12 @@ static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 		.name = bare ? bare + 1 : NULL };
 	struct define_item def = { .text = NULL };
 	struct adm_tool_stored stored;
-	int rc = define(db, &naming, t, remote_id, &def, err);
+	int rc = define(c, db, &naming, t, remote_id, &def, err);
 
 	if (rc == ERR_CONFLICT && t->kind != UPSTREAM_TOOL && !naming.name) {   /* two of one name: the second is marked */
 		define_free(&def);
 		naming.marked = true;
-		rc = define(db, &naming, t, remote_id, &def, err);
+		rc = define(c, db, &naming, t, remote_id, &def, err);
 	}
 	if (rc == 0)
 		rc = check_uri(db, &def, err);

@@ -442,6 +442,11 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 	run_body(run);
 }
 
+reg_bind_fn *adm_bind(const struct adm_call *c)
+{
+	return c->admin->env.bind;
+}
+
 const char *adm_noun(const struct adm_call *c)
 {
 	return adm_run_of(c)->cmd->noun;

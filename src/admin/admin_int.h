@@ -47,6 +47,7 @@ void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n);
 
 /* --- what a definition is called: a full name is "prompt:greet", "resource:readme", or a tool's bare name */
 
+reg_bind_fn *adm_bind(const struct adm_call *c);        /* of handler blocks; any thread */
 const char *adm_noun(const struct adm_call *c);         /* of the command: "tool", "prompt", … */
 const char *adm_verb(const struct adm_call *c);
 const char *adm_line(const struct adm_call *c);         /* what its record says of it */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "admin/admin.h"
+#include "app/handlers.h"
 #include "audit/audit.h"
 #include "audit/rows.h"
 #include "backend/backend.h"
@@ -102,7 +103,7 @@ static int load(struct app *a, struct db *db, struct err *err)
 		rc = app_level_load(a, db, err);
 	if (rc < 0)
 		return rc;
-	a->registry = registry_new(backend_bind);
+	a->registry = registry_new(handlers_bind);
 	rc = reg_change_all(db, &change, err);
 	if (rc == 0)
 		reg_apply(a->registry, &change, NULL, NULL);
@@ -209,7 +210,7 @@ static int admin_start(struct app *a, struct err *err)
 		.nroles = a->opt.conf ? a->opt.conf->nroles : a->opt.nroles, .started_us = a->started_us, .listeners = app_listen_show,
 		.reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL, .draining = app_is_draining,
 		.answer_max = (size_t)(a->opt.conf ? a->opt.conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
-		.arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
+		.bind = handlers_bind, .arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
 		.workers = a->workers, .sandbox = a->sandbox });
 	if (a->opt.profile != APP_EMBEDDED)
 		admin_resume(a->admin);

@@ -1,4 +1,4 @@
-/* The room's table, and the head that every run begins with. */
+/* Which handler a block is for, and the head that every run begins with. */
 #include "config.h"
 
 #include "backend_int.h"
@@ -11,12 +11,26 @@
 #include "base/text.h"
 #include "json/json.h"
 
-const struct backend_ops *const backend_all[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, &be_mcp, NULL };
-
-int backend_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
-		 const void **ret_plan, struct err *err)
+static int unknown_type(const char *type, const char *const *names, size_t n, struct err *err)
 {
-	const char *names[NELEMS(backend_all)];
+	const char *near = text_nearest(type, names, n);
+	struct str known = STR_INIT;
+
+	(void)err_set(err, ERR_INVALID, "/type", "unknown handler type %.40s", type);
+	for (size_t i = 0; i < n; i++)
+		str_printf(&known, "%s%s", i == 0 ? "" : i + 1 == n ? " and " : ", ", names[i]);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	else
+		err_hint(err, "%s are known", str_text(&known));
+	str_fini(&known);
+	return ERR_INVALID;
+}
+
+int backend_bind(const struct backend_ops *const *table, const json_t *handler, struct arena *mem,
+		 const struct backend_ops **ret_ops, const void **ret_plan, struct err *err)
+{
+	const char *names[BACKEND_TABLE_MAX];
 	const char *type = NULL;
 	size_t n = 0;
 
@@ -25,7 +39,7 @@ int backend_bind(const json_t *handler, struct arena *mem, const struct backend_
 	int rc = jx_get_string(handler, "", "type", JX_REQUIRED, &type, err);
 	if (rc < 0)
 		return rc;
-	for (const struct backend_ops *const *ops = backend_all; *ops; ops++) {
+	for (const struct backend_ops *const *ops = table; *ops && n < NELEMS(names); ops++) {
 		names[n++] = (*ops)->name;
 		if (!text_eq(type, strlen(type), (*ops)->name))
 			continue;
@@ -34,13 +48,7 @@ int backend_bind(const json_t *handler, struct arena *mem, const struct backend_
 			*ret_ops = *ops;
 		return rc;
 	}
-	const char *near = text_nearest(type, names, n);
-	(void)err_set(err, ERR_INVALID, "/type", "unknown handler type %.40s", type);
-	if (near)
-		err_hint(err, "did you mean %s?", near);
-	else
-		err_hint(err, "static, builtin, exec, http, sql and mcp are known");
-	return ERR_INVALID;
+	return unknown_type(type, names, n, err);
 }
 
 void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,

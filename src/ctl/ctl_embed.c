@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "app/handlers.h"
 #include "base/mem.h"
 #include "conf/conf.h"
 #include "db/owner.h"
@@ -85,7 +86,7 @@ static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *
 static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct embed *e)
 {
 	struct ev_loop *loop = ev_loop_new();
-	struct admin_env env = { .loop = loop, .owner_uid = geteuid() };
+	struct admin_env env = { .loop = loop, .bind = handlers_bind, .owner_uid = geteuid() };
 	struct admin *admin = admin_new(&env);
 	int rc = run(loop, admin, cmd, args, e);
 

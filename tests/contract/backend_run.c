@@ -31,6 +31,8 @@
 #include "net/fetch.h"
 #include "run/cage.h"
 
+#include "../unit/handler_table.h"
+
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
 static struct be_workers *the_workers;
@@ -287,7 +289,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	struct err err;
 
 	*r = (struct run){ .loop = run_loop(), .mem = arena_new(1 << 20), .handler = handler };
-	if (backend_bind(handler, r->mem, &r->ops, &plan, &err) < 0)
+	if (bind_handler(handler, r->mem, &r->ops, &plan, &err) < 0)
 		fail_msg("bind: %s: %s", err.where, err.msg);
 	/* A plan stands alone: the definition's tree goes away. */
 	json_decref(r->handler);

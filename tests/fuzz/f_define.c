@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
+#include "../unit/handler_table.h"
 #include "base/arena.h"
 #include "fuzz.h"
 #include "json/json.h"
@@ -29,14 +29,14 @@ static void check_taken(const struct define_item *d)
 
 	FUZZ_CHECK(strlen(d->text) <= DEFINE_TEXT_MAX);
 	FUZZ_CHECK(jx_parse(d->text, strlen(d->text), &doc, &err) == 0);
-	FUZZ_CHECK(define_compile(doc, d->kind, backend_bind, NULL, mem, &compiled, &err) == 0);
+	FUZZ_CHECK(define_compile(doc, d->kind, bind_handler, NULL, mem, &compiled, &err) == 0);
 	FUZZ_CHECK(compiled.timeout_ms >= REG_TIMEOUT_MIN_MS && compiled.timeout_ms <= REG_TIMEOUT_MAX_MS);
 	FUZZ_CHECK(compiled.result_max >= 1 && compiled.result_max <= REG_RESULT_MAX);
 	FUZZ_CHECK((compiled.output != NULL) == (compiled.output_form != REG_OUTPUT_NONE));
 	define_compiled_fini(&compiled);
 	arena_free(&mem);
 	json_object_set_new(doc, "kind", json_string(reg_kinds[d->kind].word));
-	FUZZ_CHECK(define_item(doc, backend_bind, NULL, &again, &err) == 0);
+	FUZZ_CHECK(define_item(doc, bind_handler, NULL, &again, &err) == 0);
 	FUZZ_CHECK(strcmp(again.name, d->name) == 0 && strcmp(again.text, d->text) == 0);
 	FUZZ_CHECK(memcmp(again.digest, d->digest, sizeof again.digest) == 0);
 	FUZZ_CHECK(memcmp(again.list_digest, d->list_digest, sizeof again.list_digest) == 0);
@@ -56,7 +56,7 @@ static void check_document(const json_t *doc)
 
 	if (json_is_object(doc))
 		define_lint(doc, check_warning, NULL);
-	if (define_item(doc, backend_bind, NULL, &d, &err) < 0) {
+	if (define_item(doc, bind_handler, NULL, &d, &err) < 0) {
 		FUZZ_CHECK(err.where[0] == '\0' || err.where[0] == '/');
 		FUZZ_CHECK(err.msg[0] != '\0');
 		return;

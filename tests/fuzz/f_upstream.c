@@ -9,6 +9,7 @@
 #include "../../src/backend/mcp_int.h"
 #include "../../src/backend/up_http_int.h"
 #include "../unit/fake_wire.h"
+#include "../unit/handler_table.h"
 #include "base/arena.h"
 #include "fuzz.h"
 
@@ -100,7 +101,7 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *why
 		naming.marked = i % 2;
 		if (upstream_document(&naming, t, &doc, &err) == 0)
 			FUZZ_CHECK(json_is_string(json_object_get(doc, "name")) &&
-				   backend_bind(json_object_get(doc, "handler"), mem, &ops, &plan, &err) == 0);
+				   bind_handler(json_object_get(doc, "handler"), mem, &ops, &plan, &err) == 0);
 		else
 			FUZZ_CHECK(err.msg[0]);
 		json_decref(doc);

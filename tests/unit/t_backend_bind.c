@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "backend_run.h"
+#include "../unit/handler_table.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -27,7 +28,7 @@ static int bind(json_t *handler, struct err *err)
 	const void *plan = NULL;
 
 	*err = (struct err){ 0 };
-	int rc = backend_bind(handler, mem, &ops, &plan, err);
+	int rc = bind_handler(handler, mem, &ops, &plan, err);
 	if (rc == 0)
 		assert_true(ops && plan);
 	else

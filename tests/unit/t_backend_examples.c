@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "backend_run.h"
+#include "../unit/handler_table.h"
 #include "base/mem.h"
 #include "json/yaml.h"
 #include "proto/caps.h"
@@ -54,7 +55,7 @@ static json_t *example(const char *name)
 	if (yaml_load(file, text, strlen(text), &docs, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	assert_int_equal(yaml_count(docs), 1);
-	if (define_item(yaml_root(docs, 0), backend_bind, NULL, &def, &err) < 0)
+	if (define_item(yaml_root(docs, 0), bind_handler, NULL, &def, &err) < 0)
 		fail_msg("%s: %s: %s", file, err.where, err.msg);
 	assert_string_equal(def.name, name);
 	define_lint(yaml_root(docs, 0), no_warning, file);

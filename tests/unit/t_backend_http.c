@@ -14,6 +14,7 @@
 
 #include "../../src/backend/http_int.h"
 #include "backend_run.h"
+#include "../unit/handler_table.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -82,7 +83,7 @@ static int bind_it(json_t *h, struct err *err)
 	const void *plan = NULL;
 
 	*err = (struct err){ 0 };
-	int rc = backend_bind(h, mem, &ops, &plan, err);
+	int rc = bind_handler(h, mem, &ops, &plan, err);
 	json_decref(h);
 	arena_free(&mem);
 	return rc;
@@ -294,7 +295,7 @@ static void body_at_its_limit_is_made_and_one_byte_more_is_not(void **state)
 	struct err err;
 
 	json_t *h = handler_json("{'type':'http','url':'https://h/','method':'POST','body':'{/a}{/a}{/b}'}");
-	assert_int_equal(backend_bind(h, mem, &ops, &plan, &err), 0);
+	assert_int_equal(bind_handler(h, mem, &ops, &plan, &err), 0);
 	json_decref(h);
 	char *half = mem_alloc(HTTP_SEND_MAX / 2);
 	memset(half, 'x', HTTP_SEND_MAX / 2);
