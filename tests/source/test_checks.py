@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The checks of the source, each on a small made-up tree: it passes as it stands, and fails when one thing gets worse.
+
+Runs by make check-checks, with contrib/house (the circles and symbols of objects that cc made here)."""
+import importlib.machinery
+import importlib.util
+import io
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+FIGURES = ["rooms-in-circles", "files-in-circles", "largest-circle", "one-user", "no-user", "false-seams", "files",
+           "largest-room", "wide-lines"]
+# Two rooms: upper uses lower's face, other_table has one user, go_table none, a seam is for tests.
+TREE = {
+    "include/base/err.h": "#define FOR_TESTS\n",
+    "include/lower/lower.h": '#include "base/err.h"\nint lower_add(int a);\nFOR_TESTS int lower_count(void);\n',
+    "src/lower/lower.c": "int lower_add(int a)\n{\n\treturn a + 1;\n}\nint lower_count(void)\n{\n\treturn 0;\n}\n",
+    "src/upper/main.c": '#include "lower/lower.h"\nint main(void)\n{\n\treturn lower_add(1);\n}\n',
+    "src/upper/other.c": "int other_table[] = { 1 };\n",
+    "src/upper/user.c": '#include "lower/lower.h"\nextern int other_table[];\nint *go_table = other_table;\nint (*const add_table)(int) = lower_add;\n',
+}
+
+
+def uses(path, symbol):
+    """The tree's file with one more use of a symbol."""
+    return {path: TREE[path] + f"extern char {symbol};\n__attribute__((used)) static char *use_{symbol} = &{symbol};\n"}
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(path.name.replace("-", "_"), str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+HOUSE = load(TOP / "contrib" / "house")
+
+
+class Tree:
+    def __init__(self, folder, changes):
+        self.src = pathlib.Path(folder)
+        for path, text in {**TREE, **changes}.items():
+            (self.src / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.src / path).write_text(text)
+        for path in self.src.glob("src/*/*.c"):
+            to = self.src / "_build" / path.relative_to(self.src).with_suffix(".o")
+            to.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([os.environ.get("CC", "cc"), "-w", "-I", self.src / "include", "-c", path, "-o", to], check=True)
+
+    def figures(self):
+        return HOUSE.figures(HOUSE.Objects(self.src / "_build", self.src), HOUSE.Sources(self.src))
+
+
+def figures(changes):
+    with tempfile.TemporaryDirectory() as folder:
+        return Tree(folder, changes).figures()
+
+
+def house_check(changes, ok):
+    """What contrib/house --check says, and its exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Tree(folder, changes)
+        (tree.src / "contrib").mkdir()
+        (tree.src / "contrib/circles-ok").write_text("# text\n" + "".join(f"{name} {n}\n" for name, n in ok.items()))
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            status = HOUSE.check(HOUSE.Objects(tree.src / "_build", tree.src), HOUSE.Sources(tree.src),
+                                 tree.src / "contrib/circles-ok")
+        return status, out.getvalue()
+
+
+class House(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ok = figures({})
+
+    def worse(self, changes, *names):
+        status, said = house_check(changes, self.ok)
+        self.assertEqual(status, 1)
+        for name in names:
+            self.assertIn(f"house: {name} ", said)
+
+    def test_stands(self):
+        self.assertEqual(sorted(self.ok), sorted(FIGURES))
+        self.assertEqual(self.ok["rooms-in-circles"] + self.ok["files-in-circles"] + self.ok["false-seams"], 0)
+        self.assertEqual((self.ok["one-user"], self.ok["no-user"], self.ok["wide-lines"]), (1, 2, 0))
+        self.assertEqual(house_check({}, self.ok), (0, ""))
+
+    def test_rooms_in_a_circle(self):
+        self.worse(uses("src/lower/lower.c", "go_table"), "rooms-in-circles", "files-in-circles", "largest-circle")
+
+    def test_files_in_a_circle(self):
+        self.worse(uses("src/upper/other.c", "go_table"), "files-in-circles", "largest-circle")
+
+    def test_one_user(self):
+        self.worse({**uses("src/upper/user.c", "second"), "src/upper/other.c": TREE["src/upper/other.c"] + "int second = 1;\n"}, "one-user")
+
+    def test_no_user(self):
+        self.worse({"src/lower/lower.c": TREE["src/lower/lower.c"] + "int lower_dead(void)\n{\n\treturn 0;\n}\n"}, "no-user")
+
+    def test_a_seam_that_is_used(self):
+        self.worse({"include/lower/lower.h": "#include \"base/err.h\"\nFOR_TESTS int lower_add(int a);\nFOR_TESTS int lower_count(void);\n"},
+                   "false-seams")
+
+    def test_a_seam_that_is_nowhere(self):
+        self.worse({"include/lower/lower.h": TREE["include/lower/lower.h"] + "FOR_TESTS int lower_gone(void);\n"}, "false-seams")
+
+    def test_files(self):
+        self.worse({"include/lower/more.h": ""}, "files")
+
+    def test_largest_room(self):
+        self.worse({"src/upper/main.c": TREE["src/upper/main.c"] + "\n" * 30}, "largest-room")
+
+    def test_wide_lines(self):
+        self.worse({"src/upper/main.c": TREE["src/upper/main.c"] + "/* " + "x" * 120 + " */\n"}, "wide-lines")
+
+    def test_a_figure_that_nobody_holds(self):
+        status, said = house_check({}, {k: v for k, v in self.ok.items() if k != "files"} | {"fields": 1})
+        self.assertEqual(status, 1)
+        self.assertIn("house: files: ", said)
+        self.assertIn("house: fields: ", said)
+
+    def test_better_is_no_failure(self):
+        self.assertEqual(house_check({}, {k: v + 1 for k, v in self.ok.items()}), (0, ""))
+
+
+if __name__ == "__main__":
+    said = io.StringIO()
+    result = unittest.TextTestRunner(said, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    if not result.wasSuccessful():
+        sys.exit(said.getvalue())
