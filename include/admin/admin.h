@@ -141,14 +141,17 @@ struct adm_cmd {
 	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct adm_call *c);      /* loop, after COMMIT and after listeners were told */
 };
-extern const struct adm_cmd admin_table[];              /* ended by noun NULL */
-const struct adm_cmd *admin_find(const char *noun, const char *verb);
+extern const struct adm_cmd admin_table[];
+/* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first row; NULL: there is no more. */
+const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd);
+const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb);      /* or NULL */
 
 /* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */
 void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out);
 
 struct admin_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;
+	const struct adm_cmd *const *tables;    /* all commands, as admin_next() walks them */
 	const char *store;
 	struct tenants *tenants;
 	struct registry *registry;
@@ -190,7 +193,13 @@ void admin_free(struct admin **a);
  * flag; an array of texts when repeated; an object for ARG_JSON and (of texts) ARG_KEYVALUES; for ARG_FILE the member
  * "documents", an array of all documents of all files.  An error about a document has where = "/documents/N/…",
  * a JSON pointer into args. */
-struct adm_req { struct adm_who who; const char *noun, *verb; const json_t *args; const struct adm_sink *sink; };
+struct adm_req {
+	struct adm_who who;
+	const struct adm_cmd *cmd;       /* the row; NULL: noun and verb say which, or what was asked for that is none */
+	const char *noun, *verb;
+	const json_t *args;
+	const struct adm_sink *sink;
+};
 /* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */
 struct adm_sink {
 	void (*part)(void *arg, const struct str *rows);        /* borrowed */

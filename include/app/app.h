@@ -10,6 +10,7 @@
 /* Wiring shared by both programs: one table walked forward at start, backward at stop; a profile selects
  * rows.  Main thread. */
 
+struct adm_cmd;
 struct admin;
 struct app;
 struct conf;
@@ -39,6 +40,9 @@ int app_run(struct app *a);
 /* Drain, then end the loop; called again: do not wait for running calls. */
 void app_stop(struct app *a);
 void app_close(struct app **a);         /* cancels, writer last but one, lock last */
+
+/* All commands, for admin_env and for the program toolcrib; ended by NULL. */
+extern const struct adm_cmd *const app_commands[];
 
 /* What only its files can tell of a configuration: the listeners' certificates and keys.  where = the file. */
 int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;

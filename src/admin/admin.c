@@ -67,9 +67,24 @@ void admin_free(struct admin **ap)
 	adm_unref(a);
 }
 
-const struct adm_cmd *admin_find(const char *noun, const char *verb)
+const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
 {
-	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+	if (!cmd)
+		return *tables && (*tables)->noun ? *tables : NULL;
+	if (cmd[1].noun)
+		return cmd + 1;
+	for (; *tables; tables++) {
+		for (const struct adm_cmd *row = *tables; row->noun; row++) {
+			if (row == cmd)
+				return tables[1];
+		}
+	}
+	return NULL;
+}
+
+const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb)
+{
+	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(tables, cmd)) != NULL;) {
 		if (strcmp(cmd->noun, noun) != 0)
 			continue;
 		if (!cmd->verb || (verb && strcmp(cmd->verb, verb) == 0))
@@ -541,7 +556,7 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	int rc;
 
 	a->refs++;
-	run->cmd = admin_find(req->noun, req->verb);
+	run->cmd = req->cmd ? req->cmd : admin_find(a->env.tables, req->noun, req->verb);
 	run->reply = reply;
 	run->arg = arg;
 	run->sink = req->sink;

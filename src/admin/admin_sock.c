@@ -292,11 +292,11 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	}
 	memcpy(noun, command, n);
 	noun[n] = '\0';
-	cmd = admin_find(noun, command[n] ? command + n + 1 : NULL);
+	cmd = admin_find(c->sock->admin->env.tables, noun, command[n] ? command + n + 1 : NULL);
 	c->busy = true;
 	ev_timer_stop(c->due);
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
-	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
+	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
 	jx_wipe(&doc);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "admin/admin.h"
+#include "app/app.h"
 #include "app/handlers.h"
 #include "audit/audit.h"
 #include "audit/rows.h"
@@ -202,7 +203,7 @@ static void mcp_stop(struct app *a)
 static int admin_start(struct app *a, struct err *err)
 {
 	(void)err;
-	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .store = a->store, .tenants = a->tenants,
+	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .limiter = a->limiter,
 		.tenant_queue = a->opt.conf ? a->opt.conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = a->opt.conf ? a->opt.conf->limit_requests : LIMIT_REQUESTS, .mcp = a->mcp, .vault = a->vault,

@@ -169,12 +169,12 @@ static int skip_globals(struct words *w, struct ctl_opt *opt, struct err *err)
 	return 0;
 }
 
-static int unknown_word(const struct adm_cmd *table, const char *noun, const char *word, struct err *err)
+static int unknown_word(const struct adm_cmd *const *tables, const char *noun, const char *word, struct err *err)
 {
 	const char *candidates[CANDIDATES_MAX];
 	size_t n = 0;
 
-	for (const struct adm_cmd *c = table; c->noun && n < NELEMS(candidates); c++)
+	for (const struct adm_cmd *c = NULL; n < NELEMS(candidates) && (c = admin_next(tables, c)) != NULL;)
 		if (!noun)
 			candidates[n++] = c->noun;
 		else if (c->verb && strcmp(c->noun, noun) == 0)
@@ -186,7 +186,7 @@ static int unknown_word(const struct adm_cmd *table, const char *noun, const cha
 	return ERR_INVALID;
 }
 
-static int find_command(const struct adm_cmd *table, struct words *w, struct ctl_line *line,
+static int find_command(const struct adm_cmd *const *tables, struct words *w, struct ctl_line *line,
 			const char **ret_noun, struct err *err)
 {
 	const char *noun, *verb;
@@ -197,7 +197,7 @@ static int find_command(const struct adm_cmd *table, struct words *w, struct ctl
 	if (w->i == w->n)
 		return line->opt.help || line->opt.version ? 0 : usage(err, NULL, "no command given", "");
 	noun = w->v[w->i++];
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
 		if (strcmp(c->noun, noun) != 0)
 			continue;
 		known = true;
@@ -207,7 +207,7 @@ static int find_command(const struct adm_cmd *table, struct words *w, struct ctl
 		}
 	}
 	if (!known)
-		return unknown_word(table, NULL, noun, err);
+		return unknown_word(tables, NULL, noun, err);
 	*ret_noun = noun;
 	if (skip_globals(w, &line->opt, err) < 0)
 		return ERR_INVALID;
@@ -215,10 +215,10 @@ static int find_command(const struct adm_cmd *table, struct words *w, struct ctl
 		return line->opt.help || line->opt.version ? 0 :
 		       usage(err, NULL, noun, ": say what to do with it");
 	verb = w->v[w->i++];
-	for (const struct adm_cmd *c = table; c->noun && !line->cmd; c++)
+	for (const struct adm_cmd *c = NULL; !line->cmd && (c = admin_next(tables, c)) != NULL;)
 		if (c->verb && strcmp(c->noun, noun) == 0 && strcmp(c->verb, verb) == 0)
 			line->cmd = c;
-	return line->cmd ? 0 : unknown_word(table, noun, verb, err);
+	return line->cmd ? 0 : unknown_word(tables, noun, verb, err);
 }
 
 static json_t *list_of(json_t **list)
@@ -474,7 +474,7 @@ static int parse_arguments(struct words *w, struct ctl_line *line, struct err *e
 	return rc;
 }
 
-int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret,
+int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, struct ctl_line *ret,
 		   const char **ret_noun, struct err *err)
 {
 	struct words w = { argv + 1, argc > 0 ? (size_t)argc - 1 : 0, 0, false };
@@ -484,7 +484,7 @@ int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ct
 	*ret_noun = NULL;
 	if (w.n > WORDS_MAX)
 		return err_set(err, ERR_INVALID, "", "more than %d words", WORDS_MAX);
-	if (find_command(table, &w, ret, ret_noun, err) < 0)
+	if (find_command(tables, &w, ret, ret_noun, err) < 0)
 		return ERR_INVALID;
 	if (!ret->cmd)
 		return 0;

@@ -124,49 +124,49 @@ static const char body[] =
 	"}\n"
 	"complete -F _toolcrib toolcrib\n";
 
-static bool first_of_noun(const struct adm_cmd *table, const struct adm_cmd *cmd)
+static bool first_of_noun(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
 {
-	for (const struct adm_cmd *c = table; c != cmd; c++)
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != cmd;)
 		if (strcmp(c->noun, cmd->noun) == 0)
 			return false;
 	return true;
 }
 
-static void put_nouns(const struct adm_cmd *table, struct str *out)
+static void put_nouns(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_nouns()\n{\n\t_toolcrib_words");
-	for (const struct adm_cmd *c = table; c->noun; c++)
-		if (first_of_noun(table, c))
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
+		if (first_of_noun(tables, c))
 			str_printf(out, " %s", c->noun);
 	str_puts(out, "\n}\n");
 }
 
-static void put_verbs(const struct adm_cmd *table, struct str *out)
+static void put_verbs(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_verbs()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = table; c->noun; c++) {
-		if (!c->verb || !first_of_noun(table, c))
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+		if (!c->verb || !first_of_noun(tables, c))
 			continue;
 		str_printf(out, "\t%s) _toolcrib_words", c->noun);
-		for (const struct adm_cmd *v = c; v->noun; v++)
+		for (const struct adm_cmd *v = c; v; v = admin_next(tables, v))
 			if (v->verb && strcmp(v->noun, c->noun) == 0)
 				str_printf(out, " %s", v->verb);
 		str_puts(out, " ;;\n");
 	}
 	str_puts(out, "\tesac\n}\n_toolcrib_has_verbs()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = table; c->noun; c++)
-		if (c->verb && first_of_noun(table, c))
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
+		if (c->verb && first_of_noun(tables, c))
 			str_printf(out, "\t%s) return 0 ;;\n", c->noun);
 	str_puts(out, "\tesac\n\treturn 1\n}\n");
 }
 
-static void put_options(const struct adm_cmd *table, struct str *out)
+static void put_options(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_options()\n{\n\t_toolcrib_words");
 	for (const struct ctl_global *g = ctl_globals; g->name; g++)
 		str_printf(out, " --%s", g->name);
 	str_puts(out, "\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
 		bool any = false;
 
 		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++) {
@@ -186,13 +186,13 @@ static void put_options(const struct adm_cmd *table, struct str *out)
 	str_puts(out, "\tesac\n}\n");
 }
 
-static void put_valued(const struct adm_cmd *table, struct str *out)
+static void put_valued(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_valued()\n{\n\tcase $1 in\n");
 	for (const struct ctl_global *g = ctl_globals; g->name; g++)
 		if (g->value)
 			str_printf(out, "\t--%s) return 0 ;;\n", g->name);
-	for (const struct adm_cmd *c = table; c->noun; c++)
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
 		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++) {
 			struct str line = STR_INIT;
 
@@ -259,10 +259,10 @@ static void put_value(const struct adm_cmd *cmd, const struct adm_arg *arg, unsi
 	str_puts(out, " ;;\n");
 }
 
-static void put_values(const struct adm_cmd *table, struct str *out)
+static void put_values(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_value()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
 		unsigned position = 0;
 
 		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++)
@@ -275,13 +275,13 @@ static void put_values(const struct adm_cmd *table, struct str *out)
 	str_puts(out, "\tesac\n}\n");
 }
 
-void ctl_complete_bash(const struct adm_cmd *table, struct str *out)
+void ctl_complete_bash(const struct adm_cmd *const *tables, struct str *out)
 {
 	str_puts(out, head);
-	put_nouns(table, out);
-	put_verbs(table, out);
-	put_options(table, out);
-	put_valued(table, out);
-	put_values(table, out);
+	put_nouns(tables, out);
+	put_verbs(tables, out);
+	put_options(tables, out);
+	put_valued(tables, out);
+	put_values(tables, out);
 	str_puts(out, body);
 }

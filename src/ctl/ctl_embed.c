@@ -71,7 +71,8 @@ static void on_signal(void *arg, int signo)
 static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *cmd, const json_t *args,
 	       struct embed *e)
 {
-	struct adm_req req = { { .uid = geteuid(), .pid = getpid(), .embedded = true }, cmd->noun, cmd->verb, args, &parts };
+	struct adm_req req = { .who = { .uid = geteuid(), .pid = getpid(), .embedded = true }, .cmd = cmd, .noun = cmd->noun,
+		.verb = cmd->verb, .args = args, .sink = &parts };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
 
@@ -86,7 +87,7 @@ static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *
 static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct embed *e)
 {
 	struct ev_loop *loop = ev_loop_new();
-	struct admin_env env = { .loop = loop, .bind = handlers_bind, .owner_uid = geteuid() };
+	struct admin_env env = { .loop = loop, .tables = app_commands, .bind = handlers_bind, .owner_uid = geteuid() };
 	struct admin *admin = admin_new(&env);
 	int rc = run(loop, admin, cmd, args, e);
 

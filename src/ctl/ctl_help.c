@@ -139,21 +139,21 @@ static void put_command(const struct adm_cmd *cmd, struct str *out)
 	str_fini(&name);
 }
 
-void ctl_help_noun(const struct adm_cmd *table, const char *noun, struct str *out)
+void ctl_help_noun(const struct adm_cmd *const *tables, const char *noun, struct str *out)
 {
 	str_printf(out, "usage: toolcrib %s COMMAND ...\n\n", noun);
-	for (const struct adm_cmd *c = table; c->noun; c++)
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
 		if (strcmp(c->noun, noun) == 0)
 			put_command(c, out);
 	str_printf(out, "\ntoolcrib %s COMMAND --help explains one of them.\n", noun);
 }
 
-void ctl_help_all(const struct adm_cmd *table, struct str *out)
+void ctl_help_all(const struct adm_cmd *const *tables, struct str *out)
 {
 	const char *noun = NULL;
 
 	str_puts(out, "usage: toolcrib [OPTION...] COMMAND ...\n\nAdministers the tools of a toolcrib store.\n\n");
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
 		if (c->verb && noun && strcmp(noun, c->noun) != 0)
 			str_putc(out, '\n');
 		noun = c->noun;

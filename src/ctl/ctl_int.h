@@ -34,7 +34,7 @@ struct ctl_line {
 /* Words to a row and its arguments.  0, or ERR_INVALID: a usage error, and line->cmd is the row if it was found.
  * With --help or --version the arguments may be missing; cmd is NULL when no command was named, and *ret_noun the
  * first word then, if there is one. */
-int ctl_args_parse(const struct adm_cmd *table, int argc, char **argv, struct ctl_line *ret,
+int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, struct ctl_line *ret,
 		   const char **ret_noun, struct err *err) MUST_CHECK;
 void ctl_line_fini(struct ctl_line *line);
 
@@ -45,10 +45,10 @@ char ctl_letter(const struct adm_arg *arg);
 void ctl_command_name(const struct adm_cmd *cmd, struct str *out);      /* "tool add" */
 void ctl_usage(const struct adm_cmd *cmd, struct str *out);             /* "toolcrib tool add FILE..." */
 void ctl_help_command(const struct adm_cmd *cmd, struct str *out);
-void ctl_help_noun(const struct adm_cmd *table, const char *noun, struct str *out);
-void ctl_help_all(const struct adm_cmd *table, struct str *out);
-void ctl_man_commands(const struct adm_cmd *table, struct str *out);    /* mdoc: the list in toolcrib(8) */
-void ctl_complete_bash(const struct adm_cmd *table, struct str *out);
+void ctl_help_noun(const struct adm_cmd *const *tables, const char *noun, struct str *out);
+void ctl_help_all(const struct adm_cmd *const *tables, struct str *out);
+void ctl_man_commands(const struct adm_cmd *const *tables, struct str *out);    /* mdoc: the list in toolcrib(8) */
+void ctl_complete_bash(const struct adm_cmd *const *tables, struct str *out);
 
 /* --- ctl_file.c: definition documents */
 

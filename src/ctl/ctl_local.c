@@ -112,21 +112,21 @@ static int run_help(const struct ctl_line *line, struct str *rows, struct err *e
 	const char *noun = json_string_value(json_array_get(words, 0));
 	const char *verb = json_string_value(json_array_get(words, 1));
 	const char *candidates[256];
-	const struct adm_cmd *cmd = noun ? admin_find(noun, verb) : NULL;
+	const struct adm_cmd *cmd = noun ? admin_find(app_commands, noun, verb) : NULL;
 	const char *near;
 	size_t n = 0;
 
 	if (!noun) {
-		ctl_help_all(admin_table, rows);
+		ctl_help_all(app_commands, rows);
 		return 0;
 	}
 	if (cmd) {
 		ctl_help_command(cmd, rows);
 		return 0;
 	}
-	for (const struct adm_cmd *c = admin_table; c->noun && n < NELEMS(candidates); c++) {
+	for (const struct adm_cmd *c = NULL; n < NELEMS(candidates) && (c = admin_next(app_commands, c)) != NULL;) {
 		if (!verb && strcmp(c->noun, noun) == 0) {
-			ctl_help_noun(admin_table, noun, rows);
+			ctl_help_noun(app_commands, noun, rows);
 			return 0;
 		}
 		if (!verb)
@@ -147,7 +147,7 @@ static int run_completion(const struct ctl_line *line, struct str *rows, struct 
 
 	if (strcmp(shell, "bash") != 0)
 		return err_set(err, ERR_INVALID, "", "no completion for %s; there is one for bash", shell);
-	ctl_complete_bash(admin_table, rows);
+	ctl_complete_bash(app_commands, rows);
 	return 0;
 }
 

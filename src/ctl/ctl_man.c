@@ -87,9 +87,9 @@ static void put_columns(const struct adm_cmd *cmd, struct str *out)
 	str_puts(out, " .\n");
 }
 
-void ctl_man_commands(const struct adm_cmd *table, struct str *out)
+void ctl_man_commands(const struct adm_cmd *const *tables, struct str *out)
 {
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
 		str_puts(out, ".It Ic ");
 		ctl_command_name(c, out);
 		put_synopsis(c, false, out);

@@ -2,13 +2,15 @@
 
 #include "config.h"
 
+#include "app/app.h"
+
 #include "ctl_int.h"
 
 int main(void)
 {
 	struct str out = STR_INIT;
 
-	ctl_man_commands(admin_table, &out);
+	ctl_man_commands(app_commands, &out);
 	fputs(str_text(&out), stdout);
 	str_fini(&out);
 	return fflush(stdout) == 0 ? 0 : 1;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/app.h"
 #include "base/log.h"
 #include "base/secret.h"
 
@@ -98,7 +99,7 @@ static void put_question(const struct ctl_line *line, const json_t *row, struct 
  * NULL; an error when the object is not there. */
 static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_reached, struct err *err)
 {
-	const struct adm_cmd *show = admin_find(line->cmd->noun, "show");
+	const struct adm_cmd *show = admin_find(app_commands, line->cmd->noun, "show");
 	const char *name = line->cmd->args[0].name;
 	json_t *value = json_object_get(line->args, name), *args, *root = NULL;
 	struct str rows = STR_INIT;
@@ -381,9 +382,9 @@ static enum ctl_exit show_help(const struct ctl_line *line, const char *noun)
 	else if (line->cmd)
 		ctl_help_command(line->cmd, &text);
 	else if (noun)
-		ctl_help_noun(admin_table, noun, &text);
+		ctl_help_noun(app_commands, noun, &text);
 	else
-		ctl_help_all(admin_table, &text);
+		ctl_help_all(app_commands, &text);
 	fputs(str_text(&text), stdout);
 	str_fini(&text);
 	return CTL_DONE;
@@ -416,7 +417,7 @@ int main(int argc, char **argv)
 		return CTL_FAILED;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (ctl_args_parse(admin_table, argc, argv, &line, &noun, &err) < 0)
+	if (ctl_args_parse(app_commands, argc, argv, &line, &noun, &err) < 0)
 		status = usage_error(&line, &err);
 	else if (line.opt.help || line.opt.version)
 		status = show_help(&line, noun);

@@ -53,6 +53,11 @@ static void end_command(void)
 	reply(w.arg, &none, NULL);
 }
 
+static const struct adm_cmd rows[] = {
+	{ .noun = "audit", .verb = "tail", .stream = true }, { .noun = NULL },
+};
+static const struct adm_cmd *const tables[] = { rows, NULL };
+
 static int set_up(void **state)
 {
 	struct err err;
@@ -61,7 +66,7 @@ static int set_up(void **state)
 	w.dir = tmpdir_make();
 	tmpdir_path(w.dir, "admin.sock", w.path, sizeof(w.path));
 	w.loop = ev_loop_new();
-	w.admin = admin_new(&(struct admin_env){ .loop = w.loop, .owner_uid = geteuid() });
+	w.admin = admin_new(&(struct admin_env){ .loop = w.loop, .tables = tables, .owner_uid = geteuid() });
 	if (admin_sock_open(w.admin, w.loop, w.path, 0600, &w.sock, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	return 0;

@@ -394,8 +394,8 @@ static void must_change(struct crib *c, size_t i)
 static void every_row_is_whole(void **state)
 {
 	(void)state;
-	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
-		assert_ptr_equal(admin_find(cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
+	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
+		assert_ptr_equal(admin_find(app_commands, cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
 		assert_non_null(cmd->help);
 		assert_non_null(cmd->args);
 		assert_true(cmd->role >= ADM_READ && cmd->role <= ADM_OWNER);   /* none is left out */
@@ -425,7 +425,7 @@ static void every_change_is_recorded(void **state)
 		if (commands(c) != before + 2 + (strstr(changes[i].args, "KEY") != NULL))      /* it, the count before, a key list */
 			fail_msg("%s left no record", changes[i].command);
 	}
-	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
 		bool seen = cmd->where != ADM_ON_WRITER;
 		char name[64];
 
@@ -621,7 +621,7 @@ static void roles_may_what_their_column_says(void **state)
 	(void)state;
 	must(c, "tenant add", "{'name':'acme'}");
 	must(c, "tenant add", "{'name':'other'}");
-	for (const struct adm_cmd *cmd = admin_table; cmd->noun; cmd++) {
+	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
 		bool changes_things = cmd->role == ADM_OPERATE || cmd->role == ADM_OWNER;
 		bool reads_audit = cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD;
 		/* An argument that no command has: refused after the role, before anything is done. */

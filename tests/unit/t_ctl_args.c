@@ -56,6 +56,7 @@ static const struct adm_cmd table[] = {
 	{ .noun = "call", .help = "Call a tool", .args = call_args },
 	{ .noun = NULL },
 };
+static const struct adm_cmd *const tables[] = { table, NULL };
 
 #define WORDS_MAX 16
 /* Parse "tool add x", split at blanks. */
@@ -68,7 +69,7 @@ static int parse(const char *text, struct ctl_line *line, struct err *err)
 	for (char *word = strtok_r(copy, " ", &save); word && n < WORDS_MAX; word = strtok_r(NULL, " ", &save))
 		words[n++] = word;
 	memset(err, 0, sizeof *err);
-	rc = ctl_args_parse(table, n, words, line, &noun, err);
+	rc = ctl_args_parse(tables, n, words, line, &noun, err);
 	free(copy);     /* texts of line->opt are not looked at */
 	return rc;
 }
@@ -210,9 +211,9 @@ static void every_row_is_in_help_page_and_completion(void **state)
 {
 	struct str help = STR_INIT, man = STR_INIT, bash = STR_INIT;
 
-	ctl_help_all(table, &help);
-	ctl_man_commands(table, &man);
-	ctl_complete_bash(table, &bash);
+	ctl_help_all(tables, &help);
+	ctl_man_commands(tables, &man);
+	ctl_complete_bash(tables, &bash);
 	for (const struct adm_cmd *c = table; c->noun; c++) {
 		struct str name = STR_INIT;
 
