@@ -1,7 +1,7 @@
 #ifndef AUDIT_BUNDLE_H
 #define AUDIT_BUNDLE_H
 
-#include "audit/verify.h"
+#include "audit/finding.h"
 #include "base/err.h"
 
 #include <stdint.h>

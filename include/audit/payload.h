@@ -43,6 +43,7 @@ struct audit_payload {
 bool audit_hide_keys(const char *p, size_t len, struct audit_hidden hidden[AUDIT_HIDDEN_MAX], size_t *n);
 
 enum audit_alias { AUDIT_ALIAS_PERSON = 1, AUDIT_ALIAS_BEHALF, AUDIT_ALIAS_ADDRESS, AUDIT_ALIAS_CLIENT };
+unsigned audit_alias_ctag(int64_t kind);        /* enum audit_ctag of its value; 0: no such kind */
 #define AUDIT_ALIASES_PER_DAY 1000      /* new addresses and clients of a log; then adr_other, cli_other */
 #define AUDIT_ALIAS_VALUE_MAX 255       /* bytes; a longer one is cut */
 

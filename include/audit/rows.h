@@ -23,6 +23,7 @@ enum audit_row_kind {
 const char *audit_row_name(unsigned kind);      /* "tenant"; "row" of an unknown one */
 
 #define AUDIT_ROW_DIGEST 32
+#define AUDIT_ROW_KIND_SHIFT 48                 /* of a key: below is the id */
 #define AUDIT_ROWS_OF_RECORD 1000               /* that one record vouches for; the rest waits for the next */
 
 struct db;
@@ -38,5 +39,17 @@ int audit_rows_pending(struct db *db, char ret[40], struct err *err) MUST_CHECK;
 int audit_append_start(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct err *err) MUST_CHECK;
 /* Each row against its record; by any connection.  ERR_CORRUPT: this row is not what its record says. */
 int audit_rows_check(struct db *db, struct err *err) MUST_CHECK;
+
+/* Reading rows as they stand, and what records say of them. */
+struct audit_vouched {
+	unsigned kind;
+	int64_t id, log, idx;           /* idx below 0: no record */
+	uint8_t digest[AUDIT_ROW_DIGEST];
+};
+typedef int audit_vouched_fn(void *arg, const struct audit_vouched *row, struct err *err);
+/* A page of rows of one kind from *from on, which moves on; 1: there may be more. */
+int audit_rows_page(struct db *db, unsigned kind, int64_t *from, audit_vouched_fn *fn, void *arg, struct err *err) MUST_CHECK;
+uint64_t audit_row_key(unsigned kind, int64_t id);      /* as records name a row */
+bool audit_rows_speak(int64_t kind);                    /* records of this kind have keys and digests of rows */
 
 #endif

@@ -2,8 +2,7 @@
 #define AUDIT_BUNDLE_INT_H
 
 #include "audit/bundle.h"
-
-#include "audit_int.h"
+#include "audit/row.h"
 
 struct str;
 

@@ -14,6 +14,7 @@
 
 #include "audit/checkpoint.h"
 #include "audit/keep.h"
+#include "audit/record.h"
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mem.h"

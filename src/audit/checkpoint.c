@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/record.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"

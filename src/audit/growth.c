@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/record.h"
 #include "base/mem.h"
 #include "db/db.h"
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/record.h"
+#include "audit/tile.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "db/db.h"
 #include "tlog/note.h"
 #include "tlog/proof.h"
-
-#include "audit_int.h"
 
 struct prover {
 	struct db *db;

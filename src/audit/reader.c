@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
-
-#include "audit_int.h"
 
 enum { TEXTS_MAX = 65536, PAGE_ROWS = 1024, NEAR_SIZE = 1024 };
 

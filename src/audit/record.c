@@ -9,8 +9,6 @@
 
 #include "base/mem.h"
 
-#include "audit_int.h"
-
 struct audit_walk {
 	struct audit_reader *reader;
 	struct audit_page page;

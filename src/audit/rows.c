@@ -13,7 +13,11 @@
 #include "base/mem.h"
 #include "db/db.h"
 
-#include "rows_int.h"
+#include "audit_int.h"
+
+enum { ROW_COL_LOG, ROW_COL_IDX, ROW_COL_ID };  /* of the statements rows_*; the rest of the digest follows */
+#define ROWS_PAGE 256                   /* rows read in one transaction */
+#define META_VOUCHED "vouched"          /* set once all rows have records */
 
 static const struct {
 	const char *name;
@@ -124,10 +128,11 @@ static int row_digest(struct db *db, unsigned kind, int64_t id, uint8_t ret[AUDI
 
 uint64_t audit_row_key(unsigned kind, int64_t id)
 {
-	return (uint64_t)kind << ROW_KIND_SHIFT | (uint64_t)id;
+	return (uint64_t)kind << AUDIT_ROW_KIND_SHIFT | (uint64_t)id;
 }
 
-const uint8_t *audit_record_row(const void *ext, size_t len, uint64_t key)
+/* 32 bytes, zero when the row was deleted; NULL: nothing. */
+static const uint8_t *record_row(const void *ext, size_t len, uint64_t key)
 {
 	size_t nkeys = 0, ndigests = 0;
 	const uint8_t *keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &nkeys);
@@ -141,7 +146,8 @@ const uint8_t *audit_record_row(const void *ext, size_t len, uint64_t key)
 	return NULL;
 }
 
-int audit_record_of(struct db *db, int64_t log, int64_t idx, uint64_t key, uint8_t ret[AUDIT_ROW_DIGEST], struct err *err)
+/* The same of the record at a place; 1 when it says something. */
+static int record_of(struct db *db, int64_t log, int64_t idx, uint64_t key, uint8_t ret[AUDIT_ROW_DIGEST], struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ROWS_GET_RECORD);
 	const uint8_t *digest = NULL;
@@ -154,7 +160,7 @@ int audit_record_of(struct db *db, int64_t log, int64_t idx, uint64_t key, uint8
 		size_t len = 0;
 		const void *ext = db_col_blob(st, 1, &len);
 
-		digest = audit_record_row(ext, len, key);
+		digest = record_row(ext, len, key);
 		if (digest)
 			memcpy(ret, digest, AUDIT_ROW_DIGEST);
 	}
@@ -199,7 +205,7 @@ static int add_waiting(struct pending *p, struct db *db, struct db_stmt *st, str
 
 	if (old < 0)
 		old = -1 - old; /* as the trigger marked it */
-	rc = known ? audit_record_of(db, db_col_i64(st, 2), old, key, w.before, err) : 0;
+	rc = known ? record_of(db, db_col_i64(st, 2), old, key, w.before, err) : 0;
 	w.had = rc == 1;
 	if (rc >= 0)
 		rc = row_digest(db, w.kind, w.id, w.after, err);
@@ -362,7 +368,7 @@ static int check_row(void *arg, const struct audit_vouched *row, struct err *err
 {
 	uint8_t digest[AUDIT_ROW_DIGEST];
 	char name[40];
-	int rc = row->idx >= 0 ? audit_record_of(arg, row->log, row->idx, audit_row_key(row->kind, row->id), digest, err) : 0;
+	int rc = row->idx >= 0 ? record_of(arg, row->log, row->idx, audit_row_key(row->kind, row->id), digest, err) : 0;
 
 	if (rc < 0 || (rc == 1 && memcmp(digest, row->digest, sizeof digest) == 0))
 		return rc < 0 ? rc : 0;

@@ -15,33 +15,12 @@
 
 #include "verify_int.h"
 
-static const struct { const char *name, *text; bool bad; } codes[AUDIT_FINDING_COUNT] = {
-#define FINDING_ROW(sym, is_bad, words) [AUDIT_FINDING_##sym] = { #sym, words, is_bad },
-	AUDIT_FINDINGS(FINDING_ROW)
-#undef FINDING_ROW
-};
-
-const char *audit_finding_name(enum audit_finding_code code)
-{
-	return codes[code].name;
-}
-
-const char *audit_finding_text(enum audit_finding_code code)
-{
-	return codes[code].text;
-}
-
-bool audit_finding_bad(enum audit_finding_code code)
-{
-	return codes[code].bad;
-}
-
 /* A begin whose end has not been read yet. */
 struct open_call { int64_t idx, cred, prn, tool; };
 
 void verify_tell(struct verify *v, const struct audit_finding *f)
 {
-	if (codes[f->code].bad && !f->gap)
+	if (audit_finding_bad(f->code) && !f->gap)
 		v->sum->bad++;
 	else
 		v->sum->gaps++;

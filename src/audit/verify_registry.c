@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/rows.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"
 
-#include "rows_int.h"
 #include "verify_int.h"
 
 struct said {
@@ -115,8 +115,8 @@ static void tell_row(struct verify *v, uint64_t key, const char *what)
 {
 	char text[120];
 
-	(void)snprintf(text, sizeof text, "%s/%" PRIu64 " %s", audit_row_name((unsigned)(key >> ROW_KIND_SHIFT)),
-		       key & ((UINT64_C(1) << ROW_KIND_SHIFT) - 1), what);
+	(void)snprintf(text, sizeof text, "%s/%" PRIu64 " %s", audit_row_name((unsigned)(key >> AUDIT_ROW_KIND_SHIFT)),
+		       key & ((UINT64_C(1) << AUDIT_ROW_KIND_SHIFT) - 1), what);
 	verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, text);
 }
 

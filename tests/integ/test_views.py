@@ -50,7 +50,7 @@ class Views(crib.Case):
     def test_every_column_of_the_encoding_is_described(self):
         section = self.page.split(".Sh ENCODING 1")[1].split(".Sh CHECKING")[0]
         described = re.findall(r"(?m)^\.It ([0-9A-F]{4}) Ta Va (\w+) Ta", section)
-        source = (crib.SOURCE / "src/audit/audit_int.h").read_text()
+        source = (crib.SOURCE / "include/audit/row.h").read_text()
         self.assertEqual(described, [(tag, name) for name, tag in re.findall(r'X\(\w+, "(\w+)", 0x([0-9A-F]{4}),', source)])
         self.assertEqual({name for _, name in described} | {"id", "enc", "leaf"}, set(self.columns("rec")))
 
