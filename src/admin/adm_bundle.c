@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"

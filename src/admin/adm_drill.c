@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/str.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "audit/prove.h"
+#include "bundle/prove.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "db/db.h"

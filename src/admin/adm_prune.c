@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 #include "audit/keep.h"
 #include "base/clock.h"
 #include "base/crash.h"

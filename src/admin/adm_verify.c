@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "audit/bundle.h"
-#include "audit/evidence.h"
-#include "audit/verify.h"
+#include "bundle/bundle.h"
+#include "verify/evidence.h"
+#include "verify/verify.h"
 #include "base/mem.h"
 #include "db/db.h"
 #include "notary/notary.h"

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "audit/bundle.h"
-#include "audit/evidence.h"
-#include "audit/verify.h"
+#include "bundle/bundle.h"
+#include "verify/evidence.h"
+#include "verify/verify.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/secret.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 #include "base/digest.h"
 #include "base/mem.h"
 #include "base/str.h"

@@ -16,7 +16,7 @@
 #include "audit/keep.h"
 #include "audit/payload.h"
 #include "audit/rows.h"
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "base/clock.h"
 #include "base/secret.h"
 #include "base/sign.h"

@@ -16,9 +16,9 @@
 #include <sqlite3.h>
 
 #include "audit/audit.h"
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 #include "audit/keep.h"
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "db/db.h"

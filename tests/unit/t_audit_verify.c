@@ -15,7 +15,7 @@
 #include <sqlite3.h>
 
 #include "audit/audit.h"
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "db/db.h"

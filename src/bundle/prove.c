@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "audit/prove.h"
+#include "bundle/prove.h"
 
 #include <stdio.h>
 #include <stdlib.h>

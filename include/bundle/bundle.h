@@ -1,5 +1,5 @@
-#ifndef AUDIT_BUNDLE_H
-#define AUDIT_BUNDLE_H
+#ifndef BUNDLE_BUNDLE_H
+#define BUNDLE_BUNDLE_H
 
 #include "audit/finding.h"
 #include "base/err.h"

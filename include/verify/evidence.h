@@ -1,5 +1,5 @@
-#ifndef AUDIT_EVIDENCE_H
-#define AUDIT_EVIDENCE_H
+#ifndef VERIFY_EVIDENCE_H
+#define VERIFY_EVIDENCE_H
 
 #include "base/err.h"
 

@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "audit/verify.h"
+#include "verify/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

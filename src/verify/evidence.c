@@ -2,13 +2,13 @@
 
 #include "config.h"
 
-#include "audit/evidence.h"
+#include "verify/evidence.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/secret.h"

@@ -3,7 +3,7 @@
 
 #include "config.h"
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 
 #include <errno.h>
 #include <inttypes.h>

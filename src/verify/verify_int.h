@@ -1,10 +1,10 @@
-#ifndef AUDIT_VERIFY_INT_H
-#define AUDIT_VERIFY_INT_H
+#ifndef VERIFY_VERIFY_INT_H
+#define VERIFY_VERIFY_INT_H
 
 #include "audit/audit.h"
 #include "audit/record.h"
 #include "audit/tile.h"
-#include "audit/verify.h"
+#include "verify/verify.h"
 #include "tlog/note.h"
 
 /* What the steps of a verification share: verify.c walks, verify_<step>.c looks at what the step is about. */

@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 
 #include <errno.h>
 #include <fcntl.h>

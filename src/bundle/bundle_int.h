@@ -1,7 +1,7 @@
-#ifndef AUDIT_BUNDLE_INT_H
-#define AUDIT_BUNDLE_INT_H
+#ifndef BUNDLE_BUNDLE_INT_H
+#define BUNDLE_BUNDLE_INT_H
 
-#include "audit/bundle.h"
+#include "bundle/bundle.h"
 #include "audit/row.h"
 
 struct str;

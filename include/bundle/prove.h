@@ -1,5 +1,5 @@
-#ifndef AUDIT_PROVE_H
-#define AUDIT_PROVE_H
+#ifndef BUNDLE_PROVE_H
+#define BUNDLE_PROVE_H
 
 #include "base/err.h"
 

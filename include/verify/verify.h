@@ -1,5 +1,5 @@
-#ifndef AUDIT_VERIFY_H
-#define AUDIT_VERIFY_H
+#ifndef VERIFY_VERIFY_H
+#define VERIFY_VERIFY_H
 
 #include "audit/finding.h"
 #include "base/err.h"
