@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "ev/ev.h"
+#include "suite.h"
 
 #define FOREVER "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -339,7 +340,7 @@ static void many_runs_at_once_do_not_mix(void **state)
 	free(runs);
 }
 
-int main(void)
+SUITE(contract)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_gives_one_result),

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "suite.h"
 
 struct member {
 	const char *name;
@@ -497,7 +498,7 @@ static void pause_lets_running_calls_end(void **state)
 	end();
 }
 
-int main(void)
+SUITE(contract)
 {
 	static const struct { const char *name; CMUnitTestFunction fn; } tests[] = {
 #define T(fn) { #fn, fn }

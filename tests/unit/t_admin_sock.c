@@ -19,6 +19,7 @@
 #include "metrics/metric.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 #define TURNS_MAX 10000                 /* of a millisecond: nothing takes so long */
 #define IDLE_US (ADMIN_IDLE_MS * 1000ull)
@@ -240,7 +241,7 @@ static void a_socket_closes_under_those_who_wait(void **state)
 	expect_end(busy, "");
 }
 
-int main(void)
+SUITE(sock)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -28,6 +28,7 @@
 #include "json/json.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 #define DEADLINE_MS 10000
 
@@ -907,7 +908,7 @@ static void long_path_moves_the_socket(void **state)
 	free(path);
 }
 
-int main(void)
+SUITE(admin)
 {
 	char launcher[320];
 	const struct CMUnitTest tests[] = {

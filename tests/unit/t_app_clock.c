@@ -8,6 +8,7 @@
 #include "metrics/metric.h"
 
 #include "t_writer.h"
+#include "suite.h"
 
 #define TIME_US (UINT64_C(1000) * APP_CLOCK_GAP_US)
 
@@ -172,7 +173,7 @@ static void a_stop_says_how_the_clock_is(void **state)
 #undef T
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up_clock, tear_down_clock)
 
-int main(void)
+SUITE(clock)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_start_is_told_and_then_only_changes), T(the_first_change_is_told_at_once), T(a_clock_on_the_edge_fills_no_log),

@@ -18,6 +18,7 @@
 #include "db/db.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 enum { ACME = 7, OTHER = 8, TENANTS = 5 };
 #define HOUR_US 3600000000ull
@@ -294,7 +295,7 @@ static void epochs_are_rows_and_records(void **state)
 	assert_int_equal(n, 2);
 }
 
-int main(void)
+SUITE(checkpoint)
 {
 #define WITH_LOGS(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

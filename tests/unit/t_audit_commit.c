@@ -13,6 +13,7 @@
 #include "audit/commit.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "suite.h"
 
 static const char origin[] = "toolcrib.example/t/acme", args[] = "{\"path\":\"notes/a.txt\"}";
 static const struct audit_at at0 = { origin, sizeof origin - 1, 0 };
@@ -136,7 +137,7 @@ static void kept_values_are_read_strictly(void **state)
 	assert_false(audit_kept_read(beyond, sizeof beyond, got, &n));
 }
 
-int main(void)
+SUITE(commit)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commit_reproduces_the_vectors),

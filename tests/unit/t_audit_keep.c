@@ -24,6 +24,7 @@
 #include "db/db.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 enum { ACME = 7, RECORDS = 600 };
 
@@ -476,7 +477,7 @@ static void a_view_that_says_something_else_is_found(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+SUITE(keep)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_pruned_log_verifies), T(a_cut_is_a_multiple_of_256_and_moves_on), T(a_call_that_runs_is_not_cut),

@@ -17,6 +17,7 @@
 #include "db/db.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 enum { ACME = 7, OTHER = 8 };
 
@@ -595,7 +596,7 @@ static void names_and_codes_agree(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+SUITE(log)
 {
 	const struct CMUnitTest tests[] = {
 		T(each_log_counts_from_zero), T(end_knows_its_begin), T(undone_item_leaves_no_trace), T(failed_commit_is_forgotten),

@@ -28,6 +28,7 @@
 #include "keys/keys.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 enum { ACME = 1, OTHER = 2 };
 #define CANARY "c4nary-7f3a99"
@@ -537,7 +538,7 @@ static void value_that_was_changed_does_not_open(void **state)
 	keys_close(&keys);
 }
 
-int main(void)
+SUITE(payload)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

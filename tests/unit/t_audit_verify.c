@@ -21,6 +21,7 @@
 #include "db/db.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 enum { ACME = 7, OTHER = 8, CALLS = 20, STORE_MAX = 4 << 20 };
 
@@ -491,7 +492,7 @@ static void times_fall_only_where_the_clock_was_set(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+SUITE(verify)
 {
 	const struct CMUnitTest tests[] = {
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),

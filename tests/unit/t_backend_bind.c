@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "suite.h"
 
 struct bad {
 	const char *handler;            /* ' stands for " */
@@ -355,7 +356,7 @@ static void block_that_does_not_fit_is_a_limit(void **state)
 	str_fini(&big);
 }
 
-int main(void)
+SUITE(bind)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(type_is_known_or_refused_with_a_hint),

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "suite.h"
 
 #define FFFD "\xef\xbf\xbd"
 
@@ -147,7 +148,7 @@ static void long_note_is_cut_between_characters(void **state)
 	run_free(&r);
 }
 
-int main(void)
+SUITE(care)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(control_characters_of_a_text_become_a_mark),

@@ -19,6 +19,7 @@
 #include "json/yaml.h"
 #include "proto/caps.h"
 #include "registry/define.h"
+#include "suite.h"
 
 static int install_examples(void **state)
 {
@@ -147,7 +148,7 @@ static void requests_to_servers_are_taken(void **state)
 	json_decref(example("create_ticket"));
 }
 
-int main(void)
+SUITE(examples)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(get_weather_knows_a_city_or_says_which),

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "ev/ev.h"
 #include "proto/caps.h"
+#include "suite.h"
 
 /* A handler around a script file, called with the argument /a in the given place. */
 static json_t *script_handler(const char *name, const char *text, const char *last_arg)
@@ -603,7 +604,7 @@ static void cancel_inside_a_notice_is_safe(void **state)
 	run_free(&r);
 }
 
-int main(void)
+SUITE(exec)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(argument_arrives_byte_equal_as_one_word),

@@ -26,6 +26,7 @@
 #include "net/breaker.h"
 
 #include "../unit/http_peer.h"
+#include "suite.h"
 
 #define OK_EMPTY "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -711,7 +712,7 @@ static void refused_address_says_so_and_no_more(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-int main(void)
+SUITE(http)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(wrong_definitions_are_refused_at_the_place),

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "fake_wire.h"
+#include "suite.h"
 
 #define SECOND UINT64_C(1000000)
 #define TOOL "{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}"
@@ -763,7 +764,7 @@ static void noise_is_borne_for_a_while(void **state)
 	finish();
 }
 
-int main(void)
+SUITE(link)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silence_after_a_probe_means_an_older_server),

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "suite.h"
 
 #define IDLE_US 60000000ull             /* as in be_exec_worker.c */
 #define LIFE_US 600000000ull
@@ -288,7 +289,7 @@ static void idle_and_old_processes_go(void **state)
 	assert_gone(pid);
 }
 
-int main(void)
+SUITE(reuse)
 {
 	(void)run_loop();
 	const struct CMUnitTest tests[] = {

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "json/json.h"
 #include "keys/secrets.h"
+#include "suite.h"
 
 #define VALUE "s3cr\"t/va%lue+\xc3\xa9\n?>~"
 
@@ -243,7 +244,7 @@ static void set_holds_so_many_and_not_one_more(void **state)
 	be_secrets_free(&s);
 }
 
-int main(void)
+SUITE(secrets)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(program_gets_the_value_in_its_environment),

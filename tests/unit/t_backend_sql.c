@@ -16,6 +16,7 @@
 #include "backend_run.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "suite.h"
 
 static char *db_file(const char *name)
 {
@@ -255,7 +256,7 @@ static void more_queries_than_threads_all_end(void **state)
 	free(runs);
 }
 
-int main(void)
+SUITE(sql)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_keep_their_types),

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define BASE "https://h.example"
 
@@ -207,7 +208,7 @@ static void limits_of_a_template(void **state)
 	str_fini(&out);
 }
 
-int main(void)
+SUITE(uri)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(examples_of_the_rfc_expand),

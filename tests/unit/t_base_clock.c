@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "suite.h"
 
 /* 2026-07-28T10:00:00Z */
 static const uint64_t noon_us = UINT64_C(1785232800000000);
@@ -202,7 +203,7 @@ static void random_text_is_base62_and_differs(void **state)
 	assert_string_equal(a, "");
 }
 
-int main(void)
+SUITE(clock)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(fake_clocks_stand_still_and_step, restore_clock),

@@ -18,6 +18,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "suite.h"
 
 static void check_hex(const uint8_t digest[DIGEST_SIZE], const char *want)
 {
@@ -206,7 +207,7 @@ static void seal_binds_context_and_purpose(void **state)
 	seal_free(&foreign);
 }
 
-int main(void)
+SUITE(crypto)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(start_up_forbids_cores),

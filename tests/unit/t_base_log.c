@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "suite.h"
 
 static int fds[2];
 static char out[1 << 16];
@@ -158,7 +159,7 @@ static void lines_of_threads_stay_whole(void **state)
 	assert_int_equal(lines, THREADS * EVENTS);
 }
 
-int main(void)
+SUITE(log)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(text_lines_carry_the_context, open_pipe, close_pipe),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "suite.h"
 
 enum { MANY = 5000 };
 
@@ -119,7 +120,7 @@ static void walk_of_an_empty_map_ends_at_once(void **state)
 	map_free(&m);
 }
 
-int main(void)
+SUITE(map)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(set_get_and_del_agree),

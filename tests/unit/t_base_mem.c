@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "suite.h"
 
 static void mem_copies_end_with_nul(void **state)
 {
@@ -211,7 +212,7 @@ static void list_keeps_order_and_unlinks_twice(void **state)
 	assert_ptr_equal(head.prev, &items[2].node);
 }
 
-int main(void)
+SUITE(mem)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mem_copies_end_with_nul),

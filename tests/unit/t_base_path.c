@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "suite.h"
 
 static char *top;               /* the directory of one test */
 static int home;                /* where the program was started */
@@ -185,7 +186,7 @@ static void default_store_follows_the_environment(void **state)
 	assert_int_equal(path_default_store(&dir, &err), ERR_INVALID);
 }
 
-int main(void)
+SUITE(path)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(created_files_come_back, make_top, remove_top),

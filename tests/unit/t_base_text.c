@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "suite.h"
 
 static void utf8_refuses_what_is_not_well_formed(void **state)
 {
@@ -317,7 +318,7 @@ static void eq_compares_bytes(void **state)
 	assert_true(text_eq(NULL, 0, ""));
 }
 
-int main(void)
+SUITE(text)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8_refuses_what_is_not_well_formed),

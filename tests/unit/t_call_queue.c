@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "call_rig.h"
+#include "suite.h"
 
 #define WAIT_MS 400                     /* below the timeout of the tool */
 
@@ -259,7 +260,7 @@ static void refused_call_has_no_turn(void **state)
 	heard_free(c);
 }
 
-int main(void)
+SUITE(queue)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(waiting_call_runs_when_a_slot_is_free),

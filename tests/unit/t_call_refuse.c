@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "call_rig.h"
+#include "suite.h"
 
 #include <stdio.h>
 
@@ -453,7 +454,7 @@ static void flood_of_refusals_is_summed_up(void **state)
 	assert_int_equal(rig_records(r, r->other, AUDIT_CALL_DENIED_SUMMARY), 0);
 }
 
-int main(void)
+SUITE(refuse)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(unknown_tool_is_refused_and_recorded),

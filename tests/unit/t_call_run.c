@@ -5,6 +5,7 @@
 #include "call_rig.h"
 
 #include "metrics/metric.h"
+#include "suite.h"
 
 static const struct rig_req echo = { .tool = "echo", .args = "{\"text\":\"x\"}", .rev = REV_R4 };
 
@@ -669,7 +670,7 @@ static void running_call_keeps_its_definition(void **state)
 	heard_free(h);
 }
 
-int main(void)
+SUITE(run)
 {
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(begin_and_end_are_durable_in_time),

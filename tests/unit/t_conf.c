@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "conf/conf.h"
+#include "suite.h"
 
 static char *dir;
 
@@ -357,7 +358,7 @@ static void man_page_names_every_key_with_its_limits(void **state)
 	str_fini(&page);
 }
 
-int main(void)
+SUITE(conf)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(empty_file_means_defaults),

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define END { NULL, NULL, ARG_TEXT, false, false, false, COMPLETE_NONE, NULL }
 static const struct adm_arg none[] = { END };
@@ -231,7 +232,7 @@ static void every_row_is_in_help_page_and_completion(void **state)
 	str_fini(&bash);
 }
 
-int main(void)
+SUITE(args)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_become_members_in_any_order_with_options),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tmpdir.h"
+#include "suite.h"
 
 static const struct adm_column columns[] = {
 	{ "name", "NAME", COL_PLAIN }, { "n", "N", COL_PLAIN }, { "at", "AT", COL_TIME }, { "note", "NOTE", COL_PLAIN },
@@ -217,7 +218,7 @@ static void places_are_found_across_files_and_documents(void **state)
 	tmpdir_remove(dir);
 }
 
-int main(void)
+SUITE(print)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tables_are_aligned_without_blanks_at_the_end),

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "ctl_int.h"
+#include "suite.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,7 +103,7 @@ static void a_socket_that_is_not_there_is_unreachable(void **state)
 	assert_int_equal(fd, -1);
 }
 
-int main(void)
+SUITE(remote)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_line_goes_out_and_rows_come_back),

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "suite.h"
 
 /* SHA-256 of "abcdef" */
 #define SUM "bef57ec7f53a6d40beb640a780a639c83bc29ac8a9816f1fc6c5c6dcd93c4721"
@@ -132,7 +133,7 @@ static int end(void **state)
 	return rmdir(folder);
 }
 
-int main(void)
+SUITE(save)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_whole_is_kept),

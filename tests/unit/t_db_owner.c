@@ -17,6 +17,7 @@
 #include "db/owner.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 static int set_up(void **state)
 {
@@ -179,7 +180,7 @@ static void root_does_not_own_anothers_store(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+SUITE(owner)
 {
 	const struct CMUnitTest tests[] = {
 		T(one_owner_at_a_time), T(card_tells_the_sockets), T(half_a_card_says_nothing), T(killed_owner_frees_the_store),

@@ -21,6 +21,7 @@
 #include "src/db/db_int.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 struct fix {
 	char *dir, path[600];
@@ -615,7 +616,7 @@ static void only_an_idle_reader_has_others_beside_it(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
-int main(void)
+SUITE(store)
 {
 	const struct CMUnitTest tests[] = {
 		T(row_out_hands_over_a_row_at_once), T(only_an_idle_reader_has_others_beside_it),

@@ -24,6 +24,7 @@
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "run/policy.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 
@@ -637,7 +638,7 @@ static void start_to_end_is_quick(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+SUITE(child)
 {
 	/* Run by hand from the build tree: the launcher lies two folders above. */
 	char path[4096];

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "ev/ev.h"
+#include "suite.h"
 
 #define PATIENCE_MS 5000
 #define TIMERS 100
@@ -441,7 +442,7 @@ static void stop_ends_the_run_and_only_that_one(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+SUITE(loop)
 {
 	const struct CMUnitTest tests[] = {
 		T(deferred_runs_after_the_callback_in_the_same_turn),

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "suite.h"
 
 static json_t *parse(const char *text)
 {
@@ -278,7 +279,7 @@ static void decimal_has_the_digits_as_written(void **state)
 	}
 }
 
-int main(void)
+SUITE(number)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parse_keeps_what_no_integer_and_no_double_holds_s205),

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "suite.h"
 
 static int scan(const char *text)
 {
@@ -310,7 +311,7 @@ static void scan_keeps_spans_found_before_a_failure(void **state)
 	span_is(w[1], NULL);
 }
 
-int main(void)
+SUITE(scan)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scan_accepts_json),

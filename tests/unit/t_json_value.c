@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/direct.h"
+#include "suite.h"
 
 static json_t *parse(const char *text)
 {
@@ -371,7 +372,7 @@ static void wipe_leaves_no_text_but_what_others_hold_s344(void **state)
 	json_set_alloc_funcs(take, give);
 }
 
-int main(void)
+SUITE(value)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wipe_leaves_no_text_but_what_others_hold_s344),

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 static struct yaml_docs *load(const char *text)
 {
@@ -358,7 +359,7 @@ static void write_quotes_what_yaml_would_read_otherwise(void **state)
 	}
 }
 
-int main(void)
+SUITE(yaml)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_scalars_follow_the_core_schema),

@@ -21,6 +21,7 @@
 #include "keys/keys.h"
 
 #include "tmpdir.h"
+#include "suite.h"
 
 #define JULY UINT64_C(1785000000000000)
 #define AUGUST UINT64_C(1786000000000000)
@@ -257,7 +258,7 @@ static void reader_finds_what_is_committed(void **state)
 	keys_close(&reader);
 }
 
-int main(void)
+SUITE(keys)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "suite.h"
 
 #define SECOND 1000000ull
 
@@ -619,7 +620,7 @@ static void queue_of_a_tenant_is_bounded(void **state)
 	limiter_free(&l);
 }
 
-int main(void)
+SUITE(limit)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bucket_gives_its_count_then_refuses),

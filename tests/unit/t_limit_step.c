@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "suite.h"
 
 #define SECOND 1000000ull
 
@@ -84,7 +85,7 @@ static void running_calls_press_where_none_may_wait(void **state)
 	}
 }
 
-int main(void)
+SUITE(step)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_are_reached_at_their_percentage_and_left_below_it),

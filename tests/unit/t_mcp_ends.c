@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "proto/caps.h"
+#include "suite.h"
 
 #define CALL(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"echo\"}}"
 #define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
@@ -814,7 +815,7 @@ static void one_peer_can_be_ended_by_its_id(void **state)
 	rig_http_free(&session);
 }
 
-int main(void)
+SUITE(ends)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "mcp_rig.h"
+#include "suite.h"
 
 #include <stdio.h>
 
@@ -526,7 +527,7 @@ static void methods_are_served_where_they_exist(void **state)
 	}
 }
 
-int main(void)
+SUITE(eras)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

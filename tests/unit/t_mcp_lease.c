@@ -9,6 +9,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "tenant/scope.h"
+#include "suite.h"
 
 #define WALL_US 1800000000000000ull
 #define HOUR_US 3600000000ull
@@ -191,7 +192,7 @@ static void a_row_that_has_changed_is_told(void **state)
 	rig_peer_close(&q);
 }
 
-int main(void)
+SUITE(lease)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -6,6 +6,7 @@
 
 #include "audit/audit.h"
 #include "tenant/scope.h"
+#include "suite.h"
 
 static struct rig r;
 
@@ -213,7 +214,7 @@ static void subscriptions_need_the_right(void **state)
 	rig_peer_close(&p);
 }
 
-int main(void)
+SUITE(scope)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

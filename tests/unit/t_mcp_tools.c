@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "proto/caps.h"
+#include "suite.h"
 
 #define LEGACY_CALL(id, more) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{" more "}}"
 #define LIST(id, more) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/list\"" more "}"
@@ -597,7 +598,7 @@ static void param_headers_are_decoded(void **state)
 	free(body);
 }
 
-int main(void)
+SUITE(tools)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "metrics/metric.h"
+#include "suite.h"
 
 static void counter_counts(void **state)
 {
@@ -66,7 +67,7 @@ static void expose_writes_help_type_and_value(void **state)
 	str_fini(&s);
 }
 
-int main(void)
+SUITE(metric)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counter_counts),

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "net/addr.h"
 #include "net/line.h"
+#include "suite.h"
 
 static void addresses_come_back_as_written(void **state)
 {
@@ -91,7 +92,7 @@ static void lines_do_not_depend_on_how_bytes_are_split(void **state)
 	}
 }
 
-int main(void)
+SUITE(addr)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_come_back_as_written),

@@ -11,6 +11,7 @@
 
 #include "metrics/metric.h"
 #include "net/breaker.h"
+#include "suite.h"
 
 #define MS 1000ull
 #define T0 (1000000 * MS)
@@ -139,7 +140,7 @@ static void servers_beyond_the_limit_push_the_oldest_out(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
-int main(void)
+SUITE(breaker)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(breaker_opens_at_its_number_of_failures),

@@ -25,6 +25,7 @@
 #include "net/stream.h"
 
 #include "http_peer.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 
@@ -800,7 +801,7 @@ static void end_of_the_fetcher_ends_what_runs(void **state)
 	peer_close(&s);
 }
 
-int main(void)
+SUITE(fetch)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answer_arrives_whole_with_its_headers),

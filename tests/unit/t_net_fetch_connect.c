@@ -22,6 +22,7 @@
 #include "ev/ev.h"
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 #define FILLERS_MAX 8
@@ -145,7 +146,7 @@ static void earlier_deadline_ends_the_wait(void **state)
 	wait_ends(2000, 2000, ERR_TIMEOUT, "the server did not answer in time");
 }
 
-int main(void)
+SUITE(fetch_connect)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connection_is_waited_for_so_long),

@@ -18,6 +18,7 @@
 #include "ev/ev.h"
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 #define MANY 20
@@ -146,7 +147,7 @@ static void name_that_does_not_resolve_says_so(void **state)
 	ev_loop_free(&loop);
 }
 
-int main(void)
+SUITE(fetch_dns)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cancelled_request_does_not_wait_for_the_resolver),

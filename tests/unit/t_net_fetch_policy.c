@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "net/fetch_policy.h"
 #include "net/url.h"
+#include "suite.h"
 
 static int parse(const char *text, struct url *u)
 {
@@ -350,7 +351,7 @@ static void entries_are_read_strictly(void **state)
 	arena_free(&mem);
 }
 
-int main(void)
+SUITE(fetch_policy)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(url_is_read_strictly),

@@ -16,6 +16,7 @@
 #include "ev/ev.h"
 #include "metrics/metric.h"
 #include "net/gate.h"
+#include "suite.h"
 
 #define SECOND_US 1000000ull
 #define MINUTE 60
@@ -412,7 +413,7 @@ static void blocks_hold_what_they_say(void **state)
 
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+SUITE(gate)
 {
 	const struct CMUnitTest tests[] = {
 		T(source_has_so_many_connections), T(loopback_and_the_exempt_are_no_sources), T(tenant_has_so_many_connections),

@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "net/http_body.h"
 #include "net/http_head.h"
+#include "suite.h"
 
 #define BODY_MAX 64
 
@@ -372,7 +373,7 @@ static void closing_follows_version_and_connection(void **state)
 	}
 }
 
-int main(void)
+SUITE(http_head)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(well_formed_requests_are_taken),

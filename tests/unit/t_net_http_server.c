@@ -19,6 +19,7 @@
 #include "ev/ev.h"
 #include "net/http_server.h"
 #include "net/stream.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 #define HELD_MAX 32
@@ -805,7 +806,7 @@ static void stream_behind_an_unfinished_answer_is_bounded_too(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+SUITE(http_server)
 {
 	const struct CMUnitTest tests[] = {
 		T(answer_is_exactly_this),

@@ -26,6 +26,7 @@
 #include "ev/ev.h"
 #include "net/listen.h"
 #include "net/stream.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 #define IN_MAX 100
@@ -687,7 +688,7 @@ static void unix_socket_replaces_a_stale_one_and_knows_its_peer(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+SUITE(stream)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_is_not_taken_is_offered_again_with_more),

@@ -28,6 +28,7 @@
 #include "net/stream.h"
 #include "net/tls.h"
 #include "tmpdir.h"
+#include "suite.h"
 
 #define PATIENCE_MS 60000
 #define START_US 1700000000000000ull
@@ -441,7 +442,7 @@ static void names_are_counted(void **state)
 	str_fini(&san);
 }
 
-int main(void)
+SUITE(tls)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {

@@ -23,6 +23,7 @@
 
 #include "http_peer.h"
 #include "token.h"
+#include "suite.h"
 
 #define NOW_S 1800000000ull
 #define SECOND_US 1000000ull
@@ -743,7 +744,7 @@ static void challenge_names_words_of_the_issuer(void **state)
 	}
 }
 
-int main(void)
+SUITE(check)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

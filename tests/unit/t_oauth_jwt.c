@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "json/json.h"
 #include "token.h"
+#include "suite.h"
 
 #define NOW_S 1800000000
 #define ISSUER "https://login.example.com"
@@ -586,7 +587,7 @@ static void key_sets_hold_at_their_limits(void **state)
 	}
 }
 
-int main(void)
+SUITE(jwt)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_algorithm_verifies),

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define API(version, paths, more) "{\"openapi\":\"" version "\",\"servers\":[{\"url\":\"https://a.example/v1/\"}]," more "\"paths\":{" paths "}}"
 #define GET(parameters) "\"/p\":{\"get\":{\"operationId\":\"op\",\"parameters\":[" parameters "]}}"
@@ -347,7 +348,7 @@ static void names_are_unique_and_fit_for_tools(void **state)
 	got_fini(&got);
 }
 
-int main(void)
+SUITE(openapi)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parameters_stand_in_url_query_and_headers),

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "proto/caps.h"
 #include "proto/encode.h"
+#include "suite.h"
 
 static const struct enc_server server = { "toolcrib", "toolcrib", "1.2" };
 #define INFO "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"toolcrib\",\"title\":\"toolcrib\",\"version\":\"1.2\"}}"
@@ -398,7 +399,7 @@ static void notices_are_one_line_each(void **state)
 	str_fini(&out);
 }
 
-int main(void)
+SUITE(encode)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_is_the_same_everywhere),

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "proto/caps.h"
 #include "proto/rev.h"
+#include "suite.h"
 
 static void every_revision_finds_itself(void **state)
 {
@@ -138,7 +139,7 @@ static void questions_need_what_they_use(void **state)
 	json_decref(tools);
 }
 
-int main(void)
+SUITE(rev)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_revision_finds_itself),

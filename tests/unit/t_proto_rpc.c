@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "proto/rpc.h"
 #include "proto/trace.h"
+#include "suite.h"
 
 static int read_msg(const char *text, struct rpc_msg *msg)
 {
@@ -229,7 +230,7 @@ static void trace_state_has_limits(void **state)
 	}
 }
 
-int main(void)
+SUITE(rpc)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_has_method_and_id),

@@ -14,6 +14,7 @@
 #include "json/json.h"
 #include "registry/define.h"
 #include "schema/schema.h"
+#include "suite.h"
 
 #define A "https://e.example/a"
 #define B "https://e.example/b"
@@ -160,7 +161,7 @@ static void kind_is_no_part_of_the_schema(void **state)
 	json_decref(said);
 }
 
-int main(void)
+SUITE(catalogue)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_upper_layer_hides_the_lower),

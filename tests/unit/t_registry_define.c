@@ -18,6 +18,7 @@
 #include "json/json.h"
 #include "proto/caps.h"
 #include "registry/define.h"
+#include "suite.h"
 
 static int bind_any(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 		    const void **ret_plan, struct err *err)
@@ -386,7 +387,7 @@ static void lint_tells_what_hosts_choke_on(void **state)
 	free(text);
 }
 
-int main(void)
+SUITE(define)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_document_is_taken),

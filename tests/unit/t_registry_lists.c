@@ -12,6 +12,7 @@
 #include "json/json.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"
+#include "suite.h"
 
 struct world {
 	struct rows rows;
@@ -630,7 +631,7 @@ static void page_is_made_once(void **state)
 	reg_release(w->reg, &snap);
 }
 
-int main(void)
+SUITE(lists)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "json/json.h"
 #include "registry/registry.h"
+#include "suite.h"
 
 /* want: the values as JSON with ' for ", NULL when there is no match. */
 static void matches(const char *pattern, const char *uri, const char *want)
@@ -102,7 +103,7 @@ static void a_match_costs_no_more_than_its_budget(void **state)
 	free(uri);
 }
 
-int main(void)
+SUITE(uri)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(simple_expansion_takes_what_is_not_reserved),

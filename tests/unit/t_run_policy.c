@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "run/policy.h"
+#include "suite.h"
 
 static const char *const argv3[] = { "tool", "--", "a b\n", NULL };
 static const char *const env0[] = { NULL };
@@ -228,7 +229,7 @@ static void levels_are_written_in_one_order(void **state)
 		assert_int_equal(run_level_parse(bad[i], &level, &err), ERR_INVALID);
 }
 
-int main(void)
+SUITE(policy)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define S7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
 #define S4 "\"$schema\":\"http://json-schema.org/draft-04/schema#\""
@@ -189,7 +190,7 @@ static void a_name_has_at_most_256_bytes(void **state)
 	}
 }
 
-int main(void)
+SUITE(bundle)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_stands_alone_stays),

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 static int compile(const char *text, struct err *err)
 {
@@ -385,7 +386,7 @@ static void lint_warns_of_what_hosts_choke_on_b31(void **state)
 	      "/additionalProperties;/additionalProperties/patternProperties;");
 }
 
-int main(void)
+SUITE(compile)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_enum_is_no_draft_04),

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 static json_t *parse(const char *text)
 {
@@ -143,7 +144,7 @@ static void a_dialect_may_assert_formats(void **state)
 	json_decref(meta);
 }
 
-int main(void)
+SUITE(format)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formats_decide_when_asked),

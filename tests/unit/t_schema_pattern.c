@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 static int compile(const char *pattern, struct schema **ret)
 {
@@ -291,7 +292,7 @@ static void dots_in_front_cost_nothing(void **state)
 	assert_int_equal(match(".*(?<=a)b", "ab", 2), 0);
 }
 
-int main(void)
+SUITE(pattern)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shorthand_sets_are_those_of_ecma),

@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define S2019 "\"$schema\":\"https://json-schema.org/draft/2019-09/schema\""
 #define S7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
@@ -235,7 +236,7 @@ static void unknown_vocabularies_are_refused_by_name(void **state)
 	json_decref(doc);
 }
 
-int main(void)
+SUITE(ref)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refs_by_pointer_anchor_and_id),

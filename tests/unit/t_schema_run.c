@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 /* A jansson whose trees cannot be read in place. */
 static bool unknown_jansson;
@@ -635,7 +636,7 @@ static void deep_values_fit_recursive_schemas(void **state)
 	schema_free(&s);
 }
 
-int main(void)
+SUITE(run)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(types_and_boolean_schemas),

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "suite.h"
 
 #define S2019 "\"$schema\":\"https://json-schema.org/draft/2019-09/schema\""
 #define S7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
@@ -97,7 +98,7 @@ static void what_would_mean_something_else_stays(void **state)
 	stays("{" S7 ",\"definitions\":{},\"$defs\":{}}", ERR_INVALID, "/definitions");
 }
 
-int main(void)
+SUITE(translate)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keywords_get_their_new_names),

@@ -23,6 +23,7 @@
 
 #include "sign_int.h"
 #include "tmpdir.h"
+#include "suite.h"
 
 #define SYSTEM "inst"
 #define TENANT "inst/t/acme"
@@ -298,7 +299,7 @@ static int init(void **state)
 	return secret_init();
 }
 
-int main(void)
+SUITE(signer)
 {
 #define WITH_SIGNER(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

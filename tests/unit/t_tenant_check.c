@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "metrics/metric.h"
 #include "tenant/tenant.h"
+#include "suite.h"
 
 #define NOW_US 1800000000000000ull
 #define HOUR_US 3600000000ull
@@ -362,7 +363,7 @@ static void last_use_is_handed_out_once_and_survives_a_change(void **state)
 	db_stmt_put(&st);
 }
 
-int main(void)
+SUITE(check)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

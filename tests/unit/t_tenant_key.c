@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/digest.h"
+#include "suite.h"
 
 #define V10_KEY "tck_7Qm3kZp0aB1x_No287qEH4uQv9vBo5cxQTXAw02KFtzjuPbCrH1FrBEB03QqF4"
 #define V10_VERIFIER "6c69893f967f84f10d0bed8a31bcb99f68f3e34dd9a58b644d3e54f4490163a2"
@@ -129,7 +130,7 @@ static void secret_beyond_256_bits_is_refused(void **state)
 	assert_int_equal(key_parse(all, strlen(all), &accessor, &secret), ERR_INVALID);
 }
 
-int main(void)
+SUITE(key)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(key_vector_v10_parses_and_hashes),

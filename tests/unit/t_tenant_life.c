@@ -14,6 +14,7 @@
 #include "tenant/cidr.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
+#include "suite.h"
 
 #define NOW_US 1800000000000000ull
 #define HOUR_US 3600000000ull
@@ -436,7 +437,7 @@ static void those_revoked_last_are_known(void **state)
 	is_refused(w, w->key.text, CRED_REVOKED, "revoked");
 }
 
-int main(void)
+SUITE(life)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -11,6 +11,7 @@
 #include "metrics/metric.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
+#include "suite.h"
 
 #define NOW_US 1800000000000000ull
 #define HOUR_US 3600000000ull
@@ -322,7 +323,7 @@ static void claims_that_lead_nowhere_are_refused(void **state)
 	assert_null(who);
 }
 
-int main(void)
+SUITE(scope)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

@@ -19,6 +19,7 @@
 #include "tlog/note.h"
 
 #include "audit_vectors.h"
+#include "suite.h"
 
 #define SIG "\xe2\x80\x94 k AAAAAAA=\n"        /* the shortest: key id and one byte */
 
@@ -210,7 +211,7 @@ static int init(void **state)
 	return secret_init();
 }
 
-int main(void)
+SUITE(note)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_are_those_of_the_vectors),

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "tlog/proof.h"
+#include "suite.h"
 
 enum { LEAVES = 300 };
 static const char origin[] = "crib.example/t/acme";
@@ -194,7 +195,7 @@ static void a_record_and_its_path_have_limits(void **state)
 	str_fini(&text);
 }
 
-int main(void)
+SUITE(proof)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_record_is_proved), cmocka_unit_test(no_byte_can_be_changed_or_lost),

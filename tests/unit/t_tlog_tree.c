@@ -18,6 +18,7 @@
 #include "tlog/tree.h"
 
 #include "audit_vectors.h"
+#include "suite.h"
 
 typedef uint8_t hash_t[TREE_HASH];
 
@@ -227,7 +228,7 @@ static void a_hash_that_cannot_be_had_ends_the_proof(void **state)
 	assert_int_equal(tree_prove_consistency(3, 600, failing, NULL, proof, &n), ERR_IO);
 }
 
-int main(void)
+SUITE(tree)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_leaf_is_the_hash_of_its_bytes),

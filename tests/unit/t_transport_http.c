@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "metrics/metric.h"
+#include "suite.h"
 
 /* --- SEC S-B03: no second door */
 
@@ -285,7 +286,7 @@ static void listener_is_checked_before_it_opens(void **state)
 	assert_int_equal(tr_http.check(c, &err), ERR_INVALID);  /* MCP B-28 */
 }
 
-int main(void)
+SUITE(http)
 {
 	const struct CMUnitTest tests[] = {
 		T(only_the_table_of_routes_is_served), T(a_page_from_elsewhere_learns_of_no_path),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "suite.h"
 
 /* --- answers */
 
@@ -289,7 +290,7 @@ static void endpoint_belongs_to_one_stream_and_its_principal(void **state)
 	assert_int_equal(rig.srv->nseen, 2);
 }
 
-int main(void)
+SUITE(http_answers)
 {
 	const struct CMUnitTest tests[] = {
 		T(answers_carry_what_the_core_says), T(first_notice_turns_the_answer_into_a_stream),

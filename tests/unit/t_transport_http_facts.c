@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "http_ask.h"
+#include "suite.h"
 
 #include <stdio.h>
 
@@ -181,7 +182,7 @@ static void accept_tells_whether_a_stream_is_wanted(void **state)
 	}
 }
 
-int main(void)
+SUITE(http_facts)
 {
 	const struct CMUnitTest tests[] = {
 		T(post_takes_json_only), T(head_goes_along_with_the_message), T(repeated_headers_are_told),

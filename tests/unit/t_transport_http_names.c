@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "http_ask.h"
+#include "suite.h"
 
 #include <stdio.h>
 
@@ -172,7 +173,7 @@ static void preflight_names_what_it_allows(void **state)
 	assert_true(head_has("Allow: POST, GET, DELETE"));
 }
 
-int main(void)
+SUITE(http_names)
 {
 	const struct CMUnitTest tests[] = {
 		T(only_loopback_names_reach_a_loopback_listener),

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
+#include "suite.h"
 
 /* As in the module's own headers, which are on nobody's path. */
 #define MESSAGE_MAX (10u << 20)
@@ -330,7 +331,7 @@ static void listeners_are_checked_before_they_open(void **state)
 
 #define T(fn, open) cmocka_unit_test_setup_teardown(fn, open, close_rig)
 
-int main(void)
+SUITE(line)
 {
 	const struct CMUnitTest tests[] = {
 		T(first_line_must_be_the_credential, open_tcp), T(message_may_follow_in_the_same_piece, open_tcp),

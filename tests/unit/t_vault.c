@@ -21,6 +21,7 @@
 #include "keys/vault.h"
 
 #include "rows.h"
+#include "suite.h"
 
 static const uint8_t master[32] = { 1, 2, 3 };
 
@@ -326,7 +327,7 @@ static void empty_store_can_be_rekeyed(void **state)
 	assert_value(c, "k", "value");
 }
 
-int main(void)
+SUITE(vault)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {

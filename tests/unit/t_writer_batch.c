@@ -8,6 +8,7 @@
 #include "metrics/metric.h"
 
 #include "t_writer.h"
+#include "suite.h"
 
 /* The first submission hangs in its flush, so that what follows gathers. */
 static void hang(struct fix *f)
@@ -281,7 +282,7 @@ static void missing_store_is_an_error(void **state)
 	assert_int_equal(writer_close(&w, 0, NULL), 0);
 }
 
-int main(void)
+SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),

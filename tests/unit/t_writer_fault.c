@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "t_writer.h"
+#include "suite.h"
 
 enum { DEADLINE_MS = 20, KILLS = 5 };
 
@@ -398,7 +399,7 @@ static void acknowledged_records_survive_kill(void **state)
 
 #define I(name) cmocka_unit_test_setup_teardown(name, set_up_impatient, tear_down)
 
-int main(void)
+SUITE(fault)
 {
 	const struct CMUnitTest tests[] = {
 		I(hanging_disk_refuses_in_time_and_tells_of_late_begins), I(what_the_writer_has_not_taken_is_taken_back),
