@@ -1,8 +1,11 @@
 """The life of toolcribd: ready, reload, drain, the stdio owner, the relay, and who may stop whom (AUDIT A-224, A-303)."""
 import json
+import os
+import pathlib
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import time
 
@@ -211,6 +214,54 @@ class Daemon(crib.Case):
         # Whether a begin or an end was the first that found no room, each call has its one end now.
         self.assertLessEqual({row["outcome"] for row in c.json("audit", "calls", "--tenant", "acme")}, {"ok", "unknown"})
         c.cli("audit", "verify")
+
+    def test_a_stdio_server_ends_with_its_client(self):
+        """SEC S-119: five seconds after the end of input neither the server is there nor what its tool has started."""
+        c, key = self.prepare()
+        peer = c.stdio(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "600.25"}}, crib.MODERN))
+        def naps():
+            return [path.name for path in pathlib.Path("/proc").glob("[0-9]*")
+                    if crib.comm(path.name) == "sleep" and b"600.25" in (path / "cmdline").read_bytes()]
+        crib.wait_for("a tool that runs", naps)
+        peer.child.stdin.close()
+        begun = time.monotonic()
+        peer.child.wait(crib.DEADLINE)
+        self.assertLess(time.monotonic() - begun, 5)
+        self.assertEqual(naps(), [])
+        peer.close()
+
+    def test_the_signer_is_confined(self):
+        """SEC S-604: a filter of its own, which lets nothing through that is not on its list, and no way to new privileges."""
+        c = self.crib.init().start()
+        program = (crib.BUILD / "toolcrib-sign").read_bytes()
+        if b"__tsan_init" in program or b"__asan_init" in program:
+            self.skipTest("sanitizers need more than a list could say")
+        signer = next(path for path in pathlib.Path("/proc").glob("[0-9]*") if crib.comm(path.name) == "toolcrib-sign"
+                      and f"\nPPid:\t{c.daemon.pid}\n" in (path / "status").read_text())
+        status = dict(line.split(":\t", 1) for line in (signer / "status").read_text().splitlines() if ":\t" in line)
+        self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"))
+        left = {path.readlink().as_posix() for path in (signer / "fd").iterdir()} if os.geteuid() == 0 else set()
+        self.assertEqual([name for name in left if "toolcrib.db" in name or "master.key" in name or "keys.db" in name], [])
+
+    def test_the_programs_are_hardened(self):
+        """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
+        LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
+        for name in ("toolcrib", "toolcribd", "toolcrib-run", "toolcrib-sign"):
+            with self.subTest(program=name):
+                data = (crib.BUILD / name).read_bytes()
+                self.assertEqual(data[:5], b"\x7fELF\x02")
+                kind, headers, size, count = *struct.unpack_from("<H", data, 16), *struct.unpack_from("<Q", data, 32), \
+                    *struct.unpack_from("<HH", data, 54)
+                parts = [struct.unpack_from("<IIQQQQ", data, headers + i * size) for i in range(count)]
+                self.assertEqual(kind, 3)
+                self.assertEqual([flags & 1 for part, flags, *_ in parts if part == STACK], [0])
+                self.assertEqual(len([part for part, *_ in parts if part == RELRO]), 1)
+                self.assertEqual([part for part, flags, *_ in parts if part == LOAD and flags & 3 == 3], [])
+                _, _, offset, _, _, length = next(part for part in parts if part[0] == DYNAMIC)
+                tags = [struct.unpack_from("<q", data, offset + i)[0] for i in range(0, length, 16)]
+                self.assertNotIn(22, tags, "text relocations")
+                self.assertIn(b"__stack_chk_fail", data)
 
     def test_options(self):
         for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),

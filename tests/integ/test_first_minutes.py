@@ -37,6 +37,17 @@ class FirstMinutes(crib.Case):
         (c.dir / "kept").rename(c.store / "master.key")
         self.assertIn("acme", c.cli("tenant", "list"))
 
+    def test_the_files_of_a_new_store_are_their_owners(self):
+        """SEC S-341, S-103, product.md 7: the directory 0700, the master key 0400, sockets for the user and the group alone."""
+        c = self.crib.init()
+        modes = {path.relative_to(c.store).as_posix(): path.stat().st_mode & 0o777 for path in c.store.rglob("*")}
+        self.assertEqual(c.store.stat().st_mode & 0o777, 0o700)
+        self.assertEqual((modes["master.key"], modes["toolcrib.db"], modes["keys.db"], modes["signer"]), (0o400, 0o600, 0o600, 0o700))
+        self.assertEqual([name for name, mode in modes.items() if mode & 0o077], ["signer/state"], "what it knows is no secret")
+        c.start()
+        self.assertEqual((c.dir / "agents.sock").stat().st_mode & 0o777, 0o660)
+        self.assertEqual([path.name for path in c.store.rglob("*") if path.stat().st_mode & 0o007], [])
+
     def test_no_store_is_exit_3_with_a_hint(self):
         done = self.crib.run("tenant", "list")
         self.assertEqual(done.returncode, 3)

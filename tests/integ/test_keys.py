@@ -1,6 +1,7 @@
 """The life of keys: scopes, rules, places, rotation, enrolment, revocation (SEC 6.1, product.md 7, faults F42)."""
 import concurrent.futures
 import contextlib
+import datetime
 import json
 import sqlite3
 import subprocess
@@ -150,6 +151,26 @@ class Keys(crib.Case):
         c.cli("key", "rotate", whole[4:16])
         c.cli("key", "suspend", whole[4:16], "--yes")
         self.verify()
+
+    def test_a_key_lives_90_days_and_365_at_most(self):
+        """SEC S-307"""
+        c = self.crib
+        for options, days in ((), 90), (("--ttl", "365d"), 365), (("--one-shot",), 1):
+            shown = c.json("key", "show", c.key("acme/bot", *options)[4:16])[0]
+            made, ends = (datetime.datetime.fromisoformat(shown[name].replace("Z", "+00:00")) for name in ("created", "expires"))
+            self.assertAlmostEqual((ends - made).total_seconds(), days * 86400, delta=60)
+        done = c.run("key", "create", "acme/bot", "--ttl", "366d")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("365d", done.stderr)
+
+    def test_the_last_use_of_a_key_survives_a_stop(self):
+        """SEC S-313: in memory while it is used, in the store at the stop."""
+        c = self.crib
+        used, other = c.key("acme/bot"), c.key("acme/other")
+        self.assertTrue(self.works(used))
+        self.assertEqual(c.stop(), 0)
+        self.assertIsNone(c.json("key", "show", other[4:16])[0].get("last_used"))
+        self.assertTrue(c.json("key", "show", used[4:16])[0]["last_used"])
 
     def test_the_end_of_a_key_is_on_record(self):
         """AUDIT 1204: once, and soon after."""
