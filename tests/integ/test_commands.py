@@ -156,6 +156,17 @@ class Commands(crib.Case):
         self.assertRegex(lines[1], r"^acme\s")
         self.assertNotIn("\x1b", "\n".join(lines))
 
+    def test_colour_is_for_terminals_that_want_it(self):
+        """product.md 8: on a terminal, unless NO_COLOR is set; never in a pipe."""
+        c = self.crib.init()
+        c.tenant("acme")
+        self.assertNotIn("\x1b", self.on_terminal(b"", "tenant", "list")[1], "NO_COLOR is set in all tests")
+        del c.env["NO_COLOR"]
+        c.env["TERM"] = "xterm"
+        self.assertIn("\x1b[1m", self.on_terminal(b"", "tenant", "list")[1])
+        self.assertIn("\x1b[31m", self.on_terminal(b"", "tenant", "show", "nobody")[1])
+        self.assertNotIn("\x1b", c.cli("tenant", "list") + c.run("tenant", "show", "nobody").stderr)
+
     def test_quiet_prints_the_essential_alone(self):
         c = self.crib.init()
         self.assertEqual(c.cli("-q", "tenant", "add", "acme"), "")

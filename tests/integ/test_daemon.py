@@ -263,6 +263,26 @@ class Daemon(crib.Case):
                 self.assertNotIn(22, tags, "text relocations")
                 self.assertIn(b"__stack_chk_fail", data)
 
+    def test_the_configuration_is_found_where_the_manual_says(self):
+        """product.md 9: -c first, then XDG_CONFIG_HOME, then ~/.config; a wrong file is named by its path."""
+        if any(pathlib.Path(folder, "toolcrib/toolcribd.yaml").exists() for folder in ("/etc", "/usr/local/etc")):
+            self.skipTest("this machine has a configuration")
+        c = self.crib.init()
+        folders = {name: c.dir / name for name in ("config", "home/.config", "named")}
+        for folder in folders.values():
+            (folder / "toolcrib").mkdir(parents=True)
+            (folder / "toolcrib/toolcribd.yaml").write_text("drain_ms: soon\n")
+
+        def said(*options, **env):
+            done = subprocess.run([crib.BUILD / "toolcribd", "--check-config", *options], capture_output=True, text=True,
+                                  timeout=crib.DEADLINE, env={**c.env, "HOME": str(c.dir / "home"), **env})
+            return done.returncode, done.stderr
+        self.assertIn(f"{folders['config']}/toolcrib/toolcribd.yaml:1", said()[1])
+        self.assertIn(f"{folders['home/.config']}/toolcrib/toolcribd.yaml:1", said(XDG_CONFIG_HOME="")[1])
+        self.assertIn(f"{folders['named']}/toolcrib/toolcribd.yaml:1", said("-c", str(folders["named"] / "toolcrib/toolcribd.yaml"))[1])
+        (folders["config"] / "toolcrib/toolcribd.yaml").unlink()
+        self.assertEqual(said()[0], 0, "none is the built-in one")
+
     def test_options(self):
         for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
                                          (["--sample-config"], 0, "stdout", "#listeners:"), (["--nope"], 2, "stderr", "usage:"),

@@ -1,5 +1,8 @@
 """product.md 3: the first ten minutes, by hand, first without a daemon and then with one."""
 import json
+import re
+import shutil
+import subprocess
 
 import crib
 
@@ -86,6 +89,45 @@ class FirstMinutes(crib.Case):
         self.assertEqual(kinds, ["call.begin", "call.end"])
         peer.close()
         self.assertEqual(c.stop(), 0)
+
+    def test_the_quickstart_leads_to_a_call(self):
+        """product.md 3: with the programs that are built; what it prints works, and run twice it changes nothing."""
+        c = self.crib
+        tree = c.dir / "tree"
+        shutil.copytree(crib.SOURCE / "contrib/examples", tree / "contrib/examples")
+        shutil.copy(crib.SOURCE / "contrib/quickstart", tree / "contrib/quickstart")
+        (tree / "contrib/deps").write_text("#!/bin/sh\n")
+        (tree / "contrib/deps").chmod(0o755)
+        (tree / "_build").mkdir()
+        (tree / "_build/quick").symlink_to(crib.BUILD.resolve())
+        c.config()
+        (c.dir / "config/toolcrib").mkdir(parents=True)
+        (c.dir / "toolcribd.yaml").rename(c.dir / "config/toolcrib/toolcribd.yaml")     # any port
+        c.store = c.dir / "data/toolcrib-demo/store"
+
+        def quickstart(*words):
+            done = subprocess.run(["sh", tree / "contrib/quickstart", *words], capture_output=True, text=True, timeout=60,
+                                  env={**c.env, "XDG_DATA_HOME": str(c.dir / "data")})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done
+        self.addCleanup(quickstart, "--stop")
+        first = quickstart()
+        key = re.search(r"tck_\w+", first.stdout).group()
+        for word in ("init", "tenant add demo", "tool add", "grant add demo", "key create"):
+            self.assertRegex(first.stderr, rf"\+ .*toolcrib .*{word}", "each command is echoed")
+        entries = [json.JSONDecoder().raw_decode(first.stdout, at.start())[0] for at in re.finditer(r'\{"mcpServers"', first.stdout)]
+        self.assertEqual([host["crib"].get("type", "stdio") for host in (entry["mcpServers"] for entry in entries)], ["http", "stdio"])
+        self.assertTrue(all(key in json.dumps(entry) for entry in entries))
+        body = re.search(r"-d '(.*)'", first.stdout).group(1)
+        c.ports = {"http": next(row["address"] for row in c.json("status")[0]["listeners"] if row["transport"] == "http")}
+        peer = c.http(key)
+        self.assertEqual(peer.post(body, peer.headers())[0], 200)
+        peer.close()
+        self.assertEqual([row["tool"] for row in c.json("audit", "calls", "--tenant", "demo", "--since", "1h")], ["get_weather"])
+        before = c.cli("export"), c.cli("key", "list", "demo")
+        again = quickstart()
+        self.assertEqual((c.cli("export"), c.cli("key", "list", "demo")), before)
+        self.assertEqual(re.search(r"tck_\w+", again.stdout).group(), key)
 
 
 if __name__ == "__main__":
