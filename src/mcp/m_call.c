@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "audit/audit.h"
 #include "base/id.h"
@@ -14,14 +15,20 @@
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
+#include "json/json.h"
 #include "proto/trace.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
 #include "method_int.h"
 
-/* The way out of the engine */
+#define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
+#define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: ASK_STATE_MAX sealed, in base64 */
+#define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
+#define MCP_QUEUED_MAX (256u << 10)     /* bytes a slow reader has waiting; beyond it progress is dropped */
+#define MCP_PROGRESS_GAP_US 10000       /* least distance of two progress notices (MCP P-04) */
+
+/* --- the way out of the engine */
 
 /* The peer does not read what it has: progress and logs may be dropped, answers never (MCP B-40). */
 static bool is_slow(const struct mcp_req *req)
@@ -94,8 +101,9 @@ static void end_with_result(struct mcp_req *req, const struct call_end *end)
 	static const enum enc_kind kinds[REG_KINDS] = { [REG_TOOL] = ENC_CALL, [REG_PROMPT] = ENC_PROMPT,
 		[REG_RESOURCE] = ENC_READ, [REG_TEMPLATE] = ENC_READ };
 	const struct backend_result *res = end->result;
-	struct enc_result r = { .kind = req->completing ? ENC_COMPLETE : kinds[req->kind], .content = res->content, .structured = res->structured,
-				.meta = res->meta, .is_error = res->is_error, .unwrapped = req->hidden_output,
+	struct enc_result r = { .kind = req->completing ? ENC_COMPLETE : kinds[req->kind],
+				.content = res->content, .structured = res->structured, .meta = res->meta,
+				.is_error = res->is_error, .unwrapped = req->hidden_output,
 				.wrapped = req->wrapped_output, .call_id = end->call_id };
 
 	if (res->is_error && req->kind != REG_TOOL)
@@ -293,7 +301,7 @@ static const struct call_out out = {
 	.finish = on_finish,
 };
 
-/* The way in */
+/* --- the way in */
 
 struct call_input {             /* what call_start() borrows, and what must be freed behind it */
 	char name[MCP_URI_SIZE];
@@ -359,8 +367,43 @@ static bool read_state(const struct mcp_msg *msg, struct call_input *in, struct 
 	return false;
 }
 
+#define BASE64_HEAD "=?base64?"
+#define BASE64_TAIL "?="
+
+enum { HEADER_MAX = 8192 };
+
+bool mcp_header_decode(const char *value, size_t len, struct str *ret)
+{
+	size_t head = strlen(BASE64_HEAD), tail = strlen(BASE64_TAIL), n;
+	char *raw;
+	bool ok;
+
+	while (len && (*value == ' ' || *value == '\t')) {      /* MCP H-34 */
+		value++;
+		len--;
+	}
+	while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+		len--;
+	if (len < head + tail || memcmp(value, BASE64_HEAD, head) != 0 ||
+	    memcmp(value + len - tail, BASE64_TAIL, tail) != 0) {
+		for (size_t i = 0; i < len; i++)
+			if ((value[i] < 0x20 && value[i] != '\t') || value[i] == 0x7f)
+				return false;
+		str_put(ret, value, len);
+		return true;
+	}
+	if (len > HEADER_MAX)
+		return false;
+	raw = mem_alloc(len);
+	ok = text_unbase64(value + head, len - head - tail, raw, len, &n) == 0;
+	if (ok)
+		str_put(ret, raw, n);
+	free(raw);
+	return ok;
+}
+
 /* Mcp-Param-* (MCP T-43, T-44). */
-static bool read_params(const struct mcp_msg *msg, struct call_input *in, struct rpc_error *e)
+static bool read_param_headers(const struct mcp_msg *msg, struct call_input *in, struct rpc_error *e)
 {
 	const struct mcp_headers *h = msg->http;
 
@@ -401,7 +444,7 @@ static bool read_target(struct mcp_req *req, const struct mcp_msg *msg, struct c
 {
 	bool uri = req->kind == REG_RESOURCE;
 
-	if (!rpc_string(uri ? msg->rpc->uri : msg->rpc->name, in->name, uri ? sizeof in->name : MCP_TOOL_NAME_MAX,
+	if (!rpc_string(uri ? msg->rpc->uri : msg->rpc->name, in->name, uri ? sizeof(in->name) : MCP_TOOL_NAME_MAX,
 			&in->name_len)) {
 		rpc_error_arguments(e, uri ? "params.uri must be a string" : "params.name must be a string");
 		return false;
@@ -422,7 +465,8 @@ static bool read_call(struct mcp_req *req, const struct mcp_msg *msg, struct cal
 		return false;
 	if (!req->x->modern)
 		return true;
-	return read_answers(msg, in, e) && read_state(msg, in, e) && (req->kind != REG_TOOL || read_params(msg, in, e));
+	return read_answers(msg, in, e) && read_state(msg, in, e) &&
+	       (req->kind != REG_TOOL || read_param_headers(msg, in, e));
 }
 
 static void input_fini(struct call_input *in)
@@ -444,13 +488,13 @@ static bool read_trace(const struct mcp_msg *msg, struct trace *ret)
 	char parent[TRACE_PARENT_LEN + 2], state[TRACE_STATE_MAX + 2];
 	size_t parent_len, state_len = 0;
 
-	if (rpc_string(msg->meta.traceparent, parent, sizeof parent, &parent_len)) {
-		bool has_state = rpc_string(msg->meta.tracestate, state, sizeof state, &state_len);
+	if (rpc_string(msg->meta.traceparent, parent, sizeof(parent), &parent_len)) {
+		bool has_state = rpc_string(msg->meta.tracestate, state, sizeof(state), &state_len);
 
 		return trace_parse(ret, parent, parent_len, has_state ? state : NULL, state_len);
 	}
-	return msg->http && trace_parse(ret, msg->http->traceparent, length(msg->http->traceparent), msg->http->tracestate,
-					length(msg->http->tracestate));
+	return msg->http && trace_parse(ret, msg->http->traceparent, length(msg->http->traceparent),
+					msg->http->tracestate, length(msg->http->tracestate));
 }
 
 static bool can_ask(const struct mcp_req *req)
@@ -502,7 +546,9 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 		.rev = req->rev,
 		.tport = x->tport,
 		.trace = read_trace(msg, &trace) ? &trace : NULL,
-		.request = msg->http ? msg->http->request : NULL, .peer = x->peer, .client = req_client(req, msg, client),
+		.request = msg->http ? msg->http->request : NULL,
+		.peer = x->peer,
+		.client = req_client(req, msg, client),
 	};
 
 	if (req->kind == REG_RESOURCE)
@@ -550,7 +596,21 @@ void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg)
 	run(req, msg, REG_RESOURCE);
 }
 
-void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struct mcp_completion *what)
+/* --- completion/complete (MCP U-04): values of a prompt's argument or a template's variable that begin with what the
+ * has typed.  Where the definition has the values, they are part of it and answered here, recorded like a list; a
+ * handler is a call. */
+
+/* What a handler is asked to complete; args are taken.  ref is shorter than MCP_URI_SIZE. */
+struct mcp_completion {
+	enum reg_kind kind;
+	const char *ref;
+	size_t ref_len;
+	const char *argument;
+	json_t *args;
+};
+
+/* A completion that has a handler, by the call engine. */
+static void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struct mcp_completion *what)
 {
 	struct call_input in = { .name_len = what->ref_len, .args = what->args };
 
@@ -559,4 +619,159 @@ void call_completion(struct mcp_req *req, const struct mcp_msg *msg, const struc
 	memcpy(in.name, what->ref, what->ref_len);
 	start(req, msg, &in, what->argument);
 	input_fini(&in);
+}
+
+enum { VALUES_MAX = 100 };
+
+/* What params say; the trees are owned. */
+struct asked {
+	json_t *ref, *argument, *context;
+	const char *type, *name;        /* of the reference: name, or uri */
+	const char *argument_name, *value;
+};
+
+static void asked_fini(struct asked *a)
+{
+	json_decref(a->ref);
+	json_decref(a->argument);
+	json_decref(a->context);
+}
+
+static const char *text_in(const json_t *obj, const char *name)
+{
+	const json_t *v = json_object_get(obj, name);
+	const char *text = json_string_value(v);
+
+	return text && strlen(text) == json_string_length(v) ? text : NULL;
+}
+
+static bool read_params(const struct mcp_msg *msg, struct asked *ret)
+{
+	const struct { const char *name; json_t **tree; } members[] = {
+		{ "ref", &ret->ref }, { "argument", &ret->argument }, { "context", &ret->context },
+	};
+	struct rpc_walk w;
+	struct jx_span v;
+	char name[16];
+
+	if (!msg->rpc->params.p)
+		return false;
+	rpc_walk_start(&w, msg->rpc->params);
+	while (rpc_walk_member(&w, name, sizeof(name), &v))
+		for (size_t i = 0; i < NELEMS(members); i++)
+			if (strcmp(name, members[i].name) == 0 && !*members[i].tree &&
+			    (!rpc_is(v, '{') || jx_parse_scanned(v.p, v.len, members[i].tree, NULL) < 0))
+				return false;
+	ret->type = text_in(ret->ref, "type");
+	ret->name = ret->type ? text_in(ret->ref, strcmp(ret->type, "ref/resource") == 0 ? "uri" : "name") : NULL;
+	ret->argument_name = text_in(ret->argument, "name");
+	ret->value = text_in(ret->argument, "value");
+	return ret->name && ret->argument_name && ret->value && strlen(ret->name) < MCP_URI_SIZE &&
+		(strcmp(ret->type, "ref/prompt") == 0 || strcmp(ret->type, "ref/resource") == 0);
+}
+
+/* The arguments that the caller has settled already, and what it types (MCP U-04: from R3 on). */
+static json_t *arguments_of(const struct asked *a)
+{
+	json_t *given = json_object_get(a->context, "arguments"), *args = json_object(), *value;
+	const char *name;
+
+	json_object_foreach(given, name, value)
+		if (json_is_string(value))
+			json_object_set_new(args, name, json_incref(value));
+	json_object_set_new(args, a->argument_name, json_string(a->value));
+	return args;
+}
+
+static const struct reg_completion *find_completion(const struct reg_compiled *compiled, const char *argument)
+{
+	for (size_t i = 0; i < compiled->ncompletions; i++)
+		if (strcmp(compiled->completions[i].argument, argument) == 0)
+			return &compiled->completions[i];
+	return NULL;
+}
+
+/* how NULL: nothing is known of this argument. */
+static void answer_values(struct mcp_req *req, const struct reg_completion *how, const char *typed)
+{
+	json_t *values = json_array(), *completion = json_object();
+	size_t len = strlen(typed), total = 0;
+
+	for (size_t i = 0; how && i < how->nvalues; i++) {
+		if (strncasecmp(how->values[i], typed, len) != 0)
+			continue;
+		if (total++ < VALUES_MAX)
+			json_array_append_new(values, json_string(how->values[i]));
+	}
+	json_object_set_new(completion, "values", values);
+	json_object_set_new(completion, "total", json_integer((json_int_t)total));
+	json_object_set_new(completion, "hasMore", json_boolean(total > VALUES_MAX));
+	req_result(req, &(struct enc_result){ .kind = ENC_COMPLETE, .structured = completion });
+	json_decref(completion);
+}
+
+static void complete(struct mcp_req *req, const struct mcp_msg *msg, const struct asked *a,
+		     const struct reg_snapshot *snap, const struct reg_tool *line)
+{
+	const struct reg_completion *how;
+	const struct reg_compiled *compiled;
+	struct mcp_completion what;
+	struct rpc_error e;
+	char detail[128];
+
+	if (reg_compile(req->x->srv->env.registry, line->def, &compiled, NULL) < 0) {
+		rpc_error_init(&e, FAULT_INTERNAL, NULL);
+		req_fault(req, &e);
+		return;
+	}
+	how = find_completion(compiled, a->argument_name);
+	if (how && how->ops) {
+		what = (struct mcp_completion){ .kind = line->def->kind, .ref = a->name, .ref_len = strlen(a->name),
+						.argument = how->argument, .args = arguments_of(a) };
+		call_completion(req, msg, &what);
+		return;
+	}
+	(void)snprintf(detail, sizeof(detail), "completion of %s", line->full_name); /* fits */
+	list_record(req, snap->generation[reg_kinds[line->def->kind].family], 0, detail, line->def);
+	answer_values(req, how, a->value);
+}
+
+void m_complete(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct registry *reg = req->x->srv->env.registry;
+	struct asked a = { .ref = NULL };
+	const struct reg_tool *line;
+	struct reg_snapshot *snap;
+	struct rpc_error e;
+	bool prompt, whole = false;     /* whole: a URI, no template */
+
+	if (!read_params(msg, &a)) {
+		rpc_error_arguments(&e, "params must have ref {type, name or uri} and argument {name, value}");
+		req_fault(req, &e);
+		asked_fini(&a);
+		return;
+	}
+	prompt = strcmp(a.type, "ref/prompt") == 0;
+	snap = reg_acquire(reg, req->x->who->tenant_id);
+	line = prompt ? reg_find(snap, REG_PROMPT, a.name, strlen(a.name)) :
+			reg_find_template(snap, a.name, strlen(a.name));
+	if (!line && !prompt) {
+		line = reg_find_uri(snap, a.name, strlen(a.name), NULL);
+		whole = line != NULL;
+	}
+	if (line && !reg_in_scope(line, req->x->who->scopes))
+		line = NULL;
+	if (line && !whole) {
+		complete(req, msg, &a, snap, line);
+	} else if (line) {
+		answer_values(req, NULL, a.value);      /* a URI without variables has nothing to complete */
+	} else {
+		if (prompt)
+			rpc_error_unknown_prompt(&e, a.name, strlen(a.name));
+		else
+			rpc_error_unknown_resource(&e, req->rev, a.name, strlen(a.name));
+		req_fault(req, &e);
+	}
+	reg_release(reg, &snap);
+	asked_fini(&a);
 }

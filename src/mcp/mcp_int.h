@@ -9,7 +9,6 @@
 #include "proto/rev.h"
 #include "proto/rpc.h"
 #include "registry/registry.h"
-#include "subs_int.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -24,22 +23,22 @@ struct audit_event;
 struct call;
 struct ev_timer;
 struct map;
+struct mcp_sub;
+struct mcp_tenant;
 struct seal;
 
 #define MCP_SESSION_ID_LEN 32           /* base62: 190 bits (MCP H-11) */
 #define MCP_CLIENT_SIZE 128             /* "name/version" as claimed, for views */
-#define MCP_TOOL_NAME_MAX 256           /* longer names are unknown tools anyway */
 #define MCP_URI_SIZE (REG_URI_MAX + 2)  /* longer URIs are cut, and unknown then */
-#define MCP_STATE_MAX (48u << 10)       /* bytes of a requestState: ASK_STATE_MAX sealed, in base64 */
-#define MCP_PARAMS_MAX 64               /* Mcp-Param-* headers of one request */
-#define MCP_QUEUED_MAX (256u << 10)     /* bytes a slow reader has waiting; beyond it progress is dropped */
-#define MCP_PROGRESS_GAP_US 10000       /* least distance of two progress notices (MCP P-04) */
 
-/* Per tenant, from its first peer on: who is told of a change. */
 /* What was listed last, by principals that share a slot: the same again within LIST_REPEAT_US is not recorded again. */
 enum { LIST_SLOTS = 16, LIST_REPEAT_US = 1000000 };
-struct mcp_listed { int64_t principal_id, cred_id, generation; size_t len; int tport; uint64_t at_us; const void *what; };
+struct mcp_listed {
+	int64_t principal_id, cred_id, generation;
+	size_t len; int tport; uint64_t at_us; const void *what;
+};
 
+/* Per tenant, from its first peer on: who is told of a change. */
 struct mcp_tenant {
 	struct mcp_server *srv;
 	int64_t id;
@@ -62,6 +61,14 @@ struct mcp_server {
 	struct str out;                 /* one notice at a time */
 	unsigned inside;                /* mcp_input() on the stack: nothing may be called back */
 	uint64_t serial;                /* of the newest peer or exchange */
+};
+
+/* The resources that a peer or a listen is told of.  A subscription remembers which version of a definition its URI
+ * led to; when it leads to another one, or to none, the resource has been updated. */
+
+struct mcp_subs {
+	struct mcp_sub *sub; size_t n;
+	struct mcp_tenant *tenant;      /* with n > 0 */
 };
 
 #define MCP_LOG_OFF 8                   /* above "emergency" */
@@ -133,7 +140,7 @@ struct mcp_req {
 	char *ask_failure;              /* why a question got no answer */
 	char *label;                    /* of a call: the tool's name; of a listen: its client as claimed */
 	struct list listen_link;        /* mcp_tenant.listens; in it: told of changes of the tool list */
-	struct ev_timer *lease;         /* likewise: for the end of its credential; NULL: it has none, or its channel's is the same */
+	struct ev_timer *lease;         /* likewise: for the end of its credential; NULL: none, or its channel's */
 	uint64_t since_us;              /* of a listen: wall clock */
 	unsigned wants;                 /* of a listen: ENC_ON_ bits that are honoured */
 	struct mcp_subs subs;           /* likewise */
@@ -179,34 +186,18 @@ struct mcp_msg {
 	const struct mcp_headers *http; /* NULL on byte streams */
 };
 
-/* server.c */
 enum { SRV_TOOLS = 1, SRV_LOGGING = 2, SRV_RESOURCES = 4, SRV_PROMPTS = 8, SRV_COMPLETIONS = 16, SRV_TASKS = 32 };
-#define SRV_ALWAYS (SRV_TOOLS | SRV_LOGGING)    /* whatever a tenant has (MCP T-02, B-22); the rest: mcp_declared() */
-enum name_param { NAME_NONE, NAME_NAME, NAME_URI, NAME_TASK };  /* what Mcp-Name repeats (MCP H-33) */
-struct mcp_method {
-	const char *name;
-	unsigned revs;                  /* bits of enum rev: "removed" is a bit, nothing more */
-	unsigned capability;            /* SRV_ bit, 0 = always there */
-	unsigned right;                 /* bits of enum scope_right: one of them is needed, and checked before run() */
-	enum name_param repeats;
-	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL: never declared. */
-	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
-};
-extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
-const struct mcp_method *mcp_method_find(const char *name);
-void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg);
-struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);  /* made when missing, kept for good */
+/* Declared whatever a tenant has (MCP T-02, B-22); the rest by mcp_has(). */
+#define SRV_ALWAYS (SRV_TOOLS | SRV_LOGGING)
 
-/* classify.c: whose rules a message follows (MCP C.1); starts its requests. */
-void classify_single(struct mcp_exchange *x, struct mcp_msg *msg);
-void classify_batch(struct mcp_exchange *x, const struct mcp_in *in);
-/* The revision that an answer without readable id is written for (MCP B-05). */
-enum rev classify_rev_known(const struct mcp_exchange *x, const struct mcp_headers *h);
-
-/* gate.c: the checks of a modern request in the order of MCP B-11; false: refused and answered. */
-bool mcp_gate(struct mcp_req *req, const struct mcp_msg *msg);
-/* A header value that may have the base64 form (MCP H-35, T-44); false: malformed. */
-bool mcp_header_decode(const char *value, size_t len, struct str *ret);
+/* subscriptions.c */
+void listen_stop(struct mcp_req *req);                          /* not told any more; no answer */
+void listen_end(struct mcp_req *req);                           /* by us: result, and the notice (MCP B-20) */
+void subs_fini(struct mcp_subs *s);
+void watch_fini(struct mcp_tenant *t);
+/* Tell a peer of list_changed and of updated resources that it was not told of. */
+void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
+		   const struct mcp_push_ops *ops, void *peer);
 
 /* exchange.c */
 struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_in *in,
@@ -234,16 +225,25 @@ void req_cancel(struct mcp_req *req);                           /* by its caller
 void req_notice(struct mcp_req *req, const struct str *text);   /* unless the caller is gone */
 void req_set_token(struct mcp_req *req, struct jx_span raw);
 
-/* channel.c, session.c */
-void memory_init(struct mcp_memory *m);
-void memory_fini(struct mcp_memory *m);
-void channel_touch(struct mcp_channel *ch);
+/* The questions of a call, as requests to its legacy caller. */
+int asking_start(struct mcp_req *req, const json_t *requests, struct err *err);
+void asking_response(struct mcp_memory *memory, const struct rpc_msg *msg);
+
+/* peers.c */
+struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id);  /* made when missing, kept for good */
+unsigned mcp_has(const struct reg_snapshot *snap);              /* SRV_ bits of what a tenant has */
+/* Write a record that nobody waits for: lists and notices go out without it. */
+void mcp_record(struct mcp_server *srv, const struct audit_event *ev);
+/* Record what was shown of a list of this generation; the same `what` again within a second is not recorded. */
+void list_record(struct mcp_req *req, int64_t generation, size_t len, const char *detail, const void *what);
+/* A client's `{"name":…,"version":…}` as "name/version"; false: not of that shape. */
+bool client_read(struct jx_span raw, char ret[MCP_CLIENT_SIZE]);
+/* Of the request or its peer; NULL: none was claimed. */
+const char *req_client(const struct mcp_req *req, const struct mcp_msg *msg, char buf[MCP_CLIENT_SIZE]);
 void channel_check_drained(struct mcp_channel *ch);
-void channel_put_out(struct mcp_channel *ch);                   /* reads no more, hangs up behind the last answer */
 struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e);   /* NULL: error filled */
 void session_touch(struct mcp_session *s);
-void session_end(struct mcp_session *s);                        /* by its client: its requests get no answer */
-void session_put_out(struct mcp_session *s);                    /* by us: they do */
-void session_expire(void *srv);                                 /* timer */
+/* End a listen with its credential. */
+void listen_look(struct mcp_req *req);
 
 #endif

@@ -1,0 +1,720 @@
+/* Who is told of a change: subscriptions to resources, list_changed, subscriptions/listen (MCP section 5).  Called by
+ * the methods, and by whoever changes what a tenant sees (mcp_changed()), on the loop's thread.  Nothing goes to a peer
+ * of another tenant, or of what its scopes leave out. */
+
+#include "config.h"
+
+#include "mcp/mcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+#include "registry/registry.h"
+#include "tenant/scope.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "method_int.h"
+
+/* --- watches: what the peers of a tenant are subscribed to, each resource once.  Where its handler can say that what
+ * it gives has changed, it is asked to, as long as somebody is told. */
+
+struct mcp_watch {
+	struct mcp_tenant *tenant;
+	char *uri;
+	size_t peers;
+	int64_t version_id;             /* whose handler was asked */
+	struct backend_watch *handler;  /* NULL: it has nothing to say */
+};
+
+static void notify_updated(struct mcp_tenant *t, const char *uri);
+
+static void on_changed(void *arg)
+{
+	struct mcp_watch *w = arg;
+
+	notify_updated(w->tenant, w->uri);
+}
+
+static int ask_handler(struct mcp_watch *w, const struct reg_snapshot *snap, struct err *err)
+{
+	json_t *args = NULL;
+	const struct reg_tool *line = reg_find_uri(snap, w->uri, strlen(w->uri), &args);
+	int rc = 0;
+
+	w->version_id = line ? line->def->version_id : 0;
+	if (line)
+		rc = call_watch(w->tenant->srv->env.calls, line->def, w->tenant->id, args, on_changed, w, &w->handler,
+				err);
+	json_decref(args);
+	return rc;
+}
+
+static void watch_free(struct mcp_watch *w)
+{
+	backend_unwatch(&w->handler);
+	free(w->uri);
+	free(w);
+}
+
+static bool watch_join(struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri)
+{
+	struct mcp_watch *w = map_get_z(t->watches, uri);
+	struct err err;
+
+	if (!w) {
+		w = mem_zalloc(sizeof(*w));
+		*w = (struct mcp_watch){ .tenant = t, .uri = mem_strdup(uri) };
+		if (ask_handler(w, snap, &err) == ERR_LIMIT) {
+			watch_free(w);
+			return false;
+		}
+		map_set_z(t->watches, uri, w);
+	}
+	w->peers++;
+	t->nsubs++;
+	return true;
+}
+
+static void watch_leave(struct mcp_tenant *t, const char *uri)
+{
+	struct mcp_watch *w = map_get_z(t->watches, uri);
+
+	t->nsubs--;
+	if (--w->peers > 0)
+		return;
+	(void)map_del_z(t->watches, uri);
+	watch_free(w);
+}
+
+/* it is a new one */
+static void watch_look(struct mcp_tenant *t, const struct reg_snapshot *snap)
+{
+	const void *key;
+	void *value;
+	size_t len;
+	struct err err;
+
+	for (size_t it = 0; map_next(t->watches, &it, &key, &len, &value);) {
+		struct mcp_watch *w = value;
+		const struct reg_tool *line = reg_find_uri(snap, w->uri, strlen(w->uri), NULL);
+
+		if (w->version_id == (line ? line->def->version_id : 0))
+			continue;
+		backend_unwatch(&w->handler);
+		(void)ask_handler(w, snap, &err); /* else only changes of the definition are told */
+	}
+}
+
+void watch_fini(struct mcp_tenant *t)
+{
+	const void *key;
+	void *value;
+	size_t len;
+
+	for (size_t it = 0; map_next(t->watches, &it, &key, &len, &value);)
+		watch_free(value);
+	map_free(&t->watches);
+	ev_timer_free(&t->updates);
+}
+
+/* --- subscriptions to resources: resources/subscribe and resources/unsubscribe of the legacy era, the URIs of a modern
+ * listen (MCP U-03, N-07). */
+
+struct mcp_sub { char *uri; int64_t version_id; };
+
+enum subs_added { SUBS_ADDED, SUBS_UNKNOWN, SUBS_FULL };
+typedef void subs_fn(void *arg, const char *uri);
+
+/* 0: there is none, or not for who has these scopes. */
+static int64_t version_of(const struct reg_snapshot *snap, const struct scopes *scopes, const char *uri)
+{
+	const struct reg_tool *line = reg_find_uri(snap, uri, strlen(uri), NULL);
+
+	return line && reg_in_scope(line, scopes) ? line->def->version_id : 0;
+}
+
+#define MARKED (-1)                     /* the version of no definition */
+
+static size_t find(const struct mcp_subs *s, const char *uri)
+{
+	size_t i = 0;
+
+	while (i < s->n && strcmp(s->sub[i].uri, uri) != 0)
+		i++;
+	return i;
+}
+
+/* x: whose scopes hold; what they leave out is unknown. */
+static enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, const struct mcp_exchange *x,
+				const char *uri)
+{
+	struct mcp_tenant *t = mcp_tenant_get(x->srv, snap->tenant_id);
+	int64_t version_id = version_of(snap, x->who->scopes, uri);
+
+	if (version_id == 0)
+		return SUBS_UNKNOWN;
+	if (find(s, uri) < s->n)
+		return SUBS_ADDED;
+	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX || !watch_join(t, snap, uri))
+		return SUBS_FULL;
+	s->sub = mem_realloc(s->sub, (s->n + 1) * sizeof(*s->sub));
+	s->sub[s->n++] = (struct mcp_sub){ mem_strdup(uri), version_id };
+	s->tenant = t;
+	return SUBS_ADDED;
+}
+
+/* a no-op when it is not there */
+static void subs_remove(struct mcp_subs *s, const char *uri)
+{
+	size_t i = find(s, uri);
+
+	if (i == s->n)
+		return;
+	watch_leave(s->tenant, uri);
+	free(s->sub[i].uri);
+	s->sub[i] = s->sub[--s->n];
+}
+
+void subs_fini(struct mcp_subs *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		watch_leave(s->tenant, s->sub[i].uri);
+		free(s->sub[i].uri);
+	}
+	free(s->sub);
+	*s = (struct mcp_subs){ .sub = NULL };
+}
+
+static const char *subs_uri(const struct mcp_subs *s, size_t i)
+{
+	return s->sub[i].uri;
+}
+
+/* it has changed, whatever its definition: subs_tell() says so */
+static void subs_mark(struct mcp_subs *s, const char *uri)
+{
+	size_t i = find(s, uri);
+
+	if (i < s->n)
+		s->sub[i].version_id = MARKED;
+}
+
+static size_t subs_tell(struct mcp_subs *s, const struct reg_snapshot *snap, subs_fn *fn, void *arg)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		int64_t now = version_of(snap, NULL, s->sub[i].uri);
+
+		if (now == s->sub[i].version_id)
+			continue;
+		s->sub[i].version_id = now;
+		fn(arg, s->sub[i].uri);
+		met_inc(MET_resource_updates_sent);
+		told++;
+	}
+	return told;
+}
+
+/* The URI of a request, NUL-terminated; false: refused and answered. */
+static bool read_uri(struct mcp_req *req, const struct mcp_msg *msg, char ret[MCP_URI_SIZE])
+{
+	struct rpc_error e;
+	size_t len;
+
+	if (!rpc_string(msg->rpc->uri, ret, MCP_URI_SIZE, &len) || strlen(ret) != len)
+		rpc_error_arguments(&e, "params.uri must be a string");
+	else if (!exchange_memory(req->x))
+		rpc_error_init(&e, FAULT_PARAMS, "A subscription needs a session: initialize first");
+	else
+		return true;
+	req_fault(req, &e);
+	return false;
+}
+
+void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct mcp_server *srv = req->x->srv;
+	struct reg_snapshot *snap;
+	enum subs_added added;
+	struct rpc_error e;
+	char uri[MCP_URI_SIZE];
+
+	if (!read_uri(req, msg, uri))
+		return;
+	snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
+	added = subs_add(&exchange_memory(req->x)->subs, snap, req->x, uri);
+	reg_release(srv->env.registry, &snap);
+	switch (added) {
+	case SUBS_ADDED:
+		req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
+		return;
+	case SUBS_UNKNOWN:
+		rpc_error_unknown_resource(&e, req->rev, uri, strlen(uri));
+		break;
+	case SUBS_FULL:
+		met_inc(MET_subscriptions_refused);
+		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d", MCP_SUBSCRIPTIONS_MAX);
+		break;
+	}
+	req_fault(req, &e);
+}
+
+void m_unsubscribe(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	char uri[MCP_URI_SIZE];
+
+	if (!read_uri(req, msg, uri))
+		return;
+	subs_remove(&exchange_memory(req->x)->subs, uri);
+	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
+}
+
+/* --- list_changed: to exactly the peers of one tenant that listen, and what a peer missed while it did not
+ * (MCP section 5, B-19). */
+
+/* What is announced together, under which capability, and to whom. */
+struct family { enum enc_list list; unsigned wanted, capability, right; const char *obj; };
+
+static const struct family families[REG_FAMILIES] = {
+	[REG_TOOLS] = { ENC_TOOLS, ENC_ON_TOOLS, SRV_TOOLS, SCOPE_TOOLS_LIST, NULL },
+	[REG_PROMPTS] = { ENC_PROMPTS, ENC_ON_PROMPTS, SRV_PROMPTS, SCOPE_PROMPTS_LIST, "prompts" },
+	[REG_RESOURCES] = { ENC_RESOURCES, ENC_ON_RESOURCES, SRV_RESOURCES, SCOPE_RESOURCES_LIST, "resources" },
+};
+
+/* A legacy peer: what it is told through. */
+struct way { struct mcp_server *srv; const struct principal *who; const struct mcp_push_ops *ops; void *peer; };
+
+static void push_changed(const struct way *way, const struct family *f)
+{
+	str_reset(&way->srv->out);
+	encode_list_changed(&way->srv->out, f->list, (struct jx_span){ NULL, 0 });
+	way->ops->push(way->peer, way->srv->out.p, way->srv->out.len);
+	met_inc(MET_list_changed_sent);
+}
+
+static void push_updated(void *arg, const char *uri)
+{
+	const struct way *way = arg;
+
+	str_reset(&way->srv->out);
+	encode_updated(&way->srv->out, uri, (struct jx_span){ NULL, 0 });
+	way->ops->push(way->peer, way->srv->out.p, way->srv->out.len);
+}
+
+static void listen_updated(void *arg, const char *uri)
+{
+	struct mcp_req *req = arg;
+	struct str *out = &req->x->srv->out;
+
+	str_reset(out);
+	encode_updated(out, uri, req->id);
+	req_notice(req, out);
+}
+
+void notify_missed(struct mcp_memory *m, struct mcp_server *srv, const struct principal *who,
+		   const struct mcp_push_ops *ops, void *peer)
+{
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, who->tenant_id);
+	struct way way = { srv, who, ops, peer };
+
+	for (size_t f = 0; f < REG_FAMILIES; f++) {
+		if (m->announced[f] >= snap->generation[f] || !(m->declared & families[f].capability) ||
+		    !scope_has(who->scopes, families[f].right))
+			continue;
+		m->announced[f] = snap->generation[f];
+		push_changed(&way, &families[f]);
+	}
+	(void)subs_tell(&m->subs, snap, push_updated, &way);
+	reg_release(srv->env.registry, &snap);
+}
+
+/* One legacy peer that can be told now. */
+static size_t tell_changed(const struct way *way, struct mcp_memory *m, const struct reg_news *news, enum reg_family f)
+{
+	if (!(m->declared & families[f].capability) || !scope_has(way->who->scopes, families[f].right))
+		return 0;
+	m->announced[f] = news->generation[f];
+	push_changed(way, &families[f]);
+	return 1;
+}
+
+static size_t tell_legacy(struct mcp_server *srv, struct mcp_tenant *t, const struct reg_news *news, enum reg_family f)
+{
+	size_t told = 0;
+
+	LIST_FOREACH_SAFE(n, tmp, &t->channels) {
+		struct mcp_channel *ch = CONTAINER_OF(n, struct mcp_channel, link);
+
+		if (ch->memory.state == LEGACY_READY)
+			told += tell_changed(&(struct way){ srv, ch->who, ch->ops, ch->peer }, &ch->memory, news, f);
+	}
+	LIST_FOREACH_SAFE(n, tmp, &t->sessions) {
+		struct mcp_session *s = CONTAINER_OF(n, struct mcp_session, link);
+
+		if (s->ops)     /* else told when the stream opens again */
+			told += tell_changed(&(struct way){ srv, s->who, s->ops, s->peer }, &s->memory, news, f);
+	}
+	return told;
+}
+
+static size_t tell_listens(struct mcp_server *srv, struct mcp_tenant *t, const struct family *f)
+{
+	size_t told = 0;
+
+	LIST_FOREACH_SAFE(n, tmp, &t->listens) {
+		struct mcp_req *req = CONTAINER_OF(n, struct mcp_req, listen_link);
+
+		if (!(req->wants & f->wanted))
+			continue;               /* MCP N-04 */
+		str_reset(&srv->out);
+		encode_list_changed(&srv->out, f->list, req->id);       /* MCP N-08 */
+		req_notice(req, &srv->out);
+		met_inc(MET_list_changed_sent);
+		told++;
+	}
+	return told;
+}
+
+static size_t tell_updated(struct mcp_server *srv, struct mcp_tenant *t, const struct reg_snapshot *snap)
+{
+	size_t told = 0;
+
+	LIST_FOREACH_SAFE(n, tmp, &t->channels) {
+		struct mcp_channel *ch = CONTAINER_OF(n, struct mcp_channel, link);
+
+		if (ch->memory.state == LEGACY_READY)
+			told += subs_tell(&ch->memory.subs, snap, push_updated,
+					  &(struct way){ srv, ch->who, ch->ops, ch->peer });
+	}
+	LIST_FOREACH_SAFE(n, tmp, &t->sessions) {
+		struct mcp_session *s = CONTAINER_OF(n, struct mcp_session, link);
+
+		if (s->ops)
+			told += subs_tell(&s->memory.subs, snap, push_updated,
+					  &(struct way){ srv, s->who, s->ops, s->peer });
+	}
+	LIST_FOREACH_SAFE(n, tmp, &t->listens) {
+		struct mcp_req *req = CONTAINER_OF(n, struct mcp_req, listen_link);
+
+		told += subs_tell(&req->subs, snap, listen_updated, req);
+	}
+	return told;
+}
+
+static void record(struct mcp_server *srv, const struct reg_news *news, enum reg_family f, const char *obj, size_t told,
+		   const char *cause)
+{
+	struct audit_event ev;
+
+	if (told == 0)
+		return;
+	audit_event_init(&ev, AUDIT_NOTIFY, news->tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.generation = (uint64_t)news->generation[f];
+	ev.receivers = told;
+	ev.obj = obj;
+	ev.detail = cause;
+	mcp_record(srv, &ev);
+}
+
+static size_t tell_of_change(struct mcp_server *srv, struct mcp_tenant *t)
+{
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
+	size_t told;
+
+	watch_look(t, snap);
+	told = tell_updated(srv, t, snap);
+	reg_release(srv->env.registry, &snap);
+	return told;
+}
+
+/* The resources of a tenant that handlers have called others: each told once.  A timer. */
+static void tell_marked(void *tenant)
+{
+	struct mcp_tenant *t = tenant;
+	struct mcp_server *srv = t->srv;
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, t->id);
+	struct reg_news news = { .tenant_id = t->id };
+
+	memcpy(news.generation, snap->generation, sizeof(news.generation));
+	record(srv, &news, REG_RESOURCES, "resources/updated", tell_updated(srv, t, snap), "upstream");
+	reg_release(srv->env.registry, &snap);
+}
+
+static void notify_updated(struct mcp_tenant *t, const char *uri)
+{
+	LIST_FOREACH(n, &t->channels)
+		subs_mark(&CONTAINER_OF(n, struct mcp_channel, link)->memory.subs, uri);
+	LIST_FOREACH(n, &t->sessions)
+		subs_mark(&CONTAINER_OF(n, struct mcp_session, link)->memory.subs, uri);
+	LIST_FOREACH(n, &t->listens)
+		subs_mark(&CONTAINER_OF(n, struct mcp_req, listen_link)->subs, uri);
+	if (!t->updates)
+		t->updates = ev_timer_new(t->srv->env.loop, tell_marked, t);
+	if (!ev_timer_armed(t->updates))
+		ev_timer_start(t->updates, 0);
+}
+
+size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const char *cause)
+{
+	struct mcp_tenant *t = map_get_u64(srv->tenants, (uint64_t)news->tenant_id);
+	size_t told, sum = 0;
+
+	if (!t)
+		return 0;
+	for (enum reg_family f = REG_TOOLS; f < REG_FAMILIES; f++) {
+		if (!news->differs[f])
+			continue;
+		told = tell_legacy(srv, t, news, f) + tell_listens(srv, t, &families[f]);
+		record(srv, news, f, families[f].obj, told, cause);
+		sum += told;
+	}
+	told = t->nsubs ? tell_of_change(srv, t) : 0;
+	record(srv, news, REG_RESOURCES, "resources/updated", told, cause);
+	return sum + told;
+}
+
+/* --- subscriptions/listen (MCP section 5): a request that is answered when it ends.  First the acknowledgement, then
+ * notices tagged with its id, at last the result. */
+
+enum { SHED_LISTENS = 80 };             /* percent */
+
+struct filter {
+	unsigned lists;                 /* ENC_ON_ bits */
+	struct jx_span uris;            /* resourceSubscriptions, or p NULL */
+};
+
+static bool is_bool(struct jx_span v)
+{
+	return rpc_is(v, 't') || rpc_is(v, 'f');
+}
+
+static bool is_strings(struct jx_span v)
+{
+	struct rpc_walk w;
+	struct jx_span item;
+
+	if (!rpc_is(v, '['))
+		return false;
+	rpc_walk_start(&w, v);
+	while (rpc_walk_element(&w, &item))
+		if (!rpc_is(item, '"'))
+			return false;
+	return true;
+}
+
+/* The name of a member of the wrong type, or NULL (MCP B-21).  Unknown members are passed over. */
+static const char *read_filter(struct jx_span filter, struct filter *ret)
+{
+	static const struct { const char *name; bool (*ok)(struct jx_span v); unsigned list; } members[] = {
+		{ "toolsListChanged", is_bool, ENC_ON_TOOLS },
+		{ "promptsListChanged", is_bool, ENC_ON_PROMPTS },
+		{ "resourcesListChanged", is_bool, ENC_ON_RESOURCES },
+		{ "resourceSubscriptions", is_strings, 0 },
+	};
+	struct rpc_walk w;
+	struct jx_span v;
+	char name[32];
+
+	rpc_walk_start(&w, filter);
+	while (rpc_walk_member(&w, name, sizeof(name), &v))
+		for (size_t i = 0; i < NELEMS(members); i++) {
+			if (strcmp(name, members[i].name) != 0)
+				continue;
+			if (!members[i].ok(v))
+				return members[i].name;
+			if (!members[i].list)
+				ret->uris = v;
+			else if (*v.p == 't')
+				ret->lists |= members[i].list;
+		}
+	return NULL;
+}
+
+static bool read_params(const struct mcp_msg *msg, struct filter *ret, struct rpc_error *e)
+{
+	struct rpc_walk w;
+	struct jx_span v;
+	char name[32];
+	const char *wrong;
+
+	memset(ret, 0, sizeof(*ret));
+	rpc_walk_start(&w, msg->rpc->params);   /* there: the gate has found `_meta` in it */
+	while (rpc_walk_member(&w, name, sizeof(name), &v)) {
+		if (strcmp(name, "notifications") != 0)
+			continue;
+		if (!rpc_is(v, '{'))
+			break;
+		wrong = read_filter(v, ret);
+		if (!wrong)
+			return true;
+		rpc_error_init(e, FAULT_PARAMS, "params.notifications.%s has the wrong type", wrong);
+		return false;
+	}
+	rpc_error_init(e, FAULT_PARAMS, "params.notifications must be an object");
+	return false;
+}
+
+/* Listens of one principal (MCP B-21). */
+static size_t count(const struct mcp_tenant *t, const struct principal *who)
+{
+	size_t n = 0;
+
+	LIST_FOREACH(l, &t->listens)
+		if (CONTAINER_OF(l, struct mcp_req, listen_link)->x->who->principal_id == who->principal_id)
+			n++;
+	return n;
+}
+
+static void send_ack(struct mcp_req *req)
+{
+	struct str *out = &req->x->srv->out;
+	const char *uris[MCP_SUBSCRIPTIONS_MAX];
+	struct enc_filter filter = { .lists = req->wants, .uris = uris, .nuris = req->subs.n };
+
+	for (size_t i = 0; i < req->subs.n; i++)
+		uris[i] = subs_uri(&req->subs, i);
+	str_reset(out);
+	encode_listen_ack(out, req->id, &filter);
+}
+
+/* Nothing of a subscription goes out before its acknowledgement (MCP N-05), and that not before mcp_input() has
+ * returned; so it joins the list here. */
+static void acknowledge(void *arg)
+{
+	struct mcp_req *req = arg;
+	struct mcp_exchange *x = req->x;
+	/* Whoever was put out since then is not told of anything. */
+	bool honoured = (req->wants || req->subs.n) && principal_check(x->srv->env.tenants, x->who, NULL) == 0;
+
+	if (req->open && !req->mute && !x->closed) {
+		send_ack(req);
+		if (honoured) {
+			list_push_back(&mcp_tenant_get(x->srv, x->who->tenant_id)->listens, &req->listen_link);
+			met_inc(MET_listens_open);
+			listen_look(req);
+		}
+		req_notice(req, &x->srv->out);
+		if (!honoured)
+			listen_end(req);
+	}
+	exchange_unpin(x);
+}
+
+/* Lists that a change of is told of: those that may be read. */
+static unsigned may_hear(const struct scopes *scopes)
+{
+	return (scope_has(scopes, SCOPE_TOOLS_LIST) ? (unsigned)ENC_ON_TOOLS : 0) |
+	       (scope_has(scopes, SCOPE_PROMPTS_LIST) ? (unsigned)ENC_ON_PROMPTS : 0) |
+	       (scope_has(scopes, SCOPE_RESOURCES_LIST) ? (unsigned)ENC_ON_RESOURCES : 0);
+}
+
+/* Take what is offered to this tenant (MCP N-07); false: too many URIs, e says so.  Unknown ones are left out. */
+static bool take_filter(struct mcp_req *req, const struct filter *filter, struct rpc_error *e)
+{
+	struct registry *reg = req->x->srv->env.registry;
+	struct reg_snapshot *snap = reg_acquire(reg, req->x->who->tenant_id);
+	enum subs_added added = SUBS_ADDED;
+	char uri[MCP_URI_SIZE];
+	unsigned has = mcp_has(snap);
+	struct rpc_walk w;
+	struct jx_span v;
+	size_t len;
+
+	req->wants = filter->lists;
+	if (!(has & SRV_PROMPTS))
+		req->wants &= ~(unsigned)ENC_ON_PROMPTS;
+	if (!(has & SRV_RESOURCES))
+		req->wants &= ~(unsigned)ENC_ON_RESOURCES;
+	req->wants &= may_hear(req->x->who->scopes);
+	if (filter->uris.p) {
+		rpc_walk_start(&w, filter->uris);
+		while (added != SUBS_FULL && rpc_walk_element(&w, &v))
+			if (rpc_string(v, uri, sizeof(uri), &len) && strlen(uri) == len)
+				added = subs_add(&req->subs, snap, req->x, uri);
+	}
+	reg_release(reg, &snap);
+	if (added != SUBS_FULL)
+		return true;
+	met_inc(MET_subscriptions_refused);
+	rpc_error_init(e, FAULT_LISTENS, "Too many subscriptions: at most %d of one listen, %d of all peers",
+		       MCP_SUBSCRIPTIONS_MAX, MCP_SUBSCRIPTIONS_TENANT_MAX);
+	return false;
+}
+
+/* SEC S-804, S-807 */
+static bool take_stream(struct mcp_req *req)
+{
+	struct mcp_exchange *x = req->x;
+	struct call_engine *calls = x->srv->env.calls;
+
+	req->streams = !call_shed(calls, x->who, SHED_LISTENS) && call_hold_stream(calls, x->who->tenant_id, NULL) == 0;
+	return req->streams;
+}
+
+void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	struct mcp_exchange *x = req->x;
+	char client[MCP_CLIENT_SIZE] = "";
+	struct filter filter;
+	struct rpc_error e;
+
+	if (x->http && !x->sse_ok) {
+		rpc_error_init(&e, FAULT_REQUEST, "subscriptions/listen is answered by an event stream; "
+			       "Accept must allow text/event-stream");
+	} else if (!read_params(msg, &filter, &e)) {
+		/* e says what is wrong */
+	} else if (count(mcp_tenant_get(x->srv, x->who->tenant_id), x->who) >= MCP_LISTENS_MAX) {
+		met_inc(MET_listens_refused);
+		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
+			       MCP_LISTENS_MAX);
+	} else if (!take_stream(req)) {
+		rpc_error_init(&e, FAULT_BUSY, "Too many streams are open");
+	} else if (take_filter(req, &filter, &e)) {
+		(void)client_read(msg->meta.client, client);
+		req->label = mem_strdup(client);
+		req->since_us = clock_wall_us();
+		exchange_pin(x);
+		ev_defer(x->srv->env.loop, acknowledge, req);
+		return;
+	}
+	req_fault(req, &e);
+}
+
+void listen_stop(struct mcp_req *req)
+{
+	if (req->streams)
+		call_drop_stream(req->x->srv->env.calls, req->x->who->tenant_id);
+	req->streams = false;
+	if (list_empty(&req->listen_link))
+		return;
+	list_unlink(&req->listen_link);
+	ev_timer_free(&req->lease);
+	met_dec(MET_listens_open);
+}
+
+void listen_end(struct mcp_req *req)
+{
+	struct mcp_exchange *x = req->x;
+	struct mcp_channel *ch = x->ch;
+
+	exchange_pin(x);
+	req_result(req, &(struct enc_result){ .kind = ENC_LISTEN_END });
+	if (ch) {               /* MCP B-20: on byte streams the notice follows the result */
+		str_reset(&x->srv->out);
+		encode_cancelled(&x->srv->out, req->id, "The server ended the subscription");
+		ch->ops->push(ch->peer, x->srv->out.p, x->srv->out.len);
+	}
+	exchange_unpin(x);
+}
