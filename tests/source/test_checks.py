@@ -131,6 +131,90 @@ class House(unittest.TestCase):
         self.assertEqual(house_check({}, {k: v + 1 for k, v in self.ok.items()}), (0, ""))
 
 
+def style(text, ok="", retired="", name="src/a/a.c"):
+    """What contrib/check-style.awk says of one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = pathlib.Path(folder)
+        for path, content in (("ok", ok), ("retired", retired), (name, text)):
+            (at / path).parent.mkdir(parents=True, exist_ok=True)
+            (at / path).write_text(content)
+        run = subprocess.run([os.environ.get("AWK", "awk"), "-f", TOP / "contrib/check-style.awk", "ok", "retired", name],
+                             cwd=folder, capture_output=True, text=True)
+        return run.returncode, run.stdout
+
+
+FINE = """/* What it is: a file that says so. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "a/a.h"
+
+/* --- the start */
+
+int a(const char *p)
+{
+	static const char *const names[] = { "sizeof this", "if" };
+	struct a *x = (struct a *)p, y;
+	int rc = b(names, sizeof(y),
+		sizeof(*x));
+
+	/* --args and sizeof x */
+	if (*p == '{')
+		return rc;
+	return c(x, p);
+}
+"""
+
+
+class Style(unittest.TestCase):
+    def bad(self, rule, old, new):
+        status, said = style(FINE.replace(old, new))
+        self.assertEqual((status, said.splitlines()[-1]), (1, f"{rule}: 1 found, at most 0 by contrib/style-ok"))
+
+    def test_fine(self):
+        self.assertEqual(style(FINE), (0, ""))
+
+    def test_sizeof(self):
+        self.bad("sizeof", "sizeof(y)", "sizeof y")
+
+    def test_a_dereference(self):
+        self.bad("sizeof", "sizeof(*x)", "sizeof *x")
+
+    def test_sections(self):
+        for other in ("/* --- the start ---------- */", "/* === the start */", "/* ------ */"):
+            self.bad("section", "/* --- the start */", other)
+
+    def test_own_headers_first(self):
+        self.bad("include", '#include <string.h>\n\n#include "a/a.h"', '#include "a/a.h"\n\n#include <string.h>')
+
+    def test_no_blank_line(self):
+        self.bad("blank", "\n\n\t/* --args and sizeof x */", "")
+
+    def test_width(self):
+        self.bad("width", "What it is", "x" * 100)
+
+    def test_no_face(self):
+        self.bad("face", "/* What it is: a file that says so. */\n", "")
+
+    def test_a_long_face(self):
+        self.bad("face", " a file that says so. */", "\n * x" * 9 + " */")
+
+    def test_counts_only_go_down(self):
+        text = FINE.replace("sizeof(y)", "sizeof y")
+        self.assertEqual(style(text, ok="# text\nsizeof 1\n"), (0, ""))
+        self.assertEqual(style(text, ok="include 1\n")[0], 1)
+
+    def test_retired_words(self):
+        words = "# WORD, instead\nadm_ command_\ndeed job\n"
+        for bad in ("adm_run", "deed", "deed_of", "some_deed"):
+            self.assertEqual(style(FINE.replace("names", bad, 1), retired=words)[0], 1, bad)
+        for good in ("madm_run", "indeed", "deeds"):
+            self.assertEqual(style(FINE.replace("names", good, 1), retired=words), (0, ""), good)
+        self.assertEqual(style(FINE, retired=words, name="src/a/adm_a.c")[0], 1)
+
+
 if __name__ == "__main__":
     said = io.StringIO()
     result = unittest.TextTestRunner(said, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
