@@ -24,6 +24,8 @@ struct trace;
 struct upstreams;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
+#define ASK_REQUESTS_MAX 16             /* questions of one ask */
+#define BACKEND_BLOCKS_MAX 1000         /* content blocks of one result */
 #define BACKEND_RESULT_MAX_DEFAULT (1u << 20)
 
 struct backend_env {

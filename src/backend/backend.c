@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "run/level.h"
 
 static int unknown_type(const char *type, const char *const *names, size_t n, struct err *err)
 {
@@ -93,34 +94,49 @@ void backend_unwatch(struct backend_watch **wp)
 		w->end(w);
 }
 
-int be_bind_full(const char *at, struct err *err)
+void be_put_args(const struct backend_req *req, struct str *out)
 {
-	return err_set(err, ERR_LIMIT, at, "the handler block is too large");
+	size_t from = out->len;
+
+	if (req->args_len == 0) {
+		str_puts(out, "{}");
+		return;
+	}
+	str_put(out, req->args_text, req->args_len);
+	/* A string holds no raw control byte, so these are white space between tokens. */
+	for (size_t i = from; i < out->len; i++) {
+		if (out->p[i] == '\n' || out->p[i] == '\r')
+			out->p[i] = ' ';
+	}
 }
 
-int be_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
-		struct err *err)
-{
-	const char *word = NULL;
-	char at[80];
+/* --- levels of confinement, as texts */
 
-	int rc = jx_get_string(obj, "", name, JX_OPTIONAL, &word, err);
-	if (rc < 0 || !word)
-		return rc;
-	for (unsigned i = 0; i < n; i++) {
-		if (strcmp(word, words[i]) == 0) {
-			*ret = i;
-			return 0;
-		}
-	}
-	struct str list = STR_INIT;
-	for (size_t i = 0; i < n; i++)
-		str_printf(&list, "%s%s", i == 0 ? "" : i + 1 == n ? " or " : ", ", words[i]);
-	snprintf(at, sizeof(at), "/%s", name);
-	rc = err_set(err, ERR_INVALID, at, "must be %s, is %.40s", str_text(&list), word);
-	str_fini(&list);
-	const char *near = text_nearest(word, words, n);
-	if (near)
-		err_hint(err, "did you mean %s?", near);
-	return rc;
+int backend_level_check(const char *level, struct err *err)
+{
+	struct run_level ignored;
+
+	return run_level_parse(level, &ignored, err);
+}
+
+void backend_cage_require(struct backend_cage *cage, const char *level)
+{
+	struct run_level reached = { 0 }, wanted = { 0 }, more = { 0 };
+
+	/* A text that is none was refused when it was set: if it stands here all the same, nothing is enough. */
+	bool known = run_level_parse(cage->level, &reached, NULL) == 0 && run_level_parse(cage->wanted, &wanted, NULL) == 0 &&
+		     run_level_parse(level, &more, NULL) == 0;
+	wanted = run_level_both(&wanted, &more);
+	run_level_format(&wanted, cage->wanted);
+	cage->enough = known && run_level_meets(&reached, &wanted);
+}
+
+int backend_cage_check(const struct backend_cage *cage, struct err *err)
+{
+	if (cage->enough)
+		return 0;
+	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here",
+		      cage->wanted, cage->level);
+	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see toolcrib-run(8)");
+	return ERR_DENIED;
 }

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 
+struct fetch_policy;
 struct str;
 
 /* What the members of this room share: the head of a run, templates, content blocks. */
@@ -24,6 +25,10 @@ int be_bind_full(const char *at, struct err *err);
 /* Index of the string member `name` in words, *ret untouched when it is missing.  ERR_INVALID names the words. */
 int be_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
 		struct err *err) MUST_CHECK;
+/* `allow` and `ca` of a block: where its requests may go.  ret: zero before. */
+int be_bind_fetch(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err) MUST_CHECK;
+/* The arguments on one line: line breaks between tokens become spaces, nothing else changes. */
+void be_put_args(const struct backend_req *req, struct str *out);
 
 /* Templates: `{/json/pointer}` inserts an argument, `{secret:NAME}` a secret, `{tenant}` `{principal}` `{call}` what
  * they say, `{{` and `}}` are braces.  Compiled when the definition is stored, rendered for each run.  What is inserted

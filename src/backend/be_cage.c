@@ -215,35 +215,6 @@ void be_cage_show(const struct be_cage *c, const struct run_cage *server, struct
 	ret->enough = run_level_meets(&reached, &want);
 }
 
-int backend_level_check(const char *level, struct err *err)
-{
-	struct run_level ignored;
-
-	return run_level_parse(level, &ignored, err);
-}
-
-void backend_cage_require(struct backend_cage *cage, const char *level)
-{
-	struct run_level reached = { 0 }, wanted = { 0 }, more = { 0 };
-
-	/* A text that is none was refused when it was set: if it stands here all the same, nothing is enough. */
-	bool known = run_level_parse(cage->level, &reached, NULL) == 0 && run_level_parse(cage->wanted, &wanted, NULL) == 0 &&
-		     run_level_parse(level, &more, NULL) == 0;
-	wanted = run_level_both(&wanted, &more);
-	run_level_format(&wanted, cage->wanted);
-	cage->enough = known && run_level_meets(&reached, &wanted);
-}
-
-int backend_cage_check(const struct backend_cage *cage, struct err *err)
-{
-	if (cage->enough)
-		return 0;
-	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here",
-		      cage->wanted, cage->level);
-	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see toolcrib-run(8)");
-	return ERR_DENIED;
-}
-
 int be_cage_check(const struct be_cage *c, const struct run_cage *server, struct err *err)
 {
 	struct backend_cage shown;

@@ -98,9 +98,9 @@ static int parse_ask(const json_t *body, struct child_msg *msg, struct err *err)
 	if (rc < 0)
 		return rc;
 	size_t n = json_object_size(msg->data);
-	if (n == 0 || n > CHILD_REQUESTS_MAX)
+	if (n == 0 || n > ASK_REQUESTS_MAX)
 		return err_set(err, ERR_INVALID, "/ask/requests", "must hold 1 to %d questions",
-			       CHILD_REQUESTS_MAX);
+			       ASK_REQUESTS_MAX);
 	if (state && !json_is_string(state))
 		return err_set(err, ERR_INVALID, "/ask/state", "must be a string, is %s",
 			       jx_type_name(state));
@@ -275,22 +275,6 @@ void child_reader_fini(struct child_reader *r)
 	str_fini(&r->line);
 }
 
-void child_write_args(const struct backend_req *req, struct str *out)
-{
-	size_t from = out->len;
-
-	if (req->args_len == 0) {
-		str_puts(out, "{}");
-		return;
-	}
-	str_put(out, req->args_text, req->args_len);
-	/* A string holds no raw control byte, so these are white space between tokens. */
-	for (size_t i = from; i < out->len; i++) {
-		if (out->p[i] == '\n' || out->p[i] == '\r')
-			out->p[i] = ' ';
-	}
-}
-
 static void write_member(struct str *out, const char *name, const char *value)
 {
 	str_printf(out, ",\"%s\":", name);
@@ -305,7 +289,7 @@ void child_write_request(const struct backend_req *req, uint64_t timeout_ms, str
 	str_puts(out, "{\"tool\":");
 	jx_write_stringz(out, req->tool);
 	str_puts(out, ",\"arguments\":");
-	child_write_args(req, out);
+	be_put_args(req, out);
 	write_member(out, "call", id_format(req->call_id, id));
 	write_member(out, "tenant", req->tenant);
 	write_member(out, "principal", req->principal);

@@ -463,7 +463,7 @@ static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t
 	if (x->plan->out == EXEC_STREAM) {
 		child_write_request(req, (req->deadline_us - now) / 1000, &x->input);
 	} else {
-		child_write_args(req, &x->input);
+		be_put_args(req, &x->input);
 		str_putc(&x->input, '\n');
 	}
 	return 0;

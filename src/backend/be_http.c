@@ -183,7 +183,7 @@ static int bind_body(const json_t *handler, struct arena *mem, struct http_plan 
 	return rc;
 }
 
-/* --- result, allow ------------------------------------------------------------------------------- */
+/* --- result, url ---------------------------------------------------------------------------------- */
 
 static int bind_result(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
 {
@@ -207,64 +207,6 @@ static int bind_result(const json_t *handler, struct arena *mem, struct http_pla
 	plan->result = HTTP_RESULT_POINTER;
 	plan->pointer = arena_strdup(mem, pointer);
 	return plan->pointer ? 0 : be_bind_full("/result/pointer", err);
-}
-
-static int bind_allow(const json_t *handler, struct arena *mem, struct fetch_policy *policy, struct err *err)
-{
-	static const char *const known[] = { "private", "hosts" };
-	json_t *allow = NULL, *hosts = NULL;
-	const json_t *v;
-	char at[40];
-	size_t i;
-
-	int rc = jx_get_object(handler, "", "allow", JX_OPTIONAL, &allow, err);
-	if (rc < 0 || !allow)
-		return rc;
-	rc = jx_only(allow, "/allow", known, NELEMS(known), err);
-	if (rc == 0)
-		rc = jx_get_bool(allow, "/allow", "private", JX_OPTIONAL, &policy->private_ok, err);
-	if (rc == 0)
-		rc = jx_get_array(allow, "/allow", "hosts", JX_OPTIONAL, &hosts, err);
-	if (rc < 0 || !hosts)
-		return rc;
-	if (json_array_size(hosts) > FETCH_ALLOW_MAX)
-		return err_set(err, ERR_LIMIT, "/allow/hosts", "has more than %d entries", FETCH_ALLOW_MAX);
-	struct fetch_allow *list = arena_alloc(mem, json_array_size(hosts) * sizeof(*list) + 1);
-	if (!list)
-		return be_bind_full("/allow/hosts", err);
-	json_array_foreach(hosts, i, v) {
-		const char *text = json_string_value(v);
-		snprintf(at, sizeof(at), "/allow/hosts/%zu", i);
-		if (!text || memchr(text, '\0', json_string_length(v)))
-			return err_set(err, ERR_INVALID, at, "must be a text like api.example.com:8443 or 10.0.0.0/8");
-		rc = fetch_allow_parse(text, at, mem, &list[i], err);
-		if (rc < 0)
-			return rc;
-	}
-	policy->allow = list;
-	policy->nallow = json_array_size(hosts);
-	return 0;
-}
-
-/* SEC S-709: a private authority by file. */
-static int bind_ca(const json_t *handler, struct arena *mem, struct fetch_policy *policy, struct err *err)
-{
-	const char *file = NULL;
-
-	int rc = jx_get_string(handler, "", "ca", JX_OPTIONAL, &file, err);
-	if (rc < 0 || !file)
-		return rc;
-	if (file[0] != '/')
-		return err_set(err, ERR_INVALID, "/ca", "must be an absolute path, is %.60s", file);
-	policy->ca_file = arena_strdup(mem, file);
-	return policy->ca_file ? 0 : be_bind_full("/ca", err);
-}
-
-int http_bind_policy(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err)
-{
-	int rc = bind_allow(block, mem, ret, err);
-
-	return rc < 0 ? rc : bind_ca(block, mem, ret, err);
 }
 
 static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
@@ -295,7 +237,7 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 	if (rc == 0)
 		rc = bind_method(handler, plan, err);
 	if (rc == 0)
-		rc = http_bind_policy(handler, mem, &plan->policy, err);
+		rc = be_bind_fetch(handler, mem, &plan->policy, err);
 	if (rc == 0)
 		rc = bind_url(handler, mem, plan, err);
 	if (rc == 0)

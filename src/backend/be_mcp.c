@@ -13,7 +13,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "ev/ev.h"
-#include "exec_int.h"
 #include "proto/caps.h"
 
 #define QUESTION_KEY "question"
@@ -102,7 +101,7 @@ static int take_open(struct mcp_op *x, const json_t *result, struct err *err)
 
 	if (!json_is_object(requests) || json_object_size(requests) == 0)
 		return bad_result(err, "asks for input, but has no question");
-	if (json_object_size(requests) > CHILD_REQUESTS_MAX)
+	if (json_object_size(requests) > ASK_REQUESTS_MAX)
 		return bad_result(err, "asks too many questions at once");
 	if (state && !json_is_string(state))
 		return bad_result(err, "has a requestState that is no string");
@@ -167,7 +166,7 @@ static json_t *url_questions(json_t *data)
 	json_array_foreach(all, i, one) {
 		char key[32];
 
-		if (!json_is_object(one) || i >= CHILD_REQUESTS_MAX)
+		if (!json_is_object(one) || i >= ASK_REQUESTS_MAX)
 			continue;
 		clean_question(one);
 		(void)snprintf(key, sizeof(key), QUESTION_KEY "%zu", i + 1); /* fits */
@@ -325,7 +324,7 @@ static void put_request(const struct mcp_op *x, const struct backend_req *req, s
 	str_puts(out, "\"name\":");
 	jx_write_stringz(out, plan->name);
 	str_puts(out, ",\"arguments\":");
-	child_write_args(req, out);
+	be_put_args(req, out);
 }
 
 /* Arguments that headers repeat (MCP T-43): their texts. */

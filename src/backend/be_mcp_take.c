@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "care.h"
 
 static int bad_result(struct err *err, const char *why)
 {
@@ -108,9 +107,9 @@ static int check_count(const json_t *array, const char *what, struct err *err)
 {
 	if (!json_is_array(array))
 		return err_set(err, ERR_TOOL, "", "its result has no %s", what);
-	if (json_array_size(array) > CARE_BLOCKS_MAX)
+	if (json_array_size(array) > BACKEND_BLOCKS_MAX)
 		return err_set(err, ERR_LIMIT, "", "its result has %zu %s, more than the limit of %d", json_array_size(array), what,
-			       CARE_BLOCKS_MAX);
+			       BACKEND_BLOCKS_MAX);
 	return 0;
 }
 
@@ -150,7 +149,7 @@ static int take_messages(const json_t *result, const char *prefix, json_t *ret, 
 		json_t *block = json_object_get(message, "content");
 
 		clean_block(block, prefix);
-		json_object_set_new(message, "content", care_block(block));
+		json_object_set_new(message, "content", backend_clean_block(block));
 	}
 	return 0;
 }
@@ -174,7 +173,7 @@ static int take_contents(const json_t *result, const char *prefix, json_t *ret, 
 	json_array_foreach(contents, i, part) {
 		mcp_clean_meta(part);
 		show_uri(part, prefix);
-		(void)json_array_set_new(contents, i, care_block(part));
+		(void)json_array_set_new(contents, i, backend_clean_block(part));
 	}
 	return 0;
 }

@@ -179,9 +179,9 @@ int care_result(struct backend_result *res, struct err *err)
 {
 	struct err why;
 
-	if (json_array_size(res->content) > CARE_BLOCKS_MAX)
+	if (json_array_size(res->content) > BACKEND_BLOCKS_MAX)
 		return err_set(err, ERR_LIMIT, "", "the tool's result has %zu content blocks, more than the limit of %d",
-			       json_array_size(res->content), CARE_BLOCKS_MAX);
+			       json_array_size(res->content), BACKEND_BLOCKS_MAX);
 	if (content_check_all(res->content, "content", &why) < 0)
 		return err_set(err, ERR_TOOL, "", "the tool's result: %s: %s", why.where, why.msg);
 	int rc = check_meta(res->meta, err);

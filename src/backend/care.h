@@ -3,7 +3,6 @@
 
 #include "backend_int.h"
 
-#define CARE_BLOCKS_MAX 1000            /* content blocks of one result */
 #define CARE_META_MAX (64u << 10)       /* bytes of its _meta as JSON */
 #define CARE_NOTE_MAX 1024              /* bytes of a progress message or a logger's name; the rest is cut */
 

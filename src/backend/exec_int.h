@@ -51,7 +51,6 @@ struct exec_plan {
  *   {"error":{"code":-32602,"message":"…","data":…}}   last line of the call
  */
 #define CHILD_LINE_MAX (1u << 20)       /* bytes of a line without its newline */
-#define CHILD_REQUESTS_MAX 16           /* questions of one ask */
 
 enum child_kind { CHILD_PROGRESS, CHILD_LOG, CHILD_CONTENT, CHILD_ASK, CHILD_RESULT, CHILD_ERROR };
 
@@ -87,8 +86,6 @@ int child_read_end(struct child_reader *r, child_msg_fn *fn, void *arg, struct e
 void child_reader_fini(struct child_reader *r);
 /* The line that the child reads first.  timeout_ms: what is left. */
 void child_write_request(const struct backend_req *req, uint64_t timeout_ms, struct str *out);
-/* The arguments on one line: line breaks between tokens become spaces, nothing else changes. */
-void child_write_args(const struct backend_req *req, struct str *out);
 
 /* argv has room for argc + 1, env for nenv + 3 pointers, all NULL; mem is of EXEC_COMMAND_MAX.  ERR_TOOL: an argument
  * is missing or would become an option; ERR_LIMIT. */

@@ -46,9 +46,6 @@ struct http_plan {
 	struct fetch_policy policy;
 };
 
-/* be_http.c: `allow` and `ca` of a block. */
-int http_bind_policy(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err) MUST_CHECK;
-
 /* uri.c.  ret_base: where all expansions go. */
 int uri_compile(const char *text, const char *at, struct arena *mem, const struct uri_tpl **ret, struct url *ret_base,
 		struct err *err) MUST_CHECK;

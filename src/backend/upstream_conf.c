@@ -3,8 +3,6 @@
 
 #include "upstream_int.h"
 
-#include "http_int.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "net/fetch.h"
 
 #define CONF_MEMORY_MAX (1u << 20)
 
@@ -260,7 +259,7 @@ static int read_url(const json_t *doc, struct upstream_conf *c, struct err *err)
 	rc = be_get_word(doc, "transport", words, NELEMS(words), &transport, err);
 	c->transport = transport == 0 ? UPSTREAM_HTTP : UPSTREAM_SSE;
 	if (rc == 0)
-		rc = http_bind_policy(doc, c->mem, &c->policy, err);
+		rc = be_bind_fetch(doc, c->mem, &c->policy, err);
 	if (rc < 0 || fetch_policy_url(&c->policy, &c->base, err) == 0)
 		return rc;
 	err_at(err, "/url");

@@ -37,7 +37,7 @@ static int on_message(void *arg, const struct child_msg *msg, struct err *err)
 		break;
 	case CHILD_ASK:
 		FUZZ_CHECK(json_object_size(msg->data) >= 1 &&
-			   json_object_size(msg->data) <= CHILD_REQUESTS_MAX);
+			   json_object_size(msg->data) <= ASK_REQUESTS_MAX);
 		FUZZ_CHECK(msg->state_len <= ASK_STATE_MAX);
 		break;
 	case CHILD_RESULT:
