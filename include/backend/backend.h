@@ -33,12 +33,12 @@ struct backend_env {
 	const struct secret_source *secrets;  /* NULL: none is set */
 	const char *store;                      /* directory of the store, which no handler may read; NULL: none */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
-	struct upstreams *upstreams;            /* other MCP servers (backend/upstream.h); NULL: there are none */
-	const struct run_cage *cage;            /* of all processes (run/cage.h); NULL: none is started */
-	struct be_workers *workers;             /* processes that wait for calls; NULL: none is kept */
+	struct upstreams *upstreams;            /* other MCP servers (upstream/upstream.h); NULL: there are none */
+	const struct run_cage *cage;            /* of all processes (sandbox/sandbox.h); NULL: none is started */
+	struct be_workers *workers;             /* processes that wait for calls (exec/exec.h); NULL: none is kept */
 };
 
-/* How far the process of a run would be confined, as levels of run/level.h. */
+/* How far the process of a run would be confined, as levels of sandbox/level.h. */
 #define BACKEND_LEVEL_TEXT 64
 struct backend_cage {
 	char level[BACKEND_LEVEL_TEXT];         /* what it would reach; for the record (SEC S-510) */
@@ -124,7 +124,6 @@ struct backend_ops {
 	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
 		     struct err *err);
 };
-extern const struct backend_ops be_static, be_builtin, be_exec, be_http, be_sql, be_mcp;
 
 /* The text of a level, in the order that all of them have.  ERR_INVALID: it is none. */
 int backend_level_check(const char *level, struct err *err) MUST_CHECK;
@@ -144,10 +143,6 @@ void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: f
 json_t *backend_clean_block(json_t *block);
 /* The same of one text; takes it, returns it or a copy.  NULL and what is no text stay. */
 json_t *backend_clean_text(json_t *text);
-
-/* Processes of tools that are kept between calls.  Free when no run is open and the loop's children are dead. */
-struct be_workers *be_workers_new(struct ev_loop *loop);
-void be_workers_free(struct be_workers **w);
 
 /* Compile a handler block by the one of these handlers that its type names; a table ends with NULL and has at most
  * BACKEND_TABLE_MAX.  ERR_INVALID with "did you mean" for an unknown type. */

@@ -32,7 +32,7 @@ struct tenant {                         /* read by callers; written by tenants_a
 	enum tenant_state state;
 	uint32_t concurrency;           /* never 0: default filled in */
 	struct text_rate rate;          /* count 0 = no limit */
-	const char *sandbox;            /* the level that its processes must reach (run/level.h); "" = nothing more */
+	const char *sandbox;            /* the level that its processes must reach (sandbox/level.h); "" = nothing more */
 	int audit_level;                /* enum audit_level, -1 = as the server says */
 };
 

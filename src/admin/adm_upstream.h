@@ -3,7 +3,7 @@
 
 #include "admin_int.h"
 
-#include "backend/upstream.h"
+#include "upstream/upstream.h"
 #include "registry/registry.h"
 
 /* What the commands about upstreams share: adm_upstream.c (the upstreams themselves), adm_upstream_sync.c (what they
@@ -30,7 +30,7 @@ struct adm_remote {                     /* a row of upstream_tool, and the tool,
 	enum adm_remote_state state;
 	bool has_pinned, has_seen, held;
 	uint8_t pinned[32], seen[32];
-	char *remote, *note;            /* remote: its key (backend/upstream.h); free() them */
+	char *remote, *note;            /* remote: its key (upstream/upstream.h); free() them */
 	char tool[REG_FULL_NAME_SIZE];
 	int tool_state;
 	int64_t tool_version;

@@ -4,7 +4,7 @@
 #include "app/app.h"
 #include "base/clock.h"
 #include "conf/conf.h"
-#include "run/cage.h"
+#include "sandbox/sandbox.h"
 #include "transport/transport.h"
 
 #include <jansson.h>

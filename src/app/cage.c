@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "conf/conf.h"
-#include "run/cgroup.h"
+#include "sandbox/cgroup.h"
 
 #include "app_int.h"
 

@@ -7,6 +7,9 @@
 #include <stddef.h>
 
 #include "backend/backend.h"
+#include "exec/exec.h"
+#include "handlers/handlers.h"
+#include "upstream/upstream.h"
 
 static const struct backend_ops *const handler_table[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, &be_mcp, NULL };
 

@@ -22,6 +22,7 @@
 #include "db/owner.h"
 #include "ev/child.h"
 #include "ev/ev.h"
+#include "exec/exec.h"
 #include "keys/keyfile.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"

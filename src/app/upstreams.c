@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "admin/admin.h"
-#include "backend/upstream.h"
+#include "upstream/upstream.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"

@@ -1,7 +1,7 @@
 /* Which handler a block is for, and the head that every run begins with. */
 #include "config.h"
 
-#include "backend_int.h"
+#include "backend/handler.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
-#include "run/level.h"
+#include "sandbox/level.h"
 
 static int unknown_type(const char *type, const char *const *names, size_t n, struct err *err)
 {

@@ -2,7 +2,7 @@
  * functions of bind(), on any thread. */
 #include "config.h"
 
-#include "backend_int.h"
+#include "backend/handler.h"
 
 #include <stdio.h>
 #include <string.h>

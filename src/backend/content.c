@@ -2,7 +2,7 @@
  * child's block is believed. */
 #include "config.h"
 
-#include "backend_int.h"
+#include "backend/handler.h"
 
 #include <stdio.h>
 #include <string.h>

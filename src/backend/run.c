@@ -2,7 +2,7 @@
  * before anybody else sees it. */
 #include "config.h"
 
-#include "backend_int.h"
+#include "backend/handler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "backend/secrets.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "care.h"
+#include "sanitize_int.h"
 
 struct backend_run {
 	struct backend_op op;           /* its sink is the caller's */

@@ -2,7 +2,7 @@
  * name of what is inserted.  Where the text goes (one argv element, stdin, a choice) is the caller's matter. */
 #include "config.h"
 
-#include "backend_int.h"
+#include "backend/handler.h"
 
 #include <string.h>
 

@@ -32,7 +32,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "metrics/metric.h"
-#include "run/policy.h"
+#include "sandbox/policy.h"
 
 #include "ev_int.h"
 

@@ -20,7 +20,7 @@
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
-#include "run/policy.h"
+#include "sandbox/policy.h"
 #include "writer/writer.h"
 
 #include "notary_int.h"

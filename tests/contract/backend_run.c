@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 #include "backend/secrets.h"
-#include "backend/upstream.h"
+#include "exec/exec.h"
+#include "upstream/upstream.h"
 #include "backend_run.h"
 #include "base/arena.h"
 #include "base/clock.h"
@@ -29,7 +30,7 @@
 #include "json/json.h"
 #include "keys/secrets.h"
 #include "net/fetch.h"
-#include "run/cage.h"
+#include "sandbox/sandbox.h"
 
 #include "../unit/handler_table.h"
 

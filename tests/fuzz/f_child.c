@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "../../src/backend/exec_int.h"
+#include "../../src/exec/exec_int.h"
 #include "base/mem.h"
 #include "fuzz.h"
 #include "json/json.h"

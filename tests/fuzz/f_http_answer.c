@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "../../src/backend/http_int.h"
+#include "../../src/handlers/http_int.h"
 #include "backend/secrets.h"
 #include "base/mem.h"
 #include "fuzz.h"

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "fuzz.h"
-#include "run/policy.h"
+#include "sandbox/policy.h"
 
 static void try_level(const uint8_t *data, size_t size)
 {

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "../../src/backend/mcp_int.h"
-#include "../../src/backend/up_http_int.h"
+#include "../../src/upstream/mcp_int.h"
+#include "../../src/upstream/link_http_int.h"
 #include "../unit/fake_wire.h"
 #include "../unit/handler_table.h"
 #include "base/arena.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "../../src/backend/http_int.h"
+#include "../../src/handlers/http_int.h"
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/str.h"

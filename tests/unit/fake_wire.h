@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/backend/up_int.h"
+#include "../../src/upstream/link_int.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "ev/ev.h"

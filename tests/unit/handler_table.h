@@ -2,6 +2,9 @@
 #define TESTS_HANDLER_TABLE_H
 
 #include "backend/backend.h"
+#include "exec/exec.h"
+#include "handlers/handlers.h"
+#include "upstream/upstream.h"
 
 /* The handlers of the server, as app/handlers.c lists them: for tests that do not link what lies above the handlers. */
 

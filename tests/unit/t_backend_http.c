@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../src/backend/http_int.h"
+#include "../../src/handlers/http_int.h"
 #include "backend_run.h"
 #include "../unit/handler_table.h"
 #include "base/arena.h"

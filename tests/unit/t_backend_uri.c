@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../../src/backend/http_int.h"
+#include "../../src/handlers/http_int.h"
 #include "backend_run.h"
 #include "base/arena.h"
 #include "base/mem.h"

@@ -23,7 +23,7 @@
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "metrics/metric.h"
-#include "run/policy.h"
+#include "sandbox/policy.h"
 #include "suite.h"
 
 #define PATIENCE_MS 60000

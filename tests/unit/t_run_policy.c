@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "run/policy.h"
+#include "sandbox/policy.h"
 #include "suite.h"
 
 static const char *const argv3[] = { "tool", "--", "a b\n", NULL };

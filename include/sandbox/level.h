@@ -1,0 +1,41 @@
+#ifndef SANDBOX_LEVEL_H
+#define SANDBOX_LEVEL_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+/* How far a tool's process is confined, as it stands in records (SEC S-510): "base", then the layers that take
+ * effect, in this order:
+ *
+ *   +landlock:N  files by rules; N is the kernel's ABI as far as its rules are used: 3 truncation, 4 TCP ports,
+ *                5 device ioctls, 6 signals and abstract sockets
+ *   +seccomp     dangerous system calls refused, processes counted
+ *   +net0        no sockets but pairs
+ *   +ns          namespaces of bubblewrap: files, processes, IPC, user, and the network where there is none
+ *   +cgroup      memory and processes bounded for the whole tree of processes, and all of it ended at once
+ *
+ * base is always there: no new privileges, no capabilities, limits, a closed environment, no descriptors. */
+
+#define RUN_LANDLOCK_MAX 6
+#define RUN_LANDLOCK_PORTS 4            /* from here on TCP ports can be listed */
+#define RUN_LEVEL_TEXT 64               /* bytes of a level's text with its NUL */
+
+struct run_level {
+	unsigned landlock;              /* 0 = none */
+	bool seccomp, net0, ns, cgroup;
+};
+
+const char *run_level_format(const struct run_level *level, char ret[RUN_LEVEL_TEXT]);
+/* ERR_INVALID: another word, an unknown layer, or layers in another order. */
+int run_level_parse(const char *text, struct run_level *ret, struct err *err) MUST_CHECK;
+/* Has reached every layer of wanted? */
+bool run_level_meets(const struct run_level *reached, const struct run_level *wanted);
+bool run_level_equal(const struct run_level *a, const struct run_level *b);
+/* Every layer of either. */
+struct run_level run_level_both(const struct run_level *a, const struct run_level *b);
+/* What this kernel offers to a program that does not need the network, but for cgroups, which are given, not had
+ * (sandbox/cgroup.h), and for bubblewrap.  It asks, and changes nothing. */
+struct run_level run_level_probe(void);
+
+#endif

@@ -1,0 +1,123 @@
+#ifndef UPSTREAM_UPSTREAM_H
+#define UPSTREAM_UPSTREAM_H
+
+#include "backend/backend.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Upstreams: the MCP servers whose tools, prompts and resources are hosted.  A document of kind upstream says how one
+ * is reached; a sync reads its lists, each item of which becomes a definition whose handler is `type: mcp` and carries
+ * the digest of the item as it was read.  Nothing that an upstream says is trusted (SEC S-731). */
+
+struct secret_source;
+struct db;
+struct ev_loop;
+struct fetcher;
+struct run_cage;
+struct upstreams;
+
+extern const struct backend_ops be_mcp;         /* the handler of hosted items */
+
+/* --- documents: pure functions, any thread */
+
+#define UPSTREAM_TEXT_MAX (64u << 10)   /* bytes of a document as JSON */
+#define UPSTREAM_PREFIX_MAX 32          /* bytes in front of the names of its tools, and of its URIs */
+#define UPSTREAM_ARGV_MAX 64
+#define UPSTREAM_ENV_MAX 64
+#define UPSTREAM_HEADERS_MAX 32
+#define UPSTREAM_IDLE_MIN_MS 1000
+#define UPSTREAM_IDLE_MAX_MS 86400000
+#define UPSTREAM_IDLE_DEFAULT_MS 600000 /* a link without a call for so long is ended */
+
+struct upstream_doc {
+	char name[64];
+	char prefix[UPSTREAM_PREFIX_MAX + 1];
+	char uri_prefix[UPSTREAM_PREFIX_MAX + 1];
+	uint8_t digest[32];             /* SHA-256 of the canonical document */
+	char *text;                     /* JSON to store */
+};
+/* Check one document.  ERR_INVALID with where = JSON pointer into it. */
+int upstream_define(const json_t *doc, struct upstream_doc *ret, struct err *err) MUST_CHECK;
+void upstream_doc_free(struct upstream_doc *d);
+bool upstream_prefix_valid(const char *prefix);
+
+/* --- what it has, as it is there */
+
+#define UPSTREAM_ITEMS_MAX 2000         /* of each kind, of one upstream */
+#define UPSTREAM_NAME_MAX 256           /* bytes of a name there */
+#define UPSTREAM_URI_MAX 2048           /* bytes of a URI or a URI template there */
+
+enum upstream_kind { UPSTREAM_TOOL, UPSTREAM_PROMPT, UPSTREAM_RESOURCE, UPSTREAM_TEMPLATE, UPSTREAM_KINDS };
+/* A key names an item of an upstream: of a tool its name, else prompt:NAME, resource:URI, template:URI-TEMPLATE.
+ * ret_name: what it is called there, a part of key. */
+enum upstream_kind upstream_key(const char *key, const char **ret_name);
+
+struct upstream_item {
+	enum upstream_kind kind;
+	char *key;
+	uint8_t digest[32];             /* SHA-256 of the canonical object, of a resource without what its content changes */
+	/* The object, JSON; a prompt or template whose arguments the server completes has `completes: true` added. */
+	char *text;
+};
+struct upstream_list {                  /* plain memory: crosses threads */
+	char revision[16];              /* that the two speak */
+	char server[128];               /* what it calls itself; for people only (MCP T-19) */
+	bool unread[UPSTREAM_KINDS];    /* its list of these could not be read: nothing is known of them */
+	size_t count;
+	struct upstream_item *item;     /* by kind */
+};
+void upstream_list_free(struct upstream_list **l);
+/* Takes out what of a resource changes with its content, then the digest. */
+void upstream_item_digest(enum upstream_kind kind, json_t *object, uint8_t ret[32]);
+
+/* How definitions of an upstream are named. */
+struct upstream_naming {
+	const char *upstream, *prefix, *uri_prefix;
+	/* Of what is no tool: the bare name that it has already, or NULL; and whether the name made for it ends with a
+	 * part of the digest of its key, because another one has the plain name. */
+	const char *name;
+	bool marked;
+};
+/* The definition of an item: its texts without control characters (SEC S-211), without members that are not of its kind
+ * or that the protocol keeps for itself, its handler pinned to the digest.  A tool is named prefix + name; what else
+ * has a name that cannot be one here gets one made of it.  ERR_INVALID. */
+int upstream_document(const struct upstream_naming *naming, const struct upstream_item *item, json_t **ret,
+		      struct err *err) MUST_CHECK;
+
+/* --- the upstreams that are known, and the links to them; loop thread */
+
+#define UPSTREAM_LINKS_MAX 256          /* links of all upstreams and tenants */
+#define UPSTREAM_CHECK_MS 5000          /* between two looks at what may have changed, after a few at once */
+#define UPSTREAM_WATCHES_MAX 256        /* resources of one link that somebody wants to hear of */
+#define UPSTREAM_UPDATE_MS 250          /* between two rounds of telling that resources have changed */
+
+struct upstreams_env {                  /* borrowed for life */
+	struct ev_loop *loop;
+	const struct secret_source *secrets;
+	struct fetcher *fetcher;
+	const struct run_cage *cage;            /* of their processes; NULL: none is started */
+};
+struct upstreams *upstreams_new(const struct upstreams_env *env);
+/* No call is open any more.  Its processes end, those of the loop as a whole by ev_child_kill_all(). */
+void upstreams_free(struct upstreams **u);
+/* Read those that the store has.  ERR_CORRUPT. */
+int upstreams_load(struct upstreams *u, struct db *db, struct err *err) MUST_CHECK;
+/* One that was added or changed: new calls go by the new document, links under the old one end with their calls. */
+int upstreams_set(struct upstreams *u, const char *document, bool enabled, struct err *err) MUST_CHECK;
+void upstreams_remove(struct upstreams *u, const char *name);
+/* fn: what an upstream has may not be what was accepted any more, please look (upstreams_list). */
+typedef void upstreams_changed_fn(void *arg, const char *name);
+void upstreams_on_change(struct upstreams *u, upstreams_changed_fn *fn, void *arg);
+/* What it has, read now: list is taken, NULL with err.  Not before the return.  ERR_NOT_FOUND, ERR_UNREACHABLE; the
+ * message names the upstream. */
+typedef void upstreams_list_fn(void *arg, struct upstream_list *list, const struct err *err);
+void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg);
+/* Links that are open, and why the last one that broke did (code 0: none did). */
+struct upstream_state { unsigned links; size_t calls; struct err error; };
+void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret);
+
+#endif

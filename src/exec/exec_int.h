@@ -1,0 +1,127 @@
+#ifndef EXEC_INT_H
+#define EXEC_INT_H
+
+#include "backend/handler.h"
+#include "exec/sandbox.h"
+
+#include "base/str.h"
+#include "ev/child.h"
+
+/* The parts of the exec handler: the plan (be_exec.c), the child contract as pure functions over bytes
+ * (be_exec_io.c, fuzzed), the command line of a run (be_exec_cmd.c), one run
+ * (be_exec_run.c), its process (be_exec_worker.c), its stderr (be_exec_tail.c). */
+
+#define EXEC_REUSE_MAX 16               /* processes that a tool keeps, for each tenant */
+#define EXEC_ARGV_MAX 128               /* elements of argv */
+#define EXEC_ENV_MAX 64                 /* variables of a definition */
+#define EXEC_ARG_MAX ((128u << 10) - 1) /* bytes of one element: the kernel's MAX_ARG_STRLEN */
+#define EXEC_COMMAND_MAX (192u << 10)   /* bytes of argv and environment together, below RUN_POLICY_MAX */
+
+enum exec_stdin { EXEC_STDIN_JSON, EXEC_STDIN_NONE, EXEC_STDIN_TEMPLATE };
+enum exec_output { EXEC_TEXT, EXEC_JSON, EXEC_STREAM };
+
+struct exec_arg {
+	const struct tpl *tpl;
+	const char *path;               /* absolute and without a template; else NULL */
+	bool operand;                   /* after a literal "--": a leading '-' is no option (SEC S-503) */
+};
+struct exec_var { const char *name; const struct tpl *value; };
+
+struct exec_plan {
+	const char *program;            /* absolute */
+	const struct exec_arg *argv; size_t argc;       /* argv[0] is the program */
+	const struct exec_var *env; size_t nenv;
+	const char *cwd;                /* NULL = "/" */
+	enum exec_stdin in;
+	const struct tpl *in_tpl;       /* EXEC_STDIN_TEMPLATE */
+	enum exec_output out;
+	unsigned reuse;                 /* how many processes wait for further calls; 0 = none */
+	uint8_t handler[32];            /* with reuse: digest of the handler block */
+	const char *const *files;       /* absolute paths that argv names by constants; NULL-terminated */
+	struct be_cage cage;
+};
+
+/* The lines of a child (product.md 6), one JSON object with one member each:
+ *
+ *   {"progress":{"done":3,"total":10,"message":"…"}}   total and message optional
+ *   {"log":{"level":"info","data":…,"logger":"…"}}     data any JSON; logger optional
+ *   {"content":{…}}                                    a content block
+ *   {"ask":{"requests":{KEY:{"method":…,"params":{}}},"state":"…"}}     last line of the run
+ *   {"result":{"structuredContent":…,"content":[…],"isError":false,"_meta":{}}}  last line of the call
+ *   {"error":{"code":-32602,"message":"…","data":…}}   last line of the call
+ */
+#define CHILD_LINE_MAX (1u << 20)       /* bytes of a line without its newline */
+
+enum child_kind { CHILD_PROGRESS, CHILD_LOG, CHILD_CONTENT, CHILD_ASK, CHILD_RESULT, CHILD_ERROR };
+
+/* One line.  Everything is borrowed and dies with the callback; a json_t that is to stay needs a reference. */
+struct child_msg {
+	enum child_kind kind;
+	size_t len;                     /* bytes of the line */
+	double done, total;             /* progress; total < 0 = unknown */
+	const char *text; /* progress: message; log: logger; error: message; may be NULL but in error */
+	int level;                      /* log */
+	int code;                       /* error */
+	json_t *data;                   /* log, error: data or NULL; content: the block; ask: requests */
+	json_t *content, *structured, *meta; bool is_error;     /* result; NULL = absent */
+	const char *structured_text; size_t structured_len;     /* as the child wrote it */
+	const char *state; size_t state_len;                    /* ask; NULL = none */
+};
+/* Negative ends the reading with this code. */
+typedef int child_msg_fn(void *arg, const struct child_msg *msg, struct err *err);
+
+struct child_reader {
+	struct str line;                /* a line that is not complete yet */
+	size_t lines;                   /* complete ones so far, for messages */
+	bool over;                      /* the last line has been read */
+};
+#define CHILD_READER_INIT { STR_INIT, 0, false }
+
+/* Cut bytes into lines and hand out each message.  ERR_TOOL: not a line of the contract, or one after the last;
+ * ERR_LIMIT: longer than CHILD_LINE_MAX. */
+int child_read(struct child_reader *r, const char *p, size_t n, child_msg_fn *fn, void *arg,
+	       struct err *err) MUST_CHECK;
+/* The end of the output: a complete message without its newline still counts. */
+int child_read_end(struct child_reader *r, child_msg_fn *fn, void *arg, struct err *err) MUST_CHECK;
+void child_reader_fini(struct child_reader *r);
+/* The line that the child reads first.  timeout_ms: what is left. */
+void child_write_request(const struct backend_req *req, uint64_t timeout_ms, struct str *out);
+
+/* argv has room for argc + 1, env for nenv + 3 pointers, all NULL; mem is of EXEC_COMMAND_MAX.  ERR_TOOL: an argument
+ * is missing or would become an option; ERR_LIMIT. */
+int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
+		     const char **argv, struct err *err) MUST_CHECK;
+int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
+		    const char **env, struct err *err) MUST_CHECK;
+
+/* be_exec_worker.c: processes.  With a run a process is busy; a run that says so leaves it to be kept. */
+#define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
+struct exec_proc;
+struct exec_key {                       /* whom a kept process may serve */
+	uint8_t handler[32];
+	int64_t tenant_id;
+	uint64_t secrets;               /* backend_secrets.version() at its start */
+};
+typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of ev_child; *proc is gone after it */
+int exec_proc_start(struct ev_loop *loop, const struct run_policy *policy, exec_ended_fn *ended, void *arg,
+		    struct exec_proc **ret, struct err *err) MUST_CHECK;
+/* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
+struct ev_child_usage exec_proc_usage(const struct exec_proc *p);
+void exec_proc_fds(struct exec_proc *p, int ret_fds[3]);        /* our ends of its 0, 1, 2; taken by the caller */
+void exec_proc_stop(struct exec_proc *p, uint32_t term_ms);
+/* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */
+struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg);
+void be_workers_add(struct be_workers *w, struct exec_proc *p, const struct exec_key *key);     /* may be kept later */
+/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
+ * then it goes. */
+void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep);
+
+/* be_exec_tail.c: the last lines of what a program wrote to stderr, each after a line break. */
+void exec_put_tail(const struct str *tail, struct str *out);
+
+/* be_exec_run.c */
+void exec_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
+		void *arg, struct backend_op **ret);
+void exec_cancel(struct backend_op *op, enum cancel_why why);
+
+#endif

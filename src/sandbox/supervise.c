@@ -1,0 +1,360 @@
+/* The supervisor: what remains of the launcher beside the tool.
+ *
+ * It lies outside the cage and is the subreaper of all that the tool starts, so that nothing survives: neither the
+ * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).
+ *
+ * It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
+ * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
+ * a signal comes while it waits, which no program expects.)  In a cgroup the kernel counts; who was refused one more is
+ * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own processes
+ * are allowed. */
+#include "config.h"
+
+#include "sandbox_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "sandbox/policy.h"
+
+#define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
+#define COUNT_FIRST_NS 20000000         /* until processes are counted for the first time, and again */
+#define COUNT_NEXT_NS 100000000
+#define ANCESTORS_MAX 4096              /* steps from a process up to us */
+
+struct watch {
+	const struct run_policy *policy;
+	pid_t tool;
+	int status;                     /* of the tool, from waitpid() */
+	bool tool_ended;
+	int listener_fd, notify_fd, signal_fd, timer_fd, children_fd;
+	bool gathered;                  /* kill(-1) reaches the tool's processes and no others */
+	const char *cgroup;             /* the tool's; NULL = none */
+	bool too_many;
+};
+
+/* --- counting ------------------------------------------------------------------------------------ */
+
+struct tree { pid_t at[COUNT_MAX]; size_t n; uint64_t threads; };
+
+/* Numbers, a space after each. */
+static void add_listed(struct tree *t, int fd)
+{
+	char buf[4096], *end, *p;
+	off_t at = 0;
+	for (ssize_t n; t->n < COUNT_MAX && (n = pread(fd, buf, sizeof(buf) - 1, at)) > 0;) {
+		buf[n] = '\0';
+		end = strrchr(buf, ' ');
+		if (!end)
+			return;
+		*end = '\0';            /* a number that the buffer cuts is read again with the next piece */
+		at += end + 1 - buf;
+		for (p = buf; p < end && t->n < COUNT_MAX;)
+			t->at[t->n++] = (pid_t)strtol(p, &p, 10);
+	}
+}
+
+/* The threads of a process, and what each of them has started. */
+static void add_process(struct tree *t, pid_t pid)
+{
+	char path[64];
+	struct dirent *e;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	DIR *d = opendir(path);
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		t->threads++;
+		snprintf(path, sizeof(path), "%.20s/children", e->d_name);
+		int fd = openat(dirfd(d), path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0) {
+			add_listed(t, fd);
+			close(fd);
+		}
+	}
+	if (d)
+		closedir(d);
+}
+
+/* True when there are more than the bound, or one more was refused. */
+static bool is_over(const struct watch *w)
+{
+	uint64_t max = run_processes(w->policy);
+	if (w->cgroup)
+		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
+	struct tree *t = mem_zalloc(sizeof(*t));
+	add_listed(t, w->children_fd);
+	for (size_t i = 0; i < t->n && t->threads <= max; i++)
+		add_process(t, t->at[i]);
+	bool over = t->threads > max;
+	free(t);
+	return over;
+}
+
+/* --- signals ------------------------------------------------------------------------------------- */
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], buf[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	if (fd >= 0)
+		close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	/* pid (name) state parent; the name may hold anything. */
+	const char *end = strrchr(buf, ')');
+	return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
+}
+
+static bool is_ours(pid_t pid)
+{
+	pid_t us = getpid();
+	for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+		pid = parent_of(pid);
+		if (pid == us)
+			return true;
+	}
+	return false;
+}
+
+/* Process 0 is the caller's group.  A group is judged by the process that it is named after: the tool's session is its
+ * own, so all members are the tool's or none is. */
+static bool may_signal(const struct seccomp_data *call)
+{
+	pid_t pid = (pid_t)call->args[0];
+	if (call->nr == SYS_tkill || call->nr == SYS_tgkill || call->nr == SYS_rt_tgsigqueueinfo)
+		return pid > 0 && is_ours(pid);
+	return pid == 0 || (pid > 0 ? is_ours(pid) : pid != -1 && is_ours(-pid));
+}
+
+/* --- the filter's questions ---------------------------------------------------------------------- */
+
+static void answer(struct watch *w)
+{
+	/* Zeroed, and with room: a later kernel may know larger ones. */
+	union { struct seccomp_notif it; char room[512]; } ask = { .room = { 0 } };
+	union { struct seccomp_notif_resp it; char room[512]; } reply = { .room = { 0 } };
+	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
+		return;                 /* it was killed meanwhile */
+	reply.it.id = ask.it.id;
+	if (may_signal(&ask.it.data))
+		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	else
+		reply.it.error = -EPERM;
+	(void)ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply);   /* it may have been killed meanwhile */
+}
+
+/* The tool sends the listener of its filter, or ends. */
+static void take_listener(struct watch *w)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(w->listener_fd, &msg, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&w->notify_fd, CMSG_DATA(c), sizeof(int));
+	close(w->listener_fd);
+	w->listener_fd = -1;
+}
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+static void note_end(struct watch *w, pid_t pid, int status)
+{
+	if (pid == w->tool) {
+		w->status = status;
+		w->tool_ended = true;
+	}
+}
+
+static void reap(struct watch *w)
+{
+	int status;
+	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+		note_end(w, pid, status);
+}
+
+static void signal_all(const struct watch *w, int sig)
+{
+	struct tree *t = mem_zalloc(sizeof(*t));
+	add_listed(t, w->children_fd);
+	for (size_t i = 0; i < t->n; i++) {
+		kill(t->at[i], sig);
+		add_process(t, t->at[i]);
+	}
+	free(t);
+}
+
+/* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once, those
+ * that are stopped at least start no others while we look for the rest. */
+static void end_all(struct watch *w)
+{
+	int status;
+	pid_t pid = 0;
+	if (w->cgroup)
+		cgroup_kill(w->cgroup);
+	while (pid >= 0 || errno != ECHILD) {
+		if (w->gathered) {
+			kill(-1, SIGKILL);
+		} else {
+			signal_all(w, SIGSTOP);
+			signal_all(w, SIGKILL);
+		}
+		pid = waitpid(-1, &status, 0);
+		if (pid > 0)
+			note_end(w, pid, status);
+	}
+}
+
+/* To the tool's stderr, for who reads the result.  Nobody else writes there any more: it does not block. */
+static void tell_bound(uint64_t bound, const char *what)
+{
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLOUT))
+		dprintf(STDERR_FILENO, "toolcrib-run: ended, because it had more than %" PRIu64 " %s\n", bound, what);
+}
+
+static void tell_bounds(const struct watch *w)
+{
+	if (w->too_many)
+		tell_bound(w->policy->processes, "processes and threads");
+	else if (w->cgroup && w->policy->memory_bytes && cgroup_value(w->cgroup, "memory.events", "oom_kill "))
+		tell_bound(w->policy->memory_bytes, "bytes of memory in all");
+}
+
+static pid_t first_child(pid_t pid)
+{
+	char path[64];
+	struct tree *t = mem_zalloc(sizeof(*t));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		add_listed(t, fd);
+		close(fd);
+	}
+	pid = t->n > 0 ? t->at[0] : 0;
+	free(t);
+	return pid;
+}
+
+/* bubblewrap waits for the first process of its namespace, and that one for the tool. */
+static pid_t inside_of(pid_t bwrap)
+{
+	pid_t first = first_child(bwrap), tool = first > 0 ? first_child(first) : 0;
+	return tool > 0 ? tool : bwrap;
+}
+
+static void take_signal(struct watch *w)
+{
+	struct signalfd_siginfo si;
+	if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	if (si.ssi_signo == SIGTERM) {
+		pid_t tool = w->policy->bwrap ? inside_of(w->tool) : w->tool;
+		if (kill(-tool, SIGTERM))               /* it has no group of its own yet */
+			kill(tool, SIGTERM);
+	} else if (si.ssi_signo == SIGCHLD) {
+		reap(w);
+	}
+}
+
+static void run(struct watch *w)
+{
+	enum { SERVER, SIGNALS, TIMER, LISTENER, NOTIFY };
+	uint64_t ticks;
+	while (!w->tool_ended) {
+		struct pollfd fds[] = {
+			[SERVER] = { .fd = RUN_FD, .events = POLLIN },
+			[SIGNALS] = { .fd = w->signal_fd, .events = POLLIN },
+			[TIMER] = { .fd = w->timer_fd, .events = POLLIN },
+			[LISTENER] = { .fd = w->listener_fd, .events = POLLIN },
+			[NOTIFY] = { .fd = w->notify_fd, .events = POLLIN },
+		};
+		if (poll(fds, NELEMS(fds), -1) < 0 && errno != EINTR)
+			return;
+		if (fds[SERVER].revents)        /* it has nothing more to say but that it is over */
+			return;
+		w->too_many = fds[TIMER].revents && read(w->timer_fd, &ticks, sizeof(ticks)) > 0 && is_over(w);
+		if (w->too_many)
+			return;
+		if (fds[SIGNALS].revents)
+			take_signal(w);
+		if (fds[LISTENER].revents)
+			take_listener(w);
+		if (fds[NOTIFY].revents & POLLIN) {
+			answer(w);
+		} else if (fds[NOTIFY].revents) {       /* nobody is left to ask */
+			close(w->notify_fd);
+			w->notify_fd = -1;
+		}
+	}
+}
+
+int supervise_prepare(const struct run_policy *p, struct supervisor *ret, struct err *err)
+{
+	char path[64];
+	sigset_t all, wanted;
+	const struct itimerspec often = { .it_value.tv_nsec = COUNT_FIRST_NS, .it_interval.tv_nsec = COUNT_NEXT_NS };
+	sigfillset(&all);
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGCHLD);
+	sigaddset(&wanted, SIGTERM);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	ret->children_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (ret->children_fd < 0)
+		return err_set(err, ERR_IO, "supervisor", "%s: %s", path, strerror(errno));
+	ret->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC);
+	ret->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	/* What the tool leaves behind falls to us. */
+	if (ret->signal_fd < 0 || ret->timer_fd < 0 || (p->processes && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
+	    sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return err_set(err, ERR_IO, "supervisor", "%s", strerror(errno));
+	ret->gathered = p->level.landlock >= 6 && landlock_gather();
+	return 0;
+}
+
+/* Where we may, we come before what the tool has running: thousands of processes would keep us waiting for seconds. */
+static void set_urgent(bool on)
+{
+	const struct sched_param param = { .sched_priority = on ? 1 : 0 };
+	(void)sched_setscheduler(0, (on ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param);
+}
+
+int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool, int listener_fd)
+{
+	/* Killed, unless it ends otherwise. */
+	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
+			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
+			   .gathered = s->gathered, .cgroup = s->cgroup, .timer_fd = s->timer_fd };
+	set_urgent(true);
+	run(&w);
+	end_all(&w);
+	set_urgent(false);
+	tell_bounds(&w);
+	/* bubblewrap says it as a shell does. */
+	if (p->bwrap && WIFEXITED(w.status) && WEXITSTATUS(w.status) > 128 && WEXITSTATUS(w.status) <= 128 + SIGSYS)
+		return WEXITSTATUS(w.status) - 128;
+	return w.status;
+}

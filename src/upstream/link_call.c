@@ -1,0 +1,522 @@
+/* The calls of a link: they wait for it, run on it, and, when an older server asks something in their midst, are
+ * parked until their caller has answered (MCP B-45).
+ *
+ *	WAITING -> RUNNING -> (answered)
+ *	   ^          |
+ *	   +- PARKED <+
+ */
+#include "config.h"
+
+#include "link_parts_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/id.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "ev/ev.h"
+#include "metrics/metric.h"
+#include "proto/caps.h"
+#include "proto/trace.h"
+
+struct question {
+	struct list node;
+	char *id;                       /* theirs, raw */
+	char *method;
+	json_t *params;
+	bool withdrawn;                 /* it wants no answer any more (MCP C-01) */
+};
+
+enum call_state { CALL_WAITING, CALL_RUNNING, CALL_PARKED };
+struct up_call {
+	struct list node;               /* of the link, by state */
+	struct up_link *link;
+	enum call_state state;
+	const struct up_call_sink *sink; void *arg;     /* NULL while parked */
+	uint64_t id;                    /* 0: not sent yet */
+	const char *method;
+	char *name, *key;               /* name: for a header, may be NULL */
+	bool has_digest; uint8_t digest[32];
+	struct str params;
+	struct up_param *more; size_t nmore;
+	uint32_t caps;
+	int log_level;
+	struct trace *trace;            /* or NULL */
+	json_t *answers; char *state_text; size_t state_len;
+	/* parked */
+	char handle[UP_HANDLE_SIZE];
+	struct list questions;
+	size_t nquestions;
+	bool answering; json_t *answer; /* to the first of them, to be sent when it runs again */
+	struct ev_timer *patience;
+	size_t notice_bytes;
+};
+
+/* --- life */
+
+static void question_free(struct up_call *c, struct question *q)
+{
+	list_unlink(&q->node);
+	c->nquestions--;
+	json_decref(q->params);
+	free(q->id);
+	free(q->method);
+	free(q);
+}
+
+static struct question *first_question(const struct up_call *c)
+{
+	return list_empty(&c->questions) ? NULL : CONTAINER_OF(c->questions.next, struct question, node);
+}
+
+static void move(struct up_call *c, enum call_state to)
+{
+	struct up_link *l = c->link;
+	struct list *lists[] = { [CALL_WAITING] = &l->waiting, [CALL_RUNNING] = &l->running, [CALL_PARKED] = &l->parked };
+
+	l->nrunning -= c->state == CALL_RUNNING;
+	l->nparked -= c->state == CALL_PARKED;
+	c->state = to;
+	l->nrunning += to == CALL_RUNNING;
+	l->nparked += to == CALL_PARKED;
+	list_unlink(&c->node);
+	/* What has been on its way already goes on before what has not begun. */
+	if (to == CALL_WAITING && c->id)
+		list_push_front(lists[to], &c->node);
+	else
+		list_push_back(lists[to], &c->node);
+}
+
+static void up_call_free(struct up_call *c)
+{
+	struct up_link *l = c->link;
+	struct question *q;
+
+	l->nrunning -= c->state == CALL_RUNNING;
+	l->nparked -= c->state == CALL_PARKED;
+	list_unlink(&c->node);
+	if (c->id && l->open)
+		up_link_forget(l, c->id);
+	if (*c->handle)
+		(void)map_del_z(l->env.parked, c->handle);
+	while ((q = first_question(c)))
+		question_free(c, q);
+	ev_timer_free(&c->patience);
+	json_decref(c->answers);
+	json_decref(c->answer);
+	str_fini(&c->params);
+	up_params_free(c->more, c->nmore);
+	free(c->state_text);
+	free(c->trace);
+	free(c->name);
+	free(c->key);
+	free(c);
+	l->ncalls--;
+	if (l->state == UP_DEAD)
+		return;
+	if (!list_empty(&l->waiting))
+		up_link_kick(l);
+	if (!up_link_busy(l))
+		l->env.idle(l->env.arg);
+}
+
+void up_params_free(struct up_param *more, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(more[i].name);
+		free(more[i].value);
+	}
+	free(more);
+}
+
+int up_call_start(struct up_link *l, const struct up_call_req *req, const struct up_call_sink *sink, void *arg,
+		  struct up_call **ret, struct err *err)
+{
+	if (l->ncalls >= UP_CALLS_MAX + l->nparked)
+		return err_set(err, ERR_TOOL, "", "more than %d calls run there already", UP_CALLS_MAX);
+	struct up_call *c = mem_zalloc(sizeof(*c));
+
+	c->link = l;
+	c->sink = sink;
+	c->arg = arg;
+	c->method = req->method;
+	c->name = mem_strdup0(req->name);
+	c->key = mem_strdup(req->key);
+	c->has_digest = req->digest != NULL;
+	if (req->digest)
+		memcpy(c->digest, req->digest, sizeof(c->digest));
+	c->params = *req->params;
+	*req->params = (struct str)STR_INIT;
+	c->more = req->more;
+	c->nmore = req->nmore;
+	c->caps = req->caps;
+	c->log_level = req->log_level;
+	if (req->trace)
+		c->trace = mem_dup(req->trace, sizeof(*c->trace));
+	c->answers = json_incref((json_t *)(uintptr_t)req->answers);
+	if (req->state) {
+		c->state_text = mem_dup(req->state, req->state_len + 1);
+		c->state_len = req->state_len;
+	}
+	list_init(&c->node);
+	list_init(&c->questions);
+	list_push_back(&l->waiting, &c->node);
+	l->ncalls++;
+	up_link_kick(l);
+	*ret = c;
+	return 0;
+}
+
+/* --- sending */
+
+/* An older server has one level for all (MCP G-02): the least that anybody has wanted. */
+static void set_level(struct up_link *l, int level)
+{
+	uint64_t id;
+
+	if (l->modern || !l->logs || level >= l->log_level)
+		return;
+	l->log_level = level;
+	(void)up_link_request(l, UP_ASIDE, NULL, &id);
+	up_msg_begin(&l->out, id, "logging/setLevel");
+	str_printf(&l->out, "\"level\":\"%s\"", up_msg_level_word(level));
+	up_msg_end(&l->out);
+	up_link_send(l, id, "logging/setLevel", NULL);
+}
+
+static void send_call(struct up_call *c)
+{
+	struct up_link *l = c->link;
+	struct str *out = &l->out;
+
+	set_level(l, c->log_level);
+	(void)up_link_request(l, UP_CALL, c, &c->id);
+	up_msg_begin(out, c->id, c->method);
+	str_put(out, str_text(&c->params), c->params.len);
+	if (c->answers && l->modern) {
+		str_puts(out, ",\"inputResponses\":");
+		jx_write(c->answers, out);
+	}
+	if (c->state_text && l->modern) {
+		str_puts(out, ",\"requestState\":");
+		jx_write_string(out, c->state_text, c->state_len);
+	}
+	str_putc(out, ',');
+	/* MCP B-23: a token of ours; W-03: the caller's trace, whatever the revision (W-02) */
+	up_msg_call_meta(out, &(struct up_meta){ l->modern, c->caps, c->id, c->log_level, c->trace });
+	up_msg_end(out);
+	str_fini(&c->params);
+	move(c, CALL_RUNNING);
+	up_link_send_head(l, c->id, &(struct up_head){ c->method, c->name, c->more, c->nmore });
+}
+
+static void send_answer(struct up_link *l, const struct question *q, const json_t *answer, const char *refusal)
+{
+	const struct jx_span id = { q->id, strlen(q->id) };
+
+	if (q->withdrawn)
+		return;
+	if (refusal)
+		up_msg_refusal(&l->out, id, -32603, refusal);
+	else
+		up_msg_answer(&l->out, id, answer);
+	up_link_send(l, 0, NULL, NULL);
+}
+
+static bool put_question(struct up_call *c);
+
+/* Go on with what was parked: its answer out, and the next question to its caller if one waits already. */
+static void go_on(struct up_call *c)
+{
+	struct question *q = first_question(c);
+
+	move(c, CALL_RUNNING);
+	if (c->answering && q) {
+		send_answer(c->link, q, c->answer, c->answer ? NULL : "The question was not answered");
+		question_free(c, q);
+	}
+	c->answering = false;
+	json_decref(c->answer);
+	c->answer = NULL;
+	if (first_question(c))
+		(void)put_question(c);
+}
+
+/* SEC S-740: what was accepted is what is called. */
+static int check_pin(struct up_call *c, struct err *err)
+{
+	static const char *const nouns[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resource template" };
+	struct up_link *l = c->link;
+	const uint8_t *now = c->has_digest ? map_get_z(l->digests, c->key) : NULL;
+	const char *name;
+	enum upstream_kind kind = upstream_key(c->key, &name);
+
+	if (!c->has_digest || (now && memcmp(now, c->digest, 32) == 0))
+		return 0;
+	if (l->unread[kind])
+		return err_set(err, ERR_TOOL, "", "its list of %ss could not be read", nouns[kind]);
+	met_inc(MET_upstream_drift_refused);
+	l->env.changed(l->env.arg);
+	if (!now)
+		return err_set(err, ERR_TOOL, "", "it has no %s %.80s any more", nouns[kind], name);
+	return err_set(err, ERR_TOOL, "", "its %s %.80s is not what was accepted; an administrator must look at it", nouns[kind],
+		       name);
+}
+
+void up_call_run_waiting(struct up_link *l)
+{
+	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one runs at once. */
+	bool serial = l->asks && !l->modern && !l->wire->exchanges;
+	struct err err;
+
+	while (l->state == UP_READY && !list_empty(&l->waiting) && !l->wire->ops->full(l->wire) &&
+	       (!serial || l->nrunning == 0)) {
+		struct up_call *c = CONTAINER_OF(l->waiting.next, struct up_call, node);
+
+		if (c->id) {
+			go_on(c);
+		} else if (check_pin(c, &err) < 0) {
+			c->sink->failed(c->arg, &err);
+			up_call_free(c);
+		} else {
+			send_call(c);
+		}
+	}
+}
+
+/* --- ends */
+
+void up_call_failed(struct up_call *c, const struct err *err)
+{
+	c->id = 0;
+	if (c->sink)
+		c->sink->failed(c->arg, err);
+	up_call_free(c);
+}
+
+void up_call_fail_all(struct up_link *l, const struct err *err)
+{
+	struct list *lists[] = { &l->running, &l->parked, &l->waiting };
+
+	for (size_t i = 0; i < NELEMS(lists); i++)
+		while (!list_empty(lists[i]))
+			up_call_failed(CONTAINER_OF(lists[i]->next, struct up_call, node), err);
+}
+
+void up_call_unpark_all(struct up_link *l)
+{
+	LIST_FOREACH(n, &l->parked) {
+		struct up_call *c = CONTAINER_OF(n, struct up_call, node);
+
+		(void)map_del_z(l->env.parked, c->handle);
+		c->handle[0] = '\0';
+	}
+}
+
+void up_call_answered(struct up_call *c, const struct rpc_msg *msg)
+{
+	char text[300];
+	json_t *data = NULL;
+	int code;
+
+	c->id = 0;
+	if (!c->sink) {
+		;       /* it was answered while its caller was still being asked */
+	} else if (msg->result.p) {
+		c->sink->result(c->arg, msg->result);
+	} else {
+		up_msg_error(msg->error, &code, text, sizeof(text), &data);
+		c->sink->error(c->arg, code, text, data);
+	}
+	up_call_free(c);
+}
+
+void up_call_cancel(struct up_call **cp, bool late)
+{
+	struct up_call *c = *cp;
+	struct up_link *l = c->link;
+
+	*cp = NULL;
+	if (c->id) {
+		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which up_link_forget() brings about. */
+		up_msg_cancelled(&l->out, c->id, l->modern);
+		if (!l->modern || !l->wire->exchanges)
+			up_link_send(l, 0, "notifications/cancelled", NULL);
+	}
+	bool doubt = late && c->id;
+	c->sink = NULL;
+	up_call_free(c);
+	if (doubt)
+		up_link_doubt(l);
+}
+
+/* --- notices */
+
+static struct up_call *running_call(const struct up_link *l, uint64_t id)
+{
+	const struct up_open *o = map_get_u64(l->open, id);
+
+	return o && o->kind == UP_CALL && o->call->sink ? o->call : NULL;
+}
+
+/* Whose message is it: of the exchange it came in, else of the only call that it can be. */
+static struct up_call *owner_of(const struct up_link *l, uint64_t exchange)
+{
+	if (exchange) {
+		const struct up_open *o = map_get_u64(l->open, exchange);
+
+		return o && o->kind == UP_CALL ? o->call : NULL;
+	}
+	if (l->nrunning == 1)
+		return CONTAINER_OF(l->running.next, struct up_call, node);
+	if (l->nrunning == 0 && l->nparked == 1)
+		return CONTAINER_OF(l->parked.next, struct up_call, node);
+	return NULL;
+}
+
+static bool has_room(struct up_call *c, const struct rpc_msg *msg)
+{
+	c->notice_bytes += msg->params.len;
+	return c->notice_bytes <= UP_NOTICES_MAX;
+}
+
+static json_t *parse_params(const struct rpc_msg *msg)
+{
+	json_t *params = NULL;
+
+	if (!msg->params.p || jx_parse_scanned(msg->params.p, msg->params.len, &params, NULL) < 0)
+		return NULL;
+	return params;
+}
+
+void up_call_progress(struct up_link *l, const struct rpc_msg *msg)
+{
+	json_t *params = parse_params(msg);
+	const json_t *token = json_object_get(params, "progressToken"), *done = json_object_get(params, "progress"),
+		*total = json_object_get(params, "total"), *text = json_object_get(params, "message");
+	struct up_call *c = json_is_integer(token) && json_integer_value(token) > 0 ?
+			    running_call(l, (uint64_t)json_integer_value(token)) : NULL;
+
+	if (c && has_room(c, msg) && json_is_number(done) && jx_nearest(done) >= 0)
+		c->sink->progress(c->arg, jx_nearest(done), json_is_number(total) && jx_nearest(total) >= 0 ? jx_nearest(total) : -1,
+				  json_string_value(text));
+	json_decref(params);
+}
+
+void up_call_logged(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+{
+	json_t *params = parse_params(msg);
+	const char *level = json_string_value(json_object_get(params, "level"));
+	json_t *data = json_object_get(params, "data");
+	struct up_call *c = owner_of(l, exchange);
+
+	if (c && c->sink && has_room(c, msg) && level && data && up_msg_level(level) >= 0)
+		c->sink->log(c->arg, up_msg_level(level), json_string_value(json_object_get(params, "logger")),
+			     json_incref(data));
+	json_decref(params);
+}
+
+/* --- questions of an older server */
+
+static void give_up(void *arg)
+{
+	struct up_call *c = arg;
+	struct up_link *l = c->link;
+	struct question *q;
+
+	met_inc(MET_upstream_questions_late);
+	while ((q = first_question(c))) {
+		send_answer(l, q, NULL, "The question was not answered in time");
+		question_free(c, q);
+	}
+	up_call_cancel(&c, false);
+}
+
+/* Ask the caller of this run; true: it is parked now. */
+static bool put_question(struct up_call *c)
+{
+	struct up_link *l = c->link;
+	struct question *q = first_question(c);
+	uint8_t random[(UP_HANDLE_SIZE - 1) / 2];
+
+	if (l->nparked < UP_PARKED_MAX) {
+		id_random(random, sizeof(random));
+		text_hex(random, sizeof(random), c->handle);
+		if (c->sink->question(c->arg, c->handle, q->method, json_incref(q->params)) == 0) {
+			(void)map_set_z(l->env.parked, c->handle, c);
+			c->sink = NULL;
+			move(c, CALL_PARKED);
+			if (!c->patience)
+				c->patience = ev_timer_new(l->env.loop, give_up, c);
+			ev_timer_start(c->patience, UP_PARK_MS * UINT64_C(1000));
+			up_link_kick(l);        /* others may run now */
+			return true;
+		}
+		c->handle[0] = '\0';
+	}
+	send_answer(l, q, NULL, "The client cannot be asked this");
+	question_free(c, q);
+	return false;
+}
+
+bool up_call_question(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+{
+	struct up_call *c = owner_of(l, exchange);
+	json_t *params = parse_params(msg);
+
+	if (!l->asks || l->modern || !c || c->nquestions == UP_QUESTIONS_MAX || caps_for_request(msg->method, params) == 0) {
+		json_decref(params);
+		return false;
+	}
+	struct question *q = mem_zalloc(sizeof(*q));
+	q->id = mem_strndup(msg->id.p, msg->id.len);
+	q->method = mem_strdup(msg->method);
+	q->params = params ? params : json_object();
+	list_push_back(&c->questions, &q->node);
+	c->nquestions++;
+	if (c->state == CALL_RUNNING && c->nquestions == 1)
+		(void)put_question(c);
+	return true;
+}
+
+void up_call_question_withdrawn(struct up_link *l, const struct rpc_msg *msg)
+{
+	json_t *params = parse_params(msg);
+	const json_t *id = json_object_get(params, "requestId");
+	struct str raw = STR_INIT;
+
+	if (json_is_string(id) || json_is_integer(id))
+		jx_write(id, &raw);
+	LIST_FOREACH(n, &l->parked) {
+		struct up_call *c = CONTAINER_OF(n, struct up_call, node);
+
+		LIST_FOREACH(k, &c->questions) {
+			struct question *q = CONTAINER_OF(k, struct question, node);
+
+			q->withdrawn = q->withdrawn || text_eq(str_text(&raw), raw.len, q->id);
+		}
+	}
+	str_fini(&raw);
+	json_decref(params);
+}
+
+struct up_call *up_call_parked(const struct map *parked, const char *handle, size_t len)
+{
+	return map_get(parked, handle, len);
+}
+
+void up_call_resume(struct up_call *c, const json_t *answer, const struct up_call_sink *sink, void *arg)
+{
+	(void)map_del_z(c->link->env.parked, c->handle);
+	c->handle[0] = '\0';
+	ev_timer_stop(c->patience);
+	c->sink = sink;
+	c->arg = arg;
+	c->answering = true;
+	c->answer = json_incref((json_t *)(uintptr_t)answer);
+	move(c, CALL_WAITING);
+	up_link_kick(c->link);
+}

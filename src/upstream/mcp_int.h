@@ -1,0 +1,25 @@
+#ifndef UPSTREAM_MCP_INT_H
+#define UPSTREAM_MCP_INT_H
+
+#include "link_int.h"
+
+/* mcp: what is run (be_mcp.c), and what has come back (be_mcp_take.c). */
+
+struct mcp_plan {
+	const char *upstream;
+	enum upstream_kind kind;
+	const char *name, *key;         /* there */
+	const char *argument;           /* to be completed, of a prompt or a template; NULL: it is called, got, read */
+	bool has_digest;
+	uint8_t digest[32];
+};
+
+/* A result there as one of ours; what is taken over leaves it.  ERR_TOOL. */
+int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
+	     struct err *err) MUST_CHECK;
+void mcp_clean_meta(json_t *obj);       /* of what the protocol keeps for itself */
+
+/* A URI there as it is shown here: http and https can be fetched by anybody, all others get the prefix. */
+json_t *mcp_uri(const char *uri, const char *prefix);
+
+#endif

@@ -1,0 +1,486 @@
+/* The upstreams that are known and the links to them: one for each tenant that uses one, or one for all (SEC S-515);
+ * opened by the first call, ended when idle, opened again with a growing delay when it broke. */
+#include "config.h"
+
+#include "slot_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/secrets.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/secret.h"
+#include "db/db.h"
+#include "ev/ev.h"
+#include "keys/secrets.h"
+#include "metrics/metric.h"
+
+#define STABLE_US 10000000              /* a link that lived so long is tried again at once */
+#define DELAY_FIRST_US 250000
+#define DELAY_LAST_US 30000000
+#define CHECK_BURST 8                   /* looks at once, before there is UPSTREAM_CHECK_MS between them */
+
+/* --- slots */
+
+static void drop_link(struct slot *s)
+{
+	if (!s->link)
+		return;
+	up_link_close(&s->link);
+	s->up->all->nlinks--;
+	met_dec(MET_upstream_links_open);
+}
+
+static void upstream_unref(struct upstream *up)
+{
+	if (!up->gone || !list_empty(&up->every))
+		return;
+	list_unlink(&up->node);
+	map_free(&up->slots);
+	ev_timer_free(&up->check);
+	upstream_conf_free(&up->conf);
+	free(up);
+}
+
+static void slot_free(struct slot *s)
+{
+	drop_link(s);
+	if (!s->retired)
+		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
+	list_unlink(&s->node);
+	ev_timer_free(&s->idle);
+	ev_timer_free(&s->again);
+	free(s->tenant);
+	free(s);
+}
+
+/* No new calls; those that run may end. */
+static void slot_retire(struct slot *s)
+{
+	if (!s->retired)
+		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
+	s->retired = true;
+	ev_timer_stop(s->again);
+	watches_leave(s);
+	if (!s->link || !up_link_busy(s->link))
+		slot_free(s);
+}
+
+static void slot_over(struct slot *s)
+{
+	struct upstream *up = s->up;
+
+	slot_free(s);
+	upstream_unref(up);
+}
+
+static void on_dead(void *arg, const struct err *err)
+{
+	struct slot *s = arg;
+	uint64_t now = ev_now_us(s->up->all->env.loop);
+
+	met_inc(MET_upstream_failures);
+	log_warn(NULL, "upstream link ended upstream=%s tenant=%s why=\"%s\"", s->up->conf->name, s->tenant, err->msg);
+	s->up->error = *err;
+	drop_link(s);
+	ev_timer_stop(s->idle);
+	if (s->retired) {
+		slot_over(s);
+		return;
+	}
+	s->last = *err;
+	s->failures = now - s->opened_us > STABLE_US ? 0 : s->failures + 1;
+	uint64_t delay = s->failures ? DELAY_FIRST_US << (s->failures > 8 ? 8 : s->failures - 1) : 0;
+	s->next_try_us = now + (delay > DELAY_LAST_US ? DELAY_LAST_US : delay);
+	watches_reopen(s);
+}
+
+void slot_idle(struct slot *s)
+{
+	ev_timer_start(s->idle, s->retired ? 0 : s->up->conf->idle_ms * UINT64_C(1000));
+}
+
+static void on_idle(void *arg)
+{
+	slot_idle(arg);
+}
+
+static void idle_over(void *arg)
+{
+	struct slot *s = arg;
+
+	if (!s->link || up_link_busy(s->link) || s->nwatches > 0)
+		return;
+	if (s->retired)
+		slot_over(s);
+	else
+		drop_link(s);
+}
+
+static void on_ready(void *arg)
+{
+	struct slot *s = arg;
+
+	s->up->era = up_link_era(s->link);
+	if (!up_link_busy(s->link))
+		slot_idle(s);
+}
+
+/* --- what may have changed */
+
+static void check_due(void *arg)
+{
+	struct upstream *up = arg;
+	struct upstreams *all = up->all;
+
+	if (all->changed && !up->gone)
+		all->changed(all->changed_arg, up->conf->name);
+}
+
+static void on_changed(void *arg)
+{
+	struct slot *s = arg;
+	struct upstream *up = s->up;
+	uint64_t now = ev_now_us(up->all->env.loop);
+
+	if (s->retired || ev_timer_armed(up->check) ||
+	    (up->has_checked && memcmp(up->checked, up_link_hash(s->link), sizeof(up->checked)) == 0))
+		return;
+	ev_timer_start(up->check, up_due(&up->check_tat, now, UPSTREAM_CHECK_MS * UINT64_C(1000), CHECK_BURST) - now);
+}
+
+/* --- opening */
+
+static int open_wire(struct up_link *link, void *arg, struct up_wire **ret, struct err *err)
+{
+	const struct slot *s = arg;
+	const struct upstreams_env *env = &s->up->all->env;
+
+	switch (s->up->conf->transport) {
+	case UPSTREAM_PIPE:
+		return up_pipe_open(link, env->loop, env->cage, s->up->conf, env->secrets, s->tenant, ret, err);
+	case UPSTREAM_HTTP:
+	case UPSTREAM_SSE:
+		return up_http_open(link, env->loop, env->fetcher, s->up->conf, env->secrets, s->tenant, ret, err);
+	}
+	return err_set(err, ERR_INTERNAL, "", "unknown transport");
+}
+
+/* Room for one more: the link that has been without a call for longest makes way; for a call one that is only watched
+ * over, too. */
+static bool make_room(struct upstreams *u, bool for_call)
+{
+	struct slot *oldest = NULL;
+
+	if (u->nlinks < UPSTREAM_LINKS_MAX)
+		return true;
+	LIST_FOREACH(k, &u->every) {
+		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
+			struct slot *s = CONTAINER_OF(n, struct slot, node);
+
+			if (s->link && !up_link_busy(s->link) && (for_call || s->nwatches == 0) && (!oldest || s->used_us < oldest->used_us))
+				oldest = s;
+		}
+	}
+	if (!oldest)
+		return false;
+	drop_link(oldest);
+	watches_wait(oldest);
+	return true;
+}
+
+int slot_open(struct slot *s, bool for_call, struct err *err)
+{
+	struct upstreams *u = s->up->all;
+	uint64_t now = ev_now_us(u->env.loop);
+	const struct up_link_env env = { .loop = u->env.loop, .parked = u->parked, .dead = on_dead, .ready = on_ready,
+		.changed = on_changed, .updated = watches_updated, .idle = on_idle, .arg = s };
+
+	if (s->link)
+		return 0;
+	if (s->next_try_us > now)
+		return err_set(err, ERR_TOOL, "", "%s; it is tried again in %llu ms", s->last.msg,
+			       (unsigned long long)((s->next_try_us - now) / 1000));
+	if (!make_room(u, for_call))
+		return err_set(err, ERR_TOOL, "", "more than %d links to upstreams are in use", UPSTREAM_LINKS_MAX);
+	s->opened_us = now;
+	s->secrets_version = u->env.secrets ? u->env.secrets->version(u->env.secrets->arg) : 0;
+	int rc = up_link_open(&env, s->up->conf->name, s->up->conf->asks, s->up->era, open_wire, s, &s->link, err);
+	if (rc == 0) {
+		u->nlinks++;
+		met_inc(MET_upstream_links_open);
+		watches_opened(s);
+	}
+	return rc;
+}
+
+static struct slot *slot_of(struct upstream *up, int64_t tenant_id, const char *tenant)
+{
+	struct upstreams *u = up->all;
+	struct slot *s = map_get_u64(up->slots, (uint64_t)tenant_id);
+
+	/* Another value of a secret: what has the old one ends. */
+	if (s && s->link && u->env.secrets && u->env.secrets->version(u->env.secrets->arg) != s->secrets_version) {
+		slot_retire(s);
+		s = NULL;
+	}
+	if (s)
+		return s;
+	s = mem_zalloc(sizeof(*s));
+	s->up = up;
+	s->tenant_id = tenant_id;
+	s->tenant = mem_strdup(tenant);
+	s->idle = ev_timer_new(u->env.loop, idle_over, s);
+	s->again = ev_timer_new(u->env.loop, watches_late, s);
+	list_init(&s->watches);
+	list_push_back(&up->every, &s->node);
+	(void)map_set_u64(up->slots, (uint64_t)tenant_id, s);
+	return s;
+}
+
+int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct slot **ret,
+		  struct err *err)
+{
+	struct upstream *up = map_get_z(u->by_name, name);
+
+	if (!up)
+		return err_set(err, ERR_TOOL, "", "there is no such upstream");
+	if (!up->enabled)
+		return err_set(err, ERR_TOOL, "", "it is disabled");
+	*ret = slot_of(up, up->conf->shared ? 0 : tenant_id, up->conf->shared ? "" : tenant);
+	return 0;
+}
+
+static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+		     struct err *err)
+{
+	struct slot *s = NULL;
+	int rc = upstream_slot(u, name, tenant_id, tenant, &s, err);
+
+	if (rc < 0)
+		return rc;
+	s->used_us = ev_now_us(u->env.loop);
+	rc = slot_open(s, true, err);
+	if (rc == 0)
+		*ret = s->link;
+	return rc;
+}
+
+int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+		   struct err *err)
+{
+	int rc = u ? find_link(u, name, tenant_id, tenant, ret, err) : err_set(err, ERR_TOOL, "", "there is no such upstream");
+
+	return rc < 0 ? err_wrap(err, "upstream %s", name) : rc;
+}
+
+void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req)
+{
+	const struct upstream *up = map_get_z(u->by_name, name);
+
+	for (size_t i = 0; up && i < up->conf->nvalues; i++) {
+		struct str value = STR_INIT;
+
+		if (tpl_is_constant(up->conf->values[i].value))
+			continue;
+		if (tpl_render(up->conf->values[i].value, req, &value, NULL) < 0)
+			continue;               /* what is not set cannot be said either */
+		if (value.p)
+			secret_wipe(value.p, value.len);
+		str_fini(&value);
+	}
+}
+
+struct map *upstreams_parked(struct upstreams *u)
+{
+	return u->parked;
+}
+
+const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char *name)
+{
+	const struct upstream *up = map_get_z(u->by_name, name);
+
+	return up ? up->conf : NULL;
+}
+
+/* --- reading the lists */
+
+struct reading {
+	char *name;
+	struct slot *slot;
+	upstreams_list_fn *done; void *arg;
+	struct err err;
+};
+
+static void reading_end(struct reading *r, struct upstream_list *list, const struct err *err)
+{
+	r->done(r->arg, list, err);
+	free(r->name);
+	free(r);
+}
+
+static void reading_failed(void *arg)
+{
+	struct reading *r = arg;
+
+	reading_end(r, NULL, &r->err);
+}
+
+static void on_list(void *arg, struct upstream_list *list, const struct err *err)
+{
+	struct reading *r = arg;
+
+	if (list) {
+		struct upstream *up = r->slot->up;
+
+		memcpy(up->checked, up_link_hash(r->slot->link), sizeof(up->checked));
+		up->has_checked = true;
+		reading_end(r, list, NULL);
+		return;
+	}
+	r->err = *err;
+	(void)err_wrap(&r->err, "upstream %s", r->name);
+	r->err.code = ERR_UNREACHABLE;
+	reading_end(r, NULL, &r->err);
+}
+
+void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg)
+{
+	struct reading *r = mem_zalloc(sizeof(*r));
+	struct up_link *link = NULL;
+
+	r->name = mem_strdup(name);
+	r->done = done;
+	r->arg = arg;
+	if (upstreams_link(u, name, 0, "", &link, &r->err) < 0) {
+		r->err.code = map_get_z(u->by_name, name) ? ERR_UNREACHABLE : ERR_NOT_FOUND;
+		ev_defer(u->env.loop, reading_failed, r);
+		return;
+	}
+	r->slot = map_get_u64(((struct upstream *)map_get_z(u->by_name, name))->slots, 0);
+	up_link_list(link, on_list, r);
+}
+
+/* --- what is known */
+
+struct upstreams *upstreams_new(const struct upstreams_env *env)
+{
+	struct upstreams *u = mem_zalloc(sizeof(*u));
+
+	u->env = *env;
+	list_init(&u->every);
+	list_init(&u->homeless);
+	u->rehome = ev_timer_new(env->loop, watches_find_homes, u);
+	u->by_name = map_new();
+	u->parked = map_new();
+	return u;
+}
+
+static void retire_all(struct upstream *up)
+{
+	up->gone = true;
+	ev_timer_stop(up->check);
+	LIST_FOREACH_SAFE(n, next, &up->every)
+		slot_retire(CONTAINER_OF(n, struct slot, node));
+	upstream_unref(up);
+}
+
+void upstreams_remove(struct upstreams *u, const char *name)
+{
+	struct upstream *up = map_del_z(u->by_name, name);
+
+	if (up)
+		retire_all(up);
+}
+
+int upstreams_set(struct upstreams *u, const char *document, bool enabled, struct err *err)
+{
+	struct upstream_conf *conf = NULL;
+	json_t *doc = NULL;
+	int rc = jx_parse(document, strlen(document), &doc, err);
+
+	if (rc == 0)
+		rc = upstream_conf_new(doc, &conf, err);
+	json_decref(doc);
+	if (rc < 0)
+		return rc;
+	upstreams_remove(u, conf->name);
+	struct upstream *up = mem_zalloc(sizeof(*up));
+	up->all = u;
+	up->conf = conf;
+	up->enabled = enabled;
+	up->slots = map_new();
+	list_init(&up->every);
+	up->check = ev_timer_new(u->env.loop, check_due, up);
+	list_push_back(&u->every, &up->node);
+	(void)map_set_z(u->by_name, conf->name, up);
+	watches_rehome(u);
+	return 0;
+}
+
+int upstreams_load(struct upstreams *u, struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_ALL);
+	int rc;
+
+	while ((rc = db_step(st, err)) == 1) {
+		size_t len;
+		char *text = mem_strdup(db_col_text(st, 3, &len));
+
+		rc = upstreams_set(u, text, db_col_i64(st, 2) == 1, err);
+		free(text);
+		if (rc < 0) {
+			(void)err_wrap(err, "upstream %s", db_col_text(st, 1, &len));
+			err->code = ERR_CORRUPT;
+			break;
+		}
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+void upstreams_on_change(struct upstreams *u, upstreams_changed_fn *fn, void *arg)
+{
+	u->changed = fn;
+	u->changed_arg = arg;
+}
+
+void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret)
+{
+	const struct upstream *up = u ? map_get_z(u->by_name, name) : NULL;
+
+	*ret = (struct upstream_state){ .links = 0 };
+	if (!up)
+		return;
+	LIST_FOREACH(n, &up->every) {
+		const struct slot *s = CONTAINER_OF(n, struct slot, node);
+
+		ret->links += s->link != NULL;
+		ret->calls += s->link ? up_link_calls(s->link) : 0;
+	}
+	ret->error = up->error;
+}
+
+void upstreams_free(struct upstreams **up)
+{
+	struct upstreams *u = up ? *up : NULL;
+
+	if (!u)
+		return;
+	*up = NULL;
+	u->changed = NULL;
+	ev_timer_free(&u->rehome);
+	LIST_FOREACH_SAFE(n, next, &u->every) {
+		struct upstream *one = CONTAINER_OF(n, struct upstream, node);
+
+		one->gone = true;
+		while (!list_empty(&one->every))
+			slot_free(CONTAINER_OF(one->every.next, struct slot, node));
+		upstream_unref(one);
+	}
+	map_free(&u->by_name);
+	map_free(&u->parked);
+	free(u);
+}

@@ -1,0 +1,64 @@
+#ifndef UPSTREAM_INT_H
+#define UPSTREAM_INT_H
+
+#include "upstream/upstream.h"
+
+#include "backend/handler.h"
+#include "exec/sandbox.h"
+#include "net/fetch_policy.h"
+#include "net/url.h"
+
+/* The parts of upstreams: a document as a plan (upstream_conf.c), what it has as definitions
+ * (upstream_item.c, upstream_hosted.c). */
+
+enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
+
+struct upstream_value { const char *name; const struct tpl *value; };
+
+struct upstream_conf {                  /* in its own arena, mem; counted */
+	struct arena *mem;
+	unsigned refs;
+	char name[64];
+	char prefix[UPSTREAM_PREFIX_MAX + 1];
+	char uri_prefix[UPSTREAM_PREFIX_MAX + 1];
+	enum upstream_transport transport;
+	const char *const *argv;        /* NULL-terminated; argv[0] is an absolute path */
+	const char *cwd;                /* NULL = its own directory */
+	struct be_cage cage;
+	const char *url; struct url base;
+	struct fetch_policy policy;
+	const struct upstream_value *values; size_t nvalues;    /* environment, or headers */
+	bool shared;                    /* one link for all tenants */
+	bool asks;                      /* its questions go to the caller (MCP B-45) */
+	uint32_t idle_ms;
+};
+int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err *err) MUST_CHECK;
+struct upstream_conf *upstream_conf_ref(struct upstream_conf *conf);
+void upstream_conf_free(struct upstream_conf **conf);   /* gives a reference back */
+
+/* The link that a tenant's call goes over, opened if need be.  ERR_TOOL; the message names the upstream. */
+struct up_link;
+int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+		   struct err *err) MUST_CHECK;
+/* What its links were given becomes something to be blanked from what a run says. */
+void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req);
+/* fn of req: the resource with this URI there may give something else now.  ERR_LIMIT. */
+int upstreams_watch(struct upstreams *u, const char *name, const char *uri, const struct backend_watch_req *req,
+		    struct backend_watch **ret, struct err *err) MUST_CHECK;
+struct map *upstreams_parked(struct upstreams *u);
+const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char *name);        /* NULL: not known */
+
+/* What documents of all kinds share, from the object as it is there: texts for people, icons, `_meta`. */
+void upstream_take_words(const json_t *from, const char *fallback, json_t *doc);
+void upstream_take_icons(const json_t *from, json_t *doc);
+void upstream_take_deep(const json_t *from, const char *member, json_t *doc);
+json_t *upstream_clean_text(const json_t *text, size_t max);
+json_t *upstream_handler(const struct upstream_naming *naming, const struct upstream_item *item);
+/* upstream_hosted.c: the document of what is no tool. */
+int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
+		    struct err *err) MUST_CHECK;
+
+/* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
+void upstream_strip_meta(json_t *meta);
+
+#endif
