@@ -1,8 +1,8 @@
 #ifndef AUDIT_CHECKPOINT_H
 #define AUDIT_CHECKPOINT_H
 
+#include "base/crypto.h"
 #include "base/err.h"
-#include "base/sign.h"
 #include "tlog/tree.h"
 
 #include <stdbool.h>

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+/* --- the heap */
+
 /* Small allocations never return NULL: out of memory aborts (house rule 22).  What a peer sizes is
  * limited by the caller before it is allocated, or lives in an arena.  free() releases all. */
 void *mem_alloc(size_t n) __attribute__((malloc, returns_nonnull));
@@ -17,5 +19,33 @@ char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), retu
 
 #define NELEMS(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+/* --- arenas */
+
+/* A bump allocator with a limit: many small pieces, one free.  Not thread-safe; may be handed from
+ * one thread to another as a whole. */
+struct arena;
+
+/* limit in bytes over all pieces, which count in steps of 16; never NULL. */
+struct arena *arena_new(size_t limit);
+void *arena_alloc(struct arena *a, size_t n);        /* zeroed, aligned to 16; NULL above the limit */
+void *arena_dup(struct arena *a, const void *p, size_t n);          /* NULL above the limit */
+char *arena_strndup(struct arena *a, const char *s, size_t n);      /* adds NUL; NULL above the limit */
+char *arena_strdup(struct arena *a, const char *s);
+size_t arena_used(const struct arena *a);
+void arena_free(struct arena **a);
+
+/* --- crash points */
+
+/* Crash points: places at which a test lets the process die as kill -9 would, to prove that the next start finds all that it
+ * must (FAULT F2).  They are in builds made with --enable-crash-points only, which are not for use; elsewhere CRASH_AT() is
+ * nothing.  The names are those of tests/faults/crash_points, and a check compares the two. */
+#ifdef CRASH_POINTS
+/* Ends the process at once, status 137, at the n-th passage of the point that TOOLCRIB_CRASH_AT=name[:n] names.  Any thread. */
+void crash_at(const char *name);
+#define CRASH_AT(name) crash_at(name)
+#else
+#define CRASH_AT(name) ((void)0)
+#endif
 
 #endif

@@ -2,7 +2,7 @@
 #define EV_EV_H
 
 #include "base/err.h"
-#include "base/list.h"
+#include "base/map.h"
 
 #include <stdbool.h>
 #include <stddef.h>

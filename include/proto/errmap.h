@@ -2,7 +2,7 @@
 #define PROTO_ERRMAP_H
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "proto/rev.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 #ifndef SIGN_PROTO_H
 #define SIGN_PROTO_H
 
+#include "base/crypto.h"
 #include "base/err.h"
-#include "base/sign.h"
 #include "tlog/note.h"
 #include "tlog/tree.h"
 

@@ -2,7 +2,7 @@
 #define TENANT_ARG_RULE_H
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include <jansson.h>
 #include <stddef.h>

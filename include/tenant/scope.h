@@ -2,7 +2,7 @@
 #define TENANT_SCOPE_H
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

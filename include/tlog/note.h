@@ -1,8 +1,8 @@
 #ifndef TLOG_NOTE_H
 #define TLOG_NOTE_H
 
+#include "base/crypto.h"
 #include "base/err.h"
-#include "base/sign.h"
 #include "tlog/tree.h"
 
 #include <stdbool.h>

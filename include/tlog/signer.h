@@ -1,8 +1,8 @@
 #ifndef TLOG_SIGNER_H
 #define TLOG_SIGNER_H
 
+#include "base/crypto.h"
 #include "base/err.h"
-#include "base/sign.h"
 #include "tlog/note.h"
 #include "tlog/tree.h"
 

@@ -11,7 +11,6 @@
 #include "audit/audit.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"

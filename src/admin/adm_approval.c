@@ -11,9 +11,9 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "writer/writer.h"

@@ -10,7 +10,7 @@
 #include "backend/backend.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "json/json.h"
 #include "proto/rev.h"

@@ -9,7 +9,7 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "registry/define.h"

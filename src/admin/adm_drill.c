@@ -11,7 +11,7 @@
 #include "verify/verify.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "notary/notary.h"

@@ -10,9 +10,9 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "db/db.h"
-#include "metrics/metric.h"
 #include "tenant/tenant.h"
 
 #include "adm_commands.h"
@@ -163,7 +163,7 @@ static int check_room(struct db *db, const struct adm_tenant *t, struct err *err
 		return rc;
 	if (count < TENANT_PRINCIPALS_MAX)
 		return 0;
-	met_inc(MET_principals_refused);
+	metric_inc(METRIC_principals_refused);
 	(void)err_set(err, ERR_LIMIT, "", "tenant %s has %lld principals, which is the limit", t->name, (long long)count);
 	err_hint(err, "give the key to a principal that is there, see toolcrib principal list %s", t->name);
 	return ERR_LIMIT;

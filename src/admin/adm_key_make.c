@@ -7,7 +7,7 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/crypto.h"
 #include "db/db.h"
 #include "tenant/arg_rule.h"
 #include "tenant/cidr.h"

@@ -16,7 +16,6 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"

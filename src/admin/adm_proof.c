@@ -7,7 +7,7 @@
 #include "audit/audit.h"
 #include "bundle/prove.h"
 #include "base/id.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "tenant/tenant.h"
 

@@ -10,7 +10,6 @@
 #include "bundle/bundle.h"
 #include "audit/keep.h"
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "db/db.h"

@@ -13,7 +13,6 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "registry/define.h"

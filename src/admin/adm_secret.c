@@ -8,9 +8,8 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"

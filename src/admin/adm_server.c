@@ -10,14 +10,13 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "keys/keys.h"
 #include "mcp/mcp.h"
-#include "metrics/metric.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -82,9 +81,9 @@ static void put_counters(struct adm_out *o)
 {
 	struct str text = STR_INIT;
 
-	for (unsigned i = 0; i < met_count(); i++)
-		str_printf(&text, "%s\"%s\":%llu", i ? "," : "{", met_name((enum metric_id)i),
-			   (unsigned long long)met_get((enum metric_id)i));
+	for (unsigned i = 0; i < metric_count(); i++)
+		str_printf(&text, "%s\"%s\":%llu", i ? "," : "{", metric_name((enum metric_id)i),
+			   (unsigned long long)metric_get((enum metric_id)i));
 	str_putc(&text, '}');
 	adm_put_raw(o, "counters", str_text(&text), text.len);
 	str_fini(&text);

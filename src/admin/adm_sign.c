@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "audit/checkpoint.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "notary/notary.h"
 

@@ -7,11 +7,9 @@
 #include <jansson.h>
 
 #include "backend/backend.h"
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"

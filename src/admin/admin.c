@@ -12,14 +12,14 @@
 #include "audit/audit.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "mcp/mcp.h"
-#include "metrics/metric.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -244,7 +244,7 @@ static int body_of(struct adm_run *run, struct db *db, struct audit_logs *logs, 
 		return rc;
 	str_reset(&run->out.text);
 	run->out.rows = 0;
-	met_inc(MET_admin_answer_too_large);
+	metric_inc(METRIC_admin_answer_too_large);
 	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)", run->c.admin->env.answer_max >> 20);
 	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
 	return ERR_LIMIT;

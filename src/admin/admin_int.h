@@ -3,8 +3,7 @@
 
 #include "admin/admin.h"
 #include "base/err.h"
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "limit/limit.h"

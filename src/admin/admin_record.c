@@ -9,10 +9,10 @@
 #include "audit/audit.h"
 #include "audit/rows.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "limit/limit.h"
 #include "writer/writer.h"
 

@@ -14,17 +14,15 @@
 #include <jansson.h>
 
 #include "audit/audit.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "json/json.h"
-#include "metrics/metric.h"
 #include "net/gate.h"
 #include "net/line.h"
 #include "net/listen.h"
@@ -78,7 +76,7 @@ static bool keyless_enter(struct admin_sock *s, const struct addr *from)
 	(void)addr_source(from, key);
 	n = (uintptr_t)map_get(s->keyless, key, sizeof(key));
 	if (n >= ADMIN_SHARE_MAX) {
-		met_inc(MET_admin_connections_refused);
+		metric_inc(METRIC_admin_connections_refused);
 		return false;
 	}
 	(void)map_set(s->keyless, key, sizeof(key), (void *)(n + 1)); /* a number */
@@ -120,7 +118,7 @@ static int check_share(const struct conn *c, struct err *err)
 	}
 	if (others < ADMIN_SHARE_MAX)
 		return 0;
-	met_inc(MET_admin_connections_refused);
+	metric_inc(METRIC_admin_connections_refused);
 	(void)err_set(err, ERR_BUSY, "", "%s has %u connections for commands, which is the limit",
 		      c->stranger ? "whoever has no role" : adm_who_text(&c->who, who), others);
 	err_hint(err, "try again when one of the other commands has ended");
@@ -329,7 +327,7 @@ static void on_due(void *arg)
 		send_away(c, CRED_LATE);
 		return;
 	}
-	met_inc(MET_admin_connections_idle);
+	metric_inc(METRIC_admin_connections_idle);
 	(void)err_set(&err, ERR_TIMEOUT, "", "no command came within %d s", ADMIN_IDLE_MS / 1000);
 	send_reply(c, NULL, &err);
 	conn_end(c);

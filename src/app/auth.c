@@ -16,10 +16,10 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "net/gate.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -143,7 +143,7 @@ static void count(struct app_auth *a, struct source *s, enum cred_refusal why, i
 {
 	struct tally *t = map_get_u64(a->tallies, (uint64_t)tenant_id);
 
-	met_inc(MET_auth_failures_summed);
+	metric_inc(METRIC_auth_failures_summed);
 	if (!t) {
 		t = mem_zalloc(sizeof *t);
 		t->tenant_id = tenant_id;

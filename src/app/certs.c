@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/tls.h"
 
 #include "app_int.h"
@@ -35,7 +35,7 @@ void app_certs_look(struct app *a)
 		look(a->listeners[i].ops->address(a->listeners[i].t), transport_tls_expires_us(a->listeners[i].t), &first_us);
 	if (a->admin_tls)
 		look(a->opt.conf->admin_listen, tls_server_expires_us(a->admin_tls), &first_us);
-	met_set(MET_tls_certificate_expires, first_us / 1000000);
+	metric_set(METRIC_tls_certificate_expires, first_us / 1000000);
 	a->certs_due_us = ev_now_us(a->loop) + DAY_US;
 }
 

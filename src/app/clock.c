@@ -10,8 +10,8 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "mcp/mcp.h"
-#include "metrics/metric.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -58,7 +58,7 @@ static void take(struct app *a, enum clock_sync sync)
 {
 	a->clock.sync = sync;
 	writer_clock(a->writer, sync);
-	met_set(MET_clock_synchronised, sync == CLOCK_SYNCED);
+	metric_set(METRIC_clock_synchronised, sync == CLOCK_SYNCED);
 }
 
 /* The first change is told at once, what follows at most every APP_CLOCK_GAP_US: a clock on the edge must not fill the log. */
@@ -72,7 +72,7 @@ static void check_sync(struct app *a)
 	if (now.sync != c->sync) {
 		take(a, now.sync);
 		c->changes++;
-		met_inc(MET_clock_changes);
+		metric_inc(METRIC_clock_changes);
 	}
 	if (c->changes == 0 || (c->told_us && mono_us - c->told_us < APP_CLOCK_GAP_US))
 		return;

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "audit/audit.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "db/owner.h"
 

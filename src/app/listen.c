@@ -10,7 +10,7 @@
 
 #include "admin/admin.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"

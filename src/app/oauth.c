@@ -5,7 +5,7 @@
 
 #include "audit/audit.h"
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "keys/secrets.h"
 #include "tenant/tenant.h"
 #include "keys/vault.h"

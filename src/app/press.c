@@ -2,9 +2,9 @@
 #include "config.h"
 
 #include "base/log.h"
+#include "base/metric.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 
 #include "app_int.h"
 
@@ -19,11 +19,11 @@ static const struct {
 
 static void count(int from, int to)
 {
-	met_set(MET_pressure_step, (uint64_t)to);
+	metric_set(METRIC_pressure_step, (uint64_t)to);
 	if (from < LIMIT_NEARLY_FULL && to >= LIMIT_NEARLY_FULL)
-		met_inc(MET_pressure_nearly_full);
+		metric_inc(METRIC_pressure_nearly_full);
 	if (from < LIMIT_FULL && to >= LIMIT_FULL)
-		met_inc(MET_pressure_full);
+		metric_inc(METRIC_pressure_full);
 }
 
 /* What came and went within a turn is no change. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include "app_int.h"
 

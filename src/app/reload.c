@@ -8,7 +8,7 @@
 #include "admin/admin.h"
 #include "audit/audit.h"
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "oauth/oauth.h"

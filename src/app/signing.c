@@ -8,7 +8,7 @@
 #include "audit/checkpoint.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "db/db.h"
 #include "db/owner.h"

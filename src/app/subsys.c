@@ -12,11 +12,12 @@
 #include "audit/audit.h"
 #include "audit/rows.h"
 #include "backend/backend.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "db/db.h"
 #include "db/owner.h"
@@ -26,7 +27,6 @@
 #include "keys/keyfile.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"
-#include "metrics/metric.h"
 #include "net/fetch.h"
 #include "notary/notary.h"
 #include "registry/registry.h"
@@ -74,7 +74,7 @@ static int writer_start(struct app *a, struct err *err)
 	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer, &recovered, err);
 	free(mode);
 	if (rc == 0)
-		met_add(MET_calls_recovered, recovered);
+		metric_add(METRIC_calls_recovered, recovered);
 	if (rc == 0 && recovered > 0)
 		log_warn(NULL, "calls without an end recovered count=%zu", recovered);
 	return rc;

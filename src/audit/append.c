@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"

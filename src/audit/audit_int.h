@@ -5,8 +5,8 @@
 #include "audit/payload.h"
 #include "audit/row.h"
 #include "audit/tile.h"
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "tlog/tree.h"
 
 /* Inside of src/audit. */

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "tlog/note.h"

@@ -17,10 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aead.h"
-#include "base/digest.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/crypto.h"
+#include "base/text.h"
 
 /* With the NUL. */
 static const char label_r[] = "toolcrib/r/1", label_c[] = "toolcrib/c/1", label_s[] = "toolcrib/s/1";

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/aead.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "keys/keys.h"
 

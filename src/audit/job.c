@@ -11,7 +11,6 @@
 
 #include "audit/erase.h"
 #include "audit/rows.h"
-#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "db/db.h"

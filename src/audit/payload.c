@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aead.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/text.h"

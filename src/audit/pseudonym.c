@@ -11,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aead.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "db/db.h"
 

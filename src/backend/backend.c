@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "sandbox/level.h"

@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "net/fetch_policy.h"

@@ -15,9 +15,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
-#include "metrics/metric.h"
 
 #define FORM_MIN 4                      /* a shorter piece would be found everywhere */
 
@@ -333,7 +332,7 @@ static bool blank(const struct be_secrets *s, const char *p, size_t len, struct 
 		return false;
 	put_blanked(s, &m, p, out);
 	free(m.mark);
-	met_inc(MET_secrets_blanked);
+	metric_inc(METRIC_secrets_blanked);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 
 #include "backend/secrets.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "sanitize_int.h"
 
 struct backend_run {

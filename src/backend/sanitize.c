@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 

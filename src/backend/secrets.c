@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 
 struct be_secrets *be_secrets_new(const struct secret_source *from)
 {

@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "backend/secrets.h"
-#include "base/arena.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 

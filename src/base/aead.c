@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/aead.h"
+#include "base/crypto.h"
 
 #include <string.h>
 

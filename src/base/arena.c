@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 #include <stdbool.h>
 #include <stdint.h>

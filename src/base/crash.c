@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/crash.h"
+#include "base/mem.h"
 
 #ifdef CRASH_POINTS
 #include <stdatomic.h>

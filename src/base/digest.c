@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/digest.h"
+#include "base/crypto.h"
 
 #include <pthread.h>
 #include <stdio.h>

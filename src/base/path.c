@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 /* Fill *err for the errno of a failed system call. */
 static int fail(struct err *err, enum err_code code, const char *path, const char *what)

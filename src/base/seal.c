@@ -6,7 +6,7 @@
 
 #include "config.h"
 
-#include "base/seal.h"
+#include "base/crypto.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,6 @@
 #include <sodium.h>
 
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define SEAL_VERSION "v1."

@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/secret.h"
+#include "base/crypto.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/sign.h"
+#include "base/crypto.h"
 
 #include <sodium.h>
 

@@ -2,7 +2,7 @@
 
 #include "config.h"
 
-#include "base/str.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #include "audit/record.h"
 #include "audit/tile.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "tlog/note.h"
 #include "tlog/proof.h"

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "audit/keep.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "json/json.h"

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
 #include "tenant/arg_rule.h"
@@ -49,9 +49,9 @@ static int take_slots(struct call *c)
 void call_count_budget(int rc, const struct schema_report *report)
 {
 	if (rc == ERR_LIMIT && report->match_limit)
-		met_inc(MET_schema_match_limit);
+		metric_inc(METRIC_schema_match_limit);
 	else if (rc == ERR_LIMIT)
-		met_inc(MET_schema_step_limit);
+		metric_inc(METRIC_schema_step_limit);
 }
 
 /* The first run stops at the first failure; only a refusal pays for the whole report. */

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
-#include "base/seal.h"
+#include "base/crypto.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "json/json.h"

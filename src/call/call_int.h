@@ -3,8 +3,8 @@
 
 #include "audit/audit.h"
 #include "audit/payload.h"
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "limit/limit.h"

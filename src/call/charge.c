@@ -3,10 +3,10 @@
 #include "config.h"
 
 #include "base/clock.h"
+#include "base/metric.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "tenant/tenant.h"
 
 static uint32_t lower(uint32_t a, uint32_t b)
@@ -109,7 +109,7 @@ bool call_shed(const struct call_engine *eng, const struct principal *who, unsig
 {
 	if (!limit_shed(eng->env.limiter, who->tenant_id, percent))
 		return false;
-	met_inc(MET_requests_shed);
+	metric_inc(METRIC_requests_shed);
 	return true;
 }
 

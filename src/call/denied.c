@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
@@ -172,7 +172,7 @@ static void refuse_for_audit(struct call *c)
 {
 	struct call_trouble *t = call_trouble(c);
 
-	met_inc(MET_calls_audit_refused);
+	metric_inc(METRIC_calls_audit_refused);
 	t->refusal = REFUSE_AUDIT;
 	(void)err_set(&t->err, ERR_AUDIT, "", "the refusal of this call cannot be recorded, nothing has run");
 }
@@ -198,9 +198,9 @@ void call_deny(struct call *c)
 	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
 	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
 	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
-		met_inc(MET_calls_denied);
+		metric_inc(METRIC_calls_denied);
 	if (c->trouble->refusal == REFUSE_AUDIT) {
-		met_inc(MET_calls_audit_refused);       /* there is no room for this record either */
+		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
 		ev_defer(c->eng->env.loop, call_reply, c);
 		return;
 	}

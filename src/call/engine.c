@@ -19,15 +19,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/crash.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/seal.h"
+#include "base/metric.h"
 #include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "proto/trace.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -225,7 +224,7 @@ static void withhold(struct call *c)
 	t->rpc_data = NULL;
 	t->executed = !(c->flags & AUDIT_FLAG_NOT_EXECUTED);
 	(void)err_set(&t->err, ERR_AUDIT, "", "the tool has run, but its end could not be recorded");
-	met_inc(MET_calls_audit_refused);
+	metric_inc(METRIC_calls_audit_refused);
 }
 
 static void reply_durable(void *arg)
@@ -244,7 +243,7 @@ static void on_end_durable(void *arg, int rc, const struct audit_receipt *receip
 	if (c->eng->closed)
 		return;
 	if (rc == 0)
-		met_inc(MET_calls_finished);
+		metric_inc(METRIC_calls_finished);
 	else
 		withhold(c);
 	call_pace(c, reply_durable);
@@ -370,7 +369,7 @@ static void on_timer(void *arg)
 	if (c->state == CALL_ASKING) {
 		call_ask_timeout(c);
 	} else if (c->state == CALL_RUN && c->op) {
-		met_inc(MET_handler_timeouts);
+		metric_inc(METRIC_handler_timeouts);
 		backend_cancel(c->op, CANCEL_DEADLINE);
 	}
 }
@@ -432,13 +431,13 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 	if (rc < 0) {           /* AUDIT A-208; should it come through late: call_late_begin() */
 		struct call_trouble *t = call_trouble(c);
 
-		met_inc(MET_calls_audit_refused);
+		metric_inc(METRIC_calls_audit_refused);
 		t->refusal = REFUSE_AUDIT;
 		(void)err_set(&t->err, ERR_AUDIT, "", "the call could not be recorded, nothing has run");
 		call_reply(c);
 		return;
 	}
-	met_inc(MET_calls_started);
+	metric_inc(METRIC_calls_started);
 	call_pace(c, run_durable);
 }
 
@@ -464,7 +463,7 @@ void call_begin(struct call *c)
 	if (rc < 0) {
 		struct call_trouble *t = call_trouble(c);
 
-		met_inc(MET_calls_audit_refused);
+		metric_inc(METRIC_calls_audit_refused);
 		t->refusal = REFUSE_AUDIT;
 		(void)err_set(&t->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
 		ev_defer(c->eng->env.loop, call_reply, c);

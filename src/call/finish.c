@@ -6,10 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/metric.h"
 #include "call_int.h"
 #include "json/json.h"
 #include "limit/limit.h"
-#include "metrics/metric.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
 
@@ -141,7 +141,7 @@ void call_take_result(struct call *c, struct backend_result *res)
 	call_took(c, n);
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
 	if (n > c->compiled->result_max) {
-		met_inc(MET_handler_output_too_large);
+		metric_inc(METRIC_handler_output_too_large);
 		(void)snprintf(text, sizeof text, "The result has %zu bytes, more than the limit of %zu", n,
 			       c->compiled->result_max); /* fits */
 		put_failure(c, text);

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "json/json.h"
 #include "registry/registry.h"

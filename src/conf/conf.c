@@ -10,10 +10,9 @@
 
 #include <jansson.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "json/yaml.h"

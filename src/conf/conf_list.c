@@ -10,7 +10,6 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "json/json.h"

@@ -3,7 +3,7 @@
 
 #include "admin/admin.h"
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include <jansson.h>
 #include <stdbool.h>

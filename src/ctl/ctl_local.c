@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "db/db.h"

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "json/json.h"
 #include "net/tls.h"
 

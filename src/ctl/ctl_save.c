@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define VALUE_MAX (64u << 10)           /* what the command takes; the command says so itself */

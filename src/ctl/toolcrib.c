@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/crypto.h"
 #include "base/log.h"
-#include "base/secret.h"
 
 static bool wants_colour(int fd)
 {

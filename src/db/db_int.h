@@ -1,7 +1,7 @@
 #ifndef DB_DB_INT_H
 #define DB_DB_INT_H
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "db/db.h"
 
 #include <sqlite3.h>

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/crash.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
+#include "base/mem.h"
 
 #include "db_int.h"
 

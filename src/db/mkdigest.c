@@ -9,7 +9,7 @@
 
 #include <sqlite3.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "db/db.h"
 
 static int fail(sqlite3 *db, const char *where)

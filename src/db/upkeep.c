@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/crash.h"
+#include "base/mem.h"
 #include "base/path.h"
 
 #include "db_int.h"

@@ -29,9 +29,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
-#include "metrics/metric.h"
 #include "sandbox/policy.h"
 
 #include "ev_int.h"
@@ -294,7 +293,7 @@ static void end_tree(struct ev_child *c)
 	if (c->ending)
 		return;
 	c->ending = true;
-	met_inc(MET_children_killed);
+	metric_inc(METRIC_children_killed);
 	shutdown(c->policy_fd, SHUT_WR);
 	ev_timer_start(c->timer, SWEEP_GIVE_UP_US);
 }
@@ -432,7 +431,7 @@ static int watch(struct ev_child *c, struct err *err)
 		waitpid(c->pid, NULL, 0);
 		return rc;
 	}
-	met_inc(MET_children_started);
+	metric_inc(METRIC_children_started);
 	list_push_back(&c->loop->nursery.children, &c->node);
 	c->timer = ev_timer_new(c->loop, on_timer, c);
 	c->pid_io = ev_io_new(c->loop, c->pidfd, on_pidfd, c);

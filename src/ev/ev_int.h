@@ -1,7 +1,7 @@
 #ifndef EV_INT_H
 #define EV_INT_H
 
-#include "base/list.h"
+#include "base/map.h"
 #include "ev/ev.h"
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "ev_int.h"
 
@@ -77,7 +77,7 @@ int ev_work(struct ev_loop *loop, enum ev_lane lane, ev_fn *body, ev_fn *done, v
 	pthread_mutex_unlock(&pool->lock);
 	if (!full)
 		return 0;
-	met_inc(MET_ev_work_queue_full);
+	metric_inc(METRIC_ev_work_queue_full);
 	free(job);
 	return ERR_BUSY;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 /* One word of the command line, or one value. */
 static int render_one(const struct tpl *t, const struct backend_req *req, struct str *tmp, struct err *err)

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "exec/exec.h"

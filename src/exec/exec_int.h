@@ -4,7 +4,7 @@
 #include "backend/handler.h"
 #include "exec/sandbox.h"
 
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/child.h"
 
 /* The parts of the exec handler: the plan (be_exec.c), the child contract as pure functions over bytes

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "backend/secrets.h"
-#include "base/arena.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "exec/exec.h"
-#include "metrics/metric.h"
 
 #define IDLE_MAX 64                     /* processes that wait, of all tenants and tools; then the oldest goes */
 #define IDLE_MS 60000                   /* how long one waits */
@@ -240,7 +240,7 @@ struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *k
 		ev_timer_free(&p->timer);
 		ev_io_free(&p->out);
 		ev_io_free(&p->diag);
-		met_inc(MET_workers_reused);
+		metric_inc(METRIC_workers_reused);
 		return p;
 	}
 	return NULL;

@@ -7,9 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "handlers/handlers.h"
 #include "json/json.h"
 

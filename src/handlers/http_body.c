@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 
 enum node_kind { NODE_FIXED, NODE_TEXT, NODE_VALUE, NODE_OBJECT, NODE_ARRAY };

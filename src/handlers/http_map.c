@@ -10,7 +10,6 @@
 #include "backend/secrets.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "net/http_server.h"

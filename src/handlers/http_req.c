@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 
 /* str_take() for what may hold a secret: the string keeps one copy. */
 static char *take(struct str *s, size_t *ret_len)

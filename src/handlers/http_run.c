@@ -11,10 +11,9 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/breaker.h"
 
 #define RETRY_FIRST_MS 100              /* and four times as long each time; a Retry-After of the server goes before */
@@ -156,7 +155,7 @@ static bool try_later(struct http_op *h)
 	}
 	if (now + (wait_ms + RETRY_LEFT_MS) * 1000 > h->req.deadline_us)
 		return false;
-	met_inc(MET_http_retries);
+	metric_inc(METRIC_http_retries);
 	if (!h->wait)
 		h->wait = ev_timer_new(h->op.loop, try_now, h);
 	ev_timer_start(h->wait, wait_ms * 1000);

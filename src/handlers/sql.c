@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"

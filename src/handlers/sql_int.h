@@ -2,7 +2,7 @@
 #define SQL_INT_H
 
 #include "base/err.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "handlers/handlers.h"
 #include "json/json.h"

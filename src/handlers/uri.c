@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 

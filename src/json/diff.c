@@ -3,7 +3,7 @@
 
 #include "json/json.h"
 
-#include "base/str.h"
+#include "base/text.h"
 
 struct diff {
 	struct str pointer;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "base/text.h"
 
 /* at + "/" + name, cut at the size of err.where. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 
 #include "json_int.h"
 

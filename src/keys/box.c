@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aead.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "db/db.h"
 
 void vault_box_read(struct db_stmt *st, struct vault_box *ret)

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/crash.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "keys/keys.h"
 

@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/aead.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "db/owner.h"
 

@@ -10,11 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"

@@ -10,15 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/aead.h"
 #include "base/clock.h"
-#include "base/crash.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "db/owner.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "limit_int.h"
-#include "metrics/metric.h"
 
 enum { SWEEP_INTERVAL_US = 1000000 };   /* looking at all entries is not free */
 

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "base/list.h"
+#include "base/map.h"
 #include "limit/limit.h"
 
 struct map;

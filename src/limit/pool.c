@@ -8,8 +8,8 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "limit_int.h"
-#include "metrics/metric.h"
 
 const char *const limit_pools[LIMIT_POOLS] = { "calls", "queue", "streams", "bytes" };
 
@@ -111,7 +111,7 @@ int limit_hold_stream(struct limiter *l, int64_t tenant_id, struct err *err)
 		pool_take(l, LIMIT_STREAMS, a, 1);
 		return 0;
 	}
-	met_inc(MET_limit_streams_refused);
+	metric_inc(METRIC_limit_streams_refused);
 	(void)err_set(err, ERR_BUSY, "server/streams", "too many streams are open");
 	if (err)
 		err->retry_ms = LIMIT_SLOT_RETRY_MS;

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "limit_int.h"
-#include "metrics/metric.h"
 
 static struct lane *lane_get(struct account *a, const struct limit_req *req)
 {
@@ -49,7 +49,7 @@ static int refuse(const char *where, uint32_t retry_ms, const char *why, struct 
 {
 	int code = strncmp(where, "server/", 7) == 0 ? ERR_BUSY : ERR_RATE;
 
-	met_inc(code == ERR_BUSY ? MET_calls_shed : MET_calls_busy);
+	metric_inc(code == ERR_BUSY ? METRIC_calls_shed : METRIC_calls_busy);
 	(void)err_set(err, code, where, "%s", why);
 	if (err)
 		err->retry_ms = retry_ms;
@@ -110,8 +110,8 @@ int queue_join(struct limit_ticket *t, const struct limit_req *req, enum blocked
 			t->e[i]->waiting++;
 	pool_take(l, LIMIT_PLACES, a, 1);
 	l->waiting++;
-	met_inc(MET_calls_queued);
-	met_set(MET_calls_waiting, l->waiting);
+	metric_inc(METRIC_calls_queued);
+	metric_set(METRIC_calls_waiting, l->waiting);
 	return 0;
 }
 
@@ -133,7 +133,7 @@ void queue_leave(struct limit_ticket *t)
 			t->e[i]->waiting--;
 	pool_give(t->l, LIMIT_PLACES, a, 1);
 	t->l->waiting--;
-	met_set(MET_calls_waiting, t->l->waiting);
+	metric_set(METRIC_calls_waiting, t->l->waiting);
 }
 
 static void to_back(struct list *head, struct list *n)
@@ -229,7 +229,7 @@ void limit_turns(struct limiter *l, uint64_t now_us)
 	while ((t = first_to_end(l)) && t->until_us <= now_us) {
 		queue_leave(t);
 		t->state = TICKET_OVER;
-		met_inc(MET_calls_waited_too_long);
+		metric_inc(METRIC_calls_waited_too_long);
 		t->fn(t->arg, false);
 	}
 }

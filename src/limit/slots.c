@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "limit_int.h"
-#include "metrics/metric.h"
 
 static int64_t subject_of(const struct limit_req *req, enum limit_scope scope)
 {
@@ -66,7 +66,7 @@ static int find_entries(struct limiter *l, const struct limit_req *req, struct e
 			ret[i]->waiting--;
 	if (!full)
 		return 0;
-	met_inc(MET_calls_busy);
+	metric_inc(METRIC_calls_busy);
 	return busy("server/limiter", "too many tools are busy at once", err);
 }
 
@@ -74,7 +74,7 @@ static int refuse_rate(unsigned scope, const char *what, struct text_rate rate, 
 {
 	char where[32], text[40];
 
-	met_inc(strcmp(what, "requests") == 0 ? MET_requests_rate_limited : MET_calls_rate_limited);
+	metric_inc(strcmp(what, "requests") == 0 ? METRIC_requests_rate_limited : METRIC_calls_rate_limited);
 	(void)snprintf(where, sizeof where, "%s/%s", limit_scopes[scope], what); /* two short words */
 	(void)err_set(err, ERR_RATE, where, "too many %s of this %s (limit %s)",
 		      strcmp(what, "rate") == 0 ? "calls" : what, limit_scopes[scope],
@@ -122,7 +122,7 @@ void ticket_run(struct limit_ticket *t, uint64_t now_us)
 		if (t->e[i])
 			t->e[i]->running++;
 	pool_take(t->l, LIMIT_CALLS, ticket_account(t), 1);
-	met_inc(MET_calls_running);
+	metric_inc(METRIC_calls_running);
 }
 
 static struct limit_ticket *ticket_new(struct limiter *l, struct entry *const e[LIMIT_SCOPES], const struct limit_req *req)
@@ -175,7 +175,7 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 	if (why == BLOCKED_NOT)
 		why = queue_before(t);  /* nobody overtakes those whose turn comes now */
 	if (!pool_has(l, LIMIT_BYTES, ticket_account(t), req->bytes)) {
-		met_inc(MET_calls_shed);
+		metric_inc(METRIC_calls_shed);
 		rc = busy("server/bytes", "too much is in memory", err);
 	} else if (why != BLOCKED_NOT) {
 		rc = queue_join(t, req, why, err);
@@ -237,7 +237,7 @@ static void stop(struct limit_ticket *t, uint64_t now_us)
 	}
 	note_hold(&t->l->hold_us, us);
 	pool_give(t->l, LIMIT_CALLS, ticket_account(t), 1);
-	met_dec(MET_calls_running);
+	metric_dec(METRIC_calls_running);
 	t->l->due = t->l->waiting > 0;
 }
 

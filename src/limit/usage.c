@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "limit_int.h"
-#include "metrics/metric.h"
 
 /* Yesterday's use is history. */
 static void turn_day(struct entry *e, uint64_t wall_us)
@@ -33,7 +33,7 @@ int usage_check(struct entry *e, const struct limit_set *set, const struct limit
 	bytes = set->bytes_day && e->bytes + req->bytes > set->bytes_day;
 	if (!calls && !bytes)
 		return 0;
-	met_inc(MET_calls_over_quota);
+	metric_inc(METRIC_calls_over_quota);
 	(void)snprintf(where, sizeof where, "%s/%s", who, calls ? "quota" : "storage"); /* two short words */
 	(void)err_set(err, ERR_RATE, where, "this %s has used its %llu %s of today", who,
 		      (unsigned long long)(calls ? set->calls_day : set->bytes_day), calls ? "calls" : "bytes");

@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
 
 #include "main_int.h"
 

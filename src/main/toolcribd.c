@@ -17,11 +17,11 @@
 
 #include "app/app.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "db/owner.h"
 

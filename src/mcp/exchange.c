@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "call/call.h"

@@ -1,8 +1,8 @@
 #ifndef MCP_INT_H
 #define MCP_INT_H
 
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "mcp/mcp.h"
 #include "proto/encode.h"
 #include "proto/errmap.h"

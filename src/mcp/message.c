@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "call/call.h"
-#include "metrics/metric.h"
 #include "proto/caps.h"
 #include "proto/rpc.h"
 #include "tenant/tenant.h"
@@ -558,7 +558,7 @@ static void refuse_text(struct mcp_exchange *x, const struct mcp_in *in, const s
 	struct jx_span id = msg->id;
 	struct rpc_error e;
 
-	met_inc(MET_json_refused);
+	metric_inc(METRIC_json_refused);
 	if (!json)
 		id.p = NULL;
 	rpc_error_init(&e, json ? FAULT_REQUEST : FAULT_PARSE, "%s: %s (%s)",
@@ -623,7 +623,7 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 	if (ret)
 		*ret = x;
 	srv->inside++;
-	met_inc(MET_requests);
+	metric_inc(METRIC_requests);
 	if (ch)
 		ch->last_us = clock_wall_us();
 	if (rc < 0) {

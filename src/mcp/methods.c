@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/list.h"
+#include "base/crypto.h"
+#include "base/map.h"
 #include "base/mem.h"
-#include "base/seal.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "proto/caps.h"

@@ -12,15 +12,14 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/id.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/seal.h"
+#include "base/metric.h"
 #include "call/call.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
@@ -279,7 +278,7 @@ struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e)
 	struct mcp_session *s;
 
 	if (!make_room(t) || call_hold_stream(srv->env.calls, x->who->tenant_id, NULL) < 0) {
-		met_inc(MET_sessions_refused);
+		metric_inc(METRIC_sessions_refused);
 		rpc_error_init(e, FAULT_BUSY, "Too many sessions are open");
 		return NULL;
 	}
@@ -298,7 +297,7 @@ struct mcp_session *session_new(struct mcp_exchange *x, struct rpc_error *e)
 	s->serial = ++srv->serial;
 	s->since_us = clock_wall_us();
 	session_touch(s);
-	met_inc(MET_sessions_open);
+	metric_inc(METRIC_sessions_open);
 	if (!ev_timer_armed(srv->expiry))
 		ev_timer_start(srv->expiry, EXPIRY_EVERY_US);
 	return s;
@@ -327,7 +326,7 @@ static void stream_forget(struct mcp_session *s)
 	s->peer = NULL;
 	principal_unref(&s->stream_who);
 	ev_timer_free(&s->lease);
-	met_dec(MET_listens_open);
+	metric_dec(METRIC_listens_open);
 }
 
 static void stream_end(struct mcp_session *s)
@@ -342,7 +341,7 @@ static void session_free(struct mcp_session *s)
 		stream_end(s);
 	memory_fini(&s->memory);
 	principal_unref(&s->who);
-	met_dec(MET_sessions_open);
+	metric_dec(METRIC_sessions_open);
 	free(s);
 }
 
@@ -433,7 +432,7 @@ void mcp_session_stream(struct mcp_session *s, const struct mcp_push_ops *ops, v
 {
 	if (s->ops)
 		stream_end(s);
-	met_inc(MET_listens_open);
+	metric_inc(METRIC_listens_open);
 	s->ops = ops;
 	s->peer = peer;
 	s->stream_who = who;
@@ -544,7 +543,7 @@ static bool listed_before(struct mcp_exchange *x, int64_t generation, size_t len
 	if (slot->at_us && slot->principal_id == now.principal_id && slot->cred_id == now.cred_id && slot->len == len &&
 	    slot->generation == generation && slot->what == what && slot->tport == now.tport &&
 	    now.at_us - slot->at_us < LIST_REPEAT_US) {
-		met_inc(MET_list_records_merged);
+		metric_inc(METRIC_list_records_merged);
 		return true;
 	}
 	*slot = now;

@@ -11,13 +11,12 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "call/call.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
@@ -220,7 +219,7 @@ static size_t subs_tell(struct mcp_subs *s, const struct reg_snapshot *snap, sub
 			continue;
 		s->sub[i].version_id = now;
 		fn(arg, s->sub[i].uri);
-		met_inc(MET_resource_updates_sent);
+		metric_inc(METRIC_resource_updates_sent);
 		told++;
 	}
 	return told;
@@ -263,7 +262,7 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 		rpc_error_unknown_resource(&e, req->rev, uri, strlen(uri));
 		break;
 	case SUBS_FULL:
-		met_inc(MET_subscriptions_refused);
+		metric_inc(METRIC_subscriptions_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d", MCP_SUBSCRIPTIONS_MAX);
 		break;
 	}
@@ -300,7 +299,7 @@ static void push_changed(const struct way *way, const struct family *f)
 	str_reset(&way->srv->out);
 	encode_list_changed(&way->srv->out, f->list, (struct jx_span){ NULL, 0 });
 	way->ops->push(way->peer, way->srv->out.p, way->srv->out.len);
-	met_inc(MET_list_changed_sent);
+	metric_inc(METRIC_list_changed_sent);
 }
 
 static void push_updated(void *arg, const char *uri)
@@ -380,7 +379,7 @@ static size_t tell_listens(struct mcp_server *srv, struct mcp_tenant *t, const s
 		str_reset(&srv->out);
 		encode_list_changed(&srv->out, f->list, req->id);       /* MCP N-08 */
 		req_notice(req, &srv->out);
-		met_inc(MET_list_changed_sent);
+		metric_inc(METRIC_list_changed_sent);
 		told++;
 	}
 	return told;
@@ -602,7 +601,7 @@ static void acknowledge(void *arg)
 		send_ack(req);
 		if (honoured) {
 			list_push_back(&mcp_tenant_get(x->srv, x->who->tenant_id)->listens, &req->listen_link);
-			met_inc(MET_listens_open);
+			metric_inc(METRIC_listens_open);
 			listen_look(req);
 		}
 		req_notice(req, &x->srv->out);
@@ -647,7 +646,7 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 	reg_release(reg, &snap);
 	if (added != SUBS_FULL)
 		return true;
-	met_inc(MET_subscriptions_refused);
+	metric_inc(METRIC_subscriptions_refused);
 	rpc_error_init(e, FAULT_LISTENS, "Too many subscriptions: at most %d of one listen, %d of all peers",
 		       MCP_SUBSCRIPTIONS_MAX, MCP_SUBSCRIPTIONS_TENANT_MAX);
 	return false;
@@ -676,7 +675,7 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 	} else if (!read_params(msg, &filter, &e)) {
 		/* e says what is wrong */
 	} else if (count(mcp_tenant_get(x->srv, x->who->tenant_id), x->who) >= MCP_LISTENS_MAX) {
-		met_inc(MET_listens_refused);
+		metric_inc(METRIC_listens_refused);
 		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d for one principal",
 			       MCP_LISTENS_MAX);
 	} else if (!take_stream(req)) {
@@ -701,7 +700,7 @@ void listen_stop(struct mcp_req *req)
 		return;
 	list_unlink(&req->listen_link);
 	ev_timer_free(&req->lease);
-	met_dec(MET_listens_open);
+	metric_dec(METRIC_listens_open);
 }
 
 void listen_end(struct mcp_req *req)

@@ -5,12 +5,11 @@
 
 #include <stdlib.h>
 
-#include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
+#include "base/text.h"
 
 #define MS 1000ull                      /* microseconds */
 
@@ -31,7 +30,7 @@ struct breakers {
 static void forget(struct breakers *b, struct breaker *x)
 {
 	if (x->open_until_us > 0)
-		met_dec(MET_breakers_open);
+		metric_dec(METRIC_breakers_open);
 	(void)map_del(b->map, x->key, x->key_len);
 	list_unlink(&x->node);
 	free(x->key);
@@ -80,7 +79,7 @@ static struct breaker *add(struct breakers *b, const char *scope, const char *ho
 	struct str key = STR_INIT;
 
 	if (map_count(b->map) >= BREAKER_HOSTS_MAX) {
-		met_inc(MET_breakers_forgotten);
+		metric_inc(METRIC_breakers_forgotten);
 		forget(b, CONTAINER_OF(b->order.next, struct breaker, node));
 	}
 	struct breaker *x = mem_zalloc(sizeof(*x));
@@ -103,7 +102,7 @@ uint32_t breaker_ask(struct breakers *b, const char *scope, const char *host, ui
 		x->probe_until_us = now_us + BREAKER_WINDOW_MS * MS;
 		return 0;
 	}
-	met_inc(MET_breaker_refusals);
+	metric_inc(METRIC_breaker_refusals);
 	/* While a probe is out nobody knows when: the shortest useful wait. */
 	until = now_us < x->open_until_us ? x->open_until_us : now_us + MS;
 	return (uint32_t)((until - now_us + MS - 1) / MS);
@@ -118,7 +117,7 @@ static void failed(struct breaker *x, const char *host, uint16_t port, uint64_t 
 	if (x->failures < BREAKER_FAILURES)
 		return;
 	if (x->open_until_us == 0) {
-		met_inc(MET_breakers_open);
+		metric_inc(METRIC_breakers_open);
 		log_warn(NULL, "server fails, it rests host=%s port=%u failures=%u", host, port, x->failures);
 	}
 	x->open_until_us = now_us + BREAKER_REST_MS * MS;

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/secret.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/breaker.h"
 
 #include "fetch_int.h"
@@ -61,7 +61,7 @@ static void pool_key(const struct fetch_req *req, struct str *key)
 static int pool_new(struct fetcher *f, const struct str *key, struct fetch_pool **ret, struct err *err)
 {
 	if (map_count(f->pools) >= FETCH_POOLS_MAX && list_empty(&f->idle)) {
-		met_inc(MET_fetch_busy);
+		metric_inc(METRIC_fetch_busy);
 		return err_set(err, ERR_BUSY, "", "too many servers are being asked; try again");
 	}
 	if (map_count(f->pools) >= FETCH_POOLS_MAX)
@@ -153,9 +153,9 @@ static void end(struct fetch *f, const struct err *err)
 	list_unlink(&f->node);
 	p->nrunning--;
 	p->owner->running--;
-	met_dec(MET_fetch_running);
+	metric_dec(METRIC_fetch_running);
 	if (err->code != 0)
-		met_inc(MET_fetch_failures);
+		metric_inc(METRIC_fetch_failures);
 	ev_defer(p->owner->loop, fetch_free, f);
 	fetch_pool_rest(p);
 	f->sink.done(f->arg, err->code, err);
@@ -258,7 +258,7 @@ static int check_req(const struct fetch_req *req, struct url *ret_url, struct er
 
 static int busy(struct err *err)
 {
-	met_inc(MET_fetch_busy);
+	metric_inc(METRIC_fetch_busy);
 	return err_set(err, ERR_BUSY, "", "too many requests are under way; try again");
 }
 
@@ -301,8 +301,8 @@ int fetch_start(struct fetcher *f, const struct fetch_req *req, const struct fet
 	list_push_back(&pool->running, &x->node);
 	pool->nrunning++;
 	f->running++;
-	met_inc(MET_fetch_running);
-	met_inc(MET_fetch_started);
+	metric_inc(METRIC_fetch_running);
+	metric_inc(METRIC_fetch_started);
 	ev_defer(f->loop, begin, x);
 	*ret = x;
 	return 0;

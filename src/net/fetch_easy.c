@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
-#include "metrics/metric.h"
 
 #define CLOCK_STEP_US 2000
 #define RESOLVED_MAX 512                /* bytes of the test resolver's addresses */
@@ -28,7 +28,7 @@ static int check_addr(struct fetch *f, const struct addr *a)
 	if (rc == 0)
 		return 0;
 	char text[ADDR_TEXT_SIZE];
-	met_inc(MET_fetch_addresses_refused);
+	metric_inc(METRIC_fetch_addresses_refused);
 	log_warn(NULL, "outbound address refused host=%s port=%u address=%s why=\"%s\"", f->url.host, f->url.port,
 		 addr_format(a, text), err.msg);
 	if (f->err.code == 0)
@@ -132,7 +132,7 @@ static int take_head_line(struct fetch *f, const char *p, size_t len)
 {
 	f->head_got += len;
 	if (f->head_got > FETCH_HEAD_MAX) {     /* SEC S-707; interim answers and trailers count, too */
-		met_inc(MET_fetch_head_too_large);
+		metric_inc(METRIC_fetch_head_too_large);
 		return err_set(&f->err, ERR_LIMIT, "", "the answer's head is larger than %d bytes", FETCH_HEAD_MAX);
 	}
 	if (f->head_done)
@@ -170,7 +170,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 		return CURL_WRITEFUNC_ERROR;
 	f->body_got += len;
 	if (f->body_got > f->body_max) {
-		met_inc(MET_fetch_body_too_large);
+		metric_inc(METRIC_fetch_body_too_large);
 		(void)err_set(&f->err, ERR_LIMIT, "", "the answer is larger than %zu bytes", f->body_max);
 		return CURL_WRITEFUNC_ERROR;
 	}

@@ -1,8 +1,8 @@
 #ifndef FETCH_INT_H
 #define FETCH_INT_H
 
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
 #include "net/url.h"

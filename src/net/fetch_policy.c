@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/url.h"

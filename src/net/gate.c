@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "base/id.h"
-#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #define SOURCE_KEY 16                   /* addr_source() */
 #define NET_KEY 6                       /* bytes of it that a /48 has */
@@ -204,7 +203,7 @@ static bool make_room(struct gate *g, struct offenders *o, uint64_t now)
 	}
 	if (o->n < GATE_FAULTS_MAX)
 		return true;
-	met_inc(MET_penalties_forgotten);
+	metric_inc(METRIC_penalties_forgotten);
 	if (list_empty(&o->once))
 		return false;
 	forget(g, CONTAINER_OF(o->once.next, struct gate_source, node));
@@ -275,7 +274,7 @@ static void fault(struct gate *g, const uint8_t key[SOURCE_KEY], uint32_t first_
 	s->until_us = now + ms * 1000;
 	list_unlink(&s->node);
 	list_push_back(s->faults > 1 ? &o->again : &o->once, &s->node);
-	met_inc(MET_penalties);
+	metric_inc(METRIC_penalties);
 }
 
 void gate_failed(struct gate *g, const char *from)
@@ -324,15 +323,15 @@ enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exemp
 	struct gate_source *s = find_source(g, key);
 	*ret_wait_ms = wait_ms(g, key);
 	if (*ret_wait_ms > 0) {
-		met_inc(MET_connections_penalized);
+		metric_inc(METRIC_connections_penalized);
 		return GATE_PENALTY;
 	}
 	if (s && g->limits.per_source && s->live >= g->limits.per_source) {
-		met_inc(MET_connections_over_source);
+		metric_inc(METRIC_connections_over_source);
 		return GATE_CROWDED;
 	}
 	if (falls_on_it(g)) {
-		met_inc(MET_connections_dropped_early);
+		metric_inc(METRIC_connections_dropped_early);
 		return GATE_DROPPED;
 	}
 	s = s ? s : make_source(g, key, false);
@@ -382,7 +381,7 @@ bool gate_join(struct gate_pass *p, int64_t tenant_id)
 	gate_known(p);
 	struct gate_tenant *t = map_get_u64(g->tenants, (uint64_t)tenant_id);
 	if (t && g->limits.per_tenant && t->live >= g->limits.per_tenant) {
-		met_inc(MET_connections_over_tenant);
+		metric_inc(METRIC_connections_over_tenant);
 		return false;
 	}
 	if (!t) {

@@ -1,8 +1,8 @@
 #ifndef NET_HTTP_INT_H
 #define NET_HTTP_INT_H
 
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "net/http_body.h"
 #include "net/http_head.h"
 #include "net/http_server.h"

@@ -9,9 +9,9 @@
 
 #include "base/id.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
 #include "http_int.h"
-#include "metrics/metric.h"
 #include "net/stream.h"
 
 #define BODY_RATE (64u << 10)           /* bytes in a second that keep a body alive beyond its time (SEC S-116) */
@@ -238,8 +238,8 @@ static void tell_gone(void *arg)
  * (SEC S-110). */
 static void refuse(struct http_conn *c, int status, const char *why)
 {
-	met_inc(status == 413 ? MET_http_body_too_large :
-		status == 414 || status == 431 ? MET_http_head_too_large : MET_http_bad_requests);
+	metric_inc(status == 413 ? METRIC_http_body_too_large :
+		status == 414 || status == 431 ? METRIC_http_head_too_large : METRIC_http_bad_requests);
 	if (status == 400 && c->ops->broken)
 		c->ops->broken(c->arg);
 	struct http_request *half = c->reading;
@@ -434,7 +434,7 @@ static void on_ended(void *arg, enum stream_end why)
 	if (c->dying)
 		return;
 	if (why == STREAM_OVERFLOW)
-		met_inc(MET_output_overflow_closed);
+		metric_inc(METRIC_output_overflow_closed);
 	if (why != STREAM_EOF || c->finishing)
 		tear_down(c);
 	else

@@ -14,11 +14,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/tls.h"
 
 #define BACKLOG 1024
@@ -77,7 +77,7 @@ static void out_of_descriptors(struct listener *l)
 		l->spare = -1;
 		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0) {
-			met_inc(MET_connections_refused);
+			metric_inc(METRIC_connections_refused);
 			close(fd);
 		}
 	}

@@ -15,10 +15,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #define VERIFY_DEPTH 4                  /* certificates between a client's own and the CA's */
 #define CLIENT_CERTS_MAX (32u << 10)    /* bytes of all that a client shows */

@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/addr.h"
 #include "net/stream.h"
 
@@ -52,7 +52,7 @@ static void report(struct tls_handshake *h, const char *why)
 {
 	static struct log_site site;
 	const struct log_ctx ctx = { .peer = h->from };
-	met_inc(MET_tls_handshakes_failed);
+	metric_inc(METRIC_tls_handshakes_failed);
 	if (log_allow(&site))
 		log_info(&ctx, "TLS handshake failed why=\"%s\"", why);
 }
@@ -106,7 +106,7 @@ static void on_io(void *arg, bool readable, bool writable)
 	}
 	struct tls *t = h->tls;
 	const int on = 1;
-	met_inc(MET_tls_handshakes);
+	metric_inc(METRIC_tls_handshakes);
 	/* Nothing of ours carries the acknowledgement of the peer's last message: one that gathers small segments would
 	 * wait 40 ms with its first request. */
 	(void)setsockopt(h->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));    /* not a TCP socket: no matter */

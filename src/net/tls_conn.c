@@ -11,10 +11,10 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
-#include "metrics/metric.h"
 
 struct name {
 	enum tls_name kind;
@@ -157,7 +157,7 @@ int tls_shake(struct tls *t, const char **ret_why)
 
 static int broken(struct tls *t)
 {
-	met_inc(MET_tls_cut_off);
+	metric_inc(METRIC_tls_cut_off);
 	ERR_clear_error();
 	return TLS_BROKEN;
 }

@@ -12,14 +12,14 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "ev/child.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "sandbox/policy.h"
 #include "writer/writer.h"
 
@@ -96,7 +96,7 @@ static void receipt_done(void *arg, int rc, const struct err *err)
 	if (rc < 0)
 		log_warn(NULL, "a receipt was not recorded why=\"%s\"", err->msg);
 	else
-		met_set(MET_anchor_time, (int64_t)(clock_wall_us() / 1000000));
+		metric_set(METRIC_anchor_time, (int64_t)(clock_wall_us() / 1000000));
 	receipt_free(arg);
 }
 

@@ -11,15 +11,14 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/crash.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "writer/writer.h"
 
 #include "notary_int.h"
@@ -62,7 +61,7 @@ static void failed(struct notary *n, int rc)
 {
 	static struct log_site site;
 
-	met_inc(MET_checkpoint_failures);
+	metric_inc(METRIC_checkpoint_failures);
 	if (log_allow(&site))
 		log_err(NULL, "a checkpoint was not signed why=\"%s\" where=%s", n->err.msg, n->err.where);
 	n->refused |= rc == ERR_CORRUPT || rc == ERR_CONFLICT;
@@ -85,7 +84,7 @@ static void end_round(struct notary *n, int rc)
 		n->unsigned_us = n->again ? n->round_us : 0;
 		writer_hold(n->writer, NULL);
 		if (signed_any)
-			met_inc(MET_checkpoints);
+			metric_inc(METRIC_checkpoints);
 		if (n->round.rotated)
 			n->epoch_us = ev_now_us(n->loop);
 		if (signed_any && (n->always || n->round.rotated))

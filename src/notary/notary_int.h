@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 #include "audit/checkpoint.h"
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "sign/client.h"
 
 /* Inside of src/notary. */

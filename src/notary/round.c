@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"

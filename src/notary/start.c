@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include "notary_int.h"
 

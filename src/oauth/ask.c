@@ -7,16 +7,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "json/json.h"
-#include "metrics/metric.h"
 
 #include "check_int.h"
 
@@ -163,7 +162,7 @@ int ask_start(struct oauth_check *c, struct err *err)
 	str_puts(&form, "token_type_hint=access_token&token=");
 	put_encoded(&form, c->token, c->q.len);
 	if (rc == 0) {
-		met_inc(MET_oauth_introspections);
+		metric_inc(METRIC_oauth_introspections);
 		rc = oauth_get_start(s->o->env.fetcher, s->server, &(struct oauth_get_req){ s->conf->ask_uri, form.p, authorization.p,
 				     ev_now_us(s->o->env.loop) + OAUTH_ASK_MS * 1000ull }, on_answer, c, &c->get, err);
 	}

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
-#include "base/list.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "oauth_int.h"
 
@@ -42,7 +41,7 @@ static void forget(struct oauth_cache *c, struct entry *e)
 	(void)map_del(c->by_key, e->key, sizeof e->key);        /* e is in hand */
 	principal_unref(&e->pass.who);
 	free(e);
-	met_dec(MET_oauth_tokens_cached);
+	metric_dec(METRIC_oauth_tokens_cached);
 }
 
 void oauth_cache_free(struct oauth_cache **c)
@@ -96,7 +95,7 @@ bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], cons
 		forget(c, e);
 	if (map_count(c->by_key) >= c->max) {
 		forget(c, CONTAINER_OF(c->order.next, struct entry, node));
-		met_inc(MET_oauth_tokens_evicted);
+		metric_inc(METRIC_oauth_tokens_evicted);
 	}
 	e = mem_zalloc(sizeof *e);
 	memcpy(e->key, key, sizeof e->key);
@@ -105,7 +104,7 @@ bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], cons
 	e->until_us = until_us;
 	(void)map_set(c->by_key, e->key, sizeof e->key, e);     /* new */
 	list_push_back(&c->order, &e->node);
-	met_inc(MET_oauth_tokens_cached);
+	metric_inc(METRIC_oauth_tokens_cached);
 	return !known;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "json/json.h"
 #include "tenant/scope.h"

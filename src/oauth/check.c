@@ -8,14 +8,13 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
@@ -202,16 +201,16 @@ static int take_place(struct oauth_issuer *s)
 	const bool own = s->nwaiting < s->o->share;
 
 	if (s->server && s->nwaiting >= OAUTH_ASKING_MAX) {
-		met_inc(MET_oauth_introspections_refused);
+		metric_inc(METRIC_oauth_introspections_refused);
 		return ERR_BUSY;
 	}
 	if (!own && s->o->ncommon >= OAUTH_WAITING_MAX - s->o->share * s->o->nissuers) {
-		met_inc(MET_oauth_checks_refused);
+		metric_inc(METRIC_oauth_checks_refused);
 		return ERR_BUSY;
 	}
 	s->nwaiting++;
 	s->o->ncommon += !own;
-	met_inc(MET_oauth_checks_waiting);
+	metric_inc(METRIC_oauth_checks_waiting);
 	return 0;
 }
 
@@ -219,7 +218,7 @@ static void leave_place(struct oauth_issuer *s)
 {
 	s->nwaiting--;
 	s->o->ncommon -= s->nwaiting >= s->o->share;
-	met_dec(MET_oauth_checks_waiting);
+	metric_dec(METRIC_oauth_checks_waiting);
 }
 
 static void drop(struct oauth_check *c)
@@ -304,7 +303,7 @@ int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *don
 
 	oauth_cache_key(q.token, q.len, q.resource, q.key);
 	if (oauth_cache_get(o->cache, q.key, ev_now_us(o->env.loop), &known)) {
-		met_inc(MET_oauth_cache_hits);
+		metric_inc(METRIC_oauth_cache_hits);
 		rc = principal_check(o->env.tenants, known.who, &detail);
 		if (rc == 0) {
 			principal_ref(known.who);

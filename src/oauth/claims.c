@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "tenant/scope.h"

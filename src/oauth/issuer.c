@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "tenant/scope.h"
 

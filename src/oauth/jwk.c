@@ -11,9 +11,8 @@
 #include <openssl/param_build.h>
 #include <openssl/rsa.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/sign.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 

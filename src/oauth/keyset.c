@@ -5,14 +5,14 @@
 
 #include <stdlib.h>
 
-#include "base/list.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #include "oauth_int.h"
 
@@ -131,7 +131,7 @@ static void on_got(void *arg, int rc, const struct str *body, const struct err *
 	} else {
 		k->failures += k->failures < BACKOFF_MAX;
 		interval <<= k->failures - 1;
-		met_inc(MET_oauth_key_fetches_failed);
+		metric_inc(METRIC_oauth_key_fetches_failed);
 		log_warn(NULL, "keys of an issuer could not be fetched issuer=%s why=\"%s\" again_s=%llu", k->conf->issuer, err.msg,
 			 (unsigned long long)(interval / 1000000));
 	}
@@ -149,14 +149,14 @@ static bool fetch(struct keyset *k, uint64_t now)
 		return true;
 	if (now < k->next_us)
 		return false;
-	met_inc(MET_oauth_key_fetches);
+	metric_inc(METRIC_oauth_key_fetches);
 	if (oauth_get_start(k->env->fetcher, k->server, &req, on_got, k, &k->get, &err) == 0) {
 		k->begun_us = now;
 		ev_timer_stop(k->wake);
 		return true;
 	}
 	k->next_us = now + (err.code == ERR_BUSY ? BUSY_US : k->env->interval_s * 1000000ull);
-	met_inc(MET_oauth_key_fetches_failed);
+	metric_inc(METRIC_oauth_key_fetches_failed);
 	log_warn(NULL, "keys of an issuer could not be fetched issuer=%s why=\"%s\"", k->conf->issuer, err.msg);
 	return false;
 }

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "oauth_int.h"
 
@@ -62,7 +61,7 @@ uint64_t kids_see(struct kids *k, const char *kid, uint64_t now_us)
 	} else {
 		if (map_count(k->by_text) >= OAUTH_KIDS_MAX) {
 			forget(k, CONTAINER_OF(k->order.next, struct kid, node));
-			met_inc(MET_oauth_kids_forgotten);
+			metric_inc(METRIC_oauth_kids_forgotten);
 		}
 		one = mem_alloc(sizeof *one + len);
 		one->seen_us = now_us;

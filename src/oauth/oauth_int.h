@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/digest.h"
-#include "base/list.h"
+#include "base/crypto.h"
+#include "base/map.h"
 #include "oauth/oauth.h"
 
 struct conf_issuer;

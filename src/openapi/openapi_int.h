@@ -1,7 +1,7 @@
 #ifndef SRC_OPENAPI_INT_H
 #define SRC_OPENAPI_INT_H
 
-#include "base/str.h"
+#include "base/text.h"
 #include "openapi/openapi.h"
 
 #include <stdbool.h>

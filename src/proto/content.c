@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "base/text.h"
 
 #include "proto_int.h"

@@ -9,7 +9,7 @@
 
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include "proto_int.h"
 

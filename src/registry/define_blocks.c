@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "audit/payload.h"
-#include "base/arena.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
 #include "json/json.h"
 #include "registry_int.h"

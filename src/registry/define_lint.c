@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "registry_int.h"
 #include "schema/schema.h"

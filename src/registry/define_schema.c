@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "registry_int.h"
 #include "schema/schema.h"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -1,9 +1,9 @@
 #ifndef REGISTRY_INT_H
 #define REGISTRY_INT_H
 
-#include "base/digest.h"
-#include "base/list.h"
-#include "base/str.h"
+#include "base/crypto.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "registry/define.h"
 #include "registry/registry.h"
 

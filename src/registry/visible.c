@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "sandbox/policy.h"
 
 #define WORDS_MAX 2048

@@ -16,7 +16,6 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 static const char magic[4] = { 't', 'c', 'r', '4' };
 

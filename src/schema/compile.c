@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -5,7 +5,7 @@
 
 #include "schema_int.h"
 
-#include "base/str.h"
+#include "base/text.h"
 
 struct map;
 

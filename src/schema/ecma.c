@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "base/str.h"
 #include "base/text.h"
 
 #include "ecma_int.h"

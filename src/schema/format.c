@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define LOCAL_MAX 64            /* bytes in front of the @ (RFC 5321 4.5.3.1.1) */

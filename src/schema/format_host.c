@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define NAME_MAX_BYTES 253

@@ -4,7 +4,7 @@
 
 #include "compile_int.h"
 
-#include "base/arena.h"
+#include "base/mem.h"
 
 static const struct node *behind_refs(const struct node *n)
 {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
 
 #define NEEDED_MAX 64           /* bits of a word */

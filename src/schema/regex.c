@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #include "ecma_int.h"
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define NAME_SHOWN 120          /* bytes of a member name */

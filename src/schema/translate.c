@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 
 #define TRANSLATE_SCALE 2       /* new names are longer */
 

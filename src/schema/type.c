@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 static const struct { const char *name, *words; unsigned bit; } types[] = {
 	{ "object", "an object", TYPE_OBJECT },

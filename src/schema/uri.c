@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 /* RFC 3986 appendix B; a part that is absent has p NULL. */
 struct part { const char *p; size_t len; };

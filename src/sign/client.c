@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "tlog/signer.h"
 
 static const char *kind_of(const struct sign_msg *req)

@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 
 void sign_msg_fini(struct sign_msg *m)
 {

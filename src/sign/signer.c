@@ -18,12 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/crash.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
 

@@ -16,8 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/crypto.h"
 #include "base/text.h"
 
 #include "sign_int.h"

@@ -8,11 +8,11 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "tenant/arg_rule.h"
 #include "tenant/scope.h"
 #include "tenant_int.h"
@@ -51,7 +51,7 @@ static int refuse(struct tenants *t, const struct cred_source *source, const str
 	static struct log_site site;
 	const struct log_ctx ctx = { .peer = source->from };
 
-	met_inc(MET_auth_failures);
+	metric_inc(METRIC_auth_failures);
 	if (log_allow(&site))
 		log_info(&ctx, "authentication failed key=%s reason=%s", cred ? cred->accessor : "unknown", cred_refusal_name(why));
 	if (t->watch.refused)

@@ -14,10 +14,9 @@
 
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/secret.h"
 
 #define KEY_PREFIX "tck_"
 #define KEY_HASH_PREFIX "toolcrib/cred/1"       /* hashed with its NUL */

@@ -11,7 +11,7 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "tenant/arg_rule.h"

@@ -13,13 +13,13 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "tenant_int.h"
 
 struct subject {
 	struct list node;               /* subjects.order */
 	int64_t id;                     /* negative, as principal_id */
-	uint64_t met_us;                /* when it came last; monotonic */
+	uint64_t metric_us;                /* when it came last; monotonic */
 };
 
 struct ten_subjects {
@@ -67,12 +67,12 @@ static int make_room(struct ten_subjects *s, const struct tenant_image *img, uin
 	if (map_count(s->by_id) < TENANT_SUBJECTS_MAX)
 		return 0;
 	oldest = CONTAINER_OF(s->order.next, struct subject, node);
-	rests_us = now - oldest->met_us;
+	rests_us = now - oldest->metric_us;
 	if (rests_us >= TENANT_SUBJECT_REST_US) {
 		forget(s, oldest);
 		return 0;
 	}
-	met_inc(MET_token_subjects_refused);
+	metric_inc(METRIC_token_subjects_refused);
 	(void)err_set(err, ERR_BUSY, "sub", "tenant %s had tokens of %d subjects within a day, which is the limit: "
 		      "come again later", img->name, TENANT_SUBJECTS_MAX);
 	err_hint(err, "for more let principal_claim name principals of the tenant");
@@ -97,7 +97,7 @@ int ten_subject_meet(struct tenants *t, const struct tenant_image *img, int64_t 
 		one->id = id;
 		(void)map_set_u64(s->by_id, (uint64_t)id, one); /* new */
 	}
-	one->met_us = now;
+	one->metric_us = now;
 	list_unlink(&one->node);
 	list_push_back(&s->order, &one->node);
 	return 0;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "tenant/arg_rule.h"
 #include "tenant/cidr.h"
 #include "tenant/scope.h"

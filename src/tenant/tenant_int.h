@@ -1,7 +1,7 @@
 #ifndef TENANT_INT_H
 #define TENANT_INT_H
 
-#include "base/list.h"
+#include "base/map.h"
 #include "tenant/tenant.h"
 
 struct map;

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define DASH "\xe2\x80\x94 "            /* U+2014 EM DASH and a space begin a signature line */

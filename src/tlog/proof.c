@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 static const char format[] = "c2sp.org/tlog-proof@v1";

@@ -20,7 +20,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 void signer_state_init(struct signer_state *s)

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 
 enum { LEAF_PREFIX = 0, NODE_PREFIX = 1 };
 

@@ -15,9 +15,9 @@
 #include "audit/audit.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "oauth/oauth.h"
 
 static const char no_path[] = "no such path\n";
@@ -440,7 +440,7 @@ static void on_closed(void *arg, struct http_conn *conn)
 	list_unlink(&c->node);
 	gate_leave(&c->pass);
 	free(c);
-	met_dec(MET_connections_open);
+	metric_dec(METRIC_connections_open);
 	listen_conn_gone(t->listener);
 	if (t->closing && list_empty(&t->conns))
 		ev_defer(t->env.loop, http_free, t);
@@ -471,7 +471,7 @@ static void http_accepted(void *arg, const struct accepted *a)
 	c->proxied = front_is_proxy(&t->front, &a->peer);
 	snprintf(c->from, sizeof(c->from), "%s", a->from);
 	list_push_back(&t->conns, &c->node);
-	met_inc(MET_connections_open);
+	metric_inc(METRIC_connections_open);
 	c->conn = http_conn_new(t->env.loop, a->fd, &timers, &conn_ops, c);
 	c->tls = a->tls;
 	if (a->tls)

@@ -6,7 +6,7 @@
 
 #include "transport_int.h"
 
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "net/http_server.h"
 #include "tenant/tenant.h"

@@ -5,8 +5,8 @@
 #include "tr_http_int.h"
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 /* Whoever is sent away comes again, and a new connection costs more than the next answer on an old one: so some at a time. */
 static bool may_end(struct tr_http *t)
@@ -24,7 +24,7 @@ void hreq_keep(const struct hreq *q)
 {
 	if (!mcp_crowded_by(q->t->env.mcp, q->who) || !may_end(q->t))
 		return;
-	met_inc(MET_connections_not_kept);
+	metric_inc(METRIC_connections_not_kept);
 	http_no_more(q->r);
 }
 
@@ -32,7 +32,7 @@ void http_not_known(struct hconn *c)
 {
 	if (c->t->press == TRANSPORT_CALM || c->pass.tenant || !may_end(c->t))
 		return;
-	met_inc(MET_connections_not_kept);
+	metric_inc(METRIC_connections_not_kept);
 	http_conn_drain(c->conn);
 }
 
@@ -42,7 +42,7 @@ void http_hurry(struct hconn *c)
 	if (c->pass.tenant || c->hurried)
 		return;
 	c->hurried = true;
-	met_inc(MET_connections_hurried);
+	metric_inc(METRIC_connections_hurried);
 	http_conn_drain_in(c->conn, TR_HTTP_HURRY_MS);
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/ev.h"
 
 static const char sse_headers[] =

@@ -10,7 +10,6 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "oauth/oauth.h"
 #include "tenant/scope.h"

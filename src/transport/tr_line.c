@@ -15,9 +15,9 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/line.h"
 #include "net/stream.h"
 #include "tenant/tenant.h"
@@ -55,7 +55,7 @@ static void peer_gone(struct line_peer *p)
 	list_unlink(&p->node);
 	stream_close(&p->stream);
 	gate_leave(&p->pass);
-	met_dec(MET_connections_open);
+	metric_dec(METRIC_connections_open);
 	if (p->home->listener)
 		listen_conn_gone(p->home->listener);
 	ev_defer(p->home->env->loop, peer_free, p);
@@ -182,7 +182,7 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 	ssize_t used = line_next(bytes, len, p->searched, max, &line);
 
 	if (used < 0) {
-		met_inc(MET_line_too_long);
+		metric_inc(METRIC_line_too_long);
 		if (!p->channel)
 			gate_broke(&p->pass);
 		peer_end(p, p->channel != NULL);        /* nothing has been said to a stranger */
@@ -216,7 +216,7 @@ static void peer_ended(void *arg, enum stream_end why)
 	struct line_peer *p = arg;
 
 	if (why == STREAM_OVERFLOW || why == STREAM_STALLED)
-		met_inc(MET_output_overflow_closed);
+		metric_inc(METRIC_output_overflow_closed);
 	if (p->ending)
 		peer_gone(p);
 	else if (why == STREAM_EOF && p->channel)
@@ -237,7 +237,7 @@ void line_peer_new(struct line_home *home, const struct line_way *way, struct pr
 		p->pass = *way->pass;
 	snprintf(p->from, sizeof(p->from), "%s", way->from);
 	list_push_back(&home->peers, &p->node);
-	met_inc(MET_connections_open);
+	metric_inc(METRIC_connections_open);
 	p->stream = stream_new(home->env->loop, way->in_fd, way->out_fd, TRANSPORT_CREDENTIAL_MAX + 2, &stream_ops, p);
 	p->tls = way->tls;
 	if (way->tls)

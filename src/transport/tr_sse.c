@@ -16,7 +16,7 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "net/stream.h"
 
 #define SSE_ID_LEN 32                   /* base62: 190 bits */

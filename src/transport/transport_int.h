@@ -4,7 +4,7 @@
 
 #include "transport/transport.h"
 
-#include "base/list.h"
+#include "base/map.h"
 #include "mcp/mcp.h"
 #include "conf/conf.h"
 #include "net/gate.h"

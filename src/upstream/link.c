@@ -12,9 +12,9 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #define NOISE_MAX 100                   /* lines that are no messages, before the server is given up */
 #define NOISE_SHOWN 160                 /* bytes of one in the log */
@@ -318,7 +318,7 @@ static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t 
 	struct rpc_msg msg;
 	int rc = rpc_scan(text, len, &msg, NULL);
 
-	met_inc(MET_upstream_messages);
+	metric_inc(METRIC_upstream_messages);
 	if (rc == 0 && msg.array && alone && l->rev == REV_R2)
 		return take_batch(l, exchange, text, len);
 	if (rc < 0 || !msg.object || rpc_check(&msg, NULL) < 0) {

@@ -16,9 +16,9 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "proto/caps.h"
 #include "proto/trace.h"
 
@@ -258,7 +258,7 @@ static int check_pin(struct up_call *c, struct err *err)
 		return 0;
 	if (l->unread[kind])
 		return err_set(err, ERR_TOOL, "", "its list of %ss could not be read", nouns[kind]);
-	met_inc(MET_upstream_drift_refused);
+	metric_inc(METRIC_upstream_drift_refused);
 	l->env.changed(l->env.arg);
 	if (!now)
 		return err_set(err, ERR_TOOL, "", "it has no %s %.80s any more", nouns[kind], name);
@@ -427,7 +427,7 @@ static void give_up(void *arg)
 	struct up_link *l = c->link;
 	struct question *q;
 
-	met_inc(MET_upstream_questions_late);
+	metric_inc(METRIC_upstream_questions_late);
 	while ((q = first_question(c))) {
 		send_answer(l, q, NULL, "The question was not answered in time");
 		question_free(c, q);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "backend/secrets.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "net/fetch.h"

@@ -3,8 +3,8 @@
 
 #include "upstream_int.h"
 
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "proto/rev.h"
 #include "proto/rpc.h"

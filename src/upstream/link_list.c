@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"

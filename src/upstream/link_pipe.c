@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "backend/secrets.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "base/text.h"
 #include "ev/child.h"
 #include "ev/ev.h"

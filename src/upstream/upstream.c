@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "backend/secrets.h"
+#include "base/crypto.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/secret.h"
+#include "base/metric.h"
 #include "db/db.h"
 #include "ev/ev.h"
 #include "keys/secrets.h"
-#include "metrics/metric.h"
 
 #define STABLE_US 10000000              /* a link that lived so long is tried again at once */
 #define DELAY_FIRST_US 250000
@@ -30,7 +30,7 @@ static void drop_link(struct slot *s)
 		return;
 	up_link_close(&s->link);
 	s->up->all->nlinks--;
-	met_dec(MET_upstream_links_open);
+	metric_dec(METRIC_upstream_links_open);
 }
 
 static void upstream_unref(struct upstream *up)
@@ -81,7 +81,7 @@ static void on_dead(void *arg, const struct err *err)
 	struct slot *s = arg;
 	uint64_t now = ev_now_us(s->up->all->env.loop);
 
-	met_inc(MET_upstream_failures);
+	metric_inc(METRIC_upstream_failures);
 	log_warn(NULL, "upstream link ended upstream=%s tenant=%s why=\"%s\"", s->up->conf->name, s->tenant, err->msg);
 	s->up->error = *err;
 	drop_link(s);
@@ -210,7 +210,7 @@ int slot_open(struct slot *s, bool for_call, struct err *err)
 	int rc = up_link_open(&env, s->up->conf->name, s->up->conf->asks, s->up->era, open_wire, s, &s->link, err);
 	if (rc == 0) {
 		u->nlinks++;
-		met_inc(MET_upstream_links_open);
+		metric_inc(METRIC_upstream_links_open);
 		watches_opened(s);
 	}
 	return rc;

@@ -11,7 +11,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
 #include "db/db.h"

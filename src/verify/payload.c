@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "audit/payload.h"
-#include "base/aead.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "db/db.h"

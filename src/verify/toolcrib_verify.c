@@ -16,9 +16,8 @@
 #include "verify/evidence.h"
 #include "verify/verify.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 

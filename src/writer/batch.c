@@ -13,12 +13,11 @@
 
 #include "audit/rows.h"
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "db/db.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #include "writer_int.h"
 
@@ -223,7 +222,7 @@ static void batch_failed(struct writer *w, struct witem *first, int rc, const st
 {
 	static struct log_site site;
 
-	met_inc(MET_writer_failures);
+	metric_inc(METRIC_writer_failures);
 	note_failure(w, err);
 	if (is_final(rc))
 		stop_for_good(w, rc, err);
@@ -267,8 +266,8 @@ void writer_run_batch(struct writer *w, struct witem *first)
 	crash_around(first, "begin.after", "end.after", "admin.commit");
 	atomic_store(&w->full_until_us, 0);
 	w->fails.count = 0;
-	met_inc(MET_writer_batches);
-	met_add(MET_writer_items, count(first));
+	metric_inc(METRIC_writer_batches);
+	metric_add(METRIC_writer_items, count(first));
 	run_between(w, first);
 	post(w, first);
 	/* With a fresh open_from in it, the log is copied while the answers are on their way. */

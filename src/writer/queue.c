@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "writer_int.h"
 
@@ -111,7 +111,7 @@ bool wqueue_push(struct wqueue *q, struct witem *item)
 		list_push_back(&lane->items, &item->in_queue);
 		if (list_empty(&lane->in_ring))
 			list_push_back(&q->ring, &lane->in_ring);
-		met_set(MET_writer_queue_len, ++q->len);
+		metric_set(METRIC_writer_queue_len, ++q->len);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return fits;
@@ -154,7 +154,7 @@ bool wqueue_withdraw(struct wqueue *q, struct witem *item)
 			list_unlink(&lane->in_ring);
 		if (list_empty(&q->ring))
 			q->shown = false;
-		met_set(MET_writer_queue_len, --q->len);
+		metric_set(METRIC_writer_queue_len, --q->len);
 	}
 	pthread_mutex_unlock(&q->lock);
 	return ours;
@@ -199,7 +199,7 @@ struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait)
 	}
 	if (list_empty(&q->ring))
 		q->shown = false;
-	met_set(MET_writer_queue_len, q->len);
+	metric_set(METRIC_writer_queue_len, q->len);
 	pthread_mutex_unlock(&q->lock);
 	*tail = NULL;
 	return first;

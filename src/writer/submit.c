@@ -7,8 +7,8 @@
 
 #include "audit/payload.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #include "writer_int.h"
 
@@ -190,7 +190,7 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 		wait_for(w, &e->item);
 	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
 	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
-		met_inc(MET_writer_queue_full);
+		metric_inc(METRIC_writer_queue_full);
 		item_free(&e->item);
 		return ERR_AUDIT;
 	}
@@ -214,7 +214,7 @@ int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
 	list_init(&j->item.waiting);
 	wait_for(w, &j->item);
 	if (!wqueue_push(w->queue, &j->item)) {
-		met_inc(MET_writer_queue_full);
+		metric_inc(METRIC_writer_queue_full);
 		item_free(&j->item);
 		return ERR_BUSY;
 	}

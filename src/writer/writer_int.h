@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/list.h"
+#include "base/map.h"
 
 /* Inside of src/writer.  The loop thread owns an item, lends it to the queue and so to the writer thread,
  * and gets it back by the done list; who may touch which field stands beside it. */

@@ -12,11 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "registry/registry.h"

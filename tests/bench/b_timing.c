@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "base/text.h"
 #include "net/addr.h"
 #include "tenant/tenant.h"

@@ -22,9 +22,9 @@
 
 #include "audit/payload.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "ev/ev.h"
 #include "keys/keyfile.h"

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/list.h"
+#include "base/map.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"
 

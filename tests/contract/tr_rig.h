@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"

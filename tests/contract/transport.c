@@ -11,8 +11,8 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "suite.h"
 
 struct member {
@@ -38,7 +38,7 @@ static const struct member *begin_with(void **state, uint32_t drain_ms)
 {
 	const struct member *m = *state;
 
-	open_before = met_get(MET_connections_open);
+	open_before = metric_get(METRIC_connections_open);
 	tr_open(&rig, m->name);
 	rig.env.drain_ms = drain_ms;
 	tr_listen(&rig);
@@ -53,7 +53,7 @@ static const struct member *begin(void **state)
 static void end(void)
 {
 	tr_close(&rig);
-	assert_int_equal(met_get(MET_connections_open), open_before);
+	assert_int_equal(metric_get(METRIC_connections_open), open_before);
 }
 
 static size_t held(void)
@@ -257,14 +257,14 @@ static void notices_that_nobody_reads_end_the_connection(void **state)
 {
 	const struct member *m = begin(state);
 	struct tr_peer *p = tr_dial(&rig, "acme"), *other = tr_dial(&rig, "other");
-	uint64_t before = met_get(MET_output_overflow_closed);
+	uint64_t before = metric_get(METRIC_output_overflow_closed);
 
 	tr_read(p, false);
 	tr_say(p, "flood 1 new 400");   /* 25 MiB: more than any socket's buffer and ours */
 	TR_WAIT(&rig, rig.srv->nseen == 1 && held() == 0);
 	assert_int_equal(rig.srv->finished, 0);
 	assert_int_equal(unanswered(m), 1);
-	assert_int_equal(met_get(MET_output_overflow_closed), before + 1);
+	assert_int_equal(metric_get(METRIC_output_overflow_closed), before + 1);
 	tr_read(p, true);
 	tr_ended(p);
 	tr_say(other, "now 1 old");

@@ -8,9 +8,8 @@
 #include <jansson.h>
 
 #include "backend/secrets.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "keys/secrets.h"
 #include "fuzz.h"

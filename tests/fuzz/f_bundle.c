@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "bundle/bundle.h"
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #include "fuzz.h"

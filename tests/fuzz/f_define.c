@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../unit/handler_table.h"
-#include "base/arena.h"
+#include "base/mem.h"
 #include "fuzz.h"
 #include "json/json.h"
 #include "json/yaml.h"

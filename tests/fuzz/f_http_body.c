@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/str.h"
+#include "base/text.h"
 #include "fuzz.h"
 #include "net/http_body.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "fuzz.h"
 #include "json/json.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "audit/commit.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "fuzz.h"
 
 static void put_be(struct str *out, uint64_t v, unsigned bytes)

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/str.h"
 #include "base/text.h"
 #include "fuzz.h"
 #include "tlog/note.h"

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "../../src/schema/schema_int.h"
-#include "base/arena.h"
-#include "base/str.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "fuzz.h"
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "fuzz.h"

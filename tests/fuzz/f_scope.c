@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "fuzz.h"
 #include "tenant/scope.h"
 

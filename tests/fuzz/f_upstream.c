@@ -10,7 +10,7 @@
 #include "../../src/upstream/link_http_int.h"
 #include "../unit/fake_wire.h"
 #include "../unit/handler_table.h"
-#include "base/arena.h"
+#include "base/mem.h"
 #include "fuzz.h"
 
 #define CALLS 3

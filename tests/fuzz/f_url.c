@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "../../src/handlers/http_int.h"
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "fuzz.h"
 #include "json/json.h"
 

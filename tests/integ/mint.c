@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "../unit/token.h"
+#include "base/crypto.h"
 #include "base/map.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 
 #define RSA_BITS 2048
 #define WORDS 4

@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "schema/schema.h"
 

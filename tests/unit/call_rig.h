@@ -12,7 +12,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "faultvfs.h"

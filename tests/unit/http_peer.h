@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/list.h"
-#include "base/str.h"
+#include "base/map.h"
+#include "base/text.h"
 
 /* A server of HTTP on the test's own loop, which answers each whole request with the bytes it was told, right or wrong. */
 

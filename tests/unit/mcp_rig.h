@@ -16,7 +16,7 @@
 
 #include "audit/audit.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "mcp/mcp.h"

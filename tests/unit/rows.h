@@ -11,9 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/id.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "tenant/tenant.h"
 

@@ -14,9 +14,9 @@
 
 #include "admin/admin.h"
 #include "base/clock.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 
 #include "tmpdir.h"
 #include "suite.h"
@@ -149,7 +149,7 @@ static void expect_end(int fd, const char *text)
 
 static void a_user_has_so_many_connections(void **state)
 {
-	uint64_t before = met_get(MET_admin_connections_refused);
+	uint64_t before = metric_get(METRIC_admin_connections_refused);
 	int fd[ADMIN_SHARE_MAX];
 	char ended;
 
@@ -157,9 +157,9 @@ static void a_user_has_so_many_connections(void **state)
 		fd[i] = dial();
 		ask_status(fd[i]);
 	}
-	assert_int_equal(met_get(MET_admin_connections_refused), before);
+	assert_int_equal(metric_get(METRIC_admin_connections_refused), before);
 	expect_end(dial(), "16 connections for commands, which is the limit");
-	assert_int_equal(met_get(MET_admin_connections_refused), before + 1);
+	assert_int_equal(metric_get(METRIC_admin_connections_refused), before + 1);
 	ask_status(fd[0]);                      /* the others go on */
 	/* One that ends leaves its place: the server has seen that when it hangs up as well. */
 	assert_int_equal(shutdown(fd[0], SHUT_WR), 0);
@@ -174,7 +174,7 @@ static void a_user_has_so_many_connections(void **state)
 
 static void who_says_nothing_is_sent_away(void **state)
 {
-	uint64_t before = met_get(MET_admin_connections_idle);
+	uint64_t before = metric_get(METRIC_admin_connections_idle);
 	int silent = dial(), half = dial(), talks = dial();
 
 	ask_status(talks);
@@ -184,16 +184,16 @@ static void who_says_nothing_is_sent_away(void **state)
 	ask_status(talks);
 	assert_int_equal(write(half, STATUS, 5), 5);    /* more of it is no line either */
 	turn();
-	assert_int_equal(met_get(MET_admin_connections_idle), before);
+	assert_int_equal(metric_get(METRIC_admin_connections_idle), before);
 	clock_step(1);
 	expect_end(silent, "no command came within 60 s");
 	expect_end(half, "no command came within 60 s");
-	assert_int_equal(met_get(MET_admin_connections_idle), before + 2);
+	assert_int_equal(metric_get(METRIC_admin_connections_idle), before + 2);
 	clock_step(IDLE_US - 2);
 	ask_status(talks);
 	clock_step(IDLE_US);
 	expect_end(talks, "\"timeout\"");
-	assert_int_equal(met_get(MET_admin_connections_idle), before + 3);
+	assert_int_equal(metric_get(METRIC_admin_connections_idle), before + 3);
 }
 
 /* A line that is no request is one all the same: the time begins anew. */
@@ -215,7 +215,7 @@ static void mistakes_are_answered_not_waited_for(void **state)
 /* As do those whose command takes its time. */
 static void who_follows_the_audit_stays(void **state)
 {
-	uint64_t before = met_get(MET_admin_connections_idle);
+	uint64_t before = metric_get(METRIC_admin_connections_idle);
 	int fd = dial();
 
 	command(fd, TAIL);
@@ -223,7 +223,7 @@ static void who_follows_the_audit_stays(void **state)
 		clock_step(IDLE_US);
 		turn();
 	}
-	assert_int_equal(met_get(MET_admin_connections_idle), before);
+	assert_int_equal(metric_get(METRIC_admin_connections_idle), before);
 	end_command();
 	ask_status(fd);
 	clock_step(IDLE_US);

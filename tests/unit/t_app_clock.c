@@ -5,7 +5,7 @@
 #include "app_int.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "t_writer.h"
 #include "suite.h"
@@ -74,7 +74,7 @@ static void a_start_is_told_and_then_only_changes(void **state)
 		start(f, &a, rows[i].sync);
 		assert_int_equal(told(f), i + 1);
 		assert_int_equal(said(f), rows[i].clk);
-		assert_int_equal(met_get(MET_clock_synchronised), rows[i].sync == CLOCK_SYNCED);
+		assert_int_equal(metric_get(METRIC_clock_synchronised), rows[i].sync == CLOCK_SYNCED);
 		clock_step(2 * APP_CLOCK_GAP_US);
 		check(&a, rows[i].sync);
 		assert_int_equal(told(f), i + 1);
@@ -102,7 +102,7 @@ static void a_clock_on_the_edge_fills_no_log(void **state)
 	start(f, &a, CLOCK_SYNCED);
 	check(&a, CLOCK_UNSYNCED);
 	assert_int_equal(told(f), 2);
-	changes = met_get(MET_clock_changes);
+	changes = metric_get(METRIC_clock_changes);
 	for (int second = 1; second < 60; second++) {
 		clock_step(1000000);
 		check(&a, second % 2 ? CLOCK_SYNCED : CLOCK_UNSYNCED);
@@ -111,7 +111,7 @@ static void a_clock_on_the_edge_fills_no_log(void **state)
 		assert_int_equal(told(f), 2);
 		assert_int_equal(said(f), second % 2 ? AUDIT_CLOCK_SYNCED : AUDIT_CLOCK_UNSYNCED);      /* every record does */
 	}
-	assert_int_equal(met_get(MET_clock_changes) - changes, 59);
+	assert_int_equal(metric_get(METRIC_clock_changes) - changes, 59);
 	clock_step(1000000 - 1);
 	check(&a, CLOCK_SYNCED);
 	assert_int_equal(told(f), 2);

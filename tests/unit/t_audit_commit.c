@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "audit/commit.h"
-#include "base/secret.h"
+#include "base/crypto.h"
 #include "base/text.h"
 #include "suite.h"
 

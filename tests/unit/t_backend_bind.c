@@ -12,9 +12,8 @@
 
 #include "backend_run.h"
 #include "../unit/handler_table.h"
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "suite.h"
 
 struct bad {

@@ -12,7 +12,6 @@
 
 #include "backend_run.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "suite.h"
 

@@ -15,7 +15,7 @@
 #include "backend_run.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "proto/caps.h"
 #include "suite.h"

@@ -15,14 +15,12 @@
 #include "../../src/handlers/http_int.h"
 #include "backend_run.h"
 #include "../unit/handler_table.h"
-#include "base/arena.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "json/json.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "net/breaker.h"
 
 #include "../unit/http_peer.h"
@@ -544,7 +542,7 @@ static void tries(const char *method, unsigned busy, const char *head, uint64_t 
 static void idempotent_requests_are_tried_again(void **state)
 {
 	static const char *const methods[] = { "GET", "PUT", "DELETE", "HEAD" };
-	uint64_t before = met_get(MET_http_retries);
+	uint64_t before = metric_get(METRIC_http_retries);
 	struct run r;
 
 	for (size_t i = 0; i < NELEMS(methods); i++) {
@@ -554,7 +552,7 @@ static void idempotent_requests_are_tried_again(void **state)
 		assert_false(r.res.is_error);
 		run_free(&r);
 	}
-	assert_int_equal(met_get(MET_http_retries) - before, NELEMS(methods));
+	assert_int_equal(metric_get(METRIC_http_retries) - before, NELEMS(methods));
 	tries("GET", HTTP_TRIES_MAX - 1, "", 0, &r);
 	assert_false(r.res.is_error);
 	assert_int_equal(peer.requests, HTTP_TRIES_MAX);

@@ -16,8 +16,8 @@
 #include "backend_run.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "suite.h"
 
 #define IDLE_US 60000000ull             /* as in be_exec_worker.c */
@@ -67,13 +67,13 @@ static void assert_gone(pid_t pid)
 
 static void calls_share_a_process(void **state)
 {
-	uint64_t reused = met_get(MET_workers_reused), started = met_get(MET_children_started);
+	uint64_t reused = metric_get(METRIC_workers_reused), started = metric_get(METRIC_children_started);
 	pid_t pid = call("share", SAY_PID, NO_OPTS);
 
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(call("share", SAY_PID, NO_OPTS), pid);
-	assert_int_equal(met_get(MET_workers_reused), reused + 20);
-	assert_int_equal(met_get(MET_children_started), started + 1);
+	assert_int_equal(metric_get(METRIC_workers_reused), reused + 20);
+	assert_int_equal(metric_get(METRIC_children_started), started + 1);
 }
 
 /* SEC S-B01 */
@@ -101,7 +101,7 @@ static void calls_at_once_have_a_process_each(void **state)
 	}
 	assert_true(pids[0] != pids[1] && pids[1] != pids[2] && pids[0] != pids[2]);
 	/* While calls come, those that end are taken again, however many are at work. */
-	uint64_t started = met_get(MET_children_started);
+	uint64_t started = metric_get(METRIC_children_started);
 	for (int i = 0; i < 3; i++)
 		run_start(&runs[i], worker("once", SAY_PID, 2), NO_OPTS);
 	for (int turn = 0; turn < 10; turn++) {
@@ -115,7 +115,7 @@ static void calls_at_once_have_a_process_each(void **state)
 		run_wait(&runs[i]);
 		(void)pid_of(&runs[i]);
 	}
-	assert_int_equal(met_get(MET_children_started), started);
+	assert_int_equal(metric_get(METRIC_children_started), started);
 	/* When there are none, two stay. */
 	int gone = 0;
 	bool never = false;

@@ -12,9 +12,8 @@
 
 #include "backend/secrets.h"
 #include "backend_run.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "keys/secrets.h"

@@ -13,9 +13,8 @@
 
 #include "../../src/handlers/http_int.h"
 #include "backend_run.h"
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "suite.h"
 

@@ -12,11 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/err.h"
-#include "base/seal.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "suite.h"
 

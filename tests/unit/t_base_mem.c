@@ -11,10 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
-#include "base/list.h"
+#include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "suite.h"
 
 static void mem_copies_end_with_nul(void **state)

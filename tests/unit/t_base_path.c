@@ -18,7 +18,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "suite.h"
 
 static char *top;               /* the directory of one test */

@@ -4,7 +4,7 @@
 
 #include "call_rig.h"
 
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "suite.h"
 
 static const struct rig_req echo = { .tool = "echo", .args = "{\"text\":\"x\"}", .rev = REV_R4 };
@@ -189,7 +189,7 @@ static void result_that_breaks_its_schema_is_an_error(void **state)
 static void deadline_stops_the_handler(void **state)
 {
 	struct rig *r = *state;
-	uint64_t before = met_get(MET_handler_timeouts);
+	uint64_t before = metric_get(METRIC_handler_timeouts);
 	struct heard *h;
 
 	clock_fake(clock_wall_us(), clock_mono_us());
@@ -202,7 +202,7 @@ static void deadline_stops_the_handler(void **state)
 	assert_int_equal(fake.cancelled, 1);
 	assert_true(h->is_error);
 	assert_pair(r, h, AUDIT_TIMEOUT);
-	assert_int_equal(met_get(MET_handler_timeouts), before + 1);
+	assert_int_equal(metric_get(METRIC_handler_timeouts), before + 1);
 	heard_free(h);
 }
 

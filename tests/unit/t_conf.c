@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "suite.h"
 

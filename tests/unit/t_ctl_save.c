@@ -16,7 +16,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "suite.h"
 
 /* SHA-256 of "abcdef" */

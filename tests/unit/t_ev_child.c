@@ -19,10 +19,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/child.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "sandbox/policy.h"
 #include "suite.h"
 
@@ -318,7 +318,7 @@ static void end_of_one_tool_leaves_another_alone(void **state)
 static void stop_is_term_then_kill(void **state)
 {
 	struct run r;
-	uint64_t started = met_get(MET_children_started), killed = met_get(MET_children_killed);
+	uint64_t started = metric_get(METRIC_children_started), killed = metric_get(METRIC_children_killed);
 	start(&r, *state, "trap 'exit 9' TERM; echo $$; while :; do sleep 0.01; done", (struct run_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	read_pid(&r);
@@ -330,12 +330,12 @@ static void stop_is_term_then_kill(void **state)
 	start(&r, *state, "trap '' TERM; echo $$; while :; do sleep 0.01; done", (struct run_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	read_pid(&r);
-	assert_int_equal(met_get(MET_children_killed), killed);
+	assert_int_equal(metric_get(METRIC_children_killed), killed);
 	ev_child_stop(r.child, 20);
 	wait_end(&r);
 	assert_int_equal(r.status, -SIGKILL);
-	assert_int_equal(met_get(MET_children_started), started + 2);
-	assert_int_equal(met_get(MET_children_killed), killed + 1);
+	assert_int_equal(metric_get(METRIC_children_started), started + 2);
+	assert_int_equal(metric_get(METRIC_children_killed), killed + 1);
 	drain(&r, 1);
 }
 

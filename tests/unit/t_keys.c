@@ -14,8 +14,8 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "keys/keys.h"

@@ -12,39 +12,39 @@
 #include <cmocka.h>
 
 #include "base/map.h"
-#include "base/str.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "suite.h"
 
 static void counter_counts(void **state)
 {
-	uint64_t before = met_get(MET_requests);
+	uint64_t before = metric_get(METRIC_requests);
 
-	met_inc(MET_requests);
-	met_add(MET_requests, 41);
-	assert_int_equal(met_get(MET_requests) - before, 42);
+	metric_inc(METRIC_requests);
+	metric_add(METRIC_requests, 41);
+	assert_int_equal(metric_get(METRIC_requests) - before, 42);
 }
 
 static void gauge_goes_down_but_not_below_zero(void **state)
 {
-	met_set(MET_sessions_open, 1);
-	met_inc(MET_sessions_open);
-	met_dec(MET_sessions_open);
-	met_dec(MET_sessions_open);
-	assert_int_equal(met_get(MET_sessions_open), 0);
-	met_dec(MET_sessions_open);
-	assert_int_equal(met_get(MET_sessions_open), 0);
+	metric_set(METRIC_sessions_open, 1);
+	metric_inc(METRIC_sessions_open);
+	metric_dec(METRIC_sessions_open);
+	metric_dec(METRIC_sessions_open);
+	assert_int_equal(metric_get(METRIC_sessions_open), 0);
+	metric_dec(METRIC_sessions_open);
+	assert_int_equal(metric_get(METRIC_sessions_open), 0);
 }
 
 static void every_row_has_its_own_name_and_a_sentence(void **state)
 {
 	struct map *seen = map_new();
 
-	for (unsigned i = 0; i < met_count(); i++) {
+	for (unsigned i = 0; i < metric_count(); i++) {
 		enum metric_id id = (enum metric_id)i;
-		const char *name = met_name(id), *help = met_help(id);
+		const char *name = metric_name(id), *help = metric_help(id);
 
-		assert_true(strlen(name) > 0 && strlen(met_unit(id)) > 0);
+		assert_true(strlen(name) > 0 && strlen(metric_unit(id)) > 0);
 		assert_int_equal(strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789"), strlen(name));
 		assert_null(map_set_z(seen, name, seen));
 		/* The text format would need escapes. */
@@ -58,8 +58,8 @@ static void expose_writes_help_type_and_value(void **state)
 {
 	struct str s = STR_INIT;
 
-	met_set(MET_writer_queue_len, 7);
-	met_expose(&s);
+	metric_set(METRIC_writer_queue_len, 7);
+	metric_expose(&s);
 	assert_non_null(strstr(s.p, "# HELP toolcrib_writer_queue_len Items that wait for the writer now\n"
 				    "# TYPE toolcrib_writer_queue_len gauge\n"
 				    "toolcrib_writer_queue_len 7\n"));

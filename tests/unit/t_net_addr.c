@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "net/addr.h"
 #include "net/line.h"
 #include "suite.h"

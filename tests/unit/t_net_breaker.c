@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "net/breaker.h"
 #include "suite.h"
 
@@ -27,7 +27,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	breakers_free(&b);
-	assert_int_equal(met_get(MET_breakers_open), 0);
+	assert_int_equal(metric_get(METRIC_breakers_open), 0);
 	return 0;
 }
 
@@ -44,14 +44,14 @@ static void fail_times(int n, uint64_t now_us)
 
 static void breaker_opens_at_its_number_of_failures(void **state)
 {
-	uint64_t before = met_get(MET_breaker_refusals);
+	uint64_t before = metric_get(METRIC_breaker_refusals);
 
 	fail_times(BREAKER_FAILURES - 1, T0);
 	assert_int_equal(ask(T0), 0);
 	tell(BREAKER_BAD, T0);
 	assert_int_equal(ask(T0), BREAKER_REST_MS);
-	assert_int_equal(met_get(MET_breakers_open), 1);
-	assert_int_equal(met_get(MET_breaker_refusals), before + 1);
+	assert_int_equal(metric_get(METRIC_breakers_open), 1);
+	assert_int_equal(metric_get(METRIC_breaker_refusals), before + 1);
 	assert_int_equal(ask(T0 + BREAKER_REST_MS * MS - 1), 1);
 }
 
@@ -96,7 +96,7 @@ static void half_open_lets_one_probe_pass(void **state)
 	tell(BREAKER_GOOD, again);
 	assert_int_equal(ask(again), 0);
 	assert_int_equal(ask(again), 0);
-	assert_int_equal(met_get(MET_breakers_open), 0);
+	assert_int_equal(metric_get(METRIC_breakers_open), 0);
 }
 
 static void probe_without_a_verdict_makes_room_for_another(void **state)
@@ -122,7 +122,7 @@ static void servers_scopes_and_ports_are_apart(void **state)
 
 static void servers_beyond_the_limit_push_the_oldest_out(void **state)
 {
-	uint64_t before = met_get(MET_breakers_forgotten);
+	uint64_t before = metric_get(METRIC_breakers_forgotten);
 	char host[24];
 
 	fail_times(BREAKER_FAILURES, T0);
@@ -134,7 +134,7 @@ static void servers_beyond_the_limit_push_the_oldest_out(void **state)
 	assert_true(ask(T0) > 0);
 	breaker_tell(b, "acme", "one.more", 1, BREAKER_BAD, T0 + 1);
 	assert_int_equal(breakers_count(b), BREAKER_HOSTS_MAX);
-	assert_int_equal(met_get(MET_breakers_forgotten), before + 1);
+	assert_int_equal(metric_get(METRIC_breakers_forgotten), before + 1);
 	assert_int_equal(ask(T0), 0);
 }
 

@@ -13,12 +13,11 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
 #include "net/listen.h"
@@ -261,10 +260,10 @@ static void head_at_its_limit_passes_and_one_byte_more_does_not(void **state)
 		str_puts(&answer, "\r\n\r\n");
 		peer_open(&s, loop, "127.0.0.1:0");
 		peer_says(&s, str_text(&answer), true);
-		uint64_t before = met_get(MET_fetch_head_too_large);
+		uint64_t before = metric_get(METRIC_fetch_head_too_large);
 		get(&g, &s);
 		assert_int_equal(g.rc, over ? ERR_LIMIT : 0);
-		assert_int_equal(met_get(MET_fetch_head_too_large) - before, over);
+		assert_int_equal(metric_get(METRIC_fetch_head_too_large) - before, over);
 		peer_close(&s);
 		str_fini(&answer);
 	}
@@ -289,13 +288,13 @@ static void endless_interim_answers_end_at_the_limit_of_the_head(void **state)
 /* One more than is under way does not start. */
 static void check_busy(const struct fetch_req *req)
 {
-	uint64_t before = met_get(MET_fetch_busy);
+	uint64_t before = metric_get(METRIC_fetch_busy);
 	struct fetch *none = NULL;
 	struct got g;
 	struct err err;
 
 	assert_int_equal(fetch_start(fetcher, req, &sink, &g, &none, &err), ERR_BUSY);
-	assert_int_equal(met_get(MET_fetch_busy) - before, 1);
+	assert_int_equal(metric_get(METRIC_fetch_busy) - before, 1);
 }
 
 /* SEC S-804: a tenant takes what is common, then each of the others has its share, until there is nothing more. */
@@ -325,7 +324,7 @@ static void requests_at_their_limits_start_and_one_more_does_not(void **state)
 		fetch_cancel(g[i].f);
 	for (int i = 0; i < FETCH_RUNNING_MAX; i++)
 		end_of(&g[i]);
-	assert_int_equal(met_get(MET_fetch_running), 0);
+	assert_int_equal(metric_get(METRIC_fetch_running), 0);
 	snprintf(scope, sizeof(scope), "acme");
 	start(&g[0], &req);             /* what ended was given back */
 	fetch_cancel(g[0].f);

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
 #include "net/fetch_policy.h"
 #include "net/url.h"

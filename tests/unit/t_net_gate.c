@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/gate.h"
 #include "suite.h"
 
@@ -91,11 +91,11 @@ static void source_has_so_many_connections(void **state)
 	struct gate_pass p[3];
 	open_gate();
 	for (size_t i = 0; i < NELEMS(rows); i++) {
-		uint64_t before = met_get(MET_connections_over_source);
+		uint64_t before = metric_get(METRIC_connections_over_source);
 		assert_int_equal(enter(rows[i].first, &p[0]), GATE_OPEN);
 		assert_int_equal(enter(rows[i].second, &p[1]), GATE_OPEN);
 		assert_int_equal(enter(rows[i].third, &p[2]), rows[i].same ? GATE_CROWDED : GATE_OPEN);
-		assert_int_equal(met_get(MET_connections_over_source), before + rows[i].same);
+		assert_int_equal(metric_get(METRIC_connections_over_source), before + rows[i].same);
 		gate_leave(&p[0]);
 		assert_int_equal(knock(rows[i].third), GATE_OPEN);
 		gate_leave(&p[1]);
@@ -148,7 +148,7 @@ static void tenant_has_so_many_connections(void **state)
 		assert_true(gate_join(&p[i], 7));
 	assert_true(gate_join(&p[0], 7));               /* counts once */
 	assert_false(gate_join(&p[3], 7));
-	assert_int_equal(met_get(MET_connections_over_tenant), 1);
+	assert_int_equal(metric_get(METRIC_connections_over_tenant), 1);
 	assert_true(gate_join(&p[3], 8));               /* another is not touched */
 	assert_true(gate_join(&p[0], 8));               /* behind a proxy a connection serves several */
 	assert_true(gate_join(&p[4], 7));
@@ -248,22 +248,22 @@ static const char *nth(bool v6, unsigned n)
 static void faults_that_are_remembered_are_bounded(void **state)
 {
 	for (unsigned v6 = 0; v6 < 2; v6++) {
-		uint64_t before = met_get(MET_penalties_forgotten);
+		uint64_t before = metric_get(METRIC_penalties_forgotten);
 		open_gate();
 		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
 			gate_failed(gate, nth(v6, i));
 		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
 			assert_int_equal(knock(nth(v6, i)), GATE_PENALTY);
-		assert_int_equal(met_get(MET_penalties_forgotten), before);
+		assert_int_equal(metric_get(METRIC_penalties_forgotten), before);
 		gate_failed(gate, nth(v6, GATE_FAULTS_MAX));
 		assert_int_equal(knock(nth(v6, GATE_FAULTS_MAX)), GATE_PENALTY);
 		assert_int_equal(knock(nth(v6, 0)), GATE_OPEN);
 		assert_int_equal(knock(nth(v6, 1)), GATE_PENALTY);
-		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		assert_int_equal(metric_get(METRIC_penalties_forgotten), before + 1);
 		step(16 * MINUTE);
 		gate_failed(gate, nth(v6, 0));
 		assert_int_equal(knock(nth(v6, 0)), GATE_PENALTY);
-		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		assert_int_equal(metric_get(METRIC_penalties_forgotten), before + 1);
 	}
 }
 
@@ -296,14 +296,14 @@ static void one_family_leaves_the_other_its_places(void **state)
 				gate_failed(gate, nth(v6, i));
 			step(5);
 		}
-		before = met_get(MET_penalties_forgotten);
+		before = metric_get(METRIC_penalties_forgotten);
 		gate_failed(gate, nth(v6, GATE_FAULTS_MAX));
 		assert_int_equal(knock(nth(v6, GATE_FAULTS_MAX)), GATE_OPEN);
-		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		assert_int_equal(metric_get(METRIC_penalties_forgotten), before + 1);
 		for (unsigned i = 0; i < GATE_FAULTS_MAX; i++)
 			gate_failed(gate, nth(!v6, i));
 		assert_int_equal(knock(nth(!v6, 0)), GATE_PENALTY);
-		assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+		assert_int_equal(metric_get(METRIC_penalties_forgotten), before + 1);
 		assert_int_equal(knock(nth(v6, 0)), GATE_PENALTY);
 	}
 }
@@ -357,7 +357,7 @@ static void old_faults_of_one_48_do_not_add_up(void **state)
 
 static void whole_48_is_one_place(void **state)
 {
-	uint64_t before = met_get(MET_penalties_forgotten);
+	uint64_t before = metric_get(METRIC_penalties_forgotten);
 	open_gate();
 	gate_failed(gate, "2001:db8::1");
 	gate_failed(gate, "192.0.2.1");
@@ -366,12 +366,12 @@ static void whole_48_is_one_place(void **state)
 		if (i % 4096 == 0)
 			step(1);
 	}
-	assert_int_equal(met_get(MET_penalties_forgotten), before);
+	assert_int_equal(metric_get(METRIC_penalties_forgotten), before);
 	for (unsigned i = 0; i < GATE_FAULTS_MAX - 2; i++)
 		gate_failed(gate, nth(true, i));
-	assert_int_equal(met_get(MET_penalties_forgotten), before);
+	assert_int_equal(metric_get(METRIC_penalties_forgotten), before);
 	gate_failed(gate, nth(true, GATE_FAULTS_MAX - 2));
-	assert_int_equal(met_get(MET_penalties_forgotten), before + 1);
+	assert_int_equal(metric_get(METRIC_penalties_forgotten), before + 1);
 }
 
 static void without_a_gate_everything_is_open(void **state)

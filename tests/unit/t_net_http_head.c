@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "net/http_body.h"
 #include "net/http_head.h"
 #include "suite.h"

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "net/http_server.h"
 #include "net/stream.h"

@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "net/listen.h"
 #include "net/stream.h"

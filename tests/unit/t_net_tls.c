@@ -20,11 +20,11 @@
 #include <openssl/x509v3.h>
 
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "net/stream.h"
 #include "net/tls.h"
 #include "tmpdir.h"
@@ -200,7 +200,7 @@ static int drain(struct rig *r, struct str *into)
 static void handshake_ends_with_its_time(void **state)          /* SEC S-116 */
 {
 	struct rig *r = *state;
-	uint64_t failed = met_get(MET_tls_handshakes_failed);
+	uint64_t failed = metric_get(METRIC_tls_handshakes_failed);
 	clock_fake(START_US, 1000);
 	tls_handshake_cancel(&r->h);
 	int fds[2];
@@ -217,7 +217,7 @@ static void handshake_ends_with_its_time(void **state)          /* SEC S-116 */
 	turn(r);
 	assert_true(r->ready);
 	assert_null(r->tls);
-	assert_int_equal(met_get(MET_tls_handshakes_failed), failed + 1);
+	assert_int_equal(metric_get(METRIC_tls_handshakes_failed), failed + 1);
 	char c;
 	assert_true(read(fds[1], &c, 1) <= 0);
 	close(fds[1]);
@@ -296,7 +296,7 @@ static void a_said_end_is_an_end_and_half_of_one(void **state)
 static void an_end_that_is_not_said_is_a_break(void **state)
 {
 	struct rig *r = *state;
-	uint64_t cut = met_get(MET_tls_cut_off);
+	uint64_t cut = metric_get(METRIC_tls_cut_off);
 	shake(r);
 	assert_int_equal(SSL_write(r->client, "half", 4), 4);
 	shutdown(r->far, SHUT_WR);
@@ -304,7 +304,7 @@ static void an_end_that_is_not_said_is_a_break(void **state)
 		turn(r);
 	assert_int_equal(r->ends, 1);
 	assert_int_equal(r->why, STREAM_RESET);
-	assert_int_equal(met_get(MET_tls_cut_off), cut + 1);
+	assert_int_equal(metric_get(METRIC_tls_cut_off), cut + 1);
 }
 
 static void our_close_is_said(void **state)

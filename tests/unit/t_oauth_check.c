@@ -8,15 +8,14 @@
 
 #include "../../src/oauth/oauth_int.h"
 #include "audit/audit.h"
-#include "base/arena.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "json/json.h"
-#include "metrics/metric.h"
 #include "net/fetch.h"
 #include "net/fetch_policy.h"
 #include "tenant/scope.h"
@@ -242,7 +241,7 @@ static void step_s(uint64_t s)
 
 static uint64_t counter(enum metric_id m)
 {
-	return met_get(m);
+	return metric_get(m);
 }
 
 /* --- tests */
@@ -362,7 +361,7 @@ static void withdrawn_key_is_refused_at_once(void **state)
 
 static void kids_are_remembered_up_to_a_limit(void **state)
 {
-	uint64_t forgotten = counter(MET_oauth_kids_forgotten);
+	uint64_t forgotten = counter(METRIC_oauth_kids_forgotten);
 	struct kids *k = kids_new();
 	char name[16];
 
@@ -371,9 +370,9 @@ static void kids_are_remembered_up_to_a_limit(void **state)
 		assert_int_equal(kids_see(k, name, i), i);
 	}
 	assert_int_equal(kids_see(k, "0", 1000), 0);
-	assert_int_equal(counter(MET_oauth_kids_forgotten), forgotten);
+	assert_int_equal(counter(METRIC_oauth_kids_forgotten), forgotten);
 	assert_int_equal(kids_see(k, "more", 1000), 1000);
-	assert_int_equal(counter(MET_oauth_kids_forgotten), forgotten + 1);
+	assert_int_equal(counter(METRIC_oauth_kids_forgotten), forgotten + 1);
 	assert_int_equal(kids_see(k, "0", 2000), 0);            /* named meanwhile */
 	assert_int_equal(kids_see(k, "1", 2000), 2000);
 	kids_free(&k);
@@ -536,13 +535,13 @@ static void waiting_room_has_a_limit(void **state)
 	static struct verdict v[OAUTH_WAITING_MAX + 1];
 	static struct oauth_check *c[OAUTH_WAITING_MAX + 1];
 	char *text = token(0, "a", "alice", "read");
-	uint64_t full = counter(MET_oauth_checks_refused);
+	uint64_t full = counter(METRIC_oauth_checks_refused);
 
 	w.peer.answer = NULL;           /* silence */
 	for (size_t i = 0; i < OAUTH_WAITING_MAX; i++)
 		assert_int_equal(begin(text, &v[i], &c[i]), 1);
 	assert_int_equal(begin(text, &v[OAUTH_WAITING_MAX], &c[OAUTH_WAITING_MAX]), ERR_UNREACHABLE);
-	assert_int_equal(counter(MET_oauth_checks_refused), full + 1);
+	assert_int_equal(counter(METRIC_oauth_checks_refused), full + 1);
 	oauth_check_cancel(&c[0]);
 	assert_int_equal(begin(text, &v[OAUTH_WAITING_MAX], &c[OAUTH_WAITING_MAX]), 1);
 	for (size_t i = 1; i <= OAUTH_WAITING_MAX; i++)
@@ -581,9 +580,9 @@ static void silent_issuer_takes_no_places_of_others(void **state)
 	peer_says(&w.other, w.peer.answer, true);
 	w.peer.answer = NULL;
 	flood = crowd(text, most);
-	full = counter(MET_oauth_checks_refused);
+	full = counter(METRIC_oauth_checks_refused);
 	assert_int_equal(begin(text, &v, &c), ERR_UNREACHABLE);
-	assert_int_equal(counter(MET_oauth_checks_refused), full + 1);
+	assert_int_equal(counter(METRIC_oauth_checks_refused), full + 1);
 	assert_true(v.err.retry_ms > 0);
 	assert_int_equal(ask(mem_strdup(other), &v), 0);
 	assert_string_equal(v.pass.issuer->conf->issuer, OTHER);
@@ -594,15 +593,15 @@ static void silent_issuer_takes_no_places_of_others(void **state)
 	other = token_of(OTHER, 0, "a", "bob", "read");
 	rest = crowd(other, share);
 	assert_int_equal(begin(other, &v, &c), ERR_UNREACHABLE);
-	assert_int_equal(counter(MET_oauth_checks_refused), full + 2);
-	assert_int_equal(counter(MET_oauth_checks_waiting), OAUTH_WAITING_MAX);
+	assert_int_equal(counter(METRIC_oauth_checks_refused), full + 2);
+	assert_int_equal(counter(METRIC_oauth_checks_waiting), OAUTH_WAITING_MAX);
 	oauth_check_cancel(&flood[0]);          /* a common place */
 	assert_int_equal(begin(other, &v, &c), 1);
 	assert_int_equal(begin(text, &v, &flood[0]), ERR_UNREACHABLE);
 	disperse(flood, most);
 	disperse(rest, share);
 	oauth_check_cancel(&c);
-	assert_int_equal(counter(MET_oauth_checks_waiting), 0);
+	assert_int_equal(counter(METRIC_oauth_checks_waiting), 0);
 	free(text);
 	free(other);
 }
@@ -611,7 +610,7 @@ static void silent_issuer_takes_no_places_of_others(void **state)
 static void questions_about_tokens_have_a_limit(void **state)
 {
 	char *uri = w.issuer[0].jwks_uri;
-	uint64_t full = counter(MET_oauth_introspections_refused);
+	uint64_t full = counter(METRIC_oauth_introspections_refused);
 	struct oauth_check **flood, *c;
 	struct verdict v;
 
@@ -622,9 +621,9 @@ static void questions_about_tokens_have_a_limit(void **state)
 	peer_says(&w.other, w.peer.answer, true);
 	w.peer.answer = NULL;
 	flood = crowd("opaque", OAUTH_ASKING_MAX);
-	assert_int_equal(counter(MET_oauth_introspections_refused), full);
+	assert_int_equal(counter(METRIC_oauth_introspections_refused), full);
 	assert_int_equal(begin("opaque", &v, &c), ERR_UNREACHABLE);
-	assert_int_equal(counter(MET_oauth_introspections_refused), full + 1);
+	assert_int_equal(counter(METRIC_oauth_introspections_refused), full + 1);
 	assert_int_equal(ask(token_of(OTHER, 0, "a", "bob", "read"), &v), 0);
 	oauth_check_cancel(&flood[0]);
 	assert_int_equal(begin("opaque", &v, &flood[0]), 1);
@@ -636,7 +635,7 @@ static void cache_holds_at_its_limit_and_ends(void **state)
 {
 	const struct oauth_pass none = { 0 };
 	struct oauth_cache *cache = oauth_cache_new(3);
-	uint64_t evicted = counter(MET_oauth_tokens_evicted);
+	uint64_t evicted = counter(METRIC_oauth_tokens_evicted);
 	uint8_t key[5][DIGEST_SIZE];
 	struct principal *who = mem_zalloc(sizeof *who);
 	struct oauth_pass pass = { who, NULL }, got = none;
@@ -646,10 +645,10 @@ static void cache_holds_at_its_limit_and_ends(void **state)
 		oauth_cache_key("token", 5, (const char *[]){ "a", "b", "c", "d", "e" }[i], key[i]);
 	for (size_t i = 0; i < 3; i++)
 		assert_true(oauth_cache_put(cache, key[i], &pass, 100));
-	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted);
+	assert_int_equal(counter(METRIC_oauth_tokens_evicted), evicted);
 	assert_true(oauth_cache_get(cache, key[0], 99, &got));          /* used: the next one makes room */
 	assert_true(oauth_cache_put(cache, key[3], &pass, 100));
-	assert_int_equal(counter(MET_oauth_tokens_evicted), evicted + 1);
+	assert_int_equal(counter(METRIC_oauth_tokens_evicted), evicted + 1);
 	assert_true(oauth_cache_get(cache, key[0], 99, &got));
 	assert_false(oauth_cache_get(cache, key[1], 99, &got));
 	assert_false(oauth_cache_get(cache, key[2], 100, &got));        /* over */
@@ -695,13 +694,13 @@ static void token_ends_although_it_is_remembered(void **state)
 	struct verdict v;
 
 	assert_int_equal(ask(mem_strdup(text), &v), 0);
-	hits = counter(MET_oauth_cache_hits);
+	hits = counter(METRIC_oauth_cache_hits);
 	step_s(OAUTH_CACHE_MS / 1000 - 1);
 	assert_int_equal(ask(mem_strdup(text), &v), 0);
-	assert_int_equal(counter(MET_oauth_cache_hits), hits + 1);
+	assert_int_equal(counter(METRIC_oauth_cache_hits), hits + 1);
 	step_s(1);
 	assert_int_equal(ask(mem_strdup(text), &v), 0);
-	assert_int_equal(counter(MET_oauth_cache_hits), hits + 1);      /* verified again */
+	assert_int_equal(counter(METRIC_oauth_cache_hits), hits + 1);      /* verified again */
 	assert_int_equal(w.accepted, 1);                                /* and told once */
 	step_s(300);
 	assert_int_equal(ask(text, &v), ERR_DENIED);

@@ -12,9 +12,8 @@
 #include <cmocka.h>
 
 #include "../../src/oauth/oauth_int.h"
+#include "base/crypto.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "token.h"

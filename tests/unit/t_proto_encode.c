@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "proto/caps.h"
 #include "proto/encode.h"
 #include "suite.h"

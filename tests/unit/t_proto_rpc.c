@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "proto/rpc.h"
 #include "proto/trace.h"

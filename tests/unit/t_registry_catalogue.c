@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
+#include "base/mem.h"
 #include "json/json.h"
 #include "registry/define.h"
 #include "schema/schema.h"

@@ -12,9 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "proto/caps.h"
 #include "registry/define.h"

@@ -6,9 +6,8 @@
 
 #include <stdio.h>
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "suite.h"
 

@@ -11,9 +11,8 @@
 #include <cmocka.h>
 
 #include "../../src/schema/schema_int.h"
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "suite.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 
 #define SKIPPED 77

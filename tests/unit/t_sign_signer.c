@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "sign/client.h"
 #include "tlog/signer.h"
 

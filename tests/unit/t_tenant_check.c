@@ -6,7 +6,7 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "tenant/tenant.h"
 #include "suite.h"
 
@@ -104,7 +104,7 @@ static void unknown_wrong_and_malformed_are_one_answer(void **state)
 	struct world *w = *state;
 	struct key_new unknown = make_key(), wrong = make_key();
 	const char *texts[3] = { unknown.text, wrong.text, "Bearer nonsense" };
-	uint64_t before = met_get(MET_auth_failures);
+	uint64_t before = metric_get(METRIC_auth_failures);
 	struct principal *who = NULL;
 	struct err err, first;
 
@@ -119,7 +119,7 @@ static void unknown_wrong_and_malformed_are_one_answer(void **state)
 		assert_string_equal(err.where, first.where);
 	}
 	assert_null(who);
-	assert_int_equal(met_get(MET_auth_failures), before + 3);
+	assert_int_equal(metric_get(METRIC_auth_failures), before + 3);
 }
 
 struct told { size_t refused, first; enum cred_refusal why; int64_t tenant_id; char accessor[16]; };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "suite.h"
 
 #define V10_KEY "tck_7Qm3kZp0aB1x_No287qEH4uQv9vBo5cxQTXAw02KFtzjuPbCrH1FrBEB03QqF4"

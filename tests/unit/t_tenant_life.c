@@ -8,7 +8,7 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "json/json.h"
 #include "tenant/arg_rule.h"
 #include "tenant/cidr.h"

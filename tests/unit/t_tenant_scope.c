@@ -7,8 +7,8 @@
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
+#include "base/text.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 #include "suite.h"
@@ -261,7 +261,7 @@ static int come(struct world *w, const char *tenant, unsigned n, uint64_t mono_u
 static void subjects_of_a_tenant_are_bounded(void **state)
 {
 	struct world *w = *state;
-	uint64_t start = 1000000, day = TENANT_SUBJECT_REST_US, before = met_get(MET_token_subjects_refused);
+	uint64_t start = 1000000, day = TENANT_SUBJECT_REST_US, before = metric_get(METRIC_token_subjects_refused);
 	struct principal *row;
 
 	for (unsigned i = 0; i < TENANT_SUBJECTS_MAX; i++)
@@ -269,7 +269,7 @@ static void subjects_of_a_tenant_are_bounded(void **state)
 	assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX, start + day - 1), ERR_BUSY);
 	assert_int_equal(rows_err.retry_ms, 1);
 	assert_non_null(strstr(rows_err.msg, "tenant acme had tokens of 10000 subjects"));
-	assert_int_equal(met_get(MET_token_subjects_refused), before + 1);
+	assert_int_equal(metric_get(METRIC_token_subjects_refused), before + 1);
 	/* No flood of others puts out one of them, nor a principal with a row, nor those of another tenant. */
 	for (unsigned i = 1; i <= 1000; i++)
 		assert_int_equal(come(w, "acme", TENANT_SUBJECTS_MAX + i, start + day - 1), ERR_BUSY);

@@ -11,10 +11,9 @@
 
 #include <cmocka.h>
 
+#include "base/crypto.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/secret.h"
-#include "base/str.h"
 #include "base/text.h"
 #include "tlog/note.h"
 

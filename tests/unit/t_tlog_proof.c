@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "tlog/proof.h"
 #include "suite.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/digest.h"
+#include "base/crypto.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"

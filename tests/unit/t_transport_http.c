@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "metrics/metric.h"
+#include "base/metric.h"
 #include "suite.h"
 
 /* --- SEC S-B03: no second door */
@@ -116,10 +116,10 @@ static void unknown_wrong_malformed_and_missing_are_one_401(void **state)
 	(void)snprintf(basic, sizeof basic, "Authorization: Basic %s\r\n", rig.acme.text);
 	(void)snprintf(query, sizeof query, "/mcp?access_token=%s", rig.acme.text);
 	for (size_t i = 0; i < NELEMS(rows); i++) {
-		uint64_t before = met_get(MET_auth_failures);
+		uint64_t before = metric_get(METRIC_auth_failures);
 
 		assert_int_equal(ask(rows[i]), 401);
-		assert_int_equal(met_get(MET_auth_failures), before + 1);
+		assert_int_equal(metric_get(METRIC_auth_failures), before + 1);
 		assert_true(head_has("WWW-Authenticate: Bearer realm=\"toolcrib\""));
 		tr_settle(&rig);
 		copy_answer(i ? next : first, sizeof first);

@@ -11,8 +11,8 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/metric.h"
 #include "ev/ev.h"
-#include "metrics/metric.h"
 #include "suite.h"
 
 /* As in the module's own headers, which are on nobody's path. */
@@ -87,13 +87,13 @@ static void first_line_must_be_the_credential(void **state)
 	(void)snprintf(lines[n++], 160, " Authorization: Bearer %s", rig.acme.text);
 	assert_int_equal(n, NELEMS(lines));
 	for (size_t i = 0; i < n; i++) {
-		uint64_t before = met_get(MET_auth_failures);
+		uint64_t before = metric_get(METRIC_auth_failures);
 		struct tr_peer *p = tr_dial(&rig, NULL);
 
 		tr_rawz(p, lines[i]);
 		tr_rawz(p, "\nnow 2 old\n");
 		expect_refused(p);
-		assert_int_equal(met_get(MET_auth_failures), before + 1);
+		assert_int_equal(metric_get(METRIC_auth_failures), before + 1);
 	}
 }
 
@@ -120,7 +120,7 @@ static void credential_line_is_bounded(void **state)
 
 	tr_listen(&rig);
 	for (size_t len = CREDENTIAL_MAX; len <= CREDENTIAL_MAX + 1; len++) {
-		uint64_t failures = met_get(MET_auth_failures), too_long = met_get(MET_line_too_long);
+		uint64_t failures = metric_get(METRIC_auth_failures), too_long = metric_get(METRIC_line_too_long);
 
 		for (int crlf = 0; crlf < 2; crlf++) {
 			struct tr_peer *p = tr_dial(&rig, NULL);
@@ -131,15 +131,15 @@ static void credential_line_is_bounded(void **state)
 			tr_rawz(p, crlf ? "\r\n" : "\n");
 			expect_refused(p);
 		}
-		assert_int_equal(met_get(MET_auth_failures), failures + (len > CREDENTIAL_MAX ? 0 : 2));
-		assert_int_equal(met_get(MET_line_too_long), too_long + (len > CREDENTIAL_MAX ? 2 : 0));
+		assert_int_equal(metric_get(METRIC_auth_failures), failures + (len > CREDENTIAL_MAX ? 0 : 2));
+		assert_int_equal(metric_get(METRIC_line_too_long), too_long + (len > CREDENTIAL_MAX ? 2 : 0));
 	}
 }
 
 /* Without an end, and without waiting for one. */
 static void endless_credential_line_is_cut_off(void **state)
 {
-	uint64_t too_long = met_get(MET_line_too_long);
+	uint64_t too_long = metric_get(METRIC_line_too_long);
 	char line[CREDENTIAL_MAX + 2];
 	struct tr_peer *p;
 
@@ -151,13 +151,13 @@ static void endless_credential_line_is_cut_off(void **state)
 	assert_false(p->eof);
 	tr_raw(p, line, 2);             /* one more may be the "\r" of the end */
 	expect_refused(p);
-	assert_int_equal(met_get(MET_line_too_long), too_long + 1);
+	assert_int_equal(metric_get(METRIC_line_too_long), too_long + 1);
 }
 
 /* SEC S-116: for the whole line, however the bytes come. */
 static void credential_line_has_its_time(void **state)
 {
-	uint64_t before = met_get(MET_auth_failures);
+	uint64_t before = metric_get(METRIC_auth_failures);
 	struct tr_peer *silent, *slow, *known;
 
 	tr_listen(&rig);
@@ -176,7 +176,7 @@ static void credential_line_has_its_time(void **state)
 	clock_step(1000);
 	tr_ended(silent);
 	tr_ended(slow);
-	assert_int_equal(met_get(MET_auth_failures), before + 2);
+	assert_int_equal(metric_get(METRIC_auth_failures), before + 2);
 	tr_say(known, "now 1 old");
 	tr_expect(known, "1 old acme");
 }
@@ -185,7 +185,7 @@ static void credential_line_has_its_time(void **state)
 static void line_is_taken_up_to_its_limit(void **state)
 {
 	char *line = mem_alloc(MESSAGE_MAX + 3);
-	uint64_t before = met_get(MET_line_too_long);
+	uint64_t before = metric_get(METRIC_line_too_long);
 	struct tr_peer *p;
 
 	tr_listen(&rig);
@@ -206,7 +206,7 @@ static void line_is_taken_up_to_its_limit(void **state)
 	tr_raw(p, line, MESSAGE_MAX + 2);
 	tr_ended(p);
 	assert_int_equal(rig.srv->nseen, 2);
-	assert_int_equal(met_get(MET_line_too_long), before + 1);
+	assert_int_equal(metric_get(METRIC_line_too_long), before + 1);
 	free(line);
 }
 
@@ -255,14 +255,14 @@ static void bound_listener_asks_for_no_credential(void **state)
 
 static void bound_listener_of_a_suspended_tenant_sends_everybody_away(void **state)
 {
-	uint64_t before = met_get(MET_auth_failures);
+	uint64_t before = metric_get(METRIC_auth_failures);
 
 	rig.conf.tenant = (char []){ "other" };
 	tr_listen(&rig);
 	tr_tenant_state(&rig, "other", TENANT_SUSPENDED);
 	expect_refused(tr_dial(&rig, NULL));
 	tr_tenant_state(&rig, "other", TENANT_ACTIVE);
-	assert_int_equal(met_get(MET_auth_failures), before + 1);
+	assert_int_equal(metric_get(METRIC_auth_failures), before + 1);
 }
 
 static void mapped_uid_is_known_at_once(void **state)

@@ -13,10 +13,9 @@
 
 #include <cmocka.h>
 
-#include "base/aead.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/secret.h"
 #include "keys/secrets.h"
 #include "keys/vault.h"
 

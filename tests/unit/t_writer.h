@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "audit/audit.h"
-#include "base/secret.h"
+#include "base/crypto.h"
 #include "db/db.h"
 #include "ev/ev.h"
 #include "keys/keyfile.h"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include "t_writer.h"
 #include "suite.h"
@@ -26,10 +26,10 @@ static void what_waits_is_one_transaction(void **state)
 	hang(f);
 	for (int i = 1; i <= 200; i++)
 		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
-	batches = met_get(MET_writer_batches);
+	batches = metric_get(METRIC_writer_batches);
 	fault_set(FAULT_NONE);
 	wait_idle(f);
-	assert_int_equal(met_get(MET_writer_batches) - batches, 2);
+	assert_int_equal(metric_get(METRIC_writer_batches) - batches, 2);
 	assert_int_equal(f->n, 201);
 	for (int i = 1; i <= 200; i++) {
 		assert_int_equal(f->log[i].tag, i);
@@ -42,12 +42,12 @@ static void what_waits_is_one_transaction(void **state)
 static void what_one_turn_submits_is_one_transaction(void **state)
 {
 	struct fix *f = *state;
-	uint64_t batches = met_get(MET_writer_batches);
+	uint64_t batches = metric_get(METRIC_writer_batches);
 
 	for (int i = 1; i <= 20; i++)
 		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1 + i % 3, i), 0);
 	wait_idle(f);
-	assert_int_equal(met_get(MET_writer_batches) - batches, 1);
+	assert_int_equal(metric_get(METRIC_writer_batches) - batches, 1);
 	assert_int_equal(f->n, 20);
 }
 
@@ -77,12 +77,12 @@ static void batch_has_a_limit(void **state)
 	f->limits.batch_max = 10;
 	open_writer(f);
 	hang(f);
-	batches = met_get(MET_writer_batches);
+	batches = metric_get(METRIC_writer_batches);
 	for (int i = 1; i <= 21; i++)
 		assert_int_equal(submit(f, AUDIT_CALL_BEGIN, 1, i), 0);
 	fault_set(FAULT_NONE);
 	wait_idle(f);
-	assert_int_equal(met_get(MET_writer_batches) - batches, 4);     /* 1, 10, 10, 1 */
+	assert_int_equal(metric_get(METRIC_writer_batches) - batches, 4);     /* 1, 10, 10, 1 */
 }
 
 static void full_queue_refuses_call(void **state)

@@ -15,10 +15,9 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
+#include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
-#include "base/sign.h"
-#include "base/str.h"
 #include "base/text.h"
 
 #define SIG_MAX 1024

@@ -2,11 +2,11 @@
 
 #include "config.h"
 
-#include "metrics/metric.h"
+#include "base/metric.h"
 
 #include <stdatomic.h>
 
-#include "base/str.h"
+#include "base/text.h"
 
 #define PREFIX "toolcrib_"
 
@@ -14,24 +14,24 @@ static const struct row {
 	const char *name, *unit, *help;
 	enum metric_type type;
 } rows[] = {
-#define METRIC(name, type, unit, help) [MET_##name] = { #name, unit, help, METRIC_##type },
-#include "metrics/metrics.def"
+#define METRIC(name, type, unit, help) [METRIC_##name] = { #name, unit, help, METRIC_##type },
+#include "base/metrics.def"
 #undef METRIC
 };
 
-static _Atomic uint64_t values[MET__COUNT];
+static _Atomic uint64_t values[METRIC__COUNT];
 
-void met_inc(enum metric_id id)
+void metric_inc(enum metric_id id)
 {
-	met_add(id, 1);
+	metric_add(id, 1);
 }
 
-void met_add(enum metric_id id, uint64_t n)
+void metric_add(enum metric_id id, uint64_t n)
 {
 	atomic_fetch_add_explicit(&values[id], n, memory_order_relaxed);
 }
 
-void met_dec(enum metric_id id)
+void metric_dec(enum metric_id id)
 {
 	uint64_t v = atomic_load_explicit(&values[id], memory_order_relaxed);
 
@@ -41,44 +41,44 @@ void met_dec(enum metric_id id)
 		;
 }
 
-void met_set(enum metric_id id, uint64_t value)
+void metric_set(enum metric_id id, uint64_t value)
 {
 	atomic_store_explicit(&values[id], value, memory_order_relaxed);
 }
 
-uint64_t met_get(enum metric_id id)
+uint64_t metric_get(enum metric_id id)
 {
 	return atomic_load_explicit(&values[id], memory_order_relaxed);
 }
 
-unsigned met_count(void)
+unsigned metric_count(void)
 {
-	return MET__COUNT;
+	return METRIC__COUNT;
 }
 
-const char *met_name(enum metric_id id)
+const char *metric_name(enum metric_id id)
 {
 	return rows[id].name;
 }
 
-const char *met_help(enum metric_id id)
+const char *metric_help(enum metric_id id)
 {
 	return rows[id].help;
 }
 
-const char *met_unit(enum metric_id id)
+const char *metric_unit(enum metric_id id)
 {
 	return rows[id].unit;
 }
 
-enum metric_type met_type(enum metric_id id)
+enum metric_type metric_type(enum metric_id id)
 {
 	return rows[id].type;
 }
 
-void met_expose(struct str *ret)
+void metric_expose(struct str *ret)
 {
-	for (unsigned i = 0; i < MET__COUNT; i++) {
+	for (unsigned i = 0; i < METRIC__COUNT; i++) {
 		/* Counters end in _total, as scrapers expect. */
 		const char *end = rows[i].type == METRIC_COUNTER ? "_total" : "";
 
@@ -86,7 +86,7 @@ void met_expose(struct str *ret)
 		str_printf(ret, "# TYPE " PREFIX "%s%s %s\n", rows[i].name, end,
 			   rows[i].type == METRIC_COUNTER ? "counter" : "gauge");
 		str_printf(ret, PREFIX "%s%s ", rows[i].name, end);
-		str_put_u64(ret, met_get((enum metric_id)i));
+		str_put_u64(ret, metric_get((enum metric_id)i));
 		str_putc(ret, '\n');
 	}
 }

@@ -1,0 +1,37 @@
+#ifndef BASE_METRIC_H
+#define BASE_METRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Counters and gauges of the process: one row each in base/metrics.def, from which the names, the
+ * help and the text for Prometheus come.  All functions: any thread, relaxed atomics, no order between
+ * two metrics. */
+struct str;
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE };
+
+enum metric_id {
+#define METRIC(name, type, unit, help) METRIC_##name,
+#include "base/metrics.def"
+#undef METRIC
+	METRIC__COUNT
+};
+
+void metric_inc(enum metric_id id);
+void metric_add(enum metric_id id, uint64_t n);
+void metric_dec(enum metric_id id);                      /* gauges only; not below 0 */
+void metric_set(enum metric_id id, uint64_t value);      /* gauges only */
+uint64_t metric_get(enum metric_id id);
+
+/* Walk: for (unsigned i = 0; i < metric_count(); i++) with (enum metric_id)i.  Texts are static. */
+unsigned metric_count(void);
+const char *metric_name(enum metric_id id);              /* without the prefix "toolcrib_" */
+const char *metric_help(enum metric_id id);
+const char *metric_unit(enum metric_id id);              /* what one is: "connections", "calls" */
+enum metric_type metric_type(enum metric_id id);
+
+/* Append all of them in Prometheus' text format 0.0.4. */
+void metric_expose(struct str *ret);
+
+#endif
