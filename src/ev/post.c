@@ -3,6 +3,7 @@
 
 #include "ev/ev.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,7 +19,10 @@ void ev_post(struct ev_loop *loop, ev_fn *fn, void *arg)
 	pthread_mutex_unlock(&p->lock);
 	if (first) {
 		uint64_t one = 1;
-		(void)!write(p->fd, &one, sizeof(one)); /* fails only when a wake-up is pending anyway */
+
+		/* Else it fails only when a wake-up is pending anyway. */
+		while (write(p->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
 	}
 }
 

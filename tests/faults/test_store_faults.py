@@ -136,6 +136,17 @@ class StoreFaults(crib.Case):
         self.assertEqual(self.crib.stop(), 0)
         self.aftermath()
 
+    @unittest.skipUnless(can_trace(), "needs strace")
+    def test_f23_calls_that_are_interrupted_are_made_again(self):
+        """Each third call of the system that may be interrupted says that it was."""
+        calls = "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,epoll_wait,epoll_pwait,poll,ppoll,wait4,waitid,pread64,pwrite64"
+        self.under(inject(calls, "error=EINTR:when=50+3"))
+        crib.wait_for("answers", lambda: len(self.w.answered) > 50)
+        self.assertIsNone(self.crib.daemon.poll())
+        self.w.rest()
+        self.assertEqual(self.w.refused, 0)
+        self.aftermath()
+
     def test_f14_a_store_that_was_moved(self):
         db, other = self.crib.store / "toolcrib.db", self.crib.store / "elsewhere"
         self.away(lambda: db.rename(other), lambda: other.rename(db))
