@@ -1,4 +1,5 @@
 """The life of toolcribd: ready, reload, drain, the stdio owner, the relay, and who may stop whom (AUDIT A-224, A-303)."""
+import contextlib
 import json
 import os
 import pathlib
@@ -27,6 +28,11 @@ class Daemon(crib.Case):
         kinds = [row[0] for row in db.execute("SELECT kind FROM rec WHERE kind IN (1601, 1602, 1603) ORDER BY id")]
         db.close()
         return kinds
+
+    def calls(self):
+        """The begins of calls."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)) as db:
+            return db.execute("SELECT id FROM rec WHERE kind = 1001").fetchall()
 
     def events(self):
         return [json.loads(line) for line in self.crib.log.read_text().splitlines() if line.startswith("{")]
@@ -282,6 +288,46 @@ class Daemon(crib.Case):
         self.assertIn(f"{folders['named']}/toolcrib/toolcribd.yaml:1", said("-c", str(folders["named"] / "toolcrib/toolcribd.yaml"))[1])
         (folders["config"] / "toolcrib/toolcribd.yaml").unlink()
         self.assertEqual(said()[0], 0, "none is the built-in one")
+
+    def test_nobody_but_the_server_has_its_lock_open(self):
+        """FAULT F53: neither a tool nor the signer has inherited it, so that the store is free the moment the server dies."""
+        c, key = self.prepare()
+        c.start()
+        peer = c.tcp(key)
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "600.5"}}, crib.MODERN))
+
+        def holders():
+            found = {}
+            for path in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+                with contextlib.suppress(OSError):
+                    if path.readlink().parent == c.store:
+                        found.setdefault(path.readlink().name, set()).add(int(path.parts[2]))
+            return found
+        crib.wait_for("a tool that runs", lambda: c.json("status")[0]["running"] == 1)
+        self.assertEqual(holders()["toolcrib.lock"], {c.daemon.pid})
+        self.assertEqual(set().union(*holders().values()), {c.daemon.pid})
+        c.daemon.kill()
+        c.daemon.wait()
+        peer.close()
+        self.assertEqual(c.cli("-q", "tenant", "list"), "acme\n")
+        c.daemon = None
+        c.start()
+        self.assertEqual(c.stop(), 0)
+        self.assertIn("INTACT", c.cli("audit", "verify"))
+
+    def test_a_command_that_is_killed_leaves_the_store_to_the_next(self):
+        """FAULT F54: it was the owner, in the middle of a call."""
+        c, _ = self.prepare()
+        for turn in range(3):
+            command = subprocess.Popen([crib.BUILD / "toolcrib", "--store", c.store, "call", "acme", "nap", "seconds=600.75"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=c.env)
+            crib.wait_for("a call that has begun", lambda: len(self.calls()) == turn + 1)
+            command.kill()
+            command.wait()
+            self.assertEqual(c.cli("-q", "tenant", "list"), "acme\n")
+        self.assertEqual([row["outcome"] for row in c.json("audit", "calls", "--tenant", "acme")], ["unknown"] * 3)
+        self.assertIn("INTACT", c.cli("audit", "verify"))
+        c.start()
 
     def test_options(self):
         for words, code, where, says in ((["--version"], 0, "stdout", "toolcrib 0"), (["--help"], 0, "stdout", "--stdio"),
