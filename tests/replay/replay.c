@@ -666,7 +666,8 @@ static int is_script(const struct dirent *d)
 	return n > 4 && strcmp(d->d_name + n - 4, ".rpl") == 0;
 }
 
-int main(void)
+/* One argument: a pattern of names, such as 'cancel-*.rpl'. */
+int main(int argc, char **argv)
 {
 	const char *top = getenv("TOOLCRIB_SRCDIR");
 	struct CMUnitTest tests[SCRIPTS_MAX];
@@ -683,6 +684,8 @@ int main(void)
 	for (int i = 0; i < n; i++)
 		tests[i] = (struct CMUnitTest){ .name = names[i]->d_name, .test_func = replay, .teardown_func = tear_down,
 						.initial_state = mem_printf("%s/%s", dir, names[i]->d_name) };
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	world_open(&world);
 	failed = _cmocka_run_group_tests("replay", tests, (size_t)n, NULL, NULL);
 	world_close(&world);

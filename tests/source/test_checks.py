@@ -215,6 +215,43 @@ class Style(unittest.TestCase):
         self.assertEqual(style(FINE, retired=words, name="src/a/adm_a.c")[0], 1)
 
 
+DOCS = load(TOP / "contrib" / "check-docs")
+README_TEXT = "Run `make check`; see tests/README.\n"
+HACKING_TEXT = "`src/base/a.c`, `src/*/a.c`, `sql/NNNN_name.sql`\n```\nmake -s -C _build t T=x\n```\n| `base` | errors |\n## Decisions\n0001\n"
+
+
+class Docs(unittest.TestCase):
+    def said(self, readme=README_TEXT, hacking=HACKING_TEXT):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            for path, text in {"README": readme, "HACKING": hacking, "Makefile.am": "t: all\n", "src/base/a.c": "", "tests/README": "",
+                               "contrib/doc/decisions/0001-one.md": ""}.items():
+                (top / path).parent.mkdir(parents=True, exist_ok=True)
+                (top / path).write_text(text)
+            return [*DOCS.page(top, "README"), *DOCS.page(top, "HACKING"), *DOCS.hacking(top)]
+
+    def test_fine(self):
+        self.assertEqual(self.said(), [])
+
+    def test_a_path_that_is_not_there(self):
+        self.assertEqual(self.said(readme="See tests/READ.\n"), ["README:1: tests/READ is not there"])
+        self.assertEqual(len(self.said(hacking=HACKING_TEXT + "src/*/b.c\n")), 1)
+
+    def test_a_target_that_is_not_there(self):
+        self.assertEqual(self.said(readme="Run `make tea`, and make tests.\n"), ["README:1: there is no target tea"])
+        self.assertEqual(len(self.said(hacking=HACKING_TEXT.replace(" t T=x", " u T=x"))), 1)
+
+    def test_rooms(self):
+        self.assertIn("room base is missing", self.said(hacking=HACKING_TEXT.replace("| `base` |", "| `bass` |"))[0])
+
+    def test_decisions(self):
+        self.assertEqual(len(self.said(hacking=HACKING_TEXT + "0002\n")), 1)
+        self.assertEqual(len(self.said(hacking=HACKING_TEXT.replace("0001", ""))), 1)
+
+    def test_length(self):
+        self.assertIn("lines, at most 300", self.said(hacking=HACKING_TEXT + "\n" * 300)[0])
+
+
 if __name__ == "__main__":
     said = io.StringIO()
     result = unittest.TextTestRunner(said, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
