@@ -19,7 +19,7 @@
 struct subject {
 	struct list node;               /* subjects.order */
 	int64_t id;                     /* negative, as principal_id */
-	uint64_t metric_us;                /* when it came last; monotonic */
+	uint64_t last_us;                /* when it came last; monotonic */
 };
 
 struct ten_subjects {
@@ -67,7 +67,7 @@ static int make_room(struct ten_subjects *s, const struct tenant_image *img, uin
 	if (map_count(s->by_id) < TENANT_SUBJECTS_MAX)
 		return 0;
 	oldest = CONTAINER_OF(s->order.next, struct subject, node);
-	rests_us = now - oldest->metric_us;
+	rests_us = now - oldest->last_us;
 	if (rests_us >= TENANT_SUBJECT_REST_US) {
 		forget(s, oldest);
 		return 0;
@@ -97,7 +97,7 @@ int ten_subject_meet(struct tenants *t, const struct tenant_image *img, int64_t 
 		one->id = id;
 		(void)map_set_u64(s->by_id, (uint64_t)id, one); /* new */
 	}
-	one->metric_us = now;
+	one->last_us = now;
 	list_unlink(&one->node);
 	list_push_back(&s->order, &one->node);
 	return 0;

@@ -1,48 +1,65 @@
-/* Verification of a log's checkpoints (AUDIT 8, step 3): each is a strict note of this log with both signatures, sizes and
+/* A log's own checkpoints (AUDIT 8, step 3): each is a strict note of this log with both signatures, sizes and
  * epochs ascend, every epoch has one, and at its size the records give its root.  What no checkpoint covers is told. */
 
 #include "config.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "db/db.h"
 
 #include "verify_int.h"
+
+/* A signed note as it is due: when the tree has its size. */
+struct signed_note {
+	uint64_t size, epoch;
+	uint8_t root[TREE_HASH];
+	bool due, good;                 /* good: signed, so that its root means something */
+};
+
+struct verify_checkpoints {
+	struct signed_note next;
+	bool noted;                     /* there was one before, of last_epoch */
+	uint64_t last_epoch;
+	uint64_t bare_us;               /* time of the first record that nothing signed covers yet */
+	int64_t last_kind;
+};
 
 static void tell(struct verify_log *c, enum audit_finding_code code, uint64_t size, const char *what)
 {
 	char detail[120];
 
-	snprintf(detail, sizeof detail, "the checkpoint at %" PRIu64 " %s", size, what);
+	snprintf(detail, sizeof(detail), "the checkpoint at %" PRIu64 " %s", size, what);
 	verify_tell_store(c->v, code, c->head->origin, detail);
 }
 
 /* A log that grew in an epoch was signed in it, or at the start of the next. */
 static void settle(struct verify_log *c, uint64_t size, uint64_t epoch)
 {
-	if (c->owed_size == 0 || size < c->owed_size)
+	if (c->cover.owed_size == 0 || size < c->cover.owed_size)
 		return;
-	if (epoch > c->owed_epoch + 1)
+	if (epoch > c->cover.owed_epoch + 1)
 		tell(c, AUDIT_FINDING_EPOCH_GAP, size, "comes after an epoch in which the log grew and was not signed");
-	c->owed_size = 0;
+	c->cover.owed_size = 0;
 }
 
-static void check_order(struct verify_log *c, const struct verify_note *n)
+static void check_order(struct verify_log *c, const struct signed_note *n)
 {
-	bool system = c->head->id == AUDIT_SYSTEM_LOG;
+	bool system = verify_is_system(c);
 
-	if (c->noted && n->epoch < c->note_epoch)
+	if (c->checkpoints->noted && n->epoch < c->checkpoints->last_epoch)
 		tell(c, AUDIT_FINDING_CP_ORDER, n->size, "is of an earlier epoch than the one before");
-	if (system && n->epoch > (c->noted ? c->note_epoch + 1 : 0))
+	if (system && n->epoch > (c->checkpoints->noted ? c->checkpoints->last_epoch + 1 : 0))
 		tell(c, AUDIT_FINDING_EPOCH_GAP, n->size, "leaves an epoch out");
 }
 
 static int parse(struct verify_log *c, const char *text, size_t len, struct err *err)
 {
-	struct verify_note *n = &c->note;
+	struct signed_note *n = &c->checkpoints->next;
 	struct checkpoint cp;
 	struct note note;
 
@@ -65,7 +82,7 @@ static int parse(struct verify_log *c, const char *text, size_t len, struct err 
 static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_NEXT_NOTE);
-	struct verify_note *n = &c->note;
+	struct signed_note *n = &c->checkpoints->next;
 	size_t len = 0;
 	int rc;
 
@@ -73,7 +90,7 @@ static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 	db_bind_i64(st, 2, (int64_t)after);
 	db_bind_i64(st, 3, c->head->noted);
 	rc = db_step(st, err);
-	*n = (struct verify_note){ .due = rc == 1 };
+	*n = (struct signed_note){ .due = rc == 1 };
 	if (rc == 1) {
 		const char *text = db_col_blob(st, 2, &len);
 
@@ -86,6 +103,9 @@ static int fetch(struct verify_log *c, uint64_t after, struct err *err)
 			tell(c, AUDIT_FINDING_PARSE, after, "is followed by one whose size is no number");
 	}
 	db_stmt_put(&st);
+	c->cover.due = n->due;
+	c->cover.due_size = n->size;
+	c->cover.due_epoch = n->epoch;
 	if (rc == 0 && n->due)
 		check_order(c, n);
 	return rc;
@@ -96,8 +116,8 @@ static int pass(struct verify_log *c, struct err *err)
 {
 	int rc = 0;
 
-	while (rc == 0 && c->note.due && c->note.size <= c->tree.size) {
-		struct verify_note *n = &c->note;
+	while (rc == 0 && c->checkpoints->next.due && c->checkpoints->next.size <= c->tree.size) {
+		struct signed_note *n = &c->checkpoints->next;
 		uint8_t root[TREE_HASH];
 
 		if (!n->good) {
@@ -106,28 +126,16 @@ static int pass(struct verify_log *c, struct err *err)
 			tree_root(&c->tree, root);
 			if (memcmp(root, n->root, TREE_HASH) != 0)
 				tell(c, AUDIT_FINDING_ROOT, n->size, "has another root than the records");
-			else if (n->size > c->covered)
-				c->covered = n->size;
+			else if (n->size > c->cover.covered)
+				c->cover.covered = n->size;
 		}
 		settle(c, n->size, n->epoch);
-		c->noted = true;
-		c->note_size = n->size;
-		c->note_epoch = n->epoch;
+		c->checkpoints->noted = true;
+		c->cover.last_size = n->size;
+		c->checkpoints->last_epoch = n->epoch;
 		rc = fetch(c, n->size, err);
 	}
 	return rc;
-}
-
-int verify_notes_begin(struct verify_log *c, struct err *err)
-{
-	int rc = fetch(c, 0, err);
-
-	return rc < 0 ? rc : pass(c, err);
-}
-
-int verify_notes_at(struct verify_log *c, struct err *err)
-{
-	return c->note.due && c->note.size <= c->tree.size ? pass(c, err) : 0;
 }
 
 /* AUDIT A-722: bad where nobody could write any more; else what the next checkpoint will cover. */
@@ -136,29 +144,65 @@ static void tell_tail(struct verify_log *c)
 	struct verify *v = c->v;
 	uint64_t young_us = v->with->young_s * 1000000, now = clock_wall_us();
 
-	if (young_us && c->bare_us <= now && now - c->bare_us < young_us)
+	if (young_us && c->checkpoints->bare_us <= now && now - c->checkpoints->bare_us < young_us)
 		return;
 	verify_tell(v, &(struct audit_finding){ .code = AUDIT_FINDING_UNCOVERED_TAIL, .origin = c->head->origin,
-		.from = (int64_t)c->covered, .to = (int64_t)c->tree.size - 1, .gap = !v->stopped });
+		.from = (int64_t)c->cover.covered, .to = (int64_t)c->tree.size - 1, .gap = !v->stopped });
 }
 
-int verify_notes_end(struct verify_log *c, struct err *err)
+/* --- the step */
+
+static int checkpoints_begin(struct verify_log *c, struct err *err)
 {
-	bool system = c->head->id == AUDIT_SYSTEM_LOG;
+	int rc;
+
+	c->checkpoints = mem_zalloc(sizeof(*c->checkpoints));
+	rc = fetch(c, 0, err);
+	return rc < 0 ? rc : pass(c, err);
+}
+
+static int checkpoints_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	const struct audit_value *ts = &got->row.v[COL_TS];
+	struct verify_checkpoints *k = c->checkpoints;
+
+	if (c->tree.size == c->cover.covered + 1)
+		k->bare_us = ts->present ? (uint64_t)ts->n : 0;
+	k->last_kind = verify_kind(&got->row);
+	return k->next.due && k->next.size <= c->tree.size ? pass(c, err) : 0;
+}
+
+static int checkpoints_end(struct verify_log *c, struct err *err)
+{
+	bool system = verify_is_system(c);
 	uint64_t size = c->tree.size;
 
 	(void)err;
 	if (system)
-		c->v->stopped = c->last_kind == AUDIT_SERVER_STOP;
-	if (c->note.due && c->note.size > (uint64_t)c->head->found)     /* else one is missing in between */
-		tell(c, AUDIT_FINDING_TRUNCATED, c->note.size, "covers records that are not there");
+		c->v->stopped = c->checkpoints->last_kind == AUDIT_SERVER_STOP;
+	/* else one is missing in between */
+	if (c->checkpoints->next.due && c->checkpoints->next.size > (uint64_t)c->head->found)
+		tell(c, AUDIT_FINDING_TRUNCATED, c->checkpoints->next.size, "covers records that are not there");
 	if (!verify_keys_signed(c->v))
 		return 0;
-	if (system && (!c->noted || c->note_epoch < verify_keys_newest(c->v)) && !c->note.due)
+	if (system && (!c->checkpoints->noted || c->checkpoints->last_epoch < verify_keys_newest(c->v)) &&
+	    !c->checkpoints->next.due)
 		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the newest epoch has no checkpoint");
-	if (!system && c->owed_size > 0 && c->owed_epoch + 1 < verify_keys_newest(c->v))
-		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin, "the log grew in an epoch and was not signed since");
-	if (c->covered < size && !c->note.due)
+	if (!system && c->cover.owed_size > 0 && c->cover.owed_epoch + 1 < verify_keys_newest(c->v))
+		verify_tell_store(c->v, AUDIT_FINDING_EPOCH_GAP, c->head->origin,
+				  "the log grew in an epoch and was not signed since");
+	if (c->cover.covered < size && !c->checkpoints->next.due)
 		tell_tail(c);
 	return 0;
 }
+
+static void checkpoints_close(struct verify_log *c)
+{
+	free(c->checkpoints);
+	c->checkpoints = NULL;
+}
+
+const struct verify_step verify_checkpoints = {
+	.name = "checkpoints", .begin = checkpoints_begin, .record = checkpoints_record, .end = checkpoints_end,
+	.close = checkpoints_close,
+};

@@ -1,4 +1,5 @@
-/* Pinned keys, a signer's state, checkpoints that were taken away: read strictly, since they are what all else hangs on. */
+/* Pinned keys, a signer's state, checkpoints that were taken away: read strictly, since they are what all else
+ * hangs on. */
 
 #include "config.h"
 
@@ -30,7 +31,7 @@ struct evidence {
 
 struct evidence *evidence_new(void)
 {
-	struct evidence *e = mem_zalloc(sizeof *e);
+	struct evidence *e = mem_zalloc(sizeof(*e));
 
 	signer_state_init(&e->signer);
 	e->view.key = e->key;

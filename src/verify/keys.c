@@ -1,5 +1,6 @@
-/* Verification of the keys (AUDIT 8, step 2): from the pinned key of the first epoch to the newest, each signed by the one
- * before; what was signed with another key, or by a later one in the name of an earlier, is wrong. */
+/* The keys (AUDIT 8, step 2): from the pinned key of the first epoch to the newest, each signed by the one before;
+ * what was signed with another key, or by a later one in the name of an earlier, is wrong.  The steps that meet
+ * signatures ask here whether they are good. */
 
 #include "config.h"
 
@@ -22,6 +23,8 @@ struct verify_keys {
 	uint8_t (*epoch)[SIGN_PUBLIC_SIZE];
 	size_t n, cap;
 };
+
+/* --- the chain */
 
 static int read_instance(struct verify *v, char ret[NOTE_NAME_MAX + 1], struct err *err)
 {
@@ -60,23 +63,23 @@ static void add_epoch(struct verify *v, uint64_t n, const void *pk, size_t pk_le
 	struct verify_keys *k = v->keys;
 	uint8_t text[EPOCH_CERT_TEXT], public[SIGN_PUBLIC_SIZE] = { 0 };
 	char detail[80];
-	bool good = pk_len == sizeof public && n == k->n;
+	bool good = pk_len == sizeof(public) && n == k->n;
 
 	if (good) {
-		memcpy(public, pk, sizeof public);
+		memcpy(public, pk, sizeof(public));
 		epoch_cert_text(n, public, text);
 		good = is_as_pinned(v, n, public) &&
-		       (n == 0 ? cert_len == 0 : cert_len == SIGN_SIZE && sign_check(k->epoch[n - 1], text, sizeof text, cert));
+		       (n == 0 ? cert_len == 0 : cert_len == SIGN_SIZE && sign_check(k->epoch[n - 1], text, sizeof(text), cert));
 	}
 	if (!good) {
-		snprintf(detail, sizeof detail, "epoch %" PRIu64 " does not follow from the one before", n);
+		snprintf(detail, sizeof(detail), "epoch %" PRIu64 " does not follow from the one before", n);
 		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, detail);
 	}
 	if (k->n == k->cap) {
 		k->cap = k->cap ? 2 * k->cap : 64;
-		k->epoch = mem_realloc(k->epoch, k->cap * sizeof *k->epoch);
+		k->epoch = mem_realloc(k->epoch, k->cap * sizeof(*k->epoch));
 	}
-	memcpy(k->epoch[k->n++], public, sizeof public);
+	memcpy(k->epoch[k->n++], public, sizeof(public));
 }
 
 /* Epochs that are not known yet: the store may be in use. */
@@ -96,9 +99,9 @@ static int load_epochs(struct verify *v, struct err *err)
 	return rc;
 }
 
-int verify_keys_open(struct verify *v, struct err *err)
+static int keys_open(struct verify *v, struct err *err)
 {
-	struct verify_keys *k = v->keys = mem_zalloc(sizeof *k);
+	struct verify_keys *k = v->keys = mem_zalloc(sizeof(*k));
 	const struct note_key *pin;
 	int rc = read_instance(v, k->instance, err);
 
@@ -115,10 +118,10 @@ int verify_keys_open(struct verify *v, struct err *err)
 	if (rc < 0)
 		return rc;
 	pin = pinned(v, k->instance);
-	if (pin && (!k->has_log_key || memcmp(pin->public, k->log_key, sizeof k->log_key) != 0))
+	if (pin && (!k->has_log_key || memcmp(pin->public, k->log_key, sizeof(k->log_key)) != 0))
 		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, "the key of the logs is not the pinned one");
 	if (pin)
-		memcpy(k->log_key, pin->public, sizeof k->log_key);
+		memcpy(k->log_key, pin->public, sizeof(k->log_key));
 	k->has_log_key |= pin != NULL;
 	if (k->n > 0 && !k->has_log_key)
 		verify_tell_store(v, AUDIT_FINDING_KEYCHAIN, NULL, "the store does not name the key of its logs");
@@ -128,13 +131,7 @@ int verify_keys_open(struct verify *v, struct err *err)
 	return 0;
 }
 
-void verify_keys_close(struct verify *v)
-{
-	if (v->keys)
-		free(v->keys->epoch);
-	free(v->keys);
-	v->keys = NULL;
-}
+/* --- signatures */
 
 bool verify_keys_signed(const struct verify *v)
 {
@@ -153,7 +150,8 @@ static bool is_signed(const struct note *n, const char *name, const uint8_t publ
 	return note_key_set(&key, name, public) == 0 && note_check(n, &key) == 1;
 }
 
-int verify_keys_check(struct verify *v, const struct note *n, const char *origin, uint64_t epoch, bool *ret, struct err *err)
+int verify_keys_check(struct verify *v, const struct note *n, const char *origin, uint64_t epoch, bool *ret,
+		      struct err *err)
 {
 	struct verify_keys *k = v->keys;
 	struct note_key key;
@@ -172,7 +170,10 @@ bool verify_keys_know(const struct verify *v, const struct note *n, const char *
 	return v->keys->has_log_key && is_signed(n, origin, v->keys->log_key);
 }
 
-void verify_keys_record(struct verify_log *c, const struct audit_row *row, int64_t idx)
+/* --- the step */
+
+/* A record of epoch.start against the table. */
+static void check_start(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct verify_keys *k = c->v->keys;
 	const struct audit_value *ext = &row->v[COL_EXT];
@@ -184,3 +185,23 @@ void verify_keys_record(struct verify_log *c, const struct audit_row *row, int64
 	if (epoch >= k->n || pk_len != SIGN_PUBLIC_SIZE || memcmp(k->epoch[epoch], pk, SIGN_PUBLIC_SIZE) != 0)
 		verify_tell_record(c, AUDIT_FINDING_KEYCHAIN, idx, idx);
 }
+
+static int keys_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	(void)err;
+	if (verify_is_system(c) && verify_kind(&got->row) == AUDIT_EPOCH_START)
+		check_start(c, &got->row, got->idx);
+	return 0;
+}
+
+static void keys_free(struct verify *v)
+{
+	if (v->keys)
+		free(v->keys->epoch);
+	free(v->keys);
+	v->keys = NULL;
+}
+
+const struct verify_step verify_keychain = {
+	.name = "keys", .open = keys_open, .record = keys_record, .free = keys_free,
+};

@@ -1,69 +1,221 @@
-/*
- * Step 8 of AUDIT 8 as far as one record after another tells it: starts, stops and crashes alternate, and times do not
- * fall unless the clock was set.  Pairing is in verify.c.
- */
+/* Step 8 of AUDIT 8: what records of one log mean together.  Each begin of a call has one end; starts, stops and
+ * crashes alternate; times do not fall unless the clock was set. */
 
 #include "config.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/mem.h"
 
 #include "verify_int.h"
 
 /* Records of one log are made by several threads and queues; so far apart their times may stand. */
 #define SLACK_US 60000000
 
-void verify_lifecycle(struct verify_log *c, const struct audit_row *row, int64_t idx)
-{
-	int64_t kind = row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+/* When the clock was set, as the system's log says, which is read first; 0: it was not. */
+struct verify_clock { uint64_t set_from_us, set_to_us; };
 
-	if (c->head->id != AUDIT_SYSTEM_LOG || (kind != AUDIT_SERVER_START && kind != AUDIT_SERVER_STOP && kind != AUDIT_SERVER_CRASH))
+struct verify_life {
+	int64_t kind;                   /* of the last start, stop or crash; 0: none yet */
+	uint64_t latest_us;             /* time of the latest record so far */
+	bool fell;                      /* at record fell_idx, and no record has explained it yet */
+	int64_t fell_idx;
+	uint64_t fell_us;
+	struct map *open;               /* struct open_call by call id */
+	bool overflow;                  /* there were more of them than pairing keeps in mind */
+};
+
+/* A begin whose end has not been read yet. */
+struct open_call { int64_t idx, cred, prn, tool; };
+
+/* --- pairing */
+
+static int64_t id_of(const struct audit_row *row, enum audit_column col)
+{
+	return row->v[col].present ? row->v[col].n : -1;
+}
+
+static void begin_call(struct verify_log *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+{
+	struct open_call *o;
+
+	if (map_get(c->life->open, call->p, call->len)) {
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		return;
+	}
+	if (map_count(c->life->open) >= AUDIT_VERIFY_OPEN_MAX) {
+		c->life->overflow = true;
+		return;
+	}
+	o = mem_alloc(sizeof(*o));
+	*o = (struct open_call){ idx, id_of(row, COL_CRED), id_of(row, COL_PRN), id_of(row, COL_TOOL) };
+	map_set(c->life->open, call->p, call->len, o);
+}
+
+/* One end or recovered per begin, of the same call, by the same, of the same tool (AUDIT 8, step 8). */
+static void end_call(struct verify_log *c, const struct audit_row *row, const struct audit_value *call, int64_t idx)
+{
+	struct open_call *o = map_del(c->life->open, call->p, call->len);
+
+	if (!o) {
+		int64_t beg = id_of(row, COL_BEG);
+
+		if (!c->life->overflow && (beg < 0 || beg >= c->head->min_idx))       /* else its begin was pruned */
+			verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+		return;
+	}
+	if (id_of(row, COL_BEG) != o->idx || id_of(row, COL_CRED) != o->cred || id_of(row, COL_PRN) != o->prn ||
+	    id_of(row, COL_TOOL) != o->tool)
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+	free(o);
+}
+
+static void pair(struct verify_log *c, const struct audit_row *row, int64_t idx)
+{
+	const struct audit_value *call = &row->v[COL_CALL];
+	int64_t kind = id_of(row, COL_KIND);
+
+	if (kind == AUDIT_CALL_BEGIN && call->present)
+		begin_call(c, row, call, idx);
+	else if (kind == AUDIT_CALL_END || kind == AUDIT_CALL_RECOVERED)
+		end_call(c, row, call, idx);
+	else if (kind == AUDIT_CALL_BEGIN ||
+		 (kind == AUDIT_CALL_DENIED && call->present && map_get(c->life->open, call->p, call->len)))
+		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
+}
+
+static void tell_unpaired(struct verify_log *c)
+{
+	void *value;
+
+	for (size_t it = 0; map_next(c->life->open, &it, NULL, NULL, &value);) {
+		const struct open_call *o = value;
+
+		verify_tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
+	}
+	if (c->life->overflow)
+		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
+				  "more begins without an end than pairing keeps in mind");
+}
+
+/* --- starts, stops and crashes */
+
+static void check_life(struct verify_log *c, const struct audit_row *row, int64_t idx)
+{
+	int64_t kind = verify_kind(row), before = c->life->kind;
+
+	if (!verify_is_system(c) ||
+	    (kind != AUDIT_SERVER_START && kind != AUDIT_SERVER_STOP && kind != AUDIT_SERVER_CRASH))
 		return;
 	/* Of a log whose beginning was pruned the first one may be any; a crash may be that of the first start. */
-	if (c->lifecycle == 0 ? kind == AUDIT_SERVER_STOP && c->head->min_idx == 0 :
-	    (kind == AUDIT_SERVER_START) == (c->lifecycle == AUDIT_SERVER_START))
+	if (before == 0 ? kind == AUDIT_SERVER_STOP && c->head->min_idx == 0 :
+	    (kind == AUDIT_SERVER_START) == (before == AUDIT_SERVER_START))
 		verify_tell_record(c, AUDIT_FINDING_LIFECYCLE, idx, idx);
-	c->lifecycle = kind;
+	c->life->kind = kind;
 }
 
-/* The system's log is read first, and says when the clock was set. */
-static bool clock_was_set(const struct verify *v, uint64_t at_us)
+/* --- times */
+
+static bool clock_was_set(const struct verify_clock *k, uint64_t at_us)
 {
-	return v->set_from_us <= at_us && at_us <= v->set_to_us;
+	return k->set_from_us <= at_us && at_us <= k->set_to_us;
 }
 
-static void note_step(struct verify *v, uint64_t at_us)
+static void note_step(struct verify_clock *k, uint64_t at_us)
 {
 	const uint64_t around = 2 * SLACK_US;
 
-	if (v->set_to_us == 0 || at_us < v->set_from_us + around)
-		v->set_from_us = at_us > around ? at_us - around : 0;
-	if (at_us + around > v->set_to_us)
-		v->set_to_us = at_us + around;
+	if (k->set_to_us == 0 || at_us < k->set_from_us + around)
+		k->set_from_us = at_us > around ? at_us - around : 0;
+	if (at_us + around > k->set_to_us)
+		k->set_to_us = at_us + around;
 }
 
 /* A clock that was set is noticed within a second: another record may come before the one that says so. */
-void verify_time_end(struct verify_log *c)
+static void end_fall(struct verify_log *c)
 {
-	if (c->fell)
-		verify_tell_record(c, AUDIT_FINDING_TIME, c->fell_idx, c->fell_idx);
-	c->fell = false;
+	if (c->life->fell)
+		verify_tell_record(c, AUDIT_FINDING_TIME, c->life->fell_idx, c->life->fell_idx);
+	c->life->fell = false;
 }
 
-void verify_time(struct verify_log *c, const struct audit_row *row, int64_t idx)
+static void check_time(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *ts = &row->v[COL_TS];
 	uint64_t at_us = ts->present ? (uint64_t)ts->n : 0;
+	struct verify_life *l = c->life;
 
-	if (c->head->id == AUDIT_SYSTEM_LOG && row->v[COL_KIND].present && row->v[COL_KIND].n == AUDIT_CLOCK_STEP) {
-		note_step(c->v, at_us);
-		c->fell = c->fell && !clock_was_set(c->v, c->fell_us);
-		c->latest_us = at_us;
+	if (verify_is_system(c) && verify_kind(row) == AUDIT_CLOCK_STEP) {
+		note_step(c->v->clock, at_us);
+		l->fell = l->fell && !clock_was_set(c->v->clock, l->fell_us);
+		l->latest_us = at_us;
 	}
-	if (at_us + SLACK_US < c->latest_us) {
-		verify_time_end(c);
-		c->fell = !clock_was_set(c->v, at_us);
-		c->fell_idx = idx;
-		c->fell_us = at_us;
-		c->latest_us = at_us;   /* told once, not for all that follow */
+	if (at_us + SLACK_US < l->latest_us) {
+		end_fall(c);
+		l->fell = !clock_was_set(c->v->clock, at_us);
+		l->fell_idx = idx;
+		l->fell_us = at_us;
+		l->latest_us = at_us;   /* told once, not for all that follow */
 	}
-	if (at_us > c->latest_us)
-		c->latest_us = at_us;
+	if (at_us > l->latest_us)
+		l->latest_us = at_us;
 }
+
+/* --- the step */
+
+static int lifecycle_open(struct verify *v, struct err *err)
+{
+	(void)err;
+	v->clock = mem_zalloc(sizeof(*v->clock));
+	return 0;
+}
+
+static int lifecycle_begin(struct verify_log *c, struct err *err)
+{
+	(void)err;
+	c->life = mem_zalloc(sizeof(*c->life));
+	c->life->open = map_new();
+	return 0;
+}
+
+static int lifecycle_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	(void)err;
+	pair(c, &got->row, got->idx);
+	check_life(c, &got->row, got->idx);
+	check_time(c, &got->row, got->idx);
+	return 0;
+}
+
+static int lifecycle_end(struct verify_log *c, struct err *err)
+{
+	(void)err;
+	end_fall(c);
+	tell_unpaired(c);
+	return 0;
+}
+
+static void lifecycle_close(struct verify_log *c)
+{
+	void *value;
+
+	if (!c->life)
+		return;
+	for (size_t it = 0; map_next(c->life->open, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&c->life->open);
+	free(c->life);
+	c->life = NULL;
+}
+
+static void lifecycle_free(struct verify *v)
+{
+	free(v->clock);
+	v->clock = NULL;
+}
+
+const struct verify_step verify_lifecycle = {
+	.name = "lifecycle", .open = lifecycle_open, .begin = lifecycle_begin, .record = lifecycle_record,
+	.end = lifecycle_end, .close = lifecycle_close, .free = lifecycle_free,
+};

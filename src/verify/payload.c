@@ -1,8 +1,7 @@
-/*
- * Verification of what records commit to (AUDIT 8, step 7): what is said to be kept is there and opens its commitment, a
- * salt alone fits its check, what is missing was erased, what was erased is gone, pseudonyms are those of alias.new.
- * Without keys: what can be seen without opening anything.
- */
+/* What records commit to (AUDIT 8, step 7): what is said to be kept is there and opens its commitment, a salt
+ * alone fits its check, what is missing was erased, what was erased is gone, pseudonyms are those of alias.new.
+ * Without keys: what can be seen without opening anything.  Records that matter are noted as they pass, and read
+ * again when the log has been read. */
 
 #include "config.h"
 
@@ -20,20 +19,33 @@
 
 enum { BLOCKS_MAX = 1 << 24 };          /* 2 MiB of bits; a log that seems longer is read as a whole */
 
+/* Blocks of VERIFY_BLOCK records of a log, a bit each; all: it is not known which. */
+enum { VERIFY_BLOCK = 1024 };
+struct verify_blocks { uint8_t *bits; size_t n; bool all; };
+
+/* An erase: of records from <= idx < to, or of what is under these keys (8 bytes each). */
+struct tomb { int64_t idx, from, to, until; uint8_t *keys; size_t nkeys; };     /* until: its end, or INT64_MAX */
+
+struct verify_payload {
+	struct tomb *tombs; size_t ntombs;
+	struct verify_blocks look;      /* with records that commit to something, or of which something is kept */
+};
+
 /* --- tombstones */
 
-void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
+/* A record of an erase. */
+static void note_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *ext = &row->v[COL_EXT];
-	struct verify_tomb *t;
+	struct tomb *t;
 	size_t len = 0;
 	const uint8_t *p;
 
 	if (!ext->present)
 		return;
-	c->tombs = mem_realloc(c->tombs, (c->ntombs + 1) * sizeof *c->tombs);
-	t = &c->tombs[c->ntombs++];
-	*t = (struct verify_tomb){ .idx = idx, .until = INT64_MAX };
+	c->payload->tombs = mem_realloc(c->payload->tombs, (c->payload->ntombs + 1) * sizeof(*c->payload->tombs));
+	t = &c->payload->tombs[c->payload->ntombs++];
+	*t = (struct tomb){ .idx = idx, .until = INT64_MAX };
 	p = audit_field_find(ext->p, ext->len, AUDIT_TAG_RANGE, &len);
 	if (p && len == 16) {
 		t->from = (int64_t)(audit_get_be(p, 8) & INT64_MAX);
@@ -46,25 +58,18 @@ void verify_tomb(struct verify_log *c, const struct audit_row *row, int64_t idx)
 	}
 }
 
-void verify_tomb_done(struct verify_log *c, const struct audit_row *row, int64_t idx)
+static void note_done(struct verify_log *c, const struct audit_row *row, int64_t idx)
 {
 	const struct audit_value *ext = &row->v[COL_EXT];
 	size_t len = 0;
 	const uint8_t *cause = ext->present ? audit_field_find(ext->p, ext->len, AUDIT_TAG_CAUSE, &len) : NULL;
 
-	for (size_t i = 0; cause && len == 12 && i < c->ntombs; i++)
-		if (c->tombs[i].idx == (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX))
-			c->tombs[i].until = idx;
+	for (size_t i = 0; cause && len == 12 && i < c->payload->ntombs; i++)
+		if (c->payload->tombs[i].idx == (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX))
+			c->payload->tombs[i].until = idx;
 }
 
-void verify_tombs_free(struct verify_log *c)
-{
-	for (size_t i = 0; i < c->ntombs; i++)
-		free(c->tombs[i].keys);
-	free(c->tombs);
-}
-
-static bool names_key(const struct verify_tomb *t, int64_t key)
+static bool names_key(const struct tomb *t, int64_t key)
 {
 	for (size_t i = 0; i < t->nkeys; i++)
 		if ((int64_t)(audit_get_be(t->keys + 8 * i, 8) & INT64_MAX) == key)
@@ -72,12 +77,12 @@ static bool names_key(const struct verify_tomb *t, int64_t key)
 	return false;
 }
 
-/* Was this record's payload erased?  done: so that nothing of it may be left.  Calls go on between the record of an erase and
- * its end: what they have used of keys that it destroys is lost with them. */
+/* Was this record's payload erased?  done: so that nothing of it may be left.  Calls go on between the record of
+ * an erase and its end: what they have used of keys that it destroys is lost with them. */
 static bool is_erased(const struct verify_log *c, int64_t idx, int64_t key, bool done)
 {
-	for (size_t i = 0; i < c->ntombs; i++) {
-		const struct verify_tomb *t = &c->tombs[i];
+	for (size_t i = 0; i < c->payload->ntombs; i++) {
+		const struct tomb *t = &c->payload->tombs[i];
 		bool all = t->from == 0 && t->to == t->idx && t->nkeys == 0;
 		int64_t to = all && !done ? t->until : t->to < t->idx ? t->to : t->idx;
 
@@ -133,7 +138,7 @@ static int look_without_keys(const struct seen *s)
 		return AUDIT_FINDING_PAYLOAD;
 	if (s->sh) {                                    /* AUDIT A-517 */
 		audit_salt_check(s->salt, check);
-		if (memcmp(check, s->sh, sizeof check) != 0)
+		if (memcmp(check, s->sh, sizeof(check)) != 0)
 			return AUDIT_FINDING_PAYLOAD;
 	}
 	if (s->n_sto > 0 && (!s->nonce || !s->ct || s->ct_len < AEAD_TAG))
@@ -160,10 +165,11 @@ static bool opens(const struct seen *s, const uint8_t dek[32], const struct audi
 		return false;
 	audit_opening(dek, s->salt, &s->at, kept->ctag, opening);
 	audit_commitment(opening, kept->ctag, kept->p, kept->len, commitment);
-	return memcmp(commitment, cm->commitment, sizeof commitment) == 0;
+	return memcmp(commitment, cm->commitment, sizeof(commitment)) == 0;
 }
 
-/* Every kept value opens its commitment; they are as many bytes as the record says, and all when it has no salt check. */
+/* Every kept value opens its commitment; they are as many bytes as the record says, and all when it has no salt
+ * check. */
 static bool look_with_key(const struct seen *s, const struct keys_dek *dek)
 {
 	struct audit_kept kept[AUDIT_COMMITS_MAX];
@@ -232,7 +238,8 @@ static bool same_text(struct db_stmt *st, unsigned a, unsigned b)
 	return na == nb && memcmp(pa, pb, na) == 0;
 }
 
-static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const struct audit_cm *cm, const struct keys_dek *dek)
+static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const struct audit_cm *cm,
+			const struct keys_dek *dek)
 {
 	const struct audit_at at = { c->head->origin, strlen(c->head->origin), (uint64_t)db_col_i64(st, A_IDX) };
 	const uint8_t *nonce = bytes(st, A_NONCE, AEAD_NONCE), *salt = bytes(st, A_SALT, AUDIT_SALT_SIZE);
@@ -242,12 +249,12 @@ static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const st
 	const char *name;
 
 	if (!nonce || !salt || len < AEAD_TAG || len - AEAD_TAG > AUDIT_ALIAS_VALUE_MAX ||
-	    audit_alias_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL), nonce,
-			     ct, len, value) < 0)
+	    audit_alias_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL),
+			     nonce, ct, len, value) < 0)
 		return false;
 	audit_opening(dek->key, salt, &at, cm->ctag, opening);
 	audit_commitment(opening, cm->ctag, value, len - AEAD_TAG, commitment);
-	if (memcmp(commitment, cm->commitment, sizeof commitment) != 0)
+	if (memcmp(commitment, cm->commitment, sizeof(commitment)) != 0)
 		return false;
 	if (db_col_type(st, A_PERSON) == DB_NULL)
 		return true;
@@ -353,29 +360,19 @@ static void mark(struct verify_blocks *b, int64_t idx)
 	b->bits[block / 8] |= (uint8_t)(1u << block % 8);
 }
 
-void verify_payloads_begin(struct verify_log *c)
-{
-	struct verify_blocks *b = c->v->kept ? map_del_u64(c->v->kept, (uint64_t)c->head->id) : NULL;
-
-	if (b)
-		c->look = *b;
-	c->look.all |= !c->v->kept;
-	free(b);
-}
-
-void verify_payloads_note(struct verify_log *c, const struct audit_read *got)
+static void note_commits(struct verify_log *c, const struct audit_read *got)
 {
 	const struct audit_value *kind = &got->row.v[COL_KIND];
 
 	if (got->row.v[COL_CM].present || (kind->present && kind->n == AUDIT_ALIAS_NEW))
-		mark(&c->look, got->idx);
-	c->look.all |= got->findings & AUDIT_FOUND_TYPE;        /* it may not be where it says */
+		mark(&c->payload->look, got->idx);
+	c->payload->look.all |= got->findings & AUDIT_FOUND_TYPE;        /* it may not be where it says */
 }
 
 /* Most records commit to nothing and have nothing kept: their blocks need not be read again. */
 static int check_marked(struct verify_log *c, struct err *err)
 {
-	const struct verify_blocks *b = &c->look;
+	const struct verify_blocks *b = &c->payload->look;
 	const struct verify_head *h = c->head;
 	int rc = 0;
 
@@ -390,31 +387,30 @@ static int check_marked(struct verify_log *c, struct err *err)
 	return rc;
 }
 
-int verify_payloads(struct verify_log *c, struct err *err)
-{
-	int rc = check_marked(c, err);
-
-	return rc < 0 ? rc : check_aliases(c, err);
-}
+/* --- the step */
 
 static void note_kept(struct verify *v, int64_t log, int64_t idx)
 {
 	struct verify_blocks *b = map_get_u64(v->kept, (uint64_t)log);
 
 	if (!b) {
-		b = mem_zalloc(sizeof *b);
+		b = mem_zalloc(sizeof(*b));
 		(void)map_set_u64(v->kept, (uint64_t)log, b);
 	}
 	mark(b, idx);
 }
 
-int verify_payload_orphans(struct verify *v, struct err *err)
+/* Where the store has payloads, and whether it has some of records that are not there. */
+static int payload_open(struct verify *v, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
+	struct db_stmt *st;
 	bool orphans = false;
 	int rc;
 
+	if (v->tenant_id)
+		return 0;
 	v->kept = map_new();
+	st = db_stmt_get(v->db, SQL_VERIFY_LIST_KEPT);
 	while ((rc = db_step(st, err)) == 1) {
 		if (db_col_type(st, 0) == DB_NULL)
 			orphans = true;
@@ -427,7 +423,54 @@ int verify_payload_orphans(struct verify *v, struct err *err)
 	return rc;
 }
 
-void verify_payloads_close(struct verify *v)
+static int payload_begin(struct verify_log *c, struct err *err)
+{
+	struct verify_blocks *b = c->v->kept ? map_del_u64(c->v->kept, (uint64_t)c->head->id) : NULL;
+
+	(void)err;
+	c->payload = mem_zalloc(sizeof(*c->payload));
+	if (b)
+		c->payload->look = *b;
+	c->payload->look.all |= !c->v->kept;
+	free(b);
+	return 0;
+}
+
+static int payload_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	int64_t kind = verify_kind(&got->row);
+
+	(void)err;
+	note_commits(c, got);
+	if (kind == AUDIT_ERASE)
+		note_tomb(c, &got->row, got->idx);
+	if (kind == AUDIT_ERASE_DONE)
+		note_done(c, &got->row, got->idx);
+	return 0;
+}
+
+static int payload_end(struct verify_log *c, struct err *err)
+{
+	int rc = check_marked(c, err);
+
+	return rc < 0 ? rc : check_aliases(c, err);
+}
+
+static void payload_close(struct verify_log *c)
+{
+	struct verify_payload *p = c->payload;
+
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->ntombs; i++)
+		free(p->tombs[i].keys);
+	free(p->tombs);
+	free(p->look.bits);
+	free(p);
+	c->payload = NULL;
+}
+
+static void payload_free(struct verify *v)
 {
 	void *value;
 
@@ -439,3 +482,8 @@ void verify_payloads_close(struct verify *v)
 	}
 	map_free(&v->kept);
 }
+
+const struct verify_step verify_payload = {
+	.name = "payload", .open = payload_open, .begin = payload_begin, .record = payload_record, .end = payload_end,
+	.close = payload_close, .free = payload_free,
+};

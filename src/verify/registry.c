@@ -1,8 +1,6 @@
-/*
- * Step 9 of AUDIT 8: each row of the registry and each credential against the newest record that speaks of it.  The walk
- * through the logs keeps what the newest said of each row; at the end the rows are compared with that, so that one which
- * was added, changed, put back to what it was, or taken away behind the log is found.
- */
+/* Step 9 of AUDIT 8: each row of the registry and each credential against the newest record that speaks of it.
+ * The walk through the logs keeps what the newest said of each row; at the end the rows are compared with that, so
+ * that one which was added, changed, put back to what it was, or taken away behind the log is found. */
 
 #include "config.h"
 
@@ -35,32 +33,7 @@ struct verify_rows {
 	bool overflow;
 };
 
-struct verify_rows *verify_rows_new(void)
-{
-	struct verify_rows *r = mem_zalloc(sizeof *r);
-
-	r->said = map_new();
-	r->extents = map_new();
-	r->first_us = UINT64_MAX;
-	return r;
-}
-
-void verify_rows_free(struct verify_rows **rp)
-{
-	struct verify_rows *r = *rp;
-	void *value;
-
-	if (!r)
-		return;
-	*rp = NULL;
-	for (size_t it = 0; map_next(r->said, &it, NULL, NULL, &value);)
-		free(value);
-	for (size_t it = 0; map_next(r->extents, &it, NULL, NULL, &value);)
-		free(value);
-	map_free(&r->said);
-	map_free(&r->extents);
-	free(r);
-}
+/* --- what records say */
 
 static void note(struct verify_rows *r, uint64_t key, const struct said *now)
 {
@@ -71,26 +44,18 @@ static void note(struct verify_rows *r, uint64_t key, const struct said *now)
 		return;
 	}
 	if (!s) {
-		s = mem_zalloc(sizeof *s);
+		s = mem_zalloc(sizeof(*s));
 		(void)map_set_u64(r->said, key, s);
 	}
 	if (now->ts >= s->ts || now->log == s->log)     /* in one log the index decides, the clock may have been set back */
 		*s = *now;
 }
 
-void verify_rows_log(struct verify *v, int64_t log, int64_t from, int64_t to)
-{
-	struct extent *e = mem_zalloc(sizeof *e);
-
-	*e = (struct extent){ from, to };
-	free(map_set_u64(v->rows->extents, (uint64_t)log, e));
-}
-
-void verify_rows_record(struct verify *v, int64_t log, const struct audit_row *row, int64_t idx)
+static void note_record(struct verify *v, int64_t log, const struct audit_row *row, int64_t idx)
 {
 	struct verify_rows *r = v->rows;
 	const struct audit_value *ext = &row->v[COL_EXT], *ts = &row->v[COL_TS];
-	int64_t kind = row->v[COL_KIND].present ? row->v[COL_KIND].n : 0;
+	int64_t kind = verify_kind(row);
 	struct said now = { .log = log, .idx = idx, .ts = ts->present ? (uint64_t)ts->n : 0 };
 	size_t nkeys = 0, ndigests = 0;
 	const uint8_t *keys, *digests;
@@ -111,11 +76,13 @@ void verify_rows_record(struct verify *v, int64_t log, const struct audit_row *r
 	}
 }
 
+/* --- rows against that */
+
 static void tell_row(struct verify *v, uint64_t key, const char *what)
 {
 	char text[120];
 
-	(void)snprintf(text, sizeof text, "%s/%" PRIu64 " %s", audit_row_name((unsigned)(key >> AUDIT_ROW_KIND_SHIFT)),
+	(void)snprintf(text, sizeof(text), "%s/%" PRIu64 " %s", audit_row_name((unsigned)(key >> AUDIT_ROW_KIND_SHIFT)),
 		       key & ((UINT64_C(1) << AUDIT_ROW_KIND_SHIFT) - 1), what);
 	verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, text);
 }
@@ -154,8 +121,8 @@ static void tell_missing(struct verify *v)
 		const struct said *s = value;
 		uint64_t k;
 
-		memcpy(&k, key, sizeof k);
-		if (!s->seen && memcmp(s->digest, gone, sizeof gone) != 0)
+		memcpy(&k, key, sizeof(k));
+		if (!s->seen && memcmp(s->digest, gone, sizeof(gone)) != 0)
 			tell_row(v, k, "is missing");
 	}
 }
@@ -185,7 +152,7 @@ static int catch_up(struct verify *v, int64_t *after, struct err *err)
 		return rc;
 	reader = audit_reader_new(v->db);
 	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1)
-		verify_rows_record(v, page.log, &got.row, got.idx);
+		note_record(v, page.log, &got.row, got.idx);
 	audit_reader_free(&reader);
 	free(origin);
 	return rc < 0 ? rc : 1;
@@ -202,7 +169,8 @@ static int compare_all(struct verify *v, struct err *err)
 	if (rc < 0)
 		return rc;
 	if (v->rows->adopted_us > v->rows->first_us)
-		verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL, "a start took rows as they were, though there were records of them");
+		verify_tell_store(v, AUDIT_FINDING_REGISTRY, NULL,
+				  "a start took rows as they were, though there were records of them");
 	for (unsigned kind = 1; kind < AUDIT_ROW_END && rc == 0; kind++) {
 		int64_t from = 0;
 
@@ -215,11 +183,48 @@ static int compare_all(struct verify *v, struct err *err)
 	return rc;
 }
 
+/* --- the step */
+
+static int registry_open(struct verify *v, struct err *err)
+{
+	(void)err;
+	if (v->tenant_id)               /* rows may be of any tenant */
+		return 0;
+	v->rows = mem_zalloc(sizeof(*v->rows));
+	v->rows->said = map_new();
+	v->rows->extents = map_new();
+	v->rows->first_us = UINT64_MAX;
+	return 0;
+}
+
+static int registry_begin(struct verify_log *c, struct err *err)
+{
+	struct extent *e;
+
+	(void)err;
+	if (!c->v->rows)
+		return 0;
+	e = mem_zalloc(sizeof(*e));
+	*e = (struct extent){ c->head->min_idx, c->head->size };
+	free(map_set_u64(c->v->rows->extents, (uint64_t)c->head->id, e));
+	return 0;
+}
+
+static int registry_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	(void)err;
+	if (c->v->rows)
+		note_record(c->v, c->head->id, &got->row, got->idx);
+	return 0;
+}
+
 /* In one transaction: a server may change rows meanwhile. */
-int verify_rows_end(struct verify *v, struct err *err)
+static int registry_finish(struct verify *v, struct err *err)
 {
 	int rc;
 
+	if (!v->rows)
+		return 0;
 	if (v->rows->overflow) {
 		verify_tell_store(v, AUDIT_FINDING_NOT_CHECKED, NULL, "more rows than the check of the registry keeps in mind");
 		return 0;
@@ -227,3 +232,25 @@ int verify_rows_end(struct verify *v, struct err *err)
 	rc = db_txn_begin(v->db, false, err);
 	return rc < 0 ? rc : db_txn_end(v->db, compare_all(v, err), err);
 }
+
+static void registry_free(struct verify *v)
+{
+	struct verify_rows *r = v->rows;
+	void *value;
+
+	if (!r)
+		return;
+	for (size_t it = 0; map_next(r->said, &it, NULL, NULL, &value);)
+		free(value);
+	for (size_t it = 0; map_next(r->extents, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&r->said);
+	map_free(&r->extents);
+	free(r);
+	v->rows = NULL;
+}
+
+const struct verify_step verify_registry = {
+	.name = "registry", .open = registry_open, .begin = registry_begin, .record = registry_record,
+	.finish = registry_finish, .free = registry_free,
+};

@@ -1,5 +1,5 @@
-/* Verification of what goes and what must stay (AUDIT 8, 10): the tree at a cut, tiles, intents and their deeds, holds and
- * periods against their records. */
+/* What goes and what must stay (AUDIT 8, 10): the tree at a cut, the hashes of tiles, intents to prune or erase
+ * and their ends, holds and periods against the records that made them. */
 
 #include "config.h"
 
@@ -11,6 +11,13 @@
 #include "db/db.h"
 
 #include "verify_int.h"
+
+struct verify_retention {
+	struct tree tiles;              /* whose leaves are the hashes of level 1 */
+	bool no_tiles;                  /* the table of tiles is not to be compared with */
+	struct map *intents;            /* index of the record by itself, of intents that have not been done */
+	int64_t holds, releases, policies;      /* records of each */
+};
 
 /* --- pruned logs */
 
@@ -66,36 +73,35 @@ static int fold_tiles(struct verify_log *c, struct err *err)
 			return rc;
 		if (rc == 0)
 			break;
-		tree_append(&c->tiles, hash);
+		tree_append(&c->retention->tiles, hash);
 	}
-	if (c->tiles.size == count && memcmp(c->tiles.peak, c->tree.peak, tree_peaks(count) * TREE_HASH) == 0)
+	if (c->retention->tiles.size == count &&
+	    memcmp(c->retention->tiles.peak, c->tree.peak, tree_peaks(count) * TREE_HASH) == 0)
 		return 0;
-	verify_tell_store(c->v, AUDIT_FINDING_TILE, c->head->origin, "the tiles of what was pruned do not fit the prune record");
-	c->no_tiles = true;
+	verify_tell_store(c->v, AUDIT_FINDING_TILE, c->head->origin,
+			  "the tiles of what was pruned do not fit the prune record");
+	c->retention->no_tiles = true;
 	return 0;
 }
 
-int verify_cut(struct verify_log *c, struct err *err)
+/* The tree begins at the cut, as the record of the prune says it was. */
+static int begin_at_cut(struct verify_log *c, struct err *err)
 {
 	const struct verify_head *h = c->head;
 	bool found = false;
 	int rc;
 
-	c->next = h->min_idx;
-	c->intents = map_new();
-	if (h->min_idx == 0) {
-		rc = audit_tiles_whole(c->v->db, h->id, 0, &c->no_tiles, err);  /* a store from before the tiles */
-		return rc;
-	}
+	if (h->min_idx == 0)            /* a store from before the tiles? */
+		return audit_tiles_whole(c->v->db, h->id, 0, &c->retention->no_tiles, err);
 	rc = h->min_idx % TILE_WIDTH == 0 ? read_cut(c, &found, err) : 0;
 	if (rc < 0)
 		return rc;
 	if (!found) {
 		verify_tell_store(c->v, AUDIT_FINDING_TILE, h->origin, "the log begins late, and no prune record says so");
-		memset(&c->tree, 0, sizeof c->tree);
+		memset(&c->tree, 0, sizeof(c->tree));
 		/* What is no place in a log tells nothing of the records: the tree counts from the first. */
 		c->tree.size = h->min_idx > 0 && h->min_idx <= TREE_LOAD_MAX ? (uint64_t)h->min_idx : 0;
-		c->no_tiles = true;
+		c->retention->no_tiles = true;
 		return 0;
 	}
 	c->v->sum->pruned += (uint64_t)h->min_idx;
@@ -118,22 +124,21 @@ static int check_node(struct verify_log *c, const struct tile_node *node, struct
 }
 
 /* In a log that was cut, the tree knows only nodes that lie behind the cut; the tree of tiles knows all. */
-int verify_tiles(struct verify_log *c, struct err *err)
+static int check_tiles(struct verify_log *c, struct err *err)
 {
 	struct tile_nodes higher = { 0 };
 	int rc = 0;
 
-	for (size_t i = 0; i < c->nodes.n && rc == 0 && !c->no_tiles; i++) {
+	for (size_t i = 0; i < c->nodes.n && rc == 0 && !c->retention->no_tiles; i++) {
 		if (c->nodes.v[i].level != 1)
 			continue;
 		rc = check_node(c, &c->nodes.v[i], err);
-		tree_append_nodes(&c->tiles, c->nodes.v[i].hash, audit_tile_note, &higher);
+		tree_append_nodes(&c->retention->tiles, c->nodes.v[i].hash, audit_tile_note, &higher);
 		for (size_t k = 0; k < higher.n && rc == 0; k++) {
 			higher.v[k].level++;
 			rc = check_node(c, &higher.v[k], err);
 		}
 	}
-	c->nodes.n = 0;
 	free(higher.v);
 	return rc;
 }
@@ -142,7 +147,7 @@ int verify_tiles(struct verify_log *c, struct err *err)
 
 static void note_intent(struct verify_log *c, int64_t idx)
 {
-	map_set_u64(c->intents, (uint64_t)idx + 1, mem_zalloc(1));
+	map_set_u64(c->retention->intents, (uint64_t)idx + 1, mem_zalloc(1));
 }
 
 /* A deed names its intent; one that was pruned needs no more words. */
@@ -150,7 +155,7 @@ static void note_done(struct verify_log *c, const struct audit_row *row, int64_t
 {
 	const uint8_t *cause = field(row, AUDIT_TAG_CAUSE, 12);
 	int64_t intent = cause ? (int64_t)(audit_get_be(cause + 4, 8) & INT64_MAX) : INT64_MAX - 1;
-	void *mark = map_del_u64(c->intents, (uint64_t)intent + 1);
+	void *mark = map_del_u64(c->retention->intents, (uint64_t)intent + 1);
 
 	if (!mark && intent >= c->head->min_idx)
 		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
@@ -205,9 +210,9 @@ static int against_row(struct verify_log *c, enum sql_id sql, bool (*same)(struc
 	return rc < 0 ? rc : 0;
 }
 
-int verify_keep(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err)
+static int check_kept(struct verify_log *c, const struct audit_row *row, int64_t idx, struct err *err)
 {
-	switch (row->v[COL_KIND].present ? row->v[COL_KIND].n : 0) {
+	switch (verify_kind(row)) {
 	case AUDIT_PRUNE:
 	case AUDIT_ERASE:
 		note_intent(c, idx);
@@ -217,13 +222,13 @@ int verify_keep(struct verify_log *c, const struct audit_row *row, int64_t idx, 
 		note_done(c, row, idx);
 		return 0;
 	case AUDIT_HOLD_SET:
-		c->holds++;
+		c->retention->holds++;
 		return against_row(c, SQL_VERIFY_HOLD_SET, holds_as_said, row, idx, err);
 	case AUDIT_HOLD_RELEASE:
-		c->releases++;
+		c->retention->releases++;
 		return against_row(c, SQL_VERIFY_HOLD_RELEASE, released_as_said, row, idx, err);
 	case AUDIT_RETENTION_CHANGE:
-		c->policies++;
+		c->retention->policies++;
 		return against_row(c, SQL_VERIFY_RETENTION, keeps_as_said, row, idx, err);
 	default:
 		return 0;
@@ -239,33 +244,69 @@ static int count_rows(struct verify_log *c, struct err *err)
 	db_bind_i64(st, 1, c->head->id);
 	db_bind_i64(st, 2, c->head->min_idx);
 	rc = db_step(st, err);
-	if (rc == 1 && (db_col_i64(st, 0) != c->holds || db_col_i64(st, 1) != c->releases))
+	if (rc == 1 && (db_col_i64(st, 0) != c->retention->holds || db_col_i64(st, 1) != c->retention->releases))
 		verify_tell_store(c->v, AUDIT_FINDING_REGISTRY, c->head->origin, "the holds are not those that the records say");
-	if (rc == 1 && db_col_i64(st, 2) != c->policies)
+	if (rc == 1 && db_col_i64(st, 2) != c->retention->policies)
 		verify_tell_store(c->v, AUDIT_FINDING_REGISTRY, c->head->origin, "the periods are not those that the records say");
-	if (rc == 1 && db_col_i64(st, 3) && map_count(c->intents) == 0)
-		verify_tell_store(c->v, AUDIT_FINDING_ERASED_BUT_PRESENT, c->head->origin, "records that were pruned are still there");
+	if (rc == 1 && db_col_i64(st, 3) && map_count(c->retention->intents) == 0)
+		verify_tell_store(c->v, AUDIT_FINDING_ERASED_BUT_PRESENT, c->head->origin,
+				  "records that were pruned are still there");
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
 
-int verify_keep_end(struct verify_log *c, bool report, struct err *err)
+static void tell_undone(struct verify_log *c)
 {
 	const void *key;
 	size_t len;
-	void *mark;
-	int rc = report ? count_rows(c, err) : 0;
 
-	for (size_t it = 0; map_next(c->intents, &it, &key, &len, &mark);) {
+	for (size_t it = 0; map_next(c->retention->intents, &it, &key, &len, NULL);) {
 		uint64_t idx = 0;
 
-		if (len == sizeof idx)
-			memcpy(&idx, key, sizeof idx);
-		if (report)
-			verify_tell_record(c, AUDIT_FINDING_DANGLING, (int64_t)idx - 1, (int64_t)idx - 1);
-		free(mark);
+		if (len == sizeof(idx))
+			memcpy(&idx, key, sizeof(idx));
+		verify_tell_record(c, AUDIT_FINDING_DANGLING, (int64_t)idx - 1, (int64_t)idx - 1);
 	}
-	map_free(&c->intents);
-	free(c->nodes.v);
+}
+
+/* --- the step */
+
+static int retention_begin(struct verify_log *c, struct err *err)
+{
+	c->retention = mem_zalloc(sizeof(*c->retention));
+	c->retention->intents = map_new();
+	return begin_at_cut(c, err);
+}
+
+static int retention_record(struct verify_log *c, const struct audit_read *got, struct err *err)
+{
+	int rc = check_tiles(c, err);
+
+	return rc < 0 ? rc : check_kept(c, &got->row, got->idx, err);
+}
+
+static int retention_end(struct verify_log *c, struct err *err)
+{
+	int rc = count_rows(c, err);
+
+	tell_undone(c);
 	return rc;
 }
+
+static void retention_close(struct verify_log *c)
+{
+	void *mark;
+
+	if (!c->retention)
+		return;
+	for (size_t it = 0; map_next(c->retention->intents, &it, NULL, NULL, &mark);)
+		free(mark);
+	map_free(&c->retention->intents);
+	free(c->retention);
+	c->retention = NULL;
+}
+
+const struct verify_step verify_retention = {
+	.name = "retention", .begin = retention_begin, .record = retention_record, .end = retention_end,
+	.close = retention_close,
+};

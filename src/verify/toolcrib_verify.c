@@ -59,7 +59,8 @@ static void print_text(const char *text)
 	free(clean);
 }
 
-/* What is printed of findings and of the way there; the line of progress stands on the terminal until something else does. */
+/* What is printed of findings and of the way there; the line of progress stands on the terminal until something
+ * else does. */
 struct show {
 	bool quiet, tty;                /* tty: standard error is one */
 	bool standing;
