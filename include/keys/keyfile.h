@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The files that all else at rest is locked with (SEC S-341): master.key at first, secret-ID.key after a rekey, 32 random
- * bytes each.  Nothing is encrypted with these bytes themselves but with keys derived from them, one for each purpose. */
+/* The files that all else at rest is locked with (SEC S-341): master.key at first, secret-ID.key after a rekey, 32
+ * random bytes each.  Nothing is encrypted with these bytes themselves but with keys derived from them, one for
+ * each purpose. */
 
 #define KEYFILE_ID_SIZE 17              /* 16 hex digits and NUL */
 #define KEYFILE_META "secret_key"       /* in meta: which file is the current one; no row: master.key */

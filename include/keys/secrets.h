@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where secrets come from, as a run of a tool sees it: a definition says {secret:NAME}, and the value is asked for here at
- * the run.  The vault is one such source, tests bring their own.  Loop thread. */
+/* Where secrets come from, as a run of a tool sees it: a definition says {secret:NAME}, and the value is asked for
+ * here at the run.  The vault is one such source, tests bring their own.  Loop thread. */
 
 struct secret_source {
 	void *arg;

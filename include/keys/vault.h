@@ -7,15 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Secrets at rest (SEC S-341 to S-345).  The store holds boxes (base/crypto.h), each bound to its row; the keys are derived
- * from key files beside it: master.key at first, secret-ID.key after a rekey.  In memory the loop keeps boxes and
- * derived keys; a value exists in the clear, in guarded memory, from its use to the end of the run that uses it. */
+/* Secrets at rest (SEC S-341 to S-345).  The store holds boxes (base/aead.h), each bound to its row; the keys are
+ * derived from key files beside it: master.key at first, secret-ID.key after a rekey.  In memory the loop keeps
+ * boxes and derived keys; a value exists in the clear, in guarded memory, from its use to the end of the run that
+ * uses it. */
 
-#define VAULT_VALUE_MIN 4               /* bytes: a shorter value could not be told from other text when it is blanked */
+#define VAULT_VALUE_MIN 4               /* bytes: a shorter one could not be told from other text when it is masked */
 #define VAULT_VALUE_MAX (64u << 10)     /* bytes */
 #define VAULT_SECRETS_MAX 1000
 #define VAULT_REKEY_BATCH 64            /* rows of one transaction */
-#define KEYFILE_ID_SIZE 17            /* 16 hex digits and NUL */
 #define VAULT_OLD_KEYS 8                /* key files that one rekey removes; what is more goes with the next */
 
 struct secret_source;
@@ -36,8 +36,8 @@ void vault_change_free(struct vault_change **change);
 
 struct vault_new { const char *name; const char *value; size_t len; const char *actor; };
 /* ERR_LIMIT: too many.  ret_key: which key it is under. */
-int vault_set(struct db *db, const struct keyfile_place *place, const struct vault_new *n, char ret_key[KEYFILE_ID_SIZE],
-	      struct vault_change **ret, struct err *err) MUST_CHECK;
+int vault_set(struct db *db, const struct keyfile_place *place, const struct vault_new *n,
+	      char ret_key[KEYFILE_ID_SIZE], struct vault_change **ret, struct err *err) MUST_CHECK;
 /* ERR_NOT_FOUND. */
 int vault_remove(struct db *db, const char *name, struct vault_change **ret, struct err *err) MUST_CHECK;
 
@@ -47,9 +47,9 @@ struct vault_rekeyed {
 	/* With the last batch: the files of older keys, which vault_apply() removes. */
 	char old[VAULT_OLD_KEYS][KEYFILE_ID_SIZE]; size_t nold;
 };
-/* One batch; when no secret is left under an older key, one of payload keys, which are durable at once (keys NULL: there
- * are none).  When nothing is under an older key, a new key file is made first: so a rekey that was interrupted goes on,
- * and one that was finished begins anew.  ERR_CORRUPT names a secret whose box does not open. */
+/* One batch; when no secret is left under an older key, one of payload keys, which are durable at once (keys NULL:
+ * there are none).  When nothing is under an older key, a new key file is made first: so a rekey that was
+ * interrupted goes on, and one that was finished begins anew.  ERR_CORRUPT names a secret whose box does not open. */
 int vault_rekey(struct db *db, const struct keyfile_place *place, struct keys *keys, struct vault_rekeyed *ret_done,
 		struct vault_change **ret, struct err *err) MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Key files: 32 random bytes, mode 0400.  The keys that encrypt are derived from them, one for each purpose, and so is the
- * id by which rows and the file's name say which one it is (SEC S-341). */
+/* Key files: 32 random bytes, mode 0400.  The keys that encrypt are derived from them, one for each purpose, and
+ * so is the id by which rows and the file's name say which one it is (SEC S-341). */
 #include "config.h"
 
 #include "keys/keyfile.h"
@@ -88,7 +88,8 @@ static int load_file(const char *file, const char *purpose, struct keyfile *ret,
 	return rc;
 }
 
-int keyfile_load(const struct keyfile_place *place, const char *purpose, const char *id, struct keyfile *ret, struct err *err)
+int keyfile_load(const struct keyfile_place *place, const char *purpose, const char *id, struct keyfile *ret,
+		 struct err *err)
 {
 	struct keyfile k;
 

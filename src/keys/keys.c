@@ -1,8 +1,8 @@
-/* keys.db as the writer and as readers see it: opened keys are kept in memory, new ones become durable together. */
+/* keys.db: the keys that payloads are encrypted with.  The writer makes them, new ones become durable together;
+ * readers open them; opened keys are kept in memory.  Destroying a key destroys what is under it: it leaves the
+ * file before anybody is told. */
 
 #include "config.h"
-
-#include "keys_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +19,24 @@
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "keys/keys.h"
+
+#define KEYS_PURPOSE "toolcrib/kek/1"   /* of the key, derived from a key file, that KEKs are wrapped with */
+#define KEYS_SUBJECT_SIZE 64            /* with NUL */
+
+struct kek { int64_t id; uint8_t key[32], token[32]; };
+struct dek { struct keys_dek face; int64_t tenant_id; };
+
+struct keys {
+	struct db *db;
+	char *store;
+	uint8_t *master;                /* guarded memory */
+	struct map *by_tenant;          /* struct kek in force */
+	struct map *by_id;              /* struct dek, owned */
+	struct map *by_place;           /* the same by tenant, month, subject: those in force */
+	bool pending;                   /* a transaction is open */
+	int64_t last_kek, last_dek;     /* ids given; -1 = not read yet */
+};
 
 static void wipe_values(struct map **map, size_t size)
 {
@@ -32,7 +50,7 @@ static void wipe_values(struct map **map, size_t size)
 	*map = map_new();
 }
 
-void keys_forget(struct keys *k)
+static void keys_forget(struct keys *k)
 {
 	map_free(&k->by_place);         /* the same objects as by_id */
 	k->by_place = map_new();
@@ -46,7 +64,7 @@ void keys_forget(struct keys *k)
 static int open_file(const struct keyfile_place *place, enum db_mode mode, struct keys **ret, struct err *err)
 {
 	char *path = path_join(place->store, DB_KEYS);
-	struct keys *k = mem_zalloc(sizeof *k);
+	struct keys *k = mem_zalloc(sizeof(*k));
 
 	k->store = mem_strdup(place->store);
 	k->by_place = map_new();
@@ -112,7 +130,8 @@ void keys_abandon(struct keys *k)
 	keys_forget(k);
 }
 
-/* Also when the engine has given the transaction up meanwhile: then nothing that uses its keys may be committed either. */
+/* Also when the engine has given the transaction up meanwhile: then nothing that uses its keys may be committed
+ * either. */
 int keys_commit(struct keys *k, struct err *err)
 {
 	int rc;
@@ -147,7 +166,7 @@ static int read_ids(struct keys *k, struct err *err)
 
 /* --- keks */
 
-char *keys_kek_place(int64_t id, int64_t tenant_id, const char *key_id)
+static char *keys_kek_place(int64_t id, int64_t tenant_id, const char *key_id)
 {
 	return mem_printf("kek|%" PRId64 "|%" PRId64 "|box|%s", id, tenant_id, key_id);
 }
@@ -159,17 +178,18 @@ static char *dek_place(int64_t id, int64_t kek_id, const char *subject, int64_t 
 
 static struct kek *kek_keep(struct keys *k, int64_t id, int64_t tenant_id, const uint8_t key[32])
 {
-	struct kek *kek = mem_zalloc(sizeof *kek);
+	struct kek *kek = mem_zalloc(sizeof(*kek));
 
 	kek->id = id;
-	memcpy(kek->key, key, sizeof kek->key);
+	memcpy(kek->key, key, sizeof(kek->key));
 	secret_derive(key, "toolcrib/token/1", kek->token);
 	map_set_u64(k->by_tenant, (uint64_t)tenant_id, kek);
 	return kek;
 }
 
-int keys_open_kek(struct keys *k, struct db_stmt *st, unsigned col, int64_t id, int64_t tenant_id, uint8_t ret[32],
-		  struct err *err)
+/* key_id and box stand in columns col and col + 1 of the row. */
+static int keys_open_kek(struct keys *k, struct db_stmt *st, unsigned col, int64_t id, int64_t tenant_id,
+			 uint8_t ret[32], struct err *err)
 {
 	const struct keyfile_place place = { k->store, k->master };
 	struct keyfile file = { .key = NULL };
@@ -203,11 +223,12 @@ static int find_kek(struct keys *k, int64_t tenant_id, struct kek **ret, struct 
 		rc = keys_open_kek(k, st, 1, id, tenant_id, key, err);
 		if (rc == 0)
 			*ret = kek_keep(k, id, tenant_id, key);
-		secret_wipe(key, sizeof key);
+		secret_wipe(key, sizeof(key));
 	}
 	db_stmt_put(&st);
 	if (rc == ERR_UNREACHABLE) {    /* what is under it stays shut until the file is back; that must not stop the calls */
-		log_err(NULL, "payload key of a tenant is lost, a new one is made tenant=%lld why=\"%s\"", (long long)tenant_id, err->msg);
+		log_err(NULL, "payload key of a tenant is lost, a new one is made tenant=%lld why=\"%s\"", (long long)tenant_id,
+			err->msg);
 		return 0;
 	}
 	return rc;
@@ -231,8 +252,8 @@ static int current_file(struct keys *k, struct db *store, struct keyfile *ret, s
 	return 0;
 }
 
-static int insert_kek(struct keys *k, int64_t id, int64_t tenant_id, const char *key_id, const uint8_t box[32 + AEAD_OVERHEAD],
-		      struct err *err)
+static int insert_kek(struct keys *k, int64_t id, int64_t tenant_id, const char *key_id,
+		      const uint8_t box[32 + AEAD_OVERHEAD], struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_INSERT_KEK);
 
@@ -256,14 +277,14 @@ static int make_kek(struct keys *k, struct db *store, int64_t tenant_id, struct 
 	if (rc == 0)
 		rc = begin(k, err);
 	if (rc == 0) {
-		id_random(key, sizeof key);
+		id_random(key, sizeof(key));
 		where = keys_kek_place(k->last_kek + 1, tenant_id, file.id);
-		aead_seal(file.key, where, key, sizeof key, box);
+		aead_seal(file.key, where, key, sizeof(key), box);
 		free(where);
 		rc = insert_kek(k, k->last_kek + 1, tenant_id, file.id, box, err);
 		if (rc == 0)
 			*ret = kek_keep(k, ++k->last_kek, tenant_id, key);
-		secret_wipe(key, sizeof key);
+		secret_wipe(key, sizeof(key));
 	}
 	keyfile_fini(&file);
 	return rc;
@@ -306,16 +327,17 @@ static int64_t month_of(uint64_t time_us)
 
 static struct dek *dek_keep(struct keys *k, int64_t id, int64_t tenant_id, const uint8_t key[32])
 {
-	struct dek *dek = mem_zalloc(sizeof *dek);
+	struct dek *dek = mem_zalloc(sizeof(*dek));
 
 	dek->face.id = id;
 	dek->tenant_id = tenant_id;
-	memcpy(dek->face.key, key, sizeof dek->face.key);
+	memcpy(dek->face.key, key, sizeof(dek->face.key));
 	map_set_u64(k->by_id, (uint64_t)id, dek);
 	return dek;
 }
 
-static int open_dek(const struct kek *kek, const char *where, const uint8_t *box, size_t len, uint8_t ret[32], struct err *err)
+static int open_dek(const struct kek *kek, const char *where, const uint8_t *box, size_t len, uint8_t ret[32],
+		    struct err *err)
 {
 	if (len != 32 + AEAD_OVERHEAD || aead_open(kek->key, where, box, len, ret) < 0)
 		return err_set(err, ERR_CORRUPT, DB_KEYS, "a payload key does not open: %s", where);
@@ -342,7 +364,7 @@ static int find_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, co
 		rc = open_dek(kek, where, box, len, key, err);
 		if (rc == 0)
 			*ret = dek_keep(k, id, tenant_id, key);
-		secret_wipe(key, sizeof key);
+		secret_wipe(key, sizeof(key));
 		free(where);
 	}
 	db_stmt_put(&st);
@@ -361,21 +383,21 @@ static int make_dek(struct keys *k, const struct kek *kek, int64_t tenant_id, co
 		rc = begin(k, err);
 	if (rc < 0)
 		return rc;
-	id_random(key, sizeof key);
+	id_random(key, sizeof(key));
 	where = dek_place(k->last_dek + 1, kek->id, subject, month);
-	aead_seal(kek->key, where, key, sizeof key, box);
+	aead_seal(kek->key, where, key, sizeof(key), box);
 	free(where);
 	st = db_stmt_get(k->db, SQL_KEYS_INSERT_DEK);
 	db_bind_i64(st, 1, k->last_dek + 1);
 	db_bind_i64(st, 2, kek->id);
 	db_bind_textz(st, 3, subject);
 	db_bind_i64(st, 4, month);
-	db_bind_blob(st, 5, box, sizeof box);
+	db_bind_blob(st, 5, box, sizeof(box));
 	db_bind_i64(st, 6, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
 	if (rc == 0)
 		*ret = dek_keep(k, ++k->last_dek, tenant_id, key);
-	secret_wipe(key, sizeof key);
+	secret_wipe(key, sizeof(key));
 	return rc;
 }
 
@@ -383,13 +405,13 @@ int keys_dek(struct keys *k, struct db *store, int64_t tenant_id, const char *su
 	     const struct keys_dek **ret, struct err *err)
 {
 	struct { int64_t tenant_id, month; char subject[KEYS_SUBJECT_SIZE]; } at = { tenant_id, month_of(time_us), "" };
-	size_t len = strnlen(subject, sizeof at.subject);
+	size_t len = strnlen(subject, sizeof(at.subject));
 	struct kek *kek = NULL;
 	struct dek *dek;
 	int rc;
 
-	if (len >= sizeof at.subject)
-		return err_set(err, ERR_INVALID, DB_KEYS, "a subject has at most %zu bytes", sizeof at.subject - 1);
+	if (len >= sizeof(at.subject))
+		return err_set(err, ERR_INVALID, DB_KEYS, "a subject has at most %zu bytes", sizeof(at.subject) - 1);
 	memcpy(at.subject, subject, len);
 	dek = map_get(k->by_place, &at, offsetof(typeof(at), subject) + len);
 	if (dek) {
@@ -450,8 +472,8 @@ static int find_by_id(struct keys *k, int64_t tenant_id, int64_t id, struct dek 
 			*ret = dek_keep(k, id, tenant_id, key);
 		free(where);
 	}
-	secret_wipe(&kek, sizeof kek);
-	secret_wipe(key, sizeof key);
+	secret_wipe(&kek, sizeof(kek));
+	secret_wipe(key, sizeof(key));
 	db_stmt_put(&st);
 	return rc;
 }
@@ -470,5 +492,269 @@ int keys_find(struct keys *k, int64_t tenant_id, int64_t id, const struct keys_d
 		rc = err_set(err, ERR_DENIED, DB_KEYS, "the key is another tenant's");
 	if (rc == 0)
 		*ret = &dek->face;
+	return rc;
+}
+
+/* --- destroying keys, and wrapping them anew */
+
+int keys_of_subject(struct keys *k, int64_t tenant_id, const char *subject, int64_t **ret, size_t *ret_n,
+		    struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_LIST_SUBJECT);
+	int64_t *ids = NULL;
+	size_t n = 0;
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, subject);
+	while ((rc = db_step(st, err)) == 1) {
+		ids = mem_realloc(ids, (n + 1) * sizeof(*ids));
+		ids[n++] = db_col_i64(st, 0);
+	}
+	db_stmt_put(&st);
+	if (rc < 0) {
+		free(ids);
+		return rc;
+	}
+	*ret = ids;
+	*ret_n = n;
+	return 0;
+}
+
+static int destroy_row(struct keys *k, enum sql_id sql, int64_t id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, sql);
+
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+/* The end of a transaction that destroyed: the log of the file holds older pages with the wrapped keys (AUDIT
+ * A-509). */
+static int finish(struct keys *k, int rc, struct err *err)
+{
+	rc = db_txn_end(k->db, rc, err);
+	keys_forget(k);
+	return rc < 0 ? rc : db_truncate_log(k->db, err);
+}
+
+int keys_destroy(struct keys *k, const int64_t *ids, size_t n, struct err *err)
+{
+	int rc = keys_commit(k, err);
+
+	if (rc == 0)
+		rc = db_txn_begin(k->db, true, err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = destroy_row(k, SQL_KEYS_DESTROY_DEK, ids[i], err);
+	return finish(k, rc, err);
+}
+
+int keys_truncate_log(struct keys *k, struct err *err)
+{
+	int rc = keys_commit(k, err);
+
+	return rc < 0 ? rc : db_truncate_log(k->db, err);
+}
+
+int keys_destroy_tenant(struct keys *k, int64_t tenant_id, struct err *err)
+{
+	int rc = keys_commit(k, err);
+
+	if (rc == 0)
+		rc = db_txn_begin(k->db, true, err);
+	if (rc < 0)
+		return rc;
+	rc = destroy_row(k, SQL_KEYS_DESTROY_DEKS_OF, tenant_id, err);
+	if (rc == 0)
+		rc = destroy_row(k, SQL_KEYS_DESTROY_KEKS_OF, tenant_id, err);
+	return finish(k, rc, err);
+}
+
+/* --- the memory of what was erased */
+
+void keys_erased_fini(struct keys_erased *e)
+{
+	free(e->origin);
+	free(e->ext);
+	*e = (struct keys_erased){ 0 };
+}
+
+int keys_note_erased(struct keys *k, const struct keys_erased *what, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = keys_commit(k, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(k->db, SQL_KEYS_INSERT_ERASED);
+	db_bind_textz(st, 1, what->origin);
+	db_bind_i64(st, 2, what->idx);
+	db_bind_blob(st, 3, what->leaf, sizeof(what->leaf));
+	db_bind_blob(st, 4, what->ext, what->ext_len);
+	return db_run(&st, err);
+}
+
+int keys_next_erased(struct keys *k, int64_t after, struct keys_erased *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_NEXT_ERASED);
+	size_t len = 0;
+	const void *p;
+	int rc;
+
+	db_bind_i64(st, 1, after);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		*ret = (struct keys_erased){ .id = db_col_i64(st, 0), .idx = db_col_i64(st, 2) };
+		ret->origin = mem_strdup(db_col_text(st, 1, NULL));
+		p = db_col_blob(st, 3, &len);
+		if (len == sizeof(ret->leaf))
+			memcpy(ret->leaf, p, len);
+		p = db_col_blob(st, 4, &ret->ext_len);
+		ret->ext = mem_dup(p, ret->ext_len);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int keys_drop_erased(struct keys *k, int64_t id, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = keys_commit(k, err);
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(k->db, SQL_KEYS_DELETE_ERASED);
+	db_bind_i64(st, 1, id);
+	return db_run(&st, err);
+}
+
+int keys_backup(const char *store, const char *path, struct err *err)
+{
+	char *file = path_join(store, DB_KEYS);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	if (rc == 0)
+		rc = db_backup(db, path, err);
+	db_close(&db);
+	free(file);
+	return rc;
+}
+
+/* --- rekey */
+
+/* How many KEKs are under other files than this one, and one of those files; what is under a file that is lost
+ * cannot be helped and does not count.  One that is there and cannot be read is an error: at the end of a rekey it
+ * would be removed. */
+static int look_stale(struct keys *k, const char *id, size_t *ret, char ret_file[KEYFILE_ID_SIZE], struct err *err)
+{
+	const struct keyfile_place place = { k->store, k->master };
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_COUNT_STALE);
+	int rc;
+
+	*ret = 0;
+	*ret_file = '\0';
+	db_bind_textz(st, 1, id);
+	while ((rc = db_step(st, err)) == 1) {
+		const char *file = db_col_text(st, 0, NULL);
+		struct keyfile loaded;
+
+		rc = keyfile_load(&place, KEYS_PURPOSE, file, &loaded, err);
+		if (rc < 0 && keyfile_exists(k->store, file)) {
+			err_hint(err, "mend the key file, or move it away with what is under it; then go on with secret rekey");
+			break;
+		}
+		if (rc < 0) {
+			log_warn(NULL, "payload keys stay under a key file that is lost count=%lld why=\"%s\"",
+				 (long long)db_col_i64(st, 1), err->msg);
+			continue;
+		}
+		keyfile_fini(&loaded);
+		*ret += (size_t)db_col_i64(st, 1);
+		(void)snprintf(ret_file, KEYFILE_ID_SIZE, "%s", file);  /* as it loaded */
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int keys_stale(struct keys *k, const char *id, size_t *ret, struct err *err)
+{
+	char file[KEYFILE_ID_SIZE];
+
+	return look_stale(k, id, ret, file, err);
+}
+
+struct wrapped { int64_t id; uint8_t box[32 + AEAD_OVERHEAD]; };
+
+/* The next KEKs, as they will be. */
+static int wrap_batch(struct keys *k, const char *from, const struct keyfile *to, struct wrapped *ret, size_t max,
+		      size_t *ret_n, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_LIST_STALE);
+	uint8_t key[32];
+	size_t n = 0;
+	int rc;
+
+	db_bind_textz(st, 1, from);
+	db_bind_i64(st, 2, (int64_t)max);
+	while ((rc = db_step(st, err)) == 1 && n < max) {
+		int64_t id = db_col_i64(st, 0), tenant_id = db_col_i64(st, 1);
+		char *where;
+
+		rc = keys_open_kek(k, st, 2, id, tenant_id, key, err);
+		if (rc < 0)
+			break;
+		where = keys_kek_place(id, tenant_id, to->id);
+		ret[n].id = id;
+		aead_seal(to->key, where, key, sizeof(key), ret[n++].box);
+		free(where);
+	}
+	secret_wipe(key, sizeof(key));
+	db_stmt_put(&st);
+	*ret_n = n;
+	return rc < 0 ? rc : 0;
+}
+
+static int store_batch(struct keys *k, const struct keyfile *to, const struct wrapped *batch, size_t n, struct err *err)
+{
+	int rc = db_txn_begin(k->db, true, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct db_stmt *st = db_stmt_get(k->db, SQL_KEYS_REWRAP_KEK);
+
+		db_bind_i64(st, 1, batch[i].id);
+		db_bind_textz(st, 2, to->id);
+		db_bind_blob(st, 3, batch[i].box, sizeof(batch[i].box));
+		rc = db_run(&st, err);
+	}
+	return db_txn_end(k->db, rc, err);
+}
+
+int keys_rewrap(struct keys *k, const char *id, size_t max, size_t *ret_left, struct err *err)
+{
+	const struct keyfile_place place = { k->store, k->master };
+	struct wrapped *batch = mem_calloc(max, sizeof(*batch));
+	struct keyfile to = { .key = NULL };
+	char from[KEYFILE_ID_SIZE];
+	size_t n = 0;
+	int rc = keys_commit(k, err);
+
+	if (rc == 0)
+		rc = look_stale(k, id, ret_left, from, err);
+	if (rc == 0)
+		rc = keyfile_load(&place, KEYS_PURPOSE, id, &to, err);
+	if (rc == 0)
+		rc = wrap_batch(k, from, &to, batch, max, &n, err);
+	if (rc == 0 && n > 0)
+		rc = store_batch(k, &to, batch, n, err);
+	if (rc == 0)
+		*ret_left -= n;
+	keyfile_fini(&to);
+	free(batch);
 	return rc;
 }
