@@ -91,7 +91,8 @@ enum audit_kind {
 	AUDIT_KINDS(AUDIT_KIND_ENUM)
 #undef AUDIT_KIND_ENUM
 };
-const char *audit_kind_name(int kind);                 /* "1999" style text for unknown ones is the caller's matter: NULL */
+/* "1999" style text for unknown ones is the caller's matter: NULL */
+const char *audit_kind_name(int kind);
 
 enum audit_outcome {                                    /* AUDIT A-302 */
 	AUDIT_OK, AUDIT_TOOL_ERROR, AUDIT_INVALID, AUDIT_DENIED, AUDIT_RATE_LIMITED, AUDIT_TIMEOUT, AUDIT_CANCELLED,
@@ -102,7 +103,8 @@ const char *audit_outcome_name(int outcome);           /* "ok", "tool_error", â€
 int audit_outcome_from_name(const char *name);         /* or -1 */
 
 enum audit_actor { AUDIT_BY_SERVICE = 1, AUDIT_BY_HUMAN, AUDIT_BY_ADMIN, AUDIT_BY_UID, AUDIT_BY_SYSTEM };
-enum audit_authn { AUDIT_AUTHN_KEY = 1, AUDIT_AUTHN_JWT, AUDIT_AUTHN_MTLS, AUDIT_AUTHN_UID, AUDIT_AUTHN_BOUND, AUDIT_AUTHN_NONE };
+enum audit_authn { AUDIT_AUTHN_KEY = 1, AUDIT_AUTHN_JWT, AUDIT_AUTHN_MTLS, AUDIT_AUTHN_UID, AUDIT_AUTHN_BOUND,
+		   AUDIT_AUTHN_NONE };
 enum audit_clock { AUDIT_CLOCK_SYNCED = 1, AUDIT_CLOCK_UNSYNCED, AUDIT_CLOCK_STEPPED };
 enum audit_tport { AUDIT_STDIO = 1, AUDIT_TCP, AUDIT_UNIX, AUDIT_HTTP, AUDIT_ADMIN_SOCKET };
 const char *audit_tport_name(int tport);
@@ -192,9 +194,10 @@ void audit_logs_give_keys(struct audit_logs *logs, struct keys **keys);
 struct keys *audit_logs_keys(const struct audit_logs *logs);            /* or NULL */
 /* What records say of the wall clock from now on; before, they say what the kernel said when the logs were opened. */
 void audit_logs_clock(struct audit_logs *logs, enum clock_sync sync);
-/* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by audit_logs_rollback()
- * (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append leaves nothing but perhaps a text in
- * the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND: the tenant has no log. */
+/* Append inside the writer's open transaction.  What was appended since the last mark is forgotten by
+ * audit_logs_rollback() (savepoint or transaction undone) and kept by audit_logs_commit().  A failed append leaves
+ * nothing but perhaps a text in the dictionary: it needs no savepoint of its own.  ERR_NOT_FOUND: the tenant has
+ * no log. */
 int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret,
 		 struct err *err) MUST_CHECK;
 struct audit_mark { size_t undo; };
@@ -205,7 +208,8 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err) MU
 void audit_logs_commit(struct audit_logs *logs);                        /* after the COMMIT */
 /* Create the log of a new tenant (writes log.open as its record 0).  System log (tenant 0) at store creation:
  * it must be the first, and draws the id of the instance. */
-int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name, struct err *err) MUST_CHECK;
+int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name,
+		     struct err *err) MUST_CHECK;
 /* The id of the first record that may belong to an open call: stored in meta.open_from with a checkpoint. */
 int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 /* After a crash: append call.recovered for each begin without an end (AUDIT A-104).  Looks from meta.open_from on. */
@@ -245,6 +249,7 @@ int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], a
 		     struct err *err) MUST_CHECK;
 
 /* The record at a position, such as the begin of an end (view.beg); none is no error.  May be called inside fn. */
-int audit_query_at(struct db *db, int64_t tenant_id, int64_t idx, audit_row_fn *fn, void *arg, struct err *err) MUST_CHECK;
+int audit_query_at(struct db *db, int64_t tenant_id, int64_t idx, audit_row_fn *fn, void *arg,
+		   struct err *err) MUST_CHECK;
 
 #endif

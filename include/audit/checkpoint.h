@@ -27,13 +27,15 @@ struct audit_beat {
 	uint64_t ts;
 };
 void audit_beat_fini(struct audit_beat *b);
-/* In the writer's open transaction: what was not signed yet, at most max logs of tenants, those that wait longest first.
- * The heads of all tenants' logs that have grown since the last beat go into logs.commit.  always: there is one also when
- * nothing has grown. */
-int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err) MUST_CHECK;
+/* In the writer's open transaction: what was not signed yet, at most max logs of tenants, those that wait longest
+ * first.  The heads of all tenants' logs that have grown since the last beat go into logs.commit.  always: there
+ * is one also when nothing has grown. */
+int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret,
+	       struct err *err) MUST_CHECK;
 /* Then the system log, as it is now, if it is due: as the last head.  A beat without heads has nothing to sign. */
 int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat *b, struct err *err) MUST_CHECK;
-/* In a later transaction: the note of each head, in order; NULL = it was not signed.  Older ones that nobody needs go. */
+/* In a later transaction: the note of each head, in order; NULL = it was not signed.  Older ones that nobody needs
+ * go. */
 struct audit_note { const char *p; size_t len; };
 int audit_beat_store(struct audit_logs *logs, struct db *db, const struct audit_beat *b, const struct audit_note *notes,
 		     int64_t epoch, struct err *err) MUST_CHECK;
@@ -43,14 +45,17 @@ int audit_epoch_begin(struct audit_logs *logs, struct db *db, uint64_t n, const 
 		      const uint8_t cert[SIGN_SIZE], struct err *err) MUST_CHECK;
 /* The key of all logs, which the store keeps beside the epochs'. */
 int audit_log_key_set(struct db *db, const uint8_t public[SIGN_PUBLIC_SIZE], struct err *err) MUST_CHECK;
-int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err) MUST_CHECK;        /* 1; 0: there is none */
+/* 1; 0: there is none */
+int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err) MUST_CHECK;
 struct audit_epoch {
 	uint64_t n, from_ts;
 	uint8_t public[SIGN_PUBLIC_SIZE];
 };
-int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err) MUST_CHECK;     /* 1; 0: there is none */
+/* 1; 0: there is none */
+int audit_epoch_newest(struct db *db, struct audit_epoch *ret, struct err *err) MUST_CHECK;
 
-/* Keys in their text form, one in each line: of the logs and of the first epoch, or of all.  ERR_NOT_FOUND: there are none. */
+/* Keys in their text form, one in each line: of the logs and of the first epoch, or of all.  ERR_NOT_FOUND: there
+ * are none. */
 int audit_keys_print(struct db *db, bool all, struct str *ret, struct err *err) MUST_CHECK;
 /* The system log's newest note.  1; 0: there is none. */
 int audit_note_newest(struct db *db, struct str *ret, struct err *err) MUST_CHECK;
@@ -65,16 +70,20 @@ typedef int audit_log_fn(void *arg, const struct audit_log_view *log, struct err
 int audit_logs_each(struct audit_logs *logs, audit_log_fn *fn, void *arg, struct err *err) MUST_CHECK;
 
 /* The tree that head says a log has.  ERR_CORRUPT. */
-int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, struct tree *ret, struct err *err) MUST_CHECK;
-/* The newest checkpoint of at most that size: its tree into *ret.  1; 0: there is none, the tree is empty.  ERR_CORRUPT. */
+int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, struct tree *ret,
+		    struct err *err) MUST_CHECK;
+/* The newest checkpoint of at most that size: its tree into *ret.  1; 0: there is none, the tree is empty.
+ * ERR_CORRUPT. */
 int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err) MUST_CHECK;
-/* Let a tree grow by the log's records up to size `to`, and since, if it is there, by the same leaves: by stored leaves. */
-int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since, struct err *err) MUST_CHECK;
-/* The same from the records themselves, which have to be as they were written (ERR_CORRUPT).  *ret_times: of the first and
- * the last of them; of none 0. */
+/* Let a tree grow by the log's records up to size `to`, and since, if it is there, by the same leaves: by stored
+ * leaves. */
+int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since,
+	       struct err *err) MUST_CHECK;
+/* The same from the records themselves, which have to be as they were written (ERR_CORRUPT).  *ret_times: of the
+ * first and the last of them; of none 0. */
 struct audit_times { uint64_t first, last; int last_kind; };
-int audit_grow_checked(struct db *db, int64_t log, const char *origin, uint64_t to, struct tree *t, struct audit_times *ret_times,
-		       struct err *err) MUST_CHECK;
+int audit_grow_checked(struct db *db, int64_t log, const char *origin, uint64_t to, struct tree *t,
+		       struct audit_times *ret_times, struct err *err) MUST_CHECK;
 /* Time and kind of one record.  ERR_CORRUPT: there is none. */
 int audit_at(struct db *db, int64_t log, int64_t idx, uint64_t *ret_ts, int *ret_kind, struct err *err) MUST_CHECK;
 

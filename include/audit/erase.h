@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Destroying what records hold beside themselves (AUDIT A-508 to A-510).  No record is touched: leaves, trees and signatures
- * stay what they are.  Writer thread.  The caller asks whether a hold stands against it, sees to the second administrator, and
- * keeps the order: record 1906 (erase) durable first, with its range (AUDIT_TAG_RANGE) or its key ids (AUDIT_TAG_KEYS), which
- * is what verification goes by; then the functions below; then 1907 (erase.done).  Each of them is idempotent: after a crash
- * call them all again.
+/* Destroying what records hold beside themselves (AUDIT A-508 to A-510).  No record is touched: leaves, trees and
+ * signatures stay what they are.  Writer thread.  The caller asks whether a hold stands against it, sees to the second
+ * administrator, and keeps the order: record 1906 (erase) durable first, with its range (AUDIT_TAG_RANGE) or its key
+ * ids (AUDIT_TAG_KEYS), which is what verification goes by; then a job (audit/keep.h), whose steps are the functions
+ * below; then 1907 (erase.done).  Each of them is idempotent: after a crash all are called again.
  *
  *	one record	audit_erase_record() for each index, at most AUDIT_ERASE_SLICE in a transaction
  *	one subject	audit_erase_keys() -> ids, for the record 1906
@@ -20,8 +20,9 @@
  *	one tenant	audit_erase_destroy_tenant(), outside of a transaction, then audit_erase_slice() with n = 0
  *	in the end	audit_erase_flush(), outside of a transaction, until it does not say ERR_BUSY
  *
- * What they promise: after destroy the values, openings and clear names under those keys cannot be read again, from this store
- * or from any copy of it that was made without keys.db; after slices and flush their bytes are in no file of the store. */
+ * What they promise: after destroy the values, openings and clear names under those keys cannot be read again, from
+ * this store or from any copy of it that was made without keys.db; after slices and flush their bytes are in no file
+ * of the store. */
 
 #define AUDIT_ERASE_SLICE 64            /* rows deleted in one transaction, so that calls go on in between */
 
@@ -29,24 +30,26 @@ struct audit_logs;
 struct db;
 
 /* Salt and ciphertext of one record: nothing of it can be opened or proved again.  *ret_had: there was something. */
-int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
+FOR_TESTS int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
 		       struct err *err) MUST_CHECK;
 /* A pseudonym's clear name alone ("adr_…", "cli_…", "prn_…"), with the salt of its record alias.new. */
-int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym, bool *ret_had,
-		      struct err *err) MUST_CHECK;
+FOR_TESTS int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
+				bool *ret_had, struct err *err) MUST_CHECK;
 
-/* Ids of the keys of a subject: of a principal by its pseudonym.  Ascending; the caller frees *ret.  Addresses and clients are
- * under the keys of the principal that they were first seen with, those of callers who were refused under subject "". */
+/* Ids of the keys of a subject: of a principal by its pseudonym.  Ascending; the caller frees *ret.  Addresses and
+ * clients are under the keys of the principal that they were first seen with, those of callers who were refused
+ * under subject "". */
 int audit_erase_keys(struct audit_logs *logs, int64_t tenant_id, const char *subject, int64_t **ret, size_t *ret_n,
 		     struct err *err) MUST_CHECK;
 /* Destroy keys, durably.  ERR_BUSY: done, but a reader keeps the log of keys.db; audit_erase_flush() sees to it. */
-int audit_erase_destroy(struct audit_logs *logs, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
-int audit_erase_destroy_tenant(struct audit_logs *logs, int64_t tenant_id, struct err *err) MUST_CHECK;
+FOR_TESTS int audit_erase_destroy(struct audit_logs *logs, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
+FOR_TESTS int audit_erase_destroy_tenant(struct audit_logs *logs, int64_t tenant_id, struct err *err) MUST_CHECK;
 
-/* Delete the next rows of pay of records before `before`, and all of alias, that are under these keys (n = 0: all of the log's).
- * *cursor: 0 at first, then as the last call left it; it may be lost.  *ret_done: there are no more. */
-int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n, int64_t before,
-		      int64_t *cursor, bool *ret_done, struct err *err) MUST_CHECK;
+/* Delete the next rows of pay of records before `before`, and all of alias, that are under these keys (n = 0: all
+ * of the log's). *cursor: 0 at first, then as the last call left it; it may be lost.  *ret_done: there are no
+ * more. */
+FOR_TESTS int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids,
+				size_t n, int64_t before, int64_t *cursor, bool *ret_done, struct err *err) MUST_CHECK;
 
 /* Both files' logs emptied into them.  ERR_BUSY: a reader is in the way; again later. */
 int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Findings: what verifying a store (verify/) or a bundle (bundle/) can tell, and what a verifier brings along.  Codes and
- * classes are part of the format (AUDIT 8). */
+/* Findings: what verifying a store (verify/) or a bundle (bundle/) can tell, and what a verifier brings along.
+ * Codes and classes are part of the format (AUDIT 8). */
 
 #define AUDIT_FINDINGS(X) \
 	X(SCHEMA, true, "tables, views, indexes or triggers are not the release's own") \
@@ -78,12 +78,14 @@ struct audit_anchor { const char *p; size_t len; };     /* a signed note from ou
 struct keys;
 struct audit_evidence {
 	struct keys *keys;              /* of payloads; NULL: nothing is opened, and nothing said of what is shut */
-	const struct note_key *key; size_t nkey;        /* pinned: the system log's, and that of an epoch, the first as a rule */
+	/* pinned: the system log's, and that of an epoch, the first as a rule */
+	const struct note_key *key; size_t nkey;
 	const struct signer_state *signer;
 	const struct audit_anchor *anchor; size_t nanchor;
 	uint64_t anchor_age_s;          /* an older one than this is NO_ANCHOR; 0 = any */
 	uint64_t young_s;               /* the owner asks: unsigned records are no finding unless they are older than this */
-	/* How far it is, at each log and each AUDIT_VERIFY_STEP records, in the caller's thread; NULL: nobody wants to know. */
+	/* How far it is, at each log and each AUDIT_VERIFY_STEP records, in the caller's thread; NULL: nobody wants to
+	 * know. */
 	void (*progress)(void *arg, uint64_t records, uint64_t total);
 };
 

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What goes: an intent is durable before the deed, and the deed is driven to its end, also by the next start (AUDIT A-305).
- * Writer thread, inside a transaction, unless said otherwise. */
+/* What goes: an intent is durable before the deed, and the deed is driven to its end, also by the next start
+ * (AUDIT A-305).  Writer thread, inside a transaction, unless said otherwise. */
 
 #define AUDIT_SLICE 64                  /* rows of one step: calls come in between */
 #define AUDIT_CUT_UNIT 256              /* a cut at a multiple keeps one hash for each level */
@@ -27,10 +27,10 @@ int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret
 /* Rows of the registry whose records are before the cut: vouch is appended for them, as often as it takes.  First. */
 int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_event *vouch,
 		   struct err *err) MUST_CHECK;
-/* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier, just appended.
- * ERR_CONFLICT: a call that began before the cut still runs. */
-int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_receipt *intent,
-		  struct err *err) MUST_CHECK;
+/* The log begins at the cut from now on; intent: the record of kind AUDIT_PRUNE with range, root and frontier,
+ * just appended.  ERR_CONFLICT: a call that began before the cut still runs. */
+int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut,
+		  const struct audit_receipt *intent, struct err *err) MUST_CHECK;
 
 /* An intent: AUDIT_PRUNE, or AUDIT_ERASE with the field AUDIT_TAG_KEYS (all under these keys) or AUDIT_TAG_RANGE (these
  * records; from 0 up to itself: all that the tenant has). */
@@ -38,7 +38,8 @@ struct audit_deed {
 	int64_t tenant_id, log, idx; int kind;  /* idx, kind: of the intent */
 	int64_t cursor;                 /* how far this process has come */
 	bool begun;
-	bool flush;                     /* audit_erase_flush() comes next, outside of a transaction; then false, flushed true */
+	/* audit_erase_flush() comes next, outside of a transaction; then false, flushed true */
+	bool flush;
 	bool flushed;
 };
 /* The record of kind AUDIT_ERASE that was just appended is to be done. */
@@ -46,14 +47,16 @@ int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct
 /* 1: the oldest that is not done, of a kind, or of any (0); 0: none. */
 int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err *err) MUST_CHECK;
 /* One slice.  *ret_done: that was the last one, and the record that says so has been appended. */
-int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err) MUST_CHECK;
-/* Before that: what the keys' file says was erased, and this store, put back from an older copy, does not know of, is intended
- * again (A-515).  Outside of a transaction. */
+int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done,
+		    struct err *err) MUST_CHECK;
+/* Before that: what the keys' file says was erased, and this store, put back from an older copy, does not know of,
+ * is intended again (A-515).  Outside of a transaction. */
 int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 /* All erasures that a stop interrupted, before calls are accepted; outside of a transaction. */
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err) MUST_CHECK;
 
 /* Texts of the dictionary and clear names that no record uses any more: reads all records. */
-int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, int64_t *ret_names, struct err *err) MUST_CHECK;
+int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, int64_t *ret_names,
+		  struct err *err) MUST_CHECK;
 
 #endif

@@ -20,8 +20,8 @@ enum audit_level { AUDIT_METADATA, AUDIT_REQUEST, AUDIT_REQUEST_RESPONSE };    /
 const char *audit_level_name(int level);                /* "metadata", …; NULL for none */
 int audit_level_from_name(const char *name);            /* or -1 */
 
-/* A piece of a value that nothing may repeat (A-412).  In its place stands "redacted:TOKEN", a JSON string: equal values of a
- * tenant have equal tokens.  token false: [key] instead. */
+/* A piece of a value that nothing may repeat (A-412).  In its place stands "redacted:TOKEN", a JSON string: equal
+ * values of a tenant have equal tokens.  token false: [key] instead. */
 struct audit_hidden { size_t from, to; bool token; };
 
 struct audit_value_said {
@@ -31,15 +31,15 @@ struct audit_value_said {
 	const struct audit_hidden *hidden; size_t nhidden;      /* ascending, apart */
 };
 #define AUDIT_VALUES_MAX 4
-#define AUDIT_HIDDEN_MAX 256            /* pieces of one value; what else would be hidden is cut off with all behind it */
+#define AUDIT_HIDDEN_MAX 256            /* pieces of one value; a value with more is cut there */
 struct audit_payload {
 	int level;                      /* in force; to be found in the record's flags */
 	size_t n;
 	struct audit_value_said value[AUDIT_VALUES_MAX];        /* ctags ascending */
 };
 
-/* Our own keys by their shape (SEC S-301), after what is in hidden[] already: *n grows, ascending.  False: there are more
- * than AUDIT_HIDDEN_MAX. */
+/* Our own keys by their shape (SEC S-301), after what is in hidden[] already: *n grows, ascending.  False: there
+ * are more than AUDIT_HIDDEN_MAX. */
 bool audit_hide_keys(const char *p, size_t len, struct audit_hidden hidden[AUDIT_HIDDEN_MAX], size_t *n);
 
 enum audit_alias { AUDIT_ALIAS_PERSON = 1, AUDIT_ALIAS_BEHALF, AUDIT_ALIAS_ADDRESS, AUDIT_ALIAS_CLIENT };
@@ -57,11 +57,12 @@ struct audit_opened {                   /* one commitment of a record */
 	const uint8_t *p; size_t len;   /* the value as it is kept; NULL: it is not */
 };
 typedef int audit_opened_fn(void *arg, const struct audit_opened *o);   /* non-zero ends the walk */
-/* Every commitment of a record, in order; borrowed for the call.  None is no error.  ERR_CORRUPT: a value does not open, or
- * does not open its commitment. */
+/* Every commitment of a record, in order; borrowed for the call.  None is no error.  ERR_CORRUPT: a value does not
+ * open, or does not open its commitment. */
 int audit_open_record(struct db *db, struct keys *keys, int64_t tenant_id, int64_t idx, audit_opened_fn *fn, void *arg,
 		      struct err *err) MUST_CHECK;
-/* What a pseudonym of a tenant's log stands for, as text; the caller frees.  ERR_NOT_FOUND: there is none, or it was erased. */
+/* What a pseudonym of a tenant's log stands for, as text; the caller frees.  ERR_NOT_FOUND: there is none, or it
+ * was erased. */
 int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
 		     struct err *err) MUST_CHECK;
 

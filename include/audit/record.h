@@ -11,8 +11,9 @@
 
 struct db;
 
-/* Reading records, page by page in the order of a log, by any connection.  The reader trusts nothing: storage classes, ids and
- * the stored leaf are checked, and what is wrong with a record is a set of findings beside it, so that the walk goes on. */
+/* Reading records, page by page in the order of a log, by any connection.  The reader trusts nothing: storage
+ * classes, ids and the stored leaf are checked, and what is wrong with a record is a set of findings beside it, so
+ * that the walk goes on. */
 
 /* What is wrong with a record by itself; names as in AUDIT 8. */
 #define AUDIT_FOUND_TYPE (1u << 0)
@@ -36,10 +37,11 @@ struct audit_reader;
 struct audit_reader *audit_reader_new(struct db *db);
 void audit_reader_free(struct audit_reader **r);
 /* 1 and the next record by index; 0: no more; or an error of the database. */
-int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct audit_read *ret, struct err *err) MUST_CHECK;
+int audit_reader_next(struct audit_reader *r, struct audit_page *page, struct audit_read *ret,
+		      struct err *err) MUST_CHECK;
 
-/* The bytes that are hashed (A-403), made anew from the columns, and the leaf that they give.  Positions from <= idx < to;
- * origin is borrowed.  1 = a record, 0 = the end; its bytes stay until the next. */
+/* The bytes that are hashed (A-403), made anew from the columns, and the leaf that they give.  Positions from <=
+ * idx < to; origin is borrowed.  1 = a record, 0 = the end; its bytes stay until the next. */
 struct audit_record { int64_t idx; int enc; const uint8_t *bytes; size_t len; uint8_t leaf[32]; };
 struct audit_walk;
 struct audit_walk *audit_walk_new(struct db *db, int64_t log, const char *origin, int64_t from, int64_t to);

@@ -5,15 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Records by columns, and the bytes that are hashed (AUDIT 4).  The writer fills a row and encodes it; whoever reads records
- * (audit/record.h) gets rows and encodes them anew.  A column exists in this list alone: its name in the store, its tag and
- * form in the encoding.  Pure functions of bytes; any thread. */
+/* Records by columns, and the bytes that are hashed (AUDIT 4).  The writer fills a row and encodes it; whoever
+ * reads records (audit/record.h) gets rows and encodes them anew.  A column exists in this list alone: its name in
+ * the store, its tag and form in the encoding.  Pure functions of bytes; any thread. */
 
 enum { AUDIT_ENC = 1 };                 /* the encoding, as column enc of a record says it */
 enum { AUDIT_SYSTEM_LOG = 1 };          /* the id of the log that is nobody's */
 
-/* The columns of rec that the encoding covers, by ascending tag (AUDIT 4.2).  Form INT: a number; DICT: the id of a text
- * of the dictionary, whose kind is the tag; ORIGIN: the id of a log; BLOB: bytes, as many as size says unless it is 0. */
+/* The columns of rec that the encoding covers, by ascending tag (AUDIT 4.2).  Form INT: a number; DICT: the id of
+ * a text of the dictionary, whose kind is the tag; ORIGIN: the id of a log; BLOB: bytes, as many as size says
+ * unless it is 0. */
 #define AUDIT_COLUMNS(X) \
 	X(LOG, "log", 0x0002, ORIGIN, 0) \
 	X(IDX, "idx", 0x0003, INT, 0) \

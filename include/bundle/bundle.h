@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl (each
- * record's bytes in base64, its leaf, a readable view), tree.json (hashes at both ends), notes.json, epochs.json,
+/* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl
+ * (each record's bytes in base64, its leaf, a readable view), tree.json (hashes at both ends), notes.json, epochs.json,
  * manifest.json.  Payloads are not in it. */
 
 #define AUDIT_BUNDLE_MAX (8ull << 30)           /* bytes of a bundle, to write and to read */
@@ -30,21 +30,23 @@ struct audit_bundle_req {
 	const char *origin;
 	const char *query;              /* why and by whom it was made, for people */
 };
-/* Write it to an empty file that can be read and sought.  A reader's connection, any thread.  ERR_CORRUPT: a record is not as
- * it was written, or not there. */
+/* Write it to an empty file that can be read and sought.  A reader's connection, any thread.  ERR_CORRUPT: a record is
+ * not as it was written, or not there. */
 int audit_bundle_write_to(struct db *db, const struct audit_bundle_req *req, FILE *f, struct audit_bundle *ret,
 			  struct err *err) MUST_CHECK;
 /* Write a new file, durable on return; nothing is left of it after a failure.  ERR_CONFLICT: the file exists. */
 int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const char *path, struct audit_bundle *ret,
 		       struct err *err) MUST_CHECK;
 /* Every byte is hostile; memory does not grow with the file.  Of `with` the keys count: the epochs of
- * the bundle have to lead from one of them to the signatures, else a gap says that nobody vouches for them.  NULL: something
- * else does, such as the store beside which it is checked.  0 also with findings; *ret
- * is whole only when none is bad.  An error only when the file cannot be read. */
-int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
+ * the bundle have to lead from one of them to the signatures, else a gap says that nobody vouches for them.  NULL:
+ * something else does, such as the store beside which it is checked.  0 also with findings; *ret is whole only when
+ * none is bad.  An error only when the file cannot be read. */
+int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg,
+			struct audit_bundle *ret, struct audit_coverage *sum,
 			struct err *err) MUST_CHECK;
 /* Whether the records of a verified bundle are those that a verified store had at its place. */
-int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg, struct audit_coverage *sum,
+int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
+		      struct audit_coverage *sum,
 		      struct err *err) MUST_CHECK;
 
 #endif

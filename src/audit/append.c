@@ -2,14 +2,13 @@
 
 #include "config.h"
 
-#include "audit/audit.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/audit.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -21,6 +20,20 @@
 
 enum { INSTANCE_CHARS = 20 };           /* base62: 119 bits */
 
+static void bind_row(const struct audit_row *row, struct db_stmt *st, unsigned pos)
+{
+	for (unsigned col = 0; col < COL_COUNT; col++, pos++) {
+		const struct audit_value *v = &row->v[col];
+
+		if (!v->present)
+			db_bind_null(st, pos);
+		else if (audit_columns[col].form == FORM_BLOB)
+			db_bind_blob(st, pos, v->p, v->len);
+		else
+			db_bind_i64(st, pos, v->n);
+	}
+}
+
 static int insert_row(struct audit_logs *logs, struct db *db, const struct audit_row *r, uint8_t leaf[TREE_HASH],
 		      struct err *err)
 {
@@ -30,7 +43,7 @@ static int insert_row(struct audit_logs *logs, struct db *db, const struct audit
 	tree_leaf(logs->bytes.p, logs->bytes.len, leaf);
 	db_bind_i64(st, 1, AUDIT_ENC);
 	db_bind_blob(st, 2, leaf, TREE_HASH);
-	audit_row_bind(r, st, 3);
+	bind_row(r, st, 3);
 	return db_run(&st, err);
 }
 
@@ -50,7 +63,8 @@ static void put_clock(const struct audit_logs *logs, struct audit_row *row)
 		audit_row_int(row, COL_CLK, AUDIT_CLOCK_UNSYNCED);
 }
 
-int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
+/* A row whose log, idx and beg are still open; *log moves on. */
+static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err)
 {
 	const int64_t kind = row->v[COL_KIND].n;
 	const uint8_t *call = row->v[COL_CALL].p;
@@ -99,11 +113,11 @@ static void fill_numbers(const struct audit_event *ev, struct audit_row *row)
 	audit_row_int(row, COL_TS, (int64_t)ev->time_us);
 	audit_row_int(row, COL_MONO, (int64_t)ev->mono_us);
 	if (ev->has_call)
-		audit_row_blob(row, COL_CALL, ev->call, sizeof ev->call);
+		audit_row_blob(row, COL_CALL, ev->call, sizeof(ev->call));
 	if (ev->has_prev)
-		audit_row_blob(row, COL_PREV, ev->prev, sizeof ev->prev);
+		audit_row_blob(row, COL_PREV, ev->prev, sizeof(ev->prev));
 	if (ev->has_trace)
-		audit_row_blob(row, COL_TRACE, ev->trace, sizeof ev->trace);
+		audit_row_blob(row, COL_TRACE, ev->trace, sizeof(ev->trace));
 	put_unless_0(row, COL_ACTOR, (uint64_t)ev->actor);
 	put_unless_0(row, COL_AUTHN, (uint64_t)ev->authn);
 	put_unless_0(row, COL_TPORT, (uint64_t)ev->tport);
@@ -122,7 +136,8 @@ static void fill_numbers(const struct audit_event *ev, struct audit_row *row)
 	put_unless_0(row, COL_RSS, ev->rss_kib);
 }
 
-static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_row *row, struct err *err)
+static int fill_texts(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_row *row,
+		      struct err *err)
 {
 	char tdef[65];
 	const struct {
@@ -161,18 +176,21 @@ static int append_row(struct audit_logs *logs, struct db *db, struct audit_log *
 		audit_row_blob(row, COL_EXT, logs->ext.p, logs->ext.len);
 	rc = audit_payload_fill(logs, db, log, ev, row, &filled, err);
 	if (rc == 0)
-		rc = audit_insert(logs, db, log, row, err);
+		rc = insert(logs, db, log, row, err);
 	return rc < 0 ? rc : audit_payload_store(logs, db, &filled, err);
 }
 
-int audit_append_one(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev, struct err *err)
+/* An event without pseudonyms of its own. */
+static int append_one(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		      struct err *err)
 {
 	struct audit_row row = { 0 };
 
 	return append_row(logs, db, log, ev, &row, err);
 }
 
-int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret, struct err *err)
+int audit_append(struct audit_logs *logs, struct db *db, const struct audit_event *ev, struct audit_receipt *ret,
+		 struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, ev->tenant_id);
 	struct audit_row row = { 0 };
@@ -180,7 +198,7 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
-	rc = audit_alias_fill(logs, db, log, ev, &row, err);
+	rc = audit_alias_fill(logs, db, log, ev, append_one, &row, err);
 	if (rc == 0)
 		rc = append_row(logs, db, log, ev, &row, err);
 	if (rc == 0 && ret)
@@ -196,7 +214,7 @@ static int draw_instance(struct audit_logs *logs, struct db *db, struct err *err
 	id_random_text(text, INSTANCE_CHARS);
 	rc = audit_meta_set(db, META_INSTANCE, text, err);
 	if (rc == 0)
-		snprintf(logs->instance, sizeof logs->instance, "%s", text);
+		snprintf(logs->instance, sizeof(logs->instance), "%s", text);
 	return rc;
 }
 
@@ -213,7 +231,8 @@ static int origin_taken(struct db *db, const char *origin, bool *ret, struct err
 }
 
 /* An origin is for ever: a tenant that takes the name of a removed one gets a number to it. */
-static int make_origin(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *name, char **ret, struct err *err)
+static int make_origin(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *name, char **ret,
+		       struct err *err)
 {
 	char *origin = tenant_id ? mem_printf("%s/t/%s", logs->instance, name) : mem_strdup(logs->instance);
 	bool taken = false;
@@ -256,7 +275,8 @@ static int insert_log(struct db *db, const char *origin, int64_t tenant_id, int6
 	return rc;
 }
 
-int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name, struct err *err)
+int audit_log_create(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *tenant_name,
+		     struct err *err)
 {
 	struct audit_event ev;
 	char *origin = NULL;
@@ -292,7 +312,8 @@ int audit_size(const struct audit_logs *logs, int64_t tenant_id, int64_t *ret, s
 	return 0;
 }
 
-int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, uint64_t *ret_us, struct err *err)
+int audit_last_kind(struct audit_logs *logs, struct db *db, int64_t tenant_id, int *ret, uint64_t *ret_us,
+		    struct err *err)
 {
 	struct audit_log *log = audit_log_find(logs, tenant_id);
 	struct db_stmt *st;
@@ -317,7 +338,7 @@ static int find_open(struct audit_logs *logs, struct db *db, struct err *err)
 	struct db_stmt *st;
 	int64_t from = 0;
 	char text[24];
-	int rc = audit_meta_get(db, META_OPEN_FROM, text, sizeof text, err);
+	int rc = audit_meta_get(db, META_OPEN_FROM, text, sizeof(text), err);
 
 	if (rc < 0)
 		return rc;
@@ -365,15 +386,16 @@ static int repeat_begin(struct audit_logs *logs, struct db *db, int64_t id, stru
 	return rc < 0 ? rc : 0;
 }
 
-static int recover_one(struct audit_logs *logs, struct db *db, const struct audit_open *o, struct audit_log *log, struct err *err)
+static int recover_one(struct audit_logs *logs, struct db *db, const struct audit_open *o, struct audit_log *log,
+		       struct err *err)
 {
 	struct audit_row row = { 0 };
 	uint8_t call[16];
 	int rc;
 
-	memcpy(call, o->call, sizeof call);     /* audit_insert() ends *o */
+	memcpy(call, o->call, sizeof(call));     /* insert() ends *o */
 	audit_row_int(&row, COL_KIND, AUDIT_CALL_RECOVERED);
-	audit_row_blob(&row, COL_CALL, call, sizeof call);
+	audit_row_blob(&row, COL_CALL, call, sizeof(call));
 	audit_row_int(&row, COL_TS, (int64_t)clock_wall_us());
 	audit_row_int(&row, COL_MONO, (int64_t)clock_mono_us());
 	audit_row_int(&row, COL_OUTCOME, AUDIT_UNKNOWN);
@@ -382,7 +404,7 @@ static int recover_one(struct audit_logs *logs, struct db *db, const struct audi
 		rc = audit_row_intern(&row, COL_BOOT, logs->boot, logs, db, err);
 	if (rc == 0)
 		rc = audit_row_intern(&row, COL_BUILD, logs->build, logs, db, err);
-	return rc < 0 ? rc : audit_insert(logs, db, log, &row, err);
+	return rc < 0 ? rc : insert(logs, db, log, &row, err);
 }
 
 int audit_recover(struct audit_logs *logs, struct db *db, size_t *ret_count, struct err *err)

@@ -5,6 +5,7 @@
 #include "audit/payload.h"
 #include "audit/row.h"
 #include "audit/tile.h"
+#include "base/crypto.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "tlog/tree.h"
@@ -70,7 +71,7 @@ struct audit_logs {
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
 	struct keys *keys;              /* owned; NULL in tests that commit to no value */
-	struct map *aliases;            /* pseudonyms that are known; see alias.c */
+	struct map *aliases;            /* pseudonyms that are known; struct audit_alias_known */
 	struct str kept, clean;         /* scratch of payload.c: values to keep; a value without what is hidden */
 	struct audit_bytes ct;          /* the same, encrypted */
 	char instance[32], boot[40], build[64]; /* instance: "" before the store has one */
@@ -80,32 +81,32 @@ struct audit_logs {
 
 void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what);
 void audit_behind(struct audit_logs *logs, struct audit_log *log);      /* has something to sign */
-struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size, const char *origin);
+struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size,
+				const char *origin);
+/* A pseudonym that is known, until it is undone or forgotten. */
+struct audit_alias_known { size_t len; char key[16 + DIGEST_SIZE], name[32]; };        /* key: log, kind, token */
+void audit_alias_keep(struct audit_logs *logs, struct audit_alias_known *known);       /* takes it */
+void audit_alias_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
 void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg);
 struct audit_open *audit_open_find(struct audit_logs *logs, const uint8_t call[16], int64_t log);
 void audit_open_end(struct audit_logs *logs, struct audit_open *o);
-/* To the parameters of a statement from ?pos on, in the order of columns. */
-void audit_row_bind(const struct audit_row *row, struct db_stmt *st, unsigned pos);
 /* Put a text into the row, and into the dictionary if it is new. */
-int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs, struct db *db,
-		     struct err *err) MUST_CHECK;
-/* --- growth.c */
-int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
-/* A store from before the tiles gets them once; outside of a transaction. */
-int audit_growth_tiles(const struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;
-void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
-void audit_growth_save(struct growth *g, struct db_stmt *st, unsigned pos);     /* next = now and the leaves; bind ?pos, ?pos+1 */
-void audit_growth_commit(struct growth *g);
-void audit_growth_tree(const struct growth *g, struct tree *ret);       /* with the leaves of this transaction */
-void audit_growth_free(struct growth **g);
-/* --- tile.c */
-int audit_tiles_save(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err) MUST_CHECK;
-/* Insert a row whose log, idx and beg are still open; *log moves on. */
-int audit_insert(struct audit_logs *logs, struct db *db, struct audit_log *log, struct audit_row *row, struct err *err) MUST_CHECK;
+int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs,
+		     struct db *db, struct err *err) MUST_CHECK;
+/* --- the tree of a log */
 
-/* --- payload.c: what a record commits to, and its row in pay. */
+int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
+void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
+void audit_growth_tree(const struct growth *g, struct tree *ret);       /* with the leaves of this transaction */
+
+/* --- tile.c */
+
+int audit_tiles_save(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err) MUST_CHECK;
+
+/* --- payload.c: what a record commits to, and its row in pay */
+
 #define AUDIT_CM_SIZE 34                /* bytes of one commitment in cm */
 struct audit_filled {
 	bool any, kept;                 /* there are commitments; there are values to keep, in logs->ct */
@@ -114,26 +115,32 @@ struct audit_filled {
 	size_t cm_len;
 };
 /* Fill the columns of the record that comes next in its log; they borrow from *ret. */
-int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log, const struct audit_event *ev,
-		       struct audit_row *row, struct audit_filled *ret, struct err *err) MUST_CHECK;
-int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f, struct err *err) MUST_CHECK;
+int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log,
+		       const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret, struct err *err) MUST_CHECK;
+int audit_payload_store(struct audit_logs *logs, struct db *db, const struct audit_filled *f,
+			struct err *err) MUST_CHECK;
 
-/* --- alias.c: pseudonyms of the event's principal, address and client; new ones are records before this one. */
+/* --- pseudonym.c */
+
+/* Pseudonyms of the event's principal, address and client; new ones are records before this one, which `append`
+ * makes. */
+typedef int audit_append_fn(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+			    struct err *err);
 int audit_alias_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-		     struct audit_row *row, struct err *err) MUST_CHECK;
-void audit_alias_undo(struct audit_logs *logs, void *what);
-void audit_alias_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
-/* audit_append() without that. */
-int audit_append_one(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-		     struct err *err) MUST_CHECK;
+		     audit_append_fn *append, struct audit_row *row, struct err *err) MUST_CHECK;
 
-/* ext: TLV, tags ascending (AUDIT A-413), instead of what out has.  ERR_LIMIT; ERR_INTERNAL: the fields are not in order. */
+/* --- fields.c */
+
+/* ext: TLV, tags ascending (AUDIT A-413), instead of what out has.  ERR_LIMIT; ERR_INTERNAL: the fields are not in
+ * order. */
 int audit_ext_build(const struct audit_event *ev, struct audit_bytes *out, struct err *err) MUST_CHECK;
 /* Fills detail (in buf, AUDIT_DETAIL_MAX + 1 bytes), generation and receivers.  ERR_CORRUPT. */
 int audit_ext_read(const uint8_t *p, size_t len, struct audit_view *ret, char *buf);
 
-int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;   /* 0: the system; ERR_NOT_FOUND */
-int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;  /* "" when absent */
+/* 0: the system; ERR_NOT_FOUND */
+int audit_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+/* "" when absent */
+int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err) MUST_CHECK;
 int audit_meta_set(struct db *db, const char *key, const char *value, struct err *err) MUST_CHECK;
 
 #define META_INSTANCE "instance"

@@ -2,12 +2,11 @@
 
 #include "config.h"
 
-#include "audit/checkpoint.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/checkpoint.h"
 #include "audit/record.h"
 #include "base/clock.h"
 #include "base/map.h"
@@ -57,7 +56,7 @@ struct collect {
 
 static void add_head(struct audit_beat *b, const struct audit_log *log, const struct tree *t)
 {
-	b->head = mem_realloc(b->head, (b->nhead + 1) * sizeof *b->head);
+	b->head = mem_realloc(b->head, (b->nhead + 1) * sizeof(*b->head));
 	b->head[b->nhead++] = (struct audit_head){ log->id, log->tenant_id, mem_strdup(log->origin), *t };
 }
 
@@ -66,11 +65,11 @@ static int write_commit(struct collect *c, struct err *err)
 {
 	uint8_t count[8];
 	struct audit_field fields[] = {
-		{ AUDIT_TAG_HEADS, c->bytes, c->len }, { AUDIT_TAG_LOGS, count, sizeof count },
+		{ AUDIT_TAG_HEADS, c->bytes, c->len }, { AUDIT_TAG_LOGS, count, sizeof(count) },
 	};
 	struct audit_event ev;
 
-	audit_put_be(count, map_count(c->logs->by_tenant), sizeof count);
+	audit_put_be(count, map_count(c->logs->by_tenant), sizeof(count));
 	audit_event_init(&ev, AUDIT_LOGS_COMMIT, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.field = fields;
@@ -90,7 +89,7 @@ static int commit_head(struct collect *c, struct audit_log *log, const struct tr
 	audit_undo_push(c->logs, UNDO_HEADED, log);
 	c->logs->undo[c->logs->undo_len - 1].last_id = log->headed;
 	log->headed = log->size;
-	return c->len == sizeof c->bytes ? write_commit(c, err) : 0;
+	return c->len == sizeof(c->bytes) ? write_commit(c, err) : 0;
 }
 
 static int collect_tenants(struct collect *c, struct err *err)
@@ -118,7 +117,7 @@ static int collect_tenants(struct collect *c, struct err *err)
 int audit_beat(struct audit_logs *logs, struct db *db, size_t max, bool always, struct audit_beat *ret, struct err *err)
 {
 	struct audit_beat beat = { .ts = clock_wall_us() };
-	struct collect *c = mem_zalloc(sizeof *c);
+	struct collect *c = mem_zalloc(sizeof(*c));
 	int rc;
 
 	c->logs = logs;
@@ -152,8 +151,8 @@ int audit_beat_system(struct audit_logs *logs, struct db *db, struct audit_beat 
 
 /* --- what was signed */
 
-static int insert_note(struct db *db, const struct audit_head *h, const struct audit_note *note, int64_t epoch, uint64_t ts,
-		       struct err *err)
+static int insert_note(struct db *db, const struct audit_head *h, const struct audit_note *note, int64_t epoch,
+		       uint64_t ts, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_CP_INSERT);
 
@@ -221,12 +220,12 @@ static int write_epoch(struct audit_logs *logs, struct db *db, uint64_t n, const
 {
 	uint8_t number[8];
 	struct audit_field fields[] = {
-		{ AUDIT_TAG_EPOCH, number, sizeof number }, { AUDIT_TAG_PUBLIC, public, SIGN_PUBLIC_SIZE },
+		{ AUDIT_TAG_EPOCH, number, sizeof(number) }, { AUDIT_TAG_PUBLIC, public, SIGN_PUBLIC_SIZE },
 		{ AUDIT_TAG_CERT, cert, SIGN_SIZE },
 	};
 	struct audit_event ev;
 
-	audit_put_be(number, n, sizeof number);
+	audit_put_be(number, n, sizeof(number));
 	audit_event_init(&ev, AUDIT_EPOCH_START, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.field = fields;
@@ -262,7 +261,7 @@ int audit_log_key_set(struct db *db, const uint8_t public[SIGN_PUBLIC_SIZE], str
 int audit_log_key_get(struct db *db, uint8_t ret[SIGN_PUBLIC_SIZE], struct err *err)
 {
 	char hex[2 * SIGN_PUBLIC_SIZE + 2];
-	int rc = audit_meta_get(db, META_LOG_KEY, hex, sizeof hex, err);
+	int rc = audit_meta_get(db, META_LOG_KEY, hex, sizeof(hex), err);
 
 	if (rc < 0 || !hex[0])
 		return rc;
@@ -320,7 +319,7 @@ int audit_keys_print(struct db *db, bool all, struct str *ret, struct err *err)
 	char instance[NOTE_NAME_MAX + 1];
 	uint8_t log_key[SIGN_PUBLIC_SIZE];
 	struct note_key key;
-	int rc = audit_meta_get(db, META_INSTANCE, instance, sizeof instance, err);
+	int rc = audit_meta_get(db, META_INSTANCE, instance, sizeof(instance), err);
 
 	if (rc == 0)
 		rc = audit_log_key_get(db, log_key, err);
@@ -397,7 +396,8 @@ int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret
 
 static int too_short(int64_t log, uint64_t is, uint64_t to, struct err *err)
 {
-	return err_set(err, ERR_CORRUPT, "rec", "log %" PRId64 " has no record %" PRIu64 ", and should have %" PRIu64, log, is, to);
+	return err_set(err, ERR_CORRUPT, "rec", "log %" PRId64 " has no record %" PRIu64 ", and should have %" PRIu64, log,
+		       is, to);
 }
 
 int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since, struct err *err)
@@ -434,8 +434,8 @@ static void note_time(const struct audit_read *got, struct audit_times *ret)
 	ret->last_kind = (int)got->row.v[COL_KIND].n;
 }
 
-int audit_grow_checked(struct db *db, int64_t log, const char *origin, uint64_t to, struct tree *t, struct audit_times *ret_times,
-		       struct err *err)
+int audit_grow_checked(struct db *db, int64_t log, const char *origin, uint64_t to, struct tree *t,
+		       struct audit_times *ret_times, struct err *err)
 {
 	struct audit_reader *reader = audit_reader_new(db);
 	struct audit_page page = { .log = log, .origin = origin, .from = (int64_t)t->size, .to = (int64_t)to };

@@ -12,11 +12,10 @@
 
 #include "config.h"
 
-#include "audit/commit.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/commit.h"
 #include "base/crypto.h"
 #include "base/text.h"
 
@@ -47,36 +46,36 @@ void audit_opening(const uint8_t dek[32], const uint8_t salt[AUDIT_SALT_SIZE], c
 {
 	uint8_t tail[10];
 	const struct digest_part parts[] = {
-		{ label_r, sizeof label_r }, { salt, AUDIT_SALT_SIZE }, { at->origin, at->origin_len }, { tail, sizeof tail },
+		{ label_r, sizeof(label_r) }, { salt, AUDIT_SALT_SIZE }, { at->origin, at->origin_len }, { tail, sizeof(tail) },
 	};
 
 	be(at->idx, 8, tail);
 	be(ctag, 2, tail + 8);
-	digest_hmac(dek, parts, sizeof parts / sizeof parts[0], ret);
+	digest_hmac(dek, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
 void audit_commitment(const uint8_t opening[32], unsigned ctag, const void *value, size_t len, uint8_t ret[32])
 {
 	uint8_t tag[2];
-	const struct digest_part parts[] = { { label_c, sizeof label_c }, { tag, sizeof tag }, { value, len } };
+	const struct digest_part parts[] = { { label_c, sizeof(label_c) }, { tag, sizeof(tag) }, { value, len } };
 
 	be(ctag, 2, tag);
-	digest_hmac(opening, parts, sizeof parts / sizeof parts[0], ret);
+	digest_hmac(opening, parts, sizeof(parts) / sizeof(parts[0]), ret);
 }
 
 void audit_salt_check(const uint8_t salt[AUDIT_SALT_SIZE], uint8_t ret[16])
 {
-	uint8_t text[sizeof label_s + AUDIT_SALT_SIZE], digest[DIGEST_SIZE];
+	uint8_t text[sizeof(label_s) + AUDIT_SALT_SIZE], digest[DIGEST_SIZE];
 
-	memcpy(text, label_s, sizeof label_s);
-	memcpy(text + sizeof label_s, salt, AUDIT_SALT_SIZE);
-	digest_sha256(text, sizeof text, digest);
+	memcpy(text, label_s, sizeof(label_s));
+	memcpy(text + sizeof(label_s), salt, AUDIT_SALT_SIZE);
+	digest_sha256(text, sizeof(text), digest);
 	memcpy(ret, digest, 16);
 }
 
 void audit_payload_key(const uint8_t dek[32], uint8_t ret[32])
 {
-	const struct digest_part part = { label_e, sizeof label_e };
+	const struct digest_part part = { label_e, sizeof(label_e) };
 
 	digest_hmac(dek, &part, 1, ret);
 }
@@ -133,14 +132,14 @@ static void put_place(struct str *ad, int64_t key_id, const uint8_t salt[AUDIT_S
 
 	be(at->idx, 8, numbers);
 	be((uint64_t)key_id, 8, numbers + 8);
-	str_put(ad, label_p, sizeof label_p);
+	str_put(ad, label_p, sizeof(label_p));
 	str_put(ad, salt, AUDIT_SALT_SIZE);
-	str_put(ad, numbers, sizeof numbers);
+	str_put(ad, numbers, sizeof(numbers));
 	str_put(ad, at->origin, at->origin_len);
 }
 
-void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE], const struct audit_at *at,
-			const uint8_t *values, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
+void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+			const struct audit_at *at, const uint8_t *values, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
 {
 	struct str ad = STR_INIT;
 	uint8_t ekey[32];
@@ -148,24 +147,25 @@ void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t sal
 	put_place(&ad, key_id, salt, at);
 	audit_payload_key(dek, ekey);
 	aead_encrypt(ekey, ad.p, ad.len, values, len, ret_nonce, ret);
-	secret_wipe(ekey, sizeof ekey);
+	secret_wipe(ekey, sizeof(ekey));
 	str_fini(&ad);
 }
 
-static int open_with(const uint8_t dek[32], struct str *ad, const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
+static int open_with(const uint8_t dek[32], struct str *ad, const uint8_t nonce[24], const uint8_t *ct, size_t len,
+		     uint8_t *ret)
 {
 	uint8_t ekey[32];
 	int rc;
 
 	audit_payload_key(dek, ekey);
 	rc = aead_decrypt(ekey, ad->p, ad->len, nonce, ct, len, ret);
-	secret_wipe(ekey, sizeof ekey);
+	secret_wipe(ekey, sizeof(ekey));
 	str_fini(ad);
 	return rc < 0 ? ERR_CORRUPT : 0;
 }
 
-int audit_payload_open(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE], const struct audit_at *at,
-		       const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
+int audit_payload_open(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
+		       const struct audit_at *at, const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
 {
 	struct str ad = STR_INIT;
 
@@ -179,14 +179,14 @@ static void put_alias_place(struct str *ad, int64_t key_id, int kind, const char
 
 	be((uint64_t)kind, 8, numbers);
 	be((uint64_t)key_id, 8, numbers + 8);
-	str_put(ad, label_a, sizeof label_a);
-	str_put(ad, numbers, sizeof numbers);
+	str_put(ad, label_a, sizeof(label_a));
+	str_put(ad, numbers, sizeof(numbers));
 	str_put(ad, origin, strlen(origin) + 1);
 	str_puts(ad, name);
 }
 
-void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name, const void *value,
-		      size_t len, uint8_t ret_nonce[24], uint8_t *ret)
+void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+		      const void *value, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
 {
 	struct str ad = STR_INIT;
 	uint8_t ekey[32];
@@ -194,7 +194,7 @@ void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const cha
 	put_alias_place(&ad, key_id, kind, origin, name);
 	audit_payload_key(dek, ekey);
 	aead_encrypt(ekey, ad.p, ad.len, value, len, ret_nonce, ret);
-	secret_wipe(ekey, sizeof ekey);
+	secret_wipe(ekey, sizeof(ekey));
 	str_fini(&ad);
 }
 

@@ -2,13 +2,12 @@
 
 #include "config.h"
 
-#include "audit/payload.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit.h"
+#include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "db/db.h"
@@ -98,7 +97,7 @@ static int tell(const struct stood *s, const struct keys_dek *dek, audit_opened_
 		}
 		if (kept) {
 			audit_commitment(opening, o.ctag, kept->p, kept->len, commitment);
-			if (memcmp(commitment, o.commitment, sizeof commitment) != 0)
+			if (memcmp(commitment, o.commitment, sizeof(commitment)) != 0)
 				return corrupt(err, (int64_t)s->at.idx, "a value is not the one that was committed to");
 			o.p = kept->p;
 			o.len = kept->len;
@@ -109,7 +108,8 @@ static int tell(const struct stood *s, const struct keys_dek *dek, audit_opened_
 	return 0;
 }
 
-static int open_stood(struct keys *keys, int64_t tenant_id, struct stood *s, audit_opened_fn *fn, void *arg, struct err *err)
+static int open_stood(struct keys *keys, int64_t tenant_id, struct stood *s, audit_opened_fn *fn, void *arg,
+		      struct err *err)
 {
 	const struct keys_dek *dek = NULL;
 	int rc = keys_find(keys, tenant_id, s->key, &dek, err);
@@ -150,8 +150,8 @@ int audit_open_record(struct db *db, struct keys *keys, int64_t tenant_id, int64
 
 /* --- pseudonyms */
 
-static int open_row(struct db_stmt *st, struct keys *keys, int64_t tenant_id, const char *origin, const char *pseudonym, char **ret,
-		    struct err *err)
+static int open_row(struct db_stmt *st, struct keys *keys, int64_t tenant_id, const char *origin,
+		    const char *pseudonym, char **ret, struct err *err)
 {
 	const struct keys_dek *dek = NULL;
 	const uint8_t *nonce = blob_of(st, 3, AEAD_NONCE);
@@ -188,7 +188,8 @@ static int origin_of(struct db *db, int64_t log, char **ret, struct err *err)
 	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "audit", "there is no log %" PRId64, log) : rc < 0 ? rc : 0;
 }
 
-int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret, struct err *err)
+int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
+		     struct err *err)
 {
 	struct db_stmt *st;
 	char *origin = NULL;

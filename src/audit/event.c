@@ -1,11 +1,11 @@
-/* Events: names of codes, and the start of one. */
+/* Words of the format: names of kinds, outcomes, transports and findings; and the start of an event.  Any thread. */
 
 #include "config.h"
 
-#include "audit/audit.h"
-
 #include <string.h>
 
+#include "audit/audit.h"
+#include "audit/finding.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -67,4 +67,27 @@ void audit_event_init(struct audit_event *ev, enum audit_kind kind, int64_t tena
 		.n_req = -1,
 		.n_res = -1,
 	};
+}
+
+/* --- findings */
+
+static const struct { const char *name, *text; bool bad; } codes[AUDIT_FINDING_COUNT] = {
+#define FINDING_ROW(sym, is_bad, words) [AUDIT_FINDING_##sym] = { #sym, words, is_bad },
+	AUDIT_FINDINGS(FINDING_ROW)
+#undef FINDING_ROW
+};
+
+const char *audit_finding_name(enum audit_finding_code code)
+{
+	return codes[code].name;
+}
+
+const char *audit_finding_text(enum audit_finding_code code)
+{
+	return codes[code].text;
+}
+
+bool audit_finding_bad(enum audit_finding_code code)
+{
+	return codes[code].bad;
 }

@@ -1,8 +1,8 @@
-/* Deeds: what an intent of the log promised, a slice at a time (AUDIT ). */
+/* Jobs: pruning and erasing.  An intent is a record, durable before anything goes; the job is driven to its end in
+ * slices, also by the next start (AUDIT A-305, A-508 to A-510).  Erasing destroys what records hold beside
+ * themselves and touches no record.  Writer thread. */
 
 #include "config.h"
-
-#include "audit/keep.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "audit/erase.h"
+#include "audit/keep.h"
 #include "audit/rows.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,11 +19,190 @@
 
 #include "audit_int.h"
 
+/* --- destroying payloads, clear names and keys (AUDIT) */
+
+enum { LOOK_MAX = 4096 };               /* records that one slice looks at */
+
+static int find_log(struct audit_logs *logs, int64_t tenant_id, int64_t *ret, struct err *err)
+{
+	const struct audit_log *log = audit_log_find(logs, tenant_id);
+
+	if (!log)
+		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", tenant_id);
+	*ret = log->id;
+	return 0;
+}
+
+static int delete_at(struct db *db, int64_t log, int64_t idx, bool *ret_had, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD_AT);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, idx);
+	rc = db_run(&st, err);
+	if (rc == 0)
+		*ret_had = db_changes(db) > 0;
+	return rc;
+}
+
+int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
+		       struct err *err)
+{
+	int64_t log = 0;
+	int rc = find_log(logs, tenant_id, &log, err);
+
+	return rc < 0 ? rc : delete_at(db, log, idx, ret_had, err);
+}
+
+/* The record alias.new of a pseudonym of this log; 0: it has none. */
+static int alias_record(struct db *db, int64_t log, const char *pseudonym, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ALIAS_GET);
+	int rc;
+
+	db_bind_textz(st, 1, pseudonym);
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_i64(st, 0) != log)
+		rc = 0;
+	if (rc == 1)
+		*ret = db_col_i64(st, 5);
+	db_stmt_put(&st);
+	return rc;
+}
+
+int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym, bool *ret_had,
+		      struct err *err)
+{
+	struct db_stmt *st;
+	int64_t log = 0, idx = 0;
+	bool had = false;
+	int rc = find_log(logs, tenant_id, &log, err);
+
+	if (rc == 0)
+		rc = alias_record(db, log, pseudonym, &idx, err);
+	if (rc <= 0) {
+		*ret_had = false;
+		return rc;
+	}
+	rc = delete_at(db, log, idx, &had, err);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_ERASE_ALIAS);
+	db_bind_i64(st, 1, log);
+	db_bind_textz(st, 2, pseudonym);
+	rc = db_run(&st, err);
+	audit_alias_trim(logs, 0);
+	*ret_had = true;
+	return rc;
+}
+
+int audit_erase_keys(struct audit_logs *logs, int64_t tenant_id, const char *subject, int64_t **ret, size_t *ret_n,
+		     struct err *err)
+{
+	return keys_of_subject(logs->keys, tenant_id, subject, ret, ret_n, err);
+}
+
+int audit_erase_destroy(struct audit_logs *logs, const int64_t *ids, size_t n, struct err *err)
+{
+	return keys_destroy(logs->keys, ids, n, err);
+}
+
+int audit_erase_destroy_tenant(struct audit_logs *logs, int64_t tenant_id, struct err *err)
+{
+	return keys_destroy_tenant(logs->keys, tenant_id, err);
+}
+
+/* --- slices */
+
+static bool is_one_of(int64_t key, const int64_t *ids, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == key)
+			return true;
+	return n == 0;
+}
+
+/* The next rows that must go, from *cursor on, which moves behind them, and before `before`. */
+static int list_rows(struct db *db, int64_t log, const int64_t *ids, size_t n, int64_t before, int64_t *cursor,
+		     int64_t ret[AUDIT_ERASE_SLICE], size_t *ret_n, bool *ret_end, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_LIST_KEYS);
+	size_t looked = 0, found = 0;
+	int rc = 0;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, *cursor);
+	db_bind_i64(st, 3, LOOK_MAX);
+	db_bind_i64(st, 4, before);
+	while (found < AUDIT_ERASE_SLICE && (rc = db_step(st, err)) == 1) {
+		looked++;
+		*cursor = db_col_i64(st, 0) + 1;
+		if (db_col_i64(st, 3) && is_one_of(db_col_i64(st, 1), ids, n))
+			ret[found++] = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	*ret_n = found;
+	*ret_end = found < AUDIT_ERASE_SLICE && looked < LOOK_MAX;
+	return rc < 0 ? rc : 0;
+}
+
+static int delete_aliases(struct db *db, int64_t log, int64_t key, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_ALIASES);
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, key);
+	return db_run(&st, err);
+}
+
+static int delete_all_aliases(struct db *db, int64_t log, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_ALL_ALIASES);
+
+	db_bind_i64(st, 1, log);
+	return db_run(&st, err);
+}
+
+int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id, const int64_t *ids, size_t n,
+		      int64_t before, int64_t *cursor, bool *ret_done, struct err *err)
+{
+	int64_t rows[AUDIT_ERASE_SLICE], log = 0;
+	bool first = *cursor == 0, end = false;
+	size_t found = 0;
+	int rc = find_log(logs, tenant_id, &log, err);
+
+	if (rc == 0 && first && n == 0)
+		rc = delete_all_aliases(db, log, err);
+	for (size_t i = 0; rc == 0 && first && i < n; i++)
+		rc = delete_aliases(db, log, ids[i], err);
+	if (rc == 0)
+		rc = list_rows(db, log, ids, n, before, cursor, rows, &found, &end, err);
+	for (size_t i = 0; rc == 0 && i < found; i++) {
+		struct db_stmt *st = db_stmt_get(db, SQL_ERASE_PAYLOAD);
+
+		db_bind_i64(st, 1, rows[i]);
+		rc = db_run(&st, err);
+	}
+	audit_alias_trim(logs, 0);
+	if (rc == 0)
+		*ret_done = end;
+	return rc;
+}
+
+int audit_erase_flush(struct audit_logs *logs, struct db *db, struct err *err)
+{
+	int rc = db_truncate_log(db, err);
+
+	return rc < 0 ? rc : keys_truncate_log(logs->keys, err);
+}
+
 int audit_cut_read(struct db *db, int64_t log, int64_t at, struct audit_cut *ret, struct err *err)
 {
 	struct tree tree = { 0 };
 	uint8_t hash[TREE_HASH];
-	int rc = at >= 0 && at % AUDIT_CUT_UNIT == 0 ? 1 : err_set(err, ERR_INVALID, "", "%" PRId64 " is no place for a cut", at);
+	int rc = at >= 0 && at % AUDIT_CUT_UNIT == 0 ? 1 : err_set(err, ERR_INVALID, "", "%" PRId64 " is no place for a cut",
+		at);
 
 	for (uint64_t n = 0; rc == 1 && n < (uint64_t)at / AUDIT_CUT_UNIT; n++) {
 		rc = audit_tile_get(db, log, 1, n, hash, err);
@@ -84,8 +264,8 @@ static int insert_deed(struct db *db, const struct audit_receipt *intent, int ki
 	return db_run(&st, err);
 }
 
-int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut, const struct audit_receipt *intent,
-		  struct err *err)
+int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut *cut,
+		  const struct audit_receipt *intent, struct err *err)
 {
 	struct db_stmt *st;
 	int rc = no_call_before(logs, cut, err);
@@ -117,10 +297,11 @@ int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err 
 }
 
 /* The record that says it is done, and no more to do. */
-static int finish(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, enum audit_kind kind, struct err *err)
+static int finish(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, enum audit_kind kind,
+		  struct err *err)
 {
 	uint8_t cause[12];
-	const struct audit_field field = { AUDIT_TAG_CAUSE, cause, sizeof cause };
+	const struct audit_field field = { AUDIT_TAG_CAUSE, cause, sizeof(cause) };
 	struct audit_event ev;
 	struct db_stmt *st;
 	int rc;
@@ -210,7 +391,7 @@ static void read_record(struct db_stmt *st, const struct audit_deed *deed, struc
 
 	ret->idx = deed->idx;
 	ret->origin = mem_strdup(db_col_text(st, 2, NULL));
-	if (len == sizeof ret->leaf)
+	if (len == sizeof(ret->leaf))
 		memcpy(ret->leaf, leaf, len);
 	ext = db_col_blob(st, 0, &ret->ext_len);
 	ret->ext = mem_dup(ext, ret->ext_len);
@@ -237,7 +418,7 @@ static int read_named(struct db *db, const struct audit_deed *deed, struct named
 		rc = err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", deed->idx);
 	if (rc >= 0 && keys) {
 		ret->n = keys_len / 8;
-		ret->keys = mem_calloc(ret->n, sizeof *ret->keys);
+		ret->keys = mem_calloc(ret->n, sizeof(*ret->keys));
 		for (size_t i = 0; i < ret->n; i++)
 			ret->keys[i] = (int64_t)(audit_get_be(keys + 8 * i, 8) & INT64_MAX);
 	} else if (rc >= 0) {
@@ -248,7 +429,8 @@ static int read_named(struct db *db, const struct audit_deed *deed, struct named
 	return rc < 0 ? rc : 0;
 }
 
-static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const struct named *what, bool all, struct err *err)
+static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const struct named *what, bool all,
+		   struct err *err)
 {
 	int rc = 0;
 
@@ -259,7 +441,8 @@ static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const
 	return rc == ERR_BUSY ? 0 : rc;         /* destroyed; the flush empties what a reader held */
 }
 
-static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed, const struct named *what, bool all, struct err *err)
+static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed, const struct named *what, bool all,
+		 struct err *err)
 {
 	bool had, done = true;
 	int rc = 0;
@@ -347,16 +530,18 @@ static int is_unknown(struct db *db, const struct keys_erased *e, int64_t *ret_t
 	if (rc == 1) {
 		*ret_tenant = db_col_i64(st, 0);
 		leaf = db_col_blob(st, 2, &len);
-		rc = e->idx >= db_col_i64(st, 1) && (len != sizeof e->leaf || memcmp(leaf, e->leaf, len) != 0);
+		rc = e->idx >= db_col_i64(st, 1) && (len != sizeof(e->leaf) || memcmp(leaf, e->leaf, len) != 0);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
 /* The same intent as the newest record; what went up to itself goes up to itself. */
-static int intend_again(struct audit_logs *logs, struct db *db, const struct keys_erased *e, int64_t tenant_id, struct err *err)
+static int intend_again(struct audit_logs *logs, struct db *db, const struct keys_erased *e, int64_t tenant_id,
+			struct err *err)
 {
-	static const uint16_t tags[] = { AUDIT_TAG_RANGE, AUDIT_TAG_KEYS, AUDIT_TAG_GROUND, AUDIT_TAG_TICKET, AUDIT_TAG_APPROVER };
+	static const uint16_t tags[] = { AUDIT_TAG_RANGE, AUDIT_TAG_KEYS, AUDIT_TAG_GROUND, AUDIT_TAG_TICKET,
+					 AUDIT_TAG_APPROVER };
 	struct audit_field field[NELEMS(tags)];
 	struct audit_receipt at;
 	struct audit_event ev;
@@ -369,16 +554,16 @@ static int intend_again(struct audit_logs *logs, struct db *db, const struct key
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.detail = detail;
 	ev.field = field;
-	(void)snprintf(detail, sizeof detail, "the store was put back to a copy that is older than record %" PRId64, e->idx);
+	(void)snprintf(detail, sizeof(detail), "the store was put back to a copy that is older than record %" PRId64, e->idx);
 	for (size_t i = 0; i < NELEMS(tags); i++) {
 		struct audit_field *f = &field[ev.nfield];
 
 		f->tag = tags[i];
 		f->p = audit_field_find(e->ext, e->ext_len, tags[i], &f->len);
 		ev.nfield += f->p != NULL;
-		if (!f->p || tags[i] != AUDIT_TAG_RANGE || f->len != sizeof range)
+		if (!f->p || tags[i] != AUDIT_TAG_RANGE || f->len != sizeof(range))
 			continue;
-		memcpy(range, f->p, sizeof range);
+		memcpy(range, f->p, sizeof(range));
 		if (audit_get_be(range, 8) == 0 && audit_get_be(range + 8, 8) == (uint64_t)e->idx)
 			audit_put_be(range + 8, (uint64_t)size, 8);
 		f->p = range;
@@ -437,7 +622,8 @@ int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err)
 		if (rc < 0)
 			break;
 	}
-	return rc == ERR_BUSY ? 0 : rc;         /* erased; whoever reads there holds the files' logs, and it is tried again later */
+	/* erased; whoever reads there holds the files' logs, and it is tried again later */
+	return rc == ERR_BUSY ? 0 : rc;
 }
 
 int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)

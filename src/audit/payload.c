@@ -2,12 +2,11 @@
 
 #include "config.h"
 
-#include "audit/payload.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -69,7 +68,7 @@ static bool add_hidden(struct audit_hidden *hidden, size_t *n, struct audit_hidd
 		return true;
 	if (*n == AUDIT_HIDDEN_MAX)
 		return false;
-	memmove(hidden + at + 1, hidden + at, (*n - at) * sizeof *hidden);
+	memmove(hidden + at + 1, hidden + at, (*n - at) * sizeof(*hidden));
 	hidden[at] = h;
 	(*n)++;
 	return true;
@@ -99,15 +98,15 @@ static void put_token(const uint8_t token_key[32], const char *p, size_t len, st
 	uint8_t token[DIGEST_SIZE];
 	char text[2 * TOKEN_BYTES];
 
-	digest_keyed(token_key, label, sizeof label, p, len, token);
+	digest_keyed(token_key, label, sizeof(label), p, len, token);
 	text_base64url(token, TOKEN_BYTES, text);
 	str_puts(out, "\"redacted:");
 	str_puts(out, text);
 	str_putc(out, '"');
 }
 
-static int redact(struct audit_logs *logs, struct db *db, int64_t tenant_id, const struct audit_value_said *v, struct str *out,
-		  struct err *err)
+static int redact(struct audit_logs *logs, struct db *db, int64_t tenant_id, const struct audit_value_said *v,
+		  struct str *out, struct err *err)
 {
 	const uint8_t *token_key = NULL;
 	const char *p = v->p;
@@ -166,7 +165,7 @@ static void keep(struct fill *f, unsigned ctag, const void *p, size_t len)
 
 	audit_put_be(head, ctag, 2);
 	audit_put_be(head + 2, len, 4);
-	str_put(kept, head, sizeof head);
+	str_put(kept, head, sizeof(head));
 	str_put(kept, p, len);
 	f->kept += len;
 }
@@ -216,7 +215,7 @@ static void put_columns(const struct fill *f, const struct audit_event *ev, stru
 	audit_row_blob(row, COL_CM, out->cm, out->cm_len);
 	if (f->withheld) {                              /* AUDIT A-517 */
 		audit_salt_check(out->salt, out->sh);
-		audit_row_blob(row, COL_SH, out->sh, sizeof out->sh);
+		audit_row_blob(row, COL_SH, out->sh, sizeof(out->sh));
 	}
 	if (f->kept > 0)
 		audit_row_int(row, COL_N_STO, (int64_t)f->kept);
@@ -240,8 +239,8 @@ static void seal(const struct fill *f)
 	f->out->kept = true;
 }
 
-int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log, const struct audit_event *ev,
-		       struct audit_row *row, struct audit_filled *ret, struct err *err)
+int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audit_log *log,
+		       const struct audit_event *ev, struct audit_row *row, struct audit_filled *ret, struct err *err)
 {
 	struct fill f = { .logs = logs, .at = { log->origin, log->origin_len, (uint64_t)log->size }, .out = ret };
 	int rc;
@@ -256,7 +255,7 @@ int audit_payload_fill(struct audit_logs *logs, struct db *db, const struct audi
 		return rc;
 	ret->any = true;
 	ret->cm_len = 0;
-	id_random(ret->salt, sizeof ret->salt);
+	id_random(ret->salt, sizeof(ret->salt));
 	str_reset(&logs->kept);
 	rc = add_values(&f, db, ev, err);
 	if (rc < 0)
@@ -277,9 +276,9 @@ int audit_payload_store(struct audit_logs *logs, struct db *db, const struct aud
 		return 0;
 	st = db_stmt_get(db, SQL_PAYLOAD_INSERT);
 	db_bind_i64(st, 1, logs->last_id);
-	db_bind_blob(st, 2, f->salt, sizeof f->salt);
+	db_bind_blob(st, 2, f->salt, sizeof(f->salt));
 	if (f->kept) {
-		db_bind_blob(st, 3, f->nonce, sizeof f->nonce);
+		db_bind_blob(st, 3, f->nonce, sizeof(f->nonce));
 		db_bind_blob(st, 4, logs->ct.p, logs->ct.len);
 	} else {
 		db_bind_null(st, 3);

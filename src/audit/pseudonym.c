@@ -1,16 +1,13 @@
-/*
- * Pseudonyms (AUDIT A-511, A-512, A-633).  A person, an address, a claimed client stands in records by a random name.  Its
- * first use writes alias.new, which commits to the value, and a row of alias, which holds it encrypted.
- */
+/* Pseudonyms (AUDIT A-511, A-512, A-633).  A person, an address, a claimed client stands in records by a random
+ * name.  Its first use writes alias.new, which commits to the value, and a row of alias, which holds it encrypted. */
 
 #include "config.h"
-
-#include "audit/payload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -42,6 +39,7 @@ struct asked {
 	struct db *db;
 	struct audit_log *log;
 	const struct audit_event *ev;   /* that it comes with */
+	audit_append_fn *append;
 	enum audit_alias kind;
 	const char *value;
 	size_t len;
@@ -56,53 +54,30 @@ static int make_token(struct asked *a, struct err *err)
 
 	if (rc < 0)
 		return rc;
-	label[sizeof label - 2] = (char)('0' + a->kind);
-	digest_keyed(key, label, sizeof label, a->value, a->len, a->token);
+	label[sizeof(label) - 2] = (char)('0' + a->kind);
+	digest_keyed(key, label, sizeof(label), a->value, a->len, a->token);
 	return 0;
 }
 
-/* --- the cache: log, kind, token -> name */
-
-struct cached { size_t len; char key[16 + TOKEN_SIZE], name[32]; };
+/* --- those that are known: log, kind, token -> name */
 
 static size_t cache_key(const struct asked *a, char *ret)
 {
 	int64_t at[2] = { a->log->id, a->kind };
 
-	memcpy(ret, at, sizeof at);
-	memcpy(ret + sizeof at, a->token, TOKEN_SIZE);
-	return sizeof at + TOKEN_SIZE;
+	memcpy(ret, at, sizeof(at));
+	memcpy(ret + sizeof(at), a->token, TOKEN_SIZE);
+	return sizeof(at) + TOKEN_SIZE;
 }
 
 static const char *remember(struct asked *a, const char *name)
 {
-	struct cached *c = mem_alloc(sizeof *c);
+	struct audit_alias_known *c = mem_alloc(sizeof(*c));
 
 	c->len = cache_key(a, c->key);
-	snprintf(c->name, sizeof c->name, "%s", name);  /* names of ours fit */
-	map_set(a->logs->aliases, c->key, c->len, c);
-	audit_undo_push(a->logs, UNDO_ALIAS, c);
+	snprintf(c->name, sizeof(c->name), "%s", name);  /* names of ours fit */
+	audit_alias_keep(a->logs, c);
 	return c->name;
-}
-
-void audit_alias_undo(struct audit_logs *logs, void *what)
-{
-	struct cached *c = what;
-
-	map_del(logs->aliases, c->key, c->len);
-	free(c);
-}
-
-void audit_alias_trim(struct audit_logs *logs, size_t max)
-{
-	void *value;
-
-	if (map_count(logs->aliases) <= max)
-		return;
-	for (size_t it = 0; map_next(logs->aliases, &it, NULL, NULL, &value);)
-		free(value);
-	map_free(&logs->aliases);
-	logs->aliases = map_new();
 }
 
 /* --- a new one */
@@ -124,7 +99,7 @@ static int insert_alias(struct asked *a, const char *name, int64_t idx, struct e
 	db_bind_textz(st, 4, name);
 	db_bind_i64(st, 5, idx);
 	db_bind_i64(st, 6, dek->id);
-	db_bind_blob(st, 7, nonce, sizeof nonce);
+	db_bind_blob(st, 7, nonce, sizeof(nonce));
 	db_bind_blob(st, 8, ct, a->len + AEAD_TAG);
 	return db_run(&st, err);
 }
@@ -144,7 +119,7 @@ static int introduce(struct asked *a, const char *name, struct err *err)
 	ev.prn = a->ev->prn;
 	ev.obj = name;
 	ev.payload = &payload;
-	rc = audit_append_one(a->logs, a->db, a->log, &ev, err);
+	rc = a->append(a->logs, a->db, a->log, &ev, err);
 	return rc < 0 ? rc : insert_alias(a, name, a->log->size - 1, err);
 }
 
@@ -179,7 +154,7 @@ static int find_alias(struct asked *a, char ret[32], struct err *err)
 static int alias_of(struct asked *a, const char **ret, struct err *err)
 {
 	char key[16 + TOKEN_SIZE], name[32];
-	const struct cached *c;
+	const struct audit_alias_known *c;
 	int rc = make_token(a, err);
 
 	if (rc < 0)
@@ -195,7 +170,7 @@ static int alias_of(struct asked *a, const char **ret, struct err *err)
 		return 0;
 	}
 	if (rc == 0) {
-		snprintf(name, sizeof name, "%s", kinds[a->kind].prefix);
+		snprintf(name, sizeof(name), "%s", kinds[a->kind].prefix);
 		id_random_text(name + strlen(name), NAME_CHARS);
 		rc = introduce(a, name, err);
 	}
@@ -206,10 +181,11 @@ static int alias_of(struct asked *a, const char **ret, struct err *err)
 }
 
 static int intern_alias(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-			enum audit_alias kind, struct audit_row *row, struct err *err)
+			audit_append_fn *append, enum audit_alias kind, struct audit_row *row, struct err *err)
 {
 	const char *value = kind == AUDIT_ALIAS_ADDRESS ? ev->peer : ev->client, *name = NULL;
-	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .kind = kind, .value = value };
+	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .append = append, .kind = kind,
+			   .value = value };
 	int rc;
 
 	if (!value || !*value)
@@ -235,7 +211,8 @@ static int has_alias(struct db *db, const char *name, struct err *err)
 }
 
 /* 1 and its name, 0: no principal of this tenant has this pseudonym. */
-static int person_name(struct db *db, int64_t tenant_id, const char *prn, char ret[AUDIT_ALIAS_VALUE_MAX + 1], struct err *err)
+static int person_name(struct db *db, int64_t tenant_id, const char *prn, char ret[AUDIT_ALIAS_VALUE_MAX + 1],
+		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ALIAS_GET_PERSON);
 	int rc;
@@ -250,9 +227,10 @@ static int person_name(struct db *db, int64_t tenant_id, const char *prn, char r
 }
 
 static int introduce_person(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-			    struct err *err)
+			    audit_append_fn *append, struct err *err)
 {
-	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .kind = AUDIT_ALIAS_PERSON };
+	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .append = append,
+			   .kind = AUDIT_ALIAS_PERSON };
 	char value[AUDIT_ALIAS_VALUE_MAX + 1];
 	int rc = has_alias(db, ev->prn, err);
 
@@ -267,33 +245,34 @@ static int introduce_person(struct audit_logs *logs, struct db *db, struct audit
 	return rc < 0 ? rc : introduce(&a, ev->prn, err);
 }
 
-static int meet_person(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev, struct err *err)
+static int meet_person(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+		       audit_append_fn *append, struct err *err)
 {
 	struct asked known = { .logs = logs, .log = log, .kind = AUDIT_ALIAS_PERSON };
 	char key[16 + TOKEN_SIZE];
 	int rc;
 
-	snprintf((char *)known.token, sizeof known.token, "%s", ev->prn);       /* pseudonyms are shorter */
+	snprintf((char *)known.token, sizeof(known.token), "%s", ev->prn);       /* pseudonyms are shorter */
 	if (map_get(logs->aliases, key, cache_key(&known, key)))
 		return 0;
-	rc = introduce_person(logs, db, log, ev, err);
+	rc = introduce_person(logs, db, log, ev, append, err);
 	if (rc == 0)
 		(void)remember(&known, ev->prn);
 	return rc;
 }
 
 int audit_alias_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-		     struct audit_row *row, struct err *err)
+		     audit_append_fn *append, struct audit_row *row, struct err *err)
 {
 	int rc = 0;
 
 	if (!logs->keys)
 		return 0;
 	if (ev->prn && log->tenant_id)
-		rc = meet_person(logs, db, log, ev, err);
+		rc = meet_person(logs, db, log, ev, append, err);
 	if (rc == 0)
-		rc = intern_alias(logs, db, log, ev, AUDIT_ALIAS_ADDRESS, row, err);
+		rc = intern_alias(logs, db, log, ev, append, AUDIT_ALIAS_ADDRESS, row, err);
 	if (rc == 0)
-		rc = intern_alias(logs, db, log, ev, AUDIT_ALIAS_CLIENT, row, err);
+		rc = intern_alias(logs, db, log, ev, append, AUDIT_ALIAS_CLIENT, row, err);
 	return rc;
 }

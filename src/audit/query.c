@@ -2,12 +2,11 @@
 
 #include "config.h"
 
-#include "audit/audit.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/audit.h"
 #include "base/text.h"
 #include "db/db.h"
 
@@ -78,7 +77,7 @@ static int read_row(struct db_stmt *st, struct audit_view *v, char *buf, struct 
 	v->ext_len = ext_len;
 	if (audit_ext_read(ext, ext_len, v, buf) == 0)
 		return 0;
-	snprintf(where, sizeof where, "idx/%" PRId64, v->idx);
+	snprintf(where, sizeof(where), "idx/%" PRId64, v->idx);
 	return err_set(err, ERR_CORRUPT, where, "column ext cannot be read");
 }
 
@@ -152,7 +151,8 @@ int audit_query(struct db *db, const struct audit_filter *f, audit_row_fn *fn, v
 	return walk(&st, fn, arg, NULL, err);
 }
 
-int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg, struct err *err)
+int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], audit_row_fn *fn, void *arg,
+		     struct err *err)
 {
 	struct db_stmt *st;
 	int64_t log = 0, from = 0;
@@ -169,7 +169,7 @@ int audit_query_call(struct db *db, int64_t tenant_id, const uint8_t call[16], a
 	if (rc < 0 || rows)
 		return rc;
 	/* No end yet: begins are in no index of calls, but an open one is not older than open_from. */
-	rc = audit_meta_get(db, META_OPEN_FROM, value, sizeof value, err);
+	rc = audit_meta_get(db, META_OPEN_FROM, value, sizeof(value), err);
 	if (rc < 0)
 		return rc;
 	if (value[0] && text_i64(value, strlen(value), &from) < 0)

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "db/db.h"
 
 #include "audit_int.h"
 
 static const char magic[4] = "TCAR";
-enum { FIELD_HEAD = 2 + 4, FIXED_MAX = sizeof magic + 1 + COL_COUNT * (FIELD_HEAD + 8) };      /* tag, length; of numbers alone */
+/* tag, length; of numbers alone */
+enum { FIELD_HEAD = 2 + 4, FIXED_MAX = sizeof(magic) + 1 + COL_COUNT * (FIELD_HEAD + 8) };
 
 const struct audit_column_info audit_columns[COL_COUNT] = {
 #define COLUMN_INFO(sym, name, tag, form, size) [COL_##sym] = { name, tag, FORM_##form, size },
@@ -39,8 +39,8 @@ static uint8_t *put_head(uint8_t *p, uint16_t tag, size_t len)
 	const uint16_t t = htobe16(tag);
 	const uint32_t n = htobe32((uint32_t)len);
 
-	memcpy(p, &t, sizeof t);
-	memcpy(p + sizeof t, &n, sizeof n);
+	memcpy(p, &t, sizeof(t));
+	memcpy(p + sizeof(t), &n, sizeof(n));
 	return p + FIELD_HEAD;
 }
 
@@ -61,8 +61,8 @@ void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
 {
 	uint8_t *p = reserve(out, 0, 0);
 
-	memcpy(p, magic, sizeof magic);
-	p += sizeof magic;
+	memcpy(p, magic, sizeof(magic));
+	p += sizeof(magic);
 	*p++ = AUDIT_ENC;
 	for (unsigned col = 0; col < COL_COUNT; col++) {
 		const struct audit_value *v = &row->v[col];
@@ -72,9 +72,9 @@ void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
 		if (audit_columns[col].form == FORM_INT) {
 			const uint64_t n = htobe64((uint64_t)v->n);
 
-			p = put_head(p, audit_columns[col].tag, sizeof n);
-			memcpy(p, &n, sizeof n);
-			p += sizeof n;
+			p = put_head(p, audit_columns[col].tag, sizeof(n));
+			memcpy(p, &n, sizeof(n));
+			p += sizeof(n);
 			continue;
 		}
 		p = reserve(out, (size_t)(p - out->p), v->len);
@@ -84,18 +84,4 @@ void audit_row_encode(const struct audit_row *row, struct audit_bytes *out)
 		p += v->len;
 	}
 	out->len = (size_t)(p - out->p);
-}
-
-void audit_row_bind(const struct audit_row *row, struct db_stmt *st, unsigned pos)
-{
-	for (unsigned col = 0; col < COL_COUNT; col++, pos++) {
-		const struct audit_value *v = &row->v[col];
-
-		if (!v->present)
-			db_bind_null(st, pos);
-		else if (audit_columns[col].form == FORM_BLOB)
-			db_bind_blob(st, pos, v->p, v->len);
-		else
-			db_bind_i64(st, pos, v->n);
-	}
 }

@@ -2,13 +2,12 @@
 
 #include "config.h"
 
-#include "audit/rows.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/rows.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "db/db.h"
@@ -49,7 +48,7 @@ static void add_field(struct digest *d, unsigned tag, const void *p, size_t len)
 
 	audit_put_be(head, tag, 2);
 	audit_put_be(head + 2, len, 4);
-	digest_put(d, head, sizeof head);
+	digest_put(d, head, sizeof(head));
 	digest_put(d, p, len);
 }
 
@@ -147,7 +146,8 @@ static const uint8_t *record_row(const void *ext, size_t len, uint64_t key)
 }
 
 /* The same of the record at a place; 1 when it says something. */
-static int record_of(struct db *db, int64_t log, int64_t idx, uint64_t key, uint8_t ret[AUDIT_ROW_DIGEST], struct err *err)
+static int record_of(struct db *db, int64_t log, int64_t idx, uint64_t key, uint8_t ret[AUDIT_ROW_DIGEST],
+		     struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ROWS_GET_RECORD);
 	const uint8_t *digest = NULL;
@@ -229,7 +229,7 @@ static int pending_find(struct pending *p, struct db *db, struct err *err)
 	db_bind_i64(st, 1, AUDIT_ROWS_OF_RECORD);
 	while ((rc = db_step(st, err)) == 1) {
 		if (!p->row) {
-			p->row = mem_calloc(AUDIT_ROWS_OF_RECORD, sizeof *p->row);
+			p->row = mem_calloc(AUDIT_ROWS_OF_RECORD, sizeof(*p->row));
 			p->keys = mem_calloc(AUDIT_ROWS_OF_RECORD, 8);
 			p->digests = mem_calloc(AUDIT_ROWS_OF_RECORD, AUDIT_ROW_DIGEST);
 		}
@@ -258,7 +258,8 @@ static int vouch(struct pending *p, struct db *db, const struct audit_receipt *a
 }
 
 /* The event's own fields and two more, by ascending tag. */
-static size_t merge_fields(const struct audit_event *ev, const struct pending *p, struct audit_field ret[AUDIT_FIELDS_MAX + 2])
+static size_t merge_fields(const struct audit_event *ev, const struct pending *p,
+			   struct audit_field ret[AUDIT_FIELDS_MAX + 2])
 {
 	const struct audit_field more[] = {
 		{ AUDIT_TAG_KEYS, p->keys, 8 * p->n }, { AUDIT_TAG_CONFIG, p->digests, AUDIT_ROW_DIGEST * p->n },
@@ -289,8 +290,8 @@ static const struct waiting *only_one_of(const struct pending *p, unsigned kind)
 	return one;
 }
 
-static int append(struct pending *p, struct audit_logs *logs, struct db *db, const struct audit_event *what, unsigned about,
-		  struct audit_receipt *ret, struct err *err)
+static int append(struct pending *p, struct audit_logs *logs, struct db *db, const struct audit_event *what,
+		  unsigned about, struct audit_receipt *ret, struct err *err)
 {
 	struct audit_field field[AUDIT_FIELDS_MAX + 2];
 	const struct waiting *one = only_one_of(p, about);
@@ -343,7 +344,7 @@ int audit_append_start(struct audit_logs *logs, struct db *db, const struct audi
 {
 	struct audit_event more = *ev;
 	char name[40], known[8];
-	int rc = audit_meta_get(db, META_VOUCHED, known, sizeof known, err), waits = 0;
+	int rc = audit_meta_get(db, META_VOUCHED, known, sizeof(known), err), waits = 0;
 
 	if (rc == 0)
 		waits = rc = audit_rows_pending(db, name, err);
@@ -370,9 +371,9 @@ static int check_row(void *arg, const struct audit_vouched *row, struct err *err
 	char name[40];
 	int rc = row->idx >= 0 ? record_of(arg, row->log, row->idx, audit_row_key(row->kind, row->id), digest, err) : 0;
 
-	if (rc < 0 || (rc == 1 && memcmp(digest, row->digest, sizeof digest) == 0))
+	if (rc < 0 || (rc == 1 && memcmp(digest, row->digest, sizeof(digest)) == 0))
 		return rc < 0 ? rc : 0;
-	(void)snprintf(name, sizeof name, "%s/%" PRId64, audit_row_name(row->kind), row->id);
+	(void)snprintf(name, sizeof(name), "%s/%" PRId64, audit_row_name(row->kind), row->id);
 	(void)err_set(err, ERR_CORRUPT, name, "the row %s is not what its record says", name);
 	err_hint(err, "toolcrib-verify STORE says more");
 	return ERR_CORRUPT;

@@ -1,11 +1,8 @@
-/*
- * The writer's picture of the logs: their sizes, the dictionary, the calls that are open; each change can
- * be undone until the transaction has been committed.  Appending is in append.c.
- */
+/* The writer's picture of the logs: their sizes, trees, the dictionary, known pseudonyms, calls that are open.
+ * Each change can be undone until the transaction has been committed.  Writer thread; appending (append.c) and
+ * signing (checkpoint.c) work on it. */
 
 #include "config.h"
-
-#include "audit/audit.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -15,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/audit.h"
+#include "audit/record.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -23,8 +22,149 @@
 
 #include "audit_int.h"
 
+/* --- the tree of a log that is written to: as it was committed, and the leaves that are to come */
+
+/* Records from before the trees, or a head that was never written with one: from the rows. */
+static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct tile_nodes *nodes,
+			  struct err *err)
+{
+	struct audit_reader *reader = audit_reader_new(db);
+	struct audit_page page = { .log = log->id, .origin = log->origin, .from = (int64_t)ret->size, .to = log->saved };
+	struct audit_read got;
+	int rc;
+
+	while ((rc = audit_reader_next(reader, &page, &got, err)) == 1) {
+		if (got.findings || got.idx != (int64_t)ret->size) {
+			rc = err_set(err, ERR_CORRUPT, log->origin, "record %" PRId64 " cannot be read as it was written", got.idx);
+			break;
+		}
+		tree_append_nodes(ret, got.leaf, audit_tile_note, nodes);
+	}
+	audit_reader_free(&reader);
+	if (rc == 0 && (int64_t)ret->size != log->saved)
+		rc = err_set(err, ERR_CORRUPT, log->origin, "has %" PRIu64 " records instead of %" PRId64, ret->size, log->saved);
+	return rc;
+}
+
+/* 1: *ret is the tree that the head has; 0: the head has none. */
+static int read_head(const struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_HEAD);
+	size_t len = 0, root_len = 0;
+	const void *root, *frontier;
+	uint8_t want[TREE_HASH];
+	int rc;
+
+	db_bind_i64(st, 1, log->id);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		root = db_col_blob(st, 0, &root_len);
+		frontier = db_col_blob(st, 1, &len);
+		rc = db_col_type(st, 0) != DB_NULL || db_col_type(st, 1) != DB_NULL;
+		if (rc == 1 && (!tree_load(ret, log->saved, frontier, len) || root_len != TREE_HASH)) {
+			rc = err_set(err, ERR_CORRUPT, log->origin, "the head has no tree of %" PRId64 " records", log->saved);
+		} else if (rc == 1) {
+			tree_root(ret, want);
+			if (memcmp(root, want, TREE_HASH) != 0)
+				rc = err_set(err, ERR_CORRUPT, log->origin, "the head's root and frontier contradict each other");
+		}
+	} else if (rc == 0) {
+		rc = err_set(err, ERR_CORRUPT, log->origin, "the log has no head");
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* A store from before the tiles gets them once; outside of a transaction. */
+static int growth_tiles(const struct audit_log *log, struct db *db, struct err *err)
+{
+	struct tile_nodes nodes = { 0 };
+	struct tree tree = { 0 };
+	bool whole = false;
+	int rc = audit_tiles_whole(db, log->id, (uint64_t)log->saved, &whole, err);
+
+	if (rc < 0 || whole)
+		return rc;
+	if (log->min_idx > 0)
+		return err_set(err, ERR_CORRUPT, log->origin, "tiles of records that were pruned are missing");
+	rc = grow_from_rows(log, db, &tree, &nodes, err);
+	if (rc == 0)
+		rc = db_txn_begin(db, true, err);
+	if (rc == 0)
+		rc = db_txn_end(db, audit_tiles_save(db, log->id, &nodes, err), err);
+	free(nodes.v);
+	return rc;
+}
+
+static void growth_free(struct growth **g);
+
+int audit_growth_open(struct audit_log *log, struct db *db, struct err *err)
+{
+	struct growth *g = mem_zalloc(sizeof(*g));
+	int rc = read_head(log, db, &g->now, err);
+
+	if (rc == 0)
+		rc = grow_from_rows(log, db, &g->now, &g->nodes, err);
+	if (rc < 0) {
+		growth_free(&g);
+		return rc;
+	}
+	log->growth = g;
+	return 0;
+}
+
+void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH])
+{
+	if (g->nleaf == g->cap) {
+		g->cap = g->cap ? 2 * g->cap : 16;
+		g->leaf = mem_realloc(g->leaf, g->cap * sizeof(*g->leaf));
+	}
+	memcpy(g->leaf[g->nleaf++], leaf, TREE_HASH);
+}
+
+void audit_growth_tree(const struct growth *g, struct tree *ret)
+{
+	*ret = g->now;
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append(ret, g->leaf[i]);
+}
+
+/* next = now and the leaves; bind ?pos, ?pos+1 */
+static void growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
+{
+	g->next = g->now;
+	g->nodes.n = 0;
+	for (size_t i = 0; i < g->nleaf; i++)
+		tree_append_nodes(&g->next, g->leaf[i], audit_tile_note, &g->nodes);
+	tree_root(&g->next, g->root);
+	db_bind_blob(st, pos, g->root, TREE_HASH);
+	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
+}
+
+static void growth_commit(struct growth *g)
+{
+	if (g->nleaf == 0)              /* nothing was left of what this transaction had appended */
+		return;
+	g->now = g->next;
+	g->nleaf = 0;
+}
+
+static void growth_free(struct growth **gp)
+{
+	struct growth *g = *gp;
+
+	if (!g)
+		return;
+	*gp = NULL;
+	free(g->leaf);
+	free(g->nodes.v);
+	free(g);
+}
+
 /* The dictionary in memory starts anew above this; some 8 MB. */
 enum { TEXTS_MAX = 65536, ALIASES_MAX = 65536 };
+
+/* --- the state */
 
 int audit_meta_get(struct db *db, const char *key, char *ret, size_t size, struct err *err)
 {
@@ -52,15 +192,16 @@ void audit_undo_push(struct audit_logs *logs, enum undo_kind kind, void *what)
 {
 	if (logs->undo_len == logs->undo_cap) {
 		logs->undo_cap = logs->undo_cap ? 2 * logs->undo_cap : 256;
-		logs->undo = mem_realloc(logs->undo, logs->undo_cap * sizeof *logs->undo);
+		logs->undo = mem_realloc(logs->undo, logs->undo_cap * sizeof(*logs->undo));
 	}
 	logs->undo[logs->undo_len++] = (struct undo){ kind, what, logs->last_id };
 }
 
-struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size, const char *origin)
+struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size,
+				const char *origin)
 {
 	const size_t len = strlen(origin);
-	struct audit_log *log = mem_zalloc(sizeof *log + len + 1);
+	struct audit_log *log = mem_zalloc(sizeof(*log) + len + 1);
 
 	list_init(&log->dirty);
 	list_init(&log->behind);
@@ -81,7 +222,7 @@ void audit_behind(struct audit_logs *logs, struct audit_log *log)
 
 static void log_free(struct audit_log *log)
 {
-	audit_growth_free(&log->growth);
+	growth_free(&log->growth);
 	free(log);
 }
 
@@ -98,21 +239,21 @@ static void open_link(struct audit_logs *logs, struct audit_open *o)
 	while (at != &logs->open && CONTAINER_OF(at, struct audit_open, node)->id > o->id)
 		at = at->prev;
 	list_push_front(at, &o->node);          /* that is: right behind `at` */
-	map_set(logs->calls, o->call, sizeof o->call, o);
+	map_set(logs->calls, o->call, sizeof(o->call), o);
 }
 
 static void open_unlink(struct audit_logs *logs, struct audit_open *o)
 {
 	list_unlink(&o->node);
-	map_del(logs->calls, o->call, sizeof o->call);
+	map_del(logs->calls, o->call, sizeof(o->call));
 }
 
 void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg)
 {
-	struct audit_open *o = mem_zalloc(sizeof *o);
+	struct audit_open *o = mem_zalloc(sizeof(*o));
 
 	list_init(&o->node);
-	memcpy(o->call, call, sizeof o->call);
+	memcpy(o->call, call, sizeof(o->call));
 	o->id = id;
 	o->log = log;
 	o->beg = beg;
@@ -134,7 +275,8 @@ void audit_open_end(struct audit_logs *logs, struct audit_open *o)
 }
 
 /* The id of a text in the store, 0 when it is not there. */
-static int text_in_store(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret, struct err *err)
+static int text_in_store(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret,
+			 struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_TEXT);
 	int rc;
@@ -148,7 +290,8 @@ static int text_in_store(struct db *db, enum audit_column col, const char *text,
 	return rc < 0 ? rc : 0;
 }
 
-static int text_insert(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret, struct err *err)
+static int text_insert(struct db *db, enum audit_column col, const char *text, size_t len, int64_t *ret,
+		       struct err *err)
 {
 	struct db_stmt *st;
 	int rc;
@@ -190,7 +333,7 @@ static int text_get(struct audit_logs *logs, struct db *db, enum audit_column co
 		rc = text_insert(db, col, text, len, &id, err);
 	if (rc < 0)
 		return rc;
-	t = mem_alloc(sizeof *t + len + 2);
+	t = mem_alloc(sizeof(*t) + len + 2);
 	t->id = id;
 	t->len = len + 2;
 	memcpy(t->key, key, len + 2);
@@ -200,8 +343,8 @@ static int text_get(struct audit_logs *logs, struct db *db, enum audit_column co
 	return 0;
 }
 
-int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs, struct db *db,
-		     struct err *err)
+int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs,
+		     struct db *db, struct err *err)
 {
 	const struct audit_text *t = NULL;
 	int rc = text_get(logs, db, col, text, &t, err);
@@ -211,10 +354,29 @@ int audit_row_intern(struct audit_row *row, enum audit_column col, const char *t
 	return rc;
 }
 
+void audit_alias_keep(struct audit_logs *logs, struct audit_alias_known *known)
+{
+	map_set(logs->aliases, known->key, known->len, known);
+	audit_undo_push(logs, UNDO_ALIAS, known);
+}
+
+void audit_alias_trim(struct audit_logs *logs, size_t max)
+{
+	void *value;
+
+	if (map_count(logs->aliases) <= max)
+		return;
+	for (size_t it = 0; map_next(logs->aliases, &it, NULL, NULL, &value);)
+		free(value);
+	map_free(&logs->aliases);
+	logs->aliases = map_new();
+}
+
 static void undo_one(struct audit_logs *logs, const struct undo *u)
 {
 	struct audit_log *log;
 	struct audit_text *text;
+	struct audit_alias_known *known;
 
 	switch (u->kind) {
 	case UNDO_RECORD:
@@ -236,7 +398,9 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 		open_link(logs, u->what);
 		break;
 	case UNDO_ALIAS:
-		audit_alias_undo(logs, u->what);
+		known = u->what;
+		map_del(logs->aliases, known->key, known->len);
+		free(known);
 		break;
 	case UNDO_LOG:
 		log = u->what;
@@ -309,7 +473,7 @@ void audit_logs_commit(struct audit_logs *logs)
 
 		assert(log->flushed == log->size);      /* else the next start finds records that head does not know */
 		log->saved = log->size;
-		audit_growth_commit(log->growth);
+		growth_commit(log->growth);
 		list_unlink(n);
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
@@ -333,7 +497,7 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
 		db_bind_i64(st, 1, log->id);
 		db_bind_i64(st, 2, log->size);
-		audit_growth_save(log->growth, st, 3);
+		growth_save(log->growth, st, 3);
 		rc = db_run(&st, err);
 		if (rc == 0)
 			rc = audit_tiles_save(db, log->id, &log->growth->nodes, err);
@@ -350,7 +514,7 @@ int audit_save_open_from(struct audit_logs *logs, struct db *db, struct err *err
 
 	if (!list_empty(&logs->open))
 		from = CONTAINER_OF(logs->open.next, struct audit_open, node)->id;
-	snprintf(text, sizeof text, "%" PRId64, from);
+	snprintf(text, sizeof(text), "%" PRId64, from);
 	return audit_meta_set(db, META_OPEN_FROM, text, err);
 }
 
@@ -367,7 +531,7 @@ static int load_logs(struct audit_logs *logs, struct db *db, struct err *err)
 		if (size != found) {
 			char where[40];
 
-			snprintf(where, sizeof where, "log/%" PRId64, id);
+			snprintf(where, sizeof(where), "log/%" PRId64, id);
 			rc = err_set(err, ERR_CORRUPT, where, "the log %s should have %" PRId64 " records and has %" PRId64,
 				     db_col_text(st, 2, NULL), size, found);
 			err_hint(err, "toolcrib-verify STORE says what is missing");
@@ -411,7 +575,7 @@ static void read_boot_id(char *ret, size_t size)
 
 int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 {
-	struct audit_logs *logs = mem_zalloc(sizeof *logs);
+	struct audit_logs *logs = mem_zalloc(sizeof(*logs));
 	struct clock_state clock;
 	void *log;
 	int rc;
@@ -423,15 +587,15 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	list_init(&logs->open);
 	list_init(&logs->dirty);
 	list_init(&logs->behind);
-	read_boot_id(logs->boot, sizeof logs->boot);
+	read_boot_id(logs->boot, sizeof(logs->boot));
 	clock_state(&clock);
 	audit_logs_clock(logs, clock.sync);
-	snprintf(logs->build, sizeof logs->build, "%s", PACKAGE_STRING);
-	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof logs->instance, err);
+	snprintf(logs->build, sizeof(logs->build), "%s", PACKAGE_STRING);
+	rc = audit_meta_get(db, META_INSTANCE, logs->instance, sizeof(logs->instance), err);
 	if (rc == 0)
 		rc = load_logs(logs, db, err);
 	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
-		rc = audit_growth_tiles(log, db, err);
+		rc = growth_tiles(log, db, err);
 	if (rc == 0)
 		rc = load_last_id(logs, db, err);
 	if (rc < 0) {

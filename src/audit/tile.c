@@ -1,5 +1,5 @@
-/* Tiles: the hashes of whole subtrees of 256, 65536, … leaves (C2SP tlog-tiles), so that proofs need not read the records
- * below, and still can be made when those have been pruned (AUDIT A-904).  Level 0 is rec.leaf. */
+/* Tiles: the hashes of whole subtrees of 256, 65536, … leaves (C2SP tlog-tiles), so that proofs need not read the
+ * records below, and still can be made when those have been pruned (AUDIT A-904).  Level 0 is rec.leaf. */
 
 #include "config.h"
 
@@ -19,7 +19,7 @@ void audit_tile_note(void *arg, unsigned height, uint64_t n, const uint8_t hash[
 		return;
 	if (nodes->n == nodes->cap) {
 		nodes->cap = nodes->cap ? 2 * nodes->cap : 4;
-		nodes->v = mem_realloc(nodes->v, nodes->cap * sizeof *nodes->v);
+		nodes->v = mem_realloc(nodes->v, nodes->cap * sizeof(*nodes->v));
 	}
 	nodes->v[nodes->n] = (struct tile_node){ .level = height / TILE_HEIGHT, .n = n };
 	memcpy(nodes->v[nodes->n++].hash, hash, TREE_HASH);

@@ -1,8 +1,8 @@
 #ifndef BUNDLE_BUNDLE_INT_H
 #define BUNDLE_BUNDLE_INT_H
 
-#include "bundle/bundle.h"
 #include "audit/row.h"
+#include "bundle/bundle.h"
 
 struct str;
 
@@ -10,14 +10,12 @@ enum bundle_part { PART_RECORDS, PART_TREE, PART_NOTES, PART_EPOCHS, PART_MANIFE
 extern const char *const bundle_part_name[PART_COUNT];
 #define BUNDLE_FORMAT "toolcrib bundle 1"
 
-/* --- bundle_tar.c: ustar, regular files of these names only */
+/* --- format.c: ustar, regular files of these names only */
 
 enum { TAR_BLOCK = 512 };
 void bundle_tar_head(enum bundle_part part, uint64_t size, uint64_t mtime_s, uint8_t ret[TAR_BLOCK]);
 /* False: not one of ours. */
 bool bundle_tar_read(const uint8_t head[TAR_BLOCK], enum bundle_part *ret, uint64_t *ret_size);
-
-/* --- bundle_view.c */
 
 /* The columns that the bytes of a record hold, exactly; *ret borrows.  False: they are no record of this encoding. */
 bool bundle_decode(const uint8_t *p, size_t len, struct audit_row *ret);

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "bundle/prove.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include "audit/tile.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "bundle/prove.h"
 #include "db/db.h"
 #include "tlog/note.h"
 #include "tlog/proof.h"
@@ -35,7 +34,7 @@ static int find_log(struct prover *p, int64_t tenant_id)
 	rc = db_step(st, p->err);
 	if (rc == 1) {
 		p->log = db_col_i64(st, 0);
-		snprintf(p->origin, sizeof p->origin, "%s", db_col_text(st, 1, NULL));
+		snprintf(p->origin, sizeof(p->origin), "%s", db_col_text(st, 1, NULL));
 	}
 	db_stmt_put(&st);
 	return rc == 0 ? err_set(p->err, ERR_NOT_FOUND, "audit", "the tenant has no log") : rc < 0 ? rc : 0;
@@ -76,7 +75,8 @@ static int read_checkpoint(struct prover *p, int64_t idx)
 
 static int not_as_written(struct prover *p, uint64_t idx)
 {
-	err_set(p->err, ERR_CORRUPT, p->origin, "record %llu of %s is not there as it was written", (unsigned long long)idx, p->origin);
+	err_set(p->err, ERR_CORRUPT, p->origin, "record %llu of %s is not there as it was written",
+		(unsigned long long)idx, p->origin);
 	err_hint(p->err, "run: toolcrib audit verify");
 	return ERR_CORRUPT;
 }
@@ -135,7 +135,8 @@ static int read_record(struct prover *p, int64_t idx, struct audit_bytes *ret)
 	int rc = audit_reader_next(p->reader, &page, &got, p->err);
 
 	if (rc == 0) {
-		err_set(p->err, ERR_CONFLICT, p->origin, "record %lld of %s has been pruned", (long long)idx, p->origin);
+		err_set(p->err, ERR_CONFLICT, p->origin, "record %lld of %s has been pruned", (long long)idx,
+			p->origin);
 		err_hint(p->err, "its archive bundle has it");
 		return ERR_CONFLICT;
 	}
@@ -159,7 +160,8 @@ static int prove(struct prover *p, int64_t idx, struct str *ret)
 		rc = tree_prove_inclusion((uint64_t)idx, p->cp.size, range_hash, p, proof.hash, &proof.n);
 	if (rc == 0) {
 		tree_leaf(bytes.p, bytes.len, leaf);
-		if (!tree_check_inclusion(leaf, proof.index, p->cp.size, (const uint8_t (*)[TREE_HASH])proof.hash, proof.n, p->cp.root))
+		if (!tree_check_inclusion(leaf, proof.index, p->cp.size, (const uint8_t (*)[TREE_HASH])proof.hash,
+					  proof.n, p->cp.root))
 			rc = not_as_written(p, (uint64_t)idx);
 	}
 	if (rc == 0) {

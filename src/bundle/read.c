@@ -3,8 +3,6 @@
 
 #include "config.h"
 
-#include "bundle/bundle.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +12,7 @@
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "db/db.h"
 #include "json/json.h"
 #include "tlog/note.h"
@@ -77,7 +76,8 @@ static void tell_record(struct reading *r, enum audit_finding_code code, int64_t
 /* Always false, for `return`. */
 static bool wrong(struct reading *r, enum audit_finding_code code, const char *detail)
 {
-	tell(r, &(struct audit_finding){ .code = code, .origin = *r->b->origin ? r->b->origin : NULL, .from = -1, .to = -1, .detail = detail });
+	tell(r, &(struct audit_finding){ .code = code, .origin = *r->b->origin ? r->b->origin : NULL, .from = -1,
+		.to = -1, .detail = detail });
 	return false;
 }
 
@@ -115,10 +115,11 @@ static int find_parts(struct reading *r, bool *ret_ok, struct err *err)
 		return unreadable(err);
 	*ret_ok = (uint64_t)all <= AUDIT_BUNDLE_MAX;
 	for (unsigned n = 0; n < MEMBERS_MAX && *ret_ok && rc == 0; n++) {
-		if (fseeko(r->f, at, SEEK_SET) != 0 || (fread(head, sizeof head, 1, r->f) != 1 && ferror(r->f)))
+		if (fseeko(r->f, at, SEEK_SET) != 0 || (fread(head, sizeof(head), 1, r->f) != 1 && ferror(r->f)))
 			return unreadable(err);
 		at += TAR_BLOCK;
-		*ret_ok = at <= all && bundle_tar_read(head, &part, &size) && !r->part[part].there && size <= (uint64_t)(all - at) &&
+		*ret_ok = at <= all && bundle_tar_read(head, &part, &size) && !r->part[part].there &&
+			size <= (uint64_t)(all - at) &&
 			  (part == PART_RECORDS || size <= AUDIT_BUNDLE_PART_MAX);
 		if (!*ret_ok)
 			break;
@@ -134,7 +135,8 @@ static int find_parts(struct reading *r, bool *ret_ok, struct err *err)
 	if (rc == 0 && *ret_ok)
 		rc = only_zeros(r, at, all, ret_ok, err);
 	if (rc == 0 && !*ret_ok)
-		(void)wrong(r, AUDIT_FINDING_PARSE, "this is no bundle: a tar of records, tree, notes, epochs and manifest, each once");
+		(void)wrong(r, AUDIT_FINDING_PARSE,
+			    "this is no bundle: a tar of records, tree, notes, epochs and manifest, each once");
 	return rc;
 }
 
@@ -162,8 +164,9 @@ static bool digest_fits(struct reading *r, enum bundle_part part, struct digest 
 	char hex[2 * DIGEST_SIZE + 1];
 
 	digest_end(d, digest);
-	text_hex(digest, sizeof digest, hex);
-	return (want && strcmp(want, hex) == 0) || wrong(r, AUDIT_FINDING_PARSE, "a member is not what the manifest says");
+	text_hex(digest, sizeof(digest), hex);
+	return (want && strcmp(want, hex) == 0) || wrong(r, AUDIT_FINDING_PARSE,
+							 "a member is not what the manifest says");
 }
 
 static int load_part(struct reading *r, enum bundle_part part, bool *ret_ok, struct err *err)
@@ -189,7 +192,8 @@ static bool get_hash(const json_t *v, uint8_t ret[TREE_HASH])
 {
 	size_t len = 0;
 
-	return json_is_string(v) && text_unbase64(json_string_value(v), json_string_length(v), ret, TREE_HASH, &len) == 0 &&
+	return json_is_string(v) && text_unbase64(json_string_value(v), json_string_length(v), ret, TREE_HASH,
+						  &len) == 0 &&
 	       len == TREE_HASH;
 }
 
@@ -204,12 +208,14 @@ static bool read_manifest(struct reading *r)
 	const char *format = NULL, *origin = NULL;
 	int64_t records = 0;
 
-	if (!json_is_object(m) || jx_get_string(m, "", "format", JX_REQUIRED, &format, NULL) < 0 || strcmp(format, BUNDLE_FORMAT) != 0 ||
-	    jx_get_string(m, "", "origin", JX_REQUIRED, &origin, NULL) < 0 || strlen(origin) >= sizeof r->b->origin ||
-	    !get_number(m, "from", &r->b->from) || !get_number(m, "to", &r->b->to) || !get_number(m, "records", &records) ||
+	if (!json_is_object(m) || jx_get_string(m, "", "format", JX_REQUIRED, &format, NULL) < 0 ||
+	    strcmp(format, BUNDLE_FORMAT) != 0 ||
+	    jx_get_string(m, "", "origin", JX_REQUIRED, &origin, NULL) < 0 || strlen(origin) >= sizeof(r->b->origin) ||
+	    !get_number(m, "from", &r->b->from) || !get_number(m, "to", &r->b->to) ||
+		!get_number(m, "records", &records) ||
 	    r->b->from >= r->b->to || records != r->b->to - r->b->from)
 		return wrong(r, AUDIT_FINDING_PARSE, "the manifest does not say what is here");
-	snprintf(r->b->origin, sizeof r->b->origin, "%s", origin);
+	snprintf(r->b->origin, sizeof(r->b->origin), "%s", origin);
 	return true;
 }
 
@@ -220,7 +226,8 @@ static bool read_tree(const json_t *v, int64_t size, struct tree *ret)
 	int64_t said = 0;
 	size_t i;
 
-	if (!json_is_object(v) || !get_number(v, "size", &said) || said != size || !get_hash(json_object_get(v, "root"), want) ||
+	if (!json_is_object(v) || !get_number(v, "size", &said) || said != size ||
+	    !get_hash(json_object_get(v, "root"), want) ||
 	    !json_is_array(frontier) || json_array_size(frontier) != tree_peaks((uint64_t)size))
 		return false;
 	json_array_foreach(frontier, i, item)
@@ -236,7 +243,8 @@ static bool read_trees(struct reading *r)
 {
 	const json_t *t = r->json[PART_TREE];
 
-	return (read_tree(json_object_get(t, "start"), r->b->from, &r->tree) && read_tree(json_object_get(t, "end"), r->b->to, &r->end)) ||
+	return (read_tree(json_object_get(t, "start"), r->b->from, &r->tree) &&
+		read_tree(json_object_get(t, "end"), r->b->to, &r->end)) ||
 	       wrong(r, AUDIT_FINDING_TILE, "the hashes at the ends of the range contradict each other");
 }
 
@@ -269,15 +277,17 @@ static bool read_epoch(struct reading *r, const json_t *v)
 	int64_t said = -1;
 	size_t len = 0;
 
-	if (!get_number(v, "n", &said) || (uint64_t)said != n || !get_hash(json_object_get(v, "pk"), public) || !as_pinned(r, n, public))
+	if (!get_number(v, "n", &said) || (uint64_t)said != n || !get_hash(json_object_get(v, "pk"), public) ||
+	    !as_pinned(r, n, public))
 		return false;
 	if (n > 0) {
 		epoch_cert_text(n, public, text);
-		if (!json_is_string(cert) || text_unbase64(json_string_value(cert), json_string_length(cert), sig, sizeof sig, &len) < 0 ||
-		    len != sizeof sig || !sign_check(r->epoch[n - 1], text, sizeof text, sig))
+		if (!json_is_string(cert) || text_unbase64(json_string_value(cert), json_string_length(cert), sig,
+							   sizeof(sig), &len) < 0 ||
+		    len != sizeof(sig) || !sign_check(r->epoch[n - 1], text, sizeof(text), sig))
 			return false;
 	}
-	memcpy(r->epoch[r->nepoch++], public, sizeof public);
+	memcpy(r->epoch[r->nepoch++], public, sizeof(public));
 	return true;
 }
 
@@ -290,11 +300,13 @@ static bool read_epochs(struct reading *r)
 
 	if (!json_is_array(all))
 		return wrong(r, AUDIT_FINDING_PARSE, "the epochs are no list");
-	snprintf(r->instance, sizeof r->instance, "%.*s", (int)(slash ? slash - r->b->origin : (ptrdiff_t)strlen(r->b->origin)), r->b->origin);
-	r->epoch = mem_calloc(json_array_size(all) + 1, sizeof *r->epoch);
+	snprintf(r->instance, sizeof(r->instance), "%.*s",
+		 (int)(slash ? slash - r->b->origin : (ptrdiff_t)strlen(r->b->origin)), r->b->origin);
+	r->epoch = mem_calloc(json_array_size(all) + 1, sizeof(*r->epoch));
 	json_array_foreach(all, i, item)
 		if (!read_epoch(r, item))
-			return wrong(r, AUDIT_FINDING_KEYCHAIN, "an epoch does not follow from the one before, or is not as pinned");
+			return wrong(r, AUDIT_FINDING_KEYCHAIN,
+				     "an epoch does not follow from the one before, or is not as pinned");
 	return true;
 }
 
@@ -315,7 +327,8 @@ static bool read_note(struct reading *r, const json_t *v, struct noted *ret)
 
 	if (!json_is_string(text) || !get_number(v, "size", &size) || !get_number(v, "epoch", &epoch) ||
 	    note_parse(json_string_value(text), json_string_length(text), &note) < 0 ||
-	    checkpoint_parse(note.text, note.text_len, &cp) < 0 || (int64_t)cp.size != size || strcmp(cp.origin, r->b->origin) != 0)
+	    checkpoint_parse(note.text, note.text_len, &cp) < 0 || (int64_t)cp.size != size ||
+		strcmp(cp.origin, r->b->origin) != 0)
 		return false;
 	ret->size = cp.size;
 	memcpy(ret->root, cp.root, TREE_HASH);
@@ -331,7 +344,7 @@ static bool read_notes(struct reading *r)
 
 	if (!json_is_array(all))
 		return wrong(r, AUDIT_FINDING_PARSE, "the notes are no list");
-	r->note = mem_calloc(json_array_size(all) + 1, sizeof *r->note);
+	r->note = mem_calloc(json_array_size(all) + 1, sizeof(*r->note));
 	json_array_foreach(all, i, item) {
 		if (!read_note(r, item, &r->note[i]) || (i > 0 && r->note[i].size <= r->note[i - 1].size) ||
 		    r->note[i].size <= (uint64_t)r->b->from)
@@ -420,10 +433,12 @@ static void check_line(struct reading *r, const struct str *line)
 	const json_t *b64;
 	size_t len = 0;
 
-	memset(leaf, 0, sizeof leaf);
-	if (jx_parse(str_text(line), line->len, &v, NULL) == 0 && (b64 = json_object_get(v, "bytes")) && json_is_string(b64)) {
+	memset(leaf, 0, sizeof(leaf));
+	if (jx_parse(str_text(line), line->len, &v, NULL) == 0 && (b64 = json_object_get(v, "bytes")) &&
+	    json_is_string(b64)) {
 		bytes = mem_alloc(json_string_length(b64) + 1);
-		if (text_unbase64(json_string_value(b64), json_string_length(b64), bytes, json_string_length(b64), &len) < 0)
+		if (text_unbase64(json_string_value(b64), json_string_length(b64), bytes, json_string_length(b64),
+				  &len) < 0)
 			len = 0;
 		tree_leaf(bytes, len, leaf);
 	}
@@ -470,12 +485,14 @@ static void check_growth(struct reading *r, const struct noted *n)
 	uint8_t hash[GROWTH_MAX][TREE_HASH], root[TREE_HASH];
 	int64_t size = 0;
 	size_t i, count = json_array_size(proof);
-	bool good = json_is_array(proof) && count <= GROWTH_MAX && get_number(g, "size", &size) && (uint64_t)size == n->size;
+	bool good = json_is_array(proof) && count <= GROWTH_MAX && get_number(g, "size", &size) &&
+		(uint64_t)size == n->size;
 
 	json_array_foreach(proof, i, item)
 		good = good && get_hash(item, hash[i]);
 	tree_root(&r->tree, root);
-	if (!good || !tree_check_consistency(r->tree.size, n->size, root, n->root, (const uint8_t (*)[TREE_HASH])hash, count))
+	if (!good || !tree_check_consistency(r->tree.size, n->size, root, n->root, (const uint8_t (*)[TREE_HASH])hash,
+					     count))
 		(void)wrong(r, AUDIT_FINDING_ROOT, "the records do not lead to the note behind them");
 }
 
@@ -485,7 +502,8 @@ static void check_end(struct reading *r)
 	bool covered = false;
 
 	if ((int64_t)r->tree.size != r->b->to) {
-		tell(r, &(struct audit_finding){ .code = AUDIT_FINDING_GAP, .origin = r->b->origin, .from = (int64_t)r->tree.size, .to = r->b->to - 1, .detail = NULL });
+		tell(r, &(struct audit_finding){ .code = AUDIT_FINDING_GAP, .origin = r->b->origin,
+			.from = (int64_t)r->tree.size, .to = r->b->to - 1, .detail = NULL });
 		return;
 	}
 	tree_root(&r->tree, root);
@@ -500,10 +518,11 @@ static void check_end(struct reading *r)
 	if (!covered)
 		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no checkpoint covers the end of the range");
 	if (covered && r->with && !r->pinned)
-		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED, "no key is pinned: the checkpoints are signed by keys of the bundle itself");
+		(void)wrong(r, AUDIT_FINDING_NOT_CHECKED,
+			    "no key is pinned: the checkpoints are signed by keys of the bundle itself");
 	r->b->peaks = tree_peaks(r->tree.size);
 	memcpy(r->b->frontier, r->tree.peak, r->b->peaks * TREE_HASH);
-	memcpy(r->b->root, root, sizeof root);
+	memcpy(r->b->root, root, sizeof(root));
 }
 
 static int read_all(struct reading *r, struct err *err)
@@ -529,13 +548,14 @@ static int hash_all(FILE *f, uint8_t ret[DIGEST_SIZE], struct err *err)
 	size_t n;
 
 	rewind(f);
-	while ((n = fread(buf, 1, sizeof buf, f)) > 0)
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
 		digest_put(d, buf, n);
 	digest_end(&d, ret);
 	return ferror(f) ? unreadable(err) : 0;
 }
 
-int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg, struct audit_bundle *ret, struct audit_coverage *sum,
+int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_fn *found, void *arg,
+			struct audit_bundle *ret, struct audit_coverage *sum,
 			struct err *err)
 {
 	struct reading r = { .f = f, .with = with, .found = found, .arg = arg, .sum = sum, .b = ret };
@@ -553,11 +573,13 @@ int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_
 
 /* --- beside its store */
 
-int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg, struct audit_coverage *sum,
+int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
+		      struct audit_coverage *sum,
 		      struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_BUNDLE_FIND_LOG);
-	struct audit_finding f = { .code = AUDIT_FINDING_NOT_CHECKED, .origin = b->origin, .from = b->from, .to = b->to - 1 };
+	struct audit_finding f = { .code = AUDIT_FINDING_NOT_CHECKED, .origin = b->origin, .from = b->from,
+		.to = b->to - 1 };
 	struct audit_cut cut = { 0 };
 	int64_t log = 0, size = 0;
 	int rc;

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "bundle/bundle.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,6 +18,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "db/db.h"
 #include "json/json.h"
 
@@ -41,7 +40,8 @@ struct writing {
 
 static int failed(const struct writing *w, struct err *err)
 {
-	return err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_LIMIT : ERR_IO, w->path, "the bundle cannot be written: %s",
+	return err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_LIMIT : ERR_IO, w->path,
+		       "the bundle cannot be written: %s",
 		       strerror(errno));
 }
 
@@ -64,7 +64,7 @@ static int put_head(struct writing *w, enum bundle_part part, uint64_t size, str
 
 	bundle_tar_head(part, size, clock_wall_us() / 1000000, head);
 	w->all += TAR_BLOCK;
-	return fwrite(head, sizeof head, 1, w->f) == 1 ? 0 : failed(w, err);
+	return fwrite(head, sizeof(head), 1, w->f) == 1 ? 0 : failed(w, err);
 }
 
 static int begin_part(struct writing *w, enum bundle_part part, struct err *err)
@@ -83,7 +83,7 @@ static int end_part(struct writing *w, enum bundle_part part, struct err *err)
 	int rc;
 
 	digest_end(&w->digest, digest);
-	text_hex(digest, sizeof digest, w->sha256[part]);
+	text_hex(digest, sizeof(digest), w->sha256[part]);
 	if (pad > 0 && fwrite(zero, pad, 1, w->f) != 1)
 		return failed(w, err);
 	if (fseeko(w->f, -(off_t)(w->size + pad + TAR_BLOCK), SEEK_CUR) != 0)
@@ -171,7 +171,7 @@ static void put_tree(struct str *t, const char *name, const struct tree *tree)
 
 	tree_root(tree, root);
 	str_printf(t, "\"%s\":{\"size\":%" PRIu64 ",\"root\":", name, tree->size);
-	put_b64(t, root, sizeof root);
+	put_b64(t, root, sizeof(root));
 	str_puts(t, ",\"frontier\":[");
 	for (size_t i = 0; i < tree_peaks(tree->size); i++) {
 		str_puts(t, i ? "," : "");
@@ -219,7 +219,8 @@ static int list_notes(struct writing *w, uint64_t *ret_last, struct err *err)
 		size_t len = 0;
 		const char *note = db_col_blob(st, 2, &len);
 
-		str_printf(&w->text, "%s\n{\"size\":%" PRId64 ",\"epoch\":%" PRId64 ",\"note\":", any ? "," : "", db_col_i64(st, 0),
+		str_printf(&w->text, "%s\n{\"size\":%" PRId64 ",\"epoch\":%" PRId64 ",\"note\":", any ? "," : "",
+			   db_col_i64(st, 0),
 			   db_col_i64(st, 1));
 		jx_write_string(&w->text, note, len);
 		str_putc(&w->text, '}');
@@ -244,7 +245,8 @@ static int list_epochs(struct writing *w, struct err *err)
 		size_t len = 0;
 		const void *p = db_col_blob(st, 1, &len);
 
-		str_printf(&w->text, "%s\n{\"n\":%" PRId64 ",\"from\":%" PRId64 ",\"pk\":", any ? "," : "", db_col_i64(st, 0),
+		str_printf(&w->text, "%s\n{\"n\":%" PRId64 ",\"from\":%" PRId64 ",\"pk\":", any ? "," : "",
+			   db_col_i64(st, 0),
 			   db_col_i64(st, 3));
 		put_b64(&w->text, p, len);
 		str_puts(&w->text, ",\"cert\":");
@@ -269,13 +271,14 @@ static void make_manifest(struct writing *w)
 
 	str_reset(t);
 	str_puts(t, "{\"format\":\"" BUNDLE_FORMAT "\",\"program\":\"" PACKAGE_STRING "\",\"made\":");
-	jx_write_stringz(t, clock_format_utc(clock_wall_us(), time, sizeof time));
+	jx_write_stringz(t, clock_format_utc(clock_wall_us(), time, sizeof(time)));
 	str_puts(t, ",\"origin\":");
 	jx_write_stringz(t, r->origin);
-	str_printf(t, ",\"from\":%" PRId64 ",\"to\":%" PRId64 ",\"records\":%" PRId64 ",\"first\":", r->from, r->to, r->to - r->from);
-	jx_write_stringz(t, clock_format_utc((uint64_t)w->first_us, time, sizeof time));
+	str_printf(t, ",\"from\":%" PRId64 ",\"to\":%" PRId64 ",\"records\":%" PRId64 ",\"first\":", r->from, r->to,
+		   r->to - r->from);
+	jx_write_stringz(t, clock_format_utc((uint64_t)w->first_us, time, sizeof(time)));
 	str_puts(t, ",\"last\":");
-	jx_write_stringz(t, clock_format_utc((uint64_t)w->last_us, time, sizeof time));
+	jx_write_stringz(t, clock_format_utc((uint64_t)w->last_us, time, sizeof(time)));
 	str_puts(t, ",\"query\":");
 	jx_write_stringz(t, r->query);
 	str_puts(t, ",\"sha256\":{");
@@ -327,7 +330,7 @@ static int put_parts(struct writing *w, struct err *err)
 		return rc;
 	make_manifest(w);
 	rc = put_text_part(w, PART_MANIFEST, err);
-	return rc == 0 && fwrite(end, sizeof end, 1, w->f) != 1 ? failed(w, err) : rc;
+	return rc == 0 && fwrite(end, sizeof(end), 1, w->f) != 1 ? failed(w, err) : rc;
 }
 
 /* --- the file */
@@ -339,7 +342,7 @@ static int hash_file(struct writing *w, uint8_t ret[DIGEST_SIZE], struct err *er
 	size_t n;
 	int rc = fseeko(w->f, 0, SEEK_SET) == 0 ? 0 : failed(w, err);
 
-	while (rc == 0 && (n = fread(buf, 1, sizeof buf, w->f)) > 0)
+	while (rc == 0 && (n = fread(buf, 1, sizeof(buf), w->f)) > 0)
 		digest_put(d, buf, n);
 	digest_end(&d, ret);
 	return rc == 0 && ferror(w->f) ? failed(w, err) : rc;
@@ -367,7 +370,7 @@ static int write_all(struct writing *w, struct audit_bundle *ret, struct err *er
 		rc = hash_file(w, ret->sha256, err);
 	if (rc < 0)
 		return rc;
-	snprintf(ret->origin, sizeof ret->origin, "%s", w->req->origin);
+	snprintf(ret->origin, sizeof(ret->origin), "%s", w->req->origin);
 	ret->from = w->req->from;
 	ret->to = w->req->to;
 	ret->peaks = tree_peaks(w->tree.size);
@@ -390,7 +393,8 @@ static int write_file(struct writing *w, struct audit_bundle *ret, struct err *e
 	return rc;
 }
 
-int audit_bundle_write_to(struct db *db, const struct audit_bundle_req *req, FILE *f, struct audit_bundle *ret, struct err *err)
+int audit_bundle_write_to(struct db *db, const struct audit_bundle_req *req, FILE *f, struct audit_bundle *ret,
+			  struct err *err)
 {
 	struct writing w = { .db = db, .req = req, .path = "", .f = f };
 
