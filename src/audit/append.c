@@ -72,7 +72,7 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	struct audit_open *o = NULL;
 	int rc;
 
-	rc = log->growth ? 0 : audit_growth_open(log, db, err);
+	rc = log->tail ? 0 : audit_tail_open(log, db, err);
 	if (rc < 0)
 		return rc;
 	audit_row_text(row, COL_LOG, log->id, log->origin, log->origin_len);
@@ -86,7 +86,7 @@ static int insert(struct audit_logs *logs, struct db *db, struct audit_log *log,
 	rc = insert_row(logs, db, row, leaf, err);
 	if (rc < 0)
 		return rc;
-	audit_growth_add(log->growth, leaf);
+	audit_tail_add(log->tail, leaf);
 	audit_undo_push(logs, UNDO_RECORD, log);
 	logs->last_id = db_last_id(db);
 	log->size++;

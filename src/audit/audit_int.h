@@ -26,7 +26,7 @@ struct audit_open {
 
 /* The tree of a log that is written to.  now: as committed, next: as written by the flush; leaf: those of the records
  * since, of this transaction. */
-struct growth {
+struct tail {
 	struct tree now, next;
 	uint8_t root[TREE_HASH];        /* of next */
 	uint8_t (*leaf)[TREE_HASH];
@@ -40,7 +40,7 @@ struct audit_log {
 	int64_t size;                   /* index of the next record */
 	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
-	struct growth *growth;          /* read from head with the first record of this process; NULL before */
+	struct tail *tail;            /* read from head with the first record of this process; NULL before */
 	struct list behind;             /* in audit_logs.behind while there is something to sign */
 	int64_t headed;                 /* size in the newest logs.commit of this process */
 	struct { int64_t size, epoch, ts; } noted;      /* the newest note; ts 0: not known */
@@ -97,9 +97,9 @@ int audit_row_intern(struct audit_row *row, enum audit_column col, const char *t
 		     struct db *db, struct err *err) MUST_CHECK;
 /* --- the tree of a log */
 
-int audit_growth_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
-void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH]);
-void audit_growth_tree(const struct growth *g, struct tree *ret);       /* with the leaves of this transaction */
+int audit_tail_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
+void audit_tail_add(struct tail *g, const uint8_t leaf[TREE_HASH]);
+void audit_tail_tree(const struct tail *g, struct tree *ret);       /* with the leaves of this transaction */
 
 /* --- tile.c */
 

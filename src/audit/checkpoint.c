@@ -37,10 +37,10 @@ void audit_beat_fini(struct audit_beat *b)
 
 static int tree_of(struct audit_log *log, struct db *db, struct tree *ret, struct err *err)
 {
-	int rc = log->growth ? 0 : audit_growth_open(log, db, err);
+	int rc = log->tail ? 0 : audit_tail_open(log, db, err);
 
 	if (rc == 0)
-		audit_growth_tree(log->growth, ret);
+		audit_tail_tree(log->tail, ret);
 	return rc;
 }
 

@@ -76,7 +76,7 @@ static int read_head(const struct audit_log *log, struct db *db, struct tree *re
 }
 
 /* A store from before the tiles gets them once; outside of a transaction. */
-static int growth_tiles(const struct audit_log *log, struct db *db, struct err *err)
+static int tail_tiles(const struct audit_log *log, struct db *db, struct err *err)
 {
 	struct tile_nodes nodes = { 0 };
 	struct tree tree = { 0 };
@@ -96,24 +96,24 @@ static int growth_tiles(const struct audit_log *log, struct db *db, struct err *
 	return rc;
 }
 
-static void growth_free(struct growth **g);
+static void tail_free(struct tail **g);
 
-int audit_growth_open(struct audit_log *log, struct db *db, struct err *err)
+int audit_tail_open(struct audit_log *log, struct db *db, struct err *err)
 {
-	struct growth *g = mem_zalloc(sizeof(*g));
+	struct tail *g = mem_zalloc(sizeof(*g));
 	int rc = read_head(log, db, &g->now, err);
 
 	if (rc == 0)
 		rc = grow_from_rows(log, db, &g->now, &g->nodes, err);
 	if (rc < 0) {
-		growth_free(&g);
+		tail_free(&g);
 		return rc;
 	}
-	log->growth = g;
+	log->tail = g;
 	return 0;
 }
 
-void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH])
+void audit_tail_add(struct tail *g, const uint8_t leaf[TREE_HASH])
 {
 	if (g->nleaf == g->cap) {
 		g->cap = g->cap ? 2 * g->cap : 16;
@@ -122,7 +122,7 @@ void audit_growth_add(struct growth *g, const uint8_t leaf[TREE_HASH])
 	memcpy(g->leaf[g->nleaf++], leaf, TREE_HASH);
 }
 
-void audit_growth_tree(const struct growth *g, struct tree *ret)
+void audit_tail_tree(const struct tail *g, struct tree *ret)
 {
 	*ret = g->now;
 	for (size_t i = 0; i < g->nleaf; i++)
@@ -130,7 +130,7 @@ void audit_growth_tree(const struct growth *g, struct tree *ret)
 }
 
 /* next = now and the leaves; bind ?pos, ?pos+1 */
-static void growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
+static void tail_save(struct tail *g, struct db_stmt *st, unsigned pos)
 {
 	g->next = g->now;
 	g->nodes.n = 0;
@@ -141,7 +141,7 @@ static void growth_save(struct growth *g, struct db_stmt *st, unsigned pos)
 	db_bind_blob(st, pos + 1, g->next.peak, tree_peaks(g->next.size) * TREE_HASH);
 }
 
-static void growth_commit(struct growth *g)
+static void tail_commit(struct tail *g)
 {
 	if (g->nleaf == 0)              /* nothing was left of what this transaction had appended */
 		return;
@@ -149,9 +149,9 @@ static void growth_commit(struct growth *g)
 	g->nleaf = 0;
 }
 
-static void growth_free(struct growth **gp)
+static void tail_free(struct tail **gp)
 {
-	struct growth *g = *gp;
+	struct tail *g = *gp;
 
 	if (!g)
 		return;
@@ -222,7 +222,7 @@ void audit_behind(struct audit_logs *logs, struct audit_log *log)
 
 static void log_free(struct audit_log *log)
 {
-	growth_free(&log->growth);
+	tail_free(&log->tail);
 	free(log);
 }
 
@@ -382,7 +382,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 	case UNDO_RECORD:
 		log = u->what;
 		log->size--;
-		log->growth->nleaf--;
+		log->tail->nleaf--;
 		logs->last_id = u->last_id;
 		break;
 	case UNDO_TEXT:
@@ -473,7 +473,7 @@ void audit_logs_commit(struct audit_logs *logs)
 
 		assert(log->flushed == log->size);      /* else the next start finds records that head does not know */
 		log->saved = log->size;
-		growth_commit(log->growth);
+		tail_commit(log->tail);
 		list_unlink(n);
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
@@ -497,10 +497,10 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		st = db_stmt_get(db, SQL_AUDIT_UPDATE_HEAD);
 		db_bind_i64(st, 1, log->id);
 		db_bind_i64(st, 2, log->size);
-		growth_save(log->growth, st, 3);
+		tail_save(log->tail, st, 3);
 		rc = db_run(&st, err);
 		if (rc == 0)
-			rc = audit_tiles_save(db, log->id, &log->growth->nodes, err);
+			rc = audit_tiles_save(db, log->id, &log->tail->nodes, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -595,7 +595,7 @@ int audit_logs_open(struct db *db, struct audit_logs **ret, struct err *err)
 	if (rc == 0)
 		rc = load_logs(logs, db, err);
 	for (size_t it = 0; rc == 0 && map_next(logs->by_tenant, &it, NULL, NULL, &log);)
-		rc = growth_tiles(log, db, err);
+		rc = tail_tiles(log, db, err);
 	if (rc == 0)
 		rc = load_last_id(logs, db, err);
 	if (rc < 0) {

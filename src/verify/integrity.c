@@ -1,12 +1,6 @@
 /* The file as a whole: is the schema the release's own, is the file sound, does each index of rec hold what the table
  * says (AUDIT A-635), has each tenant its log.  The indexes are looked at beside the reading of records, by a thread
- * with a connection of its own.
- *
- * SQLite's integrity_check looks each row up in each index, which takes half of a verification.  Here the table
- * and each index are read once, in their order, and compared by sums: SipHash of each entry under a key drawn for
- * this run, added up.  Whoever wrote the file did not know the key, so sets of entries that differ have one sum by
- * chance alone, 1 in 2^64.  Whatever is not as it should be, or not understood, is left to integrity_check, whose
- * word it is that is told. */
+ * with a connection of its own. */
 
 #include "config.h"
 
@@ -24,6 +18,12 @@
 #include "verify_int.h"
 
 /* --- indexes against the table */
+
+/* SQLite's integrity_check looks each row up in each index, which takes half of a verification.  Here the table
+ * and each index are read once, in their order, and compared by sums: SipHash of each entry under a key drawn for
+ * this run, added up.  Whoever wrote the file did not know the key, so sets of entries that differ have one sum by
+ * chance alone, 1 in 2^64.  Whatever is not as it should be, or not understood, is left to integrity_check, whose
+ * word it is that is told. */
 
 /* Columns of verify_scan_rec. */
 enum { R_ID, R_LOG, R_IDX, R_TS, R_KIND, R_CRED, R_PRN, R_TOOL, R_OUTCOME, R_CALL, R_WIDTH };
