@@ -1,0 +1,35 @@
+#ifndef AUDIT_FIELDS_H
+#define AUDIT_FIELDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fields of ext (AUDIT A-413); text is UTF-8, numbers are big-endian. */
+enum audit_tag {
+	AUDIT_TAG_BEFORE = 0x0100, AUDIT_TAG_AFTER = 0x0101,    /* 32-byte digests */
+	AUDIT_TAG_RANGE = 0x0102,               /* from, to: 8 bytes each; from <= idx < to */
+	AUDIT_TAG_KEYS = 0x0103,                /* 8 bytes each, ascending */
+	AUDIT_TAG_GROUND = 0x0104, AUDIT_TAG_TICKET = 0x0105, AUDIT_TAG_APPROVER = 0x0106,      /* text */
+	AUDIT_TAG_BUNDLE = 0x0107,              /* SHA-256 */
+	AUDIT_TAG_ROOT = 0x0108, AUDIT_TAG_FRONTIER = 0x0109,   /* at the cut: a hash; hashes */
+	AUDIT_TAG_HEADS = 0x010a,               /* of each log: 4 bytes number, 8 bytes size, root */
+	AUDIT_TAG_LOGS = 0x010b,                /* 8 bytes */
+	AUDIT_TAG_CONFIG = 0x010c,              /* hashes */
+	AUDIT_TAG_GENERATION = 0x010d, AUDIT_TAG_RECEIVERS = 0x010e,    /* 8 bytes */
+	AUDIT_TAG_COUNTS = 0x010f, AUDIT_TAG_TIMES = 0x0110, AUDIT_TAG_NOTE = 0x0111, AUDIT_TAG_RECEIPT = 0x0112,
+	AUDIT_TAG_REASON = 0x0113, AUDIT_TAG_COMMAND = 0x0114,  /* text */
+	AUDIT_TAG_TAILS = 0x0115,               /* of each log: 4 bytes number, 8 bytes each from, to, first and last time */
+	AUDIT_TAG_CAUSE = 0x0116,               /* 4 bytes number of a log, 8 bytes index */
+	AUDIT_TAG_EPOCH = 0x0120,               /* 8 bytes */
+	AUDIT_TAG_PUBLIC = 0x0121,              /* the epoch's public key */
+	AUDIT_TAG_CERT = 0x0122,                /* the old epoch's signature over it */
+};
+struct audit_field { uint16_t tag; const void *p; size_t len; };
+#define AUDIT_FIELDS_MAX 16
+#define AUDIT_EXT_MAX 65536             /* of all fields; more is ERR_LIMIT */
+/* The value of a field of ext that audit_view has, or NULL. */
+const uint8_t *audit_field_find(const void *ext, size_t ext_len, unsigned tag, size_t *ret_len);
+void audit_put_be(uint8_t *p, uint64_t v, unsigned bytes);
+uint64_t audit_get_be(const uint8_t *p, unsigned bytes);
+
+#endif
