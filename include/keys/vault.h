@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Secrets at rest (SEC S-341 to S-345).  The store holds boxes (base/aead.h), each bound to its row; the keys are
+/* Secrets at rest (SEC S-341 to S-345).  The store holds boxes (base/crypto.h), each bound to its row; the keys are
  * derived from key files beside it: master.key at first, secret-ID.key after a rekey.  In memory the loop keeps
  * boxes and derived keys; a value exists in the clear, in guarded memory, from its use to the end of the run that
  * uses it. */
