@@ -186,7 +186,7 @@ static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), EN
 	OPT("url", "URL", ARG_TEXT, COMPLETE_NONE, "Where the server is reached by HTTP."), \
 	{ "env", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
 	  "A variable for the server that command starts; {secret:NAME} stands for a secret." }, \
-	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default /."), \
+	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default: one of its own."), \
 	{ "read", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may read and execute beside the system's files." }, \
 	{ "write", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may also write." }, \
 	OPT("network", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether command gets the network."), \

@@ -197,6 +197,17 @@ class Calls(Upstream):
         for name, value in [("A", "1"), ("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("USER", "-"), ("TOOLCRIB_RUN", "-")]:
             self.assertEqual(self.text(peer.call("e_env", {"name": name})), value, name)
 
+    def test_the_directory_is_its_own_or_what_the_document_says(self):
+        """toolcrib-tool(5), UPSTREAMS; HOME is the own one in either case."""
+        for name, words, here in (("own", (), None), ("there", ("--cwd", "/usr"), "/usr")):
+            self.crib.cli("upstream", "add", name, *words, "--read", ECHO, "--command", "/bin/sh", "-c", f"HERE=$(pwd) exec {ECHO}")
+            self.crib.cli("upstream", "sync", name)
+            self.crib.cli("grant", "add", "acme", f"{name}_*")
+            peer = self.peer()
+            home = self.text(peer.call(f"{name}_env", {"name": "HOME"}))
+            self.assertEqual(self.text(peer.call(f"{name}_env", {"name": "HERE"})), here or home)
+            self.assertNotIn(home, ("-", "/", os.environ.get("HOME")))
+
     def test_the_process_is_confined_and_gets_the_secrets_that_its_document_names(self):
         self.crib.cli("secret", "set", "token", stdin="s3cr3t-value")
         self.serve(words=["--env", "TOKEN={secret:token}"])
