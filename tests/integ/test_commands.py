@@ -167,6 +167,69 @@ class Commands(crib.Case):
         self.assertIn("\x1b[31m", self.on_terminal(b"", "tenant", "show", "nobody")[1])
         self.assertNotIn("\x1b", c.cli("tenant", "list") + c.run("tenant", "show", "nobody").stderr)
 
+    def test_prompts_and_resources_have_the_commands_of_tools(self):
+        """toolcrib(8): versions, their differences, the way back, out of sight and in again, a trial, and the end."""
+        c = self.crib.init().start()
+        kinds = {"prompt": ("kind: prompt\nname: x\ndescription: {}\nhandler: {{type: static, text: 'Of {{/a}}.'}}\n"
+                            "arguments: [{{name: a}}]\n", ("a=it",)),
+                 "resource": ("kind: resourceTemplate\nname: x\ndescription: {}\nuriTemplate: t://x/{{a}}\n"
+                              "handler: {{type: static, text: 'Of {{/a}}.'}}\n", ("t://x/it",))}
+        path = c.dir / "x.yaml"
+        for noun, (text, arguments) in kinds.items():
+            with self.subTest(noun=noun):
+                for words in ("One.", "Two."):
+                    path.write_text(text.format(words))
+                    c.cli(noun, "add", path)
+                self.assertIn("Of it.", c.cli(noun, "test", path, *arguments))
+                self.assertEqual([(row["name"], row["version"]) for row in c.json(noun, "list")], [("x", 2)])
+                self.assertEqual([(row["version"], row["in_force"]) for row in c.json(noun, "history", "x")], [(2, True), (1, False)])
+                self.assertEqual(c.json(noun, "show", "x", "--version", "1")[0]["definition"]["description"], "One.")
+                self.assertIn("~ /description: One. -> Two.", c.cli(noun, "diff", "x"))
+                c.cli(noun, "disable", "x")
+                c.cli(noun, "revert", "x", "1")
+                shown = c.json(noun, "show", "x")[0]
+                self.assertEqual((shown["version"], shown["state"], shown["definition"]["description"]), (3, "disabled", "One."))
+                c.cli(noun, "enable", "x")
+                self.assertEqual(c.json(noun, "list")[0]["state"], "enabled")
+                self.assertEqual(c.run(noun, "remove", "x").returncode, 2)
+                c.cli("--yes", noun, "remove", "x")
+                self.assertEqual(c.json(noun, "list"), [])
+                c.cli(noun, "add", path)
+                self.assertEqual(c.json(noun, "show", "x")[0]["version"], 4, "the count goes on")
+                c.cli("--yes", noun, "remove", "x")
+
+    def test_what_was_set_can_be_taken_back(self):
+        """toolcrib(8): the options that begin with no-, and that what is not named stays."""
+        c = self.crib.init().start()
+        c.tool(crib.ECHO)
+        c.tenant("acme", "echo --as say --rate 5/s --concurrency 3")
+
+        def grant():
+            row = c.json("grant", "list", "acme")[0]
+            return row["alias"], row["rate"], row["concurrency"]
+        self.assertEqual(grant(), ("say", "5/s", 3))
+        c.cli("grant", "set", "acme", "echo", "--no-alias")
+        self.assertEqual(grant()[1:], ("5/s", 3))
+        self.assertFalse(grant()[0])
+        c.cli("grant", "set", "acme", "echo", "--no-rate", "--concurrency", "0")
+        self.assertFalse(any(grant()))
+        c.cli("tenant", "set", "acme", "--rate", "9/s", "--concurrency", "2")
+        c.cli("tenant", "set", "acme", "--no-rate")
+        shown = c.json("tenant", "show", "acme")[0]
+        self.assertEqual((bool(shown.get("rate")), shown["concurrency"]), (False, 2))
+
+        def requests():
+            return next(row["value"] for row in c.json("limit", "show", "acme") if row["limit"] == "requests")
+        before = requests()
+        c.cli("limit", "set", "acme", "--requests", "7/s")
+        self.assertIn("7/s", str(requests()))
+        c.cli("limit", "set", "acme", "--no-requests")
+        self.assertEqual(requests(), before)
+        c.cli("retention", "set", "acme", "--min-days", "1", "--max-days", "9")
+        c.cli("retention", "set", "acme", "--no-max")
+        shown = c.json("retention", "show", "acme")[0]
+        self.assertEqual((shown["min_days"], shown.get("max_days")), (1, None))
+
     def test_quiet_prints_the_essential_alone(self):
         c = self.crib.init()
         self.assertEqual(c.cli("-q", "tenant", "add", "acme"), "")

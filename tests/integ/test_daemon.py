@@ -340,6 +340,18 @@ class Daemon(crib.Case):
                 self.assertIn(says, getattr(done, where))
                 self.assertEqual(done.stderr if where == "stdout" else done.stdout, "")
 
+    def test_the_programs_beside_say_what_they_take(self):
+        """toolcrib-sign(8), toolcrib-verify(8), toolcrib-run(8): usage is exit 2, what cannot be read 3, a start by hand 126."""
+        for words, code, says in ((("toolcrib-sign", "--version"), 0, "toolcrib-sign 0"), (("toolcrib-sign", "--help"), 0, "usage:"),
+                                  (("toolcrib-sign",), 2, "usage:"), (("toolcrib-sign", "--dir", self.crib.dir, "--keys"), 1, "no store"),
+                                  (("toolcrib-verify",), 2, "usage:"), (("toolcrib-verify", "--nope", "x"), 2, "usage:"),
+                                  (("toolcrib-verify", self.crib.dir / "none"), 3, "No such file"), (("toolcrib-run",), 126, "toolcribd")):
+            with self.subTest(words=words):
+                done = subprocess.run([crib.BUILD / words[0], *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                      timeout=crib.DEADLINE, env=self.crib.env)
+                self.assertEqual(done.returncode, code)
+                self.assertIn(says, done.stdout + done.stderr)
+
 
 if __name__ == "__main__":
     crib.main()
