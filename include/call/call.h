@@ -1,18 +1,19 @@
 #ifndef CALL_CALL_H
 #define CALL_CALL_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "backend/backend.h"
 #include "base/err.h"
 #include "proto/rev.h"
 #include "registry/registry.h"
 #include "schema/schema.h"
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is the pipeline (AUDIT 2).  Loop thread. */
+/* One tools/call, prompts/get, resources/read or completion by a handler, from admission to reply; the state list is
+ * the pipeline (AUDIT 2).  Loop thread. */
 
 struct audit_event;
 struct be_workers;
@@ -61,8 +62,10 @@ void call_engine_free(struct call_engine **eng);
 
 struct call_param { const char *name, *value; size_t value_len; };     /* a decoded Mcp-Param-* header */
 
-#define CALL_RESERVE_BYTES 8192         /* booked on the disk for begin and end of a call, and for each byte of a value */
-#define CALL_RESERVE_FACTOR 5 / 2       /* that is kept so much: packing loss and the log's copy (AUDIT A-211) */
+/* Booked on the disk for begin and end of a call, and so much for each byte of a value that is kept: packing loss and
+ * the log's copy (AUDIT A-211). */
+#define CALL_RESERVE_BYTES 8192
+#define CALL_RESERVE_FACTOR 5 / 2
 #define CALL_DENIED_PER_S 10            /* records of denied calls of one credential; more are summed up */
 #define CALL_DENIED_SUMMARY_MS 60000
 #define CALL_DENIED_CREDS_MAX 4096      /* credentials whose denials are summed up at once */
@@ -90,10 +93,11 @@ struct call_req {                       /* texts are copied; args and answers ar
 	const char *peer, *client;      /* address, and client as claimed; NULL = unknown; borrowed for call_start() */
 };
 /* Why a call was refused before it ran, beside err.code; the words of the revision are mcp's matter. */
-enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS, REFUSE_CAPABILITY,
-	REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT, REFUSE_INTERNAL };
-/* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or in
- * its structured part: {messages}, {contents} or {values}. */
+enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_RULES, REFUSE_STATE, REFUSE_PARAMS,
+	REFUSE_CAPABILITY, REFUSE_RATE, REFUSE_BUSY, REFUSE_CANCELLED, REFUSE_SANDBOX, REFUSE_SCOPE, REFUSE_AUDIT,
+	REFUSE_INTERNAL };
+/* Exactly one of result, requests, err; references are taken over.  The result of anything but a tool is an error, or
+ * in its structured part: {messages}, {contents} or {values}. */
 struct call_end {
 	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
 	struct backend_result *result;
@@ -102,7 +106,7 @@ struct call_end {
 	enum call_refusal refusal;                      /* with err */
 	const struct schema_report *report;             /* with REFUSE_ARGUMENTS */
 	uint32_t missing_caps;                          /* with REFUSE_CAPABILITY */
-	bool executed;                                  /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
+	bool executed;          /* with err REFUSE_AUDIT: the tool ran, its end is not recorded */
 	int rpc_code; json_t *rpc_data;                 /* the tool asked for this JSON-RPC error; data may be NULL */
 };
 struct call_out {                       /* implemented by mcp */
@@ -123,9 +127,11 @@ struct call_form {
 };
 int call_shape(const struct call_form *form, struct backend_result *res, struct err *err) MUST_CHECK;
 /* A message that is no call: 0, or ERR_RATE with retry_ms (SEC S-803).  loose: also when a little too often. */
-int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err) MUST_CHECK;
+int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose,
+		struct err *err) MUST_CHECK;
 void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost);     /* known only now */
-void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost);     /* it is a call after all */
+/* It is a call after all. */
+void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost);
 /* The server is filled to so many percent, and the tenant has more than its share (SEC S-807): leave it out. */
 bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent);
 /* It is so full that connections are not kept, and the tenant is among those who fill it (SEC S-807). */
@@ -141,10 +147,10 @@ void call_cancel(struct call *c, enum cancel_why why);  /* finish() still comes,
 void call_detach(struct call *c);
 /* Hear of it when what a resource gives is another; args as a read of it has them.  *ret NULL: nobody says so.
  * ERR_LIMIT: too many are watched already. */
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
-	       void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
-/* For what is refused before it is a call: may it have a record of its own (AUDIT A-218)?  If not, it has been counted for
- * the caller's summary. */
+int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args,
+	       backend_changed_fn *fn, void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
+/* For what is refused before it is a call: may it have a record of its own (AUDIT A-218)?  If not, it has been counted
+ * for the caller's summary. */
 bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum call_refusal why);
 /* Which calls: those for which all of this holds; 0 and NULL = any. */
 struct call_where {

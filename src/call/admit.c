@@ -6,13 +6,17 @@
 #include "config.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "call_int.h"
+#include "base/text.h"
 #include "ev/ev.h"
+#include "json/json.h"
 #include "limit/limit.h"
 #include "proto/caps.h"
 #include "schema/schema.h"
@@ -20,18 +24,291 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
+#include "call_int.h"
+
+/* --- whom a message is charged to, by which limits, and what is charged beside calls */
+
+struct call_sets { struct limit_set of[LIMIT_SCOPES]; };
+struct call_charged {                   /* tool NULL: it is no call */
+	const struct principal *who;
+	const struct reg_tool *tool;
+	const struct reg_compiled *compiled;
+};
+
+static uint32_t lower(uint32_t a, uint32_t b)
+{
+	return a && b ? (a < b ? a : b) : a + b;        /* 0 = no limit */
+}
+
+/* Whoever says something later may lower the rate, never raise it (product.md 4). */
+static struct text_rate lower_rate(struct text_rate a, struct text_rate b)
+{
+	if (a.count == 0 || b.count == 0)
+		return a.count ? a : b;
+	return (uint64_t)a.count * b.per_s <= (uint64_t)b.count * a.per_s ? a : b;
+}
+
+static struct limit_set set_of(const struct tenant_limits *l)
+{
+	if (!l)
+		return (struct limit_set){ 0 };
+	return (struct limit_set){
+		.concurrency = l->concurrency, .queue = l->queue, .rate = l->rate, .requests = l->requests,
+		.calls_day = l->calls_day, .bytes_day = l->bytes_day,
+	};
+}
+
+static void of_tenant(const struct call_engine *eng, int64_t tenant_id, struct limit_set *ret)
+{
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, tenant_id);
+
+	*ret = set_of(tenant_limits(eng->env.tenants, tenant_id, TENANT_SCOPE_TENANT, 0));
+	if (tenant) {           /* else it has been removed meanwhile */
+		ret->concurrency = tenant->concurrency;
+		ret->rate = tenant->rate;
+	}
+	if (!ret->queue)
+		ret->queue = eng->env.queue;
+	if (!ret->requests.count && eng->env.requests)
+		ret->requests = (struct text_rate){ eng->env.requests, 1 };
+}
+
+/* The least of what the definition, the grant and `limit set` say. */
+static void of_tool(const struct call_engine *eng, const struct call_charged *to, struct limit_set *ret)
+{
+	*ret = set_of(tenant_limits(eng->env.tenants, to->who->tenant_id, TENANT_SCOPE_TOOL, to->tool->def->tool_id));
+	ret->concurrency = lower(ret->concurrency, lower(to->compiled->concurrency, to->tool->concurrency));
+	ret->rate = lower_rate(ret->rate, lower_rate(to->compiled->rate, to->tool->rate));
+}
+
+static void call_limits(const struct call_engine *eng, const struct call_charged *to, struct call_sets *sets,
+			struct limit_req *ret)
+{
+	const struct tenants *tenants = eng->env.tenants;
+	const struct principal *who = to->who;
+	const struct tenant_limits *principal = tenant_limits(tenants, who->tenant_id, TENANT_SCOPE_PRINCIPAL,
+							      who->principal_id),
+		*key = who->cred_id ? tenant_limits(tenants, who->tenant_id, TENANT_SCOPE_KEY, who->cred_id) : NULL;
+
+	*ret = (struct limit_req){
+		.tenant_id = who->tenant_id, .principal_id = who->principal_id, .cred_id = who->cred_id,
+		.now_us = ev_now_us(eng->env.loop), .wall_us = clock_wall_us(),
+	};
+	of_tenant(eng, who->tenant_id, &sets->of[LIMIT_TENANT]);
+	ret->set[LIMIT_TENANT] = &sets->of[LIMIT_TENANT];
+	sets->of[LIMIT_PRINCIPAL] = set_of(principal);
+	if (principal)
+		ret->set[LIMIT_PRINCIPAL] = &sets->of[LIMIT_PRINCIPAL];
+	sets->of[LIMIT_KEY] = set_of(key);
+	if (key)
+		ret->set[LIMIT_KEY] = &sets->of[LIMIT_KEY];
+	if (to->tool) {
+		ret->tool_id = to->tool->def->tool_id;
+		of_tool(eng, to, &sets->of[LIMIT_TOOL]);
+		ret->set[LIMIT_TOOL] = &sets->of[LIMIT_TOOL];
+	}
+	limiter_set_tenants(eng->env.limiter, tenants_count(tenants));
+}
+
+int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err)
+{
+	struct call_sets sets;
+	struct limit_req req;
+
+	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
+	return limit_charge(eng->env.limiter, &req, cost, loose, err);
+}
+
+void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+	struct call_sets sets;
+	struct limit_req req;
+
+	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
+	limit_charge_more(eng->env.limiter, &req, cost);
+}
+
+void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost)
+{
+	struct call_sets sets;
+	struct limit_req req;
+
+	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
+	limit_charge_back(eng->env.limiter, &req, cost);
+}
+
+bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent)
+{
+	if (!limit_shed(eng->env.limiter, who->tenant_id, percent))
+		return false;
+	metric_inc(METRIC_requests_shed);
+	return true;
+}
+
+bool call_crowds(const struct call_engine *eng, const struct principal *who)
+{
+	return limit_crowds(eng->env.limiter, who->tenant_id);
+}
+
+int call_hold_stream(struct call_engine *eng, int64_t tenant_id, struct err *err)
+{
+	limiter_set_tenants(eng->env.limiter, tenants_count(eng->env.tenants));
+	return limit_hold_stream(eng->env.limiter, tenant_id, err);
+}
+
+void call_drop_stream(struct call_engine *eng, int64_t tenant_id)
+{
+	limit_drop_stream(eng->env.limiter, tenant_id);
+}
+
+/* --- Mcp-Param-* headers against the arguments of the body (MCP T-43 to T-45): one comparison, the body counts */
+
+#define SAFE_INTEGER_MAX 9007199254740991       /* 2^53 - 1 */
+
+static const struct call_param *find_header(const struct call_req *req, const char *name)
+{
+	for (size_t i = 0; i < req->nparams; i++)
+		if (strcasecmp(req->params[i].name, name) == 0)
+			return &req->params[i];
+	return NULL;
+}
+
+/* Decimal digits with a sign, perhaps a fraction of zeros: 42.0 is 42. */
+static bool read_integer(const char *p, size_t len, int64_t *ret)
+{
+	const char *dot = memchr(p, '.', len);
+	size_t whole = dot ? (size_t)(dot - p) : len;
+
+	if (dot && (whole + 1 == len || strspn(dot + 1, "0") < len - whole - 1))
+		return false;
+	return text_i64(p, whole, ret) == 0 && *ret <= SAFE_INTEGER_MAX && *ret >= -SAFE_INTEGER_MAX;
+}
+
+static bool equal(const struct reg_param *p, const json_t *value, const struct call_param *header)
+{
+	int64_t n;
+
+	switch (p->type) {
+	case REG_PARAM_STRING:
+		return json_string_length(value) == header->value_len &&
+		       memcmp(json_string_value(value), header->value, header->value_len) == 0;
+	case REG_PARAM_INTEGER:
+		return read_integer(header->value, header->value_len, &n) &&
+		       jx_compare(jx_number(value), (struct jx_number){ .kind = JX_INTEGER, .i = n }) == 0;
+	case REG_PARAM_BOOLEAN:
+		return text_eq(header->value, header->value_len, json_is_true(value) ? "true" : "false");
+	}
+	return false;
+}
+
+static bool has_type(const struct reg_param *p, const json_t *value)
+{
+	switch (p->type) {
+	case REG_PARAM_STRING:
+		return json_is_string(value);
+	case REG_PARAM_INTEGER:
+		return json_is_number(value);
+	case REG_PARAM_BOOLEAN:
+		return json_is_boolean(value);
+	}
+	return false;
+}
+
+/* params.c (MCP T-43 to T-45) */
+static int call_check_params(const struct call *c, const struct call_req *req, struct err *err)
+{
+	for (size_t i = 0; i < c->compiled->nparams; i++) {
+		const struct reg_param *p = &c->compiled->params[i];
+		const json_t *value = jx_at(c->args, p->pointer);
+		const struct call_param *header = find_header(req, p->header);
+
+		if (!value || json_is_null(value)) {
+			if (header)
+				return err_set(err, ERR_INVALID, p->pointer,
+					       "Mcp-Param-%s has a value, the arguments have none", p->header);
+			continue;
+		}
+		if (!header)
+			return err_set(err, ERR_INVALID, p->pointer, "Mcp-Param-%s is missing", p->header);
+		/* A value of another type is the schema's matter. */
+		if (has_type(p, value) && !equal(p, value, header))
+			return err_set(err, ERR_INVALID, p->pointer, "Mcp-Param-%s differs from the arguments",
+				       p->header);
+	}
+	return 0;
+}
+
+/* --- the sandbox of what a call starts (SEC S-510, S-511) */
+
+/* Settled before its begin record, which names the level.  Where it is less than the machine has, because the
+ * definition asks for the network, the tenant's log says so once for each definition as long as the process lives. */
+
+#define DEGRADED_MAX 4096               /* definitions that are remembered; then all are said again */
+
+struct degraded_key { int64_t tenant_id; uint8_t tdef[32]; };
+
+struct backend_env call_backend_env(const struct call_engine *eng)
+{
+	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
+				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
+				     .cage = eng->env.cage, .workers = eng->env.workers };
+}
+
+/* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
+static int call_check_cage(struct call *c, struct err *err)
+{
+	const struct backend_env env = call_backend_env(c->eng);
+
+	if (!c->ops->cage)
+		return 0;
+	c->ops->cage(&env, c->plan, &c->cage);
+	c->caged = *c->cage.level != '\0';
+	if (!c->caged)
+		return 0;
+	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
+	if (tenant && *tenant->sandbox)
+		backend_cage_require(&c->cage, tenant->sandbox);
+	return backend_cage_check(&c->cage, err);
+}
+
+int call_note_cage(struct call *c)
+{
+	struct degraded_key key = { .tenant_id = c->who->tenant_id };
+	struct audit_event ev;
+
+	if (!c->caged || strcmp(c->cage.level, c->cage.best) == 0)
+		return 0;
+	memcpy(key.tdef, c->tool->def->digest, sizeof(key.tdef));
+	if (map_get(c->eng->degraded, &key, sizeof(key)))
+		return 0;
+	if (map_count(c->eng->degraded) >= DEGRADED_MAX) {
+		map_free(&c->eng->degraded);
+		c->eng->degraded = map_new();
+	}
+	(void)map_set(c->eng->degraded, &key, sizeof(key), c->eng); /* any value: it is a set */
+	log_warn(NULL, "tool is confined less than it could be tool=%s level=%s best=%s", c->tool->full_name,
+		 c->cage.level, c->cage.best);
+	audit_event_init(&ev, AUDIT_SANDBOX_DEGRADED, c->who->tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.tool = c->tool->full_name;
+	ev.tdef = c->tool->def->digest;
+	ev.sbox = c->cage.level;
+	ev.detail = c->cage.best;
+	return writer_audit(c->eng->env.writer, &ev, NULL, NULL);
+}
+
 /* rule: what refused, for the record. */
 static int refuse(struct call *c, enum call_refusal refusal, const char *rule)
 {
 	struct call_trouble *t = call_trouble(c);
 
 	t->refusal = refusal;
-	(void)snprintf(t->rule, sizeof t->rule, "%.40s", rule); /* short words of ours */
+	(void)snprintf(t->rule, sizeof(t->rule), "%.40s", rule); /* short words of ours */
 	return t->err.code;
 }
 
 /* Its slots, or a place in the queue for them. */
-static int take_slots(struct call *c)
+static int take_slots(struct call *c, limit_turn_fn *on_turn)
 {
 	const struct call_env *env = &c->eng->env;
 	struct call_sets sets;
@@ -40,7 +317,7 @@ static int take_slots(struct call *c)
 
 	call_limits(c->eng, &(struct call_charged){ c->who, c->tool, c->compiled }, &sets, &req);
 	req.bytes = c->args_len;
-	if (limit_enter(env->limiter, &req, call_on_turn, c, &c->ticket, &err) == 0)
+	if (limit_enter(env->limiter, &req, on_turn, c, &c->ticket, &err) == 0)
 		return 0;
 	call_trouble(c)->err = err;
 	return refuse(c, err.code == ERR_BUSY ? REFUSE_BUSY : REFUSE_RATE, err.where);
@@ -64,10 +341,11 @@ static int check_arguments(struct call *c)
 	if (rc == 0)
 		return 0;
 	t = call_trouble(c);
-	t->report = mem_zalloc(sizeof *t->report);
+	t->report = mem_zalloc(sizeof(*t->report));
 	rc = schema_explain(c->compiled->input, c->args, &redact, t->report);
 	call_count_budget(rc, t->report);
-	(void)err_set(&t->err, rc, "", "%s", t->report->count ? t->report->failure[0].text : "the arguments are not valid");
+	(void)err_set(&t->err, rc, "", "%s",
+		      t->report->count ? t->report->failure[0].text : "the arguments are not valid");
 	return refuse(c, REFUSE_ARGUMENTS, "schema");
 }
 
@@ -84,7 +362,7 @@ static int check_rules(struct call *c)
 
 static int check_state(struct call *c, const struct call_req *req)
 {
-	/* Answers may come without a state (MCP R-08): the handler gets what the client says, and no state to go with it. */
+	/* Answers may come without a state (MCP R-08): the handler gets what the client says, and no state with it. */
 	if (!req->sealed_state)
 		return 0;
 	if (call_open_state(c, req->sealed_state, req->sealed_len) < 0) {
@@ -103,8 +381,8 @@ static int check_caps(struct call *c)
 	if (!missing)
 		return 0;
 	(void)err_set(&call_trouble(c)->err, ERR_CAPABILITY, "",
-		      "%s %s needs the client capability %s, which this client did not declare", reg_kinds[c->kind].noun,
-		      c->tool_name, caps_word(missing));
+		      "%s %s needs the client capability %s, which this client did not declare",
+		      reg_kinds[c->kind].noun, c->tool_name, caps_word(missing));
 	call_trouble(c)->missing_caps = missing;
 	return refuse(c, REFUSE_CAPABILITY, "capability");
 }
@@ -131,7 +409,8 @@ static int refuse_unknown(struct call *c, const struct reg_tool *line)
 	static const char *const unknown[REG_KINDS] = { [REG_TOOL] = "unknown_tool", [REG_PROMPT] = "unknown_prompt",
 		[REG_RESOURCE] = "unknown_resource", [REG_TEMPLATE] = "unknown_resource" };
 
-	(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun, c->tool_name);
+	(void)err_set(&call_trouble(c)->err, ERR_NOT_FOUND, "", "Unknown %s: %s", reg_kinds[c->kind].noun,
+		      c->tool_name);
 	return line ? refuse(c, REFUSE_SCOPE, "scope") : refuse(c, REFUSE_UNKNOWN_TOOL, unknown[c->kind]);
 }
 
@@ -200,7 +479,7 @@ static int check_standing(struct call *c)
 	return refuse(c, REFUSE_NONE, "standing");
 }
 
-int call_admit(struct call *c, const struct call_req *req)
+int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn)
 {
 	int rc = check_standing(c);
 
@@ -209,7 +488,7 @@ int call_admit(struct call *c, const struct call_req *req)
 	if (rc < 0)             /* no limit of calls has seen it: it is a message like others (SEC S-803) */
 		call_charge_more(c->eng, c->who, 1);
 	if (rc == 0)
-		rc = take_slots(c);
+		rc = take_slots(c, on_turn);
 	if (rc == 0)
 		rc = check_caps(c);
 	if (rc == 0)

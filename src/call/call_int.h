@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "audit/payload.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "ev/ev.h"
@@ -30,7 +31,7 @@ struct call_engine {
 	size_t running;
 	struct denials *denials;
 	json_t *no_args;                /* {} for calls without arguments */
-	struct map *degraded;           /* what has been recorded as less than it could be; see cage.c */
+	struct map *degraded;           /* what has been recorded as less than it could be; see admit.c */
 	struct str scratch;             /* of one function at a time */
 	struct ev_timer *turns;         /* armed while calls wait for a slot */
 	struct list paced;              /* struct call.paced */
@@ -104,77 +105,51 @@ struct call {
 	struct call_trouble *trouble;
 };
 
-/* engine.c */
-void call_set_state(struct call *c, enum call_state to);
-struct call_trouble *call_trouble(struct call *c);      /* made on first use */
-/* End the run or the wait: record the end, then answer. */
-void call_end(struct call *c, int outcome);
-void call_say_cancelled(struct call *c);                /* fills c->trouble */
-void call_said_begin(struct call *c);                   /* what was borrowed for its first record is not needed any more */
-void call_begin(struct call *c);                        /* AUDIT_BEGIN */
-void call_run(struct call *c);                          /* RUN: start the handler */
-void call_reply(void *arg);                             /* REPLY; an ev_fn */
-void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
+/* Made on first use. */
+static inline struct call_trouble *call_trouble(struct call *c)
+{
+	if (!c->trouble)
+		c->trouble = mem_zalloc(sizeof(*c->trouble));
+	return c->trouble;
+}
 
-/* admit.c: 0, or a refusal in c->trouble.  On success it has its slots or waits for them.  req is not used afterwards. */
-int call_admit(struct call *c, const struct call_req *req);
+/* admit.c: 0, or a refusal in c->trouble.  On success it has its slots or waits for them, until on_turn() is called.
+ * req is not used afterwards. */
+int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn);
 /* Room for its records, once it has its slots.  As call_admit(). */
 int call_admit_last(struct call *c);
 /* The same of one that has waited: its tool may have been disabled or taken away meanwhile (SEC S-315). */
 int call_admit_turn(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
-/* charge.c: whom a message is charged to.  tool NULL: it is no call. */
-struct call_sets { struct limit_set of[LIMIT_SCOPES]; };
-struct call_charged { const struct principal *who; const struct reg_tool *tool; const struct reg_compiled *compiled; };
-void call_limits(const struct call_engine *eng, const struct call_charged *to, struct call_sets *sets, struct limit_req *ret);
-/* pace.c: the next step, in this turn of the loop or in a later one. */
-void call_pace_init(struct call_engine *eng);
-void call_pace_fini(struct call_engine *eng);
-void call_pace(struct call *c, ev_fn *step);
-void call_took(const struct call *c, size_t bytes);     /* of the loop's time, for its tenant */
-/* queue.c: calls that wait for their slots. */
-void call_queue_init(struct call_engine *eng);
-void call_queue_fini(struct call_engine *eng);
-void call_wait(struct call *c);                         /* ADMIT -> QUEUED */
-void call_unqueue(struct call *c);                      /* cancelled while it waits */
-void call_on_turn(void *arg, bool granted);             /* a limit_turn_fn */
-void call_queue_soon(struct call_engine *eng);          /* a slot may have become free */
-/* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
-int call_check_cage(struct call *c, struct err *err);
-/* Record that it is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
+/* Record that its sandbox is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
 int call_note_cage(struct call *c);
-void call_cage_init(struct call_engine *eng);
-void call_cage_fini(struct call_engine *eng);
 struct backend_env call_backend_env(const struct call_engine *eng);
-/* params.c (MCP T-43 to T-45) */
-int call_check_params(const struct call *c, const struct call_req *req, struct err *err);
 
-/* ask.c */
-void call_ask(struct call *c, struct backend_ask *ask);         /* the run ended with questions */
+/* state.c */
+void call_seal_state(struct call *c, const struct backend_ask *ask);    /* into c->sealed */
 int call_open_state(struct call *c, const char *text, size_t len);      /* 0 or ERR_INVALID */
-void call_ask_timeout(struct call *c);
 
-/* finish.c */
+/* result.c */
+void call_took(const struct call *c, size_t bytes);     /* of the loop's time, for its tenant */
 void call_take_result(struct call *c, struct backend_result *res);      /* taken */
-void call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);
-/* End with isError and this text. */
-void call_fail(struct call *c, int outcome, const char *text);
+int call_take_error(struct call *c, const struct err *err, int rpc_code, json_t *data);   /* data taken; its outcome */
+/* Replace what there is by isError and a text. */
+void call_put_failure(struct call *c, const char *text);
 
-/* said.c: what the call's records commit to and keep (AUDIT ).  The event borrows from *said. */
-struct call_said {
-	struct audit_payload payload;
+/* payload.c: what the call's records commit to and keep (AUDIT ).  The event borrows from *payload. */
+struct call_payload {
+	struct audit_payload audit;
 	struct audit_hidden hidden[AUDIT_HIDDEN_MAX];
 	struct str redacted, text;      /* pointers of what is hidden; the result as text */
 };
-int call_level(const struct call *c);                   /* in force, enum audit_level */
+void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
 size_t call_reserve_bytes(const struct call *c);
-void call_say_request(const struct call *c, struct audit_event *ev, struct call_said *said);
-void call_say_end(const struct call *c, struct audit_event *ev, struct call_said *said);
-void call_said_fini(struct call_said *said);
+void call_payload_request(const struct call *c, struct audit_event *ev, struct call_payload *payload);
+void call_payload_end(const struct call *c, struct audit_event *ev, struct call_payload *payload);
+void call_payload_fini(struct call_payload *payload);
 
-/* denied.c: record the refusal, then answer. */
+/* denied.c */
 struct denials *denials_new(struct call_engine *eng);
 void denials_free(struct denials **d);
-void call_deny(struct call *c);
 
 #endif

@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/id.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/metric.h"
-#include "call_int.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
+#include "call_int.h"
+
 enum { REFUSALS = REFUSE_INTERNAL + 1, REST_US = 60 * 1000 * 1000 };
 
 static const char *const reason_names[REFUSALS] = {
-	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema", [REFUSE_RULES] = "arg-rule",
+	[REFUSE_NONE] = "standing", [REFUSE_UNKNOWN_TOOL] = "unknown_tool", [REFUSE_ARGUMENTS] = "schema",
+	[REFUSE_RULES] = "arg-rule",
 	[REFUSE_STATE] = "state", [REFUSE_PARAMS] = "params", [REFUSE_CAPABILITY] = "capability",
 	[REFUSE_RATE] = "rate", [REFUSE_BUSY] = "busy", [REFUSE_CANCELLED] = "cancelled", [REFUSE_SANDBOX] = "sandbox",
 	[REFUSE_SCOPE] = "scope", [REFUSE_AUDIT] = "audit", [REFUSE_INTERNAL] = "definition",
@@ -50,7 +50,8 @@ static void write_summary(struct denials *d, struct denied_by *by)
 
 	for (size_t i = 0; i < REFUSALS; i++)
 		if (by->counts[i])
-			str_printf(&text, "%s%s=%llu", text.len ? " " : "", reason_names[i], (unsigned long long)by->counts[i]);
+			str_printf(&text, "%s%s=%llu", text.len ? " " : "", reason_names[i],
+				   (unsigned long long)by->counts[i]);
 	if (text.len > 0) {
 		audit_event_init(&ev, AUDIT_CALL_DENIED_SUMMARY, by->who->tenant_id);
 		ev.cred = by->who->cred_id ? by->who->accessor : NULL;
@@ -58,7 +59,7 @@ static void write_summary(struct denials *d, struct denied_by *by)
 		ev.detail = str_text(&text);
 		if (writer_audit(d->eng->env.writer, &ev, NULL, NULL) < 0)
 			log_err(NULL, "a summary of denied calls could not be recorded counts=\"%s\"", str_text(&text));
-		memset(by->counts, 0, sizeof by->counts);
+		memset(by->counts, 0, sizeof(by->counts));
 	}
 	str_fini(&text);
 }
@@ -94,7 +95,7 @@ static void on_minute(void *arg)
 
 struct denials *denials_new(struct call_engine *eng)
 {
-	struct denials *d = mem_zalloc(sizeof *d);
+	struct denials *d = mem_zalloc(sizeof(*d));
 
 	d->eng = eng;
 	d->by = map_new();
@@ -114,16 +115,16 @@ void denials_free(struct denials **d)
 static struct denied_by *entry_of(struct denials *d, struct principal *who)
 {
 	const struct denied_key key = { who->cred_id, who->principal_id };
-	struct denied_by *by = map_get(d->by, &key, sizeof key);
+	struct denied_by *by = map_get(d->by, &key, sizeof(key));
 
 	if (by)
 		return by;
 	if (map_count(d->by) >= CALL_DENIED_CREDS_MAX)
 		sweep(d, true);
-	by = mem_zalloc(sizeof *by);
+	by = mem_zalloc(sizeof(*by));
 	by->who = who;
 	principal_ref(by->who);
-	(void)map_set(d->by, &key, sizeof key, by); /* there was none */
+	(void)map_set(d->by, &key, sizeof(key), by); /* there was none */
 	if (!ev_timer_armed(d->timer))
 		ev_timer_start(d->timer, (uint64_t)CALL_DENIED_SUMMARY_MS * 1000);
 	return by;
@@ -141,87 +142,3 @@ bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum
 	return false;
 }
 
-static int outcome_of(enum call_refusal refusal)
-{
-	switch (refusal) {
-	case REFUSE_NONE:
-	case REFUSE_UNKNOWN_TOOL:
-	case REFUSE_SANDBOX:
-	case REFUSE_SCOPE:
-	case REFUSE_RULES:
-		return AUDIT_DENIED;
-	case REFUSE_ARGUMENTS:
-	case REFUSE_STATE:
-	case REFUSE_PARAMS:
-	case REFUSE_CAPABILITY:
-		return AUDIT_INVALID;
-	case REFUSE_RATE:
-		return AUDIT_RATE_LIMITED;
-	case REFUSE_BUSY:
-	case REFUSE_AUDIT:
-		return AUDIT_OVERLOAD;
-	case REFUSE_CANCELLED:
-		return AUDIT_CANCELLED;
-	case REFUSE_INTERNAL:
-		return AUDIT_ABORTED;
-	}
-	return AUDIT_UNKNOWN;
-}
-
-static void refuse_for_audit(struct call *c)
-{
-	struct call_trouble *t = call_trouble(c);
-
-	metric_inc(METRIC_calls_audit_refused);
-	t->refusal = REFUSE_AUDIT;
-	(void)err_set(&t->err, ERR_AUDIT, "", "the refusal of this call cannot be recorded, nothing has run");
-}
-
-static void on_denied_durable(void *arg, int rc, const struct audit_receipt *receipt)
-{
-	struct call *c = arg;
-
-	if (c->eng->closed)
-		return;
-	if (rc < 0)
-		refuse_for_audit(c);
-	call_reply(c);
-}
-
-void call_deny(struct call *c)
-{
-	struct audit_event ev;
-	struct call_said said;
-	int rc;
-
-	/* Its turn must not come while its record is written. */
-	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
-	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
-	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
-		metric_inc(METRIC_calls_denied);
-	if (c->trouble->refusal == REFUSE_AUDIT) {
-		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
-		ev_defer(c->eng->env.loop, call_reply, c);
-		return;
-	}
-	if (!call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
-		ev_defer(c->eng->env.loop, call_reply, c);
-		return;
-	}
-	id_uuid7(c->id);
-	c->has_id = true;
-	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
-	ev.rule = c->trouble->rule;
-	ev.has_outcome = true;
-	ev.outcome = outcome_of(c->trouble->refusal);
-	if (c->trouble->refusal == REFUSE_SANDBOX)
-		ev.detail = c->cage.wanted;
-	call_set_state(c, CALL_AUDIT_END);
-	call_say_request(c, &ev, &said);
-	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
-	call_said_fini(&said);
-	if (rc < 0) {
-		refuse_for_audit(c);
-		ev_defer(c->eng->env.loop, call_reply, c);
-	}
-}

@@ -1,37 +1,38 @@
-/*
- * One call from admission to reply.
+/* One call from admission to reply, on the loop's thread:
  *
  *   ADMIT -> AUDIT_BEGIN -> RUN -> AUDIT_END -> REPLY -> DEAD
- *     |        |            | ^
- *     QUEUED --+           ASKING
+ *     QUEUED --^            ASKING (and back)
  *
- * A refusal goes from ADMIT or QUEUED through AUDIT_END (its record) to REPLY, or straight there when nothing can or need
- * be recorded.  Nothing runs before its begin is durable and nothing is answered before its end is (AUDIT A-101, A-102).
- */
+ * A refusal goes through AUDIT_END (its record) to REPLY, or straight there when nothing can or need be recorded.
+ * Nothing runs before its begin is durable, nothing is answered before its end is (AUDIT A-101, A-102). */
 
 #include "config.h"
-
-#include "call/call.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "call_int.h"
+#include "call/call.h"
 #include "ev/ev.h"
 #include "limit/limit.h"
+#include "proto/caps.h"
 #include "proto/trace.h"
+#include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-void call_set_state(struct call *c, enum call_state to)
+#include "call_int.h"
+
+static void set_state(struct call *c, enum call_state to)
 {
 #define TO(name) (1u << CALL_##name)
 	static const unsigned allowed[CALL_STATE_COUNT] = {
@@ -55,53 +56,57 @@ void call_set_state(struct call *c, enum call_state to)
 	c->state = to;
 }
 
-struct call_trouble *call_trouble(struct call *c)
+/* --- pace */
+
+/* Large results take the loop's time, to measure, to commit to, to encode.  What a tenant's results take in one turn
+ * of the loop is bounded (SEC S-820); its next steps wait for the turns that follow, and other tenants' come in
+ * between. */
+
+enum { TURN_BYTES = 65536 };            /* one result more than fits is taken whole */
+
+static bool is_full(const struct call *c)
 {
-	if (!c->trouble)
-		c->trouble = mem_zalloc(sizeof *c->trouble);
-	return c->trouble;
+	return limit_turn_bytes(c->ticket, ev_now_us(c->eng->env.loop), 0) >= TURN_BYTES;
 }
 
-struct call_engine *call_engine_new(const struct call_env *env)
+static void pace(struct call *c, ev_fn *step)
 {
-	struct call_engine *eng = mem_zalloc(sizeof *eng);
-
-	eng->env = *env;
-	eng->seal = seal_new(env->master, "toolcrib/request-state/1");
-	eng->no_args = json_object();
-	list_init(&eng->calls);
-	eng->denials = denials_new(eng);
-	call_cage_init(eng);
-	call_queue_init(eng);
-	call_pace_init(eng);
-	return eng;
-}
-
-void call_engine_free(struct call_engine **eng)
-{
-	struct call_engine *e = eng ? *eng : NULL;
-
-	if (!e)
-		return;
-	*eng = NULL;
-	denials_free(&e->denials);
-	call_queue_fini(e);
-	call_pace_fini(e);
-	if (!list_empty(&e->calls)) {
-		/* Handlers still point to their calls: better to leave both than to free under them. */
-		e->closed = true;
+	if (!c->ticket || !is_full(c)) {
+		step(c);
 		return;
 	}
-	seal_free(&e->seal);
-	call_cage_fini(e);
-	json_decref(e->no_args);
-	str_fini(&e->scratch);
-	free(e);
+	c->step = step;
+	list_push_back(&c->eng->paced, &c->paced);
+	ev_timer_start(c->eng->pace, 0);
 }
 
-size_t call_engine_running(const struct call_engine *eng)
+static void on_pace(void *arg)
 {
-	return eng->running;
+	struct call_engine *eng = arg;
+	struct list due;
+
+	list_init(&due);
+	LIST_FOREACH_SAFE(n, tmp, &eng->paced) {
+		list_unlink(n);
+		list_push_back(&due, n);
+	}
+	while (!list_empty(&due)) {
+		struct call *c = CONTAINER_OF(due.next, struct call, paced);
+
+		list_unlink(&c->paced);
+		pace(c, c->step);
+	}
+}
+
+/* --- the end of a call */
+
+/* A slot may have become free. */
+static void turn_soon(struct call_engine *eng)
+{
+	uint64_t next = limit_next_us(eng->env.limiter), now = ev_now_us(eng->env.loop);
+
+	if (next != UINT64_MAX)
+		ev_timer_start(eng->turns, next > now ? next - now : 0);
 }
 
 static void call_free(void *arg)
@@ -144,14 +149,15 @@ static void drop_payload(struct call *c)
 static void release_holds(struct call *c)
 {
 	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
-	call_queue_soon(c->eng);
+	turn_soon(c->eng);
 	writer_release(c->eng->env.writer, c->reserved);
 	c->reserved = 0;
 	if (c->timer)
 		ev_timer_stop(c->timer);
 }
 
-void call_reply(void *arg)
+/* REPLY; an ev_fn */
+static void reply(void *arg)
 {
 	struct call *c = arg;
 	struct call_end end = { .call_id = c->has_id ? c->id : NULL };
@@ -159,7 +165,7 @@ void call_reply(void *arg)
 
 	if (c->eng->closed)
 		return;
-	call_set_state(c, CALL_REPLY);
+	set_state(c, CALL_REPLY);
 	release_holds(c);
 	if (c->trouble) {
 		end.err = &c->trouble->err;
@@ -179,35 +185,8 @@ void call_reply(void *arg)
 		c->out->finish(c->out_arg, &end);
 	else
 		drop_payload(c);
-	call_set_state(c, CALL_DEAD);
+	set_state(c, CALL_DEAD);
 	ev_defer(loop, call_free, c);
-}
-
-void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev)
-{
-	audit_event_init(ev, kind, c->who->tenant_id);
-	ev->cred = c->who->cred_id ? c->who->accessor : NULL;
-	ev->prn = c->who->pseudonym;
-	/* AUDIT A-633: a name that does not exist is never interned. */
-	ev->tool = c->tool ? c->tool->full_name : NULL;
-	ev->has_call = c->has_id;
-	memcpy(ev->call, c->id, sizeof ev->call);
-	ev->has_prev = c->has_prev;
-	memcpy(ev->prev, c->prev, sizeof ev->prev);
-	if (kind == AUDIT_CALL_END)
-		return;
-	ev->actor = c->who->authn == AUDIT_AUTHN_UID ? AUDIT_BY_UID : AUDIT_BY_SERVICE;
-	ev->authn = c->who->authn;
-	ev->tport = c->tport;
-	ev->rev = rev_table[c->rev].text;
-	ev->tdef = c->tool ? c->tool->def->digest : NULL;
-	ev->sbox = c->caged ? c->cage.level : NULL;
-	ev->n_req = (int64_t)c->args_len;
-	ev->has_trace = c->trace != NULL;
-	if (c->trace)
-		memcpy(ev->trace, c->trace->id, sizeof ev->trace);
-	ev->peer = c->peer;
-	ev->client = c->client;
 }
 
 /* The end could not be recorded: the result is withheld (AUDIT A-209).  The writer keeps trying. */
@@ -233,7 +212,7 @@ static void reply_durable(void *arg)
 
 	if (!c->eng->closed && c->n_res > 0)
 		call_took(c, (size_t)c->n_res);
-	call_reply(c);
+	reply(c);
 }
 
 static void on_end_durable(void *arg, int rc, const struct audit_receipt *receipt)
@@ -246,18 +225,19 @@ static void on_end_durable(void *arg, int rc, const struct audit_receipt *receip
 		metric_inc(METRIC_calls_finished);
 	else
 		withhold(c);
-	call_pace(c, reply_durable);
+	pace(c, reply_durable);
 }
 
-void call_end(struct call *c, int outcome)
+/* End the run or the wait: record the end, then answer. */
+static void end_call(struct call *c, int outcome)
 {
 	struct audit_event ev;
-	struct call_said said;
+	struct call_payload payload;
 	int rc;
 
 	CRASH_AT("run.done");
 	c->outcome = outcome;
-	call_set_state(c, CALL_AUDIT_END);
+	set_state(c, CALL_AUDIT_END);
 	if (c->timer)
 		ev_timer_stop(c->timer);
 	if (!c->out)
@@ -275,12 +255,36 @@ void call_end(struct call *c, int outcome)
 	ev.cpu_us = c->result.cpu_us;
 	ev.rss_kib = c->result.rss_kib;
 	ev.dur_us = clock_mono_us() - c->start_us;
-	call_say_end(c, &ev, &said);
+	call_payload_end(c, &ev, &payload);
 	rc = writer_audit(c->eng->env.writer, &ev, on_end_durable, c);
-	call_said_fini(&said);
+	call_payload_fini(&payload);
 	if (rc < 0) {
 		withhold(c);
-		ev_defer(c->eng->env.loop, call_reply, c);
+		ev_defer(c->eng->env.loop, reply, c);
+	}
+}
+
+/* fills c->trouble */
+static void say_cancelled(struct call *c)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	switch (c->why) {
+	case CANCEL_BY_CLIENT:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled");
+		break;
+	case CANCEL_REVOKED:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the credential is no longer valid");
+		break;
+	case CANCEL_STOPPED:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled by an administrator");
+		break;
+	case CANCEL_SHUTDOWN:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: the server is stopping");
+		break;
+	case CANCEL_DEADLINE:
+		(void)err_set(&t->err, ERR_CANCELLED, "", "the call was cancelled: it took too long");
+		break;
 	}
 }
 
@@ -289,9 +293,170 @@ static void end_cancelled(struct call *c)
 {
 	if (c->eng->closed)
 		return;
-	call_say_cancelled(c);
-	call_end(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
+	say_cancelled(c);
+	end_call(c, c->why == CANCEL_SHUTDOWN ? AUDIT_ABORTED : AUDIT_CANCELLED);
 }
+
+/* --- refusals: a denied call is recorded before it is answered (AUDIT A-205) */
+
+static int outcome_of(enum call_refusal refusal)
+{
+	switch (refusal) {
+	case REFUSE_NONE:
+	case REFUSE_UNKNOWN_TOOL:
+	case REFUSE_SANDBOX:
+	case REFUSE_SCOPE:
+	case REFUSE_RULES:
+		return AUDIT_DENIED;
+	case REFUSE_ARGUMENTS:
+	case REFUSE_STATE:
+	case REFUSE_PARAMS:
+	case REFUSE_CAPABILITY:
+		return AUDIT_INVALID;
+	case REFUSE_RATE:
+		return AUDIT_RATE_LIMITED;
+	case REFUSE_BUSY:
+	case REFUSE_AUDIT:
+		return AUDIT_OVERLOAD;
+	case REFUSE_CANCELLED:
+		return AUDIT_CANCELLED;
+	case REFUSE_INTERNAL:
+		return AUDIT_ABORTED;
+	}
+	return AUDIT_UNKNOWN;
+}
+
+static void refuse_for_audit(struct call *c)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	metric_inc(METRIC_calls_audit_refused);
+	t->refusal = REFUSE_AUDIT;
+	(void)err_set(&t->err, ERR_AUDIT, "", "the refusal of this call cannot be recorded, nothing has run");
+}
+
+static void on_denied_durable(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	if (rc < 0)
+		refuse_for_audit(c);
+	reply(c);
+}
+
+static void deny(struct call *c)
+{
+	struct audit_event ev;
+	struct call_payload payload;
+	int rc;
+
+	/* Its turn must not come while its record is written. */
+	limit_release(c->eng->env.limiter, &c->ticket, ev_now_us(c->eng->env.loop));
+	if (c->trouble->refusal == REFUSE_UNKNOWN_TOOL || c->trouble->refusal == REFUSE_SCOPE ||
+	    c->trouble->refusal == REFUSE_RULES || c->trouble->refusal == REFUSE_NONE)
+		metric_inc(METRIC_calls_denied);
+	if (c->trouble->refusal == REFUSE_AUDIT) {
+		metric_inc(METRIC_calls_audit_refused);       /* there is no room for this record either */
+		ev_defer(c->eng->env.loop, reply, c);
+		return;
+	}
+	if (!call_may_record_denied(c->eng, c->who, c->trouble->refusal)) {
+		ev_defer(c->eng->env.loop, reply, c);
+		return;
+	}
+	id_uuid7(c->id);
+	c->has_id = true;
+	call_fill_event(c, AUDIT_CALL_DENIED, &ev);
+	ev.rule = c->trouble->rule;
+	ev.has_outcome = true;
+	ev.outcome = outcome_of(c->trouble->refusal);
+	if (c->trouble->refusal == REFUSE_SANDBOX)
+		ev.detail = c->cage.wanted;
+	set_state(c, CALL_AUDIT_END);
+	call_payload_request(c, &ev, &payload);
+	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
+	call_payload_fini(&payload);
+	if (rc < 0) {
+		refuse_for_audit(c);
+		ev_defer(c->eng->env.loop, reply, c);
+	}
+}
+
+/* --- a handler that asks */
+
+/* Modern callers get the questions with a sealed state and send both back; a legacy caller is asked on its
+ * connection, and the call waits. */
+
+static void fail(struct call *c, int outcome, const char *text)
+{
+	call_put_failure(c, text);
+	end_call(c, outcome);
+}
+
+/* What a handler may ask of this caller; NULL, or what is wrong with it. */
+static const char *check_questions(const struct call *c, const struct backend_ask *ask)
+{
+	const char *key;
+	json_t *question;
+
+	if (c->completing)                      /* MCP U-06 */
+		return "a completion cannot ask";
+	if (json_object_size(ask->requests) == 0)
+		return "the tool asked, but payload no question";
+	if (ask->state_len > ASK_STATE_MAX)
+		return "the tool's state between two rounds is too large";
+	json_object_foreach(ask->requests, key, question) {
+		const char *method = json_string_value(json_object_get(question, "method"));
+		uint32_t needs = method ? caps_for_request(method, json_object_get(question, "params")) : 0;
+
+		if (!needs)
+			return "the tool asked a question that no client knows";
+		if (needs & ~c->caps)           /* MCP R-03, M-10 */
+			return "the tool needs to ask something that this client did not declare to answer";
+	}
+	return NULL;
+}
+
+static void ask_legacy(struct call *c, struct backend_ask *ask)
+{
+	struct err err;
+
+	if (!c->out || !c->can_ask) {
+		fail(c, AUDIT_TOOL_ERROR, "the tool needs to ask, and this connection cannot carry questions");
+		return;
+	}
+	if (c->rounds == CALL_ROUNDS_MAX) {
+		fail(c, AUDIT_TOOL_ERROR, "the tool asked too often");
+		return;
+	}
+	c->rounds++;
+	str_reset(&c->state_bytes);
+	str_put(&c->state_bytes, ask->state, ask->state_len);
+	set_state(c, CALL_ASKING);
+	ev_timer_start(c->timer, (uint64_t)CALL_ASK_TIMEOUT_MS * 1000);
+	if (c->out->ask(c->out_arg, ask->requests, &err) < 0 && c->state == CALL_ASKING)
+		fail(c, err.code == ERR_CANCELLED ? AUDIT_CANCELLED : AUDIT_TOOL_ERROR, err.msg);
+}
+
+static void take_ask(struct call *c, struct backend_ask *ask)
+{
+	const char *wrong = check_questions(c, ask);
+
+	if (wrong) {
+		fail(c, AUDIT_TOOL_ERROR, wrong);
+	} else if (c->modern) {
+		call_seal_state(c, ask);
+		c->requests = json_incref(ask->requests);
+		end_call(c, AUDIT_INPUT_REQUIRED);
+	} else {
+		ask_legacy(c, ask);
+	}
+	json_decref(ask->requests);
+}
+
+/* --- a run, and what its handler gives */
 
 static void on_progress(void *arg, double done, double total, const char *note)
 {
@@ -332,7 +497,7 @@ static void on_result(void *arg, struct backend_result *res)
 		end_cancelled(c);
 	} else {
 		call_take_result(c, res);
-		call_end(c, c->outcome);
+		end_call(c, c->outcome);
 	}
 }
 
@@ -345,7 +510,7 @@ static void on_ask(void *arg, struct backend_ask *ask)
 		json_decref(ask->requests);
 		end_cancelled(c);
 	} else {
-		call_ask(c, ask);
+		take_ask(c, ask);
 	}
 }
 
@@ -358,7 +523,7 @@ static void on_error(void *arg, const struct err *err, int rpc_code, json_t *dat
 		json_decref(data);
 		end_cancelled(c);
 	} else {
-		call_take_error(c, err, rpc_code, data);
+		end_call(c, call_take_error(c, err, rpc_code, data));
 	}
 }
 
@@ -367,7 +532,7 @@ static void on_timer(void *arg)
 	struct call *c = arg;
 
 	if (c->state == CALL_ASKING) {
-		call_ask_timeout(c);
+		fail(c, AUDIT_TIMEOUT, "the question was not answered in time");
 	} else if (c->state == CALL_RUN && c->op) {
 		metric_inc(METRIC_handler_timeouts);
 		backend_cancel(c->op, CANCEL_DEADLINE);
@@ -377,14 +542,15 @@ static void on_timer(void *arg)
 /* NULL: none; free. */
 static struct backend_param *backend_params(const struct reg_compiled *compiled)
 {
-	struct backend_param *ret = compiled->nparams ? mem_calloc(compiled->nparams, sizeof *ret) : NULL;
+	struct backend_param *ret = compiled->nparams ? mem_calloc(compiled->nparams, sizeof(*ret)) : NULL;
 
 	for (size_t i = 0; i < compiled->nparams; i++)
 		ret[i] = (struct backend_param){ compiled->params[i].header, compiled->params[i].pointer };
 	return ret;
 }
 
-void call_run(struct call *c)
+/* RUN: start the handler */
+static void run(struct call *c)
 {
 	static const struct backend_sink sink = { on_progress, on_log, on_result, on_ask, on_error, on_used };
 	struct call_engine *eng = c->eng;
@@ -392,14 +558,17 @@ void call_run(struct call *c)
 	const struct backend_env env = call_backend_env(eng);
 	struct backend_param *params = backend_params(c->compiled);
 	const struct backend_req req = {
-		.params = params, .nparams = params ? c->compiled->nparams : 0, .plan = c->plan, .tool = c->tool->full_name, .args = c->args, .args_text = c->args_text,
-		.args_len = c->args_len, .answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
-		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name, .rev = rev_table[c->rev].text,
-		.caps = c->caps, .log_level = c->log_level, .trace = c->trace, .deadline_us = ev_now_us(eng->env.loop) + timeout_us,
+		.params = params, .nparams = params ? c->compiled->nparams : 0,
+		.plan = c->plan, .tool = c->tool->full_name,
+		.args = c->args, .args_text = c->args_text, .args_len = c->args_len,
+		.answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
+		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name,
+		.rev = rev_table[c->rev].text, .caps = c->caps, .log_level = c->log_level, .trace = c->trace,
+		.deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};
 
-	call_set_state(c, CALL_RUN);
+	set_state(c, CALL_RUN);
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
@@ -418,7 +587,7 @@ static void run_durable(void *arg)
 		c->flags |= AUDIT_FLAG_NOT_EXECUTED;
 		end_cancelled(c);
 	} else {
-		call_run(c);
+		run(c);
 	}
 }
 
@@ -434,17 +603,18 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 		metric_inc(METRIC_calls_audit_refused);
 		t->refusal = REFUSE_AUDIT;
 		(void)err_set(&t->err, ERR_AUDIT, "", "the call could not be recorded, nothing has run");
-		call_reply(c);
+		reply(c);
 		return;
 	}
 	metric_inc(METRIC_calls_started);
-	call_pace(c, run_durable);
+	pace(c, run_durable);
 }
 
-void call_begin(struct call *c)
+/* AUDIT_BEGIN */
+static void begin(struct call *c)
 {
 	struct audit_event ev;
-	struct call_said said;
+	struct call_payload payload;
 	int rc;
 	char rule[32];
 
@@ -452,39 +622,132 @@ void call_begin(struct call *c)
 	c->has_id = true;
 	c->start_us = clock_mono_us();
 	call_fill_event(c, AUDIT_CALL_BEGIN, &ev);
-	(void)snprintf(rule, sizeof rule, "grant/%lld", (long long)c->tool->grant_id); /* fits */
+	(void)snprintf(rule, sizeof(rule), "grant/%lld", (long long)c->tool->grant_id); /* fits */
 	ev.rule = rule;
-	call_set_state(c, CALL_AUDIT_BEGIN);
-	call_say_request(c, &ev, &said);
+	set_state(c, CALL_AUDIT_BEGIN);
+	call_payload_request(c, &ev, &payload);
 	rc = call_note_cage(c);
 	if (rc == 0)
 		rc = writer_audit(c->eng->env.writer, &ev, on_begin_durable, c);
-	call_said_fini(&said);
+	call_payload_fini(&payload);
 	if (rc < 0) {
 		struct call_trouble *t = call_trouble(c);
 
 		metric_inc(METRIC_calls_audit_refused);
 		t->refusal = REFUSE_AUDIT;
 		(void)err_set(&t->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
-		ev_defer(c->eng->env.loop, call_reply, c);
+		ev_defer(c->eng->env.loop, reply, c);
 	}
 }
 
+/* --- calls that wait for their slots */
+
+/* Nothing of them is recorded as begun.  Turns are handed out from a timer, never from the end of another call. */
+
+/* The record has no place for the request: the line joins an answer's X-Request-Id with its call. */
+static void forget_borrowed(struct call *c)
+{
+	char id[ID_TEXT_SIZE];
+
+	if (c->has_id && c->request)
+		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name,
+					     .call = id_format(c->id, id) },
+			  "call of a request request=%s", c->request);
+	c->peer = c->client = c->request = NULL;
+}
+
+/* These are borrowed for call_start() alone. */
+static void keep_texts(struct call *c)
+{
+	const char **text[] = { &c->peer, &c->client, &c->request };
+	size_t len = 0;
+	char *to;
+
+	for (size_t i = 0; i < NELEMS(text); i++)
+		len += *text[i] ? strlen(*text[i]) + 1 : 0;
+	c->kept = to = mem_alloc(len + 1);
+	for (size_t i = 0; i < NELEMS(text); i++) {
+		len = *text[i] ? strlen(*text[i]) + 1 : 0;
+		if (len)
+			*text[i] = memcpy(to, *text[i], len);
+		to += len;
+	}
+}
+
+/* ADMIT -> QUEUED */
+static void wait_for_slots(struct call *c)
+{
+	keep_texts(c);
+	set_state(c, CALL_QUEUED);
+	turn_soon(c->eng);
+}
+
+static void deny_queued(struct call *c, enum call_refusal refusal, const char *rule)
+{
+	struct call_trouble *t = call_trouble(c);
+
+	t->refusal = refusal;
+	(void)snprintf(t->rule, sizeof(t->rule), "%s", rule); /* fits */
+	deny(c);
+	forget_borrowed(c);
+}
+
+/* cancelled while it waits */
+static void leave_queue(struct call *c)
+{
+	say_cancelled(c);
+	deny_queued(c, REFUSE_CANCELLED, "queue/cancelled");
+}
+
+static void take_turn(void *arg, bool granted)
+{
+	struct call *c = arg;
+
+	if (c->eng->closed)
+		return;
+	if (!granted) {
+		(void)err_set(&call_trouble(c)->err, ERR_RATE, "queue/wait",
+			      "too many calls are running, and its turn did not come in time");
+		c->trouble->err.retry_ms = LIMIT_SLOT_RETRY_MS;
+		deny_queued(c, REFUSE_RATE, "queue/wait");
+	} else {
+		if (call_admit_turn(c) < 0)
+			deny(c);
+		else
+			begin(c);
+		forget_borrowed(c);
+	}
+}
+
+static void on_turns(void *arg)
+{
+	struct call_engine *eng = arg;
+
+	limit_turns(eng->env.limiter, ev_now_us(eng->env.loop));
+	turn_soon(eng);
+}
+
+/* --- the way in, and what is done to a call that runs */
+
 static struct call *call_new(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg)
 {
-	struct call *c = mem_alloc(sizeof *c + req->tool_len + 1 + req->args_len + 1);
+	struct call *c = mem_alloc(sizeof(*c) + req->tool_len + 1 + req->args_len + 1);
 	char *text = (char *)(c + 1);
 
-	*c = (struct call){ .eng = eng, .out = out, .out_arg = arg, .who = req->who, .snap = req->snap, .kind = req->kind,
-			    .completing = req->complete != NULL, .tool_len = req->tool_len, .args = req->args, .answers = req->answers,
-			    .args_len = req->args_len, .caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
-			    .can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request, .n_res = -1 };
+	*c = (struct call){
+		.eng = eng, .out = out, .out_arg = arg,
+		.who = req->who, .snap = req->snap, .kind = req->kind, .completing = req->complete != NULL,
+		.tool_len = req->tool_len, .args = req->args, .args_len = req->args_len, .answers = req->answers,
+		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
+		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request,
+		.n_res = -1,
+	};
 	principal_ref(c->who);
 	if (!c->args)
 		c->args = json_incref(eng->no_args);
 	c->modern = rev_table[req->rev].era == ERA_MODERN;
 	if (req->trace)
-		c->trace = mem_dup(req->trace, sizeof *c->trace);
+		c->trace = mem_dup(req->trace, sizeof(*c->trace));
 	c->tool_name = memcpy(text, req->tool, req->tool_len);
 	text[req->tool_len] = '\0';
 	text += req->tool_len + 1;
@@ -498,32 +761,21 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	return c;
 }
 
-/* The record has no place for the request: the line joins an answer's X-Request-Id with its call. */
-void call_said_begin(struct call *c)
-{
-	char id[ID_TEXT_SIZE];
-
-	if (c->has_id && c->request)
-		log_debug(&(struct log_ctx){ .tenant = c->who->tenant, .principal = c->who->name, .call = id_format(c->id, id) },
-			  "call of a request request=%s", c->request);
-	c->peer = c->client = c->request = NULL;
-}
-
 void call_start(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg,
 		struct call **ret)
 {
 	struct call *c = call_new(eng, req, out, arg);
 
 	*ret = c;
-	if (call_admit(c, req) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
-		call_deny(c);
+	if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
+		deny(c);
 	} else if (limit_waits(c->ticket)) {
-		call_wait(c);
+		wait_for_slots(c);
 		return;
 	} else {
-		call_begin(c);
+		begin(c);
 	}
-	call_said_begin(c);
+	forget_borrowed(c);
 }
 
 void call_answer(struct call *c, json_t *answers)
@@ -534,7 +786,7 @@ void call_answer(struct call *c, json_t *answers)
 	}
 	json_decref(c->answers);
 	c->answers = answers;
-	call_run(c);
+	run(c);
 }
 
 void call_cancel(struct call *c, enum cancel_why why)
@@ -544,7 +796,7 @@ void call_cancel(struct call *c, enum cancel_why why)
 		if (!c->cancelled) {
 			c->cancelled = true;
 			c->why = why;
-			call_unqueue(c);
+			leave_queue(c);
 		}
 		break;
 	case CALL_AUDIT_BEGIN:
@@ -576,6 +828,44 @@ void call_detach(struct call *c)
 		call_cancel(c, CANCEL_BY_CLIENT);
 }
 
+/* Would a cancel still make a difference? */
+static bool is_running(const struct call *c)
+{
+	if (c->cancelled)
+		return false;
+	return c->state == CALL_QUEUED || c->state == CALL_AUDIT_BEGIN || c->state == CALL_RUN ||
+	       c->state == CALL_ASKING;
+}
+
+static bool concerns(const struct call_where *w, const struct call *c)
+{
+	return (!w->tenant_id || c->who->tenant_id == w->tenant_id) &&
+		(!w->principal_id || c->who->principal_id == w->principal_id) &&
+		(!w->cred_id || c->who->cred_id == w->cred_id) &&
+		(!w->tool || (c->tool && strcmp(c->tool->full_name, w->tool) == 0));
+}
+
+size_t call_cancel_where(struct call_engine *eng, const struct call_where *where, enum cancel_why why)
+{
+	size_t n = 0;
+
+	/* An end is never reported from here, so no call leaves the list. */
+	LIST_FOREACH(link, &eng->calls) {
+		struct call *c = CONTAINER_OF(link, struct call, all);
+
+		if (!concerns(where, c) || !is_running(c))
+			continue;
+		call_cancel(c, why);
+		n++;
+	}
+	return n;
+}
+
+void call_engine_cancel_all(struct call_engine *eng, enum cancel_why why)
+{
+	(void)call_cancel_where(eng, &(struct call_where){ 0 }, why);
+}
+
 void call_late_begin(void *engine, const struct audit_event *begin)
 {
 	struct call_engine *eng = engine;
@@ -586,11 +876,71 @@ void call_late_begin(void *engine, const struct audit_event *begin)
 	ev.prn = begin->prn;
 	ev.tool = begin->tool;
 	ev.has_call = true;
-	memcpy(ev.call, begin->call, sizeof ev.call);
+	memcpy(ev.call, begin->call, sizeof(ev.call));
 	ev.has_outcome = true;
 	ev.outcome = AUDIT_ABORTED;
 	ev.flags = AUDIT_FLAG_NOT_EXECUTED;
 	if (writer_audit(eng->env.writer, &ev, NULL, NULL) < 0)
 		log_err(NULL, "the end of a late begin could not be recorded; the next start will tenant_id=%lld",
 			(long long)begin->tenant_id);
+}
+
+/* --- resource watch: hearing of it when what a resource gives is another */
+
+int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args,
+	       backend_changed_fn *fn, void *arg, struct backend_watch **ret, struct err *err)
+{
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, tenant_id);
+	const struct backend_env env = call_backend_env(eng);
+	const struct reg_compiled *compiled;
+
+	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
+		return 0;
+	return compiled->ops->watch(&env, &(struct backend_watch_req){ .plan = compiled->plan, .args = args,
+				    .tenant_id = tenant_id, .tenant = tenant->name, .fn = fn, .arg = arg }, ret, err);
+}
+
+/* --- the engine */
+
+struct call_engine *call_engine_new(const struct call_env *env)
+{
+	struct call_engine *eng = mem_zalloc(sizeof(*eng));
+
+	eng->env = *env;
+	eng->seal = seal_new(env->master, "toolcrib/request-state/1");
+	eng->no_args = json_object();
+	list_init(&eng->calls);
+	eng->denials = denials_new(eng);
+	eng->degraded = map_new();
+	eng->turns = ev_timer_new(eng->env.loop, on_turns, eng);
+	list_init(&eng->paced);
+	eng->pace = ev_timer_new(eng->env.loop, on_pace, eng);
+	return eng;
+}
+
+void call_engine_free(struct call_engine **eng)
+{
+	struct call_engine *e = eng ? *eng : NULL;
+
+	if (!e)
+		return;
+	*eng = NULL;
+	denials_free(&e->denials);
+	ev_timer_free(&e->turns);
+	ev_timer_free(&e->pace);
+	if (!list_empty(&e->calls)) {
+		/* Handlers still point to their calls: better to leave both than to free under them. */
+		e->closed = true;
+		return;
+	}
+	seal_free(&e->seal);
+	map_free(&e->degraded);
+	json_decref(e->no_args);
+	str_fini(&e->scratch);
+	free(e);
+}
+
+size_t call_engine_running(const struct call_engine *eng)
+{
+	return eng->running;
 }
