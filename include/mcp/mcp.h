@@ -1,12 +1,12 @@
 #ifndef MCP_MCP_H
 #define MCP_MCP_H
 
-#include "base/err.h"
-#include "proto/rev.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "proto/rev.h"
 
 /* The transport-blind core.  The unit of both eras is the exchange: one message in, its answers back.  Byte
  * streams have a channel (what legacy must remember); legacy HTTP has sessions, found by header; modern
@@ -68,7 +68,7 @@ struct mcp_answer {
 	const char *text; size_t len;   /* JSON; len 0: accepted, nothing to say (202) */
 	const char *session;            /* Mcp-Session-Id to set, or NULL */
 	bool hang_up;                   /* byte stream: close after this (MCP B-06) */
-	const char *scope;              /* with 403: the words (tenant/scope.h) that the request lacks, one of them is enough */
+	const char *scope;              /* with 403: the words (tenant/scope.h) it lacks, one of them is enough */
 };
 /* Implemented by a transport.  finish comes once, last, never before mcp_input() has returned. */
 struct mcp_sink_ops {
@@ -122,10 +122,11 @@ size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const ch
  * matter of the tables (cred_check()), which must have changed before. */
 struct mcp_ended { size_t peers, calls; };
 void mcp_end_where(struct mcp_server *srv, const struct call_where *where, bool kill, struct mcp_ended *ret);
-/* The same with one peer, by the id that mcp_peers() says; it may come again.  false: this tenant (0 = any) has none. */
+/* The same with one peer, by the id that mcp_peers() says; it may come again.  false: this tenant (0: any) has none. */
 bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct mcp_ended *ret);
-/* Keys or principals of a tenant (0 = of any) have changed, or the wall clock was set: what was opened with a credential that
- * is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when its time has come. */
+/* Keys or principals of a tenant (0 = of any) have changed, or the wall clock was set: what was opened with a credential
+ * that is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when its time has
+ * come. */
 void mcp_recheck(struct mcp_server *srv, int64_t tenant_id);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);

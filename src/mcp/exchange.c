@@ -22,9 +22,11 @@
 
 #include "mcp_int.h"
 
-/* --- asking: our requests to legacy callers (MCP section 13): the questions of a call, put to its caller as real requests
- * while the call waits.  Their ids are ours, counted for each channel or session (MCP J-15).  On a byte stream
- * they go out on it; on HTTP on the stream of the request that they belong to (MCP X-09). */
+/* --- asking */
+
+/* Our requests to legacy callers (MCP section 13): the questions of a call, put to its caller as real requests while
+ * the call waits.  Their ids are ours, counted for each channel or session (MCP J-15).  On a byte stream they go out
+ * on it; on HTTP on the stream of the request that they belong to (MCP X-09). */
 
 enum { ELICITATION_ID_LEN = 22, ASK_MESSAGE_SIZE = 200 };
 

@@ -596,9 +596,10 @@ void m_resources_read(struct mcp_req *req, const struct mcp_msg *msg)
 	run(req, msg, REG_RESOURCE);
 }
 
-/* --- completion/complete (MCP U-04): values of a prompt's argument or a template's variable that begin with what the
- * has typed.  Where the definition has the values, they are part of it and answered here, recorded like a list; a
- * handler is a call. */
+/* --- completion/complete (MCP U-04) */
+
+/* Values of a prompt's argument or a template's variable that begin with what the caller has typed.  Where the
+ * definition has the values, they are part of it and answered here, recorded like a list; a handler is a call. */
 
 /* What a handler is asked to complete; args are taken.  ref is shorter than MCP_URI_SIZE. */
 struct mcp_completion {

@@ -1,6 +1,11 @@
 #ifndef MCP_INT_H
 #define MCP_INT_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/map.h"
 #include "base/text.h"
 #include "mcp/mcp.h"
@@ -9,11 +14,6 @@
 #include "proto/rev.h"
 #include "proto/rpc.h"
 #include "registry/registry.h"
-
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* What the files of this folder share.  An exchange is one message in and its answer back; it holds the
  * requests of that message (one, or the members of a batch).  A channel or a legacy session holds what the

@@ -4,8 +4,6 @@
 
 #include "config.h"
 
-#include "mcp/mcp.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +15,7 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "call/call.h"
+#include "mcp/mcp.h"
 #include "proto/caps.h"
 #include "proto/rpc.h"
 #include "tenant/tenant.h"

@@ -5,8 +5,6 @@
 
 #include "config.h"
 
-#include "mcp/mcp.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "ev/ev.h"
+#include "mcp/mcp.h"
 #include "proto/caps.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"
@@ -25,8 +24,9 @@
 
 #include "method_int.h"
 
-/* --- tools/list, prompts/list, resources/list, resources/templates/list (MCP sections 4.1 and 9): a page of the
- * registry's text, its cursor, its record. */
+/* --- tools/list, prompts/list, resources/list, resources/templates/list (MCP sections 4.1 and 9) */
+
+/* A page of the registry's text, its cursor, its record. */
 
 enum { CURSOR_MAX = 512, SHED_LISTS = 90 };
 

@@ -4,8 +4,6 @@
 
 #include "config.h"
 
-#include "mcp/mcp.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +18,18 @@
 #include "base/metric.h"
 #include "call/call.h"
 #include "ev/ev.h"
+#include "mcp/mcp.h"
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
 #include "mcp_int.h"
 
-/* --- leases: what a credential has opened ends with it (SEC S-306).  Channels, notice streams and listens have a timer
- * each for the moment at which time alone ends their credential: then no message comes that would ask, and no command
- * puts them out. */
+/* --- leases */
+
+/* What a credential has opened ends with it (SEC S-306).  Channels, notice streams and listens have a timer each for
+ * the moment at which time alone ends their credential: then no message comes that would ask, and no command puts
+ * them out. */
 
 /* Timers go by another clock than credentials do, and the two drift apart: look again after so long at the latest. */
 #define LOOK_AGAIN_US (60ull * 60 * 1000 * 1000)
@@ -228,8 +229,10 @@ static void channel_look(struct mcp_channel *ch)
 		lease_look(ch->srv, ch->who, &ch->lease, lease_ended, ch);
 }
 
-/* --- sessions of legacy HTTP: in memory, bounded per tenant, unknown after a restart (MCP B-09).  An id proves
- * nothing: it is looked up together with the principal (MCP Z-01, Z-02). */
+/* --- sessions of legacy HTTP */
+
+/* In memory, bounded per tenant, unknown after a restart (MCP B-09).  An id proves nothing: it is looked up together
+ * with the principal (MCP Z-01, Z-02). */
 
 enum { EXPIRY_EVERY_US = 60 * 1000 * 1000 };
 

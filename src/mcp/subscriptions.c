@@ -4,8 +4,6 @@
 
 #include "config.h"
 
-#include "mcp/mcp.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +15,7 @@
 #include "base/metric.h"
 #include "call/call.h"
 #include "ev/ev.h"
+#include "mcp/mcp.h"
 #include "registry/registry.h"
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
@@ -24,8 +23,10 @@
 
 #include "method_int.h"
 
-/* --- watches: what the peers of a tenant are subscribed to, each resource once.  Where its handler can say that what
- * it gives has changed, it is asked to, as long as somebody is told. */
+/* --- watches */
+
+/* What the peers of a tenant are subscribed to, each resource once.  Where its handler can say that what it gives has
+ * changed, it is asked to, as long as somebody is told. */
 
 struct mcp_watch {
 	struct mcp_tenant *tenant;
@@ -126,8 +127,10 @@ void watch_fini(struct mcp_tenant *t)
 	ev_timer_free(&t->updates);
 }
 
-/* --- subscriptions to resources: resources/subscribe and resources/unsubscribe of the legacy era, the URIs of a modern
- * listen (MCP U-03, N-07). */
+/* --- subscriptions to resources */
+
+/* The methods resources/subscribe and resources/unsubscribe of the legacy era, the URIs of a modern listen (MCP U-03,
+ * N-07). */
 
 struct mcp_sub { char *uri; int64_t version_id; };
 
@@ -279,8 +282,9 @@ void m_unsubscribe(struct mcp_req *req, const struct mcp_msg *msg)
 	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
 }
 
-/* --- list_changed: to exactly the peers of one tenant that listen, and what a peer missed while it did not
- * (MCP section 5, B-19). */
+/* --- list_changed */
+
+/* To exactly the peers of one tenant that listen, and what a peer missed while it did not (MCP section 5, B-19). */
 
 /* What is announced together, under which capability, and to whom. */
 struct family { enum enc_list list; unsigned wanted, capability, right; const char *obj; };
@@ -484,8 +488,10 @@ size_t mcp_changed(struct mcp_server *srv, const struct reg_news *news, const ch
 	return sum + told;
 }
 
-/* --- subscriptions/listen (MCP section 5): a request that is answered when it ends.  First the acknowledgement, then
- * notices tagged with its id, at last the result. */
+/* --- subscriptions/listen (MCP section 5) */
+
+/* A request that is answered when it ends.  First the acknowledgement, then notices tagged with its id, at last the
+ * result. */
 
 enum { SHED_LISTENS = 80 };             /* percent */
 
