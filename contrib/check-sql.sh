@@ -3,24 +3,25 @@
 # name the tenant (house rule 40).  "-- any tenant: REASON" in the comment above a statement excuses it.
 # Tables whose rows belong to a tenant:
 owned='principal|cred|tool_grant|limit_row|usage_day|tool_level'
-used=`grep -rhoE '\bSQL_[A-Z0-9_]+' src --include='*.c' --include='*.h' | sort -u`
 failed=0
-for name in `sed -n 's/^-- name: *//p' sql/queries/*.sql`; do
-	id=SQL_`echo "$name" | tr '[:lower:]' '[:upper:]'`
-	echo "$used" | grep -qx "$id" || { echo "sql/queries: nobody uses $name"; failed=1; }
+unused=`{ grep -rhoE '\bSQL_[A-Z0-9_]+' src --include='*.c' --include='*.h' | sort -u | sed 's/^/used /'
+	sed -n 's/^-- name: *//p' sql/queries/*.sql; } |
+	${AWK:-awk} '$1 == "used" { used[$2] = 1; next } !(("SQL_" toupper($1)) in used)'`
+for name in $unused; do
+	echo "sql/queries: nobody uses $name"
+	failed=1
 done
-for file in sql/queries/*.sql; do
-	${AWK:-awk} -v owned="(FROM|INTO|UPDATE|JOIN) ($owned)([^a-z_]|\$)" '
-	function judge() {
-		if (name != "" && text ~ owned && text !~ /tenant_id/ && !excused) {
-			print FILENAME ": " name " does not say which tenant"
-			failed = 1
-		}
-		name = ""; text = ""; excused = 0
+${AWK:-awk} -v owned="(FROM|INTO|UPDATE|JOIN) ($owned)([^a-z_]|\$)" '
+function judge() {
+	if (name != "" && text ~ owned && text !~ /tenant_id/ && !excused) {
+		print file ": " name " does not say which tenant"
+		failed = 1
 	}
-	/^-- name:/ { name = $3; excused = pending; pending = 0; next }
-	/^--/ { if (text != "") judge(); if (/any tenant: ./) pending = 1; next }
-	{ text = text " " $0 }
-	END { judge(); exit failed }' "$file" || failed=1
-done
+	name = ""; text = ""; excused = 0
+}
+FNR == 1 { judge(); pending = 0; file = FILENAME }
+/^-- name:/ { name = $3; excused = pending; pending = 0; next }
+/^--/ { if (text != "") judge(); if (/any tenant: ./) pending = 1; next }
+{ text = text " " $0 }
+END { judge(); exit failed }' sql/queries/*.sql || failed=1
 exit $failed
