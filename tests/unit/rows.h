@@ -16,6 +16,7 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 
+#include "store.h"
 #include "tmpdir.h"
 
 struct rows {
@@ -36,7 +37,8 @@ static inline void rows_open(struct rows *r)
 	assert_int_equal(secret_init(), 0);
 	r->dir = tmpdir_make();
 	assert_non_null(r->dir);
-	ROWS_OK(db_open(tmpdir_path(r->dir, "toolcrib.db", path, sizeof path), DB_WRITER, true, &r->db, &rows_err));
+	ROWS_OK(store_copy(tmpdir_path(r->dir, "toolcrib.db", path, sizeof path), &rows_err));
+	ROWS_OK(db_open(path, DB_WRITER, false, &r->db, &rows_err));
 	ROWS_OK(db_migrate(r->db, &rows_err));
 	/* One transaction for the test's life: its rows need no flush. */
 	ROWS_OK(db_txn_begin(r->db, true, &rows_err));

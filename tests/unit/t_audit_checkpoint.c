@@ -11,70 +11,29 @@
 
 #include <cmocka.h>
 
-#include "audit/audit.h"
 #include "audit/checkpoint.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "db/db.h"
 
-#include "tmpdir.h"
+#include "audit_rig.h"
 #include "suite.h"
 
 enum { ACME = 7, OTHER = 8, TENANTS = 5 };
 #define HOUR_US 3600000000ull
 
-struct fix {
-	char *dir, path[600];
-	struct db *db;
-	struct audit_logs *logs;
-	struct err err;
-};
-
-#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
-
-static void begin(struct fix *f)
-{
-	OK(db_txn_begin(f->db, true, &f->err));
-}
-
-static void commit(struct fix *f)
-{
-	OK(audit_logs_flush(f->logs, f->db, &f->err));
-	OK(db_txn_end(f->db, 0, &f->err));
-	audit_logs_commit(f->logs);
-}
-
 static int set_up(void **state)
 {
-	struct fix *f = mem_zalloc(sizeof *f);
+	struct fix *f = fix_new();
 	char name[16];
 
-	f->dir = tmpdir_make();
-	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	clock_fake(HOUR_US, 500000);
-	OK(db_open(f->path, DB_WRITER, true, &f->db, &f->err));
-	OK(db_migrate(f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	open_store(f);
 	begin(f);
-	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
+	create_log(f, 0, NULL);
 	for (int i = 0; i < TENANTS; i++) {
 		snprintf(name, sizeof name, "t%d", i);
-		OK(audit_log_create(f->logs, f->db, ACME + i, name, &f->err));
+		create_log(f, ACME + i, name);
 	}
 	commit(f);
 	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fix *f = *state;
-
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
-	tmpdir_remove(f->dir);
-	free(f);
-	clock_real();
 	return 0;
 }
 
@@ -297,7 +256,7 @@ static void epochs_are_rows_and_records(void **state)
 
 SUITE(checkpoint)
 {
-#define WITH_LOGS(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define WITH_LOGS(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 	const struct CMUnitTest tests[] = {
 		WITH_LOGS(only_what_has_grown_is_due),
 		WITH_LOGS(those_that_wait_longest_come_first),

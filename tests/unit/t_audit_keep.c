@@ -15,55 +15,13 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "audit/audit.h"
 #include "bundle/bundle.h"
 #include "audit/keep.h"
-#include "verify/verify.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "db/db.h"
 
-#include "tmpdir.h"
+#include "audit_rig.h"
 #include "suite.h"
 
 enum { ACME = 7, RECORDS = 600 };
-
-struct fix {
-	char *dir, path[600];
-	struct db *db;
-	struct audit_logs *logs;
-	struct err err;
-	unsigned count[AUDIT_FINDING_COUNT];
-	char last[400];
-	struct audit_coverage sum;
-};
-
-#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
-
-static void begin(struct fix *f)
-{
-	OK(db_txn_begin(f->db, true, &f->err));
-}
-
-static void commit(struct fix *f)
-{
-	OK(audit_logs_flush(f->logs, f->db, &f->err));
-	OK(db_txn_end(f->db, 0, &f->err));
-	audit_logs_commit(f->logs);
-}
-
-static void open_store(struct fix *f, bool create)
-{
-	OK(db_open(f->path, DB_WRITER, create, &f->db, &f->err));
-	OK(db_migrate(f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
-}
-
-static void close_store(struct fix *f)
-{
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
-}
 
 static void append(struct fix *f, enum audit_kind kind, unsigned call)
 {
@@ -81,15 +39,13 @@ static void append(struct fix *f, enum audit_kind kind, unsigned call)
 /* One tenant, whose log has RECORDS records behind log.open: calls whose begins and ends are neighbours. */
 static int set_up(void **state)
 {
-	struct fix *f = calloc(1, sizeof *f);
+	struct fix *f = fix_new();
 
-	f->dir = tmpdir_make();
-	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	clock_fake(1000000, 500000);
-	open_store(f, true);
+	open_store(f);
 	begin(f);
-	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
-	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
+	create_log(f, 0, NULL);
+	create_log(f, ACME, "acme");
 	commit(f);
 	begin(f);
 	for (unsigned i = 0; i < RECORDS / 2; i++) {
@@ -105,62 +61,23 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+/* The store is closed meanwhile. */
+static void change(struct fix *f, const char *sql)
 {
-	struct fix *f = *state;
-
 	close_store(f);
-	tmpdir_remove(f->dir);
-	free(f);
-	clock_real();
-	return 0;
-}
-
-static void raw(struct fix *f, const char *sql)
-{
-	char *why = NULL;
-	sqlite3 *db;
-
-	close_store(f);
-	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-		fail_msg("%s: %s", sql, why);
-	sqlite3_close(db);
-	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
-}
-
-static void found(void *arg, const struct audit_finding *finding)
-{
-	struct fix *f = arg;
-
-	f->count[finding->code]++;
-	snprintf(f->last, sizeof f->last, "%s %s %d-%d %s", audit_finding_name(finding->code),
-		 finding->origin ? finding->origin : "-", (int)finding->from, (int)finding->to,
-		 finding->detail ? finding->detail : "-");
-}
-
-static unsigned verify(struct fix *f)
-{
-	struct db *reader = NULL;
-
-	memset(f->count, 0, sizeof f->count);
-	f->last[0] = '\0';
-	OK(db_open(f->path, DB_READER, false, &reader, &f->err));
-	OK(audit_verify(reader, 0, found, f, &f->sum, &f->err));
-	db_close(&reader);
-	return (unsigned)(f->sum.bad + f->sum.gaps);
+	raw(f, sql);
+	reopen_store(f);
 }
 
 static void verify_clean(struct fix *f)
 {
-	if (verify(f) != 0)
+	if (verify(f, 0) != 0)
 		fail_msg("%s", f->last);
 }
 
 static void verify_finds(struct fix *f, enum audit_finding_code code)
 {
-	if (verify(f) == 0 || f->count[code] == 0)
+	if (verify(f, 0) == 0 || f->count[code] == 0)
 		fail_msg("%s was not found; %s", audit_finding_name(code), f->last);
 }
 
@@ -238,7 +155,7 @@ static void a_pruned_log_verifies(void **state)
 	prune(f, 512);
 	verify_clean(f);
 	close_store(f);
-	open_store(f, false);
+	open_store(f);
 	begin(f);
 	append(f, AUDIT_LIST, 0);
 	commit(f);
@@ -287,7 +204,7 @@ static void a_prune_goes_on_where_it_stopped(void **state)
 	verify_finds(f, AUDIT_FINDING_DANGLING);
 	assert_int_equal(f->sum.bad, 0);
 	close_store(f);
-	open_store(f, false);
+	open_store(f);
 	for (; !step(f); steps++)
 		;
 	assert_int_equal(steps, 512 / AUDIT_SLICE);
@@ -298,7 +215,7 @@ static void an_old_store_gets_its_tiles(void **state)
 {
 	struct fix *f = *state;
 
-	raw(f, "DELETE FROM tile");
+	change(f, "DELETE FROM tile");
 	prune(f, 512);
 	verify_clean(f);
 }
@@ -327,7 +244,7 @@ static void what_was_pruned_cannot_be_denied(void **state)
 		snprintf(name, sizeof name, "try%zu", i % 100);
 		tmpdir_path(f->dir, name, try.path, sizeof try.path);
 		snprintf(cmd, sizeof cmd, "VACUUM INTO '%s'", try.path);
-		raw(f, cmd);
+		change(f, cmd);
 		assert_int_equal(sqlite3_open(try.path, &db), SQLITE_OK);
 		assert_int_equal(sqlite3_exec(db, tries[i].sql, NULL, NULL, NULL), SQLITE_OK);
 		sqlite3_close(db);
@@ -475,7 +392,7 @@ static void a_view_that_says_something_else_is_found(void **state)
 	free(file.p);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
 SUITE(keep)
 {

@@ -12,73 +12,31 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "audit/audit.h"
-#include "base/clock.h"
-#include "db/db.h"
 
-#include "tmpdir.h"
+#include "audit_rig.h"
 #include "suite.h"
 
 enum { ACME = 7, OTHER = 8 };
 
-struct fix {
-	char *dir, path[600];
-	struct db *db;
-	struct audit_logs *logs;
-	struct err err;
-};
-
-#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
-
-static void begin(struct fix *f)
-{
-	OK(db_txn_begin(f->db, true, &f->err));
-}
-
-static void commit(struct fix *f)
-{
-	OK(audit_logs_flush(f->logs, f->db, &f->err));
-	OK(db_txn_end(f->db, 0, &f->err));
-	audit_logs_commit(f->logs);
-}
-
 static int set_up(void **state)
 {
-	struct fix *f = calloc(1, sizeof *f);
+	struct fix *f = fix_new();
 
-	f->dir = tmpdir_make();
-	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	clock_fake(1000000, 500000);
-	OK(db_open(f->path, DB_WRITER, true, &f->db, &f->err));
-	OK(db_migrate(f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	open_store(f);
 	begin(f);
-	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
-	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
-	OK(audit_log_create(f->logs, f->db, OTHER, "other", &f->err));
+	create_log(f, 0, NULL);
+	create_log(f, ACME, "acme");
+	create_log(f, OTHER, "other");
 	commit(f);
 	*state = f;
 	return 0;
 }
 
-static int tear_down(void **state)
-{
-	struct fix *f = *state;
-
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
-	tmpdir_remove(f->dir);
-	free(f);
-	clock_real();
-	return 0;
-}
-
 static void reopen(struct fix *f)
 {
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
-	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	close_store(f);
+	reopen_store(f);
 }
 
 static struct audit_event event(enum audit_kind kind, int64_t tenant, uint8_t call)
@@ -594,7 +552,7 @@ static void names_and_codes_agree(void **state)
 	assert_null(audit_tport_name(0));
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
 SUITE(log)
 {

@@ -16,46 +16,22 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "audit/audit.h"
 #include "audit/erase.h"
 #include "audit/payload.h"
 #include "base/crypto.h"
-#include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "db/db.h"
 #include "db/owner.h"
 #include "keys/keys.h"
 
-#include "tmpdir.h"
+#include "audit_rig.h"
 #include "suite.h"
 
 enum { ACME = 1, OTHER = 2 };
 #define CANARY "c4nary-7f3a99"
 
 static const uint8_t master[32] = { 9 };
-
-struct fix {
-	char *dir, path[600], wal[620];
-	struct keyfile_place place;
-	struct db *db;
-	struct audit_logs *logs;
-	struct err err;
-	int64_t idx;                    /* of the last append */
-};
-
-#define OK(expr) do { if ((expr) < 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
-
-static void sql(struct fix *f, const char *text)
-{
-	char *why = NULL;
-	sqlite3 *db;
-
-	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-	if (sqlite3_exec(db, text, NULL, NULL, &why) != SQLITE_OK)
-		fail_msg("%s: %s", text, why);
-	sqlite3_close(db);
-}
+static struct keyfile_place place;      /* of the test that runs */
 
 static int64_t number(struct fix *f, const char *text)
 {
@@ -71,67 +47,36 @@ static int64_t number(struct fix *f, const char *text)
 	return n;
 }
 
-static void begin(struct fix *f)
-{
-	OK(db_txn_begin(f->db, true, &f->err));
-}
-
-static void commit(struct fix *f)
-{
-	OK(audit_logs_flush(f->logs, f->db, &f->err));
-	OK(db_txn_end(f->db, 0, &f->err));
-	audit_logs_commit(f->logs);
-}
-
-static void open_store(struct fix *f)
+/* The store, and the keys for its logs. */
+static void open_keys(struct fix *f)
 {
 	struct keys *keys = NULL;
 
-	OK(db_open(f->path, DB_WRITER, true, &f->db, &f->err));
-	OK(db_migrate(f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
-	OK(keys_open(&f->place, &keys, &f->err));
+	open_store(f);
+	OK(keys_open(&place, &keys, &f->err));
 	audit_logs_give_keys(f->logs, &keys);
-}
-
-static void close_store(struct fix *f)
-{
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
 }
 
 static int set_up(void **state)
 {
-	struct fix *f = mem_zalloc(sizeof *f);
+	struct fix *f;
 
 	assert_int_equal(secret_init(), 0);
-	f->dir = tmpdir_make();
-	f->place = (struct keyfile_place){ f->dir, master };
-	tmpdir_path(f->dir, DB_FILE, f->path, sizeof f->path);
-	snprintf(f->wal, sizeof f->wal, "%s-wal", f->path);
-	open_store(f);
+	f = fix_new();
+	place = (struct keyfile_place){ f->dir, master };
+	open_keys(f);
 	begin(f);
-	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
-	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
-	OK(audit_log_create(f->logs, f->db, OTHER, "other", &f->err));
+	create_log(f, 0, NULL);
+	create_log(f, ACME, "acme");
+	create_log(f, OTHER, "other");
 	commit(f);
 	close_store(f);
-	sql(f, "INSERT INTO tenant(id, name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us) "
+	raw(f, "INSERT INTO tenant(id, name, title, state, generation, list_digest, concurrency, rate_count, rate_per_s, created_us) "
 	       "VALUES(1, 'acme', '', 1, 0, x'', 0, 0, 0, 1), (2, 'other', '', 1, 0, x'', 0, 0, 0, 1);"
 	       "INSERT INTO principal(tenant_id, name, pseudonym, state, created_us) VALUES(1, '" CANARY "-alice', 'prn_alice', 1, 1), "
 	       "(1, 'bob', 'prn_bob', 1, 1), (2, 'bob', 'prn_other', 1, 1)");
-	open_store(f);
+	open_keys(f);
 	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fix *f = *state;
-
-	close_store(f);
-	tmpdir_remove(f->dir);
-	free(f);
 	return 0;
 }
 
@@ -197,7 +142,7 @@ static struct seen look(struct fix *f, int64_t idx)
 	struct keys *keys = NULL;
 	struct seen s = { 0 };
 
-	OK(keys_open_reader(&f->place, &keys, &f->err));
+	OK(keys_open_reader(&place, &keys, &f->err));
 	OK(audit_open_record(f->db, keys, ACME, idx, on_opened, &s, &f->err));
 	keys_close(&keys);
 	return s;
@@ -208,7 +153,7 @@ static char *clear_name(struct fix *f, const char *pseudonym)
 	struct keys *keys = NULL;
 	char *text = NULL;
 
-	OK(keys_open_reader(&f->place, &keys, &f->err));
+	OK(keys_open_reader(&place, &keys, &f->err));
 	if (audit_open_alias(f->db, keys, ACME, pseudonym, &text, &f->err) < 0)
 		assert_int_equal(f->err.code, ERR_NOT_FOUND);
 	keys_close(&keys);
@@ -334,7 +279,7 @@ static void people_and_addresses_get_pseudonyms_with_a_record(void **state)
 	assert_string_equal(name, CANARY "-alice");
 	free(name);
 	close_store(f);
-	open_store(f);
+	open_keys(f);
 	append(f, &ev);
 	assert_int_equal(number(f, "SELECT count(*) FROM rec WHERE kind = 1104"), 4);
 	assert_int_equal(number(f, "SELECT count(*) FROM dict WHERE text LIKE '%192.0.2%' OR text LIKE '%agent%' OR text LIKE '%-alice%'"), 0);
@@ -411,7 +356,10 @@ static void salt_of(struct fix *f, int64_t idx, uint8_t ret[16])
 
 static bool is_anywhere(struct fix *f, const uint8_t salt[16])
 {
-	return is_in_file(f->path, (const char *)salt, 16) || is_in_file(f->wal, (const char *)salt, 16);
+	char wal[620];
+
+	snprintf(wal, sizeof(wal), "%s-wal", f->path);
+	return is_in_file(f->path, (const char *)salt, 16) || is_in_file(wal, (const char *)salt, 16);
 }
 
 /* AUDIT */
@@ -531,16 +479,16 @@ static void value_that_was_changed_does_not_open(void **state)
 
 	append_value(f, AUDIT_REQUEST, AUDIT_C_ARGUMENTS, "one", 3, true);
 	close_store(f);
-	sql(f, "UPDATE pay SET ct = zeroblob(length(ct)) WHERE ct IS NOT NULL");
-	open_store(f);
-	OK(keys_open_reader(&f->place, &keys, &f->err));
+	raw(f, "UPDATE pay SET ct = zeroblob(length(ct)) WHERE ct IS NOT NULL");
+	open_keys(f);
+	OK(keys_open_reader(&place, &keys, &f->err));
 	assert_int_equal(audit_open_record(f->db, keys, ACME, f->idx, on_opened, &s, &f->err), ERR_CORRUPT);
 	keys_close(&keys);
 }
 
 SUITE(payload)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 	const struct CMUnitTest tests[] = {
 		T(metadata_commits_and_keeps_nothing), T(kept_value_is_encrypted_and_opens),
 		T(longer_value_is_cut_and_committed_twice), T(hidden_pieces_become_tokens_that_can_be_joined),

@@ -14,53 +14,11 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "audit/audit.h"
-#include "verify/verify.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "db/db.h"
 
-#include "tmpdir.h"
+#include "audit_rig.h"
 #include "suite.h"
 
 enum { ACME = 7, OTHER = 8, CALLS = 20, STORE_MAX = 4 << 20 };
-
-struct fix {
-	char *dir, path[600];
-	struct db *db;
-	struct audit_logs *logs;
-	struct err err;
-	unsigned count[AUDIT_FINDING_COUNT];
-	char last[400];
-	struct audit_coverage sum;
-};
-
-#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
-
-static void begin(struct fix *f)
-{
-	OK(db_txn_begin(f->db, true, &f->err));
-}
-
-static void commit(struct fix *f)
-{
-	OK(audit_logs_flush(f->logs, f->db, &f->err));
-	OK(db_txn_end(f->db, 0, &f->err));
-	audit_logs_commit(f->logs);
-}
-
-static void raw(struct fix *f, const char *sql)
-{
-	char *why = NULL;
-	sqlite3 *db;
-
-	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
-	sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
-	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
-		fail_msg("%s: %s", sql, why);
-	sqlite3_close(db);
-}
 
 static void append(struct fix *f, enum audit_kind kind, int64_t tenant, uint8_t call)
 {
@@ -90,18 +48,14 @@ static void append(struct fix *f, enum audit_kind kind, int64_t tenant, uint8_t 
 /* Two tenants with CALLS whole calls each, their begins and ends mixed. */
 static int set_up(void **state)
 {
-	struct fix *f = calloc(1, sizeof *f);
+	struct fix *f = fix_new();
 
-	f->dir = tmpdir_make();
-	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	clock_fake(1000000, 500000);
-	OK(db_open(f->path, DB_WRITER, true, &f->db, &f->err));
-	OK(db_migrate(f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	open_store(f);
 	begin(f);
-	OK(audit_log_create(f->logs, f->db, 0, NULL, &f->err));
-	OK(audit_log_create(f->logs, f->db, ACME, "acme", &f->err));
-	OK(audit_log_create(f->logs, f->db, OTHER, "other", &f->err));
+	create_log(f, 0, NULL);
+	create_log(f, ACME, "acme");
+	create_log(f, OTHER, "other");
 	commit(f);
 	for (uint8_t i = 1; i <= CALLS; i++) {
 		begin(f);
@@ -115,49 +69,6 @@ static int set_up(void **state)
 	}
 	*state = f;
 	return 0;
-}
-
-static void close_store(struct fix *f)
-{
-	audit_logs_close(&f->logs);
-	db_close(&f->db);
-}
-
-static int tear_down(void **state)
-{
-	struct fix *f = *state;
-
-	close_store(f);
-	tmpdir_remove(f->dir);
-	free(f);
-	clock_real();
-	return 0;
-}
-
-static void found(void *arg, const struct audit_finding *finding)
-{
-	struct fix *f = arg;
-
-	f->count[finding->code]++;
-	snprintf(f->last, sizeof f->last, "%s %s %d-%d %s", audit_finding_name(finding->code),
-		 finding->origin ? finding->origin : "-", (int)finding->from, (int)finding->to,
-		 finding->detail ? finding->detail : "-");
-}
-
-static unsigned verify(struct fix *f, int64_t tenant)
-{
-	struct db *reader = NULL;
-	unsigned n = 0;
-
-	memset(f->count, 0, sizeof f->count);
-	f->last[0] = '\0';
-	OK(db_open(f->path, DB_READER, false, &reader, &f->err));
-	OK(audit_verify(reader, tenant, found, f, &f->sum, &f->err));
-	db_close(&reader);
-	for (int i = 0; i < AUDIT_FINDING_COUNT; i++)
-		n += f->count[i];
-	assert_int_equal(n, f->sum.bad + f->sum.gaps);
-	return n;
 }
 
 static void an_untouched_store_has_no_findings(void **state)
@@ -208,8 +119,7 @@ static void a_tree_goes_on_after_a_restart(void **state)
 
 	for (uint8_t i = 100; i < 110; i++) {
 		close_store(f);
-		OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
-		OK(audit_logs_open(f->db, &f->logs, &f->err));
+		reopen_store(f);
 		begin(f);
 		append(f, AUDIT_LIST, ACME, i);
 		commit(f);
@@ -228,8 +138,7 @@ static void a_store_from_before_the_trees_gets_one(void **state)
 	    "CREATE TRIGGER rec_frozen BEFORE UPDATE ON rec BEGIN SELECT RAISE(ABORT, 'rec is append-only'); END");
 	assert_int_equal(verify(f, ACME), 1);
 	assert_int_equal(f->count[AUDIT_FINDING_NOT_CHECKED], 1);
-	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	reopen_store(f);
 	begin(f);
 	append(f, AUDIT_LIST, ACME, 50);
 	commit(f);
@@ -243,8 +152,7 @@ static void a_head_that_contradicts_itself_stops_the_log(void **state)
 
 	close_store(f);
 	raw(f, "UPDATE head SET root = zeroblob(32)");
-	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
-	OK(audit_logs_open(f->db, &f->logs, &f->err));
+	reopen_store(f);
 	begin(f);
 	audit_event_init(&ev, AUDIT_LIST, ACME);
 	assert_int_equal(audit_append(f->logs, f->db, &ev, NULL, &f->err), ERR_CORRUPT);
@@ -490,7 +398,7 @@ static void times_fall_only_where_the_clock_was_set(void **state)
 	assert_int_equal(f->count[AUDIT_FINDING_TIME], 1);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, fix_free)
 
 SUITE(verify)
 {

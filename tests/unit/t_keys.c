@@ -20,6 +20,7 @@
 #include "db/owner.h"
 #include "keys/keys.h"
 
+#include "store.h"
 #include "tmpdir.h"
 #include "suite.h"
 
@@ -47,7 +48,8 @@ static int set_up(void **state)
 	f->dir = tmpdir_make();
 	tmpdir_path(f->dir, DB_KEYS, f->path, sizeof f->path);
 	f->place = (struct keyfile_place){ f->dir, master };
-	OK(db_open(tmpdir_path(f->dir, DB_FILE, path, sizeof path), DB_WRITER, true, &f->store, &f->err));
+	OK(store_copy(tmpdir_path(f->dir, DB_FILE, path, sizeof path), &f->err));
+	OK(db_open(path, DB_WRITER, false, &f->store, &f->err));
 	OK(db_migrate(f->store, &f->err));
 	OK(keys_open(&f->place, &f->keys, &f->err));
 	*state = f;

@@ -21,6 +21,7 @@
 #include "writer/writer.h"
 
 #include "faultvfs.h"
+#include "store.h"
 #include "tmpdir.h"
 
 static const uint8_t writer_master[32] = { 4, 2 };
@@ -196,15 +197,13 @@ static inline void close_writer(struct fix *f)
 static inline int set_up(void **state)
 {
 	struct fix *f = calloc(1, sizeof *f);
-	struct db *db = NULL;
 
 	assert_int_equal(secret_init(), 0);
 	f->dir = tmpdir_make();
 	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	f->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;
 	f->loop = ev_loop_new();
-	assert_int_equal(db_open(f->path, DB_WRITER, true, &db, &f->err), 0);
-	db_close(&db);
+	assert_int_equal(store_copy(f->path, &f->err), 0);
 	open_writer(f);
 	assert_int_equal(submit_job(f, 0, false, make_tenants), 0);
 	wait_idle(f);

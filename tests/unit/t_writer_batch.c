@@ -282,13 +282,35 @@ static void missing_store_is_an_error(void **state)
 	assert_int_equal(writer_close(&w, 0, NULL), 0);
 }
 
+/* All other tests begin with a store that is whole. */
+static void empty_file_becomes_a_store(void **state)
+{
+	struct fix *f = *state;
+	struct db *db = NULL;
+	int version = 0;
+
+	close_writer(f);
+	assert_int_equal(unlink(f->path), 0);
+	assert_int_equal(db_open(f->path, DB_WRITER, true, &db, &f->err), 0);
+	assert_int_equal(db_check_version(db, &version, &f->err), ERR_INVALID);
+	db_close(&db);
+	open_writer(f);
+	close_writer(f);
+	assert_int_equal(db_open(f->path, DB_READER, false, &db, &f->err), 0);
+	assert_int_equal(db_check_version(db, &version, &f->err), 0);
+	assert_int_equal(version, db_schema_version());
+	assert_int_equal(db_check_schema(db, &f->err), 0);
+	db_close(&db);
+	open_writer(f);
+}
+
 SUITE(batch)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_waits_is_one_transaction), T(what_one_turn_submits_is_one_transaction), T(tenants_take_turns),
 		T(batch_has_a_limit), T(full_queue_refuses_call), T(item_fails_alone), T(change_without_record_is_undone), T(texts_are_copied),
 		T(close_commits_what_waits), T(start_and_stop_alternate), T(log_file_stays_small), T(notices_need_no_callback),
-		T(missing_store_is_an_error),
+		T(missing_store_is_an_error), T(empty_file_becomes_a_store),
 	};
 
 	faultvfs_install();

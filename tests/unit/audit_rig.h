@@ -1,0 +1,140 @@
+#ifndef TESTS_AUDIT_RIG_H
+#define TESTS_AUDIT_RIG_H
+
+/* A store with the logs of the audit open for writing, and what verification found in it last. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "db/db.h"
+#include "verify/verify.h"
+
+#include "store.h"
+#include "tmpdir.h"
+
+struct fix {
+	char *dir, path[600];
+	struct db *db;
+	struct audit_logs *logs;
+	struct err err;
+	int64_t idx;                    /* of the last append, where a suite keeps it */
+	unsigned count[AUDIT_FINDING_COUNT];
+	char last[400];
+	struct audit_coverage sum;
+};
+
+#define OK(expr) do { if ((expr) != 0) fail_msg("%s: %s: %s", #expr, f->err.where, f->err.msg); } while (0)
+
+static inline void begin(struct fix *f)
+{
+	OK(db_txn_begin(f->db, true, &f->err));
+}
+
+static inline void commit(struct fix *f)
+{
+	OK(audit_logs_flush(f->logs, f->db, &f->err));
+	OK(db_txn_end(f->db, 0, &f->err));
+	audit_logs_commit(f->logs);
+}
+
+static inline void open_store(struct fix *f)
+{
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	OK(db_migrate(f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+}
+
+/* As it is, which may be damaged. */
+static inline void reopen_store(struct fix *f)
+{
+	OK(db_open(f->path, DB_WRITER, false, &f->db, &f->err));
+	OK(audit_logs_open(f->db, &f->logs, &f->err));
+}
+
+static inline void close_store(struct fix *f)
+{
+	audit_logs_close(&f->logs);
+	db_close(&f->db);
+}
+
+static inline void create_log(struct fix *f, int64_t tenant, const char *name)
+{
+	OK(audit_log_create(f->logs, f->db, tenant, name, &f->err));
+}
+
+/* The file of a store without rows, not open yet. */
+static inline struct fix *fix_new(void)
+{
+	struct fix *f = mem_zalloc(sizeof(*f));
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, DB_FILE, f->path, sizeof(f->path));
+	OK(store_copy(f->path, &f->err));
+	return f;
+}
+
+/* Teardown, also of the clock. */
+static inline int fix_free(void **state)
+{
+	struct fix *f = *state;
+
+	close_store(f);
+	tmpdir_remove(f->dir);
+	free(f);
+	clock_real();
+	return 0;
+}
+
+/* Behind the back of who has the store open. */
+static inline void raw(const struct fix *f, const char *sql)
+{
+	char *why = NULL;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+	sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
+	if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+		fail_msg("%s: %s", sql, why);
+	sqlite3_close(db);
+}
+
+static inline void found(void *arg, const struct audit_finding *finding)
+{
+	struct fix *f = arg;
+
+	f->count[finding->code]++;
+	snprintf(f->last, sizeof(f->last), "%s %s %d-%d %s", audit_finding_name(finding->code),
+		 finding->origin ? finding->origin : "-", (int)finding->from, (int)finding->to,
+		 finding->detail ? finding->detail : "-");
+}
+
+/* How many findings there are in the logs of tenant, 0: in all. */
+static inline unsigned verify(struct fix *f, int64_t tenant)
+{
+	struct db *reader = NULL;
+	unsigned n = 0;
+
+	memset(f->count, 0, sizeof(f->count));
+	f->last[0] = '\0';
+	OK(db_open(f->path, DB_READER, false, &reader, &f->err));
+	OK(audit_verify(reader, tenant, found, f, &f->sum, &f->err));
+	db_close(&reader);
+	for (int i = 0; i < AUDIT_FINDING_COUNT; i++)
+		n += f->count[i];
+	assert_int_equal(n, f->sum.bad + f->sum.gaps);
+	return n;
+}
+
+#endif
