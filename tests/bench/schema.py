@@ -62,8 +62,9 @@ def mean(values):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else ""
+    folder = folder or os.path.join(os.environ.get("TOOLCRIB_SRCDIR", os.path.join(HERE, "..")), "../shared/schema-bench")
     if not os.path.isdir(folder):
-        print("bench-schema: skipped, SCHEMA_BENCH names no folder")
+        print("bench-schema: skipped, SCHEMA_BENCH names no folder, nor is one in ../shared/schema-bench")
         return 0
     table = {}
     peers = os.path.join(HERE, "tests/bench/peers")

@@ -67,7 +67,7 @@ def installed(folder):
 def install(folder):
     """The suite at its pinned version in folder; node's path."""
     if not shutil.which("npm") or not shutil.which("node"):
-        leave(77, "skipped: needs node and npm")
+        leave(77, "skipped: needs node 20 or later and npm: https://nodejs.org/en/download")
     if not installed(folder) or not find_node(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):

@@ -2,6 +2,7 @@
 
 Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
 import atexit
+import hashlib
 import http.client
 import json
 import os
@@ -10,6 +11,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ BUILD = pathlib.Path(os.environ.get("TOOLCRIB_BUILDDIR", "."))
 SOURCE = pathlib.Path(os.environ.get("TOOLCRIB_SRCDIR", "."))
 REVS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 MODERN = "2026-07-28"
+RUNNER = None           # what runs the tests of a file, where it is not started by itself (run.py)
 DEADLINE = float(os.environ.get("TOOLCRIB_TEST_DEADLINE", "20"))
 
 ECHO = """name: echo
@@ -54,6 +57,12 @@ def comm(pid):
         return ""
 
 
+def beside(name):
+    """A folder with data of others in the folder `shared` beside the source, None when there is none."""
+    folder = SOURCE.resolve().parent / "shared" / name
+    return str(folder) if folder.is_dir() else None
+
+
 class Failed(Exception):
     """A command of the CLI that did not exit 0."""
 
@@ -62,19 +71,88 @@ class Failed(Exception):
         self.code, self.out, self.err = code, out, err
 
 
+class Shelf:
+    """Stores that were made ready by the CLI, each by what was done to it since `toolcrib init`, and what the last command
+    said.  Whoever makes the same again gets a copy: a test begins where its fellows began, and starts no process for it.
+    TOOLCRIB_TEST_SHELF names a folder that tests of several processes share."""
+
+    AHEAD = ("tenant add", "grant add", "key create", "tool add", "schema add")     # what a copy may hold; no words of time
+
+    def __init__(self):
+        given = os.environ.get("TOOLCRIB_TEST_SHELF")
+        self.folder = pathlib.Path(given or tempfile.mkdtemp(prefix="toolcrib-shelf-"))
+        if not given:
+            atexit.register(shutil.rmtree, self.folder, True)
+
+    def place(self, steps):
+        return self.folder / hashlib.sha256(repr(steps).encode()).hexdigest()[:32]
+
+    @staticmethod
+    def step(words):
+        """What this command is, wherever its files lie; None when it has to run each time."""
+        words = [str(word) for word in words]
+        if " ".join(words[:2]) not in Shelf.AHEAD or any(word.startswith("--") and word != "--as" for word in words):
+            return None
+        if words[1] != "add" or words[0] not in ("tool", "schema"):
+            return tuple(words)
+        try:
+            texts = [pathlib.Path(path).read_text() for path in words[2:]]
+        except OSError:
+            return None
+        return None if any("./" in text for text in texts) else (words[0], *texts)
+
+    def put(self, steps, store, said):
+        """Keep a store; False when somebody was quicker: it is that one that counts."""
+        new = self.folder / f"{os.getpid()}.new"
+        shutil.copytree(store, new / "store")
+        (new / "said").write_text(said)
+        try:
+            new.rename(self.place(steps))
+            return True
+        except OSError:
+            shutil.rmtree(new)
+            return False
+
+    def said(self, steps):
+        try:
+            return (self.place(steps) / "said").read_text()
+        except OSError:
+            return None
+
+
 class Crib:
     """A store, its CLI and perhaps its daemon."""
 
-    fresh = None            # a store that nobody has used
+    shelf = None
+    only_cli = False            # True: each command is a process, for tests of the CLI itself
 
     def __init__(self, folder=None):
         self.dir = pathlib.Path(folder or tempfile.mkdtemp(prefix="toolcrib-test-"))
-        self.store = self.dir / "store"
+        self.path = self.dir / "store"
+        self.steps = None       # what made the store what it is, where nothing else has touched it
+        self.due = False        # it lies on the shelf, not yet in path
         self.daemon = None
         self.log = self.dir / "daemon.log"
         self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1",
                         XDG_CONFIG_HOME=str(self.dir / "config"))
         self.env.pop("TOOLCRIB_KEY", None)
+
+    def let_others_in(self):
+        """Other users reach what lies in the folder, such as a socket for them."""
+        self.dir.chmod(self.dir.stat().st_mode | stat.S_IXOTH)
+
+    @property
+    def store(self):
+        """The folder, for somebody who may do with it what he likes."""
+        self.fetch()
+        self.steps = None
+        return self.path
+
+    def fetch(self):
+        if self.due:
+            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.copytree(Crib.shelf.place(self.steps) / "store", self.path)
+            self.due = False
 
     # --- the CLI
 
@@ -84,35 +162,97 @@ class Crib:
 
     def cli(self, *words, stdin=None):
         """Run a command that must succeed; its standard output."""
+        step = Shelf.step(words) if self.steps is not None and stdin is None and not self.only_cli else None
+        if not step:
+            return self.must(words, stdin)
+        return self.ahead((*self.steps, step), words)
+
+    def must(self, words, stdin=None):
         done = self.run(*words, stdin=stdin)
         if done.returncode != 0:
             raise Failed(done.returncode, done.stdout, done.stderr)
         return done.stdout
 
+    def ahead(self, steps, words):
+        """A command that makes a store ready which only such commands have touched."""
+        said = Crib.shelf.said(steps)
+        if said is None:
+            said = self.must(words)
+            if Crib.shelf.put(steps, self.path, said):
+                self.steps = steps
+                return said
+            said = Crib.shelf.said(steps)
+        self.steps, self.due = steps, True
+        return said
+
     def json(self, *words, stdin=None):
-        """Run a command with --json; the list of its objects."""
-        return [json.loads(line) for line in self.cli("--json", *words, stdin=stdin).splitlines() if line.strip()]
+        """The objects that a command says with --json; over the daemon's socket for those that tests ask again and again."""
+        rows = None
+        words = [str(word) for word in words]
+        if stdin is None and " ".join(words[:2]) in ("status", "audit calls", "audit capacity", "session list"):
+            rest = words[2:]
+            if set(rest[::2]) <= {"--tenant", "--tool", "--limit"}:
+                rows = self.ask(" ".join(words[:2]), **{name[2:]: str(value) for name, value in zip(rest[::2], rest[1::2])})
+        if rows is None:
+            rows = [json.loads(line) for line in self.cli("--json", *words, stdin=stdin).splitlines() if line.strip()]
+        return rows
+
+    def ask(self, command, **args):
+        """What the daemon says to a command on its socket, without the CLI: its rows, or None when it cannot."""
+        if self.only_cli or not self.daemon or self.daemon.poll() is not None:
+            return None
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(DEADLINE)
+                s.connect(str(self.path / "admin.sock"))
+                s.sendall(json.dumps({"command": command, "args": args}).encode() + b"\n")
+                got = b""
+                while not got.endswith(b'{"done":true}\n'):
+                    more = s.recv(1 << 20)
+                    got += more
+                    if not more or got.startswith(b'{"error":'):
+                        return None
+        except OSError:
+            return None
+        return [line["row"] for line in map(json.loads, got.splitlines()[:-1]) if "row" in line]
 
     def init(self):
-        """A store as `toolcrib init` makes it: the first is made so, the others of this process are copies of it."""
-        if not Crib.fresh:
-            made = Crib()
-            atexit.register(made.close)
-            made.cli("init")
-            Crib.fresh = made.store
-        shutil.copytree(Crib.fresh, self.store)
+        """A store as `toolcrib init` makes it: the first is made so, the others are copies of it."""
+        Crib.shelf = Crib.shelf or Shelf()
+        self.ahead(("init",), ["init"])
         return self
 
     def tenant(self, name, *grants):
         """Add a tenant with one key; the key."""
-        self.cli("tenant", "add", name)
-        for grant in grants:
-            self.cli("grant", "add", name, *grant.split())
+        self.set_up("tenant add", name, name=name)
+        for grant in map(str.split, grants):
+            if any(word.startswith("-") for word in grant):
+                self.cli("grant", "add", name, *grant)
+            else:
+                self.set_up("grant add", name, *grant, tenant=name, tool=grant)
         return self.key(f"{name}/bot")
 
     def key(self, principal, *options):
-        out = self.cli("key", "create", principal, *options)
+        if options:
+            out = self.cli("key", "create", principal, *options)
+        else:
+            out = self.set_up("key create", principal, principal=principal)
         return next(word for word in out.split() if word.startswith("tck_"))
+
+    def set_up(self, command, *words, **args):
+        """A command of which only the outcome matters: over the daemon's socket when there is one, else by the CLI."""
+        rows = self.ask(command, **args)
+        if rows is None:
+            return self.cli(*command.split(), *words)
+        return "\n".join(str(value) for row in rows for value in row.values())
+
+    def status(self):
+        """The row of `toolcrib status`, None when nobody answers."""
+        rows = self.ask("status")
+        if rows is None:
+            done = self.run("--json", "status")
+            rows = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else None
+        return rows and rows[0]
 
     def tool(self, text, name="tool.yaml"):
         path = self.dir / name
@@ -149,11 +289,8 @@ class Crib:
         def ready():
             if self.daemon.poll() is not None:
                 raise AssertionError("toolcribd ended:\n" + self.log.read_text()[-4000:])
-            done = self.run("--json", "status")
-            if done.returncode != 0:
-                return None
-            status = json.loads(done.stdout.splitlines()[0])
-            return status if status.get("pid") == self.daemon.pid or status.get("listeners") else None
+            status = self.status()
+            return status if status and (status.get("pid") == self.daemon.pid or status.get("listeners")) else None
         status = wait_for("a daemon that answers", ready)
         self.ports = {}
         for listener in status["listeners"]:
@@ -569,4 +706,4 @@ def main():
     if not (BUILD / "toolcribd").exists():
         print("skipped: toolcribd is not built")
         sys.exit(77)
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, testRunner=RUNNER)

@@ -25,6 +25,10 @@ COMMANDS = [
 
 
 class Commands(crib.Case):
+    def setUp(self):
+        super().setUp()
+        self.crib.only_cli = True
+
     def test_every_command_has_help_a_man_page_section_and_completion(self):
         page = subprocess.run(["cat", str(crib.SOURCE / "src/ctl/toolcrib.8")], capture_output=True, text=True).stdout
         completion = self.crib.cli("completion", "bash")

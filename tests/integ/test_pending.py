@@ -1,7 +1,6 @@
 """The rug-pull guard: where new versions have to be approved, nobody sees one that only its author knows (SEC S-740)."""
 import json
 import os
-import stat
 import unittest
 
 import crib
@@ -26,9 +25,7 @@ class Pending(crib.Case):
         c.tool(greet("good"))
         self.key = c.tenant("acme", "*")
         self.socket = c.store.parent / "admin-public.sock"
-        for folder in self.socket.parents:
-            if str(folder).startswith("/tmp/") and folder.exists():
-                folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+        self.crib.let_others_in()
         c.start(ROLES.format(socket=self.socket))
         c.cli("approval", "versions", "required")
 

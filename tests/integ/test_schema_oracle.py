@@ -15,7 +15,7 @@ import sys
 
 import crib
 
-SCHEMAS = os.environ.get("MCP_SCHEMA_DIR")
+SCHEMAS = os.environ.get("MCP_SCHEMA_DIR") or crib.beside("mcp-schema")
 SECOND = os.environ.get("TOOLCRIB_SECOND")
 SECOND_SECONDS = 120
 REVS = [*crib.REVS, crib.MODERN]
@@ -581,6 +581,7 @@ class SchemaOracle(crib.Case):
 
 if __name__ == "__main__":
     if not SCHEMAS:
-        print("skipped: MCP_SCHEMA_DIR names no folder")
+        print("skipped: MCP_SCHEMA_DIR names no folder with REVISION/schema.json of "
+              "https://github.com/modelcontextprotocol/modelcontextprotocol (its folder schema), nor is one in ../shared/mcp-schema")
         sys.exit(77)
     crib.main()

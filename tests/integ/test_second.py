@@ -1,7 +1,6 @@
 """What needs a second administrator: what is recorded less, and where approved tools lead (AUDIT A-909, SEC S-740)."""
 import os
 import re
-import stat
 import unittest
 
 import crib
@@ -22,9 +21,7 @@ class Second(crib.Case):
         c = self.crib.init()
         c.tenant("acme", "*")
         self.socket = c.store.parent / "admin-public.sock"
-        for folder in self.socket.parents:
-            if str(folder).startswith("/tmp/") and folder.exists():
-                folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
+        self.crib.let_others_in()
         c.start(ROLES.format(socket=self.socket))
 
     def other(self, *words):
