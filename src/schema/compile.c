@@ -1,8 +1,6 @@
 /* A schema to a program: the walk over subschemas, what nodes share, the limits. */
 #include "config.h"
 
-#include "compile_int.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,17 +10,292 @@
 #include "base/mem.h"
 #include "json/direct.h"
 
+#include "compile_int.h"
+
+/* --- References from one subschema to another */
+
+/* Targets are compiled after the walk, one by one, so that a chain of references costs no stack; then circles that
+ * would never reach into the value are looked for. */
+
+static void compile_add_pending(struct compiler *c, const struct pending *p)
+{
+	if (c->nrefs == c->refs_cap) {
+		c->refs_cap = c->refs_cap ? c->refs_cap * 2 : 16;
+		c->refs = mem_realloc(c->refs, c->refs_cap * sizeof(*c->refs));
+	}
+	c->refs[c->nrefs++] = *p;
+}
+
+/* Where an error in the target is: the resource, and inside of it the pointer unless it is an anchor. */
+static char *target_place(const struct resource *in, char *fragment)
+{
+	char *place = mem_printf("%s%s", in->place, *fragment == '/' ? fragment : "");
+
+	free(fragment);
+	return place;
+}
+
+/* The node is made once all its keywords are read: reading->refs waits for it. */
+static int note_ref(struct compiler *c, const json_t *v, struct pending **ret)
+{
+	struct pending *p = &c->reading->refs[c->reading->nrefs];
+	const char *uri = json_string_value(v);
+	char *fragment = NULL;
+	int rc;
+
+	if (!uri)
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (c->reading->nrefs == REFS_MAX)
+		return compile_fail(c, ERR_INVALID, "more than two references side by side");
+	rc = resource_resolve(c, uri, &p->target, &p->in, &fragment);
+	if (rc)
+		return rc;
+	p->pointer = target_place(p->in, fragment);
+	c->reading->nrefs++;
+	*ret = p;
+	return 0;
+}
+
+int compile_ref(struct compiler *c, struct node *n, const json_t *v)
+{
+	struct pending *p;
+
+	return note_ref(c, v, &p);
+}
+
+/* $dynamicRef "#name" or $recursiveRef "#": a reference like any other, unless what it leads to is a
+ * dynamic anchor; then the run looks for the outermost resource that has one of this name. */
+int compile_jump(struct compiler *c, struct node *n, const char *keyword, const json_t *v)
+{
+	struct jump *jump = compile_take(c, sizeof(*jump));
+	struct pending *p = NULL;
+	const char *name = json_string_value(v);
+	int rc;
+
+	if (!jump)
+		return compile_fail_memory(c);
+	rc = note_ref(c, v, &p);
+	if (rc)
+		return rc;
+	jump->keyword = keyword;
+	name = strchr(name, '#');
+	name = name ? name + 1 : "";
+	for (size_t i = 0; i < p->in->ndynamic; i++)
+		if (strcmp(p->in->dynamic[i].p, name) == 0 && (*name || strcmp(keyword, "$recursiveRef") == 0)) {
+			jump->name = arena_strdup(c->mem, name);
+			if (!jump->name)
+				return compile_fail_memory(c);
+		}
+	p->slot = &jump->target;
+	n->jump = jump;
+	return 0;
+}
+
+static int compile_pending(struct compiler *c, const struct pending *p)
+{
+	int rc;
+
+	c->in = p->in;
+	compile_leave(c, 0);
+	str_puts(&c->pointer, p->pointer);
+	rc = resource_add_stray(c, p->target, p->in);
+	return rc ? rc : compile_schema(c, p->target, p->slot);
+}
+
+static int compile_pending_refs(struct compiler *c)
+{
+	int rc = 0;
+
+	/* nrefs grows meanwhile: targets may have references of their own. */
+	for (size_t i = 0; i < c->nrefs && !rc; i++) {
+		const struct pending p = c->refs[i];
+
+		rc = compile_pending(c, &p);
+	}
+	if (!rc)
+		compile_leave(c, 0);
+	return rc;
+}
+
+/* CIRCLES */
+
+/* The i-th node that judges the same value as n, or NULL behind the last. */
+static const struct node *same_value(const struct node *n, size_t i)
+{
+	const struct logic *l = n->logic;
+
+	if (n->ref && i-- == 0)
+		return n->ref;
+	if (n->jump && !n->jump->name && i-- == 0)
+		return n->jump->target;
+	if (l) {
+		const struct node_list *const lists[] = { &l->all, &l->any, &l->one };
+		const struct node *const single[] = { l->not, l->cond, l->then, l->other };
+
+		for (size_t k = 0; k < NELEMS(lists); k++) {
+			if (i < lists[k]->n)
+				return lists[k]->nodes[i];
+			i -= lists[k]->n;
+		}
+		for (size_t k = 0; k < NELEMS(single); k++)
+			if (single[k] && i-- == 0)
+				return single[k];
+	}
+	for (size_t k = 0; n->obj && k < n->obj->ndependents; k++)
+		if (n->obj->dependents[k].node && i-- == 0)
+			return n->obj->dependents[k].node;
+	return NULL;
+}
+
+struct visit { const struct node *n; size_t next; };
+struct search {                 /* depth first with an own stack */
+	struct map *state;      /* node -> &open while it is on the stack, &done afterwards */
+	char open, done;
+	struct visit *stack;    /* room for every node */
+	size_t depth;
+};
+
+static void push(struct search *s, const struct node *n)
+{
+	(void)map_set_u64(s->state, (uintptr_t)n, &s->open);
+	s->stack[s->depth++] = (struct visit){ n, 0 };
+}
+
+static bool has_circle(struct search *s, const struct node *from)
+{
+	if (map_get_u64(s->state, (uintptr_t)from))
+		return false;
+	push(s, from);
+	while (s->depth) {
+		struct visit *top = &s->stack[s->depth - 1];
+		const struct node *n = same_value(top->n, top->next++);
+		const void *is = n ? map_get_u64(s->state, (uintptr_t)n) : NULL;
+
+		if (is == &s->open)
+			return true;
+		if (!n) {
+			(void)map_set_u64(s->state, (uintptr_t)top->n, &s->done);
+			s->depth--;
+		} else if (!is) {
+			push(s, n);
+		}
+	}
+	return false;
+}
+
+static int compile_check_circles(struct compiler *c)
+{
+	struct search s = { .depth = 0 };
+	int rc = 0;
+
+	s.state = map_new();
+	/* Every node was counted but those that are shared by types. */
+	s.stack = mem_calloc(c->nnodes + TYPE_ANY + 1, sizeof(*s.stack));
+	for (size_t i = 0; i < c->nrefs && !rc; i++)
+		if (c->refs[i].from && has_circle(&s, c->refs[i].from)) {
+			str_puts(&c->pointer, c->refs[i].pointer);
+			rc = compile_fail(c, ERR_INVALID, "refers to itself without going into the value");
+		}
+	map_free(&s.state);
+	free(s.stack);
+	return rc;
+}
+
+/* --- Alternatives told apart by one member */
+
+/* Where most of anyOf or oneOf ask for a string out of a set in the same property ("kind", "type"), a look at that
+ * member rules out all but a few of them. */
+
+static const struct node *behind_refs(const struct node *n)
+{
+	while (n->only_ref)
+		n = n->ref;
+	return n;
+}
+
+/* The strings that a property may be, or NULL when it may be something else. */
+static const struct constants *strings_of(const struct node *n)
+{
+	const struct constants *set = n ? behind_refs(n)->constants : NULL;
+
+	while (set && !set->strings)
+		set = set->next;
+	return set;
+}
+
+static const struct constants *strings_of_property(const struct node *n, const struct name *name)
+{
+	const struct obj_rules *o = behind_refs(n)->obj;
+	const struct property *p = o ? schema_find_name(&o->index, o->props, sizeof(*o->props), name->p, name->len)
+		: NULL;
+
+	return p ? strings_of(p->node) : NULL;
+}
+
+static size_t count_alternatives(const struct node_list *list, const struct name *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		n += strings_of_property(list->nodes[i], name) != NULL;
+	return n;
+}
+
+static int guard_list(struct compiler *c, struct node_list *list)
+{
+	const struct obj_rules *first = NULL;
+	const struct name *best = NULL;
+	const struct constants **sets;
+	size_t most = 1;
+
+	for (size_t i = 0; i < list->n && !first; i++)
+		first = behind_refs(list->nodes[i])->obj;
+	for (size_t i = 0; first && i < first->nprops; i++) {
+		size_t n = strings_of(first->props[i].node) ? count_alternatives(list, &first->props[i].name) : 0;
+
+		if (n > most) {
+			most = n;
+			best = &first->props[i].name;
+		}
+	}
+	if (!best)
+		return 0;
+	sets = compile_take(c, list->n * sizeof(const struct constants *));
+	if (!sets)
+		return compile_fail_memory(c);
+	for (size_t i = 0; i < list->n; i++)
+		sets[i] = strings_of_property(list->nodes[i], best);
+	list->guard = best;
+	list->sets = sets;
+	return 0;
+}
+
+/* Once there are no circles: what tells alternatives apart. */
+static int compile_guards(struct compiler *c)
+{
+	int rc = 0;
+
+	for (struct logic *l = c->logics; l && !rc; l = l->before) {
+		rc = guard_list(c, &l->any);
+		if (!rc)
+			rc = guard_list(c, &l->one);
+	}
+	return rc;
+}
+
+/* --- the walk over a schema */
+
 #define PLACES_PER_NODE 8       /* in documents that are only partly compiled */
 
 /* PLACES AND MEMORY */
 
 int compile_fail(struct compiler *c, enum err_code code, const char *fmt, ...)
 {
-	char text[sizeof c->err->msg];
+	char text[sizeof(c->err->msg)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof text, fmt, ap);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	return err_set(c->err, code, str_text(&c->pointer), "%s", text);
 }
@@ -68,7 +341,7 @@ static int node_of_types(struct compiler *c, unsigned types, const struct node *
 	struct node *n = c->by_type[types];
 
 	if (!n) {
-		n = compile_take(c, sizeof *n);
+		n = compile_take(c, sizeof(*n));
 		if (!n)
 			return compile_fail_memory(c);
 		n->types = (uint8_t)types;
@@ -95,9 +368,9 @@ static int find_home(struct compiler *c, struct resource *in, const struct home 
 	*ret = h;
 	if (h || !in->ndynamic)
 		return 0;
-	h = compile_take(c, sizeof *h);
+	h = compile_take(c, sizeof(*h));
 	if (h)
-		h->anchors = compile_take(c, in->ndynamic * sizeof *h->anchors);
+		h->anchors = compile_take(c, in->ndynamic * sizeof(*h->anchors));
 	if (!h || !h->anchors)
 		return compile_fail_memory(c);
 	for (; h->n < in->ndynamic && !rc; h->n++) {
@@ -139,7 +412,7 @@ static int keep_node(struct compiler *c, const struct node *built, const json_t 
 
 	if (is_plain(built) && !reading->nrefs && !built->home)
 		return node_of_types(c, built->types, ret);
-	n = arena_dup(c->mem, built, sizeof *built);
+	n = arena_dup(c->mem, built, sizeof(*built));
 	if (!n)
 		return compile_fail_memory(c);
 	n->deep = n->home || n->rest;
@@ -232,7 +505,7 @@ int compile_list(struct compiler *c, const json_t *doc, struct node_list *ret)
 
 	if (!json_is_array(doc) || n == 0)
 		return compile_fail(c, ERR_INVALID, "must be an array with at least one schema");
-	ret->nodes = compile_take(c, n * sizeof *ret->nodes);
+	ret->nodes = compile_take(c, n * sizeof(*ret->nodes));
 	if (!ret->nodes)
 		return compile_fail_memory(c);
 	for (ret->n = 0; ret->n < n && !rc; ret->n++) {
@@ -298,13 +571,13 @@ int schema_compile_with(const json_t *doc, const struct schema_options *options,
 	c.text_max = scale * SCHEMA_TEXT_MAX;
 	c.nodes_max = scale * SCHEMA_NODES_MAX;
 	c.direct = jx_direct_fits();
-	c.s = mem_zalloc(sizeof *c.s);
+	c.s = mem_zalloc(sizeof(*c.s));
 	c.mem = c.s->mem = arena_new(scale * SCHEMA_MEMORY_MAX);
 	c.scratch = arena_new(c.nodes_max * PLACES_PER_NODE * sizeof(struct place));
 	c.places = map_new();
 	c.by_uri = map_new();
 	c.last_resource = &c.resources;
-	id_random(c.seed, sizeof c.seed);
+	id_random(c.seed, sizeof(c.seed));
 	c.seed[0] |= 1;
 	c.seed[1] |= 1;
 	str_puts(&c.pointer, "");
@@ -335,5 +608,5 @@ void schema_free(struct schema **s)
 
 size_t schema_memory(const struct schema *s)
 {
-	return sizeof *s + arena_used(s->mem);
+	return sizeof(*s) + arena_used(s->mem);
 }

@@ -101,17 +101,7 @@ static inline bool compile_is(const struct compiler *c, unsigned drafts)
 /* Compile the subschema that the pointer has been moved to. */
 int compile_schema(struct compiler *c, const json_t *doc, const struct node **ret) MUST_CHECK;
 int compile_list(struct compiler *c, const json_t *doc, struct node_list *ret) MUST_CHECK;
-int compile_names(struct compiler *c, const json_t *doc, struct name_list *ret) MUST_CHECK;
-int compile_constant(struct compiler *c, const json_t *v, struct constant *ret) MUST_CHECK;
-/* The slots by which names are found; items begin with a struct name each. */
-int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret) MUST_CHECK;
 
-/* The rules of a node, made when the first keyword needs them; NULL above the memory limit. */
-struct num_rules *compile_num(struct compiler *c, struct node *n);
-struct str_rules *compile_str(struct compiler *c, struct node *n);
-struct arr_rules *compile_arr(struct compiler *c, struct node *n);
-struct obj_rules *compile_obj(struct compiler *c, struct node *n);
-struct logic *compile_logic(struct compiler *c, struct node *n);
 /* What can only be done once all keywords of an object have been read. */
 int compile_finish_object(struct compiler *c, struct obj_rules *o) MUST_CHECK;
 
@@ -146,18 +136,10 @@ int resource_resolve(struct compiler *c, const char *reference, const json_t **r
 		     char **ret_fragment) MUST_CHECK;
 void resource_free_all(struct compiler *c);
 
-/* schema_translate(), with a catalogue. */
-int translate_document(const json_t *doc, const struct schema_options *options, json_t **ret, struct err *err) MUST_CHECK;
-
 /* REFERENCES: ref.c */
 
 /* $ref: remember it; compile all that are pending; refuse circles that lead nowhere. */
 int compile_ref(struct compiler *c, struct node *n, const json_t *v) MUST_CHECK;
 int compile_jump(struct compiler *c, struct node *n, const char *keyword, const json_t *v) MUST_CHECK;
-void compile_add_pending(struct compiler *c, const struct pending *p);
-int compile_pending_refs(struct compiler *c) MUST_CHECK;
-int compile_check_circles(struct compiler *c) MUST_CHECK;
-/* Once there are no circles: what tells alternatives apart. */
-int compile_guards(struct compiler *c) MUST_CHECK;
 
 #endif

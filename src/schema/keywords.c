@@ -2,15 +2,760 @@
  * read one number, one schema or a map of schemas are shared; the row says where the result goes. */
 #include "config.h"
 
-#include "compile_int.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
 
-#include "keywords_int.h"
+#include "compile_int.h"
+
+/* The handlers behind the rows of keywords.c. */
+
+struct keyword;
+typedef int keyword_fn(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v);
+struct keyword {
+	const char *name;
+	unsigned dialects, vocabulary;
+	enum sub sub;
+	keyword_fn *read;
+	size_t offset;          /* of the result in its group of rules */
+};
+
+/* kw_value.c */
+
+/* kw_container.c */
+
+/* --- Keywords that judge a value by itself: its type, constants, numbers, strings. */
+
+static struct num_rules *compile_num(struct compiler *c, struct node *n)
+{
+	if (!n->num)
+		n->num = compile_take(c, sizeof(*n->num));
+	return n->num;
+}
+
+static struct str_rules *compile_str(struct compiler *c, struct node *n)
+{
+	if (!n->str) {
+		n->str = compile_take(c, sizeof(*n->str));
+		if (n->str)
+			n->str->max = SIZE_MAX;
+	}
+	return n->str;
+}
+
+/* TYPE */
+
+static int read_type(struct compiler *c, const json_t *v, uint8_t *types)
+{
+	static const char *const names[] = { "object", "array", "string", "number", "integer", "boolean", "null" };
+	const char *name = json_string_value(v), *near;
+	unsigned bit;
+	int rc;
+
+	if (!name)
+		return compile_fail(c, ERR_INVALID, "must be the name of a type");
+	bit = schema_type_of_name(name);
+	if (!bit) {
+		near = text_nearest(name, names, NELEMS(names));
+		rc = compile_fail(c, ERR_INVALID, "\"%.40s\" is not a type", name);
+		if (near)
+			err_hint(c->err, "did you mean %s?", near);
+		return rc;
+	}
+	if (*types & bit)
+		return compile_fail(c, ERR_INVALID, "the type \"%s\" is listed twice", name);
+	*types = (uint8_t)(*types | bit);
+	return 0;
+}
+
+static int kw_type(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	uint8_t types = 0;
+	int rc = 0;
+
+	if (!json_is_array(v)) {
+		rc = read_type(c, v, &types);
+	} else if (json_array_size(v) == 0) {
+		rc = compile_fail(c, ERR_INVALID, "must list at least one type");
+	}
+	for (size_t i = 0; i < json_array_size(v) && !rc; i++) {
+		size_t mark = compile_enter_index(c, i);
+
+		rc = read_type(c, json_array_get(v, i), &types);
+		compile_leave(c, mark);
+	}
+	n->types = types;
+	return rc;
+}
+
+/* CONSTANTS */
+
+/* The number, with a text of its own. */
+static int take_number(struct compiler *c, const json_t *v, struct jx_number *ret)
+{
+	*ret = jx_number(v);
+	if (ret->kind == JX_TEXT)
+		ret->text = arena_strdup(c->mem, ret->text);
+	return ret->kind == JX_TEXT && !ret->text ? compile_fail_memory(c) : 0;
+}
+
+static int compile_constant(struct compiler *c, const json_t *v, struct constant *ret);
+
+static int constant_array(struct compiler *c, const json_t *v, struct constant *ret)
+{
+	struct constant *children = compile_take(c, (json_array_size(v) + 1) * sizeof(*children));
+	int rc = 0;
+
+	if (!children)
+		return compile_fail_memory(c);
+	ret->children = children;
+	for (ret->n = 0; ret->n < json_array_size(v) && !rc; ret->n++)
+		rc = compile_constant(c, json_array_get(v, ret->n), &children[ret->n]);
+	return rc;
+}
+
+static int constant_object(struct compiler *c, const json_t *v, struct constant *ret)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	struct constant *children = compile_take(c, (json_object_size(v) + 1) * sizeof(*children));
+	struct name *names = compile_take(c, (json_object_size(v) + 1) * sizeof(*names));
+	int rc = 0;
+
+	if (!children || !names)
+		return compile_fail_memory(c);
+	ret->children = children;
+	ret->names = names;
+	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
+		names[ret->n].len = json_object_iter_key_len(it);
+		names[ret->n].p = arena_strndup(c->mem, json_object_iter_key(it), names[ret->n].len);
+		if (!names[ret->n].p)
+			return compile_fail_memory(c);
+		rc = compile_constant(c, json_object_iter_value(it), &children[ret->n++]);
+	}
+	return rc;
+}
+
+/* Recursion ends with the depth of the tree. */
+static int compile_constant(struct compiler *c, const json_t *v, struct constant *ret)
+{
+	unsigned bits = schema_type_bits(v);
+
+	ret->type = bits & TYPE_NUMBER ? TYPE_NUMBER : bits;
+	switch (ret->type) {
+	case TYPE_OBJECT:
+		return constant_object(c, v, ret);
+	case TYPE_ARRAY:
+		return constant_array(c, v, ret);
+	case TYPE_STRING:
+		ret->len = json_string_length(v);
+		ret->text = arena_strndup(c->mem, json_string_value(v), ret->len);
+		return ret->text ? 0 : compile_fail_memory(c);
+	case TYPE_NUMBER:
+		return take_number(c, v, &ret->number);
+	default:
+		ret->truth = json_is_true(v);
+		return 0;
+	}
+}
+
+static int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret);
+
+static int index_texts(struct compiler *c, struct constants *set)
+{
+	struct name *texts = compile_take(c, set->n * sizeof(*texts));
+
+	if (!texts)
+		return compile_fail_memory(c);
+	for (size_t i = 0; i < set->n; i++)
+		texts[i] = (struct name){ set->values[i].text, set->values[i].len };
+	set->texts = texts;
+	return compile_index(c, texts, sizeof(*texts), set->n, &set->index);
+}
+
+static int read_constants(struct compiler *c, const json_t *const *values, size_t count, bool is_const,
+			  const struct constants **ret)
+{
+	struct constants *set = compile_take(c, sizeof(*set));
+	struct constant *copies = compile_take(c, (count + 1) * sizeof(*copies));
+	uint64_t *hashes = compile_take(c, (count + 1) * sizeof(*hashes));
+	size_t steps = 0;
+	int rc = 0;
+
+	if (!set || !copies || !hashes)
+		return compile_fail_memory(c);
+	for (size_t i = 0; i < count && !rc; i++) {
+		rc = compile_constant(c, values[i], &copies[i]);
+		hashes[i] = schema_hash(values[i], &steps);
+		set->types |= copies[i].type;
+	}
+	set->values = copies;
+	set->hashes = hashes;
+	set->n = count;
+	set->is_const = is_const;
+	set->strings = set->types == TYPE_STRING;
+	set->next = *ret;
+	*ret = set;
+	return rc || !set->strings ? rc : index_texts(c, set);
+}
+
+static int kw_const(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	return read_constants(c, &v, 1, true, &n->constants);
+}
+
+static int kw_enum(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	size_t count = json_array_size(v);
+	const json_t **values;
+	int rc;
+
+	/* Draft-04, 5.5.1, has a MUST where the later ones have a SHOULD. */
+	if (!json_is_array(v) || (count == 0 && (!c->options.lenient || compile_is(c, D4))))
+		return compile_fail(c, ERR_INVALID, "must be an array with at least one value");
+	values = mem_calloc(count + 1, sizeof(*values));
+	for (size_t i = 0; i < count; i++)
+		values[i] = json_array_get(v, i);
+	rc = read_constants(c, values, count, false, &n->constants);
+	free(values);
+	return rc;
+}
+
+/* NUMBERS */
+
+static int kw_bound(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct num_rules *rules = compile_num(c, n);
+	struct bound *b;
+
+	if (!json_is_number(v))
+		return compile_fail(c, ERR_INVALID, "must be a number");
+	if (!rules)
+		return compile_fail_memory(c);
+	b = (struct bound *)(void *)((char *)rules + kw->offset);
+	if (compile_is(c, D4) && json_is_true(json_object_get(c->reading->object, b == &rules->min ?
+	    "exclusiveMinimum" : "exclusiveMaximum")))
+		b = b == &rules->min ? &rules->above : &rules->below;
+	b->set = true;
+	return take_number(c, v, &b->n);
+}
+
+static int make_divisor(struct compiler *c, struct jx_number n, struct divisor *ret)
+{
+	struct jx_decimal d;
+
+	jx_decimal(n, &d);
+	if (n.kind == JX_INTEGER)
+		ret->whole = n.i;
+	ret->exp10 = d.exp10;
+	ret->n = d.n;
+	ret->digits = arena_strndup(c->mem, d.digits, d.n);
+	if (!ret->digits)
+		return compile_fail_memory(c);
+	if (text_u64(d.digits, d.n, &ret->small) != 0)
+		ret->small = 0;
+	return 0;
+}
+
+static int kw_multiple(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct num_rules *rules = compile_num(c, n);
+	int rc;
+
+	if (!json_is_number(v) || jx_compare(jx_number(v), (struct jx_number){ .kind = JX_INTEGER, .i = 0 }) <= 0)
+		return compile_fail(c, ERR_INVALID, "must be a number above 0");
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->step.set = true;
+	rc = take_number(c, v, &rules->step.n);
+	return rc ? rc : make_divisor(c, rules->step.n, &rules->by);
+}
+
+/* STRINGS */
+
+static int kw_read_count(struct compiler *c, const json_t *v, size_t *ret)
+{
+	const struct jx_number zero = { .kind = JX_INTEGER, .i = 0 }, end = { .kind = JX_INTEGER, .i = INT64_MAX };
+
+	if (!json_is_number(v) || !jx_is_integer(v) || jx_compare(jx_number(v), zero) < 0)
+		return compile_fail(c, ERR_INVALID, "must be a whole number from 0 on");
+	if (jx_compare(jx_number(v), end) >= 0)
+		*ret = SIZE_MAX;
+	else
+		*ret = json_is_integer(v) ? (size_t)json_integer_value(v) : (size_t)jx_nearest(v);
+	return 0;
+}
+
+static int kw_str_count(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct str_rules *rules = compile_str(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return kw_read_count(c, v, (size_t *)(void *)((char *)rules + kw->offset));
+}
+
+/* Compile a pattern; failures point at what is being read. */
+static int kw_read_pattern(struct compiler *c, const char *p, size_t len, const struct regex **ret)
+{
+	struct err e = { 0 };
+	int rc = regex_compile(c->mem, p, len, ret, &e);
+
+	return rc ? compile_fail(c, e.code, "%s", e.msg) : 0;
+}
+
+static int kw_pattern(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct str_rules *rules = compile_str(c, n);
+
+	if (!json_is_string(v))
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (!rules)
+		return compile_fail_memory(c);
+	return kw_read_pattern(c, json_string_value(v), json_string_length(v), &rules->pattern);
+}
+
+/* Formats are annotations unless the caller or the dialect says more; unknown ones always. */
+static int kw_format(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	const struct format *format;
+	struct str_rules *rules;
+	struct err e = { 0 };
+	int rc;
+
+	if (!json_is_string(v))
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (!c->options.assert_format && !(c->in->dialect.vocabularies & VOC_ASSERT))
+		return 0;
+	rc = format_compile(c->mem, json_string_value(v), &format, &e);
+	if (rc)
+		return compile_fail(c, e.code, "%s", e.msg);
+	if (!format)
+		return 0;
+	rules = compile_str(c, n);
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->format = format;
+	return 0;
+}
+
+/* In draft-07 they may decide, from 2019-09 on they never do. */
+static int kw_content(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct str_rules *rules;
+
+	if (!json_is_string(v))
+		return compile_fail(c, ERR_INVALID, "must be a string");
+	if (!c->options.assert_format || !compile_is(c, D7))
+		return 0;
+	rules = compile_str(c, n);
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->base64 |= strcmp(kw->name, "contentEncoding") == 0 && strcmp(json_string_value(v), "base64") == 0;
+	rules->json |= strcmp(kw->name, "contentMediaType") == 0 &&
+		       strcmp(json_string_value(v), "application/json") == 0;
+	return 0;
+}
+
+/* --- Keywords of arrays and objects, and those that combine schemas. */
+
+#define NEEDED_MAX 64           /* bits of a word */
+
+/* ARRAYS */
+
+static struct arr_rules *compile_arr(struct compiler *c, struct node *n)
+{
+	if (!n->arr) {
+		n->arr = compile_take(c, sizeof(*n->arr));
+		if (n->arr) {
+			n->arr->marks = compile_is(c, D2020);
+			n->arr->max = n->arr->max_contains = SIZE_MAX;
+			n->arr->min_contains = 1;
+		}
+	}
+	return n->arr;
+}
+
+static int kw_arr_count(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return kw_read_count(c, v, (size_t *)(void *)((char *)rules + kw->offset));
+}
+
+static int kw_arr_schema(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, (const struct node **)(void *)((char *)rules + kw->offset));
+}
+
+static int kw_unique(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+
+	if (!json_is_boolean(v))
+		return compile_fail(c, ERR_INVALID, "must be true or false");
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->unique = json_is_true(v);
+	return 0;
+}
+
+static int kw_prefix(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+
+	return rules ? compile_list(c, v, &rules->prefix) : compile_fail_memory(c);
+}
+
+static int kw_items(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	if (!json_is_array(v))
+		return compile_schema(c, v, &rules->items);
+	rules->old_items = !compile_is(c, D2020);
+	if (rules->old_items)
+		return json_array_size(v) ? compile_list(c, v, &rules->prefix) : 0;
+	(void)compile_fail(c, ERR_INVALID, "a list of schemas belongs to 2019-09, this schema is 2020-12");
+	err_hint(c->err, "use prefixItems");
+	return ERR_INVALID;
+}
+
+/* Counts only beside a list in items. */
+static int kw_additional_items(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct arr_rules *rules = compile_arr(c, n);
+	const struct node *unused;
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, json_is_array(json_object_get(c->reading->object, "items")) ? &rules->items
+			      : &unused);
+}
+
+/* OBJECTS */
+
+static struct obj_rules *compile_obj(struct compiler *c, struct node *n)
+{
+	if (!n->obj) {
+		n->obj = compile_take(c, sizeof(*n->obj));
+		if (n->obj)
+			n->obj->max = SIZE_MAX;
+	}
+	return n->obj;
+}
+
+static int kw_rest(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	if (!n->rest)
+		n->rest = compile_take(c, sizeof(*n->rest));
+	if (!n->rest)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, (const struct node **)(void *)((char *)n->rest + kw->offset));
+}
+
+static int kw_obj_count(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct obj_rules *rules = compile_obj(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return kw_read_count(c, v, (size_t *)(void *)((char *)rules + kw->offset));
+}
+
+static int kw_obj_schema(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct obj_rules *rules = compile_obj(c, n);
+
+	if (!rules)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, (const struct node **)(void *)((char *)rules + kw->offset));
+}
+
+static int order_names(const void *a, const void *b)
+{
+	return schema_order_names(a, b);
+}
+
+static int copy_name(struct compiler *c, const char *p, size_t len, struct name *ret)
+{
+	ret->len = len;
+	ret->p = arena_strndup(c->mem, p, len);
+	return ret->p ? 0 : compile_fail_memory(c);
+}
+
+/* A list of different names; they keep their order. */
+static int compile_names(struct compiler *c, const json_t *doc, struct name_list *ret)
+{
+	size_t n = json_array_size(doc);
+	struct name *sorted;
+	int rc = 0;
+
+	if (!json_is_array(doc))
+		return compile_fail(c, ERR_INVALID, "must be an array of names");
+	ret->names = compile_take(c, (n + 1) * sizeof(*ret->names));
+	if (!ret->names)
+		return compile_fail_memory(c);
+	for (ret->n = 0; ret->n < n && !rc; ret->n++) {
+		const json_t *name = json_array_get(doc, ret->n);
+
+		if (json_is_string(name))
+			rc = copy_name(c, json_string_value(name), json_string_length(name), &ret->names[ret->n]);
+		else
+			rc = compile_fail(c, ERR_INVALID, "must be an array of names");
+	}
+	if (rc || n == 0)
+		return rc;
+	sorted = mem_dup(ret->names, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), order_names);
+	for (size_t i = 1; i < n && !rc; i++)
+		if (order_names(&sorted[i - 1], &sorted[i]) == 0)
+			rc = compile_fail(c, ERR_INVALID, "\"%.80s\" is listed twice", sorted[i].p);
+	free(sorted);
+	return rc;
+}
+
+/* The slots by which names are found; items begin with a struct name each. */
+static int compile_index(struct compiler *c, const void *items, size_t stride, size_t n, struct name_index *ret)
+{
+	struct name_index x = { .shift = 63 };
+	struct name_slot *slots;
+
+	if (!n)
+		return 0;
+	while (((size_t)1 << (64 - x.shift)) < 2 * n)
+		x.shift--;
+	slots = compile_take(c, sizeof(*slots) << (64 - x.shift));
+	if (!slots)
+		return compile_fail_memory(c);
+	x.slots = slots;
+	x.seed[0] = c->seed[0];
+	x.seed[1] = c->seed[1];
+	for (size_t i = 0; i < n; i++) {
+		const struct name *name = (const void *)((const char *)items + i * stride);
+		const struct name_key k = schema_name_key(name->p, name->len);
+		size_t at = schema_name_slot(&x, k, name->len);
+
+		while (slots[at].item)
+			at = (at + 1) & (((size_t)1 << (64 - x.shift)) - 1);
+		slots[at] = (struct name_slot){ k.head, k.tail, (uint32_t)name->len, (uint32_t)i + 1 };
+	}
+	*ret = x;
+	return 0;
+}
+
+static int kw_required(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct obj_rules *rules = compile_obj(c, n);
+
+	return rules ? compile_names(c, v, &rules->required) : compile_fail_memory(c);
+}
+
+/* Names that are only required get an entry too, behind the others. */
+static int make_properties(struct compiler *c, struct obj_rules *rules, size_t n)
+{
+	n += json_array_size(json_object_get(c->reading->object, "required"));
+	if (!rules->props)
+		rules->props = compile_take(c, (n + 1) * sizeof(*rules->props));
+	return rules->props ? 0 : ERR_LIMIT;
+}
+
+static int kw_properties(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	struct obj_rules *rules = compile_obj(c, n);
+	int rc = 0;
+
+	if (!json_is_object(v))
+		return compile_fail(c, ERR_INVALID, "must be an object of schemas");
+	if (!rules || make_properties(c, rules, json_object_size(v)) != 0)
+		return compile_fail_memory(c);
+	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
+		struct property *p = &rules->props[rules->nprops++];
+		size_t mark = compile_enter(c, json_object_iter_key(it));
+
+		rc = copy_name(c, json_object_iter_key(it), json_object_iter_key_len(it), &p->name);
+		if (!rc)
+			rc = compile_schema(c, json_object_iter_value(it), &p->node);
+		compile_leave(c, mark);
+	}
+	return rc;
+}
+
+static int kw_pattern_properties(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	struct obj_rules *rules = compile_obj(c, n);
+	int rc = 0;
+
+	if (!json_is_object(v))
+		return compile_fail(c, ERR_INVALID, "must be an object of schemas");
+	if (rules)
+		rules->patterns = compile_take(c, (json_object_size(v) + 1) * sizeof(*rules->patterns));
+	if (!rules || !rules->patterns)
+		return compile_fail_memory(c);
+	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
+		struct pattern_property *p = &rules->patterns[rules->npatterns++];
+		size_t mark = compile_enter(c, json_object_iter_key(it));
+
+		rc = kw_read_pattern(c, json_object_iter_key(it), json_object_iter_key_len(it), &p->re);
+		if (!rc)
+			rc = compile_schema(c, json_object_iter_value(it), &p->node);
+		compile_leave(c, mark);
+	}
+	return rc;
+}
+
+/* The first names that are required have a bit each, so that one walk over the members finds them all. */
+static void note_required(struct obj_rules *o)
+{
+	size_t known = o->nprops;
+
+	for (size_t i = 0; i < o->required.n && i < NEEDED_MAX; i++) {
+		const struct name *name = &o->required.names[i];
+		struct property *p = o->props;
+
+		while (p < o->props + known && schema_order_names(&p->name, name) != 0)
+			p++;
+		if (p == o->props + known)
+			p = &o->props[o->nprops++];
+		p->name = *name;
+		p->needed = (uint64_t)1 << i;
+		o->needed |= p->needed;
+		o->nneeded++;
+	}
+}
+
+int compile_finish_object(struct compiler *c, struct obj_rules *o)
+{
+	bool any = o->npatterns || o->additional || o->names;
+
+	o->walk = o->nprops || any;
+	o->sparse = !any;
+	if (o->walk) {
+		if (make_properties(c, o, 0) != 0)
+			return compile_fail_memory(c);
+		note_required(o);
+	}
+	return compile_index(c, o->props, sizeof(*o->props), o->nprops, &o->index);
+}
+
+/* The entry for a name: dependentRequired and dependentSchemas may both have one. */
+static int find_dependent(struct compiler *c, struct obj_rules *rules, const char *p, size_t len,
+			  struct dependent **ret)
+{
+	const struct name name = { p, len };
+
+	for (size_t i = 0; i < rules->ndependents; i++)
+		if (schema_order_names(&rules->dependents[i].name, &name) == 0) {
+			*ret = &rules->dependents[i];
+			return 0;
+		}
+	*ret = &rules->dependents[rules->ndependents++];
+	return copy_name(c, p, len, &(*ret)->name);
+}
+
+static int make_dependents(struct compiler *c, struct obj_rules *rules)
+{
+	static const char *const keywords[] = { "dependencies", "dependentRequired", "dependentSchemas" };
+	size_t n = 1;
+
+	for (size_t i = 0; i < NELEMS(keywords); i++)
+		n += json_object_size(json_object_get(c->reading->object, keywords[i]));
+	if (!rules->dependents)
+		rules->dependents = compile_take(c, n * sizeof(*rules->dependents));
+	return rules->dependents ? 0 : compile_fail_memory(c);
+}
+
+/* An array is a list of names, anything else a schema; draft-07 has both in one keyword. */
+static int kw_dependents(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	struct obj_rules *rules = compile_obj(c, n);
+	bool names = strcmp(kw->name, "dependentRequired") == 0, schemas = strcmp(kw->name, "dependentSchemas") == 0;
+	int rc;
+
+	if (!json_is_object(v))
+		return compile_fail(c, ERR_INVALID, "must be an object");
+	if (!rules)
+		return compile_fail_memory(c);
+	rules->old_dependencies = !names && !schemas;
+	rc = make_dependents(c, rules);
+	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
+		const json_t *child = json_object_iter_value(it);
+		size_t mark = compile_enter(c, json_object_iter_key(it));
+		struct dependent *d = NULL;
+
+		rc = find_dependent(c, rules, json_object_iter_key(it), json_object_iter_key_len(it), &d);
+		if (!rc && (names || (!schemas && json_is_array(child))))
+			rc = compile_names(c, child, &d->required);
+		else if (!rc)
+			rc = compile_schema(c, child, &d->node);
+		compile_leave(c, mark);
+	}
+	return rc;
+}
+
+/* LOGIC */
+
+static struct logic *compile_logic(struct compiler *c, struct node *n)
+{
+	if (!n->logic) {
+		n->logic = compile_take(c, sizeof(*n->logic));
+		if (n->logic) {
+			n->logic->before = c->logics;
+			c->logics = n->logic;
+		}
+	}
+	return n->logic;
+}
+
+static int kw_logic_list(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct logic *l = compile_logic(c, n);
+
+	if (!l)
+		return compile_fail_memory(c);
+	return compile_list(c, v, (struct node_list *)(void *)((char *)l + kw->offset));
+}
+
+static int kw_logic_schema(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	struct logic *l = compile_logic(c, n);
+
+	if (!l)
+		return compile_fail_memory(c);
+	return compile_schema(c, v, (const struct node **)(void *)((char *)l + kw->offset));
+}
+
+/* Compiled though nothing may refer to them: what is not supported is refused, never skipped. */
+static int kw_definitions(struct compiler *c, struct node *n, const struct keyword *kw, const json_t *v)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	const struct node *unused;
+	int rc = 0;
+
+	if (!json_is_object(v))
+		return compile_fail(c, ERR_INVALID, "must be an object of schemas");
+	for (void *it = json_object_iter(obj); it && !rc; it = json_object_iter_next(obj, it)) {
+		size_t mark = compile_enter(c, json_object_iter_key(it));
+
+		rc = compile_schema(c, json_object_iter_value(it), &unused);
+		compile_leave(c, mark);
+	}
+	return rc;
+}
+
+/* --- the table of keywords */
 
 #define ALL (D4 | D6 | D7 | D2019 | D2020)
 #define FROM6 (ALL & ~D4)

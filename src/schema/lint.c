@@ -2,12 +2,12 @@
  * into constants, defaults or examples. */
 #include "config.h"
 
-#include "schema_int.h"
-
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
+
+#include "schema_int.h"
 
 struct lint {
 	schema_warn_fn *warn;
@@ -41,7 +41,8 @@ static void lint_root(struct lint *l, const json_t *doc)
 		if (json_object_get(doc, combining[i]))
 			warn(l, combining[i], "some model APIs refuse oneOf, anyOf and allOf at the root");
 	if (schema_translate(doc, &modern, &e) < 0)
-		warn(l, "$schema", "some hosts refuse dialects other than 2020-12, and this schema cannot be listed as that");
+		warn(l, "$schema",
+		     "some hosts refuse dialects other than 2020-12, and this schema cannot be listed as that");
 	json_decref(modern);
 }
 
@@ -69,7 +70,8 @@ static void lint_one(struct lint *l, const json_t *doc)
 	jx_pointer_add(&l->pointer, "properties");
 	for (void *it = json_object_iter(props); it; it = json_object_iter_next(props, it))
 		if (!is_argument_name(json_object_iter_key(it)))
-			warn(l, json_object_iter_key(it), "some model APIs refuse names other than [A-Za-z0-9_.-]{1,64}");
+			warn(l, json_object_iter_key(it),
+			     "some model APIs refuse names other than [A-Za-z0-9_.-]{1,64}");
 	l->pointer.len = mark;
 }
 

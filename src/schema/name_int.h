@@ -22,6 +22,14 @@ struct name_index {
 };
 struct name_key { uint64_t head, tail; };
 
+/* Short names before long ones: an order to sort by, for nobody to read. */
+static inline int schema_order_names(const struct name *a, const struct name *b)
+{
+	if (a->len != b->len)
+		return a->len < b->len ? -1 : 1;
+	return memcmp(a->p, b->p, a->len);
+}
+
 static inline uint64_t schema_load(const char *p, size_t n)
 {
 	uint64_t v = 0;

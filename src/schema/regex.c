@@ -15,8 +15,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include "ecma_int.h"
-
 #define MATCH_MAX 20000         /* backtracking points of one match (SEC S-209) */
 #define MATCH_FIRST 500         /* what most matches never need; beyond it the work is charged */
 #define MATCH_FIRST_LOOSE 64    /* the same for a pattern that may begin anywhere */
@@ -55,7 +53,7 @@ static int fail_compile(int code, struct err *err)
 {
 	PCRE2_UCHAR text[128];
 
-	if (pcre2_get_error_message(code, text, sizeof text) < 0)
+	if (pcre2_get_error_message(code, text, sizeof(text)) < 0)
 		text[0] = '\0';
 	if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED || code == PCRE2_ERROR_PATTERN_TOO_LARGE)
 		return err_set(err, ERR_LIMIT, "", "the pattern needs too much memory");
@@ -69,8 +67,8 @@ static const char *behind_dots(const struct str *text)
 	static const char dots[] = ECMA_DOT "*";
 	const char *p = str_text(text);
 
-	while (strncmp(p, dots, sizeof dots - 1) == 0 && !strchr(p, '|')) {
-		p += sizeof dots - 1;
+	while (strncmp(p, dots, sizeof(dots) - 1) == 0 && !strchr(p, '|')) {
+		p += sizeof(dots) - 1;
 		p += *p == '?';
 	}
 	return p;
@@ -146,7 +144,7 @@ static int compile_translated(struct arena *mem, const struct str *text, struct 
 static int keep_regex(struct arena *mem, const struct regex *made, const char *p, size_t len,
 		      const struct regex **ret, struct err *err)
 {
-	struct regex *re = arena_alloc(mem, sizeof *re + len + 1);
+	struct regex *re = arena_alloc(mem, sizeof(*re) + len + 1);
 
 	if (!re)
 		return fail_compile(PCRE2_ERROR_NOMEMORY, err);
@@ -192,7 +190,7 @@ const char *regex_source(const struct regex *re)
 
 static struct regex_room *room_new(void)
 {
-	struct regex_room *room = mem_alloc(sizeof *room);
+	struct regex_room *room = mem_alloc(sizeof(*room));
 
 	room->data = pcre2_match_data_create(1, NULL);
 	room->context = pcre2_match_context_create(NULL);

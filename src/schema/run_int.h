@@ -88,7 +88,6 @@ extern const uint8_t run_type_bits[];   /* by json_typeof(); a real is no intege
 bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
 bool run_find_equal(struct run *r, const json_t *array, size_t *ret_a, size_t *ret_b);
-bool run_match(struct run *r, const struct regex *re, const char *p, size_t len, const struct spot *at);
 
 #define RUN_DEPTH_MAX 1000      /* nodes inside of nodes: 64 levels of value times references between */
 
@@ -115,15 +114,13 @@ static inline bool run_rules_out(const struct node_list *list, size_t i, const j
 	const struct constants *set = list->sets[i];
 	const char *p = json_string_value(guard);
 
-	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof *set->texts, p,
+	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof(*set->texts), p,
 					       json_string_length(guard)));
 }
 
 /* run.c: judge v by a node. */
 bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
-/* The same where failures are no news. */
-bool run_check_child_quietly(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 
 /* The same for a member or an element of the value at hand, whose marks are none of theirs. */
 static inline bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
@@ -132,20 +129,5 @@ static inline bool run_check_child(struct run *r, const struct node *n, const js
 		return true;
 	return r->marks ? run_check_marked_child(r, n, v, at) : run_check(r, n, v, at);
 }
-
-/* run_quick.c: the verdict alone, of a node that is quick, with no report and no marks. */
-bool run_quick(struct run *r, const struct node *n, const json_t *v);
-
-/* run_value.c, run_container.c, run_rest.c: the rules of one type. */
-bool run_constants(struct run *r, const struct constants *set, const json_t *v, const struct spot *at);
-bool run_number(struct run *r, const struct num_rules *rules, const json_t *v, const struct spot *at);
-bool run_string(struct run *r, const struct str_rules *rules, const json_t *v, const struct spot *at);
-bool run_array(struct run *r, const struct arr_rules *rules, const json_t *v, const struct spot *at);
-bool run_object(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at);
-/* All rules of a node that ends with unevaluatedItems or unevaluatedProperties. */
-bool run_with_rest(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at);
-bool run_rules(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at);
-/* A schema for the same value whose failure is no failure of the whole: its marks are undone then. */
-bool run_branch(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
 
 #endif

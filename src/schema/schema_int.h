@@ -65,6 +65,8 @@ bool schema_constant_equal(const struct constant *c, const json_t *v);
 
 /* PATTERNS */
 
+#define ECMA_DOT "[^\\n\\r\\x{2028}\\x{2029}]"        /* what . is translated to */
+
 struct regex;
 /* Translate an ECMA-262 pattern (u flag) to PCRE2 syntax; false with a sentence in *ret_why. */
 bool regex_translate(const char *p, size_t len, struct str *out, const char **ret_why);
@@ -194,8 +196,6 @@ struct schema {
 	struct arena *mem;
 	const struct node *root;
 };
-
-int schema_order_names(const struct name *a, const struct name *b);
 
 /* FORMATS */
 

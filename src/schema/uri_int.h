@@ -9,8 +9,5 @@
 char *uri_resolve(const char *base, const char *reference);
 /* Does it begin with a scheme (RFC 3986 3.1)? */
 bool uri_is_absolute(const char *uri);
-/* The fragment with its %xx undone, "" when there is none, NULL when an escape is broken or hides U+0000;
- * free() it. */
-char *uri_fragment(const char *reference);
 
 #endif
