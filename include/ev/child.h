@@ -32,8 +32,6 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 void ev_child_stop(struct ev_child *c, uint32_t term_ms);
 /* In ended() alone. */
 struct ev_child_usage ev_child_usage(const struct ev_child *c);
-/* Where the launcher is: $TOOLCRIB_RUN (tests), beside the running program (build tree), else LIBEXECDIR. */
-const char *ev_child_launcher(void);
 /* Kill and reap everything at exit; no ended() any more. */
 void ev_child_kill_all(struct ev_loop *loop);
 

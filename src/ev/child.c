@@ -8,8 +8,6 @@
  * ours, because we are the next subreaper (SEC S-513). */
 #include "config.h"
 
-#include "ev/child.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +29,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "ev/child.h"
 #include "sandbox/policy.h"
 
 #include "ev_int.h"
@@ -53,14 +52,16 @@ struct ev_child {
 	uint64_t sweep_us, give_up_us;
 	struct str policy;              /* what the launcher has not taken yet */
 	char level[RUN_LEVEL_TEXT];     /* that it must reach */
-	char report[RUN_REPORT_MAX];    /* RUN_READY, the level, a newline; then why it went wrong after all, or the usage */
+	/* RUN_READY, the level, a newline; then why it went wrong after all, or the usage */
+	char report[RUN_REPORT_MAX];
 	size_t report_len;
 	struct ev_child_usage usage;
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
 };
 
-const char *ev_child_launcher(void)
+/* Where the launcher is: $TOOLCRIB_RUN (tests), beside the running program (build tree), else LIBEXECDIR. */
+static const char *ev_child_launcher(void)
 {
 	static char path[4096];
 	const char *set = getenv("TOOLCRIB_RUN");
@@ -80,7 +81,7 @@ const char *ev_child_launcher(void)
 	return path;
 }
 
-/* --- what is left behind ------------------------------------------------------------------------- */
+/* --- what is left behind */
 
 static bool is_known(const struct ev_nursery *n, pid_t pid)
 {
@@ -145,10 +146,11 @@ static bool sweep(struct ev_loop *loop)
 	return left;
 }
 
-void ev_nursery_init(struct ev_loop *loop)
+/* With the loop. */
+static void end_nursery(struct ev_loop *loop)
 {
-	list_init(&loop->nursery.children);
-	loop->nursery.list_fd = -1;
+	ev_child_kill_all(loop);
+	close(loop->nursery.list_fd);
 }
 
 /* Before the first child: from now on orphans come to us. */
@@ -164,13 +166,14 @@ static int open_nursery(struct ev_loop *loop, struct err *err)
 	n->list_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (n->list_fd < 0)
 		return err_set(err, ERR_IO, path, "cannot be read: %s", strerror(errno));
+	n->end = end_nursery;
 	each_child(n, note_foreign, &any);
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return err_set(err, ERR_IO, "subreaper", "%s", strerror(errno));
 	return 0;
 }
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end */
 
 static void free_child(void *arg)
 {
@@ -268,7 +271,8 @@ static void on_pidfd(void *arg, bool readable, bool writable)
 {
 	struct ev_child *c = arg;
 	siginfo_t si = { 0 };
-	/* Somebody else has waited for it: the end that is told goes on for ever, and the number is not its own any more. */
+	/* Somebody else has waited for it: the end that is told goes on for ever, and the number is not its own any
+	 * more. */
 	bool gone = waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 	if (!gone && si.si_pid != c->pid)
 		return;
@@ -324,7 +328,7 @@ void ev_child_stop(struct ev_child *c, uint32_t term_ms)
 		ev_timer_start(c->timer, (uint64_t)term_ms * 1000);
 }
 
-/* --- the start ----------------------------------------------------------------------------------- */
+/* --- the start */
 
 static void push_policy(struct ev_child *c)
 {
@@ -493,12 +497,4 @@ void ev_child_kill_all(struct ev_loop *loop)
 	const struct timespec pause = { .tv_nsec = SWEEP_FIRST_US * 1000 };
 	for (uint64_t t = 0; n->list_fd >= 0 && t < SWEEP_GIVE_UP_US && sweep(loop); t += SWEEP_FIRST_US)
 		nanosleep(&pause, NULL);
-}
-
-void ev_nursery_fini(struct ev_loop *loop)
-{
-	ev_child_kill_all(loop);
-	if (loop->nursery.list_fd >= 0)
-		close(loop->nursery.list_fd);
-	free(loop->nursery.foreign);
 }

@@ -56,6 +56,7 @@ struct ev_nursery {             /* the children of ev/child.c */
 	int list_fd;            /* /proc/…/children; -1 before the first start */
 	int64_t *foreign;       /* children that were there before ours: not ours to kill */
 	size_t nforeign;
+	void (*end)(struct ev_loop *loop);      /* kills them all; NULL before the first start */
 };
 
 struct ev_loop {
@@ -71,25 +72,6 @@ struct ev_loop {
 	struct list leavers;    /* struct ev_leaver */
 };
 
-void ev_queue_push(struct ev_queue *q, ev_fn *fn, void *arg);
-void ev_queue_fini(struct ev_queue *q);
 void ev_assert_thread(const struct ev_loop *loop);
-void ev_run_deferred(struct ev_loop *loop);
-void ev_run_late(struct ev_loop *loop);     /* and what that defers */
-
-void ev_timers_init(struct ev_loop *loop);
-void ev_timers_run(struct ev_loop *loop);   /* fire what is due */
-bool ev_timers_arm(struct ev_loop *loop);   /* before the wait; false: something is due, do not wait */
-void ev_timers_fini(struct ev_loop *loop);
-
-void ev_post_init(struct ev_loop *loop);
-void ev_post_run(struct ev_loop *loop);
-void ev_post_fini(struct ev_loop *loop);
-
-void ev_work_init(struct ev_loop *loop);
-void ev_work_fini(struct ev_loop *loop);    /* finishes what is queued, joins */
-
-void ev_nursery_init(struct ev_loop *loop);
-void ev_nursery_fini(struct ev_loop *loop);
 
 #endif
