@@ -1,8 +1,6 @@
 /* Programs of this package beside the server: one socket, one process, told from the strays of tools by its number. */
 #include "config.h"
 
-#include "ev/helper.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "ev/helper.h"
 
 #include "ev_int.h"
 
@@ -54,7 +53,8 @@ static int set_actions(posix_spawn_file_actions_t *fa, posix_spawnattr_t *attr, 
 	rc = rc ? rc : posix_spawn_file_actions_addopen(fa, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	rc = rc ? rc : posix_spawn_file_actions_addclosefrom_np(fa, STDERR_FILENO + 1);
 	/* A group of its own: what a terminal sends to the server is not for its helper, which ends after it. */
-	rc = rc ? rc : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	rc = rc ? rc : posix_spawnattr_setflags(attr,
+						POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	rc = rc ? rc : posix_spawnattr_setpgroup(attr, 0);
 	rc = rc ? rc : posix_spawnattr_setsigmask(attr, &none);
 	return rc ? rc : posix_spawnattr_setsigdefault(attr, &all);
@@ -81,7 +81,8 @@ static int spawn(const char *path, const char *const argv[], int theirs, pid_t *
 		free(args[--n]);
 	if (rc == 0)
 		return 0;
-	return err_set(err, rc == ENOENT || rc == EACCES ? ERR_UNREACHABLE : ERR_IO, path, "%s cannot be started: %s", path,
+	return err_set(err, rc == ENOENT || rc == EACCES ? ERR_UNREACHABLE : ERR_IO, path, "%s cannot be started: %s",
+		       path,
 		       strerror(rc));
 }
 
@@ -102,7 +103,8 @@ static void disclaim(struct ev_nursery *n, pid_t pid)
 	n->nforeign = kept;
 }
 
-int ev_helper_start(struct ev_loop *loop, const char *path, const char *const argv[], int *ret_fd, struct ev_helper **ret,
+int ev_helper_start(struct ev_loop *loop, const char *path, const char *const argv[], int *ret_fd,
+		    struct ev_helper **ret,
 		    struct err *err)
 {
 	struct ev_helper *h = mem_zalloc(sizeof(*h));

@@ -1,5 +1,6 @@
-/* The module's own: jwk.c (keys), jwt.c (tokens), get.c (requests to issuers), keyset.c (an issuer's keys as they are now),
- * kids.c (what is not among them), cache.c (tokens found good), claims.c (what they mean here), issuer.c (one issuer), check.c (the check itself). */
+/* What the files of the module share: jwt.c (keys and tokens), keyset.c (an issuer: its server, its keys, its words),
+ * check.c (the check itself, tokens found good, opaque ones, what claims mean), challenge.c (what a client without a
+ * token is told). */
 #ifndef OAUTH_INT_H
 #define OAUTH_INT_H
 
@@ -21,7 +22,7 @@ struct ev_loop;
 struct fetcher;
 struct str;
 
-/* --- jwk.c: the public keys of an issuer (RFC 7517, RFC 8037) */
+/* --- jwt.c: the public keys of an issuer (RFC 7517, RFC 8037) */
 
 #define JWKS_BYTES_MAX (64u << 10)      /* of one set (SEC S-409) */
 #define JWKS_KEYS_MAX 100               /* of one set, those that are passed over included */
@@ -37,7 +38,6 @@ enum jwt_alg {
 #undef JWT_ALG_ENUM
 	JWT_ALG_COUNT
 };
-int jwt_alg_of(const char *name);       /* or -1 */
 
 struct jwk;
 struct jwk_set;
@@ -82,30 +82,28 @@ const char *jwt_client(const json_t *claims);
 
 struct jwt_expect { const char *issuer, *audience; uint64_t now_us; };
 /* The claims every token must have (SEC S-405, S-406).  ERR_DENIED, and why. */
-int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64_t *ret_expires_us, enum cred_refusal *ret_why,
+int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64_t *ret_expires_us,
+		     enum cred_refusal *ret_why,
 		     struct err *err) MUST_CHECK;
-/* Is our resource among the audiences?  Scheme and host in any case (MCP A-08). */
-bool jwt_audience_has(const json_t *aud, const char *audience);
 
-/* --- get.c */
+/* --- keyset.c: requests to an issuer */
 
 struct oauth_server;                    /* where an issuer is reached, and how; counted */
-int oauth_server_new(const struct conf_issuer *conf, struct oauth_server **ret, struct err *err) MUST_CHECK;
-void oauth_server_drop(struct oauth_server **s);
-struct oauth_get_req {
+struct oauth_http_req {
 	const char *url;
 	const char *form;               /* the body of a POST; NULL: a GET */
 	const char *authorization;      /* or NULL */
 	uint64_t deadline_us;           /* monotonic */
 };
 /* rc 0: status 200 and this body. */
-typedef void oauth_got_fn(void *arg, int rc, const struct str *body, const struct err *err);
-struct oauth_get;
-int oauth_get_start(struct fetcher *f, struct oauth_server *server, const struct oauth_get_req *req, oauth_got_fn *got,
-		    void *arg, struct oauth_get **ret, struct err *err) MUST_CHECK;
-void oauth_get_cancel(struct oauth_get **g);            /* got() does not come any more */
+typedef void oauth_http_fn(void *arg, int rc, const struct str *body, const struct err *err);
+struct oauth_http;
+int oauth_http_start(struct fetcher *f, struct oauth_server *server, const struct oauth_http_req *req,
+		     oauth_http_fn *got,
+		    void *arg, struct oauth_http **ret, struct err *err) MUST_CHECK;
+void oauth_http_cancel(struct oauth_http **g);            /* got() does not come any more */
 
-/* --- keyset.c */
+/* --- keyset.c: its keys */
 
 struct keyset_env {                     /* borrowed */
 	struct ev_loop *loop;
@@ -116,8 +114,6 @@ struct keyset_env {                     /* borrowed */
 	void *arg;
 };
 struct keyset;
-int keyset_new(const struct keyset_env *env, const struct conf_issuer *conf, struct keyset **ret, struct err *err) MUST_CHECK;
-void keyset_free(struct keyset **k);
 /* From a file: read it again; on failure the old keys stay.  Else: fetch them when the next token comes. */
 int keyset_reload(struct keyset *k, struct err *err) MUST_CHECK;
 enum keyset_find {
@@ -129,15 +125,15 @@ enum keyset_find {
 enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, const struct jwk **ret);
 uint32_t keyset_retry_ms(const struct keyset *k);       /* when KEYSET_NONE may be over */
 
-/* --- kids.c */
+/* --- keyset.c: kids that tokens named and no set had */
 
-struct kids;
-struct kids *kids_new(void);
-void kids_free(struct kids **k);
+struct unknown_keys;
+struct unknown_keys *unknown_keys_new(void);
+void unknown_keys_free(struct unknown_keys **k);
 /* When it was seen first, as far as is known. */
-uint64_t kids_see(struct kids *k, const char *kid, uint64_t now_us);
+uint64_t unknown_keys_see(struct unknown_keys *k, const char *kid, uint64_t now_us);
 
-/* --- cache.c */
+/* --- check.c: tokens found good */
 
 struct oauth_cache;
 struct oauth_cache *oauth_cache_new(size_t max);
@@ -146,12 +142,12 @@ void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_
 /* who: borrowed.  False: not there, or over. */
 bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
 /* True: it was not there, not even as one that is over. */
-bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass, uint64_t until_us);
-void oauth_cache_del(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE]);
+bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass,
+		     uint64_t until_us);
 /* Its tokens, NULL: all, are only known to have been good from now on. */
 void oauth_cache_expire(struct oauth_cache *c, const struct oauth_issuer *issuer);
 
-/* --- issuer.c */
+/* --- keyset.c: an issuer */
 
 struct oauth_word { const char *word; struct scopes *scopes; };
 struct oauth_issuer {
@@ -175,7 +171,7 @@ struct oauth {
 	uint8_t jti_key[32];
 };
 
-/* --- claims.c */
+/* --- check.c: what claims mean here */
 
 struct oauth_identity {                 /* texts borrowed from claims, or in here */
 	const char *tenant, *subject;
@@ -183,8 +179,5 @@ struct oauth_identity {                 /* texts borrowed from claims, or in her
 	char own[PRINCIPAL_SUBJECT_MAX + 1];
 	struct scopes *scopes;          /* to be unreffed */
 };
-/* Who is it here?  ERR_DENIED, and why. */
-int oauth_identify(const struct oauth_issuer *s, const json_t *claims, struct oauth_identity *ret, enum cred_refusal *ret_why,
-		   struct err *err) MUST_CHECK;
 
 #endif

@@ -362,20 +362,20 @@ static void withdrawn_key_is_refused_at_once(void **state)
 static void kids_are_remembered_up_to_a_limit(void **state)
 {
 	uint64_t forgotten = counter(METRIC_oauth_kids_forgotten);
-	struct kids *k = kids_new();
+	struct unknown_keys *k = unknown_keys_new();
 	char name[16];
 
 	for (unsigned i = 0; i < OAUTH_KIDS_MAX; i++) {
 		snprintf(name, sizeof name, "%u", i);
-		assert_int_equal(kids_see(k, name, i), i);
+		assert_int_equal(unknown_keys_see(k, name, i), i);
 	}
-	assert_int_equal(kids_see(k, "0", 1000), 0);
+	assert_int_equal(unknown_keys_see(k, "0", 1000), 0);
 	assert_int_equal(counter(METRIC_oauth_kids_forgotten), forgotten);
-	assert_int_equal(kids_see(k, "more", 1000), 1000);
+	assert_int_equal(unknown_keys_see(k, "more", 1000), 1000);
 	assert_int_equal(counter(METRIC_oauth_kids_forgotten), forgotten + 1);
-	assert_int_equal(kids_see(k, "0", 2000), 0);            /* named meanwhile */
-	assert_int_equal(kids_see(k, "1", 2000), 2000);
-	kids_free(&k);
+	assert_int_equal(unknown_keys_see(k, "0", 2000), 0);            /* named meanwhile */
+	assert_int_equal(unknown_keys_see(k, "1", 2000), 2000);
+	unknown_keys_free(&k);
 }
 
 /* Strangers can have keys fetched, and must not fill the log by that; nor does a reload. */
