@@ -1,8 +1,8 @@
-/* toolcribd.yaml: the scalar keys, one row of conf.def each.  The list of listeners is read in conf_list.c. */
+/* toolcribd.yaml: the scalar keys, one row of conf.def each.  The lists of listeners and
+ * of issuers have files of their own. */
 #include "config.h"
 
-#include "conf/conf.h"
-
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,210 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "conf/conf.h"
 #include "json/json.h"
 #include "json/yaml.h"
 
 #include "conf_int.h"
+
+/* --- The list of roles: who may administer or audit. */
+
+#define KEY_CHARS 64                    /* SHA-256 in hex */
+
+static const char *const names[CONF_ROLE_COUNT] = {
+	[CONF_ADMIN] = "admin", [CONF_OPERATOR] = "operator", [CONF_AUDITOR] = "auditor",
+		[CONF_TENANT_AUDITOR] = "tenant-auditor",
+	[CONF_TENANT_ADMIN] = "tenant-admin",
+};
+
+const char *conf_role_name(enum conf_role_kind kind)
+{
+	return names[kind];
+}
+
+static int read_kind(const json_t *obj, const char *at, enum conf_role_kind *ret, struct err *err)
+{
+	const char *name = NULL;
+	int rc = jx_get_string(obj, at, "role", JX_REQUIRED, &name, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < NELEMS(names); i++) {
+		if (strcmp(names[i], name) == 0) {
+			*ret = (enum conf_role_kind)i;
+			return 0;
+		}
+	}
+	return conf_err(err, at, "role",
+			"must be one of admin, operator, auditor, tenant-auditor, tenant-admin, is \"%s\"", name);
+}
+
+static int read_key(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	static const char hex[] = "0123456789abcdef";
+	const char *key = NULL, *name = NULL;
+
+	if (jx_get_string(obj, at, "key", JX_REQUIRED, &key, err) < 0 ||
+	    jx_get_string(obj, at, "name", JX_REQUIRED, &name, err) < 0)
+		return conf_named(err);
+	if (strlen(key) != KEY_CHARS || strspn(key, hex) != KEY_CHARS) {
+		(void)conf_err(err, at, "key", "must be %d hex digits in lower case, not the key itself", KEY_CHARS);
+		err_hint(err, "toolcrib admin-key NAME makes a key and says what stands here");
+		return ERR_INVALID;
+	}
+	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
+		return conf_err(err, at, "name",
+				"\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
+				CONF_KEY_NAME_MAX);
+	r->key = mem_strdup(key);
+	r->name = mem_strdup(name);
+	return 0;
+}
+
+/* One of uid, gid, group and key. */
+static int read_whose(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	const bool by_uid = json_object_get(obj, "uid") != NULL, by_gid = json_object_get(obj, "gid") != NULL;
+	const bool by_key = json_object_get(obj, "key") != NULL;
+	const char *name = NULL;
+	const struct group *group;
+	int64_t id = 0;
+
+	if (jx_get_string(obj, at, "group", JX_OPTIONAL, &name, err) < 0)
+		return conf_named(err);
+	if (by_uid + by_gid + (name != NULL) + by_key != 1)
+		return conf_err(err, at, "uid", "say whose role it is: one of uid, gid and group, or of key");
+	if (by_key)
+		return read_key(obj, at, r, err);
+	if (json_object_get(obj, "name"))
+		return conf_err(err, at, "name", "only a key has a name");
+	if (!name && jx_get_int(obj, at, by_uid ? "uid" : "gid", JX_REQUIRED, 0, UINT32_MAX - 1, &id, err) < 0)
+		return conf_named(err);
+	r->by_group = !by_uid;
+	r->id = (uint32_t)id;
+	if (!name)
+		return 0;
+	group = getgrnam(name);
+	if (!group)
+		return conf_err(err, at, "group", "this machine has no group \"%s\"", name);
+	r->id = group->gr_gid;
+	return 0;
+}
+
+static int read_role(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
+{
+	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "tenant" };
+	const char *tenant = NULL;
+	bool of_tenant;
+
+	if (!json_is_object(obj))
+		return err_set(err, ERR_INVALID, at, "must be a map with role, and uid or another that says whose");
+	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_kind(obj, at, &r->kind, err) < 0 ||
+	    read_whose(obj, at, r, err) < 0 || jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0)
+		return conf_named(err);
+	if (tenant && !text_entity_name(tenant, strlen(tenant)))
+		return conf_err(err, at, "tenant", "\"%s\" is no name: lower-case letters, digits, _ . -", tenant);
+	of_tenant = r->kind == CONF_TENANT_AUDITOR || r->kind == CONF_TENANT_ADMIN;
+	if (of_tenant && !tenant)
+		return conf_err(err, at, "tenant", "the role %s needs the tenant that it is for", names[r->kind]);
+	if (tenant && !of_tenant)
+		return conf_err(err, at, "tenant", "only the roles tenant-auditor and tenant-admin have a tenant");
+	r->tenant = tenant ? mem_strdup(tenant) : NULL;
+	return 0;
+}
+
+static int conf_roles_read(const json_t *list, struct conf *c, struct err *err)
+{
+	json_t *item;
+	size_t i;
+	int rc = 0;
+
+	if (!json_is_array(list) || json_array_size(list) > CONF_ROLES_MAX)
+		return err_set(err, ERR_INVALID, "/roles", "must be a list of at most %d roles", CONF_ROLES_MAX);
+	c->roles = mem_calloc(json_array_size(list) + 1, sizeof(*c->roles));
+	json_array_foreach(list, i, item) {
+		char *at = mem_printf("/roles/%zu", i);
+
+		rc = read_role(item, at, &c->roles[c->nroles++], err);
+		free(at);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* swaps them */
+static void conf_roles_take(struct conf *c, struct conf *next)
+{
+	struct conf_role *roles = c->roles;
+	size_t n = c->nroles;
+
+	c->roles = next->roles;
+	c->nroles = next->nroles;
+	next->roles = roles;
+	next->nroles = n;
+}
+
+/* A key without a door, or a door that is not whole. */
+static int conf_admin_check(const struct conf *c, struct err *err)
+{
+	bool keys = false, loopback;
+
+	for (size_t i = 0; i < c->nroles; i++)
+		keys = keys || c->roles[i].key;
+	if (!c->admin_listen && (c->admin_cert || c->admin_key))
+		return conf_err(err, "/admin", c->admin_cert ? "cert" : "key",
+				"it is for admin.listen, which is missing");
+	if (!c->admin_listen)
+		return 0;               /* a key without a door opens nothing */
+	if (conf_check_address(c->admin_listen, &loopback) < 0)
+		return conf_err(err, "/admin", "listen", "\"%s\" is no address: 0.0.0.0:8809 or [::]:8809",
+				c->admin_listen);
+	if (!c->admin_cert || !c->admin_key)
+		return conf_err(err, "/admin", "listen",
+				"commands travel over TLS: admin.cert and admin.key are needed");
+	if (!keys) {
+		(void)conf_err(err, "/admin", "listen", "no role has a key, so nobody could come in");
+		err_hint(err, "toolcrib admin-key NAME makes one, and says what stands under roles");
+		return ERR_INVALID;
+	}
+	return 0;
+}
+
+static void conf_roles_free(struct conf *c)
+{
+	for (size_t i = 0; i < c->nroles; i++) {
+		free(c->roles[i].tenant);
+		free(c->roles[i].key);
+		free(c->roles[i].name);
+	}
+	free(c->roles);
+	c->roles = NULL;
+	c->nroles = 0;
+}
+
+static void conf_roles_sample(struct str *out)
+{
+	str_puts(out,
+		 "\n# Who may give commands, by user id or by group; they reach the server by admin.socket, or, with a "
+		 "key that\n"
+		 "# toolcrib admin-key made, by admin.listen.  Root always may.  The user of the server, as which "
+		 "tools run, may\n"
+		 "# until a user or a group here has the role admin; from then on only by its own uid.  role: admin, "
+		 "operator\n"
+		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's "
+		 "audit) or\n"
+		 "# tenant-admin (one tenant's keys and grants).  Reloadable.\n"
+		 "#roles:\n"
+		 "#  - {role: admin, uid: 1000}\n"
+		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
+		 "#  - {role: auditor, uid: 1001}\n"
+		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n"
+		 "#  - {role: operator, key: c04c2e0a2b1b5c1b5f7d4e6f8a9b0c1d2e3f405162738495a6b7c8d9eaf0b1c2, name: "
+		 "ci}\n");
+}
+
+/* --- the whole file */
 
 #define CONF_FILE_MAX (1u << 20)
 #define CONF_FILE "toolcribd.yaml"
@@ -44,23 +244,6 @@ static const struct row rows[] = {
 #undef CONF_UINT
 #undef CONF_TEXT
 };
-
-int conf_err(struct err *err, const char *at, const char *name, const char *fmt, ...)
-{
-	struct str where = STR_INIT;
-	char msg[256];
-	va_list ap;
-	int rc;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(msg, sizeof(msg), fmt, ap);
-	va_end(ap);
-	str_puts(&where, at);
-	jx_pointer_add(&where, name);
-	rc = err_set(err, ERR_INVALID, str_text(&where), "%s", msg);
-	str_fini(&where);
-	return rc;
-}
 
 static uint32_t *uint_of(struct conf *c, const struct row *row)
 {
@@ -368,12 +551,14 @@ static void sample_row(struct str *out, const struct row *row, const char *inden
 {
 	str_printf(out, "\n%s# %s\n", indent, row->help);
 	if (row->type == ROW_UINT) {
-		str_printf(out, "%s# Unit: %s, %u to %u, %s.\n", indent, row->unit, (unsigned)row->min, (unsigned)row->max,
+		str_printf(out, "%s# Unit: %s, %u to %u, %s.\n", indent, row->unit, (unsigned)row->min,
+			   (unsigned)row->max,
 			   row->reload == LIVE ? "reloadable" : "needs a restart");
 		str_printf(out, "#%s%s: %u\n", indent, name, (unsigned)row->def);
 		return;
 	}
-	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable" : "needs a restart");
+	str_printf(out, "%s# Value: %s, %s.\n", indent, row->unit, row->reload == LIVE ? "reloadable"
+		   : "needs a restart");
 	str_printf(out, "#%s%s: %s\n", indent, name, row->def_text ? row->def_text :
 		   strcmp(row->unit, "<URL>") == 0 ? "https://tools.example.com" :
 		   strcmp(row->unit, "<address>") == 0 ? "127.0.0.1:8810" : "/var/lib/toolcrib");

@@ -15,6 +15,9 @@ struct str;
 int conf_err(struct err *err, const char *at, const char *name, const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* Put the member's name in front of a sentence about it: a line and a column are only its place.  Returns the code. */
 int conf_named(struct err *err);
+
+/* --- listeners.c */
+
 /* The list `listeners` of a document; err->where is a JSON pointer into the document. */
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 /* What a server without a list does: HTTP on loopback. */
@@ -23,20 +26,13 @@ bool conf_list_equal(const struct conf *a, const struct conf *b);       /* but f
 void conf_list_take_tls(struct conf *c, struct conf *next);             /* of equal lists */
 void conf_list_free(struct conf *c);
 void conf_list_sample(struct str *out);
-/* An optional name of a tenant or principal, copied. */
-int conf_read_entity(const json_t *obj, const char *at, const char *name, char **ret, struct err *err) MUST_CHECK;
-/* The optional map `tls` of a listener. */
-int conf_tls_read(const json_t *obj, const char *at, struct conf_tls **ret, struct err *err) MUST_CHECK;
-void conf_tls_free(struct conf_tls **t);
-void conf_tls_sample(struct str *out);
-/* The same for the list `roles`; none is none. */
-int conf_roles_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
-void conf_roles_take(struct conf *c, struct conf *next);        /* swaps them */
-int conf_admin_check(const struct conf *c, struct err *err) MUST_CHECK;
 /* A numeric address with a port: 0, or -1. */
 int conf_check_address(const char *address, bool *ret_loopback) MUST_CHECK;
-void conf_roles_free(struct conf *c);
-void conf_roles_sample(struct str *out);
+/* Of a listener's address that has been accepted. */
+bool conf_is_loopback(const char *address);
+
+/* --- issuers.c */
+
 /* The same for the list `oauth.issuers`; none is none. */
 #define CONF_ISSUERS_AT "/oauth/issuers"
 int conf_oauth_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
@@ -44,7 +40,5 @@ int conf_oauth_check(const struct conf *c, struct err *err) MUST_CHECK;         
 bool conf_oauth_equal(const struct conf *a, const struct conf *b);
 void conf_oauth_free(struct conf *c);
 void conf_oauth_sample(struct str *out);
-/* Of a listener's address that has been accepted. */
-bool conf_is_loopback(const char *address);
 
 #endif

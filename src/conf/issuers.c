@@ -16,7 +16,8 @@
 #define URL_BYTES_MAX 2048
 #define VALUE_BYTES_MAX 512             /* of a claim, of a scope's word */
 
-/* A URL of ours or of an issuer, as it is compared and as it is put into headers: no blank, no quote, nothing behind it. */
+/* A URL of ours or of an issuer, as it is compared and as it is put into headers: no blank, no quote, nothing behind
+ * it. */
 static bool is_url(const char *text)
 {
 	size_t scheme = strncmp(text, "https://", 8) == 0 ? 8 : strncmp(text, "http://", 7) == 0 ? 7 : 0;
@@ -51,7 +52,8 @@ static int read_url(const json_t *obj, const char *at, const char *name, char **
 	if (rc < 0 || !text)
 		return rc;
 	if (!is_url(text))
-		return conf_err(err, at, name, "\"%s\" is no URL with https:// or http://, a host and perhaps a path", text);
+		return conf_err(err, at, name, "\"%s\" is no URL with https:// or http://, a host and perhaps a path",
+				text);
 	*ret = mem_strdup(text);
 	return 0;
 }
@@ -123,11 +125,14 @@ static int read_words(const json_t *obj, const char *at, struct conf_issuer *s, 
 		/* RFC 6749 3.3: what may stand between the blanks of a scope. */
 		for (const char *p = word; *p; p++) {
 			if (*p <= ' ' || *p >= 0x7f || *p == '"' || *p == '\\')
-				return conf_err(err, at, "scopes", "a word of a scope has no blanks, quotes or accents");
+				return conf_err(err, at, "scopes",
+						"a word of a scope has no blanks, quotes or accents");
 		}
-		if (*word == '\0' || strlen(word) > VALUE_BYTES_MAX || !json_is_array(list) || json_array_size(list) == 0 ||
+		if (*word == '\0' || strlen(word) > VALUE_BYTES_MAX || !json_is_array(list) ||
+		    json_array_size(list) == 0 ||
 		    json_array_size(list) > CONF_WORD_SCOPES_MAX)
-			return conf_err(err, at, "scopes", "%s: must be a list of 1 to %d scopes", word, CONF_WORD_SCOPES_MAX);
+			return conf_err(err, at, "scopes", "%s: must be a list of 1 to %d scopes", word,
+					CONF_WORD_SCOPES_MAX);
 		w->word = mem_strdup(word);
 		w->scopes = mem_calloc(json_array_size(list), sizeof(*w->scopes));
 		json_array_foreach(list, i, item) {
@@ -159,7 +164,8 @@ static int read_introspection(const json_t *obj, const char *at, struct conf_iss
 	if (rc == 0)
 		rc = read_path(block, here, "secret_file", &s->ask_secret_file, err);
 	if (rc == 0 && (!s->ask_uri || !s->ask_client || !s->ask_secret == !s->ask_secret_file))
-		rc = err_set(err, ERR_INVALID, here, "needs uri, client, and one of secret (a name of the store) and secret_file");
+		rc = err_set(err, ERR_INVALID, here,
+			     "needs uri, client, and one of secret (a name of the store) and secret_file");
 	free(here);
 	return rc;
 }
@@ -176,7 +182,8 @@ static int read_allow(const json_t *obj, const char *at, struct conf_issuer *s, 
 		return conf_err(err, at, "allow", "at most %d entries", CONF_ISSUER_ALLOW_MAX);
 	json_array_foreach(list, i, item) {
 		if (!json_is_string(item) || json_string_length(item) == 0)
-			return conf_err(err, at, "allow", "entry %zu must be a text like \"login.internal:8443\"", i + 1);
+			return conf_err(err, at, "allow", "entry %zu must be a text like \"login.internal:8443\"",
+					i + 1);
 		s->allow[s->nallow++] = mem_strdup(json_string_value(item));
 	}
 	return 0;
@@ -194,7 +201,9 @@ static int check_issuer(const struct conf_issuer *s, const char *at, struct err 
 	if (uri && strncmp(uri, "https://", 8) != 0 && s->nallow == 0) {
 		int rc = conf_err(err, at, s->jwks_uri ? "jwks_uri" : "introspection", "must be reached by https");
 
-		err_hint(err, "a server of your own may be named in allow: its \"host:port\" is then reached by http as well");
+		err_hint(err,
+			 "a server of your own may be named in allow: its \"host:port\" is then reached by http as "
+			 "well");
 		return rc;
 	}
 	if (!s->tenant.fixed == !s->tenant.claim)
@@ -210,15 +219,18 @@ static int check_issuer(const struct conf_issuer *s, const char *at, struct err 
 
 static int read_issuer(const json_t *obj, const char *at, struct conf_issuer *s, struct err *err)
 {
-	static const char *const known[] = { "issuer", "jwks_file", "jwks_uri", "introspection", "allow", "ca", "tenant", "tenant_claim",
+	static const char *const known[] = { "issuer", "jwks_file", "jwks_uri", "introspection", "allow", "ca",
+		"tenant", "tenant_claim",
 		"tenants", "principal", "principal_claim", "principals", "scopes" };
 
 	if (!json_is_object(obj))
 		return err_set(err, ERR_INVALID, at, "must be a map with issuer, keys, tenant and scopes");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_url(obj, at, "issuer", &s->issuer, err) < 0 ||
-	    read_path(obj, at, "jwks_file", &s->jwks_file, err) < 0 || read_url(obj, at, "jwks_uri", &s->jwks_uri, err) < 0 ||
+	    read_path(obj, at, "jwks_file", &s->jwks_file, err) < 0 ||
+		read_url(obj, at, "jwks_uri", &s->jwks_uri, err) < 0 ||
 	    read_introspection(obj, at, s, err) < 0 || read_allow(obj, at, s, err) < 0 ||
-	    read_path(obj, at, "ca", &s->ca_file, err) < 0 || read_entity(obj, at, "tenant", &s->tenant.fixed, err) < 0 ||
+	    read_path(obj, at, "ca", &s->ca_file, err) < 0 ||
+		read_entity(obj, at, "tenant", &s->tenant.fixed, err) < 0 ||
 	    read_text(obj, at, "tenant_claim", &s->tenant.claim, err) < 0 ||
 	    read_table(obj, at, "tenants", &s->tenant, err) < 0 ||
 	    read_entity(obj, at, "principal", &s->principal.fixed, err) < 0 ||
@@ -228,7 +240,8 @@ static int read_issuer(const json_t *obj, const char *at, struct conf_issuer *s,
 	return check_issuer(s, at, err);
 }
 
-/* An opaque token does not say whose it is: only one issuer may be asked about it, or one would see another's tokens. */
+/* An opaque token does not say whose it is: only one issuer may be asked about it, or one would see another's tokens.
+ * */
 static int check_all(const struct conf *c, struct err *err)
 {
 	const struct conf_issuer *asked = NULL;
@@ -243,7 +256,8 @@ static int check_all(const struct conf *c, struct err *err)
 				rc = conf_err(err, at, "issuer", "%s is there twice", s->issuer);
 		}
 		if (rc == 0 && s->ask_uri && asked)
-			rc = conf_err(err, at, "introspection", "only one issuer can have it: an opaque token does not say whose it is");
+			rc = conf_err(err, at, "introspection",
+				      "only one issuer can have it: an opaque token does not say whose it is");
 		free(at);
 		if (rc < 0)
 			return rc;
@@ -259,7 +273,8 @@ int conf_oauth_read(const json_t *list, struct conf *c, struct err *err)
 	size_t i;
 
 	if (!json_is_array(list) || json_array_size(list) > CONF_ISSUERS_MAX)
-		return err_set(err, ERR_INVALID, CONF_ISSUERS_AT, "must be a list of at most %d issuers", CONF_ISSUERS_MAX);
+		return err_set(err, ERR_INVALID, CONF_ISSUERS_AT, "must be a list of at most %d issuers",
+			       CONF_ISSUERS_MAX);
 	c->issuers = mem_calloc(json_array_size(list) + 1, sizeof(*c->issuers));
 	json_array_foreach(list, i, item) {
 		char *at = mem_printf(CONF_ISSUERS_AT "/%zu", i);
@@ -280,7 +295,8 @@ int conf_oauth_check(const struct conf *c, struct err *err)
 	size_t len = c->oauth_resource ? strlen(c->oauth_resource) : 0;
 
 	if (len > 0 && (!is_url(c->oauth_resource) || c->oauth_resource[len - 1] == '/'))
-		return err_set(err, ERR_INVALID, "/oauth/resource", "must be a URL without / at its end, like https://tools.example.com");
+		return err_set(err, ERR_INVALID, "/oauth/resource",
+			       "must be a URL without / at its end, like https://tools.example.com");
 	if (c->nissuers == 0 || len > 0)
 		return 0;
 	for (size_t i = 0; i < c->nlisteners; i++) {
@@ -288,7 +304,8 @@ int conf_oauth_check(const struct conf *c, struct err *err)
 
 		if (l->transport == CONF_HTTP && !conf_is_loopback(l->address))
 			return err_set(err, ERR_INVALID, CONF_ISSUERS_AT,
-				       "oauth.resource is missing: tokens must be for the URL by which clients reach %s", l->address);
+				       "oauth.resource is missing: tokens must be for the URL by which clients reach "
+				       "%s", l->address);
 	}
 	return 0;
 }
@@ -351,12 +368,14 @@ void conf_oauth_sample(struct str *out)
 		 "#      jwks_uri: https://login.example.com/jwks   # or jwks_file: /etc/toolcrib/login.json\n"
 		 "#      tenant_claim: org                          # or tenant: acme\n"
 		 "#      tenants: {org-17: acme}                    # without: the claim is the tenant's name\n"
-		 "#      principal: agent                           # or principal_claim: …; without: each sub is its own\n"
+		 "#      principal: agent                           # or principal_claim: …; without: each sub is its "
+		 "own\n"
 		 "#      scopes:                                    # words of its tokens, and what they give here\n"
 		 "#        tools.read: [\"tools:list\"]\n"
 		 "#        tools.use: [\"tools:list\", \"tools:call:*\"]\n"
 		 "#    - issuer: https://other.example.com          # opaque tokens: it is asked about each\n"
-		 "#      introspection: {uri: \"https://other.example.com/introspect\", client: toolcrib, secret: other-introspection}\n"
+		 "#      introspection: {uri: \"https://other.example.com/introspect\", client: toolcrib, secret: "
+		 "other-introspection}\n"
 		 "#      tenant: acme\n"
 		 "#      scopes: {mcp: [\"tools:list\", \"tools:call:*\"]}\n");
 }
