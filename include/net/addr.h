@@ -21,7 +21,6 @@ char *addr_format(const struct addr *a, char ret[ADDR_TEXT_SIZE]);          /* w
 char *addr_format_host(const struct addr *a, char ret[ADDR_TEXT_SIZE]);     /* without port: a source */
 bool addr_is_loopback(const struct addr *a);
 /* The 16 bytes of an IPv6 address; IPv4 as ::ffff:a.b.c.d.  False: another family. */
-bool addr_ip(const struct addr *a, uint8_t ret[16]);
 bool addr_ip_is_v4(const uint8_t ip[16]);
 /* Whom limits of a source count (SEC S-316): the same of IPv4, the /64 of IPv6 with zeros behind it. */
 bool addr_source(const struct addr *a, uint8_t ret[16]);

@@ -1,11 +1,80 @@
 #ifndef NET_HTTP_SERVER_H
 #define NET_HTTP_SERVER_H
 
-#include "net/http_head.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* --- the head of a request */
+
+/* The head of an HTTP/1.1 request, a pure function of bytes: refuse, never repair (RFC 9112, SEC S-110, S-111). */
+
+#define HTTP_LINE_MAX 8192              /* request line; one header (SEC S-113) */
+#define HTTP_HEADERS_MAX 64
+#define HTTP_HEAD_MAX 32768
+#define HTTP_BODY_MAX (10u << 20)
+
+struct http_text { const char *p; size_t len; };
+struct http_header { struct http_text name, value; };   /* name as sent; value without the white space around it */
+enum http_framing { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
+struct http_head {
+	struct http_text method, target, path, query;   /* path begins with '/' (or is "*"); query without '?' */
+	struct http_header header[HTTP_HEADERS_MAX];
+	size_t nheaders;
+	enum http_framing framing;
+	uint64_t length;                /* with HTTP_BODY_LENGTH */
+	bool old;                       /* HTTP/1.0 */
+	bool close;                     /* Connection: close, or HTTP/1.0 without keep-alive */
+	bool expect_continue;
+	const char *why;                /* it was refused; static, no byte of the peer's */
+};
+/* > 0: bytes of the head with its blank line.  0: not whole yet.  < 0: minus the status that refuses it (400, 405,
+ * 414, 417, 431, 501, 505); the connection closes behind it.  Texts point into p.  What is refused, and how, does
+ * not depend on how the bytes arrive. */
+long http_head_parse(const char *p, size_t len, struct http_head *ret);
+/* The search for the end of a head that arrives in pieces, each byte looked at once.  Zero it for each request. */
+struct http_scan {
+	size_t line;                    /* where the line begins that is looked at */
+	size_t seen;                    /* bytes looked at */
+	unsigned lines;                 /* complete ones */
+};
+/* p[0..len) begins with the request's first byte.  Returns as http_head_parse(), and *ret_why. */
+long http_head_scan(struct http_scan *s, const char *p, size_t len, const char **ret_why);
+/* The value of a header by lower-case name; *ret_count = how often it came (NULL: not wanted).  p NULL when absent. */
+struct http_text http_head_get(const struct http_head *h, const char *name, unsigned *ret_count);
+bool http_text_is(struct http_text t, const char *z);           /* equal bytes */
+bool http_text_is_nocase(struct http_text t, const char *z);    /* equal without case */
+
+/* --- the body of a request */
+
+/* The body of a request, by length or in chunks: a pure function of bytes, as strict as the head (SEC S-112).
+ * Chunk extensions and trailers are read, bounded and dropped. */
+#define HTTP_CHUNK_DIGITS_MAX 8         /* hex digits of a chunk's size */
+#define HTTP_CHUNK_EXT_MAX 64           /* bytes behind it, up to CR LF */
+#define HTTP_TRAILERS_MAX 8192          /* bytes of all trailers */
+
+enum http_body_state {
+	HTTP_BODY_DATA, HTTP_BODY_SIZE, HTTP_BODY_EXT, HTTP_BODY_SIZE_LF, HTTP_BODY_DATA_CR, HTTP_BODY_DATA_LF,
+	HTTP_BODY_TRAILER, HTTP_BODY_TRAILER_NAME, HTTP_BODY_TRAILER_VALUE, HTTP_BODY_TRAILER_LF, HTTP_BODY_LAST_LF,
+	HTTP_BODY_DONE,
+};
+struct http_body {
+	enum http_body_state state;
+	bool chunked;
+	uint64_t left;                  /* of the length, or of this chunk */
+	uint64_t total, max;            /* bytes of data so far; the limit */
+	unsigned digits, extra;         /* of the size; of extension or trailers */
+	const char *why;                /* it was refused; static */
+};
+/* 0, or -413 when the length alone is over max. */
+int http_body_init(struct http_body *b, const struct http_head *h, uint64_t max);
+/* Take *ret_used bytes from p[0..len), of which p[*ret_data .. + *ret_ndata) are data.  1: the body is complete;
+ * 0: call again with what is left, or with more bytes when nothing is; < 0: minus the status that refuses it
+ * (400, 413, 431). */
+int http_body_take(struct http_body *b, const char *p, size_t len, size_t *ret_used, size_t *ret_data,
+		   size_t *ret_ndata);
+
+/* --- the server */
 
 /* One HTTP/1.1 server connection: heads, bodies, order, keep-alive, pipelining, timers, the watch for a peer that
  * leaves while work runs.  Refuses bad framing by itself (status, Connection: close).  Loop thread.
@@ -14,7 +83,8 @@
  * that, or by gone()'s return.  Answers leave in the order of the requests; at most HTTP_PIPELINE_MAX requests wait
  * for their answers, then reading pauses (SEC S-114). */
 
-#define HTTP_REQUEST_ID_MAX 64          /* of a client's X-Request-Id; anything but letters, digits, . _ - is not taken */
+/* of a client's X-Request-Id; anything but letters, digits, . _ - is not taken */
+#define HTTP_REQUEST_ID_MAX 64
 #define HTTP_PIPELINE_MAX 16
 #define HTTP_HEAD_MS 5000               /* whole-request timers, not per byte (SEC S-116) */
 #define HTTP_BODY_MS 15000
@@ -30,9 +100,9 @@ struct http_timers { uint32_t head_ms, body_ms, idle_ms, stall_ms; };
 struct http_ops {
 	/* The head is whole (h is valid during the call).  0: go on, the body is read up to *body_max (HTTP_BODY_MAX at
 	 * first), 100 Continue is sent where it is expected; *ret_user is kept with the request.  1: the callee has
-	 * answered by http_reply() already; the connection closes behind it when a body was announced.  2: as 0, but nothing
-	 * more of this connection is read, not even its end, until http_go_on() or http_reply(): who must be asked first
-	 * answers within a deadline of the callee's. */
+	 * answered by http_reply() already; the connection closes behind it when a body was announced.  2: as 0, but
+	 * nothing more of this connection is read, not even its end, until http_go_on() or http_reply(): who must be
+	 * asked first answers within a deadline of the callee's. */
 	int (*head)(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user);
 	/* The body is whole; body is valid during the call.  An answer follows now or later. */
 	void (*request)(void *arg, struct http_request *r, void *user, const char *body, size_t len);
@@ -45,9 +115,11 @@ struct http_ops {
 	void (*broken)(void *arg);
 };
 /* fd is taken.  timers NULL: the constants. */
-struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
+struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers,
+				const struct http_ops *ops,
 				void *arg);
-void http_conn_tls(struct http_conn *c, struct tls *t);         /* taken; right after http_conn_new(), see stream_tls() */
+/* taken; right after http_conn_new(), see stream_tls() */
+void http_conn_tls(struct http_conn *c, struct tls *t);
 /* Close now: gone() and closed() follow, deferred. */
 void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */

@@ -48,8 +48,8 @@ const char *listen_address(const struct listener *l);      /* as bound: the port
 void listen_conn_gone(struct listener *l);
 unsigned listen_live(const struct listener *l);
 void listen_pause(struct listener *l, bool paused);
-/* While it is on, LISTEN_SLOW connections a turn of the loop are taken at most: whatever is open has its turn before the
- * next ones, and nobody is locked out (SEC S-807). */
+/* While it is on, LISTEN_SLOW connections a turn of the loop are taken at most: whatever is open has its turn before
+ * the next ones, and nobody is locked out (SEC S-807). */
 #define LISTEN_SLOW 2
 void listen_slow(struct listener *l, bool on);
 void listen_close(struct listener **l);                    /* unlinks a Unix socket */

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Buffered bytes over non-blocking descriptors: a socket, or a pair (stdio).  A turn of the loop reads at most
- * STREAM_TURN_BYTES of one stream, and writes at most as much to a socket (SEC S-820); output is gathered and written at
- * the end of the turn.  Above STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when less than
- * STREAM_STALL_BYTES could be written in STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED
- * (SEC S-116, S-830).  Loop thread. */
+ * STREAM_TURN_BYTES of one stream, and writes at most as much to a socket (SEC S-820); output is gathered and written
+ * at the end of the turn.  Above STREAM_OUT_HIGH queued bytes reading pauses; above STREAM_OUT_MAX, or when less than
+ * STREAM_STALL_BYTES could be written in STREAM_STALL_MS, the stream ends with STREAM_OVERFLOW or STREAM_STALLED (SEC
+ * S-116, S-830).  Loop thread. */
 
 #define STREAM_TURN_BYTES (64u << 10)
 #define STREAM_OUT_HIGH (256u << 10)
@@ -56,5 +57,12 @@ void stream_half_close(struct stream *s);
 /* The same without any callback; the stream frees itself. */
 void stream_finish(struct stream **s);
 void stream_close(struct stream **s);                                   /* at once */
+
+/* --- lines */
+
+/* Newline frames: "text\n" or "text\r\n"; pure.  Returns how many bytes the first line takes with its end and sets
+ * *ret_len to its length without; 0 = not whole yet; -1 = longer than max.  from: bytes that an earlier call has
+ * searched already (0 at first), so that the search is linear. */
+ssize_t line_next(const char *p, size_t len, size_t from, size_t max, size_t *ret_len);
 
 #endif

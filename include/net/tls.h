@@ -29,7 +29,8 @@ struct tls_opt {
 	const char *client_crl;         /* PEM: which certificates of clients are revoked; NULL = none */
 	bool client_required;           /* a client without one is turned away */
 	bool only_1_3;
-	const char *alpn;               /* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
+	/* static: the one protocol spoken here; NULL: a client that asks for any is turned away */
+	const char *alpn;
 };
 /* Read and check the files: readable, not too large, certificates valid now and for servers, the key theirs and nobody
  * else's to read, lists of revoked ones by those who vouch for clients, and not over.  ERR_INVALID, ERR_LIMIT,
@@ -47,8 +48,9 @@ struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int
 				 void *arg);
 void tls_handshake_cancel(struct tls_handshake **h);            /* closes fd; fn is not called */
 
-/* The client's side, for commands: fd is a connected socket that does not block; it stays the caller's.  The certificate
- * must lead to one of ca (PEM; NULL: the system's) and have host, a name or an address.  Waits for TLS_HANDSHAKE_MS. */
+/* The client's side, for commands: fd is a connected socket that does not block; it stays the caller's.  The
+ * certificate must lead to one of ca (PEM; NULL: the system's) and have host, a name or an address.  Waits for
+ * TLS_HANDSHAKE_MS. */
 int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err) MUST_CHECK;
 
 /* Bytes.  More than 0: that many; 0: the peer has ended its side properly (close_notify).  TLS_AGAIN: not now.

@@ -24,9 +24,8 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/gate.h"
-#include "net/line.h"
-#include "net/listen.h"
 #include "net/stream.h"
+#include "net/listen.h"
 #include "net/tls.h"
 #include "tenant/tenant.h"
 

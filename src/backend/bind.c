@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
-#include "net/fetch_policy.h"
+#include "net/fetch.h"
 
 int be_bind_full(const char *at, struct err *err)
 {

@@ -3,7 +3,6 @@
 
 #include "backend/handler.h"
 #include "net/fetch.h"
-#include "net/fetch_policy.h"
 #include "net/url.h"
 
 #include <jansson.h>

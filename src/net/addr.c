@@ -1,8 +1,6 @@
 /* Internet addresses as text and back. */
 #include "config.h"
 
-#include "net/addr.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "net/addr.h"
 
 static struct sockaddr_in *v4(struct addr *a) { return (struct sockaddr_in *)(void *)&a->sa; }
 static struct sockaddr_in6 *v6(struct addr *a) { return (struct sockaddr_in6 *)(void *)&a->sa; }
@@ -60,7 +59,7 @@ bool addr_is_loopback(const struct addr *a)
 	return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == IN_LOOPBACKNET);
 }
 
-bool addr_ip(const struct addr *a, uint8_t ret[16])
+static bool addr_ip(const struct addr *a, uint8_t ret[16])
 {
 	if (a->sa.ss_family == AF_INET) {
 		memcpy(ret, mapped, sizeof(mapped));

@@ -1,13 +1,14 @@
 /* Outbound requests: the face, pools of connections, one end for each request. */
 #include "config.h"
 
-#include "net/fetch.h"
-
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
 
 #include "base/clock.h"
 #include "base/crypto.h"
@@ -15,15 +16,573 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
 #include "net/breaker.h"
+#include "net/fetch.h"
+#include "net/url.h"
 
-#include "fetch_int.h"
+#define FETCH_SPARE_MAX 256             /* easy handles that a pool keeps for the next requests */
+
+struct fetcher {
+	struct ev_loop *loop;
+	struct map *pools;              /* key -> struct fetch_pool */
+	struct list idle;               /* pools without work; the front one is idle for the longest time */
+	size_t running;
+	struct fetch_own own;
+	struct breakers *breakers;
+	fetch_resolve_fn *resolve;
+	void *resolve_arg;
+};
+
+struct fetch_pool {
+	struct list node;               /* in fetcher's idle, or alone */
+	struct fetcher *owner;
+	char *key; size_t key_len;      /* scope and policy */
+	CURLM *multi;
+	struct ev_timer *timer;         /* libcurl's */
+	struct ev_timer *idle;
+	struct map *socks;              /* descriptor -> struct fetch_sock */
+	struct list running; size_t nrunning;   /* struct fetch */
+	CURL *spare[FETCH_SPARE_MAX]; size_t nspare;
+	bool acting;                    /* libcurl or an end is on the stack */
+};
+
+struct fetch_head {
+	int status;
+	struct str fields;              /* lower-case name NUL value NUL, … */
+};
+
+enum fetch_state { FETCH_WAITING, FETCH_RUNNING, FETCH_DONE };
+
+struct fetch {
+	struct list node;               /* in its pool's running */
+	struct fetch_pool *pool;
+	CURL *easy;
+	enum fetch_state state;
+	struct fetch_sink sink;
+	void *arg;
+	const struct fetch_policy *policy;
+	struct url url;
+	char *url_text, *method;
+	struct curl_slist *headers, *resolve;
+	void *body; size_t body_len, body_sent;
+	uint64_t deadline_us;
+	size_t body_max, body_got, head_got;
+	struct fetch_head head;
+	bool connected;                 /* on_prereq() has agreed to the connection that it is on */
+	bool head_done;
+	bool lengths_differ;            /* two Content-Lengths */
+	struct err err;                 /* why a callback stopped it; code 0 = none did */
+};
+
+/* --- One request for libcurl */
+
+/* Its options, its callbacks, what its end means.  Callbacks may call the sink, which calls nothing of libcurl:
+ * starts and cancels are deferred (fetch.c). */
+
+#define CLOCK_STEP_US 2000
+#define RESOLVED_MAX 512                /* bytes of the test resolver's addresses */
+
+/* --- addresses: each connect, and each use of a kept connection */
+
+static int check_addr(struct fetch *f, const struct addr *a)
+{
+	struct err err;
+	int rc = fetch_policy_addr(f->policy, &f->pool->owner->own, &f->url, a, &err);
+
+	if (rc == 0)
+		return 0;
+	char text[ADDR_TEXT_SIZE];
+	metric_inc(METRIC_fetch_addresses_refused);
+	log_warn(NULL, "outbound address refused host=%s port=%u address=%s why=\"%s\"", f->url.host, f->url.port,
+		 addr_format(a, text), err.msg);
+	if (f->err.code == 0)
+		f->err = err;
+	return rc;
+}
+
+/* SEC S-703: the address that is about to be connected to.  Another address of the same host may follow. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
+{
+	struct fetch *f = arg;
+	struct addr a = { .len = to->addrlen };
+
+	f->connected = false;
+	/* Once refused, refused: no choice among the others, a host with a forbidden address is up to something. */
+	if (f->err.code != 0 || purpose != CURLSOCKTYPE_IPCXN || to->addrlen > sizeof(a.sa))
+		return CURL_SOCKET_BAD;
+	memcpy(&a.sa, &to->addr, to->addrlen);
+	if (check_addr(f, &a) < 0)
+		return CURL_SOCKET_BAD;
+	return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+/* Trap 31: a kept connection has not gone through on_open() for this request. */
+static int on_prereq(void *arg, char *ip, char *local_ip, int port, int local_port)
+{
+	struct fetch *f = arg;
+	char text[ADDR_TEXT_SIZE];
+	struct addr a;
+
+	snprintf(text, sizeof(text), strchr(ip, ':') ? "[%.45s]:%d" : "%.45s:%d", ip, port);
+	if (addr_parse(text, &a, &f->err) < 0 || check_addr(f, &a) < 0)
+		return CURL_PREREQFUNC_ABORT;
+	f->connected = true;
+	return CURL_PREREQFUNC_OK;
+}
+
+/* --- the answer */
+
+static int head_wrong(struct fetch *f, const char *why)
+{
+	return err_set(&f->err, ERR_IO, "", "the answer's head %s", why);
+}
+
+/* name NUL value NUL; libcurl has cut the lines. */
+static int add_field(struct fetch *f, const char *p, size_t len)
+{
+	const char *colon = memchr(p, ':', len);
+	struct str *out = &f->head.fields;
+	size_t name = out->len;
+
+	if (!colon || colon == p || p[0] == ' ' || p[0] == '\t' || memchr(p, '\0', len))
+		return head_wrong(f, "has a line that is no header");
+	for (; p < colon; p++, len--)
+		str_putc(out, *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p);
+	p++;
+	len--;
+	while (len > 0 && (*p == ' ' || *p == '\t')) {
+		p++;
+		len--;
+	}
+	while (len > 0 && (p[len - 1] == ' ' || p[len - 1] == '\t'))
+		len--;
+	str_putc(out, '\0');
+	size_t value = out->len;
+	str_put(out, p, len);
+	str_putc(out, '\0');
+	if (strcmp(out->p + name, "content-length") == 0 &&
+	    strcmp(fetch_head_get(&f->head, "content-length"), out->p + value) != 0)
+		f->lengths_differ = true;
+	return 0;
+}
+
+static int status_of(const char *p, size_t len)
+{
+	const char *space = memchr(p, ' ', len);
+	uint64_t status;
+
+	if (!space || (size_t)(space - p) + 4 > len || text_u64(space + 1, 3, &status) < 0)
+		return 0;
+	return (int)status;
+}
+
+/* libcurl takes a length that it cannot hold as none, and reads to the end of the connection. */
+static int head_whole(struct fetch *f)
+{
+	const char *length = fetch_head_get(&f->head, "content-length");
+	int64_t n;
+
+	if (length && (text_i64(length, strlen(length), &n) < 0 || n < 0))
+		return head_wrong(f, "has a wrong Content-Length");
+	/* RFC 9112 6.3: who reads it otherwise would see another answer behind it. */
+	if (length && (f->lengths_differ || fetch_head_get(&f->head, "transfer-encoding")))
+		return head_wrong(f, "contradicts itself about the body");
+	f->head_done = true;
+	f->sink.head(f->arg, &f->head);
+	return 0;
+}
+
+static int take_head_line(struct fetch *f, const char *p, size_t len)
+{
+	f->head_got += len;
+	if (f->head_got > FETCH_HEAD_MAX) {     /* SEC S-707; interim answers and trailers count, too */
+		metric_inc(METRIC_fetch_head_too_large);
+		return err_set(&f->err, ERR_LIMIT, "", "the answer's head is larger than %d bytes", FETCH_HEAD_MAX);
+	}
+	if (f->head_done)
+		return 0;       /* a trailer */
+	while (len > 0 && (p[len - 1] == '\n' || p[len - 1] == '\r'))
+		len--;
+	if (len >= 5 && memcmp(p, "HTTP/", 5) == 0 && !memchr(p, ':', len < 9 ? len : 9)) {
+		str_reset(&f->head.fields);
+		f->head.status = status_of(p, len);
+		f->lengths_differ = false;
+		return 0;
+	}
+	if (len > 0)
+		return add_field(f, p, len);
+	if (f->head.status < 200)
+		return 0;       /* an interim answer; the next head follows */
+	return head_whole(f);
+}
+
+static size_t on_head(char *p, size_t size, size_t n, void *arg)
+{
+	struct fetch *f = arg;
+
+	if (f->state != FETCH_RUNNING)
+		return 0;
+	return take_head_line(f, p, size * n) < 0 ? 0 : size * n;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *arg)
+{
+	struct fetch *f = arg;
+	size_t len = size * n;
+
+	if (f->state != FETCH_RUNNING)
+		return CURL_WRITEFUNC_ERROR;
+	f->body_got += len;
+	if (f->body_got > f->body_max) {
+		metric_inc(METRIC_fetch_body_too_large);
+		(void)err_set(&f->err, ERR_LIMIT, "", "the answer is larger than %zu bytes", f->body_max);
+		return CURL_WRITEFUNC_ERROR;
+	}
+	int rc = f->sink.data(f->arg, p, len);
+	if (rc == 0)
+		return len;
+	(void)err_set(&f->err, (enum err_code)rc, "", "the answer was not wanted to its end");
+	return CURL_WRITEFUNC_ERROR;
+}
+
+/* No seek function: libcurl cannot send the body a second time by itself, so a request that is not idempotent
+ * leaves at most once (RFC 9110 9.2.2). */
+static size_t on_read(char *p, size_t size, size_t n, void *arg)
+{
+	struct fetch *f = arg;
+	size_t left = f->body_len - f->body_sent, room = size * n;
+
+	if (left > room)
+		left = room;
+	if (left > 0)
+		memcpy(p, (const char *)f->body + f->body_sent, left);
+	f->body_sent += left;
+	return left;
+}
+
+/* --- options */
+
+/* POST, PUT, PATCH */
+static bool fetch_method_has_body(const char *method)
+{
+	return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+}
+
+static int fetch_pool_close_sock(void *pool, curl_socket_t fd);
+
+/* What is equal for all requests of a pool. */
+static CURL *fetch_easy_new(struct fetch_pool *p, const struct fetch_policy *policy)
+{
+	CURL *e = curl_easy_init();
+
+	if (!e)
+		return NULL;
+	if (curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
+	    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) != CURLE_OK ||
+	    (policy->ca_file && curl_easy_setopt(e, CURLOPT_CAINFO, policy->ca_file) != CURLE_OK)) {
+		curl_easy_cleanup(e);
+		return NULL;
+	}
+	(void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_PROXY, "");           /* SEC S-706: not the environment's either */
+	(void)curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+	(void)curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+	(void)curl_easy_setopt(e, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+	(void)curl_easy_setopt(e, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	(void)curl_easy_setopt(e, CURLOPT_HTTP09_ALLOWED, 0L);
+	(void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
+	(void)curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)FETCH_CONNECT_MS);
+	(void)curl_easy_setopt(e, CURLOPT_NOPROGRESS, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_USERAGENT, PACKAGE_NAME "/" PACKAGE_VERSION);
+	/* Without it the end of a request that still resolves its name waits for the resolver. */
+	(void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	/* A connection keeps these two from the request that made it. */
+	(void)curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, fetch_pool_close_sock);
+	(void)curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, p);
+	(void)curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_prereq);
+	(void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
+	(void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	(void)curl_easy_setopt(e, CURLOPT_READFUNCTION, on_read);
+	return e;
+}
+
+static void set_method(struct fetch *f)
+{
+	CURL *e = f->easy;
+
+	if (fetch_method_has_body(f->method) || f->body_len > 0) {
+		(void)curl_easy_setopt(e, CURLOPT_POST, 1L);
+		(void)curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->body_len);
+	} else {
+		(void)curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
+	}
+	if (strcmp(f->method, "HEAD") == 0)
+		(void)curl_easy_setopt(e, CURLOPT_NOBODY, 1L);
+	(void)curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, f->method);
+}
+
+/* "-host:port" forgets what is cached, "host:port:addresses" says what the name is for this request. */
+static void set_resolved(struct fetch *f)
+{
+	struct fetcher *owner = f->pool->owner;
+	char addresses[RESOLVED_MAX] = "", line[RESOLVED_MAX + URL_HOST_MAX + 10];
+
+	if (owner->resolve && !f->url.literal)
+		owner->resolve(owner->resolve_arg, f->url.host, f->url.port, addresses, sizeof(addresses));
+	if (addresses[0]) {
+		snprintf(line, sizeof(line), "-%s:%u", f->url.host, f->url.port);
+		f->resolve = curl_slist_append(NULL, line);
+		snprintf(line, sizeof(line), "%s:%u:%s", f->url.host, f->url.port, addresses);
+		f->resolve = curl_slist_append(f->resolve, line);
+	}
+	(void)curl_easy_setopt(f->easy, CURLOPT_RESOLVE, f->resolve);
+}
+
+static int fetch_easy_set(struct fetch *f, uint64_t now_us)
+{
+	CURL *e = f->easy;
+	long left_ms = 0;       /* 0 = no limit */
+
+	if (f->deadline_us > 0) {
+		if (f->deadline_us <= now_us)
+			return ERR_TIMEOUT;
+		left_ms = (long)((f->deadline_us - now_us + 999) / 1000);
+	}
+	if (curl_easy_setopt(e, CURLOPT_URL, f->url_text) != CURLE_OK ||
+	    curl_easy_setopt(e, CURLOPT_HTTPHEADER, f->headers) != CURLE_OK)
+		return ERR_INTERNAL;
+	set_method(f);
+	set_resolved(f);
+	(void)curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, left_ms);
+	(void)curl_easy_setopt(e, CURLOPT_PRIVATE, f);
+	(void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, f);
+	(void)curl_easy_setopt(e, CURLOPT_PREREQDATA, f);
+	(void)curl_easy_setopt(e, CURLOPT_HEADERDATA, f);
+	(void)curl_easy_setopt(e, CURLOPT_WRITEDATA, f);
+	(void)curl_easy_setopt(e, CURLOPT_READDATA, f);
+	return 0;
+}
+
+/* --- the end */
+
+static void fetch_easy_explain(const struct fetch *f, CURLcode code, uint64_t now_us, struct err *err)
+{
+	if (f->err.code != 0) {         /* a callback of ours stopped it */
+		*err = f->err;
+		return;
+	}
+	/* libcurl counts whole milliseconds on a clock that it read itself. */
+	if (code == CURLE_OPERATION_TIMEDOUT && f->deadline_us > 0 && now_us + CLOCK_STEP_US >= f->deadline_us) {
+		(void)err_set(err, ERR_TIMEOUT, "", "the server did not answer in time");
+		return;
+	}
+	switch ((int)code) {            /* libcurl's list is longer than what can happen here */
+	case CURLE_OPERATION_TIMEDOUT:
+		(void)err_set(err, ERR_UNREACHABLE, "", "no connection within %d ms", FETCH_CONNECT_MS);
+		return;
+	case CURLE_COULDNT_RESOLVE_HOST:
+		(void)err_set(err, ERR_UNREACHABLE, "", "the host's name cannot be resolved");
+		return;
+	case CURLE_COULDNT_CONNECT:
+		(void)err_set(err, ERR_UNREACHABLE, "", "the server cannot be reached");
+		return;
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		(void)err_set(err, ERR_DENIED, "", "the server's certificate is not valid for it, or not trusted");
+		return;
+	case CURLE_SSL_CACERT_BADFILE:
+		(void)err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
+		return;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CIPHER:
+		(void)err_set(err, ERR_UNREACHABLE, "", "the TLS handshake failed");
+		return;
+	case CURLE_PARTIAL_FILE:
+	case CURLE_RECV_ERROR:
+	case CURLE_GOT_NOTHING:
+		(void)err_set(err, ERR_IO, "", "the connection ended before the answer did");
+		return;
+	case CURLE_SEND_ERROR:
+	case CURLE_SEND_FAIL_REWIND:
+		(void)err_set(err, ERR_IO, "", "the connection ended before the request did");
+		return;
+	default:
+		(void)err_set(err, ERR_IO, "", "the answer is not correct HTTP");
+	}
+}
+
+/* --- libcurl's multi interface on the loop: sockets, its one timer, what has ended. */
+
+/* libcurl forgets a socket at the end of each request and names it anew for the next one.  A connection that has
+ * carried a request stays registered until it is closed: two system calls less for each request. */
+struct fetch_sock {
+	struct fetch_pool *pool;
+	curl_socket_t fd;
+	struct ev_io *io;
+	bool carries;                   /* connected: its end goes through fetch_pool_close_sock() */
+	bool resting;                   /* no request is on it */
+};
+
+static void fetch_ended(struct fetch *f, CURLcode code);
+
+/* Outside of all callbacks of libcurl: the ends may start and cancel what they like. */
+static void collect(struct fetch_pool *p)
+{
+	int left;
+	CURLMsg *msg;
+
+	while ((msg = curl_multi_info_read(p->multi, &left)) != NULL) {
+		struct fetch *f = NULL;
+		CURLcode code = msg->data.result;
+
+		(void)curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &f);
+		fetch_ended(f, code);
+	}
+}
+
+static void fetch_pool_rest(struct fetch_pool *p);
+
+static void act(struct fetch_pool *p, curl_socket_t fd, int what)
+{
+	int running;
+
+	p->acting = true;       /* what the ends start must not close this pool */
+	(void)curl_multi_socket_action(p->multi, fd, what, &running);   /* its trouble is each request's */
+	collect(p);
+	p->acting = false;
+	fetch_pool_rest(p);
+}
+
+static void on_io(void *arg, bool readable, bool writable)
+{
+	struct fetch_sock *s = arg;
+
+	if (s->resting)         /* its server has closed it, as libcurl finds out before it uses it again */
+		ev_io_want(s->io, false, false);
+	else
+		act(s->pool, s->fd, (readable ? CURL_CSELECT_IN : 0) | (writable ? CURL_CSELECT_OUT : 0));
+}
+
+static struct fetch_sock *sock_new(struct fetch_pool *p, curl_socket_t fd)
+{
+	struct fetch_sock *s = mem_zalloc(sizeof(*s));
+
+	s->pool = p;
+	s->fd = fd;
+	s->io = ev_io_new(p->owner->loop, fd, on_io, s);
+	(void)map_set_u64(p->socks, (uint64_t)fd, s);
+	return s;
+}
+
+static void sock_free(struct fetch_sock *s)
+{
+	(void)map_del_u64(s->pool->socks, (uint64_t)s->fd);
+	ev_io_free(&s->io);
+	free(s);
+}
+
+/* A socket whose connect fails, or is overtaken by that to another address, is closed without a word to
+ * fetch_pool_close_sock(): only one that stands may stay. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
+{
+	struct fetch_pool *p = arg;
+	struct fetch_sock *s = map_get_u64(p->socks, (uint64_t)fd);
+	const struct fetch *f = NULL;
+
+	if (what == CURL_POLL_REMOVE) {
+		if (s && s->carries) {
+			s->resting = true;
+			ev_io_want(s->io, true, false);
+		} else if (s) {
+			sock_free(s);
+		}
+		return 0;
+	}
+	if (!s)
+		s = sock_new(p, fd);
+	(void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, &f);
+	s->carries = s->carries || f->connected;
+	s->resting = false;
+	ev_io_want(s->io, what & CURL_POLL_IN, what & CURL_POLL_OUT);
+	return 0;
+}
+
+/* CURLOPT_CLOSESOCKETFUNCTION */
+static int fetch_pool_close_sock(void *pool, curl_socket_t fd)
+{
+	struct fetch_pool *p = pool;
+	struct fetch_sock *s = map_get_u64(p->socks, (uint64_t)fd);
+
+	if (s)
+		sock_free(s);
+	return close(fd);
+}
+
+static void on_due(void *arg)
+{
+	act(arg, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int on_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+	struct fetch_pool *p = arg;
+
+	if (timeout_ms < 0)
+		ev_timer_stop(p->timer);
+	else
+		ev_timer_start(p->timer, (uint64_t)timeout_ms * 1000);
+	return 0;
+}
+
+static int fetch_pool_open(struct fetch_pool *p, struct err *err)
+{
+	p->socks = map_new();
+	p->multi = curl_multi_init();
+	if (!p->multi)
+		return err_set(err, ERR_INTERNAL, "", "libcurl has no memory");
+	p->timer = ev_timer_new(p->owner->loop, on_due, p);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, (long)FETCH_IDLE_MAX);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+	return 0;
+}
+
+/* nothing is running */
+static void fetch_pool_close(struct fetch_pool *p)
+{
+	void *s;
+
+	while (p->nspare > 0)
+		curl_easy_cleanup(p->spare[--p->nspare]);
+	if (p->multi)
+		(void)curl_multi_cleanup(p->multi);
+	for (size_t it = 0; map_next(p->socks, &it, NULL, NULL, &s); )
+		sock_free(s);
+	map_free(&p->socks);
+	ev_timer_free(&p->timer);
+	ev_timer_free(&p->idle);
+}
+
+/* libcurl's timer, due at once, sends it with all others of this turn. */
+static int fetch_pool_add(struct fetch_pool *p, struct fetch *f)
+{
+	return curl_multi_add_handle(p->multi, f->easy) == CURLM_OK ? 0 : ERR_INTERNAL;
+}
+
+/* --- requests and pools */
 
 #define METHOD_MAX 16
-#define OWN_MAX 1024                    /* addresses of this machine times its listeners */
 
-/* --- pools --------------------------------------------------------------------------------------- */
+/* --- pools */
 
 static void pool_free(struct fetch_pool *p)
 {
@@ -100,7 +659,8 @@ static int pool_get(struct fetcher *f, const struct fetch_req *req, struct fetch
 	return 0;
 }
 
-void fetch_pool_rest(struct fetch_pool *p)
+/* idle, if it has no work */
+static void fetch_pool_rest(struct fetch_pool *p)
 {
 	if (p->acting || !list_empty(&p->running))
 		return;
@@ -109,7 +669,7 @@ void fetch_pool_rest(struct fetch_pool *p)
 	ev_timer_start(p->idle, (uint64_t)FETCH_POOL_IDLE_MS * 1000);
 }
 
-/* --- one request --------------------------------------------------------------------------------- */
+/* --- one request */
 
 /* URL, headers and body may hold secrets. */
 static void fetch_free(void *arg)
@@ -161,13 +721,15 @@ static void end(struct fetch *f, const struct err *err)
 	f->sink.done(f->arg, err->code, err);
 }
 
-void fetch_ended(struct fetch *f, CURLcode code)
+/* fetch.c: libcurl is through with it. */
+static void fetch_ended(struct fetch *f, CURLcode code)
 {
 	struct err err = { .code = ERR_OK };
 
 	if (code != CURLE_OK) {
 		fetch_easy_explain(f, code, clock_mono_us(), &err);
-		log_debug(NULL, "request failed host=%s libcurl=\"%s\" why=\"%s\"", f->url.host, curl_easy_strerror(code),
+		log_debug(NULL, "request failed host=%s libcurl=\"%s\" why=\"%s\"", f->url.host,
+			  curl_easy_strerror(code),
 			  err.msg);
 	} else if (!f->head_done) {
 		(void)err_set(&err, ERR_IO, "", "the connection ended before the answer did");
@@ -324,7 +886,7 @@ void fetch_cancel(struct fetch *f)
 	ev_defer(f->pool->owner->loop, cancelled, f);
 }
 
-/* --- the face ------------------------------------------------------------------------------------ */
+/* --- the face */
 
 struct fetcher *fetcher_new(struct ev_loop *loop)
 {
@@ -367,54 +929,9 @@ struct breakers *fetcher_breakers(struct fetcher *f)
 	return f->breakers;
 }
 
-static void add_own(struct fetcher *f, const struct addr *a)
-{
-	if (f->own.n == OWN_MAX) {
-		log_warn(NULL, "too many addresses of our own; requests to the others are not refused");
-		return;
-	}
-	f->own.addr = mem_realloc(f->own.addr, (f->own.n + 1) * sizeof(*a));
-	f->own.addr[f->own.n++] = *a;
-}
-
-/* A wildcard listens on each address of the machine. */
-static void add_interfaces(struct fetcher *f, int family, in_port_t port)
-{
-	struct ifaddrs *all = NULL;
-
-	if (getifaddrs(&all) < 0)
-		return;
-	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-		struct addr a = { .len = 0 };
-
-		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
-				     (i->ifa_addr->sa_family != AF_INET6 || family != AF_INET6)))
-			continue;
-		bool six = i->ifa_addr->sa_family == AF_INET6;
-		a.len = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-		memcpy(&a.sa, i->ifa_addr, a.len);
-		if (six)
-			((struct sockaddr_in6 *)(void *)&a.sa)->sin6_port = port;
-		else
-			((struct sockaddr_in *)(void *)&a.sa)->sin_port = port;
-		add_own(f, &a);
-	}
-	freeifaddrs(all);
-}
-
 void fetcher_own(struct fetcher *f, const char *address)
 {
-	struct addr a;
-
-	if (addr_parse(address, &a, NULL) < 0)
-		return;         /* a path */
-	add_own(f, &a);
-	const struct sockaddr_in *v4 = (const void *)&a.sa;
-	const struct sockaddr_in6 *v6 = (const void *)&a.sa;
-	if (a.sa.ss_family == AF_INET && v4->sin_addr.s_addr == htonl(INADDR_ANY))
-		add_interfaces(f, AF_INET, v4->sin_port);
-	else if (a.sa.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
-		add_interfaces(f, AF_INET6, v6->sin6_port);
+	fetch_own_add(&f->own, address);
 }
 
 void fetcher_resolve(struct fetcher *f, fetch_resolve_fn *fn, void *arg)
@@ -440,37 +957,4 @@ const char *fetch_head_get(const struct fetch_head *h, const char *name)
 		p = value + strlen(value) + 1;
 	}
 	return NULL;
-}
-
-bool fetch_method_has_body(const char *method)
-{
-	return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
-}
-
-int fetch_check_header_name(const char *name, const char *at, struct err *err)
-{
-	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	static const char *const ours[] = { "host", "connection", "content-length", "transfer-encoding", "te", "trailer",
-		"upgrade", "keep-alive", "expect", "proxy-connection", "proxy-authorization", "accept-encoding" };
-	size_t len = strlen(name);
-
-	if (len == 0 || len > 128 || strspn(name, token) != len)
-		return err_set(err, ERR_INVALID, at, "%.40s is not a header name", name);
-	for (size_t i = 0; i < NELEMS(ours); i++) {
-		if (strcasecmp(name, ours[i]) == 0)
-			return err_set(err, ERR_INVALID, at, "the header %s belongs to the connection and cannot be set",
-				       ours[i]);
-	}
-	return 0;
-}
-
-int fetch_check_header_value(const char *value, size_t len, const char *at, struct err *err)
-{
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)value[i];
-
-		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return err_set(err, ERR_INVALID, at, "a header value must not have control characters");
-	}
-	return 0;
 }

@@ -1,14 +1,15 @@
 /* Which addresses outbound requests may reach: kinds of addresses, what is wrapped in them, the switches. */
 #include "config.h"
 
-#include "net/fetch_policy.h"
-
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "net/fetch.h"
 #include "net/url.h"
 
 #define HTTPS_PORT 443
@@ -115,7 +116,7 @@ static size_t unwrap_v6(const uint8_t *ip, struct addr_part *ret)
 	return n;
 }
 
-size_t addr_unwrap(const struct addr *a, struct addr_part ret[ADDR_PARTS_MAX])
+static size_t addr_unwrap(const struct addr *a, struct addr_part ret[ADDR_PARTS_MAX])
 {
 	if (a->sa.ss_family == AF_INET) {
 		const struct sockaddr_in *in = (const void *)&a->sa;
@@ -136,7 +137,8 @@ size_t addr_unwrap(const struct addr *a, struct addr_part ret[ADDR_PARTS_MAX])
 	return 1 + unwrap_v6(ip, ret + 1);
 }
 
-const char *addr_class_name(enum addr_class cls)
+/* "private", … */
+static const char *addr_class_name(enum addr_class cls)
 {
 	switch (cls) {
 	case ADDR_PUBLIC:
@@ -157,7 +159,7 @@ const char *addr_class_name(enum addr_class cls)
 	return "unknown";
 }
 
-/* --- entries ------------------------------------------------------------------------------------- */
+/* --- entries */
 
 static int parse_range(const char *text, const char *slash, const char *at, struct fetch_allow *ret, struct err *err)
 {
@@ -218,7 +220,7 @@ int fetch_allow_parse(const char *text, const char *at, struct arena *mem, struc
 	return 0;
 }
 
-/* --- decisions ----------------------------------------------------------------------------------- */
+/* --- decisions */
 
 static const struct fetch_allow *find_host(const struct fetch_policy *p, const struct url *u)
 {
@@ -330,4 +332,89 @@ int fetch_policy_addr(const struct fetch_policy *p, const struct fetch_own *own,
 		return ERR_DENIED;
 	}
 	return 0;
+}
+
+/* --- headers that a caller may set */
+
+int fetch_check_header_name(const char *name, const char *at, struct err *err)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char *const ours[] = { "host", "connection", "content-length", "transfer-encoding", "te",
+		"trailer", "upgrade", "keep-alive", "expect", "proxy-connection", "proxy-authorization",
+			"accept-encoding" };
+	size_t len = strlen(name);
+
+	if (len == 0 || len > 128 || strspn(name, token) != len)
+		return err_set(err, ERR_INVALID, at, "%.40s is not a header name", name);
+	for (size_t i = 0; i < NELEMS(ours); i++) {
+		if (strcasecmp(name, ours[i]) == 0)
+			return err_set(err, ERR_INVALID, at,
+				       "the header %s belongs to the connection and cannot be set", ours[i]);
+	}
+	return 0;
+}
+
+int fetch_check_header_value(const char *value, size_t len, const char *at, struct err *err)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)value[i];
+
+		if ((c < 0x20 && c != '\t') || c == 0x7f)
+			return err_set(err, ERR_INVALID, at, "a header value must not have control characters");
+	}
+	return 0;
+}
+
+/* --- our own listeners */
+
+#define OWN_MAX 1024                    /* addresses of this machine times its listeners */
+
+static void add_own(struct fetch_own *own, const struct addr *a)
+{
+	if (own->n == OWN_MAX) {
+		log_warn(NULL, "too many addresses of our own; requests to the others are not refused");
+		return;
+	}
+	own->addr = mem_realloc(own->addr, (own->n + 1) * sizeof(*a));
+	own->addr[own->n++] = *a;
+}
+
+/* A wildcard listens on each address of the machine. */
+static void add_interfaces(struct fetch_own *own, int family, in_port_t port)
+{
+	struct ifaddrs *all = NULL;
+
+	if (getifaddrs(&all) < 0)
+		return;
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		struct addr a = { .len = 0 };
+
+		if (!i->ifa_addr || (i->ifa_addr->sa_family != AF_INET &&
+				     (i->ifa_addr->sa_family != AF_INET6 || family != AF_INET6)))
+			continue;
+		bool six = i->ifa_addr->sa_family == AF_INET6;
+		a.len = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+		memcpy(&a.sa, i->ifa_addr, a.len);
+		if (six)
+			((struct sockaddr_in6 *)(void *)&a.sa)->sin6_port = port;
+		else
+			((struct sockaddr_in *)(void *)&a.sa)->sin_port = port;
+		add_own(own, &a);
+	}
+	freeifaddrs(all);
+}
+
+void fetch_own_add(struct fetch_own *own, const char *address)
+{
+	struct addr a;
+
+	if (addr_parse(address, &a, NULL) < 0)
+		return;         /* a path */
+	add_own(own, &a);
+	const struct sockaddr_in *v4 = (const void *)&a.sa;
+	const struct sockaddr_in6 *v6 = (const void *)&a.sa;
+	if (a.sa.ss_family == AF_INET && v4->sin_addr.s_addr == htonl(INADDR_ANY))
+		add_interfaces(own, AF_INET, v4->sin_port);
+	else if (a.sa.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
+		add_interfaces(own, AF_INET6, v6->sin6_port);
 }

@@ -1,14 +1,12 @@
 /* Request heads.  The scanner finds the end, line by line, with the limits; the parser takes the whole. */
 #include "config.h"
 
-#include "net/http_head.h"
-
 #include <string.h>
 #include <strings.h>
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "http_int.h"
+#include "net/http_server.h"
 
 /* Classes of bytes, RFC 9110 5.6.2 (token), RFC 3986 (target), RFC 9110 5.5 (field value), RFC 3986 3.2.2 (host). */
 enum { TOKEN = 1, TARGET = 2, VALUE = 4, HOST = 8, DIGIT = 16, HEX = 32 };
@@ -47,7 +45,7 @@ static int refuse(const char **why, int status, const char *reason)
 	return -status;
 }
 
-/* --- the end of the head ------------------------------------------------------------------------- */
+/* --- the end of the head */
 
 long http_head_scan(struct http_scan *s, const char *p, size_t len, const char **ret_why)
 {
@@ -77,7 +75,7 @@ long http_head_scan(struct http_scan *s, const char *p, size_t len, const char *
 	}
 }
 
-/* --- texts --------------------------------------------------------------------------------------- */
+/* --- texts */
 
 bool http_text_is(struct http_text t, const char *z)
 {
@@ -106,7 +104,7 @@ struct http_text http_head_get(const struct http_head *h, const char *name, unsi
 	return first;
 }
 
-/* --- the request line ---------------------------------------------------------------------------- */
+/* --- the request line */
 
 static const char *const methods[] = { "POST", "GET", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH" };
 
@@ -195,7 +193,7 @@ static int parse_request_line(struct http_head *h, const char *p, size_t len, st
 	return rc ? rc : parse_target(h, ret_authority);
 }
 
-/* --- the headers --------------------------------------------------------------------------------- */
+/* --- the headers */
 
 static int parse_header(struct http_head *h, const char *p, size_t len)
 {
@@ -219,7 +217,7 @@ static int parse_header(struct http_head *h, const char *p, size_t len)
 	return 0;
 }
 
-/* --- what the headers say about the message ------------------------------------------------------ */
+/* --- what the headers say about the message */
 
 static int check_framing(struct http_head *h)
 {

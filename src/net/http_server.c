@@ -1,23 +1,438 @@
 /* One HTTP/1.1 server connection: what the peer sends, what it is waited for, and the end. */
 #include "config.h"
 
-#include "net/http_server.h"
-
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/id.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/text.h"
 #include "ev/ev.h"
-#include "http_int.h"
+#include "net/http_server.h"
 #include "net/stream.h"
+
+/* What the files of HTTP share: http_head.c, http_server.c (input, phases, the end), http_answer.c (output). */
+
+/* What the peer is waited for, and how long. */
+enum http_phase {
+	HTTP_PHASE_IDLE,                /* for the first byte of a head, and no answer is due */
+	HTTP_PHASE_HEAD,                /* for the rest of a head */
+	HTTP_PHASE_BODY,                /* for the rest of a body */
+	HTTP_PHASE_WORK,                /* for nothing: answers are due */
+};
+
+#define HTTP_DATE_SIZE 40
+#define HTTP_TAG_LEN 12                 /* of a connection: begins the names of its requests */
+
+struct http_conn {
+	struct ev_loop *loop;
+	struct stream *stream;
+	struct http_timers timers;
+	const struct http_ops *ops;
+	void *arg;
+	struct list requests;           /* in the order of their answers; the first one writes */
+	unsigned nrequests;
+	struct http_scan scan;
+	struct http_request *reading;   /* whose body is being read, or NULL */
+	struct http_request *held;      /* whose body waits for http_go_on(), or NULL: nothing is read */
+	bool held_expects;              /* its peer waits for 100 Continue */
+	struct http_body body;
+	struct str body_text;
+	enum http_phase phase;
+	uint64_t phase_us;              /* since when */
+	struct ev_timer *timer;
+	uint64_t timer_us;              /* when it fires, if it is armed */
+	uint64_t drain_us;              /* no head is waited for beyond; 0 = as long as usual */
+	bool last;                      /* no further request is read */
+	bool paused;                    /* HTTP_PIPELINE_MAX answers are due */
+	bool dying, finishing;
+	char date[HTTP_DATE_SIZE];      /* the header line of second date_s */
+	uint64_t date_s;
+	char tag[HTTP_TAG_LEN + 1];     /* "": not drawn yet */
+	unsigned serial;                /* of the request that was named last */
+};
+
+struct http_request {
+	struct list node;
+	struct http_conn *conn;
+	void *user;
+	bool ours;                      /* nobody is told of its end: a refusal, or head() has not taken it */
+	bool is_head;                   /* its answer has no body */
+	bool old;                       /* HTTP/1.0 */
+	bool close;                     /* the connection ends behind its answer */
+	bool body_missing;              /* not all of its body has been read */
+	bool chunked;                   /* its answer is */
+	bool answered;
+	char id[HTTP_REQUEST_ID_MAX + 1];       /* "": its head could not be read */
+	struct str waiting;             /* of its answer, while earlier ones are not complete */
+};
+
+/* --- Request bodies: framing only; who calls keeps the data. */
+
+static int refuse(struct http_body *b, int status, const char *reason)
+{
+	b->why = reason;
+	return -status;
+}
+
+int http_body_init(struct http_body *b, const struct http_head *h, uint64_t max)
+{
+	*b = (struct http_body){ .max = max, .chunked = h->framing == HTTP_BODY_CHUNKED };
+	b->left = h->framing == HTTP_BODY_LENGTH ? h->length : 0;
+	b->state = b->chunked ? HTTP_BODY_SIZE : b->left > 0 ? HTTP_BODY_DATA : HTTP_BODY_DONE;
+	return b->left > max ? refuse(b, 413, "the body is too large") : 0;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+		return (c | 0x20) - 'a' + 10;
+	return -1;
+}
+
+static bool is_name(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '-' || c == '_';
+}
+
+static bool is_text(char c)
+{
+	return c == '\t' || ((unsigned char)c >= 0x20 && c != 0x7f);
+}
+
+static int size_byte(struct http_body *b, char c)
+{
+	int digit = hex_digit(c);
+	if (digit >= 0) {
+		if (++b->digits > HTTP_CHUNK_DIGITS_MAX)
+			return refuse(b, 400, "the size of a chunk is too long");
+		b->left = b->left << 4 | (unsigned)digit;
+		return 0;
+	}
+	if (b->digits == 0 || (c != '\r' && c != ';'))
+		return refuse(b, 400, "the size of a chunk is malformed");
+	/* Before any of its data is read (SEC S-112). */
+	if (b->left > b->max - b->total)
+		return refuse(b, 413, "the body is too large");
+	b->extra = 0;
+	b->state = c == ';' ? HTTP_BODY_EXT : HTTP_BODY_SIZE_LF;
+	return 0;
+}
+
+static int ext_byte(struct http_body *b, char c)
+{
+	if (c == '\r') {
+		b->state = HTTP_BODY_SIZE_LF;
+		return 0;
+	}
+	if (!is_text(c))
+		return refuse(b, 400, "a chunk extension holds a control character");
+	if (++b->extra > HTTP_CHUNK_EXT_MAX)
+		return refuse(b, 400, "a chunk extension is too long");
+	return 0;
+}
+
+static int trailer_byte(struct http_body *b, char c)
+{
+	if (++b->extra > HTTP_TRAILERS_MAX)
+		return refuse(b, 431, "the trailers are too long");
+	if (b->state == HTTP_BODY_TRAILER && c == '\r') {
+		b->state = HTTP_BODY_LAST_LF;
+	} else if (b->state == HTTP_BODY_TRAILER_VALUE) {
+		if (c == '\r')
+			b->state = HTTP_BODY_TRAILER_LF;
+		else if (!is_text(c))
+			return refuse(b, 400, "a trailer holds a control character");
+	} else if (b->state == HTTP_BODY_TRAILER_NAME && c == ':') {
+		b->state = HTTP_BODY_TRAILER_VALUE;
+	} else if (is_name(c)) {
+		b->state = HTTP_BODY_TRAILER_NAME;
+	} else {
+		return refuse(b, 400, "a trailer is malformed");
+	}
+	return 0;
+}
+
+/* What must follow here, and what comes then. */
+static int fixed_byte(struct http_body *b, char c)
+{
+	if (c != (b->state == HTTP_BODY_DATA_CR ? '\r' : '\n'))
+		return refuse(b, 400, "a chunk does not end in CR LF");
+	switch (b->state) {
+	case HTTP_BODY_SIZE_LF:
+		b->state = b->left > 0 ? HTTP_BODY_DATA : HTTP_BODY_TRAILER;
+		b->extra = 0;
+		return 0;
+	case HTTP_BODY_DATA_CR:
+		b->state = HTTP_BODY_DATA_LF;
+		return 0;
+	case HTTP_BODY_DATA_LF:
+		b->state = HTTP_BODY_SIZE;
+		b->digits = 0;
+		return 0;
+	case HTTP_BODY_TRAILER_LF:
+		b->state = HTTP_BODY_TRAILER;
+		b->extra++;
+		return 0;
+	case HTTP_BODY_LAST_LF:
+		b->state = HTTP_BODY_DONE;
+		return 0;
+	case HTTP_BODY_DATA: case HTTP_BODY_SIZE: case HTTP_BODY_EXT: case HTTP_BODY_TRAILER:
+	case HTTP_BODY_TRAILER_NAME: case HTTP_BODY_TRAILER_VALUE: case HTTP_BODY_DONE:
+		break;
+	}
+	return refuse(b, 400, "a chunk is malformed");
+}
+
+static int framing_byte(struct http_body *b, char c)
+{
+	switch (b->state) {
+	case HTTP_BODY_SIZE:
+		return size_byte(b, c);
+	case HTTP_BODY_EXT:
+		return ext_byte(b, c);
+	case HTTP_BODY_TRAILER: case HTTP_BODY_TRAILER_NAME: case HTTP_BODY_TRAILER_VALUE:
+		return trailer_byte(b, c);
+	case HTTP_BODY_SIZE_LF: case HTTP_BODY_DATA_CR: case HTTP_BODY_DATA_LF: case HTTP_BODY_TRAILER_LF:
+	case HTTP_BODY_LAST_LF: case HTTP_BODY_DATA: case HTTP_BODY_DONE:
+		break;
+	}
+	return fixed_byte(b, c);
+}
+
+int http_body_take(struct http_body *b, const char *p, size_t len, size_t *ret_used, size_t *ret_data,
+		   size_t *ret_ndata)
+{
+	size_t at = 0;
+	*ret_used = *ret_data = *ret_ndata = 0;
+	while (at < len && b->state != HTTP_BODY_DATA && b->state != HTTP_BODY_DONE) {
+		int rc = framing_byte(b, p[at]);
+		if (rc)
+			return rc;
+		at++;
+	}
+	if (b->state == HTTP_BODY_DATA && at < len) {
+		size_t n = b->left < len - at ? (size_t)b->left : len - at;
+		*ret_data = at;
+		*ret_ndata = n;
+		at += n;
+		b->left -= n;
+		b->total += n;
+		if (b->left == 0)
+			b->state = b->chunked ? HTTP_BODY_DATA_CR : HTTP_BODY_DONE;
+	}
+	*ret_used = at;
+	return b->state == HTTP_BODY_DONE;
+}
+
+/* --- Answers: their heads, their order, whole or in chunks. */
+
+const char *http_status_text(int status)
+{
+	switch (status) {
+	case 100: return "Continue";
+	case 200: return "OK";
+	case 201: return "Created";
+	case 202: return "Accepted";
+	case 204: return "No Content";
+	case 301: return "Moved Permanently";
+	case 302: return "Found";
+	case 303: return "See Other";
+	case 304: return "Not Modified";
+	case 307: return "Temporary Redirect";
+	case 308: return "Permanent Redirect";
+	case 400: return "Bad Request";
+	case 401: return "Unauthorized";
+	case 402: return "Payment Required";
+	case 403: return "Forbidden";
+	case 404: return "Not Found";
+	case 405: return "Method Not Allowed";
+	case 406: return "Not Acceptable";
+	case 408: return "Request Timeout";
+	case 409: return "Conflict";
+	case 410: return "Gone";
+	case 412: return "Precondition Failed";
+	case 413: return "Content Too Large";
+	case 414: return "URI Too Long";
+	case 415: return "Unsupported Media Type";
+	case 417: return "Expectation Failed";
+	case 422: return "Unprocessable Content";
+	case 429: return "Too Many Requests";
+	case 431: return "Request Header Fields Too Large";
+	case 500: return "Internal Server Error";
+	case 501: return "Not Implemented";
+	case 502: return "Bad Gateway";
+	case 503: return "Service Unavailable";
+	case 504: return "Gateway Timeout";
+	case 505: return "HTTP Version Not Supported";
+	}
+	return "Unknown";
+}
+
+/* RFC 9110 6.6.1; made once a second.  English whatever the locale. */
+static const char *date_line(struct http_conn *c)
+{
+	static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	uint64_t now_s = clock_wall_us() / 1000000;
+	if (now_s != c->date_s) {
+		time_t t = (time_t)now_s;
+		struct tm tm = { 0 };
+		gmtime_r(&t, &tm);
+		c->date_s = now_s;
+		snprintf(c->date, sizeof(c->date), "Date: %.3s, %02u %.3s %04u %02u:%02u:%02u GMT\r\n",
+			 days + 3 * tm.tm_wday, (unsigned)tm.tm_mday % 100, months + 3 * tm.tm_mon,
+			 (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_hour % 100,
+			 (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100);
+	}
+	return c->date;
+}
+
+static bool is_first(const struct http_request *r)
+{
+	return r->conn->requests.next == &r->node;
+}
+
+/* Bytes of r's answer, now or when its turn comes. */
+static void emit(struct http_request *r, const char *p, size_t len)
+{
+	if (r->conn->dying || len == 0)
+		return;
+	if (is_first(r))
+		stream_write_answer(r->conn->stream, p, len);
+	else
+		str_put(&r->waiting, p, len);
+}
+
+static void emit_text(struct http_request *r, const char *z)
+{
+	emit(r, z, strlen(z));
+}
+
+/* Does the connection end behind this answer? */
+static bool closes(const struct http_request *r)
+{
+	const struct http_conn *c = r->conn;
+	bool is_last = c->requests.prev == &r->node && (!c->reading || c->reading == r);
+	return r->close || r->body_missing || (c->last && is_last);
+}
+
+static void emit_head(struct http_request *r, int status, const char *headers, const char *framing)
+{
+	char line[80];
+	int n = snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
+	emit(r, line, (size_t)n);
+	emit_text(r, date_line(r->conn));
+	if (r->id[0]) {
+		char name[sizeof(r->id) + 20];
+		n = snprintf(name, sizeof(name), "X-Request-Id: %s\r\n", r->id);
+		emit(r, name, (size_t)n);
+	}
+	if (headers)
+		emit_text(r, headers);
+	emit_text(r, framing);
+	r->close = closes(r);
+	if (r->close)
+		emit_text(r, "Connection: close\r\n\r\n");
+	else
+		emit_text(r, r->old ? "Connection: keep-alive\r\n\r\n" : "\r\n");
+}
+
+static void http_conn_advance(struct http_conn *c);
+
+static void http_conn_release(struct http_conn *c);
+
+static void complete(struct http_request *r)
+{
+	r->answered = true;
+	if (r->conn->held == r)
+		http_conn_release(r->conn);
+	if (!r->conn->dying)
+		http_conn_advance(r->conn);
+}
+
+void http_reply(struct http_request *r, int status, const char *headers, const char *body, size_t len)
+{
+	assert(!r->answered && !r->chunked);
+	char framing[48] = "";
+	if (status != 204)
+		snprintf(framing, sizeof(framing), "Content-Length: %zu\r\n", len);
+	emit_head(r, status, headers, framing);
+	if (status != 204 && !r->is_head)
+		emit(r, body, len);
+	complete(r);
+}
+
+void http_stream_begin(struct http_request *r, int status, const char *headers)
+{
+	assert(!r->answered && !r->chunked);
+	r->chunked = !r->old;
+	r->close = r->close || r->old;  /* without chunks only the end of the connection tells the end */
+	emit_head(r, status, headers, r->chunked ? "Transfer-Encoding: chunked\r\n" : "");
+}
+
+static void write_chunk(struct http_request *r, const char *p, size_t len, bool answer)
+{
+	struct http_conn *c = r->conn;
+	char size[24] = "";
+	if (c->dying || r->is_head || len == 0)
+		return;         /* an empty chunk would be the end */
+	int n = r->chunked ? snprintf(size, sizeof(size), "%zx\r\n", len) : 0;
+	if (!is_first(r)) {
+		str_put(&r->waiting, size, (size_t)n);
+		str_put(&r->waiting, p, len);
+		str_puts(&r->waiting, r->chunked ? "\r\n" : "");
+		if (r->waiting.len > STREAM_OUT_MAX && !answer)         /* SEC S-830 */
+			http_conn_close(c);
+		return;
+	}
+	void (*put)(struct stream *, const void *, size_t) = answer ? stream_write_answer : stream_write;
+	put(c->stream, size, (size_t)n);
+	put(c->stream, p, len);
+	if (r->chunked)
+		put(c->stream, "\r\n", 2);
+}
+
+void http_stream_write(struct http_request *r, const char *p, size_t len)
+{
+	write_chunk(r, p, len, false);
+}
+
+void http_stream_answer(struct http_request *r, const char *p, size_t len)
+{
+	write_chunk(r, p, len, true);
+}
+
+void http_stream_end(struct http_request *r)
+{
+	if (r->chunked && !r->is_head)
+		emit_text(r, "0\r\n\r\n");
+	complete(r);
+}
+
+size_t http_stream_queued(const struct http_request *r)
+{
+	if (r->conn->dying)
+		return 0;
+	return is_first(r) ? stream_queued(r->conn->stream) : r->waiting.len;
+}
+
+/* --- connections */
 
 #define BODY_RATE (64u << 10)           /* bytes in a second that keep a body alive beyond its time (SEC S-116) */
 #define BODY_KEEP (64u << 10)           /* a larger buffer is given back behind its request */
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end */
 
 static void free_request(void *arg)
 {
@@ -76,7 +491,7 @@ void http_conn_drain(struct http_conn *c)
 		finish(c);
 }
 
-/* --- phases and their timers --------------------------------------------------------------------- */
+/* --- phases and their timers */
 
 static uint64_t drained_us(const struct http_conn *c, uint64_t end)
 {
@@ -131,7 +546,7 @@ void http_no_more(struct http_request *r)
 	r->conn->last = true;
 }
 
-static void refuse(struct http_conn *c, int status, const char *why);
+static void refuse_request(struct http_conn *c, int status, const char *why);
 
 static void on_timer(void *arg)
 {
@@ -147,12 +562,12 @@ static void on_timer(void *arg)
 	if (c->phase == HTTP_PHASE_IDLE)
 		finish(c);
 	else
-		refuse(c, 408, "the request did not arrive in time");
+		refuse_request(c, 408, "the request did not arrive in time");
 }
 
-/* --- the order of answers ------------------------------------------------------------------------ */
+/* --- the order of answers */
 
-void http_conn_advance(struct http_conn *c)
+static void http_conn_advance(struct http_conn *c)
 {
 	while (!list_empty(&c->requests)) {
 		struct http_request *r = CONTAINER_OF(c->requests.next, struct http_request, node);
@@ -185,7 +600,7 @@ void http_conn_advance(struct http_conn *c)
 		set_phase(c, HTTP_PHASE_IDLE);
 }
 
-/* --- input --------------------------------------------------------------------------------------- */
+/* --- input */
 
 static struct http_request *add_request(struct http_conn *c)
 {
@@ -236,7 +651,7 @@ static void tell_gone(void *arg)
 
 /* The request being read is taken from its owner and answered by us, behind those before it; nothing more is read
  * (SEC S-110). */
-static void refuse(struct http_conn *c, int status, const char *why)
+static void refuse_request(struct http_conn *c, int status, const char *why)
 {
 	metric_inc(status == 413 ? METRIC_http_body_too_large :
 		status == 414 || status == 431 ? METRIC_http_head_too_large : METRIC_http_bad_requests);
@@ -277,7 +692,7 @@ static bool begin_body(struct http_conn *c, struct http_request *r, const struct
 	c->reading = r;
 	int rc = http_body_init(&c->body, h, body_max);
 	if (rc)
-		refuse(c, -rc, c->body.why);
+		refuse_request(c, -rc, c->body.why);
 	return rc == 0;
 }
 
@@ -307,7 +722,8 @@ static void hold(struct http_conn *c, struct http_request *r, const struct http_
 	stream_pause(c->stream, true);
 }
 
-void http_conn_release(struct http_conn *c)
+/* A held request has its answer: the connection reads on. */
+static void http_conn_release(struct http_conn *c)
 {
 	/* What of its body has come, or will, is not the next head. */
 	c->last = c->last || c->held->body_missing;
@@ -338,7 +754,7 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	struct http_head h;
 	long rc = http_head_parse(p, size, &h);
 	if (rc < 0) {
-		refuse(c, (int)-rc, h.why);
+		refuse_request(c, (int)-rc, h.why);
 		return len;
 	}
 	struct http_request *r = add_request(c);
@@ -382,7 +798,7 @@ static size_t take_body(struct http_conn *c, const char *p, size_t len)
 	size_t used, data, ndata;
 	int rc = http_body_take(&c->body, p, len, &used, &data, &ndata);
 	if (rc < 0) {
-		refuse(c, -rc, c->body.why);
+		refuse_request(c, -rc, c->body.why);
 		return len;
 	}
 	str_put(&c->body_text, p + data, ndata);
@@ -421,7 +837,7 @@ static size_t on_data(void *arg, const char *p, size_t len)
 	}
 	c->scan = (struct http_scan){ 0 };
 	if (size < 0) {
-		refuse(c, (int)-size, why);
+		refuse_request(c, (int)-size, why);
 		return len;
 	}
 	return take_head(c, p, (size_t)size, len);
@@ -443,7 +859,8 @@ static void on_ended(void *arg, enum stream_end why)
 
 static const struct stream_ops stream_ops = { on_data, on_ended, NULL };
 
-struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers, const struct http_ops *ops,
+struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers,
+				const struct http_ops *ops,
 				void *arg)
 {
 	static const struct http_timers usual = { 0 };

@@ -1,8 +1,6 @@
 /* Listening sockets. */
 #include "config.h"
 
-#include "net/listen.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -19,13 +17,15 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "ev/ev.h"
+#include "net/listen.h"
 #include "net/tls.h"
 
 #define BACKLOG 1024
 #define ACCEPTS_PER_TURN 8
 #define PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 #define PAUSE_US 100000                 /* when descriptors run out (SEC S-811) */
-#define KEEP_IDLE_S 60                  /* of silence, then a peer is asked whether it is there: so often, so far apart */
+/* of silence, then a peer is asked whether it is there: so often, so far apart */
+#define KEEP_IDLE_S 60
 #define KEEP_PROBES 3
 #define KEEP_BETWEEN_S 20
 

@@ -3,9 +3,9 @@
  * and written at the end of the turn. */
 #include "config.h"
 
-#include "net/stream.h"
-
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,9 +15,114 @@
 
 #include "base/mem.h"
 #include "ev/ev.h"
+#include "net/stream.h"
 #include "net/tls.h"
 
-#include "bytes_int.h"
+/* One direction of a stream: what waits in one piece of memory. */
+
+#define BYTES_FIRST 4096                /* the least memory that is taken */
+
+struct bytes {                          /* what waits is p[start .. end) */
+	char *p;
+	size_t start, end, cap;
+	bool wiped;                     /* nothing stays in memory that is used no more */
+};
+
+static inline size_t bytes_waiting(const struct bytes *b)
+{
+	return b->end - b->start;
+}
+
+/* --- The buffers of streams */
+
+/* They grow by doubling, and what is taken from the front moves nothing. */
+
+static void wipe(const struct bytes *b, size_t from, size_t to)
+{
+	if (b->wiped && from < to)
+		explicit_bzero(b->p + from, to - from);
+}
+
+/* the memory alone; the end */
+static void bytes_release(struct bytes *b)
+{
+	wipe(b, 0, b->cap);
+	free(b->p);
+	b->p = NULL;
+	b->cap = 0;
+}
+
+static void enlarge(struct bytes *b, size_t cap)
+{
+	if (!b->wiped) {
+		b->p = mem_realloc(b->p, cap);
+	} else {
+		char *p = mem_alloc(cap);
+		if (b->end > 0)
+			memcpy(p, b->p, b->end);
+		bytes_release(b);
+		b->p = p;
+	}
+	b->cap = cap;
+}
+
+/* room for n more at the end */
+static void bytes_reserve(struct bytes *b, size_t n)
+{
+	if (b->cap - b->end >= n)
+		return;
+	if (b->start > 0) {
+		memmove(b->p, b->p + b->start, bytes_waiting(b));
+		wipe(b, bytes_waiting(b), b->end);
+		b->end -= b->start;
+		b->start = 0;
+	}
+	if (b->cap - b->end >= n)
+		return;
+	size_t cap = b->cap ? b->cap : BYTES_FIRST;
+	while (cap - b->end < n)
+		cap *= 2;
+	enlarge(b, cap);
+}
+
+static void bytes_append(struct bytes *b, const void *p, size_t n)
+{
+	if (n == 0)
+		return;
+	bytes_reserve(b, n);
+	memcpy(b->p + b->end, p, n);
+	b->end += n;
+}
+
+/* The first n are done with; memory above keep is given back when they were all. */
+static void bytes_drop(struct bytes *b, size_t n, size_t keep)
+{
+	wipe(b, b->start, b->start + n);
+	b->start += n;
+	if (b->start < b->end)
+		return;
+	b->start = b->end = 0;
+	if (b->cap > keep)
+		bytes_release(b);
+}
+
+/* --- Newline frames. */
+
+ssize_t line_next(const char *p, size_t len, size_t from, size_t max, size_t *ret_len)
+{
+	const char *end = len > from ? memchr(p + from, '\n', len - from) : NULL;
+	/* While the newline is missing, a "\r" at the end may still belong to it. */
+	size_t n = end ? (size_t)(end - p) : len;
+	size_t content = n > 0 && p[n - 1] == '\r' ? n - 1 : n;
+	if (content > max)
+		return -1;
+	if (!end)
+		return 0;
+	*ret_len = content;
+	return (ssize_t)n + 1;
+}
+
+/* --- a stream */
 
 #define SCRATCH_BYTES (16u << 10)       /* one read on the stack */
 #define DIRECT_BYTES (16u << 10)        /* an answer of this size is written without a copy; a record of TLS */
@@ -48,7 +153,7 @@ struct stream {
 	enum stream_end why;
 };
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end */
 
 static void release(void *arg)
 {
@@ -113,7 +218,7 @@ static void die(struct stream *s, enum stream_end why)
 	ev_defer(s->loop, tell_end, s);
 }
 
-/* --- what to wait for ---------------------------------------------------------------------------- */
+/* --- what to wait for */
 
 /* Without an event of the descriptor. */
 static bool input_is_here(const struct stream *s)
@@ -145,7 +250,7 @@ static void update(struct stream *s)
 	}
 }
 
-/* --- output -------------------------------------------------------------------------------------- */
+/* --- output */
 
 static void on_stall(void *arg)
 {
@@ -327,7 +432,7 @@ size_t stream_queued(const struct stream *s)
 	return bytes_waiting(&s->out);
 }
 
-/* --- input --------------------------------------------------------------------------------------- */
+/* --- input */
 
 /* How much of p data() takes. */
 static size_t offer(struct stream *s, const char *p, size_t len)
@@ -478,7 +583,7 @@ void stream_stall_ms(struct stream *s, uint32_t ms)
 	s->stall_ms = ms;
 }
 
-/* --- begin and end ------------------------------------------------------------------------------- */
+/* --- begin and end */
 
 /* Files and /dev/null cannot be waited for: they are always ready. */
 static bool can_wait(int fd)

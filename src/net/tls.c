@@ -1,41 +1,506 @@
 /* A listener's certificate, key and rules: files read, checked and put into a context that handshakes are made from. */
 #include "config.h"
 
-#include "tls_int.h"
-
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 
+#include "base/clock.h"
 #include "base/crypto.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "ev/ev.h"
+#include "net/addr.h"
+#include "net/stream.h"
+#include "net/tls.h"
+
+struct tls_server {
+	SSL_CTX *ctx;                   /* counted: connections hold theirs */
+	uint64_t expires_us;
+};
+
+/* --- One TLS connection over a socket that does not block */
+
+/* A step of its handshake, its bytes, what the peer's certificate says.  Nothing here waits or calls up. */
+
+struct name {
+	enum tls_name kind;
+	size_t len;
+	char *text;                     /* as in the certificate: it may hold a NUL, and then equals no value */
+};
+
+struct tls {
+	SSL *ssl;
+	bool starved;                   /* the last read found nothing whole in the buffer */
+	bool wants_write, broken, ended;
+	X509 *cert;                     /* the peer's, counted; or NULL */
+	struct name *names;
+	size_t nnames;
+};
+
+/* tls_conn.c: ssl is taken, and knows its side and its descriptor. */
+static struct tls *tls_wrap(SSL *ssl)
+{
+	struct tls *t = mem_zalloc(sizeof(*t));
+	t->ssl = ssl;
+	return t;
+}
+
+void tls_free(struct tls **pt)
+{
+	if (!pt || !*pt)
+		return;
+	struct tls *t = *pt;
+	*pt = NULL;
+	for (size_t i = 0; i < t->nnames; i++)
+		free(t->names[i].text);
+	free(t->names);
+	X509_free(t->cert);
+	SSL_free(t->ssl);
+	free(t);
+}
+
+/* --- the peer's certificate */
+
+static void add_name(struct tls *t, enum tls_name kind, const void *p, size_t len)
+{
+	struct name *n = &t->names[t->nnames++];
+	n->kind = kind;
+	n->len = len;
+	n->text = mem_alloc(len + 1);
+	memcpy(n->text, p, len);
+	n->text[len] = '\0';
+}
+
+static void add_key(struct tls *t)
+{
+	uint8_t digest[DIGEST_SIZE];
+	char hex[2 * DIGEST_SIZE + 1];
+	unsigned char *der = NULL;
+	int n = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(t->cert), &der);
+	if (n <= 0)
+		return;
+	digest_sha256(der, (size_t)n, digest);
+	OPENSSL_free(der);
+	text_hex(digest, sizeof(digest), hex);
+	add_name(t, TLS_SPKI, hex, sizeof(hex) - 1);
+}
+
+static void note_cert(struct tls *t)
+{
+	t->cert = SSL_get1_peer_certificate(t->ssl);
+	if (!t->cert)
+		return;
+	t->names = mem_calloc(TLS_NAMES_MAX + 1, sizeof(*t->names));
+	add_key(t);
+	GENERAL_NAMES *all = X509_get_ext_d2i(t->cert, NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(all) && i < TLS_NAMES_MAX; i++) {
+		const GENERAL_NAME *g = sk_GENERAL_NAME_value(all, i);
+		const ASN1_IA5STRING *text = g->type == GEN_URI || g->type == GEN_DNS ? g->d.ia5 : NULL;
+		if (text)
+			add_name(t, g->type == GEN_URI ? TLS_URI : TLS_DNS, ASN1_STRING_get0_data(text),
+				 (size_t)ASN1_STRING_length(text));
+	}
+	GENERAL_NAMES_free(all);
+	ERR_clear_error();
+}
+
+bool tls_has_cert(const struct tls *t)
+{
+	return t->cert;
+}
+
+static uint64_t tls_end_of(const X509 *cert);
+
+uint64_t tls_cert_until(const struct tls *t)
+{
+	return t->cert ? tls_end_of(t->cert) : 0;
+}
+
+bool tls_cert_is(const struct tls *t, enum tls_name kind, const char *value)
+{
+	for (size_t i = 0; i < t->nnames; i++)
+		if (t->names[i].kind == kind && text_eq(t->names[i].text, t->names[i].len, value))
+			return true;
+	return false;
+}
+
+/* --- bytes */
+
+/* What rc, the result of a call of OpenSSL, means.  0: the peer has ended its side. */
+static int judge(struct tls *t, int rc)
+{
+	switch (SSL_get_error(t->ssl, rc)) {
+	case SSL_ERROR_WANT_READ:
+		t->wants_write = false;
+		return TLS_AGAIN;
+	case SSL_ERROR_WANT_WRITE:
+		t->wants_write = true;
+		return TLS_AGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	}
+	t->broken = true;
+	return TLS_BROKEN;
+}
+
+static const char *tls_reason(void);
+
+/* A step of the handshake: 0 = done, TLS_AGAIN, TLS_BROKEN with a reason, whose text is static. */
+static int tls_shake(struct tls *t, const char **ret_why)
+{
+	ERR_clear_error();
+	int rc = SSL_do_handshake(t->ssl);
+	if (rc == 1) {
+		t->wants_write = false;
+		note_cert(t);
+		return 0;
+	}
+	if (judge(t, rc) == TLS_AGAIN)
+		return TLS_AGAIN;
+	t->broken = true;
+	long verdict = SSL_get_verify_result(t->ssl);
+	if (ERR_peek_last_error() == 0)
+		*ret_why = "the peer left";
+	else
+		*ret_why = verdict != X509_V_OK ? X509_verify_cert_error_string(verdict) : tls_reason();
+	ERR_clear_error();
+	return TLS_BROKEN;
+}
+
+static int broken(struct tls *t)
+{
+	metric_inc(METRIC_tls_cut_off);
+	ERR_clear_error();
+	return TLS_BROKEN;
+}
+
+long tls_read(struct tls *t, void *p, size_t n)
+{
+	if (t->broken)
+		return TLS_BROKEN;
+	ERR_clear_error();
+	int rc = SSL_read(t->ssl, p, n < INT_MAX ? (int)n : INT_MAX);
+	t->starved = rc <= 0;
+	if (rc > 0) {
+		t->wants_write = false;
+		return rc;
+	}
+	rc = judge(t, rc);
+	return rc == TLS_BROKEN ? broken(t) : rc;
+}
+
+/* A record a turn, as many as go. */
+long tls_write(struct tls *t, const void *p, size_t n)
+{
+	size_t done = 0, part;
+	if (t->broken)
+		return TLS_BROKEN;
+	ERR_clear_error();
+	while (done < n) {
+		int rc = SSL_write_ex(t->ssl, (const char *)p + done, n - done, &part);
+		if (rc == 1) {
+			done += part;
+			continue;
+		}
+		/* Behind the handshake nothing that is written waits for the peer, unless it plays games. */
+		if (judge(t, rc) == TLS_AGAIN && t->wants_write)
+			break;
+		t->broken = true;
+		return broken(t);
+	}
+	t->wants_write = done < n;
+	return done > 0 || n == 0 ? (long)done : TLS_AGAIN;
+}
+
+int tls_end(struct tls *t)
+{
+	if (t->ended)
+		return 0;
+	if (t->broken)
+		return TLS_BROKEN;
+	ERR_clear_error();
+	int rc = SSL_shutdown(t->ssl);
+	if (rc < 0 && judge(t, rc) == TLS_AGAIN && t->wants_write)
+		return TLS_AGAIN;
+	t->ended = true;
+	t->wants_write = false;
+	ERR_clear_error();
+	return rc < 0 ? TLS_BROKEN : 0;
+}
+
+bool tls_pending(const struct tls *t)
+{
+	return !t->broken && !t->starved && SSL_has_pending(t->ssl);
+}
+
+bool tls_wants_write(const struct tls *t)
+{
+	return t->wants_write;
+}
+
+/* --- The handshake of one accepted connection, within its time. */
+
+struct tls_handshake {
+	struct ev_loop *loop;
+	struct tls *tls;
+	int fd;
+	struct ev_io *io;
+	struct ev_timer *timer;
+	struct stream *farewell;        /* after a failure: our alert is still to be read */
+	char from[ADDR_TEXT_SIZE];
+	tls_ready_fn *fn;
+	void *arg;
+};
+
+static void release(struct tls_handshake *h)
+{
+	ev_io_free(&h->io);
+	ev_timer_free(&h->timer);
+	stream_close(&h->farewell);
+	tls_free(&h->tls);
+	if (h->fd >= 0)
+		close(h->fd);
+	ev_defer(h->loop, free, h);
+}
+
+void tls_handshake_cancel(struct tls_handshake **ph)
+{
+	if (!ph || !*ph)
+		return;
+	release(*ph);
+	*ph = NULL;
+}
+
+static void report(struct tls_handshake *h, const char *why)
+{
+	static struct log_site site;
+	const struct log_ctx ctx = { .peer = h->from };
+	metric_inc(METRIC_tls_handshakes_failed);
+	if (log_allow(&site))
+		log_info(&ctx, "TLS handshake failed why=\"%s\"", why);
+}
+
+static void on_late(void *arg)
+{
+	struct tls_handshake *h = arg;
+	report(h, "it was not done in time");
+	h->fn(h->arg, NULL);
+	release(h);
+}
+
+static size_t on_farewell_data(void *arg, const char *p, size_t len)
+{
+	return len;
+}
+
+static void on_farewell_end(void *arg, enum stream_end why)
+{
+	struct tls_handshake *h = arg;
+	h->fn(h->arg, NULL);
+	release(h);
+}
+
+/* What the peer still sends must not reset the connection before it has read why: it lingers like any other, and counts
+ * as one until then. */
+static void refuse(struct tls_handshake *h, const char *why)
+{
+	static const struct stream_ops ops = { on_farewell_data, on_farewell_end, NULL };
+	report(h, why);
+	ev_io_free(&h->io);
+	ev_timer_stop(h->timer);
+	h->farewell = stream_new(h->loop, h->fd, h->fd, 1, &ops, h);
+	h->fd = -1;
+	stream_half_close(h->farewell);
+}
+
+static void on_io(void *arg, bool readable, bool writable)
+{
+	struct tls_handshake *h = arg;
+	const char *why = "";
+	int rc = tls_shake(h->tls, &why);
+	if (rc == TLS_AGAIN) {
+		bool write = tls_wants_write(h->tls);
+		ev_io_want(h->io, !write, write);
+		return;
+	}
+	if (rc == TLS_BROKEN) {
+		refuse(h, why);
+		return;
+	}
+	struct tls *t = h->tls;
+	const int on = 1;
+	metric_inc(METRIC_tls_handshakes);
+	/* Nothing of ours carries the acknowledgement of the peer's last message: one that gathers small segments would
+	 * wait 40 ms with its first request. */
+	(void)setsockopt(h->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));    /* not a TCP socket: no matter */
+	ev_io_free(&h->io);             /* before the descriptor's next owner waits for it */
+	h->tls = NULL;
+	h->fd = -1;
+	h->fn(h->arg, t);
+	release(h);
+}
+
+static void on_start_failed(void *arg)
+{
+	struct tls_handshake *h = arg;
+	report(h, "OpenSSL has no memory for it");
+	h->fn(h->arg, NULL);
+	release(h);
+}
+
+static struct tls *begin(struct tls_server *s, int fd)
+{
+	SSL *ssl = SSL_new(s->ctx);
+	if (!ssl || !SSL_set_fd(ssl, fd)) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	SSL_set_accept_state(ssl);
+	return tls_wrap(ssl);
+}
+
+struct tls_handshake *tls_accept(struct tls_server *s, struct ev_loop *loop, int fd, const char *from, tls_ready_fn *fn,
+				 void *arg)
+{
+	struct tls_handshake *h = mem_zalloc(sizeof(*h));
+	h->loop = loop;
+	h->fd = fd;
+	h->fn = fn;
+	h->arg = arg;
+	snprintf(h->from, sizeof(h->from), "%s", from);
+	h->tls = begin(s, fd);
+	h->timer = ev_timer_new(loop, h->tls ? on_late : on_start_failed, h);
+	ev_timer_start(h->timer, h->tls ? TLS_HANDSHAKE_MS * 1000ull : 0);
+	h->io = ev_io_new(loop, fd, on_io, h);
+	ev_io_want(h->io, h->tls, false);
+	return h;
+}
+
+/* --- A command's own connection */
+
+/* Who the server is by its certificate, and the handshake, which is waited for. */
+
+static bool is_address(const char *host)
+{
+	struct in6_addr a;
+	return inet_pton(AF_INET, host, &a) == 1 || inet_pton(AF_INET6, host, &a) == 1;
+}
+
+/* Names are sent along (SNI), addresses are not. */
+static bool expect(SSL *ssl, const char *host)
+{
+	if (is_address(host))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+	/* Names are those of subjectAltName; what a CN says is a text for people. */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, (uintptr_t)host);
+}
+
+static int set_rules(SSL_CTX *ctx, const char *ca, struct err *err)
+{
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION))
+		return err_set(err, ERR_INTERNAL, "", "OpenSSL does not take the rules for TLS: %s", tls_reason());
+	if (ca ? SSL_CTX_load_verify_file(ctx, ca) : SSL_CTX_set_default_verify_paths(ctx))
+		return 0;
+	return err_set(err, ERR_INVALID, ca ? ca : "", "%s has no certificates that can be read: %s", ca ? ca
+		       : "this machine",
+		       tls_reason());
+}
+
+static int await(int fd, bool write, uint64_t until_us, struct err *err)
+{
+	struct pollfd p = { .fd = fd, .events = write ? POLLOUT : POLLIN };
+	uint64_t now = clock_mono_us();
+	int n = now < until_us ? poll(&p, 1, (int)((until_us - now) / 1000 + 1)) : 0;
+	if (n > 0 || (n < 0 && errno == EINTR))
+		return 0;
+	return err_set(err, ERR_TIMEOUT, "", "the server does not finish the handshake of TLS");
+}
+
+static int shake(struct tls *t, int fd, struct err *err)
+{
+	uint64_t until_us = clock_mono_us() + TLS_HANDSHAKE_MS * 1000ull;
+	const char *why = "";
+	int rc;
+	while ((rc = tls_shake(t, &why)) == TLS_AGAIN) {
+		if (await(fd, tls_wants_write(t), until_us, err))
+			return err->code;
+	}
+	return rc == 0 ? 0 : err_set(err, ERR_UNREACHABLE, "", "no TLS with the server: %s", why);
+}
+
+int tls_connect(int fd, const char *host, const char *ca, struct tls **ret, struct err *err)
+{
+	struct tls *t = NULL;
+	SSL *ssl = NULL;
+	ERR_clear_error();
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	int rc = ctx ? set_rules(ctx, ca, err) : err_set(err, ERR_INTERNAL, "", "OpenSSL does not start: %s",
+							 tls_reason());
+	if (rc == 0) {
+		ssl = SSL_new(ctx);
+		if (!ssl || !SSL_set_fd(ssl, fd) || !expect(ssl, host))
+			rc = err_set(err, ERR_INTERNAL, "", "OpenSSL takes no connection to %s: %s", host,
+				     tls_reason());
+	}
+	if (rc == 0) {
+		SSL_set_connect_state(ssl);
+		t = tls_wrap(ssl);
+		ssl = NULL;
+		rc = shake(t, fd, err);
+	}
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	ERR_clear_error();
+	if (rc)
+		tls_free(&t);
+	else
+		*ret = t;
+	return rc;
+}
+
+/* --- the server's settings */
 
 #define VERIFY_DEPTH 4                  /* certificates between a client's own and the CA's */
 #define CLIENT_CERTS_MAX (32u << 10)    /* bytes of all that a client shows */
 
 static const char ciphers_1_2[] =
-	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
+	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
+	"ECDHE-RSA-AES256-GCM-SHA384:"
 	"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
 static const char ciphers_1_3[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 static const char groups[] = "X25519:P-256:P-384";
 
-const char *tls_reason(void)
+/* What OpenSSL says of the last failure, in its words; static text. */
+static const char *tls_reason(void)
 {
 	const char *text = ERR_reason_error_string(ERR_peek_last_error());
 	return text ? text : "no reason given";
 }
 
-/* --- files --------------------------------------------------------------------------------------- */
+/* --- files */
 
 /* A key that others may read or the group may change is no secret. */
 static int open_key(const char *path, int *ret_fd, struct err *err)
@@ -184,9 +649,9 @@ static int each_cert(const char *path, size_t max, cert_fn *fn, void *arg, struc
 	return pem_close(&f, rc, path, "certificate", err);
 }
 
-/* --- what the context is made of ----------------------------------------------------------------- */
+/* --- what the context is made of */
 
-uint64_t tls_end_of(const X509 *cert)
+static uint64_t tls_end_of(const X509 *cert)
 {
 	struct tm tm;
 	time_t t = ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) ? timegm(&tm) : 0;
@@ -216,7 +681,7 @@ static int take_ca(void *arg, const char *path, X509 *cert, size_t i, struct err
 	return 0;
 }
 
-/* --- revoked certificates of clients -------------------------------------------------------------- */
+/* --- revoked certificates of clients */
 
 /* From one of those who vouch for clients, by its signature? */
 static bool is_theirs(X509_STORE *store, X509_CRL *crl)
@@ -242,7 +707,8 @@ static int take_crl(X509_STORE *store, const char *path, X509_CRL *crl, size_t i
 		return err_set(err, ERR_INVALID, path, "list %zu is not valid before %s", i + 1,
 			       day_of(X509_CRL_get0_lastUpdate(crl), day, sizeof(day)));
 	if (next && X509_cmp_current_time(next) <= 0)
-		return err_set(err, ERR_INVALID, path, "list %zu was to be replaced by %s", i + 1, day_of(next, day, sizeof(day)));
+		return err_set(err, ERR_INVALID, path, "list %zu was to be replaced by %s", i + 1,
+			       day_of(next, day, sizeof(day)));
 	if (!X509_STORE_add_crl(store, crl))
 		return err_set(err, ERR_INVALID, path, "list %zu is refused: %s", i + 1, tls_reason());
 	return 0;
@@ -270,7 +736,8 @@ static int set_own(struct tls_server *s, const struct tls_opt *o, struct err *er
 	if (rc == 0)
 		rc = read_key(o->key, &key, err);
 	if (rc == 0 && X509_check_private_key(SSL_CTX_get0_certificate(s->ctx), key) != 1)
-		rc = err_set(err, ERR_INVALID, o->key, "this key does not belong to the first certificate of %s", o->cert);
+		rc = err_set(err, ERR_INVALID, o->key, "this key does not belong to the first certificate of %s",
+			     o->cert);
 	if (rc == 0 && SSL_CTX_use_PrivateKey(s->ctx, key) != 1)
 		rc = err_set(err, ERR_INVALID, o->key, "the key is refused: %s", tls_reason());
 	EVP_PKEY_free(key);
@@ -290,7 +757,8 @@ static int set_clients(struct tls_server *s, const struct tls_opt *o, struct err
 }
 
 /* A peer that asks for other protocols than ours means somebody else (RFC 7301 3.2). */
-static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_len, const unsigned char *in, unsigned len,
+static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_len, const unsigned char *in,
+		       unsigned len,
 		       void *alpn)
 {
 	size_t n = alpn ? strlen(alpn) : 0;
@@ -304,7 +772,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_l
 	return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static int set_rules(struct tls_server *s, const struct tls_opt *o, struct err *err)
+static int tls_set_rules(struct tls_server *s, const struct tls_opt *o, struct err *err)
 {
 	SSL_CTX *ctx = s->ctx;
 	SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
@@ -312,7 +780,8 @@ static int set_rules(struct tls_server *s, const struct tls_opt *o, struct err *
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	/* One turn of tls_read() ends with what the buffer holds, whatever kind of records a peer sends. */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
-	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+			 SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_read_ahead(ctx, 1);         /* one system call for a record, not two */
 	SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, (void *)(uintptr_t)o->alpn);
 	if (!SSL_CTX_set_num_tickets(ctx, 0) || !SSL_CTX_set_max_early_data(ctx, 0) ||
@@ -332,7 +801,7 @@ int tls_server_new(const struct tls_opt *o, struct tls_server **ret, struct err 
 	if (!s->ctx)
 		rc = err_set(err, ERR_INTERNAL, "", "OpenSSL does not start: %s", tls_reason());
 	if (rc == 0)
-		rc = set_rules(s, o, err);
+		rc = tls_set_rules(s, o, err);
 	if (rc == 0)
 		rc = set_own(s, o, err);
 	if (rc == 0)

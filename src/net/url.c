@@ -1,12 +1,11 @@
 /* URLs of outbound requests: read once, refused rather than repaired. */
 #include "config.h"
 
-#include "net/url.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "net/url.h"
 
 #define LABEL_MAX 63
 
@@ -93,7 +92,8 @@ static int set_host(const char *text, size_t len, const char *at, struct url *u,
 		return check_name(u->host, len, at, err);
 	snprintf(full, sizeof(full), bracket ? "[%s]:%u" : "%s:%u", u->host, u->port);
 	if (strlen(u->host) != len || addr_parse(full, &u->addr, NULL) < 0)     /* SEC S-702 */
-		return bad_host(at, err, "is a number in an unusual form; write addresses as 192.0.2.1 or [2001:db8::1]");
+		return bad_host(at, err,
+				"is a number in an unusual form; write addresses as 192.0.2.1 or [2001:db8::1]");
 	return 0;
 }
 

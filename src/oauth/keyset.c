@@ -15,7 +15,6 @@
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "net/fetch.h"
-#include "net/fetch_policy.h"
 #include "net/url.h"
 #include "tenant/scope.h"
 

@@ -18,7 +18,6 @@
 #include "base/metric.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
-#include "net/line.h"
 #include "net/stream.h"
 #include "tenant/tenant.h"
 

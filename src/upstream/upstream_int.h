@@ -5,7 +5,7 @@
 
 #include "backend/handler.h"
 #include "exec/sandbox.h"
-#include "net/fetch_policy.h"
+#include "net/fetch.h"
 #include "net/url.h"
 
 /* The parts of upstreams: a document as a plan (upstream_conf.c), what it has as definitions

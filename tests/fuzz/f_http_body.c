@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "fuzz.h"
-#include "net/http_body.h"
+#include "net/http_server.h"
 
 #define BODY_MAX 1000
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "net/http_head.h"
+#include "net/http_server.h"
 
 static void check_text(struct http_text t, const char *p, size_t len)
 {

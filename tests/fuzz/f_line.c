@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "net/line.h"
+#include "net/stream.h"
 
 #define LINES_MAX 4096u                 /* of one input; what comes later is not compared */
 

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/addr.h"
-#include "net/line.h"
+#include "net/stream.h"
 #include "suite.h"
 
 static void addresses_come_back_as_written(void **state)

@@ -19,7 +19,6 @@
 #include "base/text.h"
 #include "ev/ev.h"
 #include "net/fetch.h"
-#include "net/fetch_policy.h"
 #include "net/listen.h"
 #include "net/stream.h"
 

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "ev/ev.h"
 #include "net/fetch.h"
-#include "net/fetch_policy.h"
 #include "suite.h"
 
 #define PATIENCE_MS 60000

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "net/fetch_policy.h"
+#include "net/fetch.h"
 #include "net/url.h"
 #include "suite.h"
 

@@ -14,8 +14,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "net/http_body.h"
-#include "net/http_head.h"
+#include "net/http_server.h"
 #include "suite.h"
 
 #define BODY_MAX 64

@@ -17,7 +17,6 @@
 #include "ev/ev.h"
 #include "json/json.h"
 #include "net/fetch.h"
-#include "net/fetch_policy.h"
 #include "tenant/scope.h"
 
 #include "http_peer.h"
