@@ -234,6 +234,26 @@ class Commands(crib.Case):
         shown = c.json("retention", "show", "acme")[0]
         self.assertEqual((shown["min_days"], shown.get("max_days")), (1, None))
 
+    def test_the_manuals_examples_are_taken(self):
+        """toolcrib-tool(5), toolcrib-resource(5): definitions as they stand there, checked as if to be stored."""
+        c = self.crib.init()
+        done = 0
+        for page in sorted(crib.SOURCE.glob("src/*/toolcrib-*.5")):
+            for block in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page.read_text(), re.M | re.S):
+                text = block.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-")
+                if not re.match(r"(---\n)?(name|kind|\$id): ", text):
+                    continue
+                for n, document in enumerate(re.split(r"^---\n", text, flags=re.M)):
+                    if not re.search(r"^handler:", document, re.M):
+                        continue
+                    with self.subTest(page=page.name, document=document):
+                        path = c.dir / "example.yaml"
+                        path.write_text(document)
+                        said = c.run("apply", "--dry-run", "-f", path)
+                        self.assertEqual(said.returncode, 0, said.stderr)
+                        done += 1
+        self.assertGreaterEqual(done, 7)
+
     def test_quiet_prints_the_essential_alone(self):
         c = self.crib.init()
         self.assertEqual(c.cli("-q", "tenant", "add", "acme"), "")

@@ -351,6 +351,13 @@ class Daemon(crib.Case):
                                       timeout=crib.DEADLINE, env=self.crib.env)
                 self.assertEqual(done.returncode, code)
                 self.assertIn(says, done.stdout + done.stderr)
+        c = self.crib.init()
+        done = subprocess.run([crib.BUILD / "toolcrib-sign", "--dir", c.store / "signer", "--keys"], capture_output=True, text=True,
+                              timeout=crib.DEADLINE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        keys = [line for line in done.stdout.splitlines() if line]
+        self.assertEqual(len(keys), 2, "of the logs and of the epoch in force")
+        self.assertEqual(keys[0], c.cli("audit", "keys").splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Stores of older releases (tests/old-db, made by contrib/old-store) are opened, brought up to date, served and verified."""
+import contextlib
 import pathlib
+import sqlite3
 import subprocess
 import tarfile
 import tempfile
@@ -36,6 +38,24 @@ class OldStores(unittest.TestCase):
         for packed in STORES:
             with self.subTest(release=packed.name.removesuffix(".tar.xz")):
                 self.open_one(packed)
+
+    def test_a_dry_run_of_migrate_changes_nothing(self):
+        """toolcrib(8): it says from where to where, of an older schema as of today's."""
+        c = crib.Crib()
+        self.addCleanup(c.close)
+        c.init()
+        today = c.json("migrate", "--dry-run")[0]
+        self.assertEqual((today["from"], today["said"]), (today["to"], "nothing to do"))
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            db.execute(f"PRAGMA user_version = {today['to'] - 1}")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        before = (c.store / "toolcrib.db").read_bytes()
+        said = c.json("migrate", "--dry-run")[0]
+        self.assertEqual((said["from"], said["to"]), (today["to"] - 1, today["to"]))
+        self.assertNotEqual(said["said"], "nothing to do")
+        self.assertEqual((c.store / "toolcrib.db").read_bytes(), before)
+        with contextlib.closing(sqlite3.connect(c.store / "toolcrib.db")) as db:
+            self.assertEqual(db.execute("PRAGMA user_version").fetchone()[0], today["to"] - 1)
 
 
 if __name__ == "__main__":
