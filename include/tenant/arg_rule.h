@@ -15,8 +15,8 @@
  *   GLOB POINTER prefix "text"           it is a text that begins so
  *   GLOB POINTER range [LEAST, MOST]     it is a number, and none of these two is passed; null = no such end
  *
- * GLOB is matched with the name of the tool as the tenant sees it.  All rules that match a tool must hold.  A value that is
- * not there breaks its rule.
+ * GLOB is matched with the name of the tool as the tenant sees it.  All rules that match a tool must hold.  A value
+ * that is not there breaks its rule.
  */
 
 #define ARG_RULES_MAX 32                /* of one key */
@@ -24,12 +24,13 @@
 
 struct arg_rules;                       /* immutable, counted */
 
-/* Rules with newlines between them; none: *ret is NULL.  Any thread.  ERR_INVALID, ERR_LIMIT: err->where is "arg-rule". */
+/* Rules with newlines between them; none: *ret is NULL.  Any thread.  ERR_INVALID, ERR_LIMIT: err->where is
+ * "arg-rule". */
 int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct err *err) MUST_CHECK;
 struct arg_rules *arg_rules_ref(struct arg_rules *r);   /* NULL stays NULL */
 void arg_rules_unref(struct arg_rules **r);
-/* May the tool be called with these arguments (NULL = none)?  ERR_DENIED: err->where is the pointer; what would be allowed
- * is not told.  rules NULL: anything. */
+/* May the tool be called with these arguments (NULL = none)?  ERR_DENIED: err->where is the pointer; what would be
+ * allowed is not told.  rules NULL: anything. */
 int arg_rules_check(const struct arg_rules *rules, const char *tool, const json_t *args, struct err *err) MUST_CHECK;
 
 #endif

@@ -15,12 +15,12 @@
  *   audit:read:self              audit:read:tenant          audit:read:payload
  *   admin:GLOB                   the words of a command with a dot between them: admin:key.list, admin:tool.*
  *
- * A GLOB ('*', '?') is matched with the name that the tenant sees, without its kind; for resources that is the name, not
- * the URI.  A word that ends before its GLOB means all: tools:call is tools:call:*, and admin is admin:*.  A completion
- * belongs to what it completes; a subscription is a read.
+ * A GLOB ('*', '?') is matched with the name that the tenant sees, without its kind; for resources that is the name,
+ * not the URI.  A word that ends before its GLOB means all: tools:call is tools:call:*, and admin is admin:*.  A
+ * completion belongs to what it completes; a subscription is a read.
  *
- * No set at all (NULL) stands for what a principal may without a key of limited scope: all six rights of MCP for whatever
- * the grants of its tenant show, nothing of audit and admin.  An empty set has no right.
+ * No set at all (NULL) stands for what a principal may without a key of limited scope: all six rights of MCP for
+ * whatever the grants of its tenant show, nothing of audit and admin.  An empty set has no right.
  */
 
 struct scopes;                          /* immutable, counted */

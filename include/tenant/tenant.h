@@ -21,7 +21,7 @@ enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 
 #define TENANT_CONCURRENCY_DEFAULT 256
 #define TENANTS_MAX 100000
 #define TENANT_PRINCIPALS_MAX 10000     /* rows; they stay for the records that name them */
-#define TENANT_SUBJECTS_MAX 10000       /* of tokens, without a row; those that came within TENANT_SUBJECT_REST_US stay */
+#define TENANT_SUBJECTS_MAX 10000       /* of tokens, without a row; who came within TENANT_SUBJECT_REST_US stays */
 #define TENANT_SUBJECT_REST_US 86400000000ull
 #define TENANT_KEYS_MAX 10000           /* that are not revoked */
 #define TENANT_REVOKED_MAX 1000         /* that are told so; others are unknown keys */
@@ -36,8 +36,8 @@ struct tenant {                         /* read by callers; written by tenants_a
 	int audit_level;                /* enum audit_level, -1 = as the server says */
 };
 
-/* Limits of one tenant, principal, key, or tool of a tenant; 0 and count 0: none of its own.  A tenant's concurrency and
- * rate stand in struct tenant. */
+/* Limits of one tenant, principal, key, or tool of a tenant; 0 and count 0: none of its own.  A tenant's
+ * concurrency and rate stand in struct tenant. */
 enum tenant_scope { TENANT_SCOPE_TENANT = 1, TENANT_SCOPE_PRINCIPAL, TENANT_SCOPE_KEY, TENANT_SCOPE_TOOL };
 struct tenant_limits {
 	uint32_t concurrency, queue;
@@ -69,11 +69,11 @@ void tenants_close(struct tenants **t);
 
 /* Where a credential comes from: an address ("127.0.0.1"), "unix" or "stdio", and enum audit_tport. */
 struct cred_source { const char *from; int tport; };
-/* A bearer text "tck_…" from a header, credential line or environment.  Unknown, wrong and malformed are one ERR_DENIED
- * in one time class; only a proved secret learns that it is expired, revoked, suspended or not for this place (err->msg).  Failures are
- * counted (metrics) and told to the watcher. */
-int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source, struct principal **ret,
-	       struct err *err) MUST_CHECK;
+/* A bearer text "tck_…" from a header, credential line or environment.  Unknown, wrong and malformed are one
+ * ERR_DENIED in one time class; only a proved secret learns that it is expired, revoked, suspended or not for this
+ * place (err->msg).  Failures are counted (metrics) and told to the watcher. */
+int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source,
+	       struct principal **ret, struct err *err) MUST_CHECK;
 /* Why nobody passed: what a record says of it (AUDIT 1101); the peer learns less. */
 #define CRED_REFUSALS(X) \
 	X(MISSING, "missing") X(LATE, "late") X(MALFORMED, "malformed") X(UNKNOWN, "unknown") X(WRONG, "wrong") \
@@ -92,14 +92,16 @@ void cred_refused(struct tenants *t, const struct cred_source *source, enum cred
 /* Who is told, during the check: refused() with the tenant and accessor when the key is one of ours, else 0 and NULL;
  * used_first() when a key is used for the first time. */
 struct cred_watch {
-	void (*refused)(void *arg, const struct cred_source *source, enum cred_refusal why, int64_t tenant_id, const char *accessor);
+	void (*refused)(void *arg, const struct cred_source *source, enum cred_refusal why, int64_t tenant_id,
+			const char *accessor);
 	void (*used_first)(void *arg, const struct cred_source *source, const struct principal *who);
 	void *arg;
 };
 void tenants_watch(struct tenants *t, const struct cred_watch *watch);  /* copied; NULL: nobody any more */
 /* Still valid now?  Asked for each message on long-lived connections.  ERR_DENIED with the reason. */
 int principal_check(const struct tenants *t, const struct principal *p, struct err *err) MUST_CHECK;
-/* When time alone ends that: the credential's own end, or that of the secret which was shown.  Wall clock; 0 = never. */
+/* When time alone ends that: the credential's own end, or that of the secret which was shown.  Wall clock; 0 =
+ * never. */
 uint64_t principal_until(const struct tenants *t, const struct principal *p);
 /* A principal without a key: a listener bound to a tenant, a mapped peer uid, the CLI's `call`.  name NULL =
  * the tenant's principal "default".  ERR_NOT_FOUND, ERR_DENIED (suspended). */
@@ -126,7 +128,8 @@ const struct tenant *tenant_by_name(const struct tenants *t, const char *name, s
 /* What the tenant says for one tool by its full name (enum audit_level), or -1. */
 int tenant_tool_level(const struct tenants *t, int64_t tenant_id, const char *tool);
 /* subject: 0 of a tenant, else the id of the principal, key or tool.  NULL: none.  Borrowed as above. */
-const struct tenant_limits *tenant_limits(const struct tenants *t, int64_t tenant_id, enum tenant_scope scope, int64_t subject);
+const struct tenant_limits *tenant_limits(const struct tenants *t, int64_t tenant_id, enum tenant_scope scope,
+					  int64_t subject);
 /* Ids by names, whether they are valid or not; 0: there is none.  A key says its tenant and principal too. */
 int64_t tenant_principal_id(const struct tenants *t, int64_t tenant_id, const char *name);
 int64_t tenant_key_id(const struct tenants *t, const char *accessor, int64_t *ret_tenant_id, int64_t *ret_principal_id);
@@ -150,8 +153,8 @@ struct tenant_used { int64_t tenant_id, cred_id; uint64_t used_us; };
 size_t tenants_dirty(struct tenants *t, struct tenant_used *ret, size_t max);
 int tenant_used_write(struct db *db, const struct tenant_used *used, size_t n, struct err *err) MUST_CHECK;
 
-/* Keys whose life is over get a record each (AUDIT 1204), within a minute: find, on any connection, says whether there is
- * one; write is the body of the job that records at most TENANT_EXPIRED_MAX of them. */
+/* Keys whose life is over get a record each (AUDIT 1204), within a minute: find, on any connection, says whether
+ * there is one; write is the body of the job that records at most TENANT_EXPIRED_MAX of them. */
 #define TENANT_EXPIRED_MAX 64
 struct audit_logs;
 int tenant_expired_find(struct db *db, bool *ret, struct err *err) MUST_CHECK;

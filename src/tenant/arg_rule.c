@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "tenant/arg_rule.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "tenant/arg_rule.h"
 
 enum op { OP_EQUALS, OP_ONE_OF, OP_PREFIX, OP_RANGE, OP_COUNT };
 static const char *const op_names[OP_COUNT] = { "equals", "one-of", "prefix", "range" };
@@ -32,7 +31,7 @@ static int bad_rule(const char *rule, size_t len, const char *why, struct err *e
 {
 	char text[80];
 
-	text_printable(rule, len, text, sizeof text);
+	text_printable(rule, len, text, sizeof(text));
 	(void)err_set(err, ERR_INVALID, "arg-rule", "%s: %s", text, why);
 	err_hint(err, "a rule reads: TOOL-GLOB /pointer equals|one-of|prefix|range JSON");
 	return ERR_INVALID;
@@ -109,7 +108,7 @@ static int add_rule(struct arg_rules *r, const char *line, size_t len, struct er
 
 int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct err *err)
 {
-	struct arg_rules *r = mem_zalloc(sizeof *r);
+	struct arg_rules *r = mem_zalloc(sizeof(*r));
 	const char *p = text, *end = text + len;
 	int rc = 0;
 

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "tenant/cidr.h"
-
 #include <arpa/inet.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "tenant/cidr.h"
 
 enum { V4_BITS = 32, V6_BITS = 128, MAPPED_BITS = V6_BITS - V4_BITS, HOST_MAX = INET6_ADDRSTRLEN };
 
@@ -26,8 +25,8 @@ static unsigned parse_address(const char *text, uint8_t ret[16])
 
 	if (strchr(text, ':'))
 		return inet_pton(AF_INET6, text, ret) == 1 ? V6_BITS : 0;
-	memcpy(ret, mapped, sizeof mapped);
-	return inet_pton(AF_INET, text, ret + sizeof mapped) == 1 ? V4_BITS : 0;
+	memcpy(ret, mapped, sizeof(mapped));
+	return inet_pton(AF_INET, text, ret + sizeof(mapped)) == 1 ? V4_BITS : 0;
 }
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
@@ -44,10 +43,10 @@ static bool is_network(const struct cidr *c)
 	static const uint8_t zeros[16];
 	uint8_t host[16];
 
-	memcpy(host, c->address, sizeof host);
+	memcpy(host, c->address, sizeof(host));
 	for (unsigned i = 0; i < c->bits; i++)
 		host[i / 8] &= (uint8_t)~(0x80u >> i % 8);
-	return memcmp(host, zeros, sizeof host) == 0;
+	return memcmp(host, zeros, sizeof(host)) == 0;
 }
 
 static int parse_one(const char *text, size_t len, struct cidr *ret, struct err *err)
@@ -58,7 +57,7 @@ static int parse_one(const char *text, size_t len, struct cidr *ret, struct err 
 	uint64_t bits = 0;
 	unsigned all;
 
-	text_printable(text, len, shown, sizeof shown);
+	text_printable(text, len, shown, sizeof(shown));
 	if (host_len > HOST_MAX || memchr(text, '\0', len))
 		return err_set(err, ERR_INVALID, "cidr", "%s is no network", shown);
 	memcpy(host, text, host_len);
@@ -79,7 +78,7 @@ static int parse_one(const char *text, size_t len, struct cidr *ret, struct err 
 
 int cidrs_parse(const char *text, size_t len, struct cidrs **ret, struct err *err)
 {
-	struct cidrs *c = mem_zalloc(sizeof *c);
+	struct cidrs *c = mem_zalloc(sizeof(*c));
 	const char *p = text, *end = text + len;
 	int rc = 0;
 

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "tenant/tenant.h"
-
 #include <string.h>
 
 #include "audit/audit.h"
@@ -15,6 +13,8 @@
 #include "base/metric.h"
 #include "tenant/arg_rule.h"
 #include "tenant/scope.h"
+#include "tenant/tenant.h"
+
 #include "tenant_int.h"
 
 const char *cred_refusal_name(enum cred_refusal why)
@@ -33,7 +33,8 @@ void tenants_watch(struct tenants *t, const struct cred_watch *watch)
 	t->watch = watch ? *watch : (struct cred_watch){ 0 };
 }
 
-static void note_use(struct tenants *t, struct ten_cred *cred, const struct principal *who, const struct cred_source *source)
+static void note_use(struct tenants *t, struct tenant_cred *cred, const struct principal *who,
+		     const struct cred_source *source)
 {
 	bool first = !cred->used;
 
@@ -46,7 +47,8 @@ static void note_use(struct tenants *t, struct ten_cred *cred, const struct prin
 }
 
 /* cred: the key that was named, or NULL. */
-static int refuse(struct tenants *t, const struct cred_source *source, const struct ten_cred *cred, enum cred_refusal why)
+static int refuse(struct tenants *t, const struct cred_source *source, const struct tenant_cred *cred,
+		  enum cred_refusal why)
 {
 	static struct log_site site;
 	const struct log_ctx ctx = { .peer = source->from };
@@ -65,32 +67,32 @@ void cred_refused(struct tenants *t, const struct cred_source *source, enum cred
 }
 
 /* Whom a proved secret stands for; old: the one that was replaced. */
-static struct principal *principal_of(struct ten_cred *cred, bool old)
+static struct principal *principal_of(struct tenant_cred *cred, bool old)
 {
 	struct principal *who = cred->who[old];
 
 	if (who)
 		return who;
-	who = ten_principal_new(cred->home, ten_principal(cred->home, cred->principal_id));
+	who = tenant_principal_new(cred->home, tenant_principal(cred->home, cred->principal_id));
 	who->cred_id = cred->id;
 	who->authn = AUDIT_AUTHN_KEY;
 	who->scopes = scopes_ref(cred->scopes);
 	who->rules = arg_rules_ref(cred->rules);
-	who->proof = ten_proof(old ? cred->old_hash : cred->hash);
-	memcpy(who->accessor, cred->accessor, sizeof cred->accessor);
+	who->proof = tenant_proof(old ? cred->old_hash : cred->hash);
+	memcpy(who->accessor, cred->accessor, sizeof(cred->accessor));
 	cred->who[old] = who;
 	return who;
 }
 
-int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source, struct principal **ret,
-	       struct err *err)
+int cred_check(struct tenants *t, const char *bearer, size_t len, const struct cred_source *source,
+	       struct principal **ret, struct err *err)
 {
 	/* A well-formed stand-in: what is malformed or unknown costs the same work (SEC S-305, S-309). */
 	static const char stand_in[] = "0000000000000000000000000000000000000000000";
 	enum cred_refusal why = len == 0 ? CRED_MISSING : CRED_MALFORMED;
 	const char *accessor = NULL, *secret = stand_in;
-	struct ten_cred *cred = NULL;
-	struct ten_shown shown;
+	struct tenant_cred *cred = NULL;
+	struct tenant_shown shown;
 	uint8_t hash[32];
 	struct err standing;
 	bool now, old;
@@ -101,15 +103,15 @@ int cred_check(struct tenants *t, const char *bearer, size_t len, const struct c
 	}
 	key_hash(t->pepper, secret, hash);
 	/* Both in any case: how long it takes does not say whether there is a second secret (S-310). */
-	now = secret_equal(hash, cred ? cred->hash : t->dummy, sizeof hash);
-	old = secret_equal(hash, cred ? cred->old_hash : t->dummy, sizeof hash);
-	shown = (struct ten_shown){ cred, ten_proof(hash), source->from };
-	secret_wipe(hash, sizeof hash);
+	now = secret_equal(hash, cred ? cred->hash : t->dummy, sizeof(hash));
+	old = secret_equal(hash, cred ? cred->old_hash : t->dummy, sizeof(hash));
+	shown = (struct tenant_shown){ cred, tenant_proof(hash), source->from };
+	secret_wipe(hash, sizeof(hash));
 	if (!cred || (!now && !old)) {
 		(void)err_set(err, ERR_DENIED, "", "invalid credential");
 		return refuse(t, source, cred, why);
 	}
-	if (ten_standing(cred->home, ten_principal(cred->home, cred->principal_id), &shown, &why, &standing) < 0) {
+	if (tenant_standing(cred->home, tenant_principal(cred->home, cred->principal_id), &shown, &why, &standing) < 0) {
 		if (err)
 			*err = standing;
 		return refuse(t, source, cred, why);

@@ -1,7 +1,4 @@
-/*
- * The text of a key (SEC S-301):
- *
- *   tck_ accessor _ secret crc
+/* The text of a key (SEC S-301): "tck_" accessor "_" secret crc.  Pure functions of bytes, any thread.
  *
  * accessor: 12 base62 characters, public.  secret: 32 random bytes as a big-endian number in 43 base62 digits.
  * crc: CRC-32 of all before it in 6 base62 digits; it finds typing errors and protects nothing (SEC S-303).
@@ -10,13 +7,12 @@
 
 #include "config.h"
 
-#include "tenant/tenant.h"
-
 #include <string.h>
 
 #include "base/crypto.h"
 #include "base/id.h"
 #include "base/mem.h"
+#include "tenant/tenant.h"
 
 #define KEY_PREFIX "tck_"
 #define KEY_HASH_PREFIX "toolcrib/cred/1"       /* hashed with its NUL */
@@ -87,7 +83,7 @@ static bool decode_secret(const char *secret, uint8_t ret[32])
 	}
 	for (unsigned i = 0; i < 32; i++)
 		ret[i] = (uint8_t)(limb[i / 4] >> (24 - 8 * (i % 4)));
-	secret_wipe(limb, sizeof limb);
+	secret_wipe(limb, sizeof(limb));
 	return carry == 0;
 }
 
@@ -95,18 +91,18 @@ static void encode_secret(const uint8_t secret[32], char ret[SECRET_LEN])
 {
 	uint8_t n[32];
 
-	memcpy(n, secret, sizeof n);
+	memcpy(n, secret, sizeof(n));
 	for (int i = SECRET_LEN - 1; i >= 0; i--) {
 		unsigned rest = 0;
 
-		for (unsigned k = 0; k < sizeof n; k++) {
+		for (unsigned k = 0; k < sizeof(n); k++) {
 			rest = rest << 8 | n[k];
 			n[k] = (uint8_t)(rest / 62);
 			rest %= 62;
 		}
 		ret[i] = digits[rest];
 	}
-	secret_wipe(n, sizeof n);
+	secret_wipe(n, sizeof(n));
 }
 
 void key_pepper_derive(const uint8_t master[32], struct key_pepper *ret)
@@ -126,7 +122,7 @@ void key_remake(const struct key_pepper *pepper, const char *accessor, struct ke
 {
 	uint8_t secret[32];
 
-	id_random(secret, sizeof secret);
+	id_random(secret, sizeof(secret));
 	memcpy(ret->accessor, accessor, KEY_ACCESSOR_SIZE);
 	memcpy(ret->text, KEY_PREFIX, PREFIX_LEN);
 	memcpy(ret->text + PREFIX_LEN, ret->accessor, ACCESSOR_LEN);
@@ -134,11 +130,12 @@ void key_remake(const struct key_pepper *pepper, const char *accessor, struct ke
 	encode_secret(secret, ret->text + SECRET_AT);
 	write_crc(ret->text, ret->text + CRC_AT);
 	ret->text[KEY_LEN] = '\0';
-	secret_wipe(secret, sizeof secret);
+	secret_wipe(secret, sizeof(secret));
 	key_hash(pepper, ret->text + SECRET_AT, ret->hash);
 }
 
-/* What is no key costs what a key does, wherever it goes wrong (SEC S-309): the rest of the work is done on another one. */
+/* What is no key costs what a key does, wherever it goes wrong (SEC S-309): the rest of the work is done on
+ * another one. */
 int key_parse(const char *text, size_t len, const char **ret_accessor, const char **ret_secret)
 {
 	static const char stand_in[KEY_TEXT_SIZE] = "tck_000000000000_0000000000000000000000000000000000000000000000000";
@@ -152,7 +149,7 @@ int key_parse(const char *text, size_t len, const char **ret_accessor, const cha
 	write_crc(p, crc);
 	whole = memcmp(crc, p + CRC_AT, CRC_LEN) == 0;
 	fits = decode_secret(p + SECRET_AT, secret);
-	secret_wipe(secret, sizeof secret);
+	secret_wipe(secret, sizeof(secret));
 	if (!shaped || !whole || !fits)
 		return ERR_INVALID;
 	*ret_accessor = text + PREFIX_LEN;
@@ -165,6 +162,6 @@ void key_hash(const struct key_pepper *pepper, const char *secret, uint8_t ret[3
 	uint8_t bytes[32];
 
 	(void)decode_secret(secret, bytes); /* key_parse() saw that it fits */
-	digest_keyed(pepper->k, KEY_HASH_PREFIX, sizeof KEY_HASH_PREFIX, bytes, sizeof bytes, ret);
-	secret_wipe(bytes, sizeof bytes);
+	digest_keyed(pepper->k, KEY_HASH_PREFIX, sizeof(KEY_HASH_PREFIX), bytes, sizeof(bytes), ret);
+	secret_wipe(bytes, sizeof(bytes));
 }

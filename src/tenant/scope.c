@@ -2,14 +2,13 @@
 
 #include "config.h"
 
-#include "tenant/scope.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "tenant/scope.h"
 
 static const struct {
 	enum scope_right right;
@@ -41,7 +40,7 @@ static int bad_word(const char *word, size_t len, struct err *err)
 
 	for (size_t i = 0; i < NELEMS(rows); i++)
 		known[i] = rows[i].word;
-	text_printable(word, len, text, sizeof text);
+	text_printable(word, len, text, sizeof(text));
 	near = text_nearest(text, known, NELEMS(known));
 	(void)err_set(err, ERR_INVALID, "scope", "%s is no scope", text);
 	err_hint(err, near ? "did you mean %s?" : "scopes are tools:list, tools:call:GLOB and the others of toolcrib(8)%s",
@@ -96,7 +95,7 @@ static void insert(struct scopes *s, const struct scope *w)
 
 	while (at > 0 && s->scope[at - 1].row > w->row)
 		at--;
-	memmove(&s->scope[at + 1], &s->scope[at], (s->n - at) * sizeof *w);
+	memmove(&s->scope[at + 1], &s->scope[at], (s->n - at) * sizeof(*w));
 	s->scope[at] = *w;
 	s->n++;
 	s->rights |= rows[w->row].right;
@@ -104,7 +103,7 @@ static void insert(struct scopes *s, const struct scope *w)
 
 int scopes_parse(const char *text, size_t len, struct scopes **ret, struct err *err)
 {
-	struct scopes *s = mem_zalloc(sizeof *s + SCOPES_MAX * sizeof s->scope[0]);
+	struct scopes *s = mem_zalloc(sizeof(*s) + SCOPES_MAX * sizeof(s->scope[0]));
 	const char *p = text, *end = text + len;
 	int rc = 0;
 
@@ -129,7 +128,7 @@ int scopes_parse(const char *text, size_t len, struct scopes **ret, struct err *
 	if (rc < 0)
 		free(s);
 	else
-		*ret = mem_realloc(s, sizeof *s + s->n * sizeof s->scope[0]);
+		*ret = mem_realloc(s, sizeof(*s) + s->n * sizeof(s->scope[0]));
 	return rc;
 }
 
