@@ -35,7 +35,8 @@ struct writer_limits {
 struct writer_guard {
 	/* Before anything is written, on the loop thread: are these the logs that were left?  Refuses, or says in *ret_tails
 	 * (to be freed) what AUDIT_TAG_TAILS of the first record shall say; NULL: nothing. */
-	int (*before)(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len, struct err *err);
+	int (*before)(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
+		      struct err *err);
 	/* On the writer thread, when there is nothing else to do any more: in the last transaction, before server.stop;
 	 * negative undoes what it did, and the stop is recorded without.  Then after that has become durable. */
 	int (*stopping)(void *arg, struct db *db, struct audit_logs *logs, struct err *err);
@@ -43,10 +44,11 @@ struct writer_guard {
 	void *arg;
 };
 
-/* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in *ret_recovered),
- * writes server.crash when the last record of the system log says that we did not stop, then server.start (detail = mode).
- * guard NULL: nobody watches. */
-int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
+/* Opens toolcrib.db and keys.db in place->store as DB_WRITER, migrates them, recovers dangling calls (count in
+ * *ret_recovered), writes server.crash when the last record of the system log says that we did not stop, then
+ * server.start (detail = mode). guard NULL: nobody watches. */
+int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode,
+		const struct writer_limits *limits,
 		const struct writer_guard *guard, struct writer **ret, size_t *ret_recovered, struct err *err) MUST_CHECK;
 
 /* rc 0 after the COMMIT that holds the record, ERR_AUDIT once the deadline passed or it failed; never
@@ -85,10 +87,11 @@ int writer_state(const struct writer *w, const char **ret_reason);
 
 /* Refuse calls for this reason (static text), or go on (NULL); jobs and other records are still taken. */
 void writer_hold(struct writer *w, const char *reason);
-/* The wall clock is kept right, or not, or nobody knows: records say so from the next transaction on.  When the writer was
- * opened it was as the kernel said then. */
+/* The wall clock is kept right, or not, or nobody knows: records say so from the next transaction on.  When the
+ * writer was opened it was as the kernel said then. */
 void writer_clock(struct writer *w, enum clock_sync sync);
-/* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not told. */
+/* Records have become durable; called once for what finished together.  What jobs with volatile_only append is not
+ * told. */
 void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg);
 
 /* Drains the queue, writes server.stop, checkpoints (TRUNCATE), joins; outstanding completions are called

@@ -108,7 +108,7 @@ int tenant_expired_write(struct db *db, struct audit_logs *logs, bool *ret_more,
 struct subject {
 	struct list node;               /* subjects.order */
 	int64_t id;                     /* negative, as principal_id */
-	uint64_t last_us;                /* when it came last; monotonic */
+	uint64_t last_us;               /* when it came last; monotonic */
 };
 
 struct tenant_subjects {

@@ -1,25 +1,290 @@
-/*
- * The writer thread: what waits becomes one transaction (AUDIT A-214).  It sees the queue, its connection
- * and the picture of the logs; never an object of the loop.
- *
- * An event is one INSERT, atomic by itself, so only jobs pay for a savepoint.
- */
+/* The writer thread: what waits becomes one transaction (AUDIT A-214).  The queue, all that the two threads share
+ * but the atomics, comes first; then what the thread makes of a batch.  It sees the queue, its connection and the
+ * picture of the logs, never an object of the loop.  An event is one INSERT, atomic by itself, so only jobs pay
+ * for a savepoint. */
 
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "audit/rows.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "db/db.h"
 #include "ev/ev.h"
 
 #include "writer_int.h"
+
+/* --- the queue between the loop and the writer */
+
+/* Bounded, one list per tenant, tenants in turn (AUDIT A-215).  Every lock of this module is here, and nothing is called
+ * while one is held. */
+
+/* One tenant's items.  Lives as long as the queue; the loop thread alone finds it by its tenant. */
+struct lane {
+	struct list in_ring;            /* in wqueue.ring while it has items */
+	struct list items;
+};
+
+struct wqueue {
+	struct map *lanes;              /* loop thread */
+	pthread_mutex_t lock;
+	pthread_cond_t more, gone;      /* for the writer; for wqueue_wait_exit() */
+	struct list ring;               /* lanes with items, next one first */
+	size_t len, max;
+	struct witem *done, **done_tail;
+	bool shown;                     /* the writer may take; false: the loop is still pushing, or nothing waits */
+	bool idle, closed, exited, abandoned;
+};
+
+static void cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* Real time, whatever the clock of a test says: a condition cannot be stepped. */
+static struct timespec after_ms(uint32_t ms)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += ms / 1000;
+	at.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (at.tv_nsec >= 1000000000) {
+		at.tv_nsec -= 1000000000;
+		at.tv_sec++;
+	}
+	return at;
+}
+
+struct wqueue *wqueue_new(size_t max)
+{
+	struct wqueue *q = mem_zalloc(sizeof(*q));
+
+	q->lanes = map_new();
+	pthread_mutex_init(&q->lock, NULL);
+	cond_init(&q->more);
+	cond_init(&q->gone);
+	list_init(&q->ring);
+	q->max = max;
+	q->done_tail = &q->done;
+	return q;
+}
+
+void wqueue_free(struct wqueue **qp)
+{
+	struct wqueue *q = qp ? *qp : NULL;
+	void *lane;
+
+	if (!q)
+		return;
+	*qp = NULL;
+	for (size_t it = 0; map_next(q->lanes, &it, NULL, NULL, &lane);)
+		free(lane);
+	map_free(&q->lanes);
+	pthread_cond_destroy(&q->more);
+	pthread_cond_destroy(&q->gone);
+	pthread_mutex_destroy(&q->lock);
+	free(q);
+}
+
+static struct lane *lane_of(struct wqueue *q, int64_t tenant)
+{
+	struct lane *lane = map_get_u64(q->lanes, (uint64_t)tenant);
+
+	if (lane)
+		return lane;
+	lane = mem_alloc(sizeof(*lane));
+	list_init(&lane->in_ring);
+	list_init(&lane->items);
+	map_set_u64(q->lanes, (uint64_t)tenant, lane);
+	return lane;
+}
+
+bool wqueue_push(struct wqueue *q, struct witem *item)
+{
+	struct lane *lane = lane_of(q, item->lane);
+	bool fits;
+
+	pthread_mutex_lock(&q->lock);
+	fits = q->len < q->max || item->must_stay;
+	if (fits) {
+		list_push_back(&lane->items, &item->in_queue);
+		if (list_empty(&lane->in_ring))
+			list_push_back(&q->ring, &lane->in_ring);
+		metric_set(METRIC_writer_queue_len, ++q->len);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return fits;
+}
+
+void wqueue_show(struct wqueue *q)
+{
+	bool wake;
+
+	pthread_mutex_lock(&q->lock);
+	q->shown = !list_empty(&q->ring);
+	wake = q->shown && q->idle;
+	if (wake)
+		q->idle = false;        /* one signal is enough until it waits again */
+	pthread_mutex_unlock(&q->lock);
+	if (wake)
+		pthread_cond_signal(&q->more);
+}
+
+bool wqueue_is_full(struct wqueue *q)
+{
+	bool full;
+
+	pthread_mutex_lock(&q->lock);
+	full = q->len >= q->max;
+	pthread_mutex_unlock(&q->lock);
+	return full;
+}
+
+bool wqueue_withdraw(struct wqueue *q, struct witem *item)
+{
+	struct lane *lane = lane_of(q, item->lane);
+	bool ours;
+
+	pthread_mutex_lock(&q->lock);
+	ours = !item->taken;
+	if (ours) {
+		list_unlink(&item->in_queue);
+		if (list_empty(&lane->items))
+			list_unlink(&lane->in_ring);
+		if (list_empty(&q->ring))
+			q->shown = false;
+		metric_set(METRIC_writer_queue_len, --q->len);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return ours;
+}
+
+void wqueue_close(struct wqueue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->closed = true;
+	pthread_mutex_unlock(&q->lock);
+	pthread_cond_broadcast(&q->more);
+}
+
+/* Locked: the next item of the next tenant. */
+static struct witem *take_one(struct wqueue *q)
+{
+	struct lane *lane = CONTAINER_OF(q->ring.next, struct lane, in_ring);
+	struct witem *item = CONTAINER_OF(lane->items.next, struct witem, in_queue);
+
+	list_unlink(&item->in_queue);
+	list_unlink(&lane->in_ring);
+	if (!list_empty(&lane->items))
+		list_push_back(&q->ring, &lane->in_ring);
+	item->taken = true;
+	q->len--;
+	return item;
+}
+
+/* Writer thread: at most max items, tenants in turn.  With wait it waits until something is shown, and NULL means
+ * closed and empty. */
+static struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait)
+{
+	struct witem *first = NULL, **tail = &first;
+
+	pthread_mutex_lock(&q->lock);
+	while (wait && !q->shown && !q->closed) {
+		q->idle = true;
+		pthread_cond_wait(&q->more, &q->lock);
+	}
+	q->idle = false;
+	for (size_t n = 0; n < max && !list_empty(&q->ring); n++) {
+		*tail = take_one(q);
+		tail = &(*tail)->next;
+	}
+	if (list_empty(&q->ring))
+		q->shown = false;
+	metric_set(METRIC_writer_queue_len, q->len);
+	pthread_mutex_unlock(&q->lock);
+	*tail = NULL;
+	return first;
+}
+
+/* Writer thread: hand back a chain.  True: the loop has to be told. */
+static bool wqueue_finish(struct wqueue *q, struct witem *first)
+{
+	struct witem **end = &first;
+	bool tell;
+
+	while (*end)
+		end = &(*end)->next;
+	pthread_mutex_lock(&q->lock);
+	tell = !q->done && first && !q->abandoned;
+	if (first) {
+		*q->done_tail = first;
+		q->done_tail = end;
+	}
+	pthread_mutex_unlock(&q->lock);
+	return tell;
+}
+
+struct witem *wqueue_finished(struct wqueue *q)
+{
+	struct witem *first;
+
+	pthread_mutex_lock(&q->lock);
+	first = q->done;
+	q->done = NULL;
+	q->done_tail = &q->done;
+	pthread_mutex_unlock(&q->lock);
+	return first;
+}
+
+static void wqueue_pause(struct wqueue *q, uint32_t ms)
+{
+	struct timespec until = after_ms(ms);
+	bool was_closed;
+
+	pthread_mutex_lock(&q->lock);
+	was_closed = q->closed;
+	for (int late = 0; q->closed == was_closed && !late;)
+		late = pthread_cond_timedwait(&q->more, &q->lock, &until);
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* Writer thread: pause; wqueue_close() meanwhile ends it early. */
+static void wqueue_exit(struct wqueue *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->exited = true;
+	pthread_cond_signal(&q->gone);
+	pthread_mutex_unlock(&q->lock);
+}
+
+bool wqueue_wait_exit(struct wqueue *q, uint32_t timeout_ms)
+{
+	struct timespec until = after_ms(timeout_ms);
+	bool exited;
+
+	pthread_mutex_lock(&q->lock);
+	for (int late = 0; !q->exited && !late;)
+		late = pthread_cond_timedwait(&q->gone, &q->lock, &until);
+	exited = q->exited;
+	q->abandoned = !exited;
+	pthread_mutex_unlock(&q->lock);
+	return exited;
+}
+
+/* --- batches */
 
 /* No later transaction can succeed; the rest may pass: a full disk, a lock. */
 static bool is_final(int rc)
@@ -39,7 +304,7 @@ static void post(struct writer *w, struct witem *first)
 	if (!wqueue_finish(w->queue, first))
 		return;
 	atomic_fetch_add(&w->courier->pending, 1);
-	ev_post(w->loop, writer_on_finished, w->courier);
+	ev_post(w->loop, w->courier->arrived, w->courier);
 }
 
 static int run_event(struct writer *w, struct wevent *e, struct err *err)
@@ -121,7 +386,8 @@ static int write_fails(struct writer *w, struct err *err)
 {
 	const struct wfails *f = &w->fails;
 	uint8_t count[8], times[16];
-	const struct audit_field fields[] = { { AUDIT_TAG_COUNTS, count, sizeof count }, { AUDIT_TAG_TIMES, times, sizeof times } };
+	const struct audit_field fields[] = { { AUDIT_TAG_COUNTS, count, sizeof(count) },
+					      { AUDIT_TAG_TIMES, times, sizeof(times) } };
 	struct audit_event ev;
 
 	audit_put_be(count, f->count, 8);
@@ -145,7 +411,7 @@ static void note_failure(struct writer *w, const struct err *err)
 	if (f->count++ == 0)
 		f->first_us = now;
 	f->last_us = now > f->first_us ? now : f->first_us;
-	(void)snprintf(f->why, sizeof f->why, "%s", err->msg);
+	(void)snprintf(f->why, sizeof(f->why), "%s", err->msg);
 }
 
 static int run_txn(struct writer *w, struct witem *first, bool save, struct err *err)
@@ -250,7 +516,8 @@ static size_t count(const struct witem *first)
 	return n;
 }
 
-void writer_run_batch(struct writer *w, struct witem *first)
+/* One transaction over the chain; hands back what is finished.  Writer thread. */
+static void writer_run_batch(struct writer *w, struct witem *first)
 {
 	bool save = db_wal_pages(w->db) >= CHECKPOINT_PAGES;
 	struct err err = { 0 };
@@ -357,7 +624,8 @@ static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
 
 	if (last_us <= now + CLOCK_STEP_US)
 		return 0;
-	(void)snprintf(text, sizeof text, "-%llu ms or more since the last record", (unsigned long long)(last_us - now) / 1000);
+	(void)snprintf(text, sizeof(text), "-%llu ms or more since the last record",
+		       (unsigned long long)(last_us - now) / 1000);
 	audit_event_init(&ev, AUDIT_CLOCK_STEP, 0);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.detail = text;
@@ -365,7 +633,8 @@ static int write_clock_step(struct writer *w, uint64_t last_us, struct err *err)
 }
 
 /* tails: of logs that go beyond what was signed (AUDIT A-722); they stand in the first record that is written. */
-static int write_start(struct writer *w, const char *mode, const struct audit_field *tails, size_t *ret_recovered, struct err *err)
+static int write_start(struct writer *w, const char *mode, const struct audit_field *tails, size_t *ret_recovered,
+		       struct err *err)
 {
 	struct audit_event ev;
 	bool listed = tails->p == NULL;

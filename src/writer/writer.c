@@ -1,24 +1,441 @@
-/* Opening and closing the writer: its connection, its thread, the records of start and stop. */
+/* The writer as the loop has it: events and jobs go in, completions come back, deadlines pass, room on the disk is
+ * booked; opening and closing with their records.  Loop thread. */
 
 #include "config.h"
 
-#include "writer/writer.h"
-
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
+#include "audit/keep.h"
+#include "audit/payload.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "audit/keep.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
 #include "keys/keys.h"
+#include "writer/writer.h"
 
 #include "writer_int.h"
+
+/* --- events and jobs go in, completions come back, deadlines pass */
+
+/* Where the bytes go behind the event, and the pointer that leads there. */
+static void *move_bytes(const void *from, size_t n, char **at)
+{
+	char *to = *at;
+
+	if (n > 0)
+		memcpy(to, from, n);
+	*at += n;
+	return to;
+}
+
+/* What has pointers of its own goes first, for its alignment. */
+static void move_fields(struct audit_event *ev, char **at)
+{
+	struct audit_field *field = move_bytes(ev->field, ev->nfield * sizeof(*field), at);
+
+	ev->field = field;
+}
+
+static void move_field_bytes(struct audit_event *ev, char **at)
+{
+	struct audit_field *field = (struct audit_field *)(uintptr_t)ev->field;
+
+	for (size_t i = 0; i < ev->nfield; i++)
+		field[i].p = move_bytes(field[i].p, field[i].len, at);
+}
+
+/* Values with their hidden pieces, likewise. */
+static size_t payload_size(const struct audit_payload *p)
+{
+	size_t n = p ? sizeof(*p) : 0;
+
+	for (size_t i = 0; p && i < p->n; i++)
+		n += p->value[i].nhidden * sizeof(*p->value[i].hidden) + p->value[i].len;
+	return n;
+}
+
+static void move_payload(struct audit_event *ev, char **at)
+{
+	struct audit_payload *p;
+
+	if (!ev->payload)
+		return;
+	ev->payload = p = move_bytes(ev->payload, sizeof(*p), at);
+	for (size_t i = 0; i < p->n; i++)
+		p->value[i].hidden = move_bytes(p->value[i].hidden, p->value[i].nhidden * sizeof(*p->value[i].hidden), at);
+	for (size_t i = 0; i < p->n; i++)
+		p->value[i].p = move_bytes(p->value[i].p, p->value[i].len, at);
+}
+
+#define TEXTS_OF(ev) { &(ev)->cred, &(ev)->prn, &(ev)->rev, &(ev)->tool, &(ev)->rule, &(ev)->sbox, &(ev)->obj, \
+	&(ev)->detail, &(ev)->peer, &(ev)->client }
+#define DIGESTS_OF(ev) { &(ev)->tdef, &(ev)->before, &(ev)->after }
+
+static size_t size_of_all(const struct audit_event *ev)
+{
+	const char *const *const text[] = TEXTS_OF(ev);
+	const uint8_t *const *const digest[] = DIGESTS_OF(ev);
+	size_t n = ev->nfield * sizeof(*ev->field) + payload_size(ev->payload);
+
+	for (size_t i = 0; i < ev->nfield; i++)
+		n += ev->field[i].len;
+	for (size_t i = 0; i < NELEMS(text); i++)
+		n += *text[i] ? strlen(*text[i]) + 1 : 0;
+	for (size_t i = 0; i < NELEMS(digest); i++)
+		n += *digest[i] ? 32 : 0;
+	return n;
+}
+
+static void move_all(struct audit_event *ev, char *at)
+{
+	const char **const text[] = TEXTS_OF(ev);
+	const uint8_t **const digest[] = DIGESTS_OF(ev);
+
+	move_fields(ev, &at);
+	move_payload(ev, &at);
+	move_field_bytes(ev, &at);
+	for (size_t i = 0; i < NELEMS(text); i++)
+		if (*text[i])
+			*text[i] = move_bytes(*text[i], strlen(*text[i]) + 1, &at);
+	for (size_t i = 0; i < NELEMS(digest); i++)
+		if (*digest[i])
+			*digest[i] = move_bytes(*digest[i], 32, &at);
+}
+
+static struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg)
+{
+	struct wevent *e = mem_alloc(sizeof(*e) + size_of_all(ev));
+
+	e->item = (struct witem){
+		.lane = ev->tenant_id,
+		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
+		.must_stay = ev->kind == AUDIT_CALL_END || ev->kind == AUDIT_CALL_RECOVERED || !done,
+		.is_notice = !done && ev->kind != AUDIT_CALL_END && ev->kind != AUDIT_CALL_RECOVERED,
+	};
+	list_init(&e->item.in_queue);
+	list_init(&e->item.waiting);
+	e->done = done;
+	e->arg = arg;
+	e->ev = *ev;
+	move_all(&e->ev, (char *)(e + 1));
+	return e;
+}
+
+static void item_free(struct witem *it)
+{
+	list_unlink(&it->waiting);
+	if (it->is_job)
+		free(CONTAINER_OF(it, struct wjob, item));
+	else
+		free(CONTAINER_OF(it, struct wevent, item));
+}
+
+static void wait_for(struct writer *w, struct witem *it)
+{
+	it->due_us = ev_now_us(w->loop) + (uint64_t)w->limits.deadline_ms * 1000;
+	list_push_back(&w->waiting, &it->waiting);
+	if (!ev_timer_armed(w->deadline))
+		ev_timer_start(w->deadline, (uint64_t)w->limits.deadline_ms * 1000);
+}
+
+static int refusal(const struct writer *w, const char **ret_reason)
+{
+	static const char *const reasons[] = { "", "the store has failed; restart to recover",
+					       "the disk of the store does not answer",
+		"no space is left on the disk of the store, or it cannot be written", "the server is stopping" };
+	uint64_t full_until = atomic_load(&w->full_until_us);
+	int rc = ERR_OK, why = 0;
+
+	if (atomic_load(&w->failed))
+		rc = ERR_IO, why = 1;
+	else if (w->stalled)
+		rc = ERR_AUDIT, why = 2;
+	else if (full_until && ev_now_us(w->loop) < full_until)
+		rc = ERR_AUDIT, why = 3;
+	else if (w->closing)
+		rc = ERR_AUDIT, why = 4;
+	if (ret_reason)
+		*ret_reason = reasons[why];
+	return rc;
+}
+
+static void show(void *arg)
+{
+	struct wcourier *c = arg;
+	bool last = atomic_fetch_sub(&c->pending, 1) == 1;
+
+	if (c->w) {
+		c->w->showing = false;
+		wqueue_show(c->w->queue);
+	} else if (last) {
+		free(c);
+	}
+}
+
+/* Awake at the first item of a turn, the writer would flush that one alone while the turn brings the others. */
+static void show_at_turn_end(struct writer *w)
+{
+	if (w->showing)
+		return;
+	w->showing = true;
+	atomic_fetch_add(&w->courier->pending, 1);
+	ev_at_turn_end(w->loop, show, w->courier);
+}
+
+int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
+{
+	struct wevent *e;
+
+	if (w->closing || atomic_load(&w->failed))
+		return ERR_AUDIT;
+	/* What has not begun can be refused; what has must be recorded if it can be. */
+	if (ev->kind == AUDIT_CALL_BEGIN && writer_state(w, NULL) != ERR_OK)
+		return ERR_AUDIT;
+	e = wevent_new(ev, done, arg);
+	if (done)
+		wait_for(w, &e->item);
+	/* A full disk keeps what nobody waits for, and nothing else holds it back. */
+	if ((e->item.is_notice && w->notices >= w->limits.queue_max) || !wqueue_push(w->queue, &e->item)) {
+		metric_inc(METRIC_writer_queue_full);
+		item_free(&e->item);
+		return ERR_AUDIT;
+	}
+	w->notices += e->item.is_notice;
+	show_at_turn_end(w);
+	return 0;
+}
+
+int writer_submit(struct writer *w, const struct writer_job *job, void *arg)
+{
+	struct wjob *j;
+
+	if (refusal(w, NULL) != ERR_OK)
+		return ERR_AUDIT;
+	j = mem_zalloc(sizeof(*j));
+	j->item.lane = LANE_JOBS;
+	j->item.is_job = true;
+	j->job = *job;
+	j->arg = arg;
+	list_init(&j->item.in_queue);
+	list_init(&j->item.waiting);
+	wait_for(w, &j->item);
+	if (!wqueue_push(w->queue, &j->item)) {
+		metric_inc(METRIC_writer_queue_full);
+		item_free(&j->item);
+		return ERR_BUSY;
+	}
+	show_at_turn_end(w);
+	return 0;
+}
+
+void writer_on_late(struct writer *w, writer_late_fn *fn, void *arg)
+{
+	w->late = fn;
+	w->late_arg = arg;
+}
+
+void writer_hold(struct writer *w, const char *reason)
+{
+	w->held = reason;
+}
+
+void writer_on_records(struct writer *w, void (*fn)(void *arg), void *arg)
+{
+	w->on_records = fn;
+	w->on_records_arg = arg;
+}
+
+/* Tell the submitter, once. */
+static void report(struct witem *it, int rc)
+{
+	if (it->is_job) {
+		struct wjob *j = CONTAINER_OF(it, struct wjob, item);
+
+		if (j->job.done)
+			j->job.done(j->arg, rc, &j->err);
+	} else {
+		struct wevent *e = CONTAINER_OF(it, struct wevent, item);
+
+		if (e->done)
+			e->done(e->arg, rc < 0 ? ERR_AUDIT : 0, rc < 0 ? NULL : &e->receipt);
+	}
+}
+
+static void finished(struct writer *w, struct witem *it)
+{
+	struct wevent *e;
+
+	list_unlink(&it->waiting);
+	w->notices -= it->is_notice;
+	if (!it->refused) {
+		report(it, it->rc);
+	} else if (it->rc == 0 && it->is_begin && w->late) {    /* AUDIT A-210 */
+		e = CONTAINER_OF(it, struct wevent, item);
+		w->late(w->late_arg, &e->ev);
+	}
+	item_free(it);
+}
+
+static void finish_all(struct writer *w)
+{
+	bool any = false;
+
+	for (struct witem *it = wqueue_finished(w->queue), *next; it; it = next) {
+		next = it->next;
+		w->stalled = false;
+		any |= it->rc == 0 && !(it->is_job && CONTAINER_OF(it, struct wjob, item)->job.volatile_only);
+		finished(w, it);
+	}
+	if (any && w->on_records)
+		w->on_records(w->on_records_arg);
+}
+
+static void on_finished(void *arg)
+{
+	struct wcourier *c = arg;
+	bool last = atomic_fetch_sub(&c->pending, 1) == 1;
+
+	if (c->w)
+		finish_all(c->w);
+	else if (last)
+		free(c);
+}
+
+/* AUDIT A-207.  What the writer has not taken yet need not happen, unless it must stay (A-209); what it
+ * has taken may still become durable: a begin is then late (A-210), a job is waited for, since only its
+ * outcome tells what is true. */
+static void expire(struct writer *w, struct witem *it)
+{
+	bool ours = !it->must_stay && wqueue_withdraw(w->queue, it);
+
+	list_unlink(&it->waiting);
+	if (!ours)
+		w->stalled = true;      /* until something comes back, as this one will */
+	if (it->is_job && !ours)
+		return;
+	if (it->is_job)
+		err_set(&CONTAINER_OF(it, struct wjob, item)->err, ERR_AUDIT, "",
+			"nothing was changed: the disk of the store does not answer");
+	it->refused = true;
+	report(it, ERR_AUDIT);
+	if (ours)
+		item_free(it);
+}
+
+/* Like writer_state(), but for the room on the disk. */
+static void on_deadline(void *arg)
+{
+	struct writer *w = arg;
+	uint64_t now = ev_now_us(w->loop);
+
+	while (!list_empty(&w->waiting)) {
+		struct witem *it = CONTAINER_OF(w->waiting.next, struct witem, waiting);
+
+		if (it->due_us > now) {
+			ev_timer_start(w->deadline, it->due_us - now);
+			return;
+		}
+		expire(w, it);
+	}
+}
+
+/* --- room on the disk: what is free above the floor and not booked by calls that run (AUDIT A-211) */
+
+static uint64_t room_left(const struct writer *w)
+{
+	uint64_t now = ev_now_us(w->loop);
+	uint64_t taken = w->limits.space_floor + w->booked;
+	struct wspace *space = w->space;
+	struct statvfs fs;
+
+	if (!space->at_us || now - space->at_us >= SPACE_AGE_US) {
+		/* When the system does not say, the commit will. */
+		space->free_bytes = statvfs(w->store, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
+		space->at_us = now;
+	}
+	return space->free_bytes > taken ? space->free_bytes - taken : 0;
+}
+
+/* AUDIT A-213: the crossing of a threshold, by its name. */
+static int record_crossing(struct writer *w, bool worse, bool floor, uint64_t free_bytes)
+{
+	struct audit_event ev;
+	char text[120];
+
+	if (floor)
+		(void)snprintf(text, sizeof(text),
+			       "audit.space_floor: %" PRIu64 " bytes are free of %" PRIu64 " below which calls are refused",
+			       free_bytes, w->limits.space_floor);
+	else
+		(void)snprintf(text, sizeof(text), "audit.space_warn: %" PRIu64 " bytes are free, %s than %u %%", free_bytes,
+			       worse ? "less" : "more", w->limits.space_warn);
+	log_warn(NULL, "room on the disk of the store %s free=%" PRIu64, worse ? "shrinks" : "is back", free_bytes);
+	audit_event_init(&ev, worse ? AUDIT_SPACE_LOW : AUDIT_SPACE_OK, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.detail = text;
+	return writer_audit(w, &ev, NULL, NULL);
+}
+
+/* space.c: free bytes above the floor that nobody has booked; loop thread */
+static void watch_room(void *arg)
+{
+	struct writer *w = arg;
+	struct wspace *space = w->space;
+	struct statvfs fs;
+
+	if (statvfs(w->store, &fs) == 0) {
+		uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+		unsigned was = space->room, is = free_bytes < w->limits.space_floor ? ROOM_NONE :
+			fs.f_bavail < fs.f_blocks / 100 * w->limits.space_warn ? ROOM_LOW : ROOM_ENOUGH;
+
+		/* What finds no place in the queue is said at the next look. */
+		if (is == was || record_crossing(w, is > was, is == ROOM_NONE || was == ROOM_NONE, free_bytes) == 0)
+			space->room = is;
+	}
+	ev_timer_start(space->watch, SPACE_WATCH_MS * 1000);
+}
+
+int writer_state(const struct writer *w, const char **ret_reason)
+{
+	int rc = refusal(w, ret_reason);
+
+	if (rc == ERR_OK && w->held) {          /* AUDIT A-715 */
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = w->held;
+	}
+	if (rc == ERR_OK && room_left(w) == 0) {
+		rc = ERR_AUDIT;
+		if (ret_reason)
+			*ret_reason = "too little space is left on the disk of the store";
+	}
+	return rc;
+}
+
+int writer_reserve(struct writer *w, size_t bytes)
+{
+	if (refusal(w, NULL) != ERR_OK || w->held || wqueue_is_full(w->queue) || room_left(w) < bytes)
+		return ERR_AUDIT;
+	w->booked += bytes;
+	return 0;
+}
+
+void writer_release(struct writer *w, size_t bytes)
+{
+	w->booked -= bytes < w->booked ? bytes : w->booked;
+}
+
+/* --- opening and closing */
 
 /* Signals are the loop's. */
 static int start_thread(struct writer *w, struct err *err)
@@ -75,10 +492,11 @@ static int open_store(struct writer *w, const struct keyfile_place *place, struc
 	return rc;
 }
 
-int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode, const struct writer_limits *limits,
+int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const char *mode,
+		const struct writer_limits *limits,
 		const struct writer_guard *guard, struct writer **ret, size_t *ret_recovered, struct err *err)
 {
-	struct writer *w = mem_zalloc(sizeof *w);
+	struct writer *w = mem_zalloc(sizeof(*w));
 	struct clock_state clock;
 	size_t recovered = 0;
 	int rc;
@@ -88,13 +506,14 @@ int writer_open(struct ev_loop *loop, const struct keyfile_place *place, const c
 	if (guard)
 		w->guard = *guard;
 	w->store = mem_strdup(place->store);
-	w->space = mem_zalloc(sizeof *w->space);
-	w->space->watch = ev_timer_new(loop, writer_watch_room, w);
+	w->space = mem_zalloc(sizeof(*w->space));
+	w->space->watch = ev_timer_new(loop, watch_room, w);
 	ev_timer_start(w->space->watch, SPACE_WATCH_MS * 1000);
 	w->queue = wqueue_new(limits->queue_max);
-	w->courier = mem_zalloc(sizeof *w->courier);
+	w->courier = mem_zalloc(sizeof(*w->courier));
 	w->courier->w = w;
-	w->deadline = ev_timer_new(loop, writer_on_deadline, w);
+	w->courier->arrived = on_finished;
+	w->deadline = ev_timer_new(loop, on_deadline, w);
 	list_init(&w->waiting);
 	clock_state(&clock);
 	writer_clock(w, clock.sync);
@@ -139,7 +558,7 @@ int writer_close(struct writer **wp, uint32_t deadline_ms, struct err *err)
 		return err_set(err, ERR_TIMEOUT, w->store, "the disk of the store does not answer; the stop is not recorded");
 	}
 	pthread_join(w->thread, NULL);
-	writer_finish_all(w);
+	finish_all(w);
 	failed = atomic_load(&w->failed);
 	if (failed)
 		err_set(err, (enum err_code)failed, w->store, "the store had failed; the stop is not recorded");

@@ -53,9 +53,9 @@ struct wjob {
 	struct err err;
 };
 
-struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg);
+/* --- batch.c */
 
-/* queue.c: all that is shared between the two threads, but the atomics. */
+/* All that is shared between the two threads, but the atomics. */
 struct wqueue;
 struct wqueue *wqueue_new(size_t max);
 void wqueue_free(struct wqueue **q);
@@ -71,18 +71,11 @@ void wqueue_close(struct wqueue *q);
 struct witem *wqueue_finished(struct wqueue *q);
 /* Loop thread: wait for wqueue_exit(); false when the time has passed, and then nothing is posted any more. */
 bool wqueue_wait_exit(struct wqueue *q, uint32_t timeout_ms);
-/* Writer thread: at most max items, tenants in turn.  With wait it waits until something is shown, and NULL means
- * closed and empty. */
-struct witem *wqueue_take(struct wqueue *q, size_t max, bool wait);
-/* Writer thread: hand back a chain.  True: the loop has to be told. */
-bool wqueue_finish(struct wqueue *q, struct witem *first);
-/* Writer thread: pause; wqueue_close() meanwhile ends it early. */
-void wqueue_pause(struct wqueue *q, uint32_t ms);
-void wqueue_exit(struct wqueue *q);
 
 /* What a posted completion holds, and a turn's end: the writer may be gone when it arrives. */
 struct wcourier {
 	struct writer *w;               /* loop; NULL: it is gone */
+	void (*arrived)(void *courier); /* constant; what is posted: the loop takes what has been finished */
 	atomic_uint pending;            /* what has not arrived */
 };
 
@@ -134,22 +127,8 @@ struct writer {
 	struct wspace *space;
 };
 
-/* batch.c: the writer thread */
-void *writer_main(void *arg);
-/* One transaction over the chain; hands back what is finished.  Writer thread. */
-void writer_run_batch(struct writer *w, struct witem *first);
+void *writer_main(void *arg);           /* the writer thread */
 /* server.crash, call.recovered, server.start: one transaction, before the thread begins. */
 int writer_write_start(struct writer *w, const char *mode, size_t *ret_recovered, struct err *err) MUST_CHECK;
-
-/* submit.c: completions and deadlines, loop thread */
-void writer_on_finished(void *arg);     /* posted with the courier */
-void writer_finish_all(struct writer *w);
-/* Like writer_state(), but for the room on the disk. */
-int writer_refusal(const struct writer *w, const char **ret_reason);
-void writer_on_deadline(void *arg);
-
-/* space.c: free bytes above the floor that nobody has booked; loop thread */
-uint64_t writer_room(const struct writer *w);
-void writer_watch_room(void *arg);      /* every SPACE_WATCH_MS: a record when a threshold was crossed */
 
 #endif
