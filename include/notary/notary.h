@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Has the logs of a store signed: within a second after a record, every ten minutes when nothing happens, at the end, and on
- * demand (AUDIT A-704, A-705).  It starts the signer or connects to it, compares at start what the store has with what the
- * signer remembers (A-721, A-722), and has calls refused when checkpoints stay away for too long (A-715).  Signing waits on
- * a thread of its own.  Loop thread. */
+/* Has the logs of a store signed: within a second after a record, every ten minutes when nothing happens, at the
+ * end, and on demand (AUDIT A-704, A-705).  It starts the signer or connects to it, compares at start what the
+ * store has with what the signer remembers (A-721, A-722), and has calls refused when checkpoints stay away for
+ * too long (A-715).  Signing waits on a thread of its own.  Loop thread. */
 
 struct ev_loop;
 struct notary;

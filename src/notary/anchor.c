@@ -1,5 +1,5 @@
-/* Checkpoints taken outside (AUDIT A-741, A-742): a line in the log, a file, a command that gets the note on its standard
- * input and whose output is the receipt.  Both happen beside the beats: nothing waits for them. */
+/* Checkpoints taken outside (AUDIT A-741, A-742): a line in the log, a file, a command that gets the note on its
+ * standard input and whose output is the receipt.  Both happen beside the beats: nothing waits for them. */
 
 #include "config.h"
 
@@ -59,7 +59,7 @@ static int receipt_run(void *arg, struct db *db, struct audit_logs *logs, struct
 	struct db_stmt *st = db_stmt_get(db, SQL_ANCHOR_INSERT);
 	uint8_t hash[DIGEST_SIZE];
 	struct audit_field fields[] = {
-		{ AUDIT_TAG_NOTE, hash, sizeof hash }, { AUDIT_TAG_RECEIPT, job->receipt.p, job->receipt.len },
+		{ AUDIT_TAG_NOTE, hash, sizeof(hash) }, { AUDIT_TAG_RECEIPT, job->receipt.p, job->receipt.len },
 	};
 	struct audit_event ev;
 	int rc;
@@ -103,7 +103,7 @@ static void receipt_done(void *arg, int rc, const struct err *err)
 static void record(struct anchoring *a, int kind, const char *receipt, size_t len)
 {
 	static const struct writer_job what = { .name = "anchor", .run = receipt_run, .done = receipt_done };
-	struct receipt_job *job = mem_zalloc(sizeof *job);
+	struct receipt_job *job = mem_zalloc(sizeof(*job));
 
 	job->kind = kind;
 	job->size = a->size;
@@ -148,7 +148,7 @@ static void ended(void *arg, int status, const char *refused)
 {
 	struct anchoring *a = arg;
 	char receipt[RECEIPT_MAX];
-	ssize_t n = read(a->fd[1], receipt, sizeof receipt);
+	ssize_t n = read(a->fd[1], receipt, sizeof(receipt));
 
 	if (refused || status != 0)
 		log_warn(NULL, "anchor.cmd failed status=%d why=\"%s\"", status, refused ? refused : "");
@@ -223,7 +223,7 @@ static void log_line(const struct audit_head *head)
 	char text[64];
 
 	tree_root(&head->tree, root);
-	text_base64(root, sizeof root, text);
+	text_base64(root, sizeof(root), text);
 	log_info(NULL, "checkpoint origin=%s size=%llu root=%s", head->origin, (unsigned long long)head->tree.size, text);
 }
 
@@ -238,7 +238,7 @@ void notary_anchor(struct notary *n, const struct round *r)
 	    (n->anchored_us && now - n->anchored_us < n->anchor_every_s * 1000000ull))
 		return;
 	n->anchored_us = now;
-	n->anchoring = a = mem_zalloc(sizeof *a);
+	n->anchoring = a = mem_zalloc(sizeof(*a));
 	a->n = n;
 	a->size = r->beat.head[last].tree.size;
 	a->fd[0] = a->fd[1] = a->fd[2] = -1;

@@ -23,8 +23,8 @@ int notary_connect(struct notary *n, struct err *err)
 	if (n->socket)
 		return sign_connect(n->socket, &n->fd, err);
 	path = ev_helper_path("toolcrib-sign", "TOOLCRIB_SIGN");
-	rc = ev_helper_start(n->loop, path, (const char *const[]){ "toolcrib-sign", "--dir", n->dir, NULL }, &n->fd, &n->helper,
-			     err);
+	rc = ev_helper_start(n->loop, path, (const char *const[]){ "toolcrib-sign", "--dir", n->dir, NULL }, &n->fd,
+			     &n->helper, err);
 	free(path);
 	return rc;
 }
@@ -61,7 +61,7 @@ static int check_next_epoch(const struct notary *n, struct err *err)
 	uint8_t text[EPOCH_CERT_TEXT];
 
 	epoch_cert_text(n->who->epoch, n->who->epoch_key, text);
-	if (sign_check(n->stored.public, text, sizeof text, n->who->cert))
+	if (sign_check(n->stored.public, text, sizeof(text), n->who->cert))
 		return 0;
 	return err_set(err, ERR_CORRUPT, n->place, "the epoch %" PRIu64 " of the signer (%s) does not follow from the store's",
 		       n->who->epoch, n->place);
@@ -94,7 +94,7 @@ static void learn(struct notary *n, const struct sign_head *h)
 	struct base *b = map_get_z(n->bases, h->origin);
 
 	if (!b) {
-		b = mem_zalloc(sizeof *b);
+		b = mem_zalloc(sizeof(*b));
 		map_set_z(n->bases, h->origin, b);
 	}
 	/* What a lost reply has left open is told by the list. */

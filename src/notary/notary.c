@@ -1,27 +1,506 @@
-/*
- * The beats.  One round at a time: the writer says what is due (a transaction), the signer is asked on a lane of its own,
- * the writer takes the notes down (another transaction).  Calls never wait for any of it, unless it stays away.
- */
+/* The notary: lets a separate signer sign the logs as they grow.  A beat of the loop collects what is due in the
+ * writer's transaction, a lane of its own asks the signer (round), the writer takes down what came of it.  At a
+ * start what the store has is compared with what the signer has signed; at a stop the rest is signed on the
+ * writer's thread. */
 
 #include "config.h"
 
-#include "notary/notary.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
 #include "ev/ev.h"
+#include "notary/notary.h"
 #include "writer/writer.h"
 
 #include "notary_int.h"
+
+/* --- a round: proofs that the logs grew out of what the signer has signed last, its signatures, notes of both */
+
+enum { FRAME_ROOM = SIGN_FRAME_MAX - 1024 };    /* for heads of one request */
+
+static void round_fini(struct round *r)
+{
+	for (size_t i = 0; r->note && i < r->beat.nhead; i++)
+		str_fini(&r->note[i]);
+	free(r->note);
+	if (r->epoch)
+		free(r->epoch->instance);
+	free(r->epoch);
+	audit_beat_fini(&r->beat);
+	*r = (struct round){ 0 };
+}
+
+/* NULL: the signer does not know the log */
+static struct base *notary_base(struct notary *n, const char *origin)
+{
+	return map_get_z(n->bases, origin);
+}
+
+/* The base's tree out of the store.  ERR_CORRUPT: the store is not what was signed. */
+static int notary_base_tree(struct db *db, int64_t log, const char *origin, struct base *b, struct err *err)
+{
+	uint8_t root[TREE_HASH];
+	int rc;
+
+	if (b->has_tree)
+		return 0;
+	rc = audit_cp_find(db, log, b->size, &b->tree, err);
+	if (rc >= 0)
+		rc = audit_grow(db, log, b->size, &b->tree, NULL, err);
+	if (rc < 0)
+		return rc;
+	tree_root(&b->tree, root);
+	if (b->size > 0 && memcmp(root, b->root, TREE_HASH) != 0)
+		return err_set(err, ERR_CORRUPT, origin, "the log %s is not what the signer has signed", origin);
+	b->has_tree = true;
+	return 0;
+}
+
+/* --- asking */
+
+/* One request that is being filled; the heads borrow origins from the beat. */
+struct batch {
+	struct sign_head head[SIGN_HEADS_MAX];
+	size_t at[SIGN_HEADS_MAX];      /* which head of the beat */
+	size_t n, bytes;
+};
+
+static void batch_clear(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		free(b->head[i].proof);
+	b->n = b->bytes = 0;
+}
+
+static int prove(struct notary *n, struct db *db, const struct audit_head *h, struct sign_head *ret, struct err *err)
+{
+	struct base *b = notary_base(n, h->origin);
+	struct tree_span *since;
+	struct tree grown;
+	int rc = notary_base_tree(db, h->log, h->origin, b, err);
+
+	if (rc < 0)
+		return rc;
+	*ret = (struct sign_head){ .origin = h->origin, .size = h->tree.size };
+	tree_root(&h->tree, ret->root);
+	if (b->size == 0)
+		return 0;
+	since = mem_alloc(sizeof(*since));
+	grown = b->tree;
+	tree_span_start(since, b->size);
+	rc = audit_grow(db, h->log, h->tree.size, &grown, since, err);
+	if (rc == 0) {
+		ret->proof = mem_calloc(TREE_PROOF_MAX, TREE_HASH);
+		tree_prove_growth(&b->tree, since, ret->proof, &ret->nproof);
+	}
+	free(since);
+	return rc;
+}
+
+static void keep_signed(struct notary *n, struct round *r, size_t at, const struct sign_head *head,
+			const struct sign_pair *pair)
+{
+	struct base *b = notary_base(n, head->origin);
+
+	b->size = head->size;
+	memcpy(b->root, head->root, TREE_HASH);
+	b->tree = r->beat.head[at].tree;
+	b->has_tree = true;
+	sign_note(n->who, head, pair, &r->note[at]);
+}
+
+static int ask(struct notary *n, struct round *r, struct batch *b, struct err *err)
+{
+	struct sign_msg req = { .op = SIGN_SIGN, .head = b->head, .nhead = b->n }, reply = { 0 };
+	int rc = sign_call(n->fd, clock_mono_us() + CALL_MS * 1000ull, &req, &reply, err);
+
+	if (rc == 0 && reply.number != n->who->epoch)
+		rc = err_set(err, ERR_CONFLICT, n->place, "the signer has begun an epoch for somebody else");
+	for (size_t i = 0; rc == 0 && i < b->n; i++) {
+		rc = sign_check_pair(n->who, &b->head[i], &reply.pair[i], err);
+		if (rc == 0)
+			keep_signed(n, r, b->at[i], &b->head[i], &reply.pair[i]);
+	}
+	sign_msg_fini(&reply);
+	batch_clear(b);
+	return rc;
+}
+
+/* Logs that are new to the signer are begun there, once (AUDIT A-713). */
+static int open_logs(struct notary *n, const struct round *r, struct err *err)
+{
+	struct sign_head head[SIGN_HEADS_MAX];
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at < r->beat.nhead) {
+		struct sign_msg req = { .op = SIGN_OPEN, .head = head }, reply = { 0 };
+		size_t bytes = 0;
+
+		for (; at < r->beat.nhead && req.nhead < SIGN_HEADS_MAX && bytes < FRAME_ROOM / 2; at++) {
+			if (notary_base(n, r->beat.head[at].origin))
+				continue;
+			head[req.nhead++] = (struct sign_head){ .origin = r->beat.head[at].origin };
+			bytes += strlen(r->beat.head[at].origin) + 64;
+		}
+		if (req.nhead > 0)
+			rc = sign_call(n->fd, clock_mono_us() + CALL_MS * 1000ull, &req, &reply, err);
+		for (size_t i = 0; rc == 0 && i < req.nhead; i++)
+			map_set_z(n->bases, head[i].origin, mem_zalloc(sizeof(struct base)));
+		sign_msg_fini(&reply);
+	}
+	return rc;
+}
+
+static int rotate(struct notary *n, struct db *db, struct round *r, size_t at, struct err *err)
+{
+	struct sign_head head = { 0 };
+	struct sign_msg req = { .op = SIGN_ROTATE, .number = n->who->epoch, .head = &head, .nhead = 1 }, reply = { 0 };
+	int rc = prove(n, db, &r->beat.head[at], &head, err);
+
+	if (rc == 0)
+		rc = sign_call(n->fd, clock_mono_us() + CALL_MS * 1000ull, &req, &reply, err);
+	if (rc == 0 && reply.who->epoch != n->who->epoch + 1)
+		rc = err_set(err, ERR_INVALID, n->place, "the signer's new epoch is not the next one");
+	if (rc == 0)
+		rc = sign_check_pair(reply.who, &head, &reply.pair[0], err);
+	if (rc == 0) {
+		free(n->who->instance);
+		free(n->who);
+		n->who = reply.who;
+		reply.who = NULL;
+		keep_signed(n, r, at, &head, &reply.pair[0]);
+		r->rotated = true;
+	}
+	sign_msg_fini(&reply);
+	free(head.proof);
+	return rc;
+}
+
+static int sign_heads(struct notary *n, struct db *db, struct round *r, struct err *err)
+{
+	struct batch *b = mem_zalloc(sizeof(*b));
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < r->beat.nhead; i++) {
+		const struct audit_head *h = &r->beat.head[i];
+		struct sign_head one = { 0 };
+
+		if (r->note[i].len > 0)
+			continue;
+		rc = prove(n, db, h, &one, err);
+		size_t bytes = strlen(h->origin) + 64 + one.nproof * TREE_HASH;
+		if (rc == 0 && (b->n == SIGN_HEADS_MAX || b->bytes + bytes > FRAME_ROOM))
+			rc = ask(n, r, b, err);
+		b->head[b->n] = one;
+		b->at[b->n++] = i;
+		b->bytes += bytes;
+	}
+	if (rc == 0 && b->n > 0)
+		rc = ask(n, r, b, err);
+	batch_clear(b);
+	free(b);
+	return rc;
+}
+
+static const char *instance_of(const struct round *r)
+{
+	return r->beat.head[r->beat.nhead - 1].origin;  /* the system log's */
+}
+
+/* round.c: the signer's part of a round, by a connection to the store that may read. */
+static int notary_sign(struct notary *n, struct db *db, struct round *r, struct err *err)
+{
+	int rc = 0;
+
+	if (n->fd < 0)
+		return err_set(err, ERR_UNREACHABLE, n->place, "there is no connection to the signer (%s)", n->place);
+	if (!n->greeted)
+		rc = notary_greet(n, instance_of(r), err);
+	r->note = mem_calloc(r->beat.nhead, sizeof(*r->note));
+	if (rc == 0)
+		rc = open_logs(n, r, err);
+	CRASH_AT("cp.asked");
+	/* An epoch that the store has not heard of comes first: it needs a checkpoint of its own (AUDIT A-734). */
+	if (rc == 0 && r->rotate && n->known && n->who->epoch == n->stored.n)
+		rc = rotate(n, db, r, r->beat.nhead - 1, err);
+	if (rc == 0)
+		rc = sign_heads(n, db, r, err);
+	if (rc < 0)
+		return rc;
+	CRASH_AT("cp.signed");
+	r->number = n->who->epoch;
+	if (!n->known || n->who->epoch != n->stored.n) {
+		r->epoch = mem_dup(n->who, sizeof(*n->who));
+		r->epoch->instance = mem_strdup(n->who->instance);
+	}
+	return 0;
+}
+
+/* --- taking down */
+
+static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, struct round *r, struct err *err)
+{
+	struct audit_note *notes = mem_calloc(r->beat.nhead, sizeof(*notes));
+	int rc = 0;
+
+	for (size_t i = 0; i < r->beat.nhead; i++)
+		notes[i] = (struct audit_note){ r->note[i].len ? r->note[i].p : NULL, r->note[i].len };
+	if (r->epoch && r->epoch->epoch == 0)
+		rc = audit_log_key_set(db, r->epoch->log_key, err);
+	if (rc == 0 && r->epoch)
+		rc = audit_epoch_begin(logs, db, r->epoch->epoch, r->epoch->epoch_key, r->epoch->epoch > 0 ? r->epoch->cert : NULL,
+				       err);
+	if (rc == 0)
+		rc = audit_beat_store(logs, db, &r->beat, notes, (int64_t)r->number, err);
+	free(notes);
+	return rc;
+}
+
+/* --- the checks of a start: what the store has against what the signer has signed, and records that nobody has
+ * signed */
+
+enum { TAIL_BYTES = 4 + 4 * 8, TAILS_LISTED = 1024, TAILS_NAMED = 8 };
+
+struct check {
+	struct notary *n;
+	struct db *db;
+	struct audit_logs *logs;
+	char instance[NOTE_NAME_MAX + 1];
+	uint64_t last_us;               /* time of the newest record of the system log that was signed; 0 = none */
+	uint64_t stop_us;               /* of server.stop, when it is the newest of all; 0 = it is not */
+	bool stop_signed;
+	uint8_t *tails; size_t ntails;
+	size_t nwanted;                 /* tails that nobody has taken over */
+	struct str wanted;              /* the names of the first of them, a space before each */
+};
+
+static int find_system(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	struct check *c = arg;
+
+	(void)err;
+	if (log->tenant_id == 0)
+		snprintf(c->instance, sizeof(c->instance), "%s", log->origin);
+	return 0;
+}
+
+/* --- tails */
+
+/* "acme:120-133", "system:40-41" */
+static void name_tail(const struct audit_log_view *log, uint64_t from, char *ret, size_t size)
+{
+	const char *t = strstr(log->origin, "/t/");
+
+	snprintf(ret, size, "%s:%" PRIu64 "-%" PRId64, t ? t + 3 : "system", from, log->size - 1);
+}
+
+static bool is_adopted(const struct notary *n, const char *name)
+{
+	for (size_t i = 0; n->adopt && n->adopt[i]; i++)
+		if (strcmp(n->adopt[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* AUDIT A-722.  While a server lives its logs are signed at every heartbeat, or calls are refused soon after; so a
+ * later record was not written by one.  And nothing is written after its stop. */
+static bool is_suspect(const struct check *c, const struct audit_times *times)
+{
+	uint64_t limit_us = c->last_us + (HEARTBEAT_S + (uint64_t)c->n->max_age_s) * 1000000;
+
+	if (c->last_us == 0)
+		return false;
+	return times->last > limit_us || c->stop_signed || (c->stop_us && times->last > c->stop_us);
+}
+
+static void add_tail(struct check *c, const struct audit_log_view *log, uint64_t from, const struct audit_times *times)
+{
+	char name[NOTE_NAME_MAX + 48];
+	uint8_t *p;
+
+	name_tail(log, from, name, sizeof(name));
+	log_info(NULL, "records without a checkpoint tail=%s", name);
+	if (is_suspect(c, times) && !is_adopted(c->n, name) && c->nwanted++ < TAILS_NAMED)
+		str_printf(&c->wanted, " %s", name);
+	if (c->ntails == TAILS_LISTED)
+		return;
+	c->tails = mem_realloc(c->tails, (c->ntails + 1) * TAIL_BYTES);
+	p = c->tails + c->ntails++ * TAIL_BYTES;
+	audit_put_be(p, (uint64_t)log->id, 4);
+	audit_put_be(p + 4, from, 8);
+	audit_put_be(p + 12, (uint64_t)log->size, 8);
+	audit_put_be(p + 20, times->first, 8);
+	audit_put_be(p + 28, times->last, 8);
+}
+
+/* --- logs */
+
+static int ahead(const struct audit_log_view *log, const struct base *b, const char *why, struct err *err)
+{
+	(void)err_set(err, ERR_CORRUPT, log->origin,
+		      "SIGNER_AHEAD: the signer has signed %" PRIu64 " records of %s, and the store %s", b->size, log->origin, why);
+	err_hint(err,
+		 "the store was put back to an earlier state, or changed: toolcrib-verify STORE --signer-state DIR says more");
+	return ERR_CORRUPT;
+}
+
+/* Up to what the signer has signed, from the nearest checkpoint: the records must give its root. */
+static int check_signed(struct check *c, const struct audit_log_view *log, struct base *b, struct tree *t,
+			struct err *err)
+{
+	struct audit_times times;
+	uint8_t root[TREE_HASH];
+	int rc;
+
+	if (b->size > (uint64_t)log->size)
+		return ahead(log, b, "has fewer", err);
+	rc = audit_cp_find(c->db, log->id, b->size, t, err);
+	if (rc >= 0)
+		rc = audit_grow_checked(c->db, log->id, log->origin, b->size, t, &times, err);
+	if (rc < 0)
+		return rc;
+	tree_root(t, root);
+	if (b->size > 0 && memcmp(root, b->root, TREE_HASH) != 0)
+		return ahead(log, b, "has others", err);
+	b->tree = *t;
+	b->has_tree = b->seen = true;
+	return 0;
+}
+
+/* Records behind the newest checkpoint, and that all of them give the log's head. */
+static int check_tail(struct check *c, const struct audit_log_view *log, struct tree *t, struct err *err)
+{
+	uint8_t root[TREE_HASH], want[TREE_HASH];
+	struct audit_times times = { 0 };
+	struct tree head;
+	uint64_t from;
+	int rc = audit_head_tree(c->logs, c->db, log->tenant_id, &head, err);
+
+	if (rc == 0 && log->noted > (int64_t)t->size)
+		rc = audit_cp_find(c->db, log->id, (uint64_t)log->noted, t, err);
+	if (rc < 0)
+		return rc;
+	from = t->size;
+	rc = audit_grow_checked(c->db, log->id, log->origin, (uint64_t)log->size, t, &times, err);
+	if (rc < 0)
+		return rc;
+	tree_root(t, root);
+	tree_root(&head, want);
+	if (memcmp(root, want, TREE_HASH) != 0)
+		return err_set(err, ERR_CORRUPT, log->origin, "the records of %s do not give its root", log->origin);
+	if (from < (uint64_t)log->size && c->n->known)
+		add_tail(c, log, from, &times);
+	return 0;
+}
+
+static int check_log(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	struct check *c = arg;
+	struct base *b = notary_base(c->n, log->origin);
+	struct tree *t = mem_zalloc(sizeof(*t));
+	int rc = 0;
+
+	if (b)
+		rc = check_signed(c, log, b, t, err);
+	else if (log->noted > 0)
+		rc = err_set(err, ERR_CORRUPT, log->origin, "the signer (%s) does not know the log %s, which was signed before",
+			     c->n->place, log->origin);
+	if (rc == 0)
+		rc = check_tail(c, log, t, err);
+	free(t);
+	return rc;
+}
+
+/* What is known of the end of the run before, from the system log. */
+static int look_at_end(void *arg, const struct audit_log_view *log, struct err *err)
+{
+	struct check *c = arg;
+	const struct base *b = notary_base(c->n, log->origin);
+	uint64_t covered = b && b->size > (uint64_t)log->noted ? b->size : (uint64_t)log->noted, ts = 0;
+	int kind = 0, rc = 0;
+
+	if (log->tenant_id != 0 || log->size == 0)
+		return 0;
+	/* Who has fewer than the signer is told so when his turn comes. */
+	if (covered > 0 && covered <= (uint64_t)log->size)
+		rc = audit_at(c->db, log->id, (int64_t)covered - 1, &c->last_us, &kind, err);
+	c->stop_signed = kind == AUDIT_SERVER_STOP;
+	if (rc == 0)
+		rc = audit_at(c->db, log->id, log->size - 1, &ts, &kind, err);
+	if (kind == AUDIT_SERVER_STOP)
+		c->stop_us = ts;
+	return rc;
+}
+
+/* A-T14: a log that the signer knows cannot go. */
+static int check_missing(const struct notary *n, struct err *err)
+{
+	const void *origin;
+	void *value;
+	size_t len;
+
+	for (size_t it = 0; map_next(n->bases, &it, &origin, &len, &value);) {
+		const struct base *b = value;
+
+		if (!b->seen && b->size > 0)
+			return err_set(err, ERR_CORRUPT, n->place, "LOG_MISSING: the signer has signed the log %.*s, which the store lacks",
+				       (int)len, (const char *)origin);
+	}
+	return 0;
+}
+
+static int refuse_tails(const struct check *c, struct err *err)
+{
+	(void)err_set(err, ERR_CONFLICT, "audit", "records were added while no server could have: %s",
+		      str_text(&c->wanted) + 1);
+	err_hint(err, "look at them with toolcrib-verify; to take them over: toolcrib audit adopt%s", str_text(&c->wanted));
+	return ERR_CONFLICT;
+}
+
+/* start.c */
+static int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
+			 struct err *err)
+{
+	struct notary *n = arg;
+	struct check c = { .n = n, .db = db, .logs = logs, .wanted = STR_INIT };
+	int rc = audit_logs_each(logs, find_system, &c, err);
+
+	if (rc < 0 || !c.instance[0])
+		return rc;
+	rc = audit_epoch_newest(db, &n->stored, err);
+	n->known = rc == 1;
+	if (rc >= 0)
+		rc = notary_greet(n, c.instance, err);
+	if (rc == 0)
+		rc = audit_logs_each(logs, look_at_end, &c, err);
+	if (rc == 0)
+		rc = audit_logs_each(logs, check_log, &c, err);
+	if (rc == 0)
+		rc = check_missing(n, err);
+	if (rc == 0 && c.nwanted > 0)
+		rc = refuse_tails(&c, err);
+	if (rc == 0) {
+		*ret_tails = c.tails;
+		*ret_len = c.ntails * TAIL_BYTES;
+		c.tails = NULL;
+	}
+	free(c.tails);
+	str_fini(&c.wanted);
+	return rc;
+}
 
 #define PLACE_KEY "signer"              /* of meta: where the signer is, when it is not beside the store */
 
@@ -156,7 +635,8 @@ static void sign_body(void *arg)
 
 static void sign_done(void *arg)
 {
-	static const struct writer_job job = { .name = "checkpoint", .run = store_run, .volatile_only = true, .done = store_done };
+	static const struct writer_job job = { .name = "checkpoint", .run = store_run, .volatile_only = true,
+					       .done = store_done };
 	struct notary *n = arg;
 
 	if (n->rc < 0) {
@@ -205,7 +685,8 @@ static void collect_done(void *arg, int rc, const struct err *err)
 
 static void begin_round(struct notary *n)
 {
-	static const struct writer_job job = { .name = "beat", .run = collect_run, .volatile_only = true, .done = collect_done };
+	static const struct writer_job job = { .name = "beat", .run = collect_run, .volatile_only = true,
+					       .done = collect_done };
 	uint64_t now = ev_now_us(n->loop);
 
 	if (n->state != NOTARY_IDLE) {
@@ -256,7 +737,7 @@ static void on_records(void *arg)
 
 void notary_now(struct notary *n, notary_done_fn *done, void *arg)
 {
-	struct waiter *w = mem_zalloc(sizeof *w);
+	struct waiter *w = mem_zalloc(sizeof(*w));
 
 	list_init(&w->node);
 	w->done = done;
@@ -274,8 +755,8 @@ static int stopping(void *arg, struct db *db, struct audit_logs *logs, struct er
 	return n->stuck ? 0 : audit_beat(logs, db, SIZE_MAX, false, &n->round.beat, err);
 }
 
-/* An epoch that the store has not heard of begins with a record, and none comes behind server.stop: the signer remembers what
- * it has signed, and the next start takes it down (AUDIT A-734). */
+/* An epoch that the store has not heard of begins with a record, and none comes behind server.stop: the signer
+ * remembers what it has signed, and the next start takes it down (AUDIT A-734). */
 static int sign_last(struct notary *n, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	int rc = audit_beat_system(logs, db, &n->round.beat, err);
@@ -321,7 +802,7 @@ const char *notary_place(const struct notary *n)
 
 int notary_open(const struct notary_opt *opt, struct notary **ret, struct err *err)
 {
-	struct notary *n = mem_zalloc(sizeof *n);
+	struct notary *n = mem_zalloc(sizeof(*n));
 	int rc;
 
 	n->loop = opt->loop;
@@ -410,7 +891,7 @@ void notary_stop(struct notary *n)
 	ev_timer_stop(n->timer);
 	ev_timer_stop(n->heartbeat);
 	if (!done) {
-		struct waiter *w = mem_zalloc(sizeof *w);
+		struct waiter *w = mem_zalloc(sizeof(*w));
 
 		list_init(&w->node);
 		w->done = idle;

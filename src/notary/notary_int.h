@@ -45,7 +45,6 @@ struct round {
 	struct sign_who *epoch;         /* an epoch that the store does not have yet, or NULL */
 	uint64_t number;                /* the epoch that signed */
 };
-void round_fini(struct round *r);
 
 struct waiter { struct list node; notary_done_fn *done; void *arg; };
 
@@ -90,18 +89,10 @@ struct notary {
 /* link.c */
 int notary_connect(struct notary *n, struct err *err) MUST_CHECK;       /* loop thread */
 void notary_disconnect(struct notary *n, uint32_t wait_ms);             /* loop thread; a child that stays is killed */
-int notary_greet(struct notary *n, const char *instance, struct err *err) MUST_CHECK;   /* and list what it has signed */
-/* round.c: the signer's part of a round, by a connection to the store that may read. */
-int notary_sign(struct notary *n, struct db *db, struct round *r, struct err *err) MUST_CHECK;
-/* In a transaction: what came of it. */
-int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, struct round *r, struct err *err) MUST_CHECK;
-struct base *notary_base(struct notary *n, const char *origin);         /* NULL: the signer does not know the log */
-/* The base's tree out of the store.  ERR_CORRUPT: the store is not what was signed. */
-int notary_base_tree(struct db *db, int64_t log, const char *origin, struct base *b, struct err *err) MUST_CHECK;
+/* and list what it has signed */
+int notary_greet(struct notary *n, const char *instance, struct err *err) MUST_CHECK;
 /* anchor.c: the system log's checkpoint of this round, out of the house if it is time. */
 void notary_anchor(struct notary *n, const struct round *r);
 void notary_anchor_wait(struct notary *n);
-/* start.c */
-int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len, struct err *err);
 
 #endif
