@@ -77,7 +77,7 @@ int audit_head_tree(struct audit_logs *logs, struct db *db, int64_t tenant_id, s
 int audit_cp_find(struct db *db, int64_t log, uint64_t at_most, struct tree *ret, struct err *err) MUST_CHECK;
 /* Let a tree grow by the log's records up to size `to`, and since, if it is there, by the same leaves: by stored
  * leaves. */
-int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since,
+int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_consistency *since,
 	       struct err *err) MUST_CHECK;
 /* The same from the records themselves, which have to be as they were written (ERR_CORRUPT).  *ret_times: of the
  * first and the last of them; of none 0. */

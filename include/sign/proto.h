@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the owner of a store and toolcrib-sign say to each other (AUDIT A-712, A-716): requests and replies in turn, each a
- * length of 4 bytes, big-endian, and at most SIGN_FRAME_MAX bytes in one form for all.  Both sides treat what they read as
- * hostile. */
+/* What the owner of a store and toolcrib-sign say to each other (AUDIT A-712, A-716): requests and replies in
+ * turn, each a length of 4 bytes, big-endian, and at most SIGN_FRAME_MAX bytes in one form for all.  Both sides
+ * treat what they read as hostile. */
 
 struct str;
 
@@ -57,9 +57,9 @@ struct sign_msg {
 };
 void sign_msg_fini(struct sign_msg *m);
 /* Appends length and message.  ERR_LIMIT: more than a frame holds, and out is as it was. */
-int sign_msg_encode(const struct sign_msg *m, struct str *out) MUST_CHECK;
+FOR_TESTS int sign_msg_encode(const struct sign_msg *m, struct str *out) MUST_CHECK;
 /* The message of a frame, without the length.  ERR_INVALID. */
-int sign_msg_decode(const void *p, size_t len, struct sign_msg *ret) MUST_CHECK;
+FOR_TESTS int sign_msg_decode(const void *p, size_t len, struct sign_msg *ret) MUST_CHECK;
 
 /* One frame from or to a socket that blocks.  until_us: clock_mono_us() at which it is given up, 0 = never.  1 = a
  * message, 0 = the other side has ended between two; ERR_TIMEOUT, ERR_UNREACHABLE, ERR_INVALID. */

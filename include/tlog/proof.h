@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Proofs that one record is in a log, as text (C2SP tlog-proof; AUDIT A-1006): a line of format, the record's bytes, its
- * index, the hashes of the inclusion proof, an empty line, the checkpoint.  Pure; any thread; what is parsed is hostile. */
+/* Proofs that one record is in a log, as text (C2SP tlog-proof; AUDIT A-1006): a line of format, the record's
+ * bytes, its index, the hashes of the inclusion proof, an empty line, the checkpoint.  Pure; any thread; what is
+ * parsed is hostile. */
 
 #define PROOF_EXTRA_MAX 131072          /* bytes of a record */
 #define PROOF_TEXT_MAX (262144 + NOTE_MAX)
@@ -22,10 +23,13 @@ struct proof {
 	uint8_t hash[TREE_PROOF_MAX][TREE_HASH];
 	const char *note; size_t note_len;
 };
-int proof_parse(const char *p, size_t len, struct proof *ret, struct err *err) MUST_CHECK;      /* ERR_INVALID, ERR_LIMIT */
-void proof_fini(struct proof *p);
+/* ERR_INVALID, ERR_LIMIT */
+FOR_TESTS int proof_parse(const char *p, size_t len, struct proof *ret, struct err *err) MUST_CHECK;
+FOR_TESTS void proof_fini(struct proof *p);
 void proof_print(const struct proof *p, struct str *ret);
-/* The checkpoint is signed by that key, under its own origin, and has the record at that index.  ERR_INVALID: what is wrong. */
-int proof_check(const struct proof *p, const struct note_key *key, struct checkpoint *ret, struct err *err) MUST_CHECK;
+/* The checkpoint is signed by that key, under its own origin, and has the record at that index.  ERR_INVALID: what
+ * is wrong. */
+FOR_TESTS int proof_check(const struct proof *p, const struct note_key *key, struct checkpoint *ret,
+			  struct err *err) MUST_CHECK;
 
 #endif

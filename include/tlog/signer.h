@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a signer remembers outside the store, without its secrets: which logs it has signed up to where (AUDIT A-711), and
- * the epoch in force.  toolcrib-sign keeps it as a text file, a verifier takes a copy of that as evidence. */
+/* What a signer remembers outside the store, without its secrets: which logs it has signed up to where (AUDIT
+ * A-711), and the epoch in force.  toolcrib-sign keeps it as a text file, a verifier takes a copy of that as
+ * evidence. */
 
 struct map;
 struct str;
@@ -43,7 +44,8 @@ void signer_state_print(const struct signer_state *s, struct str *ret);
 int signer_state_parse(struct signer_state *s, const char *text, size_t len, struct err *err) MUST_CHECK;
 
 /* The names of keys: the log key goes under a log's origin, the epoch key under "<instance>/e/<n>". */
-int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch, const uint8_t public[SIGN_PUBLIC_SIZE]) MUST_CHECK;
+int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch,
+		  const uint8_t public[SIGN_PUBLIC_SIZE]) MUST_CHECK;
 /* What a certificate signs (AUDIT A-731): "epoch", the number of the new epoch, its key. */
 #define EPOCH_CERT_TEXT (5 + 8 + SIGN_PUBLIC_SIZE)
 void epoch_cert_text(uint64_t epoch, const uint8_t public[SIGN_PUBLIC_SIZE], uint8_t ret[EPOCH_CERT_TEXT]);

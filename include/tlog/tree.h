@@ -1,6 +1,8 @@
 #ifndef TLOG_TREE_H
 #define TLOG_TREE_H
 
+#include "base/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +25,8 @@ struct tree {
 };
 size_t tree_peaks(uint64_t size);                               /* how many peaks a tree of that size has */
 void tree_append(struct tree *t, const uint8_t leaf[TREE_HASH]);
-/* The same, and fn() for each whole subtree that the leaf completes, smallest first: the n-th of 2^height leaves, height > 0. */
+/* The same, and fn() for each whole subtree that the leaf completes, smallest first: the n-th of 2^height leaves,
+ * height > 0. */
 typedef void tree_node_fn(void *arg, unsigned height, uint64_t n, const uint8_t hash[TREE_HASH]);
 void tree_append_nodes(struct tree *t, const uint8_t leaf[TREE_HASH], tree_node_fn *fn, void *arg);
 void tree_root(const struct tree *t, uint8_t ret[TREE_HASH]);
@@ -39,22 +42,22 @@ typedef int tree_range_fn(void *arg, uint64_t from, uint64_t to, uint8_t ret[TRE
 int tree_prove_inclusion(uint64_t index, uint64_t size, tree_range_fn *range, void *arg,
 			 uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 /* PROOF(old, D[0:size]); 0 < old <= size. */
-int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
+FOR_TESTS int tree_prove_consistency(uint64_t old, uint64_t size, tree_range_fn *range, void *arg,
 			   uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 
-/* The leaves of a tree from an old size on, whose first ones are not at hand: the hashes of the largest whole subtrees that
- * lie behind from, in order.  With the old tree's peaks that is enough to prove how it grew. */
-#define TREE_SPAN_MAX 126
-struct tree_span {
+/* The leaves of a tree from an old size on, whose first ones are not at hand: the hashes of the largest whole
+ * subtrees that lie behind from, in order.  With the old tree's peaks that is enough to prove how it grew. */
+#define TREE_CONSISTENCY_MAX 126
+struct tree_consistency {
 	uint64_t from, to;
 	size_t n;
-	struct { uint64_t at; unsigned level; uint8_t hash[TREE_HASH]; } node[TREE_SPAN_MAX];
+	struct { uint64_t at; unsigned level; uint8_t hash[TREE_HASH]; } node[TREE_CONSISTENCY_MAX];
 };
-void tree_span_start(struct tree_span *s, uint64_t from);
-void tree_span_append(struct tree_span *s, const uint8_t leaf[TREE_HASH]);
+void tree_consistency_start(struct tree_consistency *s, uint64_t from);
+void tree_consistency_append(struct tree_consistency *s, const uint8_t leaf[TREE_HASH]);
 /* PROOF(old->size, since->to), where since begins at old->size; an empty old tree needs none. */
-void tree_prove_growth(const struct tree *old, const struct tree_span *since, uint8_t ret[TREE_PROOF_MAX][TREE_HASH],
-		       size_t *ret_n);
+void tree_consistency_prove(const struct tree *old, const struct tree_consistency *since,
+			    uint8_t ret[TREE_PROOF_MAX][TREE_HASH], size_t *ret_n);
 
 /* RFC 9162, 2.1.3.2 and 2.1.4.2: hostile proofs are simply wrong. */
 bool tree_check_inclusion(const uint8_t leaf[TREE_HASH], uint64_t index, uint64_t size,

@@ -400,7 +400,7 @@ static int too_short(int64_t log, uint64_t is, uint64_t to, struct err *err)
 		       is, to);
 }
 
-int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_span *since, struct err *err)
+int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct tree_consistency *since, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_LIST_LEAVES);
 	int rc;
@@ -418,7 +418,7 @@ int audit_grow(struct db *db, int64_t log, uint64_t to, struct tree *t, struct t
 		}
 		tree_append(t, leaf);
 		if (since)
-			tree_span_append(since, leaf);
+			tree_consistency_append(since, leaf);
 	}
 	db_stmt_put(&st);
 	return rc == 0 && t->size != to ? too_short(log, t->size, to, err) : rc;

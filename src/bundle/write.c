@@ -184,16 +184,16 @@ static void put_tree(struct str *t, const char *name, const struct tree *tree)
 static int put_growth(struct writing *w, uint64_t size, struct err *err)
 {
 	uint8_t proof[TREE_PROOF_MAX][TREE_HASH];
-	struct tree_span since;
+	struct tree_consistency since;
 	struct tree tree = w->tree;
 	size_t n = 0;
 	int rc;
 
-	tree_span_start(&since, tree.size);
+	tree_consistency_start(&since, tree.size);
 	rc = audit_grow(w->db, w->req->log, size, &tree, &since, err);
 	if (rc < 0)
 		return rc;
-	tree_prove_growth(&w->tree, &since, proof, &n);
+	tree_consistency_prove(&w->tree, &since, proof, &n);
 	str_printf(&w->text, ",\"growth\":{\"size\":%" PRIu64 ",\"proof\":[", size);
 	for (size_t i = 0; i < n; i++) {
 		str_puts(&w->text, i ? "," : "");

@@ -215,7 +215,7 @@ static void file_done(void *arg)
 	command_or_end(a);
 }
 
-/* --- */
+/* --- anchoring */
 
 static void log_line(const struct audit_head *head)
 {

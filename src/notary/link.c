@@ -38,7 +38,7 @@ void notary_disconnect(struct notary *n, uint32_t wait_ms)
 	ev_helper_end(&n->helper, wait_ms);
 }
 
-/* --- */
+/* --- the greeting */
 
 static void take_who(struct notary *n, struct sign_msg *reply)
 {

@@ -87,7 +87,7 @@ static void batch_clear(struct batch *b)
 static int prove(struct notary *n, struct db *db, const struct audit_head *h, struct sign_head *ret, struct err *err)
 {
 	struct base *b = notary_base(n, h->origin);
-	struct tree_span *since;
+	struct tree_consistency *since;
 	struct tree grown;
 	int rc = notary_base_tree(db, h->log, h->origin, b, err);
 
@@ -99,11 +99,11 @@ static int prove(struct notary *n, struct db *db, const struct audit_head *h, st
 		return 0;
 	since = mem_alloc(sizeof(*since));
 	grown = b->tree;
-	tree_span_start(since, b->size);
+	tree_consistency_start(since, b->size);
 	rc = audit_grow(db, h->log, h->tree.size, &grown, since, err);
 	if (rc == 0) {
 		ret->proof = mem_calloc(TREE_PROOF_MAX, TREE_HASH);
-		tree_prove_growth(&b->tree, since, ret->proof, &ret->nproof);
+		tree_consistency_prove(&b->tree, since, ret->proof, &ret->nproof);
 	}
 	free(since);
 	return rc;

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "sign/client.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "sign/client.h"
 #include "tlog/signer.h"
 
 static const char *kind_of(const struct sign_msg *req)
@@ -66,12 +65,13 @@ static void print_head(const struct sign_head *head, struct str *ret)
 {
 	struct checkpoint cp = { .size = head->size };
 
-	snprintf(cp.origin, sizeof cp.origin, "%s", head->origin);
+	snprintf(cp.origin, sizeof(cp.origin), "%s", head->origin);
 	memcpy(cp.root, head->root, TREE_HASH);
 	checkpoint_print(&cp, ret);
 }
 
-int sign_check_pair(const struct sign_who *who, const struct sign_head *head, const struct sign_pair *pair, struct err *err)
+int sign_check_pair(const struct sign_who *who, const struct sign_head *head, const struct sign_pair *pair,
+		    struct err *err)
 {
 	struct note_key log, epoch;
 	struct str text = STR_INIT;
@@ -107,12 +107,12 @@ int sign_connect(const char *path, int *ret_fd, struct err *err)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int fd;
 
-	if (strlen(path) >= sizeof sun.sun_path)
-		return err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof sun.sun_path - 1);
-	snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
+	if (strlen(path) >= sizeof(sun.sun_path))
+		return err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof(sun.sun_path) - 1);
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
 	/* Not blocking: one that hangs has a full queue some day. */
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof sun) != 0) {
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) != 0) {
 		int rc = err_set(err, ERR_UNREACHABLE, path, "no signer at %s: %s", path, strerror(errno));
 
 		if (fd >= 0)

@@ -9,8 +9,6 @@
 
 #include "config.h"
 
-#include "sign/proto.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -20,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "sign/proto.h"
 
 void sign_msg_fini(struct sign_msg *m)
 {
@@ -71,9 +70,9 @@ static void put_head(struct str *out, const struct sign_head *head)
 static void put_who(struct str *out, const struct sign_who *who)
 {
 	put_text(out, who->instance);
-	str_put(out, who->log_key, sizeof who->log_key);
-	str_put(out, who->epoch_key, sizeof who->epoch_key);
-	str_put(out, who->cert, sizeof who->cert);
+	str_put(out, who->log_key, sizeof(who->log_key));
+	str_put(out, who->epoch_key, sizeof(who->epoch_key));
+	str_put(out, who->cert, sizeof(who->cert));
 	put_be(out, who->epoch, 8);
 	put_be(out, who->logs, 8);
 }
@@ -185,12 +184,12 @@ static void take_head(struct cursor *c, struct sign_head *ret)
 
 static struct sign_who *take_who(struct cursor *c)
 {
-	struct sign_who *who = mem_zalloc(sizeof *who);
+	struct sign_who *who = mem_zalloc(sizeof(*who));
 
 	who->instance = take_text(c);
-	take_bytes(c, who->log_key, sizeof who->log_key);
-	take_bytes(c, who->epoch_key, sizeof who->epoch_key);
-	take_bytes(c, who->cert, sizeof who->cert);
+	take_bytes(c, who->log_key, sizeof(who->log_key));
+	take_bytes(c, who->epoch_key, sizeof(who->epoch_key));
+	take_bytes(c, who->cert, sizeof(who->cert));
 	who->epoch = take_be(c, 8);
 	who->logs = take_be(c, 8);
 	return who;
@@ -207,11 +206,11 @@ int sign_msg_decode(const void *p, size_t len, struct sign_msg *ret)
 	m.number = take_be(&c, 8);
 	m.text = take_text(&c);
 	m.nhead = take_count(&c, 2, HEAD_LEAST);
-	m.head = m.nhead ? mem_calloc(m.nhead, sizeof *m.head) : NULL;
+	m.head = m.nhead ? mem_calloc(m.nhead, sizeof(*m.head)) : NULL;
 	for (size_t i = 0; i < m.nhead; i++)
 		take_head(&c, &m.head[i]);
 	m.npair = take_count(&c, 2, PAIR);
-	m.pair = m.npair ? mem_calloc(m.npair, sizeof *m.pair) : NULL;
+	m.pair = m.npair ? mem_calloc(m.npair, sizeof(*m.pair)) : NULL;
 	for (size_t i = 0; i < m.npair; i++)
 		take_pair(&c, &m.pair[i]);
 	who = take_be(&c, 1);
@@ -276,7 +275,7 @@ int sign_msg_read(int fd, uint64_t until_us, struct sign_msg *ret, struct err *e
 	uint8_t head[SIGN_HEAD_SIZE];
 	uint8_t *body;
 	size_t len;
-	int rc = read_all(fd, until_us, head, sizeof head, err);
+	int rc = read_all(fd, until_us, head, sizeof(head), err);
 
 	if (rc <= 0)
 		return rc;

@@ -18,9 +18,7 @@ void signer_close(struct signer **s);
  * nothing must be signed any more (the reply says so as well). */
 int signer_answer(struct signer *s, const struct sign_msg *req, struct sign_msg *reply, struct err *err) MUST_CHECK;
 /* The keys to pin: of the system log, of the epoch in force.  ERR_NOT_FOUND: there are none yet. */
-int signer_keys(const struct signer *s, struct note_key *ret_log, struct note_key *ret_epoch, struct err *err) MUST_CHECK;
-
-/* confine.c: from here on only what a signer needs (SEC S-604). */
-int sign_confine(struct err *err) MUST_CHECK;
+int signer_keys(const struct signer *s, struct note_key *ret_log, struct note_key *ret_epoch,
+		struct err *err) MUST_CHECK;
 
 #endif

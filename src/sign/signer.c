@@ -1,10 +1,8 @@
-/*
- * The signer: two keys, and what it has signed with them.  It signs a larger tree only with a proof that it grew out of the
- * last one, and only once that it did so is on the disk (AUDIT A-712): whoever forks a log, or has two, cannot get both
- * signed.
+/* The signer: two keys, and what it has signed with them.  It signs a larger tree only with a proof that it grew out
+ * of the last one, and only once that it did so is on the disk (AUDIT A-712): whoever forks a log, or has two, cannot
+ * get both signed.
  *
- * Its directory: `state` (tlog/signer.h, no secret), `log.key` and `epoch-N.key` (32 bytes each, 0400), `lock`.
- */
+ * Its directory: `state` (tlog/signer.h, no secret), `log.key` and `epoch-N.key` (32 bytes each, 0400), `lock`. */
 
 #include "config.h"
 
@@ -73,7 +71,7 @@ static int read_key(const char *path, const uint8_t public[SIGN_PUBLIC_SIZE], ui
 		rc = err_set(err, ERR_CORRUPT, path, "a key has %d bytes", SIGN_SEED_SIZE);
 	if (rc == 0) {
 		sign_keys((const uint8_t *)seed.p, is, ret_secret);
-		if (memcmp(is, public, sizeof is) != 0)
+		if (memcmp(is, public, sizeof(is)) != 0)
 			rc = err_set(err, ERR_CORRUPT, path, "the key is not the one that the state names");
 	}
 	str_wipe(&seed);
@@ -102,7 +100,7 @@ static void destroy_key(const struct signer *s, uint64_t epoch)
 	(void)chmod(path, 0600);
 	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0) {
-		if (write(fd, zero, sizeof zero) == (ssize_t)sizeof zero)
+		if (write(fd, zero, sizeof(zero)) == (ssize_t)sizeof(zero))
 			(void)fsync(fd);
 		close(fd);
 	}
@@ -159,7 +157,7 @@ static int load(struct signer *s, struct err *err)
 
 int signer_open(const char *dir, struct signer **ret, struct err *err)
 {
-	struct signer *s = mem_zalloc(sizeof *s);
+	struct signer *s = mem_zalloc(sizeof(*s));
 	int rc = path_mkdirs(dir, 0700, err);
 
 	s->dir = mem_strdup(dir);
@@ -221,7 +219,7 @@ static void sign_pair_of(const struct signer *s, const char *origin, uint64_t si
 	struct checkpoint cp = { .size = size };
 	struct str text = STR_INIT;
 
-	snprintf(cp.origin, sizeof cp.origin, "%s", origin);
+	snprintf(cp.origin, sizeof(cp.origin), "%s", origin);
 	memcpy(cp.root, root, TREE_HASH);
 	checkpoint_print(&cp, &text);
 	ret->verdict = SIGN_SIGNED;
@@ -233,14 +231,14 @@ static void sign_pair_of(const struct signer *s, const char *origin, uint64_t si
 static void say_who(const struct signer *s, struct sign_msg *reply)
 {
 	const struct signer_state *st = &s->state;
-	struct sign_who *who = mem_zalloc(sizeof *who);
+	struct sign_who *who = mem_zalloc(sizeof(*who));
 
 	who->instance = mem_strdup(st->instance);
 	who->logs = st->nlogs;
 	who->epoch = st->epoch;
-	memcpy(who->log_key, st->log_key, sizeof who->log_key);
-	memcpy(who->epoch_key, st->epoch_key, sizeof who->epoch_key);
-	memcpy(who->cert, st->cert, sizeof who->cert);
+	memcpy(who->log_key, st->log_key, sizeof(who->log_key));
+	memcpy(who->epoch_key, st->epoch_key, sizeof(who->epoch_key));
+	memcpy(who->cert, st->cert, sizeof(who->cert));
 	reply->who = who;
 }
 
@@ -266,7 +264,7 @@ static int answer_create(struct signer *s, const struct sign_msg *req, struct si
 		rc = write_key(path, st->epoch_key, s->epoch_secret, err);
 	free(path);
 	if (rc == 0) {
-		snprintf(st->instance, sizeof st->instance, "%s", req->text);
+		snprintf(st->instance, sizeof(st->instance), "%s", req->text);
 		(void)signer_state_add(st, st->instance);
 		rc = save(s, err);
 	}
@@ -300,7 +298,7 @@ static void answer_logs(const struct signer *s, const struct sign_msg *req, stru
 {
 	size_t room = SIGN_FRAME_MAX / 2;
 
-	reply->head = mem_calloc(SIGN_HEADS_MAX, sizeof *reply->head);
+	reply->head = mem_calloc(SIGN_HEADS_MAX, sizeof(*reply->head));
 	for (uint64_t i = req->number; i < s->state.nlogs && reply->nhead < SIGN_HEADS_MAX; i++) {
 		const struct signer_log *l = s->state.log[i];
 		struct sign_head *h = &reply->head[reply->nhead];
@@ -346,7 +344,7 @@ static int answer_sign(struct signer *s, const struct sign_msg *req, struct sign
 	bool moved = false;
 	int rc = 0;
 
-	reply->pair = mem_calloc(req->nhead ? req->nhead : 1, sizeof *reply->pair);
+	reply->pair = mem_calloc(req->nhead ? req->nhead : 1, sizeof(*reply->pair));
 	reply->npair = req->nhead;
 	reply->number = s->state.epoch;
 	for (size_t i = 0; i < req->nhead; i++) {
@@ -374,7 +372,7 @@ static int begin_epoch(struct signer *s, const struct sign_head *h, struct err *
 
 	if (rc == 0) {
 		epoch_cert_text(st->epoch + 1, st->epoch_key, text);
-		sign_make(s->epoch_secret, text, sizeof text, st->cert);
+		sign_make(s->epoch_secret, text, sizeof(text), st->cert);
 		st->epoch++;
 		(void)remember(s, h);
 		CRASH_AT("epoch.cert");
@@ -403,7 +401,7 @@ static int answer_rotate(struct signer *s, const struct sign_msg *req, struct si
 	rc = begin_epoch(s, &req->head[0], err);
 	if (rc == 0) {
 		say_who(s, reply);
-		reply->pair = mem_zalloc(sizeof *reply->pair);
+		reply->pair = mem_zalloc(sizeof(*reply->pair));
 		reply->npair = 1;
 		sign_pair_of(s, req->head[0].origin, req->head[0].size, req->head[0].root, reply->pair);
 	}

@@ -1,25 +1,93 @@
-/* toolcrib-sign: signs checkpoints of the audit's logs for the owner of a store, and remembers outside of it what it has
- * signed (AUDIT A-711).  It reads no store, speaks no SQL and opens no network. */
+/* toolcrib-sign: signs checkpoints of the audit's logs for the owner of a store, and remembers outside of it what
+ * it has signed (AUDIT A-711).  It reads no store, speaks no SQL and opens no network. */
 
 #include "config.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/crypto.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include "sign_int.h"
+
+/* --- confinement */
+
+/* What a signer may still ask of the kernel once it serves: files it has to write, the sockets it has, memory, time
+ * (SEC S-604).  All else is refused: no process, no new socket, no other address space. */
+
+#if defined __x86_64__
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined __aarch64__
+#define ARCH AUDIT_ARCH_AARCH64
+#endif
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#if defined ARCH && !defined SANITIZED
+static const int allowed[] = {
+	SYS_read, SYS_write, SYS_recvfrom, SYS_sendto, SYS_ppoll, SYS_accept4, SYS_getsockopt,
+	SYS_openat, SYS_close, SYS_fsync, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_fchmod, SYS_fchmodat, SYS_renameat,
+	SYS_renameat2, SYS_unlinkat, SYS_faccessat, SYS_fcntl,
+	SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_mlock, SYS_munlock, SYS_brk,
+	SYS_futex, SYS_getrandom, SYS_clock_gettime, SYS_nanosleep, SYS_clock_nanosleep, SYS_getpid, SYS_gettid, SYS_tgkill,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit, SYS_exit_group,
+#ifdef __x86_64__
+	SYS_open, SYS_stat, SYS_access, SYS_poll, SYS_rename, SYS_unlink, SYS_chmod,
+#endif
+};
+
+/* confine.c: from here on only what a signer needs (SEC S-604). */
+static int sign_confine(struct err *err)
+{
+	struct sock_filter code[5 + 2 * NELEMS(allowed)];
+	struct sock_fprog prog = { .filter = code };
+	unsigned short n = 0;
+
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+	code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < NELEMS(allowed); i++) {
+		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], 0, 1);
+		code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	prog.len = n;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) != 0)
+		return err_set(err, ERR_INTERNAL, "seccomp", "the signer cannot be confined: %s", strerror(errno));
+	return 0;
+}
+#else
+/* Sanitizers need more than a list could say; and there is no list for this machine. */
+int sign_confine(struct err *err)
+{
+	(void)err;
+	return 0;
+}
+#endif
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { OPT_DIR = 256, OPT_SOCKET, OPT_USER, OPT_KEYS, OPT_VERSION };
@@ -98,12 +166,12 @@ static int listen_at(const char *path, int *ret_fd, struct err *err)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (strlen(path) >= sizeof sun.sun_path) {
-		(void)err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof sun.sun_path - 1);
+	if (strlen(path) >= sizeof(sun.sun_path)) {
+		(void)err_set(err, ERR_LIMIT, path, "the path of a socket has at most %zu bytes", sizeof(sun.sun_path) - 1);
 	} else {
-		snprintf(sun.sun_path, sizeof sun.sun_path, "%s", path);
+		snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
 		(void)unlink(path);     /* the lock of the directory says that nobody else serves it */
-		if (fd >= 0 && bind(fd, (const struct sockaddr *)&sun, sizeof sun) == 0 && chmod(path, 0666) == 0 &&
+		if (fd >= 0 && bind(fd, (const struct sockaddr *)&sun, sizeof(sun)) == 0 && chmod(path, 0666) == 0 &&
 		    listen(fd, 4) == 0) {
 			*ret_fd = fd;
 			return 0;
@@ -118,7 +186,7 @@ static int listen_at(const char *path, int *ret_fd, struct err *err)
 static bool is_user(int fd, uid_t uid)
 {
 	struct ucred peer;
-	socklen_t len = sizeof peer;
+	socklen_t len = sizeof(peer);
 
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == uid;
 }
@@ -144,7 +212,7 @@ static int serve_all(struct signer *s, int listener, uid_t uid)
 	}
 }
 
-/* --- */
+/* --- the program */
 
 static int print_keys(const struct signer *s)
 {

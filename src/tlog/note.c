@@ -2,14 +2,13 @@
 
 #include "config.h"
 
-#include "tlog/note.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "tlog/note.h"
 
 #define DASH "\xe2\x80\x94 "            /* U+2014 EM DASH and a space begin a signature line */
 enum { DASH_LEN = 4, ALG_ED25519 = 1 };
@@ -71,7 +70,7 @@ static int parse_signature(const char *p, size_t len, struct note_sig *ret)
 	ret->name_len = (size_t)(space - p);
 	ret->b64 = space + 1;
 	ret->b64_len = len - ret->name_len - 1;
-	if (text_unbase64(ret->b64, ret->b64_len, bytes, sizeof bytes, &n) < 0 || n <= NOTE_KEY_ID)
+	if (text_unbase64(ret->b64, ret->b64_len, bytes, sizeof(bytes), &n) < 0 || n <= NOTE_KEY_ID)
 		return ERR_INVALID;
 	memcpy(ret->id, bytes, NOTE_KEY_ID);
 	return 0;
@@ -140,7 +139,7 @@ int note_key_set(struct note_key *ret, const char *name, const uint8_t public[SI
 		return ERR_INVALID;
 	d = digest_new();
 	digest_put(d, name, len);
-	digest_put(d, alg, sizeof alg);
+	digest_put(d, alg, sizeof(alg));
 	digest_put(d, public, SIGN_PUBLIC_SIZE);
 	digest_end(&d, sum);
 	memcpy(ret->name, name, len + 1);
@@ -160,9 +159,9 @@ int note_key_parse(const char *p, size_t len, struct note_key *ret)
 	if (!plus || plus - p > NOTE_NAME_MAX)
 		return ERR_INVALID;
 	second = memchr(plus + 1, '+', len - (size_t)(plus + 1 - p));
-	if (!second || second - plus != sizeof hex)
+	if (!second || second - plus != sizeof(hex))
 		return ERR_INVALID;
-	if (text_unbase64(second + 1, len - (size_t)(second + 1 - p), bytes, sizeof bytes, &n) < 0 || n != sizeof bytes ||
+	if (text_unbase64(second + 1, len - (size_t)(second + 1 - p), bytes, sizeof(bytes), &n) < 0 || n != sizeof(bytes) ||
 	    bytes[0] != ALG_ED25519)
 		return ERR_INVALID;
 	memcpy(name, p, (size_t)(plus - p));
@@ -170,7 +169,7 @@ int note_key_parse(const char *p, size_t len, struct note_key *ret)
 	if (strlen(name) != (size_t)(plus - p) || note_key_set(&key, name, bytes + 1) < 0)
 		return ERR_INVALID;
 	text_hex(key.id, NOTE_KEY_ID, hex);
-	if (memcmp(hex, plus + 1, sizeof hex - 1) != 0)
+	if (memcmp(hex, plus + 1, sizeof(hex) - 1) != 0)
 		return ERR_INVALID;
 	*ret = key;
 	return 0;
@@ -193,7 +192,7 @@ void note_key_print(const struct note_key *key, struct str *ret)
 	memcpy(bytes + 1, key->public, SIGN_PUBLIC_SIZE);
 	text_hex(key->id, NOTE_KEY_ID, hex);
 	str_printf(ret, "%s+%s+", key->name, hex);
-	put_base64(ret, bytes, sizeof bytes);
+	put_base64(ret, bytes, sizeof(bytes));
 }
 
 int note_check(const struct note *n, const struct note_key *key)
@@ -205,7 +204,7 @@ int note_check(const struct note *n, const struct note_key *key)
 
 		if (!text_eq(sig->name, sig->name_len, key->name) || memcmp(sig->id, key->id, NOTE_KEY_ID) != 0)
 			continue;
-		if (text_unbase64(sig->b64, sig->b64_len, bytes, sizeof bytes, &len) < 0 || len != NOTE_KEY_ID + SIGN_SIZE ||
+		if (text_unbase64(sig->b64, sig->b64_len, bytes, sizeof(bytes), &len) < 0 || len != NOTE_KEY_ID + SIGN_SIZE ||
 		    !sign_check(key->public, n->text, n->text_len, bytes + NOTE_KEY_ID))
 			return ERR_INVALID;
 		return 1;
@@ -222,7 +221,7 @@ void note_add(struct str *note, size_t text_len, const struct note_key *key, con
 	memcpy(bytes, key->id, NOTE_KEY_ID);
 	memcpy(bytes + NOTE_KEY_ID, sig, SIGN_SIZE);
 	str_printf(note, DASH "%s ", key->name);
-	put_base64(note, bytes, sizeof bytes);
+	put_base64(note, bytes, sizeof(bytes));
 	str_putc(note, '\n');
 }
 

@@ -2,13 +2,12 @@
 
 #include "config.h"
 
-#include "tlog/proof.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "tlog/proof.h"
 
 static const char format[] = "c2sp.org/tlog-proof@v1";
 
@@ -98,7 +97,7 @@ int proof_parse(const char *p, size_t len, struct proof *ret, struct err *err)
 {
 	int rc;
 
-	memset(ret, 0, sizeof *ret);
+	memset(ret, 0, sizeof(*ret));
 	rc = parse(p, len, ret, err);
 	if (rc < 0)
 		proof_fini(ret);
@@ -145,6 +144,7 @@ int proof_check(const struct proof *p, const struct note_key *key, struct checkp
 		return err_set(err, ERR_INVALID, "proof", "the checkpoint is of another log than %s", key->name);
 	tree_leaf(p->record, p->record_len, leaf);
 	if (!tree_check_inclusion(leaf, p->index, ret->size, p->hash, p->n, ret->root))
-		return err_set(err, ERR_INVALID, "proof", "the record is not at index %llu of that log", (unsigned long long)p->index);
+		return err_set(err, ERR_INVALID, "proof", "the record is not at index %llu of that log",
+			       (unsigned long long)p->index);
 	return 0;
 }

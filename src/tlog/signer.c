@@ -11,8 +11,6 @@
 
 #include "config.h"
 
-#include "tlog/signer.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +19,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "tlog/signer.h"
 
 void signer_state_init(struct signer_state *s)
 {
@@ -47,12 +46,12 @@ struct signer_log *signer_state_add(struct signer_state *s, const char *origin)
 
 	if (s->nlogs == SIGNER_LOGS_MAX || signer_state_find(s, origin))
 		return NULL;
-	l = mem_zalloc(sizeof *l + len + 1);
+	l = mem_zalloc(sizeof(*l) + len + 1);
 	memcpy(l->origin, origin, len + 1);
 	map_set_z(s->by_origin, l->origin, l);
 	if (s->nlogs == s->cap) {
 		s->cap = s->cap ? 2 * s->cap : 16;
-		s->log = mem_realloc(s->log, s->cap * sizeof *s->log);
+		s->log = mem_realloc(s->log, s->cap * sizeof(*s->log));
 	}
 	s->log[s->nlogs++] = l;
 	return l;
@@ -71,11 +70,11 @@ static void put_hex(struct str *out, const void *p, size_t n)
 void signer_state_print(const struct signer_state *s, struct str *ret)
 {
 	str_printf(ret, "toolcrib-sign 1\ninstance %s\nlog-key ", s->instance);
-	put_hex(ret, s->log_key, sizeof s->log_key);
+	put_hex(ret, s->log_key, sizeof(s->log_key));
 	str_printf(ret, "\nepoch %" PRIu64 " ", s->epoch);
-	put_hex(ret, s->epoch_key, sizeof s->epoch_key);
+	put_hex(ret, s->epoch_key, sizeof(s->epoch_key));
 	str_putc(ret, ' ');
-	put_hex(ret, s->cert, sizeof s->cert);
+	put_hex(ret, s->cert, sizeof(s->cert));
 	str_putc(ret, '\n');
 	for (size_t i = 0; i < s->nlogs; i++) {
 		str_printf(ret, "log %" PRIu64 " ", s->log[i]->size);
@@ -148,9 +147,10 @@ static bool take_name(struct cursor *c, char ret[NOTE_NAME_MAX + 1])
 static bool parse_head(struct cursor *c, struct signer_state *s)
 {
 	return take_this(c, "toolcrib-sign", ' ') && take_this(c, "1", '\n') && take_this(c, "instance", ' ') &&
-	       take_name(c, s->instance) && take_this(c, "log-key", ' ') && take_hex(c, '\n', s->log_key, sizeof s->log_key) &&
+	       take_name(c, s->instance) && take_this(c, "log-key", ' ') &&
+		take_hex(c, '\n', s->log_key, sizeof(s->log_key)) &&
 	       take_this(c, "epoch", ' ') && take_number(c, ' ', &s->epoch) &&
-	       take_hex(c, ' ', s->epoch_key, sizeof s->epoch_key) && take_hex(c, '\n', s->cert, sizeof s->cert);
+	       take_hex(c, ' ', s->epoch_key, sizeof(s->epoch_key)) && take_hex(c, '\n', s->cert, sizeof(s->cert));
 }
 
 static bool parse_log(struct cursor *c, struct signer_state *s)
@@ -160,13 +160,13 @@ static bool parse_log(struct cursor *c, struct signer_state *s)
 	char origin[NOTE_NAME_MAX + 1];
 	uint64_t size;
 
-	if (!take_number(c, ' ', &size) || !take_hex(c, ' ', root, sizeof root) || !take_name(c, origin))
+	if (!take_number(c, ' ', &size) || !take_hex(c, ' ', root, sizeof(root)) || !take_name(c, origin))
 		return false;
 	l = signer_state_add(s, origin);
 	if (!l)
 		return false;
 	l->size = size;
-	memcpy(l->root, root, sizeof root);
+	memcpy(l->root, root, sizeof(root));
 	return true;
 }
 
@@ -194,7 +194,7 @@ int signer_state_parse(struct signer_state *s, const char *text, size_t len, str
 
 	if (len <= SIGNER_FILE_MAX && parse(&c, s))
 		return 0;
-	snprintf(where, sizeof where, "line %u", c.line);
+	snprintf(where, sizeof(where), "line %u", c.line);
 	return err_set(err, ERR_INVALID, where, "line %u is not what a signer writes", c.line);
 }
 
@@ -204,7 +204,7 @@ int epoch_key_set(struct note_key *ret, const char *instance, uint64_t epoch, co
 {
 	char name[NOTE_NAME_MAX + 32];
 
-	snprintf(name, sizeof name, "%s/e/%" PRIu64, instance, epoch);
+	snprintf(name, sizeof(name), "%s/e/%" PRIu64, instance, epoch);
 	return note_key_set(ret, name, public);
 }
 

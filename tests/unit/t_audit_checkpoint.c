@@ -198,7 +198,7 @@ static void a_log_is_read_on_from_its_checkpoint(void **state)
 	struct fix *f = *state;
 	struct audit_beat b = beat(f, SIZE_MAX, false);
 	struct tree stored, checked, head;
-	struct tree_span since;
+	struct tree_consistency since;
 	struct audit_times times;
 	uint8_t one[TREE_HASH], two[TREE_HASH], proof[TREE_PROOF_MAX][TREE_HASH];
 	int64_t log = b.head[0].log, tenant = b.head[0].tenant_id;
@@ -215,7 +215,7 @@ static void a_log_is_read_on_from_its_checkpoint(void **state)
 	assert_int_equal(noted(f, log, &stored), 1);
 	checked = stored;
 	tree_root(&stored, one);
-	tree_span_start(&since, 1);
+	tree_consistency_start(&since, 1);
 	OK(audit_grow(f->db, log, 6, &stored, &since, &f->err));
 	OK(audit_grow_checked(f->db, log, origin, 6, &checked, &times, &f->err));
 	OK(audit_head_tree(f->logs, f->db, tenant, &head, &f->err));
@@ -224,7 +224,7 @@ static void a_log_is_read_on_from_its_checkpoint(void **state)
 	assert_int_equal(times.last - times.first, 4000);
 	assert_int_equal(times.last_kind, AUDIT_LIST);
 	assert_int_equal(noted(f, log, &checked), 1);
-	tree_prove_growth(&checked, &since, proof, &n);
+	tree_consistency_prove(&checked, &since, proof, &n);
 	tree_root(&head, two);
 	assert_true(tree_check_consistency(1, 6, one, two, (const uint8_t (*)[TREE_HASH])proof, n));
 	/* More than there are is no tree. */

@@ -90,20 +90,20 @@ static void grow(struct tree *t, unsigned n, char letter)
 static enum sign_verdict sign(struct fix *f, const char *origin, unsigned from, unsigned to, char letter)
 {
 	struct tree old, now;
-	struct tree_span since;
+	struct tree_consistency since;
 	struct sign_head head = { .origin = mem_strdup(origin), .size = to };
 	uint8_t leaf[TREE_HASH], proof[TREE_PROOF_MAX][TREE_HASH];
 	enum sign_verdict v;
 
 	grow(&old, from, letter);
 	grow(&now, to, letter);
-	tree_span_start(&since, from);
+	tree_consistency_start(&since, from);
 	for (unsigned i = from; i < to; i++) {
 		memset(leaf, letter, sizeof leaf);
 		leaf[0] = (uint8_t)i;
-		tree_span_append(&since, leaf);
+		tree_consistency_append(&since, leaf);
 	}
-	tree_prove_growth(&old, &since, proof, &head.nproof);
+	tree_consistency_prove(&old, &since, proof, &head.nproof);
 	head.proof = proof;
 	tree_root(&now, head.root);
 	assert_int_equal(ask(f, (struct sign_msg){ .op = SIGN_SIGN, .head = &head, .nhead = 1 }), 0);

@@ -184,19 +184,19 @@ static void growth_is_proved_from_peaks(void **state)
 
 	for (unsigned old = 0; old < 130; old++) {
 		struct tree before = { 0 };
-		struct tree_span since;
+		struct tree_consistency since;
 
 		for (unsigned i = 0; i < old; i++)
 			tree_append(&before, leaf[i]);
-		tree_span_start(&since, old);
+		tree_consistency_start(&since, old);
 		for (unsigned size = old; size < 300; size++) {
 			n = 0;
 			if (old > 0)
 				tree_prove_consistency(old, size, mth, NULL, want, &n);
-			tree_prove_growth(&before, &since, got, &k);
+			tree_consistency_prove(&before, &since, got, &k);
 			assert_int_equal(k, n);
 			assert_memory_equal(got, want, n * TREE_HASH);
-			tree_span_append(&since, leaf[size]);
+			tree_consistency_append(&since, leaf[size]);
 		}
 	}
 }
