@@ -9,6 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The audit: records of what happened, one log for each tenant and one for the system, each a Merkle tree.
+ *
+ * An audit_event says what a caller knows.  audit_append() makes a row of it (audit/row.h), gives it its place in the
+ * log, the ids of its texts and the pseudonyms of persons, and adds its hash to the log's tree.  audit_logs is the
+ * writer's picture of all logs; it lives from the opening of the store to its closing, belongs to the writer thread,
+ * and follows the transaction: what was appended since a mark can be rolled back.
+ *
+ * Reading needs no picture: audit_query() and audit/record.h work on any connection, in any thread.  What is beside the
+ * records: payloads (audit/payload.h), checkpoints (audit/checkpoint.h), what goes (audit/keep.h, audit/erase.h), rows
+ * of the registry that records vouch for (audit/rows.h).
+ *
+ * A walk: call -> writer_audit() -> the writer's transaction -> audit_append() for each event -> audit_logs_flush() ->
+ * COMMIT -> audit_logs_commit() -> the caller is told. */
+
 /* What a record means: kinds, columns (AUDIT 3, 4.2).  Codes are part of the format and never change meaning. */
 #define AUDIT_KINDS(X) \
 	X(LOG_OPEN, 1, "log.open") \

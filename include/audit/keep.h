@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What goes: an intent is durable before the deed, and the deed is driven to its end, also by the next start
- * (AUDIT A-305).  Writer thread, inside a transaction, unless said otherwise. */
+/* Jobs that take something away: pruning the oldest records of a log, erasing payloads.  A record of the intent is
+ * durable before anything goes, the job is driven to its end in slices, also by the next start, and a record says when
+ * it is done (AUDIT A-305).  Writer thread, inside a transaction, unless said otherwise. */
 
 #define AUDIT_SLICE 64                  /* rows of one step: calls come in between */
 #define AUDIT_CUT_UNIT 256              /* a cut at a multiple keeps one hash for each level */

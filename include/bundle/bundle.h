@@ -9,7 +9,15 @@
 
 /* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl
  * (each record's bytes in base64, its leaf, a readable view), tree.json (hashes at both ends), notes.json, epochs.json,
- * manifest.json.  Payloads are not in it. */
+ * manifest.json.  Payloads are not in it.
+ *
+ * Writing reads the store and trusts it no more than verifying does: a record that is not as it was written ends it.
+ * Reading trusts nothing that does not follow from something else in the file, or from a key that the reader has.  A
+ * bundle that was found whole can be joined to a store: are these the records that a verified log had there?  Any
+ * thread; memory does not grow with the range.
+ *
+ * A walk: toolcrib audit bundle -> audit_bundle_write() -> somebody takes the file away -> toolcrib-verify --bundle
+ * FILE -> audit_bundle_verify(). */
 
 #define AUDIT_BUNDLE_MAX (8ull << 30)           /* bytes of a bundle, to write and to read */
 #define AUDIT_BUNDLE_LINE_MAX (1u << 20)        /* of a line of records.jsonl */

@@ -11,7 +11,11 @@
 /* The keys of payloads, in keys.db beside the store (AUDIT 5, A-503): each tenant has a key (KEK), which wraps the
  * keys (DEK) of its subjects, one for each month; a key file wraps the KEKs.  Who destroys a key destroys what it
  * encrypted, in every copy of the store.  One thread at a time: the writer's, or a reader with a connection of its
- * own. */
+ * own.
+ *
+ * keys_dek() gives the key for a value that is recorded; keys_find() the one that a record names.  New keys become
+ * durable by keys_commit(), before the records that use them (A-504); keys_abandon() forgets them with the
+ * transaction.  What was destroyed is remembered, so that a store that is put back from a copy learns of it. */
 
 #define KEYS_CACHE_MAX 4096             /* keys of each kind that are kept in memory, opened */
 

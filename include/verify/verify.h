@@ -6,8 +6,18 @@
 
 #include <stdint.h>
 
-/* Reading a whole store as somebody who trusts nothing in it (AUDIT 8): every byte is hostile, no stored hash is
- * believed. */
+/* Verification: reading a whole store as somebody who trusts nothing in it (AUDIT 8).  Every byte is hostile, no stored
+ * hash is believed: records are encoded and hashed anew, and whatever the store says of them is compared with that.
+ *
+ * audit_evidence (audit/finding.h) is what a verifier brings along: pinned keys, the signer's state, checkpoints from
+ * outside, keys of payloads; verify/evidence.h reads it from files.  What is found is told by a function of the caller,
+ * finding by finding, and summed up in audit_coverage.
+ *
+ * Threads: any, with a connection of its own, for as long as it takes; a second thread checks the file's indexes beside
+ * it (src/verify/integrity.c).  The server may write meanwhile: a log is read as far as its head said at first.
+ *
+ * A walk: toolcrib-verify STORE gathers evidence -> audit_verify_with() -> each log record by record past the steps of
+ * src/verify/verify.c -> findings are printed as they come -> the exit status is made from the coverage. */
 
 #define AUDIT_VERIFY_OPEN_MAX (1u << 20)        /* begins without an end that pairing keeps in mind, of one log */
 

@@ -256,7 +256,7 @@ static int check_indexes(struct db *db, bool *ret_summed, struct err *err)
 
 /* --- beside the reading of records */
 
-struct verify_aside {
+struct verify_file {
 	struct db *db;                  /* the thread's alone; NULL: it was done at once, or has ended */
 	pthread_t thread;
 	bool summed;
@@ -266,14 +266,14 @@ struct verify_aside {
 
 static void *look(void *arg)
 {
-	struct verify_aside *a = arg;
+	struct verify_file *a = arg;
 
 	a->rc = check_indexes(a->db, &a->summed, &a->err);
 	return NULL;
 }
 
 /* Signals are the first thread's. */
-static bool start(struct verify_aside *a)
+static bool start(struct verify_file *a)
 {
 	sigset_t all, before;
 	bool started;
@@ -286,9 +286,9 @@ static bool start(struct verify_aside *a)
 }
 
 /* sound false: the schema is not the release's own, so every row is looked up instead. */
-static struct verify_aside *start_aside(struct verify *v, bool sound)
+static struct verify_file *start_file_check(struct verify *v, bool sound)
 {
-	struct verify_aside *a = mem_zalloc(sizeof(*a));
+	struct verify_file *a = mem_zalloc(sizeof(*a));
 
 	if (sound && db_open_beside(v->db, &a->db, &a->err) == 0 && start(a))
 		return a;
@@ -297,7 +297,7 @@ static struct verify_aside *start_aside(struct verify *v, bool sound)
 	return a;
 }
 
-static void wait_for(struct verify_aside *a)
+static void wait_for(struct verify_file *a)
 {
 	if (a->db)
 		(void)pthread_join(a->thread, NULL);
@@ -336,7 +336,7 @@ static int integrity_open(struct verify *v, struct err *err)
 		return 0;
 	rc = check_schema(v, &sound, err);
 	if (rc == 0)
-		v->aside = start_aside(v, sound);
+		v->file = start_file_check(v, sound);
 	if (rc == 0)
 		rc = check_rows_of(v, SQL_VERIFY_LIST_TWINS, AUDIT_FINDING_DICT, err);
 	if (rc == 0)
@@ -346,7 +346,7 @@ static int integrity_open(struct verify *v, struct err *err)
 
 static int integrity_finish(struct verify *v, struct err *err)
 {
-	struct verify_aside *a = v->aside;
+	struct verify_file *a = v->file;
 
 	if (!a)
 		return 0;
@@ -361,10 +361,10 @@ static int integrity_finish(struct verify *v, struct err *err)
 
 static void integrity_free(struct verify *v)
 {
-	if (v->aside)
-		wait_for(v->aside);
-	free(v->aside);
-	v->aside = NULL;
+	if (v->file)
+		wait_for(v->file);
+	free(v->file);
+	v->file = NULL;
 }
 
 const struct verify_step verify_integrity = {

@@ -22,7 +22,7 @@ struct verify {
 	uint64_t total;                 /* records to be read, as the heads say; for who wants to know how far it is */
 	bool stopped;                   /* the system log ends with server.stop; checkpoints.c */
 	/* What a step keeps from one log to the next; NULL: it has no such thing, or the store as a whole is not looked at. */
-	struct verify_aside *aside;     /* integrity.c */
+	struct verify_file *file;       /* integrity.c */
 	struct verify_clock *clock;     /* lifecycle.c */
 	struct map *kept;               /* payload.c: struct verify_blocks by log */
 	struct verify_commits *commits; /* anchors.c */
