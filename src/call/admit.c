@@ -28,12 +28,6 @@
 
 /* --- whom a message is charged to, by which limits, and what is charged beside calls */
 
-struct call_sets { struct limit_set of[LIMIT_SCOPES]; };
-struct call_charged {                   /* tool NULL: it is no call */
-	const struct principal *who;
-	const struct reg_tool *tool;
-	const struct reg_compiled *compiled;
-};
 
 static uint32_t lower(uint32_t a, uint32_t b)
 {
@@ -73,68 +67,65 @@ static void of_tenant(const struct call_engine *eng, int64_t tenant_id, struct l
 		ret->requests = (struct text_rate){ eng->env.requests, 1 };
 }
 
-/* The least of what the definition, the grant and `limit set` say. */
-static void of_tool(const struct call_engine *eng, const struct call_charged *to, struct limit_set *ret)
-{
-	*ret = set_of(tenant_limits(eng->env.tenants, to->who->tenant_id, TENANT_SCOPE_TOOL, to->tool->def->tool_id));
-	ret->concurrency = lower(ret->concurrency, lower(to->compiled->concurrency, to->tool->concurrency));
-	ret->rate = lower_rate(ret->rate, lower_rate(to->compiled->rate, to->tool->rate));
-}
-
-static void call_limits(const struct call_engine *eng, const struct call_charged *to, struct call_sets *sets,
-			struct limit_req *ret)
+/* Of a message. */
+static void find_limits(const struct call_engine *eng, const struct principal *who, struct call_limits *ret)
 {
 	const struct tenants *tenants = eng->env.tenants;
-	const struct principal *who = to->who;
 	const struct tenant_limits *principal = tenant_limits(tenants, who->tenant_id, TENANT_SCOPE_PRINCIPAL,
 							      who->principal_id),
 		*key = who->cred_id ? tenant_limits(tenants, who->tenant_id, TENANT_SCOPE_KEY, who->cred_id) : NULL;
 
-	*ret = (struct limit_req){
+	ret->who = who;
+	ret->req = (struct limit_req){
 		.tenant_id = who->tenant_id, .principal_id = who->principal_id, .cred_id = who->cred_id,
 		.now_us = ev_now_us(eng->env.loop), .wall_us = clock_wall_us(),
 	};
-	of_tenant(eng, who->tenant_id, &sets->of[LIMIT_TENANT]);
-	ret->set[LIMIT_TENANT] = &sets->of[LIMIT_TENANT];
-	sets->of[LIMIT_PRINCIPAL] = set_of(principal);
+	of_tenant(eng, who->tenant_id, &ret->of[LIMIT_TENANT]);
+	ret->req.set[LIMIT_TENANT] = &ret->of[LIMIT_TENANT];
+	ret->of[LIMIT_PRINCIPAL] = set_of(principal);
 	if (principal)
-		ret->set[LIMIT_PRINCIPAL] = &sets->of[LIMIT_PRINCIPAL];
-	sets->of[LIMIT_KEY] = set_of(key);
+		ret->req.set[LIMIT_PRINCIPAL] = &ret->of[LIMIT_PRINCIPAL];
+	ret->of[LIMIT_KEY] = set_of(key);
 	if (key)
-		ret->set[LIMIT_KEY] = &sets->of[LIMIT_KEY];
-	if (to->tool) {
-		ret->tool_id = to->tool->def->tool_id;
-		of_tool(eng, to, &sets->of[LIMIT_TOOL]);
-		ret->set[LIMIT_TOOL] = &sets->of[LIMIT_TOOL];
-	}
+		ret->req.set[LIMIT_KEY] = &ret->of[LIMIT_KEY];
 	limiter_set_tenants(eng->env.limiter, tenants_count(tenants));
+}
+
+/* And of the tool that is called: the least of what the definition, the grant and `limit set` say. */
+static void add_tool(const struct call *c, struct call_limits *ret)
+{
+	const struct tenants *tenants = c->eng->env.tenants;
+	struct limit_set *set = &ret->of[LIMIT_TOOL];
+
+	*set = set_of(tenant_limits(tenants, c->who->tenant_id, TENANT_SCOPE_TOOL, c->tool->def->tool_id));
+	set->concurrency = lower(set->concurrency, lower(c->compiled->concurrency, c->tool->concurrency));
+	set->rate = lower_rate(set->rate, lower_rate(c->compiled->rate, c->tool->rate));
+	ret->req.set[LIMIT_TOOL] = set;
+	ret->req.tool_id = c->tool->def->tool_id;
+	ret->req.bytes = c->args_len;
 }
 
 int call_charge(struct call_engine *eng, const struct principal *who, unsigned cost, bool loose, struct err *err)
 {
-	struct call_sets sets;
-	struct limit_req req;
-
-	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
-	return limit_charge(eng->env.limiter, &req, cost, loose, err);
+	eng->is_call = false;
+	find_limits(eng, who, &eng->charged);
+	return limit_charge(eng->env.limiter, &eng->charged.req, cost, loose, err);
 }
 
 void call_charge_more(struct call_engine *eng, const struct principal *who, unsigned cost)
 {
-	struct call_sets sets;
-	struct limit_req req;
+	struct call_limits limits;
 
-	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
-	limit_charge_more(eng->env.limiter, &req, cost);
+	find_limits(eng, who, &limits);
+	limit_charge_more(eng->env.limiter, &limits.req, cost);
 }
 
 void call_charge_back(struct call_engine *eng, const struct principal *who, unsigned cost)
 {
-	struct call_sets sets;
-	struct limit_req req;
-
-	call_limits(eng, &(struct call_charged){ .who = who }, &sets, &req);
-	limit_charge_back(eng->env.limiter, &req, cost);
+	if (eng->charged.who != who)
+		find_limits(eng, who, &eng->charged);
+	limit_charge_back(eng->env.limiter, &eng->charged.req, cost);
+	eng->is_call = true;
 }
 
 bool call_shed(const struct call_engine *eng, const struct principal *who, unsigned percent)
@@ -308,16 +299,18 @@ static int refuse(struct call *c, enum call_refusal refusal, const char *rule)
 }
 
 /* Its slots, or a place in the queue for them. */
-static int take_slots(struct call *c, limit_turn_fn *on_turn)
+static int take_slots(struct call *c, bool charged, limit_turn_fn *on_turn)
 {
-	const struct call_env *env = &c->eng->env;
-	struct call_sets sets;
-	struct limit_req req;
+	struct call_limits *limits = &c->eng->charged;
 	struct err err;
+	int rc;
 
-	call_limits(c->eng, &(struct call_charged){ c->who, c->tool, c->compiled }, &sets, &req);
-	req.bytes = c->args_len;
-	if (limit_enter(env->limiter, &req, on_turn, c, &c->ticket, &err) == 0)
+	if (!charged || limits->who != c->who)
+		find_limits(c->eng, c->who, limits);
+	add_tool(c, limits);
+	rc = limit_enter(c->eng->env.limiter, &limits->req, on_turn, c, &c->ticket, &err);
+	limits->who = NULL;             /* a call's, not a message's any more */
+	if (rc == 0)
 		return 0;
 	call_trouble(c)->err = err;
 	return refuse(c, err.code == ERR_BUSY ? REFUSE_BUSY : REFUSE_RATE, err.where);
@@ -481,14 +474,16 @@ static int check_standing(struct call *c)
 
 int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn)
 {
+	bool charged = c->eng->is_call;         /* its message was, just now */
 	int rc = check_standing(c);
 
+	c->eng->is_call = false;
 	if (rc == 0)
 		rc = find_tool(c, req->complete);
 	if (rc < 0)             /* no limit of calls has seen it: it is a message like others (SEC S-803) */
 		call_charge_more(c->eng, c->who, 1);
 	if (rc == 0)
-		rc = take_slots(c, on_turn);
+		rc = take_slots(c, charged, on_turn);
 	if (rc == 0)
 		rc = check_caps(c);
 	if (rc == 0)

@@ -24,6 +24,13 @@ enum call_state {
 enum { CALL_STATE_COUNT = CALL_STATES(CALL_STATE_ONE) };
 #undef CALL_STATE_ONE
 
+/* By which limits somebody's messages are charged. */
+struct call_limits {
+	const struct principal *who;
+	struct limit_set of[LIMIT_SCOPES];
+	struct limit_req req;           /* points into it */
+};
+
 struct call_engine {
 	struct call_env env;
 	struct seal *seal;              /* request state */
@@ -33,6 +40,10 @@ struct call_engine {
 	json_t *no_args;                /* {} for calls without arguments */
 	struct map *degraded;           /* what has been recorded as less than it could be; see admit.c */
 	struct str scratch;             /* of one function at a time */
+	/* Of the message that was charged last.  While it is taken in, nothing else happens: a call that it turns out to be
+	 * goes by the same limits. */
+	struct call_limits charged;
+	bool is_call;                   /* it has turned out to be one, which begins next */
 	struct ev_timer *turns;         /* armed while calls wait for a slot */
 	struct list paced;              /* struct call.paced */
 	struct ev_timer *pace;          /* armed while there are any */
