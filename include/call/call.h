@@ -72,6 +72,7 @@ struct call_param { const char *name, *value; size_t value_len; };     /* a deco
 
 struct call_req {                       /* texts are copied; args and answers are taken over */
 	struct principal *who;          /* counted */
+	bool in_standing;               /* who has been checked in this turn of the loop (principal_check()) */
 	struct reg_snapshot *snap;      /* its reference is taken over: held to the end of the call */
 	/* What is called: a tool or a prompt by its name, REG_RESOURCE by a URI that is read. */
 	enum reg_kind kind;

@@ -475,7 +475,7 @@ static int check_standing(struct call *c)
 int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_turn)
 {
 	bool charged = c->eng->is_call;         /* its message was, just now */
-	int rc = check_standing(c);
+	int rc = req->in_standing ? 0 : check_standing(c);
 
 	c->eng->is_call = false;
 	if (rc == 0)
@@ -504,17 +504,21 @@ int call_admit_turn(struct call *c)
 	struct registry *registry = c->eng->env.registry;
 	struct reg_snapshot *now = reg_acquire(registry, c->who->tenant_id);
 	bool gone = now != c->snap && !find_line(c, now);
+	int rc;
 
 	reg_release(registry, &now);
-	return gone ? refuse_unknown(c, NULL) : call_admit_last(c);
+	if (gone)
+		return refuse_unknown(c, NULL);
+	rc = check_standing(c);
+	return rc < 0 ? rc : call_admit_last(c);
 }
 
 int call_admit_last(struct call *c)
 {
 	const size_t bytes = call_reserve_bytes(c);
-	int rc = check_standing(c);     /* it may have waited for its slots */
+	int rc = 0;
 
-	if (rc == 0 && writer_reserve(c->eng->env.writer, bytes) < 0) {
+	if (writer_reserve(c->eng->env.writer, bytes) < 0) {
 		(void)err_set(&call_trouble(c)->err, ERR_AUDIT, "", "the call cannot be recorded, nothing has run");
 		rc = refuse(c, REFUSE_AUDIT, "space");
 	}

@@ -531,7 +531,7 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	struct trace trace;
 	char client[MCP_CLIENT_SIZE];
 	struct call_req call = {
-		.who = x->who,
+		.who = x->who, .in_standing = true,     /* by mcp_input() */
 		.snap = snap,
 		.kind = req->kind,
 		.tool = in->name, .tool_len = in->name_len,

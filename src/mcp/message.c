@@ -91,11 +91,10 @@ static bool is_end(const struct rpc_msg *rpc)
 	       (rpc->kind == RPC_NOTICE && strcmp(rpc->method, "notifications/cancelled") == 0);
 }
 
-/* False: refused and answered. */
-static bool charge(struct mcp_exchange *x, const struct mcp_in *in, struct rpc_msg *rpc)
+/* whole: rpc_check() has found nothing wrong.  False: refused and answered. */
+static bool charge(struct mcp_exchange *x, const struct mcp_in *in, const struct rpc_msg *rpc, bool whole)
 {
 	struct call_engine *calls = x->srv->env.calls;
-	bool whole = !rpc->array && rpc_check(rpc, NULL) == 0;
 	bool silent = !in->http && whole && rpc->kind != RPC_REQUEST;
 	struct err err = { 0 };
 
@@ -429,17 +428,17 @@ static bool join_http(struct mcp_exchange *x, const struct mcp_msg *msg)
 	return false;
 }
 
-static void classify_single(struct mcp_exchange *x, struct mcp_msg *msg)
+static void refuse_invalid(struct mcp_exchange *x, const struct mcp_msg *msg, const struct err *why)
 {
-	struct err err = { 0 };
 	struct rpc_error e;
 
-	if (rpc_check(msg->rpc, &err) < 0) {
-		rpc_error_init(&e, FAULT_REQUEST, "Invalid Request: %s", err.msg);
-		x->hang_up = !msg->rpc->object && x->tport != AUDIT_STDIO;      /* MCP B-06 */
-		exchange_refuse(x, classify_rev_known(x, msg->http), msg->rpc->id, &e);
-		return;
-	}
+	rpc_error_init(&e, FAULT_REQUEST, "Invalid Request: %s", why->msg);
+	x->hang_up = !msg->rpc->object && x->tport != AUDIT_STDIO;      /* MCP B-06 */
+	exchange_refuse(x, classify_rev_known(x, msg->http), msg->rpc->id, &e);
+}
+
+static void classify_single(struct mcp_exchange *x, struct mcp_msg *msg)
+{
 	rpc_meta_read(msg->rpc->meta, &msg->meta);
 	switch (msg->rpc->kind) {
 	case RPC_REQUEST:
@@ -595,10 +594,18 @@ static size_t count_elements(const struct mcp_in *in)
 	return n;
 }
 
-static void classify(struct mcp_exchange *x, const struct mcp_in *in, struct mcp_msg *msg)
+static void take_in(struct mcp_exchange *x, const struct mcp_in *in, struct mcp_msg *msg)
 {
-	if (msg->rpc->array)
+	bool array = msg->rpc->array;
+	struct err err = { 0 };
+	int rc = array ? 0 : rpc_check(msg->rpc, &err);
+
+	if (!charge(x, in, msg->rpc, !array && rc == 0))
+		return;
+	if (array)
 		classify_batch(x, in);
+	else if (rc < 0)
+		refuse_invalid(x, msg, &err);
 	else
 		classify_single(x, msg);
 }
@@ -630,8 +637,8 @@ void mcp_input(struct mcp_server *srv, struct mcp_channel *ch, const struct mcp_
 		refuse_text(x, in, &rpc, &err);
 	} else if (principal_check(srv->env.tenants, in->who, &err) < 0) {
 		refuse_denied(x, in, &rpc, &err);
-	} else if (charge(x, in, &rpc)) {
-		classify(x, in, &msg);
+	} else {
+		take_in(x, in, &msg);
 	}
 	x->inside = false;
 	if (ch)
