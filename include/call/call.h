@@ -102,6 +102,7 @@ enum call_refusal { REFUSE_NONE, REFUSE_UNKNOWN_TOOL, REFUSE_ARGUMENTS, REFUSE_R
 struct call_end {
 	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
 	struct backend_result *result;
+	enum reg_output output;                         /* with result: how it was listed (MCP B-16) */
 	json_t *requests; const char *sealed_state;     /* modern: input_required; borrowed text */
 	const struct err *err;
 	enum call_refusal refusal;                      /* with err */

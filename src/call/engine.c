@@ -180,6 +180,7 @@ static void reply(void *arg)
 		end.sealed_state = str_text(&c->sealed);
 	} else {
 		end.result = &c->result;
+		end.output = c->compiled->output_form;
 	}
 	if (c->out)
 		c->out->finish(c->out_arg, &end);

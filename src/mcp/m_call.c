@@ -103,8 +103,8 @@ static void end_with_result(struct mcp_req *req, const struct call_end *end)
 	const struct backend_result *res = end->result;
 	struct enc_result r = { .kind = req->completing ? ENC_COMPLETE : kinds[req->kind],
 				.content = res->content, .structured = res->structured, .meta = res->meta,
-				.is_error = res->is_error, .unwrapped = req->hidden_output,
-				.wrapped = req->wrapped_output, .call_id = end->call_id };
+				.is_error = res->is_error, .unwrapped = end->output == REG_OUTPUT_HIDDEN,
+				.wrapped = end->output == REG_OUTPUT_WRAPPED, .call_id = end->call_id };
 
 	if (res->is_error && req->kind != REG_TOOL)
 		end_with_failure(req, end);
@@ -506,22 +506,6 @@ static bool can_ask(const struct mcp_req *req)
 	return x->ch ? !x->ch->eof : x->sse_ok;
 }
 
-/* How the listing of R3 and R4 shows the output schema (MCP B-16). */
-static void note_output(struct mcp_req *req, const struct reg_snapshot *snap, const struct call_input *in)
-{
-	const struct rev_row *row = &rev_table[req->rev];
-	const struct reg_compiled *compiled;
-	const struct reg_tool *tool;
-
-	if (!row->output_schema || row->structured_any)
-		return;
-	tool = req->kind == REG_TOOL ? reg_find(snap, REG_TOOL, in->name, in->name_len) : NULL;
-	if (!tool || reg_compile(req->x->srv->env.registry, tool->def, &compiled, NULL) < 0)
-		return;
-	req->hidden_output = compiled->output_form == REG_OUTPUT_HIDDEN;
-	req->wrapped_output = compiled->output_form == REG_OUTPUT_WRAPPED;
-}
-
 /* Hand over to the engine; takes the arguments. */
 static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_input *in, const char *complete)
 {
@@ -559,7 +543,6 @@ static void start(struct mcp_req *req, const struct mcp_msg *msg, struct call_in
 	call.args_text = made ? str_text(&in->text) : in->args ? msg->rpc->arguments.p : "";
 	call.args_len = made ? in->text.len : in->args ? msg->rpc->arguments.len : 0;
 	req->label = mem_strndup(in->name, in->name_len);
-	note_output(req, call.snap, in);
 	exchange_pin(x);
 	call_charge_back(x->srv->env.calls, x->who, 1);
 	call_start(x->srv->env.calls, &call, &out, req, &req->call);

@@ -146,7 +146,6 @@ struct mcp_req {
 	struct mcp_subs subs;           /* likewise */
 	enum reg_kind kind;             /* of a call */
 	bool completing;
-	bool hidden_output, wrapped_output;     /* R3, R4: enc_result.unwrapped, wrapped */
 	bool streams;                   /* it is charged as a stream */
 	bool open;                      /* an answer is due, or the call has not ended */
 	bool mute;                      /* cancelled: nothing is sent for it any more */
