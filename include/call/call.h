@@ -8,6 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/err.h"
+#include "json/json.h"
 #include "proto/rev.h"
 #include "registry/registry.h"
 #include "schema/schema.h"
@@ -103,6 +104,8 @@ struct call_end {
 	const uint8_t *call_id;                         /* 16 bytes; NULL when refused before it had one */
 	struct backend_result *result;
 	enum reg_output output;                         /* with result: how it was listed (MCP B-16) */
+	/* With result: what it is made of, as jx_write() has it; p NULL: not written, or absent. */
+	struct jx_span content, structured;
 	json_t *requests; const char *sealed_state;     /* modern: input_required; borrowed text */
 	const struct err *err;
 	enum call_refusal refusal;                      /* with err */

@@ -54,6 +54,7 @@ struct enc_result {
 	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent.  ENC_PROMPT, ENC_READ,
 	 * ENC_COMPLETE: structured is {messages, description?}, {contents}, {values, total?, hasMore?}. */
 	const json_t *content, *structured, *meta;
+	struct jx_span content_text, structured_text;   /* the same, as jx_write() has it; p NULL: it is not written yet */
 	const char *text;
 	bool is_error;
 	/* R3, R4 (MCP B-16): the tool's outputSchema is not listed, so only objects are shown; or it is listed wrapped, so

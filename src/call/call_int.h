@@ -111,6 +111,8 @@ struct call {
 	int64_t n_res;
 	bool has_result;
 	struct backend_result result;
+	struct str text;                /* the result as its record has it; empty until it is written */
+	struct call_part { size_t at, len; } content, structured;       /* of it */
 	json_t *requests;
 	struct str sealed;
 	struct call_trouble *trouble;
@@ -151,12 +153,13 @@ void call_put_failure(struct call *c, const char *text);
 struct call_payload {
 	struct audit_payload audit;
 	struct audit_hidden hidden[AUDIT_HIDDEN_MAX];
-	struct str redacted, text;      /* pointers of what is hidden; the result as text */
+	struct str redacted;            /* pointers of what is hidden */
 };
 void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
 size_t call_reserve_bytes(const struct call *c);
 void call_payload_request(const struct call *c, struct audit_event *ev, struct call_payload *payload);
-void call_payload_end(const struct call *c, struct audit_event *ev, struct call_payload *payload);
+void call_payload_end(struct call *c, struct audit_event *ev, struct call_payload *payload);
+void call_write_result(struct call *c);                 /* into c->text, for its record and its answer */
 void call_payload_fini(struct call_payload *payload);
 
 /* denied.c */

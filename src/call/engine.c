@@ -126,6 +126,7 @@ static void call_free(void *arg)
 	free(c->kept);
 	str_fini(&c->state_bytes);
 	str_fini(&c->sealed);
+	str_fini(&c->text);
 	if (c->trouble) {
 		free(c->trouble->report);
 		free(c->trouble);
@@ -181,6 +182,9 @@ static void reply(void *arg)
 	} else {
 		end.result = &c->result;
 		end.output = c->compiled->output_form;
+		end.content = (struct jx_span){ c->text.p + c->content.at, c->content.len };
+		if (c->structured.len)
+			end.structured = (struct jx_span){ c->text.p + c->structured.at, c->structured.len };
 	}
 	if (c->out)
 		c->out->finish(c->out_arg, &end);

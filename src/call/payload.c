@@ -48,14 +48,12 @@ static void payload_init(const struct call *c, struct audit_event *ev, struct ca
 	payload->audit.level = call_level(c);
 	payload->audit.n = 0;
 	str_init(&payload->redacted, 0);
-	str_init(&payload->text, 0);
 	ev->payload = &payload->audit;
 }
 
 void call_payload_fini(struct call_payload *payload)
 {
 	str_fini(&payload->redacted);
-	str_fini(&payload->text);
 }
 
 static struct audit_value_said *add_value(struct call_payload *payload, unsigned ctag, const void *p, size_t len,
@@ -125,38 +123,45 @@ void call_payload_request(const struct call *c, struct audit_event *ev, struct c
 }
 
 /* {"content":[…],"structuredContent":…,"isError":true}: what the answers of all revisions are made of. */
-static void write_result(const struct call *c, struct str *out)
+void call_write_result(struct call *c)
 {
 	const struct backend_result *r = &c->result;
+	struct str *out = &c->text;
 
+	str_reset(out);
 	str_puts(out, "{\"content\":");
+	c->content.at = out->len;
 	if (r->content)
 		jx_write(r->content, out);
 	else
 		str_puts(out, "[]");
+	c->content.len = out->len - c->content.at;
+	c->structured = (struct call_part){ 0 };
 	if (r->structured) {
 		str_puts(out, ",\"structuredContent\":");
+		c->structured.at = out->len;
 		jx_write(r->structured, out);
+		c->structured.len = out->len - c->structured.at;
 	}
 	str_puts(out, r->is_error ? ",\"isError\":true}" : "}");
 }
 
-void call_payload_end(const struct call *c, struct audit_event *ev, struct call_payload *payload)
+void call_payload_end(struct call *c, struct audit_event *ev, struct call_payload *payload)
 {
 	struct audit_value_said *v;
-	unsigned ctag = AUDIT_C_RESULT;
+	bool keep;
 
 	payload_init(c, ev, payload);
+	keep = payload->audit.level >= AUDIT_REQUEST_RESPONSE;
 	if (c->has_result) {
-		write_result(c, &payload->text);
-	} else if (c->trouble) {
-		str_puts(&payload->text, c->trouble->err.msg);
-		ctag = AUDIT_C_ERROR;
-	}
-	if (payload->text.len == 0)
+		if (c->text.len == 0)
+			call_write_result(c);
+		v = add_value(payload, AUDIT_C_RESULT, c->text.p, c->text.len, keep);
+	} else if (c->trouble && *c->trouble->err.msg) {
+		v = add_value(payload, AUDIT_C_ERROR, c->trouble->err.msg, strlen(c->trouble->err.msg), keep);
+	} else {
 		return;
-	v = add_value(payload, ctag, payload->text.p, payload->text.len,
-		      payload->audit.level >= AUDIT_REQUEST_RESPONSE);
+	}
 	hide_keys(payload, v, 0);
 	say_redacted(payload, v->keep);
 }

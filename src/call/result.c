@@ -276,7 +276,10 @@ static size_t result_bytes(struct call *c, const struct backend_result *res)
 		if (resource)
 			n += string_bytes(resource, "text") + string_bytes(resource, "blob");
 	}
-	if (res->structured) {
+	if (c->kind == REG_TOOL) {      /* the one form that it has */
+		call_write_result(c);
+		n += c->structured.len;
+	} else if (res->structured) {
 		struct str *s = &c->eng->scratch;
 
 		str_reset(s);
@@ -301,6 +304,7 @@ void call_put_failure(struct call *c, const char *text)
 	json_array_append_new(c->result.content, block);
 	c->result.is_error = true;
 	c->has_result = true;
+	str_fini(&c->text);
 	c->n_res = (int64_t)strlen(text);
 	c->outcome = AUDIT_TOOL_ERROR;
 }

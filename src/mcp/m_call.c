@@ -103,6 +103,7 @@ static void end_with_result(struct mcp_req *req, const struct call_end *end)
 	const struct backend_result *res = end->result;
 	struct enc_result r = { .kind = req->completing ? ENC_COMPLETE : kinds[req->kind],
 				.content = res->content, .structured = res->structured, .meta = res->meta,
+				.content_text = end->content, .structured_text = end->structured,
 				.is_error = res->is_error, .unwrapped = end->output == REG_OUTPUT_HIDDEN,
 				.wrapped = end->output == REG_OUTPUT_WRAPPED, .call_id = end->call_id };
 

@@ -112,11 +112,53 @@ static bool has_text(const json_t *content)
 	return false;
 }
 
+/* Would put_block() write it as jx_write() does? */
+static bool is_whole(const struct rev_row *row, const json_t *block)
+{
+	const json_t *text = json_object_get(block, "text");
+
+	if (!row->icons || !row->audio || !row->resource_link)
+		return false;
+	return json_object_size(block) != 2 || !json_is_string(text) ||
+	       strcmp(json_object_iter_key(json_object_iter((json_t *)(uintptr_t)block)), "type") == 0;
+}
+
+/* What has been written already, when this revision shows all of it. */
+static bool put_written(struct str *out, enum rev rev, const struct enc_result *r)
+{
+	size_t i;
+	json_t *block;
+
+	if (!r->content_text.p || r->text || (r->structured && !has_text(r->content)))
+		return false;
+	json_array_foreach((json_t *)(uintptr_t)r->content, i, block)
+		if (!is_whole(&rev_table[rev], block))
+			return false;
+	str_put(out, r->content_text.p, r->content_text.len);
+	return true;
+}
+
+/* An answer without a text gets its structured part as one. */
+static void put_structured_text(struct str *out, const struct enc_result *r)
+{
+	struct str copy = STR_INIT;
+
+	if (r->structured_text.p) {
+		put_text(out, r->structured_text.p, r->structured_text.len);
+		return;
+	}
+	jx_write(r->structured, &copy);
+	put_text(out, str_text(&copy), copy.len);
+	str_fini(&copy);
+}
+
 void content_write(struct str *out, enum rev rev, const struct enc_result *r)
 {
 	size_t i;
 	json_t *block;
 
+	if (put_written(out, rev, r))
+		return;
 	str_putc(out, '[');
 	if (r->text)
 		put_text(out, r->text, strlen(r->text));
@@ -126,13 +168,9 @@ void content_write(struct str *out, enum rev rev, const struct enc_result *r)
 		put_block(out, rev, block);
 	}
 	if (r->structured && !r->text && !has_text(r->content)) {
-		struct str copy = STR_INIT;
-
-		jx_write(r->structured, &copy);
 		if (json_array_size(r->content))
 			str_putc(out, ',');
-		put_text(out, str_text(&copy), copy.len);
-		str_fini(&copy);
+		put_structured_text(out, r);
 	}
 	str_putc(out, ']');
 }

@@ -160,7 +160,10 @@ static void put_structured(struct str *out, const struct enc_to *to, const struc
 	str_puts(out, ",\"structuredContent\":");
 	if (wrap)               /* MCP B-16: the schema is listed in the same wrapping */
 		str_puts(out, "{\"result\":");
-	jx_write(r->structured, out);
+	if (r->structured_text.p)
+		put_span(out, r->structured_text);
+	else
+		jx_write(r->structured, out);
 	if (wrap)
 		str_putc(out, '}');
 }
