@@ -72,11 +72,12 @@ class Failed(Exception):
 
 
 class Shelf:
-    """Stores that were made ready by the CLI, each by what was done to it since `toolcrib init`, and what the last command
-    said.  Whoever makes the same again gets a copy: a test begins where its fellows began, and starts no process for it.
-    TOOLCRIB_TEST_SHELF names a folder that tests of several processes share."""
+    """Stores that were made ready by the CLI, each by what was done to it since `toolcrib init`, and what the last
+    command said.  Whoever makes the same again gets a copy: a test begins where its fellows began, and starts no process
+    for it.  TOOLCRIB_TEST_SHELF names a folder that tests of several processes share."""
 
-    AHEAD = ("tenant add", "grant add", "key create", "tool add", "schema add")     # what a copy may hold; no words of time
+    # What a copy may hold: nothing that goes by the time.
+    AHEAD = ("tenant add", "grant add", "key create", "tool add", "schema add")
 
     def __init__(self):
         given = os.environ.get("TOOLCRIB_TEST_SHELF")
@@ -162,7 +163,8 @@ class Crib:
 
     def cli(self, *words, stdin=None):
         """Run a command that must succeed; its standard output."""
-        step = Shelf.step(words) if self.steps is not None and stdin is None and not self.only_cli else None
+        alone = self.steps is None or stdin is not None or self.only_cli
+        step = None if alone else Shelf.step(words)
         if not step:
             return self.must(words, stdin)
         return self.ahead((*self.steps, step), words)
@@ -186,7 +188,7 @@ class Crib:
         return said
 
     def json(self, *words, stdin=None):
-        """The objects that a command says with --json; over the daemon's socket for those that tests ask again and again."""
+        """The objects that a command says with --json; over the daemon's socket for what is asked again and again."""
         rows = None
         words = [str(word) for word in words]
         if stdin is None and " ".join(words[:2]) in ("status", "audit calls", "audit capacity", "session list"):

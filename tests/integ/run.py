@@ -1,8 +1,9 @@
 """Runs black-box tests side by side and says each one's outcome in TAP: run.py [-j N] [--disk] FILE…
 
-One Python process has imported what they need; each file is run by a fork of it, as `python3 FILE` would, the slow ones
-first.  Stores lie in memory where TMPDIR names no other place and /dev/shm will do; those of DISK, and all with --disk, on a disk.
-What a file prints is in BUILD/tests/integ/NAME.log, what each of its tests took in BUILD/tests/integ/times."""
+One Python process has imported what they need; each file is run by a fork of it, as `python3 FILE` would, the slow
+ones first.  Stores lie in memory where TMPDIR names no other place and /dev/shm will do; those of DISK, and all with
+--disk, on a disk.  What a file prints is in BUILD/tests/integ/NAME.log, what each of its tests took in
+BUILD/tests/integ/times."""
 import argparse
 import atexit
 import json
@@ -53,15 +54,18 @@ class Result(unittest.TextTestResult):
 
     said = None
 
+    def bad(self):
+        return len(self.failures) + len(self.errors) + len(self.unexpectedSuccesses)
+
     def startTest(self, test):
-        self.begun = time.monotonic(), cpu(), len(self.failures) + len(self.errors) + len(self.unexpectedSuccesses), len(self.skipped)
+        self.begun = time.monotonic(), cpu(), self.bad(), len(self.skipped)
         super().startTest(test)
 
     def stopTest(self, test):
         super().stopTest(test)
         wall, used, bad, skipped = self.begun
         outcome = "ok"
-        if len(self.failures) + len(self.errors) + len(self.unexpectedSuccesses) > bad:
+        if self.bad() > bad:
             outcome = "failed"
         elif len(self.skipped) > skipped:
             outcome = "skipped"
@@ -91,7 +95,8 @@ class Child:
     def work(self, fd):
         """In the fork: what `python3 FILE` does; never returns."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        null, log = os.open("/dev/null", os.O_RDONLY), os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        null = os.open("/dev/null", os.O_RDONLY)
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
         if self.name in DISK:
@@ -123,7 +128,8 @@ class Child:
         """What it said; its exit status and CPU seconds."""
         os.close(self.pipe)
         _, status, used = os.wait4(self.pid, 0)
-        return list(map(json.loads, self.said.splitlines())), os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        lines = list(map(json.loads, self.said.splitlines()))
+        return lines, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
 class Tap:
