@@ -254,6 +254,27 @@ class Commands(crib.Case):
                         done += 1
         self.assertGreaterEqual(done, 7)
 
+    def test_changes_of_one_definition_at_the_same_time_are_each_a_version(self):
+        """What was answered with success is a version of its own, and the last of them is in force."""
+        c = self.crib.init().start()
+        c.tool(crib.ECHO)
+        running = []
+        for i in range(8):
+            path = c.dir / f"{i}.yaml"
+            path.write_text(crib.ECHO.replace("Says", f"{i} says"))
+            running.append(subprocess.Popen([crib.BUILD / "toolcrib", "--store", c.store, "tool", "add", path], env=c.env, text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        ended = [(child.communicate(timeout=60), child.returncode) for child in running]
+        for (_, said), code in ended:
+            self.assertIn(code, (0, 1))
+            self.assertEqual(code, 1 if said else 0, said)
+        done = sum(code == 0 for _, code in ended)
+        versions = c.json("tool", "history", "echo")
+        self.assertGreater(done, 0)
+        self.assertEqual(sorted(row["version"] for row in versions), list(range(1, done + 2)))
+        self.assertEqual(len({row["digest"] for row in versions}), done + 1)
+        self.assertEqual(sum(row["in_force"] for row in versions), 1)
+
     def test_quiet_prints_the_essential_alone(self):
         c = self.crib.init()
         self.assertEqual(c.cli("-q", "tenant", "add", "acme"), "")

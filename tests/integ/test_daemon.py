@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import subprocess
 import time
+import unittest
 
 import crib
 
@@ -250,6 +251,41 @@ class Daemon(crib.Case):
         left = {path.readlink().as_posix() for path in (signer / "fd").iterdir()} if os.geteuid() == 0 else set()
         self.assertEqual([name for name in left if "toolcrib.db" in name or "master.key" in name or "keys.db" in name], [])
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_a_signer_serves_the_user_that_it_was_told(self):
+        """toolcrib-sign(8): --user stands in place of its own."""
+        path = self.crib.dir / "sign.sock"
+        self.crib.dir.chmod(0o755)
+        signer = subprocess.Popen([crib.BUILD / "toolcrib-sign", "--dir", self.crib.dir / "keys", "--socket", path, "--user", "40001"],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(signer.wait)
+        self.addCleanup(signer.kill)
+        crib.wait_for("a signer that listens", path.exists)
+        path.chmod(0o666)
+
+        def ended(user, wait):
+            """Whether the signer ends this user's connection."""
+            child = os.fork()
+            if child == 0:
+                got = 3
+                try:
+                    os.setgroups([])
+                    os.setgid(user)
+                    os.setuid(user)
+                    with socket.socket(socket.AF_UNIX) as s:
+                        s.settimeout(wait)
+                        s.connect(str(path))
+                        got = 1 if s.recv(1) == b"" else 2
+                except TimeoutError:
+                    got = 0
+                except ConnectionError:
+                    got = 1
+                finally:
+                    os._exit(got)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.assertEqual([ended(user, crib.DEADLINE) for user in (40002, 0)], [1, 1])
+        self.assertEqual(ended(40001, 0.3), 0, "it waits to be asked")
+
     def test_the_programs_are_hardened(self):
         """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
         LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
@@ -358,6 +394,11 @@ class Daemon(crib.Case):
         keys = [line for line in done.stdout.splitlines() if line]
         self.assertEqual(len(keys), 2, "of the logs and of the epoch in force")
         self.assertEqual(keys[0], c.cli("audit", "keys").splitlines()[0])
+        for words, code, finding in (((), 0, "INTACT"), (("--anchor-max-age", "1h"), 5, "NO_ANCHOR"), (("-q", "--anchor-max-age", "1h"), 5, "")):
+            done = subprocess.run([crib.BUILD / "toolcrib-verify", *words, c.store], capture_output=True, text=True, timeout=crib.DEADLINE)
+            self.assertEqual(done.returncode, code, done.stdout)
+            self.assertIn(finding, done.stdout)
+            self.assertEqual("NO_ANCHOR" in done.stdout, finding == "NO_ANCHOR", "-q prints the last line only")
 
 
 if __name__ == "__main__":

@@ -571,6 +571,29 @@ static void line_at_the_limit_passes_and_one_byte_more_does_not(void **state)
 	}
 }
 
+/* Sixteen questions and 16 KiB of state, and one more of either. */
+static void ask_at_its_limits_passes_and_one_more_does_not(void **state)
+{
+	static const struct { unsigned questions, state; const char *msg; } cases[] = {
+		{ ASK_REQUESTS_MAX, ASK_STATE_MAX, NULL }, { ASK_REQUESTS_MAX + 1, 1, "must hold 1 to 16 questions" },
+		{ 1, ASK_STATE_MAX + 1, "is longer than 16384 bytes" },
+	};
+
+	for (size_t i = 0; i < NELEMS(cases); i++) {
+		struct run r;
+		char *script = mem_printf("printf '{\"ask\":{\"requests\":{\"a\":{\"method\":\"roots/list\"}';"
+					  "for i in $(seq 2 %u); do printf ',\"%%s\":{\"method\":\"roots/list\"}' $i; done;"
+					  "printf '},\"state\":\"'; head -c %u /dev/zero | tr '\\0' x; echo '\"}}'",
+					  cases[i].questions, cases[i].state);
+		run_it(&r, handler_sh(script, "stream"), NO_OPTS);
+		free(script);
+		assert_int_equal(r.kind, cases[i].msg ? END_ERROR : END_ASK);
+		if (cases[i].msg)
+			assert_non_null(strstr(r.err.msg, cases[i].msg));
+		run_free(&r);
+	}
+}
+
 static void flood_is_cut_off(void **state)
 {
 	static const struct { const char *script, *output; } floods[] = {
@@ -632,6 +655,7 @@ SUITE(exec)
 		cmocka_unit_test(stream_request_tells_everything),
 		cmocka_unit_test(line_outside_the_contract_ends_the_call),
 		cmocka_unit_test(line_at_the_limit_passes_and_one_byte_more_does_not),
+		cmocka_unit_test(ask_at_its_limits_passes_and_one_more_does_not),
 		cmocka_unit_test(flood_is_cut_off),
 		cmocka_unit_test(cancel_inside_a_notice_is_safe),
 	};
