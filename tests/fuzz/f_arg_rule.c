@@ -44,7 +44,7 @@ static void check_lines(const struct arg_rules *all, const char *text, const jso
 	FUZZ_CHECK(allows(all, args) == each);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(arg_rule)
 {
 	const uint8_t *last = size ? memrchr(data, '\n', size) : NULL;
 	size_t len = last ? (size_t)(last - data) : size;

@@ -134,7 +134,7 @@ static bool take_line(const char **p, size_t *len, struct value *ret)
 	return ret->len <= VALUE_MAX && !memchr(ret->p, '\0', ret->len);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(blank)
 {
 	const char *text = (const char *)data, *got;
 	struct value values[2];

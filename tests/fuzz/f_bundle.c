@@ -107,7 +107,7 @@ static void verify_record(const uint8_t *p, size_t n)
 	free(b64);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(bundle)
 {
 	struct part part[5] = { { NULL, 0 } };
 

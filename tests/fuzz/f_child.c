@@ -66,7 +66,7 @@ static int read_in_pieces(const char *p, size_t size, size_t n, struct seen *see
 	return rc;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(child)
 {
 	struct seen whole = { STR_INIT, 0 }, pieces = { STR_INIT, 0 };
 	struct err why = { 0 }, same = { 0 };

@@ -53,7 +53,7 @@ static void check_all(const struct cidrs *all, const char *networks, const char 
 	FUZZ_CHECK(!cidrs_hold(all, from) || (n > 0 && is_address(from)));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(cidr)
 {
 	const uint8_t *newline = size ? memchr(data, '\n', size) : NULL;
 	size_t len = newline ? (size_t)(newline - data) : size;

@@ -14,7 +14,7 @@
 
 /* libfyaml 0.7.12 loses a buffer for a quoted scalar of very many pieces.  Only operators' files are YAML. */
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
+__attribute__((weak)) const char *__lsan_default_suppressions(void)
 {
 	return "leak:libfyaml.so";
 }
@@ -65,7 +65,7 @@ static void check_document(const json_t *doc)
 	define_free(&d);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(define)
 {
 	struct yaml_docs *docs = NULL;
 

@@ -26,7 +26,7 @@ static void check_result(const struct http_answer *a, const struct backend_resul
 	FUZZ_CHECK(bytes <= 2 * a->len + 300);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(http_answer)
 {
 	static const int statuses[] = { 200, 204, 302, 404, 500, 999 };
 	static const uint8_t call_id[16] = { 1 };

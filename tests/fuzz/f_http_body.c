@@ -38,7 +38,7 @@ static int read_body(const struct http_head *h, const char *p, size_t len, size_
 	return rc;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(http_body)
 {
 	struct str whole = STR_INIT, pieces = STR_INIT;
 	size_t used_whole = 0, used_pieces = 0;

@@ -39,7 +39,7 @@ static void check_head(const struct http_head *h, const char *p, size_t len)
 	FUZZ_CHECK((h->framing == HTTP_BODY_LENGTH) == (nlength == 1));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(http_head)
 {
 	struct http_head h;
 

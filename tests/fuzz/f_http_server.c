@@ -107,7 +107,7 @@ static void answer_held(struct world *w)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(http_server)
 {
 	static const struct http_ops ops = { on_head, on_request, on_gone, on_closed, NULL };
 	int fds[2];

@@ -40,7 +40,7 @@ static void check_spans(const char *text, size_t size, struct jx_want *want, siz
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(json)
 {
 	struct jx_want want[] = { { .pointer = "/id" }, { .pointer = "/params" }, { .pointer = "/params/arguments" },
 				  { .pointer = "/params/_meta/progressToken" } };

@@ -8,7 +8,7 @@
 #include "../../src/oauth/oauth_int.h"
 #include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(jwks)
 {
 	static const uint8_t sig[JWK_RSA_BITS_MAX / 8];
 	struct jwk_set *set = NULL;

@@ -86,7 +86,7 @@ static void check_claims(const struct jwt *t)
 	FUZZ_CHECK(jwt_text(t->claims, "sub") && jwt_client(t->claims));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(jwt)
 {
 	static struct jwk_set *set;
 	struct jwt *t = NULL;

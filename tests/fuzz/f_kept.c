@@ -51,7 +51,7 @@ static void check_values(const uint8_t *data, size_t size)
 	str_fini(&again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(kept)
 {
 	if (size == 0)
 		return 0;

@@ -63,7 +63,7 @@ static void read_pieces(const char *p, size_t len, size_t step, size_t max, stru
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(line)
 {
 	static struct cuts whole, pieces;
 

@@ -70,7 +70,7 @@ static char *take_pointers(struct search *s, const uint8_t *data, size_t size)
 	return lines;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(locate)
 {
 	struct search s = { 0 };
 	char *lines = take_pointers(&s, data, size);

@@ -38,7 +38,7 @@ static void check_checkpoint(const char *text, size_t len)
 	str_fini(&again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(note)
 {
 	const char *text = (const char *)data;
 	struct str again = STR_INIT;

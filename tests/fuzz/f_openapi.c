@@ -42,7 +42,7 @@ static void note(void *arg, const char *pointer, const char *text)
 	FUZZ_CHECK(*pointer == '/' && *text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(openapi)
 {
 	static const struct openapi_sink sink = { take, note };
 	const struct openapi_options options = { .server = "https://a.example" };

@@ -115,7 +115,7 @@ static size_t line_length(const char *p, const char *end)
 	return (size_t)((line ? line : end) - p);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(pattern)
 {
 	const char *p = (const char *)data, *end = p + size;
 	size_t len = line_length(p, end);

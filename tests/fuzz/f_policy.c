@@ -21,7 +21,7 @@ static void try_level(const uint8_t *data, size_t size)
 	FUZZ_CHECK(run_level_meets(&level, &level));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(policy)
 {
 	struct run_policy *p = NULL;
 	struct str again = STR_INIT;

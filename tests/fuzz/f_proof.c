@@ -9,7 +9,7 @@
 #include "fuzz.h"
 #include "tlog/proof.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(proof)
 {
 	struct str again = STR_INIT;
 	struct checkpoint cp;

@@ -520,7 +520,7 @@ static void put_all_back(unsigned touched)
 	FUZZ_CHECK(run("COMMIT") == SQLITE_OK);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(rows)
 {
 	struct bytes in = { data, size };
 	struct audit_evidence with = { .key = rig.pin };

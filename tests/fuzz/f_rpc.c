@@ -395,7 +395,7 @@ static void run(struct mcp_server *srv, struct principal *who, const char *text,
 	turn();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(rpc)
 {
 	static const uint8_t master[32] = { 1 };
 	struct principal who = { .refs = 1, .tenant_id = 1, .principal_id = 1, .tenant = "t", .name = "p" };

@@ -157,7 +157,7 @@ static json_t *take_line(const char **p, const char *end)
 	return v;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(schema)
 {
 	const char *p = (const char *)data, *end = p + size;
 	struct input in = { .doc = take_line(&p, end) };

@@ -46,7 +46,7 @@ static void check_print(const struct scopes *s, const char *name)
 	str_fini(&second);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(scope)
 {
 	const uint8_t *newline = size ? memchr(data, '\n', size) : NULL;
 	size_t len = newline ? (size_t)(newline - data) : size;

@@ -28,7 +28,7 @@ static void check_state(const char *text, size_t len)
 	signer_state_fini(&s);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(sign)
 {
 	struct sign_msg m = { 0 };
 	struct str again = STR_INIT;

@@ -122,7 +122,7 @@ static void check_globs(const char *pattern, const char *text)
 	(void)text_nearest(pattern, &text, 1);  /* must only survive */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(text)
 {
 	char *first = mem_strndup((const char *)data, size);
 	size_t first_len = strlen(first);

@@ -173,7 +173,7 @@ static void feed(const char *p, size_t size, size_t n, struct str *out)
 	up_sse_fini(&s);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(upstream)
 {
 	const char *p = (const char *)data;
 

@@ -27,7 +27,7 @@ static void check_value(const json_t *value)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(uri)
 {
 	const char *text = (const char *)data, *end = size ? memchr(text, '\n', size) : NULL, *name;
 	json_t *values = NULL, *again = NULL, *value;

@@ -76,7 +76,7 @@ static void check_expansion(const struct uri_tpl *t, const struct url *base, con
 	json_decref(tree);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(url)
 {
 	char *text = mem_strndup((const char *)data, size), *entry = strchr(text, '\n'), *args = entry ? strchr(entry + 1, '\n') : NULL;
 	struct arena *mem = arena_new(MEMORY_MAX);

@@ -1,13 +1,18 @@
 /*
- * The main() of a fuzz target without libFuzzer: every file of the directories given as arguments goes
- * through the target once.  Without arguments it takes the target's own corpus,
- * $TOOLCRIB_SRCDIR/tests/fuzz/corpus/NAME for the program f_NAME.  A corpus without files is a failure.
+ * The main() of fuzz targets without libFuzzer: every file of a target's corpus, which is
+ * $TOOLCRIB_SRCDIR/tests/fuzz/corpus/NAME, goes through the target once.  A corpus without files is a failure.
+ * What is printed last names the target that crashed.
+ *
+ *	replay                      all targets of this program
+ *	replay NAME [DIRECTORY…]    one, with its corpus or with these directories
+ *	replay --list               their names
  */
 
 #include "config.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -18,7 +23,19 @@
 
 enum { FILE_MAX = 1 << 20 };
 
-static void replay_file(const char *path)
+static struct fuzz_target *targets;     /* by name */
+
+void fuzz_add(struct fuzz_target *t)
+{
+	struct fuzz_target **at = &targets;
+
+	while (*at && strcmp((*at)->name, t->name) < 0)
+		at = &(*at)->next;
+	t->next = *at;
+	*at = t;
+}
+
+static void replay_file(const struct fuzz_target *t, const char *path)
 {
 	struct str content = STR_INIT;
 	struct err err;
@@ -30,7 +47,7 @@ static void replay_file(const char *path)
 	}
 	/* Of exactly this size, so that sanitizers see a read beyond the end. */
 	exact = mem_dup(content.p, content.len);
-	if (LLVMFuzzerTestOneInput(exact, content.len) != 0) {
+	if (t->run(exact, content.len) != 0) {
 		fprintf(stderr, "%s: the target did not return 0\n", path);
 		exit(1);
 	}
@@ -38,12 +55,15 @@ static void replay_file(const char *path)
 	str_fini(&content);
 }
 
-static void replay_dir(const char *path)
+static void replay_dir(const struct fuzz_target *t, const char *path)
 {
-	DIR *dir = opendir(path);
+	DIR *dir;
 	struct dirent *entry;
 	size_t n = 0;
 
+	printf("== target %s\n", t->name);
+	(void)fflush(stdout);
+	dir = opendir(path);
 	if (!dir) {
 		fprintf(stderr, "cannot open %s: %s\n", path, strerror(errno));
 		exit(1);
@@ -54,7 +74,7 @@ static void replay_dir(const char *path)
 		if (entry->d_name[0] == '.')
 			continue;
 		file = path_join(path, entry->d_name);
-		replay_file(file);
+		replay_file(t, file);
 		free(file);
 		n++;
 	}
@@ -64,22 +84,34 @@ static void replay_dir(const char *path)
 		exit(1);
 }
 
+static void replay_own(const struct fuzz_target *t)
+{
+	const char *srcdir = getenv("TOOLCRIB_SRCDIR");
+	char *own = mem_printf("%s/tests/fuzz/corpus/%s", srcdir ? srcdir : ".", t->name);
+
+	replay_dir(t, own);
+	free(own);
+}
+
 int main(int argc, char **argv)
 {
-	const char *srcdir = getenv("TOOLCRIB_SRCDIR"), *name = strrchr(argv[0], '/');
-	char *own;
+	const bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
+	bool known = argc < 2 || list;
 
-	for (int i = 1; i < argc; i++)
-		replay_dir(argv[i]);
-	if (argc > 1)
-		return 0;
-	name = name ? name + 1 : argv[0];
-	if (strncmp(name, "f_", 2) != 0) {
-		fprintf(stderr, "%s: give the directories to replay\n", name);
-		return 2;
+	for (const struct fuzz_target *t = targets; t; t = t->next) {
+		if (list)
+			puts(t->name);
+		else if (argc < 2)
+			replay_own(t);
+		else if (strcmp(argv[1], t->name) == 0) {
+			known = true;
+			if (argc == 2)
+				replay_own(t);
+			for (int i = 2; i < argc; i++)
+				replay_dir(t, argv[i]);
+		}
 	}
-	own = mem_printf("%s/tests/fuzz/corpus/%s", srcdir ? srcdir : ".", name + 2);
-	replay_dir(own);
-	free(own);
-	return 0;
+	if (!known)
+		fprintf(stderr, "%s: no such target; --list names them\n", argv[0]);
+	return known ? 0 : 2;
 }
