@@ -1,8 +1,8 @@
 #ifndef TESTS_STORE_H
 #define TESTS_STORE_H
 
-/* A store without rows, as db_migrate() makes it: made once in a process and copied for each test, since the steps cost ten times
- * as much as all else of a set-up.  t_db_store.c and t_writer_batch.c begin with an empty file. */
+/* A store without rows, as db_migrate() makes it: made once in a process and copied for each test, since the steps cost
+ * more than all else of a set-up.  t_db_store.c and t_writer_batch.c begin with an empty file. */
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,8 +1,9 @@
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
-/* A suite: the tests of one file.  The program of a room (tests/unit/t_ROOM) has all suites of the room in it, each of which makes
- * itself known before main() of suite.c begins; so a suite moves to another room by its line in module.am alone.
+/* A suite: the tests of one file.  The program of a room (tests/unit/t_ROOM) has all suites of the room in it, each of
+ * which makes itself known before main() of suite.c begins; so a suite moves to another room by its line in module.am
+ * alone.
  *
  *	SUITE(verify)
  *	{
