@@ -141,7 +141,51 @@ struct adm_cmd {
 	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct adm_call *c);      /* loop, after COMMIT and after listeners were told */
 };
-extern const struct adm_cmd admin_table[];
+/* The tables, in files of their commands. */
+extern const struct adm_cmd server_commands[];
+extern const struct adm_cmd tenant_commands[];
+extern const struct adm_cmd principal_commands[];
+extern const struct adm_cmd key_make_commands[];
+extern const struct adm_cmd key_list_commands[];
+extern const struct adm_cmd key_commands[];
+extern const struct adm_cmd tool_commands[];
+extern const struct adm_cmd tool_history_commands[];
+extern const struct adm_cmd version_commands[];
+extern const struct adm_cmd test_commands[];
+extern const struct adm_cmd pending_commands[];
+extern const struct adm_cmd schema_commands[];
+extern const struct adm_cmd hosted_commands[];
+extern const struct adm_cmd secret_commands[];
+extern const struct adm_cmd grant_commands[];
+extern const struct adm_cmd upstream_commands[];
+extern const struct adm_cmd sync_commands[];
+extern const struct adm_cmd upstream_remove_commands[];
+extern const struct adm_cmd apply_commands[];
+extern const struct adm_cmd export_commands[];
+extern const struct adm_cmd import_commands[];
+extern const struct adm_cmd call_commands[];
+extern const struct adm_cmd show_commands[];
+extern const struct adm_cmd payload_commands[];
+extern const struct adm_cmd report_commands[];
+extern const struct adm_cmd tool_health_commands[];
+extern const struct adm_cmd review_commands[];
+extern const struct adm_cmd tail_commands[];
+extern const struct adm_cmd stats_commands[];
+extern const struct adm_cmd proof_commands[];
+extern const struct adm_cmd verify_commands[];
+extern const struct adm_cmd drill_commands[];
+extern const struct adm_cmd sign_commands[];
+extern const struct adm_cmd bundle_commands[];
+extern const struct adm_cmd approval_commands[];
+extern const struct adm_cmd versions_policy_commands[];
+extern const struct adm_cmd hold_commands[];
+extern const struct adm_cmd retention_commands[];
+extern const struct adm_cmd prune_commands[];
+extern const struct adm_cmd compact_commands[];
+extern const struct adm_cmd erase_commands[];
+extern const struct adm_cmd level_commands[];
+extern const struct adm_cmd limit_commands[];
+extern const struct adm_cmd session_commands[];
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first row; NULL: there is no more. */
 const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd);
 const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb);      /* or NULL */

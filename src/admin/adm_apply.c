@@ -1,6 +1,7 @@
 /* apply: bring the store to what files say, in one transaction.  Everything is checked before anything is written, a
  * dry run is the same transaction taken back, and a tenant's list of tools changes at most once. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -282,3 +283,21 @@ void adm_apply_after(struct adm_call *c)
 		adm_tenant_out(c, a->out.v[i], &(struct mcp_ended){ 0 });
 	apply_upstreams(a);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg apply_args[] = {
+	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
+	FLAG("dry-run", "Say what would be done and change nothing."),
+	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), ARG_END };
+
+const struct adm_cmd apply_commands[] = {
+	{ .noun = "apply", .help = "Bring the store to what files say",
+	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
+	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
+	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
+	  "upstream sync.  " BELOW_DETAIL,
+	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .check = adm_apply_check, .body = adm_apply_body, .after = adm_apply_after },
+	{ .noun = NULL },
+};

@@ -1,6 +1,7 @@
 /* Destructive acts need two administrators (AUDIT A-909): one runs the command, which files a request; another grants it;
  * then the command, said again, is done.  What is agreed to is a digest of the command with all its arguments. */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -449,3 +450,36 @@ int adm_approval_policy_body(struct adm_call *c, struct db *db, struct audit_log
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg approval_args[] = {
+	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the request, from approval list." }, ARG_END };
+static const struct adm_arg approval_policy_args[] = {
+	WORD("policy", "one|two", COMPLETE_NONE, "How many administrators a destructive act needs."), ARG_END };
+static const struct adm_column approval_list_cols[] = {
+	COL("id", "ID"), COL("state", "STATE"), COL("asked_by", "ASKED BY"), COL_AT("asked", "ASKED"), COL("granted_by", "GRANTED BY"),
+	COL_AT("until", "UNTIL"), COL("command", "COMMAND"), COL_END };
+
+const struct adm_cmd approval_commands[] = {
+	{ .noun = "approval", .verb = "list", .help = "List what waits for a second administrator",
+	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the command, which files a "
+		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  "
+		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told "
+		    "apart by their user id, or by the name of their key.",
+	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_approval_list_body },
+	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",
+	  .detail = "What is agreed to is the command with all its arguments, once.  Nobody grants a request of their own.",
+	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_approval_check, .body = adm_approval_grant_body },
+	{ .noun = "approval", .verb = "deny", .help = "Take a request away, or withdraw it", .args = approval_args,
+	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_approval_check, .body = adm_approval_deny_body },
+	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
+	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one works only while "
+		    "no server runs, as the user of the store.  Both ways are recorded, and so is each act that had no second.",
+	  .args = approval_policy_args, .done = "%{said} enough for a destructive act", .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_approval_policy_check, .body = adm_approval_policy_body },
+	{ .noun = NULL },
+};

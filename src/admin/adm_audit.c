@@ -1,5 +1,6 @@
 /* audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,3 +137,20 @@ int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		rc = show_tenant(job, db, &t, err);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_show_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT, ARG_END };
+static const struct adm_column audit_show_cols[] = {
+	COL("index", "INDEX"), COL("kind", "KIND"), COL_AT("time", "TIME"), COL("tool", "TOOL"),
+	COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"), COL("rule", "RULE"), COL("sandbox", "SANDBOX"),
+	COL("detail", "DETAIL"), COL_END };
+
+const struct adm_cmd show_commands[] = {
+	{ .noun = "audit", .verb = "show", .help = "Show the records of a call", .args = audit_show_args,
+	  .columns = audit_show_cols, .shape = ADM_TABLE, .role = ADM_AUDIT, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ,
+	  .check = adm_audit_show_check, .body = adm_audit_show_body },
+	{ .noun = NULL },
+};

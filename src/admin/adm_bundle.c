@@ -1,6 +1,7 @@
 /* audit bundle: records as a file that verifies without the store (AUDIT A-1002).  Who asks for it gets its bytes and writes the
  * file: no command of a reader has the server write where the reader says (SEC S-920). */
 #include "config.h"
+#include "rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,3 +211,22 @@ int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit_logs *
 	free(buf);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_bundle_args[] = {
+	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file, which this program writes." },
+	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."), ARG_END };
+
+const struct adm_cmd bundle_commands[] = {
+	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
+	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and "
+		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The file belongs to who runs "
+		    "this, here; a server writes none where a reader says.",
+	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE,
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body },
+	{ .noun = NULL },
+};

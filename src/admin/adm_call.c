@@ -1,5 +1,6 @@
 /* call: a tool or a prompt, or a read of a resource, as a tenant's principal, through the same pipeline as any agent's. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,3 +177,17 @@ int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, st
 	principal_unref(&who);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg call_args[] = {
+	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a resource."),
+	VALUES, ARGS_OPT,
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), ARG_END };
+
+const struct adm_cmd call_commands[] = {
+	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant", .detail = "Audited and limited like any call.",
+	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .body = adm_call_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* What differs between definitions: tool diff, and the changes that apply shows; tool revert, which takes one back. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,3 +219,69 @@ int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	define_free(&def);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg tool_diff_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+static const struct adm_arg tool_revert_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
+#define PENDING_TOOL WORD("tool", "TOOL", COMPLETE_TOOL, "Its name; prompts and resources with prompt: or resource: in front.")
+static const struct adm_arg approve_args[] = {
+	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."), ARG_END };
+static const struct adm_arg reject_args[] = {
+	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), ARG_END };
+static const struct adm_arg versions_policy_args[] = {
+	WORD("policy", "required|free", COMPLETE_NONE, "Whether they wait, or are shown at once."), ARG_END };
+static const struct adm_column pending_cols[] = {
+	COL("name", "NAME"), COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL("actor", "MADE BY"), COL_AT("since", "SINCE"),
+	COL_END };
+static const struct adm_column drift_cols[] = {
+	COL("name", "NAME"), COL("state", "STATE"), COL("what", "WHAT"), COL("note", "NOTE"), COL_END };
+
+const struct adm_cmd version_commands[] = {
+	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
+	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
+	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
+	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
+	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_tool_versions_check, .body = adm_tool_revert_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd pending_commands[] = {
+	{ .noun = "tool", .verb = "pending", .help = "List versions that wait for approval",
+	  .detail = "Where approval versions says so, a new version of a tool, prompt or resource is shown to nobody before another "
+		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what is "
+		    "new.",
+	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tool_pending_body },
+	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
+	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
+	  .done = "version %{version} of %{name} is in force", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_pending_check, .body = adm_tool_approve_body },
+	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
+	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",
+	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_pending_check, .body = adm_tool_reject_body },
+	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
+	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was accepted.  "
+		    "Exit status 4 when there is something to say.",
+	  .args = no_args, .columns = drift_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tool_drift_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd versions_policy_commands[] = {
+	{ .noun = "approval", .verb = "versions", .help = "Say whether new versions of definitions wait for approval",
+	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Where they have to be approved, an upstream that "
+		    "has tools here is not changed by one administrator either: see approval list.  Free at first.  Going back to "
+		    "free needs a second administrator; what waits then goes on waiting.",
+	  .args = versions_policy_args, .done = "new versions %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER, .check = adm_versions_policy_check, .body = adm_versions_policy_body },
+	{ .noun = NULL },
+};

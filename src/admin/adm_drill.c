@@ -1,5 +1,6 @@
 /* audit drill: a copy of the store is tampered with in known ways, and verified after each (AUDIT A-807). */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,3 +221,20 @@ void adm_drill_clean(const char *store)
 	remove_copy(copy);
 	free(copy);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_drill_args[] = {
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose log is tampered with, in the copy."), ARG_END };
+static const struct adm_column drill_cols[] = {
+	COL("tampering", "KIND"), COL("what", "WHAT"), COL("found", "FOUND"), COL_END };
+
+const struct adm_cmd drill_commands[] = {
+	{ .noun = "audit", .verb = "drill", .help = "Show that tampering is noticed",
+	  .detail = "Makes a copy of the store beside it, changes the copy in known ways, one after the other, verifies it each time and "
+		    "says by which findings it was noticed; then the copy is removed.  Nothing is done to the store itself.  The exit "
+		    "status is 4 when a change was not noticed, or when the store is damaged as it is.",
+	  .args = audit_drill_args, .columns = drill_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_VERIFY, .check = adm_audit_drill_check, .body = adm_audit_drill_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* erase: what is kept beside the records of a call, of a principal or of a tenant (AUDIT ).  The records stay. */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -278,3 +279,24 @@ int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg erase_args[] = {
+	OPT("call", "ID", ARG_TEXT, COMPLETE_NONE, "What is kept of this call."),
+	OPT("principal", "TENANT/NAME", ARG_TEXT, COMPLETE_PRINCIPAL, "What is kept of this principal."),
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "All that is kept of this tenant."),
+	NEED("ground", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
+	TICKET_NEED, FLAG("dry-run", "Say how much would go and change nothing."), ARG_END };
+
+const struct adm_cmd erase_commands[] = {
+	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records",
+	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and verify; that, by "
+		    "whom and on which ground something was erased is a record of its own.  Refused for what is held.  Needs a second "
+		    "administrator.  Backups of keys.db that were made before can still open a principal's or a tenant's: they must "
+		    "not outlive the time in which you promise to erase.",
+	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true, .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_erase_check,
+	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after },
+	{ .noun = NULL },
+};

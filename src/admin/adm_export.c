@@ -1,5 +1,6 @@
 /* export: what the store holds as the documents that apply reads. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,3 +72,17 @@ int adm_export_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	x->db = db;
 	return db_txn_end(db, export_all(x, err), err);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg export_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."), ARG_END };
+
+const struct adm_cmd export_commands[] = {
+	{ .noun = "export", .help = "Write what the store holds as files for apply",
+	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
+	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_export_check, .body = adm_export_body },
+	{ .noun = NULL },
+};

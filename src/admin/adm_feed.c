@@ -1,6 +1,7 @@
 /* audit tail, audit export: records in the order of their logs, part by part, perhaps for ever.  A part is one read
  * transaction; the engine asks for the next when the last has left (AUDIT A-623, A-1010). */
 #include "config.h"
+#include "rows.h"
 
 #include "adm_report.h"
 
@@ -326,3 +327,38 @@ int adm_export_check_body(struct adm_call *c, struct db *db, struct audit_logs *
 		c->status = ADM_STATUS_FINDINGS;
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_column tail_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
+	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("detail", "DETAIL"), COL_END };
+#define FOLLOW FLAG("follow", "Go on with what is written from now on, until Ctrl-C.")
+static const struct adm_arg audit_tail_args[] = {
+	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
+	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "Begin with so many of the newest records of each log; default 10."),
+	REPORT_FORMAT, ARG_END };
+static const struct adm_arg audit_export_args[] = {
+	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
+	{ "cursor", "FILE", ARG_CURSOR, true, false, false, COMPLETE_FILE,
+	  "Go on where this file says, and keep it up to date; made when it is not there." },
+	REPORT_SPAN, OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "jsonl, csv or ocsf (API Activity 6003); default jsonl."), ARG_END };
+static const struct adm_arg audit_export_check_args[] = {
+	{ "cursor", "FILE", ARG_CURSOR, true, true, false, COMPLETE_FILE, "The file of audit export --cursor." },
+	OPT("lag", "TIME", ARG_DURATION, COMPLETE_NONE, "How long a record may wait for its export; default 10m."),
+	REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_FORMAT, ARG_END };
+
+const struct adm_cmd tail_commands[] = {
+	{ .noun = "audit", .verb = "tail", .help = "Show the newest records, and follow", .args = audit_tail_args,
+	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_tail_check, .body = adm_feed_body },
+	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
+	  .detail = "One object for each record, with the bytes that are hashed.  With --cursor each record is written at least once: "
+	  "the file is brought up to date after what it says has been written.", .shape = ADM_REPORT, .stream = true,
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_export_check, .body = adm_feed_body },
+	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind", .args = audit_export_check_args,
+	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are missing "
+	  "in the store.", .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_export_check_check, .body = adm_export_check_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* grant add, list, remove, set. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -422,3 +423,37 @@ int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_logs *log
 {
 	return each_glob(c, db, logs, set_one, err);
 }
+
+/* --- rows of the command table */
+
+#define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
+	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
+#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool, prompt or resource.")
+static const struct adm_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
+static const struct adm_arg grant_set_args[] = {
+	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
+	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, ARG_END };
+static const struct adm_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
+static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
+static const struct adm_column grant_list_cols[] = {
+	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
+	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
+
+const struct adm_cmd grant_commands[] = {
+	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
+	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
+		    "raise them.  A grant may come before its tool.",
+	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_grant_check, .body = adm_grant_add_body },
+	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_grant_check, .body = adm_grant_list_body },
+	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
+	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_grant_check, .body = adm_grant_remove_body },
+	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
+	  .detail = "What is not named stays as it is.", .args = grant_set_args,
+	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_grant_set_check, .body = adm_grant_set_body },
+	{ .noun = NULL },
+};

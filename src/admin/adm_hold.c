@@ -1,5 +1,6 @@
 /* hold set, release, list: what neither prune nor erase may touch (AUDIT A-908). */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -376,3 +377,37 @@ int adm_hold_release_body(struct adm_call *c, struct db *db, struct audit_logs *
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg hold_set_args[] = {
+	TENANT_WORD, NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
+	TICKET_NEED, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only what this principal of the tenant did, now and later."),
+	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Only records from this index on."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Only records from this time on that are there today."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Only records before this time."), ARG_END };
+static const struct adm_arg hold_list_args[] = {
+	TENANT_MAYBE, FLAG("history", "Released ones as well."), ARG_END };
+static const struct adm_arg hold_release_args[] = {
+	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the hold, from hold list." },
+	NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever."), TICKET_NEED, ARG_END };
+static const struct adm_column hold_list_cols[] = {
+	COL("id", "ID"), COL("tenant", "TENANT"), COL("state", "STATE"), COL("principal", "PRINCIPAL"), COL("from", "FROM"),
+	COL("to", "TO"), COL("ticket", "TICKET"), COL_AT("set", "SET"), COL("set_by", "SET BY"), COL_AT("released", "RELEASED"),
+	COL("released_by", "RELEASED BY"), COL("reason", "REASON"), COL_END };
+
+const struct adm_cmd hold_commands[] = {
+	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased",
+	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes "
+		    "once, now.",
+	  .args = hold_set_args, .done = "hold %{id} of %{tenant} set for %{ticket}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_hold_set_check, .body = adm_hold_set_body },
+	{ .noun = "hold", .verb = "list", .help = "List what is held", .args = hold_list_args, .columns = hold_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_hold_list_check, .body = adm_hold_list_body },
+	{ .noun = "hold", .verb = "release", .help = "Let go what is held",
+	  .detail = "Needs a second administrator: see approval list.", .args = hold_release_args,
+	  .done = "hold %{id} of %{tenant} released", .destructive = true, .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER, .check = adm_hold_release_check, .body = adm_hold_release_body },
+	{ .noun = NULL },
+};

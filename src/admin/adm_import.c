@@ -1,5 +1,6 @@
 /* import openapi: a description of a REST API to documents for review. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,3 +70,20 @@ int adm_import_openapi_body(struct adm_call *c, struct db *db, struct audit_logs
 		err_at(err, "/documents/0");
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg import_openapi_args[] = {
+	FILE1("The description, OpenAPI 3.0 or 3.1 in YAML or JSON; - is standard input."),
+	OPT("server", "URL", ARG_TEXT, COMPLETE_NONE, "Where the requests go; default: the first server of the description."),
+	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the tools' names."),
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each tool into this folder; none may be there yet."), ARG_END };
+
+const struct adm_cmd import_commands[] = {
+	{ .noun = "import", .verb = "openapi", .help = "Write tools for the operations of a REST API",
+	  .detail = "For review: nothing is stored.  Each operation becomes a document with an http handler.  What cannot be said is "
+	  "named on standard error, with its place in the description.  Needs no store.",
+	  .args = import_openapi_args, .shape = ADM_DOCUMENTS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_import_openapi_body },
+	{ .noun = NULL },
+};

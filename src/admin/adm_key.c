@@ -1,5 +1,6 @@
 /* key list, show, revoke. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,3 +369,65 @@ void adm_key_revoke_after(struct adm_call *c)
 	for (size_t i = 0; i < job->revoked; i++)
 		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg key_rotate_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default 24h, 0s: not at all."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given before."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_enroll_args[] = {
+	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
+	  "Read the one-shot key from here; else from standard input, from a terminal without echo." },
+	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people; default: that of the one-shot key."), ARG_END };
+static const struct adm_arg key_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_revoke_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	FLAG("kill", "Running calls too."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_suspend_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."), TENANT_OPT, ARG_END };
+static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+static const struct adm_column key_cols[] = {
+	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
+	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
+	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
+	COL_AT("old_secret_until", "Old secret until"), COL_AT("suspended", "Suspended"), COL_AT("revoked", "Revoked"),
+	COL_AT("last_used", "Last used"), COL("parent", "Made by"), COL_END };
+
+const struct adm_cmd key_commands[] = {
+	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_key_refs_check, .body = adm_key_show_body },
+	{ .noun = "key", .verb = "rotate", .help = "Give a key a new secret and show it once",
+	  .detail = "The key keeps its accessor, scopes, limits and history.  For the time of the overlap both secrets are "
+		    "valid, and never more than two.  Connections and streams that the old one opened end with it.",
+	  .args = key_rotate_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; its new secret is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OWNER, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_rotate_check, .body = adm_key_rotate_body },
+	{ .noun = "key", .verb = "enroll", .help = "Exchange a one-shot key for the key that it stands for",
+	  .detail = "The key has what was said when the one-shot key was created.  Revoking the one-shot key revokes it.",
+	  .args = key_enroll_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_enroll_check, .body = adm_key_enroll_body },
+	{ .noun = "key", .verb = "suspend", .help = "Refuse keys until resume",
+	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its running "
+		    "calls are cancelled, and its connections close behind the answers to those.  Other keys of the principal "
+		    "are served.", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} suspended: %{calls} calls cancelled, %{connections} connections ended",
+	  .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_suspend_body, .after = adm_key_suspend_after },
+	{ .noun = "key", .verb = "resume", .help = "Let suspended keys in again", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_resume_body },
+	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
+	  .detail = "The next request with the key fails and its connections end before the command returns; running "
+		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
+	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
+	  .where = ADM_ON_WRITER,
+	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
+	{ .noun = NULL },
+};

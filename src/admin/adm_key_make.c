@@ -1,5 +1,6 @@
 /* key create, and the row of a key. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,3 +252,29 @@ int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 		adm_put_new_key(c->out, &job->key, job->tenant, job->principal, job->terms.expires_us);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg key_create_args[] = {
+	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "Whom the key is for; created when it is missing."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d, 1d with --one-shot."),
+	OPT("not-before", "TIME", ARG_TIME, COMPLETE_NONE, "It is not valid before; its life begins then."),
+	OPTS("scope", "WORDS", ARG_TEXT, COMPLETE_NONE, "What it may do, as in SCOPES; default: whatever the tenant's grants show."),
+	OPTS("cidr", "NETWORK", ARG_TEXT, COMPLETE_NONE,
+	     "Where it may be used, such as 10.0.0.0/8; sockets and pipes of this machine count as 127.0.0.1."),
+	OPTS("arg-rule", "RULE", ARG_TEXT, COMPLETE_NONE, "What arguments must be, as in SCOPES."),
+	FLAG("one-shot", "The key calls nothing; key enroll exchanges it, once, for one that has the rest."),
+	OPT("key-ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key that a one-shot key is exchanged for; default 90d."),
+	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), ARG_END };
+static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+
+const struct adm_cmd key_make_commands[] = {
+	{ .noun = "key", .verb = "create", .help = "Create a key and show it once",
+	  .detail = "The key goes to standard output, the rest to standard error.  Only a keyed hash of it is stored: "
+		    "nobody can show it again.  A tenant has at most 10000 keys that are not revoked, and 10000 principals.",
+	  .args = key_create_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OWNER, .own = "principal", .where = ADM_ON_WRITER,
+	  .check = adm_key_create_check, .body = adm_key_create_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* The kill switch (SEC S-315): what one command blocks at once, by whatever it is named. */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -64,3 +65,25 @@ int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg session_kill_args[] = {
+	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), TENANT_OPT, ARG_END };
+static const struct adm_arg session_list_args[] = { TENANT_OPT, ARG_END };
+static const struct adm_column session_list_cols[] = {
+	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
+	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
+
+const struct adm_cmd session_commands[] = {
+	{ .noun = "session", .verb = "list", .help = "List who is connected",
+	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
+	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_LOOP,
+	  .body = adm_session_list_body },
+	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
+	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
+		    "principal set, key suspend and key revoke keep somebody out.",
+	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE, .own = "tenant",
+	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = adm_session_kill_check, .body = adm_session_kill_body },
+	{ .noun = NULL },
+};

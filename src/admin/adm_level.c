@@ -1,5 +1,6 @@
 /* level set, list: how much of a tenant's calls is kept (AUDIT ). */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,3 +308,28 @@ int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	db_stmt_put(&st);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg level_set_args[] = {
+	WORD("level", "LEVEL", COMPLETE_NONE, "metadata, request, request_response; or default: as the tenant or the server says."),
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
+	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, by its own name."), ARG_END };
+static const struct adm_arg level_list_args[] = { TENANT_MAYBE, ARG_END };
+static const struct adm_column level_list_cols[] = {
+	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("level", "LEVEL"), COL_END };
+
+const struct adm_cmd level_commands[] = {
+	{ .noun = "level", .verb = "set", .help = "Say how much of a tenant's calls is kept",
+	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results without "
+		    "keeping them.  At request the arguments are kept as well, encrypted; at request_response the result and the "
+		    "text of an error too.  The level of the tool wins over its definition's, that over the tenant's, that over "
+		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its tenant, "
+		    "need a second administrator: see approval list.",
+	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER, .check = adm_level_set_check, .body = adm_level_set_body },
+	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
+	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_level_list_check, .body = adm_level_list_body },
+	{ .noun = NULL },
+};

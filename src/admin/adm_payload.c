@@ -1,5 +1,6 @@
 /* audit payload: what a call said, decrypted, or opened for an outsider (AUDIT A-507).  Reading it is a record. */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -175,3 +176,22 @@ int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs 
 	keys_close(&job->keys);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_payload_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
+	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."), ARG_END };
+static const struct adm_column audit_payload_cols[] = {
+	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"), COL_END };
+
+const struct adm_cmd payload_commands[] = {
+	{ .noun = "audit", .verb = "payload", .help = "Show what a call said, decrypted",
+	  .detail = "Arguments, result, the text of an error, the caller's address and client.  STATE is kept, or committed (only "
+		    "the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is recorded.  With "
+		    "an opening somebody else can check a value: HMAC-SHA-256 over \"toolcrib/c/1\", a zero byte, the ctag as two "
+		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.",
+	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ, .check = adm_audit_payload_check, .body = adm_audit_payload_body },
+	{ .noun = NULL },
+};

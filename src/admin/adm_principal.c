@@ -1,5 +1,6 @@
 /* principal list, show, set. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,3 +154,30 @@ void adm_principal_set_after(struct adm_call *c)
 	adm_put_int(c->out, "connections", (int64_t)ended.peers);
 	adm_row_end(c->out);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg tenant_args[] = { TENANT_WORD, ARG_END };
+static const struct adm_arg principal_args[] = { PRINCIPAL_WORD, ARG_END };
+static const struct adm_arg principal_set_args[] = {
+	PRINCIPAL_WORD, NEED("suspended", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its keys are refused."), ARG_END };
+static const struct adm_column principal_list_cols[] = {
+	COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"), COL_AT("created", "CREATED"),
+	COL_END };
+static const struct adm_column principal_cols[] = {
+	COL("principal", "Principal"), COL("state", "State"), COL("pseudonym", "Pseudonym"), COL("keys", "Keys"),
+	COL_AT("created", "Created"), COL_END };
+
+const struct adm_cmd principal_commands[] = {
+	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
+	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_tenant_name_check, .body = adm_principal_list_body },
+	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,
+	  .check = adm_principal_check, .body = adm_principal_show_body },
+	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again",
+	  .detail = "What a suspended one has open ends as with tenant suspend.", .args = principal_set_args,
+	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_principal_check, .body = adm_principal_set_body, .after = adm_principal_set_after },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* audit proof: what lets an outsider check that a call stands in its tenant's log. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,3 +72,21 @@ int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *l
 	str_fini(&text);
 	return rc < 0 ? rc : 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_proof_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
+	FLAG("begin", "The record of its begin, not of its end."), ARG_END };
+static const struct adm_column audit_proof_cols[] = { COL("proof", "Proof"), COL_END };
+
+const struct adm_cmd proof_commands[] = {
+	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
+	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root of the "
+	  "log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks it without the store: "
+	  "with contrib/verify/verify.py, or any tool that knows transparency logs.  It shows nothing of other records.",
+	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
+	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .check = adm_audit_proof_check, .body = adm_audit_proof_body },
+	{ .noun = NULL },
+};

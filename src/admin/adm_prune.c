@@ -1,5 +1,6 @@
 /* retention prune: records that were kept long enough go, once a bundle of them is on the disk (AUDIT ). */
 #include "config.h"
+#include "rows.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -316,3 +317,23 @@ int adm_prune_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg retention_prune_args[] = {
+	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Where the records are written first; a new file."),
+	OPT("before", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: those older than --max-days says."),
+	FLAG("dry-run", "Say what would go and change nothing."), ARG_END };
+
+const struct adm_cmd prune_commands[] = {
+	{ .noun = "retention", .verb = "prune", .help = "Remove old records, once they are in a bundle",
+	  .detail = "Whole tiles of 256 records go, from the front of the log.  First they are written to a file that "
+		    "toolcrib-verify --bundle checks without the store; then a record says what goes; then they go, 64 at a time "
+		    "while calls are served, and the next start goes on with what was interrupted.  Refused are records that are "
+		    "held, that were promised to be kept longer, or that no checkpoint covers.  Needs a second administrator: what "
+		    "the first run wrote is used by the second.  Payloads are not in the bundle.",
+	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true,
+	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_prune_check,
+	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after },
+	{ .noun = NULL },
+};

@@ -1,6 +1,7 @@
 /* The engine of reports: a statement, asked log by log and page by page, its rows by the names of its columns.  Reading is
  * itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
+#include "rows.h"
 
 #include "adm_report.h"
 
@@ -494,3 +495,136 @@ int adm_tool_history_any_body(struct adm_call *c, struct db *db, struct audit_lo
 {
 	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_tool_history_body(c, db, logs, err);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg key_list_args[] = {
+	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."),
+	FLAG("review", "With age, expiry, last use and what the tenant's grants open."),
+	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used or not rotated for so long, or without an end: 90d."),
+	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), ARG_END };
+static const struct adm_arg tool_history_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	FLAG("events", "What was done to it, by whom, from the audit."),
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "With --events: table, json, jsonl or csv."), ARG_END };
+static const struct adm_column key_list_cols[] = {
+	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
+	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED"), COL("scopes", "SCOPES"),
+	COL("label", "LABEL"), COL_END };
+static const struct adm_column tool_history_cols[] = {
+	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
+	COL("digest", "DIGEST"), COL_END };
+static const struct adm_column denied_cols[] = {
+	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("key", "KEY"), COL("rule", "RULE"),
+	COL("outcome", "OUTCOME"), COL("detail", "DETAIL"), COL_END };
+static const struct adm_column admin_cols[] = {
+	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"), COL("detail", "DETAIL"),
+	COL_END };
+static const struct adm_column credentials_cols[] = {
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("key", "KEY"), COL("principal", "PRINCIPAL"),
+	COL("detail", "DETAIL"), COL_END };
+static const struct adm_column audit_calls_cols[] = {
+	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
+	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
+static const struct adm_arg audit_calls_args[] = {
+	REPORT_TENANT, REPORT_CALLS,
+	OPT("group-by", "LIST", ARG_TEXT, COMPLETE_NONE,
+	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day."), REPORT_END };
+static const struct adm_arg audit_denied_args[] = {
+	REPORT_TENANT, REPORT_CALLS,
+	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by rule, tool, principal, key, outcome or day."), REPORT_END };
+static const struct adm_arg audit_auth_args[] = {
+	REPORT_TENANT_OR("Of this tenant's keys; default: all."), REPORT_KEY,
+	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by source, rule, key, transport or hour."), REPORT_END };
+static const struct adm_arg audit_either_args[] = {
+	REPORT_TENANT_OR("The log of this tenant; default: the system's."), REPORT_END };
+static const struct adm_arg audit_all_args[] = { REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
+static const struct adm_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_END };
+static const struct adm_arg audit_system_args[] = { REPORT_END };
+static const struct adm_arg audit_credential_args[] = {
+	WORD("key", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	FLAG("timeline", "Each record instead of sums by place and tool."), REPORT_END };
+static const struct adm_arg audit_credentials_args[] = {
+	REPORT_TENANT_OR("Keys of this tenant; default: all."),
+	FLAG("changes", "What happened to keys; the default."), REPORT_END };
+static const struct adm_arg audit_subject_args[] = {
+	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The subject, with its tenant in front; a name or a pseudonym."),
+	FLAG("export", "Every record instead of sums by kind and tool."), REPORT_END };
+static const struct adm_arg audit_sample_args[] = {
+	REPORT_TENANT_OR("Calls of this tenant; default: the system's log, with --kind."),
+	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Records of this kind, such as tool.change, instead of calls."),
+	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "How many; default 25."),
+	OPT("seed", "N", ARG_UINT, COMPLETE_NONE, "The same seed takes the same records; default 1."),
+	REPORT_SPAN, REPORT_FORMAT, ARG_END };
+static const struct adm_arg audit_continuity_args[] = {
+	FLAG("executions", "Calls that ran while the audit was failing: there must be none."), REPORT_END };
+static const struct adm_arg audit_blast_args[] = {
+	REPORT_KEY, OPT("tool-hash", "SHA256", ARG_TEXT, COMPLETE_NONE, "Who called this definition of a tool."),
+	REPORT_TENANT_OR("With --tool-hash: calls of this tenant; default: of all."), REPORT_END };
+static const struct adm_arg audit_sandbox_args[] = {
+	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_END };
+static const struct adm_arg audit_capacity_args[] = {
+	FLAG("events", "When room was short, or the audit failed."), REPORT_END };
+
+const struct adm_cmd key_list_commands[] = {
+	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_key_list_any_check, .body = adm_key_list_any_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd tool_history_commands[] = {
+	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_history_any_check, .body = adm_tool_history_any_body },
+	{ .noun = NULL },
+};
+
+/* verb, help, detail, arguments, columns of tables for people or NULL for all.  Which statement and which log: adm_reports[]. */
+#define REPORT(v, help_, detail_, args_, columns_) \
+	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, .shape = ADM_REPORT, \
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = adm_report_check, .body = adm_report_body }
+const struct adm_cmd report_commands[] = {
+	REPORT("calls", "List a tenant's calls, the newest first",
+	       "With --group-by: how many, by the client's own claim, the person behind, and more.", audit_calls_args, audit_calls_cols),
+	REPORT("denied", "List calls that were refused, the newest first",
+	       "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.", audit_denied_args, denied_cols),
+	REPORT("auth-failures", "List who was not let in, the newest first", NULL, audit_auth_args, NULL),
+	REPORT("admin", "List what administrators did, the newest first",
+	       "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who read or verified the "
+	       "audit.", audit_either_args, admin_cols),
+	REPORT("access", "List who read, exported, verified or reviewed the audit", NULL, audit_all_args, NULL),
+	REPORT("credential", "Show from where a key was used, and for what", NULL, audit_credential_args, NULL),
+	REPORT("credentials", "List how keys were created, used first, rotated and revoked", NULL, audit_credentials_args, credentials_cols),
+	REPORT("subject", "Show what there is about a principal", NULL, audit_subject_args, NULL),
+	REPORT("coverage", "Count the records of each day, and starts and stops",
+	       "Positions of a log have no gaps: a day goes on where the day before it ended.", audit_either_args, NULL),
+	REPORT("sample", "Take records at random, the same ones for the same seed",
+	       "Those with the smallest hash are taken.  Of position i and seed s, modulo p = 2147483647: x = 48271 i + 69621 s + 1, "
+	       "y = x x + s, hash = y y + x.", audit_sample_args, NULL),
+	REPORT("after-revocation", "List calls that began after their key had been revoked",
+	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
+	REPORT("continuity", "List the runs of the server, how each ended, and the time between",
+	       "With --executions the list must be empty: exit status 4 when it is not.", audit_continuity_args, NULL),
+	REPORT("clock", "List steps and states of the clock", NULL, audit_system_args, NULL),
+	REPORT("erasures", "List what was erased, on which ground, and who approved", NULL, audit_all_args, NULL),
+	REPORT("blast-radius", "Show what a key could reach, or who called a definition of a tool", NULL, audit_blast_args, NULL),
+	REPORT("drift", "List calls whose definition was never stored here", "Must be empty: exit status 4 when it is not.",
+	       audit_all_args, NULL),
+	REPORT("config", "List changes of configuration and policies", NULL, audit_all_args, NULL),
+	REPORT("isolation", "List keys and principals of one tenant in the log of another",
+	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
+	REPORT("key-history", "List changes of the keys that protect what is stored, and of secrets", NULL, audit_all_args, NULL),
+	REPORT("dual-control", "List destructive acts that nobody else approved", "Must be empty: exit status 4 when it is not.",
+	       audit_all_args, NULL),
+	REPORT("reviews", "List who reviewed the audit, and when", NULL, audit_all_args, NULL),
+	REPORT("anomalies", "List what is unusual",
+	       "By plain rules: a tool that a principal had not used before; a day with ten times the calls of the days before, at least "
+	       "50; a few calls between 22 and 6 h UTC; 20 refusals in a day.", audit_tenant_args, NULL),
+	REPORT("sandbox", "Count calls by tool and how far its processes were confined", NULL, audit_sandbox_args, NULL),
+	REPORT("oversight", "List calls that asked a person, and what came of it", NULL, audit_all_args, NULL),
+	REPORT("capacity", "Show how large the logs are, and how long there is room", NULL, audit_capacity_args, NULL),
+	REPORT("anchors", "List checkpoints left outside, and epochs of the signing key", NULL, audit_system_args, NULL),
+	{ .noun = NULL },
+};

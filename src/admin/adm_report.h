@@ -73,4 +73,25 @@ int adm_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, st
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
 int adm_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
+/* --- what reports are asked for with */
+
+#define REPORT_SPAN \
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."), \
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time.")
+#define REPORT_FORMAT \
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "table, json (one document), jsonl (header and rows) or csv; default table.")
+#define REPORT_LIMIT \
+	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all.")
+#define REPORT_END REPORT_SPAN, REPORT_LIMIT, REPORT_FORMAT, ARG_END
+#define REPORT_TENANT NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose log.")
+#define REPORT_TENANT_OR(what) OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, what)
+#define REPORT_TOOL OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, as the tenant sees it.")
+#define REPORT_PRINCIPAL \
+	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only what this principal did; a name or a pseudonym.")
+#define REPORT_KEY OPT("key", "ACCESSOR", ARG_TEXT, COMPLETE_KEY, "Only what was done with this key.")
+#define REPORT_OUTCOME \
+	OPT("outcome", "OUTCOME", ARG_TEXT, COMPLETE_NONE, \
+	    "Only calls that ended so: ok, tool_error, invalid, denied, rate_limited, timeout, cancelled, …")
+#define REPORT_CALLS REPORT_TOOL, REPORT_PRINCIPAL, REPORT_KEY, REPORT_OUTCOME
+
 #endif

@@ -1,5 +1,6 @@
 /* retention set, show, compact: how long records are kept, and what has been pruned. */
 #include "config.h"
+#include "rows.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -306,3 +307,36 @@ int adm_retention_compact_body(struct adm_call *c, struct db *db, struct audit_l
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg retention_set_args[] = {
+	TENANT_WORD, OPT("min-days", "N", ARG_UINT, COMPLETE_NONE, "Keep records at least so long; 0 promises nothing."),
+	OPT("max-days", "N", ARG_UINT, COMPLETE_NONE, "Prune takes those that are older."),
+	FLAG("no-max", "Prune takes none by itself."), ARG_END };
+static const struct adm_arg retention_show_args[] = {
+	TENANT_MAYBE, FLAG("history", "What the log says of changes and prunes."), ARG_END };
+static const struct adm_column retention_show_cols[] = {
+	COL("tenant", "TENANT"), COL("min_days", "MIN DAYS"), COL("max_days", "MAX DAYS"), COL("records", "RECORDS"),
+	COL_AT("since", "SINCE"), COL("pruned", "PRUNED"), COL_AT("time", "CHANGED"), COL("kind", "WHAT"), COL("from", "FROM"),
+	COL("to", "TO"), COL("approver", "APPROVER"), COL("detail", "DETAIL"), COL_END };
+
+const struct adm_cmd retention_commands[] = {
+	{ .noun = "retention", .verb = "set", .help = "Say how long the records of a tenant are kept",
+	  .detail = "Without a period nothing is ever pruned.  A longer one holds for records that are there already; a shorter one "
+		    "for those to come alone, and needs a second administrator.",
+	  .args = retention_set_args, .done = "records of %{tenant} are kept %{min_days} days at least", .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_retention_set_check, .body = adm_retention_set_body },
+	{ .noun = "retention", .verb = "show", .help = "Show how long records are kept, and what is gone",
+	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_retention_show_check, .body = adm_retention_show_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd compact_commands[] = {
+	{ .noun = "retention", .verb = "compact", .help = "Remove texts and names that no record uses any more",
+	  .detail = "What pruned records have left in the dictionary.  Reads all records, so it works only while no server runs.",
+	  .args = no_args, .done = "%{texts} texts and %{names} names removed", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_retention_compact_check, .body = adm_retention_compact_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* audit review sign: somebody has read the audit up to here and says so, in the log that was read (AUDIT 12, A-Q31). */
 #include "config.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,3 +76,19 @@ int adm_review_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	adm_row_end(c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_review_args[] = {
+	WORD("action", "sign", COMPLETE_NONE, "What to do: sign."),
+	REPORT_TENANT_OR("The log of this tenant; default: the system's."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "What was read: up to this time; default: now."),
+	OPT("note", "TEXT", ARG_TEXT, COMPLETE_NONE, "What came of it, or a reference."), ARG_END };
+
+const struct adm_cmd review_commands[] = {
+	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
+	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
+	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_OPERATE,
+	  .where = ADM_ON_WRITER, .check = adm_review_check, .body = adm_review_body },
+	{ .noun = NULL },
+};

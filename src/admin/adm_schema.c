@@ -3,6 +3,7 @@
  * What a stored version of a tool refers to never changes: records name the digest of the version, and that says all of
  * what ran.  So a text under an $id is final once a version refers to it, and a removed schema keeps its row as long. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -545,3 +546,45 @@ int adm_schema_remove_body(struct adm_call *c, struct db *db, struct audit_logs 
 	}
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg schema_check_args[] = {
+	FILES("YAML or JSON: the first document is the schema, all others are checked by it; - is standard input."),
+	FLAG("formats", "Let format decide too; else it is an annotation."), ARG_END };
+static const struct adm_arg schema_add_args[] = {
+	FILES("YAML or JSON, one or more schemas with an absolute $id; - is standard input."), ARG_END };
+static const struct adm_arg schema_args[] = { WORD("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
+static const struct adm_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
+static const struct adm_column schema_list_cols[] = {
+	COL("id", "ID"), COL("tools", "TOOLS"), COL_AT("created", "ADDED"), COL_END };
+static const struct adm_column schema_cols[] = {
+	COL("id", "Id"), COL("digest", "Digest"), COL("actor", "Added by"), COL_AT("created", "Added"), COL("tools", "Tools"),
+	COL("schemas", "Schemas"), COL("refers_to", "Refers to"), COL("schema", "Schema"), COL_END };
+static const struct adm_column finding_cols[] = {
+	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
+
+const struct adm_cmd schema_commands[] = {
+	{ .noun = "schema", .verb = "add", .help = "Store schemas for definitions to share",
+	  .detail = "All documents or none.  A definition refers to one by its $id: {$ref: https://example.com/schemas/address}.  "
+	  "What a version of a tool refers to stays as it is: another text needs an $id of its own.  Lists of tools show the "
+	  "schema inside of the tool's.",
+	  .args = schema_add_args, .done = "schema %{id} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_schema_add_check, .body = adm_schema_add_body },
+	{ .noun = "schema", .verb = "list", .help = "List the shared schemas and the tools that use them", .args = no_args,
+	  .columns = schema_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_schema_list_body },
+	{ .noun = "schema", .verb = "show", .help = "Show a shared schema and who uses it", .args = schema_args,
+	  .columns = schema_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_schema_names_check, .body = adm_schema_show_body },
+	{ .noun = "schema", .verb = "remove", .help = "Remove shared schemas that no tool uses",
+	  .detail = "Old versions of tools that refer to it stay readable; they can be stored again once the schema is back.",
+	  .args = schemas_args, .done = "schema %{id} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_schema_names_check, .body = adm_schema_remove_body },
+	{ .noun = "schema", .verb = "check", .help = "Check a JSON Schema, and documents by it",
+	  .detail = "Needs no store; with one, its shared schemas are known.  The schema is held to the rules for those of tools, and failures are said in the words "
+	  "that a caller of a tool reads.  Exit status 4 when there is something to say.", .args = schema_check_args,
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_schema_check_body },
+	{ .noun = NULL },
+};

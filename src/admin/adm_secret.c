@@ -1,5 +1,6 @@
 /* secret set, list, remove, rekey.  A value passes through set's check() only, and from there in guarded memory. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -434,3 +435,41 @@ void adm_secret_rekey_after(struct adm_call *c)
 
 	vault_apply(c->admin->env.vault, &job->change);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg secret_set_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "Letters, digits and _ . -, at most 64."),
+	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
+	  "Read the value from here; else from standard input, from a terminal without echo." }, ARG_END };
+static const struct adm_arg secret_remove_args[] = {
+	WORDS("name", "NAME", COMPLETE_NONE, "The secret."), FLAG("force", "Also while enabled tools use it."), ARG_END };
+static const struct adm_column secret_list_cols[] = {
+	COL("name", "NAME"), COL("set", "SET"), COL_AT("changed", "CHANGED"), COL("actor", "BY"), COL("tools", "USED BY"),
+	COL_END };
+
+const struct adm_cmd secret_commands[] = {
+	{ .noun = "secret", .verb = "set", .help = "Store a value that tools get by name",
+	  .detail = "A definition says {secret:NAME}.  The value is 4 bytes to 64 KiB of UTF-8 text; one line break at its end is "
+		    "dropped.  It is encrypted in the store, nobody can show it again, and it is blanked from what tools say.  "
+		    "Calls that begin from now on use it.",
+	  .args = secret_set_args, .done = "secret %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_secret_set_check, .body = adm_secret_set_body, .after = adm_secret_set_after },
+	{ .noun = "secret", .verb = "list", .help = "List secrets and the tools that use them, never a value",
+	  .detail = "Also those that a tool uses and nobody has set.", .args = no_args, .columns = secret_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_secret_list_body },
+	{ .noun = "secret", .verb = "remove", .help = "Remove secrets",
+	  .detail = "Refused while an enabled tool uses one; with --force calls of such a tool fail until it is set again.",
+	  .args = secret_remove_args, .done = "secret %{name} removed", .destructive = true, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER,
+	  .check = adm_secret_remove_check, .body = adm_secret_remove_body, .after = adm_secret_remove_after },
+	{ .noun = "secret", .verb = "rekey", .help = "Encrypt all secrets under a new key",
+	  .detail = "Makes a key file beside the store and rewrites the secrets, 64 in each transaction, while the server "
+		    "serves.  When it is interrupted, the same command goes on.  The old key file is removed after the last "
+		    "one; master.key stays, since it is needed to check keys.  A backup made before needs the key file of then.",
+	  .args = no_args, .done = "%{rewritten} secrets are under the new key %{key}, %{left} are left", .stepwise = true,
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_secret_rekey_check, .body = adm_secret_rekey_body, .after = adm_secret_rekey_after },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* status, reload, backup, session list: the store and the process that owns it. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,3 +242,63 @@ int adm_session_list_body(struct adm_call *c, struct db *db, struct audit_logs *
 		mcp_peers(env->mcp, t ? t->id : 0, put_peer, c->out);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg admin_key_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."), ARG_END };
+static const struct adm_arg backup_args[] = {
+	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
+	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
+static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), ARG_END };
+static const struct adm_arg help_args[] = {
+	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
+static const struct adm_arg completion_args[] = {
+	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), ARG_END };
+static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
+	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
+static const struct adm_column status_cols[] = {
+	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("clock", "Clock"),
+	COL("tenants", "Tenants"), COL("tools", "Tools"),
+	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
+	COL("listeners", "Listeners"), COL_END };
+static const struct adm_column admin_key_cols[] = { COL("key", "KEY"), COL_END };
+
+const struct adm_cmd server_commands[] = {
+	{ .noun = "init", .help = "Create a store",
+	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
+	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_status_check, .body = adm_status_body },
+	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
+	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
+		    "that only its owner reads, for --key-file.",
+	  .args = admin_key_args, .columns = admin_key_cols, .shape = ADM_SECRET, .storeless = true,
+	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}", .role = ADM_READ,
+	  .where = ADM_ON_CTL },
+	{ .noun = "reload", .help = "Let the server read its configuration again",
+	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
+		    "nothing, and what needs a restart is named.",
+	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .record = AUDIT_ADMIN_CMD, .body = adm_reload_body },
+	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
+	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
+		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
+		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
+		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "
+		    "it is erases again, when it starts, what was erased since.",
+	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
+	  .record = AUDIT_ADMIN_CMD,
+	  .check = adm_backup_check, .body = adm_backup_body },
+	{ .noun = "migrate", .help = "Bring the store to this program's schema",
+	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
+	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "help", .help = "Explain a command", .args = help_args, .storeless = true, .role = ADM_READ,
+	  .where = ADM_ON_CTL },
+	{ .noun = "completion", .help = "Print the completion for a shell",
+	  .detail = "For example: toolcrib completion bash > /etc/bash_completion.d/toolcrib", .args = completion_args,
+	  .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL },
+	{ .noun = NULL },
+};

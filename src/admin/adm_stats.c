@@ -1,6 +1,7 @@
 /* tool-health, stats: calls counted, and their times as histograms, by tool or by time.  The log is walked page by page,
  * oldest first, so that no read transaction lasts (AUDIT A-623). */
 #include "config.h"
+#include "rows.h"
 
 #include "adm_report.h"
 
@@ -338,3 +339,38 @@ int adm_stats_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	}
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_column tool_health_cols[] = {
+	COL("tool", "TOOL"), COL("calls", "CALLS"), COL("ok", "OK"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
+	COL("refused", "REFUSED"), COL("other", "OTHER"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"),
+	COL("p99_ms", "P99 MS"), COL("max_ms", "MAX MS"), COL_END };
+static const struct adm_column stats_cols[] = {
+	COL_AT("time", "TIME"), COL("calls", "CALLS"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
+	COL("refused", "REFUSED"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"), COL("p99_ms", "P99 MS"), COL_END };
+static const struct adm_arg audit_tool_health_args[] = {
+	REPORT_TENANT, REPORT_SPAN, OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."),
+	REPORT_FORMAT, ARG_END };
+static const struct adm_arg audit_stats_args[] = {
+	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_SPAN,
+	OPT("step", "TIME", ARG_DURATION, COMPLETE_NONE, "How much time a line stands for: 1m, 1h; default: what gives some 48."),
+	REPORT_FORMAT, ARG_END };
+
+const struct adm_cmd tool_health_commands[] = {
+	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",
+	  .args = audit_tool_health_args,
+	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: upper bounds, an "
+	  "eighth too large at most.",
+	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_tool_health_check, .body = adm_tool_health_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd stats_commands[] = {
+	{ .noun = "audit", .verb = "stats", .help = "Chart calls, errors and times", .args = audit_stats_args,
+	  .detail = "Of the last day, when no time is given.  Bars are calls, their end in another sign those that failed or were "
+	  "refused.", .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .check = adm_stats_check, .body = adm_stats_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* tenant add, list, show, set, suspend, resume, remove. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -440,3 +441,51 @@ void adm_tenant_out_after(struct adm_call *c)
 	adm_tenant_out(c, job->tenant_id, &ended);
 	put_state(c, job, &ended);
 }
+
+/* --- rows of the command table */
+
+#define SANDBOX_OPT OPT("sandbox", "LEVEL", ARG_TEXT, COMPLETE_NONE, \
+	"The least confinement of its tools' processes, as in toolcrib-run(8), beside what else requires one; empty: none.")
+static const struct adm_arg tenant_add_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
+	OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT, SANDBOX_OPT, ARG_END };
+static const struct adm_arg tenant_set_args[] = {
+	TENANT_WORD, OPT("title", "TEXT", ARG_TEXT, COMPLETE_NONE, "A name for people."), CONCURRENCY_OPT, RATE_OPT,
+	FLAG("no-rate", "Remove the limit of the rate."), SANDBOX_OPT, ARG_END };
+static const struct adm_arg tenant_args[] = { TENANT_WORD, ARG_END };
+static const struct adm_column tenant_list_cols[] = {
+	COL("name", "NAME"), COL("state", "STATE"), COL("concurrency", "CONCURRENCY"), COL("rate", "RATE"),
+	COL("title", "TITLE"), COL_END };
+static const struct adm_column tenant_cols[] = {
+	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
+	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
+	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
+
+const struct adm_cmd tenant_commands[] = {
+	{ .noun = "tenant", .verb = "add", .help = "Add a tenant", .args = tenant_add_args, .done = "tenant %{name} added",
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_add_check, .body = adm_tenant_add_body },
+	{ .noun = "tenant", .verb = "list", .help = "List the tenants", .args = no_args, .columns = tenant_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tenant_list_body },
+	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_tenant_name_check, .body = adm_tenant_show_body },
+	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
+	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
+	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_set_check, .body = adm_tenant_set_body },
+	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
+	  .detail = "No request of theirs is served once the command returns: sessions and streams are over, running calls are "
+		    "cancelled, and connections close behind the answers to those.", .args = tenant_args,
+	  .done = "tenant %{name} suspended: %{calls} calls cancelled, %{connections} connections ended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_suspend_body, .after = adm_tenant_out_after },
+	{ .noun = "tenant", .verb = "resume", .help = "Let a suspended tenant's agents in again", .args = tenant_args,
+	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_resume_body },
+	{ .noun = "tenant", .verb = "remove", .help = "Remove a tenant with its keys and grants",
+	  .detail = "Its records stay.  The name may be given to a new tenant.", .args = tenant_args,
+	  .done = "tenant %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tenant_name_check, .body = adm_tenant_remove_body, .after = adm_tenant_out_after },
+	{ .noun = NULL },
+};

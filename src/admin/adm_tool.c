@@ -1,5 +1,6 @@
 /* tool, prompt and resource add, list, show, enable, disable, remove, history. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -597,3 +598,126 @@ int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *l
 {
 	return change_states(c, db, logs, ADM_TOOL_REMOVED, err);
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct adm_column hosted_cols[] = {
+	COL("name", "Name"), COL("kind", "Kind"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
+	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
+static const struct adm_column tool_history_cols[] = {
+	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
+	COL("digest", "DIGEST"), COL_END };
+#define HOSTED_ROWS(word, words, list_columns) \
+	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
+	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
+		    "version; one that does not changes nothing.  " BELOW_DETAIL, \
+	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
+	  .where = ADM_ON_WRITER, .check = adm_tool_add_check, .body = adm_tool_add_body }, \
+	{ .noun = #word, .verb = "list", .help = "List the " words, .args = no_args, .columns = list_columns, \
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = adm_tool_list_body }, \
+	{ .noun = #word, .verb = "show", .help = "Show a " #word " and its definition", .args = word##_show_args, \
+	  .columns = hosted_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_names_check, .body = adm_tool_show_body }, \
+	{ .noun = #word, .verb = "enable", .help = "Show disabled " words " again", .args = word##s_args, \
+	  .done = #word " %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_names_check, .body = adm_tool_enable_body }, \
+	{ .noun = #word, .verb = "disable", .help = "Hide " words " from all tenants", .args = word##s_args, \
+	  .done = #word " %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after }, \
+	{ .noun = #word, .verb = "remove", .help = "Remove " words, \
+	  .detail = "The versions stay for the records that name them; adding the " #word " again goes on counting.", \
+	  .args = word##s_args, .done = #word " %{name} removed", .destructive = true, .role = ADM_OWNER, \
+	  .where = ADM_ON_WRITER, .check = adm_tool_names_check, .body = adm_tool_remove_body }, \
+	{ .noun = #word, .verb = "history", .help = "List the versions of a " #word, .args = word##_args, \
+	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_names_check, .body = adm_tool_history_body }, \
+	{ .noun = #word, .verb = "diff", .help = "Show what differs between two versions of a " #word, \
+	  .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .check = adm_tool_versions_check, .body = adm_tool_diff_body }, \
+	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
+	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
+	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said%{waits}", \
+	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, \
+	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }, \
+	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
+	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \
+	  .check = adm_tool_test_check, .body = adm_tool_test_body }
+static const struct adm_arg tool_show_args[] = {
+	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
+static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), ARG_END };
+static const struct adm_arg tool_disable_args[] = {
+	WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), FLAG("kill", "Cancel its running calls."), ARG_END };
+static const struct adm_arg prompt_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."),
+	{ "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, "An argument of the prompt." }, ARG_END };
+static const struct adm_arg resource_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."),
+	{ "uri", "URI", ARG_TEXT, false, false, false, COMPLETE_NONE, "Which one is read; a template needs it." }, ARG_END };
+static const struct adm_arg prompt_show_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
+static const struct adm_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
+static const struct adm_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
+static const struct adm_arg resource_show_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
+static const struct adm_arg resource_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), ARG_END };
+static const struct adm_arg resources_args[] = {
+	WORDS("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), ARG_END };
+static const struct adm_arg prompt_diff_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+static const struct adm_arg prompt_revert_args[] = {
+	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
+static const struct adm_arg resource_diff_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	VERSION_MAYBE("from", "The older version; default: the one before."),
+	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+static const struct adm_arg resource_revert_args[] = {
+	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
+	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
+static const struct adm_column tool_list_cols[] = {
+	COL("name", "NAME"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"), COL_END };
+static const struct adm_column tool_cols[] = {
+	COL("name", "Name"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
+	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
+static const struct adm_column resource_list_cols[] = {
+	COL("name", "NAME"), COL("uri", "URI"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"),
+	COL_END };
+
+const struct adm_cmd tool_commands[] = {
+	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
+	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
+		    "version; one that does not changes nothing.  " BELOW_DETAIL,
+	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .check = adm_tool_add_check, .body = adm_tool_add_body },
+	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_tool_list_body },
+	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
+	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_tool_names_check, .body = adm_tool_show_body },
+	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
+	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_enable_body },
+	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants",
+	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.", .args = tool_disable_args,
+	  .done = "tool %{name} disabled, %{calls} calls cancelled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after },
+	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
+	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
+	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_tool_names_check, .body = adm_tool_remove_body },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd hosted_commands[] = {
+	HOSTED_ROWS(prompt, "prompts", tool_list_cols),
+	HOSTED_ROWS(resource, "resources and templates", resource_list_cols),
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* test and lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -350,3 +351,23 @@ int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	adm_schemas_fini(&schemas);
 	return 0;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct adm_arg tool_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, ARG_END };
+static const struct adm_column finding_cols[] = {
+	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
+
+const struct adm_cmd test_commands[] = {
+	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
+	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
+	  .check = adm_tool_test_check, .body = adm_tool_test_body },
+	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
+	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
+	  "when there is something to say.", .args = files_args,
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_tool_lint_body },
+	{ .noun = NULL },
+};

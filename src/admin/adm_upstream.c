@@ -1,5 +1,6 @@
 /* upstream add, list, show, set, remove. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -516,3 +517,72 @@ void adm_upstream_after(struct adm_call *c)
 		if (*job->had.p[i].tool)
 			(void)adm_stop_tool(c, job->had.p[i].tool);
 }
+
+/* --- rows of the command table */
+
+#define UPSTREAM_OPTIONS \
+	OPT("url", "URL", ARG_TEXT, COMPLETE_NONE, "Where the server is reached by HTTP."), \
+	{ "env", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
+	  "A variable for the server that command starts; {secret:NAME} stands for a secret." }, \
+	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default: one of its own."), \
+	{ "read", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may read and execute beside the system's files." }, \
+	{ "write", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may also write." }, \
+	OPT("network", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether command gets the network."), \
+	{ "header", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
+	  "A header for url; a credential must be a {secret:NAME}." }, \
+	OPT("transport", "http|sse", ARG_TEXT, COMPLETE_NONE, "How url is spoken to; default http."), \
+	OPT("allow-private", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether url may lead to an address that is not public."), \
+	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has; default its own name and _."), \
+	OPT("uri-prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the URIs of its resources; default its own name and +."), \
+	OPT("shared", "yes|no", ARG_YESNO, COMPLETE_NONE, "One link for all tenants instead of one for each."), \
+	OPT("asks", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its questions are put to the caller."), \
+	OPT("idle", "TIME", ARG_DURATION, COMPLETE_NONE, "End a link that had no call for so long; default 10m.")
+#define UPSTREAM_COMMAND { "command", "PROGRAM", ARG_COMMAND, true, false, true, COMPLETE_FILE, \
+	"The program that speaks MCP over its stdin and stdout, and its arguments; must come last." }
+static const struct adm_arg upstream_add_args[] = {
+	MAYBE("upstream", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
+	{ "file", "FILE", ARG_FILE, true, false, true, COMPLETE_FILE, "Documents of kind upstream instead, YAML or JSON." },
+	UPSTREAM_OPTIONS, UPSTREAM_COMMAND, ARG_END };
+#define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
+static const struct adm_arg upstream_args[] = { UPSTREAM_WORD, ARG_END };
+static const struct adm_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
+	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."),
+	FLAG("kill", "With --enabled no: cancel the calls that run there."), UPSTREAM_COMMAND, ARG_END };
+static const struct adm_column upstream_list_cols[] = {
+	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
+	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
+static const struct adm_column upstream_cols[] = {
+	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
+	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
+	COL("tools", "Hosted"), COL("links", "Open links"),
+	COL("calls", "Running calls"), COL("error", "Last failure"), COL_AT("created", "Added"), COL("digest", "Digest"),
+	COL("definition", "Definition"), COL_END };
+
+const struct adm_cmd upstream_commands[] = {
+	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools, prompts and resources are hosted",
+	  .detail = "Nothing is started or asked yet: upstream sync does that.  One that is there is changed, as by upstream set.",
+	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .check = adm_upstream_add_check, .body = adm_upstream_add_body, .after = adm_upstream_after },
+	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
+	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot be hosted.",
+	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_upstream_list_body },
+	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of what it has",
+	  .detail = "With --json each tool, prompt and resource is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
+	  .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_upstream_name_check, .body = adm_upstream_show_body },
+	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
+	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
+		    "the old settings end when their calls have ended.  Where new versions have to be approved (approval versions), "
+		    "a change of one that has tools here needs a second administrator: see approval list; --enabled alone does not.",
+	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .check = adm_upstream_set_check, .body = adm_upstream_set_body, .after = adm_upstream_after },
+	{ .noun = NULL },
+};
+
+const struct adm_cmd upstream_remove_commands[] = {
+	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with all that it brought",
+	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
+	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = adm_upstream_name_check,
+	  .body = adm_upstream_remove_body, .after = adm_upstream_after },
+	{ .noun = NULL },
+};

@@ -4,6 +4,7 @@
  * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
  * and waits; so is one that is gone.  One that is again what was accepted comes back by itself. */
 #include "config.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -540,3 +541,30 @@ int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct audit_log
 		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u.name, NULL, NULL, err);
 	return rc;
 }
+
+/* --- rows of the command table */
+
+#define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
+static const struct adm_arg upstream_sync_args[] = {
+	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has, while nothing is stored."),
+	FLAG("check", "Disable what has changed; store nothing new."), ARG_END };
+static const struct adm_arg upstream_accept_args[] = {
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
+static const struct adm_column upstream_sync_cols[] = {
+	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
+
+const struct adm_cmd sync_commands[] = {
+	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
+	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
+		    "there since it was accepted, or is gone, is disabled until upstream accept.  The server looks by itself when "
+		    "an upstream says that a list has changed, and then stores nothing new.",
+	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
+	  .body = adm_upstream_sync_body },
+	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
+	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone there "
+		    "is removed.  The upstream is not asked again.",
+	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
+	{ .noun = NULL },
+};

@@ -1,5 +1,6 @@
 /* audit verify: the whole store, or one tenant's log, as somebody reads it who trusts nothing in it. */
 #include "config.h"
+#include "rows.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -181,3 +182,28 @@ int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *
 		c->status = sum.bad ? ADM_STATUS_FINDINGS : sum.gaps ? ADM_STATUS_GAPS : 0;
 	return rc;
 }
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_verify_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."),
+	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE, "A key that you have pinned, as audit keys prints it; may be given again."),
+	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE, "What the signer remembers: its directory, or a copy of its file state."),
+	OPTS("anchor", "FILE", ARG_PATH, COMPLETE_FILE, "A checkpoint that was taken away earlier; may be given again."),
+	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE, "Say so when no checkpoint was taken outside for that long, such as 7d."),
+	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
+	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
+	ARG_END };
+static const struct adm_column verify_cols[] = {
+	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
+
+const struct adm_cmd verify_commands[] = {
+	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
+	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
+	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "
+	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked: a begin "
+	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
+	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
+	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
+	{ .noun = NULL },
+};

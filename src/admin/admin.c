@@ -26,6 +26,7 @@
 
 #include "admin_int.h"
 #include "admin_stream.h"
+#include "rows.h"
 
 struct adm_run *adm_run_of(const struct adm_call *c)
 {
@@ -66,6 +67,8 @@ void admin_free(struct admin **ap)
 		db_close(&a->reader[i]);
 	adm_unref(a);
 }
+
+const struct adm_arg no_args[] = { { .name = NULL } };
 
 const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
 {
