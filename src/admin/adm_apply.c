@@ -136,7 +136,7 @@ static int read_item(struct apply *a, const json_t *doc, struct err *err)
 	return rc;
 }
 
-int adm_apply_check(struct adm_call *c, struct err *err)
+static int adm_apply_check(struct adm_call *c, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
 	struct apply *a = adm_priv(c, sizeof(*a));
@@ -254,7 +254,7 @@ static int collect_changes(struct apply *a, struct err *err)
 	return rc;
 }
 
-int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct apply *a = c->priv;
 	int rc;
@@ -273,7 +273,7 @@ int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	return 0;
 }
 
-void adm_apply_after(struct adm_call *c)
+static void adm_apply_after(struct adm_call *c)
 {
 	const struct apply *a = c->priv;
 

@@ -293,7 +293,7 @@ void adm_refuse_alone(struct adm_run *run, struct err *err)
 
 /* --- approval list */
 
-int adm_approval_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_approval_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_LIST);
 	struct approval a;
@@ -323,7 +323,7 @@ int adm_approval_list_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 struct decide_job { uint32_t id; };
 
-int adm_approval_check(struct adm_call *c, struct err *err)
+static int adm_approval_check(struct adm_call *c, struct err *err)
 {
 	struct decide_job *job = adm_priv(c, sizeof(*job));
 
@@ -380,7 +380,7 @@ static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, str
 	return rc < 0 ? rc : record_approval(adm_run_of(c), db, logs, AUDIT_APPROVAL_GRANT, a, err);
 }
 
-int adm_approval_grant_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_approval_grant_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct approval a = { 0 };
 	int rc = get_waiting(c->priv, db, &a, err);
@@ -393,7 +393,7 @@ int adm_approval_grant_body(struct adm_call *c, struct db *db, struct audit_logs
 	return rc;
 }
 
-int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct approval a = { 0 };
 	int rc = get_waiting(c->priv, db, &a, err);
@@ -413,7 +413,7 @@ int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 struct policy_job { bool one; };
 
-int adm_approval_policy_check(struct adm_call *c, struct err *err)
+static int adm_approval_policy_check(struct adm_call *c, struct err *err)
 {
 	struct policy_job *job = adm_priv(c, sizeof(*job));
 	const char *text = adm_text(c, "policy");
@@ -430,7 +430,7 @@ int adm_approval_policy_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_approval_policy_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_approval_policy_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct policy_job *job = c->priv;
 	const char *obj = job->one ? "approval/policy/one" : "approval/policy/two";

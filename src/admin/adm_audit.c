@@ -88,7 +88,7 @@ static void put_record(struct audit_job *job, const struct audit_view *v)
 	adm_put_text(o, "detail", v->detail);
 }
 
-int adm_audit_show_check(struct adm_call *c, struct err *err)
+static int adm_audit_show_check(struct adm_call *c, struct err *err)
 {
 	struct audit_job *job = new_job(c);
 
@@ -125,7 +125,7 @@ static int show_tenant(struct audit_job *job, struct db *db, const struct adm_te
 	return rc < 0 ? rc : 0;
 }
 
-int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct audit_job *job = c->priv;
 	struct adm_tenant t;

@@ -56,7 +56,7 @@ int adm_index(const struct adm_call *c, const char *name, int64_t *ret, struct e
 	return 0;
 }
 
-int adm_audit_bundle_check(struct adm_call *c, struct err *err)
+static int adm_audit_bundle_check(struct adm_call *c, struct err *err)
 {
 	struct bundle_job *job = adm_priv(c, sizeof(*job));
 	const struct tenant *t;
@@ -188,7 +188,7 @@ static void put_part(struct adm_call *c, const uint8_t *p, size_t n)
 	free(text);
 }
 
-int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct bundle_job *job = c->priv;
 	uint8_t *buf;

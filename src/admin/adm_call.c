@@ -144,7 +144,7 @@ static int read_args(const struct adm_call *c, const struct reg_snapshot *snap, 
 	return rc;
 }
 
-int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct call_out out = { no_progress, no_log, no_ask, never_gone, call_finish };
 	const struct admin_env *env = &c->admin->env;

@@ -104,7 +104,7 @@ static void course_stepped(void *arg, int rc, const struct err *err)
 	course_end(c, rc);
 }
 
-int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
+static int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
 {
 	struct course *c = mem_zalloc(sizeof(*c));
 	int rc;

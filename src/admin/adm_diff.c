@@ -134,7 +134,7 @@ int adm_tool_diff_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 /* --- revert */
 
-int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err)
+static int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_CURRENT_ALL);
 	struct catalogue *shared = catalogue_new(NULL);

@@ -49,7 +49,7 @@ static void free_drill(void *priv)
 	free(job);
 }
 
-int adm_audit_drill_check(struct adm_call *c, struct err *err)
+static int adm_audit_drill_check(struct adm_call *c, struct err *err)
 {
 	struct drill_job *job = adm_priv(c, sizeof(*job));
 
@@ -193,7 +193,7 @@ static void remove_copy(const char *path)
 	}
 }
 
-int adm_audit_drill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_drill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct drill_job *job = c->priv;
 	struct db *copy = NULL;

@@ -46,7 +46,7 @@ static void free_erase(void *priv)
 	free(job);
 }
 
-int adm_erase_check(struct adm_call *c, struct err *err)
+static int adm_erase_check(struct adm_call *c, struct err *err)
 {
 	struct erase_job *job = adm_priv(c, sizeof(*job));
 	const char *who = adm_text(c, "principal");
@@ -157,7 +157,7 @@ static void look_done(void *arg)
 	adm_gathered(c, job->rc < 0 ? &job->err : NULL);
 }
 
-void adm_erase_gather(struct adm_call *c)
+static void adm_erase_gather(struct adm_call *c)
 {
 	struct err err = { 0 };
 	int rc = ev_work(c->admin->env.loop, EV_LANE_READ, look_body, look_done, c);
@@ -256,7 +256,7 @@ static int intend_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	return rc < 0 ? rc : intend_range(c, db, logs, obj, 0, size, err);
 }
 
-int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct erase_job *job = c->priv;
 	int rc = find_target(job, db, err);

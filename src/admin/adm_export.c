@@ -13,7 +13,7 @@
 
 #include "adm_apply.h"
 
-int adm_export_check(struct adm_call *c, struct err *err)
+static int adm_export_check(struct adm_call *c, struct err *err)
 {
 	struct export *x = adm_priv(c, sizeof(*x));
 	const char *tenant = adm_text(c, "tenant");
@@ -60,7 +60,7 @@ static int export_all(struct export *x, struct err *err)
 	return rc;
 }
 
-int adm_export_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_export_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct export *x = c->priv;
 	int rc = db_txn_begin(db, false, err);          /* one picture of all of it */

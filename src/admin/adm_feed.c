@@ -62,7 +62,7 @@ static int new_job(struct adm_call *c, struct err *err)
 	return adm_ask_check(c, &job->ask, err);
 }
 
-int adm_tail_check(struct adm_call *c, struct err *err)
+static int adm_tail_check(struct adm_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
 
@@ -71,7 +71,7 @@ int adm_tail_check(struct adm_call *c, struct err *err)
 	return rc;
 }
 
-int adm_audit_export_check(struct adm_call *c, struct err *err)
+static int adm_audit_export_check(struct adm_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
 	struct feed_job *job = c->priv;
@@ -230,7 +230,7 @@ static int next_part(struct feed_job *job, struct db *db, struct err *err)
 
 static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
 
-int adm_feed_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_feed_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct feed_job *job = c->priv;
 	struct db_stmt *st;
@@ -264,7 +264,7 @@ static void free_check(void *priv)
 
 #define LAG_MS (10u * 60 * 1000)
 
-int adm_export_check_check(struct adm_call *c, struct err *err)
+static int adm_export_check_check(struct adm_call *c, struct err *err)
 {
 	struct check_job *job = adm_priv(c, sizeof(*job));
 
@@ -309,7 +309,7 @@ static int check_log(struct check_job *job, struct adm_call *c, struct db *db, i
 	return rc;
 }
 
-int adm_export_check_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_export_check_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "log", "finding", "next", "records", "since", NULL };
 	struct check_job *job = c->priv;

@@ -90,7 +90,7 @@ static int take_limits(struct adm_call *c, struct grant_job *job, struct err *er
 	return alias ? adm_grant_alias(alias, job->count == 1 ? job->glob[0] : NULL, job->want.alias, err) : 0;
 }
 
-int adm_grant_check(struct adm_call *c, struct err *err)
+static int adm_grant_check(struct adm_call *c, struct err *err)
 {
 	struct grant_job *job = adm_priv(c, sizeof(*job));
 	const char *tenant = adm_text(c, "tenant"), *single = adm_text(c, "tool");
@@ -107,7 +107,7 @@ int adm_grant_check(struct adm_call *c, struct err *err)
 	return rc < 0 ? rc : take_limits(c, job, err);
 }
 
-int adm_grant_set_check(struct adm_call *c, struct err *err)
+static int adm_grant_set_check(struct adm_call *c, struct err *err)
 {
 	const struct grant_job *job;
 	int rc = adm_grant_check(c, err);
@@ -166,7 +166,7 @@ static int list_tenant(struct adm_call *c, struct db *db, const struct adm_tenan
 	return rc;
 }
 
-int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct grant_job *job = c->priv;
 	struct adm_tenant t;
@@ -409,17 +409,17 @@ static int each_glob(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	return rc < 0 ? rc : adm_changed_tenant(c, db, t.id, err);
 }
 
-int adm_grant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_grant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, add_one, err);
 }
 
-int adm_grant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_grant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, remove_one, err);
 }
 
-int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, set_one, err);
 }

@@ -97,7 +97,7 @@ int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err)
 
 /* --- hold set */
 
-int adm_hold_set_check(struct adm_call *c, struct err *err)
+static int adm_hold_set_check(struct adm_call *c, struct err *err)
 {
 	struct hold_job *job = adm_priv(c, sizeof(*job));
 	int rc;
@@ -176,7 +176,7 @@ static int record_set(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc < 0 ? rc : bind_record(db, SQL_HOLD_BIND, id, &at, err);
 }
 
-int adm_hold_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_hold_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct hold_job *job = c->priv;
 	struct adm_principal p = { 0 };
@@ -285,7 +285,7 @@ static int put_hold(struct adm_call *c, struct db *db, const struct hold *h, str
 	return 0;
 }
 
-int adm_hold_list_check(struct adm_call *c, struct err *err)
+static int adm_hold_list_check(struct adm_call *c, struct err *err)
 {
 	struct hold_job *job = adm_priv(c, sizeof(*job));
 
@@ -295,7 +295,7 @@ int adm_hold_list_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_hold_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_hold_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct hold_job *job = c->priv;
 	struct adm_tenant t = { 0 };
@@ -319,7 +319,7 @@ int adm_hold_list_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 /* --- hold release */
 
-int adm_hold_release_check(struct adm_call *c, struct err *err)
+static int adm_hold_release_check(struct adm_call *c, struct err *err)
 {
 	struct hold_job *job = adm_priv(c, sizeof(*job));
 	int rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
@@ -348,7 +348,7 @@ static int find_hold(struct db *db, uint32_t id, struct hold *ret, struct err *e
 	return rc < 0 ? rc : 0;
 }
 
-int adm_hold_release_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_hold_release_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct hold_job *job = c->priv;
 	struct hold h;

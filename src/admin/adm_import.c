@@ -53,7 +53,7 @@ static void put_document(void *arg, const char *pointer, const char *name, json_
 	json_decref(doc);
 }
 
-int adm_import_openapi_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_import_openapi_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct openapi_sink sink = { put_document, put_note };
 	const struct openapi_options options = { .server = adm_text(c, "server"), .prefix = adm_text(c, "prefix") };

@@ -220,7 +220,7 @@ int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err 
 	return 0;
 }
 
-int adm_key_refs_check(struct adm_call *c, struct err *err)
+static int adm_key_refs_check(struct adm_call *c, struct err *err)
 {
 	size_t n = adm_count(c, "accessor");
 	struct key_refs *job = adm_priv(c, sizeof(*job));
@@ -256,7 +256,7 @@ int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct
 	return rc < 0 ? rc : 0;
 }
 
-int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct key_refs *job = c->priv;
 	struct key_row k;
@@ -333,7 +333,7 @@ static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs 
 	return rc;
 }
 
-int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct key_refs *job = c->priv;
 
@@ -361,7 +361,7 @@ int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 }
 
 /* The table of keys knows it already; what hangs on open connections ends now (SEC S-306). */
-void adm_key_revoke_after(struct adm_call *c)
+static void adm_key_revoke_after(struct adm_call *c)
 {
 	const struct key_refs *job = c->priv;
 	struct mcp_ended ended;

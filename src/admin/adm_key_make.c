@@ -128,7 +128,7 @@ static int check_life(struct adm_call *c, struct key_create *job, struct err *er
 	return 0;
 }
 
-int adm_key_create_check(struct adm_call *c, struct err *err)
+static int adm_key_create_check(struct adm_call *c, struct err *err)
 {
 	struct key_create *job = adm_priv(c, sizeof(*job));
 	const char *label = adm_text(c, "label");
@@ -230,7 +230,7 @@ void adm_put_new_key(struct adm_out *o, const struct key_new *key, const char *t
 	adm_row_end(o);
 }
 
-int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct key_create *job = c->priv;
 	struct adm_tenant t;

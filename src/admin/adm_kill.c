@@ -33,7 +33,7 @@ size_t adm_stop_tool(struct adm_call *c, const char *full_name)
 
 struct kill_job { uint64_t id; };
 
-int adm_session_kill_check(struct adm_call *c, struct err *err)
+static int adm_session_kill_check(struct adm_call *c, struct err *err)
 {
 	struct kill_job *job = adm_priv(c, sizeof(*job));
 	const char *text = adm_text(c, "id");
@@ -43,7 +43,7 @@ int adm_session_kill_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct admin_env *env = &c->admin->env;
 	const struct kill_job *job = c->priv;

@@ -19,7 +19,7 @@ enum { UNSET = -1 };
 
 struct level_job { char tenant[64], tool[72]; int level; };     /* level UNSET: the one above decides again */
 
-int adm_level_set_check(struct adm_call *c, struct err *err)
+static int adm_level_set_check(struct adm_call *c, struct err *err)
 {
 	struct level_job *job = adm_priv(c, sizeof(*job));
 	const char *level = adm_text(c, "level");
@@ -34,7 +34,7 @@ int adm_level_set_check(struct adm_call *c, struct err *err)
 	return ERR_INVALID;
 }
 
-int adm_level_list_check(struct adm_call *c, struct err *err)
+static int adm_level_list_check(struct adm_call *c, struct err *err)
 {
 	struct level_job *job = adm_priv(c, sizeof(*job));
 
@@ -238,7 +238,7 @@ static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
 }
 
-int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct level_job *job = c->priv;
 	struct adm_tenant t;
@@ -277,7 +277,7 @@ static void put_level(struct adm_out *o, const char *tenant, const char *tool, i
 	adm_row_end(o);
 }
 
-int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct level_job *job = c->priv;
 	struct db_stmt *st;

@@ -77,7 +77,7 @@ static int take_limits(struct adm_call *c, struct limit_job *job, struct err *er
 	return take_bytes(c, &job->want.bytes_day, err);
 }
 
-int adm_limit_set_check(struct adm_call *c, struct err *err)
+static int adm_limit_set_check(struct adm_call *c, struct err *err)
 {
 	struct limit_job *job = adm_priv(c, sizeof(*job));
 	int rc = take_who(c, job, err);
@@ -279,7 +279,7 @@ static int record(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	return rc;
 }
 
-int adm_limit_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_limit_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct limit_job *job = c->priv;
 	struct tenant_limits before, after;
@@ -320,7 +320,7 @@ int adm_limit_set_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 /* --- show: on the loop, from what is in force */
 
-int adm_limit_show_check(struct adm_call *c, struct err *err)
+static int adm_limit_show_check(struct adm_call *c, struct err *err)
 {
 	struct limit_job *job = adm_priv(c, sizeof(*job));
 	int rc = take_who(c, job, err);
@@ -512,7 +512,7 @@ static int find_shown(struct adm_call *c, struct shown *ret, struct err *err)
 	return 0;
 }
 
-int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct limit_job *job = c->priv;
 	const struct admin_env *env = &c->admin->env;

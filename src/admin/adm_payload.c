@@ -31,7 +31,7 @@ struct payload_job {
 	int rc;
 };
 
-int adm_audit_payload_check(struct adm_call *c, struct err *err)
+static int adm_audit_payload_check(struct adm_call *c, struct err *err)
 {
 	struct payload_job *job = adm_priv(c, sizeof(*job));
 
@@ -157,7 +157,7 @@ static int show_tenant(struct payload_job *job, const struct adm_tenant *t)
 	return rc < 0 ? rc : job->rc;
 }
 
-int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keyfile_place place = { c->admin->env.store, c->admin->env.master };
 	struct payload_job *job = c->priv;

@@ -39,7 +39,7 @@ static void put_principal(struct adm_out *o, const char *tenant, const struct ad
 	adm_put_time(o, "created", (uint64_t)p->created_us);
 }
 
-int adm_principal_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_principal_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct adm_tenant t;
 	struct adm_principal p;
@@ -61,7 +61,7 @@ int adm_principal_list_body(struct adm_call *c, struct db *db, struct audit_logs
 	return rc;
 }
 
-int adm_principal_check(struct adm_call *c, struct err *err)
+static int adm_principal_check(struct adm_call *c, struct err *err)
 {
 	struct principal_job *job = adm_priv(c, sizeof(*job));
 
@@ -88,7 +88,7 @@ static int count_keys(struct db *db, struct principal_job *job, const struct adm
 	return rc;
 }
 
-int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct principal_job *job = c->priv;
 	struct adm_tenant t;
@@ -109,7 +109,7 @@ int adm_principal_show_body(struct adm_call *c, struct db *db, struct audit_logs
 	return 0;
 }
 
-int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct principal_job *job = c->priv;
 	struct adm_tenant t;
@@ -140,7 +140,7 @@ int adm_principal_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 }
 
 /* Whatever is the principal's ends; its next request is refused. */
-void adm_principal_set_after(struct adm_call *c)
+static void adm_principal_set_after(struct adm_call *c)
 {
 	const struct principal_job *job = c->priv;
 	const struct call_where whose = { .tenant_id = job->tenant_id, .principal_id = job->now.id };

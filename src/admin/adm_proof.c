@@ -22,7 +22,7 @@ struct proof_job {
 	int64_t idx;                    /* of the record; -1 = not found */
 };
 
-int adm_audit_proof_check(struct adm_call *c, struct err *err)
+static int adm_audit_proof_check(struct adm_call *c, struct err *err)
 {
 	struct proof_job *job = adm_priv(c, sizeof(*job));
 
@@ -44,7 +44,7 @@ static int note_record(void *arg, const struct audit_view *v)
 	return 0;
 }
 
-int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct proof_job *job = c->priv;
 	struct str text = STR_INIT;

@@ -44,7 +44,7 @@ static void free_prune(void *priv)
 	free(job);
 }
 
-int adm_prune_check(struct adm_call *c, struct err *err)
+static int adm_prune_check(struct adm_call *c, struct err *err)
 {
 	struct prune_job *job = adm_priv(c, sizeof(*job));
 
@@ -231,7 +231,7 @@ static void plan_done(void *arg)
 	adm_gathered(c, job->rc < 0 ? &job->err : NULL);
 }
 
-void adm_prune_gather(struct adm_call *c)
+static void adm_prune_gather(struct adm_call *c)
 {
 	struct err err = { 0 };
 	int rc = ev_work(c->admin->env.loop, EV_LANE_READ, plan_body, plan_done, c);
@@ -289,7 +289,7 @@ static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	return rc < 0 ? rc : audit_cut_set(logs, db, cut, &at, err);
 }
 
-int adm_prune_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_prune_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct prune_job *job = c->priv;
 	struct audit_cut cut;

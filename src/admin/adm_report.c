@@ -180,7 +180,7 @@ static int check_specials(const struct adm_call *c, struct adm_ask *ask, struct 
 	return err_set(err, ERR_INVALID, "kind", "kind: \"%.40s\" is none; toolcrib-audit(7) names them", kind);
 }
 
-int adm_report_check(struct adm_call *c, struct err *err)
+static int adm_report_check(struct adm_call *c, struct err *err)
 {
 	struct report_job *job = adm_priv(c, sizeof(*job));
 	struct adm_ask *ask = &job->ask;
@@ -452,7 +452,7 @@ static int ask_logs(struct report_job *job, struct db *db, struct err *err)
 	return rc;
 }
 
-int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct report_job *job = c->priv;
 	int rc;
@@ -470,7 +470,7 @@ int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 }
 
 /* Commands with a shape of their own that are reports when a flag asks for it. */
-int adm_key_list_any_check(struct adm_call *c, struct err *err)
+static int adm_key_list_any_check(struct adm_call *c, struct err *err)
 {
 	if (!adm_has(c, "review") && !adm_has(c, "stale") && !adm_has(c, "unused-scopes"))
 		return adm_key_list_check(c, err);
@@ -478,12 +478,12 @@ int adm_key_list_any_check(struct adm_call *c, struct err *err)
 	return adm_report_check(c, err);
 }
 
-int adm_key_list_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_key_list_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_key_list_body(c, db, logs, err);
 }
 
-int adm_tool_history_any_check(struct adm_call *c, struct err *err)
+static int adm_tool_history_any_check(struct adm_call *c, struct err *err)
 {
 	if (!adm_has(c, "events"))
 		return adm_tool_names_check(c, err);
@@ -491,7 +491,7 @@ int adm_tool_history_any_check(struct adm_call *c, struct err *err)
 	return adm_report_check(c, err);
 }
 
-int adm_tool_history_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_history_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_tool_history_body(c, db, logs, err);
 }

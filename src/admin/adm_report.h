@@ -37,7 +37,6 @@ struct adm_report {
 	bool text_list;                 /* several of them, with commas */
 	bool room;                      /* the header says how full the disk is */
 };
-extern const struct adm_report adm_reports[];           /* ended by noun NULL */
 const struct adm_report *adm_report_find(const char *noun, const char *verb);
 
 /* What is asked for, copied from the arguments on the loop. */

@@ -9,7 +9,8 @@
 #define PAGED(sql) .way = { { NULL, sql, true, false, 0 } }
 #define EMPTY(sql) .way = { { NULL, sql, false, true, 0 } }
 
-const struct adm_report adm_reports[] = {
+/* ended by noun NULL */
+static const struct adm_report adm_reports[] = {
 	{ "audit", "calls", SCOPE_TENANT,
 	  .way = { { "group-by", SQL_REPORT_CALLS_GROUPED, false, false, 0 }, { NULL, SQL_REPORT_CALLS, true, false, 0 } },
 	  .by_prn = SQL_REPORT_CALLS_PRN, .by_cred = SQL_REPORT_CALLS_CRED, .by_tool = SQL_REPORT_CALLS_TOOL,

@@ -29,7 +29,7 @@ struct period_job {
 
 /* --- set */
 
-int adm_retention_set_check(struct adm_call *c, struct err *err)
+static int adm_retention_set_check(struct adm_call *c, struct err *err)
 {
 	struct period_job *job = adm_priv(c, sizeof(*job));
 
@@ -114,7 +114,7 @@ static void put_days(struct adm_out *o, const struct adm_period *p)
 		adm_put_text(o, "max_days", NULL);
 }
 
-int adm_retention_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_retention_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct period_job *job = c->priv;
 	struct adm_periods have = { 0 };
@@ -148,7 +148,7 @@ int adm_retention_set_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 /* --- show */
 
-int adm_retention_show_check(struct adm_call *c, struct err *err)
+static int adm_retention_show_check(struct adm_call *c, struct err *err)
 {
 	struct period_job *job = adm_priv(c, sizeof(*job));
 
@@ -258,7 +258,7 @@ static int show_history(struct period_job *job, struct db *db, const struct adm_
 	return rc;
 }
 
-int adm_retention_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_retention_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct period_job *job = c->priv;
 	int (*show)(struct period_job *, struct db *, const struct adm_tenant *, struct err *) = job->history ? show_history : show_now;
@@ -284,7 +284,7 @@ int adm_retention_show_body(struct adm_call *c, struct db *db, struct audit_logs
 
 /* --- compact */
 
-int adm_retention_compact_check(struct adm_call *c, struct err *err)
+static int adm_retention_compact_check(struct adm_call *c, struct err *err)
 {
 	if (c->who.embedded)
 		return 0;
@@ -294,7 +294,7 @@ int adm_retention_compact_check(struct adm_call *c, struct err *err)
 }
 
 /* The record of the command says that it was done. */
-int adm_retention_compact_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_retention_compact_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	int64_t texts = 0, names = 0;
 	int rc = audit_compact(logs, db, &texts, &names, err);

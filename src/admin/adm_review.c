@@ -18,7 +18,7 @@ static void free_ask(void *priv)
 	free(priv);
 }
 
-int adm_review_check(struct adm_call *c, struct err *err)
+static int adm_review_check(struct adm_call *c, struct err *err)
 {
 	struct adm_ask *ask = adm_priv(c, sizeof(*ask));
 	const char *action = adm_text(c, "action"), *note = adm_text(c, "note");
@@ -48,7 +48,7 @@ static int last_of(struct db *db, const struct adm_ask *ask, int64_t *ret, struc
 	return rc < 0 ? rc : 0;
 }
 
-int adm_review_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_review_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct adm_ask *ask = c->priv;
 	uint8_t range[16] = { 0 };

@@ -45,7 +45,7 @@ static void free_add(void *priv)
 	free(job);
 }
 
-int adm_schema_add_check(struct adm_call *c, struct err *err)
+static int adm_schema_add_check(struct adm_call *c, struct err *err)
 {
 	struct add_job *job = adm_priv(c, sizeof(*job));
 
@@ -317,7 +317,7 @@ int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc;
 }
 
-int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct add_job *job = c->priv;
 	const struct adm_schemas *set = &job->set;
@@ -363,7 +363,7 @@ static void put_row(struct adm_out *o, const char *uri, const struct schema_row 
 	adm_put_time(o, "created", (uint64_t)row->created_us);
 }
 
-int adm_schema_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_schema_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_LIST);
 	int rc;
@@ -408,7 +408,7 @@ static void take_name(struct names_job *job, const char *uri)
 		job->uri[job->count++] = mem_strdup(uri);
 }
 
-int adm_schema_names_check(struct adm_call *c, struct err *err)
+static int adm_schema_names_check(struct adm_call *c, struct err *err)
 {
 	struct names_job *job = adm_priv(c, sizeof(*job));
 	const char *single = adm_text(c, "schema");
@@ -441,7 +441,7 @@ static int put_text(struct adm_out *o, struct db *db, const char *uri, struct er
 	return rc < 0 ? rc : 0;
 }
 
-int adm_schema_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_schema_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct { const char *name; enum sql_id sql; } lists[] = {
 		{ "tools", SQL_SCHEMA_TOOLS }, { "schemas", SQL_SCHEMA_USERS }, { "refers_to", SQL_SCHEMA_REFS },
@@ -534,7 +534,7 @@ int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *log
 	return rc;
 }
 
-int adm_schema_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_schema_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct names_job *job = c->priv;
 	int rc = adm_schemas_remove(c, db, logs, (const char *const *)job->uri, job->count, err);

@@ -141,7 +141,7 @@ static int check_name(const char *name, struct err *err)
 	return err_set(err, ERR_INVALID, "name", "%.80s: a name of a secret has 1 to 64 of A-Z a-z 0-9 _ . -", name);
 }
 
-int adm_secret_set_check(struct adm_call *c, struct err *err)
+static int adm_secret_set_check(struct adm_call *c, struct err *err)
 {
 	struct set_job *job = adm_priv(c, sizeof(*job));
 	json_t *value = json_object_get(c->args, "value");
@@ -169,7 +169,7 @@ int adm_secret_set_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct set_job *job = c->priv;
 	const struct vault_new n = { .name = job->name, .value = job->value, .len = job->len, .actor = job->actor };
@@ -193,7 +193,7 @@ int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_logs *lo
 	return 0;
 }
 
-void adm_secret_set_after(struct adm_call *c)
+static void adm_secret_set_after(struct adm_call *c)
 {
 	struct set_job *job = c->priv;
 
@@ -261,7 +261,7 @@ static int put_missing(struct adm_call *c, struct db *db, const struct uses *u, 
 	return 0;
 }
 
-int adm_secret_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_secret_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct uses u = { NULL, 0 };
 
@@ -299,7 +299,7 @@ static void free_remove(void *priv)
 	free(job);
 }
 
-int adm_secret_remove_check(struct adm_call *c, struct err *err)
+static int adm_secret_remove_check(struct adm_call *c, struct err *err)
 {
 	size_t n = adm_count(c, "name");
 	struct remove_job *job = adm_priv(c, sizeof(*job));
@@ -352,7 +352,7 @@ static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc;
 }
 
-int adm_secret_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_secret_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct remove_job *job = c->priv;
 	struct uses u = { NULL, 0 };
@@ -370,7 +370,7 @@ int adm_secret_remove_body(struct adm_call *c, struct db *db, struct audit_logs 
 	return rc;
 }
 
-void adm_secret_remove_after(struct adm_call *c)
+static void adm_secret_remove_after(struct adm_call *c)
 {
 	struct remove_job *job = c->priv;
 
@@ -394,7 +394,7 @@ static void free_rekey(void *priv)
 	free(job);
 }
 
-int adm_secret_rekey_check(struct adm_call *c, struct err *err)
+static int adm_secret_rekey_check(struct adm_call *c, struct err *err)
 {
 	struct rekey_job *job = adm_priv(c, sizeof(*job));
 
@@ -405,7 +405,7 @@ int adm_secret_rekey_check(struct adm_call *c, struct err *err)
 }
 
 /* One batch is one transaction and one record; the caller repeats the command while rows are left. */
-int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct rekey_job *job = c->priv;
 	char obj[KEYFILE_ID_SIZE + 48];
@@ -429,7 +429,7 @@ int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit_logs *
 	return 0;
 }
 
-void adm_secret_rekey_after(struct adm_call *c)
+static void adm_secret_rekey_after(struct adm_call *c)
 {
 	struct rekey_job *job = c->priv;
 

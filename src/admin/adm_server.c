@@ -51,7 +51,7 @@ static void count_peer(void *arg, const struct mcp_peer_view *v)
 	(*count)++;
 }
 
-int adm_status_check(struct adm_call *c, struct err *err)
+static int adm_status_check(struct adm_call *c, struct err *err)
 {
 	const struct admin_env *env = &c->admin->env;
 	struct status_job *job = adm_priv(c, sizeof(*job));
@@ -90,7 +90,7 @@ static void put_counters(struct adm_out *o)
 	str_fini(&text);
 }
 
-int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct status_job *job = c->priv;
 	struct adm_out *o = c->out;
@@ -130,7 +130,7 @@ int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 
 /* --- reload */
 
-int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct admin_env *env = &c->admin->env;
 	struct str restart = STR_INIT;
@@ -167,7 +167,7 @@ static void free_backup(void *priv)
 	free(job);
 }
 
-int adm_backup_check(struct adm_call *c, struct err *err)
+static int adm_backup_check(struct adm_call *c, struct err *err)
 {
 	struct backup_job *job = adm_priv(c, sizeof(*job));
 	const char *file = adm_text(c, "file"), *keys = adm_text(c, "keys");
@@ -181,7 +181,7 @@ int adm_backup_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct backup_job *job = c->priv;
 	struct stat st = { 0 };

@@ -25,7 +25,7 @@ static void put_content(struct adm_call *c, const struct str *text)
 
 struct keys_job { bool all; };
 
-int adm_audit_keys_check(struct adm_call *c, struct err *err)
+static int adm_audit_keys_check(struct adm_call *c, struct err *err)
 {
 	struct keys_job *job = adm_priv(c, sizeof(*job));
 
@@ -34,7 +34,7 @@ int adm_audit_keys_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_audit_keys_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_keys_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keys_job *job = c->priv;
 	struct str text = STR_INIT;
@@ -53,7 +53,7 @@ static void signed_now(void *arg, int rc, const struct err *err)
 }
 
 /* What was written until now is signed before the checkpoint is shown. */
-void adm_audit_checkpoint_gather(struct adm_call *c)
+static void adm_audit_checkpoint_gather(struct adm_call *c)
 {
 	if (c->admin->env.notary)
 		notary_now(c->admin->env.notary, signed_now, c);
@@ -61,7 +61,7 @@ void adm_audit_checkpoint_gather(struct adm_call *c)
 		adm_gathered(c, NULL);
 }
 
-int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct str note = STR_INIT;
 	int rc = audit_note_newest(db, &note, err);
@@ -76,7 +76,7 @@ int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct audit_lo
 }
 
 /* The start that this command made has taken the tails over, or has been refused; a server that runs did without. */
-int adm_audit_adopt_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_adopt_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	(void)db;
 	(void)logs;

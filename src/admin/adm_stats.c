@@ -241,12 +241,12 @@ static void put_tools(struct stats_job *job, struct adm_out *o)
 	free(names);
 }
 
-int adm_tool_health_check(struct adm_call *c, struct err *err)
+static int adm_tool_health_check(struct adm_call *c, struct err *err)
 {
 	return new_job(c, err);
 }
 
-int adm_tool_health_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_health_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
 		"p99_ms", "max_ms", NULL };
@@ -289,7 +289,7 @@ static uint64_t step_for(uint64_t span_us)
 	return (span_us / DAY_US / SLOTS + 1) * DAY_US;
 }
 
-int adm_stats_check(struct adm_call *c, struct err *err)
+static int adm_stats_check(struct adm_call *c, struct err *err)
 {
 	uint64_t now_us = clock_wall_us();
 	struct adm_ask *ask;
@@ -317,7 +317,7 @@ int adm_stats_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-int adm_stats_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_stats_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
 		"p99_ms", "max_ms", NULL };

@@ -80,7 +80,7 @@ int adm_tenant_new_name(const char *name, struct err *err)
 	return ERR_INVALID;
 }
 
-int adm_tenant_add_check(struct adm_call *c, struct err *err)
+static int adm_tenant_add_check(struct adm_call *c, struct err *err)
 {
 	struct tenant_job *job = adm_priv(c, sizeof(*job));
 	int rc = adm_tenant_new_name(adm_text(c, "name"), err);
@@ -133,7 +133,7 @@ static int create_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CREATE, ret->name, err);
 }
 
-int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
 	struct adm_tenant want = { .concurrency = job->concurrency, .rate = job->rate }, t;
@@ -169,7 +169,7 @@ static void put_tenant(struct adm_out *o, const struct adm_tenant *t)
 	adm_put_time(o, "created", (uint64_t)t->created_us);
 }
 
-int adm_tenant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 	struct adm_tenant t;
@@ -202,7 +202,7 @@ const char *adm_tenant_job_name(const struct adm_call *c)
 	return job->name;
 }
 
-int adm_tenant_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
 	struct adm_tenant t;
@@ -229,7 +229,7 @@ int adm_tenant_show_body(struct adm_call *c, struct db *db, struct audit_logs *l
 
 /* --- changing */
 
-int adm_tenant_set_check(struct adm_call *c, struct err *err)
+static int adm_tenant_set_check(struct adm_call *c, struct err *err)
 {
 	int rc = adm_tenant_name_check(c, err);
 
@@ -267,7 +267,7 @@ static int update_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	return rc < 0 ? rc : record_tenant(c, db, logs, AUDIT_TENANT_CHANGE, after->name, err);
 }
 
-int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct tenant_job *job = c->priv;
 	struct adm_tenant before, after;
@@ -411,17 +411,17 @@ static int change_state(struct adm_call *c, struct db *db, struct audit_logs *lo
 	return 0;
 }
 
-int adm_tenant_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_state(c, db, logs, TENANT_SUSPENDED, err);
 }
 
-int adm_tenant_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_state(c, db, logs, TENANT_ACTIVE, err);
 }
 
-int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tenant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_state(c, db, logs, TENANT_REMOVED, err);
 }
@@ -432,7 +432,7 @@ void adm_tenant_out(struct adm_call *c, int64_t tenant_id, struct mcp_ended *ret
 	adm_put_out(c, &(struct call_where){ .tenant_id = tenant_id }, true, ret);
 }
 
-void adm_tenant_out_after(struct adm_call *c)
+static void adm_tenant_out_after(struct adm_call *c)
 {
 	const struct tenant_job *job = c->priv;
 

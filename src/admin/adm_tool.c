@@ -64,7 +64,7 @@ static int check_noun(const struct adm_call *c, const struct define_item *def, s
 	return ERR_INVALID;
 }
 
-int adm_tool_add_check(struct adm_call *c, struct err *err)
+static int adm_tool_add_check(struct adm_call *c, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
 	size_t n = json_array_size(documents);
@@ -326,7 +326,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return put_added(c->out, db, def, done.version, said(&done), err);
 }
 
-int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct add_job *job = c->priv;
 
@@ -341,7 +341,7 @@ int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs
 
 /* --- reading */
 
-int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
 	struct adm_tool tool;
@@ -428,7 +428,7 @@ static int count_grants(struct db *db, const char *name, int64_t *ret, struct er
 	return rc < 0 ? rc : 0;
 }
 
-int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct names_job *job = c->priv;
 	struct adm_tool tool;
@@ -568,18 +568,18 @@ static int change_states(struct adm_call *c, struct db *db, struct audit_logs *l
 	return rc;
 }
 
-int adm_tool_enable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_enable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_ENABLED, err);
 }
 
-int adm_tool_disable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_disable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_DISABLED, err);
 }
 
 /* Nobody finds it any more; what runs ends by itself, or now. */
-void adm_tool_disable_after(struct adm_call *c)
+static void adm_tool_disable_after(struct adm_call *c)
 {
 	const struct names_job *job = c->priv;
 
@@ -594,7 +594,7 @@ void adm_tool_disable_after(struct adm_call *c)
 	}
 }
 
-int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_REMOVED, err);
 }

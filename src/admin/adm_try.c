@@ -324,7 +324,7 @@ static void put_wrong(struct adm_out *o, const struct err *wrong)
 	free(text);
 }
 
-int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
 	struct adm_schemas schemas = { .count = 0 };

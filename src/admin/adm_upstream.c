@@ -125,7 +125,7 @@ static int add_documents(struct adm_call *c, struct upstream_job *job, struct er
 	return 0;
 }
 
-int adm_upstream_add_check(struct adm_call *c, struct err *err)
+static int adm_upstream_add_check(struct adm_call *c, struct err *err)
 {
 	struct upstream_job *job = adm_priv(c, sizeof(*job));
 	bool words = adm_has(c, "upstream"), files = json_object_get(c->args, "documents") != NULL;
@@ -173,7 +173,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return rc;
 }
 
-int adm_upstream_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	int rc = 0;
@@ -198,7 +198,7 @@ static const char *way_of(const char *definition)
 	return url ? "url" : "command";
 }
 
-int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_LIST);
 	char name[80], revision[16];
@@ -227,7 +227,7 @@ int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs 
 	return rc;
 }
 
-int adm_upstream_name_check(struct adm_call *c, struct err *err)
+static int adm_upstream_name_check(struct adm_call *c, struct err *err)
 {
 	struct upstream_job *job = adm_priv(c, sizeof(*job));
 
@@ -281,7 +281,7 @@ static void put_remotes(struct adm_out *o, const struct adm_remotes *remotes)
 	json_decref(all);
 }
 
-int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct upstream_job *job = c->priv;
 	struct adm_remotes remotes = { NULL, 0 };
@@ -321,7 +321,7 @@ int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 /* --- set */
 
-int adm_upstream_set_check(struct adm_call *c, struct err *err)
+static int adm_upstream_set_check(struct adm_call *c, struct err *err)
 {
 	int rc = adm_upstream_name_check(c, err);
 	struct upstream_job *job = c->priv;
@@ -393,7 +393,7 @@ int adm_upstream_patch(const char *definition, const char *patch, struct upstrea
 	return rc;
 }
 
-int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	struct upstream_doc doc = { .text = NULL };
@@ -479,7 +479,7 @@ int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc < 0 ? rc : adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u->name, u->digest, NULL, err);
 }
 
-int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	struct adm_upstream u;
@@ -502,7 +502,7 @@ int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_log
 
 /* --- what is stored is in use */
 
-void adm_upstream_after(struct adm_call *c)
+static void adm_upstream_after(struct adm_call *c)
 {
 	const struct upstream_job *job = c->priv;
 	struct upstreams *u = c->admin->env.upstreams;

@@ -57,7 +57,7 @@ static struct sync_job *new_job(struct adm_call *c)
 	return job;
 }
 
-int adm_upstream_sync_check(struct adm_call *c, struct err *err)
+static int adm_upstream_sync_check(struct adm_call *c, struct err *err)
 {
 	struct sync_job *job = new_job(c);
 	const char *prefix = adm_text(c, "prefix");
@@ -81,14 +81,14 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 	adm_gathered(c, err);
 }
 
-void adm_upstream_sync_gather(struct adm_call *c)
+static void adm_upstream_sync_gather(struct adm_call *c)
 {
 	const struct sync_job *job = c->priv;
 
 	upstreams_list(c->admin->env.upstreams, job->name, on_list, c);
 }
 
-int adm_upstream_accept_check(struct adm_call *c, struct err *err)
+static int adm_upstream_accept_check(struct adm_call *c, struct err *err)
 {
 	struct sync_job *job = new_job(c);
 	size_t n = adm_count(c, "tool");
@@ -422,7 +422,7 @@ static int synced(struct db *db, int64_t id, const struct upstream_list *list, s
 	return db_run(&st, err);
 }
 
-int adm_upstream_sync_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_sync_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct sync_job *job = c->priv;
 	struct adm_remotes remotes = { NULL, 0 };
@@ -514,7 +514,7 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc;
 }
 
-int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct sync_job *job = c->priv;
 	struct adm_remotes remotes = { NULL, 0 };

@@ -76,7 +76,7 @@ static int take_evidence(const struct adm_call *c, struct evidence *with, struct
 	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
 }
 
-int adm_audit_verify_check(struct adm_call *c, struct err *err)
+static int adm_audit_verify_check(struct adm_call *c, struct err *err)
 {
 	struct verify_job *job = adm_priv(c, sizeof(*job));
 	const char *name = adm_text(c, "tenant");
@@ -159,7 +159,7 @@ static int verify_bundle(struct verify_job *job, struct db *db, struct audit_cov
 	return rc;
 }
 
-int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct verify_job *job = c->priv;
 	struct audit_coverage sum;

@@ -221,7 +221,6 @@ void adm_unref(struct admin *a);
 
 /* All deeds that are not done, one after the other; done() at the end, or NULL. */
 typedef void adm_course_fn(void *arg, const struct err *err);
-int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err) MUST_CHECK;
 
 /* --- who may what (adm_role.c) */
 
