@@ -84,11 +84,8 @@ void adm_tenant_out(struct adm_call *c, int64_t tenant_id, struct mcp_ended *ret
 const char *adm_tenant_job_name(const struct adm_call *c);     /* after adm_tenant_name_check() */
 
 /* adm_key*.c */
-adm_check_fn adm_key_list_check, adm_key_rotate_check, adm_key_enroll_check,
-	adm_key_suspend_check;
-adm_body_fn adm_key_list_body, adm_key_rotate_body,
-	adm_key_enroll_body, adm_key_suspend_body, adm_key_resume_body;
-adm_after_fn adm_key_suspend_after;
+adm_check_fn adm_key_list_check;
+adm_body_fn adm_key_list_body;
 
 /* adm_tool.c */
 adm_check_fn adm_tool_names_check;
@@ -109,8 +106,6 @@ int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *
 			  int64_t *ret_id, struct err *err) MUST_CHECK;
 
 /* adm_pending.c */
-adm_check_fn adm_pending_check, adm_versions_policy_check;
-adm_body_fn adm_tool_pending_body, adm_tool_approve_body, adm_tool_reject_body, adm_tool_drift_body, adm_versions_policy_body;
 
 /* adm_diff.c */
 adm_check_fn adm_tool_versions_check;
@@ -130,7 +125,6 @@ void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *req
 
 /* adm_schema.c, adm_schema_check.c */
 
-adm_body_fn adm_schema_check_body;
 const struct catalogue *adm_shared(const struct adm_call *c);   /* the shared schemas; NULL without a store */
 /* Schemas of documents, checked, and the catalogue as it would be with them. */
 struct adm_schemas {

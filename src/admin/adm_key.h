@@ -25,14 +25,8 @@ struct key_row {
 	int principal_state, tenant_state;
 	uint64_t suspended_us;          /* 0: it is not */
 };
-void key_row_fini(struct key_row *k);
 /* A row of the answer; ended: how much of the key's was ended, or NULL. */
 struct mcp_ended;
-void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended);
-/* An accessor as it was typed; a whole key is refused and never repeated. */
-int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err) MUST_CHECK;
-/* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; "" = any. */
-int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err) MUST_CHECK;
 /* A life in range, or ERR_LIMIT. */
 int adm_key_life(const struct adm_call *c, const char *name, uint64_t def_ms, uint64_t *ret_ms, struct err *err) MUST_CHECK;
 

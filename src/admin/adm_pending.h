@@ -25,8 +25,6 @@ int adm_pending_drop(struct db *db, int64_t tool_id, struct err *err) MUST_CHECK
 int adm_tool_set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err) MUST_CHECK;
 /* adm_diff.c: a stored version, by the rules of today. */
 struct define_item;
-int adm_define_stored(const struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t version, struct define_item *ret,
-		      struct err *err) MUST_CHECK;
 /* adm_approval.c: by the policy for destructive acts. */
 int adm_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 

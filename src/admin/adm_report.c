@@ -1,20 +1,344 @@
 /* The engine of reports: a statement, asked log by log and page by page, its rows by the names of its columns.  Reading is
  * itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
-#include "rows.h"
-
-#include "adm_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "audit/audit.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "json/json.h"
 #include "tenant/tenant.h"
+
+#include "adm_report.h"
+#include "rows.h"
+
+/* --- THE table of reports: which statement, on which logs, and whether its rows are findings. */
+
+#define ONE(sql) .way = { { NULL, sql, false, false, 0 } }
+#define PAGED(sql) .way = { { NULL, sql, true, false, 0 } }
+#define EMPTY(sql) .way = { { NULL, sql, false, true, 0 } }
+
+/* ended by noun NULL */
+static const struct adm_report adm_reports[] = {
+	{ "audit", "calls", SCOPE_TENANT,
+	  .way = { { "group-by", SQL_REPORT_CALLS_GROUPED, false, false, 0 }, { NULL, SQL_REPORT_CALLS, true, false, 0 } },
+	  .by_prn = SQL_REPORT_CALLS_PRN, .by_cred = SQL_REPORT_CALLS_CRED, .by_tool = SQL_REPORT_CALLS_TOOL,
+	  .by_out = SQL_REPORT_CALLS_OUT, .text = "group-by", .text_list = true,
+	  .text_in = " client obo tool principal key outcome transport revision day " },
+	{ "audit", "denied", SCOPE_TENANT,
+	  .way = { { "by", SQL_REPORT_DENIED_BY, false, false, 0 }, { NULL, SQL_REPORT_DENIED, true, false, 0 } },
+	  .text = "by", .text_in = " rule tool principal key outcome day " },
+	{ "audit", "auth-failures", SCOPE_ALL,
+	  .way = { { "by", SQL_REPORT_AUTH_FAILURES_BY, false, false, 0 }, { NULL, SQL_REPORT_AUTH_FAILURES, true, false, 0 } },
+	  .text = "by", .text_in = " source rule key transport hour " },
+	{ "audit", "admin", SCOPE_EITHER, PAGED(SQL_REPORT_ADMIN) },
+	{ "audit", "access", SCOPE_ALL, PAGED(SQL_REPORT_ACCESS) },
+	{ "audit", "credential", SCOPE_KEY,
+	  .way = { { "timeline", SQL_REPORT_CREDENTIAL_TIMELINE, true, false, 0 }, { NULL, SQL_REPORT_CREDENTIAL, false, false, 0 } } },
+	{ "audit", "credentials", SCOPE_ALL, PAGED(SQL_REPORT_CREDENTIALS) },
+	{ "audit", "subject", SCOPE_TENANT,
+	  .way = { { "export", SQL_REPORT_SUBJECT_EXPORT, true, false, 0 }, { NULL, SQL_REPORT_SUBJECT, false, false, 0 } } },
+	{ "audit", "coverage", SCOPE_EITHER, ONE(SQL_REPORT_COVERAGE) },
+	{ "audit", "sample", SCOPE_EITHER,
+	  .way = { { "kind", SQL_REPORT_SAMPLE_KIND, false, false, 0 }, { NULL, SQL_REPORT_SAMPLE, false, false, 0 } } },
+	{ "audit", "after-revocation", SCOPE_TENANTS, EMPTY(SQL_REPORT_AFTER_REVOCATION) },
+	{ "audit", "continuity", SCOPE_SYSTEM,
+	  .way = { { "executions", SQL_REPORT_CONTINUITY_EXECUTIONS, false, true, SCOPE_TENANTS },
+		   { NULL, SQL_REPORT_CONTINUITY, false, false, 0 } } },
+	{ "audit", "clock", SCOPE_SYSTEM, PAGED(SQL_REPORT_CLOCK) },
+	{ "audit", "erasures", SCOPE_ALL, PAGED(SQL_REPORT_ERASURES) },
+	{ "audit", "blast-radius", SCOPE_KEY,
+	  .way = { { "tool-hash", SQL_REPORT_BLAST_TOOL, false, false, SCOPE_TENANTS }, { NULL, SQL_REPORT_BLAST_KEY, false, false, 0 } },
+	  .text = "tool-hash" },
+	{ "audit", "drift", SCOPE_TENANTS, EMPTY(SQL_REPORT_DRIFT) },
+	{ "audit", "config", SCOPE_ALL, PAGED(SQL_REPORT_CONFIG) },
+	{ "audit", "isolation", SCOPE_TENANTS, EMPTY(SQL_REPORT_ISOLATION) },
+	{ "audit", "key-history", SCOPE_ALL, PAGED(SQL_REPORT_KEYS) },
+	{ "audit", "dual-control", SCOPE_ALL, .way = { { NULL, SQL_REPORT_DUAL_CONTROL, true, true, 0 } } },
+	{ "audit", "reviews", SCOPE_ALL, PAGED(SQL_REPORT_REVIEWS) },
+	{ "audit", "anomalies", SCOPE_TENANT, ONE(SQL_REPORT_ANOMALIES) },
+	{ "audit", "sandbox", SCOPE_TENANTS, ONE(SQL_REPORT_SANDBOX) },
+	{ "audit", "oversight", SCOPE_TENANTS, PAGED(SQL_REPORT_OVERSIGHT) },
+	{ "audit", "capacity", SCOPE_SYSTEM,
+	  .way = { { "events", SQL_REPORT_CAPACITY_EVENTS, true, false, 0 }, { NULL, SQL_REPORT_CAPACITY, false, false, 0 } },
+	  .room = true },
+	{ "audit", "anchors", SCOPE_SYSTEM, ONE(SQL_REPORT_ANCHORS) },
+	{ "audit", "tool-health", SCOPE_TENANT, ONE(SQL_REPORT_DURATIONS) },
+	{ "audit", "stats", SCOPE_TENANTS, ONE(SQL_REPORT_DURATIONS) },
+	{ "audit", "tail", SCOPE_ALL, ONE(SQL_REPORT_TAIL) },
+	{ "audit", "export", SCOPE_ALL, ONE(SQL_REPORT_EXPORT) },
+	{ "audit", "export-check", SCOPE_ALL, EMPTY(SQL_REPORT_EXPORT_CHECK) },
+	{ "key", "list", SCOPE_TENANTS,
+	  .way = { { "unused-scopes", SQL_REPORT_KEY_UNUSED, false, false, 0 }, { "stale", SQL_REPORT_KEY_STALE, false, false, 0 },
+		   { NULL, SQL_REPORT_KEY_REVIEW, false, false, 0 } } },
+	{ "tool", "history", SCOPE_SYSTEM, PAGED(SQL_REPORT_DEFINITION_EVENTS) },
+	{ .noun = NULL },
+};
+
+const struct adm_report *adm_report_find(const char *noun, const char *verb)
+{
+	for (const struct adm_report *r = adm_reports; r->noun; r++)
+		if (strcmp(r->noun, noun) == 0 && strcmp(r->verb, verb) == 0)
+			return r;
+	return NULL;
+}
+
+/* --- The header of a report: what was looked at, and what stands behind it (AUDIT A-1101). */
+
+#define SYSTEM_LOG 1
+
+/* What the header says of a log, or of all of them together. */
+struct coverage {
+	char origin[512], tenant[80];
+	int64_t size, pruned, erased;
+	int64_t from, to;               /* positions in the span that was asked for; to < from: none */
+	uint64_t verified_us;
+};
+
+/* Time and position of the newest record of a kind; 0 and -1: there is none. */
+static int newest(struct db *db, int64_t log, int kind, uint64_t *ret_us, int64_t *ret_idx, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_NEWEST);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, kind);
+	rc = db_step(st, err);
+	*ret_idx = rc == 1 ? db_col_i64(st, 0) : -1;
+	*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 1) : 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Time and size of the newest checkpoint of a log, or of the newest anchor; 0 and -1: there is none. */
+static int newest_of(struct db *db, enum sql_id id, int64_t log, uint64_t *ret_us, int64_t *ret_size, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, id);
+	int rc;
+
+	if (db_param_count(st) > 0)
+		db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	*ret_us = rc == 1 ? (uint64_t)db_col_i64(st, 0) : 0;
+	*ret_size = rc == 1 ? db_col_i64(st, 1) : -1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int count(struct db *db, int64_t log, int kind, int64_t *sum, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_COUNT);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, kind);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*sum += db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int read_size(struct db *db, int64_t log, struct coverage *cov, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		(void)snprintf(cov->origin, sizeof(cov->origin), "%s", db_col_text(st, 0, NULL));
+		(void)snprintf(cov->tenant, sizeof(cov->tenant), "%s", db_col_text(st, 1, NULL));
+		cov->size += db_col_i64(st, 2);
+		cov->pruned += db_col_i64(st, 3);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int read_span(struct db *db, const struct adm_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, (int64_t)ask->since_us);
+	db_bind_i64(st, 3, ask->until_us ? (int64_t)ask->until_us : INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1 && db_col_type(st, 0) != DB_NULL) {
+		cov->from = db_col_i64(st, 0);
+		cov->to = db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int add_log(struct db *db, const struct adm_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+{
+	uint64_t verified_us = 0;
+	int64_t idx;
+	int rc = read_size(db, log, cov, err);
+
+	if (rc == 0)
+		rc = read_span(db, ask, log, cov, err);
+	if (rc == 0)
+		rc = count(db, log, AUDIT_ERASE_DONE, &cov->erased, err);
+	if (rc == 0)
+		rc = newest(db, log, AUDIT_AUDIT_VERIFY, &verified_us, &idx, err);
+	if (verified_us > cov->verified_us)
+		cov->verified_us = verified_us;
+	return rc;
+}
+
+static int read_coverage(struct db *db, const struct adm_ask *ask, struct coverage *cov, struct err *err)
+{
+	int64_t log = 0, idx;
+	uint64_t verified_us = 0;
+	int rc;
+
+	*cov = (struct coverage){ .from = 0, .to = -1 };
+	if (ask->log > 0) {
+		rc = add_log(db, ask, ask->log, cov, err);
+		if (rc == 0)    /* the whole store was verified, and this log with it */
+			rc = newest(db, SYSTEM_LOG, AUDIT_AUDIT_VERIFY, &verified_us, &idx, err);
+		if (verified_us > cov->verified_us)
+			cov->verified_us = verified_us;
+		return rc;
+	}
+	while ((rc = adm_next_log(db, &log, NULL, err)) == 0 && log > 0) {
+		rc = add_log(db, ask, log, cov, err);
+		if (rc < 0)
+			return rc;
+	}
+	(void)snprintf(cov->origin, sizeof(cov->origin), "all");
+	*cov->tenant = '\0';
+	return rc;
+}
+
+static void put_time_or(struct adm_out *o, const char *name, uint64_t us, const char *none)
+{
+	if (us)
+		adm_put_time(o, name, us);
+	else
+		adm_put_text(o, name, none);
+}
+
+static void put_age(struct adm_out *o, const char *name, uint64_t us)
+{
+	uint64_t now_us = clock_wall_us();
+	char age[32];
+
+	adm_put_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
+}
+
+static void put_coverage(struct adm_out *o, const struct adm_ask *ask, const struct coverage *cov)
+{
+	char title[80];
+
+	(void)snprintf(title, sizeof(title), "%s %s", ask->report->noun, ask->report->verb);
+	adm_put_text(o, "report", title);
+	adm_put_text(o, "asked", ask->line);
+	adm_put_time(o, "at", clock_wall_us());
+	adm_put_text(o, "log", cov->origin);
+	if (*cov->tenant)
+		adm_put_text(o, "tenant", cov->tenant);
+	put_time_or(o, "since", ask->since_us, "the beginning");
+	put_time_or(o, "until", ask->until_us, "now");
+	if (ask->log > 0 && cov->to >= cov->from) {
+		adm_put_int(o, "from", cov->from);
+		adm_put_int(o, "to", cov->to);
+	}
+	adm_put_int(o, "records", cov->size);
+	adm_put_int(o, "pruned", cov->pruned);
+	adm_put_int(o, "erasures", cov->erased);
+}
+
+/* How large the store is, and how long there is room for more of it. */
+static int put_room(struct adm_out *o, struct db *db, const struct adm_ask *ask, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
+	struct statvfs fs;
+	int64_t bytes = 0, records = 0, in_week = 0, free_bytes = 0;
+	int rc;
+
+	db_bind_i64(st, 1, (int64_t)clock_wall_us());
+	rc = db_step(st, err);
+	if (rc == 1) {
+		bytes = db_col_i64(st, 0);
+		records = db_col_i64(st, 1);
+		in_week = db_col_i64(st, 2);
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	adm_put_int(o, "store_bytes", bytes);
+	adm_put_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
+	if (statvfs(ask->store, &fs) != 0)
+		return 0;
+	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
+	adm_put_int(o, "free_bytes", free_bytes);
+	if (in_week > 0 && records > 0)
+		adm_put_int(o, "full_in_days", (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
+	return 0;
+}
+
+static void put_column(struct adm_out *o, const char *name, bool *any)
+{
+	if (*any)
+		str_putc(&o->text, ',');
+	*any = true;
+	jx_write_stringz(&o->text, name);
+}
+
+static void put_columns(struct adm_out *o, struct db_stmt *st, const char *const *names)
+{
+	unsigned n = st ? db_col_count(st) : 0;
+	bool any = false;
+
+	str_puts(&o->text, "},\"columns\":[");
+	for (unsigned col = 0; col < n; col++)
+		if (db_col_name(st, col)[0] != '_')
+			put_column(o, db_col_name(st, col), &any);
+	for (; names && *names; names++)
+		put_column(o, *names, &any);
+	str_puts(&o->text, "]}\n");
+}
+
+int adm_report_head(struct adm_out *o, struct db *db, const struct adm_ask *ask, struct db_stmt *columns, const char *const *names,
+		    struct err *err)
+{
+	struct coverage cov;
+	uint64_t checkpoint_us = 0, anchor_us = 0;
+	int64_t checked = -1, anchored = -1;
+	int rc = read_coverage(db, ask, &cov, err);
+
+	if (rc == 0)
+		rc = newest_of(db, SQL_REPORT_HEAD_SIGNED, ask->log > 0 ? ask->log : SYSTEM_LOG, &checkpoint_us, &checked, err);
+	if (rc == 0)
+		rc = newest_of(db, SQL_REPORT_HEAD_ANCHOR, 0, &anchor_us, &anchored, err);
+	if (rc < 0)
+		return rc;
+	str_puts(&o->text, "{\"header\":{");
+	o->any = false;
+	put_coverage(o, ask, &cov);
+	put_time_or(o, "checkpoint", checkpoint_us, "none");
+	if (ask->log > 0 && checked >= 0)
+		adm_put_int(o, "signed", checked);
+	put_time_or(o, "anchor", anchor_us, "none");
+	put_age(o, "anchor_age", anchor_us);
+	put_time_or(o, "verified", cov.verified_us, "never");
+	adm_put_bool(o, "must_be_empty", ask->way->must_be_empty);
+	if (ask->report->room)
+		rc = put_room(o, db, ask, err);
+	put_columns(o, columns, names);
+	return rc;
+}
 
 #define ROWS_DEFAULT 100
 #define PARAMS 12

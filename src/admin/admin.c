@@ -25,7 +25,6 @@
 #include "writer/writer.h"
 
 #include "admin_int.h"
-#include "admin_stream.h"
 #include "rows.h"
 
 struct adm_run *adm_run_of(const struct adm_call *c)
@@ -53,6 +52,8 @@ void adm_unref(struct admin *a)
 	if (--a->refs == 0)
 		free(a);
 }
+
+static void adm_streams_close(struct admin *a);
 
 void admin_free(struct admin **ap)
 {
@@ -277,6 +278,8 @@ static void pool_body(void *arg)
 		run->rc = body_of(run, run->db, NULL, &run->err);
 }
 
+static void adm_stream_part(struct adm_run *run, int rc);
+
 static void pool_done(void *arg)
 {
 	struct adm_run *run = arg;
@@ -306,12 +309,15 @@ static int run_on_pool(struct adm_run *run)
 	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
 }
 
-int adm_stream_body(struct adm_run *run)
+static int adm_stream_body(struct adm_run *run)
 {
 	return run_on_pool(run);
 }
 
-void adm_stream_done(struct adm_run *run, int rc)
+static void adm_stream_end(struct adm_run *run);
+
+/* admin.c: ask for the next part; ERR_BUSY.  And: the command has ended. */
+static void adm_stream_done(struct adm_run *run, int rc)
 {
 	adm_stream_end(run);
 	run_end(run, rc);
@@ -596,4 +602,67 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 		run_end(run, rc);
 	else
 		run_body(run);
+}
+
+/* --- Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause when
+ * there is nothing new or the listener is slow.  What is read is recorded once, before the first part (AUDIT A-304). */
+
+#define IDLE_US 250000                  /* until a feed that follows looks again */
+#define SLOW_US 20000                   /* until a full listener is asked again */
+
+static void drop_timer(struct adm_run *run)
+{
+	list_unlink(&run->streams);
+	ev_timer_free(&run->timer);
+}
+
+/* there will be no further one */
+static void adm_stream_end(struct adm_run *run)
+{
+	if (run->timer)
+		drop_timer(run);
+}
+
+static void go_on(void *arg)
+{
+	struct adm_run *run = arg;
+	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : adm_role_check(run, &run->err);
+
+	if (room < 0 || rc < 0) /* a role that a reload took away ends what it reads, too */
+		adm_stream_done(run, rc);
+	else if (room == 0 || adm_stream_body(run) < 0)         /* a busy pool is tried again as well */
+		ev_timer_start(run->timer, SLOW_US);
+}
+
+/* a body has ended */
+static void adm_stream_part(struct adm_run *run, int rc)
+{
+	struct admin *a = run->c.admin;
+
+	if (rc == 0 && a->closed)
+		rc = err_set(&run->err, ERR_CANCELLED, "", "the server is stopping");
+	if (rc < 0 || run->c.more == ADM_NO_MORE) {
+		adm_stream_done(run, rc);
+		return;
+	}
+	if (run->out.text.len > 0)
+		run->sink->part(run->arg, &run->out.text);
+	str_reset(&run->out.text);
+	if (!run->timer) {
+		run->timer = ev_timer_new(a->env.loop, go_on, run);
+		list_push_back(&a->streams, &run->streams);
+	}
+	ev_timer_start(run->timer, run->c.more == ADM_MORE_LATER ? IDLE_US : 0);
+}
+
+/* Answers in parts: admin.c runs the bodies, admin_stream.c says when. */
+static void adm_streams_close(struct admin *a)
+{
+	LIST_FOREACH_SAFE(n, tmp, &a->streams) {
+		struct adm_run *run = CONTAINER_OF(n, struct adm_run, streams);
+
+		if (!ev_timer_armed(run->timer))
+			continue;               /* its body runs, and comes to adm_stream_part() */
+		adm_stream_done(run, err_set(&run->err, ERR_CANCELLED, "", "the server is stopping"));
+	}
 }
