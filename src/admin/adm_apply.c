@@ -1,7 +1,6 @@
 /* apply: bring the store to what files say, in one transaction.  Everything is checked before anything is written, a
  * dry run is the same transaction taken back, and a tenant's list of tools changes at most once. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "mcp/mcp.h"
 
 #include "adm_apply.h"
+#include "rows.h"
 
 #define DOCUMENTS_MAX 10000
 

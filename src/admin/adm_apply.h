@@ -3,8 +3,7 @@
 
 #include "registry/registry.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
 
 /* Documents and the store: adm_apply.c (from files to rows, in one transaction), adm_export.c (from rows to files),
  * adm_kind_tool.c and adm_kind_tenant.c (what each kind of

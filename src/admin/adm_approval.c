@@ -1,7 +1,6 @@
 /* Destructive acts need two administrators (AUDIT A-909): one runs the command, which files a request; another grants it;
  * then the command, said again, is done.  What is agreed to is a digest of the command with all its arguments. */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,9 +18,8 @@
 #include "json/json.h"
 #include "writer/writer.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
 #include "admin_int.h"
+#include "rows.h"
 
 #define LIFE_US (24ull * 3600 * 1000000)        /* of a request, and then of its grant */
 #define WAITING_MAX 1000                        /* rows of the table */

@@ -242,3 +242,13 @@ void *adm_priv(struct adm_call *c, size_t n)
 		c->free_priv = free;
 	return c->priv;
 }
+
+int adm_reason(const struct adm_call *c, const char *name, char *ret, size_t size, struct err *err)
+{
+	const char *text = adm_text(c, name);
+
+	if (text && (!*text || strlen(text) >= size))
+		return err_set(err, ERR_INVALID, name, "%s has 1 to %zu bytes", name, size - 1);
+	adm_copy(c, name, ret, size);
+	return 0;
+}

@@ -1,6 +1,5 @@
 /* audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +10,9 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "review.h"
+#include "rows.h"
 
 struct audit_job {
 	char tenant[64], text[80];
@@ -42,7 +42,7 @@ static struct audit_job *new_job(struct adm_call *c)
 	job->out = c->out;
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	if (*job->tenant)
-		t = tenant_by_name(c->admin->env.tenants, job->tenant, strlen(job->tenant));
+		t = tenant_by_name(adm_env(c)->tenants, job->tenant, strlen(job->tenant));
 	if (t)
 		adm_record_in(c, t->id);
 	return job;

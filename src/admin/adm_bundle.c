@@ -1,7 +1,6 @@
 /* audit bundle: records as a file that verifies without the store (AUDIT A-1002).  Who asks for it gets its bytes and writes the
  * file: no command of a reader has the server write where the reader says (SEC S-920). */
 #include "config.h"
-#include "rows.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +17,9 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "review.h"
+#include "rows.h"
 
 #define PART_BYTES 262144               /* of a bundle in a row */
 
@@ -64,7 +64,7 @@ static int adm_audit_bundle_check(struct adm_call *c, struct err *err)
 
 	c->free_priv = free_job;
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->store = mem_strdup(c->admin->env.store);
+	job->store = mem_strdup(adm_env(c)->store);
 	job->since_us = adm_time(c, "since");
 	job->until_us = adm_time(c, "until");
 	rc = adm_index(c, "from", &job->from, err);
@@ -72,7 +72,7 @@ static int adm_audit_bundle_check(struct adm_call *c, struct err *err)
 		rc = adm_index(c, "to", &job->to, err);
 	if (rc == 0 && (job->from >= 0 || job->to >= 0) && (job->since_us || job->until_us))
 		rc = err_set(err, ERR_INVALID, "", "a range is by indexes or by times");
-	t = tenant_by_name(c->admin->env.tenants, job->tenant, strlen(job->tenant));
+	t = tenant_by_name(adm_env(c)->tenants, job->tenant, strlen(job->tenant));
 	if (t)
 		adm_record_in(c, t->id);
 	return rc;

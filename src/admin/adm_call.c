@@ -1,6 +1,5 @@
 /* call: a tool or a prompt, or a read of a resource, as a tenant's principal, through the same pipeline as any agent's. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 struct call_job {
 	struct call *call;
@@ -147,7 +146,7 @@ static int read_args(const struct adm_call *c, const struct reg_snapshot *snap, 
 static int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct call_out out = { no_progress, no_log, no_ask, never_gone, call_finish };
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const char *name;
 	enum reg_kind kind = kind_of(adm_text(c, "tool"), &name);
 	struct call_job *job = adm_priv(c, sizeof(*job));

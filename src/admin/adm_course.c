@@ -11,8 +11,11 @@
 #include "ev/ev.h"
 #include "writer/writer.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+
+typedef void adm_course_fn(void *arg, const struct err *err);
 
 #define FLUSH_TRIES 100                 /* 10 s: longer than a reader may read (AUDIT A-623) */
 #define FLUSH_PAUSE_US 100000
@@ -74,7 +77,7 @@ static int course_next(struct course *c)
 	const struct writer_job step = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
 	const struct writer_job flush = { .name = "course", .run = course_flush, .between = true, .done = course_stepped };
 
-	return writer_submit(c->admin->env.writer, c->deed.flush ? &flush : &step, c);
+	return writer_submit(adm_env_of(c->admin)->writer, c->deed.flush ? &flush : &step, c);
 }
 
 static void course_again(void *arg)
@@ -86,14 +89,14 @@ static void course_stepped(void *arg, int rc, const struct err *err)
 {
 	struct course *c = arg;
 
-	if (rc == ERR_BUSY && c->deed.flush && !c->admin->closed) {
+	if (rc == ERR_BUSY && c->deed.flush && !adm_closed(c->admin)) {
 		c->tries++;
 		ev_timer_start(c->again, FLUSH_PAUSE_US);
 		return;
 	}
 	if (rc < 0 && err)
 		c->err = *err;
-	if (rc == 0 && !c->over && c->admin->closed)
+	if (rc == 0 && !c->over && adm_closed(c->admin))
 		rc = err_set(&c->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
 	if (rc == 0 && !c->over) {
 		rc = course_next(c);
@@ -104,13 +107,14 @@ static void course_stepped(void *arg, int rc, const struct err *err)
 	course_end(c, rc);
 }
 
+/* All deeds that are not done, one after the other; done() at the end, or NULL. */
 static int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
 {
 	struct course *c = mem_zalloc(sizeof(*c));
 	int rc;
 
 	*c = (struct course){ .admin = a, .done = done, .arg = arg };
-	c->again = ev_timer_new(a->env.loop, course_again, c);
+	c->again = ev_timer_new(adm_env_of(a)->loop, course_again, c);
 	rc = course_next(c);
 	if (rc < 0) {
 		ev_timer_free(&c->again);
@@ -141,7 +145,7 @@ void admin_resume(struct admin *a)
 {
 	struct err err = { 0 };
 
-	adm_drill_clean(a->env.store);
+	adm_drill_clean(adm_env_of(a)->store);
 	if (adm_course_start(a, NULL, NULL, &err) < 0)
 		log_err(NULL, "what was begun cannot be gone on with error=%s", err.msg);
 }

@@ -16,9 +16,7 @@
 #include "json/json.h"
 #include "registry/define.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
-#include "admin_int.h"
+#include "toolset.h"
 #include "rows.h"
 
 /* --- tool pending, approve, reject, drift, and approval versions: what is stored and what is shown are two things where new

@@ -1,6 +1,5 @@
 /* audit drill: a copy of the store is tampered with in known ways, and verified after each (AUDIT A-807). */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +16,10 @@
 #include "db/owner.h"
 #include "notary/notary.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 static const struct tampering { const char *name, *what; enum sql_id sql; } tamperings[] = {
 	{ "A-T03", "the outcome of a call was changed", SQL_DRILL_OUTCOME },
@@ -55,7 +56,7 @@ static int adm_audit_drill_check(struct adm_call *c, struct err *err)
 
 	(void)err;
 	c->free_priv = free_drill;
-	job->store = mem_strdup(c->admin->env.store);
+	job->store = mem_strdup(adm_env(c)->store);
 	job->copy = path_join(job->store, COPY);
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	return 0;

@@ -1,6 +1,5 @@
 /* erase: what is kept beside the records of a call, of a principal or of a tenant (AUDIT ).  The records stay. */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +16,10 @@
 #include "db/owner.h"
 #include "ev/ev.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 #define RECORDS_MAX 16                  /* of one call */
 
@@ -53,7 +54,7 @@ static int adm_erase_check(struct adm_call *c, struct err *err)
 	int rc = adm_reason(c, "ground", job->ground, sizeof(job->ground), err);
 
 	c->free_priv = free_erase;
-	job->store = mem_strdup(c->admin->env.store);
+	job->store = mem_strdup(adm_env(c)->store);
 	if (rc == 0)
 		rc = adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
 	if (rc < 0)
@@ -160,7 +161,7 @@ static void look_done(void *arg)
 static void adm_erase_gather(struct adm_call *c)
 {
 	struct err err = { 0 };
-	int rc = ev_work(c->admin->env.loop, EV_LANE_READ, look_body, look_done, c);
+	int rc = ev_work(adm_env(c)->loop, EV_LANE_READ, look_body, look_done, c);
 
 	if (rc < 0) {
 		(void)err_set(&err, (enum err_code)rc, "", "too much is being read; nothing was done");

@@ -1,6 +1,5 @@
 /* export: what the store holds as the documents that apply reads. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "db/db.h"
 
 #include "adm_apply.h"
+#include "rows.h"
 
 static int adm_export_check(struct adm_call *c, struct err *err)
 {

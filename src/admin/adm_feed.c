@@ -1,9 +1,9 @@
 /* audit tail, audit export: records in the order of their logs, part by part, perhaps for ever.  A part is one read
  * transaction; the engine asks for the next when the last has left (AUDIT A-623, A-1010). */
 #include "config.h"
-#include "rows.h"
 
 #include "adm_report.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,50 +15,19 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "tenant_rows.h"
 
-#define CANDIDATES_MAX 2000             /* names that "did you mean" looks at */
+
 #define PSEUDONYM_RANDOM 16             /* characters after prn_ */
-
-static void copy_col(struct db_stmt *st, unsigned col, char *ret, size_t size)
-{
-	size_t len;
-	const char *text = db_col_text(st, col, &len);
-
-	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
-}
-
-/* Append "did you mean" to err from column col of the rows that st still has; puts st. */
-static void suggest(struct db_stmt **st, unsigned col, const char *word, struct err *err)
-{
-	char **names = mem_calloc(CANDIDATES_MAX, sizeof(*names));
-	const char *near;
-	size_t n = 0;
-
-	while (n < CANDIDATES_MAX && db_step(*st, NULL) == 1) {
-		size_t len;
-		const char *text = db_col_text(*st, col, &len);
-
-		names[n++] = mem_strndup(text, len);
-	}
-	db_stmt_put(st);
-	near = text_nearest(word, (const char *const *)names, n);
-	if (near)
-		err_hint(err, "did you mean %s?", near);
-	while (n > 0)
-		free(names[--n]);
-	free(names);
-}
 
 void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
 {
 	*ret = (struct adm_tenant){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
 		.generation = db_col_i64(st, 4), .concurrency = db_col_i64(st, 5),
 		.rate = { (uint32_t)db_col_i64(st, 6), (uint32_t)db_col_i64(st, 7) }, .created_us = db_col_i64(st, 8) };
-	copy_col(st, 1, ret->name, sizeof(ret->name));
-	copy_col(st, 2, ret->title, sizeof(ret->title));
-	copy_col(st, 9, ret->sandbox, sizeof(ret->sandbox));
+	db_col_copy(st, 1, ret->name, sizeof(ret->name));
+	db_col_copy(st, 2, ret->title, sizeof(ret->title));
+	db_col_copy(st, 9, ret->sandbox, sizeof(ret->sandbox));
 	tenant_limits_read(st, 10, &ret->more);
 }
 
@@ -76,8 +45,21 @@ int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, str
 		return rc < 0 ? rc : 0;
 	(void)err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
-	suggest(&st, 1, name, err);
+	db_did_you_mean(&st, 1, name, err);
 	return ERR_NOT_FOUND;
+}
+
+int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_LOG);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc == 0 ? err_set(err, ERR_CORRUPT, "", "the tenant has no log") : rc < 0 ? rc : 0;
 }
 
 static int note_any(void *arg, const struct audit_view *v)
@@ -116,8 +98,8 @@ void adm_read_principal(struct db_stmt *st, struct adm_principal *ret)
 {
 	*ret = (struct adm_principal){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
 		.created_us = db_col_i64(st, 4) };
-	copy_col(st, 1, ret->name, sizeof(ret->name));
-	copy_col(st, 2, ret->pseudonym, sizeof(ret->pseudonym));
+	db_col_copy(st, 1, ret->name, sizeof(ret->name));
+	db_col_copy(st, 2, ret->pseudonym, sizeof(ret->pseudonym));
 }
 
 int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
@@ -137,7 +119,7 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 	(void)err_set(err, ERR_NOT_FOUND, "", "principal %s/%.64s: not found", t->name, name);
 	st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
 	db_bind_i64(st, 1, t->id);
-	suggest(&st, 1, name, err);
+	db_did_you_mean(&st, 1, name, err);
 	return ERR_NOT_FOUND;
 }
 
@@ -195,87 +177,9 @@ int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *nam
 	return 0;
 }
 
-void adm_read_tool(struct db_stmt *st, struct adm_tool *ret)
-{
-	size_t len;
-	const void *digest = db_col_blob(st, 6, &len);
-
-	*ret = (struct adm_tool){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .version = db_col_i64(st, 3),
-		.created_us = db_col_i64(st, 4), .version_id = db_col_i64(st, 5), .changed_us = db_col_i64(st, 7) };
-	ret->kind = (int)db_col_i64(st, 8);
-	copy_col(st, 1, ret->name, sizeof(ret->name));
-	copy_col(st, 9, ret->uri, sizeof(ret->uri));
-	if (len == sizeof(ret->digest))
-		memcpy(ret->digest, digest, len);
-}
-
-int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_FIND);
-	int rc;
-
-	db_bind_textz(st, 1, name);
-	rc = db_step(st, err);
-	if (rc == 1)
-		adm_read_tool(st, ret);
-	db_stmt_put(&st);
-	return rc;
-}
-
-int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
-{
-	struct adm_tool tool;
-	struct db_stmt *st;
-	int rc = adm_find_tool_row(db, name, &tool, err);
-
-	if (rc < 0)
-		return rc;
-	if (rc == 1 && tool.state != ADM_TOOL_REMOVED) {
-		*ret = tool;
-		return 0;
-	}
-	(void)err_set(err, ERR_NOT_FOUND, "", "%s %.64s: not found", adm_noun_of(name), adm_bare(name));
-	st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
-	db_bind_text(st, 1, name, (size_t)(adm_bare(name) - name));
-	suggest(&st, 1, name, err);
-	return ERR_NOT_FOUND;
-}
-
-const char *adm_bare(const char *full_name)
-{
-	const char *colon = strchr(full_name, ':');
-
-	return colon ? colon + 1 : full_name;
-}
-
-const char *adm_noun_of(const char *full_name)
-{
-	static const char *const nouns[] = { "prompt", "resource" };
-
-	for (size_t i = 0; i < NELEMS(nouns); i++)
-		if (strncmp(full_name, nouns[i], strlen(nouns[i])) == 0 && full_name[strlen(nouns[i])] == ':')
-			return nouns[i];
-	return "tool";
-}
-
-void adm_full_name(const char *noun, const char *name, char *ret, size_t size)
-{
-	bool tool = strcmp(noun, "tool") == 0, full = strcmp(adm_noun_of(name), noun) == 0 && adm_bare(name) != name;
-
-	(void)snprintf(ret, size, "%s%s%s", tool || full ? "" : noun, tool || full ? "" : ":", name);
-}
-
 const char *adm_state_name(int state)
 {
 	static const char *const names[] = { [1] = "active", [2] = "suspended", [3] = "removed" };
-
-	return state >= 1 && state <= 3 ? names[state] : "unknown";
-}
-
-const char *adm_tool_state_name(int state)
-{
-	static const char *const names[] = { [ADM_TOOL_ENABLED] = "enabled", [ADM_TOOL_DISABLED] = "disabled",
-		[ADM_TOOL_REMOVED] = "removed" };
 
 	return state >= 1 && state <= 3 ? names[state] : "unknown";
 }

@@ -1,6 +1,5 @@
 /* grant add, list, remove, set. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 #include "base/text.h"
 #include "db/db.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 #define GLOB_MAX 64                     /* characters behind the kind */
 #define ALIAS_MAX 64

@@ -1,6 +1,5 @@
 /* hold set, release, list: what neither prune nor erase may touch (AUDIT A-908). */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +9,10 @@
 #include "audit/audit.h"
 #include "db/db.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 struct hold_job {
 	char tenant[64], principal[64], reason[ADM_REASON_SIZE], ticket[ADM_TICKET_SIZE];
@@ -23,30 +24,7 @@ struct hold_job {
 	struct adm_out *out;
 };
 
-int adm_reason(const struct adm_call *c, const char *name, char *ret, size_t size, struct err *err)
-{
-	const char *text = adm_text(c, name);
-
-	if (text && (!*text || strlen(text) >= size))
-		return err_set(err, ERR_INVALID, name, "%s has 1 to %zu bytes", name, size - 1);
-	adm_copy(c, name, ret, size);
-	return 0;
-}
-
 /* --- what is held */
-
-int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_LOG);
-	int rc;
-
-	db_bind_i64(st, 1, tenant_id);
-	rc = db_step(st, err);
-	if (rc == 1)
-		*ret = db_col_i64(st, 0);
-	db_stmt_put(&st);
-	return rc == 0 ? err_set(err, ERR_CORRUPT, "", "the tenant has no log") : rc < 0 ? rc : 0;
-}
 
 /* Steps a statement whose row is the hold that stands in the way. */
 static int refuse_if_row(struct db_stmt *st, const char *what, struct err *err)

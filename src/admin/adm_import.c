@@ -1,6 +1,5 @@
 /* import openapi: a description of a REST API to documents for review. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,8 @@
 #include "openapi/openapi.h"
 #include "registry/define.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 static void put_note(void *arg, const char *pointer, const char *text)
 {

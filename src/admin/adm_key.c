@@ -15,7 +15,6 @@
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
 #include "adm_key.h"
 #include "rows.h"
 
@@ -56,7 +55,7 @@ static int adm_key_rotate_check(struct adm_call *c, struct err *err)
 	if (job->overlap_ms > OVERLAP_MAX_MS)
 		return err_set(err, ERR_LIMIT, "overlap", "overlap: two secrets stand beside each other for at most 30d");
 	job->may_all = adm_may(c->admin, &c->who, ADM_OWNER, NULL);
-	key_pepper_derive(c->admin->env.master, &job->pepper);
+	key_pepper_derive(adm_env(c)->master, &job->pepper);
 	return 0;
 }
 
@@ -192,7 +191,7 @@ static int adm_key_enroll_check(struct adm_call *c, struct err *err)
 	if (label && strlen(label) > KEY_LABEL_MAX)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
 	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
-	key_pepper_derive(c->admin->env.master, &job->pepper);
+	key_pepper_derive(adm_env(c)->master, &job->pepper);
 	if (!json_is_string(value) || key_parse(json_string_value(value), json_string_length(value), &accessor, &secret) < 0) {
 		job->malformed = true;
 		return 0;
@@ -405,14 +404,6 @@ static void key_row_fini(struct key_row *k)
 	free(k->rules);
 }
 
-static void copy_col(struct db_stmt *st, unsigned col, char *ret, size_t size)
-{
-	size_t len;
-	const char *text = db_col_text(st, col, &len);
-
-	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
-}
-
 static char *dup_col(struct db_stmt *st, unsigned col)
 {
 	return db_col_type(st, col) == DB_NULL ? NULL : mem_strdup(db_col_text(st, col, NULL));
@@ -424,10 +415,10 @@ static void read_key(struct db_stmt *st, struct key_row *k)
 	const void *hash = db_col_blob(st, 19, &len);
 
 	*k = (struct key_row){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 1) };
-	copy_col(st, 2, k->tenant, sizeof(k->tenant));
-	copy_col(st, 3, k->principal, sizeof(k->principal));
-	copy_col(st, 4, k->accessor, sizeof(k->accessor));
-	copy_col(st, 5, k->label, sizeof(k->label));
+	db_col_copy(st, 2, k->tenant, sizeof(k->tenant));
+	db_col_copy(st, 3, k->principal, sizeof(k->principal));
+	db_col_copy(st, 4, k->accessor, sizeof(k->accessor));
+	db_col_copy(st, 5, k->label, sizeof(k->label));
 	k->created_us = (uint64_t)db_col_i64(st, 6);
 	k->expires_us = (uint64_t)db_col_i64(st, 7);
 	k->revoked_us = (uint64_t)db_col_i64(st, 8);
@@ -439,11 +430,11 @@ static void read_key(struct db_stmt *st, struct key_row *k)
 	k->scopes = dup_col(st, 14);
 	k->cidr = dup_col(st, 15);
 	k->rules = dup_col(st, 16);
-	copy_col(st, 17, k->parent, sizeof(k->parent));
+	db_col_copy(st, 17, k->parent, sizeof(k->parent));
 	k->children = db_col_i64(st, 18);
 	memcpy(k->hash, hash, len < sizeof(k->hash) ? len : sizeof(k->hash));
 	k->principal_id = db_col_i64(st, 20);
-	copy_col(st, 21, k->pseudonym, sizeof(k->pseudonym));
+	db_col_copy(st, 21, k->pseudonym, sizeof(k->pseudonym));
 	k->principal_state = (int)db_col_i64(st, 22);
 	k->tenant_state = (int)db_col_i64(st, 23);
 	k->suspended_us = (uint64_t)db_col_i64(st, 24);

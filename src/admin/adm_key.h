@@ -3,7 +3,7 @@
 
 #include "tenant/tenant.h"
 
-#include "admin_int.h"
+#include "people.h"
 
 /* What the commands on keys share. */
 

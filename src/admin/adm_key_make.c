@@ -1,6 +1,5 @@
 /* key create, and the row of a key. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,8 @@
 #include "tenant/scope.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
 #include "adm_key.h"
+#include "rows.h"
 
 #define SCOPES_TEXT_MAX 8192
 
@@ -147,7 +146,7 @@ static int adm_key_create_check(struct adm_call *c, struct err *err)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
 	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
 	job->terms.label = job->label;
-	key_pepper_derive(c->admin->env.master, &job->pepper);
+	key_pepper_derive(adm_env(c)->master, &job->pepper);
 	return 0;
 }
 

@@ -1,6 +1,5 @@
 /* The kill switch (SEC S-315): what one command blocks at once, by whatever it is named. */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,12 +9,12 @@
 #include "mcp/mcp.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "people.h"
+#include "rows.h"
 
 void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 
 	*ret = (struct mcp_ended){ 0 };
 	if (env->mcp)
@@ -26,7 +25,7 @@ void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, 
 
 size_t adm_stop_tool(struct adm_call *c, const char *full_name)
 {
-	return call_cancel_where(c->admin->env.calls, &(struct call_where){ .tool = full_name }, CANCEL_STOPPED);
+	return call_cancel_where(adm_env(c)->calls, &(struct call_where){ .tool = full_name }, CANCEL_STOPPED);
 }
 
 /* --- session kill */
@@ -45,7 +44,7 @@ static int adm_session_kill_check(struct adm_call *c, struct err *err)
 
 static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const struct kill_job *job = c->priv;
 	const char *name = adm_text(c, "tenant");
 	const struct tenant *tenant = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
@@ -63,6 +62,45 @@ static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit
 	adm_put_int(c->out, "id", (int64_t)job->id);
 	adm_put_int(c->out, "calls", (int64_t)ended.calls);
 	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- session list */
+
+static void put_peer(void *arg, const struct mcp_peer_view *v)
+{
+	struct adm_out *o = arg;
+	char client[256];
+
+	adm_row_begin(o);
+	adm_put_int(o, "id", (int64_t)v->id);
+	adm_put_text(o, "tenant", v->tenant);
+	adm_put_text(o, "principal", v->principal);
+	adm_put_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);
+	adm_put_text(o, "kind", v->kind);
+	adm_put_text(o, "revision", v->rev);
+	/* The client's own words: claimed, and never sent raw to a terminal. */
+	adm_put_text(o, "client", v->client ? text_printable(v->client, strlen(v->client), client, sizeof(client)) : NULL);
+	adm_put_int(o, "running", v->running);
+	adm_put_int(o, "listens", v->listens);
+	adm_put_bool(o, "listening", v->listening);
+	adm_put_time(o, "since", v->since_us);
+	adm_put_time(o, "last", v->last_us);
+	adm_row_end(o);
+}
+
+static int adm_session_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct admin_env *env = adm_env(c);
+	const char *name = adm_text(c, "tenant");
+	const struct tenant *t = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
+
+	(void)db;
+	(void)logs;
+	if (name && !t)
+		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
+	if (env->mcp)
+		mcp_peers(env->mcp, t ? t->id : 0, put_peer, c->out);
 	return 0;
 }
 

@@ -45,7 +45,7 @@ static void note_use(struct apply *a, const char *name, const char *text, bool e
 
 void apply_upstreams(const struct apply *a)
 {
-	struct upstreams *all = a->c->admin->env.upstreams;
+	struct upstreams *all = adm_env(a->c)->upstreams;
 
 	for (size_t i = 0; i < a->nupstreams; i++) {
 		const struct apply_upstream *u = &a->upstream[i];

@@ -1,6 +1,5 @@
 /* level set, list: how much of a tenant's calls is kept (AUDIT ). */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +10,10 @@
 #include "base/mem.h"
 #include "db/db.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 enum { UNSET = -1 };
 

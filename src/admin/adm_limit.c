@@ -1,6 +1,5 @@
 /* limit set, show: what a tenant, a principal, a key, or a tool of a tenant may do; and what is in force (SEC S-801). */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@
 #include "registry/registry.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "people.h"
+#include "rows.h"
 
 #define CONCURRENCY_MAX 100000
 #define QUEUE_MAX 100000
@@ -364,7 +363,7 @@ static void put_rate_row(struct adm_out *o, const char *of, const char *limit, s
 static void show_server(struct adm_call *c)
 {
 	static const struct limit_conf def = LIMIT_CONF_DEFAULT;
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
 		struct limit_pool_view v = limit_pool_see(env->limiter, (enum limit_pool)i);
@@ -380,7 +379,7 @@ static void show_shares(struct adm_call *c, const struct tenant *t)
 
 	(void)snprintf(of, sizeof(of), "tenant %s", t->name);
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
-		struct limit_pool_view v = limit_pool_see(c->admin->env.limiter, (enum limit_pool)i);
+		struct limit_pool_view v = limit_pool_see(adm_env(c)->limiter, (enum limit_pool)i);
 		char name[32];
 
 		(void)snprintf(name, sizeof(name), "share of %s", limit_pools[i]); /* fits */
@@ -396,7 +395,7 @@ static void show_day(struct adm_call *c, const char *of, const char *from, const
 
 static void show_tenant(struct adm_call *c, const struct tenant *t)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, t->id, TENANT_SCOPE_TENANT, 0);
 	const struct limit_view v = limit_see(env->limiter, LIMIT_TENANT, t->id, 0, clock_wall_us());
 	const char *queue_from = set && set->queue ? "tenant" : env->tenant_queue == LIMIT_TENANT_QUEUE ? "default" : "config";
@@ -420,7 +419,7 @@ static void show_tenant(struct adm_call *c, const struct tenant *t)
 static void show_subject(struct adm_call *c, const char *of, int64_t tenant_id, enum limit_scope scope, int64_t subject)
 {
 	static const enum tenant_scope scopes[] = { [LIMIT_PRINCIPAL] = TENANT_SCOPE_PRINCIPAL, [LIMIT_KEY] = TENANT_SCOPE_KEY };
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, tenant_id, scopes[scope], subject);
 	const struct limit_view v = limit_see(env->limiter, scope, tenant_id, subject, clock_wall_us());
 	const char *from = limit_scopes[scope];
@@ -445,7 +444,7 @@ static const struct reg_tool *find_line(const struct reg_snapshot *snap, const c
 static void show_tool_lines(struct adm_call *c, const char *of, int64_t tenant_id, const struct reg_tool *tool,
 			    const struct reg_compiled *compiled)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, tenant_id, TENANT_SCOPE_TOOL, tool->def->tool_id);
 	const struct limit_view v = limit_see(env->limiter, LIMIT_TOOL, tenant_id, tool->def->tool_id, clock_wall_us());
 	static const char *const from[] = { "tool", "grant", "limit" };
@@ -475,7 +474,7 @@ struct shown {
 
 static int find_shown_tool(struct adm_call *c, const char *name, struct shown *ret, struct err *err)
 {
-	struct registry *reg = c->admin->env.registry;
+	struct registry *reg = adm_env(c)->registry;
 
 	ret->snap = reg_acquire(reg, ret->tenant->id);
 	ret->tool = find_line(ret->snap, name);
@@ -487,7 +486,7 @@ static int find_shown_tool(struct adm_call *c, const char *name, struct shown *r
 static int find_shown(struct adm_call *c, struct shown *ret, struct err *err)
 {
 	const struct limit_job *job = c->priv;
-	const struct tenants *tenants = c->admin->env.tenants;
+	const struct tenants *tenants = adm_env(c)->tenants;
 	int64_t tenant_id = 0;
 
 	if (*job->accessor) {
@@ -515,7 +514,7 @@ static int find_shown(struct adm_call *c, struct shown *ret, struct err *err)
 static int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct limit_job *job = c->priv;
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	const bool all = adm_may(c->admin, &c->who, ADM_READ, NULL);    /* else his tenant and nothing beside it */
 	struct shown s = { 0 };
 	char of[160];

@@ -1,6 +1,5 @@
 /* audit payload: what a call said, decrypted, or opened for an outsider (AUDIT A-507).  Reading it is a record. */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +14,10 @@
 #include "db/db.h"
 #include "keys/keys.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 struct payload_job {
 	struct adm_call *c;
@@ -159,7 +160,7 @@ static int show_tenant(struct payload_job *job, const struct adm_tenant *t)
 
 static int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct keyfile_place place = { c->admin->env.store, c->admin->env.master };
+	const struct keyfile_place place = { adm_env(c)->store, adm_env(c)->master };
 	struct payload_job *job = c->priv;
 	struct adm_tenant t;
 	int rc;

@@ -1,6 +1,5 @@
 /* principal list, show, set. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 #include "db/db.h"
 #include "mcp/mcp.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "people.h"
+#include "rows.h"
 
 enum { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
 

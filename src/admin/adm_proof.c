@@ -1,6 +1,5 @@
 /* audit proof: what lets an outsider check that a call stands in its tenant's log. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,9 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "review.h"
+#include "rows.h"
 
 struct proof_job {
 	char tenant[64], text[80];

@@ -1,6 +1,5 @@
 /* retention prune: records that were kept long enough go, once a bundle of them is on the disk (AUDIT ). */
 #include "config.h"
-#include "rows.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,9 +16,11 @@
 #include "db/owner.h"
 #include "ev/ev.h"
 
-#include "adm_commands.h"
 #include "adm_period.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 struct prune_job {
 	char tenant[64], file[4096];
@@ -49,7 +50,7 @@ static int adm_prune_check(struct adm_call *c, struct err *err)
 	struct prune_job *job = adm_priv(c, sizeof(*job));
 
 	c->free_priv = free_prune;
-	job->store = mem_strdup(c->admin->env.store);
+	job->store = mem_strdup(adm_env(c)->store);
 	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	job->before_us = adm_time(c, "before");
 	job->dry_run = c->undo = adm_flag(c, "dry-run");
@@ -234,7 +235,7 @@ static void plan_done(void *arg)
 static void adm_prune_gather(struct adm_call *c)
 {
 	struct err err = { 0 };
-	int rc = ev_work(c->admin->env.loop, EV_LANE_READ, plan_body, plan_done, c);
+	int rc = ev_work(adm_env(c)->loop, EV_LANE_READ, plan_body, plan_done, c);
 
 	if (rc < 0) {
 		(void)err_set(&err, (enum err_code)rc, "", "too much is being read; nothing was done");
@@ -279,7 +280,7 @@ static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	struct audit_event vouch;
 	int rc;
 
-	adm_record_event(adm_run_of(c), AUDIT_ADMIN_CMD, 0, &vouch);
+	adm_event(c, AUDIT_ADMIN_CMD, &vouch);
 	rc = audit_cut_rows(logs, db, cut, &vouch, err);
 	if (rc < 0)
 		return rc;

@@ -450,7 +450,7 @@ int adm_ask_check(struct adm_call *c, struct adm_ask *ask, struct err *err)
 	if (!known && !(strcmp(format, "ocsf") == 0 && strcmp(adm_verb(c), "export") == 0))
 		return err_set(err, ERR_INVALID, "format", "format: \"%.40s\" is none; say table, json, jsonl or csv", format);
 	ask->line = mem_strdup(adm_line(c));
-	ask->store = mem_strdup(c->admin->env.store);
+	ask->store = mem_strdup(adm_env(c)->store);
 	adm_copy(c, "tenant", ask->tenant, sizeof(ask->tenant));
 	adm_copy(c, "tool", ask->tool, sizeof(ask->tool));
 	copy_principal(c, ask);
@@ -460,7 +460,7 @@ int adm_ask_check(struct adm_call *c, struct adm_ask *ask, struct err *err)
 	ask->limit = adm_uint(c, "limit", ROWS_DEFAULT);
 	if (*ask->principal && !*ask->tenant)
 		return err_set(err, ERR_INVALID, "principal", "--principal needs --tenant");
-	t = *ask->tenant ? tenant_by_name(c->admin->env.tenants, ask->tenant, strlen(ask->tenant)) : NULL;
+	t = *ask->tenant ? tenant_by_name(adm_env(c)->tenants, ask->tenant, strlen(ask->tenant)) : NULL;
 	if (t)
 		adm_record_in(c, t->id);
 	return check_outcome(c, ask, err);

@@ -3,8 +3,8 @@
 
 #include "db/db.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "review.h"
 
 /* Reports are statements (sql/queries/report.sql) with a header in front (AUDIT 12).  What a report is stands in a row of
  * adm_reports[]; how it is asked for, in the command table. */

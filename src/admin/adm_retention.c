@@ -1,6 +1,5 @@
 /* retention set, show, compact: how long records are kept, and what has been pruned. */
 #include "config.h"
-#include "rows.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -13,9 +12,11 @@
 #include "base/text.h"
 #include "db/db.h"
 
-#include "adm_commands.h"
 #include "adm_period.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 #define DAYS_MAX 36500
 

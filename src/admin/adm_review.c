@@ -1,6 +1,5 @@
 /* audit review sign: somebody has read the audit up to here and says so, in the log that was read (AUDIT 12, A-Q31). */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/clock.h"
 
 #include "adm_report.h"
+#include "rows.h"
 
 #define NOTE_MAX 400
 

@@ -20,8 +20,7 @@
 #include "registry/registry.h"
 #include "schema/schema.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
 #include "rows.h"
 
 /* --- Schemas before they are stored: those among documents, with the catalogue as it would be; and schema check, a JSON
@@ -31,7 +30,7 @@
 
 const struct catalogue *adm_shared(const struct adm_call *c)
 {
-	const struct registry *reg = c->admin->env.registry;
+	const struct registry *reg = adm_env(c)->registry;
 
 	return reg ? reg_shared(reg) : NULL;
 }

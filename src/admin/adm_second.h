@@ -23,6 +23,9 @@ int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct er
 const char *adm_approver(const struct adm_call *c);
 size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret);   /* how many: none when nobody was asked */
 
+/* By the policy for destructive acts. */
+int adm_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+
 /* In a job of its own: find or make the request for run->action. */
 int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
 void adm_refuse_alone(struct adm_run *run, struct err *err);

@@ -1,6 +1,5 @@
 /* secret set, list, remove, rekey.  A value passes through set's check() only, and from there in guarded memory. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@
 #include "json/json.h"
 #include "keys/vault.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 #define NAME_SIZE 80                    /* of a secret, a tool, or upstream/NAME, with NUL */
 #define MARK "{secret:"
@@ -165,7 +164,7 @@ static int adm_secret_set_check(struct adm_call *c, struct err *err)
 		return rc;
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
 	(void)adm_who_text(&c->who, job->actor);
-	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
+	job->place = (struct keyfile_place){ adm_env(c)->store, adm_env(c)->master };
 	return 0;
 }
 
@@ -197,7 +196,7 @@ static void adm_secret_set_after(struct adm_call *c)
 {
 	struct set_job *job = c->priv;
 
-	vault_apply(c->admin->env.vault, &job->change);
+	vault_apply(adm_env(c)->vault, &job->change);
 }
 
 /* --- list */
@@ -375,7 +374,7 @@ static void adm_secret_remove_after(struct adm_call *c)
 	struct remove_job *job = c->priv;
 
 	for (size_t i = 0; i < job->nchange; i++)
-		vault_apply(c->admin->env.vault, &job->change[i]);
+		vault_apply(adm_env(c)->vault, &job->change[i]);
 }
 
 /* --- rekey */
@@ -400,7 +399,7 @@ static int adm_secret_rekey_check(struct adm_call *c, struct err *err)
 
 	(void)err;
 	c->free_priv = free_rekey;
-	job->place = (struct keyfile_place){ c->admin->env.store, c->admin->env.master };
+	job->place = (struct keyfile_place){ adm_env(c)->store, adm_env(c)->master };
 	return 0;
 }
 
@@ -433,7 +432,7 @@ static void adm_secret_rekey_after(struct adm_call *c)
 {
 	struct rekey_job *job = c->priv;
 
-	vault_apply(c->admin->env.vault, &job->change);
+	vault_apply(adm_env(c)->vault, &job->change);
 }
 
 /* --- rows of the command table */

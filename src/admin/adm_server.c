@@ -1,6 +1,5 @@
 /* status, reload, backup, session list: the store and the process that owns it. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +20,8 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "people.h"
+#include "rows.h"
 
 /* --- status: what is in memory is noted on the loop, what is in the store is counted on the pool */
 
@@ -53,7 +52,7 @@ static void count_peer(void *arg, const struct mcp_peer_view *v)
 
 static int adm_status_check(struct adm_call *c, struct err *err)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	struct status_job *job = adm_priv(c, sizeof(*job));
 	const char *reason = NULL;
 	int state = writer_state(env->writer, &reason);
@@ -110,9 +109,9 @@ static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs 
 			adm_put_int(o, "pid", getpid());
 		else
 			adm_put_raw(o, "pid", "null", 4);
-		adm_put_time(o, "started", job->serving ? c->admin->env.started_us : 0);
+		adm_put_time(o, "started", job->serving ? adm_env(c)->started_us : 0);
 		adm_put_text(o, "audit", job->audit);
-		adm_put_text(o, "sandbox", c->admin->env.sandbox);
+		adm_put_text(o, "sandbox", adm_env(c)->sandbox);
 		adm_put_text(o, "clock", clock_sync_name(clock.sync));
 		adm_put_int(o, "tenants", db_col_i64(st, 0));
 		adm_put_int(o, "tools", db_col_i64(st, 1));
@@ -132,7 +131,7 @@ static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 static int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct admin_env *env = &c->admin->env;
+	const struct admin_env *env = adm_env(c);
 	struct str restart = STR_INIT;
 	int rc;
 
@@ -175,7 +174,7 @@ static int adm_backup_check(struct adm_call *c, struct err *err)
 	c->free_priv = free_backup;
 	if (*file != '/' || (keys && *keys != '/'))
 		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute", *file != '/' ? file : keys);
-	job->store = mem_strdup(c->admin->env.store);
+	job->store = mem_strdup(adm_env(c)->store);
 	job->file = mem_strdup(file);
 	job->keys = keys ? mem_strdup(keys) : NULL;
 	return 0;
@@ -201,45 +200,6 @@ static int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs 
 	adm_put_text(c->out, "file", job->file);
 	adm_put_int(c->out, "bytes", st.st_size);
 	adm_row_end(c->out);
-	return 0;
-}
-
-/* --- session list; session kill is in adm_kill.c */
-
-static void put_peer(void *arg, const struct mcp_peer_view *v)
-{
-	struct adm_out *o = arg;
-	char client[256];
-
-	adm_row_begin(o);
-	adm_put_int(o, "id", (int64_t)v->id);
-	adm_put_text(o, "tenant", v->tenant);
-	adm_put_text(o, "principal", v->principal);
-	adm_put_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);
-	adm_put_text(o, "kind", v->kind);
-	adm_put_text(o, "revision", v->rev);
-	/* The client's own words: claimed, and never sent raw to a terminal. */
-	adm_put_text(o, "client", v->client ? text_printable(v->client, strlen(v->client), client, sizeof(client)) : NULL);
-	adm_put_int(o, "running", v->running);
-	adm_put_int(o, "listens", v->listens);
-	adm_put_bool(o, "listening", v->listening);
-	adm_put_time(o, "since", v->since_us);
-	adm_put_time(o, "last", v->last_us);
-	adm_row_end(o);
-}
-
-int adm_session_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
-{
-	const struct admin_env *env = &c->admin->env;
-	const char *name = adm_text(c, "tenant");
-	const struct tenant *t = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
-
-	(void)db;
-	(void)logs;
-	if (name && !t)
-		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", name);
-	if (env->mcp)
-		mcp_peers(env->mcp, t ? t->id : 0, put_peer, c->out);
 	return 0;
 }
 

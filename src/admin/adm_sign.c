@@ -1,6 +1,5 @@
 /* audit keys, checkpoint, adopt: what somebody outside has to know of the signatures, and what only a person may decide. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,10 @@
 #include "db/db.h"
 #include "notary/notary.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "keeping_int.h"
+#include "review.h"
+#include "toolset.h"
+#include "rows.h"
 
 static void put_content(struct adm_call *c, const struct str *text)
 {
@@ -55,8 +56,8 @@ static void signed_now(void *arg, int rc, const struct err *err)
 /* What was written until now is signed before the checkpoint is shown. */
 static void adm_audit_checkpoint_gather(struct adm_call *c)
 {
-	if (c->admin->env.notary)
-		notary_now(c->admin->env.notary, signed_now, c);
+	if (adm_env(c)->notary)
+		notary_now(adm_env(c)->notary, signed_now, c);
 	else
 		adm_gathered(c, NULL);
 }

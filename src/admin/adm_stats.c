@@ -1,9 +1,9 @@
 /* tool-health, stats: calls counted, and their times as histograms, by tool or by time.  The log is walked page by page,
  * oldest first, so that no read transaction lasts (AUDIT A-623). */
 #include "config.h"
-#include "rows.h"
 
 #include "adm_report.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>

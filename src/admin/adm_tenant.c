@@ -1,6 +1,5 @@
 /* tenant add, list, show, set, suspend, resume, remove. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +14,8 @@
 #include "mcp/mcp.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "people.h"
+#include "rows.h"
 
 #define TITLE_MAX 200                   /* bytes */
 #define CONCURRENCY_MAX 100000

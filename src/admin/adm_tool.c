@@ -1,6 +1,5 @@
 /* tool, prompt and resource add, list, show, enable, disable, remove, history. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,8 @@
 #include "db/db.h"
 #include "registry/define.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 /* --- add */
 

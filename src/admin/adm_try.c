@@ -1,6 +1,5 @@
 /* test and lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +19,8 @@
 #include "schema/schema.h"
 #include "keys/vault.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "rows.h"
 
 #define GRACE_US 2000000                /* a handler ends by itself at its deadline; this much later it is told to */
 
@@ -275,9 +274,9 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 {
 	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used };
 	struct test_job *job = c->priv;
-	const struct backend_env env = { .loop = c->admin->env.loop, .store = c->admin->env.store,
-		.secrets = vault_secrets(c->admin->env.vault), .fetcher = c->admin->env.fetcher,
-		.upstreams = c->admin->env.upstreams, .cage = c->admin->env.cage, .workers = c->admin->env.workers };
+	const struct backend_env env = { .loop = adm_env(c)->loop, .store = adm_env(c)->store,
+		.secrets = vault_secrets(adm_env(c)->vault), .fetcher = adm_env(c)->fetcher,
+		.upstreams = adm_env(c)->upstreams, .cage = adm_env(c)->cage, .workers = adm_env(c)->workers };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
@@ -289,7 +288,7 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	(void)err;
 	c->later = true;
 	id_uuid7(job->id);
-	job->timer = ev_timer_new(c->admin->env.loop, test_late, job);
+	job->timer = ev_timer_new(adm_env(c)->loop, test_late, job);
 	ev_timer_start(job->timer, limit_us + GRACE_US);
 	backend_start(job->compiled.ops, &env, &req, &sink, job, &job->op);
 	return 0;

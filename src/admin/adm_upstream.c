@@ -15,8 +15,6 @@
 #include "db/db.h"
 #include "json/json.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
 #include "adm_upstream.h"
 #include "rows.h"
 
@@ -498,7 +496,7 @@ static int adm_upstream_name_check(struct adm_call *c, struct err *err)
 	(void)err;
 	c->free_priv = free_job;
 	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
-	upstreams_state(c->admin->env.upstreams, job->name, &job->now);
+	upstreams_state(adm_env(c)->upstreams, job->name, &job->now);
 	return 0;
 }
 
@@ -769,7 +767,7 @@ static int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct au
 static void adm_upstream_after(struct adm_call *c)
 {
 	const struct upstream_job *job = c->priv;
-	struct upstreams *u = c->admin->env.upstreams;
+	struct upstreams *u = adm_env(c)->upstreams;
 	struct err err;
 
 	if (job->removed)

@@ -1,7 +1,7 @@
 #ifndef ADM_UPSTREAM_H
 #define ADM_UPSTREAM_H
 
-#include "admin_int.h"
+#include "toolset.h"
 
 #include "upstream/upstream.h"
 #include "registry/registry.h"

@@ -4,7 +4,6 @@
  * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
  * and waits; so is one that is gone.  One that is again what was accepted comes back by itself. */
 #include "config.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +16,8 @@
 #include "db/db.h"
 #include "registry/define.h"
 
-#include "adm_commands.h"
-#include "adm_pending.h"
 #include "adm_upstream.h"
+#include "rows.h"
 
 struct sync_job {
 	char name[64];
@@ -85,7 +83,7 @@ static void adm_upstream_sync_gather(struct adm_call *c)
 {
 	const struct sync_job *job = c->priv;
 
-	upstreams_list(c->admin->env.upstreams, job->name, on_list, c);
+	upstreams_list(adm_env(c)->upstreams, job->name, on_list, c);
 }
 
 static int adm_upstream_accept_check(struct adm_call *c, struct err *err)

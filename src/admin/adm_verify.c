@@ -1,6 +1,5 @@
 /* audit verify: the whole store, or one tenant's log, as somebody reads it who trusts nothing in it. */
 #include "config.h"
-#include "rows.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,8 +16,9 @@
 #include "notary/notary.h"
 #include "tenant/tenant.h"
 
-#include "adm_commands.h"
-#include "admin_int.h"
+#include "toolset.h"
+#include "review.h"
+#include "rows.h"
 
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
 
@@ -72,7 +72,7 @@ static int take_evidence(const struct adm_call *c, struct evidence *with, struct
 	for (size_t i = 0; rc == 0 && i < adm_count(c, "anchor"); i++)
 		rc = evidence_anchor(with, adm_nth(c, "anchor", i), err);
 	if (rc == 0 && adm_flag(c, "keys"))
-		rc = evidence_payload_keys(with, c->admin->env.store, err);
+		rc = evidence_payload_keys(with, adm_env(c)->store, err);
 	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
 }
 
@@ -80,7 +80,7 @@ static int adm_audit_verify_check(struct adm_call *c, struct err *err)
 {
 	struct verify_job *job = adm_priv(c, sizeof(*job));
 	const char *name = adm_text(c, "tenant");
-	const struct tenant *t = name ? tenant_by_name(c->admin->env.tenants, name, strlen(name)) : NULL;
+	const struct tenant *t = name ? tenant_by_name(adm_env(c)->tenants, name, strlen(name)) : NULL;
 
 	c->free_priv = free_job;
 	job->with = evidence_new();

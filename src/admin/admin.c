@@ -42,6 +42,21 @@ struct admin *admin_new(const struct admin_env *env)
 	return a;
 }
 
+const struct admin_env *adm_env(const struct adm_call *c)
+{
+	return &c->admin->env;
+}
+
+const struct admin_env *adm_env_of(const struct admin *a)
+{
+	return &a->env;
+}
+
+bool adm_closed(const struct admin *a)
+{
+	return a->closed;
+}
+
 void adm_ref(struct admin *a)
 {
 	a->refs++;

@@ -123,6 +123,11 @@ static unsigned row_of(int kind)
 	return 0;
 }
 
+void adm_event(const struct adm_call *c, int kind, struct audit_event *ev)
+{
+	adm_record_event(adm_run_of(c), kind, 0, ev);
+}
+
 int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err)
 {
 	struct audit_field field[AUDIT_FIELDS_MAX];

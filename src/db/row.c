@@ -4,10 +4,12 @@
 
 #include "db/db.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 
 #include "db_int.h"
 
@@ -105,4 +107,35 @@ const struct db_value *db_row(struct db_stmt *st, unsigned n)
 		else
 			row->v[i].p = "";
 	return row->v;
+}
+
+void db_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size)
+{
+	size_t len;
+	const char *text = db_col_text(st, col, &len);
+
+	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
+}
+
+#define CANDIDATES_MAX 2000             /* names that "did you mean" looks at */
+
+void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct err *err)
+{
+	char **names = mem_calloc(CANDIDATES_MAX, sizeof(*names));
+	const char *near;
+	size_t n = 0;
+
+	while (n < CANDIDATES_MAX && db_step(*st, NULL) == 1) {
+		size_t len;
+		const char *text = db_col_text(*st, col, &len);
+
+		names[n++] = mem_strndup(text, len);
+	}
+	db_stmt_put(st);
+	near = text_nearest(word, (const char *const *)names, n);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	while (n > 0)
+		free(names[--n]);
+	free(names);
 }
