@@ -2,6 +2,7 @@
 #define APP_INT_H
 
 #include "app/app.h"
+#include "command/command.h"
 #include "base/clock.h"
 #include "conf/conf.h"
 #include "sandbox/sandbox.h"
@@ -172,5 +173,8 @@ void app_say_owner(const struct app *a);                               /* log wh
 /* ready.c: one line in the log, and the service manager if there is one. */
 int app_ready(struct app *a, struct err *err) MUST_CHECK;
 void app_notify(const char *state);
+
+/* Its tables of commands, for app/commands.c. */
+extern const struct adm_cmd server_commands[];
 
 #endif

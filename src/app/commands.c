@@ -4,7 +4,16 @@
 
 #include "app/app.h"
 
-#include "admin/admin.h"
+#include "command/approval.h"
+#include "command/command.h"
+#include "documents/documents.h"
+#include "keeping/keeping.h"
+#include "people/people.h"
+#include "remote/remote.h"
+#include "review/review.h"
+#include "toolset/toolset.h"
+
+#include "app_int.h"
 
 const struct adm_cmd *const app_commands[] = {
 	server_commands,

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/log.h"

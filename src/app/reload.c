@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "audit/audit.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "app/app.h"
 #include "app/handlers.h"
 #include "audit/audit.h"
@@ -24,6 +24,7 @@
 #include "ev/child.h"
 #include "ev/ev.h"
 #include "exec/exec.h"
+#include "keeping/keeping.h"
 #include "keys/keyfile.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "upstream/upstream.h"
 #include "base/log.h"
 #include "base/mem.h"

@@ -1,7 +1,7 @@
 #ifndef CTL_INT_H
 #define CTL_INT_H
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "base/err.h"
 #include "base/text.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "app/app.h"
 #include "method_int.h"
 #include "tenant/scope.h"

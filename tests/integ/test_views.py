@@ -64,7 +64,7 @@ class Views(crib.Case):
 
     def test_every_report_is_in_the_list(self):
         section = self.page.split(".Sh REPORTS")[1].split(".Sh OPENING")[0]
-        rows = (crib.SOURCE / "src/admin/adm_report.c").read_text()
+        rows = (crib.SOURCE / "src/review/report.c").read_text()
         for verb in re.findall(r'REPORT\("([a-z-]+)"', rows):
             self.assertRegex(section, rf"\.It audit ([a-z-]+, )?{verb}[ ,]", verb)
 

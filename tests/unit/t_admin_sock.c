@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "base/clock.h"
 #include "base/metric.h"
 #include "base/text.h"

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "admin/admin.h"
+#include "command/command.h"
 #include "app/app.h"
 #include "base/clock.h"
 #include "base/crypto.h"

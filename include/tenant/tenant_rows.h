@@ -1,0 +1,50 @@
+#ifndef TENANT_TENANT_ROWS_H
+#define TENANT_TENANT_ROWS_H
+
+#include "base/err.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "tenant/tenant.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tenants and principals as rows, for commands; any thread with its connection. */
+
+struct map;
+
+struct adm_tenant {
+	int64_t id;
+	char name[80], title[256];
+	int state;
+	int64_t generation, concurrency, created_us;
+	struct text_rate rate;
+	char sandbox[64];               /* the level that is required beside others; "" = none */
+	struct tenant_limits more;      /* all but concurrency and rate */
+};
+/* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
+int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err) MUST_CHECK;
+struct adm_principal { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
+int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		       struct err *err) MUST_CHECK;
+/* What a statement counts that takes the tenant alone. */
+int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+/* Insert one with a fresh pseudonym.  ERR_LIMIT: the tenant has TENANT_PRINCIPALS_MAX. */
+int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+		      struct err *err) MUST_CHECK;
+const char *adm_state_name(int state);          /* of tenants and principals */
+/* The row that a statement admin_<what>_find or _list stands at. */
+void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret);
+void adm_read_principal(struct db_stmt *st, struct adm_principal *ret);
+
+/* Names of a tenant's principals by pseudonym, for showing records. */
+int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
+void adm_names_free(struct map **names);
+const char *adm_person(const struct map *names, const char *pseudonym);         /* its name, or itself; NULL for NULL */
+/* The tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words that have the call's text. */
+int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret,
+		  struct err *err) MUST_CHECK;
+int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+
+
+#endif

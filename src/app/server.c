@@ -1,0 +1,263 @@
+/* status, reload, backup, session list: the store and the process that owns it. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "json/json.h"
+#include "keys/keys.h"
+#include "mcp/mcp.h"
+#include "people/people.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+/* --- status: what is in memory is noted on the loop, what is in the store is counted on the pool */
+
+struct status_job {
+	char *store;
+	bool serving, draining;
+	char audit[160];
+	size_t running, peers;
+	struct str listeners;
+};
+
+static void free_status(void *priv)
+{
+	struct status_job *job = priv;
+
+	free(job->store);
+	str_fini(&job->listeners);
+	free(job);
+}
+
+static void count_peer(void *arg, const struct mcp_peer_view *v)
+{
+	size_t *count = arg;
+
+	(void)v;
+	(*count)++;
+}
+
+static int adm_status_check(struct adm_call *c, struct err *err)
+{
+	const struct admin_env *env = adm_env(c);
+	struct status_job *job = adm_priv(c, sizeof(*job));
+	const char *reason = NULL;
+	int state = writer_state(env->writer, &reason);
+	json_t *listeners = env->listeners ? env->listeners(env->arg) : NULL;
+
+	(void)err;
+	c->free_priv = free_status;
+	job->store = mem_strdup(env->store);
+	job->serving = !c->who.embedded;
+	(void)snprintf(job->audit, sizeof(job->audit), "%s%s", state == 0 ? "ok" : "calls are refused: ",
+		       state == 0 ? "" : reason ? reason : err_name(state));
+	job->draining = env->draining && env->draining(env->arg);
+	job->running = call_engine_running(env->calls);
+	if (env->mcp)
+		mcp_peers(env->mcp, 0, count_peer, &job->peers);
+	if (listeners)
+		jx_write(listeners, &job->listeners);
+	else
+		str_puts(&job->listeners, "[]");
+	json_decref(listeners);
+	return 0;
+}
+
+/* All counters by name, so that an operator sees which limit is being hit. */
+static void put_counters(struct adm_out *o)
+{
+	struct str text = STR_INIT;
+
+	for (unsigned i = 0; i < metric_count(); i++)
+		str_printf(&text, "%s\"%s\":%llu", i ? "," : "{", metric_name((enum metric_id)i),
+			   (unsigned long long)metric_get((enum metric_id)i));
+	str_putc(&text, '}');
+	adm_put_raw(o, "counters", str_text(&text), text.len);
+	str_fini(&text);
+}
+
+static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct status_job *job = c->priv;
+	struct adm_out *o = c->out;
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
+	struct clock_state clock;
+	int rc = db_step(st, err);
+
+	(void)logs;
+	clock_state(&clock);
+	if (rc == 1) {
+		adm_row_begin(o);
+		adm_put_text(o, "store", job->store);
+		adm_put_text(o, "version", PACKAGE_VERSION);
+		adm_put_text(o, "mode", job->serving ? "server" : "no server");
+		adm_put_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : "serving");
+		if (job->serving)
+			adm_put_int(o, "pid", getpid());
+		else
+			adm_put_raw(o, "pid", "null", 4);
+		adm_put_time(o, "started", job->serving ? adm_env(c)->started_us : 0);
+		adm_put_text(o, "audit", job->audit);
+		adm_put_text(o, "sandbox", adm_env(c)->sandbox);
+		adm_put_text(o, "clock", clock_sync_name(clock.sync));
+		adm_put_int(o, "tenants", db_col_i64(st, 0));
+		adm_put_int(o, "tools", db_col_i64(st, 1));
+		adm_put_int(o, "keys", db_col_i64(st, 2));
+		adm_put_int(o, "records", db_col_i64(st, 3));
+		adm_put_int(o, "running", (int64_t)job->running);
+		adm_put_int(o, "peers", (int64_t)job->peers);
+		adm_put_raw(o, "listeners", str_text(&job->listeners), job->listeners.len);
+		put_counters(o);
+		adm_row_end(o);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- reload */
+
+static int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct admin_env *env = adm_env(c);
+	struct str restart = STR_INIT;
+	int rc;
+
+	(void)db;
+	(void)logs;
+	if (!env->reload) {
+		(void)err_set(err, ERR_INVALID, "", "there is nothing to reload: no server runs on this store");
+		err_hint(err, "a server reads its configuration when it starts");
+		return ERR_INVALID;
+	}
+	rc = env->reload(env->arg, &restart, err);
+	if (rc == 0) {
+		adm_row_begin(c->out);
+		adm_put_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
+		adm_row_end(c->out);
+	}
+	str_fini(&restart);
+	return rc;
+}
+
+/* --- backup */
+
+struct backup_job { char *store, *file, *keys; };
+
+static void free_backup(void *priv)
+{
+	struct backup_job *job = priv;
+
+	free(job->store);
+	free(job->file);
+	free(job->keys);
+	free(job);
+}
+
+static int adm_backup_check(struct adm_call *c, struct err *err)
+{
+	struct backup_job *job = adm_priv(c, sizeof(*job));
+	const char *file = adm_text(c, "file"), *keys = adm_text(c, "keys");
+
+	c->free_priv = free_backup;
+	if (*file != '/' || (keys && *keys != '/'))
+		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute", *file != '/' ? file : keys);
+	job->store = mem_strdup(adm_env(c)->store);
+	job->file = mem_strdup(file);
+	job->keys = keys ? mem_strdup(keys) : NULL;
+	return 0;
+}
+
+static int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct backup_job *job = c->priv;
+	struct stat st = { 0 };
+	int rc = db_backup(db, job->file, err);
+
+	(void)logs;
+	/* Later than the store, so that no record is without its key. */
+	if (rc == 0 && job->keys) {
+		rc = keys_backup(job->store, job->keys, err);
+		if (rc < 0)
+			(void)unlink(job->file);
+	}
+	if (rc < 0)
+		return rc;
+	(void)stat(job->file, &st);     /* its size is for people */
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "file", job->file);
+	adm_put_int(c->out, "bytes", st.st_size);
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg admin_key_args[] = {
+	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."), ARG_END };
+static const struct adm_arg backup_args[] = {
+	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
+	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
+static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), ARG_END };
+static const struct adm_arg help_args[] = {
+	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
+static const struct adm_arg completion_args[] = {
+	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), ARG_END };
+static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
+	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
+static const struct adm_column status_cols[] = {
+	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("clock", "Clock"),
+	COL("tenants", "Tenants"), COL("tools", "Tools"),
+	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
+	COL("listeners", "Listeners"), COL_END };
+static const struct adm_column admin_key_cols[] = { COL("key", "KEY"), COL_END };
+
+const struct adm_cmd server_commands[] = {
+	{ .noun = "init", .help = "Create a store",
+	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
+	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_status_check, .body = adm_status_body },
+	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
+	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
+		    "that only its owner reads, for --key-file.",
+	  .args = admin_key_args, .columns = admin_key_cols, .shape = ADM_SECRET, .storeless = true,
+	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}", .role = ADM_READ,
+	  .where = ADM_ON_CTL },
+	{ .noun = "reload", .help = "Let the server read its configuration again",
+	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
+		    "nothing, and what needs a restart is named.",
+	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .record = AUDIT_ADMIN_CMD, .body = adm_reload_body },
+	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
+	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
+		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
+		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
+		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "
+		    "it is erases again, when it starts, what was erased since.",
+	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
+	  .record = AUDIT_ADMIN_CMD,
+	  .check = adm_backup_check, .body = adm_backup_body },
+	{ .noun = "migrate", .help = "Bring the store to this program's schema",
+	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
+	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },
+	{ .noun = "help", .help = "Explain a command", .args = help_args, .storeless = true, .role = ADM_READ,
+	  .where = ADM_ON_CTL },
+	{ .noun = "completion", .help = "Print the completion for a shell",
+	  .detail = "For example: toolcrib completion bash > /etc/bash_completion.d/toolcrib", .args = completion_args,
+	  .storeless = true, .role = ADM_READ, .where = ADM_ON_CTL },
+	{ .noun = NULL },
+};

@@ -1,0 +1,483 @@
+/* Destructive acts need two administrators (AUDIT A-909): one runs the command, which files a request; another grants it;
+ * then the command, said again, is done.  What is agreed to is a digest of the command with all its arguments. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "json/json.h"
+#include "writer/writer.h"
+
+#include "command_int.h"
+
+#define LIFE_US (24ull * 3600 * 1000000)        /* of a request, and then of its grant */
+#define WAITING_MAX 1000                        /* rows of the table */
+#define META_POLICY "approvals"                 /* "one": a single administrator is enough */
+#define REASONS_MAX 20                          /* that the one who decides is told */
+
+struct approval {
+	int64_t id, tenant_id;
+	uint8_t digest[DIGEST_SIZE];
+	char *command;
+	char asked_by[ADM_WHO_SIZE], granted_by[ADM_WHO_SIZE];  /* granted_by "": it waits */
+	uint64_t asked_us, granted_us;
+};
+
+static void approval_fini(struct approval *a)
+{
+	free(a->command);
+	a->command = NULL;
+}
+
+static void read_approval(struct db_stmt *st, struct approval *ret)
+{
+	size_t len = 0;
+	const void *digest = db_col_blob(st, 1, &len);
+
+	*ret = (struct approval){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 3), .asked_us = (uint64_t)db_col_i64(st, 5),
+		.granted_us = (uint64_t)db_col_i64(st, 7) };
+	if (len == DIGEST_SIZE)
+		memcpy(ret->digest, digest, DIGEST_SIZE);
+	ret->command = mem_strdup(db_col_text(st, 2, NULL));
+	(void)snprintf(ret->asked_by, sizeof(ret->asked_by), "%s", db_col_text(st, 4, NULL));
+	(void)snprintf(ret->granted_by, sizeof(ret->granted_by), "%s", db_col_text(st, 6, NULL));
+}
+
+static uint64_t ends_us(const struct approval *a)
+{
+	return (a->granted_us ? a->granted_us : a->asked_us) + LIFE_US;
+}
+
+static bool is_over(const struct approval *a)
+{
+	return clock_wall_us() >= ends_us(a);
+}
+
+/* 1: *ret is the row, approval_fini() it; 0: there is none. */
+static int fetch(struct db_stmt *st, struct approval *ret, struct err *err)
+{
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		read_approval(st, ret);
+	db_stmt_put(&st);
+	return rc;
+}
+
+static int find_approval(struct db *db, const uint8_t digest[DIGEST_SIZE], struct approval *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_FIND);
+
+	db_bind_blob(st, 1, digest, DIGEST_SIZE);
+	return fetch(st, ret, err);
+}
+
+static int run_by_id(struct db *db, enum sql_id sql, int64_t id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, sql);
+
+	db_bind_i64(st, 1, id);
+	return db_run(&st, err);
+}
+
+/* --- the policy */
+
+int adm_one_is_enough(struct db *db, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, META_POLICY);
+	rc = db_step(st, err);
+	*ret = rc == 1 && strcmp(db_col_text(st, 0, NULL), "one") == 0;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- what a command asks for */
+
+/* What is agreed to: the words and every argument, whatever their order. */
+static void digest_action(const struct adm_run *run, uint8_t ret[DIGEST_SIZE])
+{
+	struct str text = STR_INIT;
+
+	str_printf(&text, "%s %s\n", run->cmd->noun, run->cmd->verb ? run->cmd->verb : "");
+	jx_write_canon(run->c.args, &text);
+	digest_sha256(text.p, text.len, ret);
+	str_fini(&text);
+}
+
+static int needs_second(struct adm_run *run, int64_t id, struct err *err)
+{
+	(void)err_set(err, ERR_DENIED, "", "this needs a second administrator; request %" PRId64 " waits for one", id);
+	err_hint(err, "another administrator: toolcrib approval grant %" PRId64 "; then the same command again, within 24 hours; "
+		      "where there is no other: toolcrib help approval policy", id);
+	run->unapproved = true;
+	return ERR_DENIED;
+}
+
+int adm_second(struct adm_call *c, struct db *db, struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+	struct approval a = { 0 };
+	bool one = false;
+	int rc;
+
+	if (run->cmd->second == ADM_SECOND_NO)
+		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so", run->cmd->noun);
+	if (*run->approver)             /* whoever agreed has agreed to all of it */
+		return 0;
+	rc = adm_one_is_enough(db, &one, err);
+	if (rc < 0)
+		return rc;
+	if (one) {
+		(void)snprintf(run->approver, sizeof(run->approver), "none: approval policy one");
+		return 0;
+	}
+	digest_action(run, run->action);
+	rc = find_approval(db, run->action, &a, err);
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && *a.granted_by && !is_over(&a)) {
+		(void)snprintf(run->approver, sizeof(run->approver), "%s approval/%" PRId64, a.granted_by, a.id);
+		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
+	} else {
+		rc = needs_second(run, rc == 1 ? a.id : 0, err);
+	}
+	approval_fini(&a);
+	return rc;
+}
+
+/* One more reason, for `approval list`; the first ones are told. */
+static void add_reason(struct adm_run *run, const char *why)
+{
+	char *asked = run->asked;
+
+	if (run->nreason == REASONS_MAX)
+		why = "and more";
+	if (run->nreason <= REASONS_MAX) {
+		run->asked = mem_printf("%s%s %s", asked, run->nreason ? ";" : ":", why);
+		run->nreason++;
+		free(asked);
+	}
+}
+
+int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+	int rc = c->undo ? 0 : adm_second(c, db, err);
+
+	if (rc < 0 && !run->unapproved)
+		return rc;
+	if (rc < 0)
+		add_reason(run, why);
+	return 0;
+}
+
+const char *adm_approver(const struct adm_call *c)
+{
+	return adm_run_of(c)->approver;
+}
+
+size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret)
+{
+	const char *by = adm_approver(c);
+
+	*ret = (struct audit_field){ AUDIT_TAG_APPROVER, by, strlen(by) };
+	return *by ? 1 : 0;
+}
+
+/* --- filing a request, once the command itself has been undone */
+
+static int record_approval(struct adm_run *run, struct db *db, struct audit_logs *logs, int kind, const struct approval *a,
+			   struct err *err)
+{
+	char obj[40];
+	struct adm_record r = { .kind = kind, .obj = obj, .after = a->digest };
+	struct audit_field by = { AUDIT_TAG_APPROVER, a->granted_by, strlen(a->granted_by) };
+	int rc;
+
+	(void)snprintf(obj, sizeof(obj), "approval/%" PRId64, a->id);
+	if (*a->granted_by) {
+		r.field = &by;
+		r.nfield = 1;
+	}
+	rc = adm_record(&run->c, db, logs, &r, err);
+	r.tenant_id = a->tenant_id;
+	return rc == 0 && a->tenant_id ? adm_record(&run->c, db, logs, &r, err) : rc;
+}
+
+static int expire(struct db *db, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_EXPIRE);
+
+	db_bind_i64(st, 1, (int64_t)(clock_wall_us() - LIFE_US));
+	return db_run(&st, err);
+}
+
+static int count_waiting(struct db *db, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_COUNT);
+	int rc = db_step(st, err);
+
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int insert_request(struct adm_run *run, struct db *db, struct approval *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t waiting = 0;
+	int rc = expire(db, err);
+
+	if (rc == 0)
+		rc = count_waiting(db, &waiting, err);
+	if (rc == 0 && waiting >= WAITING_MAX)
+		rc = err_set(err, ERR_LIMIT, "", "%d requests wait for a second administrator already", WAITING_MAX);
+	if (rc < 0)
+		return rc;
+	*ret = (struct approval){ .tenant_id = run->record_tenant };
+	memcpy(ret->digest, run->action, DIGEST_SIZE);
+	(void)adm_who_text(&run->c.who, ret->asked_by);
+	st = db_stmt_get(db, SQL_APPROVAL_INSERT);
+	db_bind_blob(st, 1, ret->digest, DIGEST_SIZE);
+	db_bind_textz(st, 2, run->asked);
+	db_bind_i64(st, 3, ret->tenant_id);
+	db_bind_textz(st, 4, ret->asked_by);
+	db_bind_i64(st, 5, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	if (rc == 0)
+		ret->id = db_last_id(db);
+	return rc;
+}
+
+int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct approval a = { 0 };
+	int rc = find_approval(db, run->action, &a, err);
+	bool fresh = rc == 0 || (rc == 1 && is_over(&a));
+
+	approval_fini(&a);
+	if (rc < 0)
+		return rc;
+	if (fresh) {
+		rc = insert_request(run, db, &a, err);
+		if (rc == 0)
+			rc = record_approval(run, db, logs, AUDIT_APPROVAL_REQUEST, &a, err);
+		if (rc < 0)
+			return rc;
+	}
+	run->request = a.id;
+	return 0;
+}
+
+void adm_refuse_alone(struct adm_run *run, struct err *err)
+{
+	(void)needs_second(run, run->request, err);
+}
+
+/* --- approval list */
+
+static int adm_approval_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_LIST);
+	struct approval a;
+	int rc;
+
+	(void)logs;
+	while ((rc = db_step(st, err)) == 1) {
+		read_approval(st, &a);
+		adm_row_begin(c->out);
+		adm_put_int(c->out, "id", a.id);
+		adm_put_text(c->out, "state", is_over(&a) ? "expired" : *a.granted_by ? "granted" : "waits");
+		adm_put_text(c->out, "command", a.command);
+		adm_put_text(c->out, "asked_by", a.asked_by);
+		adm_put_time(c->out, "asked", a.asked_us);
+		adm_put_text(c->out, "granted_by", *a.granted_by ? a.granted_by : NULL);
+		adm_put_time(c->out, "granted", a.granted_us);
+		adm_put_time(c->out, "until", ends_us(&a));
+		adm_put_hex(c->out, "digest", a.digest, DIGEST_SIZE);
+		adm_row_end(c->out);
+		approval_fini(&a);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* --- approval grant, deny */
+
+struct decide_job { uint32_t id; };
+
+static int adm_approval_check(struct adm_call *c, struct err *err)
+{
+	struct decide_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	job->id = adm_uint(c, "id", 0);
+	return 0;
+}
+
+static int get_waiting(const struct decide_job *job, struct db *db, struct approval *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_GET);
+	int rc;
+
+	db_bind_i64(st, 1, job->id);
+	rc = fetch(st, ret, err);
+	if (rc == 1 && is_over(ret))
+		rc = err_set(err, ERR_NOT_FOUND, "", "request %u is older than 24 hours", job->id);
+	else if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "", "request %u: not found", job->id);
+	if (rc == ERR_NOT_FOUND)
+		err_hint(err, "toolcrib approval list");
+	return rc < 0 ? rc : 0;
+}
+
+static void put_decided(struct adm_out *o, const struct approval *a)
+{
+	adm_row_begin(o);
+	adm_put_int(o, "id", a->id);
+	adm_put_text(o, "asked_by", a->asked_by);
+	adm_put_text(o, "command", a->command);
+	adm_row_end(o);
+}
+
+static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, struct approval *a, struct err *err)
+{
+	char who[ADM_WHO_SIZE];
+	struct db_stmt *st;
+	int rc;
+
+	(void)adm_who_text(&c->who, who);
+	if (*a->granted_by)
+		return err_set(err, ERR_CONFLICT, "", "request %" PRId64 " has been granted by %s", a->id, a->granted_by);
+	if (strcmp(who, a->asked_by) == 0) {
+		(void)err_set(err, ERR_DENIED, "", "%s asked for this; another administrator has to grant it", who);
+		err_hint(err, "where there is no other: toolcrib help approval policy");
+		return ERR_DENIED;
+	}
+	(void)snprintf(a->granted_by, sizeof(a->granted_by), "%s", who);
+	st = db_stmt_get(db, SQL_APPROVAL_GRANT);
+	db_bind_i64(st, 1, a->id);
+	db_bind_textz(st, 2, who);
+	db_bind_i64(st, 3, (int64_t)clock_wall_us());
+	rc = db_run(&st, err);
+	return rc < 0 ? rc : record_approval(adm_run_of(c), db, logs, AUDIT_APPROVAL_GRANT, a, err);
+}
+
+static int adm_approval_grant_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct approval a = { 0 };
+	int rc = get_waiting(c->priv, db, &a, err);
+
+	if (rc == 0)
+		rc = grant(c, db, logs, &a, err);
+	if (rc == 0)
+		put_decided(c->out, &a);
+	approval_fini(&a);
+	return rc;
+}
+
+static int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct approval a = { 0 };
+	int rc = get_waiting(c->priv, db, &a, err);
+
+	if (rc == 0)
+		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
+	a.granted_by[0] = '\0';
+	if (rc == 0)
+		rc = record_approval(adm_run_of(c), db, logs, AUDIT_ADMIN_CMD, &a, err);
+	if (rc == 0)
+		put_decided(c->out, &a);
+	approval_fini(&a);
+	return rc;
+}
+
+/* --- approval policy */
+
+struct policy_job { bool one; };
+
+static int adm_approval_policy_check(struct adm_call *c, struct err *err)
+{
+	struct policy_job *job = adm_priv(c, sizeof(*job));
+	const char *text = adm_text(c, "policy");
+
+	job->one = strcmp(text, "one") == 0;
+	if (!job->one && strcmp(text, "two") != 0)
+		return err_set(err, ERR_INVALID, "policy", "policy is one or two, not \"%.20s\"", text);
+	/* Who can run it without a server holds the files, and needs no command to take records away. */
+	if (job->one && !c->who.embedded) {
+		(void)err_set(err, ERR_DENIED, "", "while the server runs, no command makes one administrator enough");
+		err_hint(err, "stop toolcribd, run this as the user of the store, start toolcribd");
+		return ERR_DENIED;
+	}
+	return 0;
+}
+
+static int adm_approval_policy_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct policy_job *job = c->priv;
+	const char *obj = job->one ? "approval/policy/one" : "approval/policy/two";
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, META_POLICY);
+	db_bind_textz(st, 2, job->one ? "one" : "two");
+	rc = db_run(&st, err);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "policy", job->one ? "one" : "two");
+	adm_put_text(c->out, "said", job->one ? "one administrator is" : "two administrators are");
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg approval_args[] = {
+	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the request, from approval list." }, ARG_END };
+static const struct adm_arg approval_policy_args[] = {
+	WORD("policy", "one|two", COMPLETE_NONE, "How many administrators a destructive act needs."), ARG_END };
+static const struct adm_column approval_list_cols[] = {
+	COL("id", "ID"), COL("state", "STATE"), COL("asked_by", "ASKED BY"), COL_AT("asked", "ASKED"), COL("granted_by", "GRANTED BY"),
+	COL_AT("until", "UNTIL"), COL("command", "COMMAND"), COL_END };
+
+const struct adm_cmd approval_commands[] = {
+	{ .noun = "approval", .verb = "list", .help = "List what waits for a second administrator",
+	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the command, which files a "
+		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  "
+		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told "
+		    "apart by their user id, or by the name of their key.",
+	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = adm_approval_list_body },
+	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",
+	  .detail = "What is agreed to is the command with all its arguments, once.  Nobody grants a request of their own.",
+	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_approval_check, .body = adm_approval_grant_body },
+	{ .noun = "approval", .verb = "deny", .help = "Take a request away, or withdraw it", .args = approval_args,
+	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .check = adm_approval_check, .body = adm_approval_deny_body },
+	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
+	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one works only while "
+		    "no server runs, as the user of the store.  Both ways are recorded, and so is each act that had no second.",
+	  .args = approval_policy_args, .done = "%{said} enough for a destructive act", .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_approval_policy_check, .body = adm_approval_policy_body },
+	{ .noun = NULL },
+};

@@ -1,0 +1,197 @@
+/* The one place where authority is decided: what each role may do, and who has which. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "conf/conf.h"
+
+#include "command_int.h"
+
+#define BIT(authority) (1u << (authority))
+
+/* Payloads are for auditors alone, and auditors change nothing (SEC S-318, AUDIT A-1102). */
+static const unsigned may_do[CONF_ROLE_COUNT] = {
+	[CONF_ADMIN] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE) | BIT(ADM_OWNER),
+	[CONF_OPERATOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_OPERATE),
+	[CONF_AUDITOR] = BIT(ADM_READ) | BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
+	[CONF_TENANT_AUDITOR] = BIT(ADM_AUDIT) | BIT(ADM_PAYLOAD),
+	[CONF_TENANT_ADMIN] = 0,                /* the column `own` says what */
+};
+
+/* Without a user or a group that is an administrator by name, the store's owner is the one there is. */
+bool admin_owner_rules(const struct admin *a)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].kind == CONF_ADMIN && !a->env.roles[i].key)
+			return false;
+	return true;
+}
+
+/* Is it the user of the service, and perhaps one of its tools?  They share its groups, too (SEC S-318). */
+static bool is_service(const struct admin *a, const struct adm_who *who)
+{
+	return !who->embedded && !who->system && !who->key && who->uid == a->env.owner_uid && !admin_owner_rules(a);
+}
+
+static bool has_role(const struct admin *a, const struct adm_who *who, const struct conf_role *r)
+{
+	if (who->key || r->key)
+		return who->key && r->key && strcmp(who->key, r->key) == 0;
+	if (!r->by_group)
+		return r->id == who->uid;
+	if (is_service(a, who))
+		return false;
+	for (size_t i = 0; i < who->ngids; i++)
+		if (who->gids[i] == r->id)
+			return true;
+	return false;
+}
+
+static bool is_named(const struct admin *a, uint32_t gid)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].by_group && a->env.roles[i].id == gid)
+			return true;
+	return false;
+}
+
+size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n, uint32_t **ret)
+{
+	size_t kept = 0;
+
+	*ret = mem_calloc(n, sizeof(**ret));
+	for (size_t i = 0; i < n; i++)
+		if (is_named(a, gid[i]))
+			(*ret)[kept++] = gid[i];
+	return kept;
+}
+
+/* Root, the CLI that holds the store, the server itself, and the owner of the store while nobody is named. */
+static bool is_owner(const struct admin *a, const struct adm_who *who)
+{
+	return who->embedded || who->system ||
+	       (!who->key && (who->uid == 0 || (who->uid == a->env.owner_uid && !is_service(a, who))));
+}
+
+const char *adm_who_text(const struct adm_who *who, char ret[ADM_WHO_SIZE])
+{
+	if (who->key)
+		(void)snprintf(ret, ADM_WHO_SIZE, "key %s", who->name);
+	else if (who->system)
+		(void)snprintf(ret, ADM_WHO_SIZE, "system");
+	else
+		(void)snprintf(ret, ADM_WHO_SIZE, "uid %u", who->uid);
+	return ret;
+}
+
+const struct conf_role *adm_role_of_key(const struct admin *a, const char *hash)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (a->env.roles[i].key && strcmp(a->env.roles[i].key, hash) == 0)
+			return &a->env.roles[i];
+	return NULL;
+}
+
+void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n)
+{
+	a->env.roles = roles;
+	a->env.nroles = n;
+}
+
+bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role authority, const char *tenant)
+{
+	if (who->system || (is_owner(a, who) && (may_do[CONF_ADMIN] & BIT(authority))))
+		return true;
+	for (size_t i = 0; i < a->env.nroles; i++) {
+		const struct conf_role *r = &a->env.roles[i];
+
+		if (has_role(a, who, r) && (may_do[r->kind] & BIT(authority)) &&
+		    (!r->tenant || (tenant && strcmp(r->tenant, tenant) == 0)))
+			return true;
+	}
+	return false;
+}
+
+/* What somebody is, for the refusal; NULL: nothing. */
+static const struct conf_role *role_of(const struct admin *a, const struct adm_who *who)
+{
+	for (size_t i = 0; i < a->env.nroles; i++)
+		if (has_role(a, who, &a->env.roles[i]))
+			return &a->env.roles[i];
+	return NULL;
+}
+
+bool adm_is_somebody(const struct admin *a, const struct adm_who *who)
+{
+	return is_owner(a, who) || role_of(a, who);
+}
+
+/* Whoever manages a tenant may run what is about it, by its name alone: whether there are others is not looked at. */
+static bool may_own(const struct adm_run *run)
+{
+	const struct admin *a = run->c.admin;
+	const char *of = run->cmd->own ? json_string_value(json_object_get(run->args, run->cmd->own)) : NULL;
+
+	if (!of)
+		return false;
+	for (size_t i = 0; i < a->env.nroles; i++) {
+		const struct conf_role *r = &a->env.roles[i];
+
+		if (r->kind == CONF_TENANT_ADMIN && has_role(a, &run->c.who, r) && text_eq(of, strcspn(of, "/"), r->tenant))
+			return true;
+	}
+	return false;
+}
+
+void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out)
+{
+	const char *between = "";
+
+	for (int kind = 0; kind < CONF_ROLE_COUNT; kind++) {
+		bool may = kind == CONF_TENANT_ADMIN ? cmd->own != NULL : (may_do[kind] & BIT(cmd->role)) != 0;
+
+		if (!may)
+			continue;
+		str_printf(out, "%s%s", between, conf_role_name((enum conf_role_kind)kind));
+		between = ", ";
+	}
+}
+
+static int refuse_stranger(const struct adm_run *run, const char *whom, struct err *err)
+{
+	(void)err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
+	if (is_service(run->c.admin, &run->c.who))
+		err_hint(err, "the list of roles names the administrators; the user of the server is one only by its uid: toolcribd.yaml(5)");
+	return ERR_DENIED;
+}
+
+int adm_role_check(const struct adm_run *run, struct err *err)
+{
+	const struct adm_who *who = &run->c.who;
+	const struct adm_cmd *cmd = run->cmd;
+	const json_t *tenant = json_object_get(run->args, "tenant");
+	const struct conf_role *role = role_of(run->c.admin, who);
+	struct str roles = STR_INIT;
+	char whom[ADM_WHO_SIZE];
+
+	(void)adm_who_text(who, whom);
+	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
+		return 0;
+	if (!adm_is_somebody(run->c.admin, who))
+		return refuse_stranger(run, whom, err);
+	admin_cmd_roles(cmd, &roles);
+	(void)err_set(err, ERR_DENIED, "", "%s has the role %s, and %s%s%s needs one of these: %s", whom,
+		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",
+		      cmd->verb ? cmd->verb : "", str_text(&roles));
+	str_fini(&roles);
+	if (cmd->role == ADM_PAYLOAD && !(role && role->tenant))
+		err_hint(err, "who reads payloads is an auditor by the list of roles: toolcribd.yaml(5)");
+	if (role && role->kind == CONF_TENANT_AUDITOR && (cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD))
+		err_hint(err, "this role reads one tenant's audit: --tenant %s", role->tenant);
+	if (role && role->kind == CONF_TENANT_ADMIN && cmd->own)
+		err_hint(err, "this role manages one tenant, which the command has to name: %s", role->tenant);
+	return ERR_DENIED;
+}

@@ -1,0 +1,682 @@
+/* One running command: role, arguments, thread, record, effect, reply, in this order and for every row of the
+ * table.  What a command does stands in adm_<noun>.c. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "command/command.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "mcp/mcp.h"
+#include "registry/registry.h"
+#include "tenant/tenant.h"
+#include "writer/writer.h"
+
+#include "command_int.h"
+
+struct adm_run *adm_run_of(const struct adm_call *c)
+{
+	return CONTAINER_OF((struct adm_call *)(uintptr_t)c, struct adm_run, c);
+}
+
+struct admin *admin_new(const struct admin_env *env)
+{
+	struct admin *a = mem_zalloc(sizeof(*a));
+
+	a->env = *env;
+	a->refs = 1;
+	list_init(&a->streams);
+	return a;
+}
+
+const struct admin_env *adm_env(const struct adm_call *c)
+{
+	return &c->admin->env;
+}
+
+const struct admin_env *adm_env_of(const struct admin *a)
+{
+	return &a->env;
+}
+
+bool adm_closed(const struct admin *a)
+{
+	return a->closed;
+}
+
+void adm_ref(struct admin *a)
+{
+	a->refs++;
+}
+
+void adm_unref(struct admin *a)
+{
+	if (--a->refs == 0)
+		free(a);
+}
+
+static void adm_streams_close(struct admin *a);
+
+void admin_free(struct admin **ap)
+{
+	struct admin *a = ap ? *ap : NULL;
+
+	if (!a)
+		return;
+	*ap = NULL;
+	a->closed = true;
+	adm_streams_close(a);
+	for (size_t i = 0; i < NELEMS(a->reader); i++)
+		db_close(&a->reader[i]);
+	adm_unref(a);
+}
+
+const struct adm_arg no_args[] = { { .name = NULL } };
+
+const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
+{
+	if (!cmd)
+		return *tables && (*tables)->noun ? *tables : NULL;
+	if (cmd[1].noun)
+		return cmd + 1;
+	for (; *tables; tables++) {
+		for (const struct adm_cmd *row = *tables; row->noun; row++) {
+			if (row == cmd)
+				return tables[1];
+		}
+	}
+	return NULL;
+}
+
+const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb)
+{
+	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(tables, cmd)) != NULL;) {
+		if (strcmp(cmd->noun, noun) != 0)
+			continue;
+		if (!cmd->verb || (verb && strcmp(cmd->verb, verb) == 0))
+			return cmd;
+	}
+	return NULL;
+}
+
+/* --- the end */
+
+static void forget_changes(struct adm_run *run)
+{
+	while (run->nchange > 0)
+		reg_change_free(&run->change[--run->nchange]);
+	while (run->nimage > 0)
+		tenant_image_free(&run->image[--run->nimage]);
+}
+
+static void run_free(struct adm_run *run)
+{
+	struct admin *a = run->c.admin;
+
+	if (run->c.free_priv)
+		run->c.free_priv(run->c.priv);
+	forget_changes(run);
+	free(run->change);
+	free(run->image);
+	free(run->told);
+	free(run->seen);
+	free(run->line);
+	free(run->asked);
+	if (run->out.text.secret)
+		str_wipe(&run->out.text);
+	str_fini(&run->out.text);
+	jx_wipe(&run->args);            /* a value of a secret, whatever became of the command */
+	free(run);
+	adm_unref(a);
+}
+
+static void run_reply(void *arg)
+{
+	struct adm_run *run = arg;
+
+	run->reply(run->arg, &run->out.text, run->rc < 0 ? &run->err : NULL);
+	run_free(run);
+}
+
+static void run_reply_soon(struct adm_run *run)
+{
+	ev_defer(run->c.admin->env.loop, run_reply, run);
+}
+
+static void run_end(struct adm_run *run, int rc)
+{
+	char who[ADM_WHO_SIZE];
+
+	run->rc = rc;
+	if (rc < 0)
+		log_info(NULL, "admin command refused command=\"%s%s%s\" by=\"%s\" error=%s why=\"%s\"", run->cmd->noun,
+			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", adm_who_text(&run->c.who, who), err_name(rc),
+			 run->err.msg);
+	adm_record_end(run, run_reply_soon);
+}
+
+void adm_ended(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+
+	if (err)
+		run->err = *err;
+	run_end(run, err ? (int)err->code : 0);
+}
+
+void adm_finish(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+
+	if (err)
+		run->err = *err;
+	if (!err && run->cmd->after && !c->admin->closed)
+		run->cmd->after(c);
+	run_end(run, err ? (int)err->code : 0);
+}
+
+/* --- the effect: what is durable now is shown now, and told, before anybody hears "done" (product.md 11) */
+
+static void note_told(void *arg, const struct reg_news *news)
+{
+	struct adm_run *run = arg;
+	size_t i = 0;
+
+	while (i < run->ntold && run->told[i].tenant_id != news->tenant_id)
+		i++;
+	if (i == run->ntold) {
+		run->told = mem_realloc(run->told, (run->ntold + 1) * sizeof(*run->told));
+		run->told[run->ntold++] = *news;
+		return;
+	}
+	memcpy(run->told[i].generation, news->generation, sizeof(news->generation));
+	for (size_t f = 0; f < REG_FAMILIES; f++)
+		run->told[i].differs[f] |= news->differs[f];
+}
+
+static void apply(struct adm_run *run)
+{
+	const struct admin_env *env = &run->c.admin->env;
+
+	for (size_t i = 0; i < run->nimage; i++) {
+		int64_t tenant_id = tenant_image_id(run->image[i]);
+
+		tenants_apply(env->tenants, &run->image[i]);
+		if (env->mcp)
+			mcp_recheck(env->mcp, tenant_id);
+	}
+	for (size_t i = 0; i < run->nchange; i++)
+		reg_apply(env->registry, &run->change[i], note_told, run);
+	if (!env->mcp)
+		return;
+	for (size_t i = 0; i < run->ntold; i++)
+		(void)mcp_changed(env->mcp, &run->told[i], run->line);
+}
+
+/* What was read is a record in the log it was read from before anybody sees it (AUDIT A-304). */
+static void reads_recorded(struct adm_run *run, int rc)
+{
+	if (rc < 0) {
+		str_reset(&run->out.text);
+		run->out.rows = 0;
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what was read; nothing is shown");
+	}
+	run_end(run, rc);
+}
+
+static void run_done(struct adm_run *run, int rc)
+{
+	if (rc == 0 && !run->c.admin->closed) {
+		apply(run);
+		if (run->cmd->after)
+			run->cmd->after(&run->c);
+		if (run->c.later)
+			return;
+	}
+	if (rc == 0 && adm_is_read(run))
+		adm_record_reads(run, reads_recorded);
+	else
+		run_end(run, rc);
+}
+
+/* --- the three places where a body runs */
+
+/* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
+static int body_of(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int rc = run->cmd->body(&run->c, db, logs, err);
+
+	if (rc < 0 || !adm_full(&run->out))
+		return rc;
+	str_reset(&run->out.text);
+	run->out.rows = 0;
+	metric_inc(METRIC_admin_answer_too_large);
+	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)", run->c.admin->env.answer_max >> 20);
+	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
+	return ERR_LIMIT;
+}
+
+static void run_on_loop(struct adm_run *run)
+{
+	int rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
+
+	if (rc < 0 || !run->c.later)
+		run_done(run, rc);
+}
+
+static void pool_body(void *arg)
+{
+	struct adm_run *run = arg;
+	char *file;
+
+	run->rc = 0;
+	run->c.more = ADM_NO_MORE;
+	if (!run->db) {
+		file = path_join(run->c.admin->env.store, DB_FILE);
+		run->rc = db_open(file, DB_READER, false, &run->db, &run->err);
+		free(file);
+	}
+	if (run->rc == 0)
+		run->rc = body_of(run, run->db, NULL, &run->err);
+}
+
+static void adm_stream_part(struct adm_run *run, int rc);
+
+static void pool_done(void *arg)
+{
+	struct adm_run *run = arg;
+	struct admin *a = run->c.admin;
+
+	for (size_t i = 0; i < NELEMS(a->reader) && run->db && !a->closed; i++) {
+		if (!a->reader[i]) {
+			a->reader[i] = run->db;
+			run->db = NULL;
+		}
+	}
+	db_close(&run->db);
+	if (run->cmd->stream)
+		adm_stream_part(run, run->rc);
+	else
+		run_done(run, run->rc);
+}
+
+static int run_on_pool(struct adm_run *run)
+{
+	struct admin *a = run->c.admin;
+
+	for (size_t i = 0; i < NELEMS(a->reader) && !run->db; i++) {
+		run->db = a->reader[i];
+		a->reader[i] = NULL;
+	}
+	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
+}
+
+static int adm_stream_body(struct adm_run *run)
+{
+	return run_on_pool(run);
+}
+
+static void adm_stream_end(struct adm_run *run);
+
+/* admin.c: ask for the next part; ERR_BUSY.  And: the command has ended. */
+static void adm_stream_done(struct adm_run *run, int rc)
+{
+	adm_stream_end(run);
+	run_end(run, rc);
+}
+
+static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct adm_run *run = arg;
+	bool ask = run->cmd->second == ADM_SECOND_ALWAYS && !run->c.undo;
+	int rc = ask ? adm_second(&run->c, db, err) : 0;
+
+	if (rc == 0)
+		rc = body_of(run, db, logs, err);
+	if (rc == 0 && run->unapproved) {
+		adm_refuse_alone(run, err);
+		return ERR_DENIED;
+	}
+	if (rc == 0 && run->c.undo)
+		return ERR_CANCELLED;
+	return rc < 0 ? rc : adm_record_done(run, db, logs, err);
+}
+
+/* What was done without a second administrator is undone; now the request for one is filed. */
+static int file_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return adm_file_request(arg, db, logs, err);
+}
+
+static void filed(void *arg, int rc, const struct err *err)
+{
+	struct adm_run *run = arg;
+
+	if (rc < 0 && err)
+		run->err = *err;
+	if (rc == 0)
+		adm_refuse_alone(run, &run->err);
+	run_end(run, rc < 0 ? rc : ERR_DENIED);
+}
+
+static bool ask_second(struct adm_run *run)
+{
+	/* A request that waits already needs no record. */
+	const struct writer_job job = { .name = "approval", .run = file_body, .volatile_only = true, .done = filed };
+
+	return run->unapproved && !run->c.admin->closed && writer_submit(run->c.admin->env.writer, &job, run) == 0;
+}
+
+static void writer_done(void *arg, int rc, const struct err *err)
+{
+	struct adm_run *run = arg;
+
+	run->recorded = rc == 0;
+	if (rc == ERR_CANCELLED && run->c.undo) {
+		forget_changes(run);
+		run_done(run, 0);
+		return;
+	}
+	if (rc < 0 && err)
+		run->err = *err;
+	if (rc < 0) {           /* what it said was done has been undone */
+		str_reset(&run->out.text);
+		run->out.rows = 0;
+	}
+	if (rc == ERR_DENIED && ask_second(run))
+		return;
+	run_done(run, rc);
+}
+
+static int run_on_writer(struct adm_run *run)
+{
+	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .done = writer_done };
+
+	return writer_submit(run->c.admin->env.writer, &job, run);
+}
+
+static void run_body(struct adm_run *run)
+{
+	int rc = 0;
+
+	if (run->cmd->gather && !run->gathered) {
+		run->cmd->gather(&run->c);
+		return;
+	}
+	switch (run->cmd->where) {
+	case ADM_ON_LOOP:
+		run_on_loop(run);
+		return;
+	case ADM_ON_POOL:
+		rc = run_on_pool(run);
+		break;
+	case ADM_ON_WRITER:
+		rc = run_on_writer(run);
+		break;
+	case ADM_ON_CTL:
+		rc = err_set(&run->err, ERR_INVALID, "", "%s is a matter of the toolcrib program alone", run->cmd->noun);
+		run_end(run, rc);
+		return;
+	}
+	if (rc < 0) {
+		(void)err_set(&run->err, (enum err_code)rc, "", "too much is waiting to be written; nothing was done");
+		run_end(run, rc);
+	}
+}
+
+/* What a stream reads is recorded once, at its beginning. */
+static void stream_recorded(struct adm_run *run, int rc)
+{
+	if (rc < 0)
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what is read; nothing is shown");
+	if (rc < 0)
+		run_end(run, rc);
+	else
+		run_body(run);
+}
+
+void adm_gathered(struct adm_call *c, const struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+
+	run->gathered = true;
+	if (!err && !c->admin->closed) {
+		run_body(run);
+		return;
+	}
+	if (err)
+		run->err = *err;
+	else
+		(void)err_set(&run->err, ERR_CANCELLED, "", "the server is stopping; nothing was done");
+	run_end(run, run->err.code);
+}
+
+/* --- the record of rows that run something: durable first, then the work */
+
+static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct adm_run *run = arg;
+
+	(void)receipt;
+	if (run->c.admin->closed)
+		rc = ERR_CANCELLED;
+	if (rc < 0) {
+		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+		run_end(run, rc);
+		return;
+	}
+	run_body(run);
+}
+
+reg_bind_fn *adm_bind(const struct adm_call *c)
+{
+	return c->admin->env.bind;
+}
+
+const char *adm_noun(const struct adm_call *c)
+{
+	return adm_run_of(c)->cmd->noun;
+}
+
+const char *adm_verb(const struct adm_call *c)
+{
+	return adm_run_of(c)->cmd->verb;
+}
+
+const char *adm_line(const struct adm_call *c)
+{
+	return adm_run_of(c)->line;
+}
+
+void adm_record_as(struct adm_call *c, int kind)
+{
+	adm_run_of(c)->record = kind;
+}
+
+/* --- what a body notes for apply() */
+
+static int note_change(struct adm_call *c, int rc, struct reg_change *change)
+{
+	struct adm_run *run = adm_run_of(c);
+
+	if (rc < 0)
+		return rc;
+	run->change = mem_realloc(run->change, (run->nchange + 1) * sizeof(struct reg_change *));
+	run->change[run->nchange++] = change;
+	return 0;
+}
+
+int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = reg_change_tools(db, ids, n, &change, err);
+
+	return note_change(c, rc, change);
+}
+
+int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = reg_change_schema(db, uri, &change, err);
+
+	return note_change(c, rc, change);
+}
+
+int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = reg_change_tenant(db, tenant_id, &change, err);
+
+	return note_change(c, rc, change);
+}
+
+int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+{
+	struct adm_run *run = adm_run_of(c);
+	struct tenant_image *image = NULL;
+	int rc = tenant_image_load(db, tenant_id, &image, err);
+
+	if (rc < 0)
+		return rc;
+	run->image = mem_realloc(run->image, (run->nimage + 1) * sizeof(struct tenant_image *));
+	run->image[run->nimage++] = image;
+	return 0;
+}
+
+/* --- the beginning */
+
+static int prepare(struct adm_run *run, const struct adm_req *req)
+{
+	struct admin *a = run->c.admin;
+	int rc = adm_role_check(run, &run->err);
+
+	if (rc == 0)
+		rc = admin_args_check(run->cmd, req->args, &run->err);
+	if (rc < 0)
+		return rc;
+	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)
+		return err_set(&run->err, ERR_INTERNAL, "", "no store");
+	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
+}
+
+static const struct adm_cmd unknown_cmd = { .noun = "unknown" };
+
+void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg)
+{
+	struct adm_run *run = mem_zalloc(sizeof(*run));
+	int rc;
+
+	a->refs++;
+	run->cmd = req->cmd ? req->cmd : admin_find(a->env.tables, req->noun, req->verb);
+	run->reply = reply;
+	run->arg = arg;
+	run->sink = req->sink;
+	run->args = json_incref((json_t *)(uintptr_t)req->args);
+	str_init(&run->out.text, a->env.answer_max);
+	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
+	if (!run->cmd)
+		run->cmd = &unknown_cmd;
+	run->out.text.secret = run->cmd->shape == ADM_SECRET;
+	adm_record_line(run);
+	if (run->cmd == &unknown_cmd)
+		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");
+	else {
+		run->record = run->cmd->record;
+		rc = prepare(run, req);
+	}
+	if (rc == 0 && run->cmd->stream && !run->sink)
+		rc = err_set(&run->err, ERR_INVALID, "", "%s %s answers in parts, which nobody takes here", req->noun, req->verb);
+	if (rc == 0 && run->cmd->stream) {
+		adm_record_reads(run, stream_recorded);
+		return;
+	}
+	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
+		struct audit_event ev;
+
+		adm_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
+		rc = writer_audit(a->env.writer, &ev, record_done, run);
+		if (rc < 0)
+			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
+		else
+			return;
+	}
+	if (rc < 0)
+		run_end(run, rc);
+	else
+		run_body(run);
+}
+
+/* Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause when
+ * there is nothing new or the listener is slow.  What is read is recorded once, before the first part (AUDIT A-304). */
+
+#define IDLE_US 250000                  /* until a feed that follows looks again */
+#define SLOW_US 20000                   /* until a full listener is asked again */
+
+static void drop_timer(struct adm_run *run)
+{
+	list_unlink(&run->streams);
+	ev_timer_free(&run->timer);
+}
+
+/* there will be no further one */
+static void adm_stream_end(struct adm_run *run)
+{
+	if (run->timer)
+		drop_timer(run);
+}
+
+static void go_on(void *arg)
+{
+	struct adm_run *run = arg;
+	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : adm_role_check(run, &run->err);
+
+	if (room < 0 || rc < 0) /* a role that a reload took away ends what it reads, too */
+		adm_stream_done(run, rc);
+	else if (room == 0 || adm_stream_body(run) < 0)         /* a busy pool is tried again as well */
+		ev_timer_start(run->timer, SLOW_US);
+}
+
+/* a body has ended */
+static void adm_stream_part(struct adm_run *run, int rc)
+{
+	struct admin *a = run->c.admin;
+
+	if (rc == 0 && a->closed)
+		rc = err_set(&run->err, ERR_CANCELLED, "", "the server is stopping");
+	if (rc < 0 || run->c.more == ADM_NO_MORE) {
+		adm_stream_done(run, rc);
+		return;
+	}
+	if (run->out.text.len > 0)
+		run->sink->part(run->arg, &run->out.text);
+	str_reset(&run->out.text);
+	if (!run->timer) {
+		run->timer = ev_timer_new(a->env.loop, go_on, run);
+		list_push_back(&a->streams, &run->streams);
+	}
+	ev_timer_start(run->timer, run->c.more == ADM_MORE_LATER ? IDLE_US : 0);
+}
+
+/* Answers in parts: admin.c runs the bodies, admin_stream.c says when. */
+static void adm_streams_close(struct admin *a)
+{
+	LIST_FOREACH_SAFE(n, tmp, &a->streams) {
+		struct adm_run *run = CONTAINER_OF(n, struct adm_run, streams);
+
+		if (!ev_timer_armed(run->timer))
+			continue;               /* its body runs, and comes to adm_stream_part() */
+		adm_stream_done(run, err_set(&run->err, ERR_CANCELLED, "", "the server is stopping"));
+	}
+}

@@ -1,0 +1,303 @@
+/* apply: bring the store to what files say, in one transaction.  Everything is checked before anything is written, a
+ * dry run is the same transaction taken back, and a tenant's list of tools changes at most once. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "audit/audit.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "json/json.h"
+#include "mcp/mcp.h"
+
+#include "documents_int.h"
+
+#define DOCUMENTS_MAX 10000
+
+/* A kind stands behind those that it refers to: so they are stored, and removed the other way round. */
+static const struct apply_kind *const kinds[] = {
+	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt, &apply_kind_resource,
+	&apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
+};
+
+const struct apply_kind *apply_kind_at(size_t i)
+{
+	return i < NELEMS(kinds) ? kinds[i] : NULL;
+}
+
+/* --- reading */
+
+void apply_id(struct apply_ids *ids, int64_t id)
+{
+	for (size_t i = 0; i < ids->n; i++)
+		if (ids->v[i] == id)
+			return;
+	ids->v = mem_realloc(ids->v, (ids->n + 1) * sizeof(*ids->v));
+	ids->v[ids->n++] = id;
+}
+
+static void free_apply(void *priv)
+{
+	struct apply *a = priv;
+
+	for (size_t i = 0; i < a->count; i++) {
+		if (a->item[i].doc)
+			a->item[i].kind->free_doc(a->item[i].doc);
+		free(a->item[i].name);
+	}
+	for (size_t i = 0; a->replaced && i < a->schemas.count; i++)
+		free(a->replaced[i]);
+	free(a->replaced);
+	free(a->stored);
+	free(a->item);
+	map_free(&a->names);
+	adm_schemas_fini(&a->schemas);
+	apply_upstreams_fini(a);
+	free(a->tools.v);
+	free(a->tenants.v);
+	free(a->out.v);
+	free(a);
+}
+
+static int find_kind(const json_t *doc, const struct apply_kind **ret, struct err *err)
+{
+	const char *name = adm_is_schema(doc) ? "schema" : "tool", *near, *names[NELEMS(kinds)];
+	struct str all = STR_INIT;
+	int rc = json_is_object(doc) ? jx_get_string(doc, "", "kind", JX_OPTIONAL, &name, err) :
+		 err_set(err, ERR_INVALID, "", "a document must be an object, is %s", jx_type_name(doc));
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < NELEMS(kinds); i++) {
+		names[i] = kinds[i]->name;
+		str_printf(&all, "%s%s", i > 0 ? ", " : "", names[i]);
+		if (strcmp(name, names[i]) == 0)
+			*ret = kinds[i];
+	}
+	if (!*ret) {
+		rc = err_set(err, ERR_INVALID, "/kind", "documents of kind %.40s are not known", name);
+		near = text_nearest(name, names, NELEMS(names));
+		if (near)
+			err_hint(err, "did you mean %s?", near);
+		else
+			err_hint(err, "kinds are %s", str_text(&all));
+	}
+	str_fini(&all);
+	return rc;
+}
+
+static char *full_name(const char *space, const char *name)
+{
+	return mem_printf("%s/%s", space, name);
+}
+
+const struct apply_item *apply_find(const struct apply *a, const char *space, const char *name)
+{
+	char *full = full_name(space, name);
+	const struct apply_item *item = map_get_z(a->names, full);
+
+	free(full);
+	return item;
+}
+
+static bool has_space(const struct apply *a, const char *space)
+{
+	for (size_t i = 0; i < a->count; i++)
+		if (strcmp(a->item[i].kind->space, space) == 0)
+			return true;
+	return false;
+}
+
+static int read_item(struct apply *a, const json_t *doc, struct err *err)
+{
+	struct apply_item *item = &a->item[a->count];
+	char *full;
+	int rc = find_kind(doc, &item->kind, err);
+
+	if (rc < 0)
+		return rc;
+	a->count++;
+	rc = item->kind->read(a, doc, item, err);
+	if (rc < 0)
+		return rc;
+	full = full_name(item->kind->space, item->name);
+	if (map_get_z(a->names, full))
+		rc = err_set(err, ERR_INVALID, "", "two documents define the %s %s", item->kind->space, item->name);
+	else
+		(void)map_set_z(a->names, full, item);
+	free(full);
+	return rc;
+}
+
+static int adm_apply_check(struct adm_call *c, struct err *err)
+{
+	const json_t *documents = json_object_get(c->args, "documents");
+	struct apply *a = adm_priv(c, sizeof(*a));
+	size_t n = json_array_size(documents);
+	int rc;
+
+	c->free_priv = free_apply;
+	a->c = c;
+	a->dry_run = adm_flag(c, "dry-run");
+	a->prune = adm_flag(c, "prune");
+	a->names = map_new();
+	if (n > DOCUMENTS_MAX)
+		return err_set(err, ERR_LIMIT, "", "%zu documents, more than %d", n, DOCUMENTS_MAX);
+	rc = adm_schemas_define(c, documents, false, &a->schemas, err);
+	a->item = mem_calloc(n, sizeof(*a->item));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		a->item[i].document = i;
+		rc = read_item(a, json_array_get(documents, i), err);
+		if (rc < 0)
+			adm_at_document(err, i);
+	}
+	return rc;
+}
+
+/* --- what is said */
+
+static json_t *parse(const char *text)
+{
+	json_t *v = NULL;
+
+	if (text && jx_parse(text, strlen(text), &v, NULL) < 0)
+		return json_null();
+	return v;
+}
+
+void apply_say(struct apply *a, const char *kind, const char *name, const char *before, const char *after)
+{
+	struct adm_out *o = a->c->out;
+	char *what = mem_printf("%s %s", kind, name);
+
+	a->added += !before;
+	a->removed += !after;
+	a->changed += before && after;
+	adm_row_begin(o);
+	adm_put_text(o, "sign", !before ? "+" : !after ? "-" : "~");
+	adm_put_text(o, "kind", kind);
+	adm_put_text(o, "name", name);
+	adm_put_text(o, "what", what);
+	free(what);
+	if (before && after) {
+		json_t *x = parse(before), *y = parse(after);
+
+		adm_put_changes(o, "changes", x, y);
+		json_decref(x);
+		json_decref(y);
+	}
+	adm_row_end(o);
+}
+
+static void put_summary(const struct apply *a)
+{
+	struct adm_out *o = a->c->out;
+	bool none = a->added + a->changed + a->removed == 0;
+	char *text = none ? mem_strdup("nothing differs")
+			  : mem_printf("%s%zu added, %zu changed, %zu removed", a->dry_run ? "would be: " : "", a->added, a->changed,
+				       a->removed);
+
+	adm_row_begin(o);
+	adm_put_text(o, "summary", text);
+	adm_put_int(o, "added", (int64_t)a->added);
+	adm_put_int(o, "changed", (int64_t)a->changed);
+	adm_put_int(o, "removed", (int64_t)a->removed);
+	adm_put_bool(o, "dry_run", a->dry_run);
+	adm_row_end(o);
+	free(text);
+}
+
+/* --- one transaction */
+
+static int store_all(struct apply *a, struct err *err)
+{
+	for (size_t k = 0; k < NELEMS(kinds); k++)
+		for (size_t i = 0; i < a->count; i++) {
+			int rc = a->item[i].kind == kinds[k] ? kinds[k]->store(a, &a->item[i], err) : 0;
+
+			if (rc < 0) {
+				if (err && strncmp(err->where, "/documents/", 11) != 0)
+					adm_at_document(err, a->item[i].document);
+				return rc;
+			}
+		}
+	return 0;
+}
+
+static int prune_all(struct apply *a, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t k = NELEMS(kinds); k-- > 0 && rc == 0;)
+		if (has_space(a, kinds[k]->space))
+			rc = kinds[k]->prune(a, kinds[k], err);
+	return rc;
+}
+
+/* Once, when all rows are written: no tenant is told of what lies between. */
+static int collect_changes(struct apply *a, struct err *err)
+{
+	int rc = a->tools.n > 0 ? adm_changed_tools(a->c, a->db, a->tools.v, a->tools.n, err) : 0;
+
+	for (size_t i = 0; i < a->tenants.n && rc == 0; i++) {
+		rc = adm_changed_people(a->c, a->db, a->tenants.v[i], err);
+		if (rc == 0)
+			rc = adm_changed_tenant(a->c, a->db, a->tenants.v[i], err);
+	}
+	return rc;
+}
+
+static int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct apply *a = c->priv;
+	int rc;
+
+	a->db = db;
+	a->logs = logs;
+	c->undo = a->dry_run;
+	rc = store_all(a, err);
+	if (rc == 0 && a->prune)
+		rc = prune_all(a, err);
+	if (rc == 0)
+		rc = collect_changes(a, err);
+	if (rc < 0)
+		return rc;
+	put_summary(a);
+	return 0;
+}
+
+static void adm_apply_after(struct adm_call *c)
+{
+	const struct apply *a = c->priv;
+
+	if (a->dry_run)
+		return;
+	for (size_t i = 0; i < a->out.n; i++)
+		adm_tenant_out(c, a->out.v[i], &(struct mcp_ended){ 0 });
+	apply_upstreams(a);
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg apply_args[] = {
+	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
+	FLAG("dry-run", "Say what would be done and change nothing."),
+	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), ARG_END };
+
+const struct adm_cmd apply_commands[] = {
+	{ .noun = "apply", .help = "Bring the store to what files say",
+	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
+	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
+	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
+	  "upstream sync.  " BELOW_DETAIL,
+	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .check = adm_apply_check, .body = adm_apply_body, .after = adm_apply_after },
+	{ .noun = NULL },
+};

@@ -1,0 +1,77 @@
+#ifndef DOCUMENTS_INT_H
+#define DOCUMENTS_INT_H
+
+#include "registry/registry.h"
+
+#include "toolset/toolset.h"
+
+/* Documents and the store: adm_apply.c (from files to rows, in one transaction), adm_export.c (from rows to files),
+ * adm_kind_tool.c and adm_kind_tenant.c (what each kind of
+ * document is). */
+
+struct apply;
+struct export;
+struct map;
+
+struct apply_item {                     /* a document */
+	const struct apply_kind *kind;
+	size_t document;                /* which one of the arguments' */
+	char *name;                     /* one of its kind; free() */
+	void *doc;                      /* what read() made of it */
+};
+
+/* One kind of document. */
+struct apply_kind {
+	const char *name, *space;       /* two of one space cannot have the same name */
+	enum reg_kind listed;           /* of those in adm_kind_tool.c */
+	/* Loop: check a document, fill item->name and item->doc. */
+	int (*read)(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err);
+	/* Writer: make the rows say so, and tell apply_say() what that changed. */
+	int (*store)(struct apply *a, const struct apply_item *item, struct err *err);
+	/* Writer, the last kind first: remove what no document names, when there is a document of this space. */
+	int (*prune)(struct apply *a, const struct apply_kind *kind, struct err *err);
+	/* Pool: a document for each that there is, by export_put(). */
+	int (*export)(struct export *x, const struct apply_kind *kind, struct err *err);
+	void (*free_doc)(void *doc);
+};
+const struct apply_kind *apply_kind_at(size_t i);        /* in the order of storing; NULL behind the last */
+
+struct apply_ids { int64_t *v; size_t n; };
+void apply_id(struct apply_ids *ids, int64_t id);       /* once each */
+
+struct apply {
+	struct adm_call *c;
+	bool dry_run, prune;
+	struct adm_schemas schemas;     /* those among the documents, and the catalogue with them */
+	enum adm_stored *stored;        /* of each schema, once they are */
+	char **replaced;                /* their texts before; NULL = none */
+	size_t next_schema;
+	struct apply_item *item; size_t count;
+	struct map *names;              /* "space/name" -> item */
+	struct db *db; struct audit_logs *logs;         /* in store() and prune() */
+	struct apply_ids tools, tenants;        /* changed */
+	struct apply_upstream { char *name, *text; bool enabled; } *upstream;   /* to be used so from now on; text NULL: gone */
+	size_t nupstreams;
+	struct apply_ids out;           /* tenants that nobody serves any more */
+	size_t added, changed, removed;
+};
+const struct apply_item *apply_find(const struct apply *a, const char *space, const char *name);
+/* Say that something was added (before NULL), removed (after NULL) or changed; both are JSON texts. */
+void apply_say(struct apply *a, const char *kind, const char *name, const char *before, const char *after);
+
+void apply_upstreams(const struct apply *a);    /* loop, after the COMMIT */
+void apply_upstreams_fini(struct apply *a);
+
+struct export {
+	struct adm_call *c;
+	struct db *db;
+	char tenant[64];                /* "" = all */
+	int64_t tenant_id;
+};
+/* A document and the file that it belongs into; takes doc. */
+void export_put(struct export *x, const char *kind, const char *name, json_t *doc);
+
+extern const struct apply_kind apply_kind_secret, apply_kind_schema, apply_kind_upstream, apply_kind_tool, apply_kind_prompt, apply_kind_resource,
+	apply_kind_template, apply_kind_tenant, apply_kind_grant;
+
+#endif

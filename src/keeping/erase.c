@@ -1,0 +1,303 @@
+/* erase: what is kept beside the records of a call, of a principal or of a tenant (AUDIT ).  The records stay. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "audit/erase.h"
+#include "audit/keep.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "ev/ev.h"
+#include "review/review.h"
+#include "toolset/toolset.h"
+
+#include "keeping_int.h"
+
+#define RECORDS_MAX 16                  /* of one call */
+
+struct erase_job {
+	char tenant[64], principal[64], call[ID_TEXT_SIZE], ground[ADM_REASON_SIZE], ticket[ADM_TICKET_SIZE];
+	uint8_t id[16];
+	bool dry_run;
+	/* what it comes to */
+	struct adm_tenant t;
+	struct adm_principal p;
+	int64_t log, idx[RECORDS_MAX];
+	size_t nidx;
+	/* what the pool has found */
+	char *store;
+	int64_t kept;
+	int rc;
+	struct err err;
+};
+
+static void free_erase(void *priv)
+{
+	struct erase_job *job = priv;
+
+	free(job->store);
+	free(job);
+}
+
+static int adm_erase_check(struct adm_call *c, struct err *err)
+{
+	struct erase_job *job = adm_priv(c, sizeof(*job));
+	const char *who = adm_text(c, "principal");
+	int rc = adm_reason(c, "ground", job->ground, sizeof(job->ground), err);
+
+	c->free_priv = free_erase;
+	job->store = mem_strdup(adm_env(c)->store);
+	if (rc == 0)
+		rc = adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
+	if (rc < 0)
+		return rc;
+	job->dry_run = c->undo = adm_flag(c, "dry-run");
+	if (adm_has(c, "call") + (who != NULL) + adm_has(c, "tenant") != 1)
+		return err_set(err, ERR_INVALID, "", "say one of --call, --principal and --tenant");
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	adm_copy(c, "call", job->call, sizeof(job->call));
+	if (*job->call && id_parse(job->call, strlen(job->call), job->id) < 0)
+		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", adm_text(c, "call"));
+	return who ? adm_split(who, job->tenant, job->principal, err) : 0;
+}
+
+/* --- finding it */
+
+static int note_record(void *arg, const struct audit_view *v)
+{
+	struct erase_job *job = arg;
+
+	if (job->nidx < RECORDS_MAX)
+		job->idx[job->nidx++] = v->idx;
+	return job->nidx == RECORDS_MAX;
+}
+
+static int find_call(struct erase_job *job, struct db *db, struct err *err)
+{
+	int rc = adm_find_call(db, "", job->id, job->call, &job->t, err);
+
+	if (rc == 0)
+		rc = audit_query_call(db, job->t.id, job->id, note_record, job, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int find_target(struct erase_job *job, struct db *db, struct err *err)
+{
+	int rc;
+
+	job->nidx = 0;
+	rc = *job->call ? find_call(job, db, err) : adm_find_tenant(db, job->tenant, &job->t, err);
+	if (rc == 0 && *job->principal)
+		rc = adm_find_principal(db, &job->t, job->principal, &job->p, err);
+	return rc == 0 ? adm_log_of(db, job->t.id, &job->log, err) : rc;
+}
+
+/* AUDIT A-513 */
+static int refuse_held(const struct erase_job *job, struct db *db, struct err *err)
+{
+	int rc = 0;
+
+	if (*job->principal)
+		return adm_held_subject(db, job->log, job->p.pseudonym, job->principal, err);
+	if (!*job->call)
+		return adm_held_any(db, job->log, job->tenant, err);
+	for (size_t i = 0; i < job->nidx && rc == 0; i++)
+		rc = adm_held_range(db, job->log, job->idx[i], job->idx[i] + 1, job->call, err);
+	return rc;
+}
+
+/* How many records have something kept.  Walks through much: on the pool. */
+static int count_kept(const struct erase_job *job, struct db *db, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ERASE_COUNT);
+	int rc;
+
+	db_bind_i64(st, 1, job->log);
+	db_bind_textz(st, 2, *job->principal ? job->p.pseudonym : NULL);
+	if (*job->call)
+		db_bind_blob(st, 3, job->id, sizeof(job->id));
+	else
+		db_bind_null(st, 3);
+	rc = db_step(st, err);
+	if (rc == 1)
+		*ret = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static void look_body(void *arg)
+{
+	struct erase_job *job = ((struct adm_call *)arg)->priv;
+	char *file = path_join(job->store, DB_FILE);
+	struct db *db = NULL;
+
+	job->rc = db_open(file, DB_READER, false, &db, &job->err);
+	if (job->rc == 0)
+		job->rc = find_target(job, db, &job->err);
+	if (job->rc == 0)
+		job->rc = refuse_held(job, db, &job->err);
+	if (job->rc == 0)
+		job->rc = count_kept(job, db, &job->kept, &job->err);
+	db_close(&db);
+	free(file);
+}
+
+static void look_done(void *arg)
+{
+	struct adm_call *c = arg;
+	const struct erase_job *job = c->priv;
+
+	adm_gathered(c, job->rc < 0 ? &job->err : NULL);
+}
+
+static void adm_erase_gather(struct adm_call *c)
+{
+	struct err err = { 0 };
+	int rc = ev_work(adm_env(c)->loop, EV_LANE_READ, look_body, look_done, c);
+
+	if (rc < 0) {
+		(void)err_set(&err, (enum err_code)rc, "", "too much is being read; nothing was done");
+		adm_gathered(c, &err);
+	}
+}
+
+/* --- the intents */
+
+/* range or keys: the field that says what. */
+static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *obj, const struct audit_field *what,
+		  int64_t *ret_idx, struct err *err)
+{
+	const struct erase_job *job = c->priv;
+	const char *by = adm_approver(c);
+	const struct audit_field field[] = {
+		*what, { AUDIT_TAG_GROUND, job->ground, strlen(job->ground) }, { AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) },
+		{ AUDIT_TAG_APPROVER, by, strlen(by) },
+	};
+	struct audit_receipt at;
+	const struct adm_record r = { .kind = AUDIT_ERASE, .tenant_id = job->t.id, .obj = obj,
+		.prn = *job->principal ? job->p.pseudonym : NULL, .field = field, .nfield = sizeof(field) / sizeof(*field), .ret = &at };
+	int rc = adm_record(c, db, logs, &r, err);
+
+	if (rc < 0)
+		return rc;
+	*ret_idx = at.idx;
+	return audit_erase_intend(db, &at, err);
+}
+
+static int intend_range(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *obj, int64_t from, int64_t to,
+			struct err *err)
+{
+	uint8_t range[16];
+	const struct audit_field what = { AUDIT_TAG_RANGE, range, sizeof(range) };
+	int64_t idx = 0;
+	int rc;
+
+	audit_put_be(range, (uint64_t)from, 8);
+	audit_put_be(range + 8, (uint64_t)to, 8);
+	rc = intend(c, db, logs, obj, &what, &idx, err);
+	if (rc == 0 && from == 0 && idx != to)  /* "all before this record" has to say so */
+		rc = err_set(err, ERR_INTERNAL, "", "the log has grown meanwhile");
+	return rc;
+}
+
+static int intend_call(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct erase_job *job = c->priv;
+	char obj[ID_TEXT_SIZE + 8];
+	int rc = 0;
+
+	(void)snprintf(obj, sizeof(obj), "call/%s", job->call);
+	for (size_t i = 0; i < job->nidx && rc == 0; i++)
+		rc = intend_range(c, db, logs, obj, job->idx[i], job->idx[i] + 1, err);
+	return rc;
+}
+
+static int intend_principal(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct erase_job *job = c->priv;
+	struct audit_field what = { .tag = AUDIT_TAG_KEYS };
+	uint8_t *bytes;
+	int64_t *ids = NULL, idx;
+	size_t n = 0;
+	int rc = audit_erase_keys(logs, job->t.id, job->p.pseudonym, &ids, &n, err);
+
+	if (rc < 0)
+		return rc;
+	if (n == 0) {
+		free(ids);
+		return err_set(err, ERR_NOT_FOUND, "", "nothing of %s/%s is kept", job->tenant, job->principal);
+	}
+	bytes = mem_alloc(8 * n);
+	for (size_t i = 0; i < n; i++)
+		audit_put_be(bytes + 8 * i, (uint64_t)ids[i], 8);
+	what.p = bytes;
+	what.len = 8 * n;
+	rc = intend(c, db, logs, job->p.pseudonym, &what, &idx, err);
+	free(bytes);
+	free(ids);
+	return rc;
+}
+
+static int intend_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct erase_job *job = c->priv;
+	char obj[80];
+	int64_t size = 0;
+	int rc = audit_size(logs, job->t.id, &size, err);
+
+	(void)snprintf(obj, sizeof(obj), "tenant/%s", job->tenant);
+	return rc < 0 ? rc : intend_range(c, db, logs, obj, 0, size, err);
+}
+
+static int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct erase_job *job = c->priv;
+	int rc = find_target(job, db, err);
+
+	if (rc == 0)            /* once more: a hold may have been set since */
+		rc = refuse_held(job, db, err);
+	if (rc == 0 && !job->dry_run)
+		rc = adm_second(c, db, err);
+	if (rc == 0 && !job->dry_run)
+		rc = *job->call ? intend_call(c, db, logs, err) : *job->principal ? intend_principal(c, db, logs, err)
+										   : intend_tenant(c, db, logs, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "tenant", job->t.name);
+	adm_put_text(c->out, "principal", *job->principal ? job->principal : NULL);
+	adm_put_text(c->out, "call", *job->call ? job->call : NULL);
+	adm_put_int(c->out, "records", job->kept);
+	adm_put_text(c->out, "said", job->dry_run ? "would be erased" : "erased");
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg erase_args[] = {
+	OPT("call", "ID", ARG_TEXT, COMPLETE_NONE, "What is kept of this call."),
+	OPT("principal", "TENANT/NAME", ARG_TEXT, COMPLETE_PRINCIPAL, "What is kept of this principal."),
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "All that is kept of this tenant."),
+	NEED("ground", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
+	TICKET_NEED, FLAG("dry-run", "Say how much would go and change nothing."), ARG_END };
+
+const struct adm_cmd erase_commands[] = {
+	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records",
+	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and verify; that, by "
+		    "whom and on which ground something was erased is a record of its own.  Refused for what is held.  Needs a second "
+		    "administrator.  Backups of keys.db that were made before can still open a principal's or a tenant's: they must "
+		    "not outlive the time in which you promise to erase.",
+	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true, .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_erase_check,
+	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after },
+	{ .noun = NULL },
+};

@@ -1,0 +1,152 @@
+/* Courses: what an intent of the audit promised, driven to its end slice by slice, with calls in between (AUDIT A-305). */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/erase.h"
+#include "audit/keep.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "ev/ev.h"
+#include "review/review.h"
+#include "toolset/toolset.h"
+#include "keeping/keeping.h"
+#include "writer/writer.h"
+
+#include "keeping_int.h"
+
+typedef void adm_course_fn(void *arg, const struct err *err);
+
+#define FLUSH_TRIES 100                 /* 10 s: longer than a reader may read (AUDIT A-623) */
+#define FLUSH_PAUSE_US 100000
+
+struct course {
+	struct admin *admin;            /* counted */
+	adm_course_fn *done;
+	void *arg;
+	struct audit_deed deed;         /* under way, or kind 0 */
+	struct ev_timer *again;         /* a reader holds the log of a file */
+	unsigned tries;
+	bool over;                      /* nothing is left */
+	struct err err;
+};
+
+static int course_step(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct course *c = arg;
+	bool done = false;
+	int rc = c->deed.kind ? 1 : audit_deed_next(db, 0, &c->deed, err);
+
+	c->over = rc == 0;
+	if (rc == 1)
+		rc = audit_deed_step(logs, db, &c->deed, &done, err);
+	if (rc < 0 || done)
+		c->deed.kind = 0;
+	return rc;
+}
+
+/* AUDIT A-509: erased bytes are in no file once the logs have been emptied. */
+static int course_flush(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct course *c = arg;
+	int rc = audit_erase_flush(logs, db, err);
+
+	if (rc == ERR_BUSY && c->tries < FLUSH_TRIES)
+		return rc;
+	c->deed.flush = false;
+	c->deed.flushed = rc == 0;
+	return rc;
+}
+
+static void course_end(struct course *c, int rc)
+{
+	if (rc < 0)
+		log_err(NULL, "what was begun could not be ended, the next start goes on with it error=%s", c->err.msg);
+	ev_timer_free(&c->again);
+	if (c->done)
+		c->done(c->arg, rc < 0 ? &c->err : NULL);
+	adm_unref(c->admin);
+	free(c);
+}
+
+static void course_stepped(void *arg, int rc, const struct err *err);
+
+static int course_next(struct course *c)
+{
+	/* The record of the intent speaks for all slices, the last one has a record of its own. */
+	const struct writer_job step = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
+	const struct writer_job flush = { .name = "course", .run = course_flush, .between = true, .done = course_stepped };
+
+	return writer_submit(adm_env_of(c->admin)->writer, c->deed.flush ? &flush : &step, c);
+}
+
+static void course_again(void *arg)
+{
+	course_stepped(arg, 0, NULL);
+}
+
+static void course_stepped(void *arg, int rc, const struct err *err)
+{
+	struct course *c = arg;
+
+	if (rc == ERR_BUSY && c->deed.flush && !adm_closed(c->admin)) {
+		c->tries++;
+		ev_timer_start(c->again, FLUSH_PAUSE_US);
+		return;
+	}
+	if (rc < 0 && err)
+		c->err = *err;
+	if (rc == 0 && !c->over && adm_closed(c->admin))
+		rc = err_set(&c->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
+	if (rc == 0 && !c->over) {
+		rc = course_next(c);
+		if (rc == 0)
+			return;
+		(void)err_set(&c->err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+	}
+	course_end(c, rc);
+}
+
+/* All deeds that are not done, one after the other; done() at the end, or NULL. */
+static int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
+{
+	struct course *c = mem_zalloc(sizeof(*c));
+	int rc;
+
+	*c = (struct course){ .admin = a, .done = done, .arg = arg };
+	c->again = ev_timer_new(adm_env_of(a)->loop, course_again, c);
+	rc = course_next(c);
+	if (rc < 0) {
+		ev_timer_free(&c->again);
+		free(c);
+		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+	}
+	adm_ref(a);
+	return 0;
+}
+
+static void course_ended(void *arg, const struct err *err)
+{
+	adm_ended(arg, err);
+}
+
+void adm_course_after(struct adm_call *c)
+{
+	struct err err = { 0 };
+
+	if (c->undo)
+		return;
+	c->later = true;
+	if (adm_course_start(c->admin, course_ended, c, &err) < 0)
+		adm_ended(c, &err);
+}
+
+void admin_resume(struct admin *a)
+{
+	struct err err = { 0 };
+
+	adm_drill_clean(adm_env_of(a)->store);
+	if (adm_course_start(a, NULL, NULL, &err) < 0)
+		log_err(NULL, "what was begun cannot be gone on with error=%s", err.msg);
+}

@@ -1,0 +1,115 @@
+/* audit keys, checkpoint, adopt: what somebody outside has to know of the signatures, and what only a person may decide. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/checkpoint.h"
+#include "base/text.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "notary/notary.h"
+#include "review/review.h"
+#include "toolset/toolset.h"
+
+#include "keeping_int.h"
+
+static void put_content(struct adm_call *c, const struct str *text)
+{
+	json_t *content = json_pack("[{s:s, s:s}]", "type", "text", "text", str_text(text));
+
+	adm_row_begin(c->out);
+	adm_put_json(c->out, "content", content);
+	adm_row_end(c->out);
+	json_decref(content);
+}
+
+struct keys_job { bool all; };
+
+static int adm_audit_keys_check(struct adm_call *c, struct err *err)
+{
+	struct keys_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	job->all = adm_flag(c, "all");
+	return 0;
+}
+
+static int adm_audit_keys_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct keys_job *job = c->priv;
+	struct str text = STR_INIT;
+	int rc = audit_keys_print(db, job->all, &text, err);
+
+	(void)logs;
+	if (rc == 0)
+		put_content(c, &text);
+	str_fini(&text);
+	return rc;
+}
+
+static void signed_now(void *arg, int rc, const struct err *err)
+{
+	adm_gathered(arg, rc < 0 ? err : NULL);
+}
+
+/* What was written until now is signed before the checkpoint is shown. */
+static void adm_audit_checkpoint_gather(struct adm_call *c)
+{
+	if (adm_env(c)->notary)
+		notary_now(adm_env(c)->notary, signed_now, c);
+	else
+		adm_gathered(c, NULL);
+}
+
+static int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct str note = STR_INIT;
+	int rc = audit_note_newest(db, &note, err);
+
+	(void)logs;
+	if (rc == 0)
+		rc = err_set(err, ERR_NOT_FOUND, "", "nothing has been signed yet");
+	if (rc == 1)
+		put_content(c, &note);
+	str_fini(&note);
+	return rc < 0 ? rc : 0;
+}
+
+/* The start that this command made has taken the tails over, or has been refused; a server that runs did without. */
+static int adm_audit_adopt_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	(void)db;
+	(void)logs;
+	if (!c->who.embedded)
+		return err_set(err, ERR_CONFLICT, "", "the server runs: there is nothing that would have to be taken over");
+	adm_row_begin(c->out);
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_keys_args[] = { FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
+static const struct adm_arg audit_adopt_args[] = {
+	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them."), ARG_END };
+
+const struct adm_cmd sign_commands[] = {
+	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
+	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes them.  Keep "
+		    "them where nobody who may write the store can change them.",
+	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_audit_keys_check, .body = adm_audit_keys_body },
+	{ .noun = "audit", .verb = "checkpoint", .help = "Sign what was written until now, and print the checkpoint",
+	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later toolcrib-verify "
+		    "--anchor compares the store with.",
+	  .args = no_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .gather = adm_audit_checkpoint_gather, .body = adm_audit_checkpoint_body },
+	{ .noun = "audit", .verb = "adopt", .help = "Take over records that no checkpoint covers",
+	  .detail = "A start is refused when records were added while no server could have written them, because whoever can write "
+		    "the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed in the record of the start.  "
+		    "No second administrator is asked: a store that refuses to start can neither file a request nor know who grants it.",
+	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP,
+	  .record = AUDIT_ADMIN_CMD, .body = adm_audit_adopt_body },
+	{ .noun = NULL },
+};

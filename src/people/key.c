@@ -1,0 +1,807 @@
+/* key list, show, revoke. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "mcp/mcp.h"
+#include "tenant/scope.h"
+#include "tenant/tenant.h"
+
+#include "people_int.h"
+
+/* --- key rotate, key enroll: a new secret for a key that stays, and a key for a key (SEC S-310 to S-312) */
+
+#define OVERLAP_DEFAULT_MS KEY_DAY_MS
+#define OVERLAP_MAX_MS (30 * KEY_DAY_MS)
+
+struct key_rotate {
+	char tenant[64], accessor[KEY_ACCESSOR_SIZE];
+	uint64_t overlap_ms, ttl_ms;    /* ttl 0: as long as it was given before */
+	bool may_all;                   /* keys with audit and admin scopes as well */
+	struct key_pepper pepper;
+	struct key_new key;
+};
+
+static void free_rotate(void *priv)
+{
+	secret_wipe(priv, sizeof(struct key_rotate));
+	free(priv);
+}
+
+static int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err);
+
+static int adm_key_rotate_check(struct adm_call *c, struct err *err)
+{
+	struct key_rotate *job = adm_priv(c, sizeof(*job));
+	int rc;
+
+	c->free_priv = free_rotate;
+	rc = adm_take_accessor(adm_text(c, "accessor"), job->accessor, err);
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	if (rc == 0 && adm_has(c, "ttl"))
+		rc = adm_key_life(c, "ttl", 0, &job->ttl_ms, err);
+	if (rc < 0)
+		return rc;
+	job->overlap_ms = adm_duration_ms(c, "overlap", OVERLAP_DEFAULT_MS);
+	if (job->overlap_ms > OVERLAP_MAX_MS)
+		return err_set(err, ERR_LIMIT, "overlap", "overlap: two secrets stand beside each other for at most 30d");
+	job->may_all = adm_may(c->admin, &c->who, ADM_OWNER, NULL);
+	key_pepper_derive(adm_env(c)->master, &job->pepper);
+	return 0;
+}
+
+/* SEC S-312: a new secret of a key is all that the key may do. */
+static int check_scopes(const struct key_row *k, const struct key_rotate *job, struct err *err)
+{
+	struct scopes *scopes = NULL;
+	int rc = k->scopes && !job->may_all ? scopes_parse(k->scopes, strlen(k->scopes), &scopes, err) : 0;
+
+	if (rc == 0 && scope_has(scopes, SCOPES_OF_ADMINS))
+		rc = err_set(err, ERR_DENIED, "", "key %s has audit or admin scopes: it is for an administrator of the store to rotate",
+			     k->accessor);
+	scopes_unref(&scopes);
+	return rc;
+}
+
+static int check_rotation(const struct key_row *k, const struct key_rotate *job, struct err *err)
+{
+	uint64_t now = clock_wall_us();
+
+	if (k->revoked_us)
+		return err_set(err, ERR_CONFLICT, "", "key %s is revoked", k->accessor);
+	if (k->enrol_ttl_us)
+		return err_set(err, ERR_CONFLICT, "", "key %s is a one-shot key: create another one", k->accessor);
+	if (k->expires_us && k->expires_us <= now)
+		return err_set(err, ERR_CONFLICT, "", "key %s has expired: create another one", k->accessor);
+	if (k->old_until_us <= now || job->overlap_ms == 0)
+		return 0;
+	(void)err_set(err, ERR_CONFLICT, "", "key %s has two secrets already, and a third is never valid", k->accessor);
+	err_hint(err, "wait for the end of the old one (key show), or end both with --overlap 0s");
+	return ERR_CONFLICT;
+}
+
+/* How long it was given: from when it was made, rotated or became valid. */
+static uint64_t life_of(const struct key_row *k)
+{
+	uint64_t from = k->rotated_us ? k->rotated_us : k->created_us;
+
+	if (k->not_before_us > from)
+		from = k->not_before_us;
+	return k->expires_us > from ? k->expires_us - from : KEY_TTL_DEFAULT_MS * 1000;
+}
+
+static int write_secret(struct db *db, const struct key_row *k, const struct key_rotate *job, uint64_t until_us, uint64_t expires_us,
+			struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_SET_SECRET);
+
+	db_bind_i64(st, 1, k->tenant_id);
+	db_bind_i64(st, 2, k->id);
+	db_bind_blob(st, 3, job->key.hash, sizeof(job->key.hash));
+	db_bind_i64(st, 4, (int64_t)clock_wall_us());
+	if (until_us)
+		db_bind_i64(st, 5, (int64_t)until_us);
+	else
+		db_bind_null(st, 5);
+	db_bind_i64(st, 6, (int64_t)expires_us);
+	return db_run(&st, err);
+}
+
+static int rotate(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+{
+	struct key_rotate *job = c->priv;
+	uint64_t now = clock_wall_us(), until = job->overlap_ms ? now + job->overlap_ms * 1000 : 0;
+	uint64_t from = k->not_before_us > now ? k->not_before_us : now;
+	uint64_t expires = from + (job->ttl_ms ? job->ttl_ms * 1000 : life_of(k));
+	uint8_t times[16];
+	const struct audit_field overlap = { AUDIT_TAG_TIMES, times, sizeof(times) };
+	char obj[48];
+	int rc;
+
+	if (until && k->expires_us && k->expires_us < until)
+		until = k->expires_us;  /* the old secret lives no longer than it would have */
+	key_remake(&job->pepper, k->accessor, &job->key);
+	rc = write_secret(db, k, job, until, expires, err);
+	audit_put_be(times, now, 8);
+	audit_put_be(times + 8, until ? until : now, 8);
+	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_ROTATE, .tenant_id = k->tenant_id, .obj = obj,
+			.accessor = k->accessor, .prn = k->pseudonym, .field = &overlap, .nfield = 1 }, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, k->tenant_id, err);
+	if (rc == 0)
+		adm_put_new_key(c->out, &job->key, k->tenant, k->principal, expires);
+	return rc;
+}
+
+static void key_row_fini(struct key_row *k);
+
+static int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err);
+
+static int adm_key_rotate_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct key_rotate *job = c->priv;
+	struct key_row k;
+	int rc = adm_find_key(db, job->tenant, job->accessor, &k, err);
+
+	if (rc < 0)
+		return rc;
+	rc = check_rotation(&k, job, err);
+	if (rc == 0)
+		rc = check_scopes(&k, job, err);
+	if (rc == 0)
+		rc = rotate(c, db, logs, &k, err);
+	key_row_fini(&k);
+	return rc;
+}
+
+/* --- enroll */
+
+struct key_enroll {
+	char accessor[KEY_ACCESSOR_SIZE], label[KEY_LABEL_MAX + 1];
+	uint8_t hash[32];
+	bool malformed;
+	struct key_pepper pepper;
+	struct key_new key;
+};
+
+static void free_enroll(void *priv)
+{
+	secret_wipe(priv, sizeof(struct key_enroll));
+	free(priv);
+}
+
+static int adm_key_enroll_check(struct adm_call *c, struct err *err)
+{
+	struct key_enroll *job = adm_priv(c, sizeof(*job));
+	const json_t *value = json_object_get(c->args, "value");
+	const char *label = adm_text(c, "label"), *accessor, *secret;
+
+	c->free_priv = free_enroll;
+	if (label && strlen(label) > KEY_LABEL_MAX)
+		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
+	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
+	key_pepper_derive(adm_env(c)->master, &job->pepper);
+	if (!json_is_string(value) || key_parse(json_string_value(value), json_string_length(value), &accessor, &secret) < 0) {
+		job->malformed = true;
+		return 0;
+	}
+	memcpy(job->accessor, accessor, KEY_ACCESSOR_SIZE - 1);
+	key_hash(&job->pepper, secret, job->hash);
+	return 0;
+}
+
+/* Before the secret is proved there is one answer (SEC S-309). */
+static int find_parent(struct db *db, const struct key_enroll *job, struct key_row *ret, struct err *err)
+{
+	struct err ignored;
+
+	if (!job->malformed && adm_find_key(db, "", job->accessor, ret, &ignored) == 0) {
+		if (secret_equal(job->hash, ret->hash, sizeof(job->hash)))
+			return 0;
+		key_row_fini(ret);
+	}
+	return err_set(err, ERR_DENIED, "", "invalid credential");
+}
+
+static int check_parent(const struct key_row *k, struct err *err)
+{
+	uint64_t now = clock_wall_us();
+
+	if (!k->enrol_ttl_us)
+		return err_set(err, ERR_DENIED, "", "key %s is no one-shot key: use it as it is", k->accessor);
+	if (k->revoked_us)
+		return err_set(err, ERR_DENIED, "", "the key is revoked");
+	if (k->expires_us && k->expires_us <= now)
+		return err_set(err, ERR_DENIED, "", "the key has expired");
+	if (k->not_before_us > now)
+		return err_set(err, ERR_DENIED, "", "the key is not valid yet");
+	if (k->suspended_us)
+		return err_set(err, ERR_DENIED, "", "the key is suspended");
+	if (k->children > 0)
+		return err_set(err, ERR_DENIED, "", "key %s has made its key already", k->accessor);
+	if (k->principal_state != 1)
+		return err_set(err, ERR_DENIED, "", "the principal is suspended");
+	if (k->tenant_state != TENANT_ACTIVE)
+		return err_set(err, ERR_DENIED, "", "the tenant is suspended");
+	return 0;
+}
+
+/* What its parent was given, and nothing more (SEC S-312). */
+static int make_child(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+{
+	struct key_enroll *job = c->priv;
+	const struct key_terms terms = {
+		.label = *job->label ? job->label : k->label, .scopes = k->scopes, .cidr = k->cidr, .rules = k->rules,
+		.expires_us = clock_wall_us() + k->enrol_ttl_us, .parent_id = k->id,
+	};
+	struct adm_principal p = { .id = k->principal_id };
+	struct adm_tenant t = { .id = k->tenant_id };
+	char reason[48];
+	int rc;
+
+	memcpy(p.pseudonym, k->pseudonym, sizeof(p.pseudonym));
+	memcpy(t.name, k->tenant, sizeof(t.name));
+	(void)snprintf(reason, sizeof(reason), "enrolled by %s", k->accessor);
+	key_make(&job->pepper, &job->key);
+	rc = adm_key_insert(c, db, logs, &t, &p, &job->key, &terms, reason, err);
+	if (rc == 0)
+		adm_put_new_key(c->out, &job->key, k->tenant, k->principal, terms.expires_us);
+	return rc;
+}
+
+static int adm_key_enroll_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct key_enroll *job = c->priv;
+	struct key_row k;
+	int rc = find_parent(db, job, &k, err);
+
+	if (rc < 0)
+		return rc;
+	rc = check_parent(&k, err);
+	if (rc == 0)
+		rc = make_child(c, db, logs, &k, err);
+	key_row_fini(&k);
+	return rc;
+}
+
+/* --- key suspend, key resume: one key is out until it is let in again (SEC S-315) */
+
+struct key_suspend {
+	char tenant[64];                /* a key of another one is as good as none; "" = any */
+	char reason[ADM_REASON_SIZE];   /* "" = none */
+	size_t count, done;
+	char (*accessor)[KEY_ACCESSOR_SIZE];
+	struct key_row *key;            /* those that are done, for after() */
+};
+
+static void free_job(void *priv)
+{
+	struct key_suspend *job = priv;
+
+	for (size_t i = 0; i < job->done; i++)
+		key_row_fini(&job->key[i]);
+	free(job->key);
+	free(job->accessor);
+	free(job);
+}
+
+static int adm_key_suspend_check(struct adm_call *c, struct err *err)
+{
+	size_t n = adm_count(c, "accessor");
+	struct key_suspend *job = adm_priv(c, sizeof(*job));
+	int rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
+
+	c->free_priv = free_job;
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
+	job->key = mem_calloc(n + 1, sizeof(*job->key));
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = adm_take_accessor(adm_nth(c, "accessor", i), job->accessor[job->count++], err);
+	return rc;
+}
+
+static int check_state(const struct key_row *k, bool suspend, struct err *err)
+{
+	if (k->revoked_us)
+		return err_set(err, ERR_CONFLICT, "", "key %s is revoked, and that is for ever", k->accessor);
+	if ((k->suspended_us != 0) != suspend)
+		return 0;
+	return err_set(err, ERR_CONFLICT, "", suspend ? "key %s is suspended already" : "key %s is not suspended", k->accessor);
+}
+
+static int write_state(struct db *db, const struct key_row *k, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_SET_SUSPENDED);
+
+	db_bind_i64(st, 1, k->tenant_id);
+	db_bind_i64(st, 2, k->id);
+	if (k->suspended_us)
+		db_bind_i64(st, 3, (int64_t)k->suspended_us);
+	else
+		db_bind_null(st, 3);
+	return db_run(&st, err);
+}
+
+static int change_one(struct adm_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend, struct err *err)
+{
+	const struct key_suspend *job = c->priv;
+	char obj[48];
+	int rc = check_state(k, suspend, err);
+
+	if (rc < 0)
+		return rc;
+	k->suspended_us = suspend ? clock_wall_us() : 0;
+	rc = write_state(db, k, err);
+	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
+			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym,
+			.reason = *job->reason ? job->reason : NULL }, err);
+	return rc < 0 ? rc : adm_changed_people(c, db, k->tenant_id, err);
+}
+
+static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, bool suspend, struct err *err)
+{
+	struct key_suspend *job = c->priv;
+	int rc = 0;
+
+	for (size_t i = 0; i < job->count && rc == 0; i++) {
+		rc = adm_find_key(db, job->tenant, job->accessor[i], &job->key[i], err);
+		if (rc < 0)
+			break;
+		job->done++;
+		rc = change_one(c, db, logs, &job->key[i], suspend, err);
+	}
+	return rc;
+}
+
+static int adm_key_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	return change(c, db, logs, true, err);
+}
+
+static void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended);
+
+static int adm_key_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	int rc = change(c, db, logs, false, err);
+	const struct key_suspend *job = c->priv;
+
+	for (size_t i = 0; rc == 0 && i < job->done; i++)
+		adm_put_key(c->out, &job->key[i], NULL);
+	return rc;
+}
+
+/* The table refuses the key already; what it has opened ends, as with a tenant (SEC S-306). */
+static void adm_key_suspend_after(struct adm_call *c)
+{
+	const struct key_suspend *job = c->priv;
+	struct mcp_ended ended;
+
+	for (size_t i = 0; i < job->done; i++) {
+		const struct key_row *k = &job->key[i];
+
+		adm_put_out(c, &(struct call_where){ .tenant_id = k->tenant_id, .cred_id = k->id }, true, &ended);
+		adm_put_key(c->out, k, &ended);
+	}
+}
+
+static void key_row_fini(struct key_row *k)
+{
+	free(k->scopes);
+	free(k->cidr);
+	free(k->rules);
+}
+
+static char *dup_col(struct db_stmt *st, unsigned col)
+{
+	return db_col_type(st, col) == DB_NULL ? NULL : mem_strdup(db_col_text(st, col, NULL));
+}
+
+static void read_key(struct db_stmt *st, struct key_row *k)
+{
+	size_t len;
+	const void *hash = db_col_blob(st, 19, &len);
+
+	*k = (struct key_row){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 1) };
+	db_col_copy(st, 2, k->tenant, sizeof(k->tenant));
+	db_col_copy(st, 3, k->principal, sizeof(k->principal));
+	db_col_copy(st, 4, k->accessor, sizeof(k->accessor));
+	db_col_copy(st, 5, k->label, sizeof(k->label));
+	k->created_us = (uint64_t)db_col_i64(st, 6);
+	k->expires_us = (uint64_t)db_col_i64(st, 7);
+	k->revoked_us = (uint64_t)db_col_i64(st, 8);
+	k->last_used_us = (uint64_t)db_col_i64(st, 9);
+	k->not_before_us = (uint64_t)db_col_i64(st, 10);
+	k->rotated_us = (uint64_t)db_col_i64(st, 11);
+	k->old_until_us = (uint64_t)db_col_i64(st, 12);
+	k->enrol_ttl_us = (uint64_t)db_col_i64(st, 13);
+	k->scopes = dup_col(st, 14);
+	k->cidr = dup_col(st, 15);
+	k->rules = dup_col(st, 16);
+	db_col_copy(st, 17, k->parent, sizeof(k->parent));
+	k->children = db_col_i64(st, 18);
+	memcpy(k->hash, hash, len < sizeof(k->hash) ? len : sizeof(k->hash));
+	k->principal_id = db_col_i64(st, 20);
+	db_col_copy(st, 21, k->pseudonym, sizeof(k->pseudonym));
+	k->principal_state = (int)db_col_i64(st, 22);
+	k->tenant_state = (int)db_col_i64(st, 23);
+	k->suspended_us = (uint64_t)db_col_i64(st, 24);
+}
+
+static const char *state_of(const struct key_row *k)
+{
+	uint64_t now = clock_wall_us();
+
+	if (k->revoked_us)
+		return "revoked";
+	if (k->expires_us && k->expires_us <= now)
+		return "expired";
+	if (k->suspended_us)
+		return "suspended";
+	if (k->not_before_us > now)
+		return "early";
+	if (k->enrol_ttl_us)
+		return k->children ? "spent" : "one-shot";
+	return k->old_until_us > now ? "rotating" : "valid";
+}
+
+static void put_lines(struct adm_out *o, const char *name, const char *text, char between)
+{
+	json_t *list = json_array();
+
+	for (const char *p = text; p && *p;) {
+		const char *end = strchrnul(p, between);
+
+		json_array_append_new(list, json_stringn(p, (size_t)(end - p)));
+		p = *end ? end + 1 : end;
+	}
+	adm_put_json(o, name, list);
+	json_decref(list);
+}
+
+static void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended)
+{
+	char name[168];
+
+	(void)snprintf(name, sizeof(name), "%s/%s", k->tenant, k->principal);
+	adm_row_begin(o);
+	adm_put_text(o, "accessor", k->accessor);
+	adm_put_text(o, "principal", name);
+	adm_put_text(o, "tenant", k->tenant);
+	adm_put_text(o, "state", state_of(k));
+	adm_put_text(o, "label", *k->label ? k->label : NULL);
+	adm_put_text(o, "scopes", k->scopes);
+	adm_put_text(o, "cidr", k->cidr);
+	put_lines(o, "arg_rules", k->rules, '\n');
+	adm_put_time(o, "created", k->created_us);
+	adm_put_time(o, "not_before", k->not_before_us);
+	adm_put_time(o, "expires", k->expires_us);
+	adm_put_time(o, "rotated", k->rotated_us);
+	adm_put_time(o, "old_secret_until", k->old_until_us > clock_wall_us() ? k->old_until_us : 0);
+	adm_put_time(o, "suspended", k->suspended_us);
+	adm_put_time(o, "revoked", k->revoked_us);
+	adm_put_time(o, "last_used", k->last_used_us);
+	adm_put_text(o, "parent", *k->parent ? k->parent : NULL);
+	if (ended) {
+		adm_put_int(o, "calls", (int64_t)ended->calls);
+		adm_put_int(o, "connections", (int64_t)ended->peers);
+	}
+	adm_row_end(o);
+}
+
+struct key_list { char tenant[64], principal[64]; };
+
+int adm_key_list_check(struct adm_call *c, struct err *err)
+{
+	struct key_list *job = adm_priv(c, sizeof(*job));
+	const char *tenant = adm_text(c, "tenant"), *principal = adm_text(c, "principal");
+
+	if (principal && !tenant)
+		return err_set(err, ERR_INVALID, "principal", "--principal needs its TENANT");
+	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", tenant ? tenant : "");
+	(void)snprintf(job->principal, sizeof(job->principal), "%s", principal ? principal : "");
+	return 0;
+}
+
+static int list_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+{
+	const struct key_list *job = c->priv;
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
+	struct key_row k;
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	while ((rc = db_step(st, err)) == 1) {
+		read_key(st, &k);
+		if (!*job->principal || strcmp(job->principal, k.principal) == 0)
+			adm_put_key(c->out, &k, NULL);
+		key_row_fini(&k);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+int adm_key_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct key_list *job = c->priv;
+	struct adm_tenant t;
+	struct adm_principal p;
+	struct db_stmt *st;
+	int rc = 0;
+
+	(void)logs;
+	if (*job->tenant) {
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		if (rc == 0 && *job->principal)
+			rc = adm_find_principal(db, &t, job->principal, &p, err);
+		return rc < 0 ? rc : list_tenant(c, db, t.id, err);
+	}
+	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
+	while (rc == 0 && (rc = db_step(st, err)) == 1) {
+		adm_read_tenant(st, &t);
+		rc = list_tenant(c, db, t.id, err);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* --- by accessor: show and revoke */
+
+struct key_refs {
+	bool kill;                      /* running calls too */
+	size_t count, revoked;
+	char tenant[64];                /* a key of another one is as good as none; "" = any */
+	char (*accessor)[KEY_ACCESSOR_SIZE];
+	int64_t (*ended)[2];            /* tenant and key, of those revoked */
+};
+
+static void free_refs(void *priv)
+{
+	struct key_refs *job = priv;
+
+	free(job->accessor);
+	free(job->ended);
+	free(job);
+}
+
+/* An accessor as it was typed; a whole key is refused and never repeated. */
+static int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err)
+{
+	const char *accessor, *secret;
+
+	/* Somebody pasted the whole key: refuse, and never repeat it. */
+	if (key_parse(text, strlen(text), &accessor, &secret) == 0 || strncmp(text, "tck_", 4) == 0) {
+		(void)err_set(err, ERR_INVALID, "accessor", "that is a key, not its accessor");
+		err_hint(err, "the accessor is the 12 characters after tck_; the key may now be in your shell's history");
+		return ERR_INVALID;
+	}
+	if (strlen(text) != KEY_ACCESSOR_SIZE - 1)
+		return err_set(err, ERR_NOT_FOUND, "", "key %.40s: not found", text);
+	memcpy(ret, text, KEY_ACCESSOR_SIZE);
+	return 0;
+}
+
+static int adm_key_refs_check(struct adm_call *c, struct err *err)
+{
+	size_t n = adm_count(c, "accessor");
+	struct key_refs *job = adm_priv(c, sizeof(*job));
+	int rc = 0;
+
+	c->free_priv = free_refs;
+	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->kill = adm_flag(c, "kill");
+	if (n == 0)
+		return adm_take_accessor(adm_text(c, "accessor"), job->accessor[job->count++], err);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = adm_take_accessor(adm_nth(c, "accessor", i), job->accessor[job->count++], err);
+	return rc;
+}
+
+/* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; "" = any. */
+static int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_FIND);
+	int rc;
+
+	db_bind_textz(st, 1, accessor);
+	rc = db_step(st, err);
+	if (rc == 1)
+		read_key(st, ret);
+	db_stmt_put(&st);
+	if (rc == 1 && *tenant && strcmp(ret->tenant, tenant) != 0) {
+		key_row_fini(ret);
+		rc = 0;
+	}
+	if (rc == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "key %s: not found", accessor);
+	return rc < 0 ? rc : 0;
+}
+
+static int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct key_refs *job = c->priv;
+	struct key_row k;
+	int rc = adm_find_key(db, job->tenant, job->accessor[0], &k, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	adm_put_key(c->out, &k, NULL);
+	key_row_fini(&k);
+	return 0;
+}
+
+static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
+{
+	struct key_refs *job = c->priv;
+	struct db_stmt *st;
+	char obj[48];
+	int rc;
+
+	k->revoked_us = clock_wall_us();
+	st = db_stmt_get(db, SQL_KEY_SET_REVOKED);
+	db_bind_i64(st, 1, k->tenant_id);
+	db_bind_i64(st, 2, k->id);
+	db_bind_i64(st, 3, (int64_t)k->revoked_us);
+	rc = db_run(&st, err);
+	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_REVOKE, .tenant_id = k->tenant_id,
+			.obj = obj, .accessor = k->accessor }, err);
+	if (rc == 0)
+		rc = adm_changed_people(c, db, k->tenant_id, err);
+	if (rc < 0)
+		return rc;
+	job->ended = mem_realloc(job->ended, (job->revoked + 1) * sizeof(*job->ended));
+	job->ended[job->revoked][0] = k->tenant_id;
+	job->ended[job->revoked++][1] = k->id;
+	adm_put_key(c->out, k, NULL);
+	return 0;
+}
+
+/* The accessors of what a key has made, blanks between them. */
+static int find_children(struct db *db, const struct key_row *k, struct str *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_KEY_CHILDREN);
+	int rc;
+
+	db_bind_i64(st, 1, k->tenant_id);
+	db_bind_i64(st, 2, k->id);
+	while ((rc = db_step(st, err)) == 1)
+		str_printf(ret, "%s ", db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* SEC S-311 */
+static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+{
+	struct str children = STR_INIT;
+	char accessor[KEY_ACCESSOR_SIZE] = "";
+	int rc = find_children(db, k, &children, err);
+
+	for (size_t at = 0; rc == 0 && at + KEY_ACCESSOR_SIZE <= children.len; at += KEY_ACCESSOR_SIZE) {
+		struct key_row child;
+
+		memcpy(accessor, children.p + at, KEY_ACCESSOR_SIZE - 1);
+		rc = adm_find_key(db, k->tenant, accessor, &child, err);
+		if (rc < 0)
+			break;
+		rc = revoke_one(c, db, logs, &child, err);
+		key_row_fini(&child);
+	}
+	str_fini(&children);
+	return rc;
+}
+
+static int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct key_refs *job = c->priv;
+
+	for (size_t i = 0; i < job->count; i++) {
+		struct key_row k;
+		int rc = adm_find_key(db, job->tenant, job->accessor[i], &k, err);
+
+		if (rc < 0)
+			return rc;
+		/* With its parent, a moment ago: this is what was asked for. */
+		for (size_t n = 0; n < job->revoked && k.revoked_us; n++)
+			if (job->ended[n][1] == k.id)
+				rc = 1;
+		if (rc == 0 && k.revoked_us)
+			rc = err_set(err, ERR_CONFLICT, "", "key %s is revoked already", k.accessor);
+		if (rc == 0)
+			rc = revoke_one(c, db, logs, &k, err);
+		if (rc == 0)
+			rc = revoke_children(c, db, logs, &k, err);
+		key_row_fini(&k);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* The table of keys knows it already; what hangs on open connections ends now (SEC S-306). */
+static void adm_key_revoke_after(struct adm_call *c)
+{
+	const struct key_refs *job = c->priv;
+	struct mcp_ended ended;
+
+	for (size_t i = 0; i < job->revoked; i++)
+		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg key_rotate_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default 24h, 0s: not at all."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given before."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_enroll_args[] = {
+	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
+	  "Read the one-shot key from here; else from standard input, from a terminal without echo." },
+	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people; default: that of the one-shot key."), ARG_END };
+static const struct adm_arg key_args[] = {
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_revoke_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	FLAG("kill", "Running calls too."), TENANT_OPT, ARG_END };
+static const struct adm_arg key_suspend_args[] = {
+	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."), TENANT_OPT, ARG_END };
+static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+static const struct adm_column key_cols[] = {
+	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
+	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
+	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
+	COL_AT("old_secret_until", "Old secret until"), COL_AT("suspended", "Suspended"), COL_AT("revoked", "Revoked"),
+	COL_AT("last_used", "Last used"), COL("parent", "Made by"), COL_END };
+
+const struct adm_cmd key_commands[] = {
+	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
+	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
+	  .check = adm_key_refs_check, .body = adm_key_show_body },
+	{ .noun = "key", .verb = "rotate", .help = "Give a key a new secret and show it once",
+	  .detail = "The key keeps its accessor, scopes, limits and history.  For the time of the overlap both secrets are "
+		    "valid, and never more than two.  Connections and streams that the old one opened end with it.",
+	  .args = key_rotate_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; its new secret is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OWNER, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_rotate_check, .body = adm_key_rotate_body },
+	{ .noun = "key", .verb = "enroll", .help = "Exchange a one-shot key for the key that it stands for",
+	  .detail = "The key has what was said when the one-shot key was created.  Revoking the one-shot key revokes it.",
+	  .args = key_enroll_args, .columns = key_create_cols,
+	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
+	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_enroll_check, .body = adm_key_enroll_body },
+	{ .noun = "key", .verb = "suspend", .help = "Refuse keys until resume",
+	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its running "
+		    "calls are cancelled, and its connections close behind the answers to those.  Other keys of the principal "
+		    "are served.", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} suspended: %{calls} calls cancelled, %{connections} connections ended",
+	  .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_suspend_body, .after = adm_key_suspend_after },
+	{ .noun = "key", .verb = "resume", .help = "Let suspended keys in again", .args = key_suspend_args,
+	  .done = "key %{accessor} of %{principal} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .check = adm_key_suspend_check, .body = adm_key_resume_body },
+	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
+	  .detail = "The next request with the key fails and its connections end before the command returns; running "
+		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
+	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
+	  .where = ADM_ON_WRITER,
+	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
+	{ .noun = NULL },
+};

@@ -1,0 +1,567 @@
+/* upstream sync, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and resources are
+ * tools here as everywhere in the store.
+ *
+ * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
+ * and waits; so is one that is gone.  One that is again what was accepted comes back by itself. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "registry/define.h"
+#include "remote/remote.h"
+
+struct sync_job {
+	char name[64];
+	char *patch;                    /* sync: another prefix, or NULL */
+	bool check;                     /* sync: store nothing new */
+	bool reached;                   /* sync: the list has been asked for */
+	struct upstream_list *list;
+	char **tool; size_t ntools;     /* accept: these, or all that waits */
+	bool *found;
+	int64_t *changed; size_t nchanged, cap;
+	struct upstream_doc doc;        /* stored with another prefix */
+};
+
+static void free_job(void *priv)
+{
+	struct sync_job *job = priv;
+
+	for (size_t i = 0; i < job->ntools; i++)
+		free(job->tool[i]);
+	free(job->tool);
+	free(job->found);
+	free(job->patch);
+	free(job->changed);
+	upstream_list_free(&job->list);
+	upstream_doc_free(&job->doc);
+	free(job);
+}
+
+static struct sync_job *new_job(struct adm_call *c)
+{
+	struct sync_job *job = adm_priv(c, sizeof(*job));
+
+	c->free_priv = free_job;
+	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
+	return job;
+}
+
+static int adm_upstream_sync_check(struct adm_call *c, struct err *err)
+{
+	struct sync_job *job = new_job(c);
+	const char *prefix = adm_text(c, "prefix");
+
+	job->check = adm_flag(c, "check");
+	if (!prefix)
+		return 0;
+	if (!upstream_prefix_valid(prefix))
+		return err_set(err, ERR_INVALID, "prefix", "%.80s is no prefix: letters, digits, _ . -, at most %d", prefix,
+			       UPSTREAM_PREFIX_MAX);
+	job->patch = mem_printf("{\"prefix\":\"%s\"}", prefix);
+	return 0;
+}
+
+static void on_list(void *arg, struct upstream_list *list, const struct err *err)
+{
+	struct adm_call *c = arg;
+	struct sync_job *job = c->priv;
+
+	job->list = list;
+	adm_gathered(c, err);
+}
+
+static void adm_upstream_sync_gather(struct adm_call *c)
+{
+	const struct sync_job *job = c->priv;
+
+	upstreams_list(adm_env(c)->upstreams, job->name, on_list, c);
+}
+
+static int adm_upstream_accept_check(struct adm_call *c, struct err *err)
+{
+	struct sync_job *job = new_job(c);
+	size_t n = adm_count(c, "tool");
+
+	(void)err;
+	job->tool = mem_calloc(n + 1, sizeof(*job->tool));
+	job->found = mem_calloc(n + 1, sizeof(*job->found));
+	for (size_t i = 0; i < n; i++)
+		job->tool[job->ntools++] = mem_strdup(adm_nth(c, "tool", i));
+	return 0;
+}
+
+/* --- what is said, what is changed */
+
+static void say(struct adm_call *c, const char *there, const char *said, const char *tool, int64_t version, const char *why)
+{
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "there", there);
+	adm_put_text(c->out, "said", said);
+	adm_put_text(c->out, "tool", tool);
+	if (version)
+		adm_put_int(c->out, "version", version);
+	else
+		adm_put_text(c->out, "version", NULL);
+	adm_put_text(c->out, "why", why && *why ? why : NULL);
+	adm_row_end(c->out);
+}
+
+static void note_changed(struct sync_job *job, int64_t tool_id)
+{
+	if (job->nchanged == job->cap) {
+		job->cap = job->cap ? job->cap * 2 : 16;
+		job->changed = mem_realloc(job->changed, job->cap * sizeof(*job->changed));
+	}
+	job->changed[job->nchanged++] = tool_id;
+}
+
+/* Another state for a tool of ours, with its record. */
+static int set_tool_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_remote *r,
+			  int state, int kind, const uint8_t *after, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_STATE);
+	char obj[96];
+	int rc;
+
+	db_bind_i64(st, 1, r->tool_id);
+	db_bind_i64(st, 2, state);
+	rc = db_run(&st, err);
+	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", r->tool, (long long)r->tool_version);
+	if (rc == 0)
+		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = r->pinned, .after = after },
+				err);
+	if (rc == 0)
+		note_changed(c->priv, r->tool_id);
+	return rc;
+}
+
+static int set_pending(struct db *db, int64_t id, enum adm_remote_state state, const uint8_t *seen, const char *pending,
+		       bool held, const char *note, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_PENDING);
+
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, state);
+	if (seen)
+		db_bind_blob(st, 3, seen, 32);
+	else
+		db_bind_null(st, 3);
+	db_bind_textz(st, 4, pending);
+	db_bind_i64(st, 5, held);
+	db_bind_textz(st, 6, note);
+	return db_run(&st, err);
+}
+
+static int run_with_id(struct db *db, enum sql_id sql, int64_t id, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, sql);
+
+	db_bind_i64(st, 1, id);
+	return db_run(&st, err);
+}
+
+static int pin(struct db *db, int64_t id, int64_t tool_id, const uint8_t digest[32], struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_PIN);
+
+	db_bind_i64(st, 1, id);
+	db_bind_i64(st, 2, tool_id);
+	db_bind_blob(st, 3, digest, 32);
+	return db_run(&st, err);
+}
+
+/* --- a tool there becomes one of ours */
+
+/* ERR_CONFLICT: a tool of this name is somebody else's. */
+static int check_owner(struct db *db, const char *name, int64_t remote_id, struct err *err)
+{
+	struct adm_tool tool;
+	int64_t owner = 0;
+	int rc = adm_find_tool_row(db, name, &tool, err);
+
+	if (rc <= 0 || tool.state == ADM_TOOL_REMOVED)
+		return rc < 0 ? rc : 0;
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_OWNER);
+	db_bind_i64(st, 1, tool.id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		owner = db_col_i64(st, 0);
+	db_stmt_put(&st);
+	if (rc < 0 || owner == remote_id)
+		return rc < 0 ? rc : 0;
+	return err_set(err, ERR_CONFLICT, "", "there is a tool %s already", name);
+}
+
+/* ERR_CONFLICT: another resource has this URI, and whoever reads it would get one or the other. */
+static int check_uri(struct db *db, const struct define_item *def, struct err *err)
+{
+	struct db_stmt *st;
+	char name[REG_FULL_NAME_SIZE] = "";
+	int rc;
+
+	if (!def->uri)
+		return 0;
+	st = db_stmt_get(db, SQL_UPSTREAM_URI_OWNER);
+	db_bind_textz(st, 1, def->uri);
+	db_bind_textz(st, 2, def->name);
+	rc = db_step(st, err);
+	if (rc == 1)
+		adm_col_copy(st, 0, name, sizeof(name));
+	db_stmt_put(&st);
+	if (rc <= 0)
+		return rc;
+	(void)err_set(err, ERR_CONFLICT, "", "%s has the URI %.200s already", name, def->uri);
+	err_hint(err, "another uriPrefix of the upstream tells them apart");
+	return ERR_CONFLICT;
+}
+
+/* Its definition, checked.  ERR_INVALID, ERR_LIMIT, ERR_CONFLICT: it cannot be one here. */
+static int define(struct adm_call *c, struct db *db, const struct upstream_naming *naming, const struct upstream_item *t,
+		  int64_t remote_id, struct define_item *ret, struct err *err)
+{
+	json_t *doc = NULL;
+	int rc = upstream_document(naming, t, &doc, err);
+
+	if (rc == 0)
+		rc = define_item(doc, adm_bind(c), NULL, ret, err);
+	json_decref(doc);
+	if (rc == 0)
+		rc = check_owner(db, ret->name, remote_id, err);
+	return rc;
+}
+
+/* *ret_bad: it cannot be a tool here, err says why; nothing was written.  name: the full one that it has, or "". */
+static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		       int64_t remote_id, const struct upstream_item *t, const char *name, bool *ret_bad, struct err *err)
+{
+	const char *bare = strchr(name, ':');
+	struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix,
+		.name = bare ? bare + 1 : NULL };
+	struct define_item def = { .text = NULL };
+	struct adm_tool_stored stored;
+	int rc = define(c, db, &naming, t, remote_id, &def, err);
+
+	if (rc == ERR_CONFLICT && t->kind != UPSTREAM_TOOL && !naming.name) {   /* two of one name: the second is marked */
+		define_free(&def);
+		naming.marked = true;
+		rc = define(c, db, &naming, t, remote_id, &def, err);
+	}
+	if (rc == 0)
+		rc = check_uri(db, &def, err);
+	*ret_bad = rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT;
+	if (rc == 0)
+		rc = adm_tool_store(c, db, logs, &def, false, &stored, err);
+	if (rc == 0)
+		rc = pin(db, remote_id, stored.id, t->digest, err);
+	if (rc == 0 && stored.what != ADM_UNCHANGED)
+		note_changed(c->priv, stored.id);
+	if (rc == 0)
+		say(c, t->key, stored.waits ? "waits" : stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
+	define_free(&def);
+	return rc;
+}
+
+/* It waits, with the reason why it cannot be accepted if there is one. */
+static int leave_pending(struct adm_call *c, struct db *db, const struct adm_remote *r, const struct upstream_item *t,
+			 const struct err *bad, struct err *err)
+{
+	char *note = bad ? mem_printf("%s%s%s", bad->where[0] == '/' ? bad->where + 1 : "", bad->where[0] == '/' ? ": " : "",
+				      bad->msg) : mem_strdup("");
+	enum adm_remote_state state = bad ? REMOTE_REFUSED : r->tool_id ? REMOTE_CHANGED : REMOTE_NEW;
+	int rc = set_pending(db, r->id, state, t->digest, t->text, r->held, note, err);
+
+	if (rc == 0)
+		say(c, t->key, adm_remote_state_name(state), r->tool_id ? r->tool : NULL, r->tool_version, note);
+	free(note);
+	return rc;
+}
+
+/* --- sync */
+
+static int drifted(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_remote *r,
+		   const uint8_t *now, struct err *err)
+{
+	if (r->tool_state != ADM_TOOL_ENABLED)
+		return 0;
+	r->held = true;
+	return set_tool_state(c, db, logs, r, ADM_TOOL_DISABLED, AUDIT_TOOL_DRIFT, now, err);
+}
+
+static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		      struct adm_remote *r, const struct upstream_item *t, struct err *err)
+{
+	const struct sync_job *job = c->priv;
+	bool bad = false;
+	struct err why;
+	int rc = 0;
+
+	if (r->tool_id && memcmp(r->pinned, t->digest, sizeof(r->pinned)) == 0) {
+		bool back = r->state != REMOTE_PINNED;
+
+		if (r->held && r->tool_state == ADM_TOOL_DISABLED)
+			rc = set_tool_state(c, db, logs, r, ADM_TOOL_ENABLED, AUDIT_TOOL_ENABLE, r->pinned, err);
+		if (rc == 0 && back)
+			rc = set_pending(db, r->id, REMOTE_PINNED, t->digest, NULL, false, "", err);
+		if (rc == 0)
+			say(c, t->key, back ? "back" : "unchanged", r->tool, r->tool_version, NULL);
+		return rc;
+	}
+	if (r->tool_id) {
+		rc = drifted(c, db, logs, r, t->digest, err);
+		return rc < 0 ? rc : leave_pending(c, db, r, t, NULL, err);
+	}
+	if (!job->check)
+		rc = accept_tool(c, db, logs, u, r->id, t, r->tool, &bad, &why);
+	if (job->check || bad)
+		return leave_pending(c, db, r, t, bad ? &why : NULL, err);
+	if (rc < 0 && err)
+		*err = why;
+	return rc;
+}
+
+static int sync_new(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		    const struct upstream_item *t, struct err *err)
+{
+	struct adm_remote r = { .state = REMOTE_NEW };
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_INSERT);
+
+	db_bind_i64(st, 1, u->id);
+	db_bind_textz(st, 2, t->key);
+	db_bind_blob(st, 3, t->digest, sizeof(t->digest));
+	db_bind_textz(st, 4, t->text);
+	int rc = db_run(&st, err);
+	if (rc < 0)
+		return rc;
+	r.id = db_last_id(db);
+	return sync_known(c, db, logs, u, &r, t, err);
+}
+
+static int sync_gone(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_remote *r, struct err *err)
+{
+	const struct sync_job *job = c->priv;
+	const char *name;
+
+	if (job->list->unread[upstream_key(r->remote, &name)])
+		return 0;               /* nobody knows */
+	if (!r->tool_id)
+		return run_with_id(db, SQL_UPSTREAM_TOOL_DELETE, r->id, err);
+	int rc = drifted(c, db, logs, r, NULL, err);
+	if (rc == 0)
+		rc = set_pending(db, r->id, REMOTE_GONE, NULL, NULL, r->held, "", err);
+	if (rc == 0)
+		say(c, r->remote, "gone", r->tool, r->tool_version, NULL);
+	return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct upstream_item *)a)->key, ((const struct upstream_item *)b)->key);
+}
+
+/* Both lists are in the order of their names. */
+static int sync_all(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		    struct adm_remotes *remotes, struct err *err)
+{
+	struct sync_job *job = c->priv;
+	size_t i = 0, k = 0;
+	int rc = 0;
+
+	if (job->list->count > 1)
+		qsort(job->list->item, job->list->count, sizeof(*job->list->item), by_name);
+	while (rc == 0 && (i < job->list->count || k < remotes->n)) {
+		const struct upstream_item *t = i < job->list->count ? &job->list->item[i] : NULL;
+		struct adm_remote *r = k < remotes->n ? &remotes->p[k] : NULL;
+		int order = !t ? 1 : !r ? -1 : strcmp(t->key, r->remote);
+
+		if (order < 0)
+			rc = sync_new(c, db, logs, u, t, err);
+		else if (order > 0)
+			rc = sync_gone(c, db, logs, r, err);
+		else
+			rc = sync_known(c, db, logs, u, r, t, err);
+		i += order <= 0;
+		k += order >= 0;
+	}
+	return rc;
+}
+
+static int change_prefix(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_upstream *u,
+			 struct err *err)
+{
+	struct sync_job *job = c->priv;
+	int rc = adm_upstream_patch(u->definition, job->patch, &job->doc, err);
+
+	if (rc < 0 || memcmp(u->digest, job->doc.digest, sizeof(u->digest)) == 0)
+		return rc;
+	rc = adm_upstream_store(c, db, u, &job->doc, u->state, err);
+	if (rc == 0)
+		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u->name, u->digest, job->doc.digest, err);
+	memcpy(u->prefix, job->doc.prefix, sizeof(u->prefix));
+	return rc;
+}
+
+static int synced(struct db *db, int64_t id, const struct upstream_list *list, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_SYNCED);
+
+	db_bind_i64(st, 1, id);
+	db_bind_textz(st, 2, list->revision);
+	db_bind_textz(st, 3, list->server);
+	db_bind_i64(st, 4, (int64_t)clock_wall_us());
+	return db_run(&st, err);
+}
+
+static int adm_upstream_sync_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct sync_job *job = c->priv;
+	struct adm_remotes remotes = { NULL, 0 };
+	struct adm_upstream u;
+	int rc = adm_find_upstream(db, job->name, &u, err);
+
+	if (rc < 0)
+		return rc;
+	if (job->patch)
+		rc = change_prefix(c, db, logs, &u, err);
+	if (rc == 0)
+		rc = adm_remotes_load(db, u.id, &remotes, err);
+	if (rc == 0)
+		rc = sync_all(c, db, logs, &u, &remotes, err);
+	if (rc == 0)
+		rc = synced(db, u.id, job->list, err);
+	if (rc == 0 && job->nchanged > 0)
+		rc = adm_changed_tools(c, db, job->changed, job->nchanged, err);
+	adm_remotes_free(&remotes);
+	free(u.definition);
+	return rc;
+}
+
+/* --- accept */
+
+static bool is_wanted(const struct sync_job *job, const struct adm_remote *r)
+{
+	bool wanted = job->ntools == 0 && r->state != REMOTE_PINNED;
+
+	for (size_t i = 0; i < job->ntools; i++) {
+		if (strcmp(job->tool[i], r->remote) != 0 && (!r->tool_id || strcmp(job->tool[i], r->tool) != 0))
+			continue;
+		job->found[i] = true;
+		wanted = true;
+	}
+	return wanted;
+}
+
+static int load_pending(struct db *db, const struct adm_remote *r, struct upstream_item *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_TEXT);
+	int rc;
+
+	const char *name;
+
+	*ret = (struct upstream_item){ .kind = upstream_key(r->remote, &name), .key = r->remote };
+	memcpy(ret->digest, r->seen, sizeof(ret->digest));
+	db_bind_i64(st, 1, r->id);
+	rc = db_step(st, err);
+	if (rc == 1)
+		ret->text = adm_col_dup(st, 0);
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+		      struct adm_remote *r, struct err *err)
+{
+	const struct sync_job *job = c->priv;
+	struct upstream_item t;
+	struct err why;
+	bool bad = false;
+	int rc = 0;
+
+	if (r->state == REMOTE_PINNED) {
+		say(c, r->remote, "unchanged", r->tool, r->tool_version, NULL);
+		return 0;
+	}
+	if (r->state == REMOTE_GONE) {
+		if (r->tool_state != ADM_TOOL_REMOVED)
+			rc = set_tool_state(c, db, logs, r, ADM_TOOL_REMOVED, AUDIT_TOOL_DELETE, NULL, err);
+		if (rc == 0 && r->tool_id)
+			rc = adm_pending_drop(db, r->tool_id, err);
+		if (rc == 0)
+			rc = run_with_id(db, SQL_UPSTREAM_TOOL_DELETE, r->id, err);
+		if (rc == 0)
+			say(c, r->remote, "removed", r->tool, r->tool_version, NULL);
+		return rc;
+	}
+	rc = load_pending(db, r, &t, err);
+	if (rc < 0)
+		return rc;
+	rc = accept_tool(c, db, logs, u, r->id, &t, r->tool, &bad, &why);
+	if (bad && job->ntools == 0)
+		rc = leave_pending(c, db, r, &t, &why, err);
+	else if (rc < 0 && err)
+		*err = why;
+	free(t.text);
+	return rc;
+}
+
+static int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct sync_job *job = c->priv;
+	struct adm_remotes remotes = { NULL, 0 };
+	struct adm_upstream u;
+	int rc = adm_find_upstream(db, job->name, &u, err);
+
+	if (rc < 0)
+		return rc;
+	free(u.definition);
+	rc = adm_remotes_load(db, u.id, &remotes, err);
+	for (size_t i = 0; i < remotes.n && rc == 0; i++)
+		if (is_wanted(job, &remotes.p[i]))
+			rc = accept_one(c, db, logs, &u, &remotes.p[i], err);
+	adm_remotes_free(&remotes);
+	for (size_t i = 0; i < job->ntools && rc == 0; i++) {
+		if (job->found[i])
+			continue;
+		rc = err_set(err, ERR_NOT_FOUND, "", "upstream %s has no tool %.64s", u.name, job->tool[i]);
+		err_hint(err, "toolcrib upstream show %s lists what it has", u.name);
+	}
+	if (rc == 0 && job->nchanged > 0)
+		rc = adm_changed_tools(c, db, job->changed, job->nchanged, err);
+	if (rc == 0)
+		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u.name, NULL, NULL, err);
+	return rc;
+}
+
+/* --- rows of the command table */
+
+#define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
+static const struct adm_arg upstream_sync_args[] = {
+	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has, while nothing is stored."),
+	FLAG("check", "Disable what has changed; store nothing new."), ARG_END };
+static const struct adm_arg upstream_accept_args[] = {
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
+static const struct adm_column upstream_sync_cols[] = {
+	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
+
+const struct adm_cmd sync_commands[] = {
+	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
+	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
+		    "there since it was accepted, or is gone, is disabled until upstream accept.  The server looks by itself when "
+		    "an upstream says that a list has changed, and then stores nothing new.",
+	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
+	  .body = adm_upstream_sync_body },
+	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
+	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone there "
+		    "is removed.  The upstream is not asked again.",
+	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
+	{ .noun = NULL },
+};

@@ -1,0 +1,231 @@
+/* audit bundle: records as a file that verifies without the store (AUDIT A-1002).  Who asks for it gets its bytes and writes the
+ * file: no command of a reader has the server write where the reader says (SEC S-920). */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "bundle/bundle.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "review/review.h"
+#include "tenant/tenant.h"
+#include "toolset/toolset.h"
+
+#define PART_BYTES 262144               /* of a bundle in a row */
+
+struct bundle_job {
+	char tenant[64], *store;
+	int64_t from, to;               /* from <= idx <= to; -1: open */
+	uint64_t since_us, until_us;
+	int64_t log;
+	FILE *file;                     /* without a name, once it is written; then as far as it was read */
+	struct audit_bundle bundle;
+};
+
+static void free_job(void *priv)
+{
+	struct bundle_job *job = priv;
+
+	if (job->file)
+		fclose(job->file);
+	free(job->store);
+	free(job);
+}
+
+int adm_index(const struct adm_call *c, const char *name, int64_t *ret, struct err *err)
+{
+	const char *text = adm_text(c, name);
+	int64_t v = 0;
+
+	*ret = -1;
+	if (!text)
+		return 0;
+	if (text_i64(text, strlen(text), &v) < 0 || v < 0)
+		return err_set(err, ERR_INVALID, name, "%s must be the index of a record, not \"%.30s\"", name, text);
+	*ret = v;
+	return 0;
+}
+
+static int adm_audit_bundle_check(struct adm_call *c, struct err *err)
+{
+	struct bundle_job *job = adm_priv(c, sizeof(*job));
+	const struct tenant *t;
+	int rc;
+
+	c->free_priv = free_job;
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->store = mem_strdup(adm_env(c)->store);
+	job->since_us = adm_time(c, "since");
+	job->until_us = adm_time(c, "until");
+	rc = adm_index(c, "from", &job->from, err);
+	if (rc == 0)
+		rc = adm_index(c, "to", &job->to, err);
+	if (rc == 0 && (job->from >= 0 || job->to >= 0) && (job->since_us || job->until_us))
+		rc = err_set(err, ERR_INVALID, "", "a range is by indexes or by times");
+	t = tenant_by_name(adm_env(c)->tenants, job->tenant, strlen(job->tenant));
+	if (t)
+		adm_record_in(c, t->id);
+	return rc;
+}
+
+int adm_range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until_us, int64_t *ret_from, int64_t *ret_to,
+		       struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_TIMES);
+	int rc;
+
+	db_bind_i64(st, 1, log);
+	db_bind_i64(st, 2, (int64_t)since_us);
+	db_bind_i64(st, 3, until_us ? (int64_t)until_us : INT64_MAX);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		*ret_from = db_col_i64(st, 0);
+		*ret_to = db_col_i64(st, 1) - 1;
+	}
+	db_stmt_put(&st);
+	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "", "there are no records of that time") : rc < 0 ? rc : 0;
+}
+
+static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle_req *ret, char **ret_origin, struct err *err)
+{
+	struct db_stmt *st;
+	int64_t min_idx = 0, size = 0;
+	int rc = job->since_us || job->until_us
+			 ? adm_range_of_times(db, job->log, job->since_us, job->until_us, &job->from, &job->to, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_RETENTION_LOG);
+	db_bind_i64(st, 1, job->log);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		min_idx = db_col_i64(st, 0);
+		size = db_col_i64(st, 1);
+		*ret_origin = mem_strdup(db_col_text(st, 3, NULL));
+	}
+	db_stmt_put(&st);
+	if (rc < 0)
+		return rc;
+	*ret = (struct audit_bundle_req){ .log = job->log, .from = job->from >= 0 ? job->from : min_idx,
+		.to = job->to >= 0 ? job->to + 1 : size, .origin = *ret_origin };
+	if (!*ret_origin || ret->from < min_idx || ret->to > size || ret->from >= ret->to)
+		return err_set(err, ERR_NOT_FOUND, "", "%s has the records %" PRId64 " to %" PRId64, job->tenant, min_idx, size - 1);
+	return 0;
+}
+
+/* Beside the store: it may be large, and is gone with its descriptor. */
+static int open_file(struct bundle_job *job, struct err *err)
+{
+	char *path = path_join(job->store, "bundle-XXXXXX");
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)unlink(path);
+	job->file = fd >= 0 ? fdopen(fd, "w+") : NULL;
+	if (!job->file) {
+		(void)err_set(err, ERR_IO, "", "the bundle cannot be written: %s", strerror(errno));
+		if (fd >= 0)
+			close(fd);
+	}
+	free(path);
+	return job->file ? 0 : ERR_IO;
+}
+
+static int make_bundle(struct bundle_job *job, struct db *db, struct err *err)
+{
+	struct audit_bundle_req req = { 0 };
+	struct adm_tenant t;
+	char *origin = NULL, query[160];
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	if (rc == 0)
+		rc = adm_log_of(db, t.id, &job->log, err);
+	if (rc == 0)
+		rc = find_range(job, db, &req, &origin, err);
+	if (rc == 0)
+		rc = open_file(job, err);
+	if (rc == 0) {
+		(void)snprintf(query, sizeof(query), "audit bundle %s", job->tenant);
+		req.query = query;
+		rc = audit_bundle_write_to(db, &req, job->file, &job->bundle, err);
+		rewind(job->file);
+	}
+	free(origin);
+	return rc;
+}
+
+static void put_done(struct adm_call *c, const struct bundle_job *job)
+{
+	const struct audit_bundle *b = &job->bundle;
+
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "tenant", job->tenant);
+	adm_put_int(c->out, "from", b->from);
+	adm_put_int(c->out, "to", b->to - 1);
+	adm_put_int(c->out, "records", b->to - b->from);
+	adm_put_hex(c->out, "sha256", b->sha256, sizeof(b->sha256));
+	adm_row_end(c->out);
+}
+
+static void put_part(struct adm_call *c, const uint8_t *p, size_t n)
+{
+	char *text = mem_alloc(text_base64_size(n));
+
+	text_base64(p, n, text);
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "data", text);
+	adm_row_end(c->out);
+	free(text);
+}
+
+static int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct bundle_job *job = c->priv;
+	uint8_t *buf;
+	size_t n;
+	int rc = job->file ? 0 : make_bundle(job, db, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	buf = mem_alloc(PART_BYTES);
+	n = fread(buf, 1, PART_BYTES, job->file);
+	if (n > 0) {
+		put_part(c, buf, n);
+		c->more = ADM_MORE_NOW;
+	} else if (ferror(job->file)) {
+		rc = err_set(err, ERR_IO, "", "the bundle cannot be read: %s", strerror(errno));
+	} else {
+		put_done(c, job);
+	}
+	free(buf);
+	return rc;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg audit_bundle_args[] = {
+	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file, which this program writes." },
+	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
+	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
+	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
+	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."), ARG_END };
+
+const struct adm_cmd bundle_commands[] = {
+	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
+	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and "
+		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The file belongs to who runs "
+		    "this, here; a server writes none where a reader says.",
+	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE,
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body },
+	{ .noun = NULL },
+};

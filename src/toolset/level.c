@@ -1,0 +1,334 @@
+/* level set, list: how much of a tenant's calls is kept (AUDIT ). */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/audit.h"
+#include "audit/payload.h"
+#include "base/mem.h"
+#include "command/rows.h"
+#include "db/db.h"
+#include "toolset/toolset.h"
+
+#include "toolset/toolset.h"
+
+enum { UNSET = -1 };
+
+struct level_job { char tenant[64], tool[72]; int level; };     /* level UNSET: the one above decides again */
+
+static int adm_level_set_check(struct adm_call *c, struct err *err)
+{
+	struct level_job *job = adm_priv(c, sizeof(*job));
+	const char *level = adm_text(c, "level");
+
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	adm_copy(c, "tool", job->tool, sizeof(job->tool));
+	job->level = strcmp(level, "default") == 0 ? UNSET : audit_level_from_name(level);
+	if (job->level >= 0 || strcmp(level, "default") == 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "level", "\"%.40s\" is no level", level);
+	err_hint(err, "metadata, request, request_response, or default: as the tenant or the server says");
+	return ERR_INVALID;
+}
+
+static int adm_level_list_check(struct adm_call *c, struct err *err)
+{
+	struct level_job *job = adm_priv(c, sizeof(*job));
+
+	(void)err;
+	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	return 0;
+}
+
+/* What a statement's one row says; UNSET: there is no row, or NULL in it. */
+static int read_level(struct db_stmt *st, int *ret, struct err *err)
+{
+	int rc = db_step(st, err);
+
+	*ret = rc == 1 && db_col_type(st, 0) != DB_NULL ? (int)db_col_i64(st, 0) : UNSET;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int level_of_tenant(struct db *db, int64_t tenant_id, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_TENANT);
+
+	db_bind_i64(st, 1, tenant_id);
+	return read_level(st, ret, err);
+}
+
+static int level_of_tool(struct db *db, int64_t tenant_id, const char *tool, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_TOOL);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, tool);
+	return read_level(st, ret, err);
+}
+
+/* The server's default as the store has it; where it has none the built-in one. */
+static int level_of_server(struct db *db, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, "audit_level");
+	rc = db_step(st, err);
+	*ret = rc == 1 ? audit_level_from_name(db_col_text(st, 0, NULL)) : AUDIT_LEVEL_DEFAULT;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+static int store_tenant(struct db *db, int64_t tenant_id, int level, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_SET_TENANT);
+
+	db_bind_i64(st, 1, tenant_id);
+	if (level == UNSET)
+		db_bind_null(st, 2);
+	else
+		db_bind_i64(st, 2, level);
+	return db_run(&st, err);
+}
+
+static int store_tool(struct db *db, int64_t tenant_id, const char *tool, int level, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, level == UNSET ? SQL_LEVEL_DELETE_TOOL : SQL_LEVEL_SET_TOOL);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_textz(st, 2, tool);
+	if (level != UNSET)
+		db_bind_i64(st, 3, level);
+	return db_run(&st, err);
+}
+
+static const char *name_of(int level)
+{
+	return level == UNSET ? "default" : audit_level_name(level);
+}
+
+/* Would the level of the whole tenant leave a tool below it that is not below it now? */
+static int leaves_below(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_TOOL_BETWEEN);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, before);
+	db_bind_i64(st, 3, after);
+	rc = db_step(st, err);
+	*ret = rc == 1;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* The same of a definition that says a level of its own, which every tenant may be granted. */
+static int definition_below(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_DEFINITION_BETWEEN);
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	while ((rc = db_step(st, err)) == 1 && !*ret) {
+		int own = audit_level_from_name(db_col_text(st, 0, NULL));
+
+		*ret = own >= before && own < after;
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Of a whole tenant: it is recorded less than before, or something is less than the rest. */
+static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after, bool *ret, struct err *err)
+{
+	int rc = 0;
+
+	*ret = after < before;
+	if (!*ret)
+		rc = leaves_below(db, tenant_id, before, after, ret, err);
+	if (rc == 0 && !*ret)
+		rc = definition_below(db, tenant_id, before, after, ret, err);
+	return rc;
+}
+
+/* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever level is set. */
+static int check_lower(struct adm_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
+{
+	int server = UNSET, tenant = UNSET;
+	bool lower = false;
+	int rc = level_of_tenant(db, tenant_id, &tenant, err);
+
+	if (rc == 0)
+		rc = level_of_server(db, &server, err);
+	if (tenant == UNSET)
+		tenant = server;
+	if (rc == 0 && *job->tool)
+		lower = job->level != UNSET && job->level < tenant;
+	else if (rc == 0)
+		rc = lowers_tenant(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
+	return rc == 0 && lower ? adm_second(c, db, err) : rc;
+}
+
+/* --- of a definition */
+
+/* The level that a version says; UNSET: none, or there is no such version. */
+static int level_of_version(struct db *db, int64_t tool_id, int64_t version, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_LEVEL_GET_VERSION);
+	int rc;
+
+	db_bind_i64(st, 1, tool_id);
+	db_bind_i64(st, 2, version);
+	rc = db_step(st, err);
+	*ret = rc == 1 && db_col_type(st, 0) != DB_NULL ? audit_level_from_name(db_col_text(st, 0, NULL)) : UNSET;
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* Of the server's default and all tenants'. */
+static int highest_level(struct db *db, int *ret, struct err *err)
+{
+	int tenants = UNSET, rc = level_of_server(db, ret, err);
+
+	if (rc == 0)
+		rc = read_level(db_stmt_get(db, SQL_LEVEL_HIGHEST), &tenants, err);
+	if (tenants > *ret)
+		*ret = tenants;
+	return rc;
+}
+
+int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t before, int64_t after,
+			    struct err *err)
+{
+	int own = UNSET, was = UNSET, highest = UNSET;
+	char why[200];
+	int rc = level_of_version(db, tool->id, after, &own, err);
+
+	if (rc < 0 || own == UNSET)
+		return rc;
+	rc = level_of_version(db, tool->id, before, &was, err);
+	if (rc == 0)
+		rc = highest_level(db, &highest, err);
+	if (rc < 0 || own >= highest || (was != UNSET && was <= own))
+		return rc;
+	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", adm_noun_of(tool->name), adm_bare(tool->name),
+		       audit_level_name(own), audit_level_name(highest));
+	return adm_second_for(c, db, why, err);
+}
+
+/* --- set */
+
+static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t, int before, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	struct audit_field field;
+	char obj[160], reason[80];
+	int rc = *job->tool ? store_tool(db, t->id, job->tool, job->level, err) : store_tenant(db, t->id, job->level, err);
+
+	if (rc < 0)
+		return rc;
+	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, *job->tool ? "/" : "", job->tool);
+	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(job->level));
+	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
+		.reason = reason, .field = &field, .nfield = adm_approver_field(c, &field) }, err);
+	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
+}
+
+static int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	struct adm_tenant t;
+	struct adm_tool tool;
+	int before = UNSET;
+	int rc = adm_find_tenant(db, job->tenant, &t, err);
+
+	if (rc == 0 && *job->tool && job->level != UNSET)
+		rc = adm_find_tool(db, job->tool, &tool, err);
+	if (rc == 0)
+		rc = *job->tool ? level_of_tool(db, t.id, job->tool, &before, err) : level_of_tenant(db, t.id, &before, err);
+	if (rc == 0 && before == job->level)
+		rc = err_set(err, ERR_CONFLICT, "", "the level is %s already", name_of(before));
+	if (rc == 0)
+		rc = check_lower(c, db, job, t.id, err);
+	if (rc == 0)
+		rc = change(c, db, logs, &t, before, err);
+	if (rc < 0)
+		return rc;
+	adm_row_begin(c->out);
+	adm_put_text(c->out, "what", *job->tool ? job->tool : "all tools");
+	adm_put_text(c->out, "tenant", t.name);
+	adm_put_text(c->out, "level", name_of(job->level));
+	adm_row_end(c->out);
+	return 0;
+}
+
+/* --- list */
+
+static void put_level(struct adm_out *o, const char *tenant, const char *tool, int level)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "tenant", tenant);
+	adm_put_text(o, "tool", tool);
+	adm_put_text(o, "level", name_of(level));
+	adm_row_end(o);
+}
+
+static int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct level_job *job = c->priv;
+	struct db_stmt *st;
+	int level = UNSET;
+	int rc = level_of_server(db, &level, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	if (*job->tenant) {
+		struct adm_tenant t;
+
+		rc = adm_find_tenant(db, job->tenant, &t, err);
+		if (rc < 0)
+			return rc;
+	} else {
+		put_level(c->out, NULL, NULL, level);
+	}
+	st = db_stmt_get(db, SQL_LEVEL_LIST);
+	db_bind_textz(st, 1, *job->tenant ? job->tenant : NULL);
+	while ((rc = db_step(st, err)) == 1) {
+		char *tenant = mem_strdup(db_col_text(st, 0, NULL));
+
+		put_level(c->out, tenant, db_col_type(st, 1) == DB_NULL ? NULL : db_col_text(st, 1, NULL),
+			  db_col_type(st, 2) == DB_NULL ? UNSET : (int)db_col_i64(st, 2));
+		free(tenant);
+	}
+	db_stmt_put(&st);
+	return rc;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg level_set_args[] = {
+	WORD("level", "LEVEL", COMPLETE_NONE, "metadata, request, request_response; or default: as the tenant or the server says."),
+	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
+	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, by its own name."), ARG_END };
+static const struct adm_arg level_list_args[] = { TENANT_MAYBE, ARG_END };
+static const struct adm_column level_list_cols[] = {
+	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("level", "LEVEL"), COL_END };
+
+const struct adm_cmd level_commands[] = {
+	{ .noun = "level", .verb = "set", .help = "Say how much of a tenant's calls is kept",
+	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results without "
+		    "keeping them.  At request the arguments are kept as well, encrypted; at request_response the result and the "
+		    "text of an error too.  The level of the tool wins over its definition's, that over the tenant's, that over "
+		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its tenant, "
+		    "need a second administrator: see approval list.",
+	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER, .check = adm_level_set_check, .body = adm_level_set_body },
+	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
+	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .check = adm_level_list_check, .body = adm_level_list_body },
+	{ .noun = NULL },
+};

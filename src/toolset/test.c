@@ -1,0 +1,371 @@
+/* test and lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "command/rows.h"
+#include "ev/ev.h"
+#include "json/json.h"
+#include "keys/vault.h"
+#include "proto/rev.h"
+#include "registry/define.h"
+#include "schema/schema.h"
+#include "toolset/toolset.h"
+
+#define GRACE_US 2000000                /* a handler ends by itself at its deadline; this much later it is told to */
+
+/* --- arguments: --args first, then NAME=VALUE on top */
+
+/* Does the property's schema ask for something else than text?  One that stands elsewhere does not say; then objects
+ * and arrays are what they look like. */
+static bool wants_json(const json_t *definition, const char *name, const char *value)
+{
+	const json_t *properties = json_object_get(json_object_get(definition, "inputSchema"), "properties");
+	const json_t *schema = json_object_get(properties, name), *type = json_object_get(schema, "type");
+
+	if (!type && json_object_get(schema, "$ref"))
+		return *value == '{' || *value == '[';
+	return json_is_string(type) && strcmp(json_string_value(type), "string") != 0;
+}
+
+int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **ret, struct err *err)
+{
+	const json_t *given = json_object_get(c->args, "args"), *values = json_object_get(c->args, "values");
+	json_t *args = given ? json_copy((json_t *)(uintptr_t)given) : json_object(), *value;
+	const char *name;
+
+	if (!args)
+		return err_set(err, ERR_INTERNAL, "", "no memory for arguments");
+	json_object_foreach((json_t *)(uintptr_t)values, name, value) {
+		json_t *parsed = NULL;
+
+		/* What is no JSON stays text, and the schema says what is wrong with it. */
+		if (!wants_json(definition, name, json_string_value(value)) ||
+		    jx_parse(json_string_value(value), json_string_length(value), &parsed, NULL) < 0)
+			parsed = json_incref(value);
+		(void)json_object_set_new(args, name, parsed);
+	}
+	*ret = args;
+	return 0;
+}
+
+void adm_refused_arguments(const struct schema_report *report, struct err *err)
+{
+	struct str text = STR_INIT;
+
+	for (size_t i = 0; report && i < report->count; i++)
+		str_printf(&text, "%s%s", i > 0 ? "; " : "", report->failure[i].text);
+	(void)err_set(err, ERR_INVALID, "", "%s", text.len > 0 ? str_text(&text) : "the arguments do not fit the schema");
+	str_fini(&text);
+}
+
+void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "call", call_id);
+	adm_put_bool(o, "isError", res->is_error);
+	adm_put_json(o, "content", res->content);
+	if (res->structured)
+		adm_put_json(o, "structuredContent", res->structured);
+	adm_row_end(o);
+}
+
+/* A tool that asks a person something cannot go on here: show what it wants to know. */
+void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "call", call_id);
+	adm_put_bool(o, "isError", false);
+	adm_put_raw(o, "content", "[]", 2);
+	adm_put_json(o, "asks", requests);
+	adm_row_end(o);
+}
+
+/* --- test */
+
+struct test_job {
+	struct adm_call *c;
+	struct arena *mem;
+	struct reg_compiled compiled;
+	struct define_item def;
+	const char *uri;                /* of a resource: which one is read */
+	json_t *args;
+	struct str args_text;
+	struct backend_op *op;
+	struct ev_timer *timer;
+	uint8_t id[16];
+	bool over;
+};
+
+static void free_test(void *priv)
+{
+	struct test_job *job = priv;
+
+	ev_timer_free(&job->timer);
+	define_compiled_fini(&job->compiled);
+	arena_free(&job->mem);
+	define_free(&job->def);
+	json_decref(job->args);
+	str_fini(&job->args_text);
+	free(job);
+}
+
+/* Each noun tests its own kinds. */
+static int check_kind(const struct adm_call *c, const struct define_item *def, struct err *err)
+{
+	const char *noun = adm_noun_of(def->name);
+
+	if (strcmp(noun, adm_noun(c)) == 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun, adm_noun(c));
+	err_hint(err, "use toolcrib %s test", noun);
+	return ERR_INVALID;
+}
+
+/* What reading this URI gives the handler: it, and the variables of the template that it fits. */
+static int read_uri(const struct adm_call *c, struct test_job *job, struct err *err)
+{
+	const char *pattern = job->def.uri;
+	bool template = job->def.kind == REG_TEMPLATE;
+
+	job->uri = adm_text(c, "uri");
+	if (!job->uri && template)
+		return err_set(err, ERR_INVALID, "", "which URI of %s is read?", pattern);
+	if (!job->uri)
+		job->uri = pattern;
+	if (template ? !reg_uri_match(pattern, job->uri, strlen(job->uri), &job->args) : strcmp(job->uri, pattern) != 0)
+		return err_set(err, ERR_INVALID, "", "%.100s is no URI of %s", job->uri, pattern);
+	if (!job->args)
+		job->args = json_object();
+	(void)json_object_set_new(job->args, "uri", json_string(job->uri));
+	return 0;
+}
+
+int adm_tool_test_check(struct adm_call *c, struct err *err)
+{
+	struct test_job *job = adm_priv(c, sizeof(*job));
+	const json_t *documents = json_object_get(c->args, "documents"), *doc = json_array_get(documents, 0);
+	struct schema_report report = { 0 };
+	struct schema_redact redact;
+	int rc;
+
+	c->free_priv = free_test;
+	job->c = c;
+	if (json_array_size(documents) != 1)
+		return err_set(err, ERR_INVALID, "file", "one document is tested at a time, the file has %zu",
+			       json_array_size(documents));
+	rc = adm_define(c, documents, 0, adm_shared(c), &job->def, err);
+	if (rc < 0)
+		return rc;
+	rc = check_kind(c, &job->def, err);
+	if (rc < 0)
+		return rc;
+	job->mem = arena_new(DEFINE_MEMORY_MAX);
+	rc = define_compile(doc, job->def.kind, adm_bind(c), adm_shared(c), job->mem, &job->compiled, err);
+	if (rc < 0) {
+		err_at(err, "/documents/0");
+		return rc;
+	}
+	rc = job->def.uri ? read_uri(c, job, err) : adm_tool_args(c, doc, &job->args, err);
+	if (rc < 0)
+		return rc;
+	jx_write(job->args, &job->args_text);
+	if (!job->compiled.input)
+		return 0;
+	redact = (struct schema_redact){ job->compiled.redact, job->compiled.nredact };
+	rc = schema_explain(job->compiled.input, job->args, &redact, &report);
+	if (rc < 0)
+		adm_refused_arguments(&report, err);
+	return rc;
+}
+
+static void test_result(void *arg, struct backend_result *res)
+{
+	struct test_job *job = arg;
+	const struct call_form form = { .kind = job->def.kind, .uri = job->uri, .uri_len = job->uri ? strlen(job->uri) : 0,
+					.mime = job->compiled.mime };
+	struct schema_report report = { 0 };
+	struct err err;
+	int rc = call_shape(&form, res, &err);
+
+	job->over = true;
+	adm_put_result(job->c->out, NULL, res);
+	if (rc < 0) {
+		(void)err_wrap(&err, "the result is none of a %s", reg_kinds[job->def.kind].noun);
+		adm_finish(job->c, &err);
+	} else if (job->compiled.output && !res->is_error &&
+	    (!res->structured || schema_run(job->compiled.output, res->structured, &report) < 0)) {
+		if (res->structured)
+			adm_refused_arguments(&report, &err);
+		else
+			(void)err_set(&err, ERR_TOOL, "", "there is an outputSchema, and the result has no structuredContent");
+		(void)err_wrap(&err, "the result does not fit outputSchema");
+		adm_finish(job->c, &err);
+	} else {
+		adm_finish(job->c, NULL);
+	}
+	json_decref(res->content);
+	json_decref(res->structured);
+	json_decref(res->meta);
+}
+
+static void test_ask(void *arg, struct backend_ask *ask)
+{
+	struct test_job *job = arg;
+
+	job->over = true;
+	adm_put_questions(job->c->out, NULL, ask->requests);
+	json_decref(ask->requests);
+	adm_finish(job->c, NULL);
+}
+
+static void test_error(void *arg, const struct err *err, int rpc_code, json_t *data)
+{
+	struct test_job *job = arg;
+
+	(void)rpc_code;
+	job->over = true;
+	json_decref(data);
+	adm_finish(job->c, err);
+}
+
+static void test_progress(void *arg, double done, double total, const char *note)
+{
+	(void)arg;
+	(void)done;
+	(void)total;
+	(void)note;
+}
+
+static void test_log(void *arg, int level, const char *logger, json_t *data)
+{
+	(void)arg;
+	(void)level;
+	(void)logger;
+	json_decref(data);
+}
+
+static void test_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
+{
+	(void)arg;
+	(void)cpu_us;
+	(void)rss_kib;
+}
+
+static void test_late(void *arg)
+{
+	struct test_job *job = arg;
+
+	if (!job->over)
+		backend_cancel(job->op, CANCEL_DEADLINE);
+}
+
+int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used };
+	struct test_job *job = c->priv;
+	const struct backend_env env = { .loop = adm_env(c)->loop, .store = adm_env(c)->store,
+		.secrets = vault_secrets(adm_env(c)->vault), .fetcher = adm_env(c)->fetcher,
+		.upstreams = adm_env(c)->upstreams, .cage = adm_env(c)->cage, .workers = adm_env(c)->workers };
+	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
+	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
+		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
+		.principal = "test", .rev = rev_table[REV_COUNT - 1].text, .deadline_us = clock_mono_us() + limit_us,
+		.result_max = job->compiled.result_max };
+
+	(void)db;
+	(void)logs;
+	(void)err;
+	c->later = true;
+	id_uuid7(job->id);
+	job->timer = ev_timer_new(adm_env(c)->loop, test_late, job);
+	ev_timer_start(job->timer, limit_us + GRACE_US);
+	backend_start(job->compiled.ops, &env, &req, &sink, job, &job->op);
+	return 0;
+}
+
+/* --- tool lint */
+
+struct lint { struct adm_out *out; size_t document; };
+
+static void put_finding(struct adm_out *o, const char *where, const char *finding)
+{
+	adm_row_begin(o);
+	adm_put_text(o, "where", where);
+	adm_put_text(o, "finding", finding);
+	adm_row_end(o);
+}
+
+static void warned(void *arg, const char *pointer, const char *text)
+{
+	const struct lint *lint = arg;
+	char *where = mem_printf("/documents/%zu%s", lint->document, pointer);
+
+	put_finding(lint->out, where, text);
+	free(where);
+}
+
+static void put_wrong(struct adm_out *o, const struct err *wrong)
+{
+	char *text = mem_printf("%s%s%s", wrong->msg, *wrong->hint ? "; " : "", wrong->hint);
+
+	put_finding(o, wrong->where, text);
+	free(text);
+}
+
+static int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const json_t *documents = json_object_get(c->args, "documents");
+	struct adm_schemas schemas = { .count = 0 };
+	struct err wrong;
+
+	(void)db;
+	(void)logs;
+	(void)err;
+	if (adm_schemas_define(c, documents, false, &schemas, &wrong) < 0)
+		put_wrong(c->out, &wrong);
+	for (size_t i = 0; i < json_array_size(documents); i++) {
+		struct lint lint = { .out = c->out, .document = i };
+		struct define_item def = { .text = NULL };
+
+		if (adm_is_schema(json_array_get(documents, i)))
+			continue;
+		if (adm_define(c, documents, i, schemas.shared, &def, &wrong) < 0) {
+			put_wrong(c->out, &wrong);
+			continue;
+		}
+		define_lint(json_array_get(documents, i), warned, &lint);
+		define_free(&def);
+	}
+	adm_schemas_fini(&schemas);
+	return 0;
+}
+
+/* --- rows of the command table */
+
+static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct adm_arg tool_test_args[] = {
+	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, ARG_END };
+static const struct adm_column finding_cols[] = {
+	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
+
+const struct adm_cmd test_commands[] = {
+	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
+	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
+	  .check = adm_tool_test_check, .body = adm_tool_test_body },
+	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
+	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
+	  "when there is something to say.", .args = files_args,
+	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
+	  .body = adm_tool_lint_body },
+	{ .noun = NULL },
+};
