@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,17 @@ static int run_apart(const struct suite *s, const char *test)
 	return status != 0;
 }
 
+/* Stores lie in memory where TMPDIR names no other place: the end of a process does not depend on what a flush does,
+ * and disks that fail are played by faultvfs.h. */
+static void choose_place(void)
+{
+	struct statvfs place;
+
+	if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0 && statvfs("/dev/shm", &place) == 0 &&
+	    (uint64_t)place.f_bavail * place.f_frsize > 256u << 20)
+		(void)setenv("TMPDIR", "/dev/shm", 1);
+}
+
 int main(int argc, char **argv)
 {
 	const struct suite *only = NULL;
@@ -115,6 +127,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "%s: no such suite; --list names them\n", argv[0]);
 		return 2;
 	}
+	choose_place();
 	if (n == 1) {
 		(void)chosen(only, argc, argv, &test);
 		return run_here(only, test);

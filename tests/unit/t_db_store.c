@@ -20,6 +20,7 @@
 #include "db/db.h"
 #include "src/db/db_int.h"
 
+#include "store.h"
 #include "tmpdir.h"
 #include "suite.h"
 
@@ -29,13 +30,26 @@ struct fix {
 	struct err err;
 };
 
-static int set_up(void **state)
+/* A new file, which the steps make a store. */
+static int set_up_new(void **state)
 {
 	struct fix *f = calloc(1, sizeof *f);
 
 	f->dir = tmpdir_make();
 	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof f->path);
 	if (db_open(f->path, DB_WRITER, true, &f->db, &f->err) < 0 || db_migrate(f->db, &f->err) < 0)
+		fail_msg("%s: %s", f->err.where, f->err.msg);
+	*state = f;
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	f->dir = tmpdir_make();
+	tmpdir_path(f->dir, "toolcrib.db", f->path, sizeof(f->path));
+	if (store_copy(f->path, &f->err) < 0 || db_open(f->path, DB_WRITER, false, &f->db, &f->err) < 0)
 		fail_msg("%s: %s", f->err.where, f->err.msg);
 	*state = f;
 	return 0;
@@ -615,18 +629,19 @@ static void only_an_idle_reader_has_others_beside_it(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define NEW(name) cmocka_unit_test_setup_teardown(name, set_up_new, tear_down)
 
 SUITE(store)
 {
 	const struct CMUnitTest tests[] = {
 		T(row_out_hands_over_a_row_at_once), T(only_an_idle_reader_has_others_beside_it),
-		T(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
+		NEW(store_file_is_private), T(commit_keeps_and_failure_undoes), T(item_fails_alone),
 		T(open_statement_refuses_commit), T(missing_binding_is_our_bug), T(same_statement_nests),
-		T(null_and_empty_differ), T(newer_schema_is_refused), T(version_of_a_store_is_known),
-		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), T(the_build_knows_the_schema_of_a_new_store),
+		T(null_and_empty_differ), NEW(newer_schema_is_refused), NEW(version_of_a_store_is_known),
+		T(other_file_is_no_store), T(foreign_trigger_in_schema_is_found), NEW(the_build_knows_the_schema_of_a_new_store),
 		T(a_file_that_was_moved_is_not_written), T(foreign_commit_stops_the_writer),
 		T(records_are_never_updated), T(reader_works_beside_the_owner), T(reader_sees_the_log_that_a_crash_left),
-		T(reader_sees_a_store_at_rest), T(backup_is_a_whole_store), T(checkpoint_empties_the_log),
+		T(reader_sees_a_store_at_rest), NEW(backup_is_a_whole_store), NEW(checkpoint_empties_the_log),
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
 		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
 		T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),

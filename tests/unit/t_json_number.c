@@ -1,8 +1,6 @@
 /* Numbers: what a tree keeps of them, their digits, order and text. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,17 +13,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "json_text.h"
 #include "suite.h"
-
-static json_t *parse(const char *text)
-{
-	json_t *v = NULL;
-	struct err e;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s %s", text, e.where, e.msg);
-	return v;
-}
 
 static void parse_keeps_what_no_integer_and_no_double_holds_s205(void **state)
 {

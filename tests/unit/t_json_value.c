@@ -1,8 +1,6 @@
 /* Parsing into trees, writing them, comparing them, reading members. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,17 +12,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/direct.h"
+#include "json_text.h"
 #include "suite.h"
-
-static json_t *parse(const char *text)
-{
-	struct err e;
-	json_t *v = NULL;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s: %s", text, e.where, e.msg);
-	return v;
-}
 
 static int parse_rc(const char *text)
 {

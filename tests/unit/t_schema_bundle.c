@@ -12,25 +12,13 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "json/json.h"
+#include "json_text.h"
 #include "suite.h"
 
-#define S7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
-#define S4 "\"$schema\":\"http://json-schema.org/draft-04/schema#\""
 #define A "https://e.example/a"
 #define B "https://e.example/b"
 
 struct shared { const char *uri; json_t *doc; };
-
-static json_t *parse(const char *text)
-{
-	json_t *v = NULL;
-	struct err e;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s %s", text, e.where, e.msg);
-	return v;
-}
 
 static const json_t *find(void *arg, const char *uri)
 {

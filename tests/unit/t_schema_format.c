@@ -12,18 +12,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "json/json.h"
+#include "json_text.h"
 #include "suite.h"
-
-static json_t *parse(const char *text)
-{
-	json_t *v = NULL;
-	struct err e;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s %s", text, e.where, e.msg);
-	return v;
-}
 
 static struct schema *compile(const char *text, const struct schema_options *options)
 {

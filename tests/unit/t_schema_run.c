@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "json/json.h"
+#include "json_text.h"
 #include "suite.h"
 
 /* A jansson whose trees cannot be read in place. */
@@ -25,16 +25,6 @@ int __wrap_jansson_version_cmp(int major, int minor, int micro);
 int __wrap_jansson_version_cmp(int major, int minor, int micro)
 {
 	return unknown_jansson ? -1 : __real_jansson_version_cmp(major, minor, micro);
-}
-
-static json_t *parse(const char *text)
-{
-	json_t *v = NULL;
-	struct err e;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s %s", text, e.where, e.msg);
-	return v;
 }
 
 static struct schema *compile(const char *text)

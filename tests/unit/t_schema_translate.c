@@ -12,22 +12,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "json/json.h"
+#include "json_text.h"
 #include "suite.h"
-
-#define S2019 "\"$schema\":\"https://json-schema.org/draft/2019-09/schema\""
-#define S7 "\"$schema\":\"http://json-schema.org/draft-07/schema#\""
-#define S4 "\"$schema\":\"http://json-schema.org/draft-04/schema#\""
-
-static json_t *parse(const char *text)
-{
-	json_t *v = NULL;
-	struct err e;
-
-	if (jx_parse(text, strlen(text), &v, &e) != 0)
-		fail_msg("%s: %s %s", text, e.where, e.msg);
-	return v;
-}
 
 static void becomes(const char *text, const char *expected)
 {
