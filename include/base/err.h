@@ -7,8 +7,6 @@
 /* Every fallible function returns 0 or a negative err_code and fills *err when err is not NULL;
  * outputs stay untouched on failure. */
 #define MUST_CHECK __attribute__((warn_unused_result))
-/* A function that only tests call, to reach what cannot be reached from outside. */
-#define FOR_TESTS
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 /* Before a declaration: a seam, which tests alone look through.  contrib/house --check holds it to that. */
 #define FOR_TESTS

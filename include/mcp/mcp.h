@@ -88,7 +88,7 @@ struct mcp_channel *mcp_channel_new(struct mcp_server *srv, const struct mcp_pus
 /* No more input: running requests get drain_ms, listens end with their result, then hang_up() (MCP B-56). */
 void mcp_channel_eof(struct mcp_channel *ch, uint32_t drain_ms);
 void mcp_channel_close(struct mcp_channel **ch);        /* the peer is gone: cancels what runs, nothing is sent */
-size_t mcp_channel_busy(const struct mcp_channel *ch) FOR_TESTS;        /* requests without an answer */
+FOR_TESTS size_t mcp_channel_busy(const struct mcp_channel *ch);        /* requests without an answer */
 
 /* Feed one message.  ch is NULL on HTTP.  A channel whose last answer hangs up hears nothing more: *ret is NULL and no
  * finish() follows.  *ret is valid until finish() has been called or mcp_exchange_gone()

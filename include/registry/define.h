@@ -1,12 +1,12 @@
 #ifndef REGISTRY_DEFINE_H
 #define REGISTRY_DEFINE_H
 
+#include <jansson.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "registry/catalogue.h"
 #include "registry/registry.h"
-
-#include <jansson.h>
-#include <stdint.h>
 
 /* A definition document (product.md 4) to the row that is stored: every rule that needs no running handler. */
 
@@ -22,14 +22,12 @@ struct define_item {
 	char *text;                     /* JSON text to store */
 	struct catalogue_refs refs;     /* shared schemas that it refers to, directly or through others */
 };
-/* Check one document of a kind that is listed (registry.h): names, URIs, unknown members with a hint, descriptions (control characters
- * refused, SEC S-211), schemas compile, x-mcp-header placement (MCP T-41, T-42), handler block by bind, limits
- * in range.  ERR_INVALID with where = JSON pointer into doc.  shared may be NULL.  Pure. */
+/* Check one document of a kind that is listed (registry.h): names, URIs, unknown members with a hint, descriptions
+ * (control characters refused, SEC S-211), schemas compile, x-mcp-header placement (MCP T-41, T-42), handler block by
+ * bind, limits in range.  ERR_INVALID with where = JSON pointer into doc.  shared may be NULL.  Pure. */
 int define_item(const json_t *doc, reg_bind_fn *bind, const struct catalogue *shared, struct define_item *ret,
 		struct err *err) MUST_CHECK;
 void define_free(struct define_item *d);
-/* The kind of a document: `kind`, or tool without one. */
-int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err) MUST_CHECK;
 /* Legal, but real hosts choke on it (MCP B-31, B-32). */
 typedef void define_warn_fn(void *arg, const char *pointer, const char *text);
 void define_lint(const json_t *doc, define_warn_fn *warn, void *arg);

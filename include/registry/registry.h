@@ -1,14 +1,14 @@
 #ifndef REGISTRY_REGISTRY_H
 #define REGISTRY_REGISTRY_H
 
-#include "base/err.h"
-#include "base/text.h"
-#include "proto/rev.h"
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "base/text.h"
+#include "proto/rev.h"
 
 /* What each tenant may call, get and read.  Definitions are immutable and shared by the tenants that see them; a
  * snapshot is one tenant's sorted lists of names -> definitions; published by one pointer, freed by its
@@ -142,8 +142,8 @@ bool reg_uri_match(const char *pattern, const char *uri, size_t len, json_t **re
 /* Parse and compile on first use.  ERR_CORRUPT when a stored definition does not compile (another release
  * wrote it): the caller answers -32603 and the list skips the tool. */
 int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_compiled **ret, struct err *err) MUST_CHECK;
-/* One page of a list for a revision, cut to what the scopes let their holder call (product.md 11); made once per snapshot,
- * revision and cut. */
+/* One page of a list for a revision, cut to what the scopes let their holder call (product.md 11); made once per
+ * snapshot, revision and cut. */
 struct reg_ask {
 	enum reg_kind kind;
 	enum rev rev;
@@ -167,8 +167,9 @@ int reg_change_all(struct db *db, struct reg_change **ret, struct err *err) MUST
  * the generation where a list differs, and collect the new pictures.  A suspended or removed tenant sees nothing.
  * ERR_CONFLICT when two grants show a tenant two things of a kind under one name, or two resources under one URI
  * (where = "tenant/NAME/tool/NAME"). */
-int reg_change_tools(struct db *db, const int64_t *tool_ids, size_t n, struct reg_change **ret, struct err *err) MUST_CHECK;
-int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
+int reg_change_tools(struct db *db, const int64_t *tool_ids, size_t n, struct reg_change **ret,
+		     struct err *err) MUST_CHECK;
+FOR_TESTS int reg_change_tool(struct db *db, int64_t tool_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 int reg_change_tenant(struct db *db, int64_t tenant_id, struct reg_change **ret, struct err *err) MUST_CHECK;
 /* After writing the row of a shared schema, or removing it.  No list changes by that. */
 int reg_change_schema(struct db *db, const char *uri, struct reg_change **ret, struct err *err) MUST_CHECK;
@@ -180,7 +181,7 @@ struct reg_news {
 	bool differs[REG_FAMILIES];     /* which lists changed */
 };
 /* Walk with i from 0 until false. */
-bool reg_change_tenant_at(const struct reg_change *c, size_t i, struct reg_news *ret);
+FOR_TESTS bool reg_change_tenant_at(const struct reg_change *c, size_t i, struct reg_news *ret);
 /* Publish on the loop; told(arg, news) for each tenant of the change, once all pictures are in place.  Takes c. */
 typedef void reg_told_fn(void *arg, const struct reg_news *news);
 void reg_apply(struct registry *reg, struct reg_change **c, reg_told_fn *told, void *arg);

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "registry/catalogue.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/json.h"
+#include "registry/catalogue.h"
 
 /* Shared schemas without "$schema" speak this, whoever refers to them. */
 #define DIALECT "https://json-schema.org/draft/2020-12/schema"
@@ -30,7 +29,7 @@ struct catalogue {
 
 struct catalogue *catalogue_new(const struct catalogue *below)
 {
-	struct catalogue *c = mem_zalloc(sizeof *c);
+	struct catalogue *c = mem_zalloc(sizeof(*c));
 
 	c->below = below;
 	c->entries = map_new();
@@ -66,10 +65,10 @@ void catalogue_set(struct catalogue *c, const char *uri, const char *text, size_
 		drop(c, map_del_z(c->entries, uri));
 		return;
 	}
-	e = mem_zalloc(sizeof *e + len + 1);
+	e = mem_zalloc(sizeof(*e) + len + 1);
 	e->gone = !text;
 	if (text) {
-		memcpy(e->digest, digest, sizeof e->digest);
+		memcpy(e->digest, digest, sizeof(e->digest));
 		memcpy(e->text, text, len);
 		e->len = len;
 		c->live++;
@@ -108,10 +107,10 @@ const json_t *catalogue_find(void *arg, const char *uri)
 		return NULL;
 	if (!json_object_get(doc, "$schema"))
 		(void)json_object_set_new(doc, "$schema", json_string(DIALECT));
-	use->refs.v = mem_realloc(use->refs.v, (n + 1) * sizeof *use->refs.v);
+	use->refs.v = mem_realloc(use->refs.v, (n + 1) * sizeof(*use->refs.v));
 	use->docs = mem_realloc(use->docs, (n + 1) * sizeof(json_t *));
 	use->refs.v[n].uri = mem_strdup(uri);
-	memcpy(use->refs.v[n].digest, e->digest, sizeof e->digest);
+	memcpy(use->refs.v[n].digest, e->digest, sizeof(e->digest));
 	use->docs[n] = doc;
 	use->refs.n++;
 	return doc;

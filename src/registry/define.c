@@ -1,54 +1,403 @@
-/* A definition document to the row that is stored, and to what runs. */
+/* A definition document to the row that is stored, and to what runs; documents of kind schema too.  Commands call it
+ * on the writer's thread, the registry on the loop's: it is pure.  What define_item() accepts, define_compile()
+ * compiles. */
 
 #include "config.h"
 
-#include "registry/define.h"
-
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "audit/payload.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
-#include "registry_int.h"
+#include "proto/caps.h"
+#include "registry/define.h"
 #include "schema/schema.h"
 
-size_t pointer_push(struct str *at, const char *token)
-{
-	size_t len = at->len;
+#include "registry_int.h"
 
-	jx_pointer_add(at, token);
-	return len;
-}
+/* --- what is legal but makes real hosts stumble (MCP B-31, B-32), and how R3 and R4 see an output schema */
 
-void pointer_pop(struct str *at, size_t len)
-{
-	at->len = len;
-	if (at->p)
-		at->p[len] = '\0';
-}
+enum { DESCRIPTION_WIDE = 1024 };       /* bytes: what the model interfaces of large hosts accept */
 
-static const char *const tool_listed[] = { "name", "title", "description", "inputSchema", "outputSchema", "annotations",
-					   "icons", "_meta", NULL };
-static const char *const prompt_listed[] = { "name", "title", "description", "arguments", "icons", "_meta", NULL };
-static const char *const resource_listed[] = { "uri", "name", "title", "description", "mimeType", "size", "annotations",
-					       "icons", "_meta", NULL };
-static const char *const template_listed[] = { "uriTemplate", "name", "title", "description", "mimeType", "annotations",
-					       "icons", "_meta", NULL };
-static const char *const tool_more[] = { "kind", "formats", "handler", "limits", "audit", "needs", NULL };
-static const char *const resource_more[] = { "kind", "handler", "limits", "audit", "needs", NULL };
-static const char *const complete_more[] = { "kind", "complete", "handler", "limits", "audit", "needs", NULL };
-
-static const struct define_kind kinds[REG_KINDS] = {
-	[REG_TOOL] = { REG_TOOL, tool_listed, tool_more, define_check_tool },
-	[REG_PROMPT] = { REG_PROMPT, prompt_listed, complete_more, define_check_prompt },
-	[REG_RESOURCE] = { REG_RESOURCE, resource_listed, resource_more, define_check_resource },
-	[REG_TEMPLATE] = { REG_TEMPLATE, template_listed, complete_more, define_check_template },
+struct forward {
+	define_warn_fn *warn;
+	void *arg;
+	const char *prefix;
 };
 
-int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err)
+static void forward_warning(void *arg, const char *pointer, const char *text)
+{
+	const struct forward *f = arg;
+	struct str at = STR_INIT;
+
+	str_puts(&at, f->prefix);
+	str_puts(&at, pointer);
+	f->warn(f->arg, str_text(&at), text);
+	str_fini(&at);
+}
+
+static bool has_reference(const json_t *v)
+{
+	const char *key;
+	json_t *child;
+	size_t i;
+
+	json_object_foreach((json_t *)(uintptr_t)v, key, child)
+		if (strcmp(key, "$ref") == 0 || strcmp(key, "$dynamicRef") == 0 || has_reference(child))
+			return true;
+	json_array_foreach(v, i, child)
+		if (has_reference(child))
+			return true;
+	return false;
+}
+
+enum reg_output define_output_form(const json_t *schema)
+{
+	const char *type = json_string_value(json_object_get(schema, "type"));
+
+	if (!schema)
+		return REG_OUTPUT_NONE;
+	if (type && strcmp(type, "object") == 0)
+		return REG_OUTPUT_OBJECT;
+	return has_reference(schema) ? REG_OUTPUT_HIDDEN : REG_OUTPUT_WRAPPED;
+}
+
+/* --- x-mcp-header: which arguments a modern HTTP client repeats as Mcp-Param-* headers (MCP T-41, T-42) */
+
+enum {
+	HEADER_NAME_MAX = 64,
+	DEFINE_PARAMS_MAX = 32,         /* x-mcp-header properties of one tool */
+};
+
+struct walk {
+	struct str at;                  /* where we are, from the schema's root */
+	struct str arg;                 /* the argument that this schema describes */
+	struct arena *mem;
+	struct reg_param params[DEFINE_PARAMS_MAX];
+	size_t n;
+	struct err *err;
+};
+
+static bool is_token(const char *s)
+{
+	/* RFC 9110 5.6.2 */
+	return *s && s[strspn(s, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
+static int take_param(struct walk *w, const json_t *schema, const json_t *value, bool reachable)
+{
+	static const char *const types[] = { "string", "integer", "boolean" };
+	const char *name = json_string_value(value), *type = json_string_value(json_object_get(schema, "type")), *at;
+	struct reg_param *p;
+
+	at = str_text(&w->at);
+	if (!reachable)
+		return err_set(w->err, ERR_INVALID, at,
+			       "x-mcp-header stands only on properties that are reached through properties alone");
+	if (!name || !is_token(name) || strlen(name) != json_string_length(value) || strlen(name) > HEADER_NAME_MAX)
+		return err_set(w->err, ERR_INVALID, at, "must be a header name of 1 to %d characters", HEADER_NAME_MAX);
+	for (size_t i = 0; i < w->n; i++)
+		if (strcasecmp(w->params[i].header, name) == 0)
+			return err_set(w->err, ERR_INVALID, at, "%s is used twice", name);
+	if (w->n == DEFINE_PARAMS_MAX)
+		return err_set(w->err, ERR_LIMIT, at, "more than %d properties with x-mcp-header", DEFINE_PARAMS_MAX);
+	p = &w->params[w->n];
+	for (size_t i = 0; i < NELEMS(types) && type; i++) {
+		if (strcmp(type, types[i]) != 0)
+			continue;
+		p->type = (enum reg_param_type)i;
+		p->header = arena_strdup(w->mem, name);
+		p->pointer = arena_strdup(w->mem, str_text(&w->arg));
+		if (!p->header || !p->pointer)
+			return err_set(w->err, ERR_LIMIT, at, "the definition is too large");
+		w->n++;
+		return 0;
+	}
+	return err_set(w->err, ERR_INVALID, at, "x-mcp-header needs type string, integer or boolean beside it");
+}
+
+static bool is_word(const char *key, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(key, words[i]) == 0)
+			return true;
+	return false;
+}
+
+static int walk_schema(struct walk *w, const json_t *schema, bool reachable);
+
+/* A keyword whose value maps names to schemas. */
+static int walk_map(struct walk *w, json_t *map, bool reachable)
+{
+	const char *name;
+	json_t *sub;
+
+	json_object_foreach(map, name, sub) {
+		size_t at = pointer_push(&w->at, name), arg = pointer_push(&w->arg, name);
+		int rc = walk_schema(w, sub, reachable);
+
+		pointer_pop(&w->at, at);
+		pointer_pop(&w->arg, arg);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int walk_list(struct walk *w, const json_t *list)
+{
+	json_t *sub;
+	size_t i;
+
+	json_array_foreach(list, i, sub) {
+		int rc = walk_schema(w, sub, false);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* The schema compiled, so its depth is bounded. */
+static int walk_schema(struct walk *w, const json_t *schema, bool reachable)
+{
+	static const char *const maps[] = { "properties", "patternProperties", "$defs", "definitions", "dependentSchemas" };
+	static const char *const data[] = { "enum", "const", "default", "examples" };
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)schema, key, v) {
+		size_t at = pointer_push(&w->at, key);
+		int rc = 0;
+
+		if (strcmp(key, "x-mcp-header") == 0)
+			rc = take_param(w, schema, v, reachable);
+		else if (is_word(key, maps, NELEMS(maps)))
+			rc = walk_map(w, v, reachable && strcmp(key, "properties") == 0);
+		else if (!is_word(key, data, NELEMS(data)))
+			rc = json_is_array(v) ? walk_list(w, v) : walk_schema(w, v, false);
+		pointer_pop(&w->at, at);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Collect x-mcp-header of a schema that compiles (MCP T-41, T-42); names and pointers go to mem. */
+static int collect_params(const json_t *schema, struct arena *mem, const struct reg_param **ret, size_t *ret_n,
+		  struct err *err)
+{
+	struct walk w = { .at = STR_INIT, .arg = STR_INIT, .mem = mem, .err = err };
+	int rc = walk_schema(&w, schema, true);
+
+	if (rc == 0 && w.n > 0) {
+		struct reg_param *params = arena_dup(mem, w.params, w.n * sizeof(w.params[0]));
+
+		rc = params ? 0 : err_set(err, ERR_LIMIT, "", "the definition is too large");
+		*ret = params;
+		*ret_n = w.n;
+	}
+	str_fini(&w.at);
+	str_fini(&w.arg);
+	if (rc < 0)
+		err_at(err, "/inputSchema");
+	return rc;
+}
+
+static int refuse_params(const json_t *schema, struct err *err)
+{
+	struct walk w = { .at = STR_INIT, .arg = STR_INIT, .err = err };
+	int rc = walk_schema(&w, schema, false);
+
+	str_fini(&w.at);
+	str_fini(&w.arg);
+	return rc;
+}
+
+/* --- the blocks of a definition beside the MCP tool object: limits, audit, needs (product.md 4) */
+
+static int read_timeout(const json_t *limits, uint32_t *ret, struct err *err)
+{
+	const char *text = NULL;
+	uint64_t ms;
+	int rc = jx_get_string(limits, "/limits", "timeout", JX_OPTIONAL, &text, err);
+
+	if (rc < 0)
+		err_hint(err, "write a duration with its unit, as in 10s");
+	if (rc < 0 || !text)
+		return rc;
+	if (text_duration_ms(text, &ms) < 0) {
+		rc = err_set(err, ERR_INVALID, "/limits/timeout", "%.40s is no duration", text);
+		err_hint(err, "write it with its unit, as in 500ms, 10s, 5m");
+		return rc;
+	}
+	if (ms < REG_TIMEOUT_MIN_MS || ms > REG_TIMEOUT_MAX_MS)
+		return err_set(err, ERR_INVALID, "/limits/timeout", "must be from 1s to 1h, is %.40s", text);
+	*ret = (uint32_t)ms;
+	return 0;
+}
+
+static int read_rate(const json_t *limits, struct text_rate *ret, struct err *err)
+{
+	const char *text = NULL;
+	int rc = jx_get_string(limits, "/limits", "rate", JX_OPTIONAL, &text, err);
+
+	if (rc < 0 || !text)
+		return rc;
+	if (text_rate(text, ret) == 0)
+		return 0;
+	rc = err_set(err, ERR_INVALID, "/limits/rate", "%.40s is no rate", text);
+	err_hint(err, "write it as 10/s, 60/min, 100/h or 5000/day");
+	return rc;
+}
+
+static int read_result(const json_t *limits, size_t *ret, struct err *err)
+{
+	const char *text = NULL;
+	uint64_t bytes;
+	int rc = jx_get_string(limits, "/limits", "result", JX_OPTIONAL, &text, err);
+
+	if (rc < 0)
+		err_hint(err, "write a size with its unit, as in 1MiB");
+	if (rc < 0 || !text)
+		return rc;
+	if (text_size(text, &bytes) < 0) {
+		rc = err_set(err, ERR_INVALID, "/limits/result", "%.40s is no size", text);
+		err_hint(err, "write it as 512, 64KiB or 1MiB");
+		return rc;
+	}
+	if (bytes < 1 || bytes > REG_RESULT_MAX)
+		return err_set(err, ERR_INVALID, "/limits/result", "must be from 1 byte to 16MiB, is %.40s", text);
+	*ret = (size_t)bytes;
+	return 0;
+}
+
+static int read_limits(const json_t *doc, struct reg_compiled *ret, struct err *err)
+{
+	static const char *const known[] = { "timeout", "concurrency", "rate", "result" };
+	json_t *limits = NULL;
+	int64_t concurrency = 0;
+	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
+
+	ret->timeout_ms = REG_TIMEOUT_DEFAULT_MS;
+	ret->result_max = REG_RESULT_DEFAULT;
+	if (rc < 0 || !limits)
+		return rc;
+	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = read_timeout(limits, &ret->timeout_ms, err);
+	if (rc == 0)
+		rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, REG_CONCURRENCY_MAX, &concurrency, err);
+	if (rc == 0)
+		rc = read_rate(limits, &ret->rate, err);
+	if (rc == 0)
+		rc = read_result(limits, &ret->result_max, err);
+	ret->concurrency = (uint32_t)concurrency;
+	return rc;
+}
+
+static int read_needs(const json_t *doc, struct reg_compiled *ret, struct err *err)
+{
+	static const char *const known[] = { "client" };
+	static const char *const words[] = { "elicitation", "elicitation.url", "sampling", "sampling.tools", "roots" };
+	json_t *needs = NULL, *client = NULL, *v;
+	size_t i;
+	int rc = jx_get_object(doc, "", "needs", JX_OPTIONAL, &needs, err);
+
+	if (rc == 0 && needs)
+		rc = jx_only(needs, "/needs", known, NELEMS(known), err);
+	if (rc == 0 && needs)
+		rc = jx_get_array(needs, "/needs", "client", JX_OPTIONAL, &client, err);
+	if (rc < 0)
+		return rc;
+	json_array_foreach(client, i, v) {
+		const char *word = json_string_value(v), *near;
+		uint32_t caps = word ? caps_from_word(word) : 0;
+		char at[48];
+
+		ret->needs_caps |= caps;
+		if (caps)
+			continue;
+		(void)snprintf(at, sizeof(at), "/needs/client/%zu", i); /* fits */
+		if (!word)
+			return err_set(err, ERR_INVALID, at, "must be a string, is %s", jx_type_name(v));
+		rc = err_set(err, ERR_INVALID, at, "unknown client capability %.40s", word);
+		near = text_nearest(word, words, NELEMS(words));
+		if (near)
+			err_hint(err, "did you mean %s?", near);
+		return rc;
+	}
+	return 0;
+}
+
+/* -1: the definition says nothing */
+static int read_level(const json_t *doc, int *ret, struct err *err)
+{
+	static const char *const known[] = { "level", "redact" };
+	json_t *audit = NULL;
+	const char *level = NULL;
+	int rc = jx_get_object(doc, "", "audit", JX_OPTIONAL, &audit, err);
+
+	*ret = -1;
+	if (rc < 0 || !audit)
+		return rc;
+	rc = jx_only(audit, "/audit", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = jx_get_string(audit, "/audit", "level", JX_OPTIONAL, &level, err);
+	if (rc < 0 || !level)
+		return rc;
+	*ret = audit_level_from_name(level);
+	if (*ret >= 0)
+		return 0;
+	(void)err_set(err, ERR_INVALID, "/audit/level", "unknown audit level %.40s", level);
+	err_hint(err, "metadata, request or request_response: how much of a call is kept");
+	return ERR_INVALID;
+}
+
+/* Arguments that nothing may repeat. */
+static int read_redact(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
+{
+	json_t *audit = json_object_get(doc, "audit"), *list = NULL, *v;
+	const char **pointers;
+	char where[40];
+	size_t i;
+	int rc = audit ? jx_get_array(audit, "/audit", "redact", JX_OPTIONAL, &list, err) : 0;
+
+	if (rc < 0 || !list)
+		return rc;
+	if (json_array_size(list) > REG_REDACT_MAX)
+		return err_set(err, ERR_LIMIT, "/audit/redact", "more than %d pointers", REG_REDACT_MAX);
+	pointers = arena_alloc(mem, (json_array_size(list) + 1) * sizeof(const char *));
+	if (!pointers)
+		return err_set(err, ERR_LIMIT, "/audit/redact", "the definition is too large");
+	json_array_foreach(list, i, v) {
+		const char *pointer = json_string_value(v);
+
+		(void)snprintf(where, sizeof(where), "/audit/redact/%zu", i);
+		if (!pointer || memchr(pointer, '\0', json_string_length(v)) || !jx_pointer_valid(pointer)) {
+			rc = err_set(err, ERR_INVALID, where, "must be a JSON pointer into the arguments");
+			err_hint(err, "write /card/number for {\"card\": {\"number\": ...}}");
+			return rc;
+		}
+		pointers[i] = arena_strdup(mem, pointer);
+		if (!pointers[i])
+			return err_set(err, ERR_LIMIT, where, "the definition is too large");
+	}
+	ret->redact = pointers;
+	ret->nredact = json_array_size(list);
+	return 0;
+}
+
+/* --- the document of a tool, prompt, resource or template */
+
+/* The kind of a document: `kind`, or tool without one. */
+static int define_kind_of(const json_t *doc, enum reg_kind *ret, struct err *err)
 {
 	static const char *const others[] = { "upstream", "tenant", "grant" };
 	const char *words[REG_KINDS], *kind = "tool", *near;
@@ -111,9 +460,9 @@ static int read_formats(const json_t *doc, bool *ret_assert, struct err *err)
 static int schema_failed(struct err *err, const char *at, int rc)
 {
 	if (err && *err->where && *err->where != '/') {
-		char where[sizeof err->where];
+		char where[sizeof(err->where)];
 
-		memcpy(where, err->where, sizeof where);
+		memcpy(where, err->where, sizeof(where));
 		err->where[0] = '\0';
 		(void)err_wrap(err, "%s", where);
 	}
@@ -171,7 +520,7 @@ static int check_bundles(const json_t *doc, struct catalogue_use *all, struct er
 		for (size_t k = 0; k < use.refs.n; k++)
 			(void)catalogue_find(all, use.refs.v[k].uri);
 		catalogue_use_end(&use, NULL);
-		(void)snprintf(at, sizeof at, "/%s", names[i]); /* fits */
+		(void)snprintf(at, sizeof(at), "/%s", names[i]); /* fits */
 		if (rc < 0 && !alone)   /* alone, what cannot be said in 2020-12 is listed as it is */
 			return schema_failed(err, at, rc);
 	}
@@ -226,7 +575,7 @@ static int compile_tool(const json_t *doc, struct catalogue_use *use, struct are
 {
 	int rc = compile_schemas(doc, use, ret, err);
 
-	return rc < 0 ? rc : define_params(json_object_get(doc, "inputSchema"), mem, &ret->params, &ret->nparams, err);
+	return rc < 0 ? rc : collect_params(json_object_get(doc, "inputSchema"), mem, &ret->params, &ret->nparams, err);
 }
 
 static int compile_resource(const json_t *doc, struct arena *mem, struct reg_compiled *ret, struct err *err)
@@ -263,13 +612,13 @@ static int compile_with(const json_t *doc, enum reg_kind kind, reg_bind_fn *bind
 	int rc = compile_kind(doc, kind, use, mem, &c, err);
 
 	if (rc == 0)
-		rc = define_read_limits(doc, &c, err);
+		rc = read_limits(doc, &c, err);
 	if (rc == 0)
-		rc = define_read_needs(doc, &c, err);
+		rc = read_needs(doc, &c, err);
 	if (rc == 0)
-		rc = define_read_level(doc, &c.audit_level, err);
+		rc = read_level(doc, &c.audit_level, err);
 	if (rc == 0)
-		rc = define_read_redact(doc, mem, &c, err);
+		rc = read_redact(doc, mem, &c, err);
 	if (rc == 0)
 		rc = compile_handler(doc, kind, bind, mem, &c, err);
 	if (rc == 0)
@@ -315,7 +664,8 @@ static int check_compiles(const json_t *doc, enum reg_kind kind, reg_bind_fn *bi
 	return rc;
 }
 
-void define_digest(const json_t *v, uint8_t ret[DIGEST_SIZE])
+/* of the canonical text */
+static void define_digest(const json_t *v, uint8_t ret[DIGEST_SIZE])
 {
 	struct str text = STR_INIT;
 
@@ -344,7 +694,7 @@ static int make_row(const json_t *doc, const struct define_kind *kind, struct de
 		rc = err_set(err, ERR_LIMIT, "", "the definition has %zu bytes, more than %u", text.len, DEFINE_TEXT_MAX);
 	} else {
 		*ret = (struct define_item){ .kind = kind->kind, .uri = mem_strdup0(uri) };
-		(void)snprintf(ret->name, sizeof ret->name, "%s%s", reg_kinds[kind->kind].prefix,
+		(void)snprintf(ret->name, sizeof(ret->name), "%s%s", reg_kinds[kind->kind].prefix,
 			       json_string_value(json_object_get(doc, "name"))); /* checked: fits */
 		define_digest(stored, ret->digest);
 		define_digest(listed, ret->list_digest);
@@ -367,13 +717,13 @@ int define_item(const json_t *doc, reg_bind_fn *bind, const struct catalogue *sh
 		return err_set(err, ERR_INVALID, "", "a definition must be an object, is %s", jx_type_name(doc));
 	rc = define_kind_of(doc, &kind, err);
 	if (rc == 0)
-		rc = check_members(doc, &kinds[kind], err);
+		rc = check_members(doc, &define_kinds[kind], err);
 	if (rc == 0)
-		rc = define_check_listed(doc, &kinds[kind], err);
+		rc = define_check_listed(doc, &define_kinds[kind], err);
 	if (rc == 0)
 		rc = check_compiles(doc, kind, bind, shared, &refs, err);
 	if (rc == 0)
-		rc = make_row(doc, &kinds[kind], ret, err);
+		rc = make_row(doc, &define_kinds[kind], ret, err);
 	if (rc == 0)
 		ret->refs = refs;
 	else
@@ -386,5 +736,109 @@ void define_free(struct define_item *d)
 	free(d->text);
 	free(d->uri);
 	d->text = d->uri = NULL;
+	catalogue_refs_fini(&d->refs);
+}
+
+void define_lint(const json_t *doc, define_warn_fn *warn, void *arg)
+{
+	struct forward f = { warn, arg, "/inputSchema" };
+	const json_t *input = json_object_get(doc, "inputSchema"), *output = json_object_get(doc, "outputSchema");
+	const char *name = json_string_value(json_object_get(doc, "name"));
+	enum reg_kind kind;
+	struct err ignored;
+
+	if (define_kind_of(doc, &kind, &ignored) < 0 || kind != REG_TOOL)
+		return;                 /* what hosts stumble over is known of tools */
+	if (name && strchr(name, '.'))
+		warn(arg, "/name", "some hosts refuse tool names with a dot");
+	if (json_string_length(json_object_get(doc, "description")) > DESCRIPTION_WIDE)
+		warn(arg, "/description", "some hosts cut or refuse descriptions of more than 1024 bytes");
+	if (json_is_object(input))
+		schema_lint(input, forward_warning, &f);
+	f.prefix = "/outputSchema";
+	if (json_is_object(output))
+		schema_lint(output, forward_warning, &f);
+	switch (define_output_form(output)) {
+	case REG_OUTPUT_NONE:
+	case REG_OUTPUT_OBJECT:
+		break;
+	case REG_OUTPUT_WRAPPED:
+		warn(arg, "/outputSchema",
+		     "the root is not type object: clients of 2025-06-18 and 2025-11-25 see it wrapped as {result: …}");
+		break;
+	case REG_OUTPUT_HIDDEN:
+		warn(arg, "/outputSchema",
+		     "the root is not type object and has $ref: clients of 2025-06-18 and 2025-11-25 do not see it");
+		break;
+	}
+}
+
+/* --- documents of kind schema: what tools share by $ref */
+
+/* `kind` says nothing more; the rest is the schema.  New reference. */
+static json_t *without_kind(const json_t *doc)
+{
+	json_t *schema = json_copy((json_t *)(uintptr_t)doc);   /* shallow */
+
+	(void)json_object_del(schema, "kind");  /* may be absent */
+	return schema;
+}
+
+int define_schema_read(const json_t *doc, struct define_schema *ret, struct err *err)
+{
+	const char *kind = "schema";
+	struct str text = STR_INIT;
+	json_t *schema;
+	char *uri = NULL;
+	int rc = json_is_object(doc) ? jx_get_string(doc, "", "kind", JX_OPTIONAL, &kind, err) : 0;
+
+	if (rc == 0 && strcmp(kind, "schema") != 0)
+		rc = err_set(err, ERR_INVALID, "/kind", "must be schema, is %.40s", kind);
+	if (rc == 0)
+		rc = schema_identity(doc, &uri, err);
+	if (rc < 0)
+		return rc;
+	schema = without_kind(doc);
+	jx_write(schema, &text);
+	if (text.len > SCHEMA_TEXT_MAX) {
+		rc = err_set(err, ERR_LIMIT, "", "the schema is longer than %d KiB", SCHEMA_TEXT_MAX >> 10);
+		free(uri);
+	} else {
+		*ret = (struct define_schema){ .uri = uri };
+		define_digest(schema, ret->digest);
+		ret->text = str_take(&text);
+	}
+	json_decref(schema);
+	str_fini(&text);
+	return rc;
+}
+
+int define_schema_check(const json_t *doc, const struct catalogue *shared, struct define_schema *def, struct err *err)
+{
+	struct catalogue_use use = { .from = shared };
+	const struct schema_options options = { .find = catalogue_find, .find_arg = &use };
+	json_t *schema = without_kind(doc), *whole = NULL;
+	struct schema *compiled = NULL;
+	int rc = define_check_texts(schema, err);
+
+	if (rc == 0)
+		rc = schema_compile_with(schema, &options, &compiled, err);
+	schema_free(&compiled);
+	if (rc == 0)
+		rc = refuse_params(schema, err);
+	if (rc == 0)
+		rc = schema_bundle(schema, &options, &whole, err);
+	json_decref(whole);
+	json_decref(schema);
+	catalogue_refs_fini(&def->refs);
+	catalogue_use_end(&use, rc >= 0 ? &def->refs : NULL);
+	return rc < 0 ? rc : 0;
+}
+
+void define_schema_free(struct define_schema *d)
+{
+	free(d->uri);
+	free(d->text);
+	d->uri = d->text = NULL;
 	catalogue_refs_fini(&d->refs);
 }

@@ -1,8 +1,7 @@
-/* The current picture of each tenant, and the definitions they share. */
+/* The current picture of each tenant, the definitions they share, and the pages of its lists.  Loop thread alone; a
+ * call and a page hold the snapshot that they began with. */
 
 #include "config.h"
-
-#include "registry/registry.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,13 +11,379 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/json.h"
-#include "registry_int.h"
+#include "registry/registry.h"
+#include "schema/schema.h"
 #include "tenant/scope.h"
+
+#include "registry_int.h"
+
+/* --- one line of a list */
+
+/* The listed part of a definition, cut to what exists in a revision (MCP table A, B-14).  The parts are spans of the
+ * stored text: schemas reach the wire with their members in the author's order (MCP Q-08). */
+
+enum {
+	W_TITLE, W_DESCRIPTION, W_INPUT, W_INPUT_DIALECT, W_OUTPUT, W_OUTPUT_TYPE, W_OUTPUT_DIALECT, W_ANNOTATIONS,
+	W_ANNOTATIONS_TITLE, W_ICONS, W_META, W_COUNT
+};
+
+static void put_member(struct str *out, const char *name, const struct jx_want *w)
+{
+	if (!w->span.p)
+		return;
+	str_printf(out, ",\"%s\":", name);
+	str_put(out, w->span.p, w->span.len);
+}
+
+/* R2 knows a title only in the annotations (MCP B-14). */
+static void put_annotations_r2(struct str *out, const struct jx_want *w)
+{
+	const struct jx_span *notes = &w[W_ANNOTATIONS].span, *title = &w[W_TITLE].span;
+	const char *rest = notes->p ? notes->p + 1 : "}";
+	size_t len = notes->p ? notes->len - 1 : 1;
+
+	if (!title->p || w[W_ANNOTATIONS_TITLE].span.p) {
+		put_member(out, "annotations", &w[W_ANNOTATIONS]);
+		return;
+	}
+	str_puts(out, ",\"annotations\":{\"title\":");
+	str_put(out, title->p, title->len);
+	if (rest[strspn(rest, " \t\r\n")] != '}')
+		str_putc(out, ',');
+	str_put(out, rest, len);
+}
+
+/* May the schema say more than its text does? */
+static bool has_more(const struct jx_span *schema, const struct jx_want *dialect, const struct catalogue *shared)
+{
+	static const char ref[] = "ef\"";       /* $ref, $dynamicRef, $recursiveRef */
+
+	return dialect->span.p ||
+	       (!catalogue_is_empty(shared) && memmem(schema->p, schema->len, ref, sizeof(ref) - 1) != NULL);
+}
+
+/* Hosts refuse other dialects than 2020-12 (MCP Q-02) and fetch nothing (MCP Q-05): what means the same in it is
+ * shown in its words, with the shared schemas that it refers to. */
+static bool put_bundle(struct str *out, const struct jx_span *schema, const struct catalogue *shared)
+{
+	struct catalogue_use use = { .from = shared };
+	const struct schema_options options = { .lenient = true, .find = catalogue_find, .find_arg = &use };
+	json_t *tree = NULL, *whole = NULL;
+	struct err ignored;
+	bool done = jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0 &&
+		    schema_bundle(tree, &options, &whole, &ignored) == 1;
+
+	if (done)
+		jx_write(whole, out);
+	json_decref(whole);
+	json_decref(tree);
+	catalogue_use_end(&use, NULL);
+	return done;
+}
+
+static void put_schema(struct str *out, const struct jx_want *schema, const struct jx_want *dialect,
+		       const struct catalogue *shared)
+{
+	if (!has_more(&schema->span, dialect, shared) || !put_bundle(out, &schema->span, shared))
+		str_put(out, schema->span.p, schema->span.len);
+}
+
+/* R3 and R4 want type object at the root; what has another one is wrapped or left out (MCP B-16). */
+static void put_output(struct str *out, const struct rev_row *rev, const struct jx_want *w,
+		       const struct catalogue *shared)
+{
+	const struct jx_span *schema = &w[W_OUTPUT].span, *type = &w[W_OUTPUT_TYPE].span;
+	json_t *tree = NULL;
+	enum reg_output form = REG_OUTPUT_HIDDEN;
+
+	if (!schema->p)
+		return;
+	if (rev->structured_any || (type->p && type->len == 8 && memcmp(type->p, "\"object\"", 8) == 0)) {
+		str_puts(out, ",\"outputSchema\":");
+		put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT], shared);
+		return;
+	}
+	if (jx_parse_scanned(schema->p, schema->len, &tree, NULL) == 0)
+		form = define_output_form(tree);
+	json_decref(tree);
+	if (form != REG_OUTPUT_WRAPPED)
+		return;
+	str_puts(out, ",\"outputSchema\":{\"type\":\"object\",\"properties\":{\"result\":");
+	put_schema(out, &w[W_OUTPUT], &w[W_OUTPUT_DIALECT], shared);
+	str_puts(out, "},\"required\":[\"result\"]}");
+}
+
+static bool put_tool(struct str *out, const struct reg_tool *tool, const struct rev_row *rev,
+		     const struct catalogue *shared)
+{
+	struct jx_want w[W_COUNT] = {
+		[W_TITLE] = { .pointer = "/title" }, [W_DESCRIPTION] = { .pointer = "/description" },
+		[W_INPUT] = { .pointer = "/inputSchema" }, [W_INPUT_DIALECT] = { .pointer = "/inputSchema/$schema" },
+		[W_OUTPUT_DIALECT] = { .pointer = "/outputSchema/$schema" }, [W_OUTPUT] = { .pointer = "/outputSchema" },
+		[W_OUTPUT_TYPE] = { .pointer = "/outputSchema/type" }, [W_ANNOTATIONS] = { .pointer = "/annotations" },
+		[W_ANNOTATIONS_TITLE] = { .pointer = "/annotations/title" }, [W_ICONS] = { .pointer = "/icons" },
+		[W_META] = { .pointer = "/_meta" },
+	};
+
+	if (jx_scan(tool->def->text, tool->def->len, w, W_COUNT, NULL) < 0)
+		return false;
+	str_puts(out, "{\"name\":");
+	jx_write_stringz(out, tool->name);
+	if (rev->title)
+		put_member(out, "title", &w[W_TITLE]);
+	put_member(out, "description", &w[W_DESCRIPTION]);
+	if (w[W_INPUT].span.p) {
+		str_puts(out, ",\"inputSchema\":");
+		put_schema(out, &w[W_INPUT], &w[W_INPUT_DIALECT], shared);
+	}
+	if (rev->output_schema)
+		put_output(out, rev, w, shared);
+	if (rev->annotations && rev->title)
+		put_member(out, "annotations", &w[W_ANNOTATIONS]);
+	else if (rev->annotations)
+		put_annotations_r2(out, w);
+	if (rev->icons)
+		put_member(out, "icons", &w[W_ICONS]);
+	if (rev->tool_meta)
+		put_member(out, "_meta", &w[W_META]);
+	str_putc(out, '}');
+	return true;
+}
+
+/* --- prompts, resources, templates */
+
+enum { P_URI, P_TITLE, P_DESCRIPTION, P_ARGUMENTS, P_MIME, P_SIZE, P_ANNOTATIONS, P_ICONS, P_META, P_COUNT };
+
+/* A copy without one member of each object: what came with a later revision. */
+static void put_without(struct str *out, const struct jx_span *span, const char *member)
+{
+	json_t *tree = NULL, *entry;
+	size_t i;
+
+	if (jx_parse_scanned(span->p, span->len, &tree, NULL) < 0)
+		return;
+	(void)json_object_del(tree, member); /* may be absent, or an array */
+	json_array_foreach(tree, i, entry)
+		(void)json_object_del(entry, member);
+	jx_write(tree, out);
+	json_decref(tree);
+}
+
+static void put_older(struct str *out, const char *name, const struct jx_want *w, const char *lacks)
+{
+	if (!w->span.p)
+		return;
+	str_printf(out, ",\"%s\":", name);
+	if (lacks)
+		put_without(out, &w->span, lacks);
+	else
+		str_put(out, w->span.p, w->span.len);
+}
+
+static bool put_hosted(struct str *out, const struct reg_tool *line, const struct rev_row *rev)
+{
+	bool template = line->def->kind == REG_TEMPLATE;
+	struct jx_want w[P_COUNT] = {
+		[P_URI] = { .pointer = template ? "/uriTemplate" : "/uri" }, [P_TITLE] = { .pointer = "/title" },
+		[P_DESCRIPTION] = { .pointer = "/description" }, [P_ARGUMENTS] = { .pointer = "/arguments" },
+		[P_MIME] = { .pointer = "/mimeType" }, [P_SIZE] = { .pointer = "/size" },
+		[P_ANNOTATIONS] = { .pointer = "/annotations" }, [P_ICONS] = { .pointer = "/icons" },
+		[P_META] = { .pointer = "/_meta" },
+	};
+
+	if (jx_scan(line->def->text, line->def->len, w, P_COUNT, NULL) < 0)
+		return false;
+	str_puts(out, "{\"name\":");
+	jx_write_stringz(out, line->name);
+	put_member(out, template ? "uriTemplate" : "uri", &w[P_URI]);
+	if (rev->title)
+		put_member(out, "title", &w[P_TITLE]);
+	put_member(out, "description", &w[P_DESCRIPTION]);
+	put_older(out, "arguments", &w[P_ARGUMENTS], rev->title ? NULL : "title");              /* MCP I-01 */
+	put_member(out, "mimeType", &w[P_MIME]);
+	put_member(out, "size", &w[P_SIZE]);
+	put_older(out, "annotations", &w[P_ANNOTATIONS], rev->tool_meta ? NULL : "lastModified");     /* MCP T-34 */
+	if (rev->icons)
+		put_member(out, "icons", &w[P_ICONS]);
+	if (rev->tool_meta)
+		put_member(out, "_meta", &w[P_META]);
+	str_putc(out, '}');
+	return true;
+}
+
+/* A line of a list as this revision knows it (page_line.c).  False: the stored text is no JSON. */
+static bool page_put_line(struct str *out, const struct reg_tool *line, enum rev rev, const struct catalogue *shared)
+{
+	if (line->def->kind == REG_TOOL)
+		return put_tool(out, line, &rev_table[rev], shared);
+	return put_hosted(out, line, &rev_table[rev]);
+}
+
+/* --- pages of the lists */
+
+/* Made once per snapshot, kind, revision, beginning and cut, and the least recently used ones go first.  A cut is the
+ * text of scopes that do not let everything pass: keys of equal scopes share pages. */
+
+enum {
+	ALL_MAX = 1000,                 /* lines of R0's only page */
+	PAGE_BYTES_MAX = 4 << 20,       /* a page ends after the line that passes this */
+	PAGES_MAX = 512,                /* of one snapshot: the walk below has an end, whatever cuts there are */
+};
+
+struct page {
+	struct list lru, mine;
+	enum reg_kind kind;
+	enum rev rev;
+	bool all;
+	size_t first, last;             /* indexes: its first line, its last one */
+	bool more;                      /* there are lines behind it */
+	size_t total;                   /* lines of all pages */
+	char *cut;                      /* or NULL */
+	char *text;
+	size_t len;
+};
+
+static void page_free(struct registry *reg, struct page *p)
+{
+	list_unlink(&p->lru);
+	list_unlink(&p->mine);
+	reg->page_bytes -= p->len;
+	free(p->cut);
+	free(p->text);
+	free(p);
+}
+
+static void reg_pages_drop(struct registry *reg, struct reg_snap *snap)
+{
+	while (!list_empty(&snap->pages))
+		page_free(reg, CONTAINER_OF(snap->pages.next, struct page, mine));
+}
+
+static bool is_shown(const struct page *p, const struct reg_tool *line, const struct scopes *scopes)
+{
+	return !p->cut || reg_in_scope(line, scopes);
+}
+
+static void put_line(const struct registry *reg, struct str *text, const struct reg_tool *line, enum rev rev)
+{
+	size_t len = text->len;
+	bool broken = CONTAINER_OF(line->def, const struct reg_node, pub)->broken != NULL;
+
+	if (len > 1)
+		str_putc(text, ',');
+	if (!broken && page_put_line(text, line, rev, reg->shared))
+		return;
+	/* MCP B-31: one bad tool never breaks the list. */
+	log_warn(NULL, "definition left out of the list name=%s version=%lld", line->def->name, (long long)line->def->version);
+	text->len = len;
+}
+
+static struct page *page_make(const struct registry *reg, const struct reg_list *list, const struct page *like,
+			      const struct scopes *scopes)
+{
+	struct page *p = mem_dup(like, sizeof(*like));
+	struct str text = STR_INIT;
+	size_t max = p->all ? ALL_MAX : REG_PAGE, lines = 0;
+
+	p->cut = like->cut ? mem_strdup(like->cut) : NULL;
+	str_putc(&text, '[');
+	for (size_t i = 0; i < list->count; i++) {
+		if (!is_shown(p, &list->items[i], scopes))
+			continue;
+		p->total++;
+		if (i < p->first || p->more)
+			continue;
+		if (lines == max || text.len >= PAGE_BYTES_MAX) {
+			p->more = true;
+			continue;
+		}
+		put_line(reg, &text, &list->items[i], p->rev);
+		lines++;
+		p->last = i;
+	}
+	str_putc(&text, ']');
+	p->len = text.len;
+	p->text = str_take(&text);
+	list_init(&p->lru);
+	list_init(&p->mine);
+	return p;
+}
+
+/* Index of the first line whose name is greater. */
+static size_t index_after(const struct reg_list *list, const char *after)
+{
+	size_t low = 0, high = list->count;
+
+	while (after && low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(list->items[mid].name, after) > 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static bool is_same(const struct page *a, const struct page *b)
+{
+	return a->kind == b->kind && a->rev == b->rev && a->all == b->all && a->first == b->first &&
+	       (a->cut && b->cut ? strcmp(a->cut, b->cut) == 0 : a->cut == b->cut);
+}
+
+static struct page *page_get(struct registry *reg, struct reg_snap *snap, const struct page *want,
+			     const struct scopes *scopes)
+{
+	struct page *p;
+	size_t n = 0;
+
+	LIST_FOREACH(link, &snap->pages) {
+		p = CONTAINER_OF(link, struct page, mine);
+		if (is_same(p, want)) {
+			list_unlink(&p->lru);
+			list_push_front(&reg->lru, &p->lru);
+			list_unlink(&p->mine);
+			list_push_front(&snap->pages, &p->mine);
+			return p;
+		}
+		n++;
+	}
+	if (n >= PAGES_MAX)
+		page_free(reg, CONTAINER_OF(snap->pages.prev, struct page, mine));
+	p = page_make(reg, &snap->pub.list[want->kind], want, scopes);
+	list_push_front(&snap->pages, &p->mine);
+	list_push_front(&reg->lru, &p->lru);
+	reg->page_bytes += p->len;
+	while (reg->page_bytes > REG_PAGES_BYTES && reg->lru.prev != &p->lru)
+		page_free(reg, CONTAINER_OF(reg->lru.prev, struct page, lru));
+	return p;
+}
+
+int reg_page(struct registry *reg, struct reg_snapshot *snap, const struct reg_ask *ask, struct reg_page *ret,
+	     struct err *err)
+{
+	const struct reg_list *list = &snap->list[ask->kind];
+	struct page *p, want = { .kind = ask->kind, .rev = ask->rev, .all = ask->all, .first = index_after(list, ask->after) };
+	struct str cut = STR_INIT;
+
+	if ((int)ask->rev < 0 || ask->rev >= REV_COUNT)
+		return err_set(err, ERR_INTERNAL, "", "no such revision: %d", (int)ask->rev);
+	if (!scope_allows_all(ask->scopes, (enum scope_right)reg_kinds[ask->kind].right)) {
+		scopes_print(ask->scopes, &cut);
+		want.cut = cut.p;
+	}
+	p = page_get(reg, CONTAINER_OF(snap, struct reg_snap, pub), &want, ask->scopes);
+	str_fini(&cut);
+	*ret = (struct reg_page){ p->text, p->len, p->more ? list->items[p->last].name : NULL, p->total };
+	if (ask->all)
+		ret->last = NULL;
+	return 0;
+}
 
 struct reg_node *reg_node_new(const struct reg_def *def)
 {
 	size_t name_size = strlen(def->name) + 1, uri_size = strlen(def->uri) + 1;
-	struct reg_node *node = mem_alloc(sizeof *node + name_size + def->len + 1 + uri_size);
+	struct reg_node *node = mem_alloc(sizeof(*node) + name_size + def->len + 1 + uri_size);
 	char *uri = node->data + name_size + def->len + 1;
 	struct jx_want complete = { .pointer = "/complete" };
 
@@ -51,14 +416,14 @@ void reg_node_unref(struct reg_node **node)
 
 struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes)
 {
-	struct reg_snap *snap = mem_zalloc(sizeof *snap);
+	struct reg_snap *snap = mem_zalloc(sizeof(*snap));
 
 	snap->pub = (struct reg_snapshot){ .tenant_id = tenant_id, .refs = 1 };
 	list_init(&snap->pages);
 	if (lines == 0)
 		return snap;
-	snap->lines = mem_calloc(lines, sizeof *snap->lines);
-	snap->wanted = mem_calloc(lines, sizeof *snap->wanted);
+	snap->lines = mem_calloc(lines, sizeof(*snap->lines));
+	snap->wanted = mem_calloc(lines, sizeof(*snap->wanted));
 	snap->names = mem_alloc(name_bytes);
 	snap->nlines = lines;
 	return snap;
@@ -86,7 +451,7 @@ void reg_snap_free(struct reg_snap **snap)
 
 struct registry *registry_new(reg_bind_fn *bind)
 {
-	struct registry *reg = mem_zalloc(sizeof *reg);
+	struct registry *reg = mem_zalloc(sizeof(*reg));
 
 	reg->bind = bind;
 	reg->shared = catalogue_new(NULL);
@@ -257,7 +622,7 @@ static int compile(struct registry *reg, struct reg_node *node, struct err *err)
 	int rc;
 
 	node->mem = arena_new(DEFINE_MEMORY_MAX);
-	node->compiled = arena_alloc(node->mem, sizeof *node->compiled);
+	node->compiled = arena_alloc(node->mem, sizeof(*node->compiled));
 	rc = jx_parse(node->pub.text, node->pub.len, &doc, err);
 	if (rc == 0)
 		rc = define_compile(doc, node->pub.kind, reg->bind, reg->shared, node->mem, node->compiled, err);
@@ -276,7 +641,7 @@ int reg_compile(struct registry *reg, struct reg_def *def, const struct reg_comp
 
 	if (!node->compiled && !node->broken && compile(reg, node, &why) < 0) {
 		/* It was checked when it was written: another release, or somebody's hand, wrote this one. */
-		node->broken = mem_zalloc(sizeof *node->broken);
+		node->broken = mem_zalloc(sizeof(*node->broken));
 		(void)err_set(node->broken, ERR_CORRUPT, why.where, "tool %s, version %lld: %s", def->name,
 			      (long long)def->version, why.msg);
 		log_err(NULL, "stored definition does not compile tool=%s version=%lld where=%s reason=\"%s\"",
@@ -382,4 +747,33 @@ void reg_apply(struct registry *reg, struct reg_change **change, reg_told_fn *to
 		c->tenants[i].snap = NULL;
 	}
 	reg_change_free(&c);
+}
+
+bool reg_change_tenant_at(const struct reg_change *c, size_t i, struct reg_news *ret)
+{
+	if (i >= c->ntenants)
+		return false;
+	*ret = (struct reg_news){ .tenant_id = c->tenants[i].snap->pub.tenant_id };
+	memcpy(ret->generation, c->tenants[i].snap->pub.generation, sizeof(ret->generation));
+	memcpy(ret->differs, c->tenants[i].differs, sizeof(ret->differs));
+	return true;
+}
+
+void reg_change_free(struct reg_change **c)
+{
+	if (!c || !*c)
+		return;
+	for (size_t i = 0; i < (*c)->nschemas; i++) {
+		free((*c)->schemas[i].uri);
+		free((*c)->schemas[i].text);
+	}
+	free((*c)->schemas);
+	for (size_t i = 0; i < (*c)->ndefs; i++)
+		reg_node_unref(&(*c)->defs[i].node);
+	for (size_t i = 0; i < (*c)->ntenants; i++)
+		reg_snap_free(&(*c)->tenants[i].snap);
+	free((*c)->defs);
+	free((*c)->tenants);
+	free(*c);
+	*c = NULL;
 }

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+
 #include "registry_int.h"
 
 enum {
@@ -43,7 +44,8 @@ static bool is_one_of(char c, const char *set)
 /* Bytes above ASCII are what clients send for characters that they should have encoded. */
 static bool may_stand_in(char c, char op)
 {
-	return is_one_of(c, UNRESERVED "%") || (unsigned char)c >= 0x80 || ((op == '+' || op == '#') && is_one_of(c, RESERVED));
+	return is_one_of(c, UNRESERVED "%") || (unsigned char)c >= 0x80 ||
+	       ((op == '+' || op == '#') && is_one_of(c, RESERVED));
 }
 
 /* The wrong thing about a template, or NULL. */
@@ -161,7 +163,8 @@ int uri_check(const char *uri, const char *at, bool template, struct err *err)
 	if (!wrong)
 		return 0;
 	rc = err_set(err, ERR_INVALID, at, "%s", wrong);
-	err_hint(err, template ? "as in files://docs/{name} (RFC 6570, levels 1 to 3)" : "as in files://docs/readme; a space is %%20");
+	err_hint(err, template ? "as in files://docs/{name} (RFC 6570, levels 1 to 3)" :
+		 "as in files://docs/readme; a space is %%20");
 	return rc;
 }
 
@@ -321,7 +324,7 @@ static bool take_values(const struct match *m, json_t *values)
 			continue;
 		str_reset(&text);
 		ok = decode(m->value[i], &text);
-		(void)snprintf(name, sizeof name, "%.*s", (int)v->len, v->p); /* fits */
+		(void)snprintf(name, sizeof(name), "%.*s", (int)v->len, v->p); /* fits */
 		if (ok)
 			json_object_set_new(values, name, json_stringn(str_text(&text), text.len));
 	}
