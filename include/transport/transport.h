@@ -1,11 +1,11 @@
 #ifndef TRANSPORT_TRANSPORT_H
 #define TRANSPORT_TRANSPORT_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* The ways in.  A transport authenticates, frames and limits; it knows no MCP: facts go into mcp_headers,
  * bytes into mcp_input().  Loop thread. */
@@ -28,8 +28,8 @@ struct transport_env {                  /* borrowed for the transport's life */
 	uint32_t drain_ms;              /* after EOF of a byte stream (MCP B-56) */
 	struct gate *gate;              /* who may connect; NULL: anybody */
 };
-/* How full the server is (SEC S-807).  Nearly: connections of those who fill it are not kept.  Full: new ones are taken slowly,
- * too, and those that are of nobody yet are hurried. */
+/* How full the server is (SEC S-807).  Nearly: connections of those who fill it are not kept.  Full: new ones are
+ * taken slowly, too, and those that are of nobody yet are hurried. */
 enum transport_press { TRANSPORT_CALM, TRANSPORT_NEARLY_FULL, TRANSPORT_FULL };
 struct transport_ops {
 	const char *name;                                            /* "stdio", "tcp", "unix", "http" */
@@ -45,12 +45,13 @@ struct transport_ops {
 };
 /* Read and check the files that c->tls names; no tls: *ret is NULL. */
 int transport_tls_load(const struct conf_listener *c, struct tls_server **ret, struct err *err) MUST_CHECK;
-/* Its next handshakes use *next, which is taken; the other connections go on.  t and *next both have TLS, or neither. */
+/* Its next handshakes use *next, which is taken; the other connections go on.  t and *next both have TLS, or
+ * neither. */
 void transport_tls_renew(struct transport *t, struct tls_server **next);
 /* When its certificate expires, wall clock; 0 = plain. */
 uint64_t transport_tls_expires_us(const struct transport *t);
 extern const struct transport_ops tr_tcp, tr_unix, tr_http;
-extern const struct transport_ops *const transport_all[];       /* NULL-terminated */
+FOR_TESTS extern const struct transport_ops *const transport_all[];     /* NULL-terminated */
 
 /* stdio: one peer on two descriptors (taken), bound to a principal; ended(arg) once, when input has ended and all was
  * written, or the peer is gone. */

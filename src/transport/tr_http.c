@@ -1,12 +1,11 @@
 /* Streamable HTTP of both eras: POST, GET, DELETE and OPTIONS on /mcp and /t/<tenant>/mcp (MCP 14, C.3); the way to
- * tr_sse.c for /sse and /messages.
+ * HTTP+SSE for /sse and /messages.  Listeners and timers call it, on the loop's thread.
  *
  * Order of the checks: Host and Origin, path, credential, tenant of the path, method, Content-Type; then the body is
- * read and handed to the core as one message.  Facts of the head go along in mcp_headers; the core decides by message. */
+ * read and handed to the core as one message.  Facts of the head go along in mcp_headers; the core decides by
+ * message. */
 
 #include "config.h"
-
-#include "tr_http_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +18,231 @@
 #include "base/text.h"
 #include "ev/ev.h"
 #include "oauth/oauth.h"
+#include "tenant/scope.h"
+
+#include "tr_http_int.h"
+
+/* --- what a server that fills up has no patience for: strangers (SEC S-807) */
+
+/* Whoever has not said who it is goes first: it has to ask at once, and has one answer. */
+static void http_hurry(struct hconn *c)
+{
+	if (c->pass.tenant || c->hurried)
+		return;
+	c->hurried = true;
+	metric_inc(METRIC_connections_hurried);
+	http_conn_drain_in(c->conn, TR_HTTP_HURRY_MS);
+}
+
+static void http_press(struct transport *base, enum transport_press press)
+{
+	struct tr_http *t = CONTAINER_OF(base, struct tr_http, base);
+	bool full = press == TRANSPORT_FULL && t->press != TRANSPORT_FULL;
+
+	t->press = press;
+	listen_slow(t->listener, press == TRANSPORT_FULL);
+	if (!full)
+		return;
+	LIST_FOREACH_SAFE(n, tmp, &t->conns)
+		http_hurry(CONTAINER_OF(n, struct hconn, node));
+}
+
+/* --- who may come in */
 
 static const char no_path[] = "no such path\n";
+
+/* somebody failed to say who he is */
+static void punish(struct hconn *c)
+{
+	if (gate_penalty_ms(&c->pass) > 0)
+		http_conn_drain(c->conn);               /* the next try is a connection, and has to wait (SEC S-316) */
+}
+
+/* May this tenant come in, at this path?  0, or the status that refuses. */
+static int admit_tenant(struct hconn *c, struct http_text tenant, const struct principal *who, struct http_refusal *no)
+{
+	if (!gate_join(&c->pass, who->tenant_id)) {
+		(void)snprintf(no->text, sizeof(no->text), "the tenant has too many connections\n");
+		no->retry_s = 1;
+		http_conn_drain(c->conn);
+		return 503;
+	}
+	/* Whether or not that tenant exists (MCP B-30). */
+	if (tenant.p && !http_text_is(tenant, who->tenant)) {
+		snprintf(no->text, sizeof(no->text), "%s", no_path);
+		return 404;
+	}
+	return 0;
+}
+
+/* --- access tokens */
+
+/* A bearer that is no key is checked by its issuer's word, for which a request may have to wait at its head; and what
+ * those are told who have none, or one that is not enough (SEC 7, MCP 17). */
+
+#define WELL_KNOWN "/.well-known/oauth-protected-resource"
+
+static bool has_tokens(const struct tr_http *t)
+{
+	return oauth_has_issuers(t->env.oauth) && !t->conf->tenant;
+}
+
+/* --- the URL that was asked for, and its document */
+
+/* The path of the MCP endpoint behind prefix: the tenant's own, when the path names what can be one, whether or not
+ * there is such a tenant (MCP B-30); /sse and /messages belong to /mcp. */
+static void put_path(const struct tr_http *t, const char *prefix, struct http_text tenant, struct str *out)
+{
+	str_puts(out, t->origin);
+	str_puts(out, prefix);
+	if (tenant.p && text_entity_name(tenant.p, tenant.len)) {
+		str_puts(out, "/t/");
+		str_put(out, tenant.p, tenant.len);
+	}
+	str_puts(out, "/mcp");
+}
+
+/* Is it the path of a document about us (RFC 9728)?  *ret_tenant as http_route(). */
+static bool route_metadata(const struct tr_http *t, struct http_text path, struct http_text *ret_tenant)
+{
+	static const char prefix[] = WELL_KNOWN;
+	const size_t n = sizeof(prefix) - 1;
+
+	*ret_tenant = (struct http_text){ NULL, 0 };
+	if (!has_tokens(t) || path.len < n || memcmp(path.p, prefix, n) != 0)
+		return false;
+	path = (struct http_text){ path.p + n, path.len - n };
+	if (path.len == 0)                              /* the root form speaks for /mcp (MCP A-04) */
+		return true;
+	return http_route(path, ret_tenant) == ROUTE_MCP && (!ret_tenant->p ||
+							     text_entity_name(ret_tenant->p, ret_tenant->len));
+}
+
+static void put_metadata(const struct tr_http *t, struct http_text tenant, struct str *out)
+{
+	struct str resource = STR_INIT;
+
+	put_path(t, "", tenant, &resource);
+	oauth_metadata(t->env.oauth, str_text(&resource), out);
+	str_fini(&resource);
+}
+
+/* --- challenges */
+
+static void put_challenge(const struct tr_http *t, struct http_text tenant, struct oauth_challenge *c, struct str *out)
+{
+	struct str metadata = STR_INIT;
+
+	put_path(t, WELL_KNOWN, tenant, &metadata);
+	c->metadata = str_text(&metadata);
+	str_puts(out, "WWW-Authenticate: ");
+	oauth_challenge(t->env.oauth, c, out);
+	str_puts(out, "\r\n");
+	str_fini(&metadata);
+}
+
+/* Appends the header WWW-Authenticate.  had_one: a credential came, and is not good. */
+static void put_unauthorized(const struct tr_http *t, struct http_text tenant, bool had_one, struct str *out)
+{
+	/* What every client begins with: a list shows what may be called.  More is asked for when it is needed. */
+	struct oauth_challenge c = { .error = had_one ? "invalid_token" : NULL,
+				     .rights = SCOPE_TOOLS_LIST | SCOPE_TOOLS_CALL };
+
+	if (has_tokens(t))
+		put_challenge(t, tenant, &c, out);
+	else
+		str_puts(out, "WWW-Authenticate: Bearer realm=\"toolcrib\"\r\n");
+}
+
+static unsigned rights_of(const struct scopes *s)
+{
+	unsigned rights = 0;
+
+	for (unsigned right = SCOPE_ANYONE << 1; right <= SCOPE_ADMIN; right <<= 1)
+		rights |= scope_has(s, right) ? right : 0;
+	return rights;
+}
+
+/* What is lacking and what is there already, at once: a client that asks for less would lose the rest (MCP A-10). */
+static void put_insufficient(const struct hreq *q, const char *scope, struct str *out)
+{
+	struct oauth_challenge c = { .error = "insufficient_scope", .issuer = q->issuer };
+	struct scopes *lacks = NULL;
+
+	if (!q->issuer || scopes_parse(scope, strlen(scope), &lacks, NULL) < 0) {
+		str_printf(out, "WWW-Authenticate: Bearer realm=\"toolcrib\", error=\"insufficient_scope\", "
+			   "scope=\"%s\"\r\n", scope);
+		return;
+	}
+	c.rights = rights_of(lacks) | rights_of(q->who->scopes);
+	scopes_unref(&lacks);
+	put_challenge(q->t, (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, &c, out);
+}
+
+/* --- the check of a token */
+
+#define HTTP_LATER 1
+
+/* What is known of it is known: who, or why not.  0, or the status that refuses. */
+static int settle(struct hreq *q, int rc, const struct oauth_pass *pass, const struct err *err, struct http_refusal *no)
+{
+	struct http_text tenant = { q->tenant, q->tenant ? strlen(q->tenant) : 0 };
+
+	if (rc == 0) {
+		q->who = pass->who;
+		q->issuer = pass->issuer;
+		return admit_tenant(q->c, tenant, q->who, no);
+	}
+	snprintf(no->text, sizeof(no->text), "%s\n", err->msg);
+	if (rc != ERR_DENIED) {
+		no->retry_s = (err->retry_ms + 999) / 1000;
+		return 503;
+	}
+	put_unauthorized(q->t, tenant, true, &no->headers);
+	http_not_known(q->c);
+	punish(q->c);
+	return 401;
+}
+
+static void on_checked(void *arg, int rc, const struct oauth_pass *pass, const struct err *err)
+{
+	struct hreq *q = arg;
+	struct http_refusal no = { .headers = STR_INIT };
+	int status;
+
+	q->check = NULL;
+	status = settle(q, rc, pass, err, &no);
+	if (status == 0 && q->later.status) {
+		status = q->later.status;
+		str_puts(&no.headers, q->later.headers);
+		snprintf(no.text, sizeof(no.text), "%s", q->later.text);
+	}
+	if (status == 0) {
+		http_go_on(q->r);
+		return;
+	}
+	if (no.retry_s)
+		str_printf(&no.headers, "Retry-After: %u\r\n", no.retry_s);
+	hreq_refuse(q, status, str_text(&no.headers), no.text);
+	str_fini(&no.headers);
+}
+
+/* Whose is it?  0: q->who is.  HTTP_LATER: it is held, and goes on or is refused by itself.  Else the status. */
+static int check_token(struct hreq *q, struct http_text token, struct http_refusal *no)
+{
+	const struct cred_source source = { q->from, AUDIT_HTTP };
+	struct oauth_pass pass = { 0 };
+	struct str resource = STR_INIT;
+	struct err err = { 0 };
+	int rc;
+
+	put_path(q->t, "", (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, &resource);
+	rc = oauth_check(q->t->env.oauth, &(struct oauth_ask){ token.p, token.len, str_text(&resource), &source },
+			 on_checked, q,
+			 &pass, &q->check, &err);
+	str_fini(&resource);
+	return rc == 1 ? HTTP_LATER : settle(q, rc, &pass, &err, no);
+}
 
 /* What a route takes, and the words for everything else. */
 static const struct {
@@ -34,53 +256,6 @@ static const struct {
 	[ROUTE_METADATA] = { 1 << METHOD_GET, "Allow: GET\r\n", "GET reads the document\n" },
 	[ROUTE_MESSAGES] = { 1 << METHOD_POST, "Allow: POST\r\n", "POST takes messages\n" },
 };
-
-/* --- requests */
-
-void hreq_free(struct hreq *q)
-{
-	list_unlink(&q->node);
-	oauth_check_cancel(&q->check);
-	principal_unref(&q->who);
-	free(q);
-}
-
-/* An allowed Origin's own lines: its page may read the answer, whatever it is (MCP B-55). */
-const char *http_cors(struct http_text origin, char ret[TR_HTTP_CORS_SIZE])
-{
-	ret[0] = '\0';
-	if (origin.p)
-		snprintf(ret, TR_HTTP_CORS_SIZE, "Access-Control-Allow-Origin: %.*s\r\nVary: Origin\r\n"
-			 "Access-Control-Expose-Headers: Mcp-Session-Id, WWW-Authenticate\r\n", (int)origin.len, origin.p);
-	return ret;
-}
-
-const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE])
-{
-	return http_cors((struct http_text){ q->origin, q->origin ? strlen(q->origin) : 0 }, ret);
-}
-
-/* A plain text, not JSON (MCP B-49); 204 has none. */
-static void refuse(struct http_request *r, int status, const char *headers, const char *cors, const char *text)
-{
-	struct str lines = STR_INIT;
-
-	str_puts(&lines, status == 204 ? "" : "Content-Type: text/plain\r\n");
-	str_puts(&lines, headers);
-	str_puts(&lines, cors);
-	http_reply(r, status, str_text(&lines), text, strlen(text));
-	str_fini(&lines);
-}
-
-void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text)
-{
-	struct http_request *r = q->r;
-	char cors[TR_HTTP_CORS_SIZE];
-
-	hreq_cors(q, cors);
-	hreq_free(q);
-	refuse(r, status, headers, cors, text);
-}
 
 /* --- exchanges */
 
@@ -106,9 +281,10 @@ static void reply(struct hreq *q, const struct mcp_answer *a)
 	if (a->retry_after_s)
 		str_printf(&headers, "Retry-After: %u\r\n", a->retry_after_s);
 	if (a->status == 401)
-		http_unauthorized(q->t, (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, true, &headers);
+		put_unauthorized(q->t, (struct http_text){ q->tenant, q->tenant ? strlen(q->tenant) : 0 }, true,
+				 &headers);
 	if (a->status == 403 && a->scope)
-		http_insufficient(q, a->scope, &headers);
+		put_insufficient(q, a->scope, &headers);
 	hreq_keep(q);
 	hreq_free(q);
 	http_reply(r, a->status, str_text(&headers), a->text, a->len);
@@ -177,13 +353,13 @@ static int preflight(const struct tr_http *t, struct http_request *r, const stru
 	char cors[TR_HTTP_CORS_SIZE];
 
 	if (!origin.p) {
-		refuse(r, 405, routes[route].allow, "", "OPTIONS is for pages of the origins that are listed\n");
+		http_refuse(r, 405, routes[route].allow, "", "OPTIONS is for pages of the origins that are listed\n");
 		return 1;
 	}
 	str_puts(&headers, http_cors(origin, cors));
 	str_puts(&headers, "Access-Control-Allow-Methods: POST, GET, DELETE\r\nAccess-Control-Max-Age: 600\r\n"
-		 "Access-Control-Allow-Headers: Authorization, Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "
-		 "Mcp-Session-Id, Last-Event-ID");
+		 "Access-Control-Allow-Headers: Authorization, Content-Type, MCP-Protocol-Version, Mcp-Method, "
+		 "Mcp-Name, Mcp-Session-Id, Last-Event-ID");
 	put_params(&headers, h);
 	str_puts(&headers, "\r\n");
 	http_reply(r, 204, headers.p, NULL, 0);
@@ -231,30 +407,8 @@ static void look_over(const struct http_head *h, struct hreq *q)
 	}
 }
 
-void http_punish(struct hconn *c)
-{
-	if (gate_penalty_ms(&c->pass) > 0)
-		http_conn_drain(c->conn);               /* the next try is a connection, and has to wait (SEC S-316) */
-}
-
-int http_admit(struct hconn *c, struct http_text tenant, const struct principal *who, struct http_refusal *no)
-{
-	if (!gate_join(&c->pass, who->tenant_id)) {
-		(void)snprintf(no->text, sizeof(no->text), "the tenant has too many connections\n");
-		no->retry_s = 1;
-		http_conn_drain(c->conn);
-		return 503;
-	}
-	/* Whether or not that tenant exists (MCP B-30). */
-	if (tenant.p && !http_text_is(tenant, who->tenant)) {
-		snprintf(no->text, sizeof(no->text), "%s", no_path);
-		return 404;
-	}
-	return 0;
-}
-
 /* After path, Host and Origin: the credential, the tenant of the path, the method, the type.  0 and HTTP_LATER as
- * hreq_check_token(), or the status that refuses. */
+ * check_token(), or the status that refuses. */
 static int admit(struct hreq *q, const struct http_head *h, struct http_text tenant, struct http_refusal *no)
 {
 	struct http_asker asker = { .who = NULL };
@@ -264,15 +418,15 @@ static int admit(struct hreq *q, const struct http_head *h, struct http_text ten
 	status = http_guard_who(q->c, h, &asker, no->text, sizeof(no->text));
 	q->who = asker.who;
 	if (status == HTTP_TOKEN) {
-		status = hreq_check_token(q, asker.token, no);
+		status = check_token(q, asker.token, no);
 	} else {
 		if (status == 401) {
-			http_unauthorized(q->t, tenant, asker.had_one, &no->headers);
+			put_unauthorized(q->t, tenant, asker.had_one, &no->headers);
 			http_not_known(q->c);
 		}
-		http_punish(q->c);
+		punish(q->c);
 		if (status == 0)
-			status = http_admit(q->c, tenant, q->who, no);
+			status = admit_tenant(q->c, tenant, q->who, no);
 	}
 	if (status != 0 || q->later.status == 0)
 		return status;
@@ -289,7 +443,7 @@ static void refuse_head(const struct hconn *c, struct http_request *r, const str
 
 	if (no->retry_s)
 		str_printf(&no->headers, "Retry-After: %u\r\n", no->retry_s);
-	refuse(r, status, str_text(&no->headers), http_cors(http_cors_origin(c->t, h), cors), no->text);
+	http_refuse(r, status, str_text(&no->headers), http_cors(http_cors_origin(c->t, h), cors), no->text);
 	str_fini(&no->headers);
 }
 
@@ -311,12 +465,13 @@ static int turned_away(const struct hconn *c, struct http_refusal *ret)
 }
 
 /* Where tokens for this path come from: anybody may know, whether or not there is such a tenant. */
-static void send_metadata(const struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant)
+static void send_metadata(const struct hconn *c, struct http_request *r, const struct http_head *h,
+			  struct http_text tenant)
 {
 	struct str text = STR_INIT, headers = STR_INIT;
 	char cors[TR_HTTP_CORS_SIZE];
 
-	http_metadata(c->t, tenant, &text);
+	put_metadata(c->t, tenant, &text);
 	str_puts(&headers, "Content-Type: application/json\r\n");
 	str_puts(&headers, http_cors(http_cors_origin(c->t, h), cors));
 	http_reply(r, 200, headers.p, text.p, text.len);
@@ -334,7 +489,7 @@ static int open_head(struct hconn *c, struct http_request *r, const struct http_
 
 	if (route == ROUTE_METADATA) {
 		if (method_of(h, route, &method) != 0)
-			refuse(r, 405, routes[route].allow, "", routes[route].text);
+			http_refuse(r, 405, routes[route].allow, "", routes[route].text);
 		else
 			send_metadata(c, r, h, tenant);
 		return 1;
@@ -362,14 +517,14 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
 
 	*body_max = TRANSPORT_MESSAGE_MAX;
 	if (http_guard_host(c->t, h) != 0) {            /* before anything else (SEC S-104) */
-		refuse(r, 403, "", "", "this Host or Origin is not served here\n");
+		http_refuse(r, 403, "", "", "this Host or Origin is not served here\n");
 		return 1;
 	}
 	route = http_route(h->path, &tenant);
-	if (route == ROUTE_NONE && http_route_metadata(c->t, h->path, &tenant))
+	if (route == ROUTE_NONE && route_metadata(c->t, h->path, &tenant))
 		route = ROUTE_METADATA;
 	if (route == ROUTE_NONE) {
-		refuse(r, 404, "", "", no_path);
+		http_refuse(r, 404, "", "", no_path);
 		return 1;
 	}
 	status = turned_away(c, &no);
@@ -387,7 +542,8 @@ static int on_head(void *arg, struct http_request *r, const struct http_head *h,
  * header (MCP B-25). */
 static bool opens_sse(const struct hreq *q)
 {
-	return q->route == ROUTE_SSE || (q->t->conf->get_opens_sse && q->http.sse_ok && !q->http.session && !q->http.version);
+	return q->route == ROUTE_SSE || (q->t->conf->get_opens_sse && q->http.sse_ok && !q->http.session &&
+					 !q->http.version);
 }
 
 static void on_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
@@ -486,7 +642,8 @@ static int http_check(const struct conf_listener *c, struct err *err)
 {
 	for (size_t i = 0; i < c->norigins; i++) {
 		if (strlen(c->origins[i]) > TR_HTTP_ORIGIN_MAX)
-			return err_set(err, ERR_INVALID, c->address, "an origin is longer than %d bytes", TR_HTTP_ORIGIN_MAX);
+			return err_set(err, ERR_INVALID, c->address, "an origin is longer than %d bytes",
+				       TR_HTTP_ORIGIN_MAX);
 	}
 	return tr_tcp.check(c, err);            /* the same rules for where it may listen */
 }
@@ -518,7 +675,8 @@ static int http_open(const struct transport_env *env, const struct conf_listener
 		return rc;
 	}
 	t->loopback = addr_is_loopback(&a);
-	t->origin = env->resource ? mem_strdup(env->resource) : mem_printf("%s://%s", conf->tls ? "https" : "http", listen_address(t->listener));
+	t->origin = env->resource ? mem_strdup(env->resource) : mem_printf("%s://%s", conf->tls ? "https" : "http",
+									   listen_address(t->listener));
 	t->tick = ev_timer_new(env->loop, http_tick, t);
 	ev_timer_start(t->tick, TR_HTTP_TICK_MS * 1000ull);
 	*ret = &t->base;

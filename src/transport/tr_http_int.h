@@ -1,15 +1,14 @@
-/* The HTTP member's own: tr_http.c (connections, exchanges), tr_http_guard.c (who may ask), tr_http_token.c (access
- * tokens), tr_http_facts.c (what the head says), tr_http_press.c (a full server), tr_http_sse.c (streams), tr_sse.c
- * (HTTP+SSE of 2024-11-05). */
+/* The HTTP member's own: tr_http.c (connections, who may come in, exchanges), tr_http_head.c (what the head says, which
+ * requests may ask), tr_http_answer.c (refusals, event streams, HTTP+SSE of 2024-11-05). */
 #ifndef TR_HTTP_INT_H
 #define TR_HTTP_INT_H
-
-#include "transport_int.h"
 
 #include "base/text.h"
 #include "conf/conf.h"
 #include "net/http_server.h"
 #include "tenant/tenant.h"
+
+#include "transport_int.h"
 
 #define TR_HTTP_TICK_MS 5000
 #define TR_HTTP_LATE_MS 10000           /* a slow answer becomes an event stream (MCP B-39) */
@@ -74,7 +73,8 @@ struct hreq {
 	struct oauth_check *check;      /* whose it is is asked; nothing of its body has been read */
 	const struct oauth_issuer *issuer;      /* of its access token, or NULL */
 	const char *tenant;             /* that the path names, or NULL */
-	struct { int status; const char *headers, *text; } later;       /* what is wrong with it whoever asks; 0: nothing */
+	/* What is wrong with it whoever asks; 0: nothing */
+	struct { int status; const char *headers, *text; } later;
 	const char *from;               /* the client's address, for records */
 	struct mcp_exchange *x;         /* from mcp_input() to finish() */
 	enum hroute route;
@@ -90,7 +90,7 @@ struct hreq {
 	char text[];
 };
 
-/* --- tr_http_guard.c */
+/* --- tr_http_head.c */
 
 /* The request's route by its path; *ret_tenant = the path's tenant, p NULL when it names none. */
 enum hroute http_route(struct http_text path, struct http_text *ret_tenant);
@@ -104,40 +104,29 @@ struct http_asker {
 	bool had_one;                   /* there was a credential */
 	struct http_text token;         /* a bearer that is no key */
 };
-/* 0: ret->who is known.  HTTP_TOKEN: ret->token tells, if it is good.  Else the status (400, 401) and a text for the body. */
+/* 0: ret->who is known.  HTTP_TOKEN: ret->token tells, if it is good.  Else the status (400, 401) and a text for the
+ * body. */
 #define HTTP_TOKEN 2
-int http_guard_who(const struct hconn *c, const struct http_head *h, struct http_asker *ret, char *ret_text, size_t size);
+int http_guard_who(const struct hconn *c, const struct http_head *h, struct http_asker *ret, char *ret_text,
+		   size_t size);
+/* Route, method and tenant of the path are the caller's to fill in, and who. */
+struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant);
+/* The next member of a comma-separated list that is not empty; *list becomes what follows. */
+bool http_list_next(struct http_text *list, struct http_text *ret);
 
-/* --- tr_http_token.c */
+/* --- tr_http_answer.c */
 
-/* Is it the path of a document about us (RFC 9728)?  *ret_tenant as http_route(). */
-bool http_route_metadata(const struct tr_http *t, struct http_text path, struct http_text *ret_tenant);
-void http_metadata(const struct tr_http *t, struct http_text tenant, struct str *out);
-/* Appends the header WWW-Authenticate.  had_one: a credential came, and is not good. */
-void http_unauthorized(const struct tr_http *t, struct http_text tenant, bool had_one, struct str *out);
-/* The same for 403: scope are the words of ours that are lacking. */
-void http_insufficient(const struct hreq *q, const char *scope, struct str *out);
-/* Whose is it?  0: q->who is.  HTTP_LATER: it is held, and goes on or is refused by itself.  Else the status. */
-#define HTTP_LATER 1
-int hreq_check_token(struct hreq *q, struct http_text token, struct http_refusal *no);
-
-/* --- tr_http_press.c */
-
-void http_press(struct transport *base, enum transport_press press);
+void hreq_free(struct hreq *q);         /* unlinked, references dropped; r is the connection's */
+/* Answer with a plain text (not JSON: MCP B-49) and free.  headers: further lines, or "". */
+void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text);
+/* Ready CORS lines for an allowed origin (p NULL: ""); hreq_cors() for that of q. */
+const char *http_cors(struct http_text origin, char ret[TR_HTTP_CORS_SIZE]);
+const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE]);
+void http_refuse(struct http_request *r, int status, const char *headers, const char *cors, const char *text);
 /* An answer to q begins: while its tenant fills the server it is the connection's last, of some at a time. */
 void hreq_keep(const struct hreq *q);
 /* Somebody is refused for not being known. */
 void http_not_known(struct hconn *c);
-/* A connection whose next request is its last, and due at once, unless it is some tenant's. */
-void http_hurry(struct hconn *c);
-
-/* --- tr_http_client.c */
-
-/* The client's address, which is ret or the connection's own text. */
-const char *http_client(const struct hconn *c, const struct http_head *h, char ret[TR_HTTP_CLIENT_SIZE]);
-
-/* --- tr_http_sse.c */
-
 void hreq_stream_begin(struct hreq *q);
 void hreq_event(struct hreq *q, const char *text, size_t len);
 /* The same for an answer, which may be larger than what a stream may queue. */
@@ -147,35 +136,10 @@ void hreq_get(struct hreq *q);
 void hreq_delete(struct hreq *q);
 /* The periodic look: slow answers become streams, quiet streams get a comment. */
 void http_tick(void *tr_http);
-
-/* --- tr_http_facts.c */
-
-/* Route, method and tenant of the path are the caller's to fill in, and who. */
-struct hreq *hreq_new(struct hconn *c, struct http_request *r, const struct http_head *h, struct http_text tenant);
-/* The next part of *list up to sep, without the white space around it; *list becomes what follows. */
-bool http_part_next(struct http_text *list, char sep, struct http_text *ret);
-/* The next member of a comma-separated list that is not empty; *list becomes what follows. */
-bool http_list_next(struct http_text *list, struct http_text *ret);
-
-/* --- tr_sse.c */
-
 /* GET /sse: a channel whose answers leave on this stream. */
 void sse_open(struct hreq *q);
 /* POST /messages?s=<id>: one message for that channel. */
 void sse_post(struct hreq *q, const char *body, size_t len);
 void sse_gone(struct sse_peer **p);     /* the stream's client has left */
-
-/* --- tr_http.c */
-
-/* May this tenant come in, at this path?  0, or the status that refuses. */
-int http_admit(struct hconn *c, struct http_text tenant, const struct principal *who, struct http_refusal *no);
-void http_punish(struct hconn *c);      /* somebody failed to say who he is */
-
-void hreq_free(struct hreq *q);         /* unlinked, references dropped; r is the connection's */
-/* Answer with a plain text (not JSON: MCP B-49) and free.  headers: further lines, or "". */
-void hreq_refuse(struct hreq *q, int status, const char *headers, const char *text);
-/* Ready CORS lines for an allowed origin (p NULL: ""); hreq_cors() for that of q. */
-const char *http_cors(struct http_text origin, char ret[TR_HTTP_CORS_SIZE]);
-const char *hreq_cors(const struct hreq *q, char ret[TR_HTTP_CORS_SIZE]);
 
 #endif

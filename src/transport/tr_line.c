@@ -6,8 +6,6 @@
 
 #include "config.h"
 
-#include "transport_int.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +18,21 @@
 #include "ev/ev.h"
 #include "net/stream.h"
 #include "tenant/tenant.h"
+
+#include "transport_int.h"
+
+struct line_home {                      /* what all peers of a listener share */
+	const struct transport_env *env;
+	const struct conf_listener *conf;       /* NULL for stdio */
+	struct listener *listener;              /* NULL for stdio */
+	struct front front;
+	struct list peers;
+	int tport;                              /* enum audit_tport */
+	void (*ended)(void *arg);               /* stdio: the one peer has gone */
+	void *arg;
+};
+/* tls NULL: plain; pass NULL: of stdio. */
+struct line_way { int in_fd, out_fd; struct tls *tls; const char *from; const struct gate_pass *pass; };
 
 struct line_peer {
 	struct list node;               /* of home->peers */
@@ -226,7 +239,7 @@ static void peer_ended(void *arg, enum stream_end why)
 
 static const struct stream_ops stream_ops = { peer_data, peer_ended, NULL };
 
-void line_peer_new(struct line_home *home, const struct line_way *way, struct principal *who)
+static void line_peer_new(struct line_home *home, const struct line_way *way, struct principal *who)
 {
 	const struct conf_listener *conf = home->conf;
 	struct line_peer *p = mem_zalloc(sizeof(*p));
@@ -250,10 +263,12 @@ void line_peer_new(struct line_home *home, const struct line_way *way, struct pr
 		return;
 	}
 	p->auth_timer = ev_timer_new(home->env->loop, auth_late, p);
-	ev_timer_start(p->auth_timer, (conf && conf->credential_ms ? conf->credential_ms : TRANSPORT_CREDENTIAL_MS) * 1000ull);
+	ev_timer_start(p->auth_timer,
+		       (conf && conf->credential_ms ? conf->credential_ms : TRANSPORT_CREDENTIAL_MS) * 1000ull);
 }
 
-void line_peers_close(struct line_home *home)
+/* who NULL: a credential line is due.  Takes the descriptors and tls, counts who. */
+static void line_peers_close(struct line_home *home)
 {
 	LIST_FOREACH_SAFE(n, tmp, &home->peers) {
 		struct line_peer *p = CONTAINER_OF(n, struct line_peer, node);
@@ -281,7 +296,8 @@ static int known_peer(struct tr_line *t, const struct accepted *a, struct princi
 	for (size_t i = 0; a->uid >= 0 && i < c->nuids; i++) {
 		if (c->uids[i].uid != (uint64_t)a->uid)
 			continue;
-		rc = principal_named(t->env.tenants, c->uids[i].tenant, c->uids[i].principal, AUDIT_AUTHN_UID, ret, err);
+		rc = principal_named(t->env.tenants, c->uids[i].tenant, c->uids[i].principal, AUDIT_AUTHN_UID, ret,
+				     err);
 		return rc < 0 ? rc : 1;
 	}
 	if (!c->tenant)
@@ -331,7 +347,8 @@ static int line_open(const struct transport_env *env, const struct conf_listener
 	list_init(&t->home.peers);
 	rc = front_open(&t->home.front, env, c, err);
 	if (rc == 0 && c->transport == CONF_UNIX)
-		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener, err);
+		rc = listen_unix(env->loop, c->address, 0660, c->connections_max, line_accepted, t, &t->home.listener,
+				 err);
 	else if (rc == 0)
 		rc = listen_tcp(env->loop, c->address, c->connections_max, line_accepted, t, &t->home.listener, err);
 	if (rc == 0)
@@ -345,12 +362,14 @@ static int line_open(const struct transport_env *env, const struct conf_listener
 	return 0;
 }
 
-static int tcp_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret, struct err *err)
+static int tcp_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret,
+		    struct err *err)
 {
 	return line_open(env, c, &tr_tcp, AUDIT_TCP, ret, err);
 }
 
-static int unix_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret, struct err *err)
+static int unix_open(const struct transport_env *env, const struct conf_listener *c, struct transport **ret,
+		     struct err *err)
 {
 	return line_open(env, c, &tr_unix, c->relay ? AUDIT_STDIO : AUDIT_UNIX, ret, err);
 }
@@ -428,7 +447,8 @@ static int tcp_check(const struct conf_listener *c, struct err *err)
 	if (addr_is_loopback(&a) || ((c->insecure || c->tls) && !c->tenant))
 		return 0;
 	if (c->tenant)
-		return err_set(err, ERR_INVALID, c->address, "a listener bound to a tenant must be on loopback or a Unix socket");
+		return err_set(err, ERR_INVALID, c->address,
+			       "a listener bound to a tenant must be on loopback or a Unix socket");
 	err_set(err, ERR_INVALID, c->address, "keys would cross the network in the clear");
 	err_hint(err, "give it tls, listen on 127.0.0.1, or say `insecure: true` where a proxy in front ends TLS");
 	return ERR_INVALID;
@@ -447,3 +467,48 @@ const struct transport_ops tr_tcp = {
 const struct transport_ops tr_unix = {
 	"unix", unix_check, unix_open, line_pause, line_press, line_live, line_address, line_close,
 };
+
+/* --- stdio */
+
+/* One peer on two descriptors, known before its first line (MCP S-10).  The program has moved stdout to a private
+ * descriptor before anything could write to it (MCP S-02). */
+
+struct tr_stdio {
+	struct transport base;
+	struct transport_env env;
+	struct line_home home;
+};
+
+int tr_stdio_open(const struct transport_env *env, int in_fd, int out_fd, struct principal *who,
+		  void (*ended)(void *arg), void *arg, struct transport **ret, struct err *err)
+{
+	struct tr_stdio *t = mem_zalloc(sizeof(*t));
+
+	(void)err;      /* nothing here can fail; the face is that of every way in */
+	t->env = *env;
+	t->home = (struct line_home){ .env = &t->env, .tport = AUDIT_STDIO, .ended = ended, .arg = arg };
+	list_init(&t->home.peers);
+	line_peer_new(&t->home, &(struct line_way){ in_fd, out_fd, NULL, "stdio", NULL }, who);
+	*ret = &t->base;
+	return 0;
+}
+
+static void stdio_free(void *arg)
+{
+	free(arg);
+}
+
+void tr_stdio_close(struct transport **t)
+{
+	if (!*t)
+		return;
+	struct tr_stdio *s = CONTAINER_OF(*t, struct tr_stdio, base);
+
+	s->home.ended = NULL;
+	line_peers_close(&s->home);
+	ev_defer(s->env.loop, stdio_free, s);
+	*t = NULL;
+}
+
+/* Every member that listens. */
+const struct transport_ops *const transport_all[] = { &tr_http, &tr_tcp, &tr_unix, NULL };
