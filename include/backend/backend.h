@@ -15,11 +15,11 @@
 struct arena;
 struct backend_op;
 struct secret_source;
-struct be_secrets;
-struct be_workers;
+struct open_secrets;
+struct exec_workers;
 struct ev_loop;
 struct fetcher;
-struct run_cage;
+struct sandbox;
 struct trace;
 struct upstreams;
 
@@ -34,13 +34,13 @@ struct backend_env {
 	const char *store;                      /* directory of the store, which no handler may read; NULL: none */
 	struct fetcher *fetcher;                /* all requests to the outside (net/fetch.h) */
 	struct upstreams *upstreams;            /* other MCP servers (upstream/upstream.h); NULL: there are none */
-	const struct run_cage *cage;            /* of all processes (sandbox/sandbox.h); NULL: none is started */
-	struct be_workers *workers;             /* processes that wait for calls (exec/exec.h); NULL: none is kept */
+	const struct sandbox *sandbox;            /* of all processes (sandbox/sandbox.h); NULL: none is started */
+	struct exec_workers *workers;             /* processes that wait for calls (exec/exec.h); NULL: none is kept */
 };
 
 /* How far the process of a run would be confined, as levels of sandbox/level.h. */
 #define BACKEND_LEVEL_TEXT 64
-struct backend_cage {
+struct backend_sandbox {
 	char level[BACKEND_LEVEL_TEXT];         /* what it would reach; for the record (SEC S-510) */
 	char wanted[BACKEND_LEVEL_TEXT];        /* what it must reach */
 	char best[BACKEND_LEVEL_TEXT];          /* what this machine has */
@@ -66,7 +66,7 @@ struct backend_req {
 	const struct trace *trace;              /* of the caller's (proto/trace.h), or NULL */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
 	size_t result_max;                      /* bytes of output */
-	struct be_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */
+	struct open_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */
 };
 struct backend_result {
 	json_t *content;                        /* array of content blocks; never NULL */
@@ -119,7 +119,7 @@ struct backend_ops {
 		      void *arg, struct backend_op **ret);
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 	/* NULL, or a level that is empty: its runs need no process. */
-	void (*cage)(const struct backend_env *env, const void *plan, struct backend_cage *ret);
+	void (*sandbox)(const struct backend_env *env, const void *plan, struct backend_sandbox *ret);
 	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already. */
 	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
 		     struct err *err);
@@ -128,9 +128,9 @@ struct backend_ops {
 /* The text of a level, in the order that all of them have.  ERR_INVALID: it is none. */
 int backend_level_check(const char *level, struct err *err) MUST_CHECK;
 /* This level must be reached as well. */
-void backend_cage_require(struct backend_cage *cage, const char *level);
+void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level);
 /* ERR_DENIED when it is not enough; the message says what is missing, the hint where to change it. */
-int backend_cage_check(const struct backend_cage *cage, struct err *err) MUST_CHECK;
+int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err) MUST_CHECK;
 
 /* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
  * used are blanked from all that it says. */

@@ -15,20 +15,20 @@ struct backend_op {
 	struct backend_sink sink;       /* copied: the caller's may be on its stack */
 	void *arg;
 };
-void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
+void backend_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
 		void *arg);
-void be_op_text(struct backend_op *op, const char *p, size_t len);      /* one text block; p is UTF-8 */
+void backend_op_text(struct backend_op *op, const char *p, size_t len);      /* one text block; p is UTF-8 */
 /* ERR_TIMEOUT for the deadline, else ERR_CANCELLED, with a sentence that says why. */
-int be_cancel_err(enum cancel_why why, struct err *err);
+int backend_cancel_err(enum cancel_why why, struct err *err);
 /* Arena memory ran out while a handler block was compiled. */
-int be_bind_full(const char *at, struct err *err);
+int backend_bind_full(const char *at, struct err *err);
 /* Index of the string member `name` in words, *ret untouched when it is missing.  ERR_INVALID names the words. */
-int be_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
+int backend_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
 		struct err *err) MUST_CHECK;
 /* `allow` and `ca` of a block: where its requests may go.  ret: zero before. */
-int be_bind_fetch(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err) MUST_CHECK;
+int backend_bind_fetch(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err) MUST_CHECK;
 /* The arguments on one line: line breaks between tokens become spaces, nothing else changes. */
-void be_put_args(const struct backend_req *req, struct str *out);
+void backend_put_args(const struct backend_req *req, struct str *out);
 
 /* Templates: `{/json/pointer}` inserts an argument, `{secret:NAME}` a secret, `{tenant}` `{principal}` `{call}` what
  * they say, `{{` and `}}` are braces.  Compiled when the definition is stored, rendered for each run.  What is inserted

@@ -17,14 +17,14 @@
  * the pipeline (AUDIT 2).  Loop thread. */
 
 struct audit_event;
-struct be_workers;
+struct exec_workers;
 struct call;
 struct call_engine;
 struct ev_loop;
 struct fetcher;
 struct limiter;
 struct principal;
-struct run_cage;
+struct sandbox;
 struct seal;
 struct tenants;
 struct upstreams;
@@ -45,8 +45,8 @@ struct call_env {                       /* borrowed for the engine's life */
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct secret_source *secrets;  /* NULL: none is set */
 	const char *store;              /* its directory; NULL: none */
-	const struct run_cage *cage;    /* of the processes of tools; NULL: none is started */
-	struct be_workers *workers;     /* those that are kept; NULL: none */
+	const struct sandbox *cage;    /* of the processes of tools; NULL: none is started */
+	struct exec_workers *workers;     /* those that are kept; NULL: none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	int audit_level;                /* enum audit_level: the server's default */

@@ -20,10 +20,10 @@ struct audit_logs;
 struct call_engine;
 struct db;
 struct ev_loop;
-struct be_workers;
+struct exec_workers;
 struct conf_role;
 struct fetcher;
-struct run_cage;
+struct sandbox;
 struct mcp_server;
 struct registry;
 struct str;
@@ -166,8 +166,8 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
-	const struct run_cage *cage;            /* the same; NULL: no process is started */
-	struct be_workers *workers;             /* the same; NULL: none is kept */
+	const struct sandbox *cage;            /* the same; NULL: no process is started */
+	struct exec_workers *workers;             /* the same; NULL: none is kept */
 	const char *sandbox;                    /* for `status`: the levels reached and required */
 	uint32_t owner_uid;             /* an admin while admin_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */

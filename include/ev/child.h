@@ -8,12 +8,12 @@
 
 struct ev_loop;
 struct ev_child;
-struct run_policy;
+struct sandbox_policy;
 
 /* The one place where processes begin: posix_spawn of the launcher toolcrib-run, which builds the cage
  * that the policy describes and becomes the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */
 struct ev_child_req {
-	const struct run_policy *policy;  /* program, argv, environment, limits: by fd 3, never by argv */
+	const struct sandbox_policy *policy;  /* program, argv, environment, limits: by fd 3, never by argv */
 	/* Once and last, not before ev_child_start() has returned; all processes of the group are dead.
 	 * refused != NULL: the launcher could not start the tool ("exec: No such file or directory")
 	 * and nothing of it has run; else status as from waitid(): exit status, or -signal. */

@@ -7,25 +7,25 @@
 
 /* The block `sandbox` of a handler that starts a process, and what the server makes of it. */
 
-struct run_cage;
+struct sandbox;
 
-struct be_cage {
+struct exec_sandbox {
 	const char *const *read, *const *write;         /* NULL-terminated */
-	enum run_net net;
+	enum sandbox_net net;
 	const uint16_t *connect_ports, *bind_ports; size_t nconnect, nbind;
 	bool udp;
 	uint64_t memory_bytes, cpu_s, processes;
-	struct run_level require;                       /* beside what the server requires */
+	struct sandbox_level require;                       /* beside what the server requires */
 };
 
 /* handler: has the member `sandbox`, or gets the defaults. */
-int be_cage_bind(const json_t *handler, struct arena *mem, struct be_cage *ret, struct err *err) MUST_CHECK;
+int exec_sandbox_bind(const json_t *handler, struct arena *mem, struct exec_sandbox *ret, struct err *err) MUST_CHECK;
 /* Which layers a process gets: the best ones that leave it the network that it asks for. */
-struct run_level be_cage_level(const struct be_cage *c, const struct run_cage *server);
-void be_cage_show(const struct be_cage *c, const struct run_cage *server, struct backend_cage *ret);
+struct sandbox_level exec_sandbox_level(const struct exec_sandbox *c, const struct sandbox *server);
+void exec_sandbox_show(const struct exec_sandbox *c, const struct sandbox *server, struct backend_sandbox *ret);
 /* ERR_DENIED: the process must not be started; the message says what to do. */
-int be_cage_check(const struct be_cage *c, const struct run_cage *server, struct err *err) MUST_CHECK;
+int exec_sandbox_check(const struct exec_sandbox *c, const struct sandbox *server, struct err *err) MUST_CHECK;
 /* Everything of *ret that is about confinement; texts are borrowed from both. */
-void be_cage_fill(const struct be_cage *c, const struct run_cage *server, struct run_policy *ret);
+void exec_sandbox_fill(const struct exec_sandbox *c, const struct sandbox *server, struct sandbox_policy *ret);
 
 #endif

@@ -12,6 +12,6 @@
  *
  * Each is a row of backend/backend.h: bind() is pure, start() and cancel() are of the loop thread. */
 
-extern const struct backend_ops be_static, be_builtin, be_http, be_sql;
+extern const struct backend_ops handler_static, handler_builtin, handler_http, handler_sql;
 
 #endif

@@ -6,6 +6,6 @@
 
 /* Take the cgroup that this process is alone in: it moves to the leaf "server", and those of tools are made beside it.
  * Returns the cgroup's directory, free() it; NULL: *ret_why is for the log, and nothing is changed. */
-char *run_cgroup_claim(const char **ret_why);
+char *sandbox_cgroup_claim(const char **ret_why);
 
 #endif

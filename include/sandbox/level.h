@@ -17,25 +17,25 @@
  *
  * base is always there: no new privileges, no capabilities, limits, a closed environment, no descriptors. */
 
-#define RUN_LANDLOCK_MAX 6
-#define RUN_LANDLOCK_PORTS 4            /* from here on TCP ports can be listed */
-#define RUN_LEVEL_TEXT 64               /* bytes of a level's text with its NUL */
+#define SANDBOX_LANDLOCK_MAX 6
+#define SANDBOX_LANDLOCK_PORTS 4            /* from here on TCP ports can be listed */
+#define SANDBOX_LEVEL_TEXT 64               /* bytes of a level's text with its NUL */
 
-struct run_level {
+struct sandbox_level {
 	unsigned landlock;              /* 0 = none */
 	bool seccomp, net0, ns, cgroup;
 };
 
-const char *run_level_format(const struct run_level *level, char ret[RUN_LEVEL_TEXT]);
+const char *sandbox_level_format(const struct sandbox_level *level, char ret[SANDBOX_LEVEL_TEXT]);
 /* ERR_INVALID: another word, an unknown layer, or layers in another order. */
-int run_level_parse(const char *text, struct run_level *ret, struct err *err) MUST_CHECK;
+int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err *err) MUST_CHECK;
 /* Has reached every layer of wanted? */
-bool run_level_meets(const struct run_level *reached, const struct run_level *wanted);
-bool run_level_equal(const struct run_level *a, const struct run_level *b);
+bool sandbox_level_meets(const struct sandbox_level *reached, const struct sandbox_level *wanted);
+bool sandbox_level_equal(const struct sandbox_level *a, const struct sandbox_level *b);
 /* Every layer of either. */
-struct run_level run_level_both(const struct run_level *a, const struct run_level *b);
+struct sandbox_level sandbox_level_both(const struct sandbox_level *a, const struct sandbox_level *b);
 /* What this kernel offers to a program that does not need the network, but for cgroups, which are given, not had
  * (sandbox/cgroup.h), and for bubblewrap.  It asks, and changes nothing. */
-struct run_level run_level_probe(void);
+struct sandbox_level sandbox_level_probe(void);
 
 #endif

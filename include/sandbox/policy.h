@@ -10,29 +10,29 @@
 /* What toolcrib-run does to become one tool.  The server encodes it to bytes and hands them over by
  * descriptor 3, a socket; the launcher decodes them strictly: length-prefixed, bounded, no trailing bytes.
  *
- * What comes back on descriptor 3: RUN_READY, the level reached and a newline once the cage stands and only the
- * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last RUN_USAGE and what the tool has used,
+ * What comes back on descriptor 3: SANDBOX_READY, the level reached and a newline once the sandbox stands and only the
+ * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last SANDBOX_USAGE and what the tool has used,
  * "CPU_US RSS_KIB" and a newline.  The end of the server's
  * side of the socket ends the tool and all that it has started (SEC S-B15). */
 
-#define RUN_POLICY_MAX (256u << 10)     /* bytes of an encoded policy */
-#define RUN_ARGS_MAX 256
-#define RUN_ENV_MAX 128
-#define RUN_PATHS_MAX 64                /* of each list of paths */
-#define RUN_PORTS_MAX 64                /* of each list of ports */
-#define RUN_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
-#define RUN_FD 3
-#define RUN_READY '+'
-#define RUN_USAGE "\n="                 /* no reason holds a newline */
-#define RUN_REPORT_MAX 256              /* bytes of a report */
+#define SANDBOX_POLICY_MAX (256u << 10)     /* bytes of an encoded policy */
+#define SANDBOX_ARGS_MAX 256
+#define SANDBOX_ENV_MAX 128
+#define SANDBOX_PATHS_MAX 64                /* of each list of paths */
+#define SANDBOX_PORTS_MAX 64                /* of each list of ports */
+#define SANDBOX_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
+#define SANDBOX_FD 3
+#define SANDBOX_READY '+'
+#define SANDBOX_USAGE "\n="                 /* no reason holds a newline */
+#define SANDBOX_REPORT_MAX 256              /* bytes of a report */
 
-enum run_net {
-	RUN_NET_NONE,                   /* no sockets but pairs */
-	RUN_NET_PORTS,                  /* TCP to and from the listed ports; needs Landlock 4 */
-	RUN_NET_ANY,                    /* IPv4 and IPv6 */
+enum sandbox_net {
+	SANDBOX_NET_NONE,                   /* no sockets but pairs */
+	SANDBOX_NET_PORTS,                  /* TCP to and from the listed ports; needs Landlock 4 */
+	SANDBOX_NET_ANY,                    /* IPv4 and IPv6 */
 };
 
-struct run_policy {
+struct sandbox_policy {
 	const char *program;            /* absolute path */
 	const char *const *argv;        /* NULL-terminated, argv[0] first */
 	const char *const *env;         /* NULL-terminated "K=V"; nothing is inherited */
@@ -46,24 +46,24 @@ struct run_policy {
 	uint64_t file_bytes;            /* RLIMIT_FSIZE */
 	uint64_t open_files;            /* RLIMIT_NOFILE */
 	uint64_t processes;             /* processes and threads of the whole tree; 0 = any number */
-	struct run_level level;         /* the layers to put on; what does not hold is a refusal */
+	struct sandbox_level level;         /* the layers to put on; what does not hold is a refusal */
 	/* With level.landlock; NULL-terminated, NULL = empty.  Absolute paths; beside them what every program needs. */
 	const char *const *read;        /* to be read and executed; must exist */
 	const char *const *write;       /* also to be written; must exist */
 	const char *const *files;       /* to be read where they are regular files */
 	const char *const *hide;        /* never visible, whatever the others say */
-	enum run_net net;               /* with level.seccomp, else any */
-	const uint16_t *connect_ports; size_t nconnect; /* RUN_NET_PORTS */
+	enum sandbox_net net;               /* with level.seccomp, else any */
+	const uint16_t *connect_ports; size_t nconnect; /* SANDBOX_NET_PORTS */
 	const uint16_t *bind_ports; size_t nbind;
-	bool udp;                       /* RUN_NET_PORTS: UDP as well, to any port */
+	bool udp;                       /* SANDBOX_NET_PORTS: UDP as well, to any port */
 };
 
 struct str;
 /* ERR_INVALID, ERR_LIMIT; where names the member. */
-int run_policy_encode(const struct run_policy *p, struct str *out, struct err *err) MUST_CHECK;
+int sandbox_policy_encode(const struct sandbox_policy *p, struct str *out, struct err *err) MUST_CHECK;
 /* The number of bytes that follow a head; ERR_INVALID, ERR_LIMIT. */
-int run_policy_head(const void *head, size_t *ret_len, struct err *err) MUST_CHECK;
+int sandbox_policy_head(const void *head, size_t *ret_len, struct err *err) MUST_CHECK;
 /* Decode head and rest into one block: *ret points into itself; free() it. */
-int run_policy_decode(const void *p, size_t len, struct run_policy **ret, struct err *err) MUST_CHECK;
+int sandbox_policy_decode(const void *p, size_t len, struct sandbox_policy **ret, struct err *err) MUST_CHECK;
 
 #endif

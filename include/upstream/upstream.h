@@ -17,10 +17,10 @@ struct secret_source;
 struct db;
 struct ev_loop;
 struct fetcher;
-struct run_cage;
+struct sandbox;
 struct upstreams;
 
-extern const struct backend_ops be_mcp;         /* the handler of hosted items */
+extern const struct backend_ops handler_mcp;         /* the handler of hosted items */
 
 /* --- documents: pure functions, any thread */
 
@@ -99,7 +99,7 @@ struct upstreams_env {                  /* borrowed for life */
 	struct ev_loop *loop;
 	const struct secret_source *secrets;
 	struct fetcher *fetcher;
-	const struct run_cage *cage;            /* of their processes; NULL: none is started */
+	const struct sandbox *sandbox;            /* of their processes; NULL: none is started */
 };
 struct upstreams *upstreams_new(const struct upstreams_env *env);
 /* No call is open any more.  Its processes end, those of the loop as a whole by ev_child_kill_all(). */

@@ -15,7 +15,7 @@
 
 struct admin_sock;
 struct app_auth;
-struct be_workers;
+struct exec_workers;
 struct call_engine;
 struct db;
 struct ev_signal;
@@ -42,7 +42,7 @@ struct app {
 	char *store;                    /* absolute */
 	size_t started;                 /* rows of the table whose start() succeeded */
 	uint64_t started_us;
-	struct run_cage cage;           /* of all tools */
+	struct sandbox cage;           /* of all tools */
 	const char *hide[3];            /* its lists and texts */
 	char *scratch, *conf_file, *cgroup;
 	char *sandbox;                  /* both levels, for people */
@@ -59,7 +59,7 @@ struct app {
 	struct upstreams *upstreams;
 	struct fetcher *fetcher;
 	struct oauth *oauth;            /* access tokens; NULL: there are none */
-	struct be_workers *workers;
+	struct exec_workers *workers;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct admin *admin;

@@ -28,7 +28,7 @@ static void claim_cgroup(struct app *a)
 
 	if (a->opt.profile != APP_DAEMON)
 		return;
-	a->cage.cgroup = a->cgroup = run_cgroup_claim(&why);
+	a->cage.cgroup = a->cgroup = sandbox_cgroup_claim(&why);
 	a->cage.best.cgroup = a->cgroup != NULL;
 	if (!a->cgroup)
 		log_debug(NULL, "tools have no cgroups why=\"%s\"", why);
@@ -54,14 +54,14 @@ static int use_bwrap(struct app *a, struct err *err)
 int app_cage_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
-	const char *require = conf ? conf->sandbox_require : RUN_REQUIRE_DEFAULT;
-	char level[RUN_LEVEL_TEXT];
+	const char *require = conf ? conf->sandbox_require : SANDBOX_REQUIRE_DEFAULT;
+	char level[SANDBOX_LEVEL_TEXT];
 	size_t n = 0;
-	int rc = run_level_parse(require, &a->cage.require, err);
+	int rc = sandbox_level_parse(require, &a->cage.require, err);
 
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
-	a->cage.best = run_level_probe();
+	a->cage.best = sandbox_level_probe();
 	claim_cgroup(a);
 	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
 		return ERR_UNREACHABLE;
@@ -70,7 +70,7 @@ int app_cage_start(struct app *a, struct err *err)
 		a->hide[n++] = a->conf_file = path_absolute(conf->file);
 	a->cage.hide = a->hide;
 	a->cage.scratch = a->scratch = scratch_place();
-	a->sandbox = mem_printf("%s, required %s", run_level_format(&a->cage.best, level), require);
+	a->sandbox = mem_printf("%s, required %s", sandbox_level_format(&a->cage.best, level), require);
 	if (a->cage.require.landlock == 0 && !a->cage.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
 		log_warn(NULL, "sandbox.require lets tools run that can read the store require=%s reached=%s", require, level);
 	return 0;

@@ -11,7 +11,7 @@
 #include "handlers/handlers.h"
 #include "upstream/upstream.h"
 
-static const struct backend_ops *const handler_table[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, &be_mcp, NULL };
+static const struct backend_ops *const handler_table[] = { &handler_static, &handler_builtin, &handler_exec, &handler_http, &handler_sql, &handler_mcp, NULL };
 
 int handlers_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops, const void **ret_plan,
 		  struct err *err)

@@ -166,7 +166,7 @@ static int calls_start(struct app *a, struct err *err)
 		limiter_free(&a->limiter);
 		return rc;
 	}
-	a->workers = be_workers_new(a->loop);
+	a->workers = exec_workers_new(a->loop);
 	a->calls = call_engine_new(&(struct call_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
 		.limiter = a->limiter, .writer = a->writer, .master = a->master, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers,
@@ -180,7 +180,7 @@ static void calls_stop(struct app *a)
 {
 	writer_on_late(a->writer, NULL, NULL);
 	call_engine_free(&a->calls);
-	be_workers_free(&a->workers);
+	exec_workers_free(&a->workers);
 	app_usage_flush(a);
 	limiter_free(&a->limiter);
 }
@@ -234,7 +234,7 @@ static void calls_end(struct app *a)
 	if (a->notary)
 		notary_no_commands(a->notary);
 	ev_child_kill_all(a->loop);
-	be_workers_free(&a->workers);
+	exec_workers_free(&a->workers);
 }
 
 static int nothing(struct app *a, struct err *err)

@@ -22,7 +22,7 @@ int app_upstreams_start(struct app *a, struct err *err)
 
 	free(file);
 	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
-		.secrets = vault_secrets(a->vault), .cage = &a->cage });
+		.secrets = vault_secrets(a->vault), .sandbox = &a->cage });
 	if (rc == 0)
 		rc = upstreams_load(a->upstreams, db, err);
 	db_close(&db);

@@ -51,7 +51,7 @@ int backend_bind(const struct backend_ops *const *table, const json_t *handler, 
 	return unknown_type(type, names, n, err);
 }
 
-void be_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
+void backend_op_init(struct backend_op *op, const struct backend_env *env, const struct backend_sink *sink,
 		void *arg)
 {
 	op->loop = env->loop;
@@ -59,7 +59,7 @@ void be_op_init(struct backend_op *op, const struct backend_env *env, const stru
 	op->arg = arg;
 }
 
-void be_op_text(struct backend_op *op, const char *p, size_t len)
+void backend_op_text(struct backend_op *op, const char *p, size_t len)
 {
 	struct backend_result res = { .content = json_array() };
 
@@ -67,7 +67,7 @@ void be_op_text(struct backend_op *op, const char *p, size_t len)
 	op->sink.result(op->arg, &res);
 }
 
-int be_cancel_err(enum cancel_why why, struct err *err)
+int backend_cancel_err(enum cancel_why why, struct err *err)
 {
 	switch (why) {
 	case CANCEL_BY_CLIENT:
@@ -93,7 +93,7 @@ void backend_unwatch(struct backend_watch **wp)
 		w->end(w);
 }
 
-void be_put_args(const struct backend_req *req, struct str *out)
+void backend_put_args(const struct backend_req *req, struct str *out)
 {
 	size_t from = out->len;
 
@@ -113,29 +113,29 @@ void be_put_args(const struct backend_req *req, struct str *out)
 
 int backend_level_check(const char *level, struct err *err)
 {
-	struct run_level ignored;
+	struct sandbox_level ignored;
 
-	return run_level_parse(level, &ignored, err);
+	return sandbox_level_parse(level, &ignored, err);
 }
 
-void backend_cage_require(struct backend_cage *cage, const char *level)
+void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level)
 {
-	struct run_level reached = { 0 }, wanted = { 0 }, more = { 0 };
+	struct sandbox_level reached = { 0 }, wanted = { 0 }, more = { 0 };
 
 	/* A text that is none was refused when it was set: if it stands here all the same, nothing is enough. */
-	bool known = run_level_parse(cage->level, &reached, NULL) == 0 && run_level_parse(cage->wanted, &wanted, NULL) == 0 &&
-		     run_level_parse(level, &more, NULL) == 0;
-	wanted = run_level_both(&wanted, &more);
-	run_level_format(&wanted, cage->wanted);
-	cage->enough = known && run_level_meets(&reached, &wanted);
+	bool known = sandbox_level_parse(sandbox->level, &reached, NULL) == 0 && sandbox_level_parse(sandbox->wanted, &wanted, NULL) == 0 &&
+		     sandbox_level_parse(level, &more, NULL) == 0;
+	wanted = sandbox_level_both(&wanted, &more);
+	sandbox_level_format(&wanted, sandbox->wanted);
+	sandbox->enough = known && sandbox_level_meets(&reached, &wanted);
 }
 
-int backend_cage_check(const struct backend_cage *cage, struct err *err)
+int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err)
 {
-	if (cage->enough)
+	if (sandbox->enough)
 		return 0;
 	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here",
-		      cage->wanted, cage->level);
+		      sandbox->wanted, sandbox->level);
 	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see toolcrib-run(8)");
 	return ERR_DENIED;
 }

@@ -12,12 +12,12 @@
 #include "json/json.h"
 #include "net/fetch.h"
 
-int be_bind_full(const char *at, struct err *err)
+int backend_bind_full(const char *at, struct err *err)
 {
 	return err_set(err, ERR_LIMIT, at, "the handler block is too large");
 }
 
-int be_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
+int backend_get_word(const json_t *obj, const char *name, const char *const *words, size_t n, unsigned *ret,
 		struct err *err)
 {
 	const char *word = NULL;
@@ -68,7 +68,7 @@ static int bind_allow(const json_t *handler, struct arena *mem, struct fetch_pol
 		return err_set(err, ERR_LIMIT, "/allow/hosts", "has more than %d entries", FETCH_ALLOW_MAX);
 	struct fetch_allow *list = arena_alloc(mem, json_array_size(hosts) * sizeof(*list) + 1);
 	if (!list)
-		return be_bind_full("/allow/hosts", err);
+		return backend_bind_full("/allow/hosts", err);
 	json_array_foreach(hosts, i, v) {
 		const char *text = json_string_value(v);
 		snprintf(at, sizeof(at), "/allow/hosts/%zu", i);
@@ -94,10 +94,10 @@ static int bind_ca(const json_t *handler, struct arena *mem, struct fetch_policy
 	if (file[0] != '/')
 		return err_set(err, ERR_INVALID, "/ca", "must be an absolute path, is %.60s", file);
 	policy->ca_file = arena_strdup(mem, file);
-	return policy->ca_file ? 0 : be_bind_full("/ca", err);
+	return policy->ca_file ? 0 : backend_bind_full("/ca", err);
 }
 
-int be_bind_fetch(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err)
+int backend_bind_fetch(const json_t *block, struct arena *mem, struct fetch_policy *ret, struct err *err)
 {
 	int rc = bind_allow(block, mem, ret, err);
 

@@ -281,7 +281,7 @@ static void find_decoded_one(struct marks *m, const struct decoded *d, const str
 		find_all(m, d->p, d->len, d, u->latin.p, u->latin.len, secret);
 }
 
-static void find_decoded(struct marks *m, const struct be_secrets *s, const char *p, size_t len, char sign,
+static void find_decoded(struct marks *m, const struct open_secrets *s, const char *p, size_t len, char sign,
 			 escape_fn *escape)
 {
 	struct decoded d = { .p = NULL };
@@ -294,7 +294,7 @@ static void find_decoded(struct marks *m, const struct be_secrets *s, const char
 	decoded_fini(&d);
 }
 
-static void find_secrets(struct marks *m, const struct be_secrets *s, const char *p, size_t len)
+static void find_secrets(struct marks *m, const struct open_secrets *s, const char *p, size_t len)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct used_secret *u = &s->used[i];
@@ -306,7 +306,7 @@ static void find_secrets(struct marks *m, const struct be_secrets *s, const char
 	find_decoded(m, s, p, len, '\\', backslash);
 }
 
-static void put_blanked(const struct be_secrets *s, const struct marks *m, const char *p, struct str *out)
+static void put_blanked(const struct open_secrets *s, const struct marks *m, const char *p, struct str *out)
 {
 	for (size_t i = 0; i < m->len; ) {
 		size_t from = i;
@@ -321,11 +321,11 @@ static void put_blanked(const struct be_secrets *s, const struct marks *m, const
 }
 
 /* True, and out has the text, when something was blanked. */
-static bool blank(const struct be_secrets *s, const char *p, size_t len, struct str *out)
+static bool blank(const struct open_secrets *s, const char *p, size_t len, struct str *out)
 {
 	struct marks m = { .len = len };
 
-	if (!be_secrets_used(s) || len == 0)
+	if (!open_secrets_any(s) || len == 0)
 		return false;
 	find_secrets(&m, s, p, len);
 	if (!m.mark)
@@ -336,7 +336,7 @@ static bool blank(const struct be_secrets *s, const char *p, size_t len, struct 
 	return true;
 }
 
-void be_secrets_blank(const struct be_secrets *s, const char *p, size_t len, struct str *out)
+void mask_text(const struct open_secrets *s, const char *p, size_t len, struct str *out)
 {
 	if (!blank(s, p, len, out))
 		str_put(out, p, len);
@@ -344,7 +344,7 @@ void be_secrets_blank(const struct be_secrets *s, const char *p, size_t len, str
 
 /* --- JSON ---------------------------------------------------------------------------------------- */
 
-static json_t *blank_string(const struct be_secrets *s, json_t *v)
+static json_t *blank_string(const struct open_secrets *s, json_t *v)
 {
 	struct str out = STR_INIT;
 
@@ -356,7 +356,7 @@ static json_t *blank_string(const struct be_secrets *s, json_t *v)
 }
 
 /* A value of digits alone may stand as a number. */
-static json_t *blank_integer(const struct be_secrets *s, json_t *v)
+static json_t *blank_integer(const struct open_secrets *s, json_t *v)
 {
 	char text[24];
 	int n = snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(v));
@@ -368,10 +368,10 @@ static json_t *blank_integer(const struct be_secrets *s, json_t *v)
 	return json_incref(v);
 }
 
-static json_t *blank_value(const struct be_secrets *s, json_t *v);
+static json_t *blank_value(const struct open_secrets *s, json_t *v);
 
 /* Two keys that become one: the later one stays. */
-static json_t *blank_object(const struct be_secrets *s, json_t *v)
+static json_t *blank_object(const struct open_secrets *s, json_t *v)
 {
 	json_t *copy = json_object(), *member;
 	const char *key;
@@ -387,7 +387,7 @@ static json_t *blank_object(const struct be_secrets *s, json_t *v)
 	return copy;
 }
 
-static json_t *blank_array(const struct be_secrets *s, json_t *v)
+static json_t *blank_array(const struct open_secrets *s, json_t *v)
 {
 	json_t *copy = json_array(), *element;
 	size_t i;
@@ -398,7 +398,7 @@ static json_t *blank_array(const struct be_secrets *s, json_t *v)
 }
 
 /* A new reference.  The depth is bounded by the parser (JX_DEPTH_MAX). */
-static json_t *blank_value(const struct be_secrets *s, json_t *v)
+static json_t *blank_value(const struct open_secrets *s, json_t *v)
 {
 	switch (json_typeof(v)) {
 	case JSON_OBJECT:
@@ -418,9 +418,9 @@ static json_t *blank_value(const struct be_secrets *s, json_t *v)
 	return json_incref(v);
 }
 
-json_t *be_secrets_blank_json(const struct be_secrets *s, json_t *v)
+json_t *mask_json(const struct open_secrets *s, json_t *v)
 {
-	if (!v || !be_secrets_used(s))
+	if (!v || !open_secrets_any(s))
 		return v;
 	json_t *copy = blank_value(s, v);
 	json_decref(v);
@@ -440,7 +440,7 @@ static size_t begun(const char *p, size_t len, const char *what, size_t n)
 }
 
 /* size: of the array that holds z; a text that fills it may have been cut inside a value. */
-static void blank_text(const struct be_secrets *s, char *z, size_t size)
+static void blank_text(const struct open_secrets *s, char *z, size_t size)
 {
 	struct str out = STR_INIT;
 	size_t len = strlen(z), cut = 0;
@@ -453,14 +453,14 @@ static void blank_text(const struct be_secrets *s, char *z, size_t size)
 			cut = k > cut ? k : cut;
 		}
 	}
-	be_secrets_blank(s, z, len - cut, &out);
+	mask_text(s, z, len - cut, &out);
 	snprintf(z, size, "%s", str_text(&out));
 	str_fini(&out);
 }
 
-void be_secrets_blank_err(const struct be_secrets *s, struct err *err)
+void mask_err(const struct open_secrets *s, struct err *err)
 {
-	if (!be_secrets_used(s))
+	if (!open_secrets_any(s))
 		return;
 	blank_text(s, err->where, sizeof(err->where));
 	blank_text(s, err->msg, sizeof(err->msg));

@@ -16,12 +16,12 @@ struct backend_run {
 	struct backend_op op;           /* its sink is the caller's */
 	const struct backend_ops *ops;
 	struct backend_op *inner;
-	struct be_secrets *secrets;
+	struct open_secrets *secrets;
 };
 
 static void run_free(struct backend_run *r)
 {
-	be_secrets_free(&r->secrets);
+	open_secrets_free(&r->secrets);
 	free(r);
 }
 
@@ -32,8 +32,8 @@ static const char *short_text(const struct backend_run *r, const char *z, struct
 
 	if (!z)
 		return NULL;
-	be_secrets_blank(r->secrets, z, strlen(z), &blanked);
-	care_put_note(str_text(&blanked), blanked.len, ret);
+	mask_text(r->secrets, z, strlen(z), &blanked);
+	sanitize_put_note(str_text(&blanked), blanked.len, ret);
 	str_fini(&blanked);
 	return str_text(ret);
 }
@@ -52,15 +52,15 @@ static void on_log(void *arg, int level, const char *logger, json_t *data)
 	struct backend_run *r = arg;
 	struct str text = STR_INIT;
 
-	r->op.sink.log(r->op.arg, level, short_text(r, logger, &text), be_secrets_blank_json(r->secrets, data));
+	r->op.sink.log(r->op.arg, level, short_text(r, logger, &text), mask_json(r->secrets, data));
 	str_fini(&text);
 }
 
 static void end_error(struct backend_run *r, struct err *err, int rpc_code, json_t *data)
 {
-	be_secrets_blank_err(r->secrets, err);
-	care_err(err);
-	r->op.sink.error(r->op.arg, err, rpc_code, be_secrets_blank_json(r->secrets, data));
+	mask_err(r->secrets, err);
+	sanitize_err(err);
+	r->op.sink.error(r->op.arg, err, rpc_code, mask_json(r->secrets, data));
 	run_free(r);
 }
 
@@ -70,10 +70,10 @@ static void on_result(void *arg, struct backend_result *res)
 	struct backend_result out = *res;
 	struct err err;
 
-	out.content = be_secrets_blank_json(r->secrets, out.content);
-	out.structured = be_secrets_blank_json(r->secrets, out.structured);
-	out.meta = be_secrets_blank_json(r->secrets, out.meta);
-	if (care_result(&out, &err) < 0) {
+	out.content = mask_json(r->secrets, out.content);
+	out.structured = mask_json(r->secrets, out.structured);
+	out.meta = mask_json(r->secrets, out.meta);
+	if (sanitize_result(&out, &err) < 0) {
 		json_decref(out.content);
 		json_decref(out.structured);
 		json_decref(out.meta);
@@ -89,9 +89,9 @@ static bool state_is_clean(const struct backend_run *r, const struct backend_ask
 {
 	struct str text = STR_INIT;
 
-	if (ask->state_len == 0 || !be_secrets_used(r->secrets))
+	if (ask->state_len == 0 || !open_secrets_any(r->secrets))
 		return true;
-	be_secrets_blank(r->secrets, ask->state, ask->state_len, &text);
+	mask_text(r->secrets, ask->state, ask->state_len, &text);
 	bool clean = text.len == ask->state_len && memcmp(text.p, ask->state, text.len) == 0;
 	str_fini(&text);
 	return clean;
@@ -109,7 +109,7 @@ static void on_ask(void *arg, struct backend_ask *ask)
 		end_error(r, &err, 0, NULL);
 		return;
 	}
-	out.requests = be_secrets_blank_json(r->secrets, out.requests);
+	out.requests = mask_json(r->secrets, out.requests);
 	r->op.sink.ask(r->op.arg, &out);
 	run_free(r);
 }
@@ -135,9 +135,9 @@ void backend_start(const struct backend_ops *ops, const struct backend_env *env,
 	struct backend_run *r = mem_zalloc(sizeof(*r));
 	struct backend_req inner = *req;
 
-	be_op_init(&r->op, env, sink, arg);
+	backend_op_init(&r->op, env, sink, arg);
 	r->ops = ops;
-	inner.secrets = r->secrets = be_secrets_new(env->secrets);
+	inner.secrets = r->secrets = open_secrets_new(env->secrets);
 	*ret = &r->op;
 	ops->start(env, &inner, &around, r, &r->inner);
 }

@@ -45,12 +45,12 @@ static size_t first_control(const char *p, size_t len)
 	return len;
 }
 
-bool care_is_clean(const char *p, size_t len)
+bool sanitize_is_clean(const char *p, size_t len)
 {
 	return first_control(p, len) == len;
 }
 
-void care_put_clean(const char *p, size_t len, struct str *out)
+void sanitize_put_clean(const char *p, size_t len, struct str *out)
 {
 	while (len > 0) {
 		size_t n = first_control(p, len);
@@ -66,17 +66,17 @@ void care_put_clean(const char *p, size_t len, struct str *out)
 	}
 }
 
-void care_put_note(const char *p, size_t len, struct str *out)
+void sanitize_put_note(const char *p, size_t len, struct str *out)
 {
-	if (len > CARE_NOTE_MAX) {
-		len = CARE_NOTE_MAX;
+	if (len > SANITIZE_NOTE_MAX) {
+		len = SANITIZE_NOTE_MAX;
 		while (len > 0 && ((unsigned char)p[len] & 0xc0) == 0x80)       /* between characters only */
 			len--;
 	}
-	care_put_clean(p, len, out);
+	sanitize_put_clean(p, len, out);
 }
 
-void care_err(struct err *err)
+void sanitize_err(struct err *err)
 {
 	for (char *p = err->msg; *p; p++) {
 		if (control_at(p, strlen(p)) == 1)
@@ -86,21 +86,21 @@ void care_err(struct err *err)
 
 static bool text_is_clean(const json_t *text)
 {
-	return !json_is_string(text) || care_is_clean(json_string_value(text), json_string_length(text));
+	return !json_is_string(text) || sanitize_is_clean(json_string_value(text), json_string_length(text));
 }
 
 static json_t *clean_text(const json_t *text)
 {
 	struct str out = STR_INIT;
 
-	care_put_clean(json_string_value(text), json_string_length(text), &out);
+	sanitize_put_clean(json_string_value(text), json_string_length(text), &out);
 	json_t *copy = json_stringn_nocheck(str_text(&out), out.len);
 	str_fini(&out);
 	return copy;
 }
 
 /* A plan's own blocks must stay as they are. */
-json_t *care_block(json_t *block)
+json_t *sanitize_block(json_t *block)
 {
 	json_t *text = json_object_get(block, "text"), *inner = json_object_get(block, "resource");
 	json_t *inner_text = json_object_get(inner, "text");
@@ -120,7 +120,7 @@ json_t *care_block(json_t *block)
 
 json_t *backend_clean_block(json_t *block)
 {
-	return care_block(block);
+	return sanitize_block(block);
 }
 
 json_t *backend_clean_text(json_t *text)
@@ -156,7 +156,7 @@ static void clean_content(json_t **content)
 		return;
 	copy = json_array();
 	json_array_foreach(*content, i, block)
-		json_array_append_new(copy, care_block(block));
+		json_array_append_new(copy, sanitize_block(block));
 	json_decref(*content);
 	*content = copy;
 }
@@ -167,14 +167,14 @@ static int check_meta(const json_t *meta, struct err *err)
 
 	if (!meta)
 		return 0;
-	str_init(&text, CARE_META_MAX);
+	str_init(&text, SANITIZE_META_MAX);
 	jx_write(meta, &text);
 	bool fits = !text.failed;
 	str_fini(&text);
-	return fits ? 0 : err_set(err, ERR_LIMIT, "", "the _meta of the tool's result is larger than %u bytes", CARE_META_MAX);
+	return fits ? 0 : err_set(err, ERR_LIMIT, "", "the _meta of the tool's result is larger than %u bytes", SANITIZE_META_MAX);
 }
 
-int care_result(struct backend_result *res, struct err *err)
+int sanitize_result(struct backend_result *res, struct err *err)
 {
 	struct err why;
 

@@ -1,5 +1,5 @@
 /* The secrets that a run has in use: opened once by name, wiped at its end.  Finding them in what the run says is
- * blank.c's matter. */
+ * mask.c's matter. */
 #include "config.h"
 
 #include "secrets_int.h"
@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-struct be_secrets *be_secrets_new(const struct secret_source *from)
+struct open_secrets *open_secrets_new(const struct secret_source *from)
 {
-	struct be_secrets *s = mem_zalloc(sizeof(*s));
+	struct open_secrets *s = mem_zalloc(sizeof(*s));
 
 	s->from = from;
 	return s;
@@ -29,7 +29,7 @@ static void used_fini(struct used_secret *u)
 	free(u->name);
 }
 
-void be_secrets_free(struct be_secrets **s)
+void open_secrets_free(struct open_secrets **s)
 {
 	if (!s || !*s)
 		return;
@@ -40,12 +40,12 @@ void be_secrets_free(struct be_secrets **s)
 	*s = NULL;
 }
 
-bool be_secrets_used(const struct be_secrets *s)
+bool open_secrets_any(const struct open_secrets *s)
 {
 	return s && s->n > 0;
 }
 
-static int open_value(struct be_secrets *s, const char *name, struct used_secret *u, struct err *err)
+static int open_value(struct open_secrets *s, const char *name, struct used_secret *u, struct err *err)
 {
 	struct err why;
 
@@ -59,14 +59,14 @@ static int open_value(struct be_secrets *s, const char *name, struct used_secret
 	return 0;
 }
 
-int be_secrets_get(struct be_secrets *s, const char *name, const char **ret, size_t *ret_len, struct err *err)
+int open_secrets_get(struct open_secrets *s, const char *name, const char **ret, size_t *ret_len, struct err *err)
 {
 	size_t i = 0;
 
 	while (s && i < s->n && strcmp(s->used[i].name, name) != 0)
 		i++;
-	if (i == BE_SECRETS_MAX)
-		return err_set(err, ERR_LIMIT, "", "the tool uses more than %d secrets", BE_SECRETS_MAX);
+	if (i == OPEN_SECRETS_MAX)
+		return err_set(err, ERR_LIMIT, "", "the tool uses more than %d secrets", OPEN_SECRETS_MAX);
 	if (!s || i == s->n) {
 		struct used_secret u = { .name = NULL };
 		int rc = open_value(s, name, &u, err);

@@ -4,7 +4,7 @@
 #include "backend/secrets.h"
 #include "keys/secrets.h"
 
-/* What secrets.c keeps and blank.c looks for. */
+/* What secrets.c keeps and mask.c looks for. */
 
 #define SECRET_FORMS_MAX 9              /* base64 in two alphabets at three alignments, hex in two cases, Latin-1 */
 
@@ -15,11 +15,11 @@ struct used_secret {
 	struct secret_form form[SECRET_FORMS_MAX]; size_t nforms;
 	struct secret_form latin;               /* one of them, or nothing */
 };
-struct be_secrets {
+struct open_secrets {
 	const struct secret_source *from;
 	struct used_secret *used; size_t n;
 };
 
-void secret_forms(struct used_secret *u);       /* blank.c: fill in the encoded forms of the value */
+void secret_forms(struct used_secret *u);       /* mask.c: fill in the encoded forms of the value */
 
 #endif

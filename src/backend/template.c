@@ -135,7 +135,7 @@ int tpl_compile(const char *text, const char *at, unsigned may, struct arena *me
 	struct tpl *t = arena_alloc(mem, sizeof(*t) + (2 * braces + 1) * sizeof(t->piece[0]));
 	char *copy = arena_strdup(mem, text);
 	if (!t || !copy)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	t->maybe = (may & TPL_ARGS_MAYBE) == TPL_ARGS_MAYBE;
 	int rc = compile_pieces(copy, at, may, t, err);
 	if (rc == 0)
@@ -234,7 +234,7 @@ static int render_secret(const char *name, const struct backend_req *req, struct
 	const char *value = NULL;
 	size_t len = 0;
 
-	int rc = be_secrets_get(req->secrets, name, &value, &len, err);
+	int rc = open_secrets_get(req->secrets, name, &value, &len, err);
 	if (rc == 0)
 		str_put(out, value, len);
 	return rc;

@@ -242,7 +242,7 @@ struct backend_env call_backend_env(const struct call_engine *eng)
 {
 	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
 				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
-				     .cage = eng->env.cage, .workers = eng->env.workers };
+				     .sandbox = eng->env.cage, .workers = eng->env.workers };
 }
 
 /* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
@@ -250,16 +250,16 @@ static int call_check_cage(struct call *c, struct err *err)
 {
 	const struct backend_env env = call_backend_env(c->eng);
 
-	if (!c->ops->cage)
+	if (!c->ops->sandbox)
 		return 0;
-	c->ops->cage(&env, c->plan, &c->cage);
+	c->ops->sandbox(&env, c->plan, &c->cage);
 	c->caged = *c->cage.level != '\0';
 	if (!c->caged)
 		return 0;
 	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
 	if (tenant && *tenant->sandbox)
-		backend_cage_require(&c->cage, tenant->sandbox);
-	return backend_cage_check(&c->cage, err);
+		backend_sandbox_require(&c->cage, tenant->sandbox);
+	return backend_sandbox_check(&c->cage, err);
 }
 
 int call_note_cage(struct call *c)

@@ -96,7 +96,7 @@ struct call {
 	ev_fn *step;
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
 	bool caged;
-	struct backend_cage cage;       /* with caged */
+	struct backend_sandbox cage;       /* with caged */
 	uint64_t start_us;              /* monotonic */
 	/* Running. */
 	struct backend_op *op;          /* NULL while no run is open */

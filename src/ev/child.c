@@ -51,9 +51,9 @@ struct ev_child {
 	bool ending;                    /* the supervisor was told */
 	uint64_t sweep_us, give_up_us;
 	struct str policy;              /* what the launcher has not taken yet */
-	char level[RUN_LEVEL_TEXT];     /* that it must reach */
-	/* RUN_READY, the level, a newline; then why it went wrong after all, or the usage */
-	char report[RUN_REPORT_MAX];
+	char level[SANDBOX_LEVEL_TEXT]; /* that it must reach */
+	/* SANDBOX_READY, the level, a newline; then why it went wrong after all, or the usage */
+	char report[SANDBOX_REPORT_MAX];
 	size_t report_len;
 	struct ev_child_usage usage;
 	void (*ended)(void *arg, int status, const char *refused);
@@ -203,7 +203,7 @@ static bool read_report(struct ev_child *c)
 /* Another level than the one that stands in the record (SEC S-510). */
 static bool is_other_level(const struct ev_child *c)
 {
-	const char *end = c->report[0] == RUN_READY ? strchr(c->report, '\n') : NULL;
+	const char *end = c->report[0] == SANDBOX_READY ? strchr(c->report, '\n') : NULL;
 	size_t n = end ? (size_t)(end - c->report) - 1 : 0;
 	return end && (n != strlen(c->level) || memcmp(c->report + 1, c->level, n) != 0);
 }
@@ -214,7 +214,7 @@ static const char *refusal(const struct ev_child *c)
 	const char *end = strchr(c->report, '\n');
 	if (c->report[0] == '\0')
 		return "launcher: it died before the tool was started";
-	if (c->report[0] != RUN_READY || !end)
+	if (c->report[0] != SANDBOX_READY || !end)
 		return c->report;
 	if (is_other_level(c))
 		return "level: the launcher reached another one than was asked for";
@@ -225,7 +225,7 @@ static const char *refusal(const struct ev_child *c)
 static void take_usage(struct ev_child *c)
 {
 	struct ev_child_usage got = { 0 };
-	char *at = strstr(c->report, RUN_USAGE), *cpu = at ? at + strlen(RUN_USAGE) : NULL;
+	char *at = strstr(c->report, SANDBOX_USAGE), *cpu = at ? at + strlen(SANDBOX_USAGE) : NULL;
 	const char *rss = cpu ? strchr(cpu, ' ') : NULL, *end = rss ? strchr(rss, '\n') : NULL;
 	if (end && text_u64(cpu, (size_t)(rss - cpu), &got.cpu_us) == 0 &&
 	    text_u64(rss + 1, (size_t)(end - rss) - 1, &got.rss_kib) == 0)
@@ -353,7 +353,7 @@ static void on_policy(void *arg, bool readable, bool writable)
 		end_tree(c);
 }
 
-/* theirs: the child's 0, 1, 2 and RUN_FD. */
+/* theirs: the child's 0, 1, 2 and SANDBOX_FD. */
 static int make_pipes(int ours[3], int theirs[4], int *policy_fd, struct err *err)
 {
 	for (int i = 0; i < 3; i++) {
@@ -380,12 +380,12 @@ static int set_actions(posix_spawn_file_actions_t *fa, posix_spawnattr_t *attr, 
 	sigemptyset(&none);
 	sigfillset(&all);
 	int rc = 0;
-	/* All of theirs lie above 2, so no dup2 hits one that is still needed but RUN_FD, the last. */
+	/* All of theirs lie above 2, so no dup2 hits one that is still needed but SANDBOX_FD, the last. */
 	for (int i = 0; i < 4 && !rc; i++) {
 		assert(theirs[i] > 2);
 		rc = posix_spawn_file_actions_adddup2(fa, theirs[i], i);
 	}
-	rc = rc ? rc : posix_spawn_file_actions_addclosefrom_np(fa, RUN_FD + 1);
+	rc = rc ? rc : posix_spawn_file_actions_addclosefrom_np(fa, SANDBOX_FD + 1);
 	rc = rc ? rc : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
 						POSIX_SPAWN_SETSIGDEF);
 	rc = rc ? rc : posix_spawnattr_setpgroup(attr, 0);
@@ -454,10 +454,10 @@ int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret
 	*c = (struct ev_child){ .loop = loop, .pidfd = -1, .policy_fd = -1, .ended = req->ended,
 				.arg = req->arg };
 	list_init(&c->node);
-	run_level_format(&req->policy->level, c->level);
+	sandbox_level_format(&req->policy->level, c->level);
 
 	int rc = open_nursery(loop, err);
-	rc = rc ? rc : run_policy_encode(req->policy, &c->policy, err);
+	rc = rc ? rc : sandbox_policy_encode(req->policy, &c->policy, err);
 	rc = rc ? rc : make_pipes(ours, theirs, &c->policy_fd, err);
 	rc = rc ? rc : spawn(theirs, &c->pid, err);
 	rc = rc ? rc : watch(c, err);

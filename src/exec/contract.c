@@ -289,7 +289,7 @@ void child_write_request(const struct backend_req *req, uint64_t timeout_ms, str
 	str_puts(out, "{\"tool\":");
 	jx_write_stringz(out, req->tool);
 	str_puts(out, ",\"arguments\":");
-	be_put_args(req, out);
+	backend_put_args(req, out);
 	write_member(out, "call", id_format(req->call_id, id));
 	write_member(out, "tenant", req->tenant);
 	write_member(out, "principal", req->principal);

@@ -1,4 +1,4 @@
-/* exec: the handler block of a program, checked and compiled.  A run of it is in be_exec_run.c. */
+/* exec: the handler block of a program, checked and compiled.  A run of it is in run.c. */
 #include "config.h"
 
 #include "exec_int.h"
@@ -90,7 +90,7 @@ static int bind_argv(const json_t *handler, struct arena *mem, struct exec_plan 
 			return err_set(err, ERR_INVALID, at, "must not contain U+0000");
 		const char *text = arena_strdup(mem, json_string_value(v));
 		if (!args || !text)
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 		if (i == 0)
 			rc = bind_program(text, plan, err);
 		if (rc == 0)
@@ -141,7 +141,7 @@ static int bind_env(const json_t *handler, struct arena *mem, struct exec_plan *
 		if (rc < 0)
 			return rc;
 		if (!vars || !(vars[i].name = arena_strdup(mem, name)))
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 		rc = tpl_compile(text, at, TPL_SECRETS, mem, &vars[i].value, err);
 		if (rc < 0)
 			return rc;
@@ -164,7 +164,7 @@ static int bind_cwd(const json_t *handler, struct arena *mem, struct exec_plan *
 	if (strpbrk(cwd, "{}"))         /* SEC S-506 */
 		return err_set(err, ERR_INVALID, "/cwd", "a path takes no template");
 	plan->cwd = arena_strdup(mem, cwd);
-	return plan->cwd ? 0 : be_bind_full("/cwd", err);
+	return plan->cwd ? 0 : backend_bind_full("/cwd", err);
 }
 
 static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
@@ -194,10 +194,10 @@ static int bind_files(struct exec_plan *plan, struct arena *mem, struct err *err
 {
 	size_t n = 0;
 
-	const char **files = arena_alloc(mem, (RUN_PATHS_MAX + 1) * sizeof(*files));
+	const char **files = arena_alloc(mem, (SANDBOX_PATHS_MAX + 1) * sizeof(*files));
 	if (!files)
-		return be_bind_full("/argv", err);
-	for (size_t i = 1; i < plan->argc && n < RUN_PATHS_MAX; i++) {
+		return backend_bind_full("/argv", err);
+	for (size_t i = 1; i < plan->argc && n < SANDBOX_PATHS_MAX; i++) {
 		if (plan->argv[i].path)
 			files[n++] = plan->argv[i].path;
 	}
@@ -205,9 +205,9 @@ static int bind_files(struct exec_plan *plan, struct arena *mem, struct err *err
 	return 0;
 }
 
-static void exec_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+static void exec_sandbox_of(const struct backend_env *env, const void *plan, struct backend_sandbox *ret)
 {
-	be_cage_show(&((const struct exec_plan *)plan)->cage, env->cage, ret);
+	exec_sandbox_show(&((const struct exec_plan *)plan)->sandbox, env->sandbox, ret);
 }
 
 /* A process that is kept is the same for all calls of a tenant: what differs comes by its input. */
@@ -248,12 +248,12 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 	unsigned out = EXEC_TEXT;
 
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = bind_argv(handler, mem, plan, err);
 	if (rc == 0)
-		rc = be_get_word(handler, "output", outputs, NELEMS(outputs), &out, err);
+		rc = backend_get_word(handler, "output", outputs, NELEMS(outputs), &out, err);
 	plan->out = (enum exec_output)out;
 	if (rc == 0)
 		rc = bind_stdin(handler, mem, plan, err);
@@ -264,7 +264,7 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 	if (rc == 0)
 		rc = bind_files(plan, mem, err);
 	if (rc == 0)
-		rc = be_cage_bind(handler, mem, &plan->cage, err);
+		rc = exec_sandbox_bind(handler, mem, &plan->sandbox, err);
 	if (rc == 0)
 		rc = bind_reuse(handler, plan, err);
 	if (rc == 0)
@@ -272,6 +272,6 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 	return rc;
 }
 
-const struct backend_ops be_exec = {
-	.name = "exec", .bind = exec_bind, .start = exec_start, .cancel = exec_cancel, .cage = exec_cage,
+const struct backend_ops handler_exec = {
+	.name = "exec", .bind = exec_bind, .start = exec_start, .cancel = exec_cancel, .sandbox = exec_sandbox_of,
 };

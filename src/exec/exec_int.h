@@ -7,15 +7,15 @@
 #include "base/text.h"
 #include "ev/child.h"
 
-/* The parts of the exec handler: the plan (be_exec.c), the child contract as pure functions over bytes
- * (be_exec_io.c, fuzzed), the command line of a run (be_exec_cmd.c), one run
- * (be_exec_run.c), its process (be_exec_worker.c), its stderr (be_exec_tail.c). */
+/* The parts of the exec handler: the plan (handler_exec.c), the child contract as pure functions over bytes
+ * (contract.c, fuzzed), the command line of a run (cmd.c), one run
+ * (run.c), its process (worker.c), its stderr (tail.c). */
 
 #define EXEC_REUSE_MAX 16               /* processes that a tool keeps, for each tenant */
 #define EXEC_ARGV_MAX 128               /* elements of argv */
 #define EXEC_ENV_MAX 64                 /* variables of a definition */
 #define EXEC_ARG_MAX ((128u << 10) - 1) /* bytes of one element: the kernel's MAX_ARG_STRLEN */
-#define EXEC_COMMAND_MAX (192u << 10)   /* bytes of argv and environment together, below RUN_POLICY_MAX */
+#define EXEC_COMMAND_MAX (192u << 10)   /* bytes of argv and environment together, below SANDBOX_POLICY_MAX */
 
 enum exec_stdin { EXEC_STDIN_JSON, EXEC_STDIN_NONE, EXEC_STDIN_TEMPLATE };
 enum exec_output { EXEC_TEXT, EXEC_JSON, EXEC_STREAM };
@@ -38,7 +38,7 @@ struct exec_plan {
 	unsigned reuse;                 /* how many processes wait for further calls; 0 = none */
 	uint8_t handler[32];            /* with reuse: digest of the handler block */
 	const char *const *files;       /* absolute paths that argv names by constants; NULL-terminated */
-	struct be_cage cage;
+	struct exec_sandbox sandbox;
 };
 
 /* The lines of a child (product.md 6), one JSON object with one member each:
@@ -94,7 +94,7 @@ int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req
 int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
 		    const char **env, struct err *err) MUST_CHECK;
 
-/* be_exec_worker.c: processes.  With a run a process is busy; a run that says so leaves it to be kept. */
+/* worker.c: processes.  With a run a process is busy; a run that says so leaves it to be kept. */
 #define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
 struct exec_proc;
 struct exec_key {                       /* whom a kept process may serve */
@@ -103,23 +103,23 @@ struct exec_key {                       /* whom a kept process may serve */
 	uint64_t secrets;               /* backend_secrets.version() at its start */
 };
 typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of ev_child; *proc is gone after it */
-int exec_proc_start(struct ev_loop *loop, const struct run_policy *policy, exec_ended_fn *ended, void *arg,
+int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, exec_ended_fn *ended, void *arg,
 		    struct exec_proc **ret, struct err *err) MUST_CHECK;
 /* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
 struct ev_child_usage exec_proc_usage(const struct exec_proc *p);
 void exec_proc_fds(struct exec_proc *p, int ret_fds[3]);        /* our ends of its 0, 1, 2; taken by the caller */
 void exec_proc_stop(struct exec_proc *p, uint32_t term_ms);
 /* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */
-struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg);
-void be_workers_add(struct be_workers *w, struct exec_proc *p, const struct exec_key *key);     /* may be kept later */
+struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg);
+void exec_workers_add(struct exec_workers *w, struct exec_proc *p, const struct exec_key *key);     /* may be kept later */
 /* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
  * then it goes. */
-void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep);
+void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep);
 
-/* be_exec_tail.c: the last lines of what a program wrote to stderr, each after a line break. */
+/* tail.c: the last lines of what a program wrote to stderr, each after a line break. */
 void exec_put_tail(const struct str *tail, struct str *out);
 
-/* be_exec_run.c */
+/* run.c */
 void exec_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
 		void *arg, struct backend_op **ret);
 void exec_cancel(struct backend_op *op, enum cancel_why why);

@@ -48,7 +48,7 @@ struct exec_op {
 	struct backend_result res;
 	json_t *requests; char *state; size_t state_len;
 	struct err rpc; int rpc_code; json_t *rpc_data;
-	struct be_secrets *secrets;             /* the run's, until its end */
+	struct open_secrets *secrets;             /* the run's, until its end */
 	/* for the log */
 	char *tool, *tenant, *principal;
 	char call[ID_TEXT_SIZE];
@@ -292,9 +292,9 @@ static void blank_tail(struct exec_op *x)
 {
 	struct str out = STR_INIT;
 
-	if (!be_secrets_used(x->secrets))
+	if (!open_secrets_any(x->secrets))
 		return;
-	be_secrets_blank(x->secrets, str_text(&x->tail), x->tail.len, &out);
+	mask_text(x->secrets, str_text(&x->tail), x->tail.len, &out);
 	str_fini(&x->tail);
 	x->tail = out;
 }
@@ -440,7 +440,7 @@ static void give_back(struct exec_op *x)
 	pipe_release(&x->diag);
 	x->proc = NULL;
 	x->kept = true;
-	be_workers_put(proc, fds, x->plan->reuse);
+	exec_workers_put(proc, fds, x->plan->reuse);
 	blank_tail(x);
 	log_tail(x, 0);
 	give_stream_end(x, 0);
@@ -462,22 +462,22 @@ static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t
 	if (x->plan->out == EXEC_STREAM) {
 		child_write_request(req, (req->deadline_us - now) / 1000, &x->input);
 	} else {
-		be_put_args(req, &x->input);
+		backend_put_args(req, &x->input);
 		str_putc(&x->input, '\n');
 	}
 	return 0;
 }
 
-static int start_process(struct exec_op *x, const struct run_cage *cage, const char *const *argv,
+static int start_process(struct exec_op *x, const struct sandbox *sandbox, const char *const *argv,
 			 const char *const *env, struct err *err)
 {
 	const struct exec_plan *plan = x->plan;
-	struct run_policy policy = {
+	struct sandbox_policy policy = {
 		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd, .files = plan->files,
 	};
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };
 
-	be_cage_fill(&plan->cage, cage, &policy);
+	exec_sandbox_fill(&plan->sandbox, sandbox, &policy);
 	int rc = exec_proc_start(x->op.loop, &policy, on_ended, x, &x->proc, err);
 	if (rc < 0) {
 		log_err(&ctx, "tool cannot be started tool=%s reason=%s: %s", x->tool, err->where, err->msg);
@@ -501,14 +501,14 @@ static int get_process(struct exec_op *x, const struct backend_env *env, const s
 	if (x->plan->reuse) {
 		memcpy(key.handler, x->plan->handler, sizeof(key.handler));
 		key.secrets = env->secrets ? env->secrets->version(env->secrets->arg) : 0;
-		x->proc = be_workers_take(env->workers, &key, on_ended, x);
+		x->proc = exec_workers_take(env->workers, &key, on_ended, x);
 	}
 	if (!x->proc) {
-		rc = start_process(x, env->cage, argv, vars, err);
+		rc = start_process(x, env->sandbox, argv, vars, err);
 		if (rc < 0)
 			return rc;
 		if (x->plan->reuse)
-			be_workers_add(env->workers, x->proc, &key);
+			exec_workers_add(env->workers, x->proc, &key);
 	}
 	exec_proc_fds(x->proc, fds);
 	x->in = pipe_open(x, fds[0], on_in);
@@ -525,7 +525,7 @@ static void on_deadline(void *arg)
 {
 	struct err err;
 
-	(void)be_cancel_err(CANCEL_DEADLINE, &err);
+	(void)backend_cancel_err(CANCEL_DEADLINE, &err);
 	exec_fail(arg, &err);
 }
 
@@ -535,9 +535,9 @@ static int launch(struct exec_op *x, const struct backend_env *env, const struct
 	uint64_t now = ev_now_us(x->op.loop);
 
 	if (req->deadline_us <= now)
-		return be_cancel_err(CANCEL_DEADLINE, err);
+		return backend_cancel_err(CANCEL_DEADLINE, err);
 	struct arena *mem = arena_new(EXEC_COMMAND_MAX);
-	int rc = be_cage_check(&x->plan->cage, env->cage, err);
+	int rc = exec_sandbox_check(&x->plan->sandbox, env->sandbox, err);
 	if (rc == 0)
 		rc = exec_render_argv(x->plan, req, mem, argv, err);
 	if (rc == 0)
@@ -571,7 +571,7 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 	struct exec_op *x = mem_zalloc(sizeof(*x));
 	struct err err;
 
-	be_op_init(&x->op, env, sink, arg);
+	backend_op_init(&x->op, env, sink, arg);
 	x->plan = req->plan;
 	x->in.fd = x->out.fd = x->diag.fd = -1;
 	x->secrets = req->secrets;
@@ -594,6 +594,6 @@ void exec_cancel(struct backend_op *op, enum cancel_why why)
 	struct exec_op *x = CONTAINER_OF(op, struct exec_op, op);
 	struct err err;
 
-	(void)be_cancel_err(why, &err);
+	(void)backend_cancel_err(why, &err);
 	exec_fail(x, &err);
 }

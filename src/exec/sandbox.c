@@ -48,11 +48,11 @@ static int read_paths(const json_t *box, const char *name, struct arena *mem, co
 		return rc;
 	size_t n = json_array_size(list);
 	snprintf(at, sizeof(at), "/sandbox/%s", name);
-	if (n > RUN_PATHS_MAX)
-		return err_set(err, ERR_INVALID, at, "holds more than %d paths", RUN_PATHS_MAX);
+	if (n > SANDBOX_PATHS_MAX)
+		return err_set(err, ERR_INVALID, at, "holds more than %d paths", SANDBOX_PATHS_MAX);
 	const char **paths = arena_alloc(mem, (n + 1) * sizeof(*paths));
 	if (!paths)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(list, i);
 		snprintf(at, sizeof(at), "/sandbox/%s/%zu", name, i);
@@ -63,7 +63,7 @@ static int read_paths(const json_t *box, const char *name, struct arena *mem, co
 			return rc;
 		paths[i] = arena_strdup(mem, json_string_value(v));
 		if (!paths[i])
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 	}
 	*ret = paths;
 	return 0;
@@ -80,11 +80,11 @@ static int read_ports(const json_t *net, const char *name, struct arena *mem, co
 		return rc;
 	size_t n = json_array_size(list);
 	snprintf(at, sizeof(at), "/sandbox/network/%s", name);
-	if (n > RUN_PORTS_MAX)
-		return err_set(err, ERR_INVALID, at, "holds more than %d ports", RUN_PORTS_MAX);
+	if (n > SANDBOX_PORTS_MAX)
+		return err_set(err, ERR_INVALID, at, "holds more than %d ports", SANDBOX_PORTS_MAX);
 	uint16_t *ports = arena_alloc(mem, (n + 1) * sizeof(*ports));
 	if (!ports)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *v = json_array_get(list, i);
 		snprintf(at, sizeof(at), "/sandbox/network/%s/%zu", name, i);
@@ -98,7 +98,7 @@ static int read_ports(const json_t *net, const char *name, struct arena *mem, co
 }
 
 /* true, false, or the ports by name (SEC S-509). */
-static int read_network(const json_t *box, struct arena *mem, struct be_cage *ret, struct err *err)
+static int read_network(const json_t *box, struct arena *mem, struct exec_sandbox *ret, struct err *err)
 {
 	static const char *const known[] = { "connect", "bind", "udp" };
 	const json_t *net = json_object_get(box, "network");
@@ -106,7 +106,7 @@ static int read_network(const json_t *box, struct arena *mem, struct be_cage *re
 	if (!net)
 		return 0;
 	if (json_is_boolean(net)) {
-		ret->net = json_is_true(net) ? RUN_NET_ANY : RUN_NET_NONE;
+		ret->net = json_is_true(net) ? SANDBOX_NET_ANY : SANDBOX_NET_NONE;
 		return 0;
 	}
 	if (!json_is_object(net))
@@ -119,11 +119,11 @@ static int read_network(const json_t *box, struct arena *mem, struct be_cage *re
 		rc = read_ports(net, "bind", mem, &ret->bind_ports, &ret->nbind, err);
 	if (rc == 0)
 		rc = jx_get_bool(net, "/sandbox/network", "udp", JX_OPTIONAL, &ret->udp, err);
-	ret->net = ret->nconnect + ret->nbind > 0 || ret->udp ? RUN_NET_PORTS : RUN_NET_NONE;
+	ret->net = ret->nconnect + ret->nbind > 0 || ret->udp ? SANDBOX_NET_PORTS : SANDBOX_NET_NONE;
 	return rc;
 }
 
-static int read_limits(const json_t *box, struct be_cage *ret, struct err *err)
+static int read_limits(const json_t *box, struct exec_sandbox *ret, struct err *err)
 {
 	const char *memory = NULL, *cpu = NULL;
 	int64_t processes = PROCESSES_DEFAULT;
@@ -148,25 +148,25 @@ static int read_limits(const json_t *box, struct be_cage *ret, struct err *err)
 	return 0;
 }
 
-static int read_require(const json_t *box, struct be_cage *ret, struct err *err)
+static int read_require(const json_t *box, struct exec_sandbox *ret, struct err *err)
 {
 	const char *require = NULL;
 
 	int rc = jx_get_string(box, "/sandbox", "require", JX_OPTIONAL, &require, err);
 	if (rc < 0 || !require)
 		return rc;
-	rc = run_level_parse(require, &ret->require, err);
+	rc = sandbox_level_parse(require, &ret->require, err);
 	if (rc < 0)
 		err_at(err, "/sandbox/require");
-	else if (ret->require.net0 && ret->net != RUN_NET_NONE)
+	else if (ret->require.net0 && ret->net != SANDBOX_NET_NONE)
 		rc = err_set(err, ERR_INVALID, "/sandbox/require", "+net0 and a network exclude each other");
 	return rc;
 }
 
-int be_cage_bind(const json_t *handler, struct arena *mem, struct be_cage *ret, struct err *err)
+int exec_sandbox_bind(const json_t *handler, struct arena *mem, struct exec_sandbox *ret, struct err *err)
 {
 	static const char *const known[] = { "read", "write", "network", "memory", "processes", "cpu", "require" };
-	struct be_cage c = { .cpu_s = CPU_DEFAULT_S, .memory_bytes = MEMORY_DEFAULT, .processes = PROCESSES_DEFAULT };
+	struct exec_sandbox c = { .cpu_s = CPU_DEFAULT_S, .memory_bytes = MEMORY_DEFAULT, .processes = PROCESSES_DEFAULT };
 	json_t *box = NULL;
 
 	int rc = jx_get_object(handler, "", "sandbox", JX_OPTIONAL, &box, err);
@@ -187,44 +187,44 @@ int be_cage_bind(const json_t *handler, struct arena *mem, struct be_cage *ret, 
 	return rc;
 }
 
-struct run_level be_cage_level(const struct be_cage *c, const struct run_cage *server)
+struct sandbox_level exec_sandbox_level(const struct exec_sandbox *c, const struct sandbox *server)
 {
-	struct run_level level = server->best;
+	struct sandbox_level level = server->best;
 
-	level.net0 = level.net0 && c->net == RUN_NET_NONE;
+	level.net0 = level.net0 && c->net == SANDBOX_NET_NONE;
 	return level;
 }
 
 /* What must be reached: the server's word and the definition's, and what the listed ports need. */
-static struct run_level wanted(const struct be_cage *c, const struct run_cage *server)
+static struct sandbox_level wanted(const struct exec_sandbox *c, const struct sandbox *server)
 {
-	const struct run_level ports = { .landlock = RUN_LANDLOCK_PORTS, .seccomp = true };
-	struct run_level both = run_level_both(&c->require, &server->require);
+	const struct sandbox_level ports = { .landlock = SANDBOX_LANDLOCK_PORTS, .seccomp = true };
+	struct sandbox_level both = sandbox_level_both(&c->require, &server->require);
 
-	return c->net == RUN_NET_PORTS ? run_level_both(&both, &ports) : both;
+	return c->net == SANDBOX_NET_PORTS ? sandbox_level_both(&both, &ports) : both;
 }
 
-void be_cage_show(const struct be_cage *c, const struct run_cage *server, struct backend_cage *ret)
+void exec_sandbox_show(const struct exec_sandbox *c, const struct sandbox *server, struct backend_sandbox *ret)
 {
-	struct run_level reached = be_cage_level(c, server), want = wanted(c, server);
+	struct sandbox_level reached = exec_sandbox_level(c, server), want = wanted(c, server);
 
-	run_level_format(&reached, ret->level);
-	run_level_format(&want, ret->wanted);
-	run_level_format(&server->best, ret->best);
-	ret->enough = run_level_meets(&reached, &want);
+	sandbox_level_format(&reached, ret->level);
+	sandbox_level_format(&want, ret->wanted);
+	sandbox_level_format(&server->best, ret->best);
+	ret->enough = sandbox_level_meets(&reached, &want);
 }
 
-int be_cage_check(const struct be_cage *c, const struct run_cage *server, struct err *err)
+int exec_sandbox_check(const struct exec_sandbox *c, const struct sandbox *server, struct err *err)
 {
-	struct backend_cage shown;
+	struct backend_sandbox shown;
 
-	be_cage_show(c, server, &shown);
-	return backend_cage_check(&shown, err);
+	exec_sandbox_show(c, server, &shown);
+	return backend_sandbox_check(&shown, err);
 }
 
-void be_cage_fill(const struct be_cage *c, const struct run_cage *server, struct run_policy *ret)
+void exec_sandbox_fill(const struct exec_sandbox *c, const struct sandbox *server, struct sandbox_policy *ret)
 {
-	ret->level = be_cage_level(c, server);
+	ret->level = exec_sandbox_level(c, server);
 	ret->cpu_s = c->cpu_s;
 	ret->memory_bytes = c->memory_bytes;
 	ret->file_bytes = FILE_BYTES_MAX;

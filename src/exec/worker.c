@@ -30,7 +30,7 @@ enum proc_state { PROC_BUSY, PROC_IDLE, PROC_LEAVES };
 
 struct exec_proc {
 	struct list node;               /* in the workers' list, oldest first; on its own when it is not to be kept */
-	struct be_workers *workers;     /* NULL: it is not to be kept */
+	struct exec_workers *workers;     /* NULL: it is not to be kept */
 	struct ev_loop *loop;
 	struct ev_child *child;
 	enum proc_state state;
@@ -45,15 +45,15 @@ struct exec_proc {
 	struct ev_io *out, *diag;       /* PROC_IDLE, and diag also PROC_LEAVES */
 };
 
-struct be_workers {
+struct exec_workers {
 	struct ev_loop *loop;
 	struct list procs;
 	size_t nidle;
 };
 
-struct be_workers *be_workers_new(struct ev_loop *loop)
+struct exec_workers *exec_workers_new(struct ev_loop *loop)
 {
-	struct be_workers *w = mem_zalloc(sizeof(*w));
+	struct exec_workers *w = mem_zalloc(sizeof(*w));
 
 	w->loop = loop;
 	list_init(&w->procs);
@@ -80,7 +80,7 @@ static void proc_free(struct exec_proc *p)
 	free(p);
 }
 
-void be_workers_free(struct be_workers **w)
+void exec_workers_free(struct exec_workers **w)
 {
 	if (!*w)
 		return;
@@ -103,7 +103,7 @@ static void on_child_ended(void *arg, int status, const char *refused)
 	proc_free(p);
 }
 
-int exec_proc_start(struct ev_loop *loop, const struct run_policy *policy, exec_ended_fn *ended, void *arg,
+int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, exec_ended_fn *ended, void *arg,
 		    struct exec_proc **ret, struct err *err)
 {
 	struct exec_proc *p = mem_zalloc(sizeof(*p));
@@ -195,7 +195,7 @@ static bool is_worn(const struct exec_proc *p)
 }
 
 /* How many wait for this key's next call. */
-static unsigned count_idle(const struct be_workers *w, const struct exec_key *key)
+static unsigned count_idle(const struct exec_workers *w, const struct exec_key *key)
 {
 	unsigned n = 0;
 
@@ -220,7 +220,7 @@ static void on_idle_timer(void *arg)
 	ev_timer_start(p->timer, (IDLE_MS - SURPLUS_MS) * 1000ull);
 }
 
-struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg)
+struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg)
 {
 	if (!w)
 		return NULL;
@@ -246,7 +246,7 @@ struct exec_proc *be_workers_take(struct be_workers *w, const struct exec_key *k
 	return NULL;
 }
 
-void be_workers_add(struct be_workers *w, struct exec_proc *p, const struct exec_key *key)
+void exec_workers_add(struct exec_workers *w, struct exec_proc *p, const struct exec_key *key)
 {
 	if (!w)
 		return;
@@ -255,7 +255,7 @@ void be_workers_add(struct be_workers *w, struct exec_proc *p, const struct exec
 	list_push_back(&w->procs, &p->node);
 }
 
-static void drop_oldest(struct be_workers *w)
+static void drop_oldest(struct exec_workers *w)
 {
 	LIST_FOREACH(node, &w->procs) {
 		struct exec_proc *p = CONTAINER_OF(node, struct exec_proc, node);
@@ -266,9 +266,9 @@ static void drop_oldest(struct be_workers *w)
 	}
 }
 
-void be_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
+void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
 {
-	struct be_workers *w = p->workers;
+	struct exec_workers *w = p->workers;
 
 	memcpy(p->fds, fds, sizeof(p->fds));
 	p->calls++;

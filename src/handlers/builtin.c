@@ -37,12 +37,12 @@ static int builtin_bind(const json_t *handler, struct arena *mem, const void **r
 	unsigned fn = 0;
 
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0 && !json_object_get(handler, "function"))
 		rc = err_set(err, ERR_INVALID, "/function", "is missing");
 	if (rc == 0)
-		rc = be_get_word(handler, "function", function_names, NELEMS(function_names), &fn, err);
+		rc = backend_get_word(handler, "function", function_names, NELEMS(function_names), &fn, err);
 	if (rc < 0)
 		return rc;
 	plan->fn = (enum builtin_function)fn;
@@ -121,7 +121,7 @@ static void sleep_end(void *arg)
 		return;
 	}
 	str_printf(&text, "slept %lld ms", (long long)b->ms);
-	be_op_text(&b->op, str_text(&text), text.len);
+	backend_op_text(&b->op, str_text(&text), text.len);
 	str_fini(&text);
 	end_free(b);
 }
@@ -139,7 +139,7 @@ static void sleep_start(struct builtin_op *b, const struct backend_req *req)
 	}
 	uint64_t now = ev_now_us(b->op.loop), delay = (uint64_t)b->ms * 1000;
 	if (req->deadline_us < now + delay) {
-		(void)be_cancel_err(CANCEL_DEADLINE, err);
+		(void)backend_cancel_err(CANCEL_DEADLINE, err);
 		delay = req->deadline_us > now ? req->deadline_us - now : 0;
 	}
 	b->timer = ev_timer_new(b->op.loop, sleep_end, b);
@@ -152,7 +152,7 @@ static void builtin_start(const struct backend_env *env, const struct backend_re
 	const struct builtin_plan *plan = req->plan;
 	struct builtin_op *b = mem_zalloc(sizeof(*b));
 
-	be_op_init(&b->op, env, sink, arg);
+	backend_op_init(&b->op, env, sink, arg);
 	*ret = &b->op;
 	switch (plan->fn) {
 	case FN_ECHO:
@@ -178,10 +178,10 @@ static void builtin_cancel(struct backend_op *op, enum cancel_why why)
 		return;
 	b->ending = true;
 	ev_timer_stop(b->timer);
-	(void)be_cancel_err(why, &b->fail);
+	(void)backend_cancel_err(why, &b->fail);
 	ev_defer(op->loop, fail_end, b);
 }
 
-const struct backend_ops be_builtin = {
+const struct backend_ops handler_builtin = {
 	.name = "builtin", .bind = builtin_bind, .start = builtin_start, .cancel = builtin_cancel,
 };

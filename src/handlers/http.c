@@ -1,4 +1,4 @@
-/* http: the handler block of a request, checked and compiled.  A run of it is in be_http_run.c. */
+/* http: the handler block of a request, checked and compiled.  A run of it is in http_run.c. */
 #include "config.h"
 
 #include "http_int.h"
@@ -21,7 +21,7 @@ static int bind_method(const json_t *handler, struct http_plan *plan, struct err
 	static const char *const methods[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH" };
 	unsigned i = 0;
 
-	int rc = be_get_word(handler, "method", methods, NELEMS(methods), &i, err);
+	int rc = backend_get_word(handler, "method", methods, NELEMS(methods), &i, err);
 	plan->method = methods[i];
 	plan->idempotent = i < 5;
 	return rc;
@@ -38,7 +38,7 @@ static int bind_pair(const char *name, const json_t *v, const char *at, struct a
 		return err_set(err, ERR_INVALID, at, "must not contain U+0000");
 	ret->name = arena_strdup(mem, name);
 	if (!ret->name)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	return tpl_compile(text, at, TPL_ARGS | TPL_SECRETS, mem, &ret->value, err);
 }
 
@@ -59,7 +59,7 @@ static int bind_pairs(const json_t *handler, const char *member, struct arena *m
 	if (json_object_size(map) > HTTP_PAIRS_MAX)
 		rc = err_set(err, ERR_LIMIT, str_text(&at), "has more than %d members", HTTP_PAIRS_MAX);
 	else if (!pairs)
-		rc = be_bind_full(str_text(&at), err);
+		rc = backend_bind_full(str_text(&at), err);
 	json_object_foreach(map, name, v) {
 		if (rc < 0)
 			break;
@@ -193,7 +193,7 @@ static int bind_result(const json_t *handler, struct arena *mem, struct http_pla
 	unsigned word = 0;
 
 	if (!json_is_object(result)) {
-		int rc = be_get_word(handler, "result", words, NELEMS(words), &word, err);
+		int rc = backend_get_word(handler, "result", words, NELEMS(words), &word, err);
 		plan->result = word == 1 ? HTTP_RESULT_TEXT : HTTP_RESULT_AUTO;
 		return rc;
 	}
@@ -206,7 +206,7 @@ static int bind_result(const json_t *handler, struct arena *mem, struct http_pla
 		return err_set(err, ERR_INVALID, "/result/pointer", "must be a JSON pointer like /data, is %.60s", pointer);
 	plan->result = HTTP_RESULT_POINTER;
 	plan->pointer = arena_strdup(mem, pointer);
-	return plan->pointer ? 0 : be_bind_full("/result/pointer", err);
+	return plan->pointer ? 0 : backend_bind_full("/result/pointer", err);
 }
 
 static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *plan, struct err *err)
@@ -232,12 +232,12 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 	struct http_plan *plan = arena_alloc(mem, sizeof(*plan));
 
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = bind_method(handler, plan, err);
 	if (rc == 0)
-		rc = be_bind_fetch(handler, mem, &plan->policy, err);
+		rc = backend_bind_fetch(handler, mem, &plan->policy, err);
 	if (rc == 0)
 		rc = bind_url(handler, mem, plan, err);
 	if (rc == 0)
@@ -253,6 +253,6 @@ static int http_bind(const json_t *handler, struct arena *mem, const void **ret_
 	return rc;
 }
 
-const struct backend_ops be_http = {
+const struct backend_ops handler_http = {
 	.name = "http", .bind = http_bind, .start = http_start, .cancel = http_cancel,
 };

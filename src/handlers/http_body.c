@@ -49,7 +49,7 @@ static int compile_children(struct compiling *c, const json_t *v, const char *at
 		struct http_node *n = arena_alloc(c->mem, sizeof(*n));
 
 		if (!n || ++c->nodes > HTTP_BODY_NODES_MAX) {
-			rc = n ? too_many(at, c->err) : be_bind_full(at, c->err);
+			rc = n ? too_many(at, c->err) : backend_bind_full(at, c->err);
 			break;
 		}
 		snprintf(index, sizeof(index), "%zu", i);
@@ -98,7 +98,7 @@ static int compile_node(struct compiling *c, const json_t *v, const char *at, st
 	jx_write(v, &text);
 	n->fixed = arena_strdup(c->mem, str_text(&text));
 	str_fini(&text);
-	return n->fixed ? 0 : be_bind_full(at, c->err);
+	return n->fixed ? 0 : backend_bind_full(at, c->err);
 }
 
 int http_body_compile(const json_t *v, const char *at, struct arena *mem, const struct http_node **ret, struct err *err)
@@ -107,7 +107,7 @@ int http_body_compile(const json_t *v, const char *at, struct arena *mem, const 
 	struct http_node *n = arena_alloc(mem, sizeof(*n));
 
 	if (!n)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	int rc = compile_node(&c, v, at, n);
 	if (rc == 0)
 		*ret = n;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the files of the http handler share: the plan (be_http.c), URL templates (uri.c), bodies (be_http_body.c), one
- * request (be_http_req.c), its run (be_http_run.c), what an answer means (be_http_map.c). */
+/* What the files of the http handler share: the plan (handler_http.c), URL templates (uri.c), bodies (http_body.c), one
+ * request (http_req.c), its run (http_run.c), what an answer means (http_map.c). */
 
 #define HTTP_PAIRS_MAX 32               /* of headers, and of query */
 #define HTTP_BODY_NODES_MAX 1000        /* of a body written as an object */
@@ -52,7 +52,7 @@ int uri_compile(const char *text, const char *at, struct arena *mem, const struc
 int uri_expand(const struct uri_tpl *t, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
 void uri_encode(const char *p, size_t len, bool slashes, struct str *out);      /* all but unreserved characters */
 
-/* be_http_body.c.  Bodies written as YAML or JSON: strings in them are templates, and one that is a single argument
+/* http_body.c.  Bodies written as YAML or JSON: strings in them are templates, and one that is a single argument
  * becomes that value with its type; without the argument the member is left out. */
 int http_body_compile(const json_t *v, const char *at, struct arena *mem, const struct http_node **ret,
 		      struct err *err) MUST_CHECK;
@@ -64,7 +64,7 @@ int http_body_form(const struct http_node *n, const struct backend_req *req, str
 /* Is there anything to insert?  False: t is one argument, and that is missing or null. */
 bool http_has_value(const struct tpl *t, const struct backend_req *req);
 
-/* be_http_req.c.  One request, ready to be sent, perhaps more than once; holds secrets, http_message_fini() wipes. */
+/* http_req.c.  One request, ready to be sent, perhaps more than once; holds secrets, http_message_fini() wipes. */
 struct http_message {
 	char *url;
 	struct fetch_header headers[HTTP_PAIRS_MAX + 1]; size_t nheaders;       /* the names are the plan's */
@@ -74,13 +74,13 @@ int http_message_make(const struct http_plan *plan, const struct backend_req *re
 		      struct err *err) MUST_CHECK;
 void http_message_fini(struct http_message *m);
 
-/* be_http_map.c.  body is cut by nobody yet; type is the Content-Type or "". */
+/* http_map.c.  body is cut by nobody yet; type is the Content-Type or "". */
 struct http_answer { int status; const char *type; bool encoded; const char *body; size_t len; };
 /* ERR_TOOL: it is not what it claims or what the plan wants. */
 int http_map(const struct http_plan *plan, const struct backend_req *req, const struct http_answer *a,
 	     struct backend_result *ret, struct err *err) MUST_CHECK;
 
-/* be_http_run.c */
+/* http_run.c */
 void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink, void *arg,
 		struct backend_op **ret);
 void http_cancel(struct backend_op *op, enum cancel_why why);

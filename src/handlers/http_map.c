@@ -237,7 +237,7 @@ static void give_refusal(const struct http_answer *a, const struct backend_req *
 		str_puts(&text, ": redirects are not followed");
 	/* Blanked before it is cut: half a secret is not found afterwards. */
 	if (!a->encoded && text_utf8_valid(a->body, a->len))
-		be_secrets_blank(req->secrets, a->body, a->len, &clean);
+		mask_text(req->secrets, a->body, a->len, &clean);
 	else
 		str_printf(&text, " (%zu bytes of %s)", a->len, *media ? media : "unknown type");
 	if (clean.len > 0)

@@ -69,7 +69,7 @@ static void give_failure(struct http_op *h)
 	const struct log_ctx ctx = { .tenant = h->tenant, .principal = h->principal, .call = id_format(h->call_id, id) };
 
 	if (h->cancelled) {
-		(void)be_cancel_err(h->why, &h->err);
+		(void)backend_cancel_err(h->why, &h->err);
 	} else if (h->err.code != ERR_TIMEOUT && h->err.code != ERR_LIMIT) {
 		log_warn(&ctx, "request failed tool=%s host=%s port=%u tries=%u why=\"%s\"", h->tool, h->plan->base.host,
 			 h->plan->base.port, h->tries, h->err.msg);
@@ -275,7 +275,7 @@ void http_start(const struct backend_env *env, const struct backend_req *req, co
 {
 	struct http_op *h = mem_zalloc(sizeof(*h));
 
-	be_op_init(&h->op, env, sink, arg);
+	backend_op_init(&h->op, env, sink, arg);
 	h->fetcher = env->fetcher;
 	h->plan = req->plan;
 	h->tool = mem_strdup(req->tool);

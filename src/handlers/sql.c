@@ -1,5 +1,5 @@
 /* sql: a read-only query of a SQLite database.  This file binds the block, prepares the job and reports its end;
- * the query itself runs on the pool (be_sql_job.c). */
+ * the query itself runs on the pool (sql_job.c). */
 #include "config.h"
 
 #include "backend/handler.h"
@@ -58,7 +58,7 @@ static int bind_path(const char *dsn, const char *at, struct arena *mem, const c
 		return err_set(err, ERR_INVALID, at, "the path of a database must be absolute, is %.60s",
 			       dsn + n);
 	*ret = arena_strdup(mem, dsn + n);
-	return *ret ? 0 : be_bind_full(at, err);
+	return *ret ? 0 : backend_bind_full(at, err);
 }
 
 static int bind_choices(json_t *list, struct arena *mem, struct sql_plan *plan, struct err *err)
@@ -78,7 +78,7 @@ static int bind_choices(json_t *list, struct arena *mem, struct sql_plan *plan, 
 			return rc;
 		snprintf(at, sizeof(at), "/databases/%s", name);
 		if (!choices || !(choices[i].name = arena_strdup(mem, name)))
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 		rc = bind_path(dsn, at, mem, &choices[i].path, err);
 		if (rc < 0)
 			return rc;
@@ -127,7 +127,7 @@ static int bind_statement(const json_t *handler, struct arena *mem, struct sql_p
 		return err_set(err, ERR_INVALID, "", "a sql handler has either query or statement");
 	if (query) {
 		plan->query = arena_strdup(mem, query);
-		return plan->query ? 0 : be_bind_full("/query", err);
+		return plan->query ? 0 : backend_bind_full("/query", err);
 	}
 	rc = tpl_compile(statement, "/statement", TPL_ARGS, mem, &plan->statement, err);
 	if (rc == 0 && !tpl_is_one_argument(plan->statement)) {
@@ -144,7 +144,7 @@ static int sql_bind(const json_t *handler, struct arena *mem, const void **ret_p
 	struct sql_plan *plan = arena_alloc(mem, sizeof(*plan));
 
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	plan->rows = ROWS_DEFAULT;
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0)
@@ -297,7 +297,7 @@ static void sql_end(void *arg)
 	struct err err;
 
 	if (s->cancelled) {
-		(void)be_cancel_err(s->why, &err);
+		(void)backend_cancel_err(s->why, &err);
 		s->op.sink.error(s->op.arg, &err, 0, NULL);
 	} else if (s->job.rc < 0) {
 		explain(s, &err);
@@ -331,7 +331,7 @@ static void sql_start(const struct backend_env *env, const struct backend_req *r
 {
 	struct sql_op *s = mem_zalloc(sizeof(*s));
 
-	be_op_init(&s->op, env, sink, arg);
+	backend_op_init(&s->op, env, sink, arg);
 	s->mem = arena_new(SIZE_MAX);   /* copies of arguments, which are bounded by the message */
 	s->tool = mem_strdup(req->tool);
 	s->tenant = mem_strdup(req->tenant);
@@ -359,6 +359,6 @@ static void sql_cancel(struct backend_op *op, enum cancel_why why)
 	interrupt(s);
 }
 
-const struct backend_ops be_sql = {
+const struct backend_ops handler_sql = {
 	.name = "sql", .bind = sql_bind, .start = sql_start, .cancel = sql_cancel,
 };

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One query as plain memory: filled on the loop, run on a pool thread (be_sql_job.c), read on the loop again.
+/* One query as plain memory: filled on the loop, run on a pool thread (sql_job.c), read on the loop again.
  * No JSON tree crosses: arguments come as structs, the result goes back as text. */
 
 struct db;

@@ -41,7 +41,7 @@ static int keep_json(const json_t *v, struct arena *mem, const char **ret, struc
 	jx_write(v, &s);
 	*ret = arena_strndup(mem, str_text(&s), s.len);
 	str_fini(&s);
-	return *ret ? 0 : be_bind_full("/result", err);
+	return *ret ? 0 : backend_bind_full("/result", err);
 }
 
 /* --- templates: the texts below a value, checked when it is stored, filled in for each run */
@@ -212,7 +212,7 @@ static int bind_text(const char *text, struct arena *mem, struct static_plan *pl
 {
 	plan->text_len = strlen(text);
 	plan->text = arena_strndup(mem, text, plan->text_len);
-	return plan->text ? 0 : be_bind_full("/text", err);
+	return plan->text ? 0 : backend_bind_full("/text", err);
 }
 
 static int static_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
@@ -224,7 +224,7 @@ static int static_bind(const json_t *handler, struct arena *mem, const void **re
 	bool template = false;
 
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	int rc = jx_only(handler, "", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = jx_get_bool(handler, "", "template", JX_OPTIONAL, &template, err);
@@ -294,7 +294,7 @@ static void static_start(const struct backend_env *env, const struct backend_req
 	struct static_op *s = mem_zalloc(sizeof(*s));
 	const struct static_plan *plan = req->plan;
 
-	be_op_init(&s->op, env, sink, arg);
+	backend_op_init(&s->op, env, sink, arg);
 	s->result = (struct backend_result){ .content = content_of(plan), .structured = tree_of(plan->structured),
 		.meta = tree_of(plan->meta), .is_error = plan->is_error };
 	if (plan->inserts && fill(&s->result, plan, req, &s->err) < 0) {
@@ -311,6 +311,6 @@ static void static_cancel(struct backend_op *op, enum cancel_why why)
 {
 }
 
-const struct backend_ops be_static = {
+const struct backend_ops handler_static = {
 	.name = "static", .bind = static_bind, .start = static_start, .cancel = static_cancel,
 };

@@ -89,7 +89,7 @@ static int compile_vars(char *spec, const char *at, struct arena *mem, struct ur
 		return err_set(err, ERR_LIMIT, at, "an expression has at most %d arguments", VARS_MAX);
 	vars = arena_alloc(mem, n * sizeof(*vars));
 	if (!vars)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	for (char *p = spec; p; i++) {
 		char *comma = strchr(p, ',');
 		if (comma)
@@ -209,7 +209,7 @@ int uri_compile(const char *text, const char *at, struct arena *mem, const struc
 	struct uri_tpl *t = arena_alloc(mem, sizeof(*t) + (2 * braces + 1) * sizeof(t->piece[0]));
 	char *copy = arena_strdup(mem, text);
 	if (!t || !copy)
-		return be_bind_full(at, err);
+		return backend_bind_full(at, err);
 	int rc = compile_pieces(copy, at, mem, t, err);
 	if (rc == 0)
 		rc = check_base(t, at, ret_base, err);

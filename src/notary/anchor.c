@@ -161,8 +161,8 @@ static int start_command(struct anchoring *a, struct err *err)
 {
 	static const char *const env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", NULL };
 	const char *const argv[] = { a->n->anchor_cmd, NULL };
-	const struct run_policy policy = { .program = a->n->anchor_cmd, .argv = argv, .env = env, .cwd = "/",
-		.file_bytes = UINT64_C(1) << 30, .open_files = COMMAND_FILES, .net = RUN_NET_ANY };
+	const struct sandbox_policy policy = { .program = a->n->anchor_cmd, .argv = argv, .env = env, .cwd = "/",
+		.file_bytes = UINT64_C(1) << 30, .open_files = COMMAND_FILES, .net = SANDBOX_NET_ANY };
 	const struct ev_child_req req = { .policy = &policy, .ended = ended, .arg = a };
 	int rc = ev_child_start(a->n->loop, &req, a->fd, &a->child, err);
 

@@ -1,4 +1,4 @@
-/* Bubblewrap, where a server is configured to use it: namespaces around the cage that is built without it as well.
+/* Bubblewrap, where a server is configured to use it: namespaces around the sandbox that is built without it as well.
  *
  * bwrap makes a file system of nothing but what the policy lists, namespaces for processes, IPC, host name and user, and
  * one for the network where the tool has none; in there it starts this program again, which goes on with Landlock, the
@@ -27,7 +27,7 @@
 struct words {
 	const char *at[WORDS_MAX + 1]; size_t n;
 	bool full;
-	char *hidden[RUN_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be hidden */
+	char *hidden[SANDBOX_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be hidden */
 };
 
 static void put(struct words *w, const char *word)
@@ -62,7 +62,7 @@ static int put_path(struct words *w, const char *how, const char *path, struct e
 	bool writes = strcmp(how, "--bind") == 0;
 	char *name = realpath(path, NULL);
 	int rc = name ? 0 : err_set(err, ERR_NOT_FOUND, "bwrap", "%.100s: %s", path, strerror(errno));
-	if (rc == 0 && run_is_below(name, "/proc"))
+	if (rc == 0 && sandbox_is_below(name, "/proc"))
 		rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: it is not for tools", path);
 	put(w, how);
 	put_option(w, path, path);
@@ -70,11 +70,11 @@ static int put_path(struct words *w, const char *how, const char *path, struct e
 		put_own_kernel(w);
 	for (size_t i = 0; rc == 0 && i < w->nhidden; i++) {
 		const char *hidden = w->hidden[i];
-		if (run_is_below(name, hidden)) {
+		if (sandbox_is_below(name, hidden)) {
 			rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: it is not for tools", path);
-		} else if (run_is_below(hidden, name) && writes) {
+		} else if (sandbox_is_below(hidden, name) && writes) {
 			rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: what is not for tools lies in it", path);
-		} else if (run_is_below(hidden, name)) {
+		} else if (sandbox_is_below(hidden, name)) {
 			const char *rest = hidden + (strcmp(name, "/") == 0 ? 0 : strlen(name));
 			if (is_file(hidden))
 				put_option(w, "--ro-bind", "/dev/null");
@@ -90,7 +90,7 @@ static int put_path(struct words *w, const char *how, const char *path, struct e
 static bool is_everywhere(const char *path)
 {
 	for (size_t i = 0; landlock_everywhere(i); i++) {
-		if (run_is_below(path, landlock_everywhere(i)))
+		if (sandbox_is_below(path, landlock_everywhere(i)))
 			return true;
 	}
 	return false;
@@ -109,13 +109,13 @@ static int put_readable(struct words *w, const char *path, struct err *err)
 }
 
 /* Later ones lie over earlier ones. */
-static int put_files(struct words *w, const struct run_policy *p, const char *own_dir, const char *self, struct err *err)
+static int put_files(struct words *w, const struct sandbox_policy *p, const char *own_dir, const char *self, struct err *err)
 {
 	int rc = 0;
 	put_own_kernel(w);
 	for (size_t i = 0; rc == 0 && landlock_everywhere(i); i++) {
 		const char *path = landlock_everywhere(i);
-		if (!run_is_below(path, "/proc") && !run_is_below(path, "/dev") && access(path, F_OK) == 0)
+		if (!sandbox_is_below(path, "/proc") && !sandbox_is_below(path, "/dev") && access(path, F_OK) == 0)
 			rc = put_path(w, "--ro-bind", path, err);
 	}
 	for (const char *const *at = p->read; rc == 0 && *at; at++)
@@ -135,7 +135,7 @@ static int put_files(struct words *w, const struct run_policy *p, const char *ow
 	return rc;
 }
 
-static void find_hidden(struct words *w, const struct run_policy *p)
+static void find_hidden(struct words *w, const struct sandbox_policy *p)
 {
 	for (const char *const *at = p->hide; *at; at++) {
 		char *name = realpath(*at, NULL);
@@ -150,20 +150,20 @@ static int keep(int from, int fd)
 }
 
 /* The instructions once more, in a file without a name. */
-static int put_instructions(const struct run_policy *p, struct err *err)
+static int put_instructions(const struct sandbox_policy *p, struct err *err)
 {
 	struct str bytes = STR_INIT;
-	int rc = run_policy_encode(p, &bytes, err);
+	int rc = sandbox_policy_encode(p, &bytes, err);
 	int fd = rc ? -1 : memfd_create("instructions", 0);
 	bool ok = fd >= 0 && write(fd, bytes.p, bytes.len) == (ssize_t)bytes.len && lseek(fd, 0, SEEK_SET) == 0 &&
-		  keep(fd, RUN_INSIDE_POLICY_FD) == 0;
+		  keep(fd, SANDBOX_INSIDE_POLICY_FD) == 0;
 	if (!rc && !ok)
 		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 	str_fini(&bytes);
 	return rc;
 }
 
-int bwrap_become(const struct run_policy *p, const char *own_dir, int chan, struct err *err)
+int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, struct err *err)
 {
 	static char self[PATH_MAX];
 	static struct words w;
@@ -172,7 +172,7 @@ int bwrap_become(const struct run_policy *p, const char *own_dir, int chan, stru
 	/* Root's capabilities it needs itself, to be root in its namespace, too; it takes them from what it starts. */
 	int rc = n > 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0
 			 : err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
-	if (!rc && (keep(chan, RUN_INSIDE_CHAN_FD) || keep(RUN_FD, RUN_FD)))
+	if (!rc && (keep(chan, SANDBOX_INSIDE_CHAN_FD) || keep(SANDBOX_FD, SANDBOX_FD)))
 		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 	rc = rc ? rc : put_instructions(p, err);
 	if (rc)
@@ -185,19 +185,19 @@ int bwrap_become(const struct run_policy *p, const char *own_dir, int chan, stru
 	put(&w, "--unshare-ipc");
 	put(&w, "--unshare-uts");
 	put(&w, "--unshare-cgroup-try");
-	if (p->net == RUN_NET_NONE)
+	if (p->net == SANDBOX_NET_NONE)
 		put(&w, "--unshare-net");
 	put_option(&w, "--cap-drop", "ALL");
 	find_hidden(&w, p);
 	rc = put_files(&w, p, own_dir, self, err);
 	put_option(&w, "--", self);
-	put_option(&w, RUN_INSIDE, own_dir ? own_dir : "");
+	put_option(&w, SANDBOX_INSIDE, own_dir ? own_dir : "");
 	if (!rc && w.full)
 		rc = err_set(err, ERR_LIMIT, "bwrap", "more than %d words", WORDS_MAX);
 	if (rc)
 		return rc;
 	/* What is left of the descriptors: 0, 1, 2, the three that stay, and none else. */
-	(void)close_range(RUN_INSIDE_POLICY_FD + 1, ~0u, 0);
+	(void)close_range(SANDBOX_INSIDE_POLICY_FD + 1, ~0u, 0);
 	execve(p->bwrap, (char *const *)(uintptr_t)w.at, env);
 	return err_set(err, ERR_IO, "bwrap", "%.100s: %s", p->bwrap, strerror(errno));
 }

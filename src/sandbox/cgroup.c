@@ -141,7 +141,7 @@ static const char *take_place(const char *dir)
 	return why;
 }
 
-char *run_cgroup_claim(const char **ret_why)
+char *sandbox_cgroup_claim(const char **ret_why)
 {
 	char text[TEXT_MAX], *path = own_path(text), *dir = path ? own_dir(path) : NULL;
 	*ret_why = dir ? take_place(dir) : "there is no cgroup v2";
@@ -166,7 +166,7 @@ static int limit(const char *dir, const char *name, uint64_t value, struct err *
 	return value > 0 && write_file(dir, name, text) ? fail(err, name) : 0;
 }
 
-int cgroup_make(const struct run_policy *p, char **ret, struct err *err)
+int cgroup_make(const struct sandbox_policy *p, char **ret, struct err *err)
 {
 	char *dir = mem_printf("%s/tool-%d", p->cgroup, (int)getpid());
 	/* Of a launcher that was killed, and whose number we have. */
@@ -176,7 +176,7 @@ int cgroup_make(const struct run_policy *p, char **ret, struct err *err)
 		return rc;
 	}
 	int rc = limit(dir, "memory.max", p->memory_bytes, err);
-	rc = rc ? rc : limit(dir, "pids.max", run_processes(p), err);
+	rc = rc ? rc : limit(dir, "pids.max", sandbox_processes(p), err);
 	if (rc) {
 		cgroup_remove(dir);
 		free(dir);

@@ -1,4 +1,4 @@
-/* What the base layer of the cage consists of (SEC S-502, S-504): limits, the tie to the parent, no new
+/* What the base layer of the sandbox consists of (SEC S-502, S-504): limits, the tie to the parent, no new
  * privileges, no descriptors, a program that nobody else could have replaced. */
 #include "config.h"
 
@@ -22,7 +22,7 @@
 #define NPROC_SPARE 4096
 #define BWRAP_PROCESSES 2
 
-uint64_t run_processes(const struct run_policy *p)
+uint64_t sandbox_processes(const struct sandbox_policy *p)
 {
 	return p->processes && p->bwrap ? p->processes + BWRAP_PROCESSES : p->processes;
 }
@@ -44,7 +44,7 @@ static int set_limit(int resource, uint64_t want, uint64_t spare, const char *na
 	return setrlimit((__rlimit_resource_t)resource, &rl) ? fail(err, name) : 0;
 }
 
-int confine_limits(const struct run_policy *p, struct err *err)
+int confine_limits(const struct sandbox_policy *p, struct err *err)
 {
 	/* A second between SIGXCPU, which names the limit to the server, and SIGKILL. */
 	const struct { int resource; uint64_t want, spare; const char *name; } limits[] = {
@@ -63,7 +63,7 @@ int confine_limits(const struct run_policy *p, struct err *err)
 	return set_limit(RLIMIT_CORE, 0, 0, "limit core", err);
 }
 
-int confine_memory(const struct run_policy *p, struct err *err)
+int confine_memory(const struct sandbox_policy *p, struct err *err)
 {
 	return p->memory_bytes == 0 ? 0 : set_limit(RLIMIT_AS, p->memory_bytes, 0, "limit memory", err);
 }
@@ -92,7 +92,7 @@ int confine_privileges(struct err *err)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? fail(err, "no new privileges") : 0;
 }
 
-int confine_open(const struct run_policy *p, int *ret_fd, struct err *err)
+int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err *err)
 {
 	struct stat st;
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
@@ -116,7 +116,7 @@ int confine_open(const struct run_policy *p, int *ret_fd, struct err *err)
 	return 0;
 }
 
-int confine_reopen(const struct run_policy *p, int *ret_fd, struct err *err)
+int confine_reopen(const struct sandbox_policy *p, int *ret_fd, struct err *err)
 {
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
 	if (fd < 0)
@@ -128,7 +128,7 @@ int confine_reopen(const struct run_policy *p, int *ret_fd, struct err *err)
 int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 {
 	unsigned low = (unsigned)(keep_fd < also_fd ? keep_fd : also_fd);
-	unsigned high = (unsigned)(keep_fd < also_fd ? also_fd : keep_fd), first = RUN_FD + 1;
+	unsigned high = (unsigned)(keep_fd < also_fd ? also_fd : keep_fd), first = SANDBOX_FD + 1;
 	bool ok = low <= first || close_range(first, low - 1, 0) == 0;
 	ok = ok && (high <= low + 1 || close_range(low + 1, high - 1, 0) == 0);
 	return ok && close_range(high + 1, ~0u, 0) == 0 ? 0 : fail(err, "close descriptors");

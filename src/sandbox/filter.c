@@ -56,10 +56,10 @@ enum op { NONE, IS, IS_NOT, HAS };              /* (argument & mask) ==, !=, & v
 
 enum when {                                     /* bits; a row counts when one of its bits holds */
 	ALWAYS = 1 << 0,
-	CLOSED = 1 << 1,                        /* RUN_NET_NONE */
-	PORTS = 1 << 2,                         /* RUN_NET_PORTS without UDP */
+	CLOSED = 1 << 1,                        /* SANDBOX_NET_NONE */
+	PORTS = 1 << 2,                         /* SANDBOX_NET_PORTS without UDP */
 	PORTS_UDP = 1 << 3,                     /* and with it */
-	OPEN = 1 << 4,                          /* RUN_NET_ANY */
+	OPEN = 1 << 4,                          /* SANDBOX_NET_ANY */
 	READER = 1 << 5,                        /* no list of what may be written */
 	ABI_2 = 1 << 6,                         /* Landlock does not see truncate() */
 	ABI_5 = 1 << 7,                         /* nor signals */
@@ -204,18 +204,18 @@ static void emit_row(struct code *c, const struct row *row)
 		load(c, offsetof(struct seccomp_data, nr));
 }
 
-static unsigned conditions(const struct run_policy *p)
+static unsigned conditions(const struct sandbox_policy *p)
 {
 	unsigned when = ALWAYS;
 
-	when |= p->net == RUN_NET_NONE ? CLOSED : p->net == RUN_NET_ANY ? OPEN : p->udp ? PORTS_UDP : PORTS;
+	when |= p->net == SANDBOX_NET_NONE ? CLOSED : p->net == SANDBOX_NET_ANY ? OPEN : p->udp ? PORTS_UDP : PORTS;
 	when |= p->write[0] ? 0 : READER;
 	when |= p->level.landlock < 3 ? ABI_2 : 0;
 	return when | (p->level.landlock < 6 && !p->level.ns ? ABI_5 : 0);      /* or nobody else is in its namespace */
 }
 
 /* True when some row asks. */
-static bool build(const struct run_policy *p, struct code *c)
+static bool build(const struct sandbox_policy *p, struct code *c)
 {
 	unsigned when = conditions(p);
 	bool asks = false;
@@ -246,7 +246,7 @@ bool filter_available(void)
 	       syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) == 0;
 }
 
-int filter_confine(const struct run_policy *p, int *ret_listener, struct err *err)
+int filter_confine(const struct sandbox_policy *p, int *ret_listener, struct err *err)
 {
 	struct code code = { .n = 0 };
 	long fd = 0;

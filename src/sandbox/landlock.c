@@ -59,7 +59,7 @@ static const struct { const char *path; uint64_t access; } everywhere[] = {
 struct rules {
 	int fd;                         /* the ruleset */
 	uint64_t handled;
-	char *hide[RUN_PATHS_MAX + 1];  /* without links */
+	char *hide[SANDBOX_PATHS_MAX + 1];  /* without links */
 	size_t nhide;
 };
 
@@ -69,7 +69,7 @@ unsigned landlock_abi(void)
 
 	if (abi < 1)
 		return 0;
-	return abi > RUN_LANDLOCK_MAX ? RUN_LANDLOCK_MAX : (unsigned)abi;
+	return abi > SANDBOX_LANDLOCK_MAX ? SANDBOX_LANDLOCK_MAX : (unsigned)abi;
 }
 
 const char *landlock_everywhere(size_t i)
@@ -90,7 +90,7 @@ static uint64_t handled_by(unsigned abi)
 	return all;
 }
 
-bool run_is_below(const char *path, const char *dir)
+bool sandbox_is_below(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
 
@@ -163,9 +163,9 @@ static int allow(const struct rules *r, const char *path, uint64_t access, struc
 		return err_set(err, ERR_NOT_FOUND, "landlock", "%.100s: %s", path, strerror(errno));
 	int rc = real_name(fd, name) ? 0 : err_set(err, ERR_IO, "landlock", "%.100s: it has no name", path);
 	for (size_t i = 0; rc == 0 && i < r->nhide; i++) {
-		if (run_is_below(name, r->hide[i]))
+		if (sandbox_is_below(name, r->hide[i]))
 			rc = err_set(err, ERR_DENIED, "landlock", "%.100s: it is not for tools", path);
-		holds_hidden = holds_hidden || run_is_below(r->hide[i], name);
+		holds_hidden = holds_hidden || sandbox_is_below(r->hide[i], name);
 	}
 	/* Entry by entry nothing new could be made in it. */
 	if (rc == 0 && holds_hidden && (access & LL_FS_MAKE_REG))
@@ -223,14 +223,14 @@ static int allow_ports(const struct rules *r, const uint16_t *ports, size_t n, u
 	return 0;
 }
 
-static int create(const struct run_policy *p, struct rules *r, struct err *err)
+static int create(const struct sandbox_policy *p, struct rules *r, struct err *err)
 {
 	unsigned abi = p->level.landlock;
 	struct ll_ruleset attr = { .handled_fs = handled_by(abi) };
 	size_t size = sizeof(attr.handled_fs);
 
-	if (abi >= RUN_LANDLOCK_PORTS) {
-		attr.handled_net = p->net == RUN_NET_ANY ? 0 : LL_NET_BIND_TCP | LL_NET_CONNECT_TCP;
+	if (abi >= SANDBOX_LANDLOCK_PORTS) {
+		attr.handled_net = p->net == SANDBOX_NET_ANY ? 0 : LL_NET_BIND_TCP | LL_NET_CONNECT_TCP;
 		size += sizeof(attr.handled_net);
 	}
 	if (abi >= 6) {
@@ -254,7 +254,7 @@ bool landlock_gather(void)
 	return done && kill(getppid(), 0) != 0 && errno == EPERM;
 }
 
-static void find_hidden(const struct run_policy *p, struct rules *r)
+static void find_hidden(const struct sandbox_policy *p, struct rules *r)
 {
 	for (const char *const *path = p->hide; *path; path++) {
 		char *name = realpath(*path, NULL);
@@ -263,7 +263,7 @@ static void find_hidden(const struct run_policy *p, struct rules *r)
 	}
 }
 
-static int fill(const struct run_policy *p, const char *own_dir, struct rules *r, struct err *err)
+static int fill(const struct sandbox_policy *p, const char *own_dir, struct rules *r, struct err *err)
 {
 	const char *const program[] = { p->program, NULL }, *const own[] = { own_dir, NULL };
 
@@ -279,7 +279,7 @@ static int fill(const struct run_policy *p, const char *own_dir, struct rules *r
 	return rc ? rc : allow_ports(r, p->bind_ports, p->nbind, LL_NET_BIND_TCP, err);
 }
 
-int landlock_confine(const struct run_policy *p, const char *own_dir, struct err *err)
+int landlock_confine(const struct sandbox_policy *p, const char *own_dir, struct err *err)
 {
 	struct rules r = { .fd = -1 };
 

@@ -1,5 +1,5 @@
-#ifndef RUN_LANDLOCK_ABI_H
-#define RUN_LANDLOCK_ABI_H
+#ifndef SANDBOX_LANDLOCK_ABI_H
+#define SANDBOX_LANDLOCK_ABI_H
 
 #include <stdint.h>
 

@@ -10,13 +10,13 @@
 
 #include "sandbox_int.h"
 
-const char *run_level_format(const struct run_level *level, char ret[RUN_LEVEL_TEXT])
+const char *sandbox_level_format(const struct sandbox_level *level, char ret[SANDBOX_LEVEL_TEXT])
 {
 	char landlock[24] = "";
 
 	if (level->landlock)
 		snprintf(landlock, sizeof(landlock), "+landlock:%u", level->landlock);
-	snprintf(ret, RUN_LEVEL_TEXT, "base%s%s%s%s%s", landlock, level->seccomp ? "+seccomp" : "",
+	snprintf(ret, SANDBOX_LEVEL_TEXT, "base%s%s%s%s%s", landlock, level->seccomp ? "+seccomp" : "",
 		 level->net0 ? "+net0" : "", level->ns ? "+ns" : "", level->cgroup ? "+cgroup" : "");
 	return ret;
 }
@@ -32,9 +32,9 @@ static bool take(const char **at, const char *word)
 	return true;
 }
 
-int run_level_parse(const char *text, struct run_level *ret, struct err *err)
+int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err *err)
 {
-	struct run_level level = { 0 };
+	struct sandbox_level level = { 0 };
 	const char *at = text;
 	uint64_t n = 0;
 
@@ -57,20 +57,20 @@ int run_level_parse(const char *text, struct run_level *ret, struct err *err)
 	return 0;
 }
 
-bool run_level_meets(const struct run_level *reached, const struct run_level *wanted)
+bool sandbox_level_meets(const struct sandbox_level *reached, const struct sandbox_level *wanted)
 {
 	return reached->landlock >= wanted->landlock && reached->seccomp >= wanted->seccomp &&
 	       reached->net0 >= wanted->net0 && reached->ns >= wanted->ns && reached->cgroup >= wanted->cgroup;
 }
 
-bool run_level_equal(const struct run_level *a, const struct run_level *b)
+bool sandbox_level_equal(const struct sandbox_level *a, const struct sandbox_level *b)
 {
-	return run_level_meets(a, b) && run_level_meets(b, a);
+	return sandbox_level_meets(a, b) && sandbox_level_meets(b, a);
 }
 
-struct run_level run_level_both(const struct run_level *a, const struct run_level *b)
+struct sandbox_level sandbox_level_both(const struct sandbox_level *a, const struct sandbox_level *b)
 {
-	return (struct run_level){
+	return (struct sandbox_level){
 		.landlock = a->landlock > b->landlock ? a->landlock : b->landlock,
 		.seccomp = a->seccomp || b->seccomp,
 		.net0 = a->net0 || b->net0,
@@ -79,9 +79,9 @@ struct run_level run_level_both(const struct run_level *a, const struct run_leve
 	};
 }
 
-struct run_level run_level_probe(void)
+struct sandbox_level sandbox_level_probe(void)
 {
 	bool seccomp = filter_available();
 
-	return (struct run_level){ .landlock = landlock_abi(), .seccomp = seccomp, .net0 = seccomp };
+	return (struct sandbox_level){ .landlock = landlock_abi(), .seccomp = seccomp, .net0 = seccomp };
 }

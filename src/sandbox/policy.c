@@ -1,8 +1,8 @@
-/* struct run_policy <-> bytes.  All integers little-endian:
+/* struct sandbox_policy <-> bytes.  All integers little-endian:
  *
  *   head    "tcr4", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
- *   cage    u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
+ *   sandbox    u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
  *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
@@ -37,7 +37,7 @@ static void put_u64(struct str *out, uint64_t v)
 static void put_text(struct str *out, const char *z)
 {
 	size_t n = strlen(z) + 1;
-	put_u32(out, n > RUN_POLICY_MAX ? RUN_POLICY_MAX + 1 : (uint32_t)n);
+	put_u32(out, n > SANDBOX_POLICY_MAX ? SANDBOX_POLICY_MAX + 1 : (uint32_t)n);
 	str_put(out, z, n);
 }
 
@@ -51,7 +51,7 @@ static size_t count_list(const char *const *list, size_t max)
 
 static void put_list(struct str *out, const char *const *list)
 {
-	size_t n = count_list(list, RUN_ARGS_MAX);
+	size_t n = count_list(list, SANDBOX_ARGS_MAX);
 	put_u32(out, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_text(out, list[i]);
@@ -71,7 +71,7 @@ static int check_count(const char *const *list, size_t max, const char *name, co
 
 static int check_paths(const char *const *list, const char *name, struct err *err)
 {
-	int rc = check_count(list, RUN_PATHS_MAX, name, "paths", err);
+	int rc = check_count(list, SANDBOX_PATHS_MAX, name, "paths", err);
 	for (size_t i = 0; rc == 0 && list && list[i]; i++) {
 		if (list[i][0] != '/')
 			rc = err_set(err, ERR_INVALID, name, "a path is absolute");
@@ -80,15 +80,15 @@ static int check_paths(const char *const *list, const char *name, struct err *er
 }
 
 /* Do the layers and the network agree? */
-static bool net_agrees(const struct run_policy *p)
+static bool net_agrees(const struct sandbox_policy *p)
 {
-	bool closed = p->level.seccomp && p->net == RUN_NET_NONE;
-	if (p->net == RUN_NET_PORTS && (!p->level.seccomp || p->level.landlock < RUN_LANDLOCK_PORTS))
+	bool closed = p->level.seccomp && p->net == SANDBOX_NET_NONE;
+	if (p->net == SANDBOX_NET_PORTS && (!p->level.seccomp || p->level.landlock < SANDBOX_LANDLOCK_PORTS))
 		return false;
 	return p->level.net0 == closed;
 }
 
-static int check_policy(const struct run_policy *p, struct err *err)
+static int check_policy(const struct sandbox_policy *p, struct err *err)
 {
 	if (!net_agrees(p))
 		return err_set(err, ERR_INVALID, "net", "the layers do not hold what the network says");
@@ -104,17 +104,17 @@ static int check_policy(const struct run_policy *p, struct err *err)
 		return err_set(err, ERR_INVALID, "cgroup", "a layer of cgroups has an absolute path, and no other has one");
 	if (!p->argv || !p->argv[0])
 		return err_set(err, ERR_INVALID, "argv", "argv is empty");
-	if (p->nconnect > RUN_PORTS_MAX || p->nbind > RUN_PORTS_MAX)
-		return err_set(err, ERR_LIMIT, "ports", "more than %d ports", RUN_PORTS_MAX);
-	int rc = check_count(p->argv, RUN_ARGS_MAX, "argv", "arguments", err);
-	rc = rc ? rc : check_count(p->env, RUN_ENV_MAX, "env", "environment variables", err);
+	if (p->nconnect > SANDBOX_PORTS_MAX || p->nbind > SANDBOX_PORTS_MAX)
+		return err_set(err, ERR_LIMIT, "ports", "more than %d ports", SANDBOX_PORTS_MAX);
+	int rc = check_count(p->argv, SANDBOX_ARGS_MAX, "argv", "arguments", err);
+	rc = rc ? rc : check_count(p->env, SANDBOX_ENV_MAX, "env", "environment variables", err);
 	rc = rc ? rc : check_paths(p->read, "read", err);
 	rc = rc ? rc : check_paths(p->write, "write", err);
 	rc = rc ? rc : check_paths(p->files, "files", err);
 	return rc ? rc : check_paths(p->hide, "hide", err);
 }
 
-static void put_policy(const struct run_policy *p, struct str *out)
+static void put_policy(const struct sandbox_policy *p, struct str *out)
 {
 	put_u64(out, p->cpu_s);
 	put_u64(out, p->memory_bytes);
@@ -141,18 +141,18 @@ static void put_policy(const struct run_policy *p, struct str *out)
 	put_ports(out, p->bind_ports, p->nbind);
 }
 
-int run_policy_encode(const struct run_policy *p, struct str *out, struct err *err)
+int sandbox_policy_encode(const struct sandbox_policy *p, struct str *out, struct err *err)
 {
 	int rc = check_policy(p, err);
 	if (rc)
 		return rc;
 
 	struct str body;
-	str_init(&body, RUN_POLICY_MAX - RUN_HEAD_SIZE);
+	str_init(&body, SANDBOX_POLICY_MAX - SANDBOX_HEAD_SIZE);
 	put_policy(p, &body);
 	if (body.failed) {
 		rc = err_set(err, ERR_LIMIT, "argv", "arguments and environment are over %u bytes",
-			     RUN_POLICY_MAX);
+			     SANDBOX_POLICY_MAX);
 	} else {
 		str_put(out, magic, sizeof(magic));
 		put_u32(out, (uint32_t)body.len);
@@ -238,48 +238,48 @@ static const char *const *get_list(struct reader *r, const char **list, size_t m
 
 static const uint16_t *get_ports(struct reader *r, uint16_t *ports, size_t *ret_n)
 {
-	uint32_t n = get_small(r, RUN_PORTS_MAX);
+	uint32_t n = get_small(r, SANDBOX_PORTS_MAX);
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = (uint16_t)get_small(r, UINT16_MAX);
 	*ret_n = n;
 	return ports;
 }
 
-int run_policy_head(const void *head, size_t *ret_len, struct err *err)
+int sandbox_policy_head(const void *head, size_t *ret_len, struct err *err)
 {
-	struct reader r = { head, (const unsigned char *)head + RUN_HEAD_SIZE, false };
+	struct reader r = { head, (const unsigned char *)head + SANDBOX_HEAD_SIZE, false };
 	if (memcmp(get(&r, sizeof(magic)), magic, sizeof(magic)) != 0)
 		return err_set(err, ERR_INVALID, "head", "instructions of another version");
 	uint32_t len = get_u32(&r);
-	if (len > RUN_POLICY_MAX - RUN_HEAD_SIZE)
-		return err_set(err, ERR_LIMIT, "head", "instructions over %u bytes", RUN_POLICY_MAX);
+	if (len > SANDBOX_POLICY_MAX - SANDBOX_HEAD_SIZE)
+		return err_set(err, ERR_LIMIT, "head", "instructions over %u bytes", SANDBOX_POLICY_MAX);
 	*ret_len = len;
 	return 0;
 }
 
-/* What run_policy_decode() hands out: the policy, its lists and the bytes they point into. */
+/* What sandbox_policy_decode() hands out: the policy, its lists and the bytes they point into. */
 struct block {
-	struct run_policy policy;
-	const char *argv[RUN_ARGS_MAX + 1];
-	const char *env[RUN_ENV_MAX + 1];
-	const char *read[RUN_PATHS_MAX + 1], *write[RUN_PATHS_MAX + 1];
-	const char *files[RUN_PATHS_MAX + 1], *hide[RUN_PATHS_MAX + 1];
-	uint16_t connect_ports[RUN_PORTS_MAX], bind_ports[RUN_PORTS_MAX];
+	struct sandbox_policy policy;
+	const char *argv[SANDBOX_ARGS_MAX + 1];
+	const char *env[SANDBOX_ENV_MAX + 1];
+	const char *read[SANDBOX_PATHS_MAX + 1], *write[SANDBOX_PATHS_MAX + 1];
+	const char *files[SANDBOX_PATHS_MAX + 1], *hide[SANDBOX_PATHS_MAX + 1];
+	uint16_t connect_ports[SANDBOX_PORTS_MAX], bind_ports[SANDBOX_PORTS_MAX];
 	unsigned char bytes[];
 };
 
 static void read_policy(struct block *b, struct reader *r)
 {
-	struct run_policy *p = &b->policy;
+	struct sandbox_policy *p = &b->policy;
 	p->cpu_s = get_u64(r);
 	p->memory_bytes = get_u64(r);
 	p->file_bytes = get_u64(r);
 	p->open_files = get_u64(r);
 	p->processes = get_u64(r);
-	p->level.landlock = get_small(r, RUN_LANDLOCK_MAX);
+	p->level.landlock = get_small(r, SANDBOX_LANDLOCK_MAX);
 	p->level.seccomp = get_small(r, 1);
 	p->level.net0 = get_small(r, 1);
-	p->net = (enum run_net)get_small(r, RUN_NET_ANY);
+	p->net = (enum sandbox_net)get_small(r, SANDBOX_NET_ANY);
 	p->udp = get_small(r, 1);
 	p->program = get_path(r, false);
 	p->cwd = get_path(r, true);
@@ -288,31 +288,31 @@ static void read_policy(struct block *b, struct reader *r)
 	p->level.ns = p->bwrap != NULL;
 	p->cgroup = get_path(r, true);
 	p->level.cgroup = p->cgroup != NULL;
-	p->argv = get_list(r, b->argv, RUN_ARGS_MAX, false);
-	p->env = get_list(r, b->env, RUN_ENV_MAX, false);
-	p->read = get_list(r, b->read, RUN_PATHS_MAX, true);
-	p->write = get_list(r, b->write, RUN_PATHS_MAX, true);
-	p->files = get_list(r, b->files, RUN_PATHS_MAX, true);
-	p->hide = get_list(r, b->hide, RUN_PATHS_MAX, true);
+	p->argv = get_list(r, b->argv, SANDBOX_ARGS_MAX, false);
+	p->env = get_list(r, b->env, SANDBOX_ENV_MAX, false);
+	p->read = get_list(r, b->read, SANDBOX_PATHS_MAX, true);
+	p->write = get_list(r, b->write, SANDBOX_PATHS_MAX, true);
+	p->files = get_list(r, b->files, SANDBOX_PATHS_MAX, true);
+	p->hide = get_list(r, b->hide, SANDBOX_PATHS_MAX, true);
 	p->connect_ports = get_ports(r, b->connect_ports, &p->nconnect);
 	p->bind_ports = get_ports(r, b->bind_ports, &p->nbind);
 	if (r->p != r->end || !p->argv[0] || !net_agrees(p))
 		r->failed = true;
 }
 
-int run_policy_decode(const void *p, size_t len, struct run_policy **ret, struct err *err)
+int sandbox_policy_decode(const void *p, size_t len, struct sandbox_policy **ret, struct err *err)
 {
 	size_t rest = 0;
-	if (len < RUN_HEAD_SIZE)
+	if (len < SANDBOX_HEAD_SIZE)
 		return err_set(err, ERR_INVALID, "head", "instructions are cut short");
-	int rc = run_policy_head(p, &rest, err);
+	int rc = sandbox_policy_head(p, &rest, err);
 	if (rc)
 		return rc;
-	if (rest != len - RUN_HEAD_SIZE)
+	if (rest != len - SANDBOX_HEAD_SIZE)
 		return err_set(err, ERR_INVALID, "head", "length does not match the instructions");
 
 	struct block *b = mem_zalloc(sizeof(*b) + rest);
-	memcpy(b->bytes, (const char *)p + RUN_HEAD_SIZE, rest);
+	memcpy(b->bytes, (const char *)p + SANDBOX_HEAD_SIZE, rest);
 	struct reader r = { b->bytes, b->bytes + rest, false };
 	read_policy(b, &r);
 	if (r.failed) {

@@ -1,6 +1,6 @@
 /* The supervisor: what remains of the launcher beside the tool.
  *
- * It lies outside the cage and is the subreaper of all that the tool starts, so that nothing survives: neither the
+ * It lies outside the sandbox and is the subreaper of all that the tool starts, so that nothing survives: neither the
  * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).
  *
  * It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
@@ -41,7 +41,7 @@
 #define ANCESTORS_MAX 4096              /* steps from a process up to us */
 
 struct watch {
-	const struct run_policy *policy;
+	const struct sandbox_policy *policy;
 	pid_t tool;
 	int status;                     /* of the tool, from waitpid() */
 	bool tool_ended;
@@ -97,7 +97,7 @@ static void add_process(struct tree *t, pid_t pid)
 /* True when there are more than the bound, or one more was refused. */
 static bool is_over(const struct watch *w)
 {
-	uint64_t max = run_processes(w->policy);
+	uint64_t max = sandbox_processes(w->policy);
 	if (w->cgroup)
 		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
@@ -286,7 +286,7 @@ static void run(struct watch *w)
 	uint64_t ticks;
 	while (!w->tool_ended) {
 		struct pollfd fds[] = {
-			[SERVER] = { .fd = RUN_FD, .events = POLLIN },
+			[SERVER] = { .fd = SANDBOX_FD, .events = POLLIN },
 			[SIGNALS] = { .fd = w->signal_fd, .events = POLLIN },
 			[TIMER] = { .fd = w->timer_fd, .events = POLLIN },
 			[LISTENER] = { .fd = w->listener_fd, .events = POLLIN },
@@ -312,7 +312,7 @@ static void run(struct watch *w)
 	}
 }
 
-int supervise_prepare(const struct run_policy *p, struct supervisor *ret, struct err *err)
+int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, struct err *err)
 {
 	char path[64];
 	sigset_t all, wanted;
@@ -342,7 +342,7 @@ static void set_urgent(bool on)
 	(void)sched_setscheduler(0, (on ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param);
 }
 
-int supervise(const struct supervisor *s, const struct run_policy *p, pid_t tool, int listener_fd)
+int supervise(const struct supervisor *s, const struct sandbox_policy *p, pid_t tool, int listener_fd)
 {
 	/* Killed, unless it ends otherwise. */
 	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,

@@ -1,4 +1,4 @@
-/* toolcrib-run: reads instructions from descriptor 3, starts one tool in the cage that they describe (SEC S-501,
+/* toolcrib-run: reads instructions from descriptor 3, starts one tool in the sandbox that they describe (SEC S-501,
  * S-502), and stays beside it as its supervisor.  It takes nothing from its arguments or its environment, and it is a
  * program of its own so that nothing has to be done between fork and exec in a server with threads. */
 #include "config.h"
@@ -42,25 +42,25 @@ static int read_all(int from, void *p, size_t n, struct err *err)
 	return 0;
 }
 
-static int read_policy(int from, struct run_policy **ret, struct err *err)
+static int read_policy(int from, struct sandbox_policy **ret, struct err *err)
 {
-	unsigned char head[RUN_HEAD_SIZE];
+	unsigned char head[SANDBOX_HEAD_SIZE];
 	size_t rest = 0;
 	int rc = read_all(from, head, sizeof(head), err);
-	rc = rc ? rc : run_policy_head(head, &rest, err);
+	rc = rc ? rc : sandbox_policy_head(head, &rest, err);
 	if (rc)
 		return rc;
 	unsigned char *bytes = mem_alloc(sizeof(head) + rest);
 	memcpy(bytes, head, sizeof(head));
 	rc = read_all(from, bytes + sizeof(head), rest, err);
-	rc = rc ? rc : run_policy_decode(bytes, sizeof(head) + rest, ret, err);
+	rc = rc ? rc : sandbox_policy_decode(bytes, sizeof(head) + rest, ret, err);
 	free(bytes);
 	return rc;
 }
 
 static void report(const char *text, size_t len)
 {
-	(void)!send(RUN_FD, text, len, MSG_NOSIGNAL);   /* a server that is gone needs no report */
+	(void)!send(SANDBOX_FD, text, len, MSG_NOSIGNAL);   /* a server that is gone needs no report */
 }
 
 /* A script is opened once more by its interpreter, by name, so it has to be started by name; what else
@@ -79,7 +79,7 @@ static bool is_script(const char *program)
 /* --- the tool ------------------------------------------------------------------------------------ */
 
 /* The environment of the policy, and the own directory where it says nothing else. */
-struct env { const char *at[RUN_ENV_MAX + 3]; char home[256], tmpdir[256]; };
+struct env { const char *at[SANDBOX_ENV_MAX + 3]; char home[256], tmpdir[256]; };
 
 static bool env_has(const struct env *e, size_t n, const char *name)
 {
@@ -91,7 +91,7 @@ static bool env_has(const struct env *e, size_t n, const char *name)
 	return false;
 }
 
-static void build_env(const struct run_policy *p, const char *own_dir, struct env *e)
+static void build_env(const struct sandbox_policy *p, const char *own_dir, struct env *e)
 {
 	size_t n = 0;
 	for (; p->env[n]; n++)
@@ -121,7 +121,7 @@ static int send_listener(int fd, int listener, struct err *err)
 }
 
 /* In this order, because each step would be in the way of those before it.  fd: the program. */
-static int confine(const struct run_policy *p, const char *own_dir, int chan, int fd, struct err *err)
+static int confine(const struct sandbox_policy *p, const char *own_dir, int chan, int fd, struct err *err)
 {
 	const char *cwd = p->cwd ? p->cwd : own_dir ? own_dir : "/";
 	int listener = -1;
@@ -135,14 +135,14 @@ static int confine(const struct run_policy *p, const char *own_dir, int chan, in
 	return rc;
 }
 
-static void report_level(const struct run_policy *p)
+static void report_level(const struct sandbox_policy *p)
 {
-	char level[RUN_LEVEL_TEXT], text[RUN_LEVEL_TEXT + 2];
-	int n = snprintf(text, sizeof(text), "%c%s\n", RUN_READY, run_level_format(&p->level, level));
+	char level[SANDBOX_LEVEL_TEXT], text[SANDBOX_LEVEL_TEXT + 2];
+	int n = snprintf(text, sizeof(text), "%c%s\n", SANDBOX_READY, sandbox_level_format(&p->level, level));
 	report(text, (size_t)n);
 }
 
-static int become_tool(const struct run_policy *p, const char *own_dir, int chan, int fd, struct err *err)
+static int become_tool(const struct sandbox_policy *p, const char *own_dir, int chan, int fd, struct err *err)
 {
 	struct env env;
 	sigset_t none;
@@ -165,7 +165,7 @@ static int become_tool(const struct run_policy *p, const char *own_dir, int chan
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
 }
 
-static int become(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
+static int become(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
 		  struct err *err)
 {
 	int fd = -1;
@@ -184,7 +184,7 @@ static void report_failure(const struct err *err)
 {
 	char text[sizeof(err->where) + sizeof(err->msg) + 2];
 	int n = snprintf(text, sizeof(text), "%s: %s", err->where, err->msg);
-	report(text, n < RUN_REPORT_MAX / 2 ? (size_t)n : RUN_REPORT_MAX / 2);
+	report(text, n < SANDBOX_REPORT_MAX / 2 ? (size_t)n : SANDBOX_REPORT_MAX / 2);
 }
 
 /* All are dead and counted.  What the tool's own process had before it was one does not matter: we are small. */
@@ -200,7 +200,7 @@ static void report_usage(const char *cgroup)
 			 (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
 	if (rss_kib == 0)
 		rss_kib = (uint64_t)ru.ru_maxrss;
-	int n = snprintf(text, sizeof(text), RUN_USAGE "%" PRIu64 " %" PRIu64 "\n", cpu_us, rss_kib);
+	int n = snprintf(text, sizeof(text), SANDBOX_USAGE "%" PRIu64 " %" PRIu64 "\n", cpu_us, rss_kib);
 	report(text, (size_t)n);
 }
 
@@ -218,7 +218,7 @@ static noreturn void end_like(int status)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static int start(const struct run_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool, int *ret_chan,
+static int start(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool, int *ret_chan,
 		 struct err *err)
 {
 	pid_t supervisor = getpid();
@@ -238,7 +238,7 @@ static int start(const struct run_policy *p, const char *own_dir, const char *cg
 	return 0;
 }
 
-static int run(const struct run_policy *p, struct err *err)
+static int run(const struct sandbox_policy *p, struct err *err)
 {
 	struct supervisor s = { .cgroup = NULL };
 	char *own_dir = NULL;
@@ -270,16 +270,16 @@ static int run(const struct run_policy *p, struct err *err)
 
 /* Started by bubblewrap: what is left to do in its namespaces.  A session of its own once more, so that a signal to the
  * tool's group does not hit bubblewrap. */
-static int run_inside(const char *own_dir)
+static int sandbox_inside(const char *own_dir)
 {
 	struct err err = { 0 };
-	struct run_policy *policy = NULL;
+	struct sandbox_policy *policy = NULL;
 	int fd = -1;
-	int rc = fcntl(RUN_FD, F_SETFD, FD_CLOEXEC) || fcntl(RUN_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) || setsid() < 0
+	int rc = fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC) || fcntl(SANDBOX_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) || setsid() < 0
 			 ? err_set(&err, ERR_IO, "inside", "%s", strerror(errno)) : 0;
-	rc = rc ? rc : read_policy(RUN_INSIDE_POLICY_FD, &policy, &err);
+	rc = rc ? rc : read_policy(SANDBOX_INSIDE_POLICY_FD, &policy, &err);
 	rc = rc ? rc : confine_reopen(policy, &fd, &err);
-	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, RUN_INSIDE_CHAN_FD, fd, &err);
+	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, SANDBOX_INSIDE_CHAN_FD, fd, &err);
 	report_failure(&err);
 	return EXIT_NOT_STARTED;
 }
@@ -300,16 +300,16 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && answer(argv[1]))
 		return 0;
-	if (argc == 3 && !strcmp(argv[1], RUN_INSIDE))
-		return run_inside(argv[2]);
-	if (fcntl(RUN_FD, F_SETFD, FD_CLOEXEC)) {
+	if (argc == 3 && !strcmp(argv[1], SANDBOX_INSIDE))
+		return sandbox_inside(argv[2]);
+	if (fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC)) {
 		fputs("toolcrib-run: it is started by toolcribd, with its instructions on descriptor 3\n", stderr);
 		return EXIT_NOT_STARTED;
 	}
 	struct err err = { 0 };
-	struct run_policy *policy = NULL;
+	struct sandbox_policy *policy = NULL;
 	setpgid(0, 0);          /* the server has done it already; started otherwise, it still holds */
-	int rc = read_policy(RUN_FD, &policy, &err);
+	int rc = read_policy(SANDBOX_FD, &policy, &err);
 	if (!rc)
 		rc = run(policy, &err);
 	report_failure(&err);

@@ -275,7 +275,7 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	struct test_job *job = c->priv;
 	const struct backend_env env = { .loop = adm_env(c)->loop, .store = adm_env(c)->store,
 		.secrets = vault_secrets(adm_env(c)->vault), .fetcher = adm_env(c)->fetcher,
-		.upstreams = adm_env(c)->upstreams, .cage = adm_env(c)->cage, .workers = adm_env(c)->workers };
+		.upstreams = adm_env(c)->upstreams, .sandbox = adm_env(c)->cage, .workers = adm_env(c)->workers };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",

@@ -114,7 +114,7 @@ static int read_command(const json_t *doc, struct upstream_conf *c, struct err *
 			return ERR_INVALID;
 		}
 		if (!argv || !(argv[i] = arena_strdup(c->mem, json_string_value(v))))
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 	}
 	if (argv[0][0] != '/')          /* SEC S-504 */
 		return err_set(err, ERR_INVALID, "/command/0", "the program must be an absolute path, is %.60s", argv[0]);
@@ -202,7 +202,7 @@ static int read_values(const json_t *doc, const char *member, size_t max, struct
 		if (rc < 0)
 			return rc;
 		if (!values || !(values[i].name = arena_strdup(c->mem, name)))
-			return be_bind_full(at, err);
+			return backend_bind_full(at, err);
 		rc = tpl_compile(text, at, TPL_SECRETS, c->mem, &values[i++].value, err);
 		if (rc < 0)
 			return rc;
@@ -222,20 +222,20 @@ static int read_cwd(const json_t *doc, struct upstream_conf *c, struct err *err)
 	if (cwd[0] != '/')
 		return err_set(err, ERR_INVALID, "/cwd", "must be an absolute path");
 	c->cwd = arena_strdup(c->mem, cwd);
-	return c->cwd ? 0 : be_bind_full("/cwd", err);
+	return c->cwd ? 0 : backend_bind_full("/cwd", err);
 }
 
 /* As for exec; what runs for days has no limit of its time and, since some runtimes reserve what they never use, none of
  * its address space, unless they are given. */
-static int read_cage(const json_t *doc, struct upstream_conf *c, struct err *err)
+static int read_sandbox(const json_t *doc, struct upstream_conf *c, struct err *err)
 {
 	const json_t *box = json_object_get(doc, "sandbox");
-	int rc = be_cage_bind(doc, c->mem, &c->cage, err);
+	int rc = exec_sandbox_bind(doc, c->mem, &c->sandbox, err);
 
 	if (!json_object_get(box, "cpu"))
-		c->cage.cpu_s = 0;
+		c->sandbox.cpu_s = 0;
 	if (!json_object_get(box, "memory"))
-		c->cage.memory_bytes = 0;
+		c->sandbox.memory_bytes = 0;
 	return rc;
 }
 
@@ -253,11 +253,11 @@ static int read_url(const json_t *doc, struct upstream_conf *c, struct err *err)
 		return rc;
 	c->url = arena_strdup(c->mem, url);
 	if (!c->url)
-		return be_bind_full("/url", err);
-	rc = be_get_word(doc, "transport", words, NELEMS(words), &transport, err);
+		return backend_bind_full("/url", err);
+	rc = backend_get_word(doc, "transport", words, NELEMS(words), &transport, err);
 	c->transport = transport == 0 ? UPSTREAM_HTTP : UPSTREAM_SSE;
 	if (rc == 0)
-		rc = be_bind_fetch(doc, c->mem, &c->policy, err);
+		rc = backend_bind_fetch(doc, c->mem, &c->policy, err);
 	if (rc < 0 || fetch_policy_url(&c->policy, &c->base, err) == 0)
 		return rc;
 	err_at(err, "/url");
@@ -335,7 +335,7 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 	if (rc == 0)
 		rc = read_cwd(doc, c, err);
 	if (rc == 0)
-		rc = read_cage(doc, c, err);
+		rc = read_sandbox(doc, c, err);
 	if (rc == 0)
 		rc = read_url(doc, c, err);
 	if (rc == 0)

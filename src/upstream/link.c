@@ -22,35 +22,35 @@
 
 /* --- requests of ours */
 
-struct up_open *up_link_request(struct up_link *l, enum up_kind kind, struct up_call *call, uint64_t *ret_id)
+struct link_open *link_request(struct link *l, enum link_kind kind, struct link_call *call, uint64_t *ret_id)
 {
-	struct up_open *o = mem_zalloc(sizeof(*o));
+	struct link_open *o = mem_zalloc(sizeof(*o));
 
-	*o = (struct up_open){ kind, call };
+	*o = (struct link_open){ kind, call };
 	*ret_id = ++l->next_id;
 	(void)map_set_u64(l->open, *ret_id, o);
 	return o;
 }
 
-void up_link_forget(struct up_link *l, uint64_t id)
+void link_forget(struct link *l, uint64_t id)
 {
 	free(map_del_u64(l->open, id));
 	if (l->wire && l->wire->ops->forget)
 		l->wire->ops->forget(l->wire, id);
 }
 
-void up_link_send_head(struct up_link *l, uint64_t id, const struct up_head *head)
+void link_send_head(struct link *l, uint64_t id, const struct link_head *head)
 {
-	if (l->state != UP_DEAD)
+	if (l->state != LINK_DEAD)
 		l->wire->ops->send(l->wire, id, head, l->out.p, l->out.len);
 }
 
-void up_link_send(struct up_link *l, uint64_t id, const char *method, const char *name)
+void link_send(struct link *l, uint64_t id, const char *method, const char *name)
 {
-	up_link_send_head(l, id, &(struct up_head){ .method = method, .name = name });
+	link_send_head(l, id, &(struct link_head){ .method = method, .name = name });
 }
 
-static void drop_requests(struct up_link *l)
+static void drop_requests(struct link *l)
 {
 	const void *key;
 	void *value;
@@ -63,11 +63,11 @@ static void drop_requests(struct up_link *l)
 
 /* --- the end */
 
-static void link_free(struct up_link *l)
+static void link_free(struct link *l)
 {
 	drop_requests(l);
-	up_list_free(l);
-	up_watch_free(l);
+	link_list_free(l);
+	link_watch_free(l);
 	ev_timer_free(&l->start);
 	ev_timer_free(&l->relist);
 	ev_timer_free(&l->relisten);
@@ -77,10 +77,10 @@ static void link_free(struct up_link *l)
 	free(l);
 }
 
-static void fail_listers(struct up_link *l, const struct err *err)
+static void fail_listers(struct link *l, const struct err *err)
 {
 	while (!list_empty(&l->listers)) {
-		struct up_lister *w = CONTAINER_OF(l->listers.next, struct up_lister, node);
+		struct link_lister *w = CONTAINER_OF(l->listers.next, struct link_lister, node);
 
 		list_unlink(&w->node);
 		w->done(w->arg, NULL, err);
@@ -89,11 +89,11 @@ static void fail_listers(struct up_link *l, const struct err *err)
 }
 
 /* Whoever waits hears of the end first, then the owner, who closes the link. */
-static void bury(struct up_link *l)
+static void bury(struct link *l)
 {
 	struct err death = l->death;
 
-	up_call_fail_all(l, &death);
+	link_call_fail_all(l, &death);
 	fail_listers(l, &death);
 	if (!l->closed)
 		l->env.dead(l->env.arg, &death);
@@ -101,20 +101,20 @@ static void bury(struct up_link *l)
 
 static void work(void *arg)
 {
-	struct up_link *l = arg;
+	struct link *l = arg;
 
 	l->kicked = false;
-	if (l->state == UP_DEAD)
+	if (l->state == LINK_DEAD)
 		bury(l);
 	else
-		up_call_run_waiting(l);
-	if (l->watch_changed && l->state == UP_READY)
-		up_watch_work(l);
+		link_call_run_waiting(l);
+	if (l->watch_changed && l->state == LINK_READY)
+		link_watch_work(l);
 	if (l->closed && !l->kicked)
 		link_free(l);
 }
 
-void up_link_kick(struct up_link *l)
+void link_kick(struct link *l)
 {
 	if (l->kicked)
 		return;
@@ -122,24 +122,24 @@ void up_link_kick(struct up_link *l)
 	ev_defer(l->env.loop, work, l);
 }
 
-static void set_dead(struct up_link *l)
+static void set_dead(struct link *l)
 {
-	l->state = UP_DEAD;
+	l->state = LINK_DEAD;
 	ev_timer_stop(l->start);
 	ev_timer_stop(l->relist);
 	ev_timer_stop(l->relisten);
 	ev_timer_stop(l->doubt);
 	if (l->wire)
 		l->wire->ops->close(&l->wire);
-	up_link_kick(l);
+	link_kick(l);
 }
 
-void up_link_die(struct up_link *l, enum err_code code, const char *fmt, ...)
+void link_die(struct link *l, enum err_code code, const char *fmt, ...)
 {
 	char text[sizeof(l->death.msg)];
 	va_list ap;
 
-	if (l->state == UP_DEAD)
+	if (l->state == LINK_DEAD)
 		return;
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut */
@@ -148,89 +148,89 @@ void up_link_die(struct up_link *l, enum err_code code, const char *fmt, ...)
 	set_dead(l);
 }
 
-void up_link_dead(struct up_link *l, const struct err *err)
+void link_dead(struct link *l, const struct err *err)
 {
-	if (l->state == UP_DEAD)
+	if (l->state == LINK_DEAD)
 		return;
 	l->death = *err;
 	set_dead(l);
 }
 
-void up_link_close(struct up_link **lp)
+void link_close(struct link **lp)
 {
-	struct up_link *l = *lp;
+	struct link *l = *lp;
 
 	if (!l)
 		return;
 	*lp = NULL;
 	l->closed = true;
-	up_call_unpark_all(l);
-	if (l->state != UP_DEAD)
-		up_link_die(l, ERR_TOOL, "the link was closed");
+	link_call_unpark_all(l);
+	if (l->state != LINK_DEAD)
+		link_die(l, ERR_TOOL, "the link was closed");
 	else
-		up_link_kick(l);
+		link_kick(l);
 }
 
 /* --- silence */
 
 static void doubt_over(void *arg)
 {
-	up_link_die(arg, ERR_TOOL, "it does not answer any more");
+	link_die(arg, ERR_TOOL, "it does not answer any more");
 }
 
-/* A call was given up after its time: is there still somebody?  Any message within UP_DOUBT_MS says yes. */
-void up_link_doubt(struct up_link *l)
+/* A call was given up after its time: is there still somebody?  Any message within LINK_DOUBT_MS says yes. */
+void link_doubt(struct link *l)
 {
 	const char *method = l->modern ? "server/discover" : "ping";
 	uint64_t id;
 
-	if (l->state != UP_READY || ev_timer_armed(l->doubt))
+	if (l->state != LINK_READY || ev_timer_armed(l->doubt))
 		return;
-	ev_timer_start(l->doubt, UP_DOUBT_MS * UINT64_C(1000));
-	(void)up_link_request(l, UP_PING, NULL, &id);
-	up_msg_begin(&l->out, id, method);
-	up_msg_meta(&l->out, l->modern, 0, 0);
-	up_msg_end(&l->out);
-	up_link_send(l, id, method, NULL);
+	ev_timer_start(l->doubt, LINK_DOUBT_MS * UINT64_C(1000));
+	(void)link_request(l, LINK_PING, NULL, &id);
+	link_msg_begin(&l->out, id, method);
+	link_msg_meta(&l->out, l->modern, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, id, method, NULL);
 }
 
 /* --- what comes in */
 
-static bool on_response(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+static bool on_response(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
-	struct up_open *o;
+	struct link_open *o;
 	uint64_t id = 0;
 
-	o = up_msg_id(msg->id, &id) ? map_del_u64(l->open, id) : NULL;
+	o = link_msg_id(msg->id, &id) ? map_del_u64(l->open, id) : NULL;
 	if (!o)
 		return false;   /* late: nobody waits for it any more (MCP C-02) */
-	struct up_open was = *o;
+	struct link_open was = *o;
 	free(o);
 	switch (was.kind) {
-	case UP_DISCOVER:
-		up_hand_discovered(l, msg);
+	case LINK_DISCOVER:
+		link_hand_discovered(l, msg);
 		break;
-	case UP_INITIALIZE:
-		up_hand_initialized(l, msg);
+	case LINK_INITIALIZE:
+		link_hand_initialized(l, msg);
 		break;
-	case UP_LIST:
-		up_list_page(l, msg);
+	case LINK_LIST:
+		link_list_page(l, msg);
 		break;
-	case UP_CALL:
-		up_call_answered(was.call, msg);
+	case LINK_CALL:
+		link_call_answered(was.call, msg);
 		break;
-	case UP_LISTEN:
-		up_watch_ended(l, id, msg->error.p != NULL);
+	case LINK_LISTEN:
+		link_watch_ended(l, id, msg->error.p != NULL);
 		break;
-	case UP_PING:
-	case UP_ASIDE:
+	case LINK_PING:
+	case LINK_ASIDE:
 		break;
 	}
 	return id == exchange;
 }
 
 /* A server that asks without end is one of no use. */
-static bool asks_too_much(struct up_link *l)
+static bool asks_too_much(struct link *l)
 {
 	uint64_t now = ev_now_us(l->env.loop);
 
@@ -238,62 +238,62 @@ static bool asks_too_much(struct up_link *l)
 		l->asked_us = now;
 		l->asked = 0;
 	}
-	if (++l->asked <= UP_ANSWERED_MAX)
+	if (++l->asked <= LINK_ANSWERED_MAX)
 		return false;
-	up_link_die(l, ERR_TOOL, "it sent more than %d requests in a second", UP_ANSWERED_MAX);
+	link_die(l, ERR_TOOL, "it sent more than %d requests in a second", LINK_ANSWERED_MAX);
 	return true;
 }
 
-static void on_request(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+static void on_request(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
 	if (asks_too_much(l))
 		return;
 	if (strcmp(msg->method, "ping") == 0) {         /* MCP K-01 */
-		up_msg_answer(&l->out, msg->id, NULL);
-		up_link_send(l, 0, NULL, NULL);
-	} else if (!up_call_question(l, exchange, msg)) {
-		up_msg_refusal(&l->out, msg->id, -32601, "This client does not offer it");
-		up_link_send(l, 0, NULL, NULL);
+		link_msg_answer(&l->out, msg->id, NULL);
+		link_send(l, 0, NULL, NULL);
+	} else if (!link_call_question(l, exchange, msg)) {
+		link_msg_refusal(&l->out, msg->id, -32601, "This client does not offer it");
+		link_send(l, 0, NULL, NULL);
 	}
 }
 
-static void on_notice(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+static void on_notice(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
 	if (strcmp(msg->method, "notifications/progress") == 0)
-		up_call_progress(l, msg);
+		link_call_progress(l, msg);
 	else if (strcmp(msg->method, "notifications/message") == 0)
-		up_call_logged(l, exchange, msg);
+		link_call_logged(l, exchange, msg);
 	else if (strcmp(msg->method, "notifications/tools/list_changed") == 0 ||
 		 strcmp(msg->method, "notifications/prompts/list_changed") == 0 ||
 		 strcmp(msg->method, "notifications/resources/list_changed") == 0)
-		up_list_changed(l);
+		link_list_changed(l);
 	else if (strcmp(msg->method, "notifications/resources/updated") == 0)
-		up_watch_updated(l, msg);
+		link_watch_updated(l, msg);
 	else if (strcmp(msg->method, "notifications/subscriptions/acknowledged") == 0)
-		up_watch_acknowledged(l, exchange, msg);
+		link_watch_acknowledged(l, exchange, msg);
 	else if (strcmp(msg->method, "notifications/cancelled") == 0)
-		up_call_question_withdrawn(l, msg);
+		link_call_question_withdrawn(l, msg);
 }
 
-void up_link_noise(struct up_link *l, const char *p, size_t len)
+void link_noise(struct link *l, const char *p, size_t len)
 {
 	static struct log_site site;
 	char shown[NOISE_SHOWN * 4 + 1];
 
-	if (l->state == UP_DEAD)
+	if (l->state == LINK_DEAD)
 		return;
 	if (log_allow(&site)) {
 		text_printable(p, len < NOISE_SHOWN ? len : NOISE_SHOWN, shown, sizeof(shown));
 		log_warn(NULL, "upstream wrote what is no message upstream=%s text=%s", l->name, shown);
 	}
 	if (++l->noise > NOISE_MAX)
-		up_link_die(l, ERR_TOOL, "it writes what is no MCP to its output");
+		link_die(l, ERR_TOOL, "it writes what is no MCP to its output");
 }
 
-static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t len, bool alone);
+static bool take(struct link *l, uint64_t exchange, const char *text, size_t len, bool alone);
 
 /* MCP J-09: what 2025-03-26 may put into one array. */
-static bool take_batch(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+static bool take_batch(struct link *l, uint64_t exchange, const char *text, size_t len)
 {
 	struct jx_span v;
 	struct rpc_walk w;
@@ -303,9 +303,9 @@ static bool take_batch(struct up_link *l, uint64_t exchange, const char *text, s
 	for (; *text == ' ' || *text == '\t'; text++)
 		len--;
 	rpc_walk_start(&w, (struct jx_span){ text, len });
-	while (l->state != UP_DEAD && rpc_walk_element(&w, &v)) {
+	while (l->state != LINK_DEAD && rpc_walk_element(&w, &v)) {
 		if (n++ == BATCH_MAX) {
-			up_link_die(l, ERR_TOOL, "it sent more than %d messages in one", BATCH_MAX);
+			link_die(l, ERR_TOOL, "it sent more than %d messages in one", BATCH_MAX);
 			break;
 		}
 		answered = take(l, exchange, v.p, v.len, false) || answered;
@@ -313,7 +313,7 @@ static bool take_batch(struct up_link *l, uint64_t exchange, const char *text, s
 	return answered;
 }
 
-static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t len, bool alone)
+static bool take(struct link *l, uint64_t exchange, const char *text, size_t len, bool alone)
 {
 	struct rpc_msg msg;
 	int rc = rpc_scan(text, len, &msg, NULL);
@@ -322,7 +322,7 @@ static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t 
 	if (rc == 0 && msg.array && alone && l->rev == REV_R2)
 		return take_batch(l, exchange, text, len);
 	if (rc < 0 || !msg.object || rpc_check(&msg, NULL) < 0) {
-		up_link_noise(l, text, len);
+		link_noise(l, text, len);
 		return false;
 	}
 	ev_timer_stop(l->doubt);
@@ -339,65 +339,65 @@ static bool take(struct up_link *l, uint64_t exchange, const char *text, size_t 
 	return false;
 }
 
-bool up_link_message(struct up_link *l, uint64_t exchange, const char *text, size_t len)
+bool link_message(struct link *l, uint64_t exchange, const char *text, size_t len)
 {
-	return l->state != UP_DEAD && take(l, exchange, text, len, true);
+	return l->state != LINK_DEAD && take(l, exchange, text, len, true);
 }
 
-void up_link_failed(struct up_link *l, uint64_t id, const struct err *err)
+void link_failed(struct link *l, uint64_t id, const struct err *err)
 {
-	struct up_open *o = l->state == UP_DEAD ? NULL : map_del_u64(l->open, id);
+	struct link_open *o = l->state == LINK_DEAD ? NULL : map_del_u64(l->open, id);
 
 	if (!o)
 		return;
-	struct up_open was = *o;
+	struct link_open was = *o;
 	free(o);
 	switch (was.kind) {
-	case UP_DISCOVER:
-		up_hand_discovered(l, &(struct rpc_msg){ .object = true });
+	case LINK_DISCOVER:
+		link_hand_discovered(l, &(struct rpc_msg){ .object = true });
 		break;
-	case UP_INITIALIZE:
-		if (l->state == UP_INITIALIZING)
-			up_link_dead(l, err);
+	case LINK_INITIALIZE:
+		if (l->state == LINK_INITIALIZING)
+			link_dead(l, err);
 		break;
-	case UP_LIST:
-		up_list_failed(l, err);
+	case LINK_LIST:
+		link_list_failed(l, err);
 		break;
-	case UP_CALL:
-		up_call_failed(was.call, err);
+	case LINK_CALL:
+		link_call_failed(was.call, err);
 		break;
-	case UP_LISTEN:
-		up_watch_ended(l, id, false);
+	case LINK_LISTEN:
+		link_watch_ended(l, id, false);
 		break;
-	case UP_PING:
-	case UP_ASIDE:
+	case LINK_PING:
+	case LINK_ASIDE:
 		break;
 	}
 }
 
-void up_link_drained(struct up_link *l)
+void link_drained(struct link *l)
 {
 	if (!list_empty(&l->waiting) || l->watch_changed)
-		up_link_kick(l);
+		link_kick(l);
 }
 
 /* --- the face */
 
-void up_link_ready(struct up_link *l)
+void link_ready(struct link *l)
 {
-	if (l->state == UP_LISTING) {
-		l->state = UP_READY;
+	if (l->state == LINK_LISTING) {
+		l->state = LINK_READY;
 		ev_timer_stop(l->start);
 		log_debug(NULL, "upstream is ready upstream=%s revision=%s", l->name, rev_table[l->rev].text);
-		up_link_kick(l);
+		link_kick(l);
 	}
 	l->env.ready(l->env.arg);
 }
 
-int up_link_open(const struct up_link_env *env, const char *name, bool asks, enum up_era era, up_open_fn *open,
-		 void *arg, struct up_link **ret, struct err *err)
+int link_open(const struct link_env *env, const char *name, bool asks, enum link_era era, link_open_fn *open,
+		 void *arg, struct link **ret, struct err *err)
 {
-	struct up_link *l = mem_zalloc(sizeof(*l));
+	struct link *l = mem_zalloc(sizeof(*l));
 
 	l->env = *env;
 	l->name = mem_strdup(name);
@@ -407,53 +407,53 @@ int up_link_open(const struct up_link_env *env, const char *name, bool asks, enu
 	list_init(&l->running);
 	list_init(&l->parked);
 	list_init(&l->listers);
-	l->start = ev_timer_new(env->loop, up_hand_late, l);
+	l->start = ev_timer_new(env->loop, link_hand_late, l);
 	l->watched = map_new();
-	l->log_level = UP_LOG_OFF;
-	l->relist = ev_timer_new(env->loop, up_list_late, l);
-	l->relisten = ev_timer_new(env->loop, up_watch_late, l);
+	l->log_level = LINK_LOG_OFF;
+	l->relist = ev_timer_new(env->loop, link_list_late, l);
+	l->relisten = ev_timer_new(env->loop, link_watch_late, l);
 	l->doubt = ev_timer_new(env->loop, doubt_over, l);
 	int rc = open(l, arg, &l->wire, err);
 	if (rc < 0) {
 		link_free(l);
 		return rc;
 	}
-	up_hand_start(l, era);
+	link_hand_start(l, era);
 	*ret = l;
 	return 0;
 }
 
-bool up_link_busy(const struct up_link *l)
+bool link_busy(const struct link *l)
 {
 	return l->ncalls > 0 || !list_empty(&l->listers);
 }
 
-enum up_era up_link_era(const struct up_link *l)
+enum link_era link_era(const struct link *l)
 {
-	if (l->state != UP_READY && l->state != UP_LISTING)
-		return UP_ERA_UNKNOWN;
-	return l->modern ? UP_ERA_MODERN : UP_ERA_LEGACY;
+	if (l->state != LINK_READY && l->state != LINK_LISTING)
+		return LINK_ERA_UNKNOWN;
+	return l->modern ? LINK_ERA_MODERN : LINK_ERA_LEGACY;
 }
 
-size_t up_link_calls(const struct up_link *l)
+size_t link_calls(const struct link *l)
 {
 	return l->ncalls;
 }
 
-const uint8_t *up_link_hash(const struct up_link *l)
+const uint8_t *link_hash(const struct link *l)
 {
 	return l->hash;
 }
 
-void up_link_list(struct up_link *l, up_list_fn *done, void *arg)
+void link_list(struct link *l, link_list_fn *done, void *arg)
 {
-	struct up_lister *w = mem_zalloc(sizeof(*w));
+	struct link_lister *w = mem_zalloc(sizeof(*w));
 
 	w->done = done;
 	w->arg = arg;
 	list_push_back(&l->listers, &w->node);
-	if (l->state == UP_DEAD)
-		up_link_kick(l);
-	else if (l->state == UP_READY)
-		up_list_start(l);
+	if (l->state == LINK_DEAD)
+		link_kick(l);
+	else if (l->state == LINK_READY)
+		link_list_start(l);
 }

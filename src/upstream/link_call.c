@@ -31,23 +31,23 @@ struct question {
 };
 
 enum call_state { CALL_WAITING, CALL_RUNNING, CALL_PARKED };
-struct up_call {
+struct link_call {
 	struct list node;               /* of the link, by state */
-	struct up_link *link;
+	struct link *link;
 	enum call_state state;
-	const struct up_call_sink *sink; void *arg;     /* NULL while parked */
+	const struct link_call_sink *sink; void *arg;     /* NULL while parked */
 	uint64_t id;                    /* 0: not sent yet */
 	const char *method;
 	char *name, *key;               /* name: for a header, may be NULL */
 	bool has_digest; uint8_t digest[32];
 	struct str params;
-	struct up_param *more; size_t nmore;
+	struct link_param *more; size_t nmore;
 	uint32_t caps;
 	int log_level;
 	struct trace *trace;            /* or NULL */
 	json_t *answers; char *state_text; size_t state_len;
 	/* parked */
-	char handle[UP_HANDLE_SIZE];
+	char handle[LINK_HANDLE_SIZE];
 	struct list questions;
 	size_t nquestions;
 	bool answering; json_t *answer; /* to the first of them, to be sent when it runs again */
@@ -57,7 +57,7 @@ struct up_call {
 
 /* --- life */
 
-static void question_free(struct up_call *c, struct question *q)
+static void question_free(struct link_call *c, struct question *q)
 {
 	list_unlink(&q->node);
 	c->nquestions--;
@@ -67,14 +67,14 @@ static void question_free(struct up_call *c, struct question *q)
 	free(q);
 }
 
-static struct question *first_question(const struct up_call *c)
+static struct question *first_question(const struct link_call *c)
 {
 	return list_empty(&c->questions) ? NULL : CONTAINER_OF(c->questions.next, struct question, node);
 }
 
-static void move(struct up_call *c, enum call_state to)
+static void move(struct link_call *c, enum call_state to)
 {
-	struct up_link *l = c->link;
+	struct link *l = c->link;
 	struct list *lists[] = { [CALL_WAITING] = &l->waiting, [CALL_RUNNING] = &l->running, [CALL_PARKED] = &l->parked };
 
 	l->nrunning -= c->state == CALL_RUNNING;
@@ -90,16 +90,16 @@ static void move(struct up_call *c, enum call_state to)
 		list_push_back(lists[to], &c->node);
 }
 
-static void up_call_free(struct up_call *c)
+static void link_call_free(struct link_call *c)
 {
-	struct up_link *l = c->link;
+	struct link *l = c->link;
 	struct question *q;
 
 	l->nrunning -= c->state == CALL_RUNNING;
 	l->nparked -= c->state == CALL_PARKED;
 	list_unlink(&c->node);
 	if (c->id && l->open)
-		up_link_forget(l, c->id);
+		link_forget(l, c->id);
 	if (*c->handle)
 		(void)map_del_z(l->env.parked, c->handle);
 	while ((q = first_question(c)))
@@ -108,22 +108,22 @@ static void up_call_free(struct up_call *c)
 	json_decref(c->answers);
 	json_decref(c->answer);
 	str_fini(&c->params);
-	up_params_free(c->more, c->nmore);
+	link_params_free(c->more, c->nmore);
 	free(c->state_text);
 	free(c->trace);
 	free(c->name);
 	free(c->key);
 	free(c);
 	l->ncalls--;
-	if (l->state == UP_DEAD)
+	if (l->state == LINK_DEAD)
 		return;
 	if (!list_empty(&l->waiting))
-		up_link_kick(l);
-	if (!up_link_busy(l))
+		link_kick(l);
+	if (!link_busy(l))
 		l->env.idle(l->env.arg);
 }
 
-void up_params_free(struct up_param *more, size_t n)
+void link_params_free(struct link_param *more, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(more[i].name);
@@ -132,12 +132,12 @@ void up_params_free(struct up_param *more, size_t n)
 	free(more);
 }
 
-int up_call_start(struct up_link *l, const struct up_call_req *req, const struct up_call_sink *sink, void *arg,
-		  struct up_call **ret, struct err *err)
+int link_call_start(struct link *l, const struct link_call_req *req, const struct link_call_sink *sink, void *arg,
+		  struct link_call **ret, struct err *err)
 {
-	if (l->ncalls >= UP_CALLS_MAX + l->nparked)
-		return err_set(err, ERR_TOOL, "", "more than %d calls run there already", UP_CALLS_MAX);
-	struct up_call *c = mem_zalloc(sizeof(*c));
+	if (l->ncalls >= LINK_CALLS_MAX + l->nparked)
+		return err_set(err, ERR_TOOL, "", "more than %d calls run there already", LINK_CALLS_MAX);
+	struct link_call *c = mem_zalloc(sizeof(*c));
 
 	c->link = l;
 	c->sink = sink;
@@ -165,7 +165,7 @@ int up_call_start(struct up_link *l, const struct up_call_req *req, const struct
 	list_init(&c->questions);
 	list_push_back(&l->waiting, &c->node);
 	l->ncalls++;
-	up_link_kick(l);
+	link_kick(l);
 	*ret = c;
 	return 0;
 }
@@ -173,28 +173,28 @@ int up_call_start(struct up_link *l, const struct up_call_req *req, const struct
 /* --- sending */
 
 /* An older server has one level for all (MCP G-02): the least that anybody has wanted. */
-static void set_level(struct up_link *l, int level)
+static void set_level(struct link *l, int level)
 {
 	uint64_t id;
 
 	if (l->modern || !l->logs || level >= l->log_level)
 		return;
 	l->log_level = level;
-	(void)up_link_request(l, UP_ASIDE, NULL, &id);
-	up_msg_begin(&l->out, id, "logging/setLevel");
-	str_printf(&l->out, "\"level\":\"%s\"", up_msg_level_word(level));
-	up_msg_end(&l->out);
-	up_link_send(l, id, "logging/setLevel", NULL);
+	(void)link_request(l, LINK_ASIDE, NULL, &id);
+	link_msg_begin(&l->out, id, "logging/setLevel");
+	str_printf(&l->out, "\"level\":\"%s\"", link_msg_level_word(level));
+	link_msg_end(&l->out);
+	link_send(l, id, "logging/setLevel", NULL);
 }
 
-static void send_call(struct up_call *c)
+static void send_call(struct link_call *c)
 {
-	struct up_link *l = c->link;
+	struct link *l = c->link;
 	struct str *out = &l->out;
 
 	set_level(l, c->log_level);
-	(void)up_link_request(l, UP_CALL, c, &c->id);
-	up_msg_begin(out, c->id, c->method);
+	(void)link_request(l, LINK_CALL, c, &c->id);
+	link_msg_begin(out, c->id, c->method);
 	str_put(out, str_text(&c->params), c->params.len);
 	if (c->answers && l->modern) {
 		str_puts(out, ",\"inputResponses\":");
@@ -206,30 +206,30 @@ static void send_call(struct up_call *c)
 	}
 	str_putc(out, ',');
 	/* MCP B-23: a token of ours; W-03: the caller's trace, whatever the revision (W-02) */
-	up_msg_call_meta(out, &(struct up_meta){ l->modern, c->caps, c->id, c->log_level, c->trace });
-	up_msg_end(out);
+	link_msg_call_meta(out, &(struct link_meta){ l->modern, c->caps, c->id, c->log_level, c->trace });
+	link_msg_end(out);
 	str_fini(&c->params);
 	move(c, CALL_RUNNING);
-	up_link_send_head(l, c->id, &(struct up_head){ c->method, c->name, c->more, c->nmore });
+	link_send_head(l, c->id, &(struct link_head){ c->method, c->name, c->more, c->nmore });
 }
 
-static void send_answer(struct up_link *l, const struct question *q, const json_t *answer, const char *refusal)
+static void send_answer(struct link *l, const struct question *q, const json_t *answer, const char *refusal)
 {
 	const struct jx_span id = { q->id, strlen(q->id) };
 
 	if (q->withdrawn)
 		return;
 	if (refusal)
-		up_msg_refusal(&l->out, id, -32603, refusal);
+		link_msg_refusal(&l->out, id, -32603, refusal);
 	else
-		up_msg_answer(&l->out, id, answer);
-	up_link_send(l, 0, NULL, NULL);
+		link_msg_answer(&l->out, id, answer);
+	link_send(l, 0, NULL, NULL);
 }
 
-static bool put_question(struct up_call *c);
+static bool put_question(struct link_call *c);
 
 /* Go on with what was parked: its answer out, and the next question to its caller if one waits already. */
-static void go_on(struct up_call *c)
+static void go_on(struct link_call *c)
 {
 	struct question *q = first_question(c);
 
@@ -246,10 +246,10 @@ static void go_on(struct up_call *c)
 }
 
 /* SEC S-740: what was accepted is what is called. */
-static int check_pin(struct up_call *c, struct err *err)
+static int check_pin(struct link_call *c, struct err *err)
 {
 	static const char *const nouns[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resource template" };
-	struct up_link *l = c->link;
+	struct link *l = c->link;
 	const uint8_t *now = c->has_digest ? map_get_z(l->digests, c->key) : NULL;
 	const char *name;
 	enum upstream_kind kind = upstream_key(c->key, &name);
@@ -266,21 +266,21 @@ static int check_pin(struct up_call *c, struct err *err)
 		       name);
 }
 
-void up_call_run_waiting(struct up_link *l)
+void link_call_run_waiting(struct link *l)
 {
 	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one runs at once. */
 	bool serial = l->asks && !l->modern && !l->wire->exchanges;
 	struct err err;
 
-	while (l->state == UP_READY && !list_empty(&l->waiting) && !l->wire->ops->full(l->wire) &&
+	while (l->state == LINK_READY && !list_empty(&l->waiting) && !l->wire->ops->full(l->wire) &&
 	       (!serial || l->nrunning == 0)) {
-		struct up_call *c = CONTAINER_OF(l->waiting.next, struct up_call, node);
+		struct link_call *c = CONTAINER_OF(l->waiting.next, struct link_call, node);
 
 		if (c->id) {
 			go_on(c);
 		} else if (check_pin(c, &err) < 0) {
 			c->sink->failed(c->arg, &err);
-			up_call_free(c);
+			link_call_free(c);
 		} else {
 			send_call(c);
 		}
@@ -289,34 +289,34 @@ void up_call_run_waiting(struct up_link *l)
 
 /* --- ends */
 
-void up_call_failed(struct up_call *c, const struct err *err)
+void link_call_failed(struct link_call *c, const struct err *err)
 {
 	c->id = 0;
 	if (c->sink)
 		c->sink->failed(c->arg, err);
-	up_call_free(c);
+	link_call_free(c);
 }
 
-void up_call_fail_all(struct up_link *l, const struct err *err)
+void link_call_fail_all(struct link *l, const struct err *err)
 {
 	struct list *lists[] = { &l->running, &l->parked, &l->waiting };
 
 	for (size_t i = 0; i < NELEMS(lists); i++)
 		while (!list_empty(lists[i]))
-			up_call_failed(CONTAINER_OF(lists[i]->next, struct up_call, node), err);
+			link_call_failed(CONTAINER_OF(lists[i]->next, struct link_call, node), err);
 }
 
-void up_call_unpark_all(struct up_link *l)
+void link_call_unpark_all(struct link *l)
 {
 	LIST_FOREACH(n, &l->parked) {
-		struct up_call *c = CONTAINER_OF(n, struct up_call, node);
+		struct link_call *c = CONTAINER_OF(n, struct link_call, node);
 
 		(void)map_del_z(l->env.parked, c->handle);
 		c->handle[0] = '\0';
 	}
 }
 
-void up_call_answered(struct up_call *c, const struct rpc_msg *msg)
+void link_call_answered(struct link_call *c, const struct rpc_msg *msg)
 {
 	char text[300];
 	json_t *data = NULL;
@@ -328,59 +328,59 @@ void up_call_answered(struct up_call *c, const struct rpc_msg *msg)
 	} else if (msg->result.p) {
 		c->sink->result(c->arg, msg->result);
 	} else {
-		up_msg_error(msg->error, &code, text, sizeof(text), &data);
+		link_msg_error(msg->error, &code, text, sizeof(text), &data);
 		c->sink->error(c->arg, code, text, data);
 	}
-	up_call_free(c);
+	link_call_free(c);
 }
 
-void up_call_cancel(struct up_call **cp, bool late)
+void link_call_cancel(struct link_call **cp, bool late)
 {
-	struct up_call *c = *cp;
-	struct up_link *l = c->link;
+	struct link_call *c = *cp;
+	struct link *l = c->link;
 
 	*cp = NULL;
 	if (c->id) {
-		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which up_link_forget() brings about. */
-		up_msg_cancelled(&l->out, c->id, l->modern);
+		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which link_forget() brings about. */
+		link_msg_cancelled(&l->out, c->id, l->modern);
 		if (!l->modern || !l->wire->exchanges)
-			up_link_send(l, 0, "notifications/cancelled", NULL);
+			link_send(l, 0, "notifications/cancelled", NULL);
 	}
 	bool doubt = late && c->id;
 	c->sink = NULL;
-	up_call_free(c);
+	link_call_free(c);
 	if (doubt)
-		up_link_doubt(l);
+		link_doubt(l);
 }
 
 /* --- notices */
 
-static struct up_call *running_call(const struct up_link *l, uint64_t id)
+static struct link_call *running_call(const struct link *l, uint64_t id)
 {
-	const struct up_open *o = map_get_u64(l->open, id);
+	const struct link_open *o = map_get_u64(l->open, id);
 
-	return o && o->kind == UP_CALL && o->call->sink ? o->call : NULL;
+	return o && o->kind == LINK_CALL && o->call->sink ? o->call : NULL;
 }
 
 /* Whose message is it: of the exchange it came in, else of the only call that it can be. */
-static struct up_call *owner_of(const struct up_link *l, uint64_t exchange)
+static struct link_call *owner_of(const struct link *l, uint64_t exchange)
 {
 	if (exchange) {
-		const struct up_open *o = map_get_u64(l->open, exchange);
+		const struct link_open *o = map_get_u64(l->open, exchange);
 
-		return o && o->kind == UP_CALL ? o->call : NULL;
+		return o && o->kind == LINK_CALL ? o->call : NULL;
 	}
 	if (l->nrunning == 1)
-		return CONTAINER_OF(l->running.next, struct up_call, node);
+		return CONTAINER_OF(l->running.next, struct link_call, node);
 	if (l->nrunning == 0 && l->nparked == 1)
-		return CONTAINER_OF(l->parked.next, struct up_call, node);
+		return CONTAINER_OF(l->parked.next, struct link_call, node);
 	return NULL;
 }
 
-static bool has_room(struct up_call *c, const struct rpc_msg *msg)
+static bool has_room(struct link_call *c, const struct rpc_msg *msg)
 {
 	c->notice_bytes += msg->params.len;
-	return c->notice_bytes <= UP_NOTICES_MAX;
+	return c->notice_bytes <= LINK_NOTICES_MAX;
 }
 
 static json_t *parse_params(const struct rpc_msg *msg)
@@ -392,12 +392,12 @@ static json_t *parse_params(const struct rpc_msg *msg)
 	return params;
 }
 
-void up_call_progress(struct up_link *l, const struct rpc_msg *msg)
+void link_call_progress(struct link *l, const struct rpc_msg *msg)
 {
 	json_t *params = parse_params(msg);
 	const json_t *token = json_object_get(params, "progressToken"), *done = json_object_get(params, "progress"),
 		*total = json_object_get(params, "total"), *text = json_object_get(params, "message");
-	struct up_call *c = json_is_integer(token) && json_integer_value(token) > 0 ?
+	struct link_call *c = json_is_integer(token) && json_integer_value(token) > 0 ?
 			    running_call(l, (uint64_t)json_integer_value(token)) : NULL;
 
 	if (c && has_room(c, msg) && json_is_number(done) && jx_nearest(done) >= 0)
@@ -406,15 +406,15 @@ void up_call_progress(struct up_link *l, const struct rpc_msg *msg)
 	json_decref(params);
 }
 
-void up_call_logged(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+void link_call_logged(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
 	json_t *params = parse_params(msg);
 	const char *level = json_string_value(json_object_get(params, "level"));
 	json_t *data = json_object_get(params, "data");
-	struct up_call *c = owner_of(l, exchange);
+	struct link_call *c = owner_of(l, exchange);
 
-	if (c && c->sink && has_room(c, msg) && level && data && up_msg_level(level) >= 0)
-		c->sink->log(c->arg, up_msg_level(level), json_string_value(json_object_get(params, "logger")),
+	if (c && c->sink && has_room(c, msg) && level && data && link_msg_level(level) >= 0)
+		c->sink->log(c->arg, link_msg_level(level), json_string_value(json_object_get(params, "logger")),
 			     json_incref(data));
 	json_decref(params);
 }
@@ -423,8 +423,8 @@ void up_call_logged(struct up_link *l, uint64_t exchange, const struct rpc_msg *
 
 static void give_up(void *arg)
 {
-	struct up_call *c = arg;
-	struct up_link *l = c->link;
+	struct link_call *c = arg;
+	struct link *l = c->link;
 	struct question *q;
 
 	metric_inc(METRIC_upstream_questions_late);
@@ -432,17 +432,17 @@ static void give_up(void *arg)
 		send_answer(l, q, NULL, "The question was not answered in time");
 		question_free(c, q);
 	}
-	up_call_cancel(&c, false);
+	link_call_cancel(&c, false);
 }
 
 /* Ask the caller of this run; true: it is parked now. */
-static bool put_question(struct up_call *c)
+static bool put_question(struct link_call *c)
 {
-	struct up_link *l = c->link;
+	struct link *l = c->link;
 	struct question *q = first_question(c);
-	uint8_t random[(UP_HANDLE_SIZE - 1) / 2];
+	uint8_t random[(LINK_HANDLE_SIZE - 1) / 2];
 
-	if (l->nparked < UP_PARKED_MAX) {
+	if (l->nparked < LINK_PARKED_MAX) {
 		id_random(random, sizeof(random));
 		text_hex(random, sizeof(random), c->handle);
 		if (c->sink->question(c->arg, c->handle, q->method, json_incref(q->params)) == 0) {
@@ -451,8 +451,8 @@ static bool put_question(struct up_call *c)
 			move(c, CALL_PARKED);
 			if (!c->patience)
 				c->patience = ev_timer_new(l->env.loop, give_up, c);
-			ev_timer_start(c->patience, UP_PARK_MS * UINT64_C(1000));
-			up_link_kick(l);        /* others may run now */
+			ev_timer_start(c->patience, LINK_PARK_MS * UINT64_C(1000));
+			link_kick(l);        /* others may run now */
 			return true;
 		}
 		c->handle[0] = '\0';
@@ -462,12 +462,12 @@ static bool put_question(struct up_call *c)
 	return false;
 }
 
-bool up_call_question(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+bool link_call_question(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
-	struct up_call *c = owner_of(l, exchange);
+	struct link_call *c = owner_of(l, exchange);
 	json_t *params = parse_params(msg);
 
-	if (!l->asks || l->modern || !c || c->nquestions == UP_QUESTIONS_MAX || caps_for_request(msg->method, params) == 0) {
+	if (!l->asks || l->modern || !c || c->nquestions == LINK_QUESTIONS_MAX || caps_for_request(msg->method, params) == 0) {
 		json_decref(params);
 		return false;
 	}
@@ -482,7 +482,7 @@ bool up_call_question(struct up_link *l, uint64_t exchange, const struct rpc_msg
 	return true;
 }
 
-void up_call_question_withdrawn(struct up_link *l, const struct rpc_msg *msg)
+void link_call_question_withdrawn(struct link *l, const struct rpc_msg *msg)
 {
 	json_t *params = parse_params(msg);
 	const json_t *id = json_object_get(params, "requestId");
@@ -491,7 +491,7 @@ void up_call_question_withdrawn(struct up_link *l, const struct rpc_msg *msg)
 	if (json_is_string(id) || json_is_integer(id))
 		jx_write(id, &raw);
 	LIST_FOREACH(n, &l->parked) {
-		struct up_call *c = CONTAINER_OF(n, struct up_call, node);
+		struct link_call *c = CONTAINER_OF(n, struct link_call, node);
 
 		LIST_FOREACH(k, &c->questions) {
 			struct question *q = CONTAINER_OF(k, struct question, node);
@@ -503,12 +503,12 @@ void up_call_question_withdrawn(struct up_link *l, const struct rpc_msg *msg)
 	json_decref(params);
 }
 
-struct up_call *up_call_parked(const struct map *parked, const char *handle, size_t len)
+struct link_call *link_call_parked(const struct map *parked, const char *handle, size_t len)
 {
 	return map_get(parked, handle, len);
 }
 
-void up_call_resume(struct up_call *c, const json_t *answer, const struct up_call_sink *sink, void *arg)
+void link_call_resume(struct link_call *c, const json_t *answer, const struct link_call_sink *sink, void *arg)
 {
 	(void)map_del_z(c->link->env.parked, c->handle);
 	c->handle[0] = '\0';
@@ -518,5 +518,5 @@ void up_call_resume(struct up_call *c, const json_t *answer, const struct up_cal
 	c->answering = true;
 	c->answer = json_incref((json_t *)(uintptr_t)answer);
 	move(c, CALL_WAITING);
-	up_link_kick(c->link);
+	link_kick(c->link);
 }

@@ -11,53 +11,53 @@
 #include "base/text.h"
 #include "ev/ev.h"
 
-static void send_discover(struct up_link *l)
+static void send_discover(struct link *l)
 {
 	uint64_t id;
 
-	(void)up_link_request(l, UP_DISCOVER, NULL, &id);
-	up_msg_begin(&l->out, id, "server/discover");
-	up_msg_meta(&l->out, true, 0, 0);
-	up_msg_end(&l->out);
-	up_link_send(l, id, "server/discover", NULL);
+	(void)link_request(l, LINK_DISCOVER, NULL, &id);
+	link_msg_begin(&l->out, id, "server/discover");
+	link_msg_meta(&l->out, true, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, id, "server/discover", NULL);
 }
 
-static void send_initialize(struct up_link *l)
+static void send_initialize(struct link *l)
 {
 	uint64_t id;
 
-	l->state = UP_INITIALIZING;
-	(void)up_link_request(l, UP_INITIALIZE, NULL, &id);
-	up_msg_initialize(&l->out, id, l->asks);
-	up_link_send(l, id, "initialize", NULL);
+	l->state = LINK_INITIALIZING;
+	(void)link_request(l, LINK_INITIALIZE, NULL, &id);
+	link_msg_initialize(&l->out, id, l->asks);
+	link_send(l, id, "initialize", NULL);
 }
 
-void up_hand_start(struct up_link *l, enum up_era era)
+void link_hand_start(struct link *l, enum link_era era)
 {
 	l->start_us = ev_now_us(l->env.loop);
-	if (era == UP_ERA_LEGACY) {
+	if (era == LINK_ERA_LEGACY) {
 		send_initialize(l);
 	} else {
-		l->state = UP_PROBING;
+		l->state = LINK_PROBING;
 		send_discover(l);
 	}
-	ev_timer_start(l->start, (l->state == UP_PROBING ? UP_PROBE_MS : UP_START_MS) * UINT64_C(1000));
+	ev_timer_start(l->start, (l->state == LINK_PROBING ? LINK_PROBE_MS : LINK_START_MS) * UINT64_C(1000));
 }
 
-void up_hand_late(void *link)
+void link_hand_late(void *link)
 {
-	struct up_link *l = link;
+	struct link *l = link;
 
-	if (l->state == UP_PROBING) {
+	if (l->state == LINK_PROBING) {
 		send_initialize(l);
-		ev_timer_start(l->start, UP_START_MS * UINT64_C(1000));
+		ev_timer_start(l->start, LINK_START_MS * UINT64_C(1000));
 	} else {
-		up_link_die(l, ERR_TOOL, "it did not answer within %d s", UP_START_MS / 1000);
+		link_die(l, ERR_TOOL, "it did not answer within %d s", LINK_START_MS / 1000);
 	}
 }
 
 /* For people and logs only (MCP T-19). */
-static void take_server(struct up_link *l, const json_t *info)
+static void take_server(struct link *l, const json_t *info)
 {
 	const char *name = json_string_value(json_object_get(info, "name"));
 	const char *version = json_string_value(json_object_get(info, "version"));
@@ -67,7 +67,7 @@ static void take_server(struct up_link *l, const json_t *info)
 	text_printable(text, strlen(text), l->server, sizeof(l->server));
 }
 
-static void take_capabilities(struct up_link *l, const json_t *result)
+static void take_capabilities(struct link *l, const json_t *result)
 {
 	static const char *const names[UPSTREAM_KINDS] = { "tools", "prompts", "resources", "resources" };
 	const json_t *caps = json_object_get(result, "capabilities");
@@ -83,20 +83,20 @@ static void take_capabilities(struct up_link *l, const json_t *result)
 	l->logs = json_is_object(json_object_get(caps, "logging"));
 }
 
-static void agreed(struct up_link *l, enum rev rev)
+static void agreed(struct link *l, enum rev rev)
 {
 	l->rev = rev;
 	l->modern = rev_table[rev].era == ERA_MODERN;
-	l->state = UP_LISTING;
+	l->state = LINK_LISTING;
 	if (l->wire->ops->spoken)
 		l->wire->ops->spoken(l->wire, rev);
 	if (!l->modern) {
 		str_reset(&l->out);
 		str_puts(&l->out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
-		up_link_send(l, 0, "notifications/initialized", NULL);
+		link_send(l, 0, "notifications/initialized", NULL);
 	}
-	up_watch_start(l);
-	up_list_start(l);
+	link_watch_start(l);
+	link_list_start(l);
 }
 
 /* Is there a revision in the list that we speak in this era? */
@@ -124,22 +124,22 @@ static json_t *parse(struct jx_span v)
 }
 
 /* The newest that it does offer, for a message. */
-static void refuse_versions(struct up_link *l, const json_t *versions)
+static void refuse_versions(struct link *l, const json_t *versions)
 {
 	const char *text = json_string_value(json_array_get(versions, 0));
 	char shown[40];
 
 	text_printable(text ? text : "nothing", text ? strlen(text) : 7, shown, sizeof(shown));
-	up_link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", shown);
+	link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", shown);
 }
 
-void up_hand_discovered(struct up_link *l, const struct rpc_msg *msg)
+void link_hand_discovered(struct link *l, const struct rpc_msg *msg)
 {
 	json_t *result = parse(msg->result), *error = parse(msg->error);
 	const json_t *versions = json_object_get(result ? result : json_object_get(error, "data"),
 						 result ? "supportedVersions" : "supported");
 
-	if (l->state != UP_PROBING && l->state != UP_INITIALIZING) {
+	if (l->state != LINK_PROBING && l->state != LINK_INITIALIZING) {
 		;       /* initialize was faster */
 	} else if (result && speaks(versions, ERA_MODERN)) {
 		take_server(l, json_object_get(json_object_get(result, "_meta"), "io.modelcontextprotocol/serverInfo"));
@@ -147,37 +147,37 @@ void up_hand_discovered(struct up_link *l, const struct rpc_msg *msg)
 		agreed(l, REV_R5);
 	} else if (json_array_size(versions) > 0 && !speaks(versions, ERA_LEGACY)) {
 		refuse_versions(l, versions);
-	} else if (l->state == UP_PROBING) {
+	} else if (l->state == LINK_PROBING) {
 		/* Any other answer: an older server, or one that lists older revisions only. */
 		send_initialize(l);
-		ev_timer_start(l->start, UP_START_MS * UINT64_C(1000));
+		ev_timer_start(l->start, LINK_START_MS * UINT64_C(1000));
 	}
 	json_decref(result);
 	json_decref(error);
 }
 
-void up_hand_initialized(struct up_link *l, const struct rpc_msg *msg)
+void link_hand_initialized(struct link *l, const struct rpc_msg *msg)
 {
 	json_t *result = parse(msg->result), *data = NULL;
 	const json_t *version = json_object_get(result, "protocolVersion");
 	char text[160];
 	int code;
 
-	if (l->state != UP_INITIALIZING) {
+	if (l->state != LINK_INITIALIZING) {
 		json_decref(result);
 		return;         /* server/discover was answered in the meantime */
 	}
 	if (!result) {
-		up_msg_error(msg->error, &code, text, sizeof(text), &data);
+		link_msg_error(msg->error, &code, text, sizeof(text), &data);
 		json_decref(data);
-		up_link_die(l, ERR_TOOL, "it refused to initialize: error %d: %s", code, text);
+		link_die(l, ERR_TOOL, "it refused to initialize: error %d: %s", code, text);
 		return;
 	}
 	enum rev rev = json_is_string(version) ? rev_find(json_string_value(version), json_string_length(version)) : REV_COUNT;
 	if (rev == REV_COUNT || rev == REV_R0 || rev_table[rev].era != ERA_LEGACY) {
 		text_printable(json_is_string(version) ? json_string_value(version) : "none", json_is_string(version) ?
 			       json_string_length(version) : 4, text, 40);
-		up_link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", text);
+		link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", text);
 	} else {
 		take_server(l, json_object_get(result, "serverInfo"));
 		take_capabilities(l, result);

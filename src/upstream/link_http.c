@@ -16,7 +16,7 @@
 #include "ev/ev.h"
 #include "net/fetch.h"
 
-#define HEADERS_OURS (8 + UP_PARAMS_MAX)
+#define HEADERS_OURS (8 + LINK_PARAMS_MAX)
 #define SESSION_MAX 256                 /* bytes of a session id */
 #define BYE_US 2000000                  /* for the DELETE of a session */
 #define EARLY_MAX 8                     /* messages that wait for the endpoint of HTTP+SSE */
@@ -36,12 +36,12 @@ struct exchange {
 	bool events;
 	struct fetch *fetch;
 	struct str body;
-	struct up_sse sse;
+	struct link_sse sse;
 };
 
 struct http_wire {
-	struct up_wire wire;
-	struct up_link *link;           /* NULL: closed */
+	struct link_wire wire;
+	struct link *link;           /* NULL: closed */
 	struct ev_loop *loop;
 	struct fetcher *fetcher;
 	struct upstream_conf *conf;     /* counted: requests use its policy to their end */
@@ -81,13 +81,13 @@ static void exchange_free(struct exchange *x)
 
 	list_unlink(&x->node);
 	str_fini(&x->body);
-	up_sse_fini(&x->sse);
+	link_sse_fini(&x->sse);
 	free(x);
 	w->nexchanges--;
 	if (!w->link && w->nexchanges == 0)
 		wire_free(w);
 	else if (w->link)
-		up_link_drained(w->link);
+		link_drained(w->link);
 }
 
 /* What has been answered cannot fail any more: the link knows. */
@@ -101,9 +101,9 @@ static void fail(struct exchange *x, const char *why)
 	x->answered = true;
 	(void)err_set(&err, ERR_TOOL, "", "%s", why);
 	if (x->kind == EX_STREAM && !w->wire.exchanges)
-		up_link_dead(w->link, &err);
+		link_dead(w->link, &err);
 	else if (x->id)
-		up_link_failed(w->link, x->id, &err);
+		link_failed(w->link, x->id, &err);
 }
 
 static bool endpoint(struct http_wire *w, const char *data, size_t len);
@@ -117,7 +117,7 @@ static bool on_event(void *arg, const char *event, const char *data, size_t len)
 		return false;
 	if (!w->wire.exchanges && strcmp(event, "endpoint") == 0)
 		return endpoint(w, data, len);
-	if (strcmp(event, "message") == 0 && up_link_message(w->link, w->wire.exchanges ? x->id : 0, data, len))
+	if (strcmp(event, "message") == 0 && link_message(w->link, w->wire.exchanges ? x->id : 0, data, len))
 		x->answered = true;
 	return w->link != NULL;
 }
@@ -130,7 +130,7 @@ static void on_head(void *arg, const struct fetch_head *h)
 	x->status = fetch_head_status(h);
 	/* What was said while no stream was open is not known. */
 	if (x->kind == EX_STREAM && x->wire->streams && x->wire->link && x->status == 200)
-		up_link_missed(x->wire->link);
+		link_missed(x->wire->link);
 	x->events = type && strncasecmp(type, "text/event-stream", 17) == 0 && x->status == 200;
 	if (!x->initialize || !session || x->status != 200)
 		return;
@@ -144,7 +144,7 @@ static int on_data(void *arg, const void *p, size_t len)
 	struct exchange *x = arg;
 
 	if (x->events) {
-		int rc = up_sse_feed(&x->sse, p, len, on_event, x);
+		int rc = link_sse_feed(&x->sse, p, len, on_event, x);
 
 		return rc == 1 ? ERR_CANCELLED : rc;
 	}
@@ -165,13 +165,13 @@ static void take_body(struct exchange *x)
 		struct err err;
 
 		(void)err_set(&err, ERR_TOOL, "", "it has ended the session");
-		up_link_dead(w->link, &err);
+		link_dead(w->link, &err);
 		return;
 	}
 	bool message = x->body.len > 0 && rpc_scan(x->body.p, x->body.len, &msg, NULL) == 0 && msg.object &&
 		       rpc_check(&msg, NULL) == 0;
 	if (x->id && message && (x->status == 200 || msg.id.p)) {
-		x->answered = up_link_message(w->link, x->id, x->body.p, x->body.len);
+		x->answered = link_message(w->link, x->id, x->body.p, x->body.len);
 		return;
 	}
 	(void)snprintf(why, sizeof(why), x->status == 200 ? "its answer is no MCP" : "it answered with HTTP status %d", x->status);
@@ -252,8 +252,8 @@ static struct exchange *exchange_new(struct http_wire *w, enum exchange_kind kin
 	x->wire = w;
 	x->kind = kind;
 	x->id = id;
-	str_init(&x->body, UP_MESSAGE_MAX);
-	up_sse_init(&x->sse);
+	str_init(&x->body, LINK_MESSAGE_MAX);
+	link_sse_init(&x->sse);
 	list_push_back(&w->exchanges, &x->node);
 	w->nexchanges++;
 	return x;
@@ -289,7 +289,7 @@ static char *header_value(const char *name)
 
 /* MCP H-33, T-43: what a modern request's headers repeat of its body.  How many; free
  * their values. */
-static size_t modern_headers(const struct up_head *head, struct fetch_header *to)
+static size_t modern_headers(const struct link_head *head, struct fetch_header *to)
 {
 	size_t n = 0;
 
@@ -304,14 +304,14 @@ static size_t modern_headers(const struct up_head *head, struct fetch_header *to
 }
 
 /* Before the handshake is over server/discover is what only the modern era has. */
-static bool is_modern(const struct http_wire *w, const struct up_head *head)
+static bool is_modern(const struct http_wire *w, const struct link_head *head)
 {
 	if (w->rev != REV_COUNT)
 		return rev_table[w->rev].era == ERA_MODERN;
 	return head->method && strcmp(head->method, "server/discover") == 0;
 }
 
-static void post(struct http_wire *w, uint64_t id, const struct up_head *head, const char *text, size_t len)
+static void post(struct http_wire *w, uint64_t id, const struct link_head *head, const char *text, size_t len)
 {
 	struct fetch_header headers[HEADERS_OURS + UPSTREAM_HEADERS_MAX] = {
 		{ "Content-Type", "application/json" }, { "Accept", "application/json, text/event-stream" } };
@@ -336,7 +336,7 @@ static void post(struct http_wire *w, uint64_t id, const struct up_head *head, c
 		free((char *)(uintptr_t)headers[i].value);
 }
 
-static void http_send(struct up_wire *wire, uint64_t id, const struct up_head *head, const char *text, size_t len)
+static void http_send(struct link_wire *wire, uint64_t id, const struct link_head *head, const char *text, size_t len)
 {
 	struct http_wire *w = CONTAINER_OF(wire, struct http_wire, wire);
 
@@ -371,7 +371,7 @@ static void on_reopen(void *arg)
 }
 
 /* An older server says on a stream of its session that its tools have changed; one without refuses the GET. */
-static void http_spoken(struct up_wire *wire, enum rev rev)
+static void http_spoken(struct link_wire *wire, enum rev rev)
 {
 	struct http_wire *w = CONTAINER_OF(wire, struct http_wire, wire);
 
@@ -380,7 +380,7 @@ static void http_spoken(struct up_wire *wire, enum rev rev)
 		open_stream(w);
 }
 
-static void http_forget(struct up_wire *wire, uint64_t id)
+static void http_forget(struct link_wire *wire, uint64_t id)
 {
 	struct http_wire *w = CONTAINER_OF(wire, struct http_wire, wire);
 
@@ -397,11 +397,11 @@ static void http_forget(struct up_wire *wire, uint64_t id)
 }
 
 /* A server that leaves answered streams open is helped when room is needed. */
-static bool http_full(const struct up_wire *wire)
+static bool http_full(const struct link_wire *wire)
 {
-	const struct http_wire *w = CONTAINER_OF((struct up_wire *)(uintptr_t)wire, struct http_wire, wire);
+	const struct http_wire *w = CONTAINER_OF((struct link_wire *)(uintptr_t)wire, struct http_wire, wire);
 
-	if (w->nexchanges < UP_EXCHANGES_MAX)
+	if (w->nexchanges < LINK_EXCHANGES_MAX)
 		return false;
 	LIST_FOREACH(n, &w->exchanges) {
 		struct exchange *x = CONTAINER_OF(n, struct exchange, node);
@@ -413,7 +413,7 @@ static bool http_full(const struct up_wire *wire)
 }
 
 /* Tell an older server that its session is over (MCP L-12), end everything else. */
-static void http_close(struct up_wire **wire)
+static void http_close(struct link_wire **wire)
 {
 	struct http_wire *w = CONTAINER_OF(*wire, struct http_wire, wire);
 	struct fetch_header headers[HEADERS_OURS + UPSTREAM_HEADERS_MAX] = { { "Mcp-Session-Id", w->session } };
@@ -439,7 +439,7 @@ static void http_close(struct up_wire **wire)
 		wire_free(w);
 }
 
-static const struct up_wire_ops http_ops = {
+static const struct link_wire_ops http_ops = {
 	.send = http_send, .spoken = http_spoken, .forget = http_forget, .full = http_full, .close = http_close,
 };
 
@@ -450,7 +450,7 @@ static bool endpoint(struct http_wire *w, const char *data, size_t len)
 {
 	const struct upstream_conf *c = w->conf;
 	char *text = mem_strndup(data, len), *url = NULL;
-	const struct up_head none = { .method = NULL };
+	const struct link_head none = { .method = NULL };
 	struct url u;
 
 	if (w->url) {
@@ -468,7 +468,7 @@ static bool endpoint(struct http_wire *w, const char *data, size_t len)
 
 		free(url);
 		(void)err_set(&err, ERR_TOOL, "", "it names an endpoint that is not its own");
-		up_link_dead(w->link, &err);
+		link_dead(w->link, &err);
 		return false;
 	}
 	w->url = url;
@@ -482,7 +482,7 @@ static bool endpoint(struct http_wire *w, const char *data, size_t len)
 
 /* --- the start */
 
-static int render_headers(struct http_wire *w, struct be_secrets *secrets, const char *tenant, struct err *err)
+static int render_headers(struct http_wire *w, struct open_secrets *secrets, const char *tenant, struct err *err)
 {
 	const struct upstream_conf *c = w->conf;
 	const struct backend_req req = { .tenant = tenant, .principal = "", .secrets = secrets };
@@ -504,11 +504,11 @@ static int render_headers(struct http_wire *w, struct be_secrets *secrets, const
 	return 0;
 }
 
-int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err)
+int link_http_open(struct link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
+		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err)
 {
 	struct http_wire *w = mem_zalloc(sizeof(*w));
-	struct be_secrets *opened = be_secrets_new(secrets);
+	struct open_secrets *opened = open_secrets_new(secrets);
 
 	*w = (struct http_wire){ .wire = { .ops = &http_ops, .exchanges = conf->transport == UPSTREAM_HTTP },
 		.loop = loop, .fetcher = fetcher, .conf = upstream_conf_ref(conf), .rev = REV_COUNT };
@@ -516,7 +516,7 @@ int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fet
 	w->reopen = ev_timer_new(loop, on_reopen, w);
 	w->scope = mem_strdup(tenant);
 	int rc = fetcher ? render_headers(w, opened, tenant, err) : err_set(err, ERR_TOOL, "", "nothing can be fetched here");
-	be_secrets_free(&opened);
+	open_secrets_free(&opened);
 	if (rc < 0) {
 		wire_free(w);
 		return rc;

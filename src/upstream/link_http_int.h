@@ -3,20 +3,20 @@
 
 #include "link_int.h"
 
-/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05 (up_http.c); their events (up_sse.c). */
+/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05 (link_http.c); their events (link_sse.c). */
 
-#define UP_EXCHANGES_MAX 64             /* requests of one link under way */
+#define LINK_EXCHANGES_MAX 64             /* requests of one link under way */
 
-struct up_sse {
+struct link_sse {
 	struct str line, data;
 	char event[32];
 	bool has_data, cr;
 };
 /* data is borrowed.  False: stop, the reader may be gone. */
-typedef bool up_sse_fn(void *arg, const char *event, const char *data, size_t len);
-void up_sse_init(struct up_sse *s);
-void up_sse_fini(struct up_sse *s);
+typedef bool link_sse_fn(void *arg, const char *event, const char *data, size_t len);
+void link_sse_init(struct link_sse *s);
+void link_sse_fini(struct link_sse *s);
 /* 0; 1: fn said stop; ERR_LIMIT: an event larger than a message. */
-int up_sse_feed(struct up_sse *s, const char *p, size_t len, up_sse_fn *fn, void *arg);
+int link_sse_feed(struct link_sse *s, const char *p, size_t len, link_sse_fn *fn, void *arg);
 
 #endif

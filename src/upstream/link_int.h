@@ -10,74 +10,74 @@
 #include "proto/rpc.h"
 
 /* The client's side of MCP.  A link is one conversation with one server, of whatever revision: its handshake, its
- * lists, its requests and theirs, what it watches (up_link.c, up_hand.c, up_list.c, up_call.c, up_watch.c).  A wire
- * carries its messages and knows none of them (up_pipe.c, up_http.c).  What the server sends is hostile: everything is bounded, and nothing that it
+ * lists, its requests and theirs, what it watches (link.c, link_hand.c, link_list.c, link_call.c, link_watch.c).  A wire
+ * carries its messages and knows none of them (link_pipe.c, link_http.c).  What the server sends is hostile: everything is bounded, and nothing that it
  * says outlives the callback that said it.  Loop thread. */
 
-#define UP_MESSAGE_MAX JX_MESSAGE_MAX  /* bytes of one message */
-#define UP_CALLS_MAX 256               /* calls of one link, waiting and running */
-#define UP_PARKED_MAX 32               /* calls of one link that wait for answers of their callers */
-#define UP_QUESTIONS_MAX 4             /* of one call at once */
-#define UP_PARK_MS 300000              /* and for how long */
-#define UP_PAGES_MAX 200               /* of a list */
-#define UP_LIST_BYTES_MAX (32u << 20)  /* of all lists, all pages */
-#define UP_PROBE_MS 2000               /* silence after server/discover means an older server (MCP V-07) */
-#define UP_START_MS 60000              /* from the start to the end of the lists: a package may have to be fetched */
-#define UP_RELIST_MS 1000              /* lists that change all the time are read this often, */
-#define UP_RELIST_BURST 8              /* after so many times at once */
-#define UP_RELISTEN_MS 5000            /* before a stream of news that has ended is asked for again */
-#define UP_DOUBT_MS 30000              /* silence after a ping means that the server hangs */
-#define UP_NOTICES_MAX (8u << 20)      /* bytes of progress and log lines of one call */
-#define UP_ANSWERED_MAX 1000           /* requests of a server that are answered within a second */
+#define LINK_MESSAGE_MAX JX_MESSAGE_MAX  /* bytes of one message */
+#define LINK_CALLS_MAX 256               /* calls of one link, waiting and running */
+#define LINK_PARKED_MAX 32               /* calls of one link that wait for answers of their callers */
+#define LINK_QUESTIONS_MAX 4             /* of one call at once */
+#define LINK_PARK_MS 300000              /* and for how long */
+#define LINK_PAGES_MAX 200               /* of a list */
+#define LINK_LIST_BYTES_MAX (32u << 20)  /* of all lists, all pages */
+#define LINK_PROBE_MS 2000               /* silence after server/discover means an older server (MCP V-07) */
+#define LINK_START_MS 60000              /* from the start to the end of the lists: a package may have to be fetched */
+#define LINK_RELIST_MS 1000              /* lists that change all the time are read this often, */
+#define LINK_RELIST_BURST 8              /* after so many times at once */
+#define LINK_RELISTEN_MS 5000            /* before a stream of news that has ended is asked for again */
+#define LINK_DOUBT_MS 30000              /* silence after a ping means that the server hangs */
+#define LINK_NOTICES_MAX (8u << 20)      /* bytes of progress and log lines of one call */
+#define LINK_ANSWERED_MAX 1000           /* requests of a server that are answered within a second */
 
 struct secret_source;
-struct run_cage;
+struct sandbox;
 struct ev_loop;
 struct ev_timer;
 struct map;
-struct up_link;
-struct up_wire;
+struct link;
+struct link_wire;
 
 /* --- wires */
 
 /* Of a request, for HTTP; more: arguments that headers repeat, Mcp-Param-<name>. */
-struct up_param { char *name, *value; };
-struct up_head { const char *method, *name; const struct up_param *more; size_t nmore; };
-#define UP_PARAMS_MAX 32
-struct up_wire_ops {
+struct link_param { char *name, *value; };
+struct link_head { const char *method, *name; const struct link_param *more; size_t nmore; };
+#define LINK_PARAMS_MAX 32
+struct link_wire_ops {
 	/* id: of a request, 0 = a notice or an answer.  Text is copied. */
-	void (*send)(struct up_wire *w, uint64_t id, const struct up_head *head, const char *text, size_t len);
-	void (*spoken)(struct up_wire *w, enum rev rev);       /* the handshake is over; may be NULL */
-	void (*forget)(struct up_wire *w, uint64_t id);        /* nobody waits for this answer; may be NULL */
-	bool (*full)(const struct up_wire *w);                 /* do not send now: up_link_drained() follows */
-	void (*close)(struct up_wire **w);                     /* no callback any more */
+	void (*send)(struct link_wire *w, uint64_t id, const struct link_head *head, const char *text, size_t len);
+	void (*spoken)(struct link_wire *w, enum rev rev);       /* the handshake is over; may be NULL */
+	void (*forget)(struct link_wire *w, uint64_t id);        /* nobody waits for this answer; may be NULL */
+	bool (*full)(const struct link_wire *w);                 /* do not send now: link_drained() follows */
+	void (*close)(struct link_wire **w);                     /* no callback any more */
 };
-struct up_wire {
-	const struct up_wire_ops *ops;
+struct link_wire {
+	const struct link_wire_ops *ops;
 	bool exchanges;                 /* a message comes with the id of the request on whose stream it stands */
 };
 /* ERR_TOOL with a sentence that names no upstream.  The link's functions below are the way back. */
-int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
+int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox, const struct upstream_conf *conf,
+		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err) MUST_CHECK;
 
-int up_http_open(struct up_link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err) MUST_CHECK;
+int link_http_open(struct link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
+		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err) MUST_CHECK;
 
-/* Never from inside send() or open().  exchange: see struct up_wire; true: this was the answer to that request. */
-bool up_link_message(struct up_link *link, uint64_t exchange, const char *text, size_t len);
-void up_link_failed(struct up_link *link, uint64_t id, const struct err *err);        /* of one request */
-void up_link_dead(struct up_link *link, const struct err *err);       /* the wire is to be closed */
-void up_link_drained(struct up_link *link);
-void up_link_missed(struct up_link *link);                             /* news may have been lost */
-void up_link_noise(struct up_link *link, const char *p, size_t len);  /* a line that is no message */
+/* Never from inside send() or open().  exchange: see struct link_wire; true: this was the answer to that request. */
+bool link_message(struct link *link, uint64_t exchange, const char *text, size_t len);
+void link_failed(struct link *link, uint64_t id, const struct err *err);        /* of one request */
+void link_dead(struct link *link, const struct err *err);       /* the wire is to be closed */
+void link_drained(struct link *link);
+void link_missed(struct link *link);                             /* news may have been lost */
+void link_noise(struct link *link, const char *p, size_t len);  /* a line that is no message */
 
 /* --- calls */
 
-struct up_call;
-struct up_call_sink {
+struct link_call;
+struct link_call_sink {
 	void (*progress)(void *arg, double done, double total, const char *note);
 	void (*log)(void *arg, int level, const char *logger, json_t *data);    /* data is taken */
-	/* A question of an older server.  0: the run is over, with this handle a later one goes on (up_call_resume);
+	/* A question of an older server.  0: the run is over, with this handle a later one goes on (link_call_resume);
 	 * negative: the caller cannot be asked. */
 	int (*question)(void *arg, const char *handle, const char *method, json_t *params);
 	/* One of these, once and last; never from inside start, resume or cancel.  The result is scanned JSON. */
@@ -85,35 +85,35 @@ struct up_call_sink {
 	void (*error)(void *arg, int code, const char *message, json_t *data);  /* data is taken, may be NULL */
 	void (*failed)(void *arg, const struct err *err);
 };
-struct up_call_req {                   /* copied */
+struct link_call_req {                   /* copied */
 	const char *method;             /* a constant */
 	const char *name;               /* what a header repeats (MCP H-33): a name, a URI, or NULL */
 	const char *key;                /* of what is called (upstream/upstream.h) */
 	const uint8_t *digest;          /* 32 bytes that it must still have; NULL = any */
 	struct str *params;             /* members of the request's params, one line of JSON; taken */
-	struct up_param *more; size_t nmore;    /* at most UP_PARAMS_MAX, each allocated as is the array; taken by success */
+	struct link_param *more; size_t nmore;    /* at most LINK_PARAMS_MAX, each allocated as is the array; taken by success */
 	uint32_t caps;                  /* what the caller can be asked */
 	int log_level;                  /* least level of log lines that it wants; 8 = none */
 	const struct trace *trace;      /* the caller's, or NULL */
 	const json_t *answers;          /* for a server of 2026-07-28: of a request that it left open, or NULL */
 	const char *state; size_t state_len;    /* and its state */
 };
-void up_params_free(struct up_param *more, size_t n);
+void link_params_free(struct link_param *more, size_t n);
 /* ERR_TOOL: the link has too many calls. */
-int up_call_start(struct up_link *link, const struct up_call_req *req, const struct up_call_sink *sink, void *arg,
-		   struct up_call **ret, struct err *err) MUST_CHECK;
+int link_call_start(struct link *link, const struct link_call_req *req, const struct link_call_sink *sink, void *arg,
+		   struct link_call **ret, struct err *err) MUST_CHECK;
 /* No end comes any more.  late: it was the deadline; is the server still there at all? */
-void up_call_cancel(struct up_call **c, bool late);
-#define UP_HANDLE_SIZE 33              /* hexadecimal, with NUL */
+void link_call_cancel(struct link_call **c, bool late);
+#define LINK_HANDLE_SIZE 33              /* hexadecimal, with NUL */
 /* The call that was parked under a handle, or NULL. */
-struct up_call *up_call_parked(const struct map *parked, const char *handle, size_t len);
-void up_call_resume(struct up_call *c, const json_t *answer, const struct up_call_sink *sink, void *arg);
+struct link_call *link_call_parked(const struct map *parked, const char *handle, size_t len);
+void link_call_resume(struct link_call *c, const json_t *answer, const struct link_call_sink *sink, void *arg);
 
 /* --- links */
 
-struct up_link_env {
+struct link_env {
 	struct ev_loop *loop;
-	struct map *parked;             /* handle -> struct up_call */
+	struct map *parked;             /* handle -> struct link_call */
 	void (*dead)(void *arg, const struct err *err);         /* once; free the link when this has returned */
 	void (*ready)(void *arg);       /* the handshake is over, or the lists were read */
 	void (*changed)(void *arg);     /* a list is not what it was, or not what somebody holds it for */
@@ -121,25 +121,25 @@ struct up_link_env {
 	void (*idle)(void *arg);        /* its last call has ended */
 	void *arg;
 };
-enum up_era { UP_ERA_UNKNOWN, UP_ERA_LEGACY, UP_ERA_MODERN };
-typedef int up_open_fn(struct up_link *link, void *arg, struct up_wire **ret, struct err *err);
+enum link_era { LINK_ERA_UNKNOWN, LINK_ERA_LEGACY, LINK_ERA_MODERN };
+typedef int link_open_fn(struct link *link, void *arg, struct link_wire **ret, struct err *err);
 
 /* era: what was spoken with this server before.  ERR_TOOL. */
-int up_link_open(const struct up_link_env *env, const char *name, bool asks, enum up_era era, up_open_fn *open,
-		  void *arg, struct up_link **ret, struct err *err) MUST_CHECK;
-void up_link_close(struct up_link **link);    /* its calls fail */
-bool up_link_busy(const struct up_link *link);        /* calls, parked ones too, or somebody who waits for a list */
-enum up_era up_link_era(const struct up_link *link); /* UP_ERA_UNKNOWN until the handshake is over */
-size_t up_link_calls(const struct up_link *link);
-const uint8_t *up_link_hash(const struct up_link *link);        /* 32 bytes over its lists */
+int link_open(const struct link_env *env, const char *name, bool asks, enum link_era era, link_open_fn *open,
+		  void *arg, struct link **ret, struct err *err) MUST_CHECK;
+void link_close(struct link **link);    /* its calls fail */
+bool link_busy(const struct link *link);        /* calls, parked ones too, or somebody who waits for a list */
+enum link_era link_era(const struct link *link); /* LINK_ERA_UNKNOWN until the handshake is over */
+size_t link_calls(const struct link *link);
+const uint8_t *link_hash(const struct link *link);        /* 32 bytes over its lists */
 /* A resource by its URI there, which the server says news of, if it does.  Once each. */
-void up_link_watch(struct up_link *link, const char *uri);
-void up_link_unwatch(struct up_link *link, const char *uri);
+void link_watch(struct link *link, const char *uri);
+void link_unwatch(struct link *link, const char *uri);
 /* Things that happen at most once in a gap, after a burst of them: when the next may.  *tat is their memory. */
-uint64_t up_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst);
+uint64_t link_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst);
 
 /* What it has, read now; list is taken, NULL with err.  Not before the return. */
-typedef void up_list_fn(void *arg, struct upstream_list *list, const struct err *err);
-void up_link_list(struct up_link *link, up_list_fn *done, void *arg);
+typedef void link_list_fn(void *arg, struct upstream_list *list, const struct err *err);
+void link_list(struct link *link, link_list_fn *done, void *arg);
 
 #endif

@@ -1,5 +1,5 @@
 /* The lists of a server: read page by page, one after the other, kept as digests, read again when the server says that
- * one has changed, though never more often than UP_RELIST_MS.
+ * one has changed, though never more often than LINK_RELIST_MS.
  *
  * Without its tools a server is of no use.  Whatever is wrong with another list costs that list alone. */
 #include "config.h"
@@ -27,7 +27,7 @@ static const struct list_row { const char *method, *member, *name, *noun; size_t
 				UPSTREAM_URI_MAX },
 };
 
-uint64_t up_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst)
+uint64_t link_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst)
 {
 	uint64_t from = *tat > now ? *tat : now, slack = (burst - 1) * gap_us;
 
@@ -46,32 +46,32 @@ static void digests_free(struct map **m)
 	map_free(m);
 }
 
-void up_list_free(struct up_link *l)
+void link_list_free(struct link *l)
 {
 	upstream_list_free(&l->list);
 	digests_free(&l->digests);
 	map_free(&l->seen);
 }
 
-static void send_page(struct up_link *l, struct jx_span cursor)
+static void send_page(struct link *l, struct jx_span cursor)
 {
 	const char *method = rows[l->reading].method;
 	uint64_t id;
 
-	(void)up_link_request(l, UP_LIST, NULL, &id);
-	up_msg_begin(&l->out, id, method);
+	(void)link_request(l, LINK_LIST, NULL, &id);
+	link_msg_begin(&l->out, id, method);
 	if (cursor.p) {
 		str_puts(&l->out, "\"cursor\":");
 		str_put(&l->out, cursor.p, cursor.len);
 	}
 	if (cursor.p && l->modern)
 		str_putc(&l->out, ',');
-	up_msg_meta(&l->out, l->modern, 0, 0);
-	up_msg_end(&l->out);
-	up_link_send(l, id, method, NULL);
+	link_msg_meta(&l->out, l->modern, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, id, method, NULL);
 }
 
-static void tell_listers(struct up_link *l, struct upstream_list *list, const struct err *err)
+static void tell_listers(struct link *l, struct upstream_list *list, const struct err *err)
 {
 	struct list all;
 
@@ -83,7 +83,7 @@ static void tell_listers(struct up_link *l, struct upstream_list *list, const st
 		list_push_back(&all, n);
 	}
 	while (!list_empty(&all)) {
-		struct up_lister *w = CONTAINER_OF(all.next, struct up_lister, node);
+		struct link_lister *w = CONTAINER_OF(all.next, struct link_lister, node);
 		bool served = list || err;
 
 		list_unlink(&w->node);
@@ -99,7 +99,7 @@ static void tell_listers(struct up_link *l, struct upstream_list *list, const st
 	upstream_list_free(&list);
 }
 
-static void finish(struct up_link *l)
+static void finish(struct link *l)
 {
 	struct map *digests = map_new();
 	struct upstream_list *list = l->list;
@@ -126,17 +126,17 @@ static void finish(struct up_link *l)
 	(void)snprintf(list->revision, sizeof(list->revision), "%s", rev_table[l->rev].text);
 	(void)snprintf(list->server, sizeof(list->server), "%s", l->server);
 	tell_listers(l, list, NULL);
-	up_link_ready(l);
+	link_ready(l);
 	if (!same)
 		l->env.changed(l->env.arg);
 	if (l->again) {
 		l->again = false;
-		up_list_changed(l);
+		link_list_changed(l);
 	}
 }
 
 /* The list of this kind, or of the next one that the server has. */
-static void read_from(struct up_link *l, enum upstream_kind kind)
+static void read_from(struct link *l, enum upstream_kind kind)
 {
 	while (kind < UPSTREAM_KINDS && !l->has[kind])
 		kind++;
@@ -150,7 +150,7 @@ static void read_from(struct up_link *l, enum upstream_kind kind)
 	send_page(l, (struct jx_span){ NULL, 0 });
 }
 
-void up_list_start(struct up_link *l)
+void link_list_start(struct link *l)
 {
 	if (l->listing) {
 		l->again = true;
@@ -164,26 +164,26 @@ void up_list_start(struct up_link *l)
 	read_from(l, UPSTREAM_TOOL);
 }
 
-void up_list_late(void *link)
+void link_list_late(void *link)
 {
-	struct up_link *l = link;
+	struct link *l = link;
 
-	if (l->state == UP_READY)
-		up_list_start(l);
+	if (l->state == LINK_READY)
+		link_list_start(l);
 }
 
-void up_list_changed(struct up_link *l)
+void link_list_changed(struct link *l)
 {
 	uint64_t now = ev_now_us(l->env.loop);
 
 	if (l->listing)
 		l->again = true;
-	else if (l->state == UP_READY && !ev_timer_armed(l->relist))
-		ev_timer_start(l->relist, up_due(&l->relist_tat, now, UP_RELIST_MS * UINT64_C(1000), UP_RELIST_BURST) - now);
+	else if (l->state == LINK_READY && !ev_timer_armed(l->relist))
+		ev_timer_start(l->relist, link_due(&l->relist_tat, now, LINK_RELIST_MS * UINT64_C(1000), LINK_RELIST_BURST) - now);
 }
 
 /* Nothing is known of this kind; the others are read all the same. */
-static void leave_out(struct up_link *l, const char *why)
+static void leave_out(struct link *l, const char *why)
 {
 	enum upstream_kind kind = l->reading;
 
@@ -198,7 +198,7 @@ static void leave_out(struct up_link *l, const char *why)
 	read_from(l, kind + 1);
 }
 
-void up_list_failed(struct up_link *l, const struct err *err)
+void link_list_failed(struct link *l, const struct err *err)
 {
 	if (l->listing && l->reading != UPSTREAM_TOOL) {
 		leave_out(l, err->msg);
@@ -207,10 +207,10 @@ void up_list_failed(struct up_link *l, const struct err *err)
 	upstream_list_free(&l->list);
 	map_free(&l->seen);
 	l->listing = false;
-	if (l->state == UP_READY)
+	if (l->state == LINK_READY)
 		tell_listers(l, NULL, err);
 	else
-		up_link_die(l, ERR_TOOL, "%s", err->msg);
+		link_die(l, ERR_TOOL, "%s", err->msg);
 }
 
 /* Free; NULL: it has no name that can be used. */
@@ -229,7 +229,7 @@ static char *key_of(enum upstream_kind kind, const json_t *object)
 	return mem_printf("%s%s", prefix[kind], name);
 }
 
-static void add_item(struct up_link *l, char *key, json_t *object)
+static void add_item(struct link *l, char *key, json_t *object)
 {
 	struct upstream_list *list = l->list;
 	struct str text = STR_INIT;
@@ -248,7 +248,7 @@ static void add_item(struct up_link *l, char *key, json_t *object)
 }
 
 /* 1: there is room for no more. */
-static int take_item(struct up_link *l, struct jx_span text, struct err *err)
+static int take_item(struct link *l, struct jx_span text, struct err *err)
 {
 	const struct list_row *row = &rows[l->reading];
 	bool tool = l->reading == UPSTREAM_TOOL;
@@ -279,7 +279,7 @@ static int take_item(struct up_link *l, struct jx_span text, struct err *err)
 }
 
 /* 1: the list is at its end for us. */
-static int take_items(struct up_link *l, struct jx_span items, struct err *err)
+static int take_items(struct link *l, struct jx_span items, struct err *err)
 {
 	const struct list_row *row = &rows[l->reading];
 	struct rpc_walk w;
@@ -289,33 +289,33 @@ static int take_items(struct up_link *l, struct jx_span items, struct err *err)
 	l->list_bytes += items.len;
 	if (!rpc_is(items, '['))
 		return err_set(err, ERR_TOOL, "", "its answer to %s has no list of %ss", row->method, row->noun);
-	if (l->list_bytes > UP_LIST_BYTES_MAX || ++l->pages > UP_PAGES_MAX)
+	if (l->list_bytes > LINK_LIST_BYTES_MAX || ++l->pages > LINK_PAGES_MAX)
 		return err_set(err, ERR_TOOL, "", "its list of %ss has more than %u MiB or %d pages", row->noun,
-			       UP_LIST_BYTES_MAX >> 20, UP_PAGES_MAX);
+			       LINK_LIST_BYTES_MAX >> 20, LINK_PAGES_MAX);
 	rpc_walk_start(&w, items);
 	while (rc == 0 && rpc_walk_element(&w, &v))
 		rc = take_item(l, v, err);
 	return rc;
 }
 
-static void refused(struct up_link *l, const struct rpc_msg *msg)
+static void refused(struct link *l, const struct rpc_msg *msg)
 {
 	char text[160];
 	struct err err;
 	json_t *data;
 	int code;
 
-	up_msg_error(msg->error, &code, text, sizeof(text), &data);
+	link_msg_error(msg->error, &code, text, sizeof(text), &data);
 	json_decref(data);
 	if (code == METHOD_UNKNOWN && l->reading != UPSTREAM_TOOL) {
 		read_from(l, l->reading + 1);   /* who has resources need not have templates */
 		return;
 	}
 	(void)err_set(&err, ERR_TOOL, "", "it refused to list its %ss: error %d: %s", rows[l->reading].noun, code, text);
-	up_list_failed(l, &err);
+	link_list_failed(l, &err);
 }
 
-void up_list_page(struct up_link *l, const struct rpc_msg *msg)
+void link_list_page(struct link *l, const struct rpc_msg *msg)
 {
 	struct jx_span items = { NULL, 0 }, cursor = { NULL, 0 }, v;
 	struct rpc_walk w;
@@ -337,7 +337,7 @@ void up_list_page(struct up_link *l, const struct rpc_msg *msg)
 	}
 	int rc = take_items(l, items, &err);
 	if (rc < 0)
-		up_list_failed(l, &err);
+		link_list_failed(l, &err);
 	else if (cursor.p && rc == 0)
 		send_page(l, cursor);
 	else

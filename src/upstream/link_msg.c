@@ -29,7 +29,7 @@ static void put_caps(struct str *out, uint32_t caps)
 	json_decref(v);
 }
 
-void up_msg_begin(struct str *out, uint64_t id, const char *method)
+void link_msg_begin(struct str *out, uint64_t id, const char *method)
 {
 	str_reset(out);
 	str_puts(out, "{\"jsonrpc\":\"2.0\"");
@@ -38,24 +38,24 @@ void up_msg_begin(struct str *out, uint64_t id, const char *method)
 	str_printf(out, ",\"method\":\"%s\",\"params\":{", method);
 }
 
-void up_msg_end(struct str *out)
+void link_msg_end(struct str *out)
 {
 	str_puts(out, "}}");
 }
 
-void up_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token)
+void link_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token)
 {
-	up_msg_call_meta(out, &(struct up_meta){ modern, caps, token, UP_LOG_OFF, NULL });
+	link_msg_call_meta(out, &(struct link_meta){ modern, caps, token, LINK_LOG_OFF, NULL });
 }
 
-static void put_modern(struct str *out, const struct up_meta *m)
+static void put_modern(struct str *out, const struct link_meta *m)
 {
 	str_puts(out, "\"" KEY "protocolVersion\":\"");
 	str_puts(out, rev_table[REV_R5].text);
 	str_puts(out, "\",\"" KEY "clientInfo\":" CLIENT_INFO ",\"" KEY "clientCapabilities\":");
 	put_caps(out, m->caps);
-	if (m->log_level < UP_LOG_OFF)
-		str_printf(out, ",\"" KEY "logLevel\":\"%s\"", up_msg_level_word(m->log_level));
+	if (m->log_level < LINK_LOG_OFF)
+		str_printf(out, ",\"" KEY "logLevel\":\"%s\"", link_msg_level_word(m->log_level));
 }
 
 static void put_trace(struct str *out, const struct trace *trace, bool first)
@@ -67,7 +67,7 @@ static void put_trace(struct str *out, const struct trace *trace, bool first)
 	jx_write_stringz(out, trace->state);
 }
 
-void up_msg_call_meta(struct str *out, const struct up_meta *m)
+void link_msg_call_meta(struct str *out, const struct link_meta *m)
 {
 	if (!m->modern && !m->token && !m->trace)
 		return;
@@ -83,13 +83,13 @@ void up_msg_call_meta(struct str *out, const struct up_meta *m)
 	str_putc(out, '}');
 }
 
-void up_msg_initialize(struct str *out, uint64_t id, bool asks)
+void link_msg_initialize(struct str *out, uint64_t id, bool asks)
 {
-	up_msg_begin(out, id, "initialize");
+	link_msg_begin(out, id, "initialize");
 	str_printf(out, "\"protocolVersion\":\"%s\",\"capabilities\":", rev_table[REV_LEGACY_NEWEST].text);
 	put_caps(out, asks ? ALL_CAPS : 0);
 	str_puts(out, ",\"clientInfo\":" CLIENT_INFO);
-	up_msg_end(out);
+	link_msg_end(out);
 }
 
 static void answer_begin(struct str *out, struct jx_span id)
@@ -99,7 +99,7 @@ static void answer_begin(struct str *out, struct jx_span id)
 	str_put(out, id.p, id.len);
 }
 
-void up_msg_answer(struct str *out, struct jx_span id, const json_t *result)
+void link_msg_answer(struct str *out, struct jx_span id, const json_t *result)
 {
 	answer_begin(out, id);
 	str_puts(out, ",\"result\":");
@@ -110,7 +110,7 @@ void up_msg_answer(struct str *out, struct jx_span id, const json_t *result)
 	str_putc(out, '}');
 }
 
-void up_msg_refusal(struct str *out, struct jx_span id, int code, const char *text)
+void link_msg_refusal(struct str *out, struct jx_span id, int code, const char *text)
 {
 	answer_begin(out, id);
 	str_printf(out, ",\"error\":{\"code\":%d,\"message\":", code);
@@ -118,24 +118,24 @@ void up_msg_refusal(struct str *out, struct jx_span id, int code, const char *te
 	str_puts(out, "}}");
 }
 
-void up_msg_cancelled(struct str *out, uint64_t id, bool modern)
+void link_msg_cancelled(struct str *out, uint64_t id, bool modern)
 {
-	up_msg_begin(out, 0, "notifications/cancelled");
+	link_msg_begin(out, 0, "notifications/cancelled");
 	str_puts(out, "\"requestId\":");
 	str_put_u64(out, id);
 	if (modern) {
 		str_putc(out, ',');
-		up_msg_meta(out, true, 0, 0);
+		link_msg_meta(out, true, 0, 0);
 	}
-	up_msg_end(out);
+	link_msg_end(out);
 }
 
-bool up_msg_id(struct jx_span raw, uint64_t *ret)
+bool link_msg_id(struct jx_span raw, uint64_t *ret)
 {
 	return raw.p && text_u64(raw.p, raw.len, ret) == 0;
 }
 
-void up_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, json_t **ret_data)
+void link_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, json_t **ret_data)
 {
 	struct rpc_walk w;
 	struct jx_span v;
@@ -162,15 +162,15 @@ void up_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, j
 		(void)text_printable("unknown error", 13, ret, size);
 }
 
-static const char *const levels[UP_LOG_OFF] = { "debug", "info", "notice", "warning", "error", "critical", "alert",
+static const char *const levels[LINK_LOG_OFF] = { "debug", "info", "notice", "warning", "error", "critical", "alert",
 	"emergency" };
 
-const char *up_msg_level_word(int level)
+const char *link_msg_level_word(int level)
 {
 	return levels[level];
 }
 
-int up_msg_level(const char *word)
+int link_msg_level(const char *word)
 {
 	for (size_t i = 0; i < NELEMS(levels); i++)
 		if (strcmp(word, levels[i]) == 0)

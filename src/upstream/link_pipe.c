@@ -27,13 +27,13 @@
 #define DIAG_SHOWN 400                  /* bytes of a line of it in the log */
 
 struct pipe_wire {
-	struct up_wire wire;
-	struct up_link *link;           /* NULL: closed */
+	struct link_wire wire;
+	struct link *link;           /* NULL: closed */
 	struct ev_loop *loop;
 	char *name;                     /* of the upstream, for the log */
 	struct stream *stream;
 	struct ev_child *child;         /* NULL: it has ended */
-	struct be_secrets *secrets;     /* that its environment has */
+	struct open_secrets *secrets;     /* that its environment has */
 	int diag_fd; struct ev_io *diag;
 	struct ev_leaver leaver;        /* closed, and the loop goes before the process */
 	size_t searched;                /* bytes of the line that has no end yet */
@@ -54,14 +54,14 @@ static void wire_free(void *arg)
 	list_unlink(&w->leaver.node);
 	stream_close(&w->stream);
 	close_diag(w);
-	be_secrets_free(&w->secrets);
+	open_secrets_free(&w->secrets);
 	free(w->name);
 	free(w);
 }
 
 /* --- output */
 
-static void pipe_send(struct up_wire *wire, uint64_t id, const struct up_head *head, const char *text, size_t len)
+static void pipe_send(struct link_wire *wire, uint64_t id, const struct link_head *head, const char *text, size_t len)
 {
 	struct pipe_wire *w = CONTAINER_OF(wire, struct pipe_wire, wire);
 
@@ -71,9 +71,9 @@ static void pipe_send(struct up_wire *wire, uint64_t id, const struct up_head *h
 	stream_write(w->stream, "\n", 1);
 }
 
-static bool pipe_full(const struct up_wire *wire)
+static bool pipe_full(const struct link_wire *wire)
 {
-	const struct pipe_wire *w = CONTAINER_OF((struct up_wire *)(uintptr_t)wire, struct pipe_wire, wire);
+	const struct pipe_wire *w = CONTAINER_OF((struct link_wire *)(uintptr_t)wire, struct pipe_wire, wire);
 
 	return w->stream && stream_queued(w->stream) > FULL_BYTES;
 }
@@ -83,7 +83,7 @@ static void on_drained(void *arg)
 	struct pipe_wire *w = arg;
 
 	if (w->link)
-		up_link_drained(w->link);
+		link_drained(w->link);
 }
 
 /* --- input */
@@ -94,7 +94,7 @@ static void die(struct pipe_wire *w, const char *why)
 
 	(void)err_set(&err, ERR_TOOL, "", "%s", why);
 	if (w->link)
-		up_link_dead(w->link, &err);
+		link_dead(w->link, &err);
 }
 
 static size_t on_data(void *arg, const char *p, size_t len)
@@ -108,7 +108,7 @@ static size_t on_data(void *arg, const char *p, size_t len)
 		return len;
 	w->searched = nl ? 0 : len;
 	if (!nl) {
-		if (len <= UP_MESSAGE_MAX)
+		if (len <= LINK_MESSAGE_MAX)
 			return 0;
 		die(w, "it sent a line that is too long");
 		return len;
@@ -116,7 +116,7 @@ static size_t on_data(void *arg, const char *p, size_t len)
 	if (n > 0 && p[n - 1] == '\r')
 		n--;
 	if (n > 0)
-		(void)up_link_message(w->link, 0, p, n);
+		(void)link_message(w->link, 0, p, n);
 	return used;
 }
 
@@ -151,7 +151,7 @@ static void log_line(const struct pipe_wire *w, const char *p, size_t len)
 
 	if (len == 0 || !log_allow(&site))
 		return;
-	be_secrets_blank(w->secrets, p, len, &clean);
+	mask_text(w->secrets, p, len, &clean);
 	text_printable(str_text(&clean), clean.len < DIAG_SHOWN ? clean.len : DIAG_SHOWN, shown, sizeof(shown));
 	log_info(NULL, "upstream wrote to stderr upstream=%s text=%s", w->name, shown);
 	str_fini(&clean);
@@ -203,7 +203,7 @@ static void on_ended(void *arg, int status, const char *refused)
 }
 
 /* A closed wire waits for its process to be gone. */
-static void pipe_close(struct up_wire **wire)
+static void pipe_close(struct link_wire **wire)
 {
 	struct pipe_wire *w = CONTAINER_OF(*wire, struct pipe_wire, wire);
 
@@ -219,7 +219,7 @@ static void pipe_close(struct up_wire **wire)
 	ev_at_free(w->loop, &w->leaver, wire_free, w);
 }
 
-static const struct up_wire_ops pipe_ops = { .send = pipe_send, .full = pipe_full, .close = pipe_close };
+static const struct link_wire_ops pipe_ops = { .send = pipe_send, .full = pipe_full, .close = pipe_close };
 
 /* SEC S-505: the document's variables and two of ours. */
 static int render_env(const struct upstream_conf *conf, const struct backend_req *req, char **env, struct err *err)
@@ -246,39 +246,39 @@ static int render_env(const struct upstream_conf *conf, const struct backend_req
 	return rc;
 }
 
-static int spawn(struct pipe_wire *w, const struct run_cage *cage, const struct upstream_conf *conf, char *const *env,
+static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struct upstream_conf *conf, char *const *env,
 		 struct err *err)
 {
 	static const struct stream_ops ops = { .data = on_data, .ended = on_ended_stream, .drained = on_drained };
-	struct run_policy policy = {
+	struct sandbox_policy policy = {
 		.program = conf->argv[0], .argv = conf->argv, .env = (const char *const *)env, .cwd = conf->cwd,
 	};
 	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = w };
 	int fds[3];
 
-	if (!cage)
+	if (!sandbox)
 		return err_set(err, ERR_TOOL, "", "no program is started here");
-	int rc = be_cage_check(&conf->cage, cage, err);
+	int rc = exec_sandbox_check(&conf->sandbox, sandbox, err);
 	if (rc < 0) {
 		err->code = ERR_TOOL;
 		return ERR_TOOL;
 	}
-	be_cage_fill(&conf->cage, cage, &policy);
+	exec_sandbox_fill(&conf->sandbox, sandbox, &policy);
 	policy.open_files = OPEN_FILES_MAX;
 	rc = ev_child_start(w->loop, &child, fds, &w->child, err);
 	if (rc < 0) {
 		log_err(NULL, "upstream cannot be started upstream=%s reason=%s: %s", conf->name, err->where, err->msg);
 		return err_set(err, ERR_TOOL, "", "its program could not be started");
 	}
-	w->stream = stream_new(w->loop, fds[1], fds[0], UP_MESSAGE_MAX + 1, &ops, w);
+	w->stream = stream_new(w->loop, fds[1], fds[0], LINK_MESSAGE_MAX + 1, &ops, w);
 	w->diag_fd = fds[2];
 	w->diag = ev_io_new(w->loop, fds[2], on_diag, w);
 	ev_io_want(w->diag, true, false);
 	return 0;
 }
 
-int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_cage *cage, const struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct up_wire **ret, struct err *err)
+int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox, const struct upstream_conf *conf,
+		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err)
 {
 	char *env[UPSTREAM_ENV_MAX + 3] = { NULL };
 	struct pipe_wire *w = mem_zalloc(sizeof(*w));
@@ -286,11 +286,11 @@ int up_pipe_open(struct up_link *link, struct ev_loop *loop, const struct run_ca
 	*w = (struct pipe_wire){ .wire = { .ops = &pipe_ops }, .loop = loop, .diag_fd = -1 };
 	list_init(&w->leaver.node);
 	w->name = mem_strdup(conf->name);
-	w->secrets = be_secrets_new(secrets);
+	w->secrets = open_secrets_new(secrets);
 	const struct backend_req req = { .tenant = tenant, .principal = "", .secrets = w->secrets };
 	int rc = render_env(conf, &req, env, err);
 	if (rc == 0)
-		rc = spawn(w, cage, conf, env, err);
+		rc = spawn(w, sandbox, conf, env, err);
 	for (char **e = env; *e; e++) {
 		secret_wipe(*e, strlen(*e));
 		free(*e);

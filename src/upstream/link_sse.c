@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void up_sse_init(struct up_sse *s)
+void link_sse_init(struct link_sse *s)
 {
-	*s = (struct up_sse){ .cr = false };
-	str_init(&s->line, UP_MESSAGE_MAX + 64);
-	str_init(&s->data, UP_MESSAGE_MAX);
+	*s = (struct link_sse){ .cr = false };
+	str_init(&s->line, LINK_MESSAGE_MAX + 64);
+	str_init(&s->data, LINK_MESSAGE_MAX);
 }
 
-void up_sse_fini(struct up_sse *s)
+void link_sse_fini(struct link_sse *s)
 {
 	str_fini(&s->line);
 	str_fini(&s->data);
 }
 
-static void take_field(struct up_sse *s)
+static void take_field(struct link_sse *s)
 {
 	const char *line = str_text(&s->line), *colon = memchr(line, ':', s->line.len);
 	size_t name = colon ? (size_t)(colon - line) : s->line.len;
@@ -43,7 +43,7 @@ static void take_field(struct up_sse *s)
 }
 
 /* The end of a line; an empty one ends the event. */
-static bool take_line(struct up_sse *s, up_sse_fn *fn, void *arg)
+static bool take_line(struct link_sse *s, link_sse_fn *fn, void *arg)
 {
 	bool go_on = true;
 
@@ -63,7 +63,7 @@ static bool take_line(struct up_sse *s, up_sse_fn *fn, void *arg)
 	return go_on;
 }
 
-int up_sse_feed(struct up_sse *s, const char *p, size_t len, up_sse_fn *fn, void *arg)
+int link_sse_feed(struct link_sse *s, const char *p, size_t len, link_sse_fn *fn, void *arg)
 {
 	for (const char *end = p + len; p < end; ) {
 		const char *stop = p;

@@ -17,7 +17,7 @@
 
 struct watched { char *uri; bool told; };       /* told: an older server is subscribed to */
 
-void up_watch_free(struct up_link *l)
+void link_watch_free(struct link *l)
 {
 	const void *key;
 	void *value;
@@ -32,20 +32,20 @@ void up_watch_free(struct up_link *l)
 
 /* --- an older server */
 
-static void send_subscription(struct up_link *l, const char *method, const char *uri)
+static void send_subscription(struct link *l, const char *method, const char *uri)
 {
 	uint64_t id;
 
-	(void)up_link_request(l, UP_ASIDE, NULL, &id);
-	up_msg_begin(&l->out, id, method);
+	(void)link_request(l, LINK_ASIDE, NULL, &id);
+	link_msg_begin(&l->out, id, method);
 	str_puts(&l->out, "\"uri\":");
 	jx_write_stringz(&l->out, uri);
-	up_msg_end(&l->out);
-	up_link_send(l, id, method, NULL);
+	link_msg_end(&l->out);
+	link_send(l, id, method, NULL);
 }
 
 /* False: some are left for when there is room. */
-static bool subscribe_all(struct up_link *l)
+static bool subscribe_all(struct link *l)
 {
 	const void *key;
 	void *value;
@@ -66,7 +66,7 @@ static bool subscribe_all(struct up_link *l)
 
 /* --- a server of 2026-07-28 */
 
-static void put_filter(struct up_link *l)
+static void put_filter(struct link *l)
 {
 	static const char *const lists[UPSTREAM_TEMPLATE] = { "toolsListChanged", "promptsListChanged", "resourcesListChanged" };
 	const char *comma = "";
@@ -93,25 +93,25 @@ static void put_filter(struct up_link *l)
 	str_puts(&l->out, "},");
 }
 
-static void cancel_listen(struct up_link *l, uint64_t *id)
+static void cancel_listen(struct link *l, uint64_t *id)
 {
 	if (!*id)
 		return;
 	if (!l->wire->exchanges) {      /* MCP C-03, C-04 */
-		up_msg_cancelled(&l->out, *id, true);
-		up_link_send(l, 0, "notifications/cancelled", NULL);
+		link_msg_cancelled(&l->out, *id, true);
+		link_send(l, 0, "notifications/cancelled", NULL);
 	}
-	up_link_forget(l, *id);
+	link_forget(l, *id);
 	*id = 0;
 }
 
-static bool wants_news(const struct up_link *l)
+static bool wants_news(const struct link *l)
 {
 	return l->tells[UPSTREAM_TOOL] || l->tells[UPSTREAM_PROMPT] || l->tells[UPSTREAM_RESOURCE] ||
 	       (l->says_updates && map_count(l->watched) > 0);
 }
 
-static void ask_news(struct up_link *l)
+static void ask_news(struct link *l)
 {
 	cancel_listen(l, &l->old_listen_id);
 	l->old_listen_id = l->listen_id;
@@ -121,17 +121,17 @@ static void ask_news(struct up_link *l)
 		cancel_listen(l, &l->old_listen_id);
 		return;
 	}
-	(void)up_link_request(l, UP_LISTEN, NULL, &l->listen_id);
+	(void)link_request(l, LINK_LISTEN, NULL, &l->listen_id);
 	l->listen_us = ev_now_us(l->env.loop);
-	up_msg_begin(&l->out, l->listen_id, "subscriptions/listen");
+	link_msg_begin(&l->out, l->listen_id, "subscriptions/listen");
 	put_filter(l);
-	up_msg_meta(&l->out, true, 0, 0);
-	up_msg_end(&l->out);
-	up_link_send(l, l->listen_id, "subscriptions/listen", NULL);
+	link_msg_meta(&l->out, true, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, l->listen_id, "subscriptions/listen", NULL);
 }
 
 /* On a pipe the subscription is named by the id of its request, over HTTP the exchange is its own. */
-void up_watch_acknowledged(struct up_link *l, uint64_t exchange, const struct rpc_msg *msg)
+void link_watch_acknowledged(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
 	struct jx_span v;
 	struct rpc_walk w;
@@ -141,16 +141,16 @@ void up_watch_acknowledged(struct up_link *l, uint64_t exchange, const struct rp
 	if (!exchange && rpc_is(msg->meta, '{')) {
 		rpc_walk_start(&w, msg->meta);
 		while (rpc_walk_member(&w, name, sizeof(name), &v))
-			if (strcmp(name, "io.modelcontextprotocol/subscriptionId") == 0 && !up_msg_id(v, &id))
+			if (strcmp(name, "io.modelcontextprotocol/subscriptionId") == 0 && !link_msg_id(v, &id))
 				id = 0;
 	}
 	if (id && id == l->listen_id)
 		cancel_listen(l, &l->old_listen_id);
 }
 
-void up_watch_ended(struct up_link *l, uint64_t id, bool refused)
+void link_watch_ended(struct link *l, uint64_t id, bool refused)
 {
-	uint64_t gap = UP_RELISTEN_MS * UINT64_C(1000);
+	uint64_t gap = LINK_RELISTEN_MS * UINT64_C(1000);
 
 	if (id == l->old_listen_id)
 		l->old_listen_id = 0;
@@ -167,28 +167,28 @@ void up_watch_ended(struct up_link *l, uint64_t id, bool refused)
 }
 
 /* What was said while nobody listened is not known: it is looked at again. */
-void up_link_missed(struct up_link *l)
+void link_missed(struct link *l)
 {
-	if (l->state != UP_READY)
+	if (l->state != LINK_READY)
 		return;
-	up_list_changed(l);
+	link_list_changed(l);
 	if (map_count(l->watched) > 0)
 		l->env.updated(l->env.arg, NULL);
 }
 
-void up_watch_late(void *link)
+void link_watch_late(void *link)
 {
-	struct up_link *l = link;
+	struct link *l = link;
 
-	if (l->state != UP_READY)
+	if (l->state != LINK_READY)
 		return;
 	ask_news(l);
-	up_link_missed(l);
+	link_missed(l);
 }
 
 /* --- both */
 
-void up_watch_start(struct up_link *l)
+void link_watch_start(struct link *l)
 {
 	if (l->modern)
 		ask_news(l);
@@ -196,7 +196,7 @@ void up_watch_start(struct up_link *l)
 		l->watch_changed = true;
 }
 
-void up_watch_work(struct up_link *l)
+void link_watch_work(struct link *l)
 {
 	l->watch_changed = false;
 	if (l->modern)
@@ -205,7 +205,7 @@ void up_watch_work(struct up_link *l)
 		l->watch_changed = !subscribe_all(l);
 }
 
-void up_watch_updated(struct up_link *l, const struct rpc_msg *msg)
+void link_watch_updated(struct link *l, const struct rpc_msg *msg)
 {
 	char uri[UPSTREAM_URI_MAX + 2];
 	size_t len;
@@ -227,18 +227,18 @@ void up_watch_updated(struct up_link *l, const struct rpc_msg *msg)
 		l->env.updated(l->env.arg, uri);
 }
 
-static void changed(struct up_link *l)
+static void changed(struct link *l)
 {
-	bool begun = l->state == UP_LISTING || l->state == UP_READY;
+	bool begun = l->state == LINK_LISTING || l->state == LINK_READY;
 
 	if (!begun || !l->says_updates)
 		return;
 	l->watch_changed = true;
-	if (l->state == UP_READY)
-		up_link_kick(l);
+	if (l->state == LINK_READY)
+		link_kick(l);
 }
 
-void up_link_watch(struct up_link *l, const char *uri)
+void link_watch(struct link *l, const char *uri)
 {
 	struct watched *w = map_get_z(l->watched, uri);
 
@@ -250,13 +250,13 @@ void up_link_watch(struct up_link *l, const char *uri)
 	changed(l);
 }
 
-void up_link_unwatch(struct up_link *l, const char *uri)
+void link_unwatch(struct link *l, const char *uri)
 {
 	struct watched *w = map_del_z(l->watched, uri);
 
 	if (!w)
 		return;
-	if (w->told && l->state == UP_READY)
+	if (w->told && l->state == LINK_READY)
 		send_subscription(l, "resources/unsubscribe", uri);
 	else if (l->modern)
 		changed(l);

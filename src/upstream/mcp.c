@@ -28,7 +28,7 @@ struct mcp_op {
 	char *upstream;
 	const struct mcp_plan *plan;
 	char uri_prefix[UPSTREAM_PREFIX_MAX + 1];
-	struct up_call *call;           /* NULL: it has ended */
+	struct link_call *call;           /* NULL: it has ended */
 	size_t result_max;
 	uint32_t caps;
 	double done;                    /* of the last progress */
@@ -242,7 +242,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 	return 0;
 }
 
-static const struct up_call_sink call_sink = {
+static const struct link_call_sink call_sink = {
 	.progress = on_progress, .log = on_log, .question = on_question, .result = on_result, .error = on_error,
 	.failed = on_failed,
 };
@@ -253,11 +253,11 @@ static const struct up_call_sink call_sink = {
 static int resume(struct mcp_op *x, const struct backend_env *env, const struct backend_req *req, struct err *err)
 {
 	const char *handle = (const char *)req->state + 1;
-	struct up_call *c = env->upstreams ? up_call_parked(upstreams_parked(env->upstreams), handle, req->state_len - 1) : NULL;
+	struct link_call *c = env->upstreams ? link_call_parked(upstreams_parked(env->upstreams), handle, req->state_len - 1) : NULL;
 
 	if (!c)
 		return err_set(err, ERR_TOOL, "", "upstream %s: the answer came too late, the call is over there", x->upstream);
-	up_call_resume(c, json_object_get(req->answers, QUESTION_KEY), &call_sink, x);
+	link_call_resume(c, json_object_get(req->answers, QUESTION_KEY), &call_sink, x);
 	x->call = c;
 	return 0;
 }
@@ -300,7 +300,7 @@ static void put_completion(const struct mcp_plan *plan, const json_t *args, stru
 }
 
 /* What is sent: call->method, name and params. */
-static void put_request(const struct mcp_op *x, const struct backend_req *req, struct up_call_req *call)
+static void put_request(const struct mcp_op *x, const struct backend_req *req, struct link_call_req *call)
 {
 	const struct mcp_plan *plan = x->plan;
 	struct str *out = call->params;
@@ -323,13 +323,13 @@ static void put_request(const struct mcp_op *x, const struct backend_req *req, s
 	str_puts(out, "\"name\":");
 	jx_write_stringz(out, plan->name);
 	str_puts(out, ",\"arguments\":");
-	be_put_args(req, out);
+	backend_put_args(req, out);
 }
 
 /* Arguments that headers repeat (MCP T-43): their texts. */
-static void put_params(const struct backend_req *req, struct up_call_req *call)
+static void put_params(const struct backend_req *req, struct link_call_req *call)
 {
-	if (req->nparams == 0 || req->nparams > UP_PARAMS_MAX)
+	if (req->nparams == 0 || req->nparams > LINK_PARAMS_MAX)
 		return;
 	call->more = mem_calloc(req->nparams, sizeof(*call->more));
 	for (size_t i = 0; i < req->nparams; i++) {
@@ -342,7 +342,7 @@ static void put_params(const struct backend_req *req, struct up_call_req *call)
 			jx_write(v, &text);
 		else
 			continue;
-		call->more[call->nmore++] = (struct up_param){ mem_printf("Mcp-Param-%s", req->params[i].header),
+		call->more[call->nmore++] = (struct link_param){ mem_printf("Mcp-Param-%s", req->params[i].header),
 			mem_strdup(str_text(&text)) };
 		str_fini(&text);
 	}
@@ -353,13 +353,13 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	const struct mcp_plan *plan = req->plan;
 	const char *state = req->state;
 	struct str params = STR_INIT;
-	struct up_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL, .params = &params,
+	struct link_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL, .params = &params,
 		/* MCP U-06: a completion asks nothing. */
 		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace, .answers = req->answers };
-	struct up_link *link = NULL;
+	struct link *link = NULL;
 
 	if (req->deadline_us <= ev_now_us(x->op.loop))
-		return be_cancel_err(CANCEL_DEADLINE, err);
+		return backend_cancel_err(CANCEL_DEADLINE, err);
 	if (req->state_len > 0 && state[0] == STATE_PARKED)
 		return resume(x, env, req, err);
 	if (req->state_len > 1 && state[0] == STATE_OPEN) {
@@ -372,9 +372,9 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	upstreams_use_secrets(env->upstreams, plan->upstream, req);
 	put_request(x, req, &call);
 	put_params(req, &call);
-	rc = up_call_start(link, &call, &call_sink, x, &x->call, err);
+	rc = link_call_start(link, &call, &call_sink, x, &x->call, err);
 	if (rc < 0)
-		up_params_free(call.more, call.nmore);
+		link_params_free(call.more, call.nmore);
 	str_fini(&params);
 	return rc < 0 ? err_wrap(err, "upstream %s", plan->upstream) : 0;
 }
@@ -393,9 +393,9 @@ static void mcp_cancel(struct backend_op *op, enum cancel_why why)
 
 	if (x->over)
 		return;
-	(void)be_cancel_err(why, &err);
+	(void)backend_cancel_err(why, &err);
 	if (x->call)
-		up_call_cancel(&x->call, why == CANCEL_DEADLINE);
+		link_call_cancel(&x->call, why == CANCEL_DEADLINE);
 	fail_later(x, &err);
 }
 
@@ -414,7 +414,7 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 	struct mcp_op *x = mem_zalloc(sizeof(*x));
 	struct err err;
 
-	be_op_init(&x->op, env, sink, arg);
+	backend_op_init(&x->op, env, sink, arg);
 	x->upstream = mem_strdup(plan->upstream);
 	x->plan = plan;
 	if (conf)
@@ -432,14 +432,14 @@ static void mcp_start(const struct backend_env *env, const struct backend_req *r
 }
 
 /* Of the upstream's process, when it has one. */
-static void mcp_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+static void mcp_sandbox(const struct backend_env *env, const void *plan, struct backend_sandbox *ret)
 {
 	const struct mcp_plan *p = plan;
 	const struct upstream_conf *conf = env->upstreams ? upstreams_conf(env->upstreams, p->upstream) : NULL;
 
-	*ret = (struct backend_cage){ .enough = true };
-	if (conf && conf->argv && env->cage)
-		be_cage_show(&conf->cage, env->cage, ret);
+	*ret = (struct backend_sandbox){ .enough = true };
+	if (conf && conf->argv && env->sandbox)
+		exec_sandbox_show(&conf->sandbox, env->sandbox, ret);
 }
 
 static int mcp_watch(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
@@ -487,7 +487,7 @@ static int bind_name(const json_t *handler, struct arena *mem, struct mcp_plan *
 	}
 	if (!name)
 		return err_set(err, ERR_INVALID, "", "tool, prompt, resource or template must name what is there");
-	return plan->name ? 0 : be_bind_full("", err);
+	return plan->name ? 0 : backend_bind_full("", err);
 }
 
 static int bind_argument(const json_t *handler, struct arena *mem, struct mcp_plan *plan, struct err *err)
@@ -500,7 +500,7 @@ static int bind_argument(const json_t *handler, struct arena *mem, struct mcp_pl
 	if (plan->kind != UPSTREAM_PROMPT && plan->kind != UPSTREAM_TEMPLATE)
 		return err_set(err, ERR_INVALID, "/argument", "belongs to a prompt or a template");
 	plan->argument = arena_strdup(mem, argument);
-	return plan->argument ? 0 : be_bind_full("", err);
+	return plan->argument ? 0 : backend_bind_full("", err);
 }
 
 static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
@@ -519,10 +519,10 @@ static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_p
 	if (!text_entity_name(upstream, strlen(upstream)))
 		return err_set(err, ERR_INVALID, "/upstream", "%.80s is no name of an upstream", upstream);
 	if (!plan)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	*plan = (struct mcp_plan){ .upstream = arena_strdup(mem, upstream), .has_digest = digest != NULL };
 	if (!plan->upstream)
-		return be_bind_full("", err);
+		return backend_bind_full("", err);
 	rc = bind_name(handler, mem, plan, err);
 	if (rc == 0)
 		rc = bind_argument(handler, mem, plan, err);
@@ -534,6 +534,6 @@ static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_p
 	return 0;
 }
 
-const struct backend_ops be_mcp = {
-	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .cage = mcp_cage, .watch = mcp_watch,
+const struct backend_ops handler_mcp = {
+	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .sandbox = mcp_sandbox, .watch = mcp_watch,
 };

@@ -3,7 +3,7 @@
 
 #include "link_int.h"
 
-/* mcp: what is run (be_mcp.c), and what has come back (be_mcp_take.c). */
+/* mcp: what is run (handler_mcp.c), and what has come back (mcp_take.c). */
 
 struct mcp_plan {
 	const char *upstream;

@@ -3,7 +3,7 @@
 
 #include "link_int.h"
 
-/* The upstreams that are known: their links (upstream.c) and what is watched over them (upstream_watch.c). */
+/* The upstreams that are known: their links (upstream.c) and what is watched over them (watch.c). */
 
 struct upstream {
 	struct list node;
@@ -13,7 +13,7 @@ struct upstream {
 	bool gone;                      /* replaced or removed: freed with its last link */
 	struct map *slots;              /* tenant id -> struct slot */
 	struct list every;              /* struct slot.node, retired ones too */
-	enum up_era era;                /* spoken last */
+	enum link_era era;                /* spoken last */
 	bool has_checked; uint8_t checked[32];  /* the lists that were looked at last */
 	uint64_t check_tat;
 	struct ev_timer *check;
@@ -26,7 +26,7 @@ struct slot {
 	struct upstream *up;
 	int64_t tenant_id;
 	char *tenant;
-	struct up_link *link;
+	struct link *link;
 	bool retired;                   /* out of the map: ends with its last call */
 	uint64_t secrets_version;
 	struct ev_timer *idle;
@@ -34,7 +34,7 @@ struct slot {
 	unsigned failures;
 	uint64_t next_try_us;
 	struct err last;
-	struct list watches; size_t nwatches;   /* struct up_watch.node: they keep the link, and open it again */
+	struct list watches; size_t nwatches;   /* struct link_watch.node: they keep the link, and open it again */
 	struct ev_timer *again;         /* to open it for them, or to tell them */
 	uint64_t told_us;
 };
@@ -45,7 +45,7 @@ struct upstreams {
 	struct list every;              /* struct upstream.node, those that are gone but busy too */
 	struct map *parked;
 	size_t nlinks;
-	struct list homeless;           /* struct up_watch.node: their upstream is not there, or was changed */
+	struct list homeless;           /* struct link_watch.node: their upstream is not there, or was changed */
 	struct ev_timer *rehome;
 	upstreams_changed_fn *changed; void *changed_arg;
 };
@@ -56,7 +56,7 @@ int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, cons
 int slot_open(struct slot *s, bool for_call, struct err *err) MUST_CHECK;       /* its link, if it has none */
 void slot_idle(struct slot *s);                         /* nobody needs its link now */
 
-/* upstream_watch.c */
+/* watch.c */
 void watches_reopen(struct slot *s);                    /* the link has ended */
 void watches_wait(struct slot *s);                      /* it had to make way */
 void watches_opened(struct slot *s);                    /* there is one again */

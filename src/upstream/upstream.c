@@ -28,7 +28,7 @@ static void drop_link(struct slot *s)
 {
 	if (!s->link)
 		return;
-	up_link_close(&s->link);
+	link_close(&s->link);
 	s->up->all->nlinks--;
 	metric_dec(METRIC_upstream_links_open);
 }
@@ -64,7 +64,7 @@ static void slot_retire(struct slot *s)
 	s->retired = true;
 	ev_timer_stop(s->again);
 	watches_leave(s);
-	if (!s->link || !up_link_busy(s->link))
+	if (!s->link || !link_busy(s->link))
 		slot_free(s);
 }
 
@@ -111,7 +111,7 @@ static void idle_over(void *arg)
 {
 	struct slot *s = arg;
 
-	if (!s->link || up_link_busy(s->link) || s->nwatches > 0)
+	if (!s->link || link_busy(s->link) || s->nwatches > 0)
 		return;
 	if (s->retired)
 		slot_over(s);
@@ -123,8 +123,8 @@ static void on_ready(void *arg)
 {
 	struct slot *s = arg;
 
-	s->up->era = up_link_era(s->link);
-	if (!up_link_busy(s->link))
+	s->up->era = link_era(s->link);
+	if (!link_busy(s->link))
 		slot_idle(s);
 }
 
@@ -146,24 +146,24 @@ static void on_changed(void *arg)
 	uint64_t now = ev_now_us(up->all->env.loop);
 
 	if (s->retired || ev_timer_armed(up->check) ||
-	    (up->has_checked && memcmp(up->checked, up_link_hash(s->link), sizeof(up->checked)) == 0))
+	    (up->has_checked && memcmp(up->checked, link_hash(s->link), sizeof(up->checked)) == 0))
 		return;
-	ev_timer_start(up->check, up_due(&up->check_tat, now, UPSTREAM_CHECK_MS * UINT64_C(1000), CHECK_BURST) - now);
+	ev_timer_start(up->check, link_due(&up->check_tat, now, UPSTREAM_CHECK_MS * UINT64_C(1000), CHECK_BURST) - now);
 }
 
 /* --- opening */
 
-static int open_wire(struct up_link *link, void *arg, struct up_wire **ret, struct err *err)
+static int open_wire(struct link *link, void *arg, struct link_wire **ret, struct err *err)
 {
 	const struct slot *s = arg;
 	const struct upstreams_env *env = &s->up->all->env;
 
 	switch (s->up->conf->transport) {
 	case UPSTREAM_PIPE:
-		return up_pipe_open(link, env->loop, env->cage, s->up->conf, env->secrets, s->tenant, ret, err);
+		return link_pipe_open(link, env->loop, env->sandbox, s->up->conf, env->secrets, s->tenant, ret, err);
 	case UPSTREAM_HTTP:
 	case UPSTREAM_SSE:
-		return up_http_open(link, env->loop, env->fetcher, s->up->conf, env->secrets, s->tenant, ret, err);
+		return link_http_open(link, env->loop, env->fetcher, s->up->conf, env->secrets, s->tenant, ret, err);
 	}
 	return err_set(err, ERR_INTERNAL, "", "unknown transport");
 }
@@ -180,7 +180,7 @@ static bool make_room(struct upstreams *u, bool for_call)
 		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
 			struct slot *s = CONTAINER_OF(n, struct slot, node);
 
-			if (s->link && !up_link_busy(s->link) && (for_call || s->nwatches == 0) && (!oldest || s->used_us < oldest->used_us))
+			if (s->link && !link_busy(s->link) && (for_call || s->nwatches == 0) && (!oldest || s->used_us < oldest->used_us))
 				oldest = s;
 		}
 	}
@@ -195,7 +195,7 @@ int slot_open(struct slot *s, bool for_call, struct err *err)
 {
 	struct upstreams *u = s->up->all;
 	uint64_t now = ev_now_us(u->env.loop);
-	const struct up_link_env env = { .loop = u->env.loop, .parked = u->parked, .dead = on_dead, .ready = on_ready,
+	const struct link_env env = { .loop = u->env.loop, .parked = u->parked, .dead = on_dead, .ready = on_ready,
 		.changed = on_changed, .updated = watches_updated, .idle = on_idle, .arg = s };
 
 	if (s->link)
@@ -207,7 +207,7 @@ int slot_open(struct slot *s, bool for_call, struct err *err)
 		return err_set(err, ERR_TOOL, "", "more than %d links to upstreams are in use", UPSTREAM_LINKS_MAX);
 	s->opened_us = now;
 	s->secrets_version = u->env.secrets ? u->env.secrets->version(u->env.secrets->arg) : 0;
-	int rc = up_link_open(&env, s->up->conf->name, s->up->conf->asks, s->up->era, open_wire, s, &s->link, err);
+	int rc = link_open(&env, s->up->conf->name, s->up->conf->asks, s->up->era, open_wire, s, &s->link, err);
 	if (rc == 0) {
 		u->nlinks++;
 		metric_inc(METRIC_upstream_links_open);
@@ -253,7 +253,7 @@ int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, cons
 	return 0;
 }
 
-static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
 		     struct err *err)
 {
 	struct slot *s = NULL;
@@ -268,7 +268,7 @@ static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, c
 	return rc;
 }
 
-int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
 		   struct err *err)
 {
 	int rc = u ? find_link(u, name, tenant_id, tenant, ret, err) : err_set(err, ERR_TOOL, "", "there is no such upstream");
@@ -335,7 +335,7 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 	if (list) {
 		struct upstream *up = r->slot->up;
 
-		memcpy(up->checked, up_link_hash(r->slot->link), sizeof(up->checked));
+		memcpy(up->checked, link_hash(r->slot->link), sizeof(up->checked));
 		up->has_checked = true;
 		reading_end(r, list, NULL);
 		return;
@@ -349,7 +349,7 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg)
 {
 	struct reading *r = mem_zalloc(sizeof(*r));
-	struct up_link *link = NULL;
+	struct link *link = NULL;
 
 	r->name = mem_strdup(name);
 	r->done = done;
@@ -360,7 +360,7 @@ void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *do
 		return;
 	}
 	r->slot = map_get_u64(((struct upstream *)map_get_z(u->by_name, name))->slots, 0);
-	up_link_list(link, on_list, r);
+	link_list(link, on_list, r);
 }
 
 /* --- what is known */
@@ -458,7 +458,7 @@ void upstreams_state(const struct upstreams *u, const char *name, struct upstrea
 		const struct slot *s = CONTAINER_OF(n, struct slot, node);
 
 		ret->links += s->link != NULL;
-		ret->calls += s->link ? up_link_calls(s->link) : 0;
+		ret->calls += s->link ? link_calls(s->link) : 0;
 	}
 	ret->error = up->error;
 }

@@ -8,8 +8,8 @@
 #include "net/fetch.h"
 #include "net/url.h"
 
-/* The parts of upstreams: a document as a plan (upstream_conf.c), what it has as definitions
- * (upstream_item.c, upstream_hosted.c). */
+/* The parts of upstreams: a document as a plan (document.c), what it has as definitions
+ * (item.c, hosted.c). */
 
 enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
 
@@ -24,7 +24,7 @@ struct upstream_conf {                  /* in its own arena, mem; counted */
 	enum upstream_transport transport;
 	const char *const *argv;        /* NULL-terminated; argv[0] is an absolute path */
 	const char *cwd;                /* NULL = its own directory */
-	struct be_cage cage;
+	struct exec_sandbox sandbox;
 	const char *url; struct url base;
 	struct fetch_policy policy;
 	const struct upstream_value *values; size_t nvalues;    /* environment, or headers */
@@ -37,8 +37,8 @@ struct upstream_conf *upstream_conf_ref(struct upstream_conf *conf);
 void upstream_conf_free(struct upstream_conf **conf);   /* gives a reference back */
 
 /* The link that a tenant's call goes over, opened if need be.  ERR_TOOL; the message names the upstream. */
-struct up_link;
-int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct up_link **ret,
+struct link;
+int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
 		   struct err *err) MUST_CHECK;
 /* What its links were given becomes something to be blanked from what a run says. */
 void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req);
@@ -54,7 +54,7 @@ void upstream_take_icons(const json_t *from, json_t *doc);
 void upstream_take_deep(const json_t *from, const char *member, json_t *doc);
 json_t *upstream_clean_text(const json_t *text, size_t max);
 json_t *upstream_handler(const struct upstream_naming *naming, const struct upstream_item *item);
-/* upstream_hosted.c: the document of what is no tool. */
+/* hosted.c: the document of what is no tool. */
 int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
 		    struct err *err) MUST_CHECK;
 

@@ -13,7 +13,7 @@
 
 #define RETRY_US 30000000               /* when a link cannot be opened at all, or had to make way */
 
-struct up_watch {
+struct link_watch {
 	struct backend_watch base;
 	struct list node;               /* slot.watches, or upstreams.homeless */
 	struct upstreams *all;
@@ -25,12 +25,12 @@ struct up_watch {
 	bool due;                       /* to be told */
 };
 
-static struct up_watch *watch_of(struct list *node)
+static struct link_watch *watch_of(struct list *node)
 {
-	return CONTAINER_OF(node, struct up_watch, node);
+	return CONTAINER_OF(node, struct link_watch, node);
 }
 
-static bool is_shared(const struct up_watch *w)
+static bool is_shared(const struct link_watch *w)
 {
 	LIST_FOREACH(n, &w->slot->watches)
 		if (watch_of(n) != w && strcmp(watch_of(n)->uri, w->uri) == 0)
@@ -38,7 +38,7 @@ static bool is_shared(const struct up_watch *w)
 	return false;
 }
 
-static void leave(struct up_watch *w)
+static void leave(struct link_watch *w)
 {
 	struct slot *s = w->slot;
 
@@ -50,13 +50,13 @@ static void leave(struct up_watch *w)
 
 static void watch_end(struct backend_watch *base)
 {
-	struct up_watch *w = CONTAINER_OF(base, struct up_watch, base);
+	struct link_watch *w = CONTAINER_OF(base, struct link_watch, base);
 	struct slot *s = w->slot;
 
 	if (s && s->link && !is_shared(w))
-		up_link_unwatch(s->link, w->uri);
+		link_unwatch(s->link, w->uri);
 	leave(w);
-	if (s && s->nwatches == 0 && s->link && !up_link_busy(s->link))
+	if (s && s->nwatches == 0 && s->link && !link_busy(s->link))
 		slot_idle(s);
 	free(w->upstream);
 	free(w->tenant);
@@ -80,7 +80,7 @@ void watches_updated(void *slot, const char *uri)
 	bool any = false;
 
 	LIST_FOREACH(n, &s->watches) {
-		struct up_watch *w = watch_of(n);
+		struct link_watch *w = watch_of(n);
 
 		if (uri && strcmp(w->uri, uri) != 0)
 			continue;
@@ -91,7 +91,7 @@ void watches_updated(void *slot, const char *uri)
 		tell_soon(s);
 }
 
-static struct up_watch *first_due(const struct slot *s)
+static struct link_watch *first_due(const struct slot *s)
 {
 	LIST_FOREACH(n, &s->watches)
 		if (watch_of(n)->due)
@@ -102,7 +102,7 @@ static struct up_watch *first_due(const struct slot *s)
 static void tell(struct slot *s)
 {
 	s->told_us = ev_now_us(s->up->all->env.loop);
-	for (struct up_watch *w; (w = first_due(s)); ) {
+	for (struct link_watch *w; (w = first_due(s)); ) {
 		w->due = false;
 		w->fn(w->arg);
 	}
@@ -113,9 +113,9 @@ static void tell(struct slot *s)
 void watches_opened(struct slot *s)
 {
 	LIST_FOREACH(n, &s->watches) {
-		struct up_watch *w = watch_of(n);
+		struct link_watch *w = watch_of(n);
 
-		up_link_watch(s->link, w->uri);
+		link_watch(s->link, w->uri);
 		w->due = w->linked;
 		w->linked = true;
 	}
@@ -150,7 +150,7 @@ void watches_late(void *slot)
 
 /* --- homes */
 
-static int settle(struct up_watch *w, struct err *err)
+static int settle(struct link_watch *w, struct err *err)
 {
 	struct slot *s = NULL;
 	int rc = upstream_slot(w->all, w->upstream, w->tenant_id, w->tenant, &s, err);
@@ -167,7 +167,7 @@ static int settle(struct up_watch *w, struct err *err)
 		watches_reopen(s);
 		return 0;
 	}
-	up_link_watch(s->link, w->uri);
+	link_watch(s->link, w->uri);
 	if (w->linked)
 		watches_updated(s, w->uri);
 	w->linked = true;
@@ -194,7 +194,7 @@ void watches_leave(struct slot *s)
 	struct upstreams *u = s->up->all;
 
 	LIST_FOREACH_SAFE(n, next, &s->watches) {
-		struct up_watch *w = watch_of(n);
+		struct link_watch *w = watch_of(n);
 
 		leave(w);
 		list_push_back(&u->homeless, &w->node);
@@ -205,7 +205,7 @@ void watches_leave(struct slot *s)
 int upstreams_watch(struct upstreams *u, const char *name, const char *uri, const struct backend_watch_req *req,
 		    struct backend_watch **ret, struct err *err)
 {
-	struct up_watch *w = mem_zalloc(sizeof(*w));
+	struct link_watch *w = mem_zalloc(sizeof(*w));
 	struct err why;
 
 	w->base.end = watch_end;

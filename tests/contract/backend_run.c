@@ -35,9 +35,9 @@
 
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
-static struct be_workers *the_workers;
+static struct exec_workers *the_workers;
 static struct upstreams *the_upstreams;
-static struct run_cage the_cage;
+static struct sandbox the_cage;
 static char the_dir[4096];
 
 static void secrets_forget(void);
@@ -46,7 +46,7 @@ static void clean_up(void)
 {
 	upstreams_free(&the_upstreams);
 	ev_child_kill_all(the_loop);
-	be_workers_free(&the_workers);
+	exec_workers_free(&the_workers);
 	fetcher_free(&the_fetcher);
 	ev_loop_free(&the_loop);
 	secrets_forget();
@@ -72,7 +72,7 @@ struct ev_loop *run_loop(void)
 	free(top);
 	assert_int_equal(secret_init(), 0);
 	the_loop = ev_loop_new();
-	the_workers = be_workers_new(the_loop);
+	the_workers = exec_workers_new(the_loop);
 	atexit(clean_up);
 	return the_loop;
 }
@@ -85,8 +85,8 @@ struct upstreams *run_upstreams(void)
 
 	if (the_upstreams)
 		return the_upstreams;
-	the_cage = (struct run_cage){ .best = run_level_probe(), .scratch = run_dir() };
-	the_upstreams = upstreams_new(&(struct upstreams_env){ .loop = run_loop(), .fetcher = run_fetcher(), .cage = &the_cage });
+	the_cage = (struct sandbox){ .best = sandbox_level_probe(), .scratch = run_dir() };
+	the_upstreams = upstreams_new(&(struct upstreams_env){ .loop = run_loop(), .fetcher = run_fetcher(), .sandbox = &the_cage });
 	top = build ? mem_strdup(build) : getcwd(NULL, 0);
 	document = mem_printf("{\"kind\":\"upstream\",\"name\":\"peer\",\"command\":[\"%s/tests/peers/mcp_echo\"]}", top);
 	if (upstreams_set(the_upstreams, document, true, &err) < 0)
@@ -280,9 +280,9 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	const struct run_cage cage = { .best = run_level_probe(), .scratch = run_dir() };
+	const struct sandbox cage = { .best = sandbox_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .cage = &cage, .workers = the_workers,
+					 .sandbox = &cage, .workers = the_workers,
 					 .upstreams = run_upstreams() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;

@@ -42,17 +42,17 @@ static bool can_be_told(const struct value *v)
 	       !holds("secret:b", 8, v->p, v->len);
 }
 
-static void check_gone(const struct be_secrets *s, const char *said, size_t len, const char *what, size_t n)
+static void check_gone(const struct open_secrets *s, const char *said, size_t len, const char *what, size_t n)
 {
 	struct str out = STR_INIT;
 
-	be_secrets_blank(s, said, len, &out);
+	mask_text(s, said, len, &out);
 	FUZZ_CHECK(!holds(str_text(&out), out.len, what, n));
 	str_fini(&out);
 }
 
 /* An encoded value in the midst of a text is not found in it afterwards. */
-static void check_encoded(const struct be_secrets *s, const char *text, size_t len, const char *encoded, size_t n)
+static void check_encoded(const struct open_secrets *s, const char *text, size_t len, const char *encoded, size_t n)
 {
 	struct str said = STR_INIT;
 
@@ -65,7 +65,7 @@ static void check_encoded(const struct be_secrets *s, const char *text, size_t l
 	str_fini(&said);
 }
 
-static void check_encodings(const struct be_secrets *s, const struct value *v, const char *text, size_t len)
+static void check_encodings(const struct open_secrets *s, const struct value *v, const char *text, size_t len)
 {
 	char *hex = mem_alloc(2 * v->len + 1), *base64 = mem_alloc(text_base64_size(v->len));
 	struct str percent = STR_INIT, json = STR_INIT;
@@ -93,26 +93,26 @@ static void check_encodings(const struct be_secrets *s, const struct value *v, c
 	free(base64);
 }
 
-static void check_error(const struct be_secrets *s, const struct value *v, const char *text, size_t len)
+static void check_error(const struct open_secrets *s, const struct value *v, const char *text, size_t len)
 {
 	struct err err = { .code = ERR_TOOL };
 
 	if (len > sizeof(err.msg) - 1)
 		len = sizeof(err.msg) - 1;
 	memcpy(err.msg, text, len);
-	be_secrets_blank_err(s, &err);
+	mask_err(s, &err);
 	FUZZ_CHECK(memchr(err.msg, '\0', sizeof(err.msg)));
 	FUZZ_CHECK(!can_be_told(v) || !holds(err.msg, strlen(err.msg), v->p, v->len));
 }
 
-static void check_json(const struct be_secrets *s, const char *text, size_t len)
+static void check_json(const struct open_secrets *s, const char *text, size_t len)
 {
 	struct str out = STR_INIT;
 
 	if (!text_utf8_valid(text, len))
 		return;
-	be_secrets_blank(s, text, len, &out);
-	json_t *v = be_secrets_blank_json(s, json_pack("[o]", json_stringn_nocheck(text, len)));
+	mask_text(s, text, len, &out);
+	json_t *v = mask_json(s, json_pack("[o]", json_stringn_nocheck(text, len)));
 	const json_t *first = json_array_get(v, 0);
 	if (text_utf8_valid(str_text(&out), out.len)) {
 		FUZZ_CHECK(json_string_length(first) == out.len);
@@ -144,9 +144,9 @@ FUZZ_TARGET(blank)
 	if (!take_line(&text, &size, &values[0]) || !take_line(&text, &size, &values[1]))
 		return 0;
 	FUZZ_CHECK(secret_init() == 0);
-	struct be_secrets *s = be_secrets_new(&from);
+	struct open_secrets *s = open_secrets_new(&from);
 	for (int i = 0; i < 2; i++)
-		FUZZ_CHECK(values[i].len == 0 || be_secrets_get(s, i ? "b" : "a", &got, &n, NULL) == 0);
+		FUZZ_CHECK(values[i].len == 0 || open_secrets_get(s, i ? "b" : "a", &got, &n, NULL) == 0);
 	for (int i = 0; i < 2; i++) {
 		if (can_be_told(&values[i])) {
 			check_gone(s, text, size, values[i].p, values[i].len);
@@ -155,6 +155,6 @@ FUZZ_TARGET(blank)
 		check_error(s, &values[i], text, size);
 	}
 	check_json(s, text, size);
-	be_secrets_free(&s);
+	open_secrets_free(&s);
 	return 0;
 }

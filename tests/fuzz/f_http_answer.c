@@ -39,7 +39,7 @@ FUZZ_TARGET(http_answer)
 	struct http_plan plan = { .result = (enum http_result_kind)(data[0] % 3), .pointer = "/a" };
 	const struct http_answer a = { statuses[data[0] / 3 % NELEMS(statuses)], type, data[0] >= 0xf0, body ? body + 1 : "",
 				       body ? size - type_len - 2 : 0 };
-	struct be_secrets *secrets = be_secrets_new(NULL);
+	struct open_secrets *secrets = open_secrets_new(NULL);
 	const struct backend_req req = { .call_id = call_id, .secrets = secrets };
 	struct backend_result res;
 	struct err err;
@@ -51,7 +51,7 @@ FUZZ_TARGET(http_answer)
 		json_decref(res.content);
 		json_decref(res.structured);
 	}
-	be_secrets_free(&secrets);
+	open_secrets_free(&secrets);
 	free(type);
 	return 0;
 }

@@ -11,25 +11,25 @@
 
 static void try_level(const uint8_t *data, size_t size)
 {
-	char text[RUN_LEVEL_TEXT] = "", again[RUN_LEVEL_TEXT];
-	struct run_level level;
+	char text[SANDBOX_LEVEL_TEXT] = "", again[SANDBOX_LEVEL_TEXT];
+	struct sandbox_level level;
 
 	memcpy(text, data, size < sizeof(text) ? size : sizeof(text) - 1);
-	if (run_level_parse(text, &level, NULL))
+	if (sandbox_level_parse(text, &level, NULL))
 		return;
-	FUZZ_CHECK(strcmp(run_level_format(&level, again), text) == 0);
-	FUZZ_CHECK(run_level_meets(&level, &level));
+	FUZZ_CHECK(strcmp(sandbox_level_format(&level, again), text) == 0);
+	FUZZ_CHECK(sandbox_level_meets(&level, &level));
 }
 
 FUZZ_TARGET(policy)
 {
-	struct run_policy *p = NULL;
+	struct sandbox_policy *p = NULL;
 	struct str again = STR_INIT;
 
 	try_level(data, size);
-	if (run_policy_decode(data, size, &p, NULL))
+	if (sandbox_policy_decode(data, size, &p, NULL))
 		return 0;
-	FUZZ_CHECK(run_policy_encode(p, &again, NULL) == 0);
+	FUZZ_CHECK(sandbox_policy_encode(p, &again, NULL) == 0);
 	FUZZ_CHECK(again.len == size && memcmp(again.p, data, size) == 0);
 	str_fini(&again);
 	free(p);

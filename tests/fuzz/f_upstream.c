@@ -15,7 +15,7 @@
 
 #define CALLS 3
 
-struct seen { unsigned ends, asks; struct up_call *call; };
+struct seen { unsigned ends, asks; struct link_call *call; };
 
 static void on_progress(void *arg, double done, double total, const char *note)
 {
@@ -33,7 +33,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 {
 	struct seen *s = arg;
 
-	FUZZ_CHECK(strlen(handle) == UP_HANDLE_SIZE - 1 && params);
+	FUZZ_CHECK(strlen(handle) == LINK_HANDLE_SIZE - 1 && params);
 	json_decref(params);
 	if (s->asks++ % 2)
 		return ERR_CAPABILITY;
@@ -123,21 +123,21 @@ static void on_failed(void *arg, const struct err *err)
 	end(arg);
 }
 
-static void fuzz_link(const char *p, size_t size, bool asks, enum up_era era)
+static void fuzz_link(const char *p, size_t size, bool asks, enum link_era era)
 {
-	static const struct up_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
+	static const struct link_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
 	struct seen seen[CALLS] = { { 0, 0, NULL } };
 	struct fake f;
 
 	fake_begin(&f, asks, era);
-	up_link_list(f.link, on_list, NULL);
-	up_link_watch(f.link, "a:b");
+	link_list(f.link, on_list, NULL);
+	link_watch(f.link, "a:b");
 	for (unsigned i = 0; i < CALLS; i++) {
 		struct str params = STR_INIT;
-		const struct up_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params };
+		const struct link_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params };
 
 		str_puts(&params, "\"name\":\"echo\",\"arguments\":{}");
-		if (up_call_start(f.link, &req, &sink, &seen[i], &seen[i].call, NULL) < 0)
+		if (link_call_start(f.link, &req, &sink, &seen[i], &seen[i].call, NULL) < 0)
 			seen[i].ends++;
 		str_fini(&params);
 	}
@@ -149,7 +149,7 @@ static void fuzz_link(const char *p, size_t size, bool asks, enum up_era era)
 		p = stop + 1;
 	}
 	if (seen[0].call)
-		up_call_cancel(&seen[0].call, true);
+		link_call_cancel(&seen[0].call, true);
 	fake_end(&f);
 	for (unsigned i = 1; i < CALLS; i++)
 		FUZZ_CHECK(seen[i].ends == 1);          /* each call of a link has one end */
@@ -165,12 +165,12 @@ static bool on_event(void *arg, const char *event, const char *data, size_t len)
 
 static void feed(const char *p, size_t size, size_t n, struct str *out)
 {
-	struct up_sse s;
+	struct link_sse s;
 
-	up_sse_init(&s);
+	link_sse_init(&s);
 	for (size_t at = 0; at < size; at += n)
-		FUZZ_CHECK(up_sse_feed(&s, p + at, size - at < n ? size - at : n, on_event, out) == 0);
-	up_sse_fini(&s);
+		FUZZ_CHECK(link_sse_feed(&s, p + at, size - at < n ? size - at : n, on_event, out) == 0);
+	link_sse_fini(&s);
 }
 
 FUZZ_TARGET(upstream)
@@ -188,7 +188,7 @@ FUZZ_TARGET(upstream)
 		str_fini(&whole);
 		str_fini(&pieces);
 	} else {
-		fuzz_link(p + 1, size - 1, *p == 'a', *p == 'm' ? UP_ERA_UNKNOWN : UP_ERA_LEGACY);
+		fuzz_link(p + 1, size - 1, *p == 'a', *p == 'm' ? LINK_ERA_UNKNOWN : LINK_ERA_LEGACY);
 	}
 	return 0;
 }

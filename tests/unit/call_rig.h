@@ -41,7 +41,7 @@ static struct {
 	struct backend_req req;         /* of the last start; texts and trees are borrowed */
 	char *state, *answers;          /* copies */
 	bool deaf;
-	struct backend_cage cage;       /* of the next runs */
+	struct backend_sandbox cage;       /* of the next runs */
 } fake;
 
 struct record {
@@ -196,13 +196,13 @@ static inline void fake_start(const struct backend_env *env, const struct backen
 	fake.is_started = true;
 }
 
-static inline void fake_cage(const struct backend_env *env, const void *plan, struct backend_cage *ret)
+static inline void fake_cage(const struct backend_env *env, const void *plan, struct backend_sandbox *ret)
 {
 	*ret = fake.cage;
 }
 
 static const struct backend_ops fake_ops = { .name = "fake", .bind = fake_bind, .start = fake_start, .cancel = fake_cancel,
-	.cage = fake_cage };
+	.sandbox = fake_cage };
 
 static inline int rig_bind(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 			   const void **ret_plan, struct err *err)
@@ -287,7 +287,7 @@ static inline int rig_set_up(void **state)
 	struct rig *r = mem_zalloc(sizeof *r);
 
 	memset(&fake, 0, sizeof fake);
-	fake.cage = (struct backend_cage){ "base", "base", "base", true };
+	fake.cage = (struct backend_sandbox){ "base", "base", "base", true };
 	rig_store(r);
 	r->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;
 	r->loop = ev_loop_new();

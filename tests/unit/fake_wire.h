@@ -12,17 +12,17 @@
 /* A link without a server: what it sends is kept, what comes in is said by the test. */
 
 struct fake {
-	struct up_wire wire;
+	struct link_wire wire;
 	struct ev_loop *loop;
 	struct map *parked;
-	struct up_link *link;
+	struct link *link;
 	struct str sent;                /* all messages, a line each */
 	unsigned messages, changed, readies, updated;
 	bool full, dead;
 	struct err death;
 };
 
-static void fake_send(struct up_wire *wire, uint64_t id, const struct up_head *head, const char *text, size_t len)
+static void fake_send(struct link_wire *wire, uint64_t id, const struct link_head *head, const char *text, size_t len)
 {
 	struct fake *f = CONTAINER_OF(wire, struct fake, wire);
 
@@ -31,19 +31,19 @@ static void fake_send(struct up_wire *wire, uint64_t id, const struct up_head *h
 	f->messages++;
 }
 
-static bool fake_full(const struct up_wire *wire)
+static bool fake_full(const struct link_wire *wire)
 {
-	return CONTAINER_OF((struct up_wire *)(uintptr_t)wire, struct fake, wire)->full;
+	return CONTAINER_OF((struct link_wire *)(uintptr_t)wire, struct fake, wire)->full;
 }
 
-static void fake_close(struct up_wire **wire)
+static void fake_close(struct link_wire **wire)
 {
 	*wire = NULL;
 }
 
-static int fake_open(struct up_link *link, void *arg, struct up_wire **ret, struct err *err)
+static int fake_open(struct link *link, void *arg, struct link_wire **ret, struct err *err)
 {
-	static const struct up_wire_ops ops = { .send = fake_send, .full = fake_full, .close = fake_close };
+	static const struct link_wire_ops ops = { .send = fake_send, .full = fake_full, .close = fake_close };
 	struct fake *f = arg;
 
 	f->wire.ops = &ops;
@@ -57,7 +57,7 @@ static void fake_dead(void *arg, const struct err *err)
 
 	f->dead = true;
 	f->death = *err;
-	up_link_close(&f->link);
+	link_close(&f->link);
 }
 
 static void fake_ready(void *arg)
@@ -95,29 +95,29 @@ static inline void fake_turn(struct fake *f)
 	}
 }
 
-static inline void fake_begin(struct fake *f, bool asks, enum up_era era)
+static inline void fake_begin(struct fake *f, bool asks, enum link_era era)
 {
-	const struct up_link_env env = { .dead = fake_dead, .ready = fake_ready, .changed = fake_changed, .updated = fake_updated, .idle = fake_idle,
+	const struct link_env env = { .dead = fake_dead, .ready = fake_ready, .changed = fake_changed, .updated = fake_updated, .idle = fake_idle,
 		.arg = f };
-	struct up_link_env full = env;
+	struct link_env full = env;
 
 	*f = (struct fake){ .loop = ev_loop_new(), .parked = map_new() };
 	full.loop = f->loop;
 	full.parked = f->parked;
-	if (up_link_open(&full, "fake", asks, era, fake_open, f, &f->link, NULL) < 0)
+	if (link_open(&full, "fake", asks, era, fake_open, f, &f->link, NULL) < 0)
 		abort();
 }
 
 static inline void fake_say(struct fake *f, const char *text, size_t len)
 {
 	if (f->link)
-		(void)up_link_message(f->link, 0, text, len);
+		(void)link_message(f->link, 0, text, len);
 	fake_turn(f);
 }
 
 static inline void fake_end(struct fake *f)
 {
-	up_link_close(&f->link);
+	link_close(&f->link);
 	fake_turn(f);
 	ev_loop_free(&f->loop);
 	map_free(&f->parked);

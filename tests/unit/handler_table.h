@@ -8,7 +8,7 @@
 
 /* The handlers of the server, as app/handlers.c lists them: for tests that do not link what lies above the handlers. */
 
-static const struct backend_ops *const handler_table[] = { &be_static, &be_builtin, &be_exec, &be_http, &be_sql, &be_mcp, NULL };
+static const struct backend_ops *const handler_table[] = { &handler_static, &handler_builtin, &handler_exec, &handler_http, &handler_sql, &handler_mcp, NULL };
 
 static inline int bind_handler(const json_t *handler, struct arena *mem, const struct backend_ops **ret_ops,
 			       const void **ret_plan, struct err *err)

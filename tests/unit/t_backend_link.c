@@ -19,7 +19,7 @@
 #define TOOL "{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}"
 #define INITIALIZED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"tools\":{}}}}"
 
-struct call { unsigned ends; bool asked; char handle[UP_HANDLE_SIZE]; char text[320]; struct up_call *call; };
+struct call { unsigned ends; bool asked; char handle[LINK_HANDLE_SIZE]; char text[320]; struct link_call *call; };
 
 static struct fake f;
 
@@ -39,7 +39,7 @@ static int on_question(void *arg, const char *handle, const char *method, json_t
 	json_decref(params);
 	c->asked = true;
 	c->call = NULL;
-	memcpy(c->handle, handle, UP_HANDLE_SIZE);
+	memcpy(c->handle, handle, LINK_HANDLE_SIZE);
 	return 0;
 }
 
@@ -66,17 +66,17 @@ static void on_failed(void *arg, const struct err *err)
 	end(arg, err->msg, strlen(err->msg));
 }
 
-static const struct up_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
+static const struct link_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
 
 static int try_call(struct call *c, const uint8_t *digest, struct err *err)
 {
 	struct str params = STR_INIT;
-	const struct up_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
+	const struct link_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
 		.log_level = 8 };
 
 	*c = (struct call){ .ends = 0 };
 	str_puts(&params, "\"name\":\"echo\",\"arguments\":{}");
-	int rc = up_call_start(f.link, &req, &sink, c, &c->call, err);
+	int rc = link_call_start(f.link, &req, &sink, c, &c->call, err);
 	str_fini(&params);
 	return rc;
 }
@@ -117,7 +117,7 @@ static void step(uint64_t us)
 	fake_turn(&f);
 }
 
-static void begin(bool asks, enum up_era era)
+static void begin(bool asks, enum link_era era)
 {
 	clock_fake(1000 * SECOND, 1000 * SECOND);
 	fake_begin(&f, asks, era);
@@ -126,10 +126,10 @@ static void begin(bool asks, enum up_era era)
 /* Ready, with the ids 1 and 2 used up. */
 static void begin_ready(bool asks)
 {
-	begin(asks, UP_ERA_LEGACY);
+	begin(asks, LINK_ERA_LEGACY);
 	say(INITIALIZED);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[" TOOL "]}}");
-	assert_int_equal(up_link_era(f.link), UP_ERA_LEGACY);
+	assert_int_equal(link_era(f.link), LINK_ERA_LEGACY);
 }
 
 static void finish(void)
@@ -141,9 +141,9 @@ static void finish(void)
 /* MCP V-07 */
 static void silence_after_a_probe_means_an_older_server(void **state)
 {
-	begin(false, UP_ERA_UNKNOWN);
+	begin(false, LINK_ERA_UNKNOWN);
 	assert_true(sent("server/discover"));
-	step(UP_PROBE_MS * 1000 - 1);
+	step(LINK_PROBE_MS * 1000 - 1);
 	assert_false(sent("initialize"));
 	step(1);
 	assert_true(sent("\"method\":\"initialize\""));
@@ -154,19 +154,19 @@ static void silence_after_a_probe_means_an_older_server(void **state)
 
 static void late_answer_to_the_probe_still_counts(void **state)
 {
-	begin(false, UP_ERA_UNKNOWN);
-	step(UP_PROBE_MS * 1000);
+	begin(false, LINK_ERA_UNKNOWN);
+	step(LINK_PROBE_MS * 1000);
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{}}}}");
-	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}}");
-	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
 	assert_false(f.dead);
 	finish();
 }
 
 static void discover_may_offer_older_revisions_alone(void **state)
 {
-	begin(false, UP_ERA_UNKNOWN);
+	begin(false, LINK_ERA_UNKNOWN);
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2025-06-18\"],\"capabilities\":{}}}");
 	assert_true(sent("\"method\":\"initialize\""));
 	assert_false(f.dead);
@@ -177,9 +177,9 @@ static void server_that_never_answers_is_given_up(void **state)
 {
 	struct call c;
 
-	begin(false, UP_ERA_LEGACY);
+	begin(false, LINK_ERA_LEGACY);
 	call(&c);
-	step(UP_START_MS * UINT64_C(1000) - 1);
+	step(LINK_START_MS * UINT64_C(1000) - 1);
 	assert_false(f.dead);
 	step(1);
 	assert_true(f.dead);
@@ -192,7 +192,7 @@ static void call_before_the_handshake_waits_for_it(void **state)
 {
 	struct call c;
 
-	begin(false, UP_ERA_LEGACY);
+	begin(false, LINK_ERA_LEGACY);
 	call(&c);
 	assert_false(sent("tools/call"));
 	say(INITIALIZED);
@@ -210,7 +210,7 @@ static void late_answer_of_a_cancelled_call_is_dropped(void **state)
 
 	begin_ready(false);
 	call(&c);
-	up_call_cancel(&c.call, false);
+	link_call_cancel(&c.call, false);
 	assert_true(sent("\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":3}"));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
 	assert_int_equal(c.ends, 0);
@@ -237,19 +237,19 @@ static void tool_with_another_digest_is_not_called(void **state)
 
 static void calls_of_a_link_are_bounded(void **state)
 {
-	struct call *calls = mem_calloc(UP_CALLS_MAX + 1, sizeof(*calls));
+	struct call *calls = mem_calloc(LINK_CALLS_MAX + 1, sizeof(*calls));
 	struct err err;
 
 	begin_ready(false);
-	for (unsigned i = 0; i < UP_CALLS_MAX; i++)
+	for (unsigned i = 0; i < LINK_CALLS_MAX; i++)
 		assert_int_equal(try_call(&calls[i], NULL, &err), 0);
-	assert_int_equal(try_call(&calls[UP_CALLS_MAX], NULL, &err), ERR_TOOL);
+	assert_int_equal(try_call(&calls[LINK_CALLS_MAX], NULL, &err), ERR_TOOL);
 	assert_string_equal(err.msg, "more than 256 calls run there already");
 	fake_turn(&f);
-	up_call_cancel(&calls[0].call, false);
-	assert_int_equal(try_call(&calls[UP_CALLS_MAX], NULL, &err), 0);
+	link_call_cancel(&calls[0].call, false);
+	assert_int_equal(try_call(&calls[LINK_CALLS_MAX], NULL, &err), 0);
 	finish();
-	for (unsigned i = 1; i <= UP_CALLS_MAX; i++)
+	for (unsigned i = 1; i <= LINK_CALLS_MAX; i++)
 		assert_int_equal(calls[i].ends, 1);
 	free(calls);
 }
@@ -263,7 +263,7 @@ static void nothing_is_sent_to_a_wire_that_is_full(void **state)
 	call(&c);
 	assert_false(sent("tools/call"));
 	f.full = false;
-	up_link_drained(f.link);
+	link_drained(f.link);
 	fake_turn(&f);
 	assert_true(sent("tools/call"));
 	finish();
@@ -279,10 +279,10 @@ static void question_that_is_not_answered_in_time_is_refused(void **state)
 	call(&c);
 	say_id(QUESTION, 1);
 	assert_true(c.asked);
-	step(UP_PARK_MS * UINT64_C(1000) - 1);
-	assert_non_null(up_call_parked(f.parked, c.handle, strlen(c.handle)));
+	step(LINK_PARK_MS * UINT64_C(1000) - 1);
+	assert_non_null(link_call_parked(f.parked, c.handle, strlen(c.handle)));
 	step(1);
-	assert_null(up_call_parked(f.parked, c.handle, strlen(c.handle)));
+	assert_null(link_call_parked(f.parked, c.handle, strlen(c.handle)));
 	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"error\":{\"code\":-32603,\"message\":\"The question was not answered in time\"}}"));
 	assert_true(sent("notifications/cancelled"));
 	finish();
@@ -296,7 +296,7 @@ static void answer_goes_out_and_the_call_goes_on(void **state)
 	begin_ready(true);
 	call(&c);
 	say_id(QUESTION, 1);
-	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), answer, &sink, &again);
+	link_call_resume(link_call_parked(f.parked, c.handle, strlen(c.handle)), answer, &sink, &again);
 	fake_turn(&f);
 	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"result\":{\"action\":\"decline\"}}"));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
@@ -315,7 +315,7 @@ static void question_that_is_withdrawn_is_not_answered(void **state)
 	call(&c);
 	say_id(QUESTION, 1);
 	say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"q1\"}}");
-	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
+	link_call_resume(link_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
 	fake_turn(&f);
 	assert_false(sent("\"id\":\"q1\""));
 	finish();
@@ -327,12 +327,12 @@ static void second_question_waits_for_the_first(void **state)
 
 	begin_ready(true);
 	call(&c);
-	for (unsigned i = 1; i <= UP_QUESTIONS_MAX; i++)
+	for (unsigned i = 1; i <= LINK_QUESTIONS_MAX; i++)
 		say_id(QUESTION, i);
 	assert_false(sent("-32601"));
-	say_id(QUESTION, UP_QUESTIONS_MAX + 1);
+	say_id(QUESTION, LINK_QUESTIONS_MAX + 1);
 	assert_true(sent("-32601"));
-	up_call_resume(up_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
+	link_call_resume(link_call_parked(f.parked, c.handle, strlen(c.handle)), NULL, &sink, &again);
 	fake_turn(&f);
 	assert_true(again.asked);
 	finish();
@@ -355,16 +355,16 @@ static void one_call_runs_at_once_where_questions_are_wanted(void **state)
 
 static void parked_calls_are_bounded(void **state)
 {
-	struct call *calls = mem_calloc(UP_PARKED_MAX + 1, sizeof(*calls));
+	struct call *calls = mem_calloc(LINK_PARKED_MAX + 1, sizeof(*calls));
 
 	begin_ready(true);
-	for (unsigned i = 0; i <= UP_PARKED_MAX; i++) {
+	for (unsigned i = 0; i <= LINK_PARKED_MAX; i++) {
 		call(&calls[i]);
 		say_id(QUESTION, i);
-		assert_int_equal(calls[i].asked, i < UP_PARKED_MAX);
+		assert_int_equal(calls[i].asked, i < LINK_PARKED_MAX);
 	}
 	assert_true(sent("The client cannot be asked this"));
-	assert_int_equal(map_count(f.parked), UP_PARKED_MAX);
+	assert_int_equal(map_count(f.parked), LINK_PARKED_MAX);
 	finish();
 	free(calls);
 }
@@ -385,11 +385,11 @@ static void question_without_asks_is_refused(void **state)
 static void ping_is_answered_and_a_flood_of_them_is_the_end(void **state)
 {
 	begin_ready(false);
-	for (unsigned i = 0; i < UP_ANSWERED_MAX; i++)
+	for (unsigned i = 0; i < LINK_ANSWERED_MAX; i++)
 		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}", i);
 	assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}"));
 	assert_false(f.dead);
-	say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}", UP_ANSWERED_MAX);
+	say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"ping\"}", LINK_ANSWERED_MAX);
 	assert_true(f.dead);
 	finish();
 }
@@ -401,15 +401,15 @@ static void silence_after_a_timeout_is_tested_by_a_ping(void **state)
 	begin_ready(false);
 	call(&a);
 	call(&b);
-	up_call_cancel(&a.call, true);
+	link_call_cancel(&a.call, true);
 	assert_true(sent("\"method\":\"ping\""));
-	step(UP_DOUBT_MS * UINT64_C(1000) - 1);
+	step(LINK_DOUBT_MS * UINT64_C(1000) - 1);
 	say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/unknown\"}");
 	step(SECOND);
 	assert_false(f.dead);           /* any sign of life will do */
-	up_call_cancel(&b.call, true);
+	link_call_cancel(&b.call, true);
 	call(&a);
-	step(UP_DOUBT_MS * UINT64_C(1000));
+	step(LINK_DOUBT_MS * UINT64_C(1000));
 	assert_true(f.dead);
 	assert_string_equal(a.text, "it does not answer any more");
 	finish();
@@ -429,7 +429,7 @@ static void list_that_changes_all_the_time_is_read_once_a_second(void **state)
 		if (sent(text))
 			say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"tools\":[]}}", id++);
 	}
-	assert_in_range(f.messages - before, UP_RELIST_BURST, UP_RELIST_BURST + 6);
+	assert_in_range(f.messages - before, LINK_RELIST_BURST, LINK_RELIST_BURST + 6);
 	finish();
 }
 
@@ -437,7 +437,7 @@ static void list_is_bounded_in_tools(void **state)
 {
 	struct str text = STR_INIT;
 
-	begin(false, UP_ERA_LEGACY);
+	begin(false, LINK_ERA_LEGACY);
 	say(INITIALIZED);
 	for (unsigned page = 0; page * 500 <= UPSTREAM_ITEMS_MAX; page++) {
 		str_reset(&text);
@@ -456,9 +456,9 @@ static void list_is_bounded_in_tools(void **state)
 
 static void list_is_bounded_in_pages(void **state)
 {
-	begin(false, UP_ERA_LEGACY);
+	begin(false, LINK_ERA_LEGACY);
 	say(INITIALIZED);
-	for (unsigned page = 0; page <= UP_PAGES_MAX; page++) {
+	for (unsigned page = 0; page <= LINK_PAGES_MAX; page++) {
 		assert_false(f.dead);
 		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"nextCursor\":\"\",\"tools\":[]}}", 2 + page);
 	}
@@ -483,12 +483,12 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 static int call_of(struct call *c, const char *key, const uint8_t *digest, int log_level)
 {
 	struct str params = STR_INIT;
-	const struct up_call_req req = { .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
+	const struct link_call_req req = { .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
 		.log_level = log_level };
 
 	*c = (struct call){ .ends = 0 };
 	str_puts(&params, "\"name\":\"greet\"");
-	int rc = up_call_start(f.link, &req, &sink, c, &c->call, NULL);
+	int rc = link_call_start(f.link, &req, &sink, c, &c->call, NULL);
 	fake_turn(&f);
 	return rc;
 }
@@ -496,8 +496,8 @@ static int call_of(struct call *c, const char *key, const uint8_t *digest, int l
 /* Up to resources/list, with the ids 1 to 3 used up. */
 static void begin_hosting(void)
 {
-	begin(false, UP_ERA_LEGACY);
-	up_link_list(f.link, on_list, NULL);
+	begin(false, LINK_ERA_LEGACY);
+	link_list(f.link, on_list, NULL);
 	say(HOSTS);
 	say(EMPTY(2, "tools"));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"prompts\":[{\"name\":\"greet\"}]}}");
@@ -572,7 +572,7 @@ static void resources_beyond_the_bound_are_left_out(void **state)
 
 static void tool_that_is_named_like_a_prompt_is_refused(void **state)
 {
-	begin(false, UP_ERA_LEGACY);
+	begin(false, LINK_ERA_LEGACY);
 	say(INITIALIZED);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[{\"name\":\"prompt:greet\"}]}}");
 	assert_true(f.dead);
@@ -609,15 +609,15 @@ static void update(const char *uri)
 static void older_server_is_subscribed_to_once_there_is_room(void **state)
 {
 	begin_hosting();
-	up_link_watch(f.link, "a:b");
-	up_link_watch(f.link, "a:b");
+	link_watch(f.link, "a:b");
+	link_watch(f.link, "a:b");
 	say(EMPTY(4, "resources"));
 	assert_false(sent("resources/subscribe"));
 	f.full = true;
 	say(EMPTY(5, "resourceTemplates"));
 	assert_false(sent("resources/subscribe"));
 	f.full = false;
-	up_link_drained(f.link);
+	link_drained(f.link);
 	fake_turn(&f);
 	assert_true(sent("\"id\":6,\"method\":\"resources/subscribe\",\"params\":{\"uri\":\"a:b\"}"));
 	assert_false(sent("\"id\":7"));
@@ -628,7 +628,7 @@ static void older_server_is_subscribed_to_once_there_is_room(void **state)
 	assert_int_equal(f.updated, 1);
 	update("a:b/part/of/it");
 	assert_int_equal(f.updated, 2);
-	up_link_unwatch(f.link, "a:b");
+	link_unwatch(f.link, "a:b");
 	assert_true(sent("\"id\":7,\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"a:b\"}"));
 	update("a:b");
 	assert_int_equal(f.updated, 2);
@@ -641,22 +641,22 @@ static void older_server_is_subscribed_to_once_there_is_room(void **state)
 /* Ready, listening by request 2, with the ids up to 4 used up. */
 static void begin_modern(void)
 {
-	begin(false, UP_ERA_UNKNOWN);
+	begin(false, LINK_ERA_UNKNOWN);
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":"
 	    "{\"listChanged\":true},\"resources\":{\"subscribe\":true}}}}");
 	assert_true(sent("\"id\":2,\"method\":\"subscriptions/listen\",\"params\":{\"notifications\":{\"toolsListChanged\":true},"));
 	say(EMPTY(3, "tools"));
 	say(EMPTY(4, "resources"));
 	say(EMPTY(5, "resourceTemplates"));
-	assert_int_equal(up_link_era(f.link), UP_ERA_MODERN);
+	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
 }
 
 /* MCP N-05, N-07 */
 static void next_stream_of_news_is_there_before_the_old_one_ends(void **state)
 {
 	begin_modern();
-	up_link_watch(f.link, "a:b");
-	up_link_watch(f.link, "a:c");
+	link_watch(f.link, "a:b");
+	link_watch(f.link, "a:c");
 	fake_turn(&f);
 	assert_true(sent("\"id\":6,\"method\":\"subscriptions/listen\""));
 	assert_true(sent("\"resourceSubscriptions\":["));
@@ -676,11 +676,11 @@ static void stream_of_news_that_ends_is_asked_for_later_and_later(void **state)
 	unsigned id = 2, next = 6;
 
 	begin_modern();
-	up_link_watch(f.link, "a:b");
+	link_watch(f.link, "a:b");
 	fake_turn(&f);
 	id = next++;
 	for (unsigned n = 0; n < 4; n++) {
-		uint64_t gap = UP_RELISTEN_MS * UINT64_C(1000) << n;
+		uint64_t gap = LINK_RELISTEN_MS * UINT64_C(1000) << n;
 
 		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{}}", id);
 		(void)snprintf(text, sizeof(text), "\"id\":%u,\"method\":\"subscriptions/listen\"", next);
@@ -711,10 +711,10 @@ static void burst_is_let_through_and_then_one_in_each_gap(void **state)
 	uint64_t tat = 0, now = 1000 * SECOND;
 
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(up_due(&tat, now, SECOND, 3), now);
-	assert_int_equal(up_due(&tat, now, SECOND, 3), now + SECOND);
-	assert_int_equal(up_due(&tat, now + SECOND, SECOND, 3), now + 2 * SECOND);
-	assert_int_equal(up_due(&tat, now + 100 * SECOND, SECOND, 3), now + 100 * SECOND);
+		assert_int_equal(link_due(&tat, now, SECOND, 3), now);
+	assert_int_equal(link_due(&tat, now, SECOND, 3), now + SECOND);
+	assert_int_equal(link_due(&tat, now + SECOND, SECOND, 3), now + 2 * SECOND);
+	assert_int_equal(link_due(&tat, now + 100 * SECOND, SECOND, 3), now + 100 * SECOND);
 }
 
 /* MCP J-09, J-10 */
@@ -725,7 +725,7 @@ static void array_of_messages_is_taken_where_the_revision_has_them(void **state)
 	for (size_t i = 0; i < NELEMS(revisions); i++) {
 		struct call a, b;
 
-		begin(false, UP_ERA_LEGACY);
+		begin(false, LINK_ERA_LEGACY);
 		say_id("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"%s\",\"capabilities\":{}}}", revisions[i]);
 		call(&a);
 		call(&b);
@@ -741,7 +741,7 @@ static void array_of_messages_is_bounded(void **state)
 	for (unsigned n = 50; n <= 51; n++) {
 		struct str text = STR_INIT;
 
-		begin(false, UP_ERA_LEGACY);
+		begin(false, LINK_ERA_LEGACY);
 		say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-03-26\",\"capabilities\":{}}}");
 		for (unsigned i = 0; i < n; i++)
 			str_printf(&text, "%s{\"jsonrpc\":\"2.0\",\"method\":\"x\"}", i ? "," : "[");

@@ -20,7 +20,7 @@
 #include "ev/ev.h"
 #include "suite.h"
 
-#define IDLE_US 60000000ull             /* as in be_exec_worker.c */
+#define IDLE_US 60000000ull             /* as in worker.c */
 #define LIFE_US 600000000ull
 #define CALLS_MAX 1000
 

@@ -198,49 +198,49 @@ static void search_is_linear_in_a_hostile_text(void **state)
 {
 	size_t n = 64 << 10, size = 4 << 20;
 	const struct secret_source from = { .arg = &n, .open = open_long };
-	struct be_secrets *s = be_secrets_new(&from);
+	struct open_secrets *s = open_secrets_new(&from);
 	struct str out = STR_INIT;
 	const char *value;
 	struct err err;
 	char *text = mem_alloc(size);
 
-	assert_int_equal(be_secrets_get(s, "a", &value, &n, &err), 0);
+	assert_int_equal(open_secrets_get(s, "a", &value, &n, &err), 0);
 	for (size_t i = 0; i < size; i++)
 		text[i] = i % (n - 1) == n - 2 ? '%' : 'a';
-	be_secrets_blank(s, text, size, &out);  /* a quadratic one would take minutes */
+	mask_text(s, text, size, &out);  /* a quadratic one would take minutes */
 	assert_int_equal(out.len, size);
 	memset(text, 'a', size);
 	str_reset(&out);
-	be_secrets_blank(s, text, size, &out);
+	mask_text(s, text, size, &out);
 	assert_string_equal(str_text(&out), "[secret:a]");
 	free(text);
 	str_fini(&out);
-	be_secrets_free(&s);
+	open_secrets_free(&s);
 }
 
 static void set_holds_so_many_and_not_one_more(void **state)
 {
 	size_t n = 8, len;
 	const struct secret_source from = { .arg = &n, .open = open_long };
-	struct be_secrets *s = be_secrets_new(&from);
+	struct open_secrets *s = open_secrets_new(&from);
 	const char *value;
 	char name[16];
 	struct err err;
 
-	for (int i = 0; i < BE_SECRETS_MAX; i++) {
+	for (int i = 0; i < OPEN_SECRETS_MAX; i++) {
 		snprintf(name, sizeof(name), "s%d", i);
-		assert_int_equal(be_secrets_get(s, name, &value, &len, &err), 0);
-		assert_int_equal(be_secrets_get(s, name, &value, &len, &err), 0);
+		assert_int_equal(open_secrets_get(s, name, &value, &len, &err), 0);
+		assert_int_equal(open_secrets_get(s, name, &value, &len, &err), 0);
 	}
-	assert_int_equal(be_secrets_get(s, "one more", &value, &len, &err), ERR_LIMIT);
-	be_secrets_free(&s);
-	s = be_secrets_new(&from);
-	assert_int_equal(be_secrets_get(s, "broken", &value, &len, &err), ERR_TOOL);
+	assert_int_equal(open_secrets_get(s, "one more", &value, &len, &err), ERR_LIMIT);
+	open_secrets_free(&s);
+	s = open_secrets_new(&from);
+	assert_int_equal(open_secrets_get(s, "broken", &value, &len, &err), ERR_TOOL);
 	assert_non_null(strstr(err.msg, "the secret broken cannot be opened: cannot be decrypted"));
-	be_secrets_free(&s);
-	s = be_secrets_new(NULL);
-	assert_int_equal(be_secrets_get(s, "x", &value, &len, &err), ERR_TOOL);
-	be_secrets_free(&s);
+	open_secrets_free(&s);
+	s = open_secrets_new(NULL);
+	assert_int_equal(open_secrets_get(s, "x", &value, &len, &err), ERR_TOOL);
+	open_secrets_free(&s);
 }
 
 SUITE(secrets)

@@ -33,7 +33,7 @@ struct run {
 	struct ev_child *child;
 	int fds[3];
 	int status;
-	char refused[RUN_REPORT_MAX];
+	char refused[SANDBOX_REPORT_MAX];
 	bool ended;
 	unsigned ends;
 };
@@ -51,7 +51,7 @@ static void on_ended(void *arg, int status, const char *refused)
 }
 
 /* Start `sh -c script`. */
-static void start(struct run *r, struct ev_loop *loop, const char *script, struct run_policy p)
+static void start(struct run *r, struct ev_loop *loop, const char *script, struct sandbox_policy p)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
 	*r = (struct run){ .loop = loop };
@@ -98,7 +98,7 @@ static int teardown(void **state)
 static void exit_status_and_output_come_back(void **state)
 {
 	struct run r;
-	start(&r, *state, "read x; echo got $x; echo oops >&2; exit 7", (struct run_policy){ 0 });
+	start(&r, *state, "read x; echo got $x; echo oops >&2; exit 7", (struct sandbox_policy){ 0 });
 	assert_int_equal(write(r.fds[0], "hello\n", 6), 6);
 	wait_end(&r);
 	assert_int_equal(r.status, 7);
@@ -112,7 +112,7 @@ static void exit_status_and_output_come_back(void **state)
 static void signal_is_a_negative_status(void **state)
 {
 	struct run r;
-	start(&r, *state, "kill -SEGV $$", (struct run_policy){ 0 });
+	start(&r, *state, "kill -SEGV $$", (struct sandbox_policy){ 0 });
 	wait_end(&r);
 	assert_int_equal(r.status, -SIGSEGV);
 	drain(&r, 1);
@@ -123,7 +123,7 @@ static void an_end_that_another_has_waited_for_is_told_once(void **state)
 	struct run r;
 	siginfo_t si = { 0 };
 
-	start(&r, *state, "exit 3", (struct run_policy){ 0 });
+	start(&r, *state, "exit 3", (struct sandbox_policy){ 0 });
 	assert_int_equal(waitid(P_ALL, 0, &si, WEXITED), 0);
 	wait_end(&r);
 	assert_int_equal(r.status, -SIGKILL);   /* how it ended is not known any more */
@@ -135,7 +135,7 @@ static void environment_is_exactly_what_the_policy_lists(void **state)
 	struct run r;
 	const char *const argv[] = { "env", NULL }, *const env[] = { "ONE=1", "TWO=a=b", NULL };
 	setenv("LD_PRELOAD_TEST", "x", 1);
-	start(&r, *state, NULL, (struct run_policy){ .program = "/usr/bin/env", .argv = argv, .env = env });
+	start(&r, *state, NULL, (struct sandbox_policy){ .program = "/usr/bin/env", .argv = argv, .env = env });
 	wait_end(&r);
 	assert_string_equal(drain(&r, 1), "ONE=1\nTWO=a=b\n");
 }
@@ -145,7 +145,7 @@ static void only_three_descriptors_are_open(void **state)
 	struct run r;
 	int leak = dup(1);      /* not CLOEXEC */
 	start(&r, *state, "for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do "
-	      "[ -e /proc/$$/fd/$i ] && echo $i; done", (struct run_policy){ 0 });
+	      "[ -e /proc/$$/fd/$i ] && echo $i; done", (struct sandbox_policy){ 0 });
 	wait_end(&r);
 	close(leak);
 	assert_string_equal(drain(&r, 1), "0\n1\n2\n");
@@ -155,7 +155,7 @@ static void child_gains_no_privileges_and_has_its_own_group(void **state)
 {
 	struct run r;
 	start(&r, *state, "while read k v x; do case $k in NoNewPrivs:) echo $v;; esac; done < /proc/$$/status;"
-	      " set -- $(cat /proc/$$/stat); [ $5 = $$ ] && echo leader; ulimit -c", (struct run_policy){
+	      " set -- $(cat /proc/$$/stat); [ $5 = $$ ] && echo leader; ulimit -c", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	wait_end(&r);
 	assert_string_equal(drain(&r, 1), "1\nleader\n0\n");
@@ -164,7 +164,7 @@ static void child_gains_no_privileges_and_has_its_own_group(void **state)
 static void limits_hold(void **state)
 {
 	struct run r;
-	struct run_policy p = { .memory_bytes = 512u << 20, .file_bytes = 1 << 20, .open_files = 32, .cpu_s = 3 };
+	struct sandbox_policy p = { .memory_bytes = 512u << 20, .file_bytes = 1 << 20, .open_files = 32, .cpu_s = 3 };
 	start(&r, *state, "ulimit -v; ulimit -f; ulimit -n; ulimit -t; pwd", p);
 	wait_end(&r);
 	assert_string_equal(drain(&r, 1), "524288\n2048\n32\n3\n/\n");
@@ -178,7 +178,7 @@ static void signals_are_reset(void **state)
 	sigaddset(&block, SIGTERM);
 	sigprocmask(SIG_BLOCK, &block, NULL);
 	start(&r, *state, "while read k v; do case $k in SigBlk:|SigIgn:) echo 0x$v;; esac; done < /proc/$$/status",
-	      (struct run_policy){ 0 });
+	      (struct sandbox_policy){ 0 });
 	sigprocmask(SIG_UNBLOCK, &block, NULL);
 	wait_end(&r);
 	char *out = drain(&r, 1);
@@ -190,7 +190,7 @@ static void signals_are_reset(void **state)
 static void missing_program_is_a_refusal(void **state)
 {
 	struct run r;
-	start(&r, *state, NULL, (struct run_policy){ .program = "/nonexistent/tool" });
+	start(&r, *state, NULL, (struct sandbox_policy){ .program = "/nonexistent/tool" });
 	wait_end(&r);
 	assert_string_equal(r.refused, "program: No such file or directory");
 	drain(&r, 1);
@@ -219,7 +219,7 @@ static void script_runs_unless_others_may_write_to_it(void **state)
 	for (size_t i = 0; i < NELEMS(cases); i++) {
 		struct run r;
 		write_script(path, cases[i].text, cases[i].mode);
-		start(&r, *state, NULL, (struct run_policy){ .program = path });
+		start(&r, *state, NULL, (struct sandbox_policy){ .program = path });
 		wait_end(&r);
 		char *out = drain(&r, 1);
 		out[strcspn(out, "\n")] = '\0';
@@ -235,7 +235,7 @@ static void missing_launcher_is_unreachable(void **state)
 	char *before = getenv("TOOLCRIB_RUN") ? mem_strdup(getenv("TOOLCRIB_RUN")) : NULL;
 	setenv("TOOLCRIB_RUN", "/nonexistent/toolcrib-run", 1);
 	const char *const argv[] = { "true", NULL };
-	struct run_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
+	struct sandbox_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
 	struct run r = { .loop = *state };
 	struct ev_child_req req = { .policy = &p, .ended = on_ended, .arg = &r };
 	struct err err;
@@ -252,7 +252,7 @@ static void large_instructions_arrive(void **state)
 	memset(arg, 'x', 120000);
 	arg[120000] = '\0';
 	const char *const argv[] = { "sh", "-c", "echo ${#1} ${#2}", "sh", arg, arg, NULL };
-	start(&r, *state, NULL, (struct run_policy){ .argv = argv });
+	start(&r, *state, NULL, (struct sandbox_policy){ .argv = argv });
 	wait_end(&r);
 	assert_string_equal(drain(&r, 1), "120000 120000\n");
 	free(arg);
@@ -275,7 +275,7 @@ static pid_t read_pid(struct run *r)
 static void group_dies_with_its_leader(void **state)
 {
 	struct run r;
-	start(&r, *state, "sleep 1000 & echo $!", (struct run_policy){ 0 });
+	start(&r, *state, "sleep 1000 & echo $!", (struct sandbox_policy){ 0 });
 	pid_t left = read_pid(&r);
 	wait_end(&r);
 	assert_int_equal(r.status, 0);
@@ -288,7 +288,7 @@ static void group_dies_with_its_leader(void **state)
 static void runaway_dies_with_its_tool(void **state)
 {
 	struct run r;
-	start(&r, *state, "(setsid sh -c 'echo $$; exec sleep 1000' &); read x; exit 3", (struct run_policy){
+	start(&r, *state, "(setsid sh -c 'echo $$; exec sleep 1000' &); read x; exit 3", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	pid_t left = read_pid(&r);
 	assert_int_equal(write(r.fds[0], "\n", 1), 1);
@@ -301,10 +301,10 @@ static void runaway_dies_with_its_tool(void **state)
 static void end_of_one_tool_leaves_another_alone(void **state)
 {
 	struct run a, b;
-	start(&a, *state, "(setsid sh -c 'echo $$; exec sleep 1000' &) ; read x", (struct run_policy){
+	start(&a, *state, "(setsid sh -c 'echo $$; exec sleep 1000' &) ; read x", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	pid_t runaway = read_pid(&a);
-	start(&b, *state, "exit 0", (struct run_policy){ 0 });
+	start(&b, *state, "exit 0", (struct sandbox_policy){ 0 });
 	wait_end(&b);
 	assert_int_equal(kill(runaway, 0), 0);
 	assert_false(a.ended);
@@ -319,7 +319,7 @@ static void stop_is_term_then_kill(void **state)
 {
 	struct run r;
 	uint64_t started = metric_get(METRIC_children_started), killed = metric_get(METRIC_children_killed);
-	start(&r, *state, "trap 'exit 9' TERM; echo $$; while :; do sleep 0.01; done", (struct run_policy){
+	start(&r, *state, "trap 'exit 9' TERM; echo $$; while :; do sleep 0.01; done", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	read_pid(&r);
 	ev_child_stop(r.child, 5000);
@@ -327,7 +327,7 @@ static void stop_is_term_then_kill(void **state)
 	assert_int_equal(r.status, 9);
 	drain(&r, 1);
 
-	start(&r, *state, "trap '' TERM; echo $$; while :; do sleep 0.01; done", (struct run_policy){
+	start(&r, *state, "trap '' TERM; echo $$; while :; do sleep 0.01; done", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	read_pid(&r);
 	assert_int_equal(metric_get(METRIC_children_killed), killed);
@@ -342,9 +342,9 @@ static void stop_is_term_then_kill(void **state)
 static void kill_all_leaves_nothing_and_reports_nothing(void **state)
 {
 	struct run a, b;
-	start(&a, *state, "sleep 1000 & echo $!; wait", (struct run_policy){
+	start(&a, *state, "sleep 1000 & echo $!; wait", (struct sandbox_policy){
 	      .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
-	start(&b, *state, "exec sleep 1000", (struct run_policy){ .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
+	start(&b, *state, "exec sleep 1000", (struct sandbox_policy){ .env = (const char *const[]){ "PATH=/usr/bin:/bin", NULL } });
 	pid_t inner = read_pid(&a);
 	ev_child_kill_all(*state);
 	assert_int_equal(kill(inner, 0), -1);
@@ -358,16 +358,16 @@ static void kill_all_leaves_nothing_and_reports_nothing(void **state)
 static const char *const path_env[] = { "PATH=/usr/bin:/bin", NULL };
 
 /* All layers of this machine, or those up to an ABI of Landlock. */
-static struct run_policy caged(unsigned landlock)
+static struct sandbox_policy caged(unsigned landlock)
 {
-	struct run_policy p = { .env = path_env, .scratch = "/tmp", .processes = 40, .level = run_level_probe() };
+	struct sandbox_policy p = { .env = path_env, .scratch = "/tmp", .processes = 40, .level = sandbox_level_probe() };
 	if (p.level.landlock > landlock)
 		p.level.landlock = landlock;
 	return p;
 }
 
 /* What the script says when it has ended, in the cage. */
-static const char *say(void **state, const char *script, struct run_policy p)
+static const char *say(void **state, const char *script, struct sandbox_policy p)
 {
 	struct run r;
 	start(&r, *state, script, p);
@@ -399,7 +399,7 @@ static void remove_dir(char *dir)
 	free(dir);
 }
 
-static const char *say_about(void **state, const char *dir, const char *format, struct run_policy p)
+static const char *say_about(void **state, const char *dir, const char *format, struct sandbox_policy p)
 {
 	char *script = mem_printf("D=%s; %s", dir, format);
 	const char *said = say(state, script, p);
@@ -414,10 +414,10 @@ static void landlock_opens_what_is_listed(void **state)
 	const char *const list[] = { dir, NULL }, *const files[] = { file, dir, NULL };
 	const char *read = "cat $D/data 2>/dev/null || echo no; ls $D 2>/dev/null || echo no";
 	const char *write = "echo x 2>/dev/null >$D/new && rm $D/new && echo yes || echo no";
-	if (run_level_probe().landlock == 0)
+	if (sandbox_level_probe().landlock == 0)
 		skip();
-	for (unsigned abi = 1; abi <= run_level_probe().landlock; abi++) {
-		struct run_policy p = caged(abi);
+	for (unsigned abi = 1; abi <= sandbox_level_probe().landlock; abi++) {
+		struct sandbox_policy p = caged(abi);
 		assert_string_equal(say_about(state, dir, read, p), "no\nno\n");
 		p.files = files;        /* a directory on the command line opens nothing */
 		assert_string_equal(say_about(state, dir, read, p), "data\nno\n");
@@ -437,11 +437,11 @@ static void landlock_hides_inside_what_is_listed(void **state)
 	const char *const list[] = { dir, NULL }, *const root[] = { "/", NULL }, *const hide[] = { hidden, NULL };
 	const char *read = "cat $D/data 2>/dev/null || echo no; cat $D/hidden/key 2>/dev/null || echo no;"
 			   "cat /proc/$PPID/comm 2>/dev/null || echo no";
-	if (run_level_probe().landlock == 0)
+	if (sandbox_level_probe().landlock == 0)
 		skip();
 	assert_int_equal(mkdir(hidden, 0700), 0);
 	write_script(text, "key\n", 0644);
-	struct run_policy p = caged(RUN_LANDLOCK_MAX);
+	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
 	p.hide = hide;
 	p.read = list;
 	assert_string_equal(say_about(state, dir, read, p), "data\nno\nno\n");
@@ -466,9 +466,9 @@ static void path_that_is_missing_is_a_refusal(void **state)
 {
 	const char *const list[] = { "/nonexistent/data", NULL };
 	struct run r;
-	if (run_level_probe().landlock == 0)
+	if (sandbox_level_probe().landlock == 0)
 		skip();
-	struct run_policy p = caged(RUN_LANDLOCK_MAX);
+	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
 	p.read = list;
 	start(&r, *state, "echo ran", p);
 	wait_end(&r);
@@ -480,10 +480,10 @@ static void path_that_is_missing_is_a_refusal(void **state)
 static void layer_that_the_kernel_lacks_is_a_refusal(void **state)
 {
 	struct run r;
-	if (run_level_probe().landlock == RUN_LANDLOCK_MAX)
+	if (sandbox_level_probe().landlock == SANDBOX_LANDLOCK_MAX)
 		skip();
-	struct run_policy p = caged(RUN_LANDLOCK_MAX);
-	p.level.landlock = RUN_LANDLOCK_MAX;
+	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
+	p.level.landlock = SANDBOX_LANDLOCK_MAX;
 	start(&r, *state, "echo ran", p);
 	wait_end(&r);
 	assert_ptr_equal(strstr(r.refused, "landlock: the kernel offers"), r.refused);
@@ -494,7 +494,7 @@ static void layer_that_the_kernel_lacks_is_a_refusal(void **state)
 static void own_directory_is_gone_at_the_end(void **state)
 {
 	char *outside = make_dir(), *script;
-	struct run_policy p = caged(0);
+	struct sandbox_policy p = caged(0);
 	const char *const writer[] = { "/tmp", NULL };
 	p.write = writer;       /* it may change modes */
 	script = mem_printf("[ \"$PWD\" = \"$HOME\" ] && [ \"$PWD\" = \"$TMPDIR\" ] && echo $PWD; ln -s %s l;"
@@ -512,9 +512,9 @@ static void own_directory_is_gone_at_the_end(void **state)
 static void too_many_processes_end_the_tool(void **state)
 {
 	const char *script = "i=0; while [ $i -lt 20 ]; do sleep 1000 & i=$((i+1)); done; echo started; read x; exit 3";
-	for (unsigned landlock = 0; landlock <= RUN_LANDLOCK_MAX; landlock += RUN_LANDLOCK_MAX) {
+	for (unsigned landlock = 0; landlock <= SANDBOX_LANDLOCK_MAX; landlock += SANDBOX_LANDLOCK_MAX) {
 		struct run r;
-		struct run_policy p = caged(landlock);
+		struct sandbox_policy p = caged(landlock);
 		p.processes = 20;       /* with the shell one more */
 		start(&r, *state, script, p);
 		wait_end(&r);
@@ -542,9 +542,9 @@ static void too_many_processes_end_the_tool(void **state)
 /* Each process starts two and ends, in a session of its own. */
 static void fork_bomb_is_ended(void **state)
 {
-	for (unsigned landlock = 0; landlock <= RUN_LANDLOCK_MAX; landlock += RUN_LANDLOCK_MAX) {
+	for (unsigned landlock = 0; landlock <= SANDBOX_LANDLOCK_MAX; landlock += SANDBOX_LANDLOCK_MAX) {
 		struct run r;
-		struct run_policy p = caged(landlock);
+		struct sandbox_policy p = caged(landlock);
 		p.processes = 30;
 		start(&r, *state, "f() { f & setsid -f true; f & }; f 2>/dev/null; sleep 1000", p);
 		wait_end(&r);
@@ -560,12 +560,12 @@ static void signals_reach_own_processes_only(void **state)
 		"sleep 1000 & kill -0 $! && echo child; kill -0 $$ && echo self; kill -0 0 && echo group;"
 		"kill -0 $OUTSIDE 2>/dev/null || echo no; kill -0 $PPID 2>/dev/null || echo no;"
 		"kill -0 -- -$OUTSIDE 2>/dev/null || echo no; kill $!; wait $!; echo $?";
-	if (!run_level_probe().seccomp)
+	if (!sandbox_level_probe().seccomp)
 		skip();
 	char *outside = mem_printf("OUTSIDE=%d", (int)getpid());
 	const char *const env[] = { "PATH=/usr/bin:/bin", outside, NULL };
-	for (unsigned abi = 0; abi <= RUN_LANDLOCK_MAX; abi += 3) {
-		struct run_policy p = caged(abi);
+	for (unsigned abi = 0; abi <= SANDBOX_LANDLOCK_MAX; abi += 3) {
+		struct sandbox_policy p = caged(abi);
 		p.env = env;
 		const char *said = say(state, script, p);
 		if (!strstr(said, "no\nno\nno\n143\n") || strstr(said, "child\nself\ngroup\n") != said)
@@ -621,7 +621,7 @@ static void start_to_end_is_quick(void **state)
 	uint64_t took[31];
 	for (size_t i = 0; i < NELEMS(took); i++) {
 		struct run r;
-		struct run_policy p = caged(RUN_LANDLOCK_MAX);
+		struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
 		uint64_t from = clock_mono_us();
 		p.program = "/bin/true";
 		p.argv = argv;

@@ -21,29 +21,29 @@ static const char *const paths2[] = { "/srv/data", "/opt/x y", NULL }, *const pa
 static const uint16_t ports2[] = { 443, 65535 };
 static const char *const env1[] = { "PATH=/usr/bin", NULL };
 
-static struct run_policy sample(void)
+static struct sandbox_policy sample(void)
 {
-	return (struct run_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
+	return (struct sandbox_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
 				    .scratch = "/var/tmp", .bwrap = "/bin/bwrap", .cgroup = "/sys/fs/cgroup/x", .cpu_s = 10,
 				    .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true, .ns = true, .cgroup = true },
-				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = RUN_NET_PORTS,
+				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = SANDBOX_NET_PORTS,
 				    .udp = true, .connect_ports = ports2, .nconnect = 2 };
 }
 
 static void encode(struct str *s)
 {
-	struct run_policy p = sample();
+	struct sandbox_policy p = sample();
 	struct err err;
-	assert_int_equal(run_policy_encode(&p, s, &err), 0);
+	assert_int_equal(sandbox_policy_encode(&p, s, &err), 0);
 }
 
 static void policy_comes_back_as_written(void **state)
 {
 	struct str s = STR_INIT;
-	struct run_policy *got = NULL;
+	struct sandbox_policy *got = NULL;
 	struct err err;
 	encode(&s);
-	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), 0);
+	assert_int_equal(sandbox_policy_decode(s.p, s.len, &got, &err), 0);
 	assert_string_equal(got->program, "/usr/bin/tool");
 	assert_string_equal(got->argv[2], "a b\n");
 	assert_null(got->argv[3]);
@@ -60,7 +60,7 @@ static void policy_comes_back_as_written(void **state)
 	assert_null(got->read[2]);
 	assert_null(got->write[0]);
 	assert_string_equal(got->hide[0], "/etc/shadow");
-	assert_int_equal(got->net, RUN_NET_PORTS);
+	assert_int_equal(got->net, SANDBOX_NET_PORTS);
 	assert_true(got->udp && got->nconnect == 2 && got->connect_ports[1] == 65535 && got->nbind == 0);
 	free(got);
 	str_fini(&s);
@@ -72,14 +72,14 @@ static void every_truncation_is_refused(void **state)
 	struct err err;
 	encode(&s);
 	for (size_t n = 0; n < s.len; n++) {
-		struct run_policy *got = NULL;
-		assert_int_equal(run_policy_decode(s.p, n, &got, &err), ERR_INVALID);
+		struct sandbox_policy *got = NULL;
+		assert_int_equal(sandbox_policy_decode(s.p, n, &got, &err), ERR_INVALID);
 		/* Also when the length in the head agrees. */
 		char *cut = mem_dup(s.p, n ? n : 1);
-		if (n >= RUN_HEAD_SIZE) {
-			uint32_t rest = (uint32_t)(n - RUN_HEAD_SIZE);
+		if (n >= SANDBOX_HEAD_SIZE) {
+			uint32_t rest = (uint32_t)(n - SANDBOX_HEAD_SIZE);
 			memcpy(cut + 4, &rest, sizeof(rest));
-			assert_int_equal(run_policy_decode(cut, n, &got, &err), ERR_INVALID);
+			assert_int_equal(sandbox_policy_decode(cut, n, &got, &err), ERR_INVALID);
 		}
 		assert_null(got);
 		free(cut);
@@ -90,14 +90,14 @@ static void every_truncation_is_refused(void **state)
 static void trailing_bytes_are_refused(void **state)
 {
 	struct str s = STR_INIT;
-	struct run_policy *got = NULL;
+	struct sandbox_policy *got = NULL;
 	struct err err;
 	encode(&s);
 	str_putc(&s, 'x');
-	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
-	uint32_t rest = (uint32_t)(s.len - RUN_HEAD_SIZE);
+	assert_int_equal(sandbox_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
+	uint32_t rest = (uint32_t)(s.len - SANDBOX_HEAD_SIZE);
 	memcpy(s.p + 4, &rest, sizeof(rest));
-	assert_int_equal(run_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
+	assert_int_equal(sandbox_policy_decode(s.p, s.len, &got, &err), ERR_INVALID);
 	str_fini(&s);
 }
 
@@ -108,10 +108,10 @@ static void changed_bytes_never_crash(void **state)
 	encode(&s);
 	for (size_t i = 0; i < s.len; i++) {
 		for (int v = 0; v < 256; v += 51) {
-			struct run_policy *got = NULL;
+			struct sandbox_policy *got = NULL;
 			char *copy = mem_dup(s.p, s.len);
 			copy[i] = (char)v;
-			if (run_policy_decode(copy, s.len, &got, &err) == 0)
+			if (sandbox_policy_decode(copy, s.len, &got, &err) == 0)
 				assert_int_equal(got->program[0], '/');
 			free(got);
 			free(copy);
@@ -127,14 +127,14 @@ static int encode_n(size_t nargs, size_t nenv)
 		args[i] = "x";
 	for (size_t i = 0; i < nenv; i++)
 		env[i] = "K=V";
-	struct run_policy p = sample();
+	struct sandbox_policy p = sample();
 	p.argv = args;
 	p.env = env;
 	struct str s = STR_INIT;
-	struct run_policy *got = NULL;
-	int rc = run_policy_encode(&p, &s, NULL);
+	struct sandbox_policy *got = NULL;
+	int rc = sandbox_policy_encode(&p, &s, NULL);
 	if (rc == 0)
-		assert_int_equal(run_policy_decode(s.p, s.len, &got, NULL), 0);
+		assert_int_equal(sandbox_policy_decode(s.p, s.len, &got, NULL), 0);
 	free(got);
 	str_fini(&s);
 	free(args);
@@ -144,9 +144,9 @@ static int encode_n(size_t nargs, size_t nenv)
 
 static void counts_are_limited(void **state)
 {
-	assert_int_equal(encode_n(RUN_ARGS_MAX, RUN_ENV_MAX), 0);
-	assert_int_equal(encode_n(RUN_ARGS_MAX + 1, 0), ERR_LIMIT);
-	assert_int_equal(encode_n(1, RUN_ENV_MAX + 1), ERR_LIMIT);
+	assert_int_equal(encode_n(SANDBOX_ARGS_MAX, SANDBOX_ENV_MAX), 0);
+	assert_int_equal(encode_n(SANDBOX_ARGS_MAX + 1, 0), ERR_LIMIT);
+	assert_int_equal(encode_n(1, SANDBOX_ENV_MAX + 1), ERR_LIMIT);
 	assert_int_equal(encode_n(0, 0), ERR_INVALID);
 }
 
@@ -157,10 +157,10 @@ static int encode_long(size_t n, size_t *ret_len)
 	memset(long_arg, 'a', n);
 	long_arg[n] = '\0';
 	const char *const args[] = { "tool", long_arg, NULL };
-	struct run_policy p = sample();
+	struct sandbox_policy p = sample();
 	p.argv = args;
 	struct str s = STR_INIT;
-	int rc = run_policy_encode(&p, &s, NULL);
+	int rc = sandbox_policy_encode(&p, &s, NULL);
 	*ret_len = s.len;
 	str_fini(&s);
 	free(long_arg);
@@ -171,40 +171,40 @@ static void bytes_are_limited(void **state)
 {
 	size_t len = 0;
 	assert_int_equal(encode_long(0, &len), 0);
-	size_t most = RUN_POLICY_MAX - len;
+	size_t most = SANDBOX_POLICY_MAX - len;
 	assert_int_equal(encode_long(most, &len), 0);
-	assert_int_equal(len, RUN_POLICY_MAX);
+	assert_int_equal(len, SANDBOX_POLICY_MAX);
 	assert_int_equal(encode_long(most + 1, &len), ERR_LIMIT);
 }
 
 static void relative_paths_are_refused(void **state)
 {
 	struct str s = STR_INIT;
-	struct run_policy p = sample();
+	struct sandbox_policy p = sample();
 	p.program = "tool";
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	p = sample();
 	p.cwd = "tmp";
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	str_fini(&s);
 }
 
 static void layers_and_what_they_need_go_together(void **state)
 {
 	struct str s = STR_INIT;
-	struct run_policy p = sample();
+	struct sandbox_policy p = sample();
 	p.cgroup = NULL;
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	p.level.cgroup = false;
-	assert_int_equal(run_policy_encode(&p, &s, NULL), 0);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), 0);
 	p.cgroup = "/sys/fs/cgroup/x";
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	p.level.cgroup = true;
 	p.cgroup = "x";
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	p = sample();
 	p.bwrap = NULL;
-	assert_int_equal(run_policy_encode(&p, &s, NULL), ERR_INVALID);
+	assert_int_equal(sandbox_policy_encode(&p, &s, NULL), ERR_INVALID);
 	str_fini(&s);
 }
 
@@ -214,19 +214,19 @@ static void levels_are_written_in_one_order(void **state)
 					    "base+seccomp+cgroup" };
 	static const char *const bad[] = { "", "bas", "base+", "base+cgroup+ns", "base+landlock:0", "base+cgroups",
 					   "base+cgroup+cgroup", "base+landlock:06" };
-	char text[RUN_LEVEL_TEXT];
-	struct run_level level, both, none = { 0 };
+	char text[SANDBOX_LEVEL_TEXT];
+	struct sandbox_level level, both, none = { 0 };
 	struct err err;
 	for (size_t i = 0; i < NELEMS(good); i++) {
-		assert_int_equal(run_level_parse(good[i], &level, &err), 0);
-		assert_string_equal(run_level_format(&level, text), good[i]);
-		assert_true(run_level_meets(&level, &none) && run_level_equal(&level, &level));
-		both = run_level_both(&none, &level);
-		assert_true(run_level_equal(&both, &level));
-		assert_int_equal(run_level_meets(&none, &level), i == 0);
+		assert_int_equal(sandbox_level_parse(good[i], &level, &err), 0);
+		assert_string_equal(sandbox_level_format(&level, text), good[i]);
+		assert_true(sandbox_level_meets(&level, &none) && sandbox_level_equal(&level, &level));
+		both = sandbox_level_both(&none, &level);
+		assert_true(sandbox_level_equal(&both, &level));
+		assert_int_equal(sandbox_level_meets(&none, &level), i == 0);
 	}
 	for (size_t i = 0; i < NELEMS(bad); i++)
-		assert_int_equal(run_level_parse(bad[i], &level, &err), ERR_INVALID);
+		assert_int_equal(sandbox_level_parse(bad[i], &level, &err), ERR_INVALID);
 }
 
 SUITE(policy)
