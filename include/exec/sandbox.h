@@ -21,7 +21,6 @@ struct exec_sandbox {
 /* handler: has the member `sandbox`, or gets the defaults. */
 int exec_sandbox_bind(const json_t *handler, struct arena *mem, struct exec_sandbox *ret, struct err *err) MUST_CHECK;
 /* Which layers a process gets: the best ones that leave it the network that it asks for. */
-struct sandbox_level exec_sandbox_level(const struct exec_sandbox *c, const struct sandbox *server);
 void exec_sandbox_show(const struct exec_sandbox *c, const struct sandbox *server, struct backend_sandbox *ret);
 /* ERR_DENIED: the process must not be started; the message says what to do. */
 int exec_sandbox_check(const struct exec_sandbox *c, const struct sandbox *server, struct err *err) MUST_CHECK;

@@ -31,7 +31,7 @@ const char *sandbox_level_format(const struct sandbox_level *level, char ret[SAN
 int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err *err) MUST_CHECK;
 /* Has reached every layer of wanted? */
 bool sandbox_level_meets(const struct sandbox_level *reached, const struct sandbox_level *wanted);
-bool sandbox_level_equal(const struct sandbox_level *a, const struct sandbox_level *b);
+FOR_TESTS bool sandbox_level_equal(const struct sandbox_level *a, const struct sandbox_level *b);
 /* Every layer of either. */
 struct sandbox_level sandbox_level_both(const struct sandbox_level *a, const struct sandbox_level *b);
 /* What this kernel offers to a program that does not need the network, but for cgroups, which are given, not had

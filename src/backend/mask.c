@@ -7,20 +7,113 @@
  */
 #include "config.h"
 
-#include "secrets_int.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/secrets.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "keys/secrets.h"
+
+/* What secrets.c keeps and mask.c looks for. */
+
+#define SECRET_FORMS_MAX 9              /* base64 in two alphabets at three alignments, hex in two cases, Latin-1 */
+
+struct secret_form { char *p; size_t len; };    /* not NUL-terminated */
+struct used_secret {
+	char *name;
+	char *value; size_t len;                /* guarded memory */
+	struct secret_form form[SECRET_FORMS_MAX]; size_t nforms;
+	struct secret_form latin;               /* one of them, or nothing */
+};
+struct open_secrets {
+	const struct secret_source *from;
+	struct used_secret *used; size_t n;
+};
+
+/* --- secrets in use */
+
+/* The secrets that a run has in use: opened once by name, wiped at its end.  Finding
+ * them in what the run says comes below. */
+
+struct open_secrets *open_secrets_new(const struct secret_source *from)
+{
+	struct open_secrets *s = mem_zalloc(sizeof(*s));
+
+	s->from = from;
+	return s;
+}
+
+static void used_fini(struct used_secret *u)
+{
+	for (size_t i = 0; i < u->nforms; i++) {
+		secret_wipe(u->form[i].p, u->form[i].len);
+		free(u->form[i].p);
+	}
+	secret_free(u->value);
+	free(u->name);
+}
+
+void open_secrets_free(struct open_secrets **s)
+{
+	if (!s || !*s)
+		return;
+	for (size_t i = 0; i < (*s)->n; i++)
+		used_fini(&(*s)->used[i]);
+	free((*s)->used);
+	free(*s);
+	*s = NULL;
+}
+
+bool open_secrets_any(const struct open_secrets *s)
+{
+	return s && s->n > 0;
+}
+
+static void secret_forms(struct used_secret *u);
+
+static int open_value(struct open_secrets *s, const char *name, struct used_secret *u, struct err *err)
+{
+	struct err why;
+
+	int rc = s && s->from ? s->from->open(s->from->arg, name, &u->value, &u->len, &why) : ERR_NOT_FOUND;
+	if (rc == ERR_NOT_FOUND)
+		return err_set(err, ERR_TOOL, "", "the secret %.64s, which this tool needs, is not set; nothing has run", name);
+	if (rc < 0)
+		return err_set(err, ERR_TOOL, "", "the secret %.64s cannot be opened: %s; nothing has run", name, why.msg);
+	u->name = mem_strdup(name);
+	secret_forms(u);
+	return 0;
+}
+
+int open_secrets_get(struct open_secrets *s, const char *name, const char **ret, size_t *ret_len, struct err *err)
+{
+	size_t i = 0;
+
+	while (s && i < s->n && strcmp(s->used[i].name, name) != 0)
+		i++;
+	if (i == OPEN_SECRETS_MAX)
+		return err_set(err, ERR_LIMIT, "", "the tool uses more than %d secrets", OPEN_SECRETS_MAX);
+	if (!s || i == s->n) {
+		struct used_secret u = { .name = NULL };
+		int rc = open_value(s, name, &u, err);
+		if (rc < 0)
+			return rc;
+		s->used = mem_realloc(s->used, (s->n + 1) * sizeof(*s->used));
+		s->used[s->n++] = u;
+	}
+	*ret = s->used[i].value;
+	*ret_len = s->used[i].len;
+	return 0;
+}
 
 #define FORM_MIN 4                      /* a shorter piece would be found everywhere */
 
-/* --- spellings ----------------------------------------------------------------------------------- */
+/* --- spellings */
 
 static size_t utf8(uint32_t c, char ret[4])
 {
@@ -106,7 +199,8 @@ static void add_latin(struct used_secret *u)
 	free(text);
 }
 
-void secret_forms(struct used_secret *u)
+/* mask.c: fill in the encoded forms of the value */
+static void secret_forms(struct used_secret *u)
 {
 	for (size_t before = 0; before < 3; before++)
 		add_base64(u, before);
@@ -114,7 +208,7 @@ void secret_forms(struct used_secret *u)
 	add_latin(u);
 }
 
-/* --- decoded copies ------------------------------------------------------------------------------ */
+/* --- decoded copies */
 
 struct decoded {
 	char *p;
@@ -246,7 +340,7 @@ static void decode(const char *p, size_t len, escape_fn *escape, struct decoded 
 	d->from[d->len] = len;
 }
 
-/* --- marks --------------------------------------------------------------------------------------- */
+/* --- marks */
 
 /* mark[i] = 1 + index of the secret that byte i is part of; made at the first find. */
 struct marks { uint8_t *mark; size_t len; };
@@ -342,7 +436,7 @@ void mask_text(const struct open_secrets *s, const char *p, size_t len, struct s
 		str_put(out, p, len);
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------- */
+/* --- JSON */
 
 static json_t *blank_string(const struct open_secrets *s, json_t *v)
 {
@@ -427,7 +521,7 @@ json_t *mask_json(const struct open_secrets *s, json_t *v)
 	return copy;
 }
 
-/* --- errors -------------------------------------------------------------------------------------- */
+/* --- errors */
 
 /* The length of the longest end of the text that begins a value or one of its spellings. */
 static size_t begun(const char *p, size_t len, const char *what, size_t n)

@@ -2,14 +2,12 @@
 #define EXEC_INT_H
 
 #include "backend/handler.h"
-#include "exec/sandbox.h"
-
 #include "base/text.h"
 #include "ev/child.h"
+#include "exec/sandbox.h"
 
-/* The parts of the exec handler: the plan (handler_exec.c), the child contract as pure functions over bytes
- * (contract.c, fuzzed), the command line of a run (cmd.c), one run
- * (run.c), its process (worker.c), its stderr (tail.c). */
+/* The parts of the exec handler: the plan and the command line of a run (exec.c), the child contract as pure functions
+ * over bytes (contract.c, fuzzed), one run and its process (run.c). */
 
 #define EXEC_REUSE_MAX 16               /* processes that a tool keeps, for each tenant */
 #define EXEC_ARGV_MAX 128               /* elements of argv */
@@ -87,6 +85,8 @@ void child_reader_fini(struct child_reader *r);
 /* The line that the child reads first.  timeout_ms: what is left. */
 void child_write_request(const struct backend_req *req, uint64_t timeout_ms, struct str *out);
 
+/* --- exec.c */
+
 /* argv has room for argc + 1, env for nenv + 3 pointers, all NULL; mem is of EXEC_COMMAND_MAX.  ERR_TOOL: an argument
  * is missing or would become an option; ERR_LIMIT. */
 int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
@@ -94,32 +94,8 @@ int exec_render_argv(const struct exec_plan *plan, const struct backend_req *req
 int exec_render_env(const struct exec_plan *plan, const struct backend_req *req, struct arena *mem,
 		    const char **env, struct err *err) MUST_CHECK;
 
-/* worker.c: processes.  With a run a process is busy; a run that says so leaves it to be kept. */
-#define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
-struct exec_proc;
-struct exec_key {                       /* whom a kept process may serve */
-	uint8_t handler[32];
-	int64_t tenant_id;
-	uint64_t secrets;               /* backend_secrets.version() at its start */
-};
-typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of ev_child; *proc is gone after it */
-int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, exec_ended_fn *ended, void *arg,
-		    struct exec_proc **ret, struct err *err) MUST_CHECK;
-/* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
-struct ev_child_usage exec_proc_usage(const struct exec_proc *p);
-void exec_proc_fds(struct exec_proc *p, int ret_fds[3]);        /* our ends of its 0, 1, 2; taken by the caller */
-void exec_proc_stop(struct exec_proc *p, uint32_t term_ms);
-/* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */
-struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg);
-void exec_workers_add(struct exec_workers *w, struct exec_proc *p, const struct exec_key *key);     /* may be kept later */
-/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
- * then it goes. */
-void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep);
+/* --- run.c */
 
-/* tail.c: the last lines of what a program wrote to stderr, each after a line break. */
-void exec_put_tail(const struct str *tail, struct str *out);
-
-/* run.c */
 void exec_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
 		void *arg, struct backend_op **ret);
 void exec_cancel(struct backend_op *op, enum cancel_why why);

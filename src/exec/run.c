@@ -2,9 +2,10 @@
  * is the end of the run, whatever its pipes do.  The first thing that goes wrong decides the outcome. */
 #include "config.h"
 
-#include "exec_int.h"
+#include "exec/exec.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,360 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
+#include "ev/child.h"
 #include "ev/ev.h"
 #include "json/json.h"
 #include "keys/secrets.h"
 #include "sandbox/policy.h"
+
+#include "exec_int.h"
+
+/* --- stderr */
+
+/* What a failed call shows of stderr. */
+
+#define TAIL_LINES 20
+#define TAIL_SHOWN 4096                 /* in at most this many bytes */
+
+/* The start of what is shown of stderr: the last lines, whole. */
+static const char *last_lines(const struct str *tail, size_t max)
+{
+	const char *end = tail->p + tail->len, *p = end;
+	unsigned lines = 0;
+
+	if (p > tail->p && p[-1] == '\n')
+		p--;
+	while (p > tail->p && (size_t)(end - p) < max) {
+		if (p[-1] == '\n' && ++lines == TAIL_LINES)
+			break;
+		p--;
+	}
+	/* Cut inside a line: begin with the next one, if there is one. */
+	if (p > tail->p && p[-1] != '\n') {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		if (nl && nl + 1 < end)
+			p = nl + 1;
+	}
+	return p;
+}
+
+/* Line by line, so that line breaks stay and other control bytes show as escapes. */
+static void exec_put_tail(const struct str *tail, struct str *out)
+{
+	char shown[TAIL_SHOWN * 4 + 1];
+
+	if (tail->len == 0)
+		return;
+	const char *end = tail->p + tail->len;
+	for (const char *p = last_lines(tail, TAIL_SHOWN); p < end; ) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		const char *stop = nl ? nl : end;
+		text_printable(p, (size_t)(stop - p), shown, sizeof(shown));
+		str_printf(out, "\n%s", shown);
+		p = stop + 1;
+	}
+}
+
+/* --- processes */
+
+/* Processes, and those of them that are kept for further calls.
+ *
+ * A process belongs to one run.  When the tool says `reuse`, the run gives it back at its last line, and it waits for
+ * the next call of the same handler by the same tenant; it never serves two tenants, and never two calls at once.  It is
+ * let go when it has worked long or often enough, when it has waited too long, when a secret has changed, when it says
+ * something that nobody has asked for, and when it ends by itself. */
+
+#define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
+struct exec_proc;
+struct exec_key {                       /* whom a kept process may serve */
+	uint8_t handler[32];
+	int64_t tenant_id;
+	uint64_t secrets;               /* secret_source.version() at its start */
+};
+typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of ev_child; *proc is gone after it */
+
+#define IDLE_MAX 64                     /* processes that wait, of all tenants and tools; then the oldest goes */
+#define IDLE_MS 60000                   /* how long one waits */
+#define SURPLUS_MS 1000                 /* and one that is more than the tool keeps: the next burst of calls may be near */
+#define LIFE_MS 600000                  /* how old one gets */
+#define CALLS_MAX 1000                  /* how many calls it serves */
+#define LEAVE_MS 1000                   /* from the end of its input to TERM */
+
+enum proc_state { PROC_BUSY, PROC_IDLE, PROC_LEAVES };
+
+struct exec_proc {
+	struct list node;               /* in the workers' list, oldest first; on its own when it is not to be kept */
+	struct exec_workers *workers;     /* NULL: it is not to be kept */
+	struct ev_loop *loop;
+	struct ev_child *child;
+	enum proc_state state;
+	int fds[3];                     /* our ends of its 0, 1, 2, while no run has them; else -1 */
+	exec_ended_fn *ended; void *arg;        /* PROC_BUSY: the run */
+	struct ev_child_usage usage;            /* while ended() runs */
+	struct exec_key key;
+	uint64_t born_us;
+	unsigned calls;
+	unsigned keep; bool surplus;    /* PROC_IDLE: how many of its kind are kept; there were as many before it */
+	struct ev_timer *timer;
+	struct ev_io *out, *diag;       /* PROC_IDLE, and diag also PROC_LEAVES */
+};
+
+struct exec_workers {
+	struct ev_loop *loop;
+	struct list procs;
+	size_t nidle;
+};
+
+struct exec_workers *exec_workers_new(struct ev_loop *loop)
+{
+	struct exec_workers *w = mem_zalloc(sizeof(*w));
+
+	w->loop = loop;
+	list_init(&w->procs);
+	return w;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void proc_free(struct exec_proc *p)
+{
+	list_unlink(&p->node);
+	if (p->workers && p->state == PROC_IDLE)
+		p->workers->nidle--;
+	ev_timer_free(&p->timer);
+	ev_io_free(&p->out);
+	ev_io_free(&p->diag);
+	for (int i = 0; i < 3; i++)
+		close_fd(&p->fds[i]);
+	free(p);
+}
+
+void exec_workers_free(struct exec_workers **w)
+{
+	if (!*w)
+		return;
+	LIST_FOREACH_SAFE(node, next, &(*w)->procs)
+		proc_free(CONTAINER_OF(node, struct exec_proc, node));
+	free(*w);
+	*w = NULL;
+}
+
+/* --- one process */
+
+static void on_child_ended(void *arg, int status, const char *refused)
+{
+	struct exec_proc *p = arg;
+
+	p->usage = ev_child_usage(p->child);
+	p->child = NULL;
+	if (p->state == PROC_BUSY)
+		p->ended(p->arg, status, refused);
+	proc_free(p);
+}
+
+static int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, exec_ended_fn *ended, void *arg,
+		    struct exec_proc **ret, struct err *err)
+{
+	struct exec_proc *p = mem_zalloc(sizeof(*p));
+	const struct ev_child_req req = { .policy = policy, .ended = on_child_ended, .arg = p };
+
+	list_init(&p->node);
+	p->loop = loop;
+	p->ended = ended;
+	p->arg = arg;
+	p->born_us = ev_now_us(loop);
+	int rc = ev_child_start(loop, &req, p->fds, &p->child, err);
+	if (rc < 0)
+		free(p);
+	else
+		*ret = p;
+	return rc;
+}
+
+static struct ev_child_usage exec_proc_usage(const struct exec_proc *p)
+{
+	return p->workers ? (struct ev_child_usage){ 0 } : p->usage;
+}
+
+/* our ends of its 0, 1, 2; taken by the caller */
+static void exec_proc_fds(struct exec_proc *p, int ret_fds[3])
+{
+	memcpy(ret_fds, p->fds, sizeof(p->fds));
+	for (int i = 0; i < 3; i++)
+		p->fds[i] = -1;
+}
+
+/* In ended() alone: what it used for its one run; nothing of one that may have served others as well. */
+static void exec_proc_stop(struct exec_proc *p, uint32_t term_ms)
+{
+	ev_child_stop(p->child, term_ms);
+}
+
+/* --- idle ones, and those that leave */
+
+/* What it writes to stderr while nobody is there to hear it must not make it wait. */
+static void on_diag(void *arg, bool readable, bool writable)
+{
+	struct exec_proc *p = arg;
+	char buf[4096];
+
+	if (read(p->fds[2], buf, sizeof(buf)) <= 0)
+		ev_io_want(p->diag, false, false);      /* closed; its end is told by its pidfd */
+}
+
+static void on_leave_timer(void *arg)
+{
+	struct exec_proc *p = arg;
+
+	ev_child_stop(p->child, EXEC_TERM_MS);
+}
+
+/* The end of its input says that nothing more comes. */
+static void leave(struct exec_proc *p)
+{
+	if (p->workers && p->state == PROC_IDLE)
+		p->workers->nidle--;
+	p->state = PROC_LEAVES;
+	ev_io_free(&p->out);
+	close_fd(&p->fds[0]);
+	ev_timer_free(&p->timer);
+	p->timer = ev_timer_new(p->loop, on_leave_timer, p);
+	ev_timer_start(p->timer, LEAVE_MS * 1000ull);
+}
+
+/* Silence is all that is asked of an idle one: a line now would be taken for an answer to the next call. */
+static void on_out(void *arg, bool readable, bool writable)
+{
+	leave(arg);
+}
+
+static bool key_equal(const struct exec_key *a, const struct exec_key *b)
+{
+	return a->tenant_id == b->tenant_id && memcmp(a->handler, b->handler, sizeof(a->handler)) == 0;
+}
+
+static bool is_quiet(const struct exec_proc *p)
+{
+	struct pollfd fd = { .fd = p->fds[1], .events = POLLIN };
+
+	return poll(&fd, 1, 0) == 0;
+}
+
+static bool is_worn(const struct exec_proc *p)
+{
+	return p->calls >= CALLS_MAX || ev_now_us(p->loop) - p->born_us >= LIFE_MS * 1000ull;
+}
+
+/* How many wait for this key's next call. */
+static unsigned count_idle(const struct exec_workers *w, const struct exec_key *key)
+{
+	unsigned n = 0;
+
+	LIST_FOREACH(node, &w->procs) {
+		const struct exec_proc *p = CONTAINER_OF(node, struct exec_proc, node);
+		if (p->state == PROC_IDLE && key_equal(&p->key, key))
+			n++;
+	}
+	return n;
+}
+
+/* One more than is kept may go; by now it may be one of those that stay. */
+static void on_idle_timer(void *arg)
+{
+	struct exec_proc *p = arg;
+
+	if (!p->surplus || count_idle(p->workers, &p->key) > p->keep) {
+		leave(p);
+		return;
+	}
+	p->surplus = false;
+	ev_timer_start(p->timer, (IDLE_MS - SURPLUS_MS) * 1000ull);
+}
+
+static struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg)
+{
+	if (!w)
+		return NULL;
+	LIST_FOREACH(node, &w->procs) {
+		struct exec_proc *p = CONTAINER_OF(node, struct exec_proc, node);
+
+		if (p->state != PROC_IDLE || !key_equal(&p->key, key))
+			continue;
+		if (p->key.secrets != key->secrets || is_worn(p) || !is_quiet(p)) {
+			leave(p);
+			continue;
+		}
+		w->nidle--;
+		p->state = PROC_BUSY;
+		p->ended = ended;
+		p->arg = arg;
+		ev_timer_free(&p->timer);
+		ev_io_free(&p->out);
+		ev_io_free(&p->diag);
+		metric_inc(METRIC_workers_reused);
+		return p;
+	}
+	return NULL;
+}
+
+/* One that waits, now busy for this run, or NULL.  w: NULL = none is kept. */
+static void exec_workers_add(struct exec_workers *w, struct exec_proc *p, const struct exec_key *key)
+{
+	if (!w)
+		return;
+	p->workers = w;
+	p->key = *key;
+	list_push_back(&w->procs, &p->node);
+}
+
+static void drop_oldest(struct exec_workers *w)
+{
+	LIST_FOREACH(node, &w->procs) {
+		struct exec_proc *p = CONTAINER_OF(node, struct exec_proc, node);
+		if (p->state == PROC_IDLE) {
+			leave(p);
+			return;
+		}
+	}
+}
+
+/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
+ * then it goes. */
+static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
+{
+	struct exec_workers *w = p->workers;
+
+	memcpy(p->fds, fds, sizeof(p->fds));
+	p->calls++;
+	if (p->fds[2] >= 0) {
+		p->diag = ev_io_new(p->loop, p->fds[2], on_diag, p);
+		ev_io_want(p->diag, true, false);
+	}
+	if (!w || p->fds[0] < 0 || p->fds[1] < 0 || is_worn(p)) {
+		leave(p);
+		return;
+	}
+	p->keep = keep;
+	p->surplus = count_idle(w, &p->key) >= keep;
+	if (w->nidle == IDLE_MAX)
+		drop_oldest(w);
+	w->nidle++;
+	p->state = PROC_IDLE;
+	/* The one that has waited longest is the first to go. */
+	list_unlink(&p->node);
+	list_push_back(&w->procs, &p->node);
+	p->out = ev_io_new(p->loop, p->fds[1], on_out, p);
+	ev_io_want(p->out, true, false);
+	p->timer = ev_timer_new(p->loop, on_idle_timer, p);
+	ev_timer_start(p->timer, (p->surplus ? SURPLUS_MS : IDLE_MS) * 1000ull);
+}
 
 #define READ_SIZE (64u << 10)           /* per turn: a flood must not starve the loop (trap 5) */
 #define TAIL_MAX (128u << 10)           /* bytes of stderr that are kept: the last ones (SEC S-512), and whole secrets in them */
@@ -106,7 +456,7 @@ static void exec_fail(struct exec_op *x, const struct err *err)
 		exec_proc_stop(x->proc, EXEC_TERM_MS);
 }
 
-/* --- output -------------------------------------------------------------------------------------- */
+/* --- output */
 
 static int too_much(const struct exec_op *x, struct err *err)
 {
@@ -225,7 +575,7 @@ static bool pipe_read(struct exec_op *x, struct exec_pipe *p, take_fn *take)
 
 static void give_back(struct exec_op *x);
 
-static void on_out(void *arg, bool readable, bool writable)
+static void on_stdout(void *arg, bool readable, bool writable)
 {
 	struct exec_op *x = arg;
 
@@ -234,7 +584,7 @@ static void on_out(void *arg, bool readable, bool writable)
 		give_back(x);
 }
 
-static void on_diag(void *arg, bool readable, bool writable)
+static void on_stderr(void *arg, bool readable, bool writable)
 {
 	struct exec_op *x = arg;
 
@@ -254,7 +604,7 @@ static void drain(struct exec_op *x)
 		exec_fail(x, &err);
 }
 
-/* --- input --------------------------------------------------------------------------------------- */
+/* --- input */
 
 /* A child that does not read, or is gone, is no error of ours (SEC S-512). */
 static void push_input(struct exec_op *x)
@@ -285,7 +635,7 @@ static void on_in(void *arg, bool readable, bool writable)
 	push_input(arg);
 }
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end */
 
 /* Before it is cut: half a secret would not be found (SEC S-345). */
 static void blank_tail(struct exec_op *x)
@@ -447,7 +797,7 @@ static void give_back(struct exec_op *x)
 	exec_free(x);
 }
 
-/* --- the start ----------------------------------------------------------------------------------- */
+/* --- the start */
 
 static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t now, struct err *err)
 {
@@ -512,8 +862,8 @@ static int get_process(struct exec_op *x, const struct backend_env *env, const s
 	}
 	exec_proc_fds(x->proc, fds);
 	x->in = pipe_open(x, fds[0], on_in);
-	x->out = pipe_open(x, fds[1], on_out);
-	x->diag = pipe_open(x, fds[2], on_diag);
+	x->out = pipe_open(x, fds[1], on_stdout);
+	x->diag = pipe_open(x, fds[2], on_stderr);
 	ev_io_want(x->out.io, true, false);
 	if (x->diag.io)
 		ev_io_want(x->diag.io, true, false);

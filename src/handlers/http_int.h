@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the files of the http handler share: the plan (handler_http.c), URL templates (uri.c), bodies (http_body.c), one
- * request (http_req.c), its run (http_run.c), what an answer means (http_map.c). */
+/* What the files of the http handler share: the plan and bodies (http.c), URL templates (uri.c), one call: its requests
+ * and what an answer means (http_run.c). */
 
 #define HTTP_PAIRS_MAX 32               /* of headers, and of query */
 #define HTTP_BODY_NODES_MAX 1000        /* of a body written as an object */
@@ -45,18 +45,19 @@ struct http_plan {
 	struct fetch_policy policy;
 };
 
-/* uri.c.  ret_base: where all expansions go. */
+/* --- uri.c */
+
+/* ret_base: where all expansions go. */
 int uri_compile(const char *text, const char *at, struct arena *mem, const struct uri_tpl **ret, struct url *ret_base,
 		struct err *err) MUST_CHECK;
 /* ERR_TOOL: an argument is missing or cannot be part of a URL. */
 int uri_expand(const struct uri_tpl *t, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
 void uri_encode(const char *p, size_t len, bool slashes, struct str *out);      /* all but unreserved characters */
 
-/* http_body.c.  Bodies written as YAML or JSON: strings in them are templates, and one that is a single argument
+/* --- http.c */
+
+/* Bodies written as YAML or JSON: strings in them are templates, and one that is a single argument
  * becomes that value with its type; without the argument the member is left out. */
-int http_body_compile(const json_t *v, const char *at, struct arena *mem, const struct http_node **ret,
-		      struct err *err) MUST_CHECK;
-bool http_body_is_flat(const struct http_node *n);      /* an object without objects or lists written in it */
 int http_body_json(const struct http_node *n, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
 /* False: the whole body is one argument, and that is missing or null. */
 bool http_body_has_value(const struct http_node *n, const struct backend_req *req);
@@ -64,23 +65,24 @@ int http_body_form(const struct http_node *n, const struct backend_req *req, str
 /* Is there anything to insert?  False: t is one argument, and that is missing or null. */
 bool http_has_value(const struct tpl *t, const struct backend_req *req);
 
-/* http_req.c.  One request, ready to be sent, perhaps more than once; holds secrets, http_message_fini() wipes. */
+/* --- http_run.c */
+
+/* One request, ready to be sent, perhaps more than once; holds secrets, http_message_fini() wipes. */
 struct http_message {
 	char *url;
 	struct fetch_header headers[HTTP_PAIRS_MAX + 1]; size_t nheaders;       /* the names are the plan's */
 	char *body; size_t body_len;
 };
-int http_message_make(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret,
+FOR_TESTS int http_message_make(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret,
 		      struct err *err) MUST_CHECK;
-void http_message_fini(struct http_message *m);
+FOR_TESTS void http_message_fini(struct http_message *m);
 
-/* http_map.c.  body is cut by nobody yet; type is the Content-Type or "". */
+/* body is cut by nobody yet; type is the Content-Type or "". */
 struct http_answer { int status; const char *type; bool encoded; const char *body; size_t len; };
 /* ERR_TOOL: it is not what it claims or what the plan wants. */
-int http_map(const struct http_plan *plan, const struct backend_req *req, const struct http_answer *a,
+FOR_TESTS int http_map(const struct http_plan *plan, const struct backend_req *req, const struct http_answer *a,
 	     struct backend_result *ret, struct err *err) MUST_CHECK;
 
-/* http_run.c */
 void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink, void *arg,
 		struct backend_op **ret);
 void http_cancel(struct backend_op *op, enum cancel_why why);

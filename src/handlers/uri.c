@@ -50,7 +50,7 @@ struct uri_tpl {
 	struct uri_piece piece[];
 };
 
-/* --- compile ------------------------------------------------------------------------------------- */
+/* --- compile */
 
 static int compile_var(char *spec, const char *at, struct arena *mem, struct uri_var *ret, struct err *err)
 {
@@ -218,7 +218,7 @@ int uri_compile(const char *text, const char *at, struct arena *mem, const struc
 	return rc;
 }
 
-/* --- expand -------------------------------------------------------------------------------------- */
+/* --- expand */
 
 void uri_encode(const char *p, size_t len, bool slashes, struct str *out)
 {

@@ -66,7 +66,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/* --- the server's place -------------------------------------------------------------------------- */
+/* --- the server's place */
 
 /* The path after "0::" in /proc/self/cgroup; NULL: no v2 here. */
 static char *own_path(char text[TEXT_MAX])
@@ -152,7 +152,7 @@ char *sandbox_cgroup_claim(const char **ret_why)
 	return dir;
 }
 
-/* --- one tool's ---------------------------------------------------------------------------------- */
+/* --- one tool's */
 
 static int fail(struct err *err, const char *name)
 {

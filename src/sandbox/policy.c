@@ -2,7 +2,7 @@
  *
  *   head    "tcr4", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
- *   sandbox    u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
+ *   sandbox u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
  *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
@@ -19,6 +19,10 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+
+#include "sandbox_int.h"
+
+#define BWRAP_PROCESSES 2
 
 static const char magic[4] = { 't', 'c', 'r', '4' };
 
@@ -321,4 +325,9 @@ int sandbox_policy_decode(const void *p, size_t len, struct sandbox_policy **ret
 	}
 	*ret = &b->policy;
 	return 0;
+}
+
+uint64_t sandbox_processes(const struct sandbox_policy *p)
+{
+	return p->processes && p->bwrap ? p->processes + BWRAP_PROCESSES : p->processes;
 }

@@ -8,24 +8,8 @@
 
 struct sandbox_policy;
 
-/* The steps of the launcher, in the order of SEC S-502.  Each fills *err with the step's name as where
- * and the system's reason as text. */
-int confine_limits(const struct sandbox_policy *p, struct err *err) MUST_CHECK;
-/* The last of the limits, because the steps between need memory themselves. */
-int confine_memory(const struct sandbox_policy *p, struct err *err) MUST_CHECK;
-/* A session of its own, and death with the supervisor. */
-int confine_parent(pid_t supervisor, struct err *err) MUST_CHECK;
-/* No capabilities, and none to gain. */
-int confine_privileges(struct err *err) MUST_CHECK;
-/* The program, checked: *ret_fd is CLOEXEC and good for fexecve() only. */
-int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err *err) MUST_CHECK;
-/* The same, checked before: inside, owners have other numbers. */
-int confine_reopen(const struct sandbox_policy *p, int *ret_fd, struct err *err) MUST_CHECK;
-/* Everything from SANDBOX_FD + 1 on is closed, except these two, which lie there. */
-int confine_descriptors(int keep_fd, int also_fd, struct err *err) MUST_CHECK;
+/* --- level.c: Landlock */
 
-/* landlock.c: the ABI whose rules hold here, at most SANDBOX_LANDLOCK_MAX; 0 = no Landlock. */
-unsigned landlock_abi(void);
 /* own_dir: NULL = none. */
 int landlock_confine(const struct sandbox_policy *p, const char *own_dir, struct err *err) MUST_CHECK;
 
@@ -37,25 +21,15 @@ bool sandbox_is_below(const char *path, const char *dir);
 /* From here on this process reaches with signals only what it starts; true when that is certain (ABI 6). */
 bool landlock_gather(void);
 
-/* filter.c */
+/* --- filter.c */
+
 bool filter_available(void);
 /* *ret_listener is set when the supervisor is asked about some calls. */
 int filter_confine(const struct sandbox_policy *p, int *ret_listener, struct err *err) MUST_CHECK;
 
-/* bwrap.c: become bubblewrap, which starts this program again in namespaces: with SANDBOX_INSIDE and the own directory as its
- * words, the instructions and the supervisor's channel in these descriptors, and SANDBOX_FD.  chan: the channel.  Returns when
- * it has failed. */
-#define SANDBOX_INSIDE "--inside"
-#define SANDBOX_INSIDE_CHAN_FD 4
-#define SANDBOX_INSIDE_POLICY_FD 5
-int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, struct err *err) MUST_CHECK;
+/* --- cgroup.c */
 
-/* own_dir.c: a directory for one tool.  *ret is its path; free() it. */
-int own_dir_make(const char *parent, char **ret, struct err *err) MUST_CHECK;
-/* With everything in it, whatever the tool has made of it; nobody else may be at work there. */
-void own_dir_remove(const char *path);
-
-/* cgroup.c: a cgroup for one tool, bounded as the policy says.  *ret is its directory; free() it. */
+/* A cgroup for one tool, bounded as the policy says.  *ret is its directory; free() it. */
 int cgroup_make(const struct sandbox_policy *p, char **ret, struct err *err) MUST_CHECK;
 /* This process, and all that it starts, is in it. */
 int cgroup_enter(const char *dir, struct err *err) MUST_CHECK;
@@ -65,10 +39,13 @@ void cgroup_kill(const char *dir);
 /* Nobody may be in it any more. */
 void cgroup_remove(const char *dir);
 
+/* --- policy.c */
+
 /* What bounds the tree: bubblewrap's own two processes count as well. */
 uint64_t sandbox_processes(const struct sandbox_policy *p);
 
-/* supervise.c */
+/* --- supervise.c */
+
 struct supervisor {
 	int signal_fd, timer_fd, children_fd;
 	bool gathered;

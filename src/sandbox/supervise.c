@@ -51,7 +51,7 @@ struct watch {
 	bool too_many;
 };
 
-/* --- counting ------------------------------------------------------------------------------------ */
+/* --- counting */
 
 struct tree { pid_t at[COUNT_MAX]; size_t n; uint64_t threads; };
 
@@ -109,7 +109,7 @@ static bool is_over(const struct watch *w)
 	return over;
 }
 
-/* --- signals ------------------------------------------------------------------------------------- */
+/* --- signals */
 
 static pid_t parent_of(pid_t pid)
 {
@@ -146,7 +146,7 @@ static bool may_signal(const struct seccomp_data *call)
 	return pid == 0 || (pid > 0 ? is_ours(pid) : pid != -1 && is_ours(-pid));
 }
 
-/* --- the filter's questions ---------------------------------------------------------------------- */
+/* --- the filter's questions */
 
 static void answer(struct watch *w)
 {
@@ -179,7 +179,7 @@ static void take_listener(struct watch *w)
 	w->listener_fd = -1;
 }
 
-/* --- the end ------------------------------------------------------------------------------------- */
+/* --- the end */
 
 static void note_end(struct watch *w, pid_t pid, int status)
 {

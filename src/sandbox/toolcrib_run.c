@@ -5,23 +5,433 @@
 
 #include "sandbox/policy.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <stdnoreturn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
+
 #include "sandbox_int.h"
+
+/* --- the own directory */
+
+/* The directory of one tool: made before it starts, removed when all its processes are dead (SEC S-507). */
+
+static int own_dir_make(const char *parent, char **ret, struct err *err)
+{
+	char *path = mem_printf("%s/toolcrib-XXXXXX", parent);
+	if (!mkdtemp(path)) {           /* mode 0700 */
+		int rc = err_set(err, ERR_IO, "own directory", "%.100s: %s", parent, strerror(errno));
+		free(path);
+		return rc;
+	}
+	*ret = path;
+	return 0;
+}
+
+/* Take away what forbids to look into a directory or to move it.  False: it is none.  Nobody can put a link in its
+ * place meanwhile. */
+static bool make_open(int parent, const char *name)
+{
+	struct stat st;
+	return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	       fchmodat(parent, name, S_IRWXU, 0) == 0;
+}
+
+static DIR *open_dir(int parent, const char *name)
+{
+	if (!make_open(parent, name))
+		return NULL;
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d && fd >= 0)
+		close(fd);
+	return d;
+}
+
+static bool is_entry(const struct dirent *e)
+{
+	return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+/* A directory that moves changes its "..": it has to be writable itself. */
+static bool move_up(int from, const char *name, int top, unsigned *count)
+{
+	char moved[24];
+	if (!make_open(from, name))
+		return false;
+	do
+		snprintf(moved, sizeof(moved), "%u", ++*count);
+	while (renameat2(from, name, top, moved, RENAME_NOREPLACE) && errno == EEXIST);
+	return faccessat(from, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
+/* Empty the directory `name` of top: what is no directory goes, directories move up into top under new names, so that
+ * no depth of theirs needs depth of ours.  False when nothing could be done. */
+static bool flatten(int top, const char *name, unsigned *count)
+{
+	DIR *d = open_dir(top, name);
+	bool progress = false;
+	if (!d)
+		return false;
+	for (struct dirent *e; (e = readdir(d));) {
+		if (is_entry(e) && (unlinkat(dirfd(d), e->d_name, 0) == 0 || move_up(dirfd(d), e->d_name, top, count)))
+			progress = true;
+	}
+	closedir(d);
+	return unlinkat(top, name, AT_REMOVEDIR) == 0 || progress;
+}
+
+/* With everything in it, whatever the tool has made of it; nobody else may be at work there. */
+static void own_dir_remove(const char *path)
+{
+	unsigned count = 0;
+	DIR *d = open_dir(AT_FDCWD, path);
+	/* What moves up during a pass is seen by the next one at the latest. */
+	for (bool progress = d != NULL; progress;) {
+		progress = false;
+		rewinddir(d);
+		for (struct dirent *e; (e = readdir(d));) {
+			if (is_entry(e) && (unlinkat(dirfd(d), e->d_name, 0) == 0 || flatten(dirfd(d), e->d_name, &count)))
+				progress = true;
+		}
+	}
+	if (d)
+		closedir(d);
+	(void)rmdir(path);      /* one that stays shows that something went wrong here */
+}
+
+/* --- the base layer */
+
+/* What the base layer of the sandbox consists of (SEC S-502, S-504): limits, the tie to the parent, no new
+ * privileges, no descriptors, a program that nobody else could have replaced. */
+
+#define NPROC_SPARE 4096
+
+static int fail(struct err *err, const char *step)
+{
+	return err_set(err, ERR_IO, step, "%s", strerror(errno));
+}
+
+/* Never above what we have ourselves.  spare: how much further the hard limit lies. */
+static int set_limit(int resource, uint64_t want, uint64_t spare, const char *name, struct err *err)
+{
+	struct rlimit rl;
+	if (getrlimit((__rlimit_resource_t)resource, &rl))
+		return fail(err, name);
+	if (want < rl.rlim_max && want + spare < rl.rlim_max)
+		rl.rlim_max = (rlim_t)(want + spare);
+	rl.rlim_cur = want < rl.rlim_max ? (rlim_t)want : rl.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &rl) ? fail(err, name) : 0;
+}
+
+/* The steps of the launcher, in the order of SEC S-502.  Each fills *err with the step's name as where
+ * and the system's reason as text. */
+static int confine_limits(const struct sandbox_policy *p, struct err *err)
+{
+	/* A second between SIGXCPU, which names the limit to the server, and SIGKILL. */
+	const struct { int resource; uint64_t want, spare; const char *name; } limits[] = {
+		{ RLIMIT_CPU, p->cpu_s, 1, "limit cpu" },
+		{ RLIMIT_FSIZE, p->file_bytes, 0, "limit file size" },
+		{ RLIMIT_NOFILE, p->open_files, 0, "limit open files" },
+		/* It counts all processes of the user, the server's threads among them: a backstop, no more (S-517). */
+		{ RLIMIT_NPROC, p->processes ? p->processes + NPROC_SPARE : 0, 0, "limit processes" },
+	};
+	for (size_t i = 0; i < NELEMS(limits); i++) {
+		int rc = limits[i].want == 0 ? 0 : set_limit(limits[i].resource, limits[i].want,
+							     limits[i].spare, limits[i].name, err);
+		if (rc)
+			return rc;
+	}
+	return set_limit(RLIMIT_CORE, 0, 0, "limit core", err);
+}
+
+/* The last of the limits, because the steps between need memory themselves. */
+static int confine_memory(const struct sandbox_policy *p, struct err *err)
+{
+	return p->memory_bytes == 0 ? 0 : set_limit(RLIMIT_AS, p->memory_bytes, 0, "limit memory", err);
+}
+
+/* A session of its own, and death with the supervisor. */
+static int confine_parent(pid_t supervisor, struct err *err)
+{
+	/* A session of its own: no terminal, and no group that a process of somebody else could be in. */
+	if (setsid() < 0)
+		return fail(err, "session");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return fail(err, "parent death signal");
+	/* It may have died before the call above; then nobody would tell us. */
+	if (getppid() != supervisor)
+		return err_set(err, ERR_IO, "parent", "the supervisor is gone");
+	return 0;
+}
+
+/* No capabilities, and none to gain. */
+static int confine_privileges(struct err *err)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	/* Root's too; what the bounding set still has cannot be gained by exec after no_new_privs. */
+	if (syscall(SYS_capset, &head, none))
+		return fail(err, "capabilities");
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? fail(err, "no new privileges") : 0;
+}
+
+/* The program, checked: *ret_fd is CLOEXEC and good for fexecve() only. */
+static int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err *err)
+{
+	struct stat st;
+	int fd = open(p->program, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return fail(err, "program");
+	int rc = 0;
+	if (fstat(fd, &st))
+		rc = fail(err, "program");
+	else if (!S_ISREG(st.st_mode))
+		rc = err_set(err, ERR_DENIED, "program", "not a regular file");
+	else if (st.st_uid != 0 && st.st_uid != geteuid())
+		rc = err_set(err, ERR_DENIED, "program", "owned by uid %u, not by root or the server's user",
+			     (unsigned)st.st_uid);
+	else if ((st.st_mode & S_IWOTH) || ((st.st_mode & S_IWGRP) && st.st_gid != 0 && st.st_gid != getegid()))
+		rc = err_set(err, ERR_DENIED, "program", "other users may write to it");
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* The same, checked before: inside, owners have other numbers. */
+static int confine_reopen(const struct sandbox_policy *p, int *ret_fd, struct err *err)
+{
+	int fd = open(p->program, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return fail(err, "program");
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Everything from SANDBOX_FD + 1 on is closed, except these two, which lie there. */
+static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
+{
+	unsigned low = (unsigned)(keep_fd < also_fd ? keep_fd : also_fd);
+	unsigned high = (unsigned)(keep_fd < also_fd ? also_fd : keep_fd), first = SANDBOX_FD + 1;
+	bool ok = low <= first || close_range(first, low - 1, 0) == 0;
+	ok = ok && (high <= low + 1 || close_range(low + 1, high - 1, 0) == 0);
+	return ok && close_range(high + 1, ~0u, 0) == 0 ? 0 : fail(err, "close descriptors");
+}
+
+/* --- bubblewrap */
+
+/* Bubblewrap, where a server is configured to use it: namespaces around the sandbox that is built without it as well.
+ *
+ * bwrap makes a file system of nothing but what the policy lists, namespaces for processes, IPC, host name and user, and
+ * one for the network where the tool has none; in there it starts this program again, which goes on with Landlock, the
+ * filter and the tool.  Nothing of the policy is left to it alone but the name spaces. */
+
+#define WORDS_MAX 2048
+#define SANDBOX_INSIDE "--inside"
+#define SANDBOX_INSIDE_CHAN_FD 4
+#define SANDBOX_INSIDE_POLICY_FD 5
+
+/* All of it lives until exec, or until the process ends. */
+struct words {
+	const char *at[WORDS_MAX + 1]; size_t n;
+	bool full;
+	char *hidden[SANDBOX_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be hidden */
+};
+
+static void put(struct words *w, const char *word)
+{
+	w->full = w->full || w->n == WORDS_MAX;
+	if (!w->full)
+		w->at[w->n++] = word;
+}
+
+static void put_option(struct words *w, const char *option, const char *value)
+{
+	put(w, option);
+	put(w, value);
+}
+
+static bool is_file(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static void put_own_kernel(struct words *w)
+{
+	put_option(w, "--proc", "/proc");
+	put_option(w, "--dev", "/dev");
+}
+
+/* A path at its own name, with something empty over each part of it that is hidden.  Landlock says the same in its way;
+ * where the kernel has none, nobody else would. */
+static int put_path(struct words *w, const char *how, const char *path, struct err *err)
+{
+	bool writes = strcmp(how, "--bind") == 0;
+	char *name = realpath(path, NULL);
+	int rc = name ? 0 : err_set(err, ERR_NOT_FOUND, "bwrap", "%.100s: %s", path, strerror(errno));
+	if (rc == 0 && sandbox_is_below(name, "/proc"))
+		rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: it is not for tools", path);
+	put(w, how);
+	put_option(w, path, path);
+	if (strcmp(path, "/") == 0)
+		put_own_kernel(w);
+	for (size_t i = 0; rc == 0 && i < w->nhidden; i++) {
+		const char *hidden = w->hidden[i];
+		if (sandbox_is_below(name, hidden)) {
+			rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: it is not for tools", path);
+		} else if (sandbox_is_below(hidden, name) && writes) {
+			rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: what is not for tools lies in it", path);
+		} else if (sandbox_is_below(hidden, name)) {
+			const char *rest = hidden + (strcmp(name, "/") == 0 ? 0 : strlen(name));
+			if (is_file(hidden))
+				put_option(w, "--ro-bind", "/dev/null");
+			else
+				put(w, "--tmpfs");
+			put(w, mem_printf("%s%s", strcmp(path, "/") == 0 ? "" : path, rest));
+		}
+	}
+	free(name);
+	return rc;
+}
+
+static bool is_everywhere(const char *path)
+{
+	for (size_t i = 0; landlock_everywhere(i); i++) {
+		if (sandbox_is_below(path, landlock_everywhere(i)))
+			return true;
+	}
+	return false;
+}
+
+/* bubblewrap mounts on no link: where one lies in what is there anyway, what it points to is all that is missing. */
+static int put_readable(struct words *w, const char *path, struct err *err)
+{
+	char *name = realpath(path, NULL);
+	int rc = name ? 0 : err_set(err, ERR_NOT_FOUND, "bwrap", "%.100s: %s", path, strerror(errno));
+	if (rc == 0 && !is_everywhere(name))
+		rc = put_path(w, "--ro-bind", name, err);       /* borrowed: name stays */
+	if (rc == 0 && !is_everywhere(path) && strcmp(path, name) != 0)
+		rc = put_path(w, "--ro-bind", path, err);
+	return rc;
+}
+
+/* Later ones lie over earlier ones. */
+static int put_files(struct words *w, const struct sandbox_policy *p, const char *own_dir, const char *self, struct err *err)
+{
+	int rc = 0;
+	put_own_kernel(w);
+	for (size_t i = 0; rc == 0 && landlock_everywhere(i); i++) {
+		const char *path = landlock_everywhere(i);
+		if (!sandbox_is_below(path, "/proc") && !sandbox_is_below(path, "/dev") && access(path, F_OK) == 0)
+			rc = put_path(w, "--ro-bind", path, err);
+	}
+	for (const char *const *at = p->read; rc == 0 && *at; at++)
+		rc = put_readable(w, *at, err);
+	for (const char *const *at = p->write; rc == 0 && *at; at++)
+		rc = put_path(w, "--bind", *at, err);
+	for (const char *const *at = p->files; rc == 0 && *at; at++) {
+		/* As for Landlock: one that is hidden is passed over, nobody has listed it. */
+		size_t n = w->n;
+		if (is_file(*at) && put_readable(w, *at, err))
+			w->n = n;
+	}
+	rc = rc ? rc : put_readable(w, p->program, err);
+	rc = rc ? rc : put_readable(w, self, err);
+	if (rc == 0 && own_dir)
+		rc = put_path(w, "--bind", own_dir, err);
+	return rc;
+}
+
+static void find_hidden(struct words *w, const struct sandbox_policy *p)
+{
+	for (const char *const *at = p->hide; *at; at++) {
+		char *name = realpath(*at, NULL);
+		if (name)
+			w->hidden[w->nhidden++] = name;
+	}
+}
+
+static int keep(int from, int fd)
+{
+	return (from == fd ? fcntl(fd, F_SETFD, 0) : dup2(from, fd)) < 0 ? -1 : 0;
+}
+
+/* The instructions once more, in a file without a name. */
+static int put_instructions(const struct sandbox_policy *p, struct err *err)
+{
+	struct str bytes = STR_INIT;
+	int rc = sandbox_policy_encode(p, &bytes, err);
+	int fd = rc ? -1 : memfd_create("instructions", 0);
+	bool ok = fd >= 0 && write(fd, bytes.p, bytes.len) == (ssize_t)bytes.len && lseek(fd, 0, SEEK_SET) == 0 &&
+		  keep(fd, SANDBOX_INSIDE_POLICY_FD) == 0;
+	if (!rc && !ok)
+		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
+	str_fini(&bytes);
+	return rc;
+}
+
+static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, struct err *err)
+{
+	static char self[PATH_MAX];
+	static struct words w;
+	char *const env[] = { NULL };
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	/* Root's capabilities it needs itself, to be root in its namespace, too; it takes them from what it starts. */
+	int rc = n > 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0
+			 : err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
+	if (!rc && (keep(chan, SANDBOX_INSIDE_CHAN_FD) || keep(SANDBOX_FD, SANDBOX_FD)))
+		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
+	rc = rc ? rc : put_instructions(p, err);
+	if (rc)
+		return rc;
+
+	put(&w, "bwrap");
+	put(&w, "--die-with-parent");
+	put(&w, "--unshare-user");
+	put(&w, "--unshare-pid");
+	put(&w, "--unshare-ipc");
+	put(&w, "--unshare-uts");
+	put(&w, "--unshare-cgroup-try");
+	if (p->net == SANDBOX_NET_NONE)
+		put(&w, "--unshare-net");
+	put_option(&w, "--cap-drop", "ALL");
+	find_hidden(&w, p);
+	rc = put_files(&w, p, own_dir, self, err);
+	put_option(&w, "--", self);
+	put_option(&w, SANDBOX_INSIDE, own_dir ? own_dir : "");
+	if (!rc && w.full)
+		rc = err_set(err, ERR_LIMIT, "bwrap", "more than %d words", WORDS_MAX);
+	if (rc)
+		return rc;
+	/* What is left of the descriptors: 0, 1, 2, the three that stay, and none else. */
+	(void)close_range(SANDBOX_INSIDE_POLICY_FD + 1, ~0u, 0);
+	execve(p->bwrap, (char *const *)(uintptr_t)w.at, env);
+	return err_set(err, ERR_IO, "bwrap", "%.100s: %s", p->bwrap, strerror(errno));
+}
 
 #define EXIT_NOT_STARTED 126    /* for the log only: what counts is the report */
 
@@ -76,7 +486,7 @@ static bool is_script(const char *program)
 	return n == 2 && memcmp(start, "#!", 2) == 0;
 }
 
-/* --- the tool ------------------------------------------------------------------------------------ */
+/* --- the tool */
 
 /* The environment of the policy, and the own directory where it says nothing else. */
 struct env { const char *at[SANDBOX_ENV_MAX + 3]; char home[256], tmpdir[256]; };
@@ -178,7 +588,7 @@ static int become(const struct sandbox_policy *p, const char *own_dir, const cha
 	return bwrap_become(p, own_dir, chan, err);
 }
 
-/* --- the supervisor ------------------------------------------------------------------------------ */
+/* --- the supervisor */
 
 static void report_failure(const struct err *err)
 {

@@ -1,8 +1,6 @@
 /* What an upstream has as definitions of ours.  What it says is cleaned, not believed (SEC S-211, S-731). */
 #include "config.h"
 
-#include "upstream_int.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+
+#include "mcp_int.h"
+#include "upstream_int.h"
 
 enum { TITLE_BYTES = 256, DESCRIPTION_BYTES = 16 * 1024, ICONS = 16 };      /* what a definition may have */
 
@@ -61,7 +62,8 @@ void upstream_list_free(struct upstream_list **lp)
 	free(l);
 }
 
-void upstream_strip_meta(json_t *meta)
+/* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
+static void upstream_strip_meta(json_t *meta)
 {
 	const char *key;
 	json_t *v;
@@ -73,7 +75,7 @@ void upstream_strip_meta(json_t *meta)
 }
 
 /* The text without what a person does not see, cut between characters. */
-json_t *upstream_clean_text(const json_t *text, size_t max)
+static json_t *upstream_clean_text(const json_t *text, size_t max)
 {
 	char *copy = mem_alloc(json_string_length(text) + 1);
 	size_t len = text_without_hidden(json_string_value(text), json_string_length(text), copy);
@@ -105,7 +107,7 @@ static void clean_below(json_t *v)
 		clean_below(child);
 }
 
-void upstream_take_words(const json_t *from, const char *fallback, json_t *doc)
+static void upstream_take_words(const json_t *from, const char *fallback, json_t *doc)
 {
 	const json_t *title = json_object_get(from, "title"), *text = json_object_get(from, "description");
 	json_t *clean = json_is_string(text) ? upstream_clean_text(text, DESCRIPTION_BYTES) : json_string("");
@@ -140,7 +142,7 @@ static void take_annotations(const json_t *tool, json_t *doc)
 }
 
 /* MCP I-04: only what a client may load. */
-void upstream_take_icons(const json_t *tool, json_t *doc)
+static void upstream_take_icons(const json_t *tool, json_t *doc)
 {
 	static const char *const members[] = { "src", "mimeType", "sizes", "theme" };
 	const json_t *from = json_object_get(tool, "icons"), *icon;
@@ -167,7 +169,7 @@ void upstream_take_icons(const json_t *tool, json_t *doc)
 	json_decref(to);
 }
 
-void upstream_take_deep(const json_t *from, const char *member, json_t *doc)
+static void upstream_take_deep(const json_t *from, const char *member, json_t *doc)
 {
 	json_t *v = json_object_get(from, member);
 	bool meta = strcmp(member, "_meta") == 0;
@@ -184,7 +186,7 @@ void upstream_take_deep(const json_t *from, const char *member, json_t *doc)
 }
 
 /* A handler that leads there, for a definition or for the completion of one of its arguments. */
-json_t *upstream_handler(const struct upstream_naming *naming, const struct upstream_item *item)
+static json_t *upstream_handler(const struct upstream_naming *naming, const struct upstream_item *item)
 {
 	static const char *const members[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "template" };
 	char hex[2 * sizeof(item->digest) + 1];
@@ -220,6 +222,9 @@ static int take_tool(const struct upstream_naming *naming, const struct upstream
 	return rc;
 }
 
+static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
+		    struct err *err);
+
 int upstream_document(const struct upstream_naming *naming, const struct upstream_item *item, json_t **ret,
 		      struct err *err)
 {
@@ -239,4 +244,448 @@ int upstream_document(const struct upstream_naming *naming, const struct upstrea
 	json_object_set_new(doc, "handler", upstream_handler(naming, item));
 	*ret = doc;
 	return 0;
+}
+
+/* --- results */
+
+/* Results of other MCP servers: checked like a stranger's (SEC S-731), in the forms of ours. */
+
+static int bad_result(struct err *err, const char *why)
+{
+	return err_set(err, ERR_TOOL, "", "its result %s", why);
+}
+
+/* A URI there as it is shown here: http and https can be fetched by anybody, all others get the prefix. */
+static json_t *mcp_uri(const char *uri, const char *prefix)
+{
+	bool anybody = strncasecmp(uri, "https://", 8) == 0 || strncasecmp(uri, "http://", 7) == 0;
+
+	return json_sprintf("%s%s", anybody ? "" : prefix, uri);
+}
+
+static void show_uri(json_t *obj, const char *prefix)
+{
+	const char *uri = json_string_value(json_object_get(obj, "uri"));
+
+	if (uri && strlen(uri) == json_string_length(json_object_get(obj, "uri")))
+		json_object_set_new(obj, "uri", mcp_uri(uri, prefix));
+}
+
+void mcp_clean_meta(json_t *obj)
+{
+	json_t *meta = json_object_get(obj, "_meta");
+
+	if (!json_is_object(meta))
+		return;
+	upstream_strip_meta(meta);
+	if (json_object_size(meta) == 0)
+		(void)json_object_del(obj, "_meta");
+}
+
+/* It describes a resource as a list does. */
+static void clean_link(json_t *link, const char *prefix)
+{
+	static const char *const texts[] = { "name", "title", "description" };
+
+	show_uri(link, prefix);
+	(void)json_object_del(link, "icons");
+	for (size_t i = 0; i < NELEMS(texts); i++) {
+		json_t *text = json_object_get(link, texts[i]);
+
+		if (json_is_string(text))
+			json_object_set_new(link, texts[i], upstream_clean_text(text, SIZE_MAX));
+	}
+}
+
+/* One that has been checked. */
+static void clean_block(json_t *block, const char *prefix)
+{
+	json_t *inner = json_object_get(block, "resource");
+
+	mcp_clean_meta(block);
+	mcp_clean_meta(inner);
+	show_uri(inner, prefix);
+	if (strcmp(json_string_value(json_object_get(block, "type")), "resource_link") == 0)
+		clean_link(block, prefix);
+}
+
+/* --- tools */
+
+static int take_content(const json_t *result, const char *prefix, json_t **ret, struct err *err)
+{
+	json_t *content = json_object_get(result, "content"), *block;
+	struct err wrong;
+	size_t i;
+
+	if (!content && json_object_get(result, "structuredContent")) {
+		*ret = json_array();
+		return 0;
+	}
+	if (!json_is_array(content))
+		return bad_result(err, "has no content");
+	if (content_check_all(content, "", &wrong) < 0)
+		return err_set(err, ERR_TOOL, "", "its result has a bad content block: %.60s %.120s", wrong.where, wrong.msg);
+	json_array_foreach(content, i, block)
+		clean_block(block, prefix);
+	*ret = json_incref(content);
+	return 0;
+}
+
+static int tool_result(const json_t *result, const char *prefix, struct backend_result *res, struct err *err)
+{
+	json_t *is_error = json_object_get(result, "isError");
+
+	if (is_error && !json_is_boolean(is_error))
+		return bad_result(err, "has an isError that is not true or false");
+	int rc = take_content(result, prefix, &res->content, err);
+	if (rc < 0)
+		return rc;
+	res->is_error = json_is_true(is_error);
+	res->structured = json_incref(json_object_get(result, "structuredContent"));
+	return 0;
+}
+
+/* --- prompts, resources, completion: the structured part alone (backend/backend.h) */
+
+static int check_count(const json_t *array, const char *what, struct err *err)
+{
+	if (!json_is_array(array))
+		return err_set(err, ERR_TOOL, "", "its result has no %s", what);
+	if (json_array_size(array) > BACKEND_BLOCKS_MAX)
+		return err_set(err, ERR_LIMIT, "", "its result has %zu %s, more than the limit of %d", json_array_size(array), what,
+			       BACKEND_BLOCKS_MAX);
+	return 0;
+}
+
+/* A copy with these members of from, as far as there are any. */
+static json_t *only(const json_t *from, const char *const *names, size_t n)
+{
+	json_t *ret = json_object();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = json_object_get(from, names[i]);
+
+		if (v)
+			json_object_set(ret, names[i], v);
+	}
+	return ret;
+}
+
+static int take_messages(const json_t *result, const char *prefix, json_t *ret, struct err *err)
+{
+	static const char *const members[] = { "role", "content" };
+	const json_t *given = json_object_get(result, "messages"), *description = json_object_get(result, "description"), *one;
+	json_t *messages = json_array(), *message;
+	struct err wrong;
+	size_t i;
+	int rc = check_count(given, "messages", err);
+
+	json_object_set_new(ret, "messages", messages);
+	if (json_is_string(description))
+		json_object_set_new(ret, "description", upstream_clean_text(description, SIZE_MAX));
+	json_array_foreach((json_t *)(uintptr_t)given, i, one)
+		json_array_append_new(messages, only(one, members, NELEMS(members)));
+	if (rc == 0 && content_check_messages(messages, "", &wrong) < 0)
+		rc = err_set(err, ERR_TOOL, "", "its result has a bad message: %.60s %.120s", wrong.where, wrong.msg);
+	if (rc < 0)
+		return rc;
+	json_array_foreach(messages, i, message) {
+		json_t *block = json_object_get(message, "content");
+
+		clean_block(block, prefix);
+		json_object_set_new(message, "content", backend_clean_block(block));
+	}
+	return 0;
+}
+
+static int take_contents(const json_t *result, const char *prefix, json_t *ret, struct err *err)
+{
+	static const char *const members[] = { "uri", "mimeType", "text", "blob", "_meta" };
+	const json_t *given = json_object_get(result, "contents"), *one;
+	json_t *contents = json_array(), *part;
+	struct err wrong;
+	size_t i;
+	int rc = check_count(given, "contents", err);
+
+	json_object_set_new(ret, "contents", contents);
+	json_array_foreach((json_t *)(uintptr_t)given, i, one)
+		json_array_append_new(contents, only(one, members, NELEMS(members)));
+	if (rc == 0 && content_check_contents(contents, "", &wrong) < 0)
+		rc = err_set(err, ERR_TOOL, "", "its result has bad contents: %.60s %.120s", wrong.where, wrong.msg);
+	if (rc < 0)
+		return rc;
+	json_array_foreach(contents, i, part) {
+		mcp_clean_meta(part);
+		show_uri(part, prefix);
+		(void)json_array_set_new(contents, i, backend_clean_block(part));
+	}
+	return 0;
+}
+
+static int take_completion(const json_t *result, json_t *ret, struct err *err)
+{
+	static const char *const members[] = { "values", "total", "hasMore" };
+	json_t *given = json_object_get(result, "completion"), *value, *values = json_array();
+	size_t i;
+	int rc = check_count(json_object_get(given, "values"), "values", err);
+
+	json_object_update_new(ret, only(given, members, NELEMS(members)));
+	json_array_foreach(json_object_get(given, "values"), i, value) {
+		if (rc == 0 && !json_is_string(value))
+			rc = bad_result(err, "has a value that is no text");
+		else if (rc == 0)
+			json_array_append_new(values, upstream_clean_text(value, SIZE_MAX));
+	}
+	json_object_set_new(ret, "values", values);
+	return rc;
+}
+
+static int take_hosted(const struct mcp_plan *plan, const char *prefix, const json_t *result, struct backend_result *res,
+		       struct err *err)
+{
+	int rc;
+
+	res->content = json_array();
+	res->structured = json_object();
+	if (plan->argument)
+		rc = take_completion(result, res->structured, err);
+	else if (plan->kind == UPSTREAM_PROMPT)
+		rc = take_messages(result, prefix, res->structured, err);
+	else
+		rc = take_contents(result, prefix, res->structured, err);
+	if (rc < 0) {
+		json_decref(res->content);
+		json_decref(res->structured);
+	}
+	return rc;
+}
+
+int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
+	     struct err *err)
+{
+	json_t *meta = json_object_get(result, "_meta");
+	bool tool = plan->kind == UPSTREAM_TOOL;
+	int rc = tool ? tool_result(result, uri_prefix, res, err) : take_hosted(plan, uri_prefix, result, res, err);
+
+	res->links_there = true;
+	if (rc == 0 && json_is_object(meta)) {
+		upstream_strip_meta(meta);      /* MCP B-44 */
+		res->meta = json_object_size(meta) > 0 ? json_incref(meta) : NULL;
+	}
+	return rc;
+}
+
+/* --- prompts, resources and templates */
+
+/* Prompts, resources and resource templates of an upstream as definitions.  They are found by what the upstream calls
+ * them, so here they may be named freely: prefix and name there, with what no name of ours may have replaced. */
+
+enum {
+	NAME_BYTES = 64,                /* of a name of ours */
+	MARK_BYTES = 9,                 /* "-" and eight digits of a digest */
+	ARGUMENTS = 100, ARGUMENT_BYTES = 64,   /* what a definition may have */
+};
+
+static bool may_stand(unsigned char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.' || c == '-';
+}
+
+/* prefix and name with "-" for what cannot stand there; marked when that is wanted, or too little is left of it. */
+static char *make_name(const struct upstream_naming *naming, const struct upstream_item *item, const char *name)
+{
+	uint8_t digest[DIGEST_SIZE];
+	struct str out = STR_INIT;
+	size_t letters = 0;
+	char hex[MARK_BYTES];
+
+	str_puts(&out, naming->prefix);
+	for (const char *p = name; *p; p++) {
+		bool fits = may_stand((unsigned char)*p);
+
+		letters += fits;
+		if (fits || (out.len > 0 && out.p[out.len - 1] != '-'))
+			str_putc(&out, fits ? *p : '-');
+	}
+	bool marked = naming->marked || letters == 0;
+	size_t max = marked ? NAME_BYTES - MARK_BYTES : NAME_BYTES;
+	char *made = mem_strndup(str_text(&out), out.len < max ? out.len : max);
+	str_fini(&out);
+	if (!marked)
+		return made;
+	digest_sha256(item->key, strlen(item->key), digest);
+	text_hex(digest, 4, hex);
+	char *ret = mem_printf("%s-%s", made, hex);
+	free(made);
+	return ret;
+}
+
+/* What people call it there is kept for them, as far as our name does not say it. */
+static void take_name(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there,
+		      json_t *doc)
+{
+	const json_t *given = json_object_get(there, "name");
+	const char *key, *name = json_string_value(given);
+
+	(void)upstream_key(item->key, &key);
+	if (!name || !*name || strlen(name) != json_string_length(given))
+		name = key;
+	char *made = naming->name ? mem_strdup(naming->name) : make_name(naming, item, name);
+	if (!json_object_get(doc, "title") && json_is_string(given) && !text_tool_name(name, strlen(name)))
+		json_object_set_new(doc, "title", upstream_clean_text(given, TITLE_BYTES));
+	json_object_set_new(doc, "name", json_string(made));
+	free(made);
+}
+
+/* --- prompts */
+
+static json_t *one_argument(const json_t *there)
+{
+	static const char *const words[] = { "title", "description" };
+	json_t *name = json_object_get(there, "name"), *ret = json_object();
+
+	json_object_set(ret, "name", name);
+	for (size_t i = 0; i < NELEMS(words); i++) {
+		const json_t *text = json_object_get(there, words[i]);
+
+		if (json_is_string(text))
+			json_object_set_new(ret, words[i], upstream_clean_text(text, i == 0 ? TITLE_BYTES : 16 * 1024));
+	}
+	if (json_is_true(json_object_get(there, "required")))
+		json_object_set_new(ret, "required", json_true());
+	return ret;
+}
+
+static int take_arguments(const json_t *there, json_t *doc, struct err *err)
+{
+	const json_t *given = json_object_get(there, "arguments"), *one;
+	json_t *arguments = json_array();
+	size_t i;
+
+	json_object_set_new(doc, "arguments", arguments);
+	if (json_array_size(given) > ARGUMENTS)
+		return err_set(err, ERR_LIMIT, "/arguments", "has more than %d arguments", ARGUMENTS);
+	json_array_foreach((json_t *)(uintptr_t)given, i, one) {
+		const json_t *name = json_object_get(one, "name");
+		size_t len = json_string_length(name);
+
+		if (len == 0 || len > ARGUMENT_BYTES || text_hidden(json_string_value(name), len, &(uint32_t){ 0 }) < len)
+			return err_set(err, ERR_INVALID, "/arguments", "argument %zu has no name that can be used here", i + 1);
+		json_array_append_new(arguments, one_argument(one));
+	}
+	return 0;
+}
+
+/* --- completion */
+
+static void complete_one(const struct upstream_naming *naming, const struct upstream_item *item, const char *argument,
+			 json_t *complete)
+{
+	json_t *handler = upstream_handler(naming, item);
+
+	json_object_set_new(handler, "argument", json_string(argument));
+	json_object_set_new(complete, argument, handler);
+}
+
+/* The variables of a URI template: what stands in its braces, without operators. */
+static void complete_variables(const struct upstream_naming *naming, const struct upstream_item *item, const char *template,
+			       json_t *complete)
+{
+	for (const char *p = strchr(template, '{'); p; p = strchr(p, '{')) {
+		const char *end = strchr(p, '}');
+
+		for (p += strspn(p, "{+#./;?&"); end && p < end; ) {
+			size_t n = strcspn(p, ",}");
+			char *name = mem_strndup(p, n);
+
+			complete_one(naming, item, name, complete);
+			free(name);
+			p += n + 1;
+		}
+		if (!end)
+			return;
+	}
+}
+
+static void put_completion(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there,
+			    json_t *doc)
+{
+	json_t *complete = json_object();
+	const json_t *argument;
+	const char *template;
+	size_t i;
+
+	if (json_is_true(json_object_get(there, "completes"))) {
+		json_array_foreach(json_object_get(doc, "arguments"), i, argument)
+			complete_one(naming, item, json_string_value(json_object_get(argument, "name")), complete);
+		if (upstream_key(item->key, &template) == UPSTREAM_TEMPLATE)
+			complete_variables(naming, item, template, complete);
+	}
+	if (json_object_size(complete) > 0)
+		json_object_set(doc, "complete", complete);
+	json_decref(complete);
+}
+
+/* --- resources */
+
+static void take_resource_annotations(const json_t *there, json_t *doc)
+{
+	const json_t *from = json_object_get(there, "annotations");
+	json_t *audience = json_object_get(from, "audience"), *priority = json_object_get(from, "priority"), *role;
+	json_t *to = json_object(), *roles = json_array();
+	size_t i;
+
+	json_array_foreach(audience, i, role) {
+		const char *word = json_string_value(role);
+
+		if (word && (strcmp(word, "user") == 0 || strcmp(word, "assistant") == 0) && json_array_size(roles) < 2)
+			json_array_append(roles, role);
+	}
+	if (json_array_size(roles) > 0)
+		json_object_set(to, "audience", roles);
+	if (json_is_number(priority))
+		json_object_set(to, "priority", priority);
+	if (json_object_size(to) > 0)
+		json_object_set(doc, "annotations", to);
+	json_decref(roles);
+	json_decref(to);
+}
+
+static void take_resource(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there,
+			  json_t *doc)
+{
+	json_t *mime = json_object_get(there, "mimeType");
+	const char *uri;
+	bool template = upstream_key(item->key, &uri) == UPSTREAM_TEMPLATE;
+
+	json_object_set_new(doc, template ? "uriTemplate" : "uri", mcp_uri(uri, naming->uri_prefix));
+	if (json_string_length(mime) > 0)
+		json_object_set(doc, "mimeType", mime);
+	take_resource_annotations(there, doc);
+}
+
+/* item.c: the document of what is no tool. */
+static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
+		    struct err *err)
+{
+	static const char *const kinds[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resourceTemplate" };
+	static const char *const nouns[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resource template" };
+	const char *name;
+	int rc = 0;
+
+	(void)upstream_key(item->key, &name);
+	char *fallback = mem_printf("The %s %s of the MCP server %s.", nouns[item->kind], name, naming->upstream);
+	json_object_set_new(doc, "kind", json_string(kinds[item->kind]));
+	upstream_take_words(there, fallback, doc);
+	free(fallback);
+	take_name(naming, item, there, doc);
+	upstream_take_icons(there, doc);
+	upstream_take_deep(there, "_meta", doc);
+	if (item->kind == UPSTREAM_PROMPT)
+		rc = take_arguments(there, doc, err);
+	else
+		take_resource(naming, item, there, doc);
+	if (rc == 0)
+		put_completion(naming, item, there, doc);
+	return rc;
 }

@@ -2,8 +2,6 @@
  * due is noted, and done by work(), which the loop calls. */
 #include "config.h"
 
-#include "link_parts_int.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,454 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
+
+#include "link_parts_int.h"
+
+/* --- the handshake */
+
+/* The handshake: server/discover first, initialize when that means nothing there (MCP V-07).  Whichever is answered
+ * well decides the era; what was learned is tried first the next time. */
+
+static void send_discover(struct link *l)
+{
+	uint64_t id;
+
+	(void)link_request(l, LINK_DISCOVER, NULL, &id);
+	link_msg_begin(&l->out, id, "server/discover");
+	link_msg_meta(&l->out, true, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, id, "server/discover", NULL);
+}
+
+static void send_initialize(struct link *l)
+{
+	uint64_t id;
+
+	l->state = LINK_INITIALIZING;
+	(void)link_request(l, LINK_INITIALIZE, NULL, &id);
+	link_msg_initialize(&l->out, id, l->asks);
+	link_send(l, id, "initialize", NULL);
+}
+
+static void link_hand_start(struct link *l, enum link_era era)
+{
+	l->start_us = ev_now_us(l->env.loop);
+	if (era == LINK_ERA_LEGACY) {
+		send_initialize(l);
+	} else {
+		l->state = LINK_PROBING;
+		send_discover(l);
+	}
+	ev_timer_start(l->start, (l->state == LINK_PROBING ? LINK_PROBE_MS : LINK_START_MS) * UINT64_C(1000));
+}
+
+/* the start timer */
+static void link_hand_late(void *link)
+{
+	struct link *l = link;
+
+	if (l->state == LINK_PROBING) {
+		send_initialize(l);
+		ev_timer_start(l->start, LINK_START_MS * UINT64_C(1000));
+	} else {
+		link_die(l, ERR_TOOL, "it did not answer within %d s", LINK_START_MS / 1000);
+	}
+}
+
+/* For people and logs only (MCP T-19). */
+static void take_server(struct link *l, const json_t *info)
+{
+	const char *name = json_string_value(json_object_get(info, "name"));
+	const char *version = json_string_value(json_object_get(info, "version"));
+	char text[128];
+
+	(void)snprintf(text, sizeof(text), "%s%s%s", name ? name : "", version ? " " : "", version ? version : "");
+	text_printable(text, strlen(text), l->server, sizeof(l->server));
+}
+
+static void take_capabilities(struct link *l, const json_t *result)
+{
+	static const char *const names[UPSTREAM_KINDS] = { "tools", "prompts", "resources", "resources" };
+	const json_t *caps = json_object_get(result, "capabilities");
+
+	for (size_t i = 0; i < UPSTREAM_KINDS; i++) {
+		const json_t *one = json_object_get(caps, names[i]);
+
+		l->has[i] = json_is_object(one);
+		l->tells[i] = json_is_true(json_object_get(one, "listChanged"));
+	}
+	l->says_updates = json_is_true(json_object_get(json_object_get(caps, "resources"), "subscribe"));
+	l->completes = json_is_object(json_object_get(caps, "completions"));
+	l->logs = json_is_object(json_object_get(caps, "logging"));
+}
+
+static void link_watch_start(struct link *l);
+
+static void agreed(struct link *l, enum rev rev)
+{
+	l->rev = rev;
+	l->modern = rev_table[rev].era == ERA_MODERN;
+	l->state = LINK_LISTING;
+	if (l->wire->ops->spoken)
+		l->wire->ops->spoken(l->wire, rev);
+	if (!l->modern) {
+		str_reset(&l->out);
+		str_puts(&l->out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
+		link_send(l, 0, "notifications/initialized", NULL);
+	}
+	link_watch_start(l);
+	link_list_start(l);
+}
+
+/* Is there a revision in the list that we speak in this era? */
+static bool speaks(const json_t *versions, enum rev_era era)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)versions, i, v) {
+		enum rev rev = json_is_string(v) ? rev_find(json_string_value(v), json_string_length(v)) : REV_COUNT;
+
+		if (rev != REV_COUNT && rev != REV_R0 && rev_table[rev].era == era)
+			return true;
+	}
+	return false;
+}
+
+static json_t *parse(struct jx_span v)
+{
+	json_t *ret = NULL;
+
+	if (!rpc_is(v, '{') || jx_parse_scanned(v.p, v.len, &ret, NULL) < 0)
+		return NULL;
+	return ret;
+}
+
+/* The newest that it does offer, for a message. */
+static void refuse_versions(struct link *l, const json_t *versions)
+{
+	const char *text = json_string_value(json_array_get(versions, 0));
+	char shown[40];
+
+	text_printable(text ? text : "nothing", text ? strlen(text) : 7, shown, sizeof(shown));
+	link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", shown);
+}
+
+static void link_hand_discovered(struct link *l, const struct rpc_msg *msg)
+{
+	json_t *result = parse(msg->result), *error = parse(msg->error);
+	const json_t *versions = json_object_get(result ? result : json_object_get(error, "data"),
+						 result ? "supportedVersions" : "supported");
+
+	if (l->state != LINK_PROBING && l->state != LINK_INITIALIZING) {
+		;       /* initialize was faster */
+	} else if (result && speaks(versions, ERA_MODERN)) {
+		take_server(l, json_object_get(json_object_get(result, "_meta"), "io.modelcontextprotocol/serverInfo"));
+		take_capabilities(l, result);
+		agreed(l, REV_R5);
+	} else if (json_array_size(versions) > 0 && !speaks(versions, ERA_LEGACY)) {
+		refuse_versions(l, versions);
+	} else if (l->state == LINK_PROBING) {
+		/* Any other answer: an older server, or one that lists older revisions only. */
+		send_initialize(l);
+		ev_timer_start(l->start, LINK_START_MS * UINT64_C(1000));
+	}
+	json_decref(result);
+	json_decref(error);
+}
+
+/* link.c */
+static void link_hand_initialized(struct link *l, const struct rpc_msg *msg)
+{
+	json_t *result = parse(msg->result), *data = NULL;
+	const json_t *version = json_object_get(result, "protocolVersion");
+	char text[160];
+	int code;
+
+	if (l->state != LINK_INITIALIZING) {
+		json_decref(result);
+		return;         /* server/discover was answered in the meantime */
+	}
+	if (!result) {
+		link_msg_error(msg->error, &code, text, sizeof(text), &data);
+		json_decref(data);
+		link_die(l, ERR_TOOL, "it refused to initialize: error %d: %s", code, text);
+		return;
+	}
+	enum rev rev = json_is_string(version) ? rev_find(json_string_value(version), json_string_length(version)) : REV_COUNT;
+	if (rev == REV_COUNT || rev == REV_R0 || rev_table[rev].era != ERA_LEGACY) {
+		text_printable(json_is_string(version) ? json_string_value(version) : "none", json_is_string(version) ?
+			       json_string_length(version) : 4, text, 40);
+		link_die(l, ERR_TOOL, "it speaks no revision of MCP that is known here, but %s", text);
+	} else {
+		take_server(l, json_object_get(result, "serverInfo"));
+		take_capabilities(l, result);
+		agreed(l, rev);
+	}
+	json_decref(result);
+}
+
+/* --- news */
+
+/* News of a server: that lists have changed, and resources that somebody watches.  An older server is subscribed to for
+ * each resource (MCP U-03); one of 2026-07-28 has a stream of news, whose filter names all of them, and which is
+ * replaced by another when they change: the old one ends when the new one is acknowledged, so that nothing is missed. */
+
+#define STEADY_US 60000000              /* a stream that lived so long is asked for again at once */
+#define RELISTEN_DOUBLINGS 6
+
+struct watched { char *uri; bool told; };       /* told: an older server is subscribed to */
+
+static void link_watch_free(struct link *l)
+{
+	const void *key;
+	void *value;
+	size_t len;
+
+	for (size_t it = 0; l->watched && map_next(l->watched, &it, &key, &len, &value); ) {
+		free(((struct watched *)value)->uri);
+		free(value);
+	}
+	map_free(&l->watched);
+}
+
+/* --- an older server */
+
+static void send_subscription(struct link *l, const char *method, const char *uri)
+{
+	uint64_t id;
+
+	(void)link_request(l, LINK_ASIDE, NULL, &id);
+	link_msg_begin(&l->out, id, method);
+	str_puts(&l->out, "\"uri\":");
+	jx_write_stringz(&l->out, uri);
+	link_msg_end(&l->out);
+	link_send(l, id, method, NULL);
+}
+
+/* False: some are left for when there is room. */
+static bool subscribe_all(struct link *l)
+{
+	const void *key;
+	void *value;
+	size_t len;
+
+	for (size_t it = 0; map_next(l->watched, &it, &key, &len, &value); ) {
+		struct watched *w = value;
+
+		if (w->told)
+			continue;
+		if (l->wire->ops->full(l->wire))
+			return false;
+		w->told = true;
+		send_subscription(l, "resources/subscribe", w->uri);
+	}
+	return true;
+}
+
+/* --- a server of 2026-07-28 */
+
+static void put_filter(struct link *l)
+{
+	static const char *const lists[UPSTREAM_TEMPLATE] = { "toolsListChanged", "promptsListChanged", "resourcesListChanged" };
+	const char *comma = "";
+	const void *key;
+	void *value;
+	size_t len;
+
+	str_puts(&l->out, "\"notifications\":{");
+	for (size_t i = 0; i < NELEMS(lists); i++) {
+		if (!l->tells[i])
+			continue;
+		str_printf(&l->out, "%s\"%s\":true", comma, lists[i]);
+		comma = ",";
+	}
+	if (l->says_updates && map_count(l->watched) > 0) {
+		str_printf(&l->out, "%s\"resourceSubscriptions\":[", comma);
+		comma = "";
+		for (size_t it = 0; map_next(l->watched, &it, &key, &len, &value); comma = ",") {
+			str_puts(&l->out, comma);
+			jx_write_stringz(&l->out, ((struct watched *)value)->uri);
+		}
+		str_putc(&l->out, ']');
+	}
+	str_puts(&l->out, "},");
+}
+
+static void cancel_listen(struct link *l, uint64_t *id)
+{
+	if (!*id)
+		return;
+	if (!l->wire->exchanges) {      /* MCP C-03, C-04 */
+		link_msg_cancelled(&l->out, *id, true);
+		link_send(l, 0, "notifications/cancelled", NULL);
+	}
+	link_forget(l, *id);
+	*id = 0;
+}
+
+static bool wants_news(const struct link *l)
+{
+	return l->tells[UPSTREAM_TOOL] || l->tells[UPSTREAM_PROMPT] || l->tells[UPSTREAM_RESOURCE] ||
+	       (l->says_updates && map_count(l->watched) > 0);
+}
+
+static void ask_news(struct link *l)
+{
+	cancel_listen(l, &l->old_listen_id);
+	l->old_listen_id = l->listen_id;
+	l->listen_id = 0;
+	ev_timer_stop(l->relisten);
+	if (!wants_news(l)) {
+		cancel_listen(l, &l->old_listen_id);
+		return;
+	}
+	(void)link_request(l, LINK_LISTEN, NULL, &l->listen_id);
+	l->listen_us = ev_now_us(l->env.loop);
+	link_msg_begin(&l->out, l->listen_id, "subscriptions/listen");
+	put_filter(l);
+	link_msg_meta(&l->out, true, 0, 0);
+	link_msg_end(&l->out);
+	link_send(l, l->listen_id, "subscriptions/listen", NULL);
+}
+
+/* On a pipe the subscription is named by the id of its request, over HTTP the exchange is its own. */
+static void link_watch_acknowledged(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
+{
+	struct jx_span v;
+	struct rpc_walk w;
+	uint64_t id = exchange;
+	char name[48];
+
+	if (!exchange && rpc_is(msg->meta, '{')) {
+		rpc_walk_start(&w, msg->meta);
+		while (rpc_walk_member(&w, name, sizeof(name), &v))
+			if (strcmp(name, "io.modelcontextprotocol/subscriptionId") == 0 && !link_msg_id(v, &id))
+				id = 0;
+	}
+	if (id && id == l->listen_id)
+		cancel_listen(l, &l->old_listen_id);
+}
+
+/* a stream of news */
+static void link_watch_ended(struct link *l, uint64_t id, bool refused)
+{
+	uint64_t gap = LINK_RELISTEN_MS * UINT64_C(1000);
+
+	if (id == l->old_listen_id)
+		l->old_listen_id = 0;
+	if (id != l->listen_id)
+		return;
+	l->listen_id = 0;
+	if (refused)
+		return;
+	if (ev_now_us(l->env.loop) - l->listen_us >= STEADY_US)
+		l->relistens = 0;
+	else if (l->relistens < RELISTEN_DOUBLINGS)
+		l->relistens++;
+	ev_timer_start(l->relisten, l->relistens ? gap << (l->relistens - 1) : 0);
+}
+
+/* What was said while nobody listened is not known: it is looked at again. */
+void link_missed(struct link *l)
+{
+	if (l->state != LINK_READY)
+		return;
+	link_list_changed(l);
+	if (map_count(l->watched) > 0)
+		l->env.updated(l->env.arg, NULL);
+}
+
+/* the relisten timer */
+static void link_watch_late(void *link)
+{
+	struct link *l = link;
+
+	if (l->state != LINK_READY)
+		return;
+	ask_news(l);
+	link_missed(l);
+}
+
+/* --- both */
+
+static void link_watch_start(struct link *l)
+{
+	if (l->modern)
+		ask_news(l);
+	else
+		l->watch_changed = true;
+}
+
+/* what is watched is not what it was */
+static void link_watch_work(struct link *l)
+{
+	l->watch_changed = false;
+	if (l->modern)
+		ask_news(l);
+	else if (l->says_updates)
+		l->watch_changed = !subscribe_all(l);
+}
+
+/* link.c */
+static void link_watch_updated(struct link *l, const struct rpc_msg *msg)
+{
+	char uri[UPSTREAM_URI_MAX + 2];
+	size_t len;
+
+	if (!rpc_string(msg->uri, uri, sizeof(uri), &len) || strlen(uri) != len)
+		return;
+	/* It may name a part of what is watched. */
+	while (len > 0 && !map_get_z(l->watched, uri)) {
+		while (len > 0 && uri[len - 1] != '/')
+			len--;
+		if (map_get(l->watched, uri, len)) {
+			uri[len] = '\0';
+			break;
+		}
+		len -= len > 0;
+		uri[len] = '\0';
+	}
+	if (len > 0)
+		l->env.updated(l->env.arg, uri);
+}
+
+static void changed(struct link *l)
+{
+	bool begun = l->state == LINK_LISTING || l->state == LINK_READY;
+
+	if (!begun || !l->says_updates)
+		return;
+	l->watch_changed = true;
+	if (l->state == LINK_READY)
+		link_kick(l);
+}
+
+void link_watch(struct link *l, const char *uri)
+{
+	struct watched *w = map_get_z(l->watched, uri);
+
+	if (w)
+		return;
+	w = mem_zalloc(sizeof(*w));
+	w->uri = mem_strdup(uri);
+	(void)map_set_z(l->watched, uri, w);
+	changed(l);
+}
+
+void link_unwatch(struct link *l, const char *uri)
+{
+	struct watched *w = map_del_z(l->watched, uri);
+
+	if (!w)
+		return;
+	if (w->told && l->state == LINK_READY)
+		send_subscription(l, "resources/unsubscribe", uri);
+	else if (l->modern)
+		changed(l);
+	free(w->uri);
+	free(w);
+}
 
 #define NOISE_MAX 100                   /* lines that are no messages, before the server is given up */
 #define NOISE_SHOWN 160                 /* bytes of one in the log */
@@ -275,7 +721,8 @@ static void on_notice(struct link *l, uint64_t exchange, const struct rpc_msg *m
 		link_call_question_withdrawn(l, msg);
 }
 
-void link_noise(struct link *l, const char *p, size_t len)
+/* a line that is no message */
+static void link_noise(struct link *l, const char *p, size_t len)
 {
 	static struct log_site site;
 	char shown[NOISE_SHOWN * 4 + 1];

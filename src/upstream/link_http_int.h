@@ -3,7 +3,7 @@
 
 #include "link_int.h"
 
-/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05 (link_http.c); their events (link_sse.c). */
+/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05 (link_http.c); their events (link_http.c). */
 
 #define LINK_EXCHANGES_MAX 64             /* requests of one link under way */
 
@@ -14,9 +14,9 @@ struct link_sse {
 };
 /* data is borrowed.  False: stop, the reader may be gone. */
 typedef bool link_sse_fn(void *arg, const char *event, const char *data, size_t len);
-void link_sse_init(struct link_sse *s);
-void link_sse_fini(struct link_sse *s);
+FOR_TESTS void link_sse_init(struct link_sse *s);
+FOR_TESTS void link_sse_fini(struct link_sse *s);
 /* 0; 1: fn said stop; ERR_LIMIT: an event larger than a message. */
-int link_sse_feed(struct link_sse *s, const char *p, size_t len, link_sse_fn *fn, void *arg);
+FOR_TESTS int link_sse_feed(struct link_sse *s, const char *p, size_t len, link_sse_fn *fn, void *arg);
 
 #endif

@@ -10,7 +10,7 @@
 #include "proto/rpc.h"
 
 /* The client's side of MCP.  A link is one conversation with one server, of whatever revision: its handshake, its
- * lists, its requests and theirs, what it watches (link.c, link_hand.c, link_list.c, link_call.c, link_watch.c).  A wire
+ * lists, its requests and theirs, what it watches (link.c, link.c, link_list.c, link_call.c, link.c).  A wire
  * carries its messages and knows none of them (link_pipe.c, link_http.c).  What the server sends is hostile: everything is bounded, and nothing that it
  * says outlives the callback that said it.  Loop thread. */
 
@@ -69,7 +69,6 @@ void link_failed(struct link *link, uint64_t id, const struct err *err);        
 void link_dead(struct link *link, const struct err *err);       /* the wire is to be closed */
 void link_drained(struct link *link);
 void link_missed(struct link *link);                             /* news may have been lost */
-void link_noise(struct link *link, const char *p, size_t len);  /* a line that is no message */
 
 /* --- calls */
 

@@ -68,7 +68,8 @@ struct link {
 	uint64_t asked_us; unsigned asked;      /* requests of theirs in this second */
 };
 
-/* link.c */
+/* --- link.c */
+
 void link_kick(struct link *l);                     /* what is due is done in this turn, from the loop */
 void link_die(struct link *l, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 struct link_open *link_request(struct link *l, enum link_kind kind, struct link_call *call, uint64_t *ret_id);
@@ -79,14 +80,12 @@ void link_send_head(struct link *l, uint64_t id, const struct link_head *head);
 void link_ready(struct link *l);                    /* a list was read */
 void link_doubt(struct link *l);
 
-/* link_msg.c: what is written and what is read, without any state */
+/* --- link_call.c: messages; what is written and what is read, without any state */
+
 void link_msg_begin(struct str *out, uint64_t id, const char *method);       /* up to the members of params */
 void link_msg_end(struct str *out);
 /* The _meta of a request of 2026-07-28, or of an older one with a token; nothing when there is nothing to say. */
 void link_msg_meta(struct str *out, bool modern, uint32_t caps, uint64_t token);
-/* The same of a call: with the least level of log lines that are wanted, 8 = none (MCP G-03), and its caller's trace or NULL. */
-struct link_meta { bool modern; uint32_t caps; uint64_t token; int log_level; const struct trace *trace; };
-void link_msg_call_meta(struct str *out, const struct link_meta *m);
 void link_msg_initialize(struct str *out, uint64_t id, bool asks);
 void link_msg_answer(struct str *out, struct jx_span id, const json_t *result);
 void link_msg_refusal(struct str *out, struct jx_span id, int code, const char *text);
@@ -94,17 +93,10 @@ void link_msg_cancelled(struct str *out, uint64_t id, bool modern);
 bool link_msg_id(struct jx_span raw, uint64_t *ret);         /* an id of ours */
 /* An error object: its code, its message without hidden characters, its data (a reference, or NULL). */
 void link_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size, json_t **ret_data);
-#define LINK_LOG_OFF 8
-int link_msg_level(const char *word);                        /* of a log line; -1 = no such level */
-const char *link_msg_level_word(int level);
+#define LINK_LOG_OFF 8                  /* of levels of log lines: none */
 
-/* link_hand.c */
-void link_hand_start(struct link *l, enum link_era era);
-void link_hand_discovered(struct link *l, const struct rpc_msg *msg);
-void link_hand_initialized(struct link *l, const struct rpc_msg *msg);
-void link_hand_late(void *link);                            /* the start timer */
+/* --- link_list.c */
 
-/* link_list.c */
 void link_list_start(struct link *l);
 void link_list_page(struct link *l, const struct rpc_msg *msg);
 void link_list_failed(struct link *l, const struct err *err);
@@ -112,16 +104,8 @@ void link_list_changed(struct link *l);                   /* the server says so 
 void link_list_late(void *link);                             /* the relist timer */
 void link_list_free(struct link *l);
 
-/* link_watch.c */
-void link_watch_start(struct link *l);                    /* the link is ready: ask for news, of what is watched too */
-void link_watch_work(struct link *l);                     /* what is watched is not what it was */
-void link_watch_acknowledged(struct link *l, uint64_t exchange, const struct rpc_msg *msg);
-void link_watch_ended(struct link *l, uint64_t id, bool refused);      /* a stream of news */
-void link_watch_updated(struct link *l, const struct rpc_msg *msg);
-void link_watch_late(void *link);                            /* the relisten timer */
-void link_watch_free(struct link *l);
+/* --- link_call.c */
 
-/* link_call.c */
 void link_call_run_waiting(struct link *l);                   /* what waits, as far as there is room */
 void link_call_fail_all(struct link *l, const struct err *err);
 void link_call_unpark_all(struct link *l);             /* nobody can go on with one any more */

@@ -3,7 +3,7 @@
 
 #include "link_int.h"
 
-/* mcp: what is run (handler_mcp.c), and what has come back (mcp_take.c). */
+/* mcp: what is run (mcp.c), and what has come back (item.c). */
 
 struct mcp_plan {
 	const char *upstream;
@@ -18,8 +18,5 @@ struct mcp_plan {
 int mcp_take(const struct mcp_plan *plan, const char *uri_prefix, json_t *result, struct backend_result *res,
 	     struct err *err) MUST_CHECK;
 void mcp_clean_meta(json_t *obj);       /* of what the protocol keeps for itself */
-
-/* A URI there as it is shown here: http and https can be fetched by anybody, all others get the prefix. */
-json_t *mcp_uri(const char *uri, const char *prefix);
 
 #endif

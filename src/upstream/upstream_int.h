@@ -9,7 +9,7 @@
 #include "net/url.h"
 
 /* The parts of upstreams: a document as a plan (document.c), what it has as definitions
- * (item.c, hosted.c). */
+ * (item.c, item.c). */
 
 enum upstream_transport { UPSTREAM_PIPE, UPSTREAM_HTTP, UPSTREAM_SSE };
 
@@ -47,18 +47,5 @@ int upstreams_watch(struct upstreams *u, const char *name, const char *uri, cons
 		    struct backend_watch **ret, struct err *err) MUST_CHECK;
 struct map *upstreams_parked(struct upstreams *u);
 const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char *name);        /* NULL: not known */
-
-/* What documents of all kinds share, from the object as it is there: texts for people, icons, `_meta`. */
-void upstream_take_words(const json_t *from, const char *fallback, json_t *doc);
-void upstream_take_icons(const json_t *from, json_t *doc);
-void upstream_take_deep(const json_t *from, const char *member, json_t *doc);
-json_t *upstream_clean_text(const json_t *text, size_t max);
-json_t *upstream_handler(const struct upstream_naming *naming, const struct upstream_item *item);
-/* hosted.c: the document of what is no tool. */
-int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
-		    struct err *err) MUST_CHECK;
-
-/* Remove what the protocol keeps for itself from a `_meta` (MCP B-44). */
-void upstream_strip_meta(json_t *meta);
 
 #endif
