@@ -1,16 +1,29 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
-#include "base/err.h"
-
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a tool runs, and whatever else has a handler.  A run ends in exactly one of result, ask, error.  After ask() it is over and
- * forgotten; with the answers a fresh run begins, and all it knows is what the request carries.  Hence: no
- * side effect before the last ask. */
+#include <jansson.h>
+
+#include "base/err.h"
+
+/* Handlers: how a tool runs, and whatever else has one.  A handler is a row of functions, struct backend_ops.
+ *
+ * Life.  bind() compiles the handler block of a definition into a plan, once, when the definition is stored or loaded;
+ * the plan lives in the definition's arena.  start() begins a run of it with a request, struct backend_req, and
+ * reports by a sink, struct backend_sink.  A run ends in exactly one of result, ask, error.  After ask() it is over and
+ * forgotten; with the answers a fresh run begins, and all it knows is what the request carries.  Hence: no side effect
+ * before the last ask.
+ *
+ * Threads.  bind() is pure and may run on any thread; everything else is of the loop thread, where a sink is never
+ * called from inside start().
+ *
+ * Walk.  app/handlers.c lists the handlers.  The registry calls backend_bind() for a definition; the call engine fills
+ * a request and calls backend_start(), which opens the run's secrets and calls the handler's start(); what the handler
+ * reports comes back through run.c, which masks and sanitizes it, to the engine's sink.  backend_cancel() asks for an
+ * early end, which still comes by the sink. */
 
 struct arena;
 struct backend_op;
@@ -66,7 +79,8 @@ struct backend_req {
 	const struct trace *trace;              /* of the caller's (proto/trace.h), or NULL */
 	uint64_t deadline_us;                   /* monotonic; the handler's own end, the engine has one too */
 	size_t result_max;                      /* bytes of output */
-	struct open_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by backend_start() */
+	struct open_secrets *secrets;             /* of this run (backend/secrets.h), until its end; set by
+						   * backend_start() */
 };
 struct backend_result {
 	json_t *content;                        /* array of content blocks; never NULL */
@@ -74,7 +88,8 @@ struct backend_result {
 	 * messages, and of a resource one with contents, of a completion one with values (call/shape.c). */
 	json_t *structured, *meta;
 	bool is_error;                          /* a failure of the tool itself is a result */
-	bool links_there;                       /* links lead to another server: those to what the caller cannot read become text */
+	bool links_there;                       /* links lead to another server: those to what the caller cannot read
+						 * become text */
 	/* For the record: exit status or HTTP status; signal; what its process used (0 = unknown). */
 	int64_t xstat; bool has_xstat; int sig;
 	uint64_t cpu_us, rss_kib;
@@ -86,7 +101,8 @@ struct backend_ask {
 /* The way back.  Loop thread, never from inside start(); one of result, ask, error comes, once and last,
  * cancelled or not.  json_t references are taken. */
 struct backend_sink {
-	void (*progress)(void *arg, double done, double total, const char *note);   /* total < 0 = unknown; note may be NULL */
+	/* total < 0 = unknown; note may be NULL */
+	void (*progress)(void *arg, double done, double total, const char *note);
 	void (*log)(void *arg, int level, const char *logger, json_t *data);        /* level 0 debug … 7 emergency */
 	void (*result)(void *arg, struct backend_result *res);
 	void (*ask)(void *arg, struct backend_ask *ask);
@@ -138,8 +154,8 @@ void backend_start(const struct backend_ops *ops, const struct backend_env *env,
 		   const struct backend_sink *sink, void *arg, struct backend_op **ret);
 void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */
 
-/* A content block, or a part of a resource, whose texts are clean as those of a tool's result are: itself or a copy.  New
- * reference. */
+/* A content block, or a part of a resource, whose texts are clean as those of a tool's result are: itself or a copy.
+ * New reference. */
 json_t *backend_clean_block(json_t *block);
 /* The same of one text; takes it, returns it or a copy.  NULL and what is no text stay. */
 json_t *backend_clean_text(json_t *text);

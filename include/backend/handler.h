@@ -6,7 +6,13 @@
 struct fetch_policy;
 struct str;
 
-/* What the members of this room share: the head of a run, templates, content blocks. */
+/* What handlers are made of: the head of a run, parts of blocks, templates, content blocks.  For the rooms that
+ * implement a handler (handlers, exec, upstream); who only runs one needs backend/backend.h.
+ *
+ * A handler's bind() reads its block with backend_get_word(), backend_bind_fetch() and tpl_compile() into a plan; its
+ * start() allocates a run whose first part is struct backend_op, fills that with backend_op_init(), and reports from
+ * the loop, later.  static.c of handlers is the smallest example.  bind() may run on any thread, a run belongs to the
+ * loop. */
 
 /* The head of every run.  A member embeds it as its first part; the end functions report the one end and
  * leave the memory to the caller.  Loop thread. */

@@ -2,10 +2,14 @@
 #define EXEC_SANDBOX_H
 
 #include "backend/handler.h"
-
 #include "sandbox/policy.h"
 
-/* The block `sandbox` of a handler that starts a process, and what the server makes of it. */
+/* The block `sandbox` of what starts a process, an exec tool or an upstream, and what the server makes of it.
+ *
+ * exec_sandbox_bind() compiles the block (any thread).  Before a process is started, exec_sandbox_check() compares what
+ * it must reach with what this machine has, and exec_sandbox_fill() writes the launcher's instructions; struct sandbox
+ * (sandbox/sandbox.h) is what the server says of all its tools.  exec_sandbox_show() says the same in texts, for the
+ * record of a call. */
 
 struct sandbox;
 

@@ -1,9 +1,9 @@
 #ifndef SANDBOX_LEVEL_H
 #define SANDBOX_LEVEL_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
+
+#include "base/err.h"
 
 /* How far a tool's process is confined, as it stands in records (SEC S-510): "base", then the layers that take
  * effect, in this order:

@@ -1,18 +1,18 @@
 #ifndef SANDBOX_POLICY_H
 #define SANDBOX_POLICY_H
 
-#include "base/err.h"
-#include "sandbox/level.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "sandbox/level.h"
 
 /* What toolcrib-run does to become one tool.  The server encodes it to bytes and hands them over by
  * descriptor 3, a socket; the launcher decodes them strictly: length-prefixed, bounded, no trailing bytes.
  *
  * What comes back on descriptor 3: SANDBOX_READY, the level reached and a newline once the sandbox stands and only the
- * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last SANDBOX_USAGE and what the tool has used,
- * "CPU_US RSS_KIB" and a newline.  The end of the server's
+ * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last SANDBOX_USAGE and what the
+ * tool has used, "CPU_US RSS_KIB" and a newline.  The end of the server's
  * side of the socket ends the tool and all that it has started (SEC S-B15). */
 
 #define SANDBOX_POLICY_MAX (256u << 10)     /* bytes of an encoded policy */
@@ -37,8 +37,8 @@ struct sandbox_policy {
 	const char *const *argv;        /* NULL-terminated, argv[0] first */
 	const char *const *env;         /* NULL-terminated "K=V"; nothing is inherited */
 	const char *cwd;                /* absolute; NULL = the own directory, without one "/" */
-	const char *scratch;            /* absolute: an own directory is made in it, $HOME and $TMPDIR unless env has them,
-					 * and removed at the end; NULL = none */
+	const char *scratch;            /* absolute: an own directory is made in it, $HOME and $TMPDIR unless env has
+					 * them, and removed at the end; NULL = none */
 	const char *bwrap;              /* with level.ns, else NULL: absolute, the program of bubblewrap */
 	const char *cgroup;             /* with level.cgroup, else NULL: absolute, one for the tool is made in it */
 	uint64_t cpu_s;                 /* RLIMIT_CPU; 0 = inherited */

@@ -5,6 +5,17 @@
 
 #define SANDBOX_REQUIRE_DEFAULT "base+landlock:1"   /* SEC S-518: without it a tool can read the store */
 
+/* The sandbox: what confines every process that a tool or an upstream is.
+ *
+ *   level.h    how far, as text and as layers; what this kernel offers
+ *   policy.h   instructions for one process, and what comes back
+ *   cgroup.h   the server's place for cgroups
+ *
+ * Walk.  At its start the server probes the best level and fills struct sandbox.  For each process the exec room weighs
+ * a definition's block against it and fills a policy; ev_child starts toolcrib-run and hands it the policy; that
+ * program puts the layers on (limits, cgroup, bubblewrap, Landlock, the filter), executes the tool and stays beside it
+ * as its supervisor until all of its processes are dead. */
+
 /* What a server says about the sandboxes of all its tools; fixed at its start. */
 struct sandbox {
 	struct sandbox_level best;          /* sandbox_level_probe() */

@@ -1,17 +1,28 @@
 #ifndef UPSTREAM_UPSTREAM_H
 #define UPSTREAM_UPSTREAM_H
 
-#include "backend/backend.h"
-#include "base/err.h"
-
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Upstreams: the MCP servers whose tools, prompts and resources are hosted.  A document of kind upstream says how one
- * is reached; a sync reads its lists, each item of which becomes a definition whose handler is `type: mcp` and carries
- * the digest of the item as it was read.  Nothing that an upstream says is trusted (SEC S-731). */
+#include <jansson.h>
+
+#include "backend/backend.h"
+#include "base/err.h"
+
+/* Upstreams: the MCP servers whose tools, prompts and resources are hosted.
+ *
+ * A document of kind upstream says how one is reached, by a process of ours or by URL; a sync reads its lists, each
+ * item of which becomes a definition whose handler is `type: mcp` and carries the digest of the item as it was read.
+ * Nothing that an upstream says is trusted (SEC S-731).
+ *
+ * Life and threads.  Documents and items are checked and made into definitions by pure functions, on any thread.
+ * struct upstreams is what the server knows and is of the loop thread: commands set upstreams in it when the store has
+ * them; a call of a definition asks it for a link, which is opened if there is none, for the caller's tenant or for
+ * all; a link that is idle ends.
+ *
+ * Walk.  mcp.c binds `type: mcp`, and its start() asks upstream.c for the link; link_call.c sends the request over the
+ * wire (link_pipe.c, link_http.c); the answer comes in by link.c and is made into a result of ours by item.c. */
 
 struct secret_source;
 struct db;
@@ -59,7 +70,8 @@ enum upstream_kind upstream_key(const char *key, const char **ret_name);
 struct upstream_item {
 	enum upstream_kind kind;
 	char *key;
-	uint8_t digest[32];             /* SHA-256 of the canonical object, of a resource without what its content changes */
+	uint8_t digest[32];             /* SHA-256 of the canonical object, of a resource without what its content
+					 * changes */
 	/* The object, JSON; a prompt or template whose arguments the server completes has `completes: true` added. */
 	char *text;
 };

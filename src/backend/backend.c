@@ -1,11 +1,12 @@
-/* Which handler a block is for, and the head that every run begins with. */
+/* Parts that every handler uses: the choice of the handler for a block, the head of a run, the sentence for a cancelled
+ * one, the arguments on one line, levels of confinement as texts.  Handlers, calls and commands call them; all but the
+ * head of a run, which belongs to the loop thread, are pure and may run on any thread. */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
@@ -123,7 +124,8 @@ void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level)
 	struct sandbox_level reached = { 0 }, wanted = { 0 }, more = { 0 };
 
 	/* A text that is none was refused when it was set: if it stands here all the same, nothing is enough. */
-	bool known = sandbox_level_parse(sandbox->level, &reached, NULL) == 0 && sandbox_level_parse(sandbox->wanted, &wanted, NULL) == 0 &&
+	bool known = sandbox_level_parse(sandbox->level, &reached, NULL) == 0 &&
+		     sandbox_level_parse(sandbox->wanted, &wanted, NULL) == 0 &&
 		     sandbox_level_parse(level, &more, NULL) == 0;
 	wanted = sandbox_level_both(&wanted, &more);
 	sandbox_level_format(&wanted, sandbox->wanted);
@@ -136,6 +138,7 @@ int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err
 		return 0;
 	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here",
 		      sandbox->wanted, sandbox->level);
-	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see toolcrib-run(8)");
+	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see "
+		 "toolcrib-run(8)");
 	return ERR_DENIED;
 }

@@ -2,11 +2,10 @@
  * functions of bind(), on any thread. */
 #include "config.h"
 
-#include "backend/handler.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"

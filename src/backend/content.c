@@ -1,12 +1,11 @@
-/* Content blocks: the shapes of MCP's five types, checked before a definition is stored and before a
- * child's block is believed. */
+/* Content blocks: the shapes of the five types of MCP.  A definition's are checked when it is stored, on the writer's
+ * thread too, a child's or another server's on the loop before they are believed.  Pure functions. */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"

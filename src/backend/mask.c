@@ -1,10 +1,9 @@
-/*
- * Finding secrets in what a handler says, and putting [secret:NAME] in their place.
+/* Secret masking: the secrets that a run has in use, and [secret:NAME] in their place in what it says.  run.c masks
+ * centrally, handlers what they log or cut; loop thread.
  *
  * A value is looked for as it is; as base64, hex and mistaken Latin-1, whose spellings are made once; and in copies of
  * the text with %XX and with backslash escapes decoded, so that it does not matter which characters somebody chose to
- * encode.  Every pass is linear in the text: a tool that knows the value cannot make the search slow.
- */
+ * encode.  Every pass is linear in the text: a tool that knows the value cannot make the search slow. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -37,8 +36,7 @@ struct open_secrets {
 
 /* --- secrets in use */
 
-/* The secrets that a run has in use: opened once by name, wiped at its end.  Finding
- * them in what the run says comes below. */
+/* Opened once by name, wiped at the end of the run, the link or the worker that has them. */
 
 struct open_secrets *open_secrets_new(const struct secret_source *from)
 {
@@ -82,9 +80,11 @@ static int open_value(struct open_secrets *s, const char *name, struct used_secr
 
 	int rc = s && s->from ? s->from->open(s->from->arg, name, &u->value, &u->len, &why) : ERR_NOT_FOUND;
 	if (rc == ERR_NOT_FOUND)
-		return err_set(err, ERR_TOOL, "", "the secret %.64s, which this tool needs, is not set; nothing has run", name);
+		return err_set(err, ERR_TOOL, "", "the secret %.64s, which this tool needs, is not set; nothing has "
+			       "run", name);
 	if (rc < 0)
-		return err_set(err, ERR_TOOL, "", "the secret %.64s cannot be opened: %s; nothing has run", name, why.msg);
+		return err_set(err, ERR_TOOL, "", "the secret %.64s cannot be opened: %s; nothing has run", name,
+			       why.msg);
 	u->name = mem_strdup(name);
 	secret_forms(u);
 	return 0;
@@ -287,8 +287,8 @@ static size_t unicode(const char *p, const char *end, char ret[4], size_t *ret_n
 		return braced(p, end, ret, ret_n);
 	if (!hex_digits(p + 2, end, 4, &v))
 		return 0;
-	if (v >= 0xd800 && v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' && hex_digits(p + 8, end, 4, &low) &&
-	    low >= 0xdc00 && low < 0xe000) {
+	if (v >= 0xd800 && v < 0xdc00 && end - p >= 12 && p[6] == '\\' && p[7] == 'u' &&
+	    hex_digits(p + 8, end, 4, &low) && low >= 0xdc00 && low < 0xe000) {
 		*ret_n = utf8(0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00), ret);
 		return 12;
 	}
@@ -400,7 +400,7 @@ static void find_secrets(struct marks *m, const struct open_secrets *s, const ch
 	find_decoded(m, s, p, len, '\\', backslash);
 }
 
-static void put_blanked(const struct open_secrets *s, const struct marks *m, const char *p, struct str *out)
+static void put_masked(const struct open_secrets *s, const struct marks *m, const char *p, struct str *out)
 {
 	for (size_t i = 0; i < m->len; ) {
 		size_t from = i;
@@ -414,8 +414,8 @@ static void put_blanked(const struct open_secrets *s, const struct marks *m, con
 	}
 }
 
-/* True, and out has the text, when something was blanked. */
-static bool blank(const struct open_secrets *s, const char *p, size_t len, struct str *out)
+/* True, and out has the text, when something was masked. */
+static bool mask_found(const struct open_secrets *s, const char *p, size_t len, struct str *out)
 {
 	struct marks m = { .len = len };
 
@@ -424,7 +424,7 @@ static bool blank(const struct open_secrets *s, const char *p, size_t len, struc
 	find_secrets(&m, s, p, len);
 	if (!m.mark)
 		return false;
-	put_blanked(s, &m, p, out);
+	put_masked(s, &m, p, out);
 	free(m.mark);
 	metric_inc(METRIC_secrets_blanked);
 	return true;
@@ -432,17 +432,17 @@ static bool blank(const struct open_secrets *s, const char *p, size_t len, struc
 
 void mask_text(const struct open_secrets *s, const char *p, size_t len, struct str *out)
 {
-	if (!blank(s, p, len, out))
+	if (!mask_found(s, p, len, out))
 		str_put(out, p, len);
 }
 
 /* --- JSON */
 
-static json_t *blank_string(const struct open_secrets *s, json_t *v)
+static json_t *mask_string(const struct open_secrets *s, json_t *v)
 {
 	struct str out = STR_INIT;
 
-	if (!blank(s, json_string_value(v), json_string_length(v), &out))
+	if (!mask_found(s, json_string_value(v), json_string_length(v), &out))
 		return json_incref(v);
 	json_t *copy = json_stringn_nocheck(str_text(&out), out.len);
 	str_fini(&out);
@@ -450,7 +450,7 @@ static json_t *blank_string(const struct open_secrets *s, json_t *v)
 }
 
 /* A value of digits alone may stand as a number. */
-static json_t *blank_integer(const struct open_secrets *s, json_t *v)
+static json_t *mask_integer(const struct open_secrets *s, json_t *v)
 {
 	char text[24];
 	int n = snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(v));
@@ -462,47 +462,47 @@ static json_t *blank_integer(const struct open_secrets *s, json_t *v)
 	return json_incref(v);
 }
 
-static json_t *blank_value(const struct open_secrets *s, json_t *v);
+static json_t *mask_value(const struct open_secrets *s, json_t *v);
 
 /* Two keys that become one: the later one stays. */
-static json_t *blank_object(const struct open_secrets *s, json_t *v)
+static json_t *mask_object(const struct open_secrets *s, json_t *v)
 {
 	json_t *copy = json_object(), *member;
 	const char *key;
 
 	json_object_foreach(v, key, member) {
 		struct str out = STR_INIT;
-		if (blank(s, key, strlen(key), &out))
-			json_object_set_new_nocheck(copy, str_text(&out), blank_value(s, member));
+		if (mask_found(s, key, strlen(key), &out))
+			json_object_set_new_nocheck(copy, str_text(&out), mask_value(s, member));
 		else
-			json_object_set_new_nocheck(copy, key, blank_value(s, member));
+			json_object_set_new_nocheck(copy, key, mask_value(s, member));
 		str_fini(&out);
 	}
 	return copy;
 }
 
-static json_t *blank_array(const struct open_secrets *s, json_t *v)
+static json_t *mask_array(const struct open_secrets *s, json_t *v)
 {
 	json_t *copy = json_array(), *element;
 	size_t i;
 
 	json_array_foreach(v, i, element)
-		json_array_append_new(copy, blank_value(s, element));
+		json_array_append_new(copy, mask_value(s, element));
 	return copy;
 }
 
 /* A new reference.  The depth is bounded by the parser (JX_DEPTH_MAX). */
-static json_t *blank_value(const struct open_secrets *s, json_t *v)
+static json_t *mask_value(const struct open_secrets *s, json_t *v)
 {
 	switch (json_typeof(v)) {
 	case JSON_OBJECT:
-		return blank_object(s, v);
+		return mask_object(s, v);
 	case JSON_ARRAY:
-		return blank_array(s, v);
+		return mask_array(s, v);
 	case JSON_STRING:
-		return blank_string(s, v);
+		return mask_string(s, v);
 	case JSON_INTEGER:
-		return blank_integer(s, v);
+		return mask_integer(s, v);
 	case JSON_REAL:
 	case JSON_TRUE:
 	case JSON_FALSE:
@@ -516,7 +516,7 @@ json_t *mask_json(const struct open_secrets *s, json_t *v)
 {
 	if (!v || !open_secrets_any(s))
 		return v;
-	json_t *copy = blank_value(s, v);
+	json_t *copy = mask_value(s, v);
 	json_decref(v);
 	return copy;
 }
@@ -534,7 +534,7 @@ static size_t begun(const char *p, size_t len, const char *what, size_t n)
 }
 
 /* size: of the array that holds z; a text that fills it may have been cut inside a value. */
-static void blank_text(const struct open_secrets *s, char *z, size_t size)
+static void mask_buffer(const struct open_secrets *s, char *z, size_t size)
 {
 	struct str out = STR_INIT;
 	size_t len = strlen(z), cut = 0;
@@ -556,7 +556,7 @@ void mask_err(const struct open_secrets *s, struct err *err)
 {
 	if (!open_secrets_any(s))
 		return;
-	blank_text(s, err->where, sizeof(err->where));
-	blank_text(s, err->msg, sizeof(err->msg));
-	blank_text(s, err->hint, sizeof(err->hint));
+	mask_buffer(s, err->where, sizeof(err->where));
+	mask_buffer(s, err->msg, sizeof(err->msg));
+	mask_buffer(s, err->hint, sizeof(err->hint));
 }

@@ -1,12 +1,12 @@
-/* What is done around every run, whichever the handler: it gets its secrets, and what it says passes through here
- * before anybody else sees it. */
+/* A run of a handler, from outside: secrets are given to it, and what it says is masked and sanitized on its way to the
+ * caller's sink.  The call engine and `tool test` start runs here; loop thread.  Nothing of a handler reaches anybody
+ * by another way: whoever adds a way back adds it here. */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "backend/secrets.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -184,7 +184,8 @@ static int check_meta(const json_t *meta, struct err *err)
 	jx_write(meta, &text);
 	bool fits = !text.failed;
 	str_fini(&text);
-	return fits ? 0 : err_set(err, ERR_LIMIT, "", "the _meta of the tool's result is larger than %u bytes", SANITIZE_META_MAX);
+	return fits ? 0 : err_set(err, ERR_LIMIT, "", "the _meta of the tool's result is larger than %u bytes",
+				  SANITIZE_META_MAX);
 }
 
 /* Check a result and make its texts clean, in place.  ERR_TOOL: a block is none; ERR_LIMIT. */
@@ -193,7 +194,8 @@ static int sanitize_result(struct backend_result *res, struct err *err)
 	struct err why;
 
 	if (json_array_size(res->content) > BACKEND_BLOCKS_MAX)
-		return err_set(err, ERR_LIMIT, "", "the tool's result has %zu content blocks, more than the limit of %d",
+		return err_set(err, ERR_LIMIT, "",
+			       "the tool's result has %zu content blocks, more than the limit of %d",
 			       json_array_size(res->content), BACKEND_BLOCKS_MAX);
 	if (content_check_all(res->content, "content", &why) < 0)
 		return err_set(err, ERR_TOOL, "", "the tool's result: %s: %s", why.where, why.msg);

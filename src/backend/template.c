@@ -1,11 +1,11 @@
-/* Templates: compile once, render for each run.  A template is a list of pieces: literal text, or a
- * name of what is inserted.  Where the text goes (one argv element, stdin, a choice) is the caller's matter. */
+/* Templates of handler blocks: a list of pieces, literal text or the name of what is inserted.  Compiled by bind() on
+ * any thread, rendered for each run on the loop.  What is inserted is never read as a template again; where the text
+ * goes (one element of argv, stdin, a choice) is the caller's matter. */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <string.h>
 
+#include "backend/handler.h"
 #include "backend/secrets.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -45,8 +45,8 @@ static int compile_secret(const char *name, const char *at, unsigned may, struct
 	if (!text_tool_name(name, strlen(name)))
 		return err_set(err, ERR_INVALID, at, "{secret:%.60s}: a name has 1 to 64 of A-Z a-z 0-9 _ . -", name);
 	if (!(may & TPL_SECRETS)) {             /* SEC S-345 */
-		(void)err_set(err, ERR_INVALID, at, "{secret:%.60s}: a secret cannot be inserted here, where others could see it",
-			      name);
+		(void)err_set(err, ERR_INVALID, at,
+			      "{secret:%.60s}: a secret cannot be inserted here, where others could see it", name);
 		err_hint(err, "a program gets it in env: {NAME: \"{secret:%.40s}\"} or on stdin", name);
 		return ERR_INVALID;
 	}

@@ -1,8 +1,6 @@
-/* The child contract (product.md 6): what is written to a child and what its lines mean.  Bytes in, messages
- * out; no descriptors here, so all of it can be fuzzed. */
+/* The child contract: what is written to a program and what its lines mean (toolcrib-tool(5)).  run.c feeds bytes in
+ * and takes messages out, on the loop thread; there are no descriptors here, so all of it can be fuzzed. */
 #include "config.h"
-
-#include "exec_int.h"
 
 #include <string.h>
 
@@ -10,6 +8,8 @@
 #include "base/mem.h"
 #include "json/json.h"
 #include "proto/caps.h"
+
+#include "exec_int.h"
 
 typedef int line_fn(const json_t *body, struct child_msg *msg, struct err *err);
 

@@ -1,7 +1,7 @@
-/* exec: the handler block of a program, checked and compiled.  A run of it is in run.c. */
+/* exec, the block: program, arguments, environment and sandbox of a tool, checked and compiled into a plan, and the
+ * command line of one run made from it.  bind() is pure and runs on any thread, the rest on the loop.  An upstream
+ * that is a process uses the sandbox's part (exec/sandbox.h).  A secret never gets into argv (SEC S-345). */
 #include "config.h"
-
-#include "exec/sandbox.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "exec/exec.h"
+#include "exec/sandbox.h"
 #include "json/json.h"
 #include "sandbox/sandbox.h"
 
@@ -118,8 +119,8 @@ static int read_network(const json_t *box, struct arena *mem, struct exec_sandbo
 		return 0;
 	}
 	if (!json_is_object(net))
-		return err_set(err, ERR_INVALID, "/sandbox/network", "must be true, false or {connect: [PORT, ...]}, is %s",
-			       jx_type_name(net));
+		return err_set(err, ERR_INVALID, "/sandbox/network",
+			       "must be true, false or {connect: [PORT, ...]}, is %s", jx_type_name(net));
 	int rc = jx_only(net, "/sandbox/network", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = read_ports(net, "connect", mem, &ret->connect_ports, &ret->nconnect, err);
@@ -174,7 +175,8 @@ static int read_require(const json_t *box, struct exec_sandbox *ret, struct err 
 int exec_sandbox_bind(const json_t *handler, struct arena *mem, struct exec_sandbox *ret, struct err *err)
 {
 	static const char *const known[] = { "read", "write", "network", "memory", "processes", "cpu", "require" };
-	struct exec_sandbox c = { .cpu_s = CPU_DEFAULT_S, .memory_bytes = MEMORY_DEFAULT, .processes = PROCESSES_DEFAULT };
+	struct exec_sandbox c = { .cpu_s = CPU_DEFAULT_S, .memory_bytes = MEMORY_DEFAULT,
+		.processes = PROCESSES_DEFAULT };
 	json_t *box = NULL;
 
 	int rc = jx_get_object(handler, "", "sandbox", JX_OPTIONAL, &box, err);
@@ -534,12 +536,14 @@ static int bind_reuse(const json_t *handler, struct exec_plan *plan, struct err 
 	for (size_t i = 0; i < plan->argc; i++) {
 		snprintf(at, sizeof(at), "/argv/%zu", i);
 		if (!tpl_is_of_tenant(plan->argv[i].tpl))
-			return err_set(err, ERR_INVALID, at, "with reuse it must be the same for all calls of a tenant");
+			return err_set(err, ERR_INVALID, at,
+				       "with reuse it must be the same for all calls of a tenant");
 	}
 	for (size_t i = 0; i < plan->nenv; i++) {
 		snprintf(at, sizeof(at), "/env/%s", plan->env[i].name);
 		if (!tpl_is_of_tenant(plan->env[i].value))
-			return err_set(err, ERR_INVALID, at, "with reuse it must be the same for all calls of a tenant");
+			return err_set(err, ERR_INVALID, at,
+				       "with reuse it must be the same for all calls of a tenant");
 	}
 	plan->reuse = (unsigned)reuse;
 	jx_write_canon(handler, &text);

@@ -1,8 +1,7 @@
-/* exec: one run of a program.  Input is fed and output read on the loop, both bounded; the end of the process
- * is the end of the run, whatever its pipes do.  The first thing that goes wrong decides the outcome. */
+/* exec, the run: a process, started or taken from those that wait, what is written to it and read from it, and its end.
+ * Loop thread.  Input and output are bounded; the end of the process is the end of the run, whatever its pipes do; the
+ * first thing that goes wrong decides the outcome. */
 #include "config.h"
-
-#include "exec/exec.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,6 +19,7 @@
 #include "base/text.h"
 #include "ev/child.h"
 #include "ev/ev.h"
+#include "exec/exec.h"
 #include "json/json.h"
 #include "keys/secrets.h"
 #include "sandbox/policy.h"
@@ -77,9 +77,9 @@ static void exec_put_tail(const struct str *tail, struct str *out)
 /* Processes, and those of them that are kept for further calls.
  *
  * A process belongs to one run.  When the tool says `reuse`, the run gives it back at its last line, and it waits for
- * the next call of the same handler by the same tenant; it never serves two tenants, and never two calls at once.  It is
- * let go when it has worked long or often enough, when it has waited too long, when a secret has changed, when it says
- * something that nobody has asked for, and when it ends by itself. */
+ * the next call of the same handler by the same tenant; it never serves two tenants, and never two calls at once.  It
+ * is let go when it has worked long or often enough, when it has waited too long, when a secret has changed, when it
+ * says something that nobody has asked for, and when it ends by itself. */
 
 #define EXEC_TERM_MS 2000               /* between TERM and KILL (SEC S-513) */
 struct exec_proc;
@@ -92,7 +92,8 @@ typedef void exec_ended_fn(void *arg, int status, const char *refused); /* as of
 
 #define IDLE_MAX 64                     /* processes that wait, of all tenants and tools; then the oldest goes */
 #define IDLE_MS 60000                   /* how long one waits */
-#define SURPLUS_MS 1000                 /* and one that is more than the tool keeps: the next burst of calls may be near */
+#define SURPLUS_MS 1000                 /* and one that is more than the tool keeps: the next burst of calls may be
+					 * near */
 #define LIFE_MS 600000                  /* how old one gets */
 #define CALLS_MAX 1000                  /* how many calls it serves */
 #define LEAVE_MS 1000                   /* from the end of its input to TERM */
@@ -293,7 +294,8 @@ static void on_idle_timer(void *arg)
 	ev_timer_start(p->timer, (IDLE_MS - SURPLUS_MS) * 1000ull);
 }
 
-static struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended, void *arg)
+static struct exec_proc *exec_workers_take(struct exec_workers *w, const struct exec_key *key, exec_ended_fn *ended,
+					   void *arg)
 {
 	if (!w)
 		return NULL;
@@ -340,8 +342,8 @@ static void drop_oldest(struct exec_workers *w)
 	}
 }
 
-/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 = closed, and
- * then it goes. */
+/* The run is over: keep it, but not for long when `keep` of its kind wait already, or let it go.  fds are taken; -1 =
+ * closed, and then it goes. */
 static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned keep)
 {
 	struct exec_workers *w = p->workers;
@@ -372,7 +374,8 @@ static void exec_workers_put(struct exec_proc *p, const int fds[3], unsigned kee
 }
 
 #define READ_SIZE (64u << 10)           /* per turn: a flood must not starve the loop (trap 5) */
-#define TAIL_MAX (128u << 10)           /* bytes of stderr that are kept: the last ones (SEC S-512), and whole secrets in them */
+#define TAIL_MAX (128u << 10)           /* bytes of stderr that are kept: the last ones (SEC S-512), and whole secrets
+					 * in them */
 #define LOG_SHOWN 512                   /* bytes of stderr in the log */
 #define NOTICE_MAX (8u << 20)           /* bytes of progress and log lines of one run */
 

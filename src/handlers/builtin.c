@@ -1,12 +1,11 @@
-/* builtin: functions of the server itself, for trials and tests.  They take no path, address or program from
- * arguments (SEC S-519). */
+/* builtin: functions of the server itself, for trials and tests.  Loop thread.  They take no path, address or program
+ * from arguments (SEC S-519). */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"

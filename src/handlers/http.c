@@ -1,7 +1,7 @@
-/* http: the handler block of a request, checked and compiled.  A run of it is in http_run.c. */
+/* http, the block: method, URL, headers, body and result of a request, checked and compiled into a plan (any thread),
+ * and bodies written from it on the loop.  One call is in http_run.c, URLs are in uri.c.  Values stay values: what is
+ * inserted is encoded for where it goes (SEC S-708). */
 #include "config.h"
-
-#include "handlers/handlers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "handlers/handlers.h"
 #include "json/json.h"
 
 #include "http_int.h"
@@ -108,7 +109,8 @@ static int compile_node(struct compiling *c, const json_t *v, const char *at, st
 	return n->fixed ? 0 : backend_bind_full(at, c->err);
 }
 
-static int http_body_compile(const json_t *v, const char *at, struct arena *mem, const struct http_node **ret, struct err *err)
+static int http_body_compile(const json_t *v, const char *at, struct arena *mem, const struct http_node **ret,
+			     struct err *err)
 {
 	struct compiling c = { .mem = mem, .err = err };
 	struct http_node *n = arena_alloc(mem, sizeof(*n));
@@ -424,7 +426,8 @@ static int bind_body(const json_t *handler, struct arena *mem, struct http_plan 
 				rc = err_set(err, ERR_INVALID, "/body", "a form is an object of plain values");
 		}
 	} else {
-		rc = err_set(err, ERR_INVALID, "/body", "must be arguments, a template or an object, is %s", jx_type_name(body));
+		rc = err_set(err, ERR_INVALID, "/body", "must be arguments, a template or an object, is %s",
+			     jx_type_name(body));
 	}
 	if (find_header(plan, "content-type", plan->nheaders))
 		plan->body_type = NULL;         /* the header says it */
@@ -451,7 +454,8 @@ static int bind_result(const json_t *handler, struct arena *mem, struct http_pla
 	if (rc < 0)
 		return rc;
 	if (pointer[0] != '/')
-		return err_set(err, ERR_INVALID, "/result/pointer", "must be a JSON pointer like /data, is %.60s", pointer);
+		return err_set(err, ERR_INVALID, "/result/pointer", "must be a JSON pointer like /data, is %.60s",
+			       pointer);
 	plan->result = HTTP_RESULT_POINTER;
 	plan->pointer = arena_strdup(mem, pointer);
 	return plan->pointer ? 0 : backend_bind_full("/result/pointer", err);
@@ -476,7 +480,8 @@ static int bind_url(const json_t *handler, struct arena *mem, struct http_plan *
 
 static int http_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
-	static const char *const known[] = { "type", "method", "url", "query", "headers", "body", "result", "allow", "ca" };
+	static const char *const known[] = { "type", "method", "url", "query", "headers", "body", "result", "allow",
+		"ca" };
 	struct http_plan *plan = arena_alloc(mem, sizeof(*plan));
 
 	if (!plan)

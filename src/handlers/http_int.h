@@ -1,14 +1,15 @@
 #ifndef HANDLERS_HTTP_INT_H
 #define HANDLERS_HTTP_INT_H
 
-#include "backend/handler.h"
-#include "net/fetch.h"
-#include "net/url.h"
-
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <jansson.h>
+
+#include "backend/handler.h"
+#include "net/fetch.h"
+#include "net/url.h"
 
 /* What the files of the http handler share: the plan and bodies (http.c), URL templates (uri.c), one call: its requests
  * and what an answer means (http_run.c). */
@@ -58,10 +59,12 @@ void uri_encode(const char *p, size_t len, bool slashes, struct str *out);      
 
 /* Bodies written as YAML or JSON: strings in them are templates, and one that is a single argument
  * becomes that value with its type; without the argument the member is left out. */
-int http_body_json(const struct http_node *n, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
+int http_body_json(const struct http_node *n, const struct backend_req *req, struct str *out,
+		   struct err *err) MUST_CHECK;
 /* False: the whole body is one argument, and that is missing or null. */
 bool http_body_has_value(const struct http_node *n, const struct backend_req *req);
-int http_body_form(const struct http_node *n, const struct backend_req *req, struct str *out, struct err *err) MUST_CHECK;
+int http_body_form(const struct http_node *n, const struct backend_req *req, struct str *out,
+		   struct err *err) MUST_CHECK;
 /* Is there anything to insert?  False: t is one argument, and that is missing or null. */
 bool http_has_value(const struct tpl *t, const struct backend_req *req);
 
@@ -83,8 +86,8 @@ struct http_answer { int status; const char *type; bool encoded; const char *bod
 FOR_TESTS int http_map(const struct http_plan *plan, const struct backend_req *req, const struct http_answer *a,
 	     struct backend_result *ret, struct err *err) MUST_CHECK;
 
-void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink, void *arg,
-		struct backend_op **ret);
+void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
+		void *arg, struct backend_op **ret);
 void http_cancel(struct backend_op *op, enum cancel_why why);
 
 #endif

@@ -1,5 +1,6 @@
-/* http: one call.  At most HTTP_TRIES_MAX requests, all before the deadline; the breaker of the server is asked before
- * each and told after it. */
+/* http, the call: at most HTTP_TRIES_MAX requests, all before the deadline, and what an answer means as a result of the
+ * tool.  Loop thread.  The breaker of the server is asked before each request and told after it; only what may be
+ * repeated is sent again (RFC 9110, 9.2.2). */
 #include "config.h"
 
 #include <stdio.h>
@@ -70,14 +71,15 @@ static int check_url(const struct http_plan *plan, const struct str *url, struct
 	struct err why;
 
 	if (url_parse(str_text(url), url->len, "", &u, &why) < 0)
-		return err_set(err, why.code == ERR_LIMIT ? ERR_LIMIT : ERR_TOOL, "", "the arguments do not make a valid URL: %s",
-			       why.msg);
+		return err_set(err, why.code == ERR_LIMIT ? ERR_LIMIT : ERR_TOOL, "",
+			       "the arguments do not make a valid URL: %s", why.msg);
 	if (u.tls != plan->base.tls || u.port != plan->base.port || strcmp(u.host, plan->base.host) != 0)
 		return err_set(err, ERR_INTERNAL, "", "the URL left its host");
 	return 0;
 }
 
-static int make_url(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret, struct err *err)
+static int make_url(const struct http_plan *plan, const struct backend_req *req, struct http_message *ret,
+		    struct err *err)
 {
 	struct str url = STR_INIT;
 
@@ -92,7 +94,8 @@ static int make_url(const struct http_plan *plan, const struct backend_req *req,
 	return rc;
 }
 
-static int add_header(const struct http_pair *h, const struct backend_req *req, struct http_message *ret, struct err *err)
+static int add_header(const struct http_pair *h, const struct backend_req *req, struct http_message *ret,
+		      struct err *err)
 {
 	struct str value = STR_INIT;
 	struct err why;
@@ -222,8 +225,9 @@ static bool ends(const char *text, const char *with)
 
 static enum kind kind_of(const char *media)
 {
-	static const char *const texts[] = { "application/xml", "application/javascript", "application/yaml", "application/x-yaml",
-		"application/x-ndjson", "application/x-www-form-urlencoded", "application/graphql", "application/toml" };
+	static const char *const texts[] = { "application/xml", "application/javascript", "application/yaml",
+		"application/x-yaml", "application/x-ndjson", "application/x-www-form-urlencoded",
+		"application/graphql", "application/toml" };
 
 	if (!*media)
 		return KIND_UNKNOWN;
@@ -497,13 +501,14 @@ static void give_error(struct http_op *h, const struct err *err)
 static void give_failure(struct http_op *h)
 {
 	char id[ID_TEXT_SIZE];
-	const struct log_ctx ctx = { .tenant = h->tenant, .principal = h->principal, .call = id_format(h->call_id, id) };
+	const struct log_ctx ctx = { .tenant = h->tenant, .principal = h->principal,
+		.call = id_format(h->call_id, id) };
 
 	if (h->cancelled) {
 		(void)backend_cancel_err(h->why, &h->err);
 	} else if (h->err.code != ERR_TIMEOUT && h->err.code != ERR_LIMIT) {
-		log_warn(&ctx, "request failed tool=%s host=%s port=%u tries=%u why=\"%s\"", h->tool, h->plan->base.host,
-			 h->plan->base.port, h->tries, h->err.msg);
+		log_warn(&ctx, "request failed tool=%s host=%s port=%u tries=%u why=\"%s\"", h->tool,
+			 h->plan->base.host, h->plan->base.port, h->tries, h->err.msg);
 		h->err.code = ERR_TOOL;
 	}
 	give_error(h, &h->err);
@@ -666,8 +671,8 @@ static int send_request(struct http_op *h)
 		return rc;
 	rc = fetch_start(h->fetcher, &req, &sink, h, &h->fetch, &h->err);
 	if (rc < 0)
-		breaker_tell(fetcher_breakers(h->fetcher), h->tenant, h->plan->base.host, h->plan->base.port, BREAKER_UNSAID,
-			     ev_now_us(h->op.loop));
+		breaker_tell(fetcher_breakers(h->fetcher), h->tenant, h->plan->base.host, h->plan->base.port,
+			     BREAKER_UNSAID, ev_now_us(h->op.loop));
 	return rc;
 }
 
@@ -701,8 +706,8 @@ static void begin(void *arg)
 		try_now(h);
 }
 
-void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink, void *arg,
-		struct backend_op **ret)
+void http_start(const struct backend_env *env, const struct backend_req *req, const struct backend_sink *sink,
+		void *arg, struct backend_op **ret)
 {
 	struct http_op *h = mem_zalloc(sizeof(*h));
 

@@ -1,9 +1,7 @@
-/* sql: a read-only query of a SQLite database.  This file binds the block, prepares the job and reports its end;
- * the query itself runs on the pool (sql.c). */
+/* sql: a read-only query of an SQLite database.  Binding is pure; a run prepares a job on the loop, a thread of the
+ * pool works on it, the loop reports its end.  No JSON tree crosses threads: the job is plain memory, and nobody but
+ * the thread that has it touches it, `db` and `stop` excepted. */
 #include "config.h"
-
-#include "base/err.h"
-#include "handlers/handlers.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -16,12 +14,14 @@
 
 #include "backend/handler.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "ev/ev.h"
+#include "handlers/handlers.h"
 #include "json/json.h"
 
 /* One query as plain memory: filled on the loop, run on a pool thread (sql.c), read on the loop again.

@@ -1,11 +1,11 @@
-/* static: a fixed result, perhaps with arguments filled in.  The smallest member: it proves the interface. */
+/* static: a fixed result, with arguments inserted where it says so.  bind() on any thread, runs on the loop.  The
+ * smallest handler: read it first to see what backend/backend.h asks of one. */
 #include "config.h"
-
-#include "backend/handler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/handler.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "ev/ev.h"
@@ -182,8 +182,8 @@ static json_t *structured_of(const json_t *result)
 
 static int bind_result(const json_t *result, struct arena *mem, struct static_plan *plan, struct err *err)
 {
-	static const char *const known[] = { "content", "structuredContent", "messages", "description", "contents", "isError",
-					     "_meta" };
+	static const char *const known[] = { "content", "structuredContent", "messages", "description", "contents",
+		"isError", "_meta" };
 	json_t *meta = NULL, *structured = structured_of(result);
 	const char *description = NULL;
 

@@ -1,9 +1,8 @@
-/* URL templates, RFC 6570 level 3: simple, path, label, parameter and query expansion; `*` behind a list, for its
- * elements one by one.  `{+x}` here means "slashes stay" and is for paths only; `{#x}` is refused, for fragments are
- * not sent.  Arguments are percent-encoded and never reach scheme, host or port (SEC S-708). */
+/* URL templates of the http handler, RFC 6570 level 3: simple, path, label, parameter and query expansion; `*` behind a
+ * list, for its elements one by one.  `{+x}` here means "slashes stay" and is for paths only; `{#x}` is refused, for
+ * fragments are not sent.  Compiled on any thread, expanded on the loop.  Arguments are percent-encoded and never reach
+ * scheme, host or port (SEC S-708). */
 #include "config.h"
-
-#include "http_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+
+#include "http_int.h"
 
 #define VARS_MAX 64                     /* of a template */
 #define NAME_MAX_BYTES 64
@@ -184,15 +185,16 @@ static int parse_sample(const struct uri_tpl *t, bool there, const char *at, str
 	return rc;
 }
 
-/* Scheme, host and port stand in the literal text in front, and an argument cannot become a part of them, nor end them by
- * being there: "https://a.example{/path}.example" has another host without it. */
+/* Scheme, host and port stand in the literal text in front, and an argument cannot become a part of them, nor end them
+ * by being there: "https://a.example{/path}.example" has another host without it. */
 static int check_base(const struct uri_tpl *t, const char *at, struct url *ret, struct err *err)
 {
 	struct url without;
 	int rc;
 
 	if (t->n == 0 || !t->piece[0].text)
-		return err_set(err, ERR_INVALID, at, "must begin with https:// or http:// and a host, not with an argument");
+		return err_set(err, ERR_INVALID, at,
+			       "must begin with https:// or http:// and a host, not with an argument");
 	rc = parse_sample(t, true, at, ret, err);
 	return rc < 0 ? rc : parse_sample(t, false, at, &without, err);
 }

@@ -1,7 +1,6 @@
-/* Cgroup v2, from both sides: the server takes the place that it was given, the launcher makes one for its tool there. */
+/* Cgroups (v2), from both sides: the server takes the place that it was given, at its start; the launcher makes one in
+ * it for its tool and removes it behind the last process. */
 #include "config.h"
-
-#include "sandbox/cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "sandbox/cgroup.h"
 #include "sandbox/policy.h"
 
 #include "sandbox_int.h"
@@ -33,6 +33,7 @@ static bool read_file(const char *dir, const char *name, char ret[TEXT_MAX])
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t n = 0;
 	ssize_t got = -1;
+
 	free(path);
 	while (fd >= 0 && n < TEXT_MAX - 1 && (got = read(fd, ret + n, TEXT_MAX - 1 - n)) > 0)
 		n += (size_t)got;
@@ -49,6 +50,7 @@ static int write_file(const char *dir, const char *name, const char *text)
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
 	int saved = errno;
+
 	free(path);
 	if (fd >= 0)
 		close(fd);
@@ -59,6 +61,7 @@ static int write_file(const char *dir, const char *name, const char *text)
 static bool has_word(const char *text, const char *word)
 {
 	size_t n = strlen(word);
+
 	for (const char *at = text; (at = strstr(at, word)) != NULL; at += n) {
 		if ((at == text || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
 			return true;
@@ -86,6 +89,7 @@ static char *place_in(char *line, const char *path)
 {
 	/* ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE OPTIONS */
 	char *type = strstr(line, " - cgroup2 "), *field[5] = { NULL };
+
 	if (!type)
 		return NULL;
 	*type = '\0';
@@ -104,6 +108,7 @@ static char *own_dir(const char *path)
 {
 	char line[LINE_MAX_BYTES], *dir = NULL;
 	FILE *f = fopen("/proc/self/mountinfo", "re");
+
 	while (f && !dir && fgets(line, sizeof(line), f))
 		dir = place_in(line, path);
 	if (f)
@@ -115,6 +120,7 @@ static char *own_dir(const char *path)
 static bool is_alone(const char *dir)
 {
 	char procs[TEXT_MAX], us[24];
+
 	snprintf(us, sizeof(us), "%d", (int)getpid());
 	return read_file(dir, "cgroup.procs", procs) && strcmp(procs, us) == 0;
 }
@@ -123,6 +129,7 @@ static const char *take_place(const char *dir)
 {
 	char controllers[TEXT_MAX], *leaf = path_join(dir, "server");
 	const char *why = NULL;
+
 	if (!read_file(dir, "cgroup.controllers", controllers) || !has_word(controllers, "memory") ||
 	    !has_word(controllers, "pids"))
 		why = "memory and pids are not delegated";
@@ -144,6 +151,7 @@ static const char *take_place(const char *dir)
 char *sandbox_cgroup_claim(const char **ret_why)
 {
 	char text[TEXT_MAX], *path = own_path(text), *dir = path ? own_dir(path) : NULL;
+
 	*ret_why = dir ? take_place(dir) : "there is no cgroup v2";
 	if (*ret_why) {
 		free(dir);
@@ -162,6 +170,7 @@ static int fail(struct err *err, const char *name)
 static int limit(const char *dir, const char *name, uint64_t value, struct err *err)
 {
 	char text[24];
+
 	snprintf(text, sizeof(text), "%" PRIu64, value);
 	return value > 0 && write_file(dir, name, text) ? fail(err, name) : 0;
 }
@@ -170,6 +179,7 @@ int cgroup_make(const struct sandbox_policy *p, char **ret, struct err *err)
 {
 	char *dir = mem_printf("%s/tool-%d", p->cgroup, (int)getpid());
 	/* Of a launcher that was killed, and whose number we have. */
+
 	if (mkdir(dir, 0755) && (errno != EEXIST || rmdir(dir) || mkdir(dir, 0755))) {
 		int rc = fail(err, dir);
 		free(dir);
@@ -199,6 +209,7 @@ uint64_t cgroup_value(const char *dir, const char *file, const char *name)
 	char text[TEXT_MAX];
 	uint64_t value = 0;
 	size_t n = strlen(name);
+
 	if (!read_file(dir, file, text))
 		return 0;
 	for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
@@ -216,6 +227,7 @@ void cgroup_kill(const char *dir)
 void cgroup_remove(const char *dir)
 {
 	const struct timespec pause = { .tv_nsec = REMOVE_PAUSE_NS };
+
 	for (int i = 0; i < REMOVE_TRIES && rmdir(dir) && errno == EBUSY; i++)
 		nanosleep(&pause, NULL);
 }

@@ -1,11 +1,9 @@
-/* The filter on system calls: a list of what no tool needs and what would reach other processes (SEC S-508, S-517).
- *
- * The list is a table, and the filter is made from it by the few instructions below: each row compares the number,
- * then perhaps arguments, and returns.  The first row that matches decides; what none matches is allowed.  Of
- * arguments the lower 32 bits are compared, because that is what the kernel looks at: they are ints and flags. */
+/* The filter on system calls: a list of what no tool needs and what would reach other processes (SEC S-508, S-517); the
+ * launcher puts it on last.  The list is a table, and the filter is made from it by the few instructions below: each
+ * row compares the number, then perhaps arguments, and returns.  The first row that matches decides; what none matches
+ * is allowed.  Of arguments the lower 32 bits are compared, because that is what the kernel looks at: they are ints and
+ * flags. */
 #include "config.h"
-
-#include "sandbox_int.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -19,6 +17,8 @@
 
 #include "base/mem.h"
 #include "sandbox/policy.h"
+
+#include "sandbox_int.h"
 
 #if defined(__x86_64__)
 #define THIS_ARCH AUDIT_ARCH_X86_64
@@ -92,7 +92,8 @@ static const struct row rows[] = {
 	{ SYS_tgkill, ASK, ABI_5, { 0 }, { 0 } }, { SYS_rt_sigqueueinfo, ASK, ABI_5, { 0 }, { 0 } },
 	{ SYS_rt_tgsigqueueinfo, ASK, ABI_5, { 0 }, { 0 } },
 	NO_IF(fcntl, ABI_5, 1, IS, ALL, 8 /* F_SETOWN */), NO_IF(fcntl, ABI_5, 1, IS, ALL, 15 /* F_SETOWN_EX */),
-	NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8901 /* FIOSETOWN */), NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8902 /* SIOCSPGRP */),
+	NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8901 /* FIOSETOWN */),
+	NO_IF(ioctl, ABI_5, 1, IS, ALL, 0x8902 /* SIOCSPGRP */),
 	/* New processes are in no other namespaces.  clone3 keeps its flags in memory, where a filter cannot look;
 	 * libraries take clone instead. */
 	{ SYS_clone3, NOSYS, ALWAYS, { 0 }, { 0 } },
@@ -115,7 +116,8 @@ static const struct row rows[] = {
 	NO(add_key), NO(request_key),
 	{ SYS_personality, REFUSE, ALWAYS, { 0, IS_NOT, ALL, 0 }, { 0, IS_NOT, ALL, ALL /* asks */ } },
 	/* Words into somebody's terminal. */
-	NO_IF(ioctl, ALWAYS, 1, IS, ALL, 0x5412 /* TIOCSTI */), NO_IF(ioctl, ALWAYS, 1, IS, ALL, 0x541c /* TIOCLINUX */),
+	NO_IF(ioctl, ALWAYS, 1, IS, ALL, 0x5412 /* TIOCSTI */),
+	NO_IF(ioctl, ALWAYS, 1, IS, ALL, 0x541c /* TIOCLINUX */),
 	/* Landlock does not look at modes and attributes: they would open the server's own files to others. */
 #if defined(__x86_64__)
 	NO_IF(chmod, ALWAYS, 1, HAS, ALL, SET_ID), NO_IN(chmod, READER),
@@ -136,7 +138,8 @@ static const struct row rows[] = {
 	NO_IF(sendmmsg, ANY_PORTS, 3, HAS, ALL, FAST_OPEN),
 	{ SYS_socket, PASS, ANY_PORTS | OPEN, { 0, IS, ALL, 2 /* AF_INET */ }, { 0 } },
 	{ SYS_socket, PASS, ANY_PORTS | OPEN, { 0, IS, ALL, 10 /* AF_INET6 */ }, { 0 } },
-	{ SYS_socket, PASS, OPEN, { 0, IS, ALL, 16 /* AF_NETLINK */ }, { 2, IS, ALL, 0 /* which addresses are there? */ } },
+	{ SYS_socket, PASS, OPEN, { 0, IS, ALL, 16 /* AF_NETLINK */ },
+	  { 2, IS, ALL, 0 /* which addresses are there? */ } },
 	NO_IN(socket, ANY_PORTS | OPEN),
 };
 
@@ -258,7 +261,8 @@ int filter_confine(const struct sandbox_policy *p, int *ret_listener, struct err
 	unsigned long flags = build(p, &code) ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
 	const struct sock_fprog prog = { code.n, code.at };
 	/* Wait killable: a signal that comes again and again must not restart a call for ever. */
-	fd = flags ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog)
+	fd = flags ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+			     &prog)
 		   : -1;
 	if (fd < 0)
 		fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);

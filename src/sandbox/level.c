@@ -1,7 +1,7 @@
-/* The level of confinement: its text, its order, and what this kernel offers. */
+/* The level of confinement: its text, its order, what this kernel offers; and Landlock, the layer of it that says which
+ * files, ports and processes a tool reaches (SEC S-507, S-509, S-517).  The server compares levels on any thread; the
+ * launcher, which has one thread, puts Landlock on. */
 #include "config.h"
-
-#include "sandbox/policy.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "sandbox/level.h"
+#include "sandbox/policy.h"
 
 #include "landlock_abi.h"
 #include "sandbox_int.h"
@@ -348,8 +349,8 @@ int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err 
 	level.cgroup = ok && take(&at, "+cgroup");
 	if (!ok || *at)
 		return err_set(err, ERR_INVALID, "",
-			       "a level is base, then any of +landlock:N +seccomp +net0 +ns +cgroup in this order, is \"%.60s\"",
-			       text);
+			       "a level is base, then any of +landlock:N +seccomp +net0 +ns +cgroup in this order, is "
+			       "\"%.60s\"", text);
 	*ret = level;
 	return 0;
 }

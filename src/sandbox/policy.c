@@ -1,16 +1,6 @@
-/* struct sandbox_policy <-> bytes.  All integers little-endian:
- *
- *   head    "tcr4", u32 length of what follows
- *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
- *   sandbox u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
- *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); all but program: "" = NULL
- *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
- *   ports   connect, bind: each u32 count, then that many u32
- *
- * Whatever is not exactly this is refused: the launcher must not guess. */
+/* The launcher's instructions as bytes: encoded by the server on the loop, decoded by toolcrib-run.  Whatever is not
+ * exactly the format below is refused: the launcher must not guess. */
 #include "config.h"
-
-#include "sandbox/policy.h"
 
 #include <endian.h>
 #include <stdbool.h>
@@ -19,8 +9,20 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 #include "sandbox_int.h"
+
+/* All integers little-endian:
+ *
+ *   head    "tcr4", u32 length of what follows
+ *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
+ *   sandbox u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
+ *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); "" = NULL but for the
+ *           program
+ *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
+ *   ports   connect, bind: each u32 count, then that many u32
+ */
 
 #define BWRAP_PROCESSES 2
 
@@ -41,6 +43,7 @@ static void put_u64(struct str *out, uint64_t v)
 static void put_text(struct str *out, const char *z)
 {
 	size_t n = strlen(z) + 1;
+
 	put_u32(out, n > SANDBOX_POLICY_MAX ? SANDBOX_POLICY_MAX + 1 : (uint32_t)n);
 	str_put(out, z, n);
 }
@@ -48,6 +51,7 @@ static void put_text(struct str *out, const char *z)
 static size_t count_list(const char *const *list, size_t max)
 {
 	size_t n = 0;
+
 	while (n <= max && list && list[n])
 		n++;
 	return n;
@@ -56,6 +60,7 @@ static size_t count_list(const char *const *list, size_t max)
 static void put_list(struct str *out, const char *const *list)
 {
 	size_t n = count_list(list, SANDBOX_ARGS_MAX);
+
 	put_u32(out, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		put_text(out, list[i]);
@@ -76,6 +81,7 @@ static int check_count(const char *const *list, size_t max, const char *name, co
 static int check_paths(const char *const *list, const char *name, struct err *err)
 {
 	int rc = check_count(list, SANDBOX_PATHS_MAX, name, "paths", err);
+
 	for (size_t i = 0; rc == 0 && list && list[i]; i++) {
 		if (list[i][0] != '/')
 			rc = err_set(err, ERR_INVALID, name, "a path is absolute");
@@ -87,6 +93,7 @@ static int check_paths(const char *const *list, const char *name, struct err *er
 static bool net_agrees(const struct sandbox_policy *p)
 {
 	bool closed = p->level.seccomp && p->net == SANDBOX_NET_NONE;
+
 	if (p->net == SANDBOX_NET_PORTS && (!p->level.seccomp || p->level.landlock < SANDBOX_LANDLOCK_PORTS))
 		return false;
 	return p->level.net0 == closed;
@@ -103,9 +110,11 @@ static int check_policy(const struct sandbox_policy *p, struct err *err)
 	if (p->scratch && p->scratch[0] != '/')
 		return err_set(err, ERR_INVALID, "scratch", "the place of the own directory is an absolute path");
 	if (p->level.ns ? !p->bwrap || p->bwrap[0] != '/' : p->bwrap != NULL)
-		return err_set(err, ERR_INVALID, "bwrap", "a layer of namespaces has an absolute path, and no other has one");
+		return err_set(err, ERR_INVALID, "bwrap",
+			       "a layer of namespaces has an absolute path, and no other has one");
 	if (p->level.cgroup ? !p->cgroup || p->cgroup[0] != '/' : p->cgroup != NULL)
-		return err_set(err, ERR_INVALID, "cgroup", "a layer of cgroups has an absolute path, and no other has one");
+		return err_set(err, ERR_INVALID, "cgroup",
+			       "a layer of cgroups has an absolute path, and no other has one");
 	if (!p->argv || !p->argv[0])
 		return err_set(err, ERR_INVALID, "argv", "argv is empty");
 	if (p->nconnect > SANDBOX_PORTS_MAX || p->nbind > SANDBOX_PORTS_MAX)
@@ -148,6 +157,7 @@ static void put_policy(const struct sandbox_policy *p, struct str *out)
 int sandbox_policy_encode(const struct sandbox_policy *p, struct str *out, struct err *err)
 {
 	int rc = check_policy(p, err);
+
 	if (rc)
 		return rc;
 
@@ -186,6 +196,7 @@ static uint32_t get_u32(struct reader *r)
 {
 	uint32_t v = 0;
 	const void *at = get(r, sizeof(v));
+
 	if (at)
 		memcpy(&v, at, sizeof(v));
 	return le32toh(v);
@@ -195,6 +206,7 @@ static uint64_t get_u64(struct reader *r)
 {
 	uint64_t v = 0;
 	const void *at = get(r, sizeof(v));
+
 	if (at)
 		memcpy(&v, at, sizeof(v));
 	return le64toh(v);
@@ -204,6 +216,7 @@ static uint64_t get_u64(struct reader *r)
 static uint32_t get_small(struct reader *r, uint32_t max)
 {
 	uint32_t v = get_u32(r);
+
 	if (v > max)
 		r->failed = true;
 	return r->failed ? 0 : v;
@@ -214,6 +227,7 @@ static const char *get_text(struct reader *r)
 {
 	uint32_t n = get_u32(r);
 	const char *z = get(r, n);
+
 	if (z && (n == 0 || memchr(z, '\0', n) != z + n - 1)) {
 		r->failed = true;
 		z = NULL;
@@ -225,6 +239,7 @@ static const char *get_text(struct reader *r)
 static const char *get_path(struct reader *r, bool optional)
 {
 	const char *path = get_text(r);
+
 	if (path && optional && path[0] == '\0')
 		return NULL;
 	if (path && path[0] != '/')
@@ -235,6 +250,7 @@ static const char *get_path(struct reader *r, bool optional)
 static const char *const *get_list(struct reader *r, const char **list, size_t max, bool paths)
 {
 	uint32_t n = get_small(r, (uint32_t)max);
+
 	for (uint32_t i = 0; i < n && !r->failed; i++)
 		list[i] = paths ? get_path(r, false) : get_text(r);
 	return list;
@@ -243,6 +259,7 @@ static const char *const *get_list(struct reader *r, const char **list, size_t m
 static const uint16_t *get_ports(struct reader *r, uint16_t *ports, size_t *ret_n)
 {
 	uint32_t n = get_small(r, SANDBOX_PORTS_MAX);
+
 	for (uint32_t i = 0; i < n; i++)
 		ports[i] = (uint16_t)get_small(r, UINT16_MAX);
 	*ret_n = n;
@@ -252,6 +269,7 @@ static const uint16_t *get_ports(struct reader *r, uint16_t *ports, size_t *ret_
 int sandbox_policy_head(const void *head, size_t *ret_len, struct err *err)
 {
 	struct reader r = { head, (const unsigned char *)head + SANDBOX_HEAD_SIZE, false };
+
 	if (memcmp(get(&r, sizeof(magic)), magic, sizeof(magic)) != 0)
 		return err_set(err, ERR_INVALID, "head", "instructions of another version");
 	uint32_t len = get_u32(&r);
@@ -275,6 +293,7 @@ struct block {
 static void read_policy(struct block *b, struct reader *r)
 {
 	struct sandbox_policy *p = &b->policy;
+
 	p->cpu_s = get_u64(r);
 	p->memory_bytes = get_u64(r);
 	p->file_bytes = get_u64(r);
@@ -307,6 +326,7 @@ static void read_policy(struct block *b, struct reader *r)
 int sandbox_policy_decode(const void *p, size_t len, struct sandbox_policy **ret, struct err *err)
 {
 	size_t rest = 0;
+
 	if (len < SANDBOX_HEAD_SIZE)
 		return err_set(err, ERR_INVALID, "head", "instructions are cut short");
 	int rc = sandbox_policy_head(p, &rest, err);

@@ -1,10 +1,10 @@
 #ifndef SANDBOX_INT_H
 #define SANDBOX_INT_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <sys/types.h>
+
+#include "base/err.h"
 
 struct sandbox_policy;
 
@@ -54,8 +54,8 @@ struct supervisor {
 /* Before the tool is started: from here on signals wait, and orphans come to us. */
 int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, struct err *err) MUST_CHECK;
 /* Stay with the tool until it and all that it has started are dead, which is when it ends or the server closes its
- * side of SANDBOX_FD.  listener_fd: where the tool sends its filter's listener; taken.  Returns the tool's status as from
- * waitpid(). */
+ * side of SANDBOX_FD.  listener_fd: where the tool sends its filter's listener; taken.  Returns the tool's status as
+ * from waitpid(). */
 int supervise(const struct supervisor *s, const struct sandbox_policy *p, pid_t tool, int listener_fd);
 
 #endif

@@ -1,16 +1,7 @@
-/* The supervisor: what remains of the launcher beside the tool.
- *
- * It lies outside the sandbox and is the subreaper of all that the tool starts, so that nothing survives: neither the
- * tool's own end, nor the server's, however either comes about (SEC S-513, S-B15).
- *
- * It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
- * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
- * a signal comes while it waits, which no program expects.)  In a cgroup the kernel counts; who was refused one more is
- * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own processes
- * are allowed. */
+/* The supervisor: what remains of the launcher beside the tool.  It lies outside the sandbox and is the subreaper of
+ * all that the tool starts, so that nothing survives: neither the tool's own end, nor the server's, however either
+ * comes about (SEC S-513, S-B15).  Called by toolcrib-run, in its one thread. */
 #include "config.h"
-
-#include "sandbox_int.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,6 +25,14 @@
 
 #include "base/mem.h"
 #include "sandbox/policy.h"
+
+#include "sandbox_int.h"
+
+/* It counts processes and threads every now and then and ends a tool that has too many: RLIMIT_NPROC counts the whole
+ * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
+ * a signal comes while it waits, which no program expects.)  In a cgroup the kernel counts; who was refused one more is
+ * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own
+ * processes are allowed. */
 
 #define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
 #define COUNT_FIRST_NS 20000000         /* until processes are counted for the first time, and again */
@@ -60,6 +59,7 @@ static void add_listed(struct tree *t, int fd)
 {
 	char buf[4096], *end, *p;
 	off_t at = 0;
+
 	for (ssize_t n; t->n < COUNT_MAX && (n = pread(fd, buf, sizeof(buf) - 1, at)) > 0;) {
 		buf[n] = '\0';
 		end = strrchr(buf, ' ');
@@ -77,6 +77,7 @@ static void add_process(struct tree *t, pid_t pid)
 {
 	char path[64];
 	struct dirent *e;
+
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	DIR *d = opendir(path);
 	while (d && (e = readdir(d))) {
@@ -98,6 +99,7 @@ static void add_process(struct tree *t, pid_t pid)
 static bool is_over(const struct watch *w)
 {
 	uint64_t max = sandbox_processes(w->policy);
+
 	if (w->cgroup)
 		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
@@ -114,6 +116,7 @@ static bool is_over(const struct watch *w)
 static pid_t parent_of(pid_t pid)
 {
 	char path[64], buf[512];
+
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
@@ -128,6 +131,7 @@ static pid_t parent_of(pid_t pid)
 static bool is_ours(pid_t pid)
 {
 	pid_t us = getpid();
+
 	for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
 		pid = parent_of(pid);
 		if (pid == us)
@@ -141,6 +145,7 @@ static bool is_ours(pid_t pid)
 static bool may_signal(const struct seccomp_data *call)
 {
 	pid_t pid = (pid_t)call->args[0];
+
 	if (call->nr == SYS_tkill || call->nr == SYS_tgkill || call->nr == SYS_rt_tgsigqueueinfo)
 		return pid > 0 && is_ours(pid);
 	return pid == 0 || (pid > 0 ? is_ours(pid) : pid != -1 && is_ours(-pid));
@@ -153,6 +158,7 @@ static void answer(struct watch *w)
 	/* Zeroed, and with room: a later kernel may know larger ones. */
 	union { struct seccomp_notif it; char room[512]; } ask = { .room = { 0 } };
 	union { struct seccomp_notif_resp it; char room[512]; } reply = { .room = { 0 } };
+
 	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
 		return;                 /* it was killed meanwhile */
 	reply.it.id = ask.it.id;
@@ -173,6 +179,7 @@ static void take_listener(struct watch *w)
 			      .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(w->listener_fd, &msg, MSG_CMSG_CLOEXEC);
 	const struct cmsghdr *c = n == 1 ? CMSG_FIRSTHDR(&msg) : NULL;
+
 	if (c && c->cmsg_type == SCM_RIGHTS)
 		memcpy(&w->notify_fd, CMSG_DATA(c), sizeof(int));
 	close(w->listener_fd);
@@ -192,6 +199,7 @@ static void note_end(struct watch *w, pid_t pid, int status)
 static void reap(struct watch *w)
 {
 	int status;
+
 	for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
 		note_end(w, pid, status);
 }
@@ -199,6 +207,7 @@ static void reap(struct watch *w)
 static void signal_all(const struct watch *w, int sig)
 {
 	struct tree *t = mem_zalloc(sizeof(*t));
+
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n; i++) {
 		kill(t->at[i], sig);
@@ -207,12 +216,13 @@ static void signal_all(const struct watch *w, int sig)
 	free(t);
 }
 
-/* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once, those
- * that are stopped at least start no others while we look for the rest. */
+/* Whom a dead one leaves becomes our child, so it is over when we have none.  Where nothing ends them all at once,
+ * those that are stopped at least start no others while we look for the rest. */
 static void end_all(struct watch *w)
 {
 	int status;
 	pid_t pid = 0;
+
 	if (w->cgroup)
 		cgroup_kill(w->cgroup);
 	while (pid >= 0 || errno != ECHILD) {
@@ -232,6 +242,7 @@ static void end_all(struct watch *w)
 static void tell_bound(uint64_t bound, const char *what)
 {
 	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+
 	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLOUT))
 		dprintf(STDERR_FILENO, "toolcrib-run: ended, because it had more than %" PRIu64 " %s\n", bound, what);
 }
@@ -248,6 +259,7 @@ static pid_t first_child(pid_t pid)
 {
 	char path[64];
 	struct tree *t = mem_zalloc(sizeof(*t));
+
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -263,12 +275,14 @@ static pid_t first_child(pid_t pid)
 static pid_t inside_of(pid_t bwrap)
 {
 	pid_t first = first_child(bwrap), tool = first > 0 ? first_child(first) : 0;
+
 	return tool > 0 ? tool : bwrap;
 }
 
 static void take_signal(struct watch *w)
 {
 	struct signalfd_siginfo si;
+
 	if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGTERM) {
@@ -284,6 +298,7 @@ static void run(struct watch *w)
 {
 	enum { SERVER, SIGNALS, TIMER, LISTENER, NOTIFY };
 	uint64_t ticks;
+
 	while (!w->tool_ended) {
 		struct pollfd fds[] = {
 			[SERVER] = { .fd = SANDBOX_FD, .events = POLLIN },
@@ -317,6 +332,7 @@ int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, st
 	char path[64];
 	sigset_t all, wanted;
 	const struct itimerspec often = { .it_value.tv_nsec = COUNT_FIRST_NS, .it_interval.tv_nsec = COUNT_NEXT_NS };
+
 	sigfillset(&all);
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGCHLD);
@@ -328,7 +344,8 @@ int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, st
 	ret->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC);
 	ret->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	/* What the tool leaves behind falls to us. */
-	if (ret->signal_fd < 0 || ret->timer_fd < 0 || (p->processes && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
+	if (ret->signal_fd < 0 || ret->timer_fd < 0 ||
+	    (p->processes && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
 	    sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return err_set(err, ERR_IO, "supervisor", "%s", strerror(errno));
 	ret->gathered = p->level.landlock >= 6 && landlock_gather();
@@ -339,6 +356,7 @@ int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, st
 static void set_urgent(bool on)
 {
 	const struct sched_param param = { .sched_priority = on ? 1 : 0 };
+
 	(void)sched_setscheduler(0, (on ? SCHED_RR : SCHED_OTHER) | SCHED_RESET_ON_FORK, &param);
 }
 
@@ -348,6 +366,7 @@ int supervise(const struct supervisor *s, const struct sandbox_policy *p, pid_t 
 	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
 			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
 			   .gathered = s->gathered, .cgroup = s->cgroup, .timer_fd = s->timer_fd };
+
 	set_urgent(true);
 	run(&w);
 	end_all(&w);

@@ -1,9 +1,8 @@
 /* toolcrib-run: reads instructions from descriptor 3, starts one tool in the sandbox that they describe (SEC S-501,
- * S-502), and stays beside it as its supervisor.  It takes nothing from its arguments or its environment, and it is a
- * program of its own so that nothing has to be done between fork and exec in a server with threads. */
+ * S-502), and stays beside it as its supervisor (supervise.c).  ev_child starts it.  It takes nothing from its
+ * arguments or its environment, and it is a program of its own, with one thread, so that nothing has to be done
+ * between fork and exec in a server with threads. */
 #include "config.h"
-
-#include "sandbox/policy.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +27,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "sandbox/policy.h"
 
 #include "sandbox_int.h"
 
@@ -38,6 +38,7 @@
 static int own_dir_make(const char *parent, char **ret, struct err *err)
 {
 	char *path = mem_printf("%s/toolcrib-XXXXXX", parent);
+
 	if (!mkdtemp(path)) {           /* mode 0700 */
 		int rc = err_set(err, ERR_IO, "own directory", "%.100s: %s", parent, strerror(errno));
 		free(path);
@@ -52,6 +53,7 @@ static int own_dir_make(const char *parent, char **ret, struct err *err)
 static bool make_open(int parent, const char *name)
 {
 	struct stat st;
+
 	return fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
 	       fchmodat(parent, name, S_IRWXU, 0) == 0;
 }
@@ -76,6 +78,7 @@ static bool is_entry(const struct dirent *e)
 static bool move_up(int from, const char *name, int top, unsigned *count)
 {
 	char moved[24];
+
 	if (!make_open(from, name))
 		return false;
 	do
@@ -90,6 +93,7 @@ static bool flatten(int top, const char *name, unsigned *count)
 {
 	DIR *d = open_dir(top, name);
 	bool progress = false;
+
 	if (!d)
 		return false;
 	for (struct dirent *e; (e = readdir(d));) {
@@ -106,11 +110,13 @@ static void own_dir_remove(const char *path)
 	unsigned count = 0;
 	DIR *d = open_dir(AT_FDCWD, path);
 	/* What moves up during a pass is seen by the next one at the latest. */
+
 	for (bool progress = d != NULL; progress;) {
 		progress = false;
 		rewinddir(d);
 		for (struct dirent *e; (e = readdir(d));) {
-			if (is_entry(e) && (unlinkat(dirfd(d), e->d_name, 0) == 0 || flatten(dirfd(d), e->d_name, &count)))
+			if (is_entry(e) && (unlinkat(dirfd(d), e->d_name, 0) == 0 ||
+					    flatten(dirfd(d), e->d_name, &count)))
 				progress = true;
 		}
 	}
@@ -135,6 +141,7 @@ static int fail(struct err *err, const char *step)
 static int set_limit(int resource, uint64_t want, uint64_t spare, const char *name, struct err *err)
 {
 	struct rlimit rl;
+
 	if (getrlimit((__rlimit_resource_t)resource, &rl))
 		return fail(err, name);
 	if (want < rl.rlim_max && want + spare < rl.rlim_max)
@@ -155,6 +162,7 @@ static int confine_limits(const struct sandbox_policy *p, struct err *err)
 		/* It counts all processes of the user, the server's threads among them: a backstop, no more (S-517). */
 		{ RLIMIT_NPROC, p->processes ? p->processes + NPROC_SPARE : 0, 0, "limit processes" },
 	};
+
 	for (size_t i = 0; i < NELEMS(limits); i++) {
 		int rc = limits[i].want == 0 ? 0 : set_limit(limits[i].resource, limits[i].want,
 							     limits[i].spare, limits[i].name, err);
@@ -201,6 +209,7 @@ static int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err 
 {
 	struct stat st;
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
+
 	if (fd < 0)
 		return fail(err, "program");
 	int rc = 0;
@@ -225,6 +234,7 @@ static int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err 
 static int confine_reopen(const struct sandbox_policy *p, int *ret_fd, struct err *err)
 {
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
+
 	if (fd < 0)
 		return fail(err, "program");
 	*ret_fd = fd;
@@ -237,6 +247,7 @@ static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 	unsigned low = (unsigned)(keep_fd < also_fd ? keep_fd : also_fd);
 	unsigned high = (unsigned)(keep_fd < also_fd ? also_fd : keep_fd), first = SANDBOX_FD + 1;
 	bool ok = low <= first || close_range(first, low - 1, 0) == 0;
+
 	ok = ok && (high <= low + 1 || close_range(low + 1, high - 1, 0) == 0);
 	return ok && close_range(high + 1, ~0u, 0) == 0 ? 0 : fail(err, "close descriptors");
 }
@@ -245,9 +256,9 @@ static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 
 /* Bubblewrap, where a server is configured to use it: namespaces around the sandbox that is built without it as well.
  *
- * bwrap makes a file system of nothing but what the policy lists, namespaces for processes, IPC, host name and user, and
- * one for the network where the tool has none; in there it starts this program again, which goes on with Landlock, the
- * filter and the tool.  Nothing of the policy is left to it alone but the name spaces. */
+ * bwrap makes a file system of nothing but what the policy lists, namespaces for processes, IPC, host name and user,
+ * and one for the network where the tool has none; in there it starts this program again, which goes on with Landlock,
+ * the filter and the tool.  Nothing of the policy is left to it alone but the name spaces. */
 
 #define WORDS_MAX 2048
 #define SANDBOX_INSIDE "--inside"
@@ -258,7 +269,8 @@ static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 struct words {
 	const char *at[WORDS_MAX + 1]; size_t n;
 	bool full;
-	char *hidden[SANDBOX_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be hidden */
+	char *hidden[SANDBOX_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be
+								     * hidden */
 };
 
 static void put(struct words *w, const char *word)
@@ -277,6 +289,7 @@ static void put_option(struct words *w, const char *option, const char *value)
 static bool is_file(const char *path)
 {
 	struct stat st;
+
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
@@ -293,6 +306,7 @@ static int put_path(struct words *w, const char *how, const char *path, struct e
 	bool writes = strcmp(how, "--bind") == 0;
 	char *name = realpath(path, NULL);
 	int rc = name ? 0 : err_set(err, ERR_NOT_FOUND, "bwrap", "%.100s: %s", path, strerror(errno));
+
 	if (rc == 0 && sandbox_is_below(name, "/proc"))
 		rc = err_set(err, ERR_DENIED, "bwrap", "%.100s: it is not for tools", path);
 	put(w, how);
@@ -332,6 +346,7 @@ static int put_readable(struct words *w, const char *path, struct err *err)
 {
 	char *name = realpath(path, NULL);
 	int rc = name ? 0 : err_set(err, ERR_NOT_FOUND, "bwrap", "%.100s: %s", path, strerror(errno));
+
 	if (rc == 0 && !is_everywhere(name))
 		rc = put_path(w, "--ro-bind", name, err);       /* borrowed: name stays */
 	if (rc == 0 && !is_everywhere(path) && strcmp(path, name) != 0)
@@ -340,9 +355,11 @@ static int put_readable(struct words *w, const char *path, struct err *err)
 }
 
 /* Later ones lie over earlier ones. */
-static int put_files(struct words *w, const struct sandbox_policy *p, const char *own_dir, const char *self, struct err *err)
+static int put_files(struct words *w, const struct sandbox_policy *p, const char *own_dir, const char *self,
+		     struct err *err)
 {
 	int rc = 0;
+
 	put_own_kernel(w);
 	for (size_t i = 0; rc == 0 && landlock_everywhere(i); i++) {
 		const char *path = landlock_everywhere(i);
@@ -388,6 +405,7 @@ static int put_instructions(const struct sandbox_policy *p, struct err *err)
 	int fd = rc ? -1 : memfd_create("instructions", 0);
 	bool ok = fd >= 0 && write(fd, bytes.p, bytes.len) == (ssize_t)bytes.len && lseek(fd, 0, SEEK_SET) == 0 &&
 		  keep(fd, SANDBOX_INSIDE_POLICY_FD) == 0;
+
 	if (!rc && !ok)
 		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 	str_fini(&bytes);
@@ -403,6 +421,7 @@ static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int
 	/* Root's capabilities it needs itself, to be root in its namespace, too; it takes them from what it starts. */
 	int rc = n > 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0
 			 : err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
+
 	if (!rc && (keep(chan, SANDBOX_INSIDE_CHAN_FD) || keep(SANDBOX_FD, SANDBOX_FD)))
 		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 	rc = rc ? rc : put_instructions(p, err);
@@ -438,6 +457,7 @@ static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int
 static int read_all(int from, void *p, size_t n, struct err *err)
 {
 	char *at = p;
+
 	while (n > 0) {
 		ssize_t got = read(from, at, n);
 		if (got < 0 && errno == EINTR)
@@ -457,6 +477,7 @@ static int read_policy(int from, struct sandbox_policy **ret, struct err *err)
 	unsigned char head[SANDBOX_HEAD_SIZE];
 	size_t rest = 0;
 	int rc = read_all(from, head, sizeof(head), err);
+
 	rc = rc ? rc : sandbox_policy_head(head, &rest, err);
 	if (rc)
 		return rc;
@@ -479,6 +500,7 @@ static bool is_script(const char *program)
 {
 	char start[2] = { 0 };
 	int fd = open(program, O_RDONLY | O_CLOEXEC);
+
 	if (fd < 0)
 		return false;   /* execute permission alone is enough for a binary */
 	ssize_t n = read(fd, start, sizeof(start));
@@ -494,6 +516,7 @@ struct env { const char *at[SANDBOX_ENV_MAX + 3]; char home[256], tmpdir[256]; }
 static bool env_has(const struct env *e, size_t n, const char *name)
 {
 	size_t len = strlen(name);
+
 	for (size_t i = 0; i < n; i++) {
 		if (strncmp(e->at[i], name, len) == 0)
 			return true;
@@ -504,6 +527,7 @@ static bool env_has(const struct env *e, size_t n, const char *name)
 static void build_env(const struct sandbox_policy *p, const char *own_dir, struct env *e)
 {
 	size_t n = 0;
+
 	for (; p->env[n]; n++)
 		e->at[n] = p->env[n];
 	snprintf(e->home, sizeof(e->home), "HOME=%s", own_dir ? own_dir : "");
@@ -523,6 +547,7 @@ static int send_listener(int fd, int listener, struct err *err)
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
@@ -536,6 +561,7 @@ static int confine(const struct sandbox_policy *p, const char *own_dir, int chan
 	const char *cwd = p->cwd ? p->cwd : own_dir ? own_dir : "/";
 	int listener = -1;
 	int rc = chdir(cwd) ? err_set(err, ERR_IO, "cwd", "%s", strerror(errno)) : 0;
+
 	rc = rc ? rc : confine_privileges(err);
 	rc = rc ? rc : landlock_confine(p, own_dir, err);
 	rc = rc ? rc : confine_descriptors(fd, chan, err);
@@ -549,6 +575,7 @@ static void report_level(const struct sandbox_policy *p)
 {
 	char level[SANDBOX_LEVEL_TEXT], text[SANDBOX_LEVEL_TEXT + 2];
 	int n = snprintf(text, sizeof(text), "%c%s\n", SANDBOX_READY, sandbox_level_format(&p->level, level));
+
 	report(text, (size_t)n);
 }
 
@@ -558,6 +585,7 @@ static int become_tool(const struct sandbox_policy *p, const char *own_dir, int 
 	sigset_t none;
 	int rc = confine(p, own_dir, chan, fd, err);
 	bool script = !rc && is_script(p->program);
+
 	rc = rc ? rc : confine_memory(p, err);
 	if (rc)
 		return rc;
@@ -580,6 +608,7 @@ static int become(const struct sandbox_policy *p, const char *own_dir, const cha
 {
 	int fd = -1;
 	int rc = cgroup ? cgroup_enter(cgroup, err) : 0;
+
 	rc = rc ? rc : confine_limits(p, err);
 	rc = rc ? rc : confine_parent(supervisor, err);
 	rc = rc ? rc : confine_open(p, &fd, err);
@@ -594,6 +623,7 @@ static void report_failure(const struct err *err)
 {
 	char text[sizeof(err->where) + sizeof(err->msg) + 2];
 	int n = snprintf(text, sizeof(text), "%s: %s", err->where, err->msg);
+
 	report(text, n < SANDBOX_REPORT_MAX / 2 ? (size_t)n : SANDBOX_REPORT_MAX / 2);
 }
 
@@ -602,6 +632,7 @@ static void report_usage(const char *cgroup)
 {
 	struct rusage ru = { .ru_maxrss = 0 };
 	char text[64];
+
 	getrusage(RUSAGE_CHILDREN, &ru);
 	uint64_t cpu_us = cgroup ? cgroup_value(cgroup, "cpu.stat", "usage_usec ") : 0;
 	uint64_t rss_kib = cgroup ? cgroup_value(cgroup, "memory.peak", "") / 1024 : 0;         /* since Linux 5.19 */
@@ -618,6 +649,7 @@ static void report_usage(const char *cgroup)
 static noreturn void end_like(int status)
 {
 	sigset_t none;
+
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status));
 	sigemptyset(&none);
@@ -628,11 +660,12 @@ static noreturn void end_like(int status)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static int start(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool, int *ret_chan,
-		 struct err *err)
+static int start(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool,
+		 int *ret_chan, struct err *err)
 {
 	pid_t supervisor = getpid();
 	int chan[2];
+
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan))
 		return err_set(err, ERR_IO, "socketpair", "%s", strerror(errno));
 	*ret_tool = fork();
@@ -655,6 +688,7 @@ static int run(const struct sandbox_policy *p, struct err *err)
 	pid_t tool = 0;
 	int chan = -1, status = 0;
 	int rc = supervise_prepare(p, &s, err);
+
 	if (!rc && p->scratch)
 		rc = own_dir_make(p->scratch, &own_dir, err);
 	if (!rc && p->cgroup)
@@ -685,8 +719,9 @@ static int sandbox_inside(const char *own_dir)
 	struct err err = { 0 };
 	struct sandbox_policy *policy = NULL;
 	int fd = -1;
-	int rc = fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC) || fcntl(SANDBOX_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) || setsid() < 0
-			 ? err_set(&err, ERR_IO, "inside", "%s", strerror(errno)) : 0;
+	int rc = fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC) || fcntl(SANDBOX_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) ||
+		 setsid() < 0 ? err_set(&err, ERR_IO, "inside", "%s", strerror(errno)) : 0;
+
 	rc = rc ? rc : read_policy(SANDBOX_INSIDE_POLICY_FD, &policy, &err);
 	rc = rc ? rc : confine_reopen(policy, &fd, &err);
 	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, SANDBOX_INSIDE_CHAN_FD, fd, &err);
@@ -700,7 +735,8 @@ static bool answer(const char *option)
 	if (!strcmp(option, "--version"))
 		puts("toolcrib-run " PACKAGE_VERSION);
 	else if (!strcmp(option, "--help"))
-		puts("toolcrib-run is started by toolcribd, with its instructions on descriptor 3; see toolcrib-run(8)");
+		puts("toolcrib-run is started by toolcribd, with its instructions on descriptor 3; see "
+		     "toolcrib-run(8)");
 	else
 		return false;
 	return true;

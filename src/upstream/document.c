@@ -1,7 +1,6 @@
-/* A document of kind upstream, checked and compiled: where the server is, what it is given, how it is shared. */
+/* The document of an upstream, checked and compiled: where the server is, what it is given, how it is shared.  Commands
+ * check documents on any thread; upstream.c keeps the compiled form, counted, on the loop. */
 #include "config.h"
-
-#include "upstream_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,8 @@
 #include "base/text.h"
 #include "json/json.h"
 #include "net/fetch.h"
+
+#include "upstream_int.h"
 
 #define CONF_MEMORY_MAX (1u << 20)
 
@@ -56,8 +57,9 @@ static int read_uri_prefix(const json_t *doc, struct upstream_conf *c, struct er
 		return 0;
 	}
 	if (!uri_prefix_valid(prefix))
-		return err_set(err, ERR_INVALID, "/uriPrefix", "%.80s cannot stand before a URI: a letter, then letters, "
-			       "digits, + . -, at most %d", prefix, UPSTREAM_PREFIX_MAX);
+		return err_set(err, ERR_INVALID, "/uriPrefix",
+			       "%.80s cannot stand before a URI: a letter, then letters, digits, + . -, at most %d",
+			       prefix, UPSTREAM_PREFIX_MAX);
 	(void)snprintf(c->uri_prefix, sizeof(c->uri_prefix), "%s", prefix);     /* fits */
 	return 0;
 }
@@ -117,7 +119,8 @@ static int read_command(const json_t *doc, struct upstream_conf *c, struct err *
 			return backend_bind_full(at, err);
 	}
 	if (argv[0][0] != '/')          /* SEC S-504 */
-		return err_set(err, ERR_INVALID, "/command/0", "the program must be an absolute path, is %.60s", argv[0]);
+		return err_set(err, ERR_INVALID, "/command/0", "the program must be an absolute path, is %.60s",
+			       argv[0]);
 	c->argv = argv;
 	return 0;
 }
@@ -169,7 +172,8 @@ static int check_variable(const char *name, const char *at, struct err *err)
 static int check_inserts(const struct upstream_conf *c, const char *text, const char *at, struct err *err)
 {
 	if (strstr(text, "{principal}") || strstr(text, "{call}"))
-		return err_set(err, ERR_INVALID, at, "one link serves many calls: {tenant} and {secret:NAME} can stand here");
+		return err_set(err, ERR_INVALID, at,
+			       "one link serves many calls: {tenant} and {secret:NAME} can stand here");
 	if (c->shared && strstr(text, "{tenant}"))
 		return err_set(err, ERR_INVALID, at, "a shared upstream has no {tenant}");
 	return 0;
@@ -225,8 +229,8 @@ static int read_cwd(const json_t *doc, struct upstream_conf *c, struct err *err)
 	return c->cwd ? 0 : backend_bind_full("/cwd", err);
 }
 
-/* As for exec; what runs for days has no limit of its time and, since some runtimes reserve what they never use, none of
- * its address space, unless they are given. */
+/* As for exec; what runs for days has no limit of its time and, since some runtimes reserve what they never use, none
+ * of its address space, unless they are given. */
 static int read_sandbox(const json_t *doc, struct upstream_conf *c, struct err *err)
 {
 	const json_t *box = json_object_get(doc, "sandbox");
@@ -282,7 +286,8 @@ static int read_idle(const json_t *doc, struct upstream_conf *c, struct err *err
 /* A member that belongs to the other way of reaching a server. */
 static int check_way(const json_t *doc, const struct upstream_conf *c, struct err *err)
 {
-	static const char *const of_process[] = { "env", "cwd", "sandbox" }, *const of_url[] = { "headers", "transport", "allow", "ca" };
+	static const char *const of_process[] = { "env", "cwd", "sandbox" };
+	static const char *const of_url[] = { "headers", "transport", "allow", "ca" };
 	const char *const *wrong = c->argv ? of_url : of_process;
 	size_t n = c->argv ? NELEMS(of_url) : NELEMS(of_process);
 	char at[24];
@@ -303,8 +308,8 @@ static int check_way(const json_t *doc, const struct upstream_conf *c, struct er
 
 static int check_head(const json_t *doc, struct err *err)
 {
-	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "sandbox", "url", "headers",
-		"transport", "allow", "ca", "prefix", "uriPrefix", "shared", "asks", "idle" };
+	static const char *const known[] = { "kind", "name", "description", "command", "env", "cwd", "sandbox", "url",
+		"headers", "transport", "allow", "ca", "prefix", "uriPrefix", "shared", "asks", "idle" };
 	const char *kind = "upstream", *text = NULL;
 
 	if (!json_is_object(doc))
@@ -379,7 +384,8 @@ int upstream_define(const json_t *doc, struct upstream_doc *ret, struct err *err
 		return rc;
 	jx_write(doc, &text);
 	if (text.len > UPSTREAM_TEXT_MAX) {
-		rc = err_set(err, ERR_LIMIT, "", "the document has %zu bytes, more than %u", text.len, UPSTREAM_TEXT_MAX);
+		rc = err_set(err, ERR_LIMIT, "", "the document has %zu bytes, more than %u", text.len,
+			     UPSTREAM_TEXT_MAX);
 	} else {
 		struct str canon = STR_INIT;
 

@@ -1,4 +1,6 @@
-/* What an upstream has as definitions of ours.  What it says is cleaned, not believed (SEC S-211, S-731). */
+/* Items of other servers in our form: tools, prompts, resources and templates as definitions (a sync, any thread), and
+ * what a call of them brings back as results (the loop).  What a server says is cleaned, not believed (SEC S-211,
+ * S-731): sizes, names, hidden characters, URIs and `_meta` are checked here and nowhere else. */
 #include "config.h"
 
 #include <stdio.h>
@@ -198,8 +200,8 @@ static json_t *upstream_handler(const struct upstream_naming *naming, const stru
 			 "digest", hex);
 }
 
-static int take_tool(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
-		     struct err *err)
+static int take_tool(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there,
+		     json_t *doc, struct err *err)
 {
 	static const char *const deep[] = { "inputSchema", "outputSchema", "_meta" };
 	char *name = mem_printf("%s%s", naming->prefix, item->key);
@@ -207,8 +209,8 @@ static int take_tool(const struct upstream_naming *naming, const struct upstream
 	int rc = 0;
 
 	if (!text_tool_name(name, strlen(name))) {
-		rc = err_set(err, ERR_INVALID, "/name", "\"%.80s\" cannot be a tool's name here: letters, digits, _ . -, at most 64",
-			     name);
+		rc = err_set(err, ERR_INVALID, "/name",
+			     "\"%.80s\" cannot be a tool's name here: letters, digits, _ . -, at most 64", name);
 		err_hint(err, "a shorter prefix may help");
 	}
 	json_object_set_new(doc, "name", json_string(name));
@@ -222,8 +224,8 @@ static int take_tool(const struct upstream_naming *naming, const struct upstream
 	return rc;
 }
 
-static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
-		    struct err *err);
+static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item,
+			   const json_t *there, json_t *doc, struct err *err);
 
 int upstream_document(const struct upstream_naming *naming, const struct upstream_item *item, json_t **ret,
 		      struct err *err)
@@ -324,7 +326,8 @@ static int take_content(const json_t *result, const char *prefix, json_t **ret, 
 	if (!json_is_array(content))
 		return bad_result(err, "has no content");
 	if (content_check_all(content, "", &wrong) < 0)
-		return err_set(err, ERR_TOOL, "", "its result has a bad content block: %.60s %.120s", wrong.where, wrong.msg);
+		return err_set(err, ERR_TOOL, "", "its result has a bad content block: %.60s %.120s", wrong.where,
+			       wrong.msg);
 	json_array_foreach(content, i, block)
 		clean_block(block, prefix);
 	*ret = json_incref(content);
@@ -352,8 +355,8 @@ static int check_count(const json_t *array, const char *what, struct err *err)
 	if (!json_is_array(array))
 		return err_set(err, ERR_TOOL, "", "its result has no %s", what);
 	if (json_array_size(array) > BACKEND_BLOCKS_MAX)
-		return err_set(err, ERR_LIMIT, "", "its result has %zu %s, more than the limit of %d", json_array_size(array), what,
-			       BACKEND_BLOCKS_MAX);
+		return err_set(err, ERR_LIMIT, "", "its result has %zu %s, more than the limit of %d",
+			       json_array_size(array), what, BACKEND_BLOCKS_MAX);
 	return 0;
 }
 
@@ -374,7 +377,8 @@ static json_t *only(const json_t *from, const char *const *names, size_t n)
 static int take_messages(const json_t *result, const char *prefix, json_t *ret, struct err *err)
 {
 	static const char *const members[] = { "role", "content" };
-	const json_t *given = json_object_get(result, "messages"), *description = json_object_get(result, "description"), *one;
+	const json_t *given = json_object_get(result, "messages"), *one;
+	const json_t *description = json_object_get(result, "description");
 	json_t *messages = json_array(), *message;
 	struct err wrong;
 	size_t i;
@@ -440,8 +444,8 @@ static int take_completion(const json_t *result, json_t *ret, struct err *err)
 	return rc;
 }
 
-static int take_hosted(const struct mcp_plan *plan, const char *prefix, const json_t *result, struct backend_result *res,
-		       struct err *err)
+static int take_hosted(const struct mcp_plan *plan, const char *prefix, const json_t *result,
+		       struct backend_result *res, struct err *err)
 {
 	int rc;
 
@@ -488,7 +492,8 @@ enum {
 
 static bool may_stand(unsigned char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.' || c == '-';
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '.' ||
+	       c == '-';
 }
 
 /* prefix and name with "-" for what cannot stand there; marked when that is wanted, or too little is left of it. */
@@ -569,8 +574,10 @@ static int take_arguments(const json_t *there, json_t *doc, struct err *err)
 		const json_t *name = json_object_get(one, "name");
 		size_t len = json_string_length(name);
 
-		if (len == 0 || len > ARGUMENT_BYTES || text_hidden(json_string_value(name), len, &(uint32_t){ 0 }) < len)
-			return err_set(err, ERR_INVALID, "/arguments", "argument %zu has no name that can be used here", i + 1);
+		if (len == 0 || len > ARGUMENT_BYTES ||
+		    text_hidden(json_string_value(name), len, &(uint32_t){ 0 }) < len)
+			return err_set(err, ERR_INVALID, "/arguments",
+				       "argument %zu has no name that can be used here", i + 1);
 		json_array_append_new(arguments, one_argument(one));
 	}
 	return 0;
@@ -588,8 +595,8 @@ static void complete_one(const struct upstream_naming *naming, const struct upst
 }
 
 /* The variables of a URI template: what stands in its braces, without operators. */
-static void complete_variables(const struct upstream_naming *naming, const struct upstream_item *item, const char *template,
-			       json_t *complete)
+static void complete_variables(const struct upstream_naming *naming, const struct upstream_item *item,
+			       const char *template, json_t *complete)
 {
 	for (const char *p = strchr(template, '{'); p; p = strchr(p, '{')) {
 		const char *end = strchr(p, '}');
@@ -665,8 +672,8 @@ static void take_resource(const struct upstream_naming *naming, const struct ups
 }
 
 /* item.c: the document of what is no tool. */
-static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item, const json_t *there, json_t *doc,
-		    struct err *err)
+static int upstream_hosted(const struct upstream_naming *naming, const struct upstream_item *item,
+			   const json_t *there, json_t *doc, struct err *err)
 {
 	static const char *const kinds[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resourceTemplate" };
 	static const char *const nouns[UPSTREAM_KINDS] = { "tool", "prompt", "resource", "resource template" };

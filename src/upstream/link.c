@@ -1,5 +1,6 @@
-/* One link: its requests by id, what comes in, its end.  Nothing is reported from inside a call of a user: what is
- * due is noted, and done by work(), which the loop calls. */
+/* A link: one conversation with one server; its handshake, its requests by id, what comes in, news of what is watched,
+ * its end.  upstream.c opens links, the wires bring messages; loop thread.  Nothing is reported from inside a call of a
+ * user: what is due is noted, and done by work(), which the loop calls. */
 #include "config.h"
 
 #include <stdarg.h>
@@ -187,7 +188,8 @@ static void link_hand_initialized(struct link *l, const struct rpc_msg *msg)
 		link_die(l, ERR_TOOL, "it refused to initialize: error %d: %s", code, text);
 		return;
 	}
-	enum rev rev = json_is_string(version) ? rev_find(json_string_value(version), json_string_length(version)) : REV_COUNT;
+	enum rev rev = json_is_string(version)
+		       ? rev_find(json_string_value(version), json_string_length(version)) : REV_COUNT;
 	if (rev == REV_COUNT || rev == REV_R0 || rev_table[rev].era != ERA_LEGACY) {
 		text_printable(json_is_string(version) ? json_string_value(version) : "none", json_is_string(version) ?
 			       json_string_length(version) : 4, text, 40);
@@ -204,7 +206,8 @@ static void link_hand_initialized(struct link *l, const struct rpc_msg *msg)
 
 /* News of a server: that lists have changed, and resources that somebody watches.  An older server is subscribed to for
  * each resource (MCP U-03); one of 2026-07-28 has a stream of news, whose filter names all of them, and which is
- * replaced by another when they change: the old one ends when the new one is acknowledged, so that nothing is missed. */
+ * replaced by another when they change: the old one ends when the new one is acknowledged, so that nothing is
+ * missed. */
 
 #define STEADY_US 60000000              /* a stream that lived so long is asked for again at once */
 #define RELISTEN_DOUBLINGS 6
@@ -262,7 +265,8 @@ static bool subscribe_all(struct link *l)
 
 static void put_filter(struct link *l)
 {
-	static const char *const lists[UPSTREAM_TEMPLATE] = { "toolsListChanged", "promptsListChanged", "resourcesListChanged" };
+	static const char *const lists[UPSTREAM_TEMPLATE] = { "toolsListChanged", "promptsListChanged",
+		"resourcesListChanged" };
 	const char *comma = "";
 	const void *key;
 	void *value;

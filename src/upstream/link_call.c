@@ -1,10 +1,10 @@
-/* The calls of a link: they wait for it, run on it, and, when an older server asks something in their midst, are
- * parked until their caller has answered (MCP B-45).
+/* The calls of a link, and the messages that they consist of; mcp.c starts them, link.c hands them answers; loop
+ * thread. A call waits for the link, runs on it, and, when an older server asks something in its midst, is parked
+ * until its caller has answered (MCP B-45):
  *
  *	WAITING -> RUNNING -> (answered)
  *	   ^          |
- *	   +- PARKED <+
- */
+ *	   +- PARKED <+ */
 #include "config.h"
 
 #include <stdio.h>
@@ -166,12 +166,14 @@ void link_msg_error(struct jx_span error, int *ret_code, char *ret, size_t size,
 	while (rpc_is(error, '{') && rpc_walk_member(&w, name, sizeof(name), &v)) {
 		int64_t code;
 
-		if (strcmp(name, "code") == 0 && text_i64(v.p, v.len, &code) == 0 && code >= INT32_MIN && code <= INT32_MAX) {
+		if (strcmp(name, "code") == 0 && text_i64(v.p, v.len, &code) == 0 && code >= INT32_MIN &&
+		    code <= INT32_MAX) {
 			*ret_code = (int)code;
 		} else if (strcmp(name, "message") == 0) {
 			(void)rpc_string(v, ret, size, NULL);
 			ret[text_without_hidden(ret, strlen(ret), ret)] = '\0';
-		} else if (strcmp(name, "data") == 0 && !*ret_data && jx_parse_scanned(v.p, v.len, ret_data, NULL) < 0) {
+		} else if (strcmp(name, "data") == 0 && !*ret_data &&
+			   jx_parse_scanned(v.p, v.len, ret_data, NULL) < 0) {
 			*ret_data = NULL;       /* numbers that no tree can hold */
 		}
 	}
@@ -249,7 +251,8 @@ static struct question *first_question(const struct link_call *c)
 static void move(struct link_call *c, enum call_state to)
 {
 	struct link *l = c->link;
-	struct list *lists[] = { [CALL_WAITING] = &l->waiting, [CALL_RUNNING] = &l->running, [CALL_PARKED] = &l->parked };
+	struct list *lists[] = { [CALL_WAITING] = &l->waiting, [CALL_RUNNING] = &l->running,
+		[CALL_PARKED] = &l->parked };
 
 	l->nrunning -= c->state == CALL_RUNNING;
 	l->nparked -= c->state == CALL_PARKED;
@@ -436,13 +439,14 @@ static int check_pin(struct link_call *c, struct err *err)
 	l->env.changed(l->env.arg);
 	if (!now)
 		return err_set(err, ERR_TOOL, "", "it has no %s %.80s any more", nouns[kind], name);
-	return err_set(err, ERR_TOOL, "", "its %s %.80s is not what was accepted; an administrator must look at it", nouns[kind],
-		       name);
+	return err_set(err, ERR_TOOL, "", "its %s %.80s is not what was accepted; an administrator must look at it",
+		       nouns[kind], name);
 }
 
 void link_call_run_waiting(struct link *l)
 {
-	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one runs at once. */
+	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one runs at
+	 * once. */
 	bool serial = l->asks && !l->modern && !l->wire->exchanges;
 	struct err err;
 
@@ -515,7 +519,8 @@ void link_call_cancel(struct link_call **cp, bool late)
 
 	*cp = NULL;
 	if (c->id) {
-		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which link_forget() brings about. */
+		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which link_forget() brings
+		 * about. */
 		link_msg_cancelled(&l->out, c->id, l->modern);
 		if (!l->modern || !l->wire->exchanges)
 			link_send(l, 0, "notifications/cancelled", NULL);
@@ -575,7 +580,8 @@ void link_call_progress(struct link *l, const struct rpc_msg *msg)
 			    running_call(l, (uint64_t)json_integer_value(token)) : NULL;
 
 	if (c && has_room(c, msg) && json_is_number(done) && jx_nearest(done) >= 0)
-		c->sink->progress(c->arg, jx_nearest(done), json_is_number(total) && jx_nearest(total) >= 0 ? jx_nearest(total) : -1,
+		c->sink->progress(c->arg, jx_nearest(done),
+				  json_is_number(total) && jx_nearest(total) >= 0 ? jx_nearest(total) : -1,
 				  json_string_value(text));
 	json_decref(params);
 }
@@ -641,7 +647,8 @@ bool link_call_question(struct link *l, uint64_t exchange, const struct rpc_msg 
 	struct link_call *c = owner_of(l, exchange);
 	json_t *params = parse_params(msg);
 
-	if (!l->asks || l->modern || !c || c->nquestions == LINK_QUESTIONS_MAX || caps_for_request(msg->method, params) == 0) {
+	if (!l->asks || l->modern || !c || c->nquestions == LINK_QUESTIONS_MAX ||
+	    caps_for_request(msg->method, params) == 0) {
 		json_decref(params);
 		return false;
 	}

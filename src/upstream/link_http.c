@@ -1,6 +1,7 @@
-/* Wires over HTTP.  Each message of ours is a POST; what comes back stands in its answer, as JSON or as events (MCP
- * section 14).  HTTP+SSE has one stream for all that comes, whose first event says where to POST (MCP section 15).
- * Credentials are the document's, never a caller's (SEC S-730, MCP A-09). */
+/* Wires over HTTP, and their events; upstream.c opens them for a link, on the loop thread.  Each message of ours is a
+ * POST; what comes back stands in its answer, as JSON or as events (MCP section 14).  HTTP+SSE has one stream for all
+ * that comes, whose first event says where to POST (MCP section 15).  Credentials are the document's, never a caller's
+ * (SEC S-730, MCP A-09). */
 #include "config.h"
 
 #include <stdio.h>
@@ -261,7 +262,8 @@ static void take_body(struct exchange *x)
 		x->answered = link_message(w->link, x->id, x->body.p, x->body.len);
 		return;
 	}
-	(void)snprintf(why, sizeof(why), x->status == 200 ? "its answer is no MCP" : "it answered with HTTP status %d", x->status);
+	(void)snprintf(why, sizeof(why), x->status == 200 ? "its answer is no MCP" :
+		       "it answered with HTTP status %d", x->status);
 	fail(x, why);
 }
 
@@ -584,7 +586,8 @@ static int render_headers(struct http_wire *w, struct open_secrets *secrets, con
 			if (value.p)
 				secret_wipe(value.p, value.len);
 			str_fini(&value);
-			return err_set(err, ERR_TOOL, "", "its header %s cannot be made: %.200s", c->values[i].name, err->msg);
+			return err_set(err, ERR_TOOL, "", "its header %s cannot be made: %.200s", c->values[i].name,
+				       err->msg);
 		}
 		w->headers[w->nheaders++] = (struct fetch_header){ c->values[i].name, str_take(&value) };
 	}
@@ -602,7 +605,8 @@ int link_http_open(struct link *link, struct ev_loop *loop, struct fetcher *fetc
 	list_init(&w->exchanges);
 	w->reopen = ev_timer_new(loop, on_reopen, w);
 	w->scope = mem_strdup(tenant);
-	int rc = fetcher ? render_headers(w, opened, tenant, err) : err_set(err, ERR_TOOL, "", "nothing can be fetched here");
+	int rc = fetcher ? render_headers(w, opened, tenant, err) :
+		 err_set(err, ERR_TOOL, "", "nothing can be fetched here");
 	open_secrets_free(&opened);
 	if (rc < 0) {
 		wire_free(w);

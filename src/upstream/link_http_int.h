@@ -3,7 +3,7 @@
 
 #include "link_int.h"
 
-/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05 (link_http.c); their events (link_http.c). */
+/* Wires over HTTP: Streamable HTTP of both eras, and HTTP+SSE of 2024-11-05; and the events that both carry. */
 
 #define LINK_EXCHANGES_MAX 64             /* requests of one link under way */
 

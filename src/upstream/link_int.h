@@ -1,18 +1,18 @@
 #ifndef UPSTREAM_LINK_INT_H
 #define UPSTREAM_LINK_INT_H
 
-#include "upstream_int.h"
-
 #include "base/map.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "proto/rev.h"
 #include "proto/rpc.h"
 
+#include "upstream_int.h"
+
 /* The client's side of MCP.  A link is one conversation with one server, of whatever revision: its handshake, its
  * lists, its requests and theirs, what it watches (link.c, link.c, link_list.c, link_call.c, link.c).  A wire
- * carries its messages and knows none of them (link_pipe.c, link_http.c).  What the server sends is hostile: everything is bounded, and nothing that it
- * says outlives the callback that said it.  Loop thread. */
+ * carries its messages and knows none of them (link_pipe.c, link_http.c).  What the server sends is hostile:
+ * everything is bounded, and nothing that it says outlives the callback that said it.  Loop thread. */
 
 #define LINK_MESSAGE_MAX JX_MESSAGE_MAX  /* bytes of one message */
 #define LINK_CALLS_MAX 256               /* calls of one link, waiting and running */
@@ -57,11 +57,13 @@ struct link_wire {
 	bool exchanges;                 /* a message comes with the id of the request on whose stream it stands */
 };
 /* ERR_TOOL with a sentence that names no upstream.  The link's functions below are the way back. */
-int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox, const struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err) MUST_CHECK;
+int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox,
+		   const struct upstream_conf *conf, const struct secret_source *secrets, const char *tenant,
+		   struct link_wire **ret, struct err *err) MUST_CHECK;
 
 int link_http_open(struct link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err) MUST_CHECK;
+		   const struct secret_source *secrets, const char *tenant, struct link_wire **ret,
+		   struct err *err) MUST_CHECK;
 
 /* Never from inside send() or open().  exchange: see struct link_wire; true: this was the answer to that request. */
 bool link_message(struct link *link, uint64_t exchange, const char *text, size_t len);
@@ -90,7 +92,8 @@ struct link_call_req {                   /* copied */
 	const char *key;                /* of what is called (upstream/upstream.h) */
 	const uint8_t *digest;          /* 32 bytes that it must still have; NULL = any */
 	struct str *params;             /* members of the request's params, one line of JSON; taken */
-	struct link_param *more; size_t nmore;    /* at most LINK_PARAMS_MAX, each allocated as is the array; taken by success */
+	struct link_param *more; size_t nmore;    /* at most LINK_PARAMS_MAX, each allocated as is the array; taken by
+						   * success */
 	uint32_t caps;                  /* what the caller can be asked */
 	int log_level;                  /* least level of log lines that it wants; 8 = none */
 	const struct trace *trace;      /* the caller's, or NULL */

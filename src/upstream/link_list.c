@@ -1,10 +1,7 @@
 /* The lists of a server: read page by page, one after the other, kept as digests, read again when the server says that
- * one has changed, though never more often than LINK_RELIST_MS.
- *
- * Without its tools a server is of no use.  Whatever is wrong with another list costs that list alone. */
+ * one has changed, though never more often than LINK_RELIST_MS.  Part of a link; loop thread.  Without its tools a
+ * server is of no use; whatever is wrong with another list costs that list alone. */
 #include "config.h"
-
-#include "link_parts_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +13,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "ev/ev.h"
+
+#include "link_parts_int.h"
 
 #define METHOD_UNKNOWN (-32601)
 
@@ -179,7 +178,8 @@ void link_list_changed(struct link *l)
 	if (l->listing)
 		l->again = true;
 	else if (l->state == LINK_READY && !ev_timer_armed(l->relist))
-		ev_timer_start(l->relist, link_due(&l->relist_tat, now, LINK_RELIST_MS * UINT64_C(1000), LINK_RELIST_BURST) - now);
+		ev_timer_start(l->relist, link_due(&l->relist_tat, now, LINK_RELIST_MS * UINT64_C(1000),
+						   LINK_RELIST_BURST) - now);
 }
 
 /* Nothing is known of this kind; the others are read all the same. */
@@ -187,7 +187,8 @@ static void leave_out(struct link *l, const char *why)
 {
 	enum upstream_kind kind = l->reading;
 
-	log_warn(NULL, "a list of an upstream could not be read upstream=%s list=%s why=\"%s\"", l->name, rows[kind].method, why);
+	log_warn(NULL, "a list of an upstream could not be read upstream=%s list=%s why=\"%s\"", l->name,
+		 rows[kind].method, why);
 	l->list->unread[kind] = true;
 	while (l->list->count > 0 && l->list->item[l->list->count - 1].kind == kind) {
 		struct upstream_item *t = &l->list->item[--l->list->count];
@@ -258,8 +259,8 @@ static int take_item(struct link *l, struct jx_span text, struct err *err)
 	if (l->list_count == UPSTREAM_ITEMS_MAX && tool)
 		return err_set(err, ERR_TOOL, "", "it lists more than %d tools", UPSTREAM_ITEMS_MAX);
 	if (l->list_count == UPSTREAM_ITEMS_MAX) {
-		log_warn(NULL, "an upstream lists more than can be hosted, the rest is left out upstream=%s list=%s max=%d", l->name,
-			 row->method, UPSTREAM_ITEMS_MAX);
+		log_warn(NULL, "an upstream lists more than can be hosted, the rest is left out upstream=%s list=%s "
+			 "max=%d", l->name, row->method, UPSTREAM_ITEMS_MAX);
 		return 1;
 	}
 	if (!rpc_is(text, '{') || jx_parse_scanned(text.p, text.len, &object, err) < 0)
@@ -311,7 +312,8 @@ static void refused(struct link *l, const struct rpc_msg *msg)
 		read_from(l, l->reading + 1);   /* who has resources need not have templates */
 		return;
 	}
-	(void)err_set(&err, ERR_TOOL, "", "it refused to list its %ss: error %d: %s", rows[l->reading].noun, code, text);
+	(void)err_set(&err, ERR_TOOL, "", "it refused to list its %ss: error %d: %s", rows[l->reading].noun, code,
+		      text);
 	link_list_failed(l, &err);
 }
 

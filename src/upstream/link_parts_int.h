@@ -12,7 +12,8 @@ enum link_state {
 	LINK_READY,
 	LINK_DEAD,
 };
-enum link_kind { LINK_DISCOVER, LINK_INITIALIZE, LINK_LIST, LINK_CALL, LINK_PING, LINK_LISTEN, LINK_ASIDE };   /* aside: whatever the answer */
+/* aside: whatever the answer */
+enum link_kind { LINK_DISCOVER, LINK_INITIALIZE, LINK_LIST, LINK_CALL, LINK_PING, LINK_LISTEN, LINK_ASIDE };
 
 struct link_open { enum link_kind kind; struct link_call *call; };         /* a request of ours without an answer */
 

@@ -1,7 +1,6 @@
-/* The wire to a server that we start: its stdin and stdout, a line for each message; stderr is logged, bounded. */
+/* The wire to a server that is a process of ours: its stdin and stdout, a line for each message; stderr is logged,
+ * bounded.  upstream.c opens it for a link, on the loop thread.  The process is confined as that of an exec tool is. */
 #include "config.h"
-
-#include "link_int.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,6 +18,8 @@
 #include "ev/ev.h"
 #include "net/stream.h"
 #include "sandbox/policy.h"
+
+#include "link_int.h"
 
 #define TERM_MS 2000                    /* between end of input with TERM, and KILL (SEC S-513) */
 #define OPEN_FILES_MAX 1024             /* RLIMIT_NOFILE: a server may have many */
@@ -277,8 +278,9 @@ static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struc
 	return 0;
 }
 
-int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox, const struct upstream_conf *conf,
-		 const struct secret_source *secrets, const char *tenant, struct link_wire **ret, struct err *err)
+int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox,
+		   const struct upstream_conf *conf, const struct secret_source *secrets, const char *tenant,
+		   struct link_wire **ret, struct err *err)
 {
 	char *env[UPSTREAM_ENV_MAX + 3] = { NULL };
 	struct pipe_wire *w = mem_zalloc(sizeof(*w));

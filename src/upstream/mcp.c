@@ -1,8 +1,7 @@
-/* mcp: a tool, prompt or resource of another MCP server, or the completion of an argument there.  The link does the
- * talking. */
+/* mcp: a tool, prompt or resource of another MCP server, or the completion of an argument there.  Blocks are bound on
+ * any thread, runs and watches are of the loop; the link does the talking.  What has a digest runs only while the item
+ * there still has it (SEC S-731). */
 #include "config.h"
-
-#include "mcp_int.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +12,8 @@
 #include "base/text.h"
 #include "ev/ev.h"
 #include "proto/caps.h"
+
+#include "mcp_int.h"
 
 #define QUESTION_KEY "question"
 #define CAPABILITY_MISSING (-32021)
@@ -169,7 +170,8 @@ static json_t *url_questions(json_t *data)
 			continue;
 		clean_question(one);
 		(void)snprintf(key, sizeof(key), QUESTION_KEY "%zu", i + 1); /* fits */
-		json_object_set_new(requests, key, json_pack("{s:s, s:O}", "method", "elicitation/create", "params", one));
+		json_object_set_new(requests, key, json_pack("{s:s, s:O}", "method", "elicitation/create", "params",
+							     one));
 	}
 	return requests;
 }
@@ -199,7 +201,8 @@ static void on_error(void *arg, int code, const char *message, json_t *data)
 		return;
 	}
 	json_decref(questions);
-	(void)err_set(&err, lacks_caps(x, code, data) ? ERR_CAPABILITY : ERR_TOOL, "", "upstream %s: %s", x->upstream, message);
+	(void)err_set(&err, lacks_caps(x, code, data) ? ERR_CAPABILITY : ERR_TOOL, "", "upstream %s: %s", x->upstream,
+		      message);
 	x->op.sink.error(x->op.arg, &err, code, data);
 	op_free(x);
 }
@@ -253,10 +256,12 @@ static const struct link_call_sink call_sink = {
 static int resume(struct mcp_op *x, const struct backend_env *env, const struct backend_req *req, struct err *err)
 {
 	const char *handle = (const char *)req->state + 1;
-	struct link_call *c = env->upstreams ? link_call_parked(upstreams_parked(env->upstreams), handle, req->state_len - 1) : NULL;
+	struct map *parked = env->upstreams ? upstreams_parked(env->upstreams) : NULL;
+	struct link_call *c = parked ? link_call_parked(parked, handle, req->state_len - 1) : NULL;
 
 	if (!c)
-		return err_set(err, ERR_TOOL, "", "upstream %s: the answer came too late, the call is over there", x->upstream);
+		return err_set(err, ERR_TOOL, "", "upstream %s: the answer came too late, the call is over there",
+			       x->upstream);
 	link_call_resume(c, json_object_get(req->answers, QUESTION_KEY), &call_sink, x);
 	x->call = c;
 	return 0;
@@ -283,7 +288,8 @@ static void put_completion(const struct mcp_plan *plan, const json_t *args, stru
 	bool prompt = plan->kind == UPSTREAM_PROMPT;
 	json_t *settled = json_copy((json_t *)(uintptr_t)args);
 
-	str_printf(out, "\"ref\":{\"type\":\"ref/%s\",\"%s\":", prompt ? "prompt" : "resource", prompt ? "name" : "uri");
+	str_printf(out, "\"ref\":{\"type\":\"ref/%s\",\"%s\":", prompt ? "prompt" : "resource",
+		   prompt ? "name" : "uri");
 	jx_write_stringz(out, plan->name);
 	str_puts(out, "},\"argument\":{\"name\":");
 	jx_write_stringz(out, plan->argument);
@@ -353,9 +359,11 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 	const struct mcp_plan *plan = req->plan;
 	const char *state = req->state;
 	struct str params = STR_INIT;
-	struct link_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL, .params = &params,
+	struct link_call_req call = { .key = plan->key, .digest = plan->has_digest ? plan->digest : NULL,
+		.params = &params,
 		/* MCP U-06: a completion asks nothing. */
-		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace, .answers = req->answers };
+		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace,
+		.answers = req->answers };
 	struct link *link = NULL;
 
 	if (req->deadline_us <= ev_now_us(x->op.loop))
@@ -473,7 +481,8 @@ static int bind_name(const json_t *handler, struct arena *mem, struct mcp_plan *
 			continue;
 		(void)snprintf(at, sizeof(at), "/%s", kinds[i].member); /* fits */
 		if (name)
-			return err_set(err, ERR_INVALID, at, "only one of tool, prompt, resource and template can be named");
+			return err_set(err, ERR_INVALID, at,
+				       "only one of tool, prompt, resource and template can be named");
 		int rc = jx_get_string(handler, "", kinds[i].member, JX_REQUIRED, &name, err);
 		if (rc < 0)
 			return rc;
@@ -505,7 +514,8 @@ static int bind_argument(const json_t *handler, struct arena *mem, struct mcp_pl
 
 static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
-	static const char *const known[] = { "type", "upstream", "tool", "prompt", "resource", "template", "argument", "digest" };
+	static const char *const known[] = { "type", "upstream", "tool", "prompt", "resource", "template", "argument",
+		"digest" };
 	struct mcp_plan *plan = arena_alloc(mem, sizeof(*plan));
 	const char *upstream = NULL, *digest = NULL;
 
@@ -529,11 +539,13 @@ static int mcp_bind(const json_t *handler, struct arena *mem, const void **ret_p
 	if (rc < 0)
 		return rc;
 	if (digest && text_unhex(digest, strlen(digest), plan->digest, sizeof(plan->digest)) < 0)
-		return err_set(err, ERR_INVALID, "/digest", "must be the SHA-256 of what is there, 64 hexadecimal digits");
+		return err_set(err, ERR_INVALID, "/digest",
+			       "must be the SHA-256 of what is there, 64 hexadecimal digits");
 	*ret_plan = plan;
 	return 0;
 }
 
 const struct backend_ops handler_mcp = {
-	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .sandbox = mcp_sandbox, .watch = mcp_watch,
+	.name = "mcp", .bind = mcp_bind, .start = mcp_start, .cancel = mcp_cancel, .sandbox = mcp_sandbox,
+	.watch = mcp_watch,
 };

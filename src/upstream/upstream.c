@@ -1,5 +1,6 @@
-/* The upstreams that are known and the links to them: one for each tenant that uses one, or one for all (SEC S-515);
- * opened by the first call, ended when idle, opened again with a growing delay when it broke. */
+/* The upstreams that are known, the links to them and who watches resources over these: one link for each tenant that
+ * uses one, or one for all (SEC S-515); opened by the first call, ended when idle, opened again with a growing delay
+ * when it broke.  The app and commands set upstreams, mcp.c asks for links; loop thread. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -214,8 +215,8 @@ static void watches_late(void *slot)
 
 /* --- homes */
 
-static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct slot **ret,
-		  struct err *err);
+static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant,
+			 struct slot **ret, struct err *err);
 
 static int settle(struct link_watch *w, struct err *err)
 {
@@ -462,7 +463,8 @@ static bool make_room(struct upstreams *u, bool for_call)
 		LIST_FOREACH(n, &CONTAINER_OF(k, struct upstream, node)->every) {
 			struct slot *s = CONTAINER_OF(n, struct slot, node);
 
-			if (s->link && !link_busy(s->link) && (for_call || s->nwatches == 0) && (!oldest || s->used_us < oldest->used_us))
+			if (s->link && !link_busy(s->link) && (for_call || s->nwatches == 0) &&
+			    (!oldest || s->used_us < oldest->used_us))
 				oldest = s;
 		}
 	}
@@ -524,8 +526,8 @@ static struct slot *slot_of(struct upstream *up, int64_t tenant_id, const char *
 }
 
 /* upstream.c: ERR_TOOL with a sentence that names no upstream. */
-static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct slot **ret,
-		  struct err *err)
+static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant,
+			 struct slot **ret, struct err *err)
 {
 	struct upstream *up = map_get_z(u->by_name, name);
 
@@ -555,7 +557,8 @@ static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, c
 int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
 		   struct err *err)
 {
-	int rc = u ? find_link(u, name, tenant_id, tenant, ret, err) : err_set(err, ERR_TOOL, "", "there is no such upstream");
+	int rc = u ? find_link(u, name, tenant_id, tenant, ret, err) :
+		 err_set(err, ERR_TOOL, "", "there is no such upstream");
 
 	return rc < 0 ? err_wrap(err, "upstream %s", name) : rc;
 }

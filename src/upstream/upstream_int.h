@@ -1,12 +1,11 @@
 #ifndef UPSTREAM_INT_H
 #define UPSTREAM_INT_H
 
-#include "upstream/upstream.h"
-
 #include "backend/handler.h"
 #include "exec/sandbox.h"
 #include "net/fetch.h"
 #include "net/url.h"
+#include "upstream/upstream.h"
 
 /* The parts of upstreams: a document as a plan (document.c), what it has as definitions
  * (item.c, item.c). */
