@@ -1,7 +1,7 @@
 /*
- * The main() of the unit tests of a room.  Each suite runs in a process of its own, so that clocks, metrics, log and file
- * systems that one replaces are the real ones for the next, and the end of one is no other's.  cmocka prints each test's
- * name before it runs, so that the last name is the one that crashed.
+ * The main() of the unit tests of a room.  Each suite runs in a process of its own, so that clocks, metrics, log and
+ * file systems that one replaces are the real ones for the next, and the end of one is no other's.  cmocka prints each
+ * test's name before it runs, so that the last name is the one that crashed.
  *
  *	t_ROOM                 every suite
  *	t_ROOM NAME[:TEST]…    those whose names match the patterns; TEST is a pattern of the test's name
