@@ -19,7 +19,7 @@
  * owe. */
 static const struct verify_step *const steps[] = {
 	&verify_integrity, &verify_lifecycle, &verify_retention, &verify_payload, &verify_anchors, &verify_checkpoints,
-	&verify_keychain, &verify_registry,
+	&verify_registry,
 };
 
 /* --- one log */

@@ -9,8 +9,8 @@
 
 /* Inside of src/verify.  A verification is a walk (verify.c) through the logs, record by record, past a table of
  * steps.  Each step is a file: it looks at one matter, keeps its own state, and tells what it finds (tell.c).
- * Steps do not call each other; what two of them share stands in struct verify_log, and keys.c answers who may
- * sign. */
+ * Steps do not call each other; what two of them share stands in struct verify_log, and checkpoints.c answers
+ * who may sign. */
 
 struct verify {
 	struct db *db;
@@ -26,7 +26,7 @@ struct verify {
 	struct verify_clock *clock;     /* lifecycle.c */
 	struct map *kept;               /* payload.c: struct verify_blocks by log */
 	struct verify_commits *commits; /* anchors.c */
-	struct verify_keys *keys;       /* keys.c */
+	struct verify_keys *keys;       /* checkpoints.c */
 	struct verify_rows *rows;       /* registry.c */
 };
 
@@ -78,7 +78,7 @@ struct verify_step {
 	void (*free)(struct verify *v);                                 /* may come without open */
 };
 extern const struct verify_step verify_integrity, verify_lifecycle, verify_retention, verify_payload, verify_anchors,
-	verify_checkpoints, verify_keychain, verify_registry;
+	verify_checkpoints, verify_registry;
 
 /* --- tell.c: what was found */
 
@@ -89,13 +89,8 @@ void verify_tell_store(struct verify *v, enum audit_finding_code code, const cha
 void verify_tell_record(struct verify_log *c, enum audit_finding_code code, int64_t from, int64_t to);
 void verify_tell_close(struct verify_log *c);           /* what waits for neighbours is told now */
 
-/* --- keys.c: epochs and their keys */
+/* --- checkpoints.c */
 
-bool verify_keys_signed(const struct verify *v);        /* the store has epochs, or should have */
-uint64_t verify_keys_newest(const struct verify *v);
-/* Whether both signatures of a checkpoint are good. */
-int verify_keys_check(struct verify *v, const struct note *n, const char *origin, uint64_t epoch, bool *ret,
-		      struct err *err) MUST_CHECK;
 /* Of a checkpoint from outside: by the log key, or by an epoch's. */
 bool verify_keys_know(const struct verify *v, const struct note *n, const char *origin);
 
