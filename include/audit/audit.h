@@ -1,13 +1,13 @@
 #ifndef AUDIT_AUDIT_H
 #define AUDIT_AUDIT_H
 
-#include "audit/fields.h"
-#include "base/clock.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "audit/fields.h"
+#include "base/clock.h"
+#include "base/err.h"
 
 /* The audit: records of what happened, one log for each tenant and one for the system, each a Merkle tree.
  *

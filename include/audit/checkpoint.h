@@ -1,13 +1,13 @@
 #ifndef AUDIT_CHECKPOINT_H
 #define AUDIT_CHECKPOINT_H
 
-#include "base/crypto.h"
-#include "base/err.h"
-#include "tlog/tree.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/crypto.h"
+#include "base/err.h"
+#include "tlog/tree.h"
 
 /* Signed checkpoints as the store has them (AUDIT A-705): what is due, taking it down once it is signed, and finding it
  * again.  Who signs is not this module's matter. */

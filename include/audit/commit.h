@@ -1,11 +1,11 @@
 #ifndef AUDIT_COMMIT_H
 #define AUDIT_COMMIT_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Commitments to values and their encryption (AUDIT 5): pure functions of bytes, any thread.  A record holds
  * commitments, never a bare hash of a value (A-501); the opening r lets one commitment be checked and tells

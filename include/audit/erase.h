@@ -1,11 +1,11 @@
 #ifndef AUDIT_ERASE_H
 #define AUDIT_ERASE_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Destroying what records hold beside themselves (AUDIT A-508 to A-510).  No record is touched: leaves, trees and
  * signatures stay what they are.  Writer thread.  The caller asks whether a hold stands against it, sees to the second

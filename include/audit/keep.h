@@ -1,12 +1,12 @@
 #ifndef AUDIT_KEEP_H
 #define AUDIT_KEEP_H
 
-#include "audit/audit.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "audit/audit.h"
+#include "base/err.h"
 
 /* Jobs that take something away: pruning the oldest records of a log, erasing payloads.  A record of the intent is
  * durable before anything goes, the job is driven to its end in slices, also by the next start, and a record says when

@@ -1,12 +1,12 @@
 #ifndef AUDIT_PAYLOAD_H
 #define AUDIT_PAYLOAD_H
 
-#include "audit/commit.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "audit/commit.h"
+#include "base/err.h"
 
 /* What an event says beside its columns: values, which its record commits to and, by its level, keeps encrypted (AUDIT
  * A-219 to A-222, A-412); and who is behind a pseudonym. */

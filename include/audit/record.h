@@ -1,13 +1,13 @@
 #ifndef AUDIT_RECORD_H
 #define AUDIT_RECORD_H
 
-#include "audit/row.h"
-#include "base/err.h"
-#include "tlog/tree.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "audit/row.h"
+#include "base/err.h"
+#include "tlog/tree.h"
 
 struct db;
 

@@ -1,11 +1,11 @@
 #ifndef AUDIT_ROWS_H
 #define AUDIT_ROWS_H
 
-#include "audit/audit.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "audit/audit.h"
+#include "base/err.h"
 
 /* Rows of the registry and credentials, and the records that vouch for them (AUDIT A-206, A-417).  Triggers of the
  * store mark a row that is written; the next record of the same transaction names it and has its digest, and the

@@ -1,12 +1,12 @@
 #ifndef AUDIT_TILE_H
 #define AUDIT_TILE_H
 
-#include "base/err.h"
-#include "tlog/tree.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "tlog/tree.h"
 
 /* Tiles: the hashes of whole subtrees of 256, 65536, … leaves of a log, kept in a table beside the records, so
  * that proofs need not read the records below and can be made when those have been pruned (AUDIT A-904).  The

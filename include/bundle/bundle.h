@@ -1,11 +1,11 @@
 #ifndef BUNDLE_BUNDLE_H
 #define BUNDLE_BUNDLE_H
 
-#include "audit/finding.h"
-#include "base/err.h"
-
 #include <stdint.h>
 #include <stdio.h>
+
+#include "audit/finding.h"
+#include "base/err.h"
 
 /* Bundles (AUDIT A-1002): a range of a log as one tar file that verifies without the store.  Members: records.jsonl
  * (each record's bytes in base64, its leaf, a readable view), tree.json (hashes at both ends), notes.json, epochs.json,

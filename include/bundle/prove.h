@@ -1,9 +1,9 @@
 #ifndef BUNDLE_PROVE_H
 #define BUNDLE_PROVE_H
 
-#include "base/err.h"
-
 #include <stdint.h>
+
+#include "base/err.h"
 
 struct db;
 struct str;

@@ -1,11 +1,11 @@
 #ifndef KEYS_KEYFILE_H
 #define KEYS_KEYFILE_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* The files that all else at rest is locked with (SEC S-341): master.key at first, secret-ID.key after a rekey, 32
  * random bytes each.  Nothing is encrypted with these bytes themselves but with keys derived from them, one for

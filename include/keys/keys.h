@@ -1,12 +1,12 @@
 #ifndef KEYS_KEYS_H
 #define KEYS_KEYS_H
 
-#include "base/err.h"
-#include "keys/keyfile.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "keys/keyfile.h"
 
 /* The keys of payloads, in keys.db beside the store (AUDIT 5, A-503): each tenant has a key (KEK), which wraps the
  * keys (DEK) of its subjects, one for each month; a key file wraps the KEKs.  Who destroys a key destroys what it

@@ -1,10 +1,10 @@
 #ifndef KEYS_SECRETS_H
 #define KEYS_SECRETS_H
 
-#include "base/err.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Where secrets come from, as a run of a tool sees it: a definition says {secret:NAME}, and the value is asked for
  * here at the run.  The vault is one such source, tests bring their own.  Loop thread. */

@@ -1,11 +1,11 @@
 #ifndef KEYS_VAULT_H
 #define KEYS_VAULT_H
 
-#include "base/err.h"
-#include "keys/keyfile.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "keys/keyfile.h"
 
 /* Secrets at rest (SEC S-341 to S-345).  The store holds boxes (base/crypto.h), each bound to its row; the keys are
  * derived from key files beside it: master.key at first, secret-ID.key after a rekey.  In memory the loop keeps

@@ -1,10 +1,10 @@
 #ifndef NOTARY_NOTARY_H
 #define NOTARY_NOTARY_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Has the logs of a store signed: within a second after a record, every ten minutes when nothing happens, at the
  * end, and on demand (AUDIT A-704, A-705).  It starts the signer or connects to it, compares at start what the

@@ -1,10 +1,10 @@
 #ifndef SIGN_CLIENT_H
 #define SIGN_CLIENT_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 #include "sign/proto.h"
-
-#include <stdint.h>
 
 /* The owner's side of the conversation.  One request at a time; the calling thread blocks until the reply or the
  * time. */

@@ -1,14 +1,14 @@
 #ifndef SIGN_PROTO_H
 #define SIGN_PROTO_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/crypto.h"
 #include "base/err.h"
 #include "tlog/note.h"
 #include "tlog/tree.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* What the owner of a store and toolcrib-sign say to each other (AUDIT A-712, A-716): requests and replies in
  * turn, each a length of 4 bytes, big-endian, and at most SIGN_FRAME_MAX bytes in one form for all.  Both sides

@@ -1,11 +1,11 @@
 #ifndef TENANT_ARG_RULE_H
 #define TENANT_ARG_RULE_H
 
-#include "base/err.h"
-#include "base/text.h"
-
 #include <jansson.h>
 #include <stddef.h>
+
+#include "base/err.h"
+#include "base/text.h"
 
 /*
  * What the arguments of a call must be for one key (SEC S-314).  A rule is a line:

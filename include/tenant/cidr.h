@@ -1,10 +1,10 @@
 #ifndef TENANT_CIDR_H
 #define TENANT_CIDR_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/err.h"
 
 /* Networks that a key may be used from: "10.0.0.0/8 2001:db8::/32 192.0.2.7". */
 

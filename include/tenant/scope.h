@@ -1,11 +1,11 @@
 #ifndef TENANT_SCOPE_H
 #define TENANT_SCOPE_H
 
-#include "base/err.h"
-#include "base/text.h"
-
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/err.h"
+#include "base/text.h"
 
 /*
  * What a credential may do (SEC S-314): a set of words, none of which implies another.

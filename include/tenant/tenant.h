@@ -1,12 +1,12 @@
 #ifndef TENANT_TENANT_H
 #define TENANT_TENANT_H
 
-#include "base/err.h"
-#include "base/text.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
+#include "base/text.h"
 
 /* Tenants, principals and keys in memory, and the one check of credentials for all transports (SEC S-305,
  * S-306).  Loop thread; the *_load functions run on any thread with its own connection and make plain

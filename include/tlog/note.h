@@ -1,13 +1,13 @@
 #ifndef TLOG_NOTE_H
 #define TLOG_NOTE_H
 
-#include "base/crypto.h"
-#include "base/err.h"
-#include "tlog/tree.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/crypto.h"
+#include "base/err.h"
+#include "tlog/tree.h"
 
 /* Signed notes and checkpoints as C2SP describes them (signed-note, tlog-checkpoint; AUDIT A-703).  A note is a text of
  * whole lines, an empty line, and one line "— NAME BASE64(key id, signature)" for each signature.  Pure; any thread;

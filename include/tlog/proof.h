@@ -1,12 +1,12 @@
 #ifndef TLOG_PROOF_H
 #define TLOG_PROOF_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "tlog/note.h"
 #include "tlog/tree.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* Proofs that one record is in a log, as text (C2SP tlog-proof; AUDIT A-1006): a line of format, the record's
  * bytes, its index, the hashes of the inclusion proof, an empty line, the checkpoint.  Pure; any thread; what is

@@ -1,13 +1,13 @@
 #ifndef TLOG_SIGNER_H
 #define TLOG_SIGNER_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/crypto.h"
 #include "base/err.h"
 #include "tlog/note.h"
 #include "tlog/tree.h"
-
-#include <stddef.h>
-#include <stdint.h>
 
 /* What a signer remembers outside the store, without its secrets: which logs it has signed up to where (AUDIT
  * A-711), and the epoch in force.  toolcrib-sign keeps it as a text file, a verifier takes a copy of that as

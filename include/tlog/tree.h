@@ -1,11 +1,11 @@
 #ifndef TLOG_TREE_H
 #define TLOG_TREE_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Merkle trees of RFC 6962, section 2.1, over SHA-256 (AUDIT A-701).  Pure; any thread.  D[from:to] is the range of
  * leaves that begins at from and ends before to; MTH is its tree hash. */

@@ -1,10 +1,10 @@
 #ifndef VERIFY_VERIFY_H
 #define VERIFY_VERIFY_H
 
+#include <stdint.h>
+
 #include "audit/finding.h"
 #include "base/err.h"
-
-#include <stdint.h>
 
 /* Verification: reading a whole store as somebody who trusts nothing in it (AUDIT 8).  Every byte is hostile, no stored
  * hash is believed: records are encoded and hashed anew, and whatever the store says of them is compared with that.

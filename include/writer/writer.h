@@ -1,12 +1,12 @@
 #ifndef WRITER_WRITER_H
 #define WRITER_WRITER_H
 
-#include "audit/audit.h"
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "audit/audit.h"
+#include "base/err.h"
 
 /* The only thread that writes.  It takes what waits (at most batch_max items), tenants in turn (AUDIT
  * A-215), runs each job in a savepoint of its own (an event is one INSERT and needs none), commits all as

@@ -95,15 +95,12 @@ void audit_open_end(struct audit_logs *logs, struct audit_open *o);
 /* Put a text into the row, and into the dictionary if it is new. */
 int audit_row_intern(struct audit_row *row, enum audit_column col, const char *text, struct audit_logs *logs,
 		     struct db *db, struct err *err) MUST_CHECK;
+
 /* --- the tree of a log */
 
 int audit_tail_open(struct audit_log *log, struct db *db, struct err *err) MUST_CHECK;        /* once a log */
 void audit_tail_add(struct tail *g, const uint8_t leaf[TREE_HASH]);
 void audit_tail_tree(const struct tail *g, struct tree *ret);       /* with the leaves of this transaction */
-
-/* --- tile.c */
-
-int audit_tiles_save(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err) MUST_CHECK;
 
 /* --- payload.c: what a record commits to, and its row in pay */
 

@@ -1,14 +1,4 @@
-/*
- * Commitments and payloads (AUDIT 5).  All numbers are big-endian; labels end with 0x00.
- *
- *	r    = HMAC-SHA-256(DEK, "toolcrib/r/1" 00, salt, origin, idx (8), ctag (2))
- *	C    = HMAC-SHA-256(r, "toolcrib/c/1" 00, ctag (2), value)
- *	sh   = the first 16 bytes of SHA-256("toolcrib/s/1" 00, salt)
- *	ekey = HMAC-SHA-256(DEK, "toolcrib/e/1" 00)
- *	ct   = XChaCha20-Poly1305-IETF(ekey, values; "toolcrib/p/1" 00, salt, idx (8), key id (8), origin)
- *	       values: for each tag, ascending: tag (2), length (4), bytes
- *	alias: XChaCha20-Poly1305-IETF(ekey, value; "toolcrib/a/1" 00, kind (8), key id (8), origin 00, pseudonym)
- */
+/* Commitments and payloads (AUDIT 5): pure functions of bytes, any thread. */
 
 #include "config.h"
 
@@ -18,6 +8,17 @@
 #include "audit/commit.h"
 #include "base/crypto.h"
 #include "base/text.h"
+
+/* All numbers are big-endian; labels end with 0x00.
+ *
+ *	r    = HMAC-SHA-256(DEK, "toolcrib/r/1" 00, salt, origin, idx (8), ctag (2))
+ *	C    = HMAC-SHA-256(r, "toolcrib/c/1" 00, ctag (2), value)
+ *	sh   = the first 16 bytes of SHA-256("toolcrib/s/1" 00, salt)
+ *	ekey = HMAC-SHA-256(DEK, "toolcrib/e/1" 00)
+ *	ct   = XChaCha20-Poly1305-IETF(ekey, values; "toolcrib/p/1" 00, salt, idx (8), key id (8), origin)
+ *	       values: for each tag, ascending: tag (2), length (4), bytes
+ *	alias: XChaCha20-Poly1305-IETF(ekey, value; "toolcrib/a/1" 00, kind (8), key id (8), origin 00, pseudonym)
+ */
 
 /* With the NUL. */
 static const char label_r[] = "toolcrib/r/1", label_c[] = "toolcrib/c/1", label_s[] = "toolcrib/s/1";

@@ -24,6 +24,30 @@
 
 /* --- the tree of a log that is written to: as it was committed, and the leaves that are to come */
 
+/* The first hash of a tile makes its row, each further one is put behind those that are there, and nowhere else. */
+static int save_tiles(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < nodes->n && rc == 0; i++) {
+		const struct tile_node *node = &nodes->v[i];
+		uint64_t at = node->n % TILE_WIDTH;
+		struct db_stmt *st = db_stmt_get(db, at == 0 ? SQL_TILE_INSERT : SQL_TILE_APPEND);
+
+		db_bind_i64(st, 1, log);
+		db_bind_i64(st, 2, node->level);
+		db_bind_i64(st, 3, (int64_t)(node->n / TILE_WIDTH));
+		db_bind_blob(st, 4, node->hash, TREE_HASH);
+		if (at > 0)
+			db_bind_i64(st, 5, (int64_t)at * TREE_HASH);
+		rc = db_run(&st, err);
+		if (rc == 0 && db_changes(db) != 1)
+			rc = err_set(err, ERR_CORRUPT, "tile", "a tile of log %lld does not have the hashes before the next",
+				     (long long)log);
+	}
+	return rc;
+}
+
 /* Records from before the trees, or a head that was never written with one: from the rows. */
 static int grow_from_rows(const struct audit_log *log, struct db *db, struct tree *ret, struct tile_nodes *nodes,
 			  struct err *err)
@@ -91,7 +115,7 @@ static int tail_tiles(const struct audit_log *log, struct db *db, struct err *er
 	if (rc == 0)
 		rc = db_txn_begin(db, true, err);
 	if (rc == 0)
-		rc = db_txn_end(db, audit_tiles_save(db, log->id, &nodes, err), err);
+		rc = db_txn_end(db, save_tiles(db, log->id, &nodes, err), err);
 	free(nodes.v);
 	return rc;
 }
@@ -500,7 +524,7 @@ int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
 		tail_save(log->tail, st, 3);
 		rc = db_run(&st, err);
 		if (rc == 0)
-			rc = audit_tiles_save(db, log->id, &log->tail->nodes, err);
+			rc = save_tiles(db, log->id, &log->tail->nodes, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -25,30 +25,6 @@ void audit_tile_note(void *arg, unsigned height, uint64_t n, const uint8_t hash[
 	memcpy(nodes->v[nodes->n++].hash, hash, TREE_HASH);
 }
 
-/* The first hash of a tile makes its row, each further one is put behind those that are there, and nowhere else. */
-int audit_tiles_save(struct db *db, int64_t log, const struct tile_nodes *nodes, struct err *err)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < nodes->n && rc == 0; i++) {
-		const struct tile_node *node = &nodes->v[i];
-		uint64_t at = node->n % TILE_WIDTH;
-		struct db_stmt *st = db_stmt_get(db, at == 0 ? SQL_TILE_INSERT : SQL_TILE_APPEND);
-
-		db_bind_i64(st, 1, log);
-		db_bind_i64(st, 2, node->level);
-		db_bind_i64(st, 3, (int64_t)(node->n / TILE_WIDTH));
-		db_bind_blob(st, 4, node->hash, TREE_HASH);
-		if (at > 0)
-			db_bind_i64(st, 5, (int64_t)at * TREE_HASH);
-		rc = db_run(&st, err);
-		if (rc == 0 && db_changes(db) != 1)
-			rc = err_set(err, ERR_CORRUPT, "tile", "a tile of log %lld does not have the hashes before the next",
-				     (long long)log);
-	}
-	return rc;
-}
-
 int audit_tiles_whole(struct db *db, int64_t log, uint64_t size, bool *ret, struct err *err)
 {
 	uint64_t want = size / TILE_WIDTH;

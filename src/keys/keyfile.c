@@ -2,8 +2,6 @@
  * so is the id by which rows and the file's name say which one it is (SEC S-341). */
 #include "config.h"
 
-#include "keys/keyfile.h"
-
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include "base/text.h"
 #include "db/db.h"
 #include "db/owner.h"
+#include "keys/keyfile.h"
 
 #define PREFIX "secret-"
 #define SUFFIX ".key"

@@ -269,8 +269,9 @@ static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *
 	return rc;
 }
 
-/* --- the checks of a start: what the store has against what the signer has signed, and records that nobody has
- * signed */
+/* --- the checks of a start */
+
+/* What the store has against what the signer has signed, and records that nobody has signed. */
 
 enum { TAIL_BYTES = 4 + 4 * 8, TAILS_LISTED = 1024, TAILS_NAMED = 8 };
 

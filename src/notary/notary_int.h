@@ -1,13 +1,12 @@
 #ifndef NOTARY_NOTARY_INT_H
 #define NOTARY_NOTARY_INT_H
 
-#include "notary/notary.h"
-
 #include <stddef.h>
 
 #include "audit/checkpoint.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "notary/notary.h"
 #include "sign/client.h"
 
 /* Inside of src/notary. */

@@ -1,10 +1,10 @@
 #ifndef SIGN_SIGN_INT_H
 #define SIGN_SIGN_INT_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 #include "sign/proto.h"
-
-#include <stdint.h>
 
 /* Inside of src/sign: the signer itself, apart from how it is spoken to. */
 

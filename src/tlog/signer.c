@@ -1,13 +1,4 @@
-/*
- * The state of a signer as text, one line each, in this order:
- *
- *	toolcrib-sign 1
- *	instance NAME
- *	log-key HEX
- *	epoch NUMBER HEX-OF-KEY HEX-OF-CERTIFICATE
- *	log SIZE HEX-OF-ROOT ORIGIN             (for each)
- *	end NUMBER-OF-LOGS
- */
+/* The state of a signer as text: written by toolcrib-sign, read by verifiers.  Pure functions of bytes, any thread. */
 
 #include "config.h"
 
@@ -20,6 +11,16 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "tlog/signer.h"
+
+/* One line each, in this order:
+ *
+ *	toolcrib-sign 1
+ *	instance NAME
+ *	log-key HEX
+ *	epoch NUMBER HEX-OF-KEY HEX-OF-CERTIFICATE
+ *	log SIZE HEX-OF-ROOT ORIGIN             (for each)
+ *	end NUMBER-OF-LOGS
+ */
 
 void signer_state_init(struct signer_state *s)
 {

@@ -3,20 +3,19 @@
 
 #include "config.h"
 
-#include "verify/evidence.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "verify/verify.h"
+#include "base/crypto.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/crypto.h"
 #include "base/text.h"
 #include "keys/keys.h"
 #include "tlog/note.h"
 #include "tlog/signer.h"
+#include "verify/evidence.h"
+#include "verify/verify.h"
 
 enum { KEYS_MAX = 64, KEY_FILE_MAX = 65536, ANCHORS_MAX = 256, ANCHOR_FILE_MAX = 1 << 20 };
 

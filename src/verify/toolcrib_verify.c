@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bundle/bundle.h"
-#include "verify/evidence.h"
-#include "verify/verify.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "db/db.h"
+#include "verify/evidence.h"
+#include "verify/verify.h"
 
 /* The numbers of toolcrib(8). */
 enum { EXIT_INTACT = 0, EXIT_USAGE = 2, EXIT_UNREADABLE = 3, EXIT_DAMAGED = 4, EXIT_INCOMPLETE = 5 };

@@ -5,13 +5,12 @@
 
 #include "config.h"
 
-#include "verify/verify.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "db/db.h"
+#include "verify/verify.h"
 
 #include "verify_int.h"
 

@@ -23,8 +23,8 @@
 
 /* --- the queue between the loop and the writer */
 
-/* Bounded, one list per tenant, tenants in turn (AUDIT A-215).  Every lock of this module is here, and nothing is called
- * while one is held. */
+/* Bounded, one list per tenant, tenants in turn (AUDIT A-215).  Every lock of this module is here, and nothing is
+ * called while one is held. */
 
 /* One tenant's items.  Lives as long as the queue; the loop thread alone finds it by its tenant. */
 struct lane {

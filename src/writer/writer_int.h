@@ -1,12 +1,11 @@
 #ifndef WRITER_WRITER_INT_H
 #define WRITER_WRITER_INT_H
 
-#include "writer/writer.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/map.h"
+#include "writer/writer.h"
 
 /* Inside of src/writer.  The loop thread owns an item, lends it to the queue and so to the writer thread,
  * and gets it back by the done list; who may touch which field stands beside it. */
