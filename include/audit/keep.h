@@ -35,7 +35,7 @@ int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut
 
 /* An intent: AUDIT_PRUNE, or AUDIT_ERASE with the field AUDIT_TAG_KEYS (all under these keys) or AUDIT_TAG_RANGE (these
  * records; from 0 up to itself: all that the tenant has). */
-struct audit_deed {
+struct audit_job {
 	int64_t tenant_id, log, idx; int kind;  /* idx, kind: of the intent */
 	int64_t cursor;                 /* how far this process has come */
 	bool begun;
@@ -46,9 +46,9 @@ struct audit_deed {
 /* The record of kind AUDIT_ERASE that was just appended is to be done. */
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err) MUST_CHECK;
 /* 1: the oldest that is not done, of a kind, or of any (0); 0: none. */
-int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err *err) MUST_CHECK;
+int audit_job_next(struct db *db, int kind, struct audit_job *ret, struct err *err) MUST_CHECK;
 /* One slice.  *ret_done: that was the last one, and the record that says so has been appended. */
-int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done,
+int audit_job_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done,
 		    struct err *err) MUST_CHECK;
 /* Before that: what the keys' file says was erased, and this store, put back from an older copy, does not know of,
  * is intended again (A-515).  Outside of a transaction. */

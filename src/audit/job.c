@@ -282,7 +282,7 @@ int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut
 	return rc < 0 ? rc : insert_deed(db, intent, AUDIT_PRUNE, err);
 }
 
-int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err *err)
+int audit_job_next(struct db *db, int kind, struct audit_job *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_DEED_NEXT);
 	int rc;
@@ -290,14 +290,14 @@ int audit_deed_next(struct db *db, int kind, struct audit_deed *ret, struct err 
 	db_bind_i64(st, 1, kind);
 	rc = db_step(st, err);
 	if (rc == 1)
-		*ret = (struct audit_deed){ .tenant_id = db_col_i64(st, 0), .log = db_col_i64(st, 1), .idx = db_col_i64(st, 2),
+		*ret = (struct audit_job){ .tenant_id = db_col_i64(st, 0), .log = db_col_i64(st, 1), .idx = db_col_i64(st, 2),
 			.kind = (int)db_col_i64(st, 3) };
 	db_stmt_put(&st);
 	return rc;
 }
 
 /* The record that says it is done, and no more to do. */
-static int finish(struct audit_logs *logs, struct db *db, const struct audit_deed *deed, enum audit_kind kind,
+static int finish(struct audit_logs *logs, struct db *db, const struct audit_job *job, enum audit_kind kind,
 		  struct err *err)
 {
 	uint8_t cause[12];
@@ -306,9 +306,9 @@ static int finish(struct audit_logs *logs, struct db *db, const struct audit_dee
 	struct db_stmt *st;
 	int rc;
 
-	audit_put_be(cause, (uint64_t)deed->log, 4);
-	audit_put_be(cause + 4, (uint64_t)deed->idx, 8);
-	audit_event_init(&ev, kind, deed->tenant_id);
+	audit_put_be(cause, (uint64_t)job->log, 4);
+	audit_put_be(cause + 4, (uint64_t)job->idx, 8);
+	audit_event_init(&ev, kind, job->tenant_id);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.field = &field;
 	ev.nfield = 1;
@@ -316,8 +316,8 @@ static int finish(struct audit_logs *logs, struct db *db, const struct audit_dee
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_DEED_DELETE);
-	db_bind_i64(st, 1, deed->log);
-	db_bind_i64(st, 2, deed->idx);
+	db_bind_i64(st, 1, job->log);
+	db_bind_i64(st, 2, job->idx);
 	return db_run(&st, err);
 }
 
@@ -330,24 +330,24 @@ static int delete_slice(struct db *db, enum sql_id sql, int64_t log, struct err 
 	return db_run(&st, err);
 }
 
-static int prune_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+static int prune_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
 	int rc;
 
-	if (deed->flushed) {
-		rc = finish(logs, db, deed, AUDIT_PRUNE_DONE, err);
+	if (job->flushed) {
+		rc = finish(logs, db, job, AUDIT_PRUNE_DONE, err);
 		CRASH_AT("prune.done");
 		*ret_done = rc == 0;
 		return rc;
 	}
-	if (!deed->begun)
+	if (!job->begun)
 		CRASH_AT("prune.intent");
-	deed->begun = true;
-	rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, deed->log, err);
+	job->begun = true;
+	rc = delete_slice(db, SQL_DEED_PRUNE_PAYLOADS, job->log, err);
 	if (rc == 0)
-		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, deed->log, err);
+		rc = delete_slice(db, SQL_DEED_PRUNE_SLICE, job->log, err);
 	CRASH_AT("prune.rows");
-	deed->flush = rc == 0 && db_changes(db) < AUDIT_SLICE;
+	job->flush = rc == 0 && db_changes(db) < AUDIT_SLICE;
 	return rc;
 }
 
@@ -384,12 +384,12 @@ static void named_fini(struct named *n)
 }
 
 /* Which record it is, for the memory of the keys' file. */
-static void read_record(struct db_stmt *st, const struct audit_deed *deed, struct keys_erased *ret)
+static void read_record(struct db_stmt *st, const struct audit_job *job, struct keys_erased *ret)
 {
 	size_t len = 0;
 	const void *leaf = db_col_blob(st, 1, &len), *ext;
 
-	ret->idx = deed->idx;
+	ret->idx = job->idx;
 	ret->origin = mem_strdup(db_col_text(st, 2, NULL));
 	if (len == sizeof(ret->leaf))
 		memcpy(ret->leaf, leaf, len);
@@ -397,25 +397,25 @@ static void read_record(struct db_stmt *st, const struct audit_deed *deed, struc
 	ret->ext = mem_dup(ext, ret->ext_len);
 }
 
-static int read_named(struct db *db, const struct audit_deed *deed, struct named *ret, struct err *err)
+static int read_named(struct db *db, const struct audit_job *job, struct named *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_DEED_EXT);
 	const uint8_t *ext, *keys = NULL, *range = NULL;
 	size_t len = 0, keys_len = 0, range_len = 0;
 	int rc;
 
-	db_bind_i64(st, 1, deed->log);
-	db_bind_i64(st, 2, deed->idx);
+	db_bind_i64(st, 1, job->log);
+	db_bind_i64(st, 2, job->idx);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		ext = db_col_blob(st, 0, &len);
 		keys = audit_field_find(ext, len, AUDIT_TAG_KEYS, &keys_len);
 		range = audit_field_find(ext, len, AUDIT_TAG_RANGE, &range_len);
-		read_record(st, deed, &ret->record);
+		read_record(st, job, &ret->record);
 	}
 	/* No keys at all must not pass for all of them. */
 	if (rc >= 0 && (!keys || keys_len < 8 || keys_len % 8) && (!range || range_len != 16))
-		rc = err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", deed->idx);
+		rc = err_set(err, ERR_CORRUPT, "deed", "record %" PRId64 " does not say what to erase", job->idx);
 	if (rc >= 0 && keys) {
 		ret->n = keys_len / 8;
 		ret->keys = mem_calloc(ret->n, sizeof(*ret->keys));
@@ -429,7 +429,7 @@ static int read_named(struct db *db, const struct audit_deed *deed, struct named
 	return rc < 0 ? rc : 0;
 }
 
-static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const struct named *what, bool all,
+static int destroy(struct audit_logs *logs, const struct audit_job *job, const struct named *what, bool all,
 		   struct err *err)
 {
 	int rc = 0;
@@ -437,11 +437,11 @@ static int destroy(struct audit_logs *logs, const struct audit_deed *deed, const
 	if (what->n > 0)
 		rc = audit_erase_destroy(logs, what->keys, what->n, err);
 	else if (all)
-		rc = audit_erase_destroy_tenant(logs, deed->tenant_id, err);
+		rc = audit_erase_destroy_tenant(logs, job->tenant_id, err);
 	return rc == ERR_BUSY ? 0 : rc;         /* destroyed; the flush empties what a reader held */
 }
 
-static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed, const struct named *what, bool all,
+static int sweep(struct audit_logs *logs, struct db *db, struct audit_job *job, const struct named *what, bool all,
 		 struct err *err)
 {
 	bool had, done = true;
@@ -449,45 +449,45 @@ static int sweep(struct audit_logs *logs, struct db *db, struct audit_deed *deed
 
 	if (what->n > 0 || all) {
 		/* Calls go on, under a new key of the tenant. */
-		rc = audit_erase_slice(logs, db, deed->tenant_id, what->keys, what->n, all ? deed->idx : INT64_MAX, &deed->cursor,
+		rc = audit_erase_slice(logs, db, job->tenant_id, what->keys, what->n, all ? job->idx : INT64_MAX, &job->cursor,
 				       &done, err);
 	} else {
-		int64_t end = deed->cursor + AUDIT_SLICE;
+		int64_t end = job->cursor + AUDIT_SLICE;
 
-		for (; rc == 0 && deed->cursor < end && what->from + deed->cursor < what->to; deed->cursor++)
-			rc = audit_erase_record(logs, db, deed->tenant_id, what->from + deed->cursor, &had, err);
-		done = what->from + deed->cursor >= what->to;
+		for (; rc == 0 && job->cursor < end && what->from + job->cursor < what->to; job->cursor++)
+			rc = audit_erase_record(logs, db, job->tenant_id, what->from + job->cursor, &had, err);
+		done = what->from + job->cursor >= what->to;
 	}
 	if (rc == 0)
-		deed->flush = done;
+		job->flush = done;
 	return rc;
 }
 
-static int erase_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+static int erase_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
 	struct named what = { 0 };
 	bool all;
 	int rc;
 
-	if (deed->flushed) {
+	if (job->flushed) {
 		CRASH_AT("erase.truncate");
-		rc = finish(logs, db, deed, AUDIT_ERASE_DONE, err);
+		rc = finish(logs, db, job, AUDIT_ERASE_DONE, err);
 		*ret_done = rc == 0;
 		return rc;
 	}
-	rc = read_named(db, deed, &what, err);
-	all = what.n == 0 && what.from == 0 && what.to == deed->idx;
-	if (rc == 0 && !deed->begun) {
+	rc = read_named(db, job, &what, err);
+	all = what.n == 0 && what.from == 0 && what.to == job->idx;
+	if (rc == 0 && !job->begun) {
 		CRASH_AT("erase.intent");
 		if (logs->keys)
 			rc = keys_note_erased(logs->keys, &what.record, err);
 		if (rc == 0)
-			rc = destroy(logs, deed, &what, all, err);
+			rc = destroy(logs, job, &what, all, err);
 		CRASH_AT("erase.keys");
 	}
 	if (rc == 0) {
-		deed->begun = true;
-		rc = sweep(logs, db, deed, &what, all, err);
+		job->begun = true;
+		rc = sweep(logs, db, job, &what, all, err);
 		CRASH_AT("erase.rows");
 	}
 	named_fini(&what);
@@ -507,11 +507,11 @@ static int end_alone(struct audit_logs *logs, struct db *db, int rc, struct err 
 	return rc;
 }
 
-static int step_alone(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+static int step_alone(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
 	int rc = db_txn_begin(db, true, err);
 
-	return rc < 0 ? rc : end_alone(logs, db, audit_deed_step(logs, db, deed, ret_done, err), err);
+	return rc < 0 ? rc : end_alone(logs, db, audit_job_step(logs, db, job, ret_done, err), err);
 }
 
 /* --- again, in a store that was put back */
@@ -605,18 +605,18 @@ int audit_erase_replay(struct audit_logs *logs, struct db *db, struct err *err)
 
 int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err)
 {
-	struct audit_deed deed;
+	struct audit_job job;
 	int rc;
 
-	while ((rc = audit_deed_next(db, AUDIT_ERASE, &deed, err)) == 1) {
+	while ((rc = audit_job_next(db, AUDIT_ERASE, &job, err)) == 1) {
 		bool done = false;
 
 		for (rc = 0; rc == 0 && !done;) {
-			rc = step_alone(logs, db, &deed, &done, err);
-			if (rc == 0 && deed.flush) {
+			rc = step_alone(logs, db, &job, &done, err);
+			if (rc == 0 && job.flush) {
 				rc = audit_erase_flush(logs, db, err);
-				deed.flush = false;
-				deed.flushed = true;
+				job.flush = false;
+				job.flushed = true;
 			}
 		}
 		if (rc < 0)
@@ -626,15 +626,15 @@ int audit_erase_resume(struct audit_logs *logs, struct db *db, struct err *err)
 	return rc == ERR_BUSY ? 0 : rc;
 }
 
-int audit_deed_step(struct audit_logs *logs, struct db *db, struct audit_deed *deed, bool *ret_done, struct err *err)
+int audit_job_step(struct audit_logs *logs, struct db *db, struct audit_job *job, bool *ret_done, struct err *err)
 {
 	*ret_done = false;
-	switch (deed->kind) {
+	switch (job->kind) {
 	case AUDIT_PRUNE:
-		return prune_step(logs, db, deed, ret_done, err);
+		return prune_step(logs, db, job, ret_done, err);
 	case AUDIT_ERASE:
-		return erase_step(logs, db, deed, ret_done, err);
+		return erase_step(logs, db, job, ret_done, err);
 	default:
-		return err_set(err, ERR_CORRUPT, "deed", "an intent of kind %d", deed->kind);
+		return err_set(err, ERR_CORRUPT, "deed", "an intent of kind %d", job->kind);
 	}
 }

@@ -25,7 +25,7 @@ struct course {
 	struct admin *admin;            /* counted */
 	adm_course_fn *done;
 	void *arg;
-	struct audit_deed deed;         /* under way, or kind 0 */
+	struct audit_job deed;         /* under way, or kind 0 */
 	struct ev_timer *again;         /* a reader holds the log of a file */
 	unsigned tries;
 	bool over;                      /* nothing is left */
@@ -36,11 +36,11 @@ static int course_step(void *arg, struct db *db, struct audit_logs *logs, struct
 {
 	struct course *c = arg;
 	bool done = false;
-	int rc = c->deed.kind ? 1 : audit_deed_next(db, 0, &c->deed, err);
+	int rc = c->deed.kind ? 1 : audit_job_next(db, 0, &c->deed, err);
 
 	c->over = rc == 0;
 	if (rc == 1)
-		rc = audit_deed_step(logs, db, &c->deed, &done, err);
+		rc = audit_job_step(logs, db, &c->deed, &done, err);
 	if (rc < 0 || done)
 		c->deed.kind = 0;
 	return rc;

@@ -114,13 +114,13 @@ static int intend(struct fix *f, int64_t at)
 /* One slice, and the end when it was the last: then true. */
 static bool step(struct fix *f)
 {
-	struct audit_deed deed;
+	struct audit_job deed;
 	bool done = false;
 
-	assert_int_equal(audit_deed_next(f->db, 0, &deed, &f->err), 1);
+	assert_int_equal(audit_job_next(f->db, 0, &deed, &f->err), 1);
 	assert_int_equal(deed.kind, AUDIT_PRUNE);
 	begin(f);
-	OK(audit_deed_step(f->logs, f->db, &deed, &done, &f->err));
+	OK(audit_job_step(f->logs, f->db, &deed, &done, &f->err));
 	commit(f);
 	assert_false(done);
 	if (!deed.flush)
@@ -129,7 +129,7 @@ static bool step(struct fix *f)
 	deed.flush = false;
 	deed.flushed = true;
 	begin(f);
-	OK(audit_deed_step(f->logs, f->db, &deed, &done, &f->err));
+	OK(audit_job_step(f->logs, f->db, &deed, &done, &f->err));
 	commit(f);
 	return done;
 }
@@ -144,11 +144,11 @@ static void prune(struct fix *f, int64_t at)
 static void a_pruned_log_verifies(void **state)
 {
 	struct fix *f = *state;
-	struct audit_deed deed;
+	struct audit_job deed;
 
 	verify_clean(f);
 	prune(f, 256);
-	assert_int_equal(audit_deed_next(f->db, 0, &deed, &f->err), 0);
+	assert_int_equal(audit_job_next(f->db, 0, &deed, &f->err), 0);
 	verify_clean(f);
 	assert_int_equal(f->sum.pruned, 256);
 	assert_int_equal(f->sum.records, 1 + 1 + RECORDS - 256 + 2);
