@@ -40,7 +40,7 @@ struct audit_log {
 	int64_t size;                   /* index of the next record */
 	int64_t min_idx;                /* of the first that has not been pruned */
 	int64_t saved, flushed;         /* head.size as committed, as written */
-	struct tail *tail;            /* read from head with the first record of this process; NULL before */
+	struct tail *tail;              /* read from head with the first record of this process; NULL before */
 	struct list behind;             /* in audit_logs.behind while there is something to sign */
 	int64_t headed;                 /* size in the newest logs.commit of this process */
 	struct { int64_t size, epoch, ts; } noted;      /* the newest note; ts 0: not known */

@@ -50,6 +50,7 @@ static void wipe_values(struct map **map, size_t size)
 	*map = map_new();
 }
 
+/* Drop and wipe what is in memory. */
 static void keys_forget(struct keys *k)
 {
 	map_free(&k->by_place);         /* the same objects as by_id */

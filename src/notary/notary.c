@@ -220,7 +220,7 @@ static const char *instance_of(const struct round *r)
 	return r->beat.head[r->beat.nhead - 1].origin;  /* the system log's */
 }
 
-/* round.c: the signer's part of a round, by a connection to the store that may read. */
+/* The signer's part of a round, by a connection to the store that may read. */
 static int notary_sign(struct notary *n, struct db *db, struct round *r, struct err *err)
 {
 	int rc = 0;
@@ -251,6 +251,7 @@ static int notary_sign(struct notary *n, struct db *db, struct round *r, struct 
 
 /* --- taking down */
 
+/* In a transaction: what came of it. */
 static int notary_take_down(struct notary *n, struct db *db, struct audit_logs *logs, struct round *r, struct err *err)
 {
 	struct audit_note *notes = mem_calloc(r->beat.nhead, sizeof(*notes));
@@ -471,7 +472,7 @@ static int refuse_tails(const struct check *c, struct err *err)
 	return ERR_CONFLICT;
 }
 
-/* start.c */
+/* The guard that the writer asks before it starts: NULL in *ret_tails when nothing is unsigned. */
 static int notary_before(void *arg, struct db *db, struct audit_logs *logs, uint8_t **ret_tails, size_t *ret_len,
 			 struct err *err)
 {

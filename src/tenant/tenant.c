@@ -664,7 +664,6 @@ int tenant_image_load(struct db *db, int64_t tenant_id, struct tenant_image **re
 	return 0;
 }
 
-/* subject.c */
 static int tenant_load_all(struct tenants *t, struct db *db, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TENANT_IDS);

@@ -249,6 +249,7 @@ struct witem *wqueue_finished(struct wqueue *q)
 	return first;
 }
 
+/* Writer thread; wqueue_close() meanwhile ends it early. */
 static void wqueue_pause(struct wqueue *q, uint32_t ms)
 {
 	struct timespec until = after_ms(ms);

@@ -148,6 +148,7 @@ static void wait_for(struct writer *w, struct witem *it)
 		ev_timer_start(w->deadline, (uint64_t)w->limits.deadline_ms * 1000);
 }
 
+/* Like writer_state(), but for the room on the disk. */
 static int refusal(const struct writer *w, const char **ret_reason)
 {
 	static const char *const reasons[] = { "", "the store has failed; restart to recover",
@@ -351,6 +352,7 @@ static void on_deadline(void *arg)
 
 /* --- room on the disk: what is free above the floor and not booked by calls that run (AUDIT A-211) */
 
+/* Free bytes above the floor that nobody has booked. */
 static uint64_t room_left(const struct writer *w)
 {
 	uint64_t now = ev_now_us(w->loop);
@@ -386,7 +388,7 @@ static int record_crossing(struct writer *w, bool worse, bool floor, uint64_t fr
 	return writer_audit(w, &ev, NULL, NULL);
 }
 
-/* space.c: free bytes above the floor that nobody has booked; loop thread */
+/* Every SPACE_WATCH_MS: a record when a threshold was crossed. */
 static void watch_room(void *arg)
 {
 	struct writer *w = arg;
