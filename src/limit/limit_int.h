@@ -16,7 +16,6 @@ void bucket_owe(struct limit_bucket *b, struct text_rate rate, unsigned n, uint6
 void bucket_give(struct limit_bucket *b, struct text_rate rate, unsigned n);
 /* May n be taken on credit? */
 bool bucket_lends(struct limit_bucket *b, struct text_rate rate, unsigned n, uint64_t now_us);
-bool bucket_full(struct limit_bucket *b, struct text_rate rate, uint64_t now_us);
 
 struct entry_key {
 	int64_t tenant_id, subject, scope;      /* subject 0: the tenant as a whole */
@@ -89,38 +88,15 @@ struct limiter {
 	void *on_step_arg;
 };
 
-/* slots.c */
-enum blocked { BLOCKED_NOT, BLOCKED_BY_TENANT, BLOCKED_BY_PRINCIPAL, BLOCKED_BY_KEY, BLOCKED_BY_TOOL, BLOCKED_BY_POOL,
-	BLOCKED_BY_TURN };              /* a slot is free, for others of its tenant that came before */
-enum blocked ticket_blocked(const struct limit_ticket *t);
-void ticket_run(struct limit_ticket *t, uint64_t now_us);
-struct account *ticket_account(const struct limit_ticket *t);
-
-/* entry.c */
+/* limiter.c */
 /* NULL when the table is full of entries that are in use. */
 struct entry *entry_get(struct limiter *l, const struct entry_key *key, const struct limit_set *set, uint64_t now_us);
 struct entry *entry_find(const struct limiter *l, int64_t tenant_id, enum limit_scope scope, int64_t subject);
 
-/* pool.c */
 bool pool_has(const struct limiter *l, enum limit_pool pool, const struct account *a, uint64_t n);
 /* What any tenant may still take beyond its share. */
 uint64_t pool_room(const struct limiter *l, enum limit_pool pool);
 void pool_take(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
 void pool_give(struct limiter *l, enum limit_pool pool, struct account *a, uint64_t n);
-
-/* step.c */
-void step_look(struct limiter *l);      /* something of the pools is used, or is free */
-
-/* queue.c */
-/* For whom the slots are that one could take at once: BLOCKED_NOT, BLOCKED_BY_TURN or, for other tenants, BLOCKED_BY_POOL. */
-enum blocked queue_before(const struct limit_ticket *t);
-/* Let it wait.  0, or why not, as limit_enter(). */
-int queue_join(struct limit_ticket *t, const struct limit_req *req, enum blocked why, struct err *err);
-void queue_leave(struct limit_ticket *t);
-
-/* usage.c */
-/* ERR_RATE when a quota of the day is used up. */
-int usage_check(struct entry *e, const struct limit_set *set, const struct limit_req *req, struct err *err);
-void usage_add(struct limiter *l, struct entry *e, uint64_t wall_us, uint64_t calls, uint64_t bytes);
 
 #endif
