@@ -63,17 +63,5 @@ json_t *oa_schema(struct operation *o, const json_t *schema);
 
 /* A name that hosts take as an argument or tool: other characters become _; free(). */
 char *oa_word(const char *text);
-/* A property of the arguments for this; its name, which differs from `name` if that is taken or unfit.  Takes schema. */
-char *oa_argument(struct operation *o, const char *name, json_t *schema, const char *description, bool required);
-
-bool oa_listed(const json_t *list, const char *name);           /* a list of strings */
-bool oa_is_type(const struct operation *o, const json_t *schema, const char *type);
-/* An object of named members, an allOf as one; NULL: it is more than that, or none.  Borrowed until the end. */
-const json_t *oa_members(struct operation *o, const json_t *schema);
-
-void oa_parameters(struct operation *o);
-void oa_body(struct operation *o);
-void oa_answers(struct operation *o);
-void oa_security(struct operation *o);
 
 #endif

@@ -2,15 +2,81 @@
  * schemas which contain themselves stay finite. */
 #include "config.h"
 
-#include "openapi_int.h"
-
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "json/json.h"
 
+#include "openapi_int.h"
+
+#define NOTE_BYTES 300
 #define FOLLOW_MAX 16                   /* references to references */
+
+/* --- notes */
+
+static void say(struct operation *o, const char *where, const char *text)
+{
+	size_t mark = o->at.len;
+
+	str_puts(&o->at, where);
+	o->c->sink->note(o->c->arg, str_text(&o->at), text);
+	o->at.len = mark;
+	o->at.p[mark] = '\0';
+}
+
+void oa_note(struct operation *o, const char *where, const char *fmt, ...)
+{
+	char text[NOTE_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);    /* cut */
+	va_end(ap);
+	say(o, where, text);
+}
+
+void oa_fail(struct operation *o, const char *where, const char *fmt, ...)
+{
+	char text[NOTE_BYTES], *whole;
+	va_list ap;
+
+	if (o->failed)
+		return;
+	o->failed = true;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);    /* cut */
+	va_end(ap);
+	whole = mem_printf("%s is left out: %s", o->output ? "outputSchema" : "the operation", text);
+	say(o, where, whole);
+	free(whole);
+}
+
+/* --- names */
+
+char *oa_word(const char *text)
+{
+	static const char fit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+	struct str word = STR_INIT;
+
+	for (const char *p = text; *p && word.len < NAME_MAX_BYTES; p++) {
+		bool ok = strchr(fit, *p) != NULL;
+
+		if (ok)
+			str_putc(&word, *p);
+		else if (word.len > 0 && word.p[word.len - 1] != '_')
+			str_putc(&word, '_');
+	}
+	while (word.len > 1 && word.p[word.len - 1] == '_')
+		word.p[--word.len] = '\0';
+	if (word.len == 0)
+		str_puts(&word, "x");
+	return str_take(&word);
+}
+
+/* --- schemas */
 
 static json_t *convert(struct operation *o, const json_t *v, bool schema);
 
@@ -73,7 +139,8 @@ static json_t *convert_reference(struct operation *o, const char *ref)
 /* What OpenAPI has beside JSON Schema; it says nothing about values. */
 static bool is_foreign(const char *name)
 {
-	static const char *const foreign[] = { "discriminator", "xml", "externalDocs", "nullable", "example", "readOnly",
+	static const char *const foreign[] = { "discriminator", "xml", "externalDocs", "nullable", "example",
+		"readOnly",
 					       "writeOnly", "$schema", "$id", "id" };
 
 	for (size_t i = 0; i < NELEMS(foreign); i++)
@@ -130,7 +197,8 @@ static void drop_other_side(const struct operation *o, const json_t *schema, jso
 
 	for (size_t i = 0; i < json_array_size(required); i++) {
 		const char *word = json_string_value(json_array_get(required, i));
-		const json_t *is = word ? oa_follow(o->c, json_object_get(json_object_get(schema, "properties"), word)) : NULL;
+		const json_t *is = word ? oa_follow(o->c, json_object_get(json_object_get(schema, "properties"), word))
+			: NULL;
 
 		if (word && !json_is_true(json_object_get(is, theirs)))
 			(void)json_array_append_new(left, json_string(word));
@@ -147,9 +215,12 @@ enum below { BELOW_DATA, BELOW_SCHEMA, BELOW_MAP };
 
 static enum below below(const char *keyword)
 {
-	static const char *const maps[] = { "properties", "patternProperties", "$defs", "definitions", "dependentSchemas" };
-	static const char *const schemas[] = { "items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "not", "if",
-					       "then", "else", "contains", "propertyNames", "unevaluatedProperties", "unevaluatedItems" };
+	static const char *const maps[] = { "properties", "patternProperties", "$defs", "definitions",
+		"dependentSchemas" };
+	static const char *const schemas[] = { "items", "prefixItems", "additionalProperties", "allOf", "anyOf",
+		"oneOf", "not", "if",
+					       "then", "else", "contains", "propertyNames", "unevaluatedProperties",
+						"unevaluatedItems" };
 
 	for (size_t i = 0; i < NELEMS(maps); i++)
 		if (strcmp(maps[i], keyword) == 0)
@@ -207,7 +278,8 @@ static json_t *convert(struct operation *o, const json_t *v, bool schema)
 	}
 	if (!json_is_object(v))
 		return json_incref((json_t *)(uintptr_t)v);
-	if (schema && ref && (!o->c->modern || json_object_size(v) == 1))       /* in 3.0 what stands beside it does not count */
+	/* in 3.0 what stands beside it does not count */
+	if (schema && ref && (!o->c->modern || json_object_size(v) == 1))
 		return convert_reference(o, ref);
 	made = convert_members(o, v, schema);
 	if (schema && ref) {
