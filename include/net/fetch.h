@@ -16,8 +16,8 @@
  * networks, shared address space), on any port and by plain http.  An entry "host:port" adds exactly that: the port,
  * plain http, and private addresses behind the name; when the host is an address, that address whatever it is.  An
  * entry "10.0.0.0/8" adds the addresses in it, on any port and by plain http.  The unspecified address, 0/8,
- * multicast and broadcast are never reached, and our own listeners only by an entry with their very address and port.
- * */
+ * multicast and broadcast are never reached, and our own listeners only by an entry with their very address and
+ * port. */
 
 #define FETCH_ALLOW_MAX 64              /* entries of one policy */
 
@@ -105,8 +105,8 @@ struct fetch_sink {
 };
 struct fetcher *fetcher_new(struct ev_loop *loop);
 void fetcher_free(struct fetcher **f);                  /* what runs ends as cancelled, before the return */
-/* An address of ours as listen_address() gives it: no request reaches it (SEC S-705).  What is no TCP address is fine.
- * */
+/* An address of ours as listen_address() gives it: no request reaches it (SEC S-705).  What is no TCP address is
+ * fine. */
 void fetcher_own(struct fetcher *f, const char *address);
 
 struct breakers *fetcher_breakers(struct fetcher *f);   /* of all servers; who knows what a failure is asks and tells */

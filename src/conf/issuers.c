@@ -240,8 +240,8 @@ static int read_issuer(const json_t *obj, const char *at, struct conf_issuer *s,
 	return check_issuer(s, at, err);
 }
 
-/* An opaque token does not say whose it is: only one issuer may be asked about it, or one would see another's tokens.
- * */
+/* An opaque token does not say whose it is: only one issuer may be asked about it, or one would see another's
+ * tokens. */
 static int check_all(const struct conf *c, struct err *err)
 {
 	const struct conf_issuer *asked = NULL;

@@ -2,10 +2,7 @@
  * Connections: opening with settings that are read back, transactions, items, errors.  Statements are
  * in stmt.c, foreign sources in foreign.c, the schema in migrate.c, log and copies in upkeep.c.
  */
-
 #include "config.h"
-
-#include "db/db.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,8 +19,465 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "db/db.h"
 
 #include "db_int.h"
+
+/* --- row_out() */
+
+/* A row's values in one call of a function instead of two or three for each column. */
+
+enum { ROW_COLUMNS = 64 };
+
+/* Values are valid during the call alone, so that bytes are copied. */
+struct db_row {
+	int64_t number;                 /* of the call; the statement's column says it again */
+	unsigned n;
+	struct db_value v[ROW_COLUMNS];
+	size_t at[ROW_COLUMNS];         /* where the bytes of a value begin */
+	char *bytes;
+	size_t len, cap;
+};
+
+static void db_row_free(struct db_row **row)
+{
+	if (*row)
+		free((*row)->bytes);
+	free(*row);
+	*row = NULL;
+}
+
+static void put_bytes(struct db_row *row, unsigned i, enum db_type type, sqlite3_value *v)
+{
+	const void *p = sqlite3_value_blob(v);
+	size_t len = p ? (size_t)sqlite3_value_bytes(v) : 0;
+
+	if (row->len + len > row->cap) {
+		row->cap = 2 * (row->len + len);
+		row->bytes = mem_realloc(row->bytes, row->cap);
+	}
+	if (len > 0)
+		memcpy(row->bytes + row->len, p, len);
+	row->v[i] = (struct db_value){ .type = type, .len = len };
+	row->at[i] = row->len;
+	row->len += len;
+}
+
+static void put_value(struct db_row *row, unsigned i, sqlite3_value *v)
+{
+	switch (sqlite3_value_type(v)) {
+	case SQLITE_INTEGER:
+		row->v[i] = (struct db_value){ .type = DB_INT, .n = sqlite3_value_int64(v) };
+		break;
+	case SQLITE_TEXT:
+		put_bytes(row, i, DB_TEXT, v);
+		break;
+	case SQLITE_BLOB:
+		put_bytes(row, i, DB_BLOB, v);
+		break;
+	case SQLITE_FLOAT:
+		row->v[i] = (struct db_value){ .type = DB_FLOAT };
+		break;
+	default:
+		row->v[i] = (struct db_value){ .type = DB_NULL };
+		break;
+	}
+}
+
+static void row_out(sqlite3_context *ctx, int n, sqlite3_value **value)
+{
+	struct db_stmt *st = n > 0 ? sqlite3_value_pointer(value[0], DB_ROW_POINTER) : NULL;
+
+	if (!st || n > ROW_COLUMNS + 1) {
+		sqlite3_result_error(ctx, "row_out() without its statement", -1);
+		return;
+	}
+	if (!st->row) {
+		st->row = mem_zalloc(sizeof(*st->row));
+		st->row->bytes = mem_alloc(st->row->cap = 256);
+	}
+	st->row->n = (unsigned)n - 1;
+	st->row->len = 0;
+	for (int i = 1; i < n; i++)
+		put_value(st->row, (unsigned)i - 1, value[i]);
+	sqlite3_result_int64(ctx, ++st->row->number);
+}
+
+int db_row_define(sqlite3 *native)
+{
+	return sqlite3_create_function_v2(native, "row_out", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, row_out, NULL,
+					  NULL, NULL);
+}
+
+const struct db_value *db_row(struct db_stmt *st, unsigned n)
+{
+	struct db_row *row = st->row;
+
+	/* A plan that sorts would have made all rows before the first one comes out. */
+	if (!row || row->n != n || row->number != db_col_i64(st, 0))
+		return NULL;
+	for (unsigned i = 0; i < n; i++)
+		if (row->v[i].type == DB_TEXT || row->v[i].type == DB_BLOB)
+			row->v[i].p = row->bytes + row->at[i];
+		else
+			row->v[i].p = "";
+	return row->v;
+}
+
+void db_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size)
+{
+	size_t len;
+	const char *text = db_col_text(st, col, &len);
+
+	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
+}
+
+#define CANDIDATES_MAX 2000             /* names that "did you mean" looks at */
+
+void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct err *err)
+{
+	char **names = mem_calloc(CANDIDATES_MAX, sizeof(*names));
+	const char *near;
+	size_t n = 0;
+
+	while (n < CANDIDATES_MAX && db_step(*st, NULL) == 1) {
+		size_t len;
+		const char *text = db_col_text(*st, col, &len);
+
+		names[n++] = mem_strndup(text, len);
+	}
+	db_stmt_put(st);
+	near = text_nearest(word, (const char *const *)names, n);
+	if (near)
+		err_hint(err, "did you mean %s?", near);
+	while (n > 0)
+		free(names[--n]);
+	free(names);
+}
+
+/* --- Statements: prepared once per connection, lent out, bound, stepped, read. */
+
+static int prepare(struct db_stmt *st)
+{
+	return sqlite3_prepare_v3(st->db->native, st->text, -1, SQLITE_PREPARE_PERSISTENT, &st->native, NULL);
+}
+
+struct db_stmt *db_stmt_get(struct db *db, enum sql_id id)
+{
+	struct db_stmt *st = db->named[id];
+
+	/* The same statement inside its own loop gets a second program that lives until put. */
+	if (!st || st->lent) {
+		struct db_stmt *fresh = mem_zalloc(sizeof(*fresh));
+
+		fresh->db = db;
+		fresh->name = sql_sqlite[id].name;
+		fresh->text = sql_sqlite[id].text;
+		fresh->temp = st != NULL;
+		if (!st)
+			db->named[id] = fresh;
+		st = fresh;
+	}
+	if (!st->native)
+		(void)prepare(st);      /* the first step asks again and reports */
+	st->lent = true;
+	st->stepped = false;
+	st->bind_rc = SQLITE_OK;
+	st->bound = 0;
+	db->lent++;
+	return st;
+}
+
+void db_stmt_put(struct db_stmt **stp)
+{
+	struct db_stmt *st = stp ? *stp : NULL;
+
+	if (!st)
+		return;
+	*stp = NULL;
+	assert(st->lent && st->db->lent);
+	st->lent = false;
+	st->db->lent--;
+	if (st->temp) {
+		sqlite3_finalize(st->native);
+		db_row_free(&st->row);
+		free(st);
+		return;
+	}
+	if (st->native) {
+		sqlite3_reset(st->native);
+		sqlite3_clear_bindings(st->native);     /* borrowed bytes are the caller's again */
+	}
+}
+
+static void db_stmt_free_all(struct db *db)
+{
+	for (size_t i = 0; i < SQL__COUNT; i++) {
+		if (db->named[i]) {
+			sqlite3_finalize(db->named[i]->native);
+			db_row_free(&db->named[i]->row);
+		}
+		free(db->named[i]);
+		db->named[i] = NULL;
+	}
+}
+
+static void bound(struct db_stmt *st, unsigned pos, int rc)
+{
+	if (st->bind_rc == SQLITE_OK)
+		st->bind_rc = rc;
+	if (pos >= 1 && pos <= 64)
+		st->bound |= UINT64_C(1) << (pos - 1);
+}
+
+void db_bind_i64(struct db_stmt *st, unsigned pos, int64_t v)
+{
+	bound(st, pos, sqlite3_bind_int64(st->native, (int)pos, v));
+}
+
+void db_bind_f64(struct db_stmt *st, unsigned pos, double v)
+{
+	bound(st, pos, sqlite3_bind_double(st->native, (int)pos, v));
+}
+
+void db_bind_text(struct db_stmt *st, unsigned pos, const char *p, size_t len)
+{
+	bound(st, pos, sqlite3_bind_text64(st->native, (int)pos, p ? p : "", len, SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void db_bind_textz(struct db_stmt *st, unsigned pos, const char *z)
+{
+	if (z)
+		db_bind_text(st, pos, z, strlen(z));
+	else
+		db_bind_null(st, pos);
+}
+
+void db_bind_blob(struct db_stmt *st, unsigned pos, const void *p, size_t len)
+{
+	bound(st, pos, sqlite3_bind_blob64(st->native, (int)pos, p ? p : "", len, SQLITE_STATIC));
+}
+
+void db_bind_null(struct db_stmt *st, unsigned pos)
+{
+	bound(st, pos, sqlite3_bind_null(st->native, (int)pos));
+}
+
+void db_bind_row(struct db_stmt *st, unsigned pos)
+{
+	bound(st, pos, sqlite3_bind_pointer(st->native, (int)pos, st, DB_ROW_POINTER, NULL));
+}
+
+/* What the caller forgot, before the first step of a named statement. */
+static int check_bindings(struct db_stmt *st, struct err *err)
+{
+	int n = sqlite3_bind_parameter_count(st->native);
+	uint64_t all = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+
+	if (st->bind_rc != SQLITE_OK)
+		return db_fail(st->db, st->bind_rc, st->name, err);
+	if (st->text && st->bound != all)
+		return err_set(err, ERR_INTERNAL, st->name, "parameter ?%d is not bound",
+			       __builtin_ctzll(~st->bound) + 1);
+	return 0;
+}
+
+int db_step(struct db_stmt *st, struct err *err)
+{
+	int rc;
+
+	if (!st->native) {
+		rc = prepare(st);
+		if (rc != SQLITE_OK)
+			return db_fail(st->db, rc, st->name, err);
+		return err_set(err, ERR_INTERNAL, st->name, "was bound while it did not prepare");
+	}
+	if (!st->stepped) {
+		rc = check_bindings(st, err);
+		if (rc < 0)
+			return rc;
+		st->stepped = true;
+	}
+	rc = sqlite3_step(st->native);
+	if (rc == SQLITE_ROW)
+		return 1;
+	return rc == SQLITE_DONE ? 0 : db_fail(st->db, rc, st->name, err);
+}
+
+int db_run(struct db_stmt **st, struct err *err)
+{
+	int rc = db_step(*st, err);
+
+	if (rc == 1)
+		rc = err_set(err, ERR_INTERNAL, (*st)->name, "returned a row that nobody reads");
+	db_stmt_put(st);
+	return rc;
+}
+
+unsigned db_col_count(struct db_stmt *st)
+{
+	return (unsigned)sqlite3_column_count(st->native);
+}
+
+enum db_type db_col_type(struct db_stmt *st, unsigned col)
+{
+	switch (sqlite3_column_type(st->native, (int)col)) {
+	case SQLITE_INTEGER:
+		return DB_INT;
+	case SQLITE_FLOAT:
+		return DB_FLOAT;
+	case SQLITE_TEXT:
+		return DB_TEXT;
+	case SQLITE_BLOB:
+		return DB_BLOB;
+	default:
+		return DB_NULL;
+	}
+}
+
+int64_t db_col_i64(struct db_stmt *st, unsigned col)
+{
+	return sqlite3_column_int64(st->native, (int)col);
+}
+
+double db_col_f64(struct db_stmt *st, unsigned col)
+{
+	return sqlite3_column_double(st->native, (int)col);
+}
+
+const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len)
+{
+	const char *p = (const char *)sqlite3_column_text(st->native, (int)col);
+
+	if (ret_len)
+		*ret_len = p ? (size_t)sqlite3_column_bytes(st->native, (int)col) : 0;
+	return p ? p : "";
+}
+
+const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len)
+{
+	const void *p = sqlite3_column_blob(st->native, (int)col);
+
+	if (ret_len)
+		*ret_len = p ? (size_t)sqlite3_column_bytes(st->native, (int)col) : 0;
+	return p ? p : "";
+}
+
+const char *db_col_name(struct db_stmt *st, unsigned col)
+{
+	const char *name = sqlite3_column_name(st->native, (int)col);
+
+	return name ? name : "";
+}
+
+int64_t db_last_id(struct db *db)
+{
+	return sqlite3_last_insert_rowid(db->native);
+}
+
+int64_t db_changes(struct db *db)
+{
+	return sqlite3_changes64(db->native);
+}
+
+/* --- Upkeep of the file: checkpoints, the size of the log, backups. */
+
+unsigned db_wal_pages(struct db *db)
+{
+	return db->wal_frames - db->wal_copied;
+}
+
+/* A checkpoint, how = SQLITE_CHECKPOINT_…; that readers are in the way is no error. */
+static int db_wal_copy(struct db *db, int how, struct err *err)
+{
+	int frames = 0, copied = 0;
+	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", how, &frames, &copied);
+
+	if (how == SQLITE_CHECKPOINT_TRUNCATE)
+		CRASH_AT("wal.truncate");
+	else
+		CRASH_AT("wal.passive");
+
+	if (rc != SQLITE_OK && rc != SQLITE_BUSY) {
+		db->wal_stuck = db_wal_pages(db);
+		return db_fail(db, rc, db->path, err);
+	}
+	if (frames >= 0 && copied >= 0) {
+		db->wal_frames = (unsigned)frames;
+		db->wal_copied = (unsigned)copied;
+		db->wal_stuck = (unsigned)(frames - copied);
+	}
+	return 0;
+}
+
+int db_checkpoint(struct db *db, unsigned min_pages, struct err *err)
+{
+	assert(db->mode == DB_WRITER && !db->in_txn);
+	/* What a reader held back last time is not tried again before as much has come on top. */
+	if (db_wal_pages(db) < min_pages + db->wal_stuck)
+		return 0;
+	return db_wal_copy(db, SQLITE_CHECKPOINT_PASSIVE, err);
+}
+
+int db_truncate_log(struct db *db, struct err *err)
+{
+	int frames = 0, copied = 0;
+
+	assert(db->mode == DB_WRITER && !db->in_txn);
+	int rc = sqlite3_wal_checkpoint_v2(db->native, "main", SQLITE_CHECKPOINT_TRUNCATE, &frames, &copied);
+	if (rc != SQLITE_OK)
+		return db_fail(db, rc, db->path, err);
+	db->wal_frames = db->wal_copied = db->wal_stuck = 0;
+	return 0;
+}
+
+static int sync_file(const char *path, struct err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = 0;
+
+	if (fd < 0 || fsync(fd) != 0)
+		rc = err_set(err, ERR_IO, path, "cannot sync the copy: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+int db_backup(struct db *db, const char *path, struct err *err)
+{
+	struct db_stmt *st;
+	int rc;
+
+	assert(db->mode == DB_READER);
+	rc = path_create(path, 0600, "", 0, err);       /* VACUUM INTO takes an empty file, and keeps its mode */
+	if (rc < 0)
+		return rc;
+	/* The copy is a write for query_only and an attached file for the limit. */
+	rc = db_pragma(db, "PRAGMA query_only=off", err);
+	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 1);
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_META_BACKUP);
+		db_bind_textz(st, 1, path);
+		rc = db_run(&st, err);
+	}
+	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 0);
+	if (db_pragma(db, "PRAGMA query_only=on", rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = ERR_INTERNAL;
+	if (rc == 0)
+		rc = sync_file(path, err);
+	if (rc < 0)
+		(void)unlink(path);     /* half a copy is worse than none */
+	return rc;
+}
+
+#ifdef BENCH_BUILD
+int db_bench_no_sync(struct db *db, struct err *err)
+{
+	return db_pragma(db, "PRAGMA synchronous=off", err);
+}
+#endif
+
+/* --- the connection */
 
 enum {
 	BUSY_WAIT_MS = 2000,            /* for locks of readers that recover or close */
@@ -117,7 +571,7 @@ static int code_of(struct db *db, int rc)
 
 int db_fail(struct db *db, int rc, const char *where, struct err *err)
 {
-	char said[sizeof err->msg];
+	char said[sizeof(err->msg)];
 	int code = code_of(db, rc);
 	int sys = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db->native) : 0;
 
@@ -134,8 +588,9 @@ int db_fail(struct db *db, int rc, const char *where, struct err *err)
 	else if (sys)
 		err_set(err, code, where, "%s (%s)", sqlite3_errmsg(db->native), strerror(sys));
 	else    /* it names things by the bytes of the file, which may be damaged, or hostile */
-		err_set(err, code, where, "%s", text_printable(sqlite3_errmsg(db->native), strlen(sqlite3_errmsg(db->native)),
-							       said, sizeof said));
+		err_set(err, code, where, "%s", text_printable(sqlite3_errmsg(db->native),
+							       strlen(sqlite3_errmsg(db->native)),
+							       said, sizeof(said)));
 	return code;
 }
 
@@ -144,7 +599,8 @@ int db_ctl(struct db *db, enum db_ctl which, struct err *err)
 	int rc = SQLITE_OK;
 
 	if (!db->ctl[which])
-		rc = sqlite3_prepare_v3(db->native, ctl_text[which], -1, SQLITE_PREPARE_PERSISTENT, &db->ctl[which], NULL);
+		rc = sqlite3_prepare_v3(db->native, ctl_text[which], -1, SQLITE_PREPARE_PERSISTENT, &db->ctl[which],
+					NULL);
 	if (rc == SQLITE_OK) {
 		rc = sqlite3_step(db->ctl[which]);
 		if (rc == SQLITE_ROW)
@@ -175,7 +631,7 @@ int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struc
 	char sql[80];
 	int rc;
 
-	snprintf(sql, sizeof sql, "PRAGMA %s", name);
+	snprintf(sql, sizeof(sql), "PRAGMA %s", name);
 	rc = sqlite3_prepare_v2(db->native, sql, -1, &st, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(st);
@@ -197,7 +653,7 @@ int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struc
 int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err)
 {
 	char text[32];
-	int rc = db_pragma_get(db, name, text, sizeof text, err);
+	int rc = db_pragma_get(db, name, text, sizeof(text), err);
 
 	if (rc < 0)
 		return rc;
@@ -211,18 +667,19 @@ static int apply(struct db *db, const struct setting *s, struct err *err)
 	int rc;
 
 	if (s->set) {
-		snprintf(sql, sizeof sql, "PRAGMA %s=%s", s->name, s->set);
+		snprintf(sql, sizeof(sql), "PRAGMA %s=%s", s->name, s->set);
 		rc = db_pragma(db, sql, err);
 		if (rc < 0)
 			return rc;
 	}
-	rc = db_pragma_get(db, s->name, now, sizeof now, err);
+	rc = db_pragma_get(db, s->name, now, sizeof(now), err);
 	if (rc == ERR_NOT_FOUND && strcmp(s->want, "0") == 0)
 		return 0;
 	if (rc < 0)
 		return rc;
 	if (strcmp(now, s->want) != 0)
-		return err_set(err, ERR_UNREACHABLE, db->path, "setting %s is %s and cannot be made %s", s->name, now, s->want);
+		return err_set(err, ERR_UNREACHABLE, db->path, "setting %s is %s and cannot be made %s", s->name, now,
+			       s->want);
 	return 0;
 }
 
@@ -331,11 +788,12 @@ static int check_place(const char *path, struct db_place *at, struct err *err)
 		*at = (struct db_place){ st.st_dev, st.st_ino };
 	if (rc == 0 && st.st_nlink == 1 && st.st_dev == at->dev && st.st_ino == at->ino)
 		return 0;
-	return err_set(err, ERR_AUDIT, path, rc == 0 ? "the file was replaced or linked while in use" : "the file was moved or removed while in use");
+	return err_set(err, ERR_AUDIT, path, rc == 0 ? "the file was replaced or linked while in use"
+		       : "the file was moved or removed while in use");
 }
 
-/* AUDIT A-604: what is written to a file that nobody will find is not recorded.  Asked before each transaction, by path:
- * opening it would drop SQLite's locks. */
+/* AUDIT A-604: what is written to a file that nobody will find is not recorded.  Asked before each transaction, by
+ * path: opening it would drop SQLite's locks. */
 static int check_places(struct db *db, struct err *err)
 {
 	int rc = check_place(db->path, &db->at, err);
@@ -356,7 +814,7 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 			return rc;
 	}
 	flags |= mode == DB_WRITER ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-	db = mem_zalloc(sizeof *db);
+	db = mem_zalloc(sizeof(*db));
 	db->mode = mode;
 	db->path = mem_strdup(path);
 	rc = sqlite3_open_v2(path, &db->native, flags, NULL);
@@ -381,18 +839,20 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 int db_open_beside(const struct db *db, struct db **ret, struct err *err)
 {
 	if (db->mode != DB_READER || db->in_txn)
-		return err_set(err, ERR_CONFLICT, db->path, "only a reader outside of a transaction has others beside it");
+		return err_set(err, ERR_CONFLICT, db->path,
+			       "only a reader outside of a transaction has others beside it");
 	return db_open(db->path, DB_READER, false, ret, err);
 }
 
 int db_open_model(struct db **ret, struct err *err)
 {
-	struct db *db = mem_zalloc(sizeof *db);
+	struct db *db = mem_zalloc(sizeof(*db));
 	int rc;
 
 	db->mode = DB_WRITER;
 	db->path = mem_strdup(":memory:");
-	rc = sqlite3_open_v2(db->path, &db->native, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, NULL);
+	rc = sqlite3_open_v2(db->path, &db->native, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX,
+			     NULL);
 	if (rc != SQLITE_OK) {
 		rc = db_fail(db, rc, db->path, err);
 		db_close(&db);
@@ -478,7 +938,8 @@ int db_txn_end(struct db *db, int rc, struct err *err)
 	assert(db->in_txn);
 	db->in_txn = db->in_write = false;
 	if (db->lent && rc >= 0)
-		rc = err_set(err, ERR_INTERNAL, db->path, "%u statements are still open at the end of a transaction", db->lent);
+		rc = err_set(err, ERR_INTERNAL, db->path, "%u statements are still open at the end of a transaction",
+			     db->lent);
 	if (rc >= 0 && sqlite3_get_autocommit(db->native))
 		rc = err_set(err, db->txn_rc ? (enum err_code)db->txn_rc : ERR_INTERNAL, db->path,
 			     "the transaction was given up before its end");

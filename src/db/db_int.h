@@ -55,17 +55,14 @@ int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
 /* First column of the first row of a PRAGMA as text; ret has size bytes. */
 int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
 int db_pragma_int(struct db *db, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
-/* Of the names and texts of the store's schema, in the order of SQL_META_LIST_SCHEMA, each with its NUL (mkdigest.c). */
+/* Of the names and texts of the store's schema, in the order of SQL_META_LIST_SCHEMA, each with its NUL
+ * (mkdigest.c). */
 extern const uint8_t db_store_digest[DIGEST_SIZE];
 /* A private store in memory with this program's schema, to compare with. */
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
-void db_stmt_free_all(struct db *db);
-/* --- row.c */
+/* --- row_out() */
 #define DB_ROW_POINTER "db_stmt"
 int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
-void db_row_free(struct db_row **row);
-/* A checkpoint, how = SQLITE_CHECKPOINT_…; that readers are in the way is no error. */
-int db_wal_copy(struct db *db, int how, struct err *err);
 /* The authorizer of DB_FOREIGN. */
 void db_foreign_guard(struct db *db);
 

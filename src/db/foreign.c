@@ -5,8 +5,6 @@
 
 #include "config.h"
 
-#include "db/db.h"
-
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "db/db.h"
 
 #include "db_int.h"
 
@@ -26,18 +25,24 @@ enum { OPS_BETWEEN_LOOKS = 200 };       /* instructions between two looks at clo
 /* Functions that compute from their arguments and the rows, and nothing else (SEC S-720).  What a later SQLite or an
  * extension that is linked into it brings along is refused until it stands here.  Operators are functions, too. */
 static const char *const functions[] = {
-	"abs", "char", "coalesce", "concat", "concat_ws", "format", "glob", "hex", "ifnull", "iif", "instr", "length", "like",
+	"abs", "char", "coalesce", "concat", "concat_ws", "format", "glob", "hex", "ifnull", "iif", "instr", "length",
+		"like",
 	"likelihood", "likely", "lower", "ltrim", "max", "min", "nullif", "octet_length", "printf", "quote", "random",
 	"randomblob", "replace", "round", "rtrim", "sign", "soundex", "sqlite_version", "substr", "substring", "trim",
 	"typeof", "unhex", "unicode", "unlikely", "upper", "zeroblob",
 	"avg", "count", "group_concat", "string_agg", "sum", "total",
-	"cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank",
+	"cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank",
+		"rank",
 	"row_number",
-	"current_date", "current_time", "current_timestamp", "date", "datetime", "julianday", "strftime", "time", "timediff",
+	"current_date", "current_time", "current_timestamp", "date", "datetime", "julianday", "strftime", "time",
+		"timediff",
 	"unixepoch",
-	"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceiling", "cos", "cosh", "degrees", "exp", "floor",
-	"ln", "log", "log10", "log2", "mod", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-	"->", "->>", "json", "json_array", "json_array_length", "json_error_position", "json_extract", "json_group_array",
+	"acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceiling", "cos", "cosh", "degrees", "exp",
+		"floor",
+	"ln", "log", "log10", "log2", "mod", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
+		"trunc",
+	"->", "->>", "json", "json_array", "json_array_length", "json_error_position", "json_extract",
+		"json_group_array",
 	"json_group_object", "json_insert", "json_object", "json_patch", "json_pretty", "json_quote", "json_remove",
 	"json_replace", "json_set", "json_type", "json_valid",
 	"bm25", "highlight", "match", "snippet",
@@ -95,9 +100,11 @@ int db_foreign_check(const char *path, const char *store, struct err *err)
 
 	if (dir && stat(path, &st) == 0) {
 		for (struct dirent *e; rc == 0 && (e = readdir(dir)) != NULL; ) {
-			if (fstatat(dirfd(dir), e->d_name, &inside, AT_SYMLINK_NOFOLLOW) == 0 && inside.st_ino == st.st_ino &&
+			if (fstatat(dirfd(dir), e->d_name, &inside, AT_SYMLINK_NOFOLLOW) == 0 &&
+			    inside.st_ino == st.st_ino &&
 			    inside.st_dev == st.st_dev)
-				rc = err_set(err, ERR_DENIED, path, "%s is a file of the store, which is no data source", path);
+				rc = err_set(err, ERR_DENIED, path,
+					     "%s is a file of the store, which is no data source", path);
 		}
 	}
 	if (dir)
@@ -162,7 +169,7 @@ int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **r
 		sqlite3_finalize(native);
 		return err_set(err, ERR_INVALID, "sql", "one statement is allowed, another text follows it");
 	}
-	st = mem_zalloc(sizeof *st);
+	st = mem_zalloc(sizeof(*st));
 	st->db = db;
 	st->native = native;
 	st->name = "sql";

@@ -5,14 +5,13 @@
 
 #include "config.h"
 
-#include "db/db.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "db/db.h"
 
 #include "db_int.h"
 
@@ -24,7 +23,8 @@ struct schema {
 	const uint8_t *digest;          /* of the schema that they make; NULL: not known before they are run */
 };
 static const struct schema store_schema = { DB_APPLICATION_ID, 0, SQL__STEPS, "toolcrib store", db_store_digest };
-static const struct schema keys_schema = { DB_KEYS_APPLICATION_ID, SQL__STEPS, SQL__KEYS_STEPS, "toolcrib key file", NULL };
+static const struct schema keys_schema = { DB_KEYS_APPLICATION_ID, SQL__STEPS, SQL__KEYS_STEPS, "toolcrib key file",
+	NULL };
 
 int db_schema_version(void)
 {
@@ -91,7 +91,8 @@ static int run_step(struct db *db, const struct schema *s, int step, struct err 
 	rc = sqlite3_exec(db->native, sql->text, NULL, NULL, NULL);
 	rc = rc == SQLITE_OK ? 0 : db_fail(db, rc, sql->name, err);
 	if (rc == 0) {
-		snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d", s->application_id, step);
+		snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d; PRAGMA user_version=%d", s->application_id,
+			 step);
 		rc = db_pragma(db, pragma, err);
 	}
 	CRASH_AT("migrate.step");
@@ -114,7 +115,8 @@ static int compare_schema(struct db *db, struct db *model, struct err *err)
 		    strcmp(db_col_text(have, 1, NULL), db_col_text(want, 1, NULL)) != 0) {
 			const char *name = db_col_text(rc == 1 ? have : want, 0, NULL);
 
-			rc = err_set(err, ERR_CORRUPT, db->path, "the schema is not this release's own: look at %s", name);
+			rc = err_set(err, ERR_CORRUPT, db->path, "the schema is not this release's own: look at %s",
+				     name);
 			break;
 		}
 	}
@@ -171,7 +173,7 @@ int db_check_schema(struct db *db, struct err *err)
 int db_check_integrity(struct db *db, struct err *err)
 {
 	char said[160];
-	int rc = db_pragma_get(db, "integrity_check(1)", said, sizeof said, err);
+	int rc = db_pragma_get(db, "integrity_check(1)", said, sizeof(said), err);
 
 	if (rc == 0 && strcmp(said, "ok") != 0)
 		return err_set(err, ERR_CORRUPT, db->path, "%s", said);
@@ -182,7 +184,7 @@ int db_check_integrity(struct db *db, struct err *err)
 static int is_ok(struct db *db, const char *check, struct err *err)
 {
 	char said[160];
-	int rc = db_pragma_get(db, check, said, sizeof said, err);
+	int rc = db_pragma_get(db, check, said, sizeof(said), err);
 
 	return rc < 0 ? rc : strcmp(said, "ok") == 0;
 }
@@ -205,7 +207,7 @@ int db_check_structure(struct db *db, const char *but, struct err *err)
 			good = 0;
 			break;
 		}
-		(void)snprintf(check, sizeof check, "integrity_check(\"%s\")", name);
+		(void)snprintf(check, sizeof(check), "integrity_check(\"%s\")", name);
 		good = is_ok(db, check, err);
 	}
 	db_stmt_put(&st);
@@ -222,7 +224,8 @@ static int migrate(struct db *db, const struct schema *s, struct err *err)
 		const char *name = sql_sqlite[s->first + step - 1].name;
 
 		if (db->mode != DB_WRITER)
-			return err_set(err, ERR_CONFLICT, db->path, "this %s is of an older release: start the server once", s->what);
+			return err_set(err, ERR_CONFLICT, db->path,
+				       "this %s is of an older release: start the server once", s->what);
 		rc = run_step(db, s, step, err);
 		if (rc == 0 && !fresh)
 			log_info(NULL, "store migrated schema=%d step=%s", step, name);

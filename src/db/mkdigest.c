@@ -21,7 +21,8 @@ static int fail(sqlite3 *db, const char *where)
 
 static void print(const uint8_t digest[DIGEST_SIZE])
 {
-	printf("/* generated from sql/migrate by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n#include \"src/db/db_int.h\"\n\n"
+	printf("/* generated from sql/migrate by src/db/mkdigest; do not edit */\n#include \"config.h\"\n\n#include "
+	       "\"src/db/db_int.h\"\n\n"
 	       "const uint8_t db_store_digest[DIGEST_SIZE] = {");
 	for (size_t i = 0; i < DIGEST_SIZE; i++)
 		printf("%s0x%02x,", i % 8 ? " " : "\n\t", digest[i]);

@@ -12,8 +12,6 @@
 
 #include "config.h"
 
-#include "db/owner.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -31,6 +29,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "db/owner.h"
 
 enum {
 	CARD_MAX = 512,
@@ -133,7 +132,7 @@ static void set_sock(char *ret, size_t size, const char *value, size_t len)
 static void read_card(int fd, struct db_card *ret)
 {
 	char text[CARD_MAX];
-	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 	struct db_card card = { 0 };
 
 	*ret = card;
@@ -149,22 +148,22 @@ static void read_card(int fd, struct db_card *ret)
 		if (text_eq(line, (size_t)(eq - line), "pid"))
 			(void)text_i64(value, (size_t)(nl - value), &card.pid);         /* 0 says: unknown */
 		else if (text_eq(line, (size_t)(eq - line), "admin_sock"))
-			set_sock(card.admin_sock, sizeof card.admin_sock, value, (size_t)(nl - value));
+			set_sock(card.admin_sock, sizeof(card.admin_sock), value, (size_t)(nl - value));
 		else if (text_eq(line, (size_t)(eq - line), "mcp_sock"))
-			set_sock(card.mcp_sock, sizeof card.mcp_sock, value, (size_t)(nl - value));
+			set_sock(card.mcp_sock, sizeof(card.mcp_sock), value, (size_t)(nl - value));
 	}
 }
 
 int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *err)
 {
 	char text[CARD_MAX];
-	int n = snprintf(text, sizeof text, "pid=%lld\n", (long long)card->pid);
+	int n = snprintf(text, sizeof(text), "pid=%lld\n", (long long)card->pid);
 
 	if (card->admin_sock[0])
-		n += snprintf(text + n, sizeof text - (size_t)n, "admin_sock=%s\n", card->admin_sock);
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "admin_sock=%s\n", card->admin_sock);
 	if (card->mcp_sock[0])
-		n += snprintf(text + n, sizeof text - (size_t)n, "mcp_sock=%s\n", card->mcp_sock);
-	n += snprintf(text + n, sizeof text - (size_t)n, "end\n");
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "mcp_sock=%s\n", card->mcp_sock);
+	n += snprintf(text + n, sizeof(text) - (size_t)n, "end\n");
 	if (ftruncate(o->fd, 0) != 0 || pwrite(o->fd, text, (size_t)n, 0) != n)
 		return sys_fail(err, o->path, "write");
 	return 0;
@@ -206,7 +205,7 @@ int db_owner_take(const char *store, struct db_owner **ret, struct db_card *ret_
 		free(path);
 		return rc;
 	}
-	o = mem_zalloc(sizeof *o);
+	o = mem_zalloc(sizeof(*o));
 	o->fd = fd;
 	o->path = path;
 	/* AUDIT A-602: a lock of this descriptor, not of the process; CLOEXEC, so that no child keeps it. */

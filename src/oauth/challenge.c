@@ -1,5 +1,5 @@
-/* What is told to clients without a token that is good enough: the document of the resource (RFC 9728) and challenges.
- * */
+/* What is told to clients without a token that is good enough: the document of the resource (RFC 9728) and
+ * challenges. */
 
 #include "config.h"
 
