@@ -57,9 +57,6 @@ static inline int jx_hex4(const char *p)
 	return v;
 }
 
-/* The code point of the well-formed \u escape at p; *ret_len is 12 when a surrogate pair was read.
- * A lone surrogate is JX_REPLACEMENT (MCP B-33). */
-uint32_t jx_unescape_u(const char *p, const char *end, size_t *ret_len);
 /* Unescape the inside of a well-formed string literal; at most size bytes go to ret.  Returns the
  * length that the whole has. */
 size_t jx_unescape(const char *p, size_t len, char *ret, size_t size);

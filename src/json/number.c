@@ -1,8 +1,6 @@
 /* Numbers: how the tree holds them, their digits, their order. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <assert.h>
 #include <float.h>
 #include <inttypes.h>
@@ -12,6 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "json/json.h"
 
 #define REAL_DIGITS_MAX 17      /* of a double that reads back as itself */
 #define SAFE_DIGITS 15          /* every decimal with so many reads back from its double */
@@ -121,10 +120,10 @@ void jx_decimal(struct jx_number n, struct jx_decimal *ret)
 
 	switch (n.kind) {
 	case JX_INTEGER:
-		(void)snprintf(text, sizeof text, "%" PRId64, n.i);
+		(void)snprintf(text, sizeof(text), "%" PRId64, n.i);
 		break;
 	case JX_REAL:
-		shortest(n.d, text, sizeof text);
+		shortest(n.d, text, sizeof(text));
 		break;
 	case JX_TEXT:
 		p = n.text;
@@ -142,7 +141,7 @@ static json_t *keep_text(const char *p, size_t len)
 	struct kept_number *n;
 
 	json_get_alloc_funcs(&take, &give);
-	n = take(sizeof *n + len + 1);
+	n = take(sizeof(*n) + len + 1);
 	if (!n)
 		abort();        /* out of memory, as mem_alloc() */
 	n->head = (json_t){ .type = JSON_REAL, .refcount = 1 };
@@ -157,7 +156,7 @@ static double to_double(const struct jx_decimal *d)
 {
 	char text[JX_DIGITS_MAX + 32];
 
-	(void)snprintf(text, sizeof text, "%s%.*se%" PRId64, d->negative ? "-" : "", d->n ? (int)d->n : 1,
+	(void)snprintf(text, sizeof(text), "%s%.*se%" PRId64, d->negative ? "-" : "", d->n ? (int)d->n : 1,
 		       d->n ? d->digits : "0", d->exp10);
 	return strtod(text, NULL);
 }

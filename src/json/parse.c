@@ -2,13 +2,12 @@
  * built, without recursion and without a second opinion; numbers alone can still be too much. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "json/json.h"
 
 #include "json_int.h"
 
@@ -43,7 +42,7 @@ static void take_name(struct build *b)
 	struct jx_span s = take_string(b, &escaped);
 
 	if (escaped)
-		b->name_len = jx_unescape(s.p, s.len, b->name, sizeof b->name);
+		b->name_len = jx_unescape(s.p, s.len, b->name, sizeof(b->name));
 	else
 		memcpy(b->name, s.p, b->name_len = s.len);
 	b->named = true;
@@ -159,7 +158,7 @@ int jx_parse_scanned(const char *text, size_t len, json_t **ret, struct err *err
 		if (build_step(&b, &why))
 			continue;
 		json_decref(b.root);
-		(void)snprintf(where, sizeof where, "byte %zu", (size_t)(at - text) + 1);
+		(void)snprintf(where, sizeof(where), "byte %zu", (size_t)(at - text) + 1);
 		return err_set(err, ERR_LIMIT, where, "%s", why ? why : "no memory is left for the text");
 	}
 	*ret = b.root;

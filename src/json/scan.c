@@ -3,8 +3,6 @@
  * on a stack of JX_DEPTH_MAX frames, the names of open objects in one array. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +10,262 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "json/json.h"
 
 #include "json_int.h"
+
+/* --- The escapes of JSON strings, read.  The scan has checked their form before. */
+
+static size_t put_utf8(uint32_t cp, char ret[4])
+{
+	if (cp < 0x80) {
+		ret[0] = (char)cp;
+		return 1;
+	}
+	if (cp < 0x800) {
+		ret[0] = (char)(0xc0 | cp >> 6);
+		ret[1] = (char)(0x80 | (cp & 0x3f));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		ret[0] = (char)(0xe0 | cp >> 12);
+		ret[1] = (char)(0x80 | (cp >> 6 & 0x3f));
+		ret[2] = (char)(0x80 | (cp & 0x3f));
+		return 3;
+	}
+	ret[0] = (char)(0xf0 | cp >> 18);
+	ret[1] = (char)(0x80 | (cp >> 12 & 0x3f));
+	ret[2] = (char)(0x80 | (cp >> 6 & 0x3f));
+	ret[3] = (char)(0x80 | (cp & 0x3f));
+	return 4;
+}
+
+/* The code point of the well-formed \u escape at p; *ret_len is 12 when a surrogate pair was read.
+ * A lone surrogate is JX_REPLACEMENT (MCP B-33). */
+static uint32_t jx_unescape_u(const char *p, const char *end, size_t *ret_len)
+{
+	int high = jx_hex4(p + 2), low;
+
+	*ret_len = 6;
+	if (high < 0xd800 || high > 0xdfff)
+		return (uint32_t)high;
+	if (high > 0xdbff || end - p < 12 || p[6] != '\\' || p[7] != 'u')
+		return JX_REPLACEMENT;
+	low = jx_hex4(p + 8);
+	if (low < 0xdc00 || low > 0xdfff)
+		return JX_REPLACEMENT;
+	*ret_len = 12;
+	return 0x10000 + ((uint32_t)(high - 0xd800) << 10) + (uint32_t)(low - 0xdc00);
+}
+
+static char unescape_letter(char c)
+{
+	switch (c) {
+	case 'b':
+		return '\b';
+	case 'f':
+		return '\f';
+	case 'n':
+		return '\n';
+	case 'r':
+		return '\r';
+	case 't':
+		return '\t';
+	default:
+		return c;               /* quote, backslash, slash */
+	}
+}
+
+size_t jx_unescape(const char *p, size_t len, char *ret, size_t size)
+{
+	const char *end = p + len;
+	size_t out = 0;
+
+	while (p < end) {
+		char piece[4];
+		size_t n = 1, used = 1;
+
+		if (*p != '\\') {
+			piece[0] = *p;
+		} else if (p[1] != 'u') {
+			piece[0] = unescape_letter(p[1]);
+			used = 2;
+		} else {
+			n = put_utf8(jx_unescape_u(p, end, &used), piece);
+		}
+		if (out + n <= size)
+			memcpy(ret + out, piece, n);
+		out += n;
+		p += used;
+	}
+	return out;
+}
+
+/* --- Where values stand in a text */
+
+/* One pass with the pointers that still fit as a set of bits (locate, for redaction). */
+
+/* Pointers whose tokens have all fitted down to here, and how many tokens that is. */
+struct level { uint64_t fit; size_t index; bool array; };
+
+struct locate {
+	size_t n;
+	/* what is left of pointer i at a depth; NULL = does not fit */
+	const char *rest[JX_LOCATE_MAX][JX_DEPTH_MAX + 1];
+	struct level level[JX_DEPTH_MAX + 1];
+	unsigned depth;
+	jx_located_fn *fn;
+	void *arg;
+};
+
+static const char *skip_string(const char *p)
+{
+	for (p++; *p != '"'; p++)
+		p += *p == '\\';
+	return p + 1;
+}
+
+static const char *skip_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+		p++;
+	return p;
+}
+
+/* Over the value at p, which the scan has found sound. */
+static const char *skip_value(const char *p, const char *end)
+{
+	unsigned open = 0;
+
+	do {
+		if (*p == '"') {
+			p = skip_string(p);
+			continue;
+		}
+		if (*p == '{' || *p == '[')
+			open++;
+		else if (*p == '}' || *p == ']')
+			open--;
+		p++;
+		if (open == 0 && (p[-1] == '}' || p[-1] == ']'))
+			return p;
+	} while (p < end && (open > 0 || !strchr(",}] \t\n\r", *p)));
+	return p;
+}
+
+/* Which of the pointers that fit here go on with this member name or index; *ret_whole: one that ends there. */
+static uint64_t fit_token(struct locate *l, const char *name, size_t index, int *ret_whole)
+{
+	const struct level *here = &l->level[l->depth];
+	uint64_t fit = 0;
+
+	*ret_whole = -1;
+	for (size_t i = 0; i < l->n; i++) {
+		char token[JX_NAME_MAX + 1];
+		const char *rest = l->rest[i][l->depth];
+		size_t at;
+
+		if (!(here->fit >> i & 1) || *rest != '/')
+			continue;
+		rest++;
+		if (!jx_pointer_token(&rest, token))
+			continue;
+		if (here->array ? !jx_pointer_index(token, &at) || at != index : strcmp(token, name) != 0)
+			continue;
+		l->rest[i][l->depth + 1] = rest;
+		fit |= UINT64_C(1) << i;
+		if (*rest == '\0' && *ret_whole < 0)
+			*ret_whole = (int)i;
+	}
+	return fit;
+}
+
+static const char *read_name(const char *p, char ret[JX_NAME_MAX + 1])
+{
+	const char *end = skip_string(p);
+	size_t n = jx_unescape(p + 1, (size_t)(end - p) - 2, ret, JX_NAME_MAX);
+
+	ret[n < JX_NAME_MAX ? n : JX_NAME_MAX] = '\0';
+	return end;
+}
+
+static void enter(struct locate *l, const char *p, uint64_t fit)
+{
+	l->depth++;
+	l->level[l->depth] = (struct level){ .fit = fit, .array = *p == '[' };
+}
+
+/* A member or element at p, behind the brace, the bracket or the comma; behind it, or into it. */
+static const char *step(struct locate *l, const char *p, const char *text, const char *end)
+{
+	struct level *here = &l->level[l->depth];
+	char name[JX_NAME_MAX + 1] = "";
+	const char *next;
+	uint64_t fit;
+	int whole;
+
+	if (!here->array) {
+		p = skip_space(read_name(p, name), end);
+		p = skip_space(p + 1, end);             /* the colon */
+	}
+	fit = fit_token(l, name, here->index++, &whole);
+	if (fit && whole < 0 && (*p == '{' || *p == '[') && l->depth < JX_DEPTH_MAX) {
+		enter(l, p, fit);
+		return p + 1;
+	}
+	next = skip_value(p, end);
+	if (whole >= 0)
+		l->fn(l->arg, (size_t)whole, (size_t)(p - text), (size_t)(next - text));
+	return next;
+}
+
+/* All that is in the container whose inside begins at p. */
+static void walk(struct locate *l, const char *p, const char *text, const char *end)
+{
+	for (;;) {
+		p = skip_space(p, end);
+		if (*p == '}' || *p == ']') {
+			p++;
+			if (l->depth-- == 0)
+				return;
+		} else if (*p == ',') {
+			p++;
+		} else {
+			p = step(l, p, text, end);
+		}
+	}
+}
+
+void jx_locate(const char *text, size_t len, const char *const *pointers, size_t n, jx_located_fn *fn, void *arg)
+{
+	const char *end = text + len, *p = skip_space(text, end);
+	struct locate *l = mem_zalloc(sizeof(*l));
+
+	l->n = n;
+	l->fn = fn;
+	l->arg = arg;
+	for (size_t i = 0; i < n; i++) {
+		l->rest[i][0] = pointers[i];
+		l->level[0].fit |= UINT64_C(1) << i;
+		if (pointers[i][0] == '\0') {
+			fn(arg, i, (size_t)(p - text), (size_t)(skip_value(p, end) - text));
+			free(l);
+			return;
+		}
+	}
+	l->level[0].array = *p == '[';
+	if (n > 0 && (*p == '{' || *p == '['))
+		walk(l, p + 1, text, end);
+	free(l);
+}
+
+/* --- the scan */
 
 #define NAMES_INLINE 64         /* names of open objects before memory is taken */
 #define NAMES_LINEAR 16         /* up to here each new name is compared with those before it */
 #define WANTS_MAX 32            /* bits of a mask */
 
-enum step { STEP_END, STEP_VALUE, STEP_FIRST_VALUE, STEP_NAME, STEP_FIRST_NAME, STEP_AFTER };
+enum step_kind { STEP_END, STEP_VALUE, STEP_FIRST_VALUE, STEP_NAME, STEP_FIRST_NAME, STEP_AFTER };
 
 struct name {
 	const char *p;          /* raw, between its quotes */
@@ -54,7 +300,7 @@ static int fail(struct scan *s, enum err_code code, const char *at, const char *
 {
 	char where[32];
 
-	(void)snprintf(where, sizeof where, "byte %zu", (size_t)(at - s->start) + 1);
+	(void)snprintf(where, sizeof(where), "byte %zu", (size_t)(at - s->start) + 1);
 	return err_set(s->err, code, where, "%s", text);
 }
 
@@ -63,7 +309,7 @@ static int fail_syntax(struct scan *s, const char *at, const char *text)
 	return fail(s, ERR_INVALID, at, at == s->end ? "the text ends in the middle of a value" : text);
 }
 
-static void skip_space(struct scan *s)
+static void scan_skip_space(struct scan *s)
 {
 	while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
 		s->p++;
@@ -159,8 +405,8 @@ static int order_names(const struct name *a, const struct name *b)
 		return a->len < b->len ? -1 : 1;
 	if (a->raw == a->len && b->raw == b->len)
 		return memcmp(a->p, b->p, a->len);
-	jx_unescape(a->p, a->raw, x, sizeof x);
-	jx_unescape(b->p, b->raw, y, sizeof y);
+	jx_unescape(a->p, a->raw, x, sizeof(x));
+	jx_unescape(b->p, b->raw, y, sizeof(y));
 	return memcmp(x, y, a->len);
 }
 
@@ -174,9 +420,9 @@ static int fail_duplicate(struct scan *s, const struct name *a, const struct nam
 	const struct name *second = a->p > b->p ? a : b;
 	char plain[JX_NAME_MAX], shown[JX_NAME_MAX], text[JX_NAME_MAX + 64];
 
-	jx_unescape(second->p, second->raw, plain, sizeof plain);
-	text_printable(plain, second->len, shown, sizeof shown);
-	(void)snprintf(text, sizeof text, "the member \"%s\" occurs twice in one object", shown);
+	jx_unescape(second->p, second->raw, plain, sizeof(plain));
+	text_printable(plain, second->len, shown, sizeof(shown));
+	(void)snprintf(text, sizeof(text), "the member \"%s\" occurs twice in one object", shown);
 	return fail(s, ERR_CONFLICT, second->p, text);
 }
 
@@ -191,9 +437,9 @@ static int add_name(struct scan *s, const struct frame *f, const struct name *n)
 		bool first = s->names == s->names_inline;
 
 		s->names_cap *= 2;      /* JX_MEMBERS_MAX bounds it */
-		s->names = mem_realloc(first ? NULL : s->names, s->names_cap * sizeof *s->names);
+		s->names = mem_realloc(first ? NULL : s->names, s->names_cap * sizeof(*s->names));
 		if (first)
-			memcpy(s->names, s->names_inline, sizeof s->names_inline);
+			memcpy(s->names, s->names_inline, sizeof(s->names_inline));
 	}
 	s->names[s->nnames++] = *n;
 	return 0;
@@ -205,7 +451,7 @@ static int check_many_names(struct scan *s, const struct frame *f)
 	struct name *first = s->names + f->names;
 	size_t n = s->nnames - f->names;
 
-	qsort(first, n, sizeof *first, order_names_v);
+	qsort(first, n, sizeof(*first), order_names_v);
 	for (size_t i = 1; i < n; i++)
 		if (order_names(&first[i - 1], &first[i]) == 0)
 			return fail_duplicate(s, &first[i - 1], &first[i]);
@@ -246,7 +492,7 @@ static int scan_name(struct scan *s, bool first)
 		return rc;
 	n.raw = n.len = (uint32_t)(s->p - 1 - n.p);
 	if (escaped) {
-		n.len = (uint32_t)jx_unescape(n.p, n.raw, plain, sizeof plain);
+		n.len = (uint32_t)jx_unescape(n.p, n.raw, plain, sizeof(plain));
 		text = plain;
 	}
 	if (n.len > JX_NAME_MAX)
@@ -259,7 +505,7 @@ static int scan_name(struct scan *s, bool first)
 		return rc;
 	if (f->live)
 		follow_wants(s, f, text, n.len);
-	skip_space(s);
+	scan_skip_space(s);
 	if (s->p == s->end || *s->p != ':')
 		return fail_syntax(s, s->p, "a colon is expected after the member name");
 	s->p++;
@@ -404,7 +650,8 @@ static int scan_after(struct scan *s)
 	if (s->p < s->end && *s->p == (f->object ? '}' : ']'))
 		return close_container(s);
 	if (s->p == s->end || *s->p != ',')
-		return fail_syntax(s, s->p, f->object ? "a comma or } is expected here" : "a comma or ] is expected here");
+		return fail_syntax(s, s->p, f->object ? "a comma or } is expected here"
+				   : "a comma or ] is expected here");
 	s->p++;
 	return f->object ? STEP_NAME : STEP_VALUE;
 }
@@ -416,17 +663,17 @@ static int count_item(struct scan *s)
 	return 0;
 }
 
-static int scan_step(struct scan *s, int step)
+static int scan_step(struct scan *s, int next)
 {
 	bool empty = s->depth && s->p < s->end && *s->p == (s->stack[s->depth - 1].object ? '}' : ']');
 	int rc;
 
-	if (step == STEP_AFTER)
+	if (next == STEP_AFTER)
 		return scan_after(s);
-	if (empty && (step == STEP_FIRST_NAME || step == STEP_FIRST_VALUE))
+	if (empty && (next == STEP_FIRST_NAME || next == STEP_FIRST_VALUE))
 		return close_container(s);
-	if (step == STEP_FIRST_NAME || step == STEP_NAME)
-		return scan_name(s, step == STEP_FIRST_NAME);
+	if (next == STEP_FIRST_NAME || next == STEP_NAME)
+		return scan_name(s, next == STEP_FIRST_NAME);
 	/* A member is counted with its value. */
 	rc = count_item(s);
 	return rc ? rc : scan_value(s);
@@ -443,7 +690,7 @@ static void start_wants(struct scan *s)
 int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, struct err *err)
 {
 	struct scan s;
-	int step = STEP_VALUE;
+	int next = STEP_VALUE;
 
 	assert(nwant <= WANTS_MAX);
 	s.start = s.p = text;
@@ -462,11 +709,11 @@ int jx_scan(const char *text, size_t len, struct jx_want *want, size_t nwant, st
 		return fail(&s, ERR_LIMIT, text + JX_MESSAGE_MAX, "longer than 10 MiB");
 	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
 		return fail(&s, ERR_INVALID, text, "the text begins with a byte order mark");
-	while (step > STEP_END) {
-		skip_space(&s);
-		step = scan_step(&s, step);
+	while (next > STEP_END) {
+		scan_skip_space(&s);
+		next = scan_step(&s, next);
 	}
 	if (s.names != s.names_inline)
 		free(s.names);
-	return step;
+	return next;
 }

@@ -2,14 +2,13 @@
  * form that reads back as the same value; strings with the escapes of RFC 8785 3.2.2. */
 #include "config.h"
 
-#include "json/json.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "json/json.h"
 
 #include "json_int.h"
 
@@ -29,7 +28,7 @@ static void write_escape(struct str *out, unsigned char c)
 		str_putc(out, '\\');
 		str_putc(out, letters[c - '\b']);
 	} else {
-		str_put(out, u, sizeof u);
+		str_put(out, u, sizeof(u));
 	}
 }
 
@@ -188,11 +187,11 @@ static int order_names(const void *a, const void *b)
 static void write_members_sorted(json_t *obj, unsigned depth, struct str *out)
 {
 	size_t n = json_object_size(obj), i = 0;
-	const char **names = mem_calloc(n, sizeof *names);
+	const char **names = mem_calloc(n, sizeof(*names));
 
 	for (void *it = json_object_iter(obj); it; it = json_object_iter_next(obj, it))
 		names[i++] = json_object_iter_key(it);
-	qsort(names, n, sizeof *names, order_names);
+	qsort(names, n, sizeof(*names), order_names);
 	for (i = 0; i < n; i++) {
 		if (i)
 			str_putc(out, ',');

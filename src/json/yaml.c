@@ -3,19 +3,171 @@
  * order with their places, so that any JSON pointer can be turned into line and column. */
 #include "config.h"
 
-#include "json/yaml.h"
-
-#include <libfyaml.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include <libfyaml.h>
+#include <jansson.h>
+
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "json/yaml.h"
 
 #include "json_int.h"
-#include "yaml_int.h"
+
+/* --- What a plain scalar means (YAML 1.2.2 10.3.2): null, a boolean, a number or text. */
+
+static bool is_one_of(const char *p, size_t len, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (text_eq(p, len, words[i]))
+			return true;
+	return false;
+}
+
+static const char *digits(const char *p, const char *end)
+{
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p;
+}
+
+static bool is_int(const char *p, const char *end)
+{
+	if (p < end && (*p == '-' || *p == '+'))
+		p++;
+	return p < end && digits(p, end) == end;
+}
+
+/* 0o17 or 0x1F; *ret_base 0 otherwise. */
+static int radix(const char *p, const char *end)
+{
+	const char *set;
+
+	if (end - p < 3 || p[0] != '0' || (p[1] != 'o' && p[1] != 'x'))
+		return 0;
+	set = p[1] == 'o' ? "01234567" : "0123456789abcdefABCDEF";
+	for (const char *c = p + 2; c < end; c++)
+		if (!*c || !strchr(set, *c))
+			return 0;
+	return p[1] == 'o' ? 8 : 16;
+}
+
+static bool is_float(const char *p, const char *end)
+{
+	const char *whole, *point;
+
+	if (p < end && (*p == '-' || *p == '+'))
+		p++;
+	whole = digits(p, end);
+	point = whole;
+	if (point < end && *point == '.') {
+		const char *fraction = digits(point + 1, end);
+
+		if (whole == p && fraction == point + 1)
+			return false;
+		point = fraction;
+	} else if (whole == p) {
+		return false;
+	}
+	if (point < end && (*point == 'e' || *point == 'E')) {
+		point++;
+		if (point < end && (*point == '-' || *point == '+'))
+			point++;
+		if (point == end)
+			return false;
+		point = digits(point, end);
+	}
+	return point == end;
+}
+
+/* YAML allows a plus, leading zeros and a point at either end, JSON does not. */
+static json_t *make_decimal(const char *p, const char *end, const char **ret_why)
+{
+	struct str text = STR_INIT;
+	const char *whole, *fraction;
+	json_t *v;
+
+	if (*p == '-')
+		str_putc(&text, '-');
+	p += *p == '-' || *p == '+';
+	while (p < end && *p == '0')
+		p++;
+	whole = p;
+	p = digits(p, end);
+	str_put(&text, p > whole ? whole : "0", p > whole ? (size_t)(p - whole) : 1);
+	if (p < end && *p == '.') {
+		fraction = p;
+		p = digits(p + 1, end);
+		str_put(&text, fraction, (size_t)(p - fraction));
+		str_puts(&text, p == fraction + 1 ? "0" : "");
+	}
+	str_put(&text, p, (size_t)(end - p));
+	v = jx_number_new(text.p, text.len, ret_why);
+	str_fini(&text);
+	return v;
+}
+
+static json_t *make_number(const char *p, size_t len, int base, enum err_code *ret_code, const char **ret_why)
+{
+	json_t *v = NULL;
+	char *z;
+
+	if (!base) {
+		v = make_decimal(p, p + len, ret_why);
+	} else {
+		z = mem_strndup(p, len);
+		errno = 0;
+		v = json_integer(strtoll(z + 2, NULL, base));
+		if (errno) {
+			json_decref(v);
+			v = NULL;
+			*ret_why = "a hexadecimal or octal number is beyond 64 bits (text needs quotes)";
+		}
+		free(z);
+	}
+	if (!v)
+		*ret_code = ERR_LIMIT;
+	return v;
+}
+
+/* The value that a plain scalar means: a new reference.  NULL with a sentence in *ret_why and a code in
+ * *ret_code when it means something that JSON cannot hold. */
+static json_t *yaml_plain(const char *p, size_t len, enum err_code *ret_code, const char **ret_why)
+{
+	static const char *const null[] = { "", "~", "null", "Null", "NULL" };
+	static const char *const yes[] = { "true", "True", "TRUE" };
+	static const char *const no[] = { "false", "False", "FALSE" };
+	static const char *const beyond[] = { ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf",
+		"-.INF", ".nan", ".NaN", ".NAN" };
+	const char *end = p + len;
+
+	if (is_one_of(p, len, null, NELEMS(null)))
+		return json_null();
+	if (is_one_of(p, len, yes, NELEMS(yes)))
+		return json_true();
+	if (is_one_of(p, len, no, NELEMS(no)))
+		return json_false();
+	if (is_one_of(p, len, beyond, NELEMS(beyond))) {
+		*ret_code = ERR_INVALID;
+		*ret_why = "infinity and not-a-number are no JSON values (text needs quotes)";
+		return NULL;
+	}
+	if (radix(p, end))
+		return make_number(p, len, radix(p, end), ret_code, ret_why);
+	if (is_int(p, end) || is_float(p, end))
+		return make_number(p, len, 0, ret_code, ret_why);
+	return json_stringn(p, len);
+}
+
+/* --- reading */
 
 #define NAME_SHOWN 120          /* bytes of a file's name in front of line and column */
 #define CORE_TAG "tag:yaml.org,2002:"
@@ -70,7 +222,7 @@ static int fail(struct load *l, enum err_code code, struct place at, const char 
 {
 	char where[NAME_SHOWN + 32];
 
-	put_place(l->docs->name, at, where, sizeof where);
+	put_place(l->docs->name, at, where, sizeof(where));
 	return err_set(l->err, code, where, "%s", text);
 }
 
@@ -99,7 +251,7 @@ static size_t add_node(struct doc *d, struct place at)
 {
 	if (d->nnodes == d->cap) {
 		d->cap = d->cap ? d->cap * 2 : 64;
-		d->nodes = mem_realloc(d->nodes, d->cap * sizeof *d->nodes);
+		d->nodes = mem_realloc(d->nodes, d->cap * sizeof(*d->nodes));
 	}
 	d->nodes[d->nnodes] = (struct node){ .at = at, .end = d->nnodes + 1 };
 	return d->nnodes++;
@@ -148,8 +300,8 @@ static int take_key(struct load *l, const char *p, size_t len, struct place at)
 	memcpy(f->key, p, len);
 	f->key[len] = '\0';
 	if (json_object_get(f->v, f->key)) {
-		(void)snprintf(text, sizeof text, "the member \"%s\" occurs twice",
-			       text_printable(p, len, shown, sizeof shown));
+		(void)snprintf(text, sizeof(text), "the member \"%s\" occurs twice",
+			       text_printable(p, len, shown, sizeof(shown)));
 		return fail(l, ERR_INVALID, at, text);
 	}
 	f->has_key = true;
@@ -187,7 +339,7 @@ static json_t *apply_tag(json_t *v, const char *tag)
 	if (!*tag || strcmp(tag, is) == 0)
 		return v;
 	if (strcmp(tag, "float") == 0 && json_is_integer(v)) {
-		(void)snprintf(text, sizeof text, "%lld.0", (long long)json_integer_value(v));
+		(void)snprintf(text, sizeof(text), "%lld.0", (long long)json_integer_value(v));
 		real = jx_number_new(text, strlen(text), &why);
 	}
 	json_decref(v);
@@ -288,7 +440,7 @@ static int on_document_end(struct load *l, struct place at)
 		return fail(l, ERR_LIMIT, at, "more than 1000 documents in one text");
 	if (docs->count == docs->cap) {
 		docs->cap = docs->cap ? docs->cap * 2 : 4;
-		docs->docs = mem_realloc(docs->docs, docs->cap * sizeof *docs->docs);
+		docs->docs = mem_realloc(docs->docs, docs->cap * sizeof(*docs->docs));
 	}
 	docs->docs[docs->count++] = l->doc;
 	l->doc = (struct doc){ 0 };
@@ -354,7 +506,7 @@ static int fail_syntax(struct load *l, struct fy_diag *diag)
 	if (!e || !e->msg)
 		return fail(l, ERR_INVALID, (struct place){ 1, 1 }, "not YAML");
 	return fail(l, ERR_INVALID, (struct place){ e->line, e->column },
-		    text_printable(e->msg, strlen(e->msg), text, sizeof text));
+		    text_printable(e->msg, strlen(e->msg), text, sizeof(text)));
 }
 
 static int read_events(struct load *l, struct fy_parser *parser, struct fy_diag *diag)
@@ -401,8 +553,8 @@ static int read_text(struct load *l, const char *text, size_t len)
 
 int yaml_load(const char *name, const char *text, size_t len, struct yaml_docs **ret, struct err *err)
 {
-	struct load *l = mem_zalloc(sizeof *l);
-	struct yaml_docs *docs = mem_zalloc(sizeof *docs);
+	struct load *l = mem_zalloc(sizeof(*l));
+	struct yaml_docs *docs = mem_zalloc(sizeof(*docs));
 	int rc;
 
 	docs->name = mem_strdup(name);
@@ -485,4 +637,142 @@ void yaml_where(const struct yaml_docs *docs, size_t i, const char *pointer, cha
 		if (!jx_pointer_token(&pointer, token) || !step_down(d, &v, &node, token))
 			break;
 	put_place(docs->name, d->nodes[node].at, ret, size);
+}
+
+/* --- Trees to YAML, block style */
+
+/* A text stands without quotes only where no reader, of YAML 1.1 or 1.2, could take it for anything else. */
+
+static bool is_letter(char c)
+{
+	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
+/* Letters first, then printable ASCII without what begins a comment or ends a member name. */
+static bool is_plain(const char *p, size_t len)
+{
+	static const char *const words[] = { "y", "n", "yes", "no", "on", "off", "null", "true", "false" };
+
+	if (!len || !is_letter(*p) || p[len - 1] == ' ' || p[len - 1] == ':')
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (p[i] < ' ' || p[i] > '~' || (p[i] == ' ' && p[i + 1] == '#') || (p[i] == ':' && p[i + 1] == ' '))
+			return false;
+	}
+	for (size_t i = 0; i < NELEMS(words); i++)
+		if (strlen(words[i]) == len && strncasecmp(words[i], p, len) == 0)
+			return false;
+	return true;
+}
+
+/* A character that YAML wants escaped though JSON does not: C1 controls, DEL, line breaks of Unicode, the
+ * byte order mark, non-characters. */
+static bool needs_escape(uint32_t cp)
+{
+	return (cp >= 0x7f && cp < 0xa0) || cp == 0x2028 || cp == 0x2029 || cp == 0xfeff || cp == 0xfffe ||
+		cp == 0xffff;
+}
+
+static uint32_t code_point(const unsigned char *p, size_t n)
+{
+	if (n == 2)
+		return (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f);
+	if (n == 3)
+		return (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+	return n == 1 ? p[0] : 0;
+}
+
+static void write_text(const char *p, size_t len, struct str *out)
+{
+	struct str quoted = STR_INIT;
+	size_t n;
+
+	if (is_plain(p, len)) {
+		str_put(out, p, len);
+		return;
+	}
+	jx_write_string(&quoted, p, len);
+	for (size_t i = 0; i < quoted.len; i += n) {
+		const unsigned char *c = (const unsigned char *)quoted.p + i;
+
+		n = jx_utf8_len(c, quoted.len - i);
+		if (needs_escape(code_point(c, n)))
+			str_printf(out, "\\u%04x", (unsigned)code_point(c, n));
+		else
+			str_put(out, c, n);
+	}
+	str_fini(&quoted);
+}
+
+static void indent(struct str *out, unsigned depth)
+{
+	while (depth--)
+		str_puts(out, "  ");
+}
+
+static bool is_block(const json_t *v)
+{
+	return json_object_size(v) > 0 || json_array_size(v) > 0;
+}
+
+static void write_block(const json_t *v, unsigned depth, struct str *out);
+
+static void write_inline(const json_t *v, struct str *out)
+{
+	if (json_is_string(v))
+		write_text(json_string_value(v), json_string_length(v), out);
+	else
+		jx_write(v, out);       /* scalars, {} and [] look the same */
+	str_putc(out, '\n');
+}
+
+/* The members; the first one stands where the cursor is. */
+static void write_members(const json_t *v, unsigned depth, struct str *out)
+{
+	json_t *obj = (json_t *)(uintptr_t)v;   /* jansson iterates without const */
+	bool first = true;
+
+	for (void *it = json_object_iter(obj); it; it = json_object_iter_next(obj, it)) {
+		const json_t *child = json_object_iter_value(it);
+
+		if (!first)
+			indent(out, depth);
+		first = false;
+		write_text(json_object_iter_key(it), json_object_iter_key_len(it), out);
+		if (!is_block(child)) {
+			str_puts(out, ": ");
+			write_inline(child, out);
+			continue;
+		}
+		str_puts(out, ":\n");
+		indent(out, depth + 1);
+		write_block(child, depth + 1, out);
+	}
+}
+
+static void write_block(const json_t *v, unsigned depth, struct str *out)
+{
+	if (json_is_object(v)) {
+		write_members(v, depth, out);
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(v); i++) {
+		const json_t *child = json_array_get(v, i);
+
+		if (i)
+			indent(out, depth);
+		str_puts(out, "- ");
+		if (is_block(child))
+			write_block(child, depth + 1, out);
+		else
+			write_inline(child, out);
+	}
+}
+
+void yaml_write(const json_t *v, struct str *out)
+{
+	if (is_block(v))
+		write_block(v, 0, out);
+	else
+		write_inline(v, out);
 }

@@ -2,14 +2,13 @@
 
 #include "config.h"
 
-#include "proto/errmap.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "json/json.h"
 #include "proto/caps.h"
+#include "proto/errmap.h"
 
 enum {
 	RPC_PARSE = -32700, RPC_INVALID = -32600, RPC_NO_METHOD = -32601, RPC_PARAMS = -32602,
@@ -55,7 +54,7 @@ void rpc_error_init(struct rpc_error *e, enum fault fault, const char *fmt, ...)
 	char text[512];
 	va_list ap;
 
-	memset(e, 0, sizeof *e);
+	memset(e, 0, sizeof(*e));
 	e->fault = fault;
 	e->code = rows[fault].code;
 	if (fault == FAULT_BUSY) {      /* SEC S-805 */
@@ -67,7 +66,7 @@ void rpc_error_init(struct rpc_error *e, enum fault fault, const char *fmt, ...)
 		return;
 	}
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof text, fmt, ap);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	str_puts(&e->message, text);
 }
@@ -111,7 +110,7 @@ void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms)
 
 	rpc_error_init(e, FAULT_RATE, NULL);
 	e->retry_ms = retry_ms;
-	(void)snprintf(text, sizeof text, "%u", (unsigned)retry_ms);
+	(void)snprintf(text, sizeof(text), "%u", (unsigned)retry_ms);
 	rpc_error_raw(e, "retryAfterMs", text);
 }
 

@@ -3,11 +3,10 @@
 
 #include "config.h"
 
-#include "proto/rpc.h"
-
 #include <string.h>
 
 #include "base/text.h"
+#include "proto/rpc.h"
 
 enum { W_VERSION, W_ID, W_METHOD, W_PARAMS, W_RESULT, W_ERROR, W_META, W_NAME, W_URI, W_TASK, W_ARGUMENTS,
 	W_CURSOR, W_STATE, W_RESPONSES, W_COUNT };
@@ -32,7 +31,7 @@ int rpc_scan(const char *text, size_t len, struct rpc_msg *ret, struct err *err)
 	};
 	int rc = jx_scan(text, len, want, W_COUNT, err);
 
-	memset(ret, 0, sizeof *ret);
+	memset(ret, 0, sizeof(*ret));
 	if (rc < 0) {           /* what was read before the fault may still be answered */
 		if (rpc_is_id(want[W_ID].span))
 			ret->id = want[W_ID].span;
@@ -78,7 +77,7 @@ int rpc_check(struct rpc_msg *msg, struct err *err)
 		msg->kind = RPC_RESPONSE;
 		return 0;
 	}
-	if (!rpc_string(msg->raw_method, msg->method, sizeof msg->method, NULL))
+	if (!rpc_string(msg->raw_method, msg->method, sizeof(msg->method), NULL))
 		return err_set(err, ERR_INVALID, "/method", "The method must be a string");
 	if (has_id && !id_ok)   /* MCP J-02, B-04 */
 		return err_set(err, ERR_INVALID, "/id",
@@ -102,14 +101,14 @@ void rpc_meta_read(struct jx_span meta, struct rpc_meta *ret)
 	struct jx_span value;
 	char name[64];
 
-	memset(ret, 0, sizeof *ret);
+	memset(ret, 0, sizeof(*ret));
 	if (!rpc_is(meta, '{'))
 		return;
 	rpc_walk_start(&w, meta);
-	while (rpc_walk_member(&w, name, sizeof name, &value))
-		for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+	while (rpc_walk_member(&w, name, sizeof(name), &value))
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 			if (strcmp(name, keys[i].name) == 0)
-				memcpy((char *)ret + keys[i].offset, &value, sizeof value);
+				memcpy((char *)ret + keys[i].offset, &value, sizeof(value));
 }
 
 static void skip_space(struct rpc_walk *w)

@@ -1,11 +1,10 @@
 /* traceparent and tracestate, strictly: what does not follow W3C Trace Context is dropped. */
 #include "config.h"
 
-#include "proto/trace.h"
-
 #include <string.h>
 
 #include "base/text.h"
+#include "proto/trace.h"
 
 #define MEMBERS_MAX 32
 #define KEY_MAX 256
@@ -56,7 +55,8 @@ static bool is_state(const char *p, size_t len)
 	unsigned n = 0;
 
 	for (const char *end = p + len; p < end; p++) {
-		const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end, *last = stop, *equals;
+		const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end, *last = stop,
+			*equals;
 
 		while (p < last && (*p == ' ' || *p == '\t'))
 			p++;
