@@ -30,7 +30,8 @@ char *clock_format_utc(uint64_t wall_us, char *ret, size_t size);
 char *clock_format_local(uint64_t wall_us, char *ret, size_t size);
 /* RFC 3339 date-time, a date, or an age like "15m", "1h", "3d" before now.  0 or -1. */
 int clock_parse(const char *text, uint64_t now_us, uint64_t *ret_us);
-/* A date of HTTP in any of its three forms (RFC 9110 5.6.7); now_us tells the century of a year with two digits.  0 or -1. */
+/* A date of HTTP in any of its three forms (RFC 9110 5.6.7); now_us tells the century of a year with two digits.  0 or
+ * -1. */
 int clock_parse_http(const char *text, uint64_t now_us, uint64_t *ret_us);
 
 #endif

@@ -35,7 +35,8 @@ uint32_t digest_crc32(const void *p, size_t n);
 /* --- encryption at rest */
 
 /* Encryption of values at rest: XChaCha20-Poly1305-IETF with a random nonce (SEC S-342).  A box is nonce, then
- * ciphertext, then tag.  The associated data binds it to its place: a box moved elsewhere does not open.  Any thread. */
+ * ciphertext, then tag.  The associated data binds it to its place: a box moved elsewhere does not open.  Any
+ * thread. */
 #define AEAD_KEY_SIZE 32
 #define AEAD_OVERHEAD (24 + 16)         /* of a box: nonce and tag */
 

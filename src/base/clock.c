@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,6 +10,7 @@
 #include <sys/timex.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 static atomic_bool faked;
@@ -75,7 +74,8 @@ void clock_state(struct clock_state *ret)
 	if (rc < 0)
 		*ret = (struct clock_state){ .sync = CLOCK_UNKNOWN, .why = errno };
 	else
-		*ret = (struct clock_state){ .sync = rc == TIME_ERROR || (tx.status & STA_UNSYNC) ? CLOCK_UNSYNCED : CLOCK_SYNCED,
+		*ret = (struct clock_state){ .sync = rc == TIME_ERROR || (tx.status & STA_UNSYNC) ? CLOCK_UNSYNCED
+			: CLOCK_SYNCED,
 			.max_error_us = tx.maxerror > 0 ? (uint64_t)tx.maxerror : 0, .status = (unsigned)tx.status };
 }
 
@@ -90,8 +90,8 @@ char *clock_format_utc(uint64_t wall_us, char *ret, size_t size)
 	char day[20];
 	struct tm tm;
 
-	if (!gmtime_r(&s, &tm) || strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-		(void)snprintf(day, sizeof day, "0000-00-00T00:00:00"); /* a year of five digits */
+	if (!gmtime_r(&s, &tm) || strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+		(void)snprintf(day, sizeof(day), "0000-00-00T00:00:00"); /* a year of five digits */
 	(void)snprintf(ret, size, "%s.%06uZ", day, (unsigned)(wall_us % us_per_s)); /* cut at size */
 	return ret;
 }
@@ -232,7 +232,8 @@ static bool take_text(const char **p, const char *text)
 
 static bool take_month(const char **p, struct tm *tm)
 {
-	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
+		"Nov", "Dec" };
 
 	tm->tm_mon = take_name(p, months, 12);
 	return tm->tm_mon >= 0;
@@ -241,7 +242,8 @@ static bool take_month(const char **p, struct tm *tm)
 /* "10:00:00"; a second 60 may be said, POSIX time makes it the next minute's first. */
 static bool take_time(const char **p, struct tm *tm)
 {
-	return take_number(p, 2, &tm->tm_hour) && take_text(p, ":") && take_number(p, 2, &tm->tm_min) && take_text(p, ":") &&
+	return take_number(p, 2, &tm->tm_hour) && take_text(p, ":") && take_number(p, 2, &tm->tm_min) &&
+		take_text(p, ":") &&
 	       take_number(p, 2, &tm->tm_sec) && tm->tm_hour <= 23 && tm->tm_min <= 59 && tm->tm_sec <= 60;
 }
 
@@ -273,7 +275,8 @@ static bool take_short_year(const char **p, uint64_t now_us, struct tm *tm)
 /* "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994" */
 static bool take_http_date(const char *p, uint64_t now_us, struct tm *tm)
 {
-	static const char *const days[] = { "Sunday, ", "Monday, ", "Tuesday, ", "Wednesday, ", "Thursday, ", "Friday, ",
+	static const char *const days[] = { "Sunday, ", "Monday, ", "Tuesday, ", "Wednesday, ", "Thursday, ",
+		"Friday, ",
 					    "Saturday, ", "Sun, ", "Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ",
 					    "Sun ", "Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat " };
 	int day = take_name(&p, days, 21);
@@ -281,10 +284,13 @@ static bool take_http_date(const char *p, uint64_t now_us, struct tm *tm)
 	if (day < 0)
 		return false;
 	if (day < 7)
-		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, "-") && take_month(&p, tm) && take_text(&p, "-") &&
-		       take_short_year(&p, now_us, tm) && take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " GMT") && !*p;
+		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, "-") && take_month(&p, tm) &&
+			take_text(&p, "-") &&
+		       take_short_year(&p, now_us, tm) && take_text(&p, " ") && take_time(&p, tm) &&
+			take_text(&p, " GMT") && !*p;
 	if (day < 14)
-		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, " ") && take_month(&p, tm) && take_text(&p, " ") &&
+		return take_number(&p, 2, &tm->tm_mday) && take_text(&p, " ") && take_month(&p, tm) &&
+			take_text(&p, " ") &&
 		       take_year(&p, tm) && take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " GMT") && !*p;
 	return take_month(&p, tm) && take_text(&p, " ") && take_number(&p, take_text(&p, " ") ? 1 : 2, &tm->tm_mday) &&
 	       take_text(&p, " ") && take_time(&p, tm) && take_text(&p, " ") && take_year(&p, tm) && !*p;

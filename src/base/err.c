@@ -2,11 +2,10 @@
 
 #include "config.h"
 
-#include "base/err.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 
 static const struct {
@@ -52,21 +51,21 @@ enum { SCRATCH_SIZE = 1024 };
 
 int err_set(struct err *e, enum err_code code, const char *where, const char *fmt, ...)
 {
-	char msg[SCRATCH_SIZE], place[sizeof e->where];
+	char msg[SCRATCH_SIZE], place[sizeof(e->where)];
 	va_list ap;
 
 	if (!e)
 		return code;
 	/* The arguments may point into *e: format first, store last. */
 	va_start(ap, fmt);
-	if (vsnprintf(msg, sizeof msg, fmt, ap) < 0)
+	if (vsnprintf(msg, sizeof(msg), fmt, ap) < 0)
 		msg[0] = '\0';
 	va_end(ap);
-	copy_cut(place, sizeof place, where ? where : "");
-	memset(e, 0, sizeof *e);
+	copy_cut(place, sizeof(place), where ? where : "");
+	memset(e, 0, sizeof(*e));
 	e->code = code;
-	copy_cut(e->where, sizeof e->where, place);
-	copy_cut(e->msg, sizeof e->msg, msg);
+	copy_cut(e->where, sizeof(e->where), place);
+	copy_cut(e->msg, sizeof(e->msg), msg);
 	return code;
 }
 
@@ -79,14 +78,14 @@ int err_wrap(struct err *e, const char *fmt, ...)
 	if (!e)
 		return ERR_INTERNAL;
 	va_start(ap, fmt);
-	n = vsnprintf(msg, sizeof e->msg, fmt, ap);
+	n = vsnprintf(msg, sizeof(e->msg), fmt, ap);
 	va_end(ap);
 	if (n < 0)
 		n = 0;
-	if ((size_t)n >= sizeof e->msg)
-		n = sizeof e->msg - 1;
-	(void)snprintf(msg + n, sizeof msg - (size_t)n, "%s%s", n ? ": " : "", e->msg); /* fits */
-	copy_cut(e->msg, sizeof e->msg, msg);
+	if ((size_t)n >= sizeof(e->msg))
+		n = sizeof(e->msg) - 1;
+	(void)snprintf(msg + n, sizeof(msg) - (size_t)n, "%s%s", n ? ": " : "", e->msg); /* fits */
+	copy_cut(e->msg, sizeof(e->msg), msg);
 	return e->code;
 }
 
@@ -96,8 +95,8 @@ void err_at(struct err *e, const char *prefix)
 
 	if (!e || !prefix)
 		return;
-	(void)snprintf(where, sizeof where, "%s%s", prefix, e->where); /* copy_cut() cuts again */
-	copy_cut(e->where, sizeof e->where, where);
+	(void)snprintf(where, sizeof(where), "%s%s", prefix, e->where); /* copy_cut() cuts again */
+	copy_cut(e->where, sizeof(e->where), where);
 }
 
 void err_hint(struct err *e, const char *fmt, ...)
@@ -108,10 +107,10 @@ void err_hint(struct err *e, const char *fmt, ...)
 	if (!e)
 		return;
 	va_start(ap, fmt);
-	if (vsnprintf(hint, sizeof hint, fmt, ap) < 0)
+	if (vsnprintf(hint, sizeof(hint), fmt, ap) < 0)
 		hint[0] = '\0';
 	va_end(ap);
-	copy_cut(e->hint, sizeof e->hint, hint);
+	copy_cut(e->hint, sizeof(e->hint), hint);
 }
 
 const char *err_name(int code)

@@ -2,14 +2,13 @@
 
 #include "config.h"
 
-#include "base/id.h"
-
 #include <string.h>
 
 #include <sodium.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/text.h"
 
 /*
@@ -31,7 +30,7 @@ static void advance(void)
 	uint32_t step;
 
 	if (now_ms <= last.ms) {
-		id_random(&step, sizeof step);
+		id_random(&step, sizeof(step));
 		last.low += (uint64_t)step + 1;
 		if (last.low <= low_mask)
 			return;
@@ -41,8 +40,8 @@ static void advance(void)
 		now_ms = last.ms + 1;   /* the counter is used up: borrow from the future */
 	}
 	last.ms = now_ms;
-	id_random(&last.low, sizeof last.low);
-	id_random(&last.high, sizeof last.high);
+	id_random(&last.low, sizeof(last.low));
+	id_random(&last.high, sizeof(last.high));
 	last.low &= low_mask;
 	last.high &= 0x7ff;             /* the upper half is room to count */
 }
@@ -93,7 +92,7 @@ int id_parse(const char *text, size_t len, uint8_t ret[16])
 	/* One text for each id: dashes in their places, small letters. */
 	if (memcmp(id_format(id, again), text, len) != 0)
 		return ERR_INVALID;
-	memcpy(ret, id, sizeof id);
+	memcpy(ret, id, sizeof(id));
 	return 0;
 }
 
@@ -109,11 +108,11 @@ void id_random_text(char *ret, size_t n)
 	uint8_t pool[64];
 
 	for (size_t done = 0; done < n;) {
-		id_random(pool, sizeof pool);
-		for (size_t i = 0; i < sizeof pool && done < n; i++)
+		id_random(pool, sizeof(pool));
+		for (size_t i = 0; i < sizeof(pool) && done < n; i++)
 			if (pool[i] < FAIR)
 				ret[done++] = digits[pool[i] % BASE];
 	}
 	ret[n] = '\0';
-	sodium_memzero(pool, sizeof pool);      /* may have become a key */
+	sodium_memzero(pool, sizeof(pool));      /* may have become a key */
 }

@@ -6,8 +6,6 @@
 
 #include "config.h"
 
-#include "base/log.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -76,7 +75,7 @@ bool log_enabled(enum log_level level)
 /* Two bytes stay free for the end of the line. */
 static void put(struct line *l, const char *text, size_t n)
 {
-	size_t room = sizeof l->text - 2 - l->len;
+	size_t room = sizeof(l->text) - 2 - l->len;
 
 	if (n > room)
 		n = room;
@@ -95,7 +94,7 @@ static void put_value(struct line *l, bool json, const char *text, size_t max)
 {
 	char shown[EVENT_MAX];
 
-	text_printable(text, strlen(text), shown, max < sizeof shown ? max : sizeof shown);
+	text_printable(text, strlen(text), shown, max < sizeof(shown) ? max : sizeof(shown));
 	if (!json) {
 		puts_line(l, shown);
 		return;
@@ -147,14 +146,14 @@ void log_event(enum log_level level, const struct log_ctx *ctx, const char *fmt,
 	if (!log_enabled(level))
 		return;
 	va_start(ap, fmt);
-	if (vsnprintf(event, sizeof event, fmt, ap) < 0)
+	if (vsnprintf(event, sizeof(event), fmt, ap) < 0)
 		event[0] = '\0';
 	va_end(ap);
 	if (out_format == LOG_FORMAT_AUTO)
 		json = !isatty(out_fd);
 	else
 		json = out_format == LOG_FORMAT_JSON;
-	clock_format_utc(clock_wall_us(), now, sizeof now);
+	clock_format_utc(clock_wall_us(), now, sizeof(now));
 	if (json) {
 		puts_line(&l, "{\"time\":\"");
 		puts_line(&l, now);

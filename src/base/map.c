@@ -5,8 +5,6 @@
 
 #include "config.h"
 
-#include "base/map.h"
-
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +12,7 @@
 
 #include <sodium.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 
 enum { CAP_MIN = 8 };                   /* a power of two, as every capacity */
@@ -42,7 +41,7 @@ static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
 
 static void seed_draw(void)
 {
-	randombytes_buf(seed, sizeof seed);
+	randombytes_buf(seed, sizeof(seed));
 }
 
 static uint64_t hash_of(const void *key, size_t len)
@@ -51,7 +50,7 @@ static uint64_t hash_of(const void *key, size_t len)
 	uint64_t h;
 
 	crypto_shorthash(out, key, len, seed);
-	memcpy(&h, out, sizeof h);
+	memcpy(&h, out, sizeof(h));
 	return h;
 }
 
@@ -143,7 +142,7 @@ void *map_set(struct map *m, const void *key, size_t len, void *value)
 	}
 	if (m->dirty + 1 > m->cap / 4 * 3)
 		rebuild(m);
-	pair = mem_alloc(sizeof *pair + len);
+	pair = mem_alloc(sizeof(*pair) + len);
 	pair->value = value;
 	pair->len = len;
 	if (len)
@@ -195,17 +194,17 @@ bool map_next(const struct map *m, size_t *it, const void **ret_key, size_t *ret
 
 void *map_get_u64(const struct map *m, uint64_t key)
 {
-	return map_get(m, &key, sizeof key);
+	return map_get(m, &key, sizeof(key));
 }
 
 void *map_set_u64(struct map *m, uint64_t key, void *value)
 {
-	return map_set(m, &key, sizeof key, value);
+	return map_set(m, &key, sizeof(key), value);
 }
 
 void *map_del_u64(struct map *m, uint64_t key)
 {
-	return map_del(m, &key, sizeof key);
+	return map_del(m, &key, sizeof(key));
 }
 
 void *map_get_z(const struct map *m, const char *key)

@@ -2,10 +2,9 @@
 
 #include "config.h"
 
-#include "base/metric.h"
-
 #include <stdatomic.h>
 
+#include "base/metric.h"
 #include "base/text.h"
 
 #define PREFIX "toolcrib_"

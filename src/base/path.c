@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "base/path.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 
 /* Fill *err for the errno of a failed system call. */
@@ -27,7 +26,7 @@ static int read_all(int fd, const char *path, size_t max, struct str *ret, struc
 	char buf[16 * 1024];
 
 	for (;;) {
-		ssize_t n = read(fd, buf, sizeof buf);
+		ssize_t n = read(fd, buf, sizeof(buf));
 
 		if (n < 0 && errno == EINTR)
 			continue;

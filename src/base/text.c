@@ -1,16 +1,313 @@
-/* UTF-8, printable copies, names, globs and near misses.  Codecs: text_codec.c; numbers: text_parse.c. */
-
+/* Text: growing strings, numbers with units, UTF-8, printable copies, names, globs and near
+ * misses.  Pure functions on any thread. */
 #include "config.h"
 
+#include <assert.h>
+#include <endian.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
 #include "base/text.h"
 
-#include <endian.h>
-#include <stdio.h>
-#include <string.h>
+/* --- A growable byte string whose appends never need a check of their own. */
+
+enum { CAP_MIN = 64 };
+
+void str_init(struct str *s, size_t max)
+{
+	*s = (struct str)STR_INIT;
+	s->max = max;
+}
+
+void str_wipe(struct str *s)
+{
+	if (s->p)
+		explicit_bzero(s->p, s->cap);
+	str_fini(s);
+}
+
+static void enlarge(struct str *s, size_t cap)
+{
+	char *p;
+
+	if (!s->secret) {
+		s->p = mem_realloc(s->p, cap);
+	} else {
+		p = mem_alloc(cap);
+		if (s->p)
+			memcpy(p, s->p, s->len + 1);
+		if (s->p)
+			explicit_bzero(s->p, s->cap);
+		free(s->p);
+		s->p = p;
+	}
+	s->cap = cap;
+}
+
+void str_fini(struct str *s)
+{
+	free(s->p);
+	str_init(s, s->max);
+}
+
+void str_reset(struct str *s)
+{
+	s->len = 0;
+	s->failed = false;
+	if (s->p)
+		s->p[0] = '\0';
+}
+
+/* Make room for n more bytes and a NUL; false when that is above the limit. */
+static bool reserve(struct str *s, size_t n)
+{
+	size_t limit = s->max ? s->max : SIZE_MAX / 2, need, cap;
+
+	if (s->failed)
+		return false;
+	if (s->len > limit || n > limit - s->len) {
+		s->failed = true;
+		return false;
+	}
+	need = s->len + n + 1;
+	if (need <= s->cap)
+		return true;
+	cap = s->cap ? s->cap : CAP_MIN;
+	while (cap < need)
+		cap *= 2;
+	if (cap > limit)
+		cap = limit + 1 > need ? limit + 1 : need;
+	enlarge(s, cap);
+	return true;
+}
+
+void str_put(struct str *s, const void *p, size_t n)
+{
+	if (!reserve(s, n))
+		return;
+	if (n)
+		memcpy(s->p + s->len, p, n);
+	s->len += n;
+	s->p[s->len] = '\0';
+}
+
+void str_puts(struct str *s, const char *z)
+{
+	str_put(s, z, strlen(z));
+}
+
+void str_putc(struct str *s, char c)
+{
+	str_put(s, &c, 1);
+}
+
+void str_printf(struct str *s, const char *fmt, ...)
+{
+	va_list ap, again;
+	size_t room;
+	int n;
+
+	if (!reserve(s, 0))
+		return;
+	room = s->cap - s->len;
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	n = vsnprintf(s->p + s->len, room, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		s->failed = true;
+	} else if (reserve(s, (size_t)n)) {
+		if ((size_t)n >= room)
+			(void)vsnprintf(s->p + s->len, (size_t)n + 1, fmt, again); /* measured */
+		s->len += (size_t)n;
+	}
+	va_end(again);
+	s->p[s->len] = '\0';
+}
+
+void str_put_u64(struct str *s, unsigned long long v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	str_put(s, digits + at, sizeof(digits) - at);
+}
+
+void str_put_i64(struct str *s, long long v)
+{
+	char text[21];
+	size_t at = sizeof(text);
+	unsigned long long u = v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v;
+
+	do {
+		text[--at] = (char)('0' + u % 10);
+		u /= 10;
+	} while (u);
+	if (v < 0)
+		text[--at] = '-';
+	str_put(s, text + at, sizeof(text) - at);
+}
+
+void str_drop_front(struct str *s, size_t n)
+{
+	assert(n <= s->len);
+	if (n == 0)
+		return;
+	s->len -= n;
+	memmove(s->p, s->p + n, s->len + 1);
+}
+
+char *str_take(struct str *s)
+{
+	char *p = s->p ? s->p : mem_strdup("");
+
+	str_init(s, s->max);
+	return p;
+}
+
+const char *str_text(const struct str *s)
+{
+	return s->p ? s->p : "";
+}
+
+/* --- Numbers and numbers with units: whole text or failure, no clamping. */
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit durations[] = {        /* milliseconds */
+	{ "ms", 1 }, { "s", 1000 }, { "m", 60 * 1000 }, { "h", 3600 * 1000 }, { "d", 86400 * 1000 },
+};
+static const struct unit sizes[] = {
+	{ "", 1 }, { "KiB", UINT64_C(1) << 10 }, { "MiB", UINT64_C(1) << 20 }, { "GiB", UINT64_C(1) << 30 },
+};
+static const struct unit rates[] = {            /* seconds; one row for each text_format_rate() writes */
+	{ "/s", 1 }, { "/min", 60 }, { "/h", 3600 }, { "/day", 86400 },
+};
+
+/* Read decimal digits at the front; returns how many bytes, 0 without a digit or above UINT64_MAX. */
+static size_t read_digits(const char *p, size_t len, uint64_t *ret)
+{
+	uint64_t v = 0;
+	size_t i;
+
+	for (i = 0; i < len && p[i] >= '0' && p[i] <= '9'; i++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(p[i] - '0'), &v))
+			return 0;
+	*ret = v;
+	return i;
+}
+
+int text_u64(const char *p, size_t len, uint64_t *ret)
+{
+	uint64_t v;
+
+	if (len == 0 || read_digits(p, len, &v) != len)
+		return ERR_INVALID;
+	*ret = v;
+	return 0;
+}
+
+int text_i64(const char *p, size_t len, int64_t *ret)
+{
+	bool negative = len && p[0] == '-';
+	uint64_t v;
+
+	if (text_u64(p + negative, len - negative, &v) < 0 || v > (uint64_t)INT64_MAX + negative)
+		return ERR_INVALID;
+	*ret = negative ? (int64_t)(0 - v) : (int64_t)v;
+	return 0;
+}
+
+/* A number and one of the units. */
+static int read_unit(const char *text, const struct unit *units, size_t n, uint64_t *ret_number,
+		     uint64_t *ret_factor)
+{
+	uint64_t v;
+	size_t used = read_digits(text, strlen(text), &v);
+
+	if (!used)
+		return ERR_INVALID;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(text + used, units[i].name) == 0) {
+			*ret_number = v;
+			*ret_factor = units[i].factor;
+			return 0;
+		}
+	return ERR_INVALID;
+}
+
+static int read_product(const char *text, const struct unit *units, size_t n, uint64_t *ret)
+{
+	uint64_t number, factor, product;
+
+	if (read_unit(text, units, n, &number, &factor) < 0 ||
+	    __builtin_mul_overflow(number, factor, &product))
+		return ERR_INVALID;
+	*ret = product;
+	return 0;
+}
+
+int text_duration_ms(const char *text, uint64_t *ret_ms)
+{
+	return read_product(text, durations, NELEMS(durations), ret_ms);
+}
+
+int text_size(const char *text, uint64_t *ret_bytes)
+{
+	return read_product(text, sizes, NELEMS(sizes), ret_bytes);
+}
+
+int text_rate(const char *text, struct text_rate *ret)
+{
+	uint64_t count, per_s;
+
+	if (read_unit(text, rates, NELEMS(rates), &count, &per_s) < 0 || count == 0 || count > UINT32_MAX)
+		return ERR_INVALID;
+	*ret = (struct text_rate){ (uint32_t)count, (uint32_t)per_s };
+	return 0;
+}
+
+char *text_format_rate(struct text_rate r, char *ret, size_t size)
+{
+	for (size_t i = 0; i < NELEMS(rates); i++)
+		if (rates[i].factor == r.per_s) {
+			(void)snprintf(ret, size, "%u%s", r.count, rates[i].name); /* cut at size */
+			return ret;
+		}
+	(void)snprintf(ret, size, "%u per %u s", r.count, r.per_s); /* cut at size */
+	return ret;
+}
+
+char *text_format_age(uint64_t us, char *ret, size_t size)
+{
+	uint64_t ms = us / 1000;
+	const struct unit *unit = &durations[1];
+
+	/* The largest unit of which there is at least one, from seconds up. */
+	for (size_t i = 2; i < NELEMS(durations) && ms >= durations[i].factor; i++)
+		unit = &durations[i];
+	(void)snprintf(ret, size, "%llu%s", (unsigned long long)(ms / unit->factor), unit->name); /* cut */
+	return ret;
+}
+
+/* --- text */
 
 /* Read one code point at p; returns its length in bytes, or 0 when the bytes there are no valid UTF-8
  * (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static unsigned decode(const unsigned char *p, size_t len, uint32_t *ret)
+static unsigned text_decode(const unsigned char *p, size_t len, uint32_t *ret)
 {
 	static const uint32_t smallest[5] = { 0, 0, 0x80, 0x800, 0x10000 };
 	unsigned n;
@@ -45,8 +342,8 @@ static size_t ascii_run(const unsigned char *p, size_t len)
 	size_t i = 0;
 	uint64_t word;
 
-	for (; len - i >= sizeof word; i += sizeof word) {
-		memcpy(&word, p + i, sizeof word);
+	for (; len - i >= sizeof(word); i += sizeof(word)) {
+		memcpy(&word, p + i, sizeof(word));
 		if (word & UINT64_C(0x8080808080808080))
 			break;
 	}
@@ -72,7 +369,7 @@ size_t text_plain_run(const char *p, size_t len)
 	for (; len - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
 		uint64_t word, special;
 
-		memcpy(&word, p + i, sizeof word);
+		memcpy(&word, p + i, sizeof(word));
 		special = special_bytes(le64toh(word));
 		if (special)
 			return i + (size_t)__builtin_ctzll(special) / 8;
@@ -94,7 +391,7 @@ bool text_utf8_valid(const char *p, size_t len)
 		i += ascii_run(u + i, len - i);
 		if (i == len)
 			break;
-		n = decode(u + i, len - i, &c);
+		n = text_decode(u + i, len - i, &c);
 		if (n == 0)
 			return false;
 		i += n;
@@ -122,7 +419,7 @@ static bool is_harmful(uint32_t c)
 		{ 0xe0000, 0xe007f },                                   /* tags: invisible ASCII */
 	};
 
-	for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		if (c >= ranges[i].first && c <= ranges[i].last)
 			return true;
 	return false;
@@ -136,14 +433,14 @@ char *text_printable(const char *p, size_t len, char *ret, size_t size)
 	for (size_t i = 0; i < len;) {
 		char piece[16];
 		uint32_t c;
-		unsigned n = decode(u + i, len - i, &c);
+		unsigned n = text_decode(u + i, len - i, &c);
 		size_t piece_len;
 
 		if (n == 0 || (is_harmful(c) && c < 0x80)) {
 			n = 1;
-			piece_len = (size_t)snprintf(piece, sizeof piece, "\\x%02x", u[i]);
+			piece_len = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", u[i]);
 		} else if (is_harmful(c)) {
-			piece_len = (size_t)snprintf(piece, sizeof piece, "\\u{%x}", c);
+			piece_len = (size_t)snprintf(piece, sizeof(piece), "\\u{%x}", c);
 		} else {
 			memcpy(piece, u + i, n);
 			piece_len = n;
@@ -171,7 +468,7 @@ static bool is_hidden(uint32_t c)
 size_t text_hidden(const char *p, size_t len, uint32_t *ret)
 {
 	for (size_t i = 0; i < len;) {
-		unsigned n = decode((const unsigned char *)p + i, len - i, ret);
+		unsigned n = text_decode((const unsigned char *)p + i, len - i, ret);
 
 		if (n == 0 || is_hidden(*ret))
 			return i;
@@ -186,7 +483,7 @@ size_t text_without_hidden(const char *p, size_t len, char *ret)
 
 	for (size_t i = 0; i < len;) {
 		uint32_t c;
-		unsigned n = decode((const unsigned char *)p + i, len - i, &c);
+		unsigned n = text_decode((const unsigned char *)p + i, len - i, &c);
 
 		if (n > 0 && !is_hidden(c)) {
 			memcpy(ret + out, p + i, n);

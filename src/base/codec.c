@@ -1,22 +1,17 @@
-/* Hexadecimal and base64, both directions.  Decoders are strict: one text for each sequence of bytes. */
-
+/* Hexadecimal and base64, both directions, written by libsodium.  Decoders are strict: one text for each sequence of
+ * bytes.  Apart from text.c, so that toolcrib-run, which is started for each call, does not load libsodium. */
 #include "config.h"
 
-#include "base/text.h"
+#include <stdint.h>
+
+#include <sodium.h>
 
 #include "base/err.h"
-
-static const char hex_digits[] = "0123456789abcdef";
+#include "base/text.h"
 
 void text_hex(const void *p, size_t n, char *ret)
 {
-	const uint8_t *u = p;
-
-	for (size_t i = 0; i < n; i++) {
-		*ret++ = hex_digits[u[i] >> 4];
-		*ret++ = hex_digits[u[i] & 15];
-	}
-	*ret = '\0';
+	(void)sodium_bin2hex(ret, 2 * n + 1, p, n);
 }
 
 static int hex_value(char c)
@@ -46,46 +41,22 @@ int text_unhex(const char *p, size_t len, void *ret, size_t size)
 
 size_t text_base64url_size(size_t n)
 {
-	return n / 3 * 4 + (n % 3 ? n % 3 + 1 : 0) + 1;
+	return sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 void text_base64url(const void *p, size_t n, char *ret)
 {
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-	const uint8_t *u = p;
-	uint32_t bits = 0;
-	unsigned have = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		bits = bits << 8 | u[i];
-		for (have += 8; have >= 6; have -= 6)
-			*ret++ = digits[bits >> (have - 6) & 63];
-	}
-	if (have)
-		*ret++ = digits[bits << (6 - have) & 63];
-	*ret = '\0';
+	(void)sodium_bin2base64(ret, text_base64url_size(n), p, n, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 size_t text_base64_size(size_t n)
 {
-	return (n + 2) / 3 * 4 + 1;
+	return sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_ORIGINAL);
 }
 
 void text_base64(const void *p, size_t n, char *ret)
 {
-	char *end = ret + text_base64_size(n) - 1;
-
-	/* The same digits but for the last two, then the padding. */
-	text_base64url(p, n, ret);
-	for (; *ret; ret++) {
-		if (*ret == '-')
-			*ret = '+';
-		else if (*ret == '_')
-			*ret = '/';
-	}
-	while (ret < end)
-		*ret++ = '=';
-	*ret = '\0';
+	(void)sodium_bin2base64(ret, text_base64_size(n), p, n, sodium_base64_VARIANT_ORIGINAL);
 }
 
 static int base64_value(char c, char c62, char c63)
@@ -117,32 +88,18 @@ static bool digits_valid(const char *p, size_t len, char c62, char c63)
 }
 
 /* Decode len valid digits. */
-static int decode(const char *p, size_t len, const char last[2], void *ret, size_t size, size_t *ret_len)
+static int decode(const char *p, size_t len, int variant, void *ret, size_t size, size_t *ret_len)
 {
-	uint8_t *out = ret;
-	size_t n = len / 4 * 3 + (len % 4 ? len % 4 - 1 : 0);
-	uint32_t bits = 0;
-	unsigned have = 0;
-
-	if (n > size)
+	if (len / 4 * 3 + (len % 4 ? len % 4 - 1 : 0) > size)
 		return ERR_LIMIT;
-	for (size_t i = 0; i < len; i++) {
-		bits = bits << 6 | (uint32_t)base64_value(p[i], last[0], last[1]);
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			*out++ = (uint8_t)(bits >> have);
-		}
-	}
-	*ret_len = n;
-	return 0;
+	return sodium_base642bin(ret, size, p, len, NULL, ret_len, NULL, variant) ? ERR_INVALID : 0;
 }
 
 int text_unbase64url(const char *p, size_t len, void *ret, size_t size, size_t *ret_len)
 {
 	if (!digits_valid(p, len, '-', '_'))
 		return ERR_INVALID;
-	return decode(p, len, "-_", ret, size, ret_len);
+	return decode(p, len, sodium_base64_VARIANT_URLSAFE_NO_PADDING, ret, size, ret_len);
 }
 
 /* The number of digits before the padding; SIZE_MAX when the padding is wrong. */
@@ -166,5 +123,5 @@ int text_unbase64(const char *p, size_t len, void *ret, size_t size, size_t *ret
 {
 	if (!text_base64_valid(p, len))
 		return ERR_INVALID;
-	return decode(p, without_padding(p, len), "+/", ret, size, ret_len);
+	return decode(p, without_padding(p, len), sodium_base64_VARIANT_ORIGINAL_NO_PADDING, ret, size, ret_len);
 }
