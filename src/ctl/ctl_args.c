@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "ctl_int.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,23 +11,11 @@
 #include "base/text.h"
 #include "json/json.h"
 
+#include "ctl_int.h"
+
 #define WORDS_MAX 4096                  /* of one command line */
 #define CANDIDATES_MAX 256
 #define STDIN_MAX (4u << 20)            /* of a JSON argument given as "-" */
-
-const struct ctl_global ctl_globals[] = {
-	{ "store", "DIR", "the store; default: $TOOLCRIB_STORE, then the state directory of the user", 0 },
-	{ "socket", "PATH", "the admin socket of the server to ask, instead of the store's owner", 0 },
-	{ "remote", "HOST:PORT", "the server of another machine, by its admin.listen; --key-file says who asks", 0 },
-	{ "ca", "FILE", "with --remote: who vouches for that server; default: the system's list", 0 },
-	{ "key-file", "FILE", "with --remote: the key that toolcrib admin-key made", 0 },
-	{ "json", NULL, "one JSON object per line instead of text for people", 0 },
-	{ "quiet", NULL, "print the essential alone: names, the key, nothing for a change", 'q' },
-	{ "yes", NULL, "do not ask before a change that cannot be undone", 'y' },
-	{ "help", NULL, "show help", 'h' },
-	{ "version", NULL, "show the version", 'V' },
-	{ NULL, NULL, NULL, 0 },
-};
 
 /* Where a parse stands: the rest of the words, and whether "--" has ended the options. */
 struct words {
@@ -424,7 +410,8 @@ static int take_positionals(char **words, size_t n, struct ctl_line *line, struc
 			next = next_positional(arg + 1);
 		}
 		if (!arg && ctl_takes_secret(line->cmd))
-			return err_set(err, ERR_INVALID, "", "one word too many; a value is never a word, since others can see those");
+			return err_set(err, ERR_INVALID, "",
+				       "one word too many; a value is never a word, since others can see those");
 		if (!arg)
 			return err_set(err, ERR_INVALID, "", "one word too many: %s", words[i]);
 		if (set_arg(arg, words[i], line, err) < 0)
@@ -453,7 +440,7 @@ static int check_required(const struct ctl_line *line, struct err *err)
 
 static int parse_arguments(struct words *w, struct ctl_line *line, struct err *err)
 {
-	char **plain = mem_calloc(w->n + 1, sizeof *plain);
+	char **plain = mem_calloc(w->n + 1, sizeof(*plain));
 	size_t n = 0;
 	int rc = 0;
 
@@ -480,7 +467,7 @@ int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, s
 	struct words w = { argv + 1, argc > 0 ? (size_t)argc - 1 : 0, 0, false };
 	struct str name = STR_INIT;
 
-	memset(ret, 0, sizeof *ret);
+	memset(ret, 0, sizeof(*ret));
 	*ret_noun = NULL;
 	if (w.n > WORDS_MAX)
 		return err_set(err, ERR_INVALID, "", "more than %d words", WORDS_MAX);

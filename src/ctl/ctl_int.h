@@ -38,7 +38,7 @@ int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, s
 		   const char **ret_noun, struct err *err) MUST_CHECK;
 void ctl_line_fini(struct ctl_line *line);
 
-/* --- ctl_help.c, ctl_man.c, ctl_complete.c: the table as text */
+/* --- ctl_help.c: the table as text */
 
 /* The letter of an option, or 0: "-f" is "--file". */
 char ctl_letter(const struct adm_arg *arg);
@@ -60,11 +60,10 @@ int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **re
 bool ctl_files_where(const struct ctl_files *files, const char *where, char *ret, size_t size);
 void ctl_files_free(struct ctl_files **files);
 
-/* --- ctl_folder.c: folders of documents */
+/* --- ctl_file.c: folders of documents */
 
-/* Append the paths to ret, each folder as the documents below it, by name. */
-int ctl_folder_expand(const json_t *paths, json_t *ret, struct err *err) MUST_CHECK;
-/* Write the `document` of each row into its `file` below dir.  ERR_CONFLICT when one is there; nothing is written then. */
+/* Write the `document` of each row into its `file` below dir.  ERR_CONFLICT when one is there; nothing is written
+ * then. */
 int ctl_folder_write(const char *dir, const json_t *rows, size_t *ret_files, struct err *err) MUST_CHECK;
 
 /* --- ctl_secret.c: values that are never words */
@@ -73,21 +72,19 @@ bool ctl_takes_secret(const struct adm_cmd *cmd);
 /* Put the member "value" in place of the option's file.  ERR_CANCELLED: Ctrl-C. */
 int ctl_secret_read(struct ctl_line *line, struct err *err) MUST_CHECK;
 
-/* --- ctl_cursor.c: how far an export has come, in a file: origin of the log -> next index */
+/* --- ctl_report.c: how far an export has come, in a file: origin of the log -> next index */
 
 struct ctl_cursor;
 /* Put what the file says in place of its name.  *ret NULL: the command has none, or none was given. */
 int ctl_cursor_read(struct ctl_line *line, struct ctl_cursor **ret, struct err *err) MUST_CHECK;
-void ctl_cursor_note(struct ctl_cursor *c, const json_t *record);
-int ctl_cursor_write(struct ctl_cursor *c, struct err *err) MUST_CHECK;        /* when anything was noted */
 void ctl_cursor_free(struct ctl_cursor **c);
 
-/* --- ctl_route.c, ctl_remote.c, ctl_embed.c: run a row; rows gets its lines of {"row":{...}} */
+/* --- ctl_run.c: run a row; rows gets its lines of {"row":{...}} */
 
 /* Where the rows of a stream go while they come, instead of to the end. */
 struct ctl_sink { void (*rows)(void *arg, const struct str *rows); void *arg; };
-/* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it.  sink NULL:
- * all rows are kept. */
+/* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it.  sink
+ * NULL: all rows are kept. */
 int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
 	    struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 /* The store's directory by --store, the environment or the default; free() it. */
@@ -100,27 +97,26 @@ struct ctl_save;
 /* Make it.  ERR_CONFLICT: it exists. */
 int ctl_save_new(const struct ctl_line *line, struct ctl_save **ret, struct err *err) MUST_CHECK;
 void ctl_save_feed(void *save, const struct str *rows);         /* as rows() of a struct ctl_sink */
-/* whole: all of it was sent; then it is durable, and *ret the row that says what it is.  Else, and after a failure, it is removed. */
+/* whole: all of it was sent; then it is durable, and *ret the row that says what it is.  Else, and after a failure, it
+ * is removed. */
 int ctl_save_end(struct ctl_save **s, bool whole, struct str *ret, struct err *err) MUST_CHECK;
 
 struct tls;
 struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
 int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
-/* --remote HOST:PORT: connected, and the key is said.  Nothing leaves before the server has shown who it is. */
-int ctl_tls_connect(const struct ctl_opt *opt, struct ctl_wire *ret, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink, struct str *rows,
+int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+		   struct str *rows,
 		   struct err *err) MUST_CHECK;
 
 struct db_owner;
-/* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
-int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
-		  const struct ctl_sink *sink, struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 
-/* --- ctl_local.c: rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people */
+/* --- ctl_local.c */
+
+/* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people */
 int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
 
-/* --- ctl_print.c, ctl_table.c: text for people and programs */
+/* --- ctl_print.c: text for people and programs */
 
 struct ctl_print {
 	const struct adm_cmd *cmd;
@@ -135,32 +131,20 @@ struct ctl_print {
 };
 /* Print lines of {"row":{...}}.  Returns the exit status that the rows ask for. */
 enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows);
-/* ctl_report.c: rows with a header, at once or as they come. */
-enum ctl_exit ctl_print_report(const struct ctl_print *p, const struct str *rows);
+/* The same of rows that have no header (see below). */
+enum ctl_exit ctl_print_items(const struct ctl_print *p, const struct str *rows);
+/* ctl_report.c: rows with a header, as they come. */
 struct ctl_report;
 struct ctl_report *ctl_report_new(const struct ctl_print *p);
 void ctl_report_feed(struct ctl_report *r, const struct str *rows);
 enum ctl_exit ctl_report_end(struct ctl_report **r);
-/* ctl_ocsf.c: a record as an event of OCSF, API Activity.  New reference. */
-json_t *ctl_ocsf_event(const json_t *record);
 void ctl_write_json(const json_t *value, FILE *f);
 void ctl_print_json(const json_t *value, FILE *f);              /* with a newline */
-enum ctl_exit ctl_print_documents(const struct ctl_print *p);  /* ctl_diff.c: all rows of ADM_DOCUMENTS */
-void ctl_print_diff(const struct ctl_print *p, const json_t *row);     /* ctl_diff.c: a row of ADM_DIFF */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
 json_t *ctl_first_row(const struct str *rows);          /* new reference, or NULL */
 /* A value as one line without control characters; free() it. */
 char *ctl_cell(const json_t *value, enum adm_column_type type);
-/* Fill "%{member}" of a sentence with the row's values. */
-void ctl_fill(const char *sentence, const json_t *row, struct str *out);
-
-/* ctl_chart.c: bars of what `stats` says. */
-struct ctl_chart;
-struct ctl_chart *ctl_chart_new(void);
-void ctl_chart_add(struct ctl_chart *c, const json_t *row);
-void ctl_chart_print(const struct ctl_chart *c, const struct ctl_print *p);
-void ctl_chart_free(struct ctl_chart **c);
 
 /* Aligned columns: add rows of ncols cells (taken), print, free. */
 struct ctl_table;

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "ctl_int.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +14,8 @@
 #include "db/db.h"
 #include "db/owner.h"
 #include "json/json.h"
+
+#include "ctl_int.h"
 
 static void put_row(json_t *row, struct str *rows)
 {
@@ -37,12 +37,14 @@ static int run_init(const struct ctl_line *line, struct str *rows, struct err *e
 	if (rc == 0)
 		rc = db_owner_take(store, &owner, &card, err);
 	if (rc == 1)
-		rc = err_set(err, ERR_CONFLICT, store, "process %lld has started on the new store", (long long)card.pid);
+		rc = err_set(err, ERR_CONFLICT, store, "process %lld has started on the new store",
+			     (long long)card.pid);
 	if (rc == 0)
 		rc = app_first_keys(store, owner, &log, &epoch, err);
 	if (rc == 0) {
 		sock = app_admin_socket(store);
-		put_row(json_pack("{s:s, s:s, s:s, s:s}", "store", store, "admin_socket", sock, "log_key", log, "epoch_key", epoch), rows);
+		put_row(json_pack("{s:s, s:s, s:s, s:s}", "store", store, "admin_socket", sock, "log_key", log,
+				  "epoch_key", epoch), rows);
 		free(sock);
 	}
 	free(log);
@@ -157,11 +159,12 @@ static int run_admin_key(const struct ctl_line *line, struct str *rows, struct e
 	char text[ADMIN_KEY_SIZE], hash[ADMIN_KEY_HASH_SIZE];
 
 	if (!text_entity_name(name, strlen(name)) || strlen(name) > CONF_KEY_NAME_MAX)
-		return err_set(err, ERR_INVALID, "name", "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
+		return err_set(err, ERR_INVALID, "name",
+			       "\"%s\" is no name of at most %d bytes: lower-case letters, digits, _ . -", name,
 			       CONF_KEY_NAME_MAX);
 	admin_key_make(text, hash);
 	put_row(json_pack("{s:s, s:s, s:s}", "key", text, "name", name, "hash", hash), rows);
-	secret_wipe(text, sizeof text);
+	secret_wipe(text, sizeof(text));
 	return 0;
 }
 
@@ -183,7 +186,8 @@ int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text,
 		if (strcmp(locals[i].noun, line->cmd->noun) != 0)
 			continue;
 		if (line->opt.remote && line->cmd->role == ADM_OWNER)
-			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote", line->cmd->noun);
+			return err_set(err, ERR_INVALID, "", "%s works where the store is, not over --remote",
+				       line->cmd->noun);
 		*ret_text = locals[i].text;
 		return locals[i].run(line, rows, err);
 	}

@@ -1,9 +1,6 @@
 /* What a command said, as text: tables, items, sentences and tool results for people, one object per line for
  * programs.  Whatever comes out of the store is shown without control characters. */
-
 #include "config.h"
-
-#include "ctl_int.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,11 +12,124 @@
 #include "json/json.h"
 #include "json/yaml.h"
 
-#define RED "\x1b[31m"
+#include "ctl_int.h"
+
+/* --- Aligned columns: as wide as their widest cell, numbers to the right. */
+
+#define GAP 2                           /* blanks between columns */
 #define BOLD "\x1b[1m"
 #define PLAIN "\x1b[0m"
+
+struct ctl_table {
+	size_t ncols, nrows, cap;
+	char ***rows;                   /* nrows arrays of ncols cells */
+	bool *text, *number;            /* a column that holds a text, a number */
+	size_t *width;                  /* of the widest cell so far */
+};
+
+struct ctl_table *ctl_table_new(size_t ncols)
+{
+	struct ctl_table *t = mem_zalloc(sizeof(*t));
+
+	t->ncols = ncols;
+	t->text = mem_calloc(ncols, sizeof(*t->text));
+	t->number = mem_calloc(ncols, sizeof(*t->number));
+	t->width = mem_calloc(ncols, sizeof(*t->width));
+	return t;
+}
+
+void ctl_table_add(struct ctl_table *t, char **cells, const enum ctl_align *align)
+{
+	if (t->nrows == t->cap) {
+		t->cap = t->cap ? 2 * t->cap : 64;
+		t->rows = mem_realloc(t->rows, t->cap * sizeof(char **));
+	}
+	t->rows[t->nrows++] = cells;
+	for (size_t c = 0; c < t->ncols; c++) {
+		t->number[c] = t->number[c] || align[c] == CTL_NUMBER;
+		t->text[c] = t->text[c] || align[c] == CTL_TEXT;
+	}
+}
+
+static size_t width_of(const char *cell)
+{
+	return text_utf8_count(cell, strlen(cell));
+}
+
+/* Blanks are written in front of the next cell, so that no line ends in them. */
+static void print_cells(const struct ctl_table *t, const char *const *cells, const size_t *width, FILE *out)
+{
+	size_t pending = 0;
+
+	for (size_t c = 0; c < t->ncols; c++) {
+		size_t fill = width[c] - width_of(cells[c]);
+		bool right = t->number[c] && !t->text[c];
+
+		if (right)
+			pending += fill;
+		if (*cells[c]) {
+			fprintf(out, "%*s%s", (int)pending, "", cells[c]);
+			pending = 0;
+		}
+		pending += GAP + (right ? 0 : fill);
+	}
+}
+
+static void widen(struct ctl_table *t, const char *const *titles)
+{
+	for (size_t c = 0; c < t->ncols; c++) {
+		if (titles && width_of(titles[c]) > t->width[c])
+			t->width[c] = width_of(titles[c]);
+		for (size_t r = 0; r < t->nrows; r++)
+			if (width_of(t->rows[r][c]) > t->width[c])
+				t->width[c] = width_of(t->rows[r][c]);
+	}
+}
+
+static void forget_rows(struct ctl_table *t)
+{
+	for (size_t r = 0; r < t->nrows; r++) {
+		for (size_t c = 0; c < t->ncols; c++)
+			free(t->rows[r][c]);
+		free(t->rows[r]);
+	}
+	t->nrows = 0;
+}
+
+void ctl_table_flush(struct ctl_table *t, const char *const *titles, bool colour, FILE *out)
+{
+	widen(t, titles);
+	if (titles) {
+		fputs(colour ? BOLD : "", out);
+		print_cells(t, titles, t->width, out);
+		fputs(colour ? PLAIN "\n" : "\n", out);
+	}
+	for (size_t r = 0; r < t->nrows; r++) {
+		print_cells(t, (const char *const *)t->rows[r], t->width, out);
+		fputc('\n', out);
+	}
+	forget_rows(t);
+}
+
+void ctl_table_free(struct ctl_table **tp)
+{
+	struct ctl_table *t = tp ? *tp : NULL;
+
+	if (!t)
+		return;
+	*tp = NULL;
+	forget_rows(t);
+	free(t->rows);
+	free(t->text);
+	free(t->number);
+	free(t->width);
+	free(t);
+}
+
+/* --- values and colours */
+
+#define RED "\x1b[31m"
 #define PLACE_MAX 512                   /* "file:line:column" */
-#define REPORT_START "{\"header\":"
 #define HINT_INLINE "did you mean "     /* hints of this kind stand in the line of the error */
 
 /* A copy without control characters, whose longest form is four bytes for one; free() it. */
@@ -38,7 +148,7 @@ static char *local_time(const char *text)
 
 	if (clock_parse(text, clock_wall_us(), &us) != 0)
 		return printable(text, strlen(text));
-	return mem_strdup(clock_format_local(us, buf, sizeof buf));
+	return mem_strdup(clock_format_local(us, buf, sizeof(buf)));
 }
 
 static bool all_scalars(const json_t *array)
@@ -90,7 +200,8 @@ char *ctl_cell(const json_t *value, enum adm_column_type type)
 	return cell;
 }
 
-void ctl_fill(const char *sentence, const json_t *row, struct str *out)
+/* Fill "%{member}" of a sentence with the row's values. */
+static void ctl_fill(const char *sentence, const json_t *row, struct str *out)
 {
 	const char *open;
 
@@ -268,8 +379,8 @@ static size_t count_columns(const struct adm_cmd *cmd)
 static void add_to_table(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
 	size_t n = count_columns(p->cmd);
-	char **cells = mem_calloc(n, sizeof *cells);
-	enum ctl_align *align = mem_calloc(n, sizeof *align);
+	char **cells = mem_calloc(n, sizeof(*cells));
+	enum ctl_align *align = mem_calloc(n, sizeof(*align));
 
 	for (size_t c = 0; c < n; c++) {
 		const json_t *value = json_object_get(row, p->cmd->columns[c].member);
@@ -300,6 +411,9 @@ static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f
 	fprintf(f, "%s\n", str_text(&out));
 	str_fini(&out);
 }
+
+static enum ctl_exit ctl_print_documents(const struct ctl_print *p);
+static void ctl_print_diff(const struct ctl_print *p, const json_t *row);
 
 static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
@@ -353,7 +467,7 @@ static void name_place(const struct ctl_print *p, json_t *row)
 	const char *where = json_string_value(json_object_get(row, "where"));
 	char place[PLACE_MAX];
 
-	if (where && ctl_files_where(p->files, where, place, sizeof place))
+	if (where && ctl_files_where(p->files, where, place, sizeof(place)))
 		(void)json_object_set_new(row, "where", json_string(place));
 }
 
@@ -377,7 +491,7 @@ static enum ctl_exit verdict(const struct ctl_print *p, const json_t *row)
 static void print_table(const struct ctl_print *p, struct ctl_table *table)
 {
 	size_t n = count_columns(p->cmd);
-	const char **titles = mem_calloc(n, sizeof *titles);
+	const char **titles = mem_calloc(n, sizeof(*titles));
 
 	for (size_t c = 0; c < n; c++)
 		titles[c] = p->cmd->columns[c].title;
@@ -416,15 +530,13 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 	return status;
 }
 
-enum ctl_exit ctl_print_rows(const struct ctl_print *all, const struct str *rows)
+enum ctl_exit ctl_print_items(const struct ctl_print *all, const struct str *rows)
 {
 	struct ctl_print mine = *all, *p = &mine;
 	bool tabular = p->cmd->shape == ADM_TABLE || p->cmd->shape == ADM_FINDINGS;
 	struct ctl_table *table;
 	enum ctl_exit status = CTL_DONE;
 
-	if (strncmp(str_text(rows), REPORT_START, sizeof REPORT_START - 1) == 0)
-		return ctl_print_report(p, rows);
 	table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
 	mine.documents = json_array();
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
@@ -444,7 +556,7 @@ enum ctl_exit ctl_print_rows(const struct ctl_print *all, const struct str *rows
 
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err)
 {
-	bool joined = strncmp(err->hint, HINT_INLINE, sizeof HINT_INLINE - 1) == 0;
+	bool joined = strncmp(err->hint, HINT_INLINE, sizeof(HINT_INLINE) - 1) == 0;
 	char *place = printable(where, strlen(where));
 	char *msg = printable(err->msg, strlen(err->msg));
 	char *hint = printable(err->hint, strlen(err->hint));
@@ -456,4 +568,124 @@ void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *
 	free(place);
 	free(msg);
 	free(hint);
+}
+
+/* --- What differs, for people */
+
+/* A sign, a place, what was there and what is.  And documents, as files have them. */
+
+#define VALUE_BYTES 96                  /* of a value that is shown; longer ones are cut */
+
+static const char *colour_of(const struct ctl_print *p, char sign)
+{
+	if (!p->colour)
+		return "";
+	return sign == '+' ? "\x1b[32m" : sign == '-' ? "\x1b[31m" : "\x1b[33m";
+}
+
+/* The value in one line; free() it. */
+static char *short_cell(const json_t *value)
+{
+	static const char more[] = "…";
+	char *whole = ctl_cell(value, COL_PLAIN), *cut;
+	size_t n = VALUE_BYTES;
+
+	if (strlen(whole) <= VALUE_BYTES)
+		return whole;
+	while (n > 0 && ((unsigned char)whole[n] & 0xc0) == 0x80)       /* between characters only */
+		n--;
+	cut = mem_printf("%.*s%s", (int)n, whole, more);
+	free(whole);
+	return cut;
+}
+
+static void print_change(const struct ctl_print *p, const json_t *change, const char *indent)
+{
+	const char *sign = json_string_value(json_object_get(change, "sign"));
+	const json_t *from = json_object_get(change, "from"), *to = json_object_get(change, "to");
+	char *where = ctl_cell(json_object_get(change, "where"), COL_PLAIN);
+	char *a = from ? short_cell(from) : NULL, *b = to ? short_cell(to) : NULL;
+
+	fprintf(p->out, "%s%s%s%s %s: %s%s%s\n", indent, colour_of(p, sign ? *sign : '~'), sign ? sign : "~",
+		p->colour ? "\x1b[0m" : "", where, a ? a : "", a && b ? " -> " : "", b ? b : "");
+	free(where);
+	free(a);
+	free(b);
+}
+
+/* ctl_diff.c: a row of ADM_DIFF */
+static void ctl_print_diff(const struct ctl_print *p, const json_t *row)
+{
+	const char *sign = json_string_value(json_object_get(row, "sign"));
+	const json_t *changes = json_object_get(row, "changes"), *change;
+	size_t i;
+
+	if (json_object_get(row, "summary")) {
+		char *text = ctl_cell(json_object_get(row, "summary"), COL_PLAIN);
+
+		if (!p->quiet)
+			fprintf(p->out, "%s\n", text);
+		free(text);
+		return;
+	}
+	if (json_object_get(row, "where")) {
+		print_change(p, row, "");
+		return;
+	}
+	char *what = ctl_cell(json_object_get(row, "what"), COL_PLAIN),
+		*said = ctl_cell(json_object_get(row, "said"), COL_PLAIN);
+
+	fprintf(p->out, "%s%s%s %s%s%s\n", colour_of(p, sign ? *sign : '~'), sign ? sign : "~", p->colour ? "\x1b[0m"
+		: "", what,
+		strcmp(said, "-") == 0 ? "" : ": ", strcmp(said, "-") == 0 ? "" : said);
+	free(what);
+	free(said);
+	json_array_foreach(changes, i, change)
+		if (!p->quiet)
+			print_change(p, change, "    ");
+}
+
+/* A row that is no document says what could not be made one. */
+static void print_note(const struct ctl_print *p, const json_t *row)
+{
+	char *where = ctl_cell(json_object_get(row, "where"), COL_PLAIN),
+		*text = ctl_cell(json_object_get(row, "finding"), COL_PLAIN);
+
+	fprintf(p->err, "toolcrib: %s: %s\n", where, text);
+	free(where);
+	free(text);
+}
+
+/* All rows of ADM_DOCUMENTS. */
+static enum ctl_exit ctl_print_documents(const struct ctl_print *p)
+{
+	json_t *documents = json_array();
+	const json_t *row;
+	struct str text = STR_INIT;
+	struct err err = { 0 };
+	size_t i, files = 0;
+	int rc = 0;
+
+	json_array_foreach(p->documents, i, row) {
+		if (!json_object_get(row, "document")) {
+			print_note(p, row);
+			continue;
+		}
+		if (json_array_size(documents) > 0)
+			str_puts(&text, "---\n");
+		yaml_write(json_object_get(row, "document"), &text);
+		(void)json_array_append(documents, (json_t *)(uintptr_t)row);
+	}
+	if (!p->output)
+		fwrite(str_text(&text), 1, text.len, p->out);
+	else
+		rc = ctl_folder_write(p->output, documents, &files, &err);
+	if (rc < 0)
+		ctl_print_error(p->err, false, "", &err);
+	else if (p->output && !p->quiet)
+		fprintf(p->out, "%zu document%s in %zu file%s written to %s\n", json_array_size(documents),
+			json_array_size(documents) == 1 ? "" : "s", files, files == 1 ? "" : "s", p->output);
+	str_fini(&text);
+	json_decref(documents);
+	return rc < 0 ? CTL_FAILED : CTL_DONE;
 }

@@ -1,19 +1,387 @@
-/* Reports as text: a header that says what was looked at, then rows as a table, a chart, one JSON document, JSON lines or
- * CSV.  The answer's first line names the columns, and says whether rows are findings (AUDIT A-1101, A-1103). */
-
+/* Reports as text: a header that says what was looked at, then rows as a table, a chart, one JSON document, JSON lines
+ * or CSV.  The answer's first line names the columns, and says whether rows are findings (AUDIT A-1101, A-1103). */
 #include "config.h"
-
-#include "ctl_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
 
-#define BOLD "\x1b[1m"
+#include "ctl_int.h"
+
+/* --- A chart for the terminal */
+
+/* A line for each span of time, a bar of its calls, and in numbers what came of them. */
+
+#define WIDTH_DEFAULT 80
+#define WIDTH_MAX 200
+#define BAR_MIN 10
+#define NUMBERS 64                      /* signs beside the bar: time and counts */
+#define RED "\x1b[31m"
 #define PLAIN "\x1b[0m"
+
+struct line { char time[48]; int64_t calls, bad; double p50, p95, p99; };
+struct ctl_chart { struct line *v; size_t n, cap; };
+
+static struct ctl_chart *ctl_chart_new(void)
+{
+	return mem_zalloc(sizeof(struct ctl_chart));
+}
+
+static void ctl_chart_free(struct ctl_chart **cp)
+{
+	if (!*cp)
+		return;
+	free((*cp)->v);
+	free(*cp);
+	*cp = NULL;
+}
+
+static int64_t number(const json_t *row, const char *name)
+{
+	return json_integer_value(json_object_get(row, name));
+}
+
+static double ms(const json_t *row, const char *name)
+{
+	const json_t *value = json_object_get(row, name);
+
+	return value ? jx_nearest(value) : 0;
+}
+
+static void ctl_chart_add(struct ctl_chart *c, const json_t *row)
+{
+	const char *time = json_string_value(json_object_get(row, "time"));
+	struct line *l;
+	uint64_t us = 0;
+
+	if (c->n == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 64;
+		c->v = mem_realloc(c->v, c->cap * sizeof(*c->v));
+	}
+	l = &c->v[c->n++];
+	*l = (struct line){ .calls = number(row, "calls"),
+		.bad = number(row, "errors") + number(row, "timeouts") + number(row, "refused") + number(row, "other"),
+		.p50 = ms(row, "p50_ms"), .p95 = ms(row, "p95_ms"), .p99 = ms(row, "p99_ms") };
+	if (time && clock_parse(time, clock_wall_us(), &us) == 0)
+		(void)clock_format_local(us, l->time, sizeof(l->time));
+	l->time[19] = '\0';             /* without the zone */
+}
+
+static bool is_utf8(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value && *value)
+			return strstr(value, "UTF-8") || strstr(value, "utf8");
+	}
+	return false;
+}
+
+static int bar_width(void)
+{
+	const char *columns = getenv("COLUMNS");
+	int width = columns ? (int)strtol(columns, NULL, 10) : WIDTH_DEFAULT;
+
+	width = width > WIDTH_MAX ? WIDTH_MAX : width;
+	return width > NUMBERS + BAR_MIN ? width - NUMBERS : BAR_MIN;
+}
+
+/* As many signs as the calls are of the most, at least one for any; the last of them for those that did not go well. */
+static void print_bar(const struct line *l, int64_t most, int width, const struct ctl_print *p)
+{
+	bool utf8 = is_utf8();
+	int all = most > 0 ? (int)((l->calls * width + most - 1) / most) : 0;
+	int bad = l->calls > 0 ? (int)((l->bad * all + l->calls - 1) / l->calls) : 0;
+
+	for (int i = 0; i < all - bad; i++)
+		fputs(utf8 ? "\xe2\x96\x88" : "#", p->out);
+	if (bad && p->colour)
+		fputs(RED, p->out);
+	for (int i = 0; i < bad; i++)
+		fputs(utf8 ? "\xe2\x96\x92" : "!", p->out);
+	if (bad && p->colour)
+		fputs(PLAIN, p->out);
+	fprintf(p->out, "%*s", width - all, "");
+}
+
+static void ctl_chart_print(const struct ctl_chart *c, const struct ctl_print *p)
+{
+	int width = bar_width();
+	int64_t most = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		most = c->v[i].calls > most ? c->v[i].calls : most;
+	fprintf(p->out, "%-19s  %-*s %7s %6s %8s %8s %8s\n", "TIME", width, "CALLS", "CALLS", "BAD", "P50 MS", "P95 MS",
+		"P99 MS");
+	for (size_t i = 0; i < c->n; i++) {
+		const struct line *l = &c->v[i];
+
+		fprintf(p->out, "%-19s  ", l->time);
+		print_bar(l, most, width, p);
+		fprintf(p->out, " %7lld %6lld", (long long)l->calls, (long long)l->bad);
+		if (l->calls > 0)
+			fprintf(p->out, " %8.1f %8.1f %8.1f", l->p50, l->p95, l->p99);
+		fputc('\n', p->out);
+	}
+}
+
+/* --- A record as an event of the Open Cybersecurity Schema Framework 1.3 */
+
+/* API Activity, class 6003 (AUDIT A-1004).  What it has no place for stands under unmapped. */
+
+enum { CLASS = 6003, CATEGORY = 6, OTHER = 99, CREATE = 1, READ = 2, UPDATE = 3, DELETE = 4 };
+enum { SUCCESS = 1, FAILURE = 2, INFORMATIONAL = 1, LOW = 2, MEDIUM = 3 };
+
+static const char *text(const json_t *record, const char *name)
+{
+	return json_string_value(json_object_get(record, name));
+}
+
+static bool ends_with(const char *s, const char *tail)
+{
+	size_t n = strlen(s), m = strlen(tail);
+
+	return n >= m && strcmp(s + n - m, tail) == 0;
+}
+
+/* By the last word of the kind: "tool.register", "grant.remove", "audit.read". */
+static int activity_of(const char *kind)
+{
+	static const struct { const char *tail; int activity; } by_tail[] = {
+		{ ".create", CREATE }, { ".add", CREATE }, { ".register", CREATE }, { ".set", UPDATE },
+			{ ".change", UPDATE },
+		{ ".rotate", UPDATE }, { ".enable", UPDATE }, { ".disable", UPDATE }, { ".accept", UPDATE },
+			{ ".remove", DELETE },
+		{ ".delete", DELETE }, { ".revoke", DELETE }, { ".destroy", DELETE }, { "erase.done", DELETE },
+			{ "prune.done", DELETE },
+		{ ".read", READ }, { ".export", READ }, { ".verify", READ }, { "list", READ },
+	};
+
+	for (size_t i = 0; i < sizeof(by_tail) / sizeof(*by_tail); i++)
+		if (ends_with(kind, by_tail[i].tail))
+			return by_tail[i].activity;
+	return OTHER;
+}
+
+/* Success, failure, or 0 for what is neither. */
+static int status_of(const char *kind, const char *outcome)
+{
+	if (outcome)
+		return strcmp(outcome, "ok") == 0 || strcmp(outcome, "input_required") == 0 ? SUCCESS : FAILURE;
+	return strstr(kind, "fail") || strstr(kind, "denied") || ends_with(kind, ".crash") ? FAILURE : SUCCESS;
+}
+
+static void put(json_t *object, const char *name, const json_t *value)
+{
+	if (value && !json_is_null(value))
+		(void)json_object_set(object, name, (json_t *)(uintptr_t)value);
+}
+
+static void put_object(json_t *event, const char *name, json_t *object)
+{
+	if (json_object_size(object) > 0)
+		(void)json_object_set_new(event, name, object);
+	else
+		json_decref(object);
+}
+
+static json_t *metadata(const json_t *record)
+{
+	json_t *m = json_pack("{s:s, s:{s:s, s:s, s:s}, s:[s]}", "version", "1.3.0", "product", "name", "toolcrib",
+			      "vendor_name",
+			      "toolcrib", "version", PACKAGE_VERSION, "profiles", "record_integrity");
+
+	put(m, "log_name", json_object_get(record, "log"));
+	put(m, "sequence", json_object_get(record, "index"));
+	put(m, "correlation_uid", json_object_get(record, "call"));
+	put(m, "tenant_uid", json_object_get(record, "tenant"));
+	put(m, "original_time", json_object_get(record, "time"));
+	return m;
+}
+
+static json_t *actor(const json_t *record)
+{
+	json_t *a = json_object(), *user = json_object();
+
+	put(user, "name", json_object_get(record, "principal"));
+	put(user, "uid", json_object_get(record, "pseudonym"));
+	put(user, "credential_uid", json_object_get(record, "key"));
+	put(user, "type", json_object_get(record, "actor"));
+	put_object(a, "user", user);
+	put(a, "app_name", json_object_get(record, "client"));
+	return a;
+}
+
+static json_t *api(const json_t *record, const char *kind)
+{
+	const char *tool = text(record, "tool");
+	json_t *a = json_pack("{s:s, s:{s:s}}", "operation", tool ? tool : kind, "service", "name", "toolcrib");
+	json_t *request = json_object(), *response = json_object();
+
+	put(a, "version", json_object_get(record, "revision"));
+	put(request, "uid", json_object_get(record, "call"));
+	put(response, "code", json_object_get(record, "status"));
+	put(response, "message", json_object_get(record, "outcome"));
+	put_object(a, "request", request);
+	put_object(a, "response", response);
+	return a;
+}
+
+/* Under their own names, what makes a record checkable and what OCSF does not know. */
+static json_t *unmapped(const json_t *record, const char *kind)
+{
+	static const char *const names[] = { "rule", "definition", "policy", "scopes", "sandbox", "detail", "before",
+		"after", "level",
+		"request_bytes", "result_bytes", "on_behalf_of", "transport", "authn", "previous", "enc", "leaf",
+			"bytes" };
+	json_t *u = json_pack("{s:s}", "kind", kind);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		put(u, names[i], json_object_get(record, names[i]));
+	return u;
+}
+
+static json_t *ctl_ocsf_event(const json_t *record)
+{
+	const char *kind = text(record, "kind") ? text(record, "kind") : "unknown", *time = text(record, "time");
+	int activity = activity_of(kind), status = status_of(kind, text(record, "outcome"));
+	json_t *event, *source = json_object();
+	uint64_t us = 0;
+
+	if (time)
+		(void)clock_parse(time, clock_wall_us(), &us);
+	event = json_pack("{s:i, s:s, s:i, s:s, s:i, s:i, s:I, s:i, s:i}", "class_uid", CLASS, "class_name",
+			  "API Activity",
+			  "category_uid", CATEGORY, "category_name", "Application Activity", "activity_id", activity,
+				"type_uid",
+			  CLASS * 100 + activity, "time", (json_int_t)(us / 1000), "status_id", status, "severity_id",
+			  status == SUCCESS ? INFORMATIONAL : strstr(kind, "auth.fail") || ends_with(kind, ".crash")
+				? MEDIUM : LOW);
+	(void)json_object_set_new(event, "metadata", metadata(record));
+	put_object(event, "actor", actor(record));
+	(void)json_object_set_new(event, "api", api(record, kind));
+	put(source, "uid", json_object_get(record, "address"));
+	put_object(event, "src_endpoint", source);
+	put(event, "status_detail", json_object_get(record, "outcome"));
+	put(event, "duration", json_object_get(record, "ms"));
+	if (text(record, "object"))
+		(void)json_object_set_new(event, "resources", json_pack("[{s:s}]", "uid", text(record, "object")));
+	(void)json_object_set_new(event, "unmapped", unmapped(record, kind));
+	return event;
+}
+
+/* --- How far an export has come */
+
+/* A file that is read before, and replaced after each part that was written. */
+
+#define CURSOR_MAX (16u << 20)
+#define CURSOR_MODE 0600
+
+struct ctl_cursor {
+	char *path;
+	json_t *next;                   /* origin -> index */
+	bool moved;
+};
+
+static int parse_cursor(const char *path, const struct str *text, json_t **ret, struct err *err)
+{
+	const char *origin;
+	json_t *next;
+	int rc = jx_parse(str_text(text), text->len, ret, err);
+
+	if (rc == 0 && !json_is_object(*ret))
+		rc = err_set(err, ERR_INVALID, "", "must be an object");
+	json_object_foreach(rc == 0 ? *ret : NULL, origin, next)
+		if (!json_is_integer(next) || json_integer_value(next) < 0)
+			rc = err_set(err, ERR_INVALID, "", "%s: must be an index", origin);
+	if (rc == 0)
+		return 0;
+	(void)err_wrap(err, "%s is no cursor", path);
+	return rc;
+}
+
+int ctl_cursor_read(struct ctl_line *line, struct ctl_cursor **ret, struct err *err)
+{
+	const struct adm_arg *arg = line->cmd->args;
+	struct ctl_cursor *c;
+	struct str text = STR_INIT;
+	const char *path;
+	int rc = 0;
+
+	while (arg->name && arg->type != ARG_CURSOR)
+		arg++;
+	path = arg->name ? json_string_value(json_object_get(line->args, arg->name)) : NULL;
+	*ret = NULL;
+	if (!path)
+		return 0;
+	c = mem_zalloc(sizeof(*c));
+	c->path = mem_strdup(path);
+	if (path_exists(path)) {
+		rc = path_read(path, CURSOR_MAX, &text, err);
+		if (rc == 0)
+			rc = parse_cursor(path, &text, &c->next, err);
+	}
+	str_fini(&text);
+	if (rc < 0) {
+		ctl_cursor_free(&c);
+		return rc;
+	}
+	if (!c->next)
+		c->next = json_object();
+	(void)json_object_set(line->args, arg->name, c->next);
+	*ret = c;
+	return 0;
+}
+
+static void ctl_cursor_note(struct ctl_cursor *c, const json_t *record)
+{
+	const char *origin = json_string_value(json_object_get(record, "log"));
+	const json_t *index = json_object_get(record, "index");
+
+	if (!origin || !json_is_integer(index))
+		return;
+	(void)json_object_set_new(c->next, origin, json_integer(json_integer_value(index) + 1));
+	c->moved = true;
+}
+
+/* when anything was noted */
+static int ctl_cursor_write(struct ctl_cursor *c, struct err *err)
+{
+	struct str text = STR_INIT;
+	int rc;
+
+	if (!c->moved)
+		return 0;
+	jx_write(c->next, &text);
+	str_putc(&text, '\n');
+	rc = path_replace(c->path, CURSOR_MODE, text.p, text.len, err);
+	str_fini(&text);
+	c->moved = rc < 0;
+	return rc;
+}
+
+void ctl_cursor_free(struct ctl_cursor **cp)
+{
+	if (!*cp)
+		return;
+	free((*cp)->path);
+	json_decref((*cp)->next);
+	free(*cp);
+	*cp = NULL;
+}
+
+/* --- the report */
+
+#define REPORT_START "{\"header\":"
+#define BOLD "\x1b[1m"
 #define RFC3339_LEN 27
 
 struct ctl_report {
@@ -41,21 +409,24 @@ static enum adm_column_type type_of(const json_t *value)
 {
 	const char *t = json_string_value(value);
 
-	return t && json_string_length(value) == RFC3339_LEN && t[10] == 'T' && t[RFC3339_LEN - 1] == 'Z' ? COL_TIME : COL_PLAIN;
+	return t && json_string_length(value) == RFC3339_LEN && t[10] == 'T' && t[RFC3339_LEN - 1] == 'Z' ? COL_TIME
+		: COL_PLAIN;
 }
 
 /* --- the header for people */
 
 /* The members of a line, and the word in front of each; members without a value are left out. */
-static const struct line {
+static const struct head_line {
 	const char *title;
 	struct { const char *before, *member; } part[6];
 } lines[] = {
 	{ "report", { { "", "report" }, { " of ", "tenant" }, { ", log ", "log" }, { ", at ", "at" } } },
 	{ "asked by", { { "", "asked" } } },
 	{ "time", { { "from ", "since" }, { " to ", "until" } } },
-	{ "records", { { "", "from" }, { " to ", "to" }, { " of ", "records" }, { ", pruned ", "pruned" }, { ", erasures ", "erasures" } } },
-	{ "signed", { { "checkpoint ", "checkpoint" }, { " covers ", "signed" }, { ", anchor ", "anchor" }, { ", age ", "anchor_age" } } },
+	{ "records", { { "", "from" }, { " to ", "to" }, { " of ", "records" }, { ", pruned ", "pruned" },
+		{ ", erasures ", "erasures" } } },
+	{ "signed", { { "checkpoint ", "checkpoint" }, { " covers ", "signed" }, { ", anchor ", "anchor" },
+		{ ", age ", "anchor_age" } } },
 	{ "verified", { { "", "verified" } } },
 	{ "store", { { "", "store_bytes" }, { " bytes, ", "bytes_per_record" }, { " a record; free ", "free_bytes" },
 		     { " bytes, full in days ", "full_in_days" } } },
@@ -72,7 +443,8 @@ static void print_header(const struct ctl_print *p, const json_t *header, FILE *
 
 			if (value && !json_is_null(value)) {
 				if (!any)
-					fprintf(out, "%s%-8s%s  ", p->colour ? BOLD : "", lines[i].title, p->colour ? PLAIN : "");
+					fprintf(out, "%s%-8s%s  ", p->colour ? BOLD : "", lines[i].title, p->colour
+						? PLAIN : "");
 				fprintf(out, "%s%s", any || k == 0 ? lines[i].part[k].before : "", cell);
 				any = true;
 			}
@@ -118,8 +490,8 @@ static size_t count_columns(const struct ctl_report *r)
 static void add_row(struct ctl_report *r, const json_t *row)
 {
 	size_t n = count_columns(r);
-	char **cells = mem_calloc(n, sizeof *cells);
-	enum ctl_align *align = mem_calloc(n, sizeof *align);
+	char **cells = mem_calloc(n, sizeof(*cells));
+	enum ctl_align *align = mem_calloc(n, sizeof(*align));
 
 	for (size_t i = 0; i < n; i++) {
 		const json_t *value = json_object_get(row, member_at(r, i));
@@ -135,7 +507,7 @@ static void add_row(struct ctl_report *r, const json_t *row)
 static void print_table(struct ctl_report *r)
 {
 	size_t n = count_columns(r);
-	char **titles = mem_calloc(n, sizeof *titles);
+	char **titles = mem_calloc(n, sizeof(*titles));
 
 	for (size_t i = 0; i < n; i++) {
 		titles[i] = mem_strdup(chosen(r) ? r->p->cmd->columns[i].title : member_at(r, i));
@@ -245,7 +617,7 @@ static void take_row(struct ctl_report *r, const json_t *row)
 
 struct ctl_report *ctl_report_new(const struct ctl_print *p)
 {
-	struct ctl_report *r = mem_zalloc(sizeof *r);
+	struct ctl_report *r = mem_zalloc(sizeof(*r));
 
 	r->p = p;
 	return r;
@@ -315,10 +687,17 @@ enum ctl_exit ctl_report_end(struct ctl_report **rp)
 	return status;
 }
 
-enum ctl_exit ctl_print_report(const struct ctl_print *p, const struct str *rows)
+static enum ctl_exit ctl_print_report(const struct ctl_print *p, const struct str *rows)
 {
 	struct ctl_report *r = ctl_report_new(p);
 
 	ctl_report_feed(r, rows);
 	return ctl_report_end(&r);
+}
+
+enum ctl_exit ctl_print_rows(const struct ctl_print *p, const struct str *rows)
+{
+	if (strncmp(str_text(rows), REPORT_START, sizeof(REPORT_START) - 1) == 0)
+		return ctl_print_report(p, rows);
+	return ctl_print_items(p, rows);
 }

@@ -1,8 +1,7 @@
-/* The file that a command sends in parts: written here, by who runs the command, and removed again unless it came whole. */
+/* The file that a command sends in parts: written here, by who runs the command, and removed again unless it came
+ * whole. */
 
 #include "config.h"
-
-#include "ctl_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +14,8 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "json/json.h"
+
+#include "ctl_int.h"
 
 struct ctl_save {
 	char *path;
@@ -31,7 +32,7 @@ static int cannot(const struct ctl_save *s, struct err *err)
 
 int ctl_save_new(const struct ctl_line *line, struct ctl_save **ret, struct err *err)
 {
-	struct ctl_save *s = mem_zalloc(sizeof *s);
+	struct ctl_save *s = mem_zalloc(sizeof(*s));
 
 	s->path = mem_strdup(json_string_value(json_object_get(line->args, "file")));
 	s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -115,7 +116,7 @@ static int check_whole(struct ctl_save *s, struct err *err)
 		return s->err.code;
 	}
 	digest_end(&s->digest, digest);
-	text_hex(digest, sizeof digest, hex);
+	text_hex(digest, sizeof(digest), hex);
 	if (!said || strcmp(said, hex) != 0)
 		return err_set(err, ERR_IO, "", "%s: what came is not what was sent", s->path);
 	return fsync(s->fd) == 0 ? path_sync_parent(s->path, err) : cannot(s, err);

@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "ctl_int.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +10,8 @@
 
 #include "base/path.h"
 #include "base/text.h"
+
+#include "ctl_int.h"
 
 #define VALUE_MAX (64u << 10)           /* what the command takes; the command says so itself */
 #define CTRL_C '\003'

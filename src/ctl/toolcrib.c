@@ -2,8 +2,6 @@
 
 #include "config.h"
 
-#include "ctl_int.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +11,8 @@
 #include "app/app.h"
 #include "base/crypto.h"
 #include "base/log.h"
+
+#include "ctl_int.h"
 
 static bool wants_colour(int fd)
 {
@@ -30,7 +30,7 @@ static void complain(const struct ctl_files *files, const struct err *err)
 {
 	char place[512];
 
-	complain_at(ctl_files_where(files, err->where, place, sizeof place) ? place : "", err);
+	complain_at(ctl_files_where(files, err->where, place, sizeof(place)) ? place : "", err);
 }
 
 static enum ctl_exit usage_error(const struct ctl_line *line, const struct err *err)
@@ -53,7 +53,8 @@ static enum ctl_exit status_of(const struct err *err, bool reached, bool partly)
 {
 	if (partly)
 		return CTL_PARTLY;
-	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_TIMEOUT || err->code == ERR_IO || err->code == ERR_CORRUPT)
+	if (!reached || err->code == ERR_UNREACHABLE || err->code == ERR_TIMEOUT || err->code == ERR_IO ||
+	    err->code == ERR_CORRUPT)
 		return CTL_UNREACHABLE;
 	return CTL_FAILED;
 }
@@ -127,7 +128,7 @@ static bool ask(const struct ctl_line *line, const json_t *row)
 	fputs(str_text(&question), stderr);
 	fflush(stderr);
 	str_fini(&question);
-	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 static struct ctl_print printer(const struct ctl_line *line, const struct ctl_files *files)
@@ -188,8 +189,10 @@ static enum ctl_exit confirm(const struct ctl_line *line, const struct ctl_files
 	if (!is_destructive(line) || line->opt.yes)
 		return CTL_DONE;
 	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-		(void)err_set(&err, ERR_INVALID, "", "%s %s%s cannot ask without a terminal: say --yes", line->cmd->noun,
-			      line->cmd->verb ? "" : "--", line->cmd->verb ? line->cmd->verb : line->cmd->destructive_with);
+		(void)err_set(&err, ERR_INVALID, "", "%s %s%s cannot ask without a terminal: say --yes",
+			      line->cmd->noun,
+			      line->cmd->verb ? "" : "--", line->cmd->verb ? line->cmd->verb
+				: line->cmd->destructive_with);
 		return usage_error(line, &err);
 	}
 	if (line->cmd->destructive_with) {
