@@ -287,52 +287,6 @@ static int compile_guards(struct compiler *c)
 
 #define PLACES_PER_NODE 8       /* in documents that are only partly compiled */
 
-/* PLACES AND MEMORY */
-
-int compile_fail(struct compiler *c, enum err_code code, const char *fmt, ...)
-{
-	char text[sizeof(c->err->msg)];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return err_set(c->err, code, str_text(&c->pointer), "%s", text);
-}
-
-int compile_fail_memory(struct compiler *c)
-{
-	return compile_fail(c, ERR_LIMIT, "the compiled schema is larger than %zu MiB",
-			    c->nodes_max / SCHEMA_NODES_MAX * (SCHEMA_MEMORY_MAX >> 20));
-}
-
-void *compile_take(struct compiler *c, size_t n)
-{
-	return arena_alloc(c->mem, n);
-}
-
-size_t compile_enter(struct compiler *c, const char *name)
-{
-	size_t mark = c->pointer.len;
-
-	jx_pointer_add(&c->pointer, name);
-	return mark;
-}
-
-size_t compile_enter_index(struct compiler *c, size_t i)
-{
-	size_t mark = c->pointer.len;
-
-	str_printf(&c->pointer, "/%zu", i);
-	return mark;
-}
-
-void compile_leave(struct compiler *c, size_t mark)
-{
-	c->pointer.len = mark;
-	c->pointer.p[mark] = '\0';
-}
-
 /* NODES */
 
 /* Schemas that only name types are many and alike: one node for each set of types. */
@@ -564,7 +518,7 @@ static void compiler_fini(struct compiler *c)
 int schema_compile_with(const json_t *doc, const struct schema_options *options, struct schema **ret,
 			struct err *err)
 {
-	struct compiler c = { .doc = doc, .options = *options, .err = err, .pointer = STR_INIT };
+	struct compiler c = { .doc = doc, .options = *options, .sub_of = keyword_sub, .err = err, .pointer = STR_INIT };
 	size_t scale = options->scale ? options->scale : 1;
 	int rc;
 

@@ -58,9 +58,13 @@ struct reading {                /* the schema object being read */
 	size_t nrefs;
 };
 
+/* What stands behind a keyword, for walks over subschemas. */
+enum sub { SUB_NONE, SUB_SCHEMA, SUB_LIST, SUB_MAP, SUB_ITEMS };        /* ITEMS: one schema or a list */
+
 struct compiler {
 	const json_t *doc;              /* the root */
 	struct schema_options options;
+	enum sub (*sub_of)(const struct dialect *d, const char *name);       /* keyword_sub() */
 	size_t text_max, nodes_max;
 	bool direct;                    /* jx_direct_fits() */
 	struct schema *s;
@@ -108,8 +112,7 @@ int compile_finish_object(struct compiler *c, struct obj_rules *o) MUST_CHECK;
 /* The handler of one member of a schema. */
 int compile_keyword(struct compiler *c, struct node *n, const char *name, const json_t *v) MUST_CHECK;
 
-/* What stands behind a keyword, for walks over subschemas. */
-enum sub { SUB_NONE, SUB_SCHEMA, SUB_LIST, SUB_MAP, SUB_ITEMS };        /* ITEMS: one schema or a list */
+/* What stands behind it. */
 enum sub keyword_sub(const struct dialect *d, const char *name);
 /* Does 2020-12 know this name with an effect, though the dialect does not? */
 bool keyword_is_new(const struct dialect *d, const char *name);
@@ -129,8 +132,6 @@ int resource_add_document(struct compiler *c, const json_t *doc, const char *uri
 			  struct resource **ret) MUST_CHECK;
 /* Walk over what a reference has led to though no keyword does. */
 int resource_add_stray(struct compiler *c, const json_t *doc, struct resource *in) MUST_CHECK;
-/* A document by its absolute URI: of the catalogue or built in; NULL = none. */
-const json_t *resource_load(struct compiler *c, const char *uri);
 /* The target of a reference and the resource that it lies in. */
 int resource_resolve(struct compiler *c, const char *reference, const json_t **ret, struct resource **ret_in,
 		     char **ret_fragment) MUST_CHECK;

@@ -12,6 +12,25 @@
 
 #include "run_int.h"
 
+/* By json_typeof(); a real is no integer here. */
+static const uint8_t run_type_bits[] = {
+	[JSON_OBJECT] = TYPE_OBJECT, [JSON_ARRAY] = TYPE_ARRAY, [JSON_STRING] = TYPE_STRING,
+	[JSON_INTEGER] = TYPE_INTEGER | TYPE_NUMBER, [JSON_REAL] = TYPE_NUMBER, [JSON_TRUE] = TYPE_BOOLEAN,
+	[JSON_FALSE] = TYPE_BOOLEAN, [JSON_NULL] = TYPE_NULL,
+};
+
+/* Judge v by a node. */
+static bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+static bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
+
+/* The same for a member or an element of the value at hand, whose marks are none of theirs. */
+static inline bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+{
+	if (n->plain && (n->types & run_type_bits[json_typeof(v)]))
+		return true;
+	return r->marks ? run_check_marked_child(r, n, v, at) : run_check(r, n, v, at);
+}
+
 /* --- The rules for values by themselves: constants, numbers, strings. */
 
 #define NUMBER_SHOWN 60         /* characters of a bound */
@@ -732,7 +751,7 @@ static bool run_quick(struct run *r, const struct node *n, const json_t *v)
 
 /* CHILDREN */
 
-bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+static bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
 {
 	struct marks *outer = r->marks;
 	bool ok;
@@ -875,12 +894,6 @@ static bool check_ref(struct run *r, const struct node *n, const json_t *v, cons
 
 /* THE NODE */
 
-const uint8_t run_type_bits[] = {
-	[JSON_OBJECT] = TYPE_OBJECT, [JSON_ARRAY] = TYPE_ARRAY, [JSON_STRING] = TYPE_STRING,
-	[JSON_INTEGER] = TYPE_INTEGER | TYPE_NUMBER, [JSON_REAL] = TYPE_NUMBER, [JSON_TRUE] = TYPE_BOOLEAN,
-	[JSON_FALSE] = TYPE_BOOLEAN, [JSON_NULL] = TYPE_NULL,
-};
-
 static bool check_by_type(struct run *r, const struct node *n, const json_t *v, unsigned is, const struct spot *at)
 {
 	if (is & TYPE_OBJECT)
@@ -933,7 +946,7 @@ static bool check_at_home(struct run *r, const struct node *n, const json_t *v, 
 	return ok;
 }
 
-bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
+static bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
 {
 	unsigned is = run_type_bits[json_typeof(v)], depth = r->depth;
 	bool ok;

@@ -82,8 +82,6 @@ static inline void run_mark(struct run *r, size_t i)
 		r->marks->bits[i / 64] |= (uint64_t)1 << i % 64;
 }
 
-extern const uint8_t run_type_bits[];   /* by json_typeof(); a real is no integer here */
-
 /* Is v a whole multiple of the divisor? */
 bool run_is_multiple(struct run *r, struct jx_number v, const struct divisor *by);
 /* The first pair of equal elements; false when there is none (or the budget ended: r->spent). */
@@ -116,18 +114,6 @@ static inline bool run_rules_out(const struct node_list *list, size_t i, const j
 
 	return set && (!p || !schema_find_name(&set->index, set->texts, sizeof(*set->texts), p,
 					       json_string_length(guard)));
-}
-
-/* run.c: judge v by a node. */
-bool run_check(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
-bool run_check_marked_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at);
-
-/* The same for a member or an element of the value at hand, whose marks are none of theirs. */
-static inline bool run_check_child(struct run *r, const struct node *n, const json_t *v, const struct spot *at)
-{
-	if (n->plain && (n->types & run_type_bits[json_typeof(v)]))
-		return true;
-	return r->marks ? run_check_marked_child(r, n, v, at) : run_check(r, n, v, at);
 }
 
 #endif
