@@ -1,6 +1,8 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include "base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -8,9 +10,9 @@
  * clock_real().  Any thread. */
 uint64_t clock_wall_us(void);      /* UTC since 1970 */
 uint64_t clock_mono_us(void);      /* since boot */
-void clock_fake(uint64_t wall_us, uint64_t mono_us);
-void clock_step(uint64_t us);      /* fake clocks only: both move on */
-void clock_real(void);
+FOR_TESTS void clock_fake(uint64_t wall_us, uint64_t mono_us);
+FOR_TESTS void clock_step(uint64_t us);      /* fake clocks only: both move on */
+FOR_TESTS void clock_real(void);
 
 /* Whether somebody keeps the wall clock right, as the kernel knows it (adjtimex(2)).  Any thread. */
 enum clock_sync { CLOCK_UNKNOWN, CLOCK_SYNCED, CLOCK_UNSYNCED };
@@ -21,7 +23,7 @@ struct clock_state {
 	int why;                        /* errno, of CLOCK_UNKNOWN; 0 while the clocks are fake */
 };
 void clock_state(struct clock_state *ret);
-void clock_fake_sync(enum clock_sync sync);             /* fake clocks only, which are CLOCK_UNKNOWN otherwise */
+FOR_TESTS void clock_fake_sync(enum clock_sync sync);     /* fake clocks only, which are CLOCK_UNKNOWN otherwise */
 const char *clock_sync_name(enum clock_sync sync);      /* "synchronised", "not synchronised", "not known" */
 
 /* RFC 3339, "2026-07-28T10:00:00.000000Z"; ret has at least 28 bytes.  Returns ret. */

@@ -1,6 +1,8 @@
 #ifndef BASE_METRIC_H
 #define BASE_METRIC_H
 
+#include "base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,11 +29,10 @@ uint64_t metric_get(enum metric_id id);
 /* Walk: for (unsigned i = 0; i < metric_count(); i++) with (enum metric_id)i.  Texts are static. */
 unsigned metric_count(void);
 const char *metric_name(enum metric_id id);              /* without the prefix "toolcrib_" */
-const char *metric_help(enum metric_id id);
-const char *metric_unit(enum metric_id id);              /* what one is: "connections", "calls" */
-enum metric_type metric_type(enum metric_id id);
+FOR_TESTS const char *metric_help(enum metric_id id);
+FOR_TESTS const char *metric_unit(enum metric_id id);      /* what one is: "connections", "calls" */
 
 /* Append all of them in Prometheus' text format 0.0.4. */
-void metric_expose(struct str *ret);
+FOR_TESTS void metric_expose(struct str *ret);
 
 #endif

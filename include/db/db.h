@@ -93,7 +93,7 @@ int db_foreign_check(const char *path, const char *store, struct err *err) MUST_
  * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
 int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err) MUST_CHECK;
 /* Position of a named parameter (":name"), 0 = none; and how many there are, and the name of one. */
-unsigned db_param_index(struct db_stmt *st, const char *name);
+FOR_TESTS unsigned db_param_index(struct db_stmt *st, const char *name);
 unsigned db_param_count(struct db_stmt *st);
 const char *db_param_name(struct db_stmt *st, unsigned pos);
 /* A step that runs past this monotonic time ends with ERR_TIMEOUT; 0 = none. */

@@ -105,9 +105,9 @@ void limiter_on_step(struct limiter *l, limit_step_fn *fn, void *arg);
 /* Not calm, and the tenant is among those who fill it. */
 bool limit_crowds(const struct limiter *l, int64_t tenant_id);
 
-uint32_t limit_running(const struct limiter *l, int64_t tenant_id);
-size_t limit_waiting(const struct limiter *l);
-size_t limiter_entries(const struct limiter *l);
+FOR_TESTS uint32_t limit_running(const struct limiter *l, int64_t tenant_id);
+FOR_TESTS size_t limit_waiting(const struct limiter *l);
+FOR_TESTS size_t limiter_entries(const struct limiter *l);
 struct limit_pool_view { uint64_t used, ceiling, share; };
 struct limit_pool_view limit_pool_see(const struct limiter *l, enum limit_pool pool);
 

@@ -1,6 +1,8 @@
 #ifndef NET_BREAKER_H
 #define NET_BREAKER_H
 
+#include "base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +25,6 @@ void breakers_free(struct breakers **b);
 uint32_t breaker_ask(struct breakers *b, const char *scope, const char *host, uint16_t port, uint64_t now_us);
 void breaker_tell(struct breakers *b, const char *scope, const char *host, uint16_t port, enum breaker_word word,
 		  uint64_t now_us);
-size_t breakers_count(const struct breakers *b);        /* servers that are remembered */
+FOR_TESTS size_t breakers_count(const struct breakers *b);/* servers that are remembered */
 
 #endif

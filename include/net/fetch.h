@@ -128,6 +128,6 @@ int fetch_check_header_value(const char *value, size_t len, const char *at, stru
 /* For tests: answers instead of the resolver, before each request that names a host.  Appends "1.2.3.4" or
  * "1.2.3.4,5.6.7.8" to ret (size bytes); an empty text leaves the name to the system. */
 typedef void fetch_resolve_fn(void *arg, const char *host, uint16_t port, char *ret, size_t size);
-void fetcher_resolve(struct fetcher *f, fetch_resolve_fn *fn, void *arg);
+FOR_TESTS void fetcher_resolve(struct fetcher *f, fetch_resolve_fn *fn, void *arg);
 
 #endif

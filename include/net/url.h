@@ -28,6 +28,6 @@ int url_parse(const char *text, size_t len, const char *at, struct url *ret, str
 /* "host:port" and "[v6]:port", as in a list of allowed hosts: fills host, port, literal, addr. */
 int url_parse_host_port(const char *text, const char *at, struct url *ret, struct err *err) MUST_CHECK;
 /* A path and query: no `.` or `..` segment, no byte that must be encoded. */
-int url_check_target(const char *p, size_t len, const char *at, struct err *err) MUST_CHECK;
+FOR_TESTS int url_check_target(const char *p, size_t len, const char *at, struct err *err) MUST_CHECK;
 
 #endif

@@ -50,7 +50,6 @@ void rpc_error_fini(struct rpc_error *e);
 /* Members of data; name is ours and needs no escapes. */
 void rpc_error_text(struct rpc_error *e, const char *name, const char *value);
 void rpc_error_raw(struct rpc_error *e, const char *name, const char *json);
-void rpc_error_json(struct rpc_error *e, const char *name, const json_t *value);
 /* 4290 with data.retryAfterMs. */
 void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms);
 /* With data.scope: the words that are lacking. */

@@ -48,7 +48,7 @@ int schema_compile(const json_t *doc, struct schema **ret, struct err *err) MUST
 int schema_compile_with(const json_t *doc, const struct schema_options *options, struct schema **ret,
 			struct err *err) MUST_CHECK;
 void schema_free(struct schema **s);
-size_t schema_memory(const struct schema *s);
+FOR_TESTS size_t schema_memory(const struct schema *s);
 
 /* One failure: paths are JSON pointers, text is a sentence for a model to mend its call by:
  * "Missing required argument: location" (top level: bare name; nested: dotted path), otherwise

@@ -70,11 +70,6 @@ const char *metric_unit(enum metric_id id)
 	return rows[id].unit;
 }
 
-enum metric_type metric_type(enum metric_id id)
-{
-	return rows[id].type;
-}
-
 void metric_expose(struct str *ret)
 {
 	for (unsigned i = 0; i < METRIC__COUNT; i++) {

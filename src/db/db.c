@@ -594,7 +594,8 @@ int db_fail(struct db *db, int rc, const char *where, struct err *err)
 	return code;
 }
 
-int db_ctl(struct db *db, enum db_ctl which, struct err *err)
+/* Step a transaction control statement. */
+static int db_ctl(struct db *db, enum db_ctl which, struct err *err)
 {
 	int rc = SQLITE_OK;
 

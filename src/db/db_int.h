@@ -1,6 +1,7 @@
 #ifndef DB_DB_INT_H
 #define DB_DB_INT_H
 
+#include "base/err.h"
 #include "base/crypto.h"
 #include "db/db.h"
 
@@ -49,8 +50,6 @@ struct db_stmt {
 /* Turn a result of SQLite into an error code, fill *err and remember what ended the transaction.
  * where: a path or a statement's name. */
 int db_fail(struct db *db, int rc, const char *where, struct err *err);
-/* Step a transaction control statement. */
-int db_ctl(struct db *db, enum db_ctl which, struct err *err);
 int db_pragma(struct db *db, const char *sql, struct err *err) MUST_CHECK;
 /* First column of the first row of a PRAGMA as text; ret has size bytes. */
 int db_pragma_get(struct db *db, const char *name, char *ret, size_t size, struct err *err) MUST_CHECK;
@@ -62,7 +61,7 @@ extern const uint8_t db_store_digest[DIGEST_SIZE];
 int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 /* --- row_out() */
 #define DB_ROW_POINTER "db_stmt"
-int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
+FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
 /* The authorizer of DB_FOREIGN. */
 void db_foreign_guard(struct db *db);
 

@@ -50,8 +50,8 @@ const char *jwk_set_kid(const struct jwk_set *set, size_t i);    /* of the i-th;
 /* The key with this id; kid NULL: the only key that there is.  NULL without. */
 const struct jwk *jwk_find(const struct jwk_set *set, const char *kid);
 /* What this key verifies, by its entry: nothing in a token chooses. */
-enum jwt_alg jwk_alg(const struct jwk *key);
-bool jwk_verify(const struct jwk *key, const void *p, size_t len, const uint8_t *sig, size_t sig_len);
+FOR_TESTS enum jwt_alg jwk_alg(const struct jwk *key);
+FOR_TESTS bool jwk_verify(const struct jwk *key, const void *p, size_t len, const uint8_t *sig, size_t sig_len);
 
 /* --- jwt.c: one access token (RFC 7515, RFC 9068) */
 
@@ -128,24 +128,24 @@ uint32_t keyset_retry_ms(const struct keyset *k);       /* when KEYSET_NONE may 
 /* --- keyset.c: kids that tokens named and no set had */
 
 struct unknown_keys;
-struct unknown_keys *unknown_keys_new(void);
-void unknown_keys_free(struct unknown_keys **k);
+FOR_TESTS struct unknown_keys *unknown_keys_new(void);
+FOR_TESTS void unknown_keys_free(struct unknown_keys **k);
 /* When it was seen first, as far as is known. */
-uint64_t unknown_keys_see(struct unknown_keys *k, const char *kid, uint64_t now_us);
+FOR_TESTS uint64_t unknown_keys_see(struct unknown_keys *k, const char *kid, uint64_t now_us);
 
 /* --- check.c: tokens found good */
 
 struct oauth_cache;
-struct oauth_cache *oauth_cache_new(size_t max);
-void oauth_cache_free(struct oauth_cache **c);
-void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_t ret[DIGEST_SIZE]);
+FOR_TESTS struct oauth_cache *oauth_cache_new(size_t max);
+FOR_TESTS void oauth_cache_free(struct oauth_cache **c);
+FOR_TESTS void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_t ret[DIGEST_SIZE]);
 /* who: borrowed.  False: not there, or over. */
-bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
+FOR_TESTS bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
 /* True: it was not there, not even as one that is over. */
-bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass,
+FOR_TESTS bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass,
 		     uint64_t until_us);
 /* Its tokens, NULL: all, are only known to have been good from now on. */
-void oauth_cache_expire(struct oauth_cache *c, const struct oauth_issuer *issuer);
+FOR_TESTS void oauth_cache_expire(struct oauth_cache *c, const struct oauth_issuer *issuer);
 
 /* --- keyset.c: an issuer */
 

@@ -98,7 +98,7 @@ void rpc_error_raw(struct rpc_error *e, const char *name, const char *json)
 	str_puts(&e->data, json);
 }
 
-void rpc_error_json(struct rpc_error *e, const char *name, const json_t *value)
+static void rpc_error_json(struct rpc_error *e, const char *name, const json_t *value)
 {
 	member(e, name);
 	jx_write(value, &e->data);
