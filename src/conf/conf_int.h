@@ -16,8 +16,6 @@ int conf_err(struct err *err, const char *at, const char *name, const char *fmt,
 /* Put the member's name in front of a sentence about it: a line and a column are only its place.  Returns the code. */
 int conf_named(struct err *err);
 
-/* --- listeners.c */
-
 /* The list `listeners` of a document; err->where is a JSON pointer into the document. */
 int conf_list_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
 /* What a server without a list does: HTTP on loopback. */
@@ -30,15 +28,5 @@ void conf_list_sample(struct str *out);
 int conf_check_address(const char *address, bool *ret_loopback) MUST_CHECK;
 /* Of a listener's address that has been accepted. */
 bool conf_is_loopback(const char *address);
-
-/* --- issuers.c */
-
-/* The same for the list `oauth.issuers`; none is none. */
-#define CONF_ISSUERS_AT "/oauth/issuers"
-int conf_oauth_read(const json_t *list, struct conf *c, struct err *err) MUST_CHECK;
-int conf_oauth_check(const struct conf *c, struct err *err) MUST_CHECK;         /* with all else, at the end */
-bool conf_oauth_equal(const struct conf *a, const struct conf *b);
-void conf_oauth_free(struct conf *c);
-void conf_oauth_sample(struct str *out);
 
 #endif
