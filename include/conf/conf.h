@@ -45,16 +45,19 @@ struct conf_listener {
 	uint32_t head_ms, body_ms, idle_ms, credential_ms, stall_ms;    /* deadlines; 0 = as usual (SEC S-116) */
 	uint32_t connections_max;
 	struct conf_tls *tls;           /* http, tcp; NULL = plain.  What it points to changes with conf_reload() */
-	bool relay;                     /* not from a file: the server's own door for --stdio, which behaves as stdio does */
+	/* not from a file: the server's own door for --stdio, which behaves as stdio does */
+	bool relay;
 };
 /* Who may give commands beside the owner of the store. */
-enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN, CONF_ROLE_COUNT };
+enum conf_role_kind { CONF_ADMIN, CONF_OPERATOR, CONF_AUDITOR, CONF_TENANT_AUDITOR, CONF_TENANT_ADMIN,
+	CONF_ROLE_COUNT };
 #define CONF_KEY_NAME_MAX 32            /* bytes of an administrator's name */
 struct conf_role {
 	enum conf_role_kind kind;
 	bool by_group;                  /* all who are in group id, else the user id */
 	uint32_t id;
-	char *key, *name;               /* an administrator elsewhere: SHA-256 of the key in hex, and what records say; else NULL */
+	/* an administrator elsewhere: SHA-256 of the key in hex, and what records say; else NULL */
+	char *key, *name;
 	char *tenant;                   /* of a tenant-auditor and a tenant-admin, else NULL */
 };
 #define CONF_ROLES_MAX 256

@@ -36,15 +36,18 @@ int db_check_version(struct db *db, int *ret_version, struct err *err) MUST_CHEC
  * indexes are sound, which reads all of it.  ERR_CORRUPT with what is wrong. */
 int db_check_schema(struct db *db, struct err *err) MUST_CHECK;
 int db_check_integrity(struct db *db, struct err *err) MUST_CHECK;
-/* The same without looking up the rows of one table in its indexes, which is most of the work.  1: sound; 0: it is not. */
+/* The same without looking up the rows of one table in its indexes, which is most of the work.  1: sound; 0: it is
+ * not. */
 int db_check_structure(struct db *db, const char *but, struct err *err) MUST_CHECK;
-/* The same for keys.db, whose schema counts by itself: forward, then whole as the steps make it; a DB_READER only looks. */
+/* The same for keys.db, whose schema counts by itself: forward, then whole as the steps make it; a DB_READER only
+ * looks. */
 int db_migrate_keys(struct db *db, struct err *err) MUST_CHECK;
 int db_schema_version(void);                                         /* what this program knows */
 
 /* A transaction is a scope: db_txn_end() commits when rc >= 0, else rolls back, and returns the final
  * code.  A write scope is BEGIN IMMEDIATE.  ERR_AUDIT: disk full, or the file is not where it was (AUDIT A-604); the
- * transaction is gone, later ones may succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT A-216). */
+ * transaction is gone, later ones may succeed; ERR_IO: a failed flush, the connection must not be used again (AUDIT
+ * A-216). */
 int db_txn_begin(struct db *db, bool write, struct err *err) MUST_CHECK;
 int db_txn_end(struct db *db, int rc, struct err *err);
 bool db_txn_alive(const struct db *db);               /* false: the engine has undone it, end it with an error */
@@ -78,16 +81,18 @@ void db_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size);     
 void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct err *err);
 const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len);
 const char *db_col_name(struct db_stmt *st, unsigned col);
-/* Of statements that read millions of rows: SELECT row_out(?pos, a, b, ...) hands a, b, ... over at once, at a third of the cost
- * of asking for each.  NULL: the last step did not; else they live until the next.  n: of DB_INT; p, len: of texts and blobs. */
+/* Of statements that read millions of rows: SELECT row_out(?pos, a, b, ...) hands a, b, ... over at once, at a third of
+ * the cost of asking for each.  NULL: the last step did not; else they live until the next.  n: of DB_INT; p, len: of
+ * texts and blobs. */
 struct db_value { enum db_type type; int64_t n; const void *p; size_t len; };
 void db_bind_row(struct db_stmt *st, unsigned pos);
 const struct db_value *db_row(struct db_stmt *st, unsigned n);
 int64_t db_last_id(struct db *db);                                   /* rowid of the last insert */
 int64_t db_changes(struct db *db);                                   /* rows of the last statement */
 
-/* Before a path of a definition is opened: ERR_DENIED when it is, by any name, a file of this store's directory.  Even to
- * look into one and close it again would drop the locks that this process has on it (trap 18).  store NULL: no store. */
+/* Before a path of a definition is opened: ERR_DENIED when it is, by any name, a file of this store's directory.  Even
+ * to look into one and close it again would drop the locks that this process has on it (trap 18).  store NULL: no
+ * store. */
 int db_foreign_check(const char *path, const char *store, struct err *err) MUST_CHECK;
 /* DB_FOREIGN only: one SELECT (or VALUES, WITH … SELECT) statement; ERR_INVALID for anything else, a second
  * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
@@ -98,20 +103,22 @@ unsigned db_param_count(struct db_stmt *st);
 const char *db_param_name(struct db_stmt *st, unsigned pos);
 /* A step that runs past this monotonic time ends with ERR_TIMEOUT; 0 = none. */
 void db_deadline(struct db *db, uint64_t mono_us);
-void db_interrupt(struct db *db);                                    /* any thread: the running step ends, ERR_CANCELLED */
+/* any thread: the running step ends, ERR_CANCELLED */
+void db_interrupt(struct db *db);
 
 /* Writer's spare time: a passive checkpoint when the log has at least min_pages.  What readers hold back stays
  * for later, and is no error.  db_close() of a DB_WRITER empties the log (TRUNCATE). */
 int db_checkpoint(struct db *db, unsigned min_pages, struct err *err) MUST_CHECK;
-/* The log into the file, and the log empty: what was deleted is then in neither (AUDIT A-509).  ERR_BUSY: readers are in the
- * way; try again. */
+/* The log into the file, and the log empty: what was deleted is then in neither (AUDIT A-509).  ERR_BUSY: readers are
+ * in the way; try again. */
 int db_truncate_log(struct db *db, struct err *err) MUST_CHECK;
 /* A compact copy by VACUUM INTO from a reader; path must not exist (AUDIT A-612). */
 int db_backup(struct db *db, const char *path, struct err *err) MUST_CHECK;
 /* Pages of the write-ahead log not yet copied, for metrics. */
 unsigned db_wal_pages(struct db *db);
 #ifdef BENCH_BUILD
-int db_bench_no_sync(struct db *db, struct err *err) MUST_CHECK;    /* benchmarks only: synchronous=OFF, the baseline of make bench */
+/* benchmarks only: synchronous=OFF, the baseline of make bench */
+int db_bench_no_sync(struct db *db, struct err *err) MUST_CHECK;
 #endif
 
 #endif

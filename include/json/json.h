@@ -19,7 +19,8 @@ struct str;
 #define JX_NAME_MAX 256                 /* bytes of a member name after unescaping */
 #define JX_MESSAGE_MAX (10u << 20)      /* bytes of one message (SEC S-113) */
 #define JX_DIGITS_MAX 2048              /* digits of a number, without zeros at its ends */
-#define JX_EXPONENT_MAX 1000000000      /* the exponent that a number is written with, here or with one digit before its point */
+/* the exponent that a number is written with, here or with one digit before its point */
+#define JX_EXPONENT_MAX 1000000000
 
 /* A piece of the scanned text; p NULL = absent. */
 struct jx_span { const char *p; size_t len; };
@@ -105,8 +106,8 @@ const char *jx_type_name(const json_t *v);              /* "object", "string", "
 
 /* The value at a JSON pointer (RFC 6901) or NULL; borrowed. */
 json_t *jx_at(const json_t *root, const char *pointer);
-/* Where the values at these pointers (at most JX_LOCATE_MAX) stand in text that jx_scan() has accepted: fn() for each that is
- * there, from <= byte < to, in the order of the text.  What stands inside of another one is not told. */
+/* Where the values at these pointers (at most JX_LOCATE_MAX) stand in text that jx_scan() has accepted: fn() for each
+ * that is there, from <= byte < to, in the order of the text.  What stands inside of another one is not told. */
 #define JX_LOCATE_MAX 64
 typedef void jx_located_fn(void *arg, size_t pointer, size_t from, size_t to);
 void jx_locate(const char *text, size_t len, const char *const *pointers, size_t n, jx_located_fn *fn, void *arg);

@@ -12,7 +12,8 @@
  * key, then to the tool (SEC S-802, S-806): rates and quotas at once, slots at once or after a wait in a fair queue.
  * What the process has is divided into guaranteed shares of the tenants and a common pool (S-804).  Loop thread. */
 
-#define LIMIT_ENTRIES_MAX 262144        /* tenants, principals, keys and tools that are remembered; idle ones are forgotten */
+/* tenants, principals, keys and tools that are remembered; idle ones are forgotten */
+#define LIMIT_ENTRIES_MAX 262144
 #define LIMIT_SLOT_RETRY_MS 1000        /* what a caller is told when nobody knows better */
 
 struct limiter;
@@ -33,7 +34,8 @@ extern const char *const limit_pools[LIMIT_POOLS];      /* "calls", "queue", "st
 
 struct limit_conf {
 	uint64_t ceiling[LIMIT_POOLS];  /* 0 = no ceiling */
-	unsigned share_percent;         /* of each ceiling, divided evenly among the tenants; the rest is for who comes first */
+	/* of each ceiling, divided evenly among the tenants; the rest is for who comes first */
+	unsigned share_percent;
 	uint32_t wait_ms;               /* the longest wait in the queue; 0: nobody waits */
 };
 /* Without a configuration; the rows of conf.def say the same. */
@@ -59,9 +61,9 @@ struct limit_req {
 /* Its turn has come (granted), or its time is over: then the ticket is to be released as well.  Called by limit_turns()
  * alone. */
 typedef void limit_turn_fn(void *arg, bool granted);
-/* 0: *ret runs, or waits and fn follows; or it has nothing at all.  err->where says which: "tenant/rate", "tool/concurrency",
- * "key/quota", "tenant/storage", "tenant/queue" are ERR_RATE with retry_ms; "server/calls", "server/queue", "server/bytes",
- * "server/limiter" are ERR_BUSY with retry_ms: no fault of this tenant. */
+/* 0: *ret runs, or waits and fn follows; or it has nothing at all.  err->where says which: "tenant/rate",
+ * "tool/concurrency", "key/quota", "tenant/storage", "tenant/queue" are ERR_RATE with retry_ms; "server/calls",
+ * "server/queue", "server/bytes", "server/limiter" are ERR_BUSY with retry_ms: no fault of this tenant. */
 int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *fn, void *arg, struct limit_ticket **ret,
 		struct err *err) MUST_CHECK;
 bool limit_waits(const struct limit_ticket *t);
@@ -85,13 +87,14 @@ void limit_charge_back(struct limiter *l, const struct limit_req *req, unsigned 
 /* One stream of a tenant.  ERR_BUSY. */
 int limit_hold_stream(struct limiter *l, int64_t tenant_id, struct err *err) MUST_CHECK;
 void limit_drop_stream(struct limiter *l, int64_t tenant_id);
-/* How full the process is with what piles up, in percent of the fullest ceiling: calls that wait, streams, bytes.  Calls
- * that run count where none may wait; else it is no sign of trouble when all their slots are taken. */
+/* How full the process is with what piles up, in percent of the fullest ceiling: calls that wait, streams, bytes.
+ * Calls that run count where none may wait; else it is no sign of trouble when all their slots are taken. */
 unsigned limit_pressure(const struct limiter *l);
 /* It is filled to this percentage, and the tenant has more than its share of what is (SEC S-807). */
 bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned percent);
 
-/* What that comes to (SEC S-807).  A step is left LIMIT_SLACK percent below where it is reached, so that nothing flutters. */
+/* What that comes to (SEC S-807).  A step is left LIMIT_SLACK percent below where it is reached, so that nothing
+ * flutters. */
 enum limit_step {
 	LIMIT_CALM,
 	LIMIT_NEARLY_FULL,              /* from 80 % */
@@ -121,7 +124,8 @@ struct limit_usage {
 #define LIMIT_DAY_US 86400000000ull
 struct limit_view { uint32_t running, waiting; uint64_t calls, bytes; };
 /* What is running, waiting and used today by one of them. */
-struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject, uint64_t wall_us);
+struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject,
+			    uint64_t wall_us);
 void limit_usage_load(struct limiter *l, const struct limit_usage *u);
 /* What has changed since it was handed out last, at most max; call again while it returns max. */
 size_t limit_usage_dirty(struct limiter *l, struct limit_usage *ret, size_t max);
@@ -129,6 +133,7 @@ size_t limit_usage_dirty(struct limiter *l, struct limit_usage *ret, size_t max)
 /* A token bucket of its own, full when zeroed: capacity = count, refilled evenly over per_s seconds.  0, or
  * ERR_RATE with the time until the next token.  A rate above a million a second counts as a million. */
 struct limit_bucket { uint64_t level_us, at_us; };
-int limit_bucket_take(struct limit_bucket *b, struct text_rate rate, uint64_t now_us, uint32_t *ret_retry_ms) MUST_CHECK;
+int limit_bucket_take(struct limit_bucket *b, struct text_rate rate, uint64_t now_us,
+		      uint32_t *ret_retry_ms) MUST_CHECK;
 
 #endif

@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A resource server of OAuth 2.1 (SEC 7, MCP 17): access tokens of configured issuers instead of keys, the document that
- * says where to get one (RFC 9728), and the challenges.  Tokens go nowhere else (MCP A-09).  Loop thread. */
+/* A resource server of OAuth 2.1 (SEC 7, MCP 17): access tokens of configured issuers instead of keys, the document
+ * that says where to get one (RFC 9728), and the challenges.  Tokens go nowhere else (MCP A-09).  Loop thread. */
 
-#define OAUTH_WAITING_MAX 1024          /* checks that wait for issuers: one half shared out evenly, the other for who comes first */
-#define OAUTH_ASKING_MAX 256            /* of them, those about opaque tokens: each is a request of the fetcher, which tools use as well */
+/* checks that wait for issuers: one half shared out evenly, the other for who comes first */
+#define OAUTH_WAITING_MAX 1024
+/* of them, those about opaque tokens: each is a request of the fetcher, which tools use as well */
+#define OAUTH_ASKING_MAX 256
 #define OAUTH_KIDS_MAX 256              /* of one issuer: kids that are remembered because they were not there */
 #define OAUTH_NEAR_MS 5000              /* how long a check waits for the next fetch of keys that may be made */
 #define OAUTH_CACHE_MAX 10000           /* tokens that are remembered */
@@ -43,7 +45,8 @@ struct oauth_env {                      /* borrowed for life */
 	int (*secret)(void *arg, const char *name, char **ret, size_t *ret_len, struct err *err);
 	void *secret_arg;
 	/* A token is good, and was not known to be. */
-	void (*accepted)(void *arg, const struct cred_source *source, const struct principal *who, const struct oauth_seen *seen);
+	void (*accepted)(void *arg, const struct cred_source *source, const struct principal *who,
+			 const struct oauth_seen *seen);
 	void *accepted_arg;
 };
 /* ERR_INVALID: the configuration says what cannot be, or a file of keys is none. */
@@ -62,10 +65,11 @@ struct oauth_ask {                      /* all copied */
 };
 /* rc 0: pass->who is counted, for the callee.  Else as oauth_check() says. */
 typedef void oauth_done_fn(void *arg, int rc, const struct oauth_pass *pass, const struct err *err);
-/* 0: ret_pass->who is counted.  1: an issuer is asked; done() follows once, never from inside a call of this module, unless
- * *ret_check is cancelled before.  ERR_DENIED: told to the watcher of tenants, err->msg fits an answer.  ERR_BUSY,
- * ERR_UNREACHABLE: nobody can tell now; err->retry_ms. */
-int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *done, void *arg, struct oauth_pass *ret_pass,
+/* 0: ret_pass->who is counted.  1: an issuer is asked; done() follows once, never from inside a call of this module,
+ * unless *ret_check is cancelled before.  ERR_DENIED: told to the watcher of tenants, err->msg fits an answer.
+ * ERR_BUSY, ERR_UNREACHABLE: nobody can tell now; err->retry_ms. */
+int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *done, void *arg,
+		struct oauth_pass *ret_pass,
 		struct oauth_check **ret_check, struct err *err) MUST_CHECK;
 void oauth_check_cancel(struct oauth_check **c);
 

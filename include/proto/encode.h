@@ -51,14 +51,14 @@ struct enc_result {
 	enum enc_list list;
 	const char *page; size_t page_len;
 	const char *next; size_t next_len;
-	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent.  ENC_PROMPT, ENC_READ,
-	 * ENC_COMPLETE: structured is {messages, description?}, {contents}, {values, total?, hasMore?}. */
+	/* ENC_CALL: content blocks, or one text block from `text`; NULL structured, meta = absent.  ENC_PROMPT,
+	 * ENC_READ, ENC_COMPLETE: structured is {messages, description?}, {contents}, {values, total?, hasMore?}. */
 	const json_t *content, *structured, *meta;
 	struct jx_span content_text, structured_text;   /* the same, as jx_write() has it; p NULL: it is not written yet */
 	const char *text;
 	bool is_error;
-	/* R3, R4 (MCP B-16): the tool's outputSchema is not listed, so only objects are shown; or it is listed wrapped, so
-	 * objects are wrapped too. */
+	/* R3, R4 (MCP B-16): the tool's outputSchema is not listed, so only objects are shown; or it is listed wrapped,
+	 * so objects are wrapped too. */
 	bool unwrapped, wrapped;
 	const uint8_t *call_id; /* 16 bytes for `_meta`, or NULL; also ENC_INPUT */
 	/* ENC_INPUT */

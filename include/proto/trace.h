@@ -16,7 +16,8 @@ struct trace {
 	char state[TRACE_STATE_MAX + 1];        /* tracestate; "" = none */
 };
 
-/* False: parent is none, and so there is no trace (MCP W-03).  A state that is none is dropped alone; p NULL = absent. */
+/* False: parent is none, and so there is no trace (MCP W-03).  A state that is none is dropped alone; p NULL =
+ * absent. */
 bool trace_parse(struct trace *ret, const char *parent, size_t parent_len, const char *state, size_t state_len);
 
 #endif

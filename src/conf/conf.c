@@ -2,8 +2,6 @@
  * of listeners has a file of its own. */
 #include "config.h"
 
-#include "conf/conf.h"
-
 #include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,12 +14,15 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "conf/conf.h"
 #include "json/json.h"
 #include "json/yaml.h"
 
 #include "conf_int.h"
 
-/* --- The list oauth.issuers: whose tokens are accepted, and what their claims mean here (SEC 7). */
+/* --- The list oauth.issuers */
+
+/* Whose tokens are accepted, and what their claims mean here (SEC 7). */
 
 #define ISSUERS_AT "/oauth/issuers"
 #define URL_BYTES_MAX 2048

@@ -105,7 +105,8 @@ struct tls;
 struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
 FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args,
+			     const struct ctl_sink *sink,
 		   struct str *rows,
 		   struct err *err) MUST_CHECK;
 

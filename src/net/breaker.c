@@ -1,8 +1,6 @@
 /* Circuit breakers.  Only servers that fail are remembered: a success forgets. */
 #include "config.h"
 
-#include "net/breaker.h"
-
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -10,6 +8,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "net/breaker.h"
 
 #define MS 1000ull                      /* microseconds */
 

@@ -1,8 +1,6 @@
 /* Sources, tenants and strangers among the connections, counted; and the penalties of sources. */
 #include "config.h"
 
-#include "net/gate.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +9,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "ev/ev.h"
+#include "net/gate.h"
 
 #define SOURCE_KEY 16                   /* addr_source() */
 #define NET_KEY 6                       /* bytes of it that a /48 has */
@@ -92,7 +91,7 @@ void gate_free(struct gate **pg)
 	free(g);
 }
 
-/* --- sources ------------------------------------------------------------------------------------- */
+/* --- sources */
 
 /* False: this address is no source. */
 static bool source_key(const struct gate *g, const struct addr *from, uint8_t ret[SOURCE_KEY])
@@ -150,7 +149,7 @@ static uint32_t wait_ms(struct gate *g, const uint8_t key[SOURCE_KEY])
 	return has_to_wait(s, now) ? (uint32_t)((s->until_us - now + 999) / 1000) : 0;
 }
 
-/* --- faults -------------------------------------------------------------------------------------- */
+/* --- faults */
 
 static struct offenders *offenders_of(struct gate *g, const uint8_t key[SOURCE_KEY])
 {
@@ -296,7 +295,7 @@ uint32_t gate_penalty_ms(const struct gate_pass *p)
 	return p->stranger && p->source ? wait_ms(p->gate, p->source->key) : 0;
 }
 
-/* --- connections --------------------------------------------------------------------------------- */
+/* --- connections */
 
 /* As OpenSSH's MaxStartups: the chance grows in a line from percent at start to 100 at full. */
 static bool falls_on_it(const struct gate *g)

@@ -140,7 +140,8 @@ FOR_TESTS struct oauth_cache *oauth_cache_new(size_t max);
 FOR_TESTS void oauth_cache_free(struct oauth_cache **c);
 FOR_TESTS void oauth_cache_key(const char *token, size_t len, const char *resource, uint8_t ret[DIGEST_SIZE]);
 /* who: borrowed.  False: not there, or over. */
-FOR_TESTS bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us, struct oauth_pass *ret);
+FOR_TESTS bool oauth_cache_get(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], uint64_t now_us,
+			       struct oauth_pass *ret);
 /* True: it was not there, not even as one that is over. */
 FOR_TESTS bool oauth_cache_put(struct oauth_cache *c, const uint8_t key[DIGEST_SIZE], const struct oauth_pass *pass,
 		     uint64_t until_us);

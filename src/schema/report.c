@@ -2,8 +2,6 @@
  * value only the names of members are repeated, and scalars where the caller allows it. */
 #include "config.h"
 
-#include "run_int.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,8 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+
+#include "run_int.h"
 
 #define NAME_SHOWN 120          /* bytes of a member name */
 #define PATH_SHOWN 150          /* bytes of the names on the way to a value */
@@ -39,7 +39,7 @@ static void put_name(struct str *out, const char *name)
 {
 	char shown[NAME_SHOWN];
 
-	str_puts(out, text_printable(name, strlen(name), shown, sizeof shown));
+	str_puts(out, text_printable(name, strlen(name), shown, sizeof(shown)));
 }
 
 /* Does the path begin with all of the pointer? */
@@ -137,8 +137,8 @@ static struct schema_failure *next_failure(struct run *r, const struct spot *at,
 	*ret = paths_to(r, at);
 	if (keyword)
 		jx_pointer_add(&ret->keyword, keyword);
-	copy(f->instance, sizeof f->instance, &ret->shown);
-	copy(f->keyword, sizeof f->keyword, &ret->keyword);
+	copy(f->instance, sizeof(f->instance), &ret->shown);
+	copy(f->keyword, sizeof(f->keyword), &ret->keyword);
 	return f;
 }
 
@@ -163,7 +163,7 @@ static void put_value(const struct run *r, const struct paths *p, const json_t *
 	else
 		jx_write(v, &text);
 	str_printf(out, "; got %s", text_printable(text.p, text.len > 2 * VALUE_SHOWN ? 2 * VALUE_SHOWN : text.len,
-						    shown, sizeof shown));
+						    shown, sizeof(shown)));
 	str_puts(out, len < json_string_length(v) || text.len > 2 * VALUE_SHOWN ? "..." : "");
 	str_fini(&text);
 }
@@ -177,7 +177,7 @@ static bool fail(struct run *r, const struct spot *at, const char *keyword, cons
 	if (!f)
 		return false;
 	put_value(r, &p, v, &got);
-	(void)snprintf(f->text, sizeof f->text, "Invalid argument: %.*s: %s%s", PATH_SHOWN,
+	(void)snprintf(f->text, sizeof(f->text), "Invalid argument: %.*s: %s%s", PATH_SHOWN,
 		       p.words.len ? p.words.p : "(root)", why, str_text(&got));
 	str_fini(&got);
 	paths_fini(&p);
@@ -186,26 +186,26 @@ static bool fail(struct run *r, const struct spot *at, const char *keyword, cons
 
 bool run_fail(struct run *r, const struct spot *at, const char *keyword, const char *fmt, ...)
 {
-	char why[sizeof r->report->failure->text];
+	char why[sizeof(r->report->failure->text)];
 	va_list ap;
 
 	if (run_is_over(r))
 		return false;
 	va_start(ap, fmt);
-	(void)vsnprintf(why, sizeof why, fmt, ap);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	return fail(r, at, keyword, NULL, why);
 }
 
 bool run_fail_scalar(struct run *r, const struct spot *at, const char *keyword, const json_t *v, const char *fmt, ...)
 {
-	char why[sizeof r->report->failure->text];
+	char why[sizeof(r->report->failure->text)];
 	va_list ap;
 
 	if (run_is_over(r))
 		return false;
 	va_start(ap, fmt);
-	(void)vsnprintf(why, sizeof why, fmt, ap);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	return fail(r, at, keyword, v, why);
 }
@@ -226,7 +226,7 @@ bool run_fail_missing(struct run *r, const struct spot *at, const char *keyword,
 		put_name(&text, because);
 		str_putc(&text, ')');
 	}
-	copy(f->text, sizeof f->text, &text);
+	copy(f->text, sizeof(f->text), &text);
 	str_fini(&text);
 	paths_fini(&p);
 	return false;
@@ -238,10 +238,10 @@ bool run_fail_type(struct run *r, const struct spot *at, const char *keyword, un
 
 	if (run_is_over(r))
 		return false;
-	schema_type_words(types, must, sizeof must);
+	schema_type_words(types, must, sizeof(must));
 	if (json_is_real(v) && (types & TYPE_INTEGER))
 		return run_fail_scalar(r, at, keyword, v, "must be %s, has a fraction", must);
-	schema_type_words(schema_type_bits(v), is, sizeof is);
+	schema_type_words(schema_type_bits(v), is, sizeof(is));
 	return run_fail_scalar(r, at, keyword, json_is_null(v) ? NULL : v, "must be %s, is %s", must, is);
 }
 
@@ -325,7 +325,7 @@ void run_note_spent(struct run *r)
 		return;
 	f = last_failure(r->report);
 	f->instance[0] = f->keyword[0] = '\0';
-	(void)snprintf(f->text, sizeof f->text, "Invalid argument: (root): too large or too deeply nested to be "
+	(void)snprintf(f->text, sizeof(f->text), "Invalid argument: (root): too large or too deeply nested to be "
 		       "checked against the schema");
 }
 
@@ -340,9 +340,9 @@ void run_note_match(struct run *r, const struct spot *at)
 	r->report->match_limit = true;
 	f = last_failure(r->report);
 	p = paths_to(r, at);
-	copy(f->instance, sizeof f->instance, &p.shown);
-	copy(f->keyword, sizeof f->keyword, &p.keyword);
-	(void)snprintf(f->text, sizeof f->text, "Invalid argument: %.*s: takes too long to match against a pattern",
+	copy(f->instance, sizeof(f->instance), &p.shown);
+	copy(f->keyword, sizeof(f->keyword), &p.keyword);
+	(void)snprintf(f->text, sizeof(f->text), "Invalid argument: %.*s: takes too long to match against a pattern",
 		       PATH_SHOWN, p.words.len ? p.words.p : "(root)");
 	paths_fini(&p);
 }
