@@ -1,5 +1,5 @@
-/* toolcribd.yaml: the scalar keys, one row of conf.def each.  The list
- * of listeners has a file of its own. */
+/* toolcribd.yaml: the scalar keys, one row of conf.def each, the issuers of OAuth and the roles.  The list of
+ * listeners has a file of its own.  Read at the start and at each reload, on the loop's thread or before it. */
 #include "config.h"
 
 #include <grp.h>

@@ -1,5 +1,5 @@
-/* The list of listeners: a map each, with the rules that keep an open door from being left open by mistake.
- * Addresses are checked by their text; nothing is resolved or bound here. */
+/* The list of listeners: a map each, with its TLS, and the rules that keep an open door from being left open by
+ * mistake.  Addresses are checked by their text, files are named only; nothing is resolved, bound or opened here. */
 #include "config.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-/* Definition documents: read here, so that sockets speak JSON only, and named here when something is wrong in
- * one of them. */
+/* Definition documents in files and folders: read here, so that sockets speak JSON only, named here when something is
+ * wrong in one of them, and written when documents are asked for. */
 #include "config.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* The table as help: usage lines, one command, one noun, everything. */
+/* The table of commands as text: help for one command, one noun, everything; the COMMANDS list of toolcrib(8) in mdoc;
+ * completion for bash. */
 #include "config.h"
 
 #include <string.h>

@@ -613,7 +613,7 @@ static void print_change(const struct ctl_print *p, const json_t *change, const 
 	free(b);
 }
 
-/* ctl_diff.c: a row of ADM_DIFF */
+/* A row of ADM_DIFF. */
 static void ctl_print_diff(const struct ctl_print *p, const json_t *row)
 {
 	const char *sign = json_string_value(json_object_get(row, "sign"));

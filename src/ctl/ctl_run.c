@@ -1,4 +1,5 @@
-/* Which road a command takes: the given socket, the socket on the owner's card, or this process as the owner. */
+/* One command on its way: by the given socket, by the socket on the owner's card, by TLS to another machine, or in
+ * this process as the owner of the store.  Rows go to a sink or are gathered. */
 #include "config.h"
 
 #include <errno.h>

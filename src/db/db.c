@@ -1,7 +1,6 @@
-/*
- * Connections: opening with settings that are read back, transactions, items, errors.  Statements are
- * in stmt.c, foreign sources in foreign.c, the schema in migrate.c, log and copies in upkeep.c.
- */
+/* A connection to SQLite: opening with settings that are read back, statements that are prepared once and lent out,
+ * transactions, items, errors, the log and copies of the file.  Each connection belongs to one thread.  After a failed
+ * flush it is never used again.  Foreign sources are in foreign.c, the schema in migrate.c, the lock in owner.c. */
 #include "config.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* One strict pass over a JSON text (RFC 8259): UTF-8, syntax, depth, counts, duplicate members, and the
  * spans that the caller asked for.  It builds nothing and does not recurse: the open containers stand
- * on a stack of JX_DEPTH_MAX frames, the names of open objects in one array. */
+ * on a stack of JX_DEPTH_MAX frames, the names of open objects in one array.  Escapes of strings and the
+ * places of values are read in texts that have passed it.  Any thread. */
 #include "config.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Questions about values: type names, JSON pointers, equality. */
+/* Values of parsed trees, on any thread: type names, JSON pointers, equality, typed getters of members, differences,
+ * the end of trees that held secrets, and the test whether jansson is laid out as json/direct.h says. */
 #include "config.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* YAML to trees, by libfyaml's events: aliases, anchors, foreign tags, merge keys, duplicate keys and keys
- * that are not text are refused on sight.  Beside each tree stands the list of its values in document
- * order with their places, so that any JSON pointer can be turned into line and column. */
+/* YAML to trees, by libfyaml's events, and trees to YAML: aliases, anchors, foreign tags, merge keys, duplicate keys
+ * and keys that are not text are refused on sight.  Beside each tree stands the list of its values in document order
+ * with their places, so that any JSON pointer can be turned into line and column.  Any thread. */
 #include "config.h"
 
 #include <errno.h>

@@ -282,7 +282,6 @@ bool limit_shed(const struct limiter *l, int64_t tenant_id, unsigned from)
 	return false;
 }
 
-/* step.c */
 static void step_look(struct limiter *l)
 {
 	unsigned percent = limit_pressure(l), step = l->step;

@@ -1,4 +1,6 @@
-/* Outbound requests: the face, pools of connections, one end for each request. */
+/* Outbound requests by libcurl on the loop's thread: pools of connections, one for each scope and policy, options and
+ * callbacks of a request, one end for each.  Addresses are judged by fetch_policy.c at each connect and at each use of
+ * a kept connection; nothing follows a redirect. */
 #include "config.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,6 @@
-/* One HTTP/1.1 server connection: what the peer sends, what it is waited for, and the end. */
+/* One HTTP/1.1 server connection on the loop's thread: what the peer sends, bodies by length or in chunks, what it is
+ * waited for, answers in the order of their requests, and the end.  Heads are read by http_head.c.  Bad framing is
+ * refused, never repaired, and closes the connection. */
 #include "config.h"
 
 #include <assert.h>
@@ -19,8 +21,6 @@
 #include "ev/ev.h"
 #include "net/http_server.h"
 #include "net/stream.h"
-
-/* What the files of HTTP share: http_head.c, http_server.c (input, phases, the end), http_answer.c (output). */
 
 /* What the peer is waited for, and how long. */
 enum http_phase {

@@ -1,6 +1,7 @@
-/* Buffered bytes.  Most input is taken whole where it was read, on the stack: only what data() leaves is copied
- * into a buffer of the stream, so that an idle connection has none.  Output is gathered in one piece of memory
- * and written at the end of the turn. */
+/* A stream of bytes over a descriptor, plain or TLS, on the loop's thread; transports and HTTP read and write by it.
+ * Most input is taken whole where it was read, on the stack: only what data() leaves is copied into a buffer of the
+ * stream, so that an idle connection has none.  Output is gathered in one piece of memory and written at the end of
+ * the turn.  Lines of a stream are found by line_next(). */
 #include "config.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* A listener's certificate, key and rules: files read, checked and put into a context that handshakes are made from. */
+/* TLS by OpenSSL: connections and their peers' certificates, the handshake of an accepted one within its time, a
+ * command's own connection to a server, a listener's certificate, key and rules.  stream.c reads and writes by it,
+ * listen.c accepts by it, on the loop's thread; only tls_connect() waits. */
 #include "config.h"
 
 #include <arpa/inet.h>
@@ -57,7 +59,7 @@ struct tls {
 	size_t nnames;
 };
 
-/* tls_conn.c: ssl is taken, and knows its side and its descriptor. */
+/* ssl is taken, and knows its side and its descriptor. */
 static struct tls *tls_wrap(SSL *ssl)
 {
 	struct tls *t = mem_zalloc(sizeof(*t));

@@ -1,5 +1,6 @@
-/* The check of one token: known already, or verified by its issuer's keys, or vouched for by its issuer.  What nobody
- * can tell at once waits, a bounded number of checks for a bounded time. */
+/* The check of one token, on the loop's thread: known already, or verified by its issuer's keys, or vouched for by its
+ * issuer (introspection, RFC 7662).  What nobody can tell at once waits, a bounded number of checks for a bounded time.
+ * Here too are the tokens found good and what claims mean: tenant, principal, scopes. */
 #include "config.h"
 
 #include <stdio.h>

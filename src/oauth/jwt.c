@@ -1,5 +1,6 @@
-/* Access tokens as compact JWS (RFC 7515 7.1): header.payload.signature, each in strict base64url.  Everything is
- * refused that is not needed: other serializations, encryption, headers that act (SEC S-401 to S-406). */
+/* Access tokens as compact JWS (RFC 7515 7.1): header.payload.signature, each in strict base64url, and the key sets
+ * that verify them.  Everything is refused that is not needed: other serializations, encryption, headers that act
+ * (SEC S-401 to S-406).  Pure functions. */
 #include "config.h"
 
 #include <stdlib.h>

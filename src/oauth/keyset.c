@@ -1,5 +1,6 @@
-/* The keys of one issuer as they are now: from a file, or fetched, and then seldom (SEC S-409).  What is there stays
- * until the next set has been read whole; what could not be fetched for too long is not used any more. */
+/* One issuer: its server, requests to it, the words of its scopes, and its keys as they are now: from a file, or
+ * fetched, and then seldom (SEC S-409).  What is there stays until the next set has been read whole; what could not be
+ * fetched for too long is not used any more.  check.c asks, on the loop's thread. */
 #include "config.h"
 
 #include <stdlib.h>

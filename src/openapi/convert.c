@@ -1,4 +1,5 @@
-/* A description as a whole: its server, its operations, and the documents they become. */
+/* A description as a whole: its server, its operations, and the documents they become: parameters, bodies and security
+ * as arguments and an http handler, answers as outputSchema.  Pure but for the sink; what cannot be said is noted. */
 #include "config.h"
 
 #include <stdio.h>

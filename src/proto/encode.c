@@ -1,4 +1,5 @@
-/* Messages as text: results by revision, errors, notices. */
+/* Messages as text: content blocks and results by revision, errors, notices.  Pure functions that append to a text;
+ * what a revision does not know is left out or said in its words. */
 #include "config.h"
 
 #include <math.h>

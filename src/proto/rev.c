@@ -1,4 +1,5 @@
-/* The revisions of the protocol and what exists in each: MCP table A as data. */
+/* The revisions of the protocol and what exists in each, MCP table A as data; the capabilities of clients as bits.
+ * A version string is compared here and nowhere else. */
 #include "config.h"
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* A schema together with those of a catalogue that it refers to, as one document: 2020-12 lets a schema carry others,
- * each under the $id by which it is referred to.  Lists of tools show it so, for hosts fetch nothing (MCP Q-05). */
+ * each under the $id by which it is referred to.  Lists of tools show it so, for hosts fetch nothing (MCP Q-05).
+ * Older dialects are translated on the way. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* A schema to a program: the walk over subschemas, what nodes share, the limits. */
+/* A schema to a program: the walk over subschemas, references between them, alternatives told apart by a member, what
+ * nodes share, the limits.  Any thread; a compiled schema is never changed again. */
 #include "config.h"
 
 #include <stdio.h>

@@ -117,7 +117,7 @@ enum sub keyword_sub(const struct dialect *d, const char *name);
 /* Does 2020-12 know this name with an effect, though the dialect does not? */
 bool keyword_is_new(const struct dialect *d, const char *name);
 
-/* DIALECTS AND RESOURCES: dialect.c, resource.c */
+/* DIALECTS AND RESOURCES: resource.c */
 
 /* The dialect that v, a "$schema", names.  *ret is left alone when v is NULL. */
 int dialect_choose(struct compiler *c, const json_t *v, struct dialect *ret) MUST_CHECK;
@@ -137,7 +137,7 @@ int resource_resolve(struct compiler *c, const char *reference, const json_t **r
 		     char **ret_fragment) MUST_CHECK;
 void resource_free_all(struct compiler *c);
 
-/* REFERENCES: ref.c */
+/* REFERENCES: compile.c */
 
 /* $ref: remember it; compile all that are pending; refuse circles that lead nowhere. */
 int compile_ref(struct compiler *c, struct node *n, const json_t *v) MUST_CHECK;

@@ -1,6 +1,6 @@
-/* ECMA-262 patterns (as with the u flag) to PCRE2 syntax.  What the two languages write alike but mean
- * differently is spelled out; what ECMA-262 refuses is refused here, so that nothing of PCRE2's own syntax
- * can be reached.  Groups lose their names: references to them are turned into numbers.
+/* ECMA-262 patterns (as with the u flag) to PCRE2 syntax, Unicode properties included.  What the two languages write
+ * alike but mean differently is spelled out; what ECMA-262 refuses is refused here, so that nothing of PCRE2's own
+ * syntax can be reached.  Groups lose their names: references to them are turned into numbers.
  *
  * One liberty: a backslash in front of any punctuation of ASCII is taken, because patterns in the wild have
  * them; with the u flag only those that mean something may have one. */

@@ -1,5 +1,6 @@
-/* The table of formats, and those that need no file of their own.  A name that is not in the table is an
- * annotation, whoever asks. */
+/* Formats: dates and times, addresses and URIs, names of hosts, and the table of all.  A name that is not in the table
+ * is an annotation, whoever asks.  Each format reads the whole text or refuses it; nothing is skipped, trimmed or
+ * guessed, and none costs more than a few passes over the text. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -39,10 +40,6 @@ static inline bool format_is_hex(char c)
 }
 
 typedef bool format_fn(const char *p, size_t len);
-
-/* format_time.c */
-
-/* format_uri.c */
 
 /* Names of hosts, looked at with the eyes of IDNA 2008 (RFC 5891): patterns for one label. */
 struct idna {
@@ -528,7 +525,7 @@ static bool is_ascii_label(const char *p, size_t len, bool wide)
 	return true;
 }
 
-/* format_host.c: syntax of names in ASCII; with wide, any other character is taken as it is. */
+/* The syntax of names in ASCII; with wide, any other character is taken as it is. */
 static bool format_dns_name(const char *p, size_t len, bool wide)
 {
 	const char *end = p + len;

@@ -22,10 +22,6 @@ struct keyword {
 	size_t offset;          /* of the result in its group of rules */
 };
 
-/* kw_value.c */
-
-/* kw_container.c */
-
 /* --- Keywords that judge a value by itself: its type, constants, numbers, strings. */
 
 static struct num_rules *compile_num(struct compiler *c, struct node *n)

@@ -1,4 +1,4 @@
-/* Identifiers and anchors: one walk over a document, before anything is compiled, notes which resource
+/* Identifiers, anchors and dialects: one walk over a document, before anything is compiled, notes which resource
  * each subschema belongs to.  Then a reference is found by its absolute URI: in the documents walked so
  * far, in the catalogue, among the built-in meta-schemas.  Nothing is fetched (MCP Q-05). */
 #include "config.h"

@@ -416,7 +416,6 @@ static bool check_members(struct run *r, const struct obj_rules *rules, const js
 	return ok && (asked || seen == rules->needed);
 }
 
-/* run_value.c, run_container.c, run_rest.c: the rules of one type. */
 static bool run_object(struct run *r, const struct obj_rules *rules, const json_t *v, const struct spot *at)
 {
 	size_t n = json_object_size(v);
@@ -741,7 +740,7 @@ static bool check(struct run *r, const struct node *n, const json_t *v)
 	return !n->same_value || quick_check_same_value(r, n, v);
 }
 
-/* run_quick.c: the verdict alone, of a node that is quick, with no report and no marks. */
+/* The verdict alone, of a node that is quick, with no report and no marks. */
 static bool run_quick(struct run *r, const struct node *n, const json_t *v)
 {
 	return check(r, n, v);

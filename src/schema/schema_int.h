@@ -92,7 +92,7 @@ struct node_list {
 };
 struct name_list { struct name *names; size_t n; };
 struct bound { bool set; struct jx_number n; };
-struct divisor {                                /* of multipleOf; see rules.c */
+struct divisor {                                /* of multipleOf; see value.c */
 	int64_t whole;                          /* its value, when it is an integer within int64, else 0 */
 	uint64_t small;                         /* its digits, when they fit, else 0 */
 	const char *digits;
@@ -162,7 +162,7 @@ struct home_anchor { const char *name; const struct node *node; };
 struct home { struct home_anchor *anchors; size_t n; };
 struct rest { const struct node *items, *props; };      /* unevaluatedItems, unevaluatedProperties */
 
-/* The short ways of run_quick.c. */
+/* The short ways of a run that is asked for the verdict alone. */
 enum node_kind {
 	NODE_FULL,                              /* none: only run.c knows all of its rules */
 	NODE_QUICK,                             /* it knows them */
