@@ -87,9 +87,16 @@ struct ctl_sink { void (*rows)(void *arg, const struct str *rows); void *arg; };
  * NULL: all rows are kept. */
 int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
 	    struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
-/* The store's directory by --store, the environment or the default; free() it. */
-int ctl_store(const struct ctl_opt *opt, char **ret, struct err *err) MUST_CHECK;
-int ctl_store_check(const char *store, struct err *err) MUST_CHECK;     /* ERR_UNREACHABLE: no store there */
+
+/* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people. */
+int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
+
+struct tls;
+struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
+FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
+/* One command over a connected socket, which is closed. */
+FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args,
+			     const struct ctl_sink *sink, struct str *rows, struct err *err) MUST_CHECK;
 
 /* --- ctl_save.c: the file of ADM_FILE */
 
@@ -100,22 +107,6 @@ void ctl_save_feed(void *save, const struct str *rows);         /* as rows() of 
 /* whole: all of it was sent; then it is durable, and *ret the row that says what it is.  Else, and after a failure, it
  * is removed. */
 int ctl_save_end(struct ctl_save **s, bool whole, struct str *ret, struct err *err) MUST_CHECK;
-
-struct tls;
-struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
-FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
-/* One command over a connected socket, which is closed. */
-FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args,
-			     const struct ctl_sink *sink,
-		   struct str *rows,
-		   struct err *err) MUST_CHECK;
-
-struct db_owner;
-
-/* --- ctl_local.c */
-
-/* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people */
-int ctl_local_run(const struct ctl_line *line, struct str *rows, bool *ret_text, struct err *err) MUST_CHECK;
 
 /* --- ctl_print.c: text for people and programs */
 
