@@ -252,6 +252,59 @@ class Docs(unittest.TestCase):
         self.assertIn("lines, at most 300", self.said(hacking=HACKING_TEXT + "\n" * 300)[0])
 
 
+PROMISES = load(TOP / "contrib" / "check-promises")
+PROMISED = {
+    "Makefile.am": "check-sql check-man: all\n",
+    "contrib/test": "step tsan make check\n",
+    "tests/unit/t_a.c": "static void a_holds(void **state)\n{\n}\n",
+    "tests/integ/test_b.py": "class B:\n    def test_b_holds(self):\n        pass\n",
+    "tests/fuzz/f_c.c": "int main;\n",
+    "contrib/doc/promises.tsv": "# rows\nS-1\tone\tunit/t_a.c:a_holds make:check-man contrib/test:tsan\n"
+                                "S-2\ttwo\tinteg/test_b.py:test_b_holds open\nS-3\tthree\tfuzz/f_c.c\nS-4\tfour\topen\n",
+    "contrib/doc/open.md": "# Open\n\n- **S-2** half.\n- **S-4** nothing\n  yet.\n",
+}
+
+
+class Promises(unittest.TestCase):
+    def said(self, fixed=False, **changes):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            for path, text in {**PROMISED, **changes}.items():
+                (top / path).parent.mkdir(parents=True, exist_ok=True)
+                (top / path).write_text(text)
+            if fixed:
+                PROMISES.fix(top)
+            table = PROMISES.Table(top)
+            return table.faults, table.count()
+
+    def changed(self, old, new, path="contrib/doc/promises.tsv", **more):
+        return self.said(**{path: PROMISED[path].replace(old, new, 1)}, **more)[0]
+
+    def test_fine(self):
+        self.assertEqual(self.said(), ([], "4 promises: 2 with a test, 1 with one for a part, 1 open"))
+
+    def test_a_test_that_is_not_there(self):
+        for old, new, says in (("a_holds", "a_hold", "has no test a_hold"), ("t_a.c", "t_z.c", "no file tests/unit/t_z.c"),
+                               ("check-man", "check-men", "make has no check-men"), (":tsan", ":msan", "contrib/test has no msan"),
+                               ("unit/t_a.c:a_holds", "unit/t_a.c", "has several tests")):
+            self.assertIn(says, self.changed(old, new)[0])
+
+    def test_neither_a_test_nor_a_line(self):
+        self.assertEqual(self.changed("\tfuzz/f_c.c", "\t"), ["promises.tsv:4: a row has an id, a promise and what holds it"])
+        self.assertEqual(self.changed("fuzz/f_c.c", "open"), ["open.md has no line on S-3"])
+        self.assertEqual(self.changed("- **S-4** nothing", "", "contrib/doc/open.md"), ["open.md has no line on S-4"])
+
+    def test_a_line_of_no_row(self):
+        self.assertEqual(self.changed("test_b_holds open", "test_b_holds"), ["open.md: no promise S-2 is open"])
+        self.assertIn("twice", self.changed("S-4", "S-2", "contrib/doc/open.md")[0])
+        self.assertIn("twice", self.changed("S-3", "S-1")[0])
+
+    def test_tests_that_moved_are_found(self):
+        moved = {"tests/unit/t_a.c": "", "tests/unit/t_d.c": PROMISED["tests/unit/t_a.c"]}
+        self.assertEqual(len(self.said(**moved)[0]), 1)
+        self.assertEqual(self.said(fixed=True, **moved)[0], [])
+
+
 if __name__ == "__main__":
     said = io.StringIO()
     result = unittest.TextTestRunner(said, verbosity=0).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
