@@ -10,8 +10,8 @@
 /* Wiring shared by both programs: one table walked forward at start, backward at stop; a profile selects
  * rows.  Main thread. */
 
-struct adm_cmd;
-struct admin;
+struct command;
+struct commands;
 struct app;
 struct conf;
 struct db_owner;
@@ -31,7 +31,7 @@ struct app_opt {
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
 int app_start(const struct app_opt *opt, struct app **ret, struct err *err) MUST_CHECK;
 struct ev_loop *app_loop(struct app *a);
-struct admin *app_admin(struct app *a);
+struct commands *app_admin(struct app *a);
 /* APP_STDIO: serve one peer on these descriptors (taken); app_run() returns when it ends.  Who it is says the key
  * ("tck_…"), or, without one, tenant. */
 int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, const char *key, struct err *err) MUST_CHECK;
@@ -41,8 +41,8 @@ int app_run(struct app *a);
 void app_stop(struct app *a);
 void app_close(struct app **a);         /* cancels, writer last but one, lock last */
 
-/* All commands, for admin_env and for the program toolcrib; ended by NULL. */
-extern const struct adm_cmd *const app_commands[];
+/* All commands, for command_env and for the program toolcrib; ended by NULL. */
+extern const struct command *const app_commands[];
 
 /* What only its files can tell of a configuration: the listeners' certificates and keys.  where = the file. */
 int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;

@@ -6,32 +6,32 @@
 
 #include <stddef.h>
 
-/* A second administrator (adm_approval.c). */
+/* A second administrator (approval.c). */
 
-struct adm_call;
-struct adm_run;
+struct command_call;
+struct command_run;
 struct audit_field;
 struct audit_logs;
 struct db;
 
 /* Rows with ADM_SECOND_ASKED, in body(): 0, or ERR_DENIED unless another administrator has agreed; return that, and what was
  * written until then is undone.  The request is filed, and the answer says how it is granted. */
-int adm_second(struct adm_call *c, struct db *db, struct err *err) MUST_CHECK;
+int approval_require(struct command_call *c, struct db *db, struct err *err) MUST_CHECK;
 /* The same where there may be several reasons, each of which the one who decides is told: 0 also when nobody has agreed; the
  * command is refused at the end of its body.  What is taken back (c->undo) needs nobody. */
-int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct err *err) MUST_CHECK;
+int approval_require_for(struct command_call *c, struct db *db, const char *why, struct err *err) MUST_CHECK;
 /* After that, and in any body of a row with ADM_SECOND_ALWAYS: who agreed, for the field AUDIT_TAG_APPROVER. */
-const char *adm_approver(const struct adm_call *c);
-size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret);   /* how many: none when nobody was asked */
+const char *approval_by(const struct command_call *c);
+size_t approval_field(const struct command_call *c, struct audit_field *ret);   /* how many: none when nobody was asked */
 
 /* By the policy for destructive acts. */
-int adm_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+int approval_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 
 /* In a job of its own: find or make the request for run->action. */
-int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
-void adm_refuse_alone(struct adm_run *run, struct err *err);
+int approval_file(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+void approval_refuse(struct command_run *run, struct err *err);
 
 /* Its tables of commands, for app/commands.c. */
-extern const struct adm_cmd approval_commands[];
+extern const struct command approval_commands[];
 
 #endif

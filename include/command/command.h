@@ -14,8 +14,8 @@
  * ("row") each.  The table describes both, so that the CLI's parsing and printing, --help, man page and
  * completion come from the row. */
 
-struct admin;
-struct adm_out;
+struct commands;
+struct reply;
 struct audit_logs;
 struct call_engine;
 struct db;
@@ -32,19 +32,19 @@ struct upstreams;
 struct vault;
 struct writer;
 
-/* What a command needs; who has it is a matter of roles (adm_role.c), and of `own` in the row.  READ: what the store holds.  AUDIT: records, without
+/* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the store holds.  AUDIT: records, without
  * payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to change things. */
-enum adm_role { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
+enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
-enum adm_second {
+enum approval_rule {
 	ADM_SECOND_NO,
 	ADM_SECOND_ALWAYS,      /* before body(); not when check() has set undo */
 	ADM_SECOND_ASKED,       /* body() asks, when what it is about to do needs one */
 };
 /* Where body() runs.  CTL: in the CLI itself, before there is a store or without one. */
-enum adm_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL };
+enum command_where { ADM_ON_LOOP, ADM_ON_POOL, ADM_ON_WRITER, ADM_ON_CTL };
 /* How the CLI shows rows to people. */
-enum adm_shape {
+enum command_shape {
 	ADM_DONE,       /* the sentence `done`, once per row */
 	ADM_TABLE,      /* aligned columns */
 	ADM_ITEM,       /* one "title  value" line per column */
@@ -62,7 +62,7 @@ enum adm_shape {
 	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */
 };
 
-enum adm_arg_type {
+enum command_arg_type {
 	ARG_TEXT, ARG_FLAG, ARG_UINT, ARG_DURATION, ARG_RATE, ARG_TIME, ARG_YESNO, ARG_JSON,
 	ARG_PATH,       /* made absolute by the CLI */
 	ARG_FILE,       /* read by the CLI: an array of documents, as member "documents" */
@@ -71,22 +71,22 @@ enum adm_arg_type {
 	ARG_CURSOR,     /* an option with a file, which the CLI reads and keeps: an object, {} when there is no such file */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
-enum adm_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
+enum command_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
 	COMPLETE_RESOURCE, COMPLETE_UPSTREAM, COMPLETE_SCHEMA, COMPLETE_FILE,
 	COMPLETE_COMMAND };
-struct adm_arg {
+struct command_arg {
 	const char *name;               /* member of the arguments object; "--name" on the command line when option */
 	const char *value;              /* placeholder in usage: "TENANT", "FILE"; NULL for flags */
-	enum adm_arg_type type;
+	enum command_arg_type type;
 	bool option, required, repeated;        /* repeated: an array of texts */
-	enum adm_complete complete;
+	enum command_complete complete;
 	const char *help;
 };
-/* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for admin_run(). */
-int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err) MUST_CHECK;
+/* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for command_run(). */
+int command_arg_check(const struct command_arg *arg, const char *text, struct err *err) MUST_CHECK;
 
 /* Peer of the socket, our own process, or the server itself (system) that has something to do. */
-struct adm_who {
+struct actor {
 	uint32_t uid;
 	int64_t pid;
 	bool embedded, system;
@@ -97,29 +97,29 @@ struct adm_who {
 };
 
 /* Of rows with `stream`: what follows a part. */
-enum adm_more { ADM_NO_MORE, ADM_MORE_NOW, ADM_MORE_LATER };
-struct adm_call {                       /* one running command */
-	struct admin *admin;
-	struct adm_who who;
+enum command_more { ADM_NO_MORE, ADM_MORE_NOW, ADM_MORE_LATER };
+struct command_call {                       /* one running command */
+	struct commands *admin;
+	struct actor who;
 	const json_t *args;             /* checked against the row; loop thread only, until the end */
-	struct adm_out *out;            /* what the command says; one thread at a time */
+	struct reply *out;            /* what the command says; one thread at a time */
 	void *priv; void (*free_priv)(void *priv);
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
-	int status;                     /* exit status of the CLI, for the record of what was read; see adm_seen() */
-	enum adm_more more;             /* set by each body() of a stream */
-	bool later;                     /* ON_LOOP commands that end later set it in body() and call adm_finish(); WRITER
-					 * commands set it in after(), which calls adm_ended() */
+	int status;                     /* exit status of the CLI, for the record of what was read; see command_seen() */
+	enum command_more more;             /* set by each body() of a stream */
+	bool later;                     /* ON_LOOP commands that end later set it in body() and call command_finish(); WRITER
+					 * commands set it in after(), which calls command_ended() */
 };
-enum adm_column_type { COL_PLAIN, COL_TIME };
-struct adm_column { const char *member, *title; enum adm_column_type type; };
-struct adm_cmd {
+enum command_column_type { COL_PLAIN, COL_TIME };
+struct command_column { const char *member, *title; enum command_column_type type; };
+struct command {
 	const char *noun, *verb;        /* "tool", "add"; verb NULL for one-word commands */
 	const char *help;               /* one line */
 	const char *detail;             /* a paragraph for --help and the man page, or NULL */
-	const struct adm_arg *args;     /* ended by name NULL */
-	const struct adm_column *columns;       /* ended by member NULL; NULL with ADM_DONE and ADM_CONTENT */
+	const struct command_arg *args;     /* ended by name NULL */
+	const struct command_column *columns;       /* ended by member NULL; NULL with ADM_DONE and ADM_CONTENT */
 	const char *done;               /* "tenant %{name} added" */
-	enum adm_shape shape;
+	enum command_shape shape;
 	bool destructive;               /* the CLI asks, or needs --yes */
 	const char *destructive_with;   /* the same with this flag; the flag dry-run shows what would be done */
 	bool stepwise;                  /* one step each time: the CLI repeats it while the row's member "left" is above 0 */
@@ -127,30 +127,30 @@ struct adm_cmd {
 	bool storeless;                 /* touches no store: the CLI runs it without one */
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
-	enum adm_role role;             /* checked before anything of the handler runs */
+	enum authority role;             /* checked before anything of the handler runs */
 	const char *own;                /* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
-	enum adm_second second;
-	enum adm_where where;           /* WRITER: body appends its records in the same savepoint */
+	enum approval_rule second;
+	enum command_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
 	 * the log it was read from, durable before the answer leaves.  Each command's own record comes on top, at its end. */
 	int record;
-	int (*check)(struct adm_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
-	/* Loop, before body(): what has to be asked elsewhere; ends with adm_gathered().  May be NULL. */
-	void (*gather)(struct adm_call *c);
+	int (*check)(struct command_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
+	/* Loop, before body(): what has to be asked elsewhere; ends with command_gathered().  May be NULL. */
+	void (*gather)(struct command_call *c);
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
-	int (*body)(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err);
-	void (*after)(struct adm_call *c);      /* loop, after COMMIT and after listeners were told */
+	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
+	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
 };
 /* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first row; NULL: there is no more. */
-const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd);
-const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb);      /* or NULL */
+const struct command *command_next(const struct command *const *tables, const struct command *cmd);
+const struct command *command_find(const struct command *const *tables, const char *noun, const char *verb);      /* or NULL */
 
 /* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */
-void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out);
+void command_roles(const struct command *cmd, struct str *out);
 
-struct admin_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
+struct command_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;
-	const struct adm_cmd *const *tables;    /* all commands, as admin_next() walks them */
+	const struct command *const *tables;    /* all commands, as command_next() walks them */
 	const char *store;
 	struct tenants *tenants;
 	struct registry *registry;
@@ -169,7 +169,7 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	const struct sandbox *cage;            /* the same; NULL: no process is started */
 	struct exec_workers *workers;             /* the same; NULL: none is kept */
 	const char *sandbox;                    /* for `status`: the levels reached and required */
-	uint32_t owner_uid;             /* an admin while admin_owner_rules(); root always is */
+	uint32_t owner_uid;             /* an admin while commands_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
@@ -178,50 +178,50 @@ struct admin_env {                      /* borrowed for life; all but loop may b
 	int (*reload)(void *arg, struct str *ret_restart, struct err *err);
 	void *arg;
 };
-struct admin *admin_new(const struct admin_env *env);
+struct commands *commands_new(const struct command_env *env);
 /* Who may give commands from now on; borrowed as those of env. */
-void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n);
+void commands_set_roles(struct commands *a, const struct conf_role *roles, size_t n);
 /* Has no user and no group the role admin?  Then the user of the store has it, and whatever runs as that user. */
-bool admin_owner_rules(const struct admin *a);
+bool commands_owner_rules(const struct commands *a);
 /* Commands under way still end and reply, without touching what env names but the loop. */
-void admin_free(struct admin **a);
+void commands_free(struct commands **a);
 
 /* args: a member per argument that was given.  A text, also for numbers, durations, rates, times and yes/no; true for a
  * flag; an array of texts when repeated; an object for ARG_JSON and (of texts) ARG_KEYVALUES; for ARG_FILE the member
  * "documents", an array of all documents of all files.  An error about a document has where = "/documents/N/…",
  * a JSON pointer into args. */
-struct adm_req {
-	struct adm_who who;
-	const struct adm_cmd *cmd;       /* the row; NULL: noun and verb say which, or what was asked for that is none */
+struct command_req {
+	struct actor who;
+	const struct command *cmd;       /* the row; NULL: noun and verb say which, or what was asked for that is none */
 	const char *noun, *verb;
 	const json_t *args;
-	const struct adm_sink *sink;
+	const struct command_sink *sink;
 };
 /* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */
-struct adm_sink {
+struct command_sink {
 	void (*part)(void *arg, const struct str *rows);        /* borrowed */
 	int (*room)(void *arg);         /* 1 = the next part may come, 0 = not yet, negative: nobody listens any more */
 };
-/* Once, not before admin_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
-typedef void adm_reply_fn(void *arg, const struct str *rows, const struct err *err);
-void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg);
-void adm_gathered(struct adm_call *c, const struct err *err);   /* err NULL: body() follows */
-void adm_finish(struct adm_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
+/* Once, not before command_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
+typedef void command_reply_fn(void *arg, const struct str *rows, const struct err *err);
+void command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
+void command_gathered(struct command_call *c, const struct err *err);   /* err NULL: body() follows */
+void command_finish(struct command_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 
 /* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last
  * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
-struct admin_sock;
+struct command_socket;
 struct gate;
 struct tls_server;
 /* mode: of the socket's file; the check by uid comes on top. */
-int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret,
+int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode, struct command_socket **ret,
 		    struct err *err) MUST_CHECK;
 /* The same from other machines, over TLS: the first line is "Authorization: Bearer KEY", within ADMIN_KEY_MS.  Off unless
  * it is opened; all that places names is borrowed for its life. */
-struct admin_remote { const char *address; struct tls_server *tls; struct gate *gate; struct tenants *tenants; };
-int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_remote *r, struct admin_sock **ret,
+struct command_remote { const char *address; struct tls_server *tls; struct gate *gate; struct tenants *tenants; };
+int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r, struct command_socket **ret,
 		      struct err *err) MUST_CHECK;
-const char *admin_remote_address(const struct admin_sock *s);
+const char *command_remote_address(const struct command_socket *s);
 #define ADMIN_KEY_MS 5000
 /* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key so far. */
 #define ADMIN_SHARE_MAX 16
@@ -231,7 +231,7 @@ const char *admin_remote_address(const struct admin_sock *s);
 #define ADMIN_KEY_HASH_SIZE 65
 /* A new key's text, to be wiped, and what stands in the configuration for it. */
 void admin_key_make(char ret_text[ADMIN_KEY_SIZE], char ret_hash[ADMIN_KEY_HASH_SIZE]);
-void admin_sock_close(struct admin_sock **s);
+void command_socket_close(struct command_socket **s);
 #define ADMIN_ANSWER_MIB 64             /* answer_max without a configuration */
 #define ADMIN_LINE_MAX (16u << 20)
 

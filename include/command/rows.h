@@ -34,6 +34,6 @@
 #define VERSION_MAYBE(name, help) { name, "VERSION", ARG_UINT, false, false, false, COMPLETE_NONE, help }
 #define TICKET_NEED NEED("ticket", "TEXT", ARG_TEXT, COMPLETE_NONE, "Number of the case it belongs to.")
 
-extern const struct adm_arg no_args[];
+extern const struct command_arg no_args[];
 
 #endif

@@ -77,6 +77,7 @@ int64_t db_col_i64(struct db_stmt *st, unsigned col);
 double db_col_f64(struct db_stmt *st, unsigned col);
 const char *db_col_text(struct db_stmt *st, unsigned col, size_t *ret_len);   /* "" for NULL; borrowed until step/put */
 void db_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size);     /* the text, cut to size with its NUL */
+char *db_col_dup(struct db_stmt *st, unsigned col);        /* the text, "" for NULL; free() it */
 /* Append "did you mean" to err from column col of the rows that *st still has, 2,000 at most; puts *st. */
 void db_did_you_mean(struct db_stmt **st, unsigned col, const char *word, struct err *err);
 const void *db_col_blob(struct db_stmt *st, unsigned col, size_t *ret_len);

@@ -12,7 +12,7 @@
 struct db_owner;
 struct db_card {
 	int64_t pid;
-	char admin_sock[108], mcp_sock[108];  /* "" = a command at work: no sockets, it ends soon */
+	char command_socket[108], mcp_sock[108];  /* "" = a command at work: no sockets, it ends soon */
 };
 
 /* store: the directory.  0: it is ours now.  1: somebody else's, and *ret_card tells how to reach the

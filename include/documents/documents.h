@@ -6,6 +6,6 @@
 /* Apply and export: the store from documents and back, as commands. */
 
 /* Its tables of commands, for app/commands.c. */
-extern const struct adm_cmd apply_commands[], export_commands[];
+extern const struct command apply_commands[], export_commands[];
 
 #endif

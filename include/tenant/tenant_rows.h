@@ -13,7 +13,7 @@
 
 struct map;
 
-struct adm_tenant {
+struct tenant_row {
 	int64_t id;
 	char name[80], title[256];
 	int state;
@@ -23,28 +23,28 @@ struct adm_tenant {
 	struct tenant_limits more;      /* all but concurrency and rate */
 };
 /* By name; removed ones are not found.  ERR_NOT_FOUND with "did you mean". */
-int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err) MUST_CHECK;
-struct adm_principal { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
-int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+int tenant_row_find(struct db *db, const char *name, struct tenant_row *ret, struct err *err) MUST_CHECK;
+struct principal_row { int64_t id, created_us; char name[64], pseudonym[32]; int state; };
+int principal_row_find(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,
 		       struct err *err) MUST_CHECK;
 /* What a statement counts that takes the tenant alone. */
-int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+int tenant_row_count(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
 /* Insert one with a fresh pseudonym.  ERR_LIMIT: the tenant has TENANT_PRINCIPALS_MAX. */
-int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+int principal_row_add(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,
 		      struct err *err) MUST_CHECK;
-const char *adm_state_name(int state);          /* of tenants and principals */
+const char *tenant_state_name(int state);          /* of tenants and principals */
 /* The row that a statement admin_<what>_find or _list stands at. */
-void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret);
-void adm_read_principal(struct db_stmt *st, struct adm_principal *ret);
+void tenant_row_read(struct db_stmt *st, struct tenant_row *ret);
+void principal_row_read(struct db_stmt *st, struct principal_row *ret);
 
 /* Names of a tenant's principals by pseudonym, for showing records. */
-int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
-void adm_names_free(struct map **names);
-const char *adm_person(const struct map *names, const char *pseudonym);         /* its name, or itself; NULL for NULL */
+int principal_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
+void principal_names_free(struct map **names);
+const char *principal_name(const struct map *names, const char *pseudonym);         /* its name, or itself; NULL for NULL */
 /* The tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words that have the call's text. */
-int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret,
+int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct tenant_row *ret,
 		  struct err *err) MUST_CHECK;
-int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
+int tenant_row_log(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
 
 
 #endif

@@ -16,115 +16,115 @@ struct define_schema;
 struct schema_report;
 struct str;
 
-adm_check_fn adm_tool_names_check;
-adm_body_fn adm_tool_history_body;
+command_check_fn tool_names_check;
+command_body_fn tool_history_body;
 /* Check document i; err->where is a pointer into the arguments. */
-int adm_define(const struct adm_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
+int toolset_define(const struct command_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
 	       struct define_item *ret, struct err *err) MUST_CHECK;
 
-/* In a WRITER body, with a record; adm_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
-struct adm_tool_stored {
-	enum adm_stored what;
+/* In a WRITER body, with a record; command_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
+struct tool_stored {
+	enum row_stored what;
 	int64_t id, before, version;    /* before 0: it was not there */
 	bool waits;                     /* for approval: what is in force is what was */
 };
-int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-		   bool keep_state, struct adm_tool_stored *ret, struct err *err) MUST_CHECK;
-int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
+int tool_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+		   bool keep_state, struct tool_stored *ret, struct err *err) MUST_CHECK;
+int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err) MUST_CHECK;
 
-adm_check_fn adm_tool_versions_check;
-adm_body_fn adm_tool_diff_body, adm_tool_revert_body;
+command_check_fn tool_versions_check;
+command_body_fn tool_diff_body, tool_revert_body;
 /* The member `name`: an array of {sign, where, from, to}. */
-void adm_put_changes(struct adm_out *o, const char *name, const json_t *a, const json_t *b);
+void put_changes(struct reply *o, const char *name, const json_t *a, const json_t *b);
 
-adm_check_fn adm_tool_test_check;
-adm_body_fn adm_tool_test_body;
+command_check_fn tool_test_check;
+command_body_fn tool_test_body;
 /* --args with the NAME=VALUE words on top, typed by the definition's schema (NULL: texts).  New reference. */
-int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **ret, struct err *err) MUST_CHECK;
-void adm_refused_arguments(const struct schema_report *report, struct err *err);
+int tool_args(const struct command_call *c, const json_t *definition, json_t **ret, struct err *err) MUST_CHECK;
+void refused_arguments(const struct schema_report *report, struct err *err);
 /* The row of a result or of an ask; call_id NULL = there was no call. */
-void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res);
-void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests);
+void put_result(struct reply *o, const char *call_id, const struct backend_result *res);
+void put_questions(struct reply *o, const char *call_id, const json_t *requests);
 
-const struct catalogue *adm_shared(const struct adm_call *c);   /* the shared schemas; NULL without a store */
+const struct catalogue *schema_shared(const struct command_call *c);   /* the shared schemas; NULL without a store */
 /* Schemas of documents, checked, and the catalogue as it would be with them. */
-struct adm_schemas {
+struct schema_set {
 	struct define_schema *def; size_t count;
 	size_t *document;               /* of each */
 	struct catalogue *shared;
 };
-/* all: every document is one; else those that say so.  adm_schemas_fini() also after a failure. */
-int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool all, struct adm_schemas *ret,
+/* all: every document is one; else those that say so.  schema_set_fini() also after a failure. */
+int schema_set_define(const struct command_call *c, const json_t *documents, bool all, struct schema_set *ret,
 		       struct err *err) MUST_CHECK;
-void adm_schemas_fini(struct adm_schemas *set);
-bool adm_is_schema(const json_t *doc);          /* kind schema, or no kind and plainly a JSON Schema */
+void schema_set_fini(struct schema_set *set);
+bool is_schema(const json_t *doc);          /* kind schema, or no kind and plainly a JSON Schema */
 /* In a WRITER body.  ret: set->count of them. */
-int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_schemas *set,
-		      enum adm_stored *ret, struct err *err) MUST_CHECK;
-int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *const *uri, size_t n,
+int schema_set_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct schema_set *set,
+		      enum row_stored *ret, struct err *err) MUST_CHECK;
+int schema_set_remove(struct command_call *c, struct db *db, struct audit_logs *logs, const char *const *uri, size_t n,
 		       struct err *err) MUST_CHECK;
 /* Note what a stored version refers to.  ERR_CONFLICT when that is not there as it was checked. */
-int adm_schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err) MUST_CHECK;
+int schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err) MUST_CHECK;
 
 /* Append the names of secrets that a definition's handler names and nobody has set: "a, b". */
-int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, struct err *err) MUST_CHECK;
+int secrets_missing(struct db *db, const char *definition, struct str *ret, struct err *err) MUST_CHECK;
 
 /* Put "/documents/N" in front of a place in a document, and its member in front of the message. */
-void adm_at_document(struct err *err, size_t i);
+void err_at_document(struct err *err, size_t i);
 
 /* --- versions that wait */
 
 /* New versions of definitions that wait for a second administrator (SEC S-740): tool pending, approve, reject, drift. */
 
 /* Do they have to?  In force for all kinds, in the store, so that both roads of a command know. */
-int adm_versions_wait(struct db *db, bool *ret, struct err *err) MUST_CHECK;
+int versions_wait(struct db *db, bool *ret, struct err *err) MUST_CHECK;
 
-struct adm_pending {
+struct pending_row {
 	int64_t version, created_us;
 	int state;                      /* of the tool, once it is approved */
-	char actor[ADM_WHO_SIZE];       /* who made it: somebody else has to approve */
+	char actor[ACTOR_SIZE];       /* who made it: somebody else has to approve */
 	uint8_t digest[32];
 };
 /* What waits of this tool: 1, or 0 for nothing. */
-int adm_pending_find(struct db *db, int64_t tool_id, struct adm_pending *ret, struct err *err) MUST_CHECK;
+int pending_row_find(struct db *db, int64_t tool_id, struct pending_row *ret, struct err *err) MUST_CHECK;
 /* This version waits from now on, in the place of another; with its record. */
-int adm_pending_put(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tool *tool,
-		    const struct adm_pending *p, struct err *err) MUST_CHECK;
-int adm_pending_drop(struct db *db, int64_t tool_id, struct err *err) MUST_CHECK;
+int pending_put(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tool_row *tool,
+		    const struct pending_row *p, struct err *err) MUST_CHECK;
+int pending_drop(struct db *db, int64_t tool_id, struct err *err) MUST_CHECK;
 
-/* adm_tool.c: another version and state, unless somebody was faster (ERR_CONFLICT). */
-int adm_tool_set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err) MUST_CHECK;
-/* adm_diff.c: a stored version, by the rules of today. */
+/* tool_row.c: another version and state, unless somebody was faster (ERR_CONFLICT). */
+int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state, struct err *err) MUST_CHECK;
+/* diff.c: a stored version, by the rules of today. */
 struct define_item;
-/* adm_level.c, in a WRITER body: version `after` of a tool, which is stored, is to take the place of `before` (0: of none).
+/* level.c, in a WRITER body: version `after` of a tool, which is stored, is to take the place of `before` (0: of none).
  * Asks for a second administrator when its own level comes to lie below that of the server or of any tenant (AUDIT A-909). */
-int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t before, int64_t after,
+int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before, int64_t after,
 			    struct err *err) MUST_CHECK;
 
 /* --- grants */
 
-#define ADM_GLOB_SIZE 80                /* with the kind in front and NUL */
-struct adm_grant {
+#define GRANT_GLOB_SIZE 80                /* with the kind in front and NUL */
+struct grant_row {
 	int64_t id, created_us;
-	char glob[ADM_GLOB_SIZE], alias[65];    /* alias "" = none */
+	char glob[GRANT_GLOB_SIZE], alias[65];    /* alias "" = none */
 	uint32_t concurrency;           /* 0 = as the tool says */
 	struct text_rate rate;          /* likewise, count 0 */
 };
 /* The row that admin_grant_find or admin_grant_list stands at. */
-void adm_read_grant(struct db_stmt *st, struct adm_grant *ret);
+void grant_row_read(struct db_stmt *st, struct grant_row *ret);
 
-int adm_grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
+int grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
 /* glob NULL: several. */
-int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
-/* In a WRITER body, with a record; adm_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED. */
-int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct adm_grant *want,
-		    struct adm_grant *ret_before, enum adm_stored *ret, struct err *err) MUST_CHECK;
-int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-		   const struct adm_grant *g, struct err *err) MUST_CHECK;
+int grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
+/* In a WRITER body, with a record; command_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED. */
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct grant_row *want,
+		    struct grant_row *ret_before, enum row_stored *ret, struct err *err) MUST_CHECK;
+int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		   const struct grant_row *g, struct err *err) MUST_CHECK;
 
 /* Its tables of commands, for app/commands.c. */
-extern const struct adm_cmd tool_commands[], version_commands[], test_commands[], pending_commands[],
+extern const struct command tool_commands[], version_commands[], test_commands[], pending_commands[],
 	schema_commands[], hosted_commands[], secret_commands[], grant_commands[], import_commands[], call_commands[],
 	versions_policy_commands[], level_commands[];
 

@@ -40,7 +40,7 @@ struct ev_loop *app_loop(struct app *a)
 	return a->loop;
 }
 
-struct admin *app_admin(struct app *a)
+struct commands *app_admin(struct app *a)
 {
 	return a->admin;
 }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct admin_sock;
+struct command_socket;
 struct app_auth;
 struct exec_workers;
 struct call_engine;
@@ -62,9 +62,9 @@ struct app {
 	struct exec_workers *workers;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
-	struct admin *admin;
-	struct admin_sock *admin_sock, *public_sock;    /* public: NULL without admin.socket */
-	struct admin_sock *remote_sock; /* NULL without admin.listen */
+	struct commands *admin;
+	struct command_socket *command_socket, *public_sock;    /* public: NULL without admin.socket */
+	struct command_socket *remote_sock; /* NULL without admin.listen */
 	struct tls_server *admin_tls;   /* its certificate */
 	struct gate *gate;              /* who may connect; NULL on stdio */
 	struct {
@@ -175,6 +175,6 @@ int app_ready(struct app *a, struct err *err) MUST_CHECK;
 void app_notify(const char *state);
 
 /* Its tables of commands, for app/commands.c. */
-extern const struct adm_cmd server_commands[];
+extern const struct command server_commands[];
 
 #endif

@@ -15,7 +15,7 @@
 
 #include "app_int.h"
 
-const struct adm_cmd *const app_commands[] = {
+const struct command *const app_commands[] = {
 	server_commands,
 	tenant_commands,
 	principal_commands,

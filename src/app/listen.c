@@ -205,7 +205,7 @@ json_t *app_listen_show(void *app)
 		json_t *one = json_object();
 
 		(void)json_object_set_new(one, "transport", json_string("admin"));
-		(void)json_object_set_new(one, "address", json_string(admin_remote_address(a->remote_sock)));
+		(void)json_object_set_new(one, "address", json_string(command_remote_address(a->remote_sock)));
 		(void)json_object_set_new(one, "tls", json_true());
 		(void)json_array_append_new(list, one);
 	}
@@ -253,7 +253,7 @@ static int open_public(struct app *a, const char *path, struct err *err)
 {
 	int rc = check_length(path, err);
 
-	return rc < 0 ? rc : admin_sock_open(a->admin, a->loop, path, 0666, &a->public_sock, err);
+	return rc < 0 ? rc : command_socket_open(a->admin, a->loop, path, 0666, &a->public_sock, err);
 }
 
 static int open_remote(struct app *a, const struct conf *c, struct err *err)
@@ -261,10 +261,10 @@ static int open_remote(struct app *a, const struct conf *c, struct err *err)
 	int rc = load_admin_tls(c, &a->admin_tls, err);
 
 	if (rc == 0)
-		rc = admin_remote_open(a->admin, a->loop, &(struct admin_remote){ .address = c->admin_listen, .tls = a->admin_tls,
+		rc = command_remote_open(a->admin, a->loop, &(struct command_remote){ .address = c->admin_listen, .tls = a->admin_tls,
 			.gate = a->gate, .tenants = a->tenants }, &a->remote_sock, err);
 	if (rc == 0)
-		log_info(NULL, "commands are taken from other machines address=%s", admin_remote_address(a->remote_sock));
+		log_info(NULL, "commands are taken from other machines address=%s", command_remote_address(a->remote_sock));
 	return rc;
 }
 
@@ -276,7 +276,7 @@ static int open_sockets(struct app *a, const char *admin_path, const char *mcp_p
 	if (rc == 0)
 		rc = check_length(mcp_path, err);
 	if (rc == 0)
-		rc = admin_sock_open(a->admin, a->loop, admin_path, 0600, &a->admin_sock, err);
+		rc = command_socket_open(a->admin, a->loop, admin_path, 0600, &a->command_socket, err);
 	if (rc == 0 && a->opt.conf->admin_socket)
 		rc = open_public(a, a->opt.conf->admin_socket, err);
 	if (rc == 0 && a->opt.conf->admin_listen && a->opt.profile == APP_DAEMON)
@@ -285,7 +285,7 @@ static int open_sockets(struct app *a, const char *admin_path, const char *mcp_p
 		rc = open_listener(a, &a->relay, err);
 	if (rc < 0)
 		return rc;
-	(void)snprintf(card.admin_sock, sizeof(card.admin_sock), "%s", admin_path);
+	(void)snprintf(card.command_socket, sizeof(card.command_socket), "%s", admin_path);
 	(void)snprintf(card.mcp_sock, sizeof(card.mcp_sock), "%s", mcp_path);
 	return db_owner_show(a->opt.owner, &card, err);
 }
@@ -311,10 +311,10 @@ void app_sockets_stop(struct app *a)
 
 	if (db_owner_show(a->opt.owner, &card, &err) < 0)
 		log_warn(NULL, "card not cleared why=\"%s\"", err.msg);
-	admin_sock_close(&a->remote_sock);
+	command_socket_close(&a->remote_sock);
 	tls_server_free(&a->admin_tls);
-	admin_sock_close(&a->public_sock);
-	admin_sock_close(&a->admin_sock);
+	command_socket_close(&a->public_sock);
+	command_socket_close(&a->command_socket);
 	/* The relay's listener closes with the others; without a row of their own it is here. */
 	if (a->opt.profile == APP_STDIO)
 		app_listen_stop(a);

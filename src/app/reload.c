@@ -72,7 +72,7 @@ static void refused(struct app *a, const struct err *why)
 /* The tools are processes of that user as well (SEC S-318). */
 void app_say_owner(const struct app *a)
 {
-	if (geteuid() != 0 && admin_owner_rules(a->admin))
+	if (geteuid() != 0 && commands_owner_rules(a->admin))
 		log_warn(NULL, "no user and no group is named as administrator, so whatever runs as uid=%u is one: see roles in toolcribd.yaml(5)",
 			 (unsigned)geteuid());
 }
@@ -85,7 +85,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 
 	memcpy(before, a->opt.conf->digest, sizeof(before));
 	conf_reload(a->opt.conf, next, restart);
-	admin_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
+	commands_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
 	app_say_owner(a);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);

@@ -49,10 +49,10 @@ static void count_peer(void *arg, const struct mcp_peer_view *v)
 	(*count)++;
 }
 
-static int adm_status_check(struct adm_call *c, struct err *err)
+static int status_check(struct command_call *c, struct err *err)
 {
-	const struct admin_env *env = adm_env(c);
-	struct status_job *job = adm_priv(c, sizeof(*job));
+	const struct command_env *env = command_env(c);
+	struct status_job *job = command_priv(c, sizeof(*job));
 	const char *reason = NULL;
 	int state = writer_state(env->writer, &reason);
 	json_t *listeners = env->listeners ? env->listeners(env->arg) : NULL;
@@ -76,7 +76,7 @@ static int adm_status_check(struct adm_call *c, struct err *err)
 }
 
 /* All counters by name, so that an operator sees which limit is being hit. */
-static void put_counters(struct adm_out *o)
+static void put_counters(struct reply *o)
 {
 	struct str text = STR_INIT;
 
@@ -84,14 +84,14 @@ static void put_counters(struct adm_out *o)
 		str_printf(&text, "%s\"%s\":%llu", i ? "," : "{", metric_name((enum metric_id)i),
 			   (unsigned long long)metric_get((enum metric_id)i));
 	str_putc(&text, '}');
-	adm_put_raw(o, "counters", str_text(&text), text.len);
+	reply_raw(o, "counters", str_text(&text), text.len);
 	str_fini(&text);
 }
 
-static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int status_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct status_job *job = c->priv;
-	struct adm_out *o = c->out;
+	struct reply *o = c->out;
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
 	struct clock_state clock;
 	int rc = db_step(st, err);
@@ -99,28 +99,28 @@ static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs 
 	(void)logs;
 	clock_state(&clock);
 	if (rc == 1) {
-		adm_row_begin(o);
-		adm_put_text(o, "store", job->store);
-		adm_put_text(o, "version", PACKAGE_VERSION);
-		adm_put_text(o, "mode", job->serving ? "server" : "no server");
-		adm_put_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : "serving");
+		reply_row_begin(o);
+		reply_text(o, "store", job->store);
+		reply_text(o, "version", PACKAGE_VERSION);
+		reply_text(o, "mode", job->serving ? "server" : "no server");
+		reply_text(o, "state", !job->serving ? "stopped" : job->draining ? "draining" : "serving");
 		if (job->serving)
-			adm_put_int(o, "pid", getpid());
+			reply_int(o, "pid", getpid());
 		else
-			adm_put_raw(o, "pid", "null", 4);
-		adm_put_time(o, "started", job->serving ? adm_env(c)->started_us : 0);
-		adm_put_text(o, "audit", job->audit);
-		adm_put_text(o, "sandbox", adm_env(c)->sandbox);
-		adm_put_text(o, "clock", clock_sync_name(clock.sync));
-		adm_put_int(o, "tenants", db_col_i64(st, 0));
-		adm_put_int(o, "tools", db_col_i64(st, 1));
-		adm_put_int(o, "keys", db_col_i64(st, 2));
-		adm_put_int(o, "records", db_col_i64(st, 3));
-		adm_put_int(o, "running", (int64_t)job->running);
-		adm_put_int(o, "peers", (int64_t)job->peers);
-		adm_put_raw(o, "listeners", str_text(&job->listeners), job->listeners.len);
+			reply_raw(o, "pid", "null", 4);
+		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
+		reply_text(o, "audit", job->audit);
+		reply_text(o, "sandbox", command_env(c)->sandbox);
+		reply_text(o, "clock", clock_sync_name(clock.sync));
+		reply_int(o, "tenants", db_col_i64(st, 0));
+		reply_int(o, "tools", db_col_i64(st, 1));
+		reply_int(o, "keys", db_col_i64(st, 2));
+		reply_int(o, "records", db_col_i64(st, 3));
+		reply_int(o, "running", (int64_t)job->running);
+		reply_int(o, "peers", (int64_t)job->peers);
+		reply_raw(o, "listeners", str_text(&job->listeners), job->listeners.len);
 		put_counters(o);
-		adm_row_end(o);
+		reply_row_end(o);
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
@@ -128,9 +128,9 @@ static int adm_status_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 /* --- reload */
 
-static int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int reload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	struct str restart = STR_INIT;
 	int rc;
 
@@ -143,9 +143,9 @@ static int adm_reload_body(struct adm_call *c, struct db *db, struct audit_logs 
 	}
 	rc = env->reload(env->arg, &restart, err);
 	if (rc == 0) {
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "restart", restart.len > 0 ? str_text(&restart) : "nothing");
+		reply_row_end(c->out);
 	}
 	str_fini(&restart);
 	return rc;
@@ -165,21 +165,21 @@ static void free_backup(void *priv)
 	free(job);
 }
 
-static int adm_backup_check(struct adm_call *c, struct err *err)
+static int backup_check(struct command_call *c, struct err *err)
 {
-	struct backup_job *job = adm_priv(c, sizeof(*job));
-	const char *file = adm_text(c, "file"), *keys = adm_text(c, "keys");
+	struct backup_job *job = command_priv(c, sizeof(*job));
+	const char *file = arg_text(c, "file"), *keys = arg_text(c, "keys");
 
 	c->free_priv = free_backup;
 	if (*file != '/' || (keys && *keys != '/'))
 		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute", *file != '/' ? file : keys);
-	job->store = mem_strdup(adm_env(c)->store);
+	job->store = mem_strdup(command_env(c)->store);
 	job->file = mem_strdup(file);
 	job->keys = keys ? mem_strdup(keys) : NULL;
 	return 0;
 }
 
-static int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int backup_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct backup_job *job = c->priv;
 	struct stat st = { 0 };
@@ -195,42 +195,42 @@ static int adm_backup_body(struct adm_call *c, struct db *db, struct audit_logs 
 	if (rc < 0)
 		return rc;
 	(void)stat(job->file, &st);     /* its size is for people */
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "file", job->file);
-	adm_put_int(c->out, "bytes", st.st_size);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "file", job->file);
+	reply_int(c->out, "bytes", st.st_size);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg admin_key_args[] = {
+static const struct command_arg admin_key_args[] = {
 	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."), ARG_END };
-static const struct adm_arg backup_args[] = {
+static const struct command_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
 	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
-static const struct adm_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), ARG_END };
-static const struct adm_arg help_args[] = {
+static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), ARG_END };
+static const struct command_arg help_args[] = {
 	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
-static const struct adm_arg completion_args[] = {
+static const struct command_arg completion_args[] = {
 	WORD("shell", "SHELL", COMPLETE_NONE, "The shell to complete for: bash."), ARG_END };
-static const struct adm_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
+static const struct command_column init_cols[] = { COL("store", "Store"), COL("admin_socket", "Admin socket"),
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
-static const struct adm_column status_cols[] = {
+static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
 	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };
-static const struct adm_column admin_key_cols[] = { COL("key", "KEY"), COL_END };
+static const struct command_column admin_key_cols[] = { COL("key", "KEY"), COL_END };
 
-const struct adm_cmd server_commands[] = {
+const struct command server_commands[] = {
 	{ .noun = "init", .help = "Create a store",
 	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
 	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
 	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_status_check, .body = adm_status_body },
+	  .check = status_check, .body = status_body },
 	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
 	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
 		    "that only its owner reads, for --key-file.",
@@ -241,7 +241,7 @@ const struct adm_cmd server_commands[] = {
 	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
 		    "nothing, and what needs a restart is named.",
 	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
-	  .record = AUDIT_ADMIN_CMD, .body = adm_reload_body },
+	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
 	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
 		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
@@ -250,7 +250,7 @@ const struct adm_cmd server_commands[] = {
 		    "it is erases again, when it starts, what was erased since.",
 	  .args = backup_args, .done = "store copied to %{file}, %{bytes} bytes", .role = ADM_OWNER, .where = ADM_ON_POOL,
 	  .record = AUDIT_ADMIN_CMD,
-	  .check = adm_backup_check, .body = adm_backup_body },
+	  .check = backup_check, .body = backup_body },
 	{ .noun = "migrate", .help = "Bring the store to this program's schema",
 	  .detail = "Opening a store for writing does the same; a store that a newer program made is refused.",
 	  .args = migrate_args, .done = "schema %{from} -> %{to}: %{said}", .role = ADM_OWNER, .where = ADM_ON_CTL },

@@ -205,7 +205,7 @@ static void mcp_stop(struct app *a)
 static int admin_start(struct app *a, struct err *err)
 {
 	(void)err;
-	a->admin = admin_new(&(struct admin_env){ .loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
+	a->admin = commands_new(&(struct command_env){ .loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls, .limiter = a->limiter,
 		.tenant_queue = a->opt.conf ? a->opt.conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = a->opt.conf ? a->opt.conf->limit_requests : LIMIT_REQUESTS, .mcp = a->mcp, .vault = a->vault,
@@ -216,7 +216,7 @@ static int admin_start(struct app *a, struct err *err)
 		.bind = handlers_bind, .arg = a, .fetcher = a->fetcher, .upstreams = a->upstreams, .cage = &a->cage,
 		.workers = a->workers, .sandbox = a->sandbox });
 	if (a->opt.profile != APP_EMBEDDED)
-		admin_resume(a->admin);
+		jobs_resume(a->admin);
 	if (a->opt.profile == APP_DAEMON)
 		app_say_owner(a);
 	return 0;
@@ -224,7 +224,7 @@ static int admin_start(struct app *a, struct err *err)
 
 static void admin_stop(struct app *a)
 {
-	admin_free(&a->admin);
+	commands_free(&a->admin);
 }
 
 static void calls_end(struct app *a)

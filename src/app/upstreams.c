@@ -50,9 +50,9 @@ static void look(void *arg, const char *name)
 {
 	struct app *a = arg;
 	json_t *args = json_pack("{s:s, s:b}", "upstream", name, "check", 1);
-	const struct adm_req req = { .who = { .system = true }, .noun = "upstream", .verb = "sync", .args = args };
+	const struct command_req req = { .who = { .system = true }, .noun = "upstream", .verb = "sync", .args = args };
 
-	admin_run(a->admin, &req, looked, mem_strdup(name));
+	command_run(a->admin, &req, looked, mem_strdup(name));
 	json_decref(args);
 }
 

@@ -30,7 +30,7 @@ struct approval {
 	int64_t id, tenant_id;
 	uint8_t digest[DIGEST_SIZE];
 	char *command;
-	char asked_by[ADM_WHO_SIZE], granted_by[ADM_WHO_SIZE];  /* granted_by "": it waits */
+	char asked_by[ACTOR_SIZE], granted_by[ACTOR_SIZE];  /* granted_by "": it waits */
 	uint64_t asked_us, granted_us;
 };
 
@@ -93,7 +93,7 @@ static int run_by_id(struct db *db, enum sql_id sql, int64_t id, struct err *err
 
 /* --- the policy */
 
-int adm_one_is_enough(struct db *db, bool *ret, struct err *err)
+int approval_one_is_enough(struct db *db, bool *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
 	int rc;
@@ -108,7 +108,7 @@ int adm_one_is_enough(struct db *db, bool *ret, struct err *err)
 /* --- what a command asks for */
 
 /* What is agreed to: the words and every argument, whatever their order. */
-static void digest_action(const struct adm_run *run, uint8_t ret[DIGEST_SIZE])
+static void digest_action(const struct command_run *run, uint8_t ret[DIGEST_SIZE])
 {
 	struct str text = STR_INIT;
 
@@ -118,7 +118,7 @@ static void digest_action(const struct adm_run *run, uint8_t ret[DIGEST_SIZE])
 	str_fini(&text);
 }
 
-static int needs_second(struct adm_run *run, int64_t id, struct err *err)
+static int needs_second(struct command_run *run, int64_t id, struct err *err)
 {
 	(void)err_set(err, ERR_DENIED, "", "this needs a second administrator; request %" PRId64 " waits for one", id);
 	err_hint(err, "another administrator: toolcrib approval grant %" PRId64 "; then the same command again, within 24 hours; "
@@ -127,9 +127,9 @@ static int needs_second(struct adm_run *run, int64_t id, struct err *err)
 	return ERR_DENIED;
 }
 
-int adm_second(struct adm_call *c, struct db *db, struct err *err)
+int approval_require(struct command_call *c, struct db *db, struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 	struct approval a = { 0 };
 	bool one = false;
 	int rc;
@@ -138,7 +138,7 @@ int adm_second(struct adm_call *c, struct db *db, struct err *err)
 		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so", run->cmd->noun);
 	if (*run->approver)             /* whoever agreed has agreed to all of it */
 		return 0;
-	rc = adm_one_is_enough(db, &one, err);
+	rc = approval_one_is_enough(db, &one, err);
 	if (rc < 0)
 		return rc;
 	if (one) {
@@ -160,7 +160,7 @@ int adm_second(struct adm_call *c, struct db *db, struct err *err)
 }
 
 /* One more reason, for `approval list`; the first ones are told. */
-static void add_reason(struct adm_run *run, const char *why)
+static void add_reason(struct command_run *run, const char *why)
 {
 	char *asked = run->asked;
 
@@ -173,10 +173,10 @@ static void add_reason(struct adm_run *run, const char *why)
 	}
 }
 
-int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct err *err)
+int approval_require_for(struct command_call *c, struct db *db, const char *why, struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
-	int rc = c->undo ? 0 : adm_second(c, db, err);
+	struct command_run *run = command_run_of(c);
+	int rc = c->undo ? 0 : approval_require(c, db, err);
 
 	if (rc < 0 && !run->unapproved)
 		return rc;
@@ -185,14 +185,14 @@ int adm_second_for(struct adm_call *c, struct db *db, const char *why, struct er
 	return 0;
 }
 
-const char *adm_approver(const struct adm_call *c)
+const char *approval_by(const struct command_call *c)
 {
-	return adm_run_of(c)->approver;
+	return command_run_of(c)->approver;
 }
 
-size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret)
+size_t approval_field(const struct command_call *c, struct audit_field *ret)
 {
-	const char *by = adm_approver(c);
+	const char *by = approval_by(c);
 
 	*ret = (struct audit_field){ AUDIT_TAG_APPROVER, by, strlen(by) };
 	return *by ? 1 : 0;
@@ -200,11 +200,11 @@ size_t adm_approver_field(const struct adm_call *c, struct audit_field *ret)
 
 /* --- filing a request, once the command itself has been undone */
 
-static int record_approval(struct adm_run *run, struct db *db, struct audit_logs *logs, int kind, const struct approval *a,
+static int record_approval(struct command_run *run, struct db *db, struct audit_logs *logs, int kind, const struct approval *a,
 			   struct err *err)
 {
 	char obj[40];
-	struct adm_record r = { .kind = kind, .obj = obj, .after = a->digest };
+	struct command_record r = { .kind = kind, .obj = obj, .after = a->digest };
 	struct audit_field by = { AUDIT_TAG_APPROVER, a->granted_by, strlen(a->granted_by) };
 	int rc;
 
@@ -213,9 +213,9 @@ static int record_approval(struct adm_run *run, struct db *db, struct audit_logs
 		r.field = &by;
 		r.nfield = 1;
 	}
-	rc = adm_record(&run->c, db, logs, &r, err);
+	rc = command_record(&run->c, db, logs, &r, err);
 	r.tenant_id = a->tenant_id;
-	return rc == 0 && a->tenant_id ? adm_record(&run->c, db, logs, &r, err) : rc;
+	return rc == 0 && a->tenant_id ? command_record(&run->c, db, logs, &r, err) : rc;
 }
 
 static int expire(struct db *db, struct err *err)
@@ -237,7 +237,7 @@ static int count_waiting(struct db *db, int64_t *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-static int insert_request(struct adm_run *run, struct db *db, struct approval *ret, struct err *err)
+static int insert_request(struct command_run *run, struct db *db, struct approval *ret, struct err *err)
 {
 	struct db_stmt *st;
 	int64_t waiting = 0;
@@ -251,7 +251,7 @@ static int insert_request(struct adm_run *run, struct db *db, struct approval *r
 		return rc;
 	*ret = (struct approval){ .tenant_id = run->record_tenant };
 	memcpy(ret->digest, run->action, DIGEST_SIZE);
-	(void)adm_who_text(&run->c.who, ret->asked_by);
+	(void)actor_text(&run->c.who, ret->asked_by);
 	st = db_stmt_get(db, SQL_APPROVAL_INSERT);
 	db_bind_blob(st, 1, ret->digest, DIGEST_SIZE);
 	db_bind_textz(st, 2, run->asked);
@@ -264,7 +264,7 @@ static int insert_request(struct adm_run *run, struct db *db, struct approval *r
 	return rc;
 }
 
-int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+int approval_file(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct approval a = { 0 };
 	int rc = find_approval(db, run->action, &a, err);
@@ -284,14 +284,14 @@ int adm_file_request(struct adm_run *run, struct db *db, struct audit_logs *logs
 	return 0;
 }
 
-void adm_refuse_alone(struct adm_run *run, struct err *err)
+void approval_refuse(struct command_run *run, struct err *err)
 {
 	(void)needs_second(run, run->request, err);
 }
 
 /* --- approval list */
 
-static int adm_approval_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int approval_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_APPROVAL_LIST);
 	struct approval a;
@@ -300,17 +300,17 @@ static int adm_approval_list_body(struct adm_call *c, struct db *db, struct audi
 	(void)logs;
 	while ((rc = db_step(st, err)) == 1) {
 		read_approval(st, &a);
-		adm_row_begin(c->out);
-		adm_put_int(c->out, "id", a.id);
-		adm_put_text(c->out, "state", is_over(&a) ? "expired" : *a.granted_by ? "granted" : "waits");
-		adm_put_text(c->out, "command", a.command);
-		adm_put_text(c->out, "asked_by", a.asked_by);
-		adm_put_time(c->out, "asked", a.asked_us);
-		adm_put_text(c->out, "granted_by", *a.granted_by ? a.granted_by : NULL);
-		adm_put_time(c->out, "granted", a.granted_us);
-		adm_put_time(c->out, "until", ends_us(&a));
-		adm_put_hex(c->out, "digest", a.digest, DIGEST_SIZE);
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_int(c->out, "id", a.id);
+		reply_text(c->out, "state", is_over(&a) ? "expired" : *a.granted_by ? "granted" : "waits");
+		reply_text(c->out, "command", a.command);
+		reply_text(c->out, "asked_by", a.asked_by);
+		reply_time(c->out, "asked", a.asked_us);
+		reply_text(c->out, "granted_by", *a.granted_by ? a.granted_by : NULL);
+		reply_time(c->out, "granted", a.granted_us);
+		reply_time(c->out, "until", ends_us(&a));
+		reply_hex(c->out, "digest", a.digest, DIGEST_SIZE);
+		reply_row_end(c->out);
 		approval_fini(&a);
 	}
 	db_stmt_put(&st);
@@ -321,12 +321,12 @@ static int adm_approval_list_body(struct adm_call *c, struct db *db, struct audi
 
 struct decide_job { uint32_t id; };
 
-static int adm_approval_check(struct adm_call *c, struct err *err)
+static int approval_check(struct command_call *c, struct err *err)
 {
-	struct decide_job *job = adm_priv(c, sizeof(*job));
+	struct decide_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	job->id = adm_uint(c, "id", 0);
+	job->id = arg_uint(c, "id", 0);
 	return 0;
 }
 
@@ -346,22 +346,22 @@ static int get_waiting(const struct decide_job *job, struct db *db, struct appro
 	return rc < 0 ? rc : 0;
 }
 
-static void put_decided(struct adm_out *o, const struct approval *a)
+static void put_decided(struct reply *o, const struct approval *a)
 {
-	adm_row_begin(o);
-	adm_put_int(o, "id", a->id);
-	adm_put_text(o, "asked_by", a->asked_by);
-	adm_put_text(o, "command", a->command);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_int(o, "id", a->id);
+	reply_text(o, "asked_by", a->asked_by);
+	reply_text(o, "command", a->command);
+	reply_row_end(o);
 }
 
-static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, struct approval *a, struct err *err)
+static int grant(struct command_call *c, struct db *db, struct audit_logs *logs, struct approval *a, struct err *err)
 {
-	char who[ADM_WHO_SIZE];
+	char who[ACTOR_SIZE];
 	struct db_stmt *st;
 	int rc;
 
-	(void)adm_who_text(&c->who, who);
+	(void)actor_text(&c->who, who);
 	if (*a->granted_by)
 		return err_set(err, ERR_CONFLICT, "", "request %" PRId64 " has been granted by %s", a->id, a->granted_by);
 	if (strcmp(who, a->asked_by) == 0) {
@@ -375,10 +375,10 @@ static int grant(struct adm_call *c, struct db *db, struct audit_logs *logs, str
 	db_bind_textz(st, 2, who);
 	db_bind_i64(st, 3, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : record_approval(adm_run_of(c), db, logs, AUDIT_APPROVAL_GRANT, a, err);
+	return rc < 0 ? rc : record_approval(command_run_of(c), db, logs, AUDIT_APPROVAL_GRANT, a, err);
 }
 
-static int adm_approval_grant_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int approval_grant_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct approval a = { 0 };
 	int rc = get_waiting(c->priv, db, &a, err);
@@ -391,7 +391,7 @@ static int adm_approval_grant_body(struct adm_call *c, struct db *db, struct aud
 	return rc;
 }
 
-static int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int approval_deny_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct approval a = { 0 };
 	int rc = get_waiting(c->priv, db, &a, err);
@@ -400,7 +400,7 @@ static int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audi
 		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
 	a.granted_by[0] = '\0';
 	if (rc == 0)
-		rc = record_approval(adm_run_of(c), db, logs, AUDIT_ADMIN_CMD, &a, err);
+		rc = record_approval(command_run_of(c), db, logs, AUDIT_ADMIN_CMD, &a, err);
 	if (rc == 0)
 		put_decided(c->out, &a);
 	approval_fini(&a);
@@ -411,10 +411,10 @@ static int adm_approval_deny_body(struct adm_call *c, struct db *db, struct audi
 
 struct policy_job { bool one; };
 
-static int adm_approval_policy_check(struct adm_call *c, struct err *err)
+static int approval_policy_check(struct command_call *c, struct err *err)
 {
-	struct policy_job *job = adm_priv(c, sizeof(*job));
-	const char *text = adm_text(c, "policy");
+	struct policy_job *job = command_priv(c, sizeof(*job));
+	const char *text = arg_text(c, "policy");
 
 	job->one = strcmp(text, "one") == 0;
 	if (!job->one && strcmp(text, "two") != 0)
@@ -428,7 +428,7 @@ static int adm_approval_policy_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-static int adm_approval_policy_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int approval_policy_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct policy_job *job = c->priv;
 	const char *obj = job->one ? "approval/policy/one" : "approval/policy/two";
@@ -439,45 +439,45 @@ static int adm_approval_policy_body(struct adm_call *c, struct db *db, struct au
 	db_bind_textz(st, 2, job->one ? "one" : "two");
 	rc = db_run(&st, err);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "policy", job->one ? "one" : "two");
-	adm_put_text(c->out, "said", job->one ? "one administrator is" : "two administrators are");
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "policy", job->one ? "one" : "two");
+	reply_text(c->out, "said", job->one ? "one administrator is" : "two administrators are");
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg approval_args[] = {
+static const struct command_arg approval_args[] = {
 	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the request, from approval list." }, ARG_END };
-static const struct adm_arg approval_policy_args[] = {
+static const struct command_arg approval_policy_args[] = {
 	WORD("policy", "one|two", COMPLETE_NONE, "How many administrators a destructive act needs."), ARG_END };
-static const struct adm_column approval_list_cols[] = {
+static const struct command_column approval_list_cols[] = {
 	COL("id", "ID"), COL("state", "STATE"), COL("asked_by", "ASKED BY"), COL_AT("asked", "ASKED"), COL("granted_by", "GRANTED BY"),
 	COL_AT("until", "UNTIL"), COL("command", "COMMAND"), COL_END };
 
-const struct adm_cmd approval_commands[] = {
+const struct command approval_commands[] = {
 	{ .noun = "approval", .verb = "list", .help = "List what waits for a second administrator",
 	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the command, which files a "
 		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  "
 		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told "
 		    "apart by their user id, or by the name of their key.",
 	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_approval_list_body },
+	  .body = approval_list_body },
 	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",
 	  .detail = "What is agreed to is the command with all its arguments, once.  Nobody grants a request of their own.",
 	  .args = approval_args, .done = "request %{id} of %{asked_by} granted: %{command}", .role = ADM_OWNER,
-	  .where = ADM_ON_WRITER, .check = adm_approval_check, .body = adm_approval_grant_body },
+	  .where = ADM_ON_WRITER, .check = approval_check, .body = approval_grant_body },
 	{ .noun = "approval", .verb = "deny", .help = "Take a request away, or withdraw it", .args = approval_args,
 	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_approval_check, .body = adm_approval_deny_body },
+	  .check = approval_check, .body = approval_deny_body },
 	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
 	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one works only while "
 		    "no server runs, as the user of the store.  Both ways are recorded, and so is each act that had no second.",
 	  .args = approval_policy_args, .done = "%{said} enough for a destructive act", .role = ADM_OWNER,
-	  .where = ADM_ON_WRITER, .check = adm_approval_policy_check, .body = adm_approval_policy_body },
+	  .where = ADM_ON_WRITER, .check = approval_policy_check, .body = approval_policy_body },
 	{ .noun = NULL },
 };

@@ -17,7 +17,7 @@
 #define ARG_REPEATED_MAX 1000
 #define NAMES_MAX 32
 
-int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err)
+int command_arg_check(const struct command_arg *arg, const char *text, struct err *err)
 {
 	struct text_rate rate;
 	uint64_t n;
@@ -61,12 +61,12 @@ int admin_arg_check(const struct adm_arg *arg, const char *text, struct err *err
 	return 0;
 }
 
-static int bad_type(const struct adm_arg *arg, const char *must, const json_t *value, struct err *err)
+static int bad_type(const struct command_arg *arg, const char *must, const json_t *value, struct err *err)
 {
 	return err_set(err, ERR_INVALID, arg->name, "%s must be %s, is %s", arg->name, must, jx_type_name(value));
 }
 
-static int check_text(const struct adm_arg *arg, const json_t *value, struct err *err)
+static int check_text(const struct command_arg *arg, const json_t *value, struct err *err)
 {
 	if (!json_is_string(value))
 		return bad_type(arg, "a string", value, err);
@@ -74,7 +74,7 @@ static int check_text(const struct adm_arg *arg, const json_t *value, struct err
 		return err_set(err, ERR_INVALID, arg->name, "%s has a NUL inside", arg->name);
 	if (json_string_length(value) > ARG_TEXT_MAX && arg->type != ARG_JSON && arg->type != ARG_SECRET)
 		return err_set(err, ERR_LIMIT, arg->name, "%s is longer than %u bytes", arg->name, ARG_TEXT_MAX);
-	if (admin_arg_check(arg, json_string_value(value), err) < 0)
+	if (command_arg_check(arg, json_string_value(value), err) < 0)
 		return ERR_INVALID;
 	/* The program makes it so; any other that speaks to the socket must not mean a place of the server's, or its input. */
 	if (arg->type == ARG_PATH && *json_string_value(value) != '/')
@@ -82,7 +82,7 @@ static int check_text(const struct adm_arg *arg, const json_t *value, struct err
 	return 0;
 }
 
-static int check_value(const struct adm_arg *arg, const json_t *value, struct err *err)
+static int check_value(const struct command_arg *arg, const json_t *value, struct err *err)
 {
 	const json_t *item;
 	const char *key;
@@ -118,23 +118,23 @@ static int check_value(const struct adm_arg *arg, const json_t *value, struct er
 }
 
 /* What the CLI has read from files has another name there. */
-static const char *member_of(const struct adm_arg *arg)
+static const char *member_of(const struct command_arg *arg)
 {
 	return arg->type == ARG_FILE ? "documents" : arg->type == ARG_SECRET ? "value" : arg->name;
 }
 
-int admin_args_check(const struct adm_cmd *cmd, const json_t *args, struct err *err)
+int command_args_check(const struct command *cmd, const json_t *args, struct err *err)
 {
 	const char *known[NAMES_MAX];
 	size_t n = 0;
 
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name && n < NELEMS(known); arg++)
+	for (const struct command_arg *arg = cmd->args; arg && arg->name && n < NELEMS(known); arg++)
 		known[n++] = member_of(arg);
 	if (!json_is_object(args))
 		return err_set(err, ERR_INVALID, "", "arguments must be an object");
 	if (jx_only(args, "", known, n, err) < 0)
 		return ERR_INVALID;
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
 		const json_t *value = json_object_get(args, member_of(arg));
 
 		if (!value && arg->required)
@@ -145,33 +145,33 @@ int admin_args_check(const struct adm_cmd *cmd, const json_t *args, struct err *
 	return 0;
 }
 
-const char *adm_text(const struct adm_call *c, const char *name)
+const char *arg_text(const struct command_call *c, const char *name)
 {
 	return json_string_value(json_object_get(c->args, name));
 }
 
-void adm_copy(const struct adm_call *c, const char *name, char *ret, size_t size)
+void arg_copy(const struct command_call *c, const char *name, char *ret, size_t size)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 
 	(void)snprintf(ret, size, "%s", text ? text : "");
 }
 
-bool adm_has(const struct adm_call *c, const char *name)
+bool arg_given(const struct command_call *c, const char *name)
 {
 	return json_object_get(c->args, name) != NULL;
 }
 
-bool adm_flag(const struct adm_call *c, const char *name)
+bool arg_flag(const struct command_call *c, const char *name)
 {
 	const json_t *value = json_object_get(c->args, name);
 
 	return json_is_true(value) || (json_is_string(value) && strcmp(json_string_value(value), "yes") == 0);
 }
 
-uint32_t adm_uint(const struct adm_call *c, const char *name, uint32_t def)
+uint32_t arg_uint(const struct command_call *c, const char *name, uint32_t def)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 	uint64_t n = def;
 
 	if (text)
@@ -179,9 +179,9 @@ uint32_t adm_uint(const struct adm_call *c, const char *name, uint32_t def)
 	return (uint32_t)n;
 }
 
-uint64_t adm_duration_ms(const struct adm_call *c, const char *name, uint64_t def)
+uint64_t arg_duration_ms(const struct command_call *c, const char *name, uint64_t def)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 	uint64_t ms = def;
 
 	if (text)
@@ -189,9 +189,9 @@ uint64_t adm_duration_ms(const struct adm_call *c, const char *name, uint64_t de
 	return ms;
 }
 
-struct text_rate adm_rate(const struct adm_call *c, const char *name)
+struct text_rate arg_rate(const struct command_call *c, const char *name)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 	struct text_rate rate = { 0, 0 };
 
 	if (text)
@@ -199,9 +199,9 @@ struct text_rate adm_rate(const struct adm_call *c, const char *name)
 	return rate;
 }
 
-uint64_t adm_time(const struct adm_call *c, const char *name)
+uint64_t arg_time(const struct command_call *c, const char *name)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 	uint64_t us = 0;
 
 	if (text)
@@ -209,17 +209,17 @@ uint64_t adm_time(const struct adm_call *c, const char *name)
 	return us;
 }
 
-size_t adm_count(const struct adm_call *c, const char *name)
+size_t arg_count(const struct command_call *c, const char *name)
 {
 	return json_array_size(json_object_get(c->args, name));
 }
 
-const char *adm_nth(const struct adm_call *c, const char *name, size_t i)
+const char *arg_nth(const struct command_call *c, const char *name, size_t i)
 {
 	return json_string_value(json_array_get(json_object_get(c->args, name), i));
 }
 
-int adm_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err)
+int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err)
 {
 	const char *slash = strchr(text, '/');
 	size_t n = slash ? (size_t)(slash - text) : 0;
@@ -235,7 +235,7 @@ int adm_split(const char *text, char ret_tenant[64], char ret_name[64], struct e
 	return 0;
 }
 
-void *adm_priv(struct adm_call *c, size_t n)
+void *command_priv(struct command_call *c, size_t n)
 {
 	c->priv = mem_zalloc(n);
 	if (!c->free_priv)
@@ -243,12 +243,12 @@ void *adm_priv(struct adm_call *c, size_t n)
 	return c->priv;
 }
 
-int adm_reason(const struct adm_call *c, const char *name, char *ret, size_t size, struct err *err)
+int arg_reason(const struct command_call *c, const char *name, char *ret, size_t size, struct err *err)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 
 	if (text && (!*text || strlen(text) >= size))
 		return err_set(err, ERR_INVALID, name, "%s has 1 to %zu bytes", name, size - 1);
-	adm_copy(c, name, ret, size);
+	arg_copy(c, name, ret, size);
 	return 0;
 }

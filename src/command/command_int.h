@@ -12,8 +12,8 @@ struct tenant_image;
 
 /* --- one running command */
 
-struct admin {
-	struct admin_env env;
+struct commands {
+	struct command_env env;
 	unsigned refs;                  /* its owner, and each command under way */
 	bool closed;                    /* env is gone */
 	struct db *reader[2];           /* idle read-only connections of the pool */
@@ -24,20 +24,20 @@ struct admin {
 #define ADM_REFUSED_PER_S 10
 
 /* What was read of one log. */
-struct adm_seen { int64_t tenant_id, from, to; uint64_t rows; };
+struct command_seen { int64_t tenant_id, from, to; uint64_t rows; };
 
-struct adm_run {
-	struct adm_call c;
-	const struct adm_cmd *cmd;
-	adm_reply_fn *reply;
+struct command_run {
+	struct command_call c;
+	const struct command *cmd;
+	command_reply_fn *reply;
 	void *arg;
-	struct adm_out out;
+	struct reply out;
 	json_t *args;
 	char *line;                     /* the command without values that may be secret, for the record */
 	char *asked;                    /* the same with names of principals, for a second administrator; then the reasons */
 	size_t nreason;
 	uint8_t action[32];             /* digest of the command, once a second administrator was asked for */
-	char approver[ADM_WHO_SIZE + 32];
+	char approver[ACTOR_SIZE + 32];
 	bool unapproved;                /* there is none: body() is refused, or at its end what it did */
 	int64_t request;                /* that was filed */
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */
@@ -45,36 +45,36 @@ struct adm_run {
 	struct tenant_image **image; size_t nimage;
 	struct reg_news *told; size_t ntold;
 	int64_t record_tenant;          /* whose log was read; 0 = the system log */
-	int record;                     /* as the row says, or adm_record_as() */
-	struct adm_seen *seen; size_t nseen;
+	int record;                     /* as the row says, or command_record_as() */
+	struct command_seen *seen; size_t nseen;
 	size_t reads_out;               /* records of what was read that are not durable yet */
 	int reads_rc;
-	void (*reads_done)(struct adm_run *run, int rc);
+	void (*reads_done)(struct command_run *run, int rc);
 	bool recorded;                  /* the command's own record is written */
-	void (*ended)(struct adm_run *run);
+	void (*ended)(struct command_run *run);
 	struct err err;
 	int rc;
 	bool gathered;
-	const struct adm_sink *sink;    /* of a stream */
+	const struct command_sink *sink;    /* of a stream */
 	struct ev_timer *timer;         /* between its parts; NULL before the second */
 	struct list streams;            /* in admin.streams while there is a timer */
 };
-struct adm_run *adm_run_of(const struct adm_call *c);
+struct command_run *command_run_of(const struct command_call *c);
 
-/* --- who may what (adm_role.c) */
+/* --- who may what (authority.c) */
 
-int adm_role_check(const struct adm_run *run, struct err *err) MUST_CHECK;
-size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n, uint32_t **ret);     /* free *ret */
+int actor_check(const struct command_run *run, struct err *err) MUST_CHECK;
+size_t actor_groups(const struct commands *a, const uint32_t *gid, size_t n, uint32_t **ret);     /* free *ret */
 
 /* --- records of commands (admin_record.c) */
 
-void adm_record_line(struct adm_run *run);
-void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev);
+void command_record_line(struct command_run *run);
+void command_record_event(const struct command_run *run, int kind, int64_t tenant_id, struct audit_event *ev);
 /* The command's own record: with the change on the writer thread, or at its end; ended() follows, perhaps at once. */
-int adm_record_done(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
-void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run));
-bool adm_is_read(const struct adm_run *run);
+int command_record_done(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err) MUST_CHECK;
+void command_record_end(struct command_run *run, void (*ended)(struct command_run *run));
+bool command_is_read(const struct command_run *run);
 /* done() once the records are durable, not before this has returned when they are submitted. */
-void adm_record_reads(struct adm_run *run, void (*done)(struct adm_run *run, int rc));
+void command_record_reads(struct command_run *run, void (*done)(struct command_run *run, int rc));
 
 #endif

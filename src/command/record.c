@@ -40,17 +40,17 @@ static void put_value(struct str *line, const char *name, const json_t *value)
 	str_puts(line, text);
 }
 
-static bool is_secret(const struct adm_arg *arg)
+static bool is_secret(const struct command_arg *arg)
 {
 	return arg->type == ARG_FILE || arg->type == ARG_KEYVALUES || arg->type == ARG_JSON || arg->type == ARG_SECRET;
 }
 
-static void put_command(struct str *line, const struct adm_run *run, bool people)
+static void put_command(struct str *line, const struct command_run *run, bool people)
 {
-	const struct adm_cmd *cmd = run->cmd;
+	const struct command *cmd = run->cmd;
 
 	str_printf(line, "%s%s%s", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
 		const json_t *value = json_object_get(run->args, arg->name), *item;
 		size_t i;
 
@@ -66,13 +66,13 @@ static void put_command(struct str *line, const struct adm_run *run, bool people
 
 /* "uid 1000: tenant add name=acme", "key ci: ...".  Documents and tool arguments stay out (AUDIT A-411), principals as
  * well: a record names them by their pseudonym (A-429). */
-void adm_record_line(struct adm_run *run)
+void command_record_line(struct command_run *run)
 {
-	const struct adm_who *who = &run->c.who;
+	const struct actor *who = &run->c.who;
 	struct str line = STR_INIT, asked = STR_INIT;
-	char by[ADM_WHO_SIZE];
+	char by[ACTOR_SIZE];
 
-	str_printf(&line, "%s%s: ", adm_who_text(who, by), who->embedded ? " (cli)" : "");
+	str_printf(&line, "%s%s: ", actor_text(who, by), who->embedded ? " (cli)" : "");
 	put_command(&line, run, false);
 	if (line.len > LINE_MAX_BYTES) {
 		size_t n = LINE_MAX_BYTES;
@@ -88,7 +88,7 @@ void adm_record_line(struct adm_run *run)
 	}
 }
 
-void adm_record_event(const struct adm_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
+void command_record_event(const struct command_run *run, int kind, int64_t tenant_id, struct audit_event *ev)
 {
 	audit_event_init(ev, (enum audit_kind)kind, tenant_id);
 	ev->actor = run->c.who.system ? AUDIT_BY_SYSTEM : AUDIT_BY_UID;
@@ -123,17 +123,17 @@ static unsigned row_of(int kind)
 	return 0;
 }
 
-void adm_event(const struct adm_call *c, int kind, struct audit_event *ev)
+void command_event_of(const struct command_call *c, int kind, struct audit_event *ev)
 {
-	adm_record_event(adm_run_of(c), kind, 0, ev);
+	command_record_event(command_run_of(c), kind, 0, ev);
 }
 
-int adm_record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *r, struct err *err)
+int command_record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *r, struct err *err)
 {
 	struct audit_field field[AUDIT_FIELDS_MAX];
 	struct audit_event ev;
 
-	adm_record_event(adm_run_of(c), r->kind, r->tenant_id, &ev);
+	command_record_event(command_run_of(c), r->kind, r->tenant_id, &ev);
 	ev.obj = r->obj;
 	ev.before = r->before;
 	ev.after = r->after;
@@ -181,15 +181,15 @@ static int outcome_of(int rc)
 	}
 }
 
-static void command_event(const struct adm_run *run, int rc, struct audit_event *ev)
+static void command_event(const struct command_run *run, int rc, struct audit_event *ev)
 {
-	adm_record_event(run, AUDIT_ADMIN_CMD, 0, ev);
+	command_record_event(run, AUDIT_ADMIN_CMD, 0, ev);
 	ev->has_outcome = true;
 	ev->outcome = outcome_of(rc);
 	ev->rule = rc < 0 ? err_name(rc) : NULL;
 }
 
-int adm_record_done(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+int command_record_done(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct audit_event ev;
 	char row[40];
@@ -205,7 +205,7 @@ int adm_record_done(struct adm_run *run, struct db *db, struct audit_logs *logs,
 }
 
 /* Strangers who try all day must not fill the disk: so many a second are recorded, and how many were not. */
-static bool may_record(struct admin *a, int rc)
+static bool may_record(struct commands *a, int rc)
 {
 	uint32_t retry_ms;
 
@@ -217,9 +217,9 @@ static bool may_record(struct admin *a, int rc)
 	return false;
 }
 
-static int submit(struct adm_run *run, writer_audit_fn *done)
+static int submit(struct command_run *run, writer_audit_fn *done)
 {
-	struct admin *a = run->c.admin;
+	struct commands *a = run->c.admin;
 	struct audit_event ev;
 	uint8_t unrecorded[8];
 	const struct audit_field counts = { AUDIT_TAG_COUNTS, unrecorded, sizeof unrecorded };
@@ -237,7 +237,7 @@ static int submit(struct adm_run *run, writer_audit_fn *done)
 
 static void end_recorded(void *arg, int rc, const struct audit_receipt *receipt)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	(void)receipt;
 	/* It has happened, so it is kept until it can be written (AUDIT A-225: who only looks is served meanwhile). */
@@ -246,9 +246,9 @@ static void end_recorded(void *arg, int rc, const struct audit_receipt *receipt)
 	run->ended(run);
 }
 
-void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run))
+void command_record_end(struct command_run *run, void (*ended)(struct command_run *run))
 {
-	struct admin *a = run->c.admin;
+	struct commands *a = run->c.admin;
 
 	run->ended = ended;
 	if (run->recorded || a->closed || !a->env.writer || run->cmd->storeless || !may_record(a, run->rc))
@@ -259,17 +259,17 @@ void adm_record_end(struct adm_run *run, void (*ended)(struct adm_run *run))
 
 /* --- of what was read */
 
-bool adm_is_read(const struct adm_run *run)
+bool command_is_read(const struct command_run *run)
 {
 	return run->record == AUDIT_AUDIT_READ || run->record == AUDIT_AUDIT_EXPORT || run->record == AUDIT_AUDIT_VERIFY;
 }
 
-void adm_record_in(struct adm_call *c, int64_t tenant_id)
+void command_record_in(struct command_call *c, int64_t tenant_id)
 {
-	adm_run_of(c)->record_tenant = tenant_id;
+	command_run_of(c)->record_tenant = tenant_id;
 }
 
-static struct adm_seen *seen_in(struct adm_run *run, int64_t tenant_id)
+static struct command_seen *seen_in(struct command_run *run, int64_t tenant_id)
 {
 	for (size_t i = run->nseen; i > 0; i--)
 		if (run->seen[i - 1].tenant_id == tenant_id)
@@ -277,16 +277,16 @@ static struct adm_seen *seen_in(struct adm_run *run, int64_t tenant_id)
 	if (run->nseen == ADM_SEEN_MAX)
 		return NULL;
 	run->seen = mem_realloc(run->seen, (run->nseen + 1) * sizeof(*run->seen));
-	run->seen[run->nseen] = (struct adm_seen){ .tenant_id = tenant_id, .from = INT64_MAX };
+	run->seen[run->nseen] = (struct command_seen){ .tenant_id = tenant_id, .from = INT64_MAX };
 	return &run->seen[run->nseen++];
 }
 
-void adm_seen(struct adm_call *c, int64_t tenant_id, int64_t idx)
+void command_seen(struct command_call *c, int64_t tenant_id, int64_t idx)
 {
-	struct adm_seen *s = seen_in(adm_run_of(c), tenant_id);
+	struct command_seen *s = seen_in(command_run_of(c), tenant_id);
 
 	if (!s) {
-		s = seen_in(adm_run_of(c), 0);  /* too many: the system's log speaks for the rest */
+		s = seen_in(command_run_of(c), 0);  /* too many: the system's log speaks for the rest */
 		idx = -1;
 	}
 	if (!s || idx < 0)
@@ -298,7 +298,7 @@ void adm_seen(struct adm_call *c, int64_t tenant_id, int64_t idx)
 		s->to = idx + 1;
 }
 
-static int exit_status(const struct adm_run *run)
+static int exit_status(const struct command_run *run)
 {
 	if (run->c.status || run->cmd->shape != ADM_FINDINGS)
 		return run->c.status;
@@ -307,7 +307,7 @@ static int exit_status(const struct adm_run *run)
 
 static void read_recorded(void *arg, int rc, const struct audit_receipt *receipt)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	(void)receipt;
 	if (rc < 0)
@@ -316,7 +316,7 @@ static void read_recorded(void *arg, int rc, const struct audit_receipt *receipt
 		run->reads_done(run, run->c.admin->closed ? ERR_CANCELLED : run->reads_rc);
 }
 
-static int record_read(struct adm_run *run, const struct adm_seen *s, const uint8_t digest[DIGEST_SIZE])
+static int record_read(struct command_run *run, const struct command_seen *s, const uint8_t digest[DIGEST_SIZE])
 {
 	uint8_t range[16], counts[8];
 	const struct audit_field fields[] = {
@@ -326,7 +326,7 @@ static int record_read(struct adm_run *run, const struct adm_seen *s, const uint
 	bool ranged = s->from < s->to;
 	struct audit_event ev;
 
-	adm_record_event(run, run->record, s->tenant_id, &ev);
+	command_record_event(run, run->record, s->tenant_id, &ev);
 	audit_put_be(range, (uint64_t)s->from, 8);
 	audit_put_be(range + 8, (uint64_t)s->to, 8);
 	audit_put_be(counts, ranged ? s->rows : run->out.rows, 8);
@@ -337,7 +337,7 @@ static int record_read(struct adm_run *run, const struct adm_seen *s, const uint
 	return writer_audit(run->c.admin->env.writer, &ev, read_recorded, run);
 }
 
-void adm_record_reads(struct adm_run *run, void (*done)(struct adm_run *run, int rc))
+void command_record_reads(struct command_run *run, void (*done)(struct command_run *run, int rc))
 {
 	uint8_t digest[DIGEST_SIZE];
 	int rc = 0;

@@ -14,24 +14,24 @@
 
 #include "command_int.h"
 
-bool adm_full(const struct adm_out *o)
+bool reply_full(const struct reply *o)
 {
 	return o->text.failed;
 }
 
-void adm_row_begin(struct adm_out *o)
+void reply_row_begin(struct reply *o)
 {
 	str_puts(&o->text, "{\"row\":{");
 	o->any = false;
 }
 
-void adm_row_end(struct adm_out *o)
+void reply_row_end(struct reply *o)
 {
 	str_puts(&o->text, "}}\n");
 	o->rows++;
 }
 
-static void put_name(struct adm_out *o, const char *name)
+static void put_name(struct reply *o, const char *name)
 {
 	if (o->any)
 		str_putc(&o->text, ',');
@@ -40,7 +40,7 @@ static void put_name(struct adm_out *o, const char *name)
 	str_putc(&o->text, ':');
 }
 
-void adm_put_text(struct adm_out *o, const char *name, const char *value)
+void reply_text(struct reply *o, const char *name, const char *value)
 {
 	put_name(o, name);
 	if (value)
@@ -49,33 +49,33 @@ void adm_put_text(struct adm_out *o, const char *name, const char *value)
 		str_puts(&o->text, "null");
 }
 
-void adm_put_int(struct adm_out *o, const char *name, int64_t value)
+void reply_int(struct reply *o, const char *name, int64_t value)
 {
 	put_name(o, name);
 	str_put_i64(&o->text, value);
 }
 
-void adm_put_bool(struct adm_out *o, const char *name, bool value)
+void reply_bool(struct reply *o, const char *name, bool value)
 {
 	put_name(o, name);
 	str_puts(&o->text, value ? "true" : "false");
 }
 
-void adm_put_time(struct adm_out *o, const char *name, uint64_t wall_us)
+void reply_time(struct reply *o, const char *name, uint64_t wall_us)
 {
 	char text[32];
 
-	adm_put_text(o, name, wall_us ? clock_format_utc(wall_us, text, sizeof(text)) : NULL);
+	reply_text(o, name, wall_us ? clock_format_utc(wall_us, text, sizeof(text)) : NULL);
 }
 
-void adm_put_rate(struct adm_out *o, const char *name, struct text_rate rate)
+void reply_rate(struct reply *o, const char *name, struct text_rate rate)
 {
 	char text[40];
 
-	adm_put_text(o, name, rate.count ? text_format_rate(rate, text, sizeof(text)) : NULL);
+	reply_text(o, name, rate.count ? text_format_rate(rate, text, sizeof(text)) : NULL);
 }
 
-void adm_put_json(struct adm_out *o, const char *name, const json_t *value)
+void reply_json(struct reply *o, const char *name, const json_t *value)
 {
 	put_name(o, name);
 	if (value)
@@ -84,25 +84,25 @@ void adm_put_json(struct adm_out *o, const char *name, const json_t *value)
 		str_puts(&o->text, "null");
 }
 
-void adm_put_raw(struct adm_out *o, const char *name, const char *json, size_t len)
+void reply_raw(struct reply *o, const char *name, const char *json, size_t len)
 {
 	put_name(o, name);
 	str_put(&o->text, json, len);
 }
 
-void adm_put_hex(struct adm_out *o, const char *name, const void *p, size_t n)
+void reply_hex(struct reply *o, const char *name, const void *p, size_t n)
 {
 	char *hex = mem_alloc(2 * n + 1);
 
 	text_hex(p, n, hex);
-	adm_put_text(o, name, hex);
+	reply_text(o, name, hex);
 	free(hex);
 }
 
-void adm_put_ms(struct adm_out *o, const char *name, uint64_t us)
+void reply_ms(struct reply *o, const char *name, uint64_t us)
 {
 	char ms[32];
 	int n = snprintf(ms, sizeof(ms), "%" PRIu64 ".%" PRIu64, us / 1000, us % 1000 / 100);
 
-	adm_put_raw(o, name, ms, (size_t)n);
+	reply_raw(o, name, ms, (size_t)n);
 }

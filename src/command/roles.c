@@ -22,7 +22,7 @@ static const unsigned may_do[CONF_ROLE_COUNT] = {
 };
 
 /* Without a user or a group that is an administrator by name, the store's owner is the one there is. */
-bool admin_owner_rules(const struct admin *a)
+bool commands_owner_rules(const struct commands *a)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
 		if (a->env.roles[i].kind == CONF_ADMIN && !a->env.roles[i].key)
@@ -31,12 +31,12 @@ bool admin_owner_rules(const struct admin *a)
 }
 
 /* Is it the user of the service, and perhaps one of its tools?  They share its groups, too (SEC S-318). */
-static bool is_service(const struct admin *a, const struct adm_who *who)
+static bool is_service(const struct commands *a, const struct actor *who)
 {
-	return !who->embedded && !who->system && !who->key && who->uid == a->env.owner_uid && !admin_owner_rules(a);
+	return !who->embedded && !who->system && !who->key && who->uid == a->env.owner_uid && !commands_owner_rules(a);
 }
 
-static bool has_role(const struct admin *a, const struct adm_who *who, const struct conf_role *r)
+static bool has_role(const struct commands *a, const struct actor *who, const struct conf_role *r)
 {
 	if (who->key || r->key)
 		return who->key && r->key && strcmp(who->key, r->key) == 0;
@@ -50,7 +50,7 @@ static bool has_role(const struct admin *a, const struct adm_who *who, const str
 	return false;
 }
 
-static bool is_named(const struct admin *a, uint32_t gid)
+static bool is_named(const struct commands *a, uint32_t gid)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
 		if (a->env.roles[i].by_group && a->env.roles[i].id == gid)
@@ -58,7 +58,7 @@ static bool is_named(const struct admin *a, uint32_t gid)
 	return false;
 }
 
-size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n, uint32_t **ret)
+size_t actor_groups(const struct commands *a, const uint32_t *gid, size_t n, uint32_t **ret)
 {
 	size_t kept = 0;
 
@@ -70,24 +70,24 @@ size_t adm_groups_with_role(const struct admin *a, const uint32_t *gid, size_t n
 }
 
 /* Root, the CLI that holds the store, the server itself, and the owner of the store while nobody is named. */
-static bool is_owner(const struct admin *a, const struct adm_who *who)
+static bool is_owner(const struct commands *a, const struct actor *who)
 {
 	return who->embedded || who->system ||
 	       (!who->key && (who->uid == 0 || (who->uid == a->env.owner_uid && !is_service(a, who))));
 }
 
-const char *adm_who_text(const struct adm_who *who, char ret[ADM_WHO_SIZE])
+const char *actor_text(const struct actor *who, char ret[ACTOR_SIZE])
 {
 	if (who->key)
-		(void)snprintf(ret, ADM_WHO_SIZE, "key %s", who->name);
+		(void)snprintf(ret, ACTOR_SIZE, "key %s", who->name);
 	else if (who->system)
-		(void)snprintf(ret, ADM_WHO_SIZE, "system");
+		(void)snprintf(ret, ACTOR_SIZE, "system");
 	else
-		(void)snprintf(ret, ADM_WHO_SIZE, "uid %u", who->uid);
+		(void)snprintf(ret, ACTOR_SIZE, "uid %u", who->uid);
 	return ret;
 }
 
-const struct conf_role *adm_role_of_key(const struct admin *a, const char *hash)
+const struct conf_role *actor_role_of_key(const struct commands *a, const char *hash)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
 		if (a->env.roles[i].key && strcmp(a->env.roles[i].key, hash) == 0)
@@ -95,13 +95,13 @@ const struct conf_role *adm_role_of_key(const struct admin *a, const char *hash)
 	return NULL;
 }
 
-void admin_set_roles(struct admin *a, const struct conf_role *roles, size_t n)
+void commands_set_roles(struct commands *a, const struct conf_role *roles, size_t n)
 {
 	a->env.roles = roles;
 	a->env.nroles = n;
 }
 
-bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role authority, const char *tenant)
+bool actor_may(const struct commands *a, const struct actor *who, enum authority authority, const char *tenant)
 {
 	if (who->system || (is_owner(a, who) && (may_do[CONF_ADMIN] & BIT(authority))))
 		return true;
@@ -116,7 +116,7 @@ bool adm_may(const struct admin *a, const struct adm_who *who, enum adm_role aut
 }
 
 /* What somebody is, for the refusal; NULL: nothing. */
-static const struct conf_role *role_of(const struct admin *a, const struct adm_who *who)
+static const struct conf_role *role_of(const struct commands *a, const struct actor *who)
 {
 	for (size_t i = 0; i < a->env.nroles; i++)
 		if (has_role(a, who, &a->env.roles[i]))
@@ -124,15 +124,15 @@ static const struct conf_role *role_of(const struct admin *a, const struct adm_w
 	return NULL;
 }
 
-bool adm_is_somebody(const struct admin *a, const struct adm_who *who)
+bool actor_is_somebody(const struct commands *a, const struct actor *who)
 {
 	return is_owner(a, who) || role_of(a, who);
 }
 
 /* Whoever manages a tenant may run what is about it, by its name alone: whether there are others is not looked at. */
-static bool may_own(const struct adm_run *run)
+static bool may_own(const struct command_run *run)
 {
-	const struct admin *a = run->c.admin;
+	const struct commands *a = run->c.admin;
 	const char *of = run->cmd->own ? json_string_value(json_object_get(run->args, run->cmd->own)) : NULL;
 
 	if (!of)
@@ -146,7 +146,7 @@ static bool may_own(const struct adm_run *run)
 	return false;
 }
 
-void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out)
+void command_roles(const struct command *cmd, struct str *out)
 {
 	const char *between = "";
 
@@ -160,7 +160,7 @@ void admin_cmd_roles(const struct adm_cmd *cmd, struct str *out)
 	}
 }
 
-static int refuse_stranger(const struct adm_run *run, const char *whom, struct err *err)
+static int refuse_stranger(const struct command_run *run, const char *whom, struct err *err)
 {
 	(void)err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
 	if (is_service(run->c.admin, &run->c.who))
@@ -168,21 +168,21 @@ static int refuse_stranger(const struct adm_run *run, const char *whom, struct e
 	return ERR_DENIED;
 }
 
-int adm_role_check(const struct adm_run *run, struct err *err)
+int actor_check(const struct command_run *run, struct err *err)
 {
-	const struct adm_who *who = &run->c.who;
-	const struct adm_cmd *cmd = run->cmd;
+	const struct actor *who = &run->c.who;
+	const struct command *cmd = run->cmd;
 	const json_t *tenant = json_object_get(run->args, "tenant");
 	const struct conf_role *role = role_of(run->c.admin, who);
 	struct str roles = STR_INIT;
-	char whom[ADM_WHO_SIZE];
+	char whom[ACTOR_SIZE];
 
-	(void)adm_who_text(who, whom);
-	if (adm_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
+	(void)actor_text(who, whom);
+	if (actor_may(run->c.admin, who, cmd->role, json_string_value(tenant)) || may_own(run))
 		return 0;
-	if (!adm_is_somebody(run->c.admin, who))
+	if (!actor_is_somebody(run->c.admin, who))
 		return refuse_stranger(run, whom, err);
-	admin_cmd_roles(cmd, &roles);
+	command_roles(cmd, &roles);
 	(void)err_set(err, ERR_DENIED, "", "%s has the role %s, and %s%s%s needs one of these: %s", whom,
 		      role ? conf_role_name(role->kind) : conf_role_name(CONF_ADMIN), cmd->noun, cmd->verb ? " " : "",
 		      cmd->verb ? cmd->verb : "", str_text(&roles));

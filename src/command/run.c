@@ -26,14 +26,14 @@
 
 #include "command_int.h"
 
-struct adm_run *adm_run_of(const struct adm_call *c)
+struct command_run *command_run_of(const struct command_call *c)
 {
-	return CONTAINER_OF((struct adm_call *)(uintptr_t)c, struct adm_run, c);
+	return CONTAINER_OF((struct command_call *)(uintptr_t)c, struct command_run, c);
 }
 
-struct admin *admin_new(const struct admin_env *env)
+struct commands *commands_new(const struct command_env *env)
 {
-	struct admin *a = mem_zalloc(sizeof(*a));
+	struct commands *a = mem_zalloc(sizeof(*a));
 
 	a->env = *env;
 	a->refs = 1;
@@ -41,58 +41,58 @@ struct admin *admin_new(const struct admin_env *env)
 	return a;
 }
 
-const struct admin_env *adm_env(const struct adm_call *c)
+const struct command_env *command_env(const struct command_call *c)
 {
 	return &c->admin->env;
 }
 
-const struct admin_env *adm_env_of(const struct admin *a)
+const struct command_env *commands_env(const struct commands *a)
 {
 	return &a->env;
 }
 
-bool adm_closed(const struct admin *a)
+bool commands_closed(const struct commands *a)
 {
 	return a->closed;
 }
 
-void adm_ref(struct admin *a)
+void commands_ref(struct commands *a)
 {
 	a->refs++;
 }
 
-void adm_unref(struct admin *a)
+void commands_unref(struct commands *a)
 {
 	if (--a->refs == 0)
 		free(a);
 }
 
-static void adm_streams_close(struct admin *a);
+static void command_streams_close(struct commands *a);
 
-void admin_free(struct admin **ap)
+void commands_free(struct commands **ap)
 {
-	struct admin *a = ap ? *ap : NULL;
+	struct commands *a = ap ? *ap : NULL;
 
 	if (!a)
 		return;
 	*ap = NULL;
 	a->closed = true;
-	adm_streams_close(a);
+	command_streams_close(a);
 	for (size_t i = 0; i < NELEMS(a->reader); i++)
 		db_close(&a->reader[i]);
-	adm_unref(a);
+	commands_unref(a);
 }
 
-const struct adm_arg no_args[] = { { .name = NULL } };
+const struct command_arg no_args[] = { { .name = NULL } };
 
-const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
+const struct command *command_next(const struct command *const *tables, const struct command *cmd)
 {
 	if (!cmd)
 		return *tables && (*tables)->noun ? *tables : NULL;
 	if (cmd[1].noun)
 		return cmd + 1;
 	for (; *tables; tables++) {
-		for (const struct adm_cmd *row = *tables; row->noun; row++) {
+		for (const struct command *row = *tables; row->noun; row++) {
 			if (row == cmd)
 				return tables[1];
 		}
@@ -100,9 +100,9 @@ const struct adm_cmd *admin_next(const struct adm_cmd *const *tables, const stru
 	return NULL;
 }
 
-const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char *noun, const char *verb)
+const struct command *command_find(const struct command *const *tables, const char *noun, const char *verb)
 {
-	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(tables, cmd)) != NULL;) {
+	for (const struct command *cmd = NULL; (cmd = command_next(tables, cmd)) != NULL;) {
 		if (strcmp(cmd->noun, noun) != 0)
 			continue;
 		if (!cmd->verb || (verb && strcmp(cmd->verb, verb) == 0))
@@ -113,7 +113,7 @@ const struct adm_cmd *admin_find(const struct adm_cmd *const *tables, const char
 
 /* --- the end */
 
-static void forget_changes(struct adm_run *run)
+static void forget_changes(struct command_run *run)
 {
 	while (run->nchange > 0)
 		reg_change_free(&run->change[--run->nchange]);
@@ -121,9 +121,9 @@ static void forget_changes(struct adm_run *run)
 		tenant_image_free(&run->image[--run->nimage]);
 }
 
-static void run_free(struct adm_run *run)
+static void run_free(struct command_run *run)
 {
-	struct admin *a = run->c.admin;
+	struct commands *a = run->c.admin;
 
 	if (run->c.free_priv)
 		run->c.free_priv(run->c.priv);
@@ -139,46 +139,46 @@ static void run_free(struct adm_run *run)
 	str_fini(&run->out.text);
 	jx_wipe(&run->args);            /* a value of a secret, whatever became of the command */
 	free(run);
-	adm_unref(a);
+	commands_unref(a);
 }
 
 static void run_reply(void *arg)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	run->reply(run->arg, &run->out.text, run->rc < 0 ? &run->err : NULL);
 	run_free(run);
 }
 
-static void run_reply_soon(struct adm_run *run)
+static void run_reply_soon(struct command_run *run)
 {
 	ev_defer(run->c.admin->env.loop, run_reply, run);
 }
 
-static void run_end(struct adm_run *run, int rc)
+static void run_end(struct command_run *run, int rc)
 {
-	char who[ADM_WHO_SIZE];
+	char who[ACTOR_SIZE];
 
 	run->rc = rc;
 	if (rc < 0)
 		log_info(NULL, "admin command refused command=\"%s%s%s\" by=\"%s\" error=%s why=\"%s\"", run->cmd->noun,
-			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", adm_who_text(&run->c.who, who), err_name(rc),
+			 run->cmd->verb ? " " : "", run->cmd->verb ? run->cmd->verb : "", actor_text(&run->c.who, who), err_name(rc),
 			 run->err.msg);
-	adm_record_end(run, run_reply_soon);
+	command_record_end(run, run_reply_soon);
 }
 
-void adm_ended(struct adm_call *c, const struct err *err)
+void command_ended(struct command_call *c, const struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 
 	if (err)
 		run->err = *err;
 	run_end(run, err ? (int)err->code : 0);
 }
 
-void adm_finish(struct adm_call *c, const struct err *err)
+void command_finish(struct command_call *c, const struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 
 	if (err)
 		run->err = *err;
@@ -191,7 +191,7 @@ void adm_finish(struct adm_call *c, const struct err *err)
 
 static void note_told(void *arg, const struct reg_news *news)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 	size_t i = 0;
 
 	while (i < run->ntold && run->told[i].tenant_id != news->tenant_id)
@@ -206,9 +206,9 @@ static void note_told(void *arg, const struct reg_news *news)
 		run->told[i].differs[f] |= news->differs[f];
 }
 
-static void apply(struct adm_run *run)
+static void apply(struct command_run *run)
 {
-	const struct admin_env *env = &run->c.admin->env;
+	const struct command_env *env = &run->c.admin->env;
 
 	for (size_t i = 0; i < run->nimage; i++) {
 		int64_t tenant_id = tenant_image_id(run->image[i]);
@@ -226,7 +226,7 @@ static void apply(struct adm_run *run)
 }
 
 /* What was read is a record in the log it was read from before anybody sees it (AUDIT A-304). */
-static void reads_recorded(struct adm_run *run, int rc)
+static void reads_recorded(struct command_run *run, int rc)
 {
 	if (rc < 0) {
 		str_reset(&run->out.text);
@@ -236,7 +236,7 @@ static void reads_recorded(struct adm_run *run, int rc)
 	run_end(run, rc);
 }
 
-static void run_done(struct adm_run *run, int rc)
+static void run_done(struct command_run *run, int rc)
 {
 	if (rc == 0 && !run->c.admin->closed) {
 		apply(run);
@@ -245,8 +245,8 @@ static void run_done(struct adm_run *run, int rc)
 		if (run->c.later)
 			return;
 	}
-	if (rc == 0 && adm_is_read(run))
-		adm_record_reads(run, reads_recorded);
+	if (rc == 0 && command_is_read(run))
+		command_record_reads(run, reads_recorded);
 	else
 		run_end(run, rc);
 }
@@ -254,11 +254,11 @@ static void run_done(struct adm_run *run, int rc)
 /* --- the three places where a body runs */
 
 /* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
-static int body_of(struct adm_run *run, struct db *db, struct audit_logs *logs, struct err *err)
+static int body_of(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	int rc = run->cmd->body(&run->c, db, logs, err);
 
-	if (rc < 0 || !adm_full(&run->out))
+	if (rc < 0 || !reply_full(&run->out))
 		return rc;
 	str_reset(&run->out.text);
 	run->out.rows = 0;
@@ -268,7 +268,7 @@ static int body_of(struct adm_run *run, struct db *db, struct audit_logs *logs, 
 	return ERR_LIMIT;
 }
 
-static void run_on_loop(struct adm_run *run)
+static void run_on_loop(struct command_run *run)
 {
 	int rc = run->cmd->body ? body_of(run, NULL, NULL, &run->err) : 0;
 
@@ -278,7 +278,7 @@ static void run_on_loop(struct adm_run *run)
 
 static void pool_body(void *arg)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 	char *file;
 
 	run->rc = 0;
@@ -292,12 +292,12 @@ static void pool_body(void *arg)
 		run->rc = body_of(run, run->db, NULL, &run->err);
 }
 
-static void adm_stream_part(struct adm_run *run, int rc);
+static void command_stream_part(struct command_run *run, int rc);
 
 static void pool_done(void *arg)
 {
-	struct adm_run *run = arg;
-	struct admin *a = run->c.admin;
+	struct command_run *run = arg;
+	struct commands *a = run->c.admin;
 
 	for (size_t i = 0; i < NELEMS(a->reader) && run->db && !a->closed; i++) {
 		if (!a->reader[i]) {
@@ -307,14 +307,14 @@ static void pool_done(void *arg)
 	}
 	db_close(&run->db);
 	if (run->cmd->stream)
-		adm_stream_part(run, run->rc);
+		command_stream_part(run, run->rc);
 	else
 		run_done(run, run->rc);
 }
 
-static int run_on_pool(struct adm_run *run)
+static int run_on_pool(struct command_run *run)
 {
-	struct admin *a = run->c.admin;
+	struct commands *a = run->c.admin;
 
 	for (size_t i = 0; i < NELEMS(a->reader) && !run->db; i++) {
 		run->db = a->reader[i];
@@ -323,55 +323,55 @@ static int run_on_pool(struct adm_run *run)
 	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
 }
 
-static int adm_stream_body(struct adm_run *run)
+static int command_stream_body(struct command_run *run)
 {
 	return run_on_pool(run);
 }
 
-static void adm_stream_end(struct adm_run *run);
+static void command_stream_end(struct command_run *run);
 
 /* admin.c: ask for the next part; ERR_BUSY.  And: the command has ended. */
-static void adm_stream_done(struct adm_run *run, int rc)
+static void command_stream_done(struct command_run *run, int rc)
 {
-	adm_stream_end(run);
+	command_stream_end(run);
 	run_end(run, rc);
 }
 
 static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 	bool ask = run->cmd->second == ADM_SECOND_ALWAYS && !run->c.undo;
-	int rc = ask ? adm_second(&run->c, db, err) : 0;
+	int rc = ask ? approval_require(&run->c, db, err) : 0;
 
 	if (rc == 0)
 		rc = body_of(run, db, logs, err);
 	if (rc == 0 && run->unapproved) {
-		adm_refuse_alone(run, err);
+		approval_refuse(run, err);
 		return ERR_DENIED;
 	}
 	if (rc == 0 && run->c.undo)
 		return ERR_CANCELLED;
-	return rc < 0 ? rc : adm_record_done(run, db, logs, err);
+	return rc < 0 ? rc : command_record_done(run, db, logs, err);
 }
 
 /* What was done without a second administrator is undone; now the request for one is filed. */
 static int file_body(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return adm_file_request(arg, db, logs, err);
+	return approval_file(arg, db, logs, err);
 }
 
 static void filed(void *arg, int rc, const struct err *err)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	if (rc < 0 && err)
 		run->err = *err;
 	if (rc == 0)
-		adm_refuse_alone(run, &run->err);
+		approval_refuse(run, &run->err);
 	run_end(run, rc < 0 ? rc : ERR_DENIED);
 }
 
-static bool ask_second(struct adm_run *run)
+static bool ask_second(struct command_run *run)
 {
 	/* A request that waits already needs no record. */
 	const struct writer_job job = { .name = "approval", .run = file_body, .volatile_only = true, .done = filed };
@@ -381,7 +381,7 @@ static bool ask_second(struct adm_run *run)
 
 static void writer_done(void *arg, int rc, const struct err *err)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	run->recorded = rc == 0;
 	if (rc == ERR_CANCELLED && run->c.undo) {
@@ -400,14 +400,14 @@ static void writer_done(void *arg, int rc, const struct err *err)
 	run_done(run, rc);
 }
 
-static int run_on_writer(struct adm_run *run)
+static int run_on_writer(struct command_run *run)
 {
 	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .done = writer_done };
 
 	return writer_submit(run->c.admin->env.writer, &job, run);
 }
 
-static void run_body(struct adm_run *run)
+static void run_body(struct command_run *run)
 {
 	int rc = 0;
 
@@ -437,7 +437,7 @@ static void run_body(struct adm_run *run)
 }
 
 /* What a stream reads is recorded once, at its beginning. */
-static void stream_recorded(struct adm_run *run, int rc)
+static void stream_recorded(struct command_run *run, int rc)
 {
 	if (rc < 0)
 		(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written of what is read; nothing is shown");
@@ -447,9 +447,9 @@ static void stream_recorded(struct adm_run *run, int rc)
 		run_body(run);
 }
 
-void adm_gathered(struct adm_call *c, const struct err *err)
+void command_gathered(struct command_call *c, const struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 
 	run->gathered = true;
 	if (!err && !c->admin->closed) {
@@ -467,7 +467,7 @@ void adm_gathered(struct adm_call *c, const struct err *err)
 
 static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 {
-	struct adm_run *run = arg;
+	struct command_run *run = arg;
 
 	(void)receipt;
 	if (run->c.admin->closed)
@@ -480,36 +480,36 @@ static void record_done(void *arg, int rc, const struct audit_receipt *receipt)
 	run_body(run);
 }
 
-reg_bind_fn *adm_bind(const struct adm_call *c)
+reg_bind_fn *command_bind(const struct command_call *c)
 {
 	return c->admin->env.bind;
 }
 
-const char *adm_noun(const struct adm_call *c)
+const char *command_noun(const struct command_call *c)
 {
-	return adm_run_of(c)->cmd->noun;
+	return command_run_of(c)->cmd->noun;
 }
 
-const char *adm_verb(const struct adm_call *c)
+const char *command_verb(const struct command_call *c)
 {
-	return adm_run_of(c)->cmd->verb;
+	return command_run_of(c)->cmd->verb;
 }
 
-const char *adm_line(const struct adm_call *c)
+const char *command_line(const struct command_call *c)
 {
-	return adm_run_of(c)->line;
+	return command_run_of(c)->line;
 }
 
-void adm_record_as(struct adm_call *c, int kind)
+void command_record_as(struct command_call *c, int kind)
 {
-	adm_run_of(c)->record = kind;
+	command_run_of(c)->record = kind;
 }
 
 /* --- what a body notes for apply() */
 
-static int note_change(struct adm_call *c, int rc, struct reg_change *change)
+static int note_change(struct command_call *c, int rc, struct reg_change *change)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 
 	if (rc < 0)
 		return rc;
@@ -518,7 +518,7 @@ static int note_change(struct adm_call *c, int rc, struct reg_change *change)
 	return 0;
 }
 
-int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
+int command_changed_tools(struct command_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err)
 {
 	struct reg_change *change = NULL;
 	int rc = reg_change_tools(db, ids, n, &change, err);
@@ -526,7 +526,7 @@ int adm_changed_tools(struct adm_call *c, struct db *db, const int64_t *ids, siz
 	return note_change(c, rc, change);
 }
 
-int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struct err *err)
+int command_changed_schema(struct command_call *c, struct db *db, const char *uri, struct err *err)
 {
 	struct reg_change *change = NULL;
 	int rc = reg_change_schema(db, uri, &change, err);
@@ -534,7 +534,7 @@ int adm_changed_schema(struct adm_call *c, struct db *db, const char *uri, struc
 	return note_change(c, rc, change);
 }
 
-int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+int command_changed_tenant(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
 	struct reg_change *change = NULL;
 	int rc = reg_change_tenant(db, tenant_id, &change, err);
@@ -542,9 +542,9 @@ int adm_changed_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 	return note_change(c, rc, change);
 }
 
-int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+int command_changed_people(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
-	struct adm_run *run = adm_run_of(c);
+	struct command_run *run = command_run_of(c);
 	struct tenant_image *image = NULL;
 	int rc = tenant_image_load(db, tenant_id, &image, err);
 
@@ -557,13 +557,13 @@ int adm_changed_people(struct adm_call *c, struct db *db, int64_t tenant_id, str
 
 /* --- the beginning */
 
-static int prepare(struct adm_run *run, const struct adm_req *req)
+static int prepare(struct command_run *run, const struct command_req *req)
 {
-	struct admin *a = run->c.admin;
-	int rc = adm_role_check(run, &run->err);
+	struct commands *a = run->c.admin;
+	int rc = actor_check(run, &run->err);
 
 	if (rc == 0)
-		rc = admin_args_check(run->cmd, req->args, &run->err);
+		rc = command_args_check(run->cmd, req->args, &run->err);
 	if (rc < 0)
 		return rc;
 	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)
@@ -571,25 +571,25 @@ static int prepare(struct adm_run *run, const struct adm_req *req)
 	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
 }
 
-static const struct adm_cmd unknown_cmd = { .noun = "unknown" };
+static const struct command unknown_cmd = { .noun = "unknown" };
 
-void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg)
+void command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
 {
-	struct adm_run *run = mem_zalloc(sizeof(*run));
+	struct command_run *run = mem_zalloc(sizeof(*run));
 	int rc;
 
 	a->refs++;
-	run->cmd = req->cmd ? req->cmd : admin_find(a->env.tables, req->noun, req->verb);
+	run->cmd = req->cmd ? req->cmd : command_find(a->env.tables, req->noun, req->verb);
 	run->reply = reply;
 	run->arg = arg;
 	run->sink = req->sink;
 	run->args = json_incref((json_t *)(uintptr_t)req->args);
 	str_init(&run->out.text, a->env.answer_max);
-	run->c = (struct adm_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
+	run->c = (struct command_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
 	if (!run->cmd)
 		run->cmd = &unknown_cmd;
 	run->out.text.secret = run->cmd->shape == ADM_SECRET;
-	adm_record_line(run);
+	command_record_line(run);
 	if (run->cmd == &unknown_cmd)
 		rc = err_set(&run->err, ERR_NOT_FOUND, "", "command %s %s: not found", req->noun, req->verb ? req->verb : "");
 	else {
@@ -599,13 +599,13 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 	if (rc == 0 && run->cmd->stream && !run->sink)
 		rc = err_set(&run->err, ERR_INVALID, "", "%s %s answers in parts, which nobody takes here", req->noun, req->verb);
 	if (rc == 0 && run->cmd->stream) {
-		adm_record_reads(run, stream_recorded);
+		command_record_reads(run, stream_recorded);
 		return;
 	}
 	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
 		struct audit_event ev;
 
-		adm_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
+		command_record_event(run, AUDIT_ADMIN_CMD, run->record_tenant, &ev);
 		rc = writer_audit(a->env.writer, &ev, record_done, run);
 		if (rc < 0)
 			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
@@ -624,14 +624,14 @@ void admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, 
 #define IDLE_US 250000                  /* until a feed that follows looks again */
 #define SLOW_US 20000                   /* until a full listener is asked again */
 
-static void drop_timer(struct adm_run *run)
+static void drop_timer(struct command_run *run)
 {
 	list_unlink(&run->streams);
 	ev_timer_free(&run->timer);
 }
 
 /* there will be no further one */
-static void adm_stream_end(struct adm_run *run)
+static void command_stream_end(struct command_run *run)
 {
 	if (run->timer)
 		drop_timer(run);
@@ -639,24 +639,24 @@ static void adm_stream_end(struct adm_run *run)
 
 static void go_on(void *arg)
 {
-	struct adm_run *run = arg;
-	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : adm_role_check(run, &run->err);
+	struct command_run *run = arg;
+	int room = run->sink->room(run->arg), rc = room < 0 ? 0 : actor_check(run, &run->err);
 
 	if (room < 0 || rc < 0) /* a role that a reload took away ends what it reads, too */
-		adm_stream_done(run, rc);
-	else if (room == 0 || adm_stream_body(run) < 0)         /* a busy pool is tried again as well */
+		command_stream_done(run, rc);
+	else if (room == 0 || command_stream_body(run) < 0)         /* a busy pool is tried again as well */
 		ev_timer_start(run->timer, SLOW_US);
 }
 
 /* a body has ended */
-static void adm_stream_part(struct adm_run *run, int rc)
+static void command_stream_part(struct command_run *run, int rc)
 {
-	struct admin *a = run->c.admin;
+	struct commands *a = run->c.admin;
 
 	if (rc == 0 && a->closed)
 		rc = err_set(&run->err, ERR_CANCELLED, "", "the server is stopping");
 	if (rc < 0 || run->c.more == ADM_NO_MORE) {
-		adm_stream_done(run, rc);
+		command_stream_done(run, rc);
 		return;
 	}
 	if (run->out.text.len > 0)
@@ -670,13 +670,13 @@ static void adm_stream_part(struct adm_run *run, int rc)
 }
 
 /* Answers in parts: admin.c runs the bodies, admin_stream.c says when. */
-static void adm_streams_close(struct admin *a)
+static void command_streams_close(struct commands *a)
 {
 	LIST_FOREACH_SAFE(n, tmp, &a->streams) {
-		struct adm_run *run = CONTAINER_OF(n, struct adm_run, streams);
+		struct command_run *run = CONTAINER_OF(n, struct command_run, streams);
 
 		if (!ev_timer_armed(run->timer))
-			continue;               /* its body runs, and comes to adm_stream_part() */
-		adm_stream_done(run, err_set(&run->err, ERR_CANCELLED, "", "the server is stopping"));
+			continue;               /* its body runs, and comes to command_stream_part() */
+		command_stream_done(run, err_set(&run->err, ERR_CANCELLED, "", "the server is stopping"));
 	}
 }

@@ -38,9 +38,9 @@
 #define KEY_LINE_MAX 256
 #define STRANGER_LINE_MAX (64u << 10)   /* of a peer without any role: it is refused in any case, and buffers nothing much */
 
-struct admin_sock {
-	struct admin_remote remote;     /* address NULL: a Unix socket */
-	struct admin *admin;
+struct command_socket {
+	struct command_remote remote;     /* address NULL: a Unix socket */
+	struct commands *admin;
 	struct ev_loop *loop;
 	struct listener *listener;
 	struct list conns;
@@ -48,10 +48,10 @@ struct admin_sock {
 };
 
 struct conn {
-	struct list node;               /* in admin_sock.conns; on its own once the socket is closed */
-	struct admin_sock *sock;        /* NULL then */
+	struct list node;               /* in command_socket.conns; on its own once the socket is closed */
+	struct command_socket *sock;        /* NULL then */
 	struct stream *stream;          /* NULL: the peer is gone */
-	struct adm_who who;
+	struct actor who;
 	uint32_t *gids;                 /* who.gids */
 	struct gate_pass pass;
 	struct addr peer;               /* of another machine */
@@ -66,7 +66,7 @@ struct conn {
 
 /* --- how many connections one may have: of those whom nobody knows yet, by where they come from */
 
-static bool keyless_enter(struct admin_sock *s, const struct addr *from)
+static bool keyless_enter(struct command_socket *s, const struct addr *from)
 {
 	uint8_t key[16] = { 0 };        /* of another family there is one source */
 	uintptr_t n;
@@ -81,7 +81,7 @@ static bool keyless_enter(struct admin_sock *s, const struct addr *from)
 	return true;
 }
 
-static void keyless_leave(struct admin_sock *s, const struct addr *from)
+static void keyless_leave(struct command_socket *s, const struct addr *from)
 {
 	uint8_t key[16] = { 0 };        /* of another family there is one source */
 	uintptr_t n;
@@ -106,7 +106,7 @@ static bool is_same_peer(const struct conn *a, const struct conn *b)
 /* It is one of conns.  ERR_BUSY: the others of its user or key are as many as there may be (SEC S-801). */
 static int check_share(const struct conn *c, struct err *err)
 {
-	char who[ADM_WHO_SIZE];
+	char who[ACTOR_SIZE];
 	unsigned others = 0;
 
 	LIST_FOREACH(n, &c->sock->conns) {
@@ -118,7 +118,7 @@ static int check_share(const struct conn *c, struct err *err)
 		return 0;
 	metric_inc(METRIC_admin_connections_refused);
 	(void)err_set(err, ERR_BUSY, "", "%s has %u connections for commands, which is the limit",
-		      c->stranger ? "whoever has no role" : adm_who_text(&c->who, who), others);
+		      c->stranger ? "whoever has no role" : actor_text(&c->who, who), others);
 	err_hint(err, "try again when one of the other commands has ended");
 	err->retry_ms = ADMIN_BUSY_RETRY_MS;
 	return ERR_BUSY;
@@ -148,7 +148,7 @@ static void conn_free(struct conn *c)
 }
 
 /* The groups of a Unix peer when it connected, those that a role names: sorted by nothing, *ret is malloc()ed. */
-static size_t peer_groups(const struct admin *a, int fd, uint32_t **ret)
+static size_t peer_groups(const struct commands *a, int fd, uint32_t **ret)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
@@ -165,7 +165,7 @@ static size_t peer_groups(const struct admin *a, int fd, uint32_t **ret)
 	all[0] = peer.gid;
 	if (len > 0 && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, all + 1, &len) < 0)
 		len = 0;
-	n = adm_groups_with_role(a, all, 1 + len / sizeof(*all), ret);
+	n = actor_groups(a, all, 1 + len / sizeof(*all), ret);
 	free(all);
 	return n;
 }
@@ -229,7 +229,7 @@ static int has_room(void *arg)
 	return stream_queued(c->stream) < PART_QUEUED_MAX;
 }
 
-static const struct adm_sink sink = { .part = take_part, .room = has_room };
+static const struct command_sink sink = { .part = take_part, .room = has_room };
 
 static void replied(void *arg, const struct str *rows, const struct err *err)
 {
@@ -272,7 +272,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 {
 	json_t *doc = NULL, *args = NULL;
 	const char *command = "";
-	const struct adm_cmd *cmd;
+	const struct command *cmd;
 	char noun[WORD_MAX];
 	struct err err = { 0 };
 	int rc = parse_line(text, len, &doc, &command, &args, &err);
@@ -288,11 +288,11 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	}
 	memcpy(noun, command, n);
 	noun[n] = '\0';
-	cmd = admin_find(c->sock->admin->env.tables, noun, command[n] ? command + n + 1 : NULL);
+	cmd = command_find(c->sock->admin->env.tables, noun, command[n] ? command + n + 1 : NULL);
 	c->busy = true;
 	ev_timer_stop(c->due);
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
-	admin_run(c->sock->admin, &(struct adm_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
+	command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
 	jx_wipe(&doc);
 }
@@ -346,7 +346,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	}
 	digest_sha256(line + n, len - n, digest);
 	text_hex(digest, sizeof(digest), c->key);
-	role = adm_role_of_key(c->sock->admin, c->key);
+	role = actor_role_of_key(c->sock->admin, c->key);
 	if (!role) {
 		send_away(c, CRED_UNKNOWN);
 		return;
@@ -355,7 +355,7 @@ static void take_key(struct conn *c, const char *line, size_t len)
 	keyless_leave(c->sock, &c->peer);
 	gate_known(&c->pass);
 	(void)snprintf(c->name, sizeof(c->name), "%s", role->name);
-	c->who = (struct adm_who){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
+	c->who = (struct actor){ .uid = UINT32_MAX, .pid = -1, .key = c->key, .name = c->name, .from = c->from };
 	if (check_share(c, &err) < 0) {
 		send_reply(c, NULL, &err);
 		conn_end(c);
@@ -430,16 +430,16 @@ static void turn_away(struct conn *c, const struct accepted *a, const struct err
 static void accepted(void *arg, const struct accepted *a)
 {
 	static const struct stream_ops ops = { .data = conn_data, .ended = conn_ended };
-	struct admin_sock *s = arg;
+	struct command_socket *s = arg;
 	struct conn *c = mem_zalloc(sizeof(*c));
 	struct err err;
 
 	c->sock = s;
 	list_push_back(&s->conns, &c->node);
-	c->who = (struct adm_who){ .uid = (uint32_t)a->uid, .pid = a->pid };
+	c->who = (struct actor){ .uid = (uint32_t)a->uid, .pid = a->pid };
 	c->who.ngids = peer_groups(s->admin, a->fd, &c->gids);
 	c->who.gids = c->gids;
-	c->stranger = !adm_is_somebody(s->admin, &c->who);
+	c->stranger = !actor_is_somebody(s->admin, &c->who);
 	if (check_share(c, &err) < 0) {
 		turn_away(c, a, &err);
 		return;
@@ -454,7 +454,7 @@ static void accepted(void *arg, const struct accepted *a)
 static void remote_accepted(void *arg, const struct accepted *a)
 {
 	static const struct stream_ops ops = { .data = conn_data, .ended = conn_ended };
-	struct admin_sock *s = arg;
+	struct command_socket *s = arg;
 	struct conn *c = mem_zalloc(sizeof(*c));
 
 	c->sock = s;
@@ -473,7 +473,7 @@ static void remote_accepted(void *arg, const struct accepted *a)
 
 static bool enter(void *arg, struct accepted *a)
 {
-	struct admin_sock *s = arg;
+	struct command_socket *s = arg;
 	uint32_t wait_ms;
 
 	if (!keyless_enter(s, &a->peer))
@@ -490,10 +490,10 @@ static void not_entered(void *arg, struct accepted *a)
 	gate_leave(&a->pass);
 }
 
-int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_remote *r, struct admin_sock **ret,
+int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r, struct command_socket **ret,
 		      struct err *err)
 {
-	struct admin_sock *s = mem_zalloc(sizeof(*s));
+	struct command_socket *s = mem_zalloc(sizeof(*s));
 	int rc;
 
 	s->admin = a;
@@ -512,14 +512,14 @@ int admin_remote_open(struct admin *a, struct ev_loop *loop, const struct admin_
 	return 0;
 }
 
-const char *admin_remote_address(const struct admin_sock *s)
+const char *command_remote_address(const struct command_socket *s)
 {
 	return listen_address(s->listener);
 }
 
-int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, unsigned mode, struct admin_sock **ret, struct err *err)
+int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode, struct command_socket **ret, struct err *err)
 {
-	struct admin_sock *s = mem_zalloc(sizeof(*s));
+	struct command_socket *s = mem_zalloc(sizeof(*s));
 	int rc;
 
 	s->admin = a;
@@ -536,9 +536,9 @@ int admin_sock_open(struct admin *a, struct ev_loop *loop, const char *path, uns
 	return 0;
 }
 
-void admin_sock_close(struct admin_sock **sp)
+void command_socket_close(struct command_socket **sp)
 {
-	struct admin_sock *s = sp ? *sp : NULL;
+	struct command_socket *s = sp ? *sp : NULL;
 
 	if (!s)
 		return;

@@ -24,7 +24,7 @@ struct words {
 	bool plain;
 };
 
-static int usage(struct err *err, const struct adm_cmd *cmd, const char *message, const char *word)
+static int usage(struct err *err, const struct command *cmd, const char *message, const char *word)
 {
 	struct str name = STR_INIT;
 
@@ -74,7 +74,7 @@ static size_t option_length(const char *word)
 }
 
 /* The value of the option at w, from "=" or the next word; w then stands behind it. */
-static int option_value(struct words *w, const struct adm_cmd *cmd, const char **ret, struct err *err)
+static int option_value(struct words *w, const struct command *cmd, const char **ret, struct err *err)
 {
 	const char *word = w->v[w->i++];
 	const char *eq = strchr(word, '=');
@@ -155,12 +155,12 @@ static int skip_globals(struct words *w, struct ctl_opt *opt, struct err *err)
 	return 0;
 }
 
-static int unknown_word(const struct adm_cmd *const *tables, const char *noun, const char *word, struct err *err)
+static int unknown_word(const struct command *const *tables, const char *noun, const char *word, struct err *err)
 {
 	const char *candidates[CANDIDATES_MAX];
 	size_t n = 0;
 
-	for (const struct adm_cmd *c = NULL; n < NELEMS(candidates) && (c = admin_next(tables, c)) != NULL;)
+	for (const struct command *c = NULL; n < NELEMS(candidates) && (c = command_next(tables, c)) != NULL;)
 		if (!noun)
 			candidates[n++] = c->noun;
 		else if (c->verb && strcmp(c->noun, noun) == 0)
@@ -172,7 +172,7 @@ static int unknown_word(const struct adm_cmd *const *tables, const char *noun, c
 	return ERR_INVALID;
 }
 
-static int find_command(const struct adm_cmd *const *tables, struct words *w, struct ctl_line *line,
+static int find_command(const struct command *const *tables, struct words *w, struct ctl_line *line,
 			const char **ret_noun, struct err *err)
 {
 	const char *noun, *verb;
@@ -183,7 +183,7 @@ static int find_command(const struct adm_cmd *const *tables, struct words *w, st
 	if (w->i == w->n)
 		return line->opt.help || line->opt.version ? 0 : usage(err, NULL, "no command given", "");
 	noun = w->v[w->i++];
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		if (strcmp(c->noun, noun) != 0)
 			continue;
 		known = true;
@@ -201,7 +201,7 @@ static int find_command(const struct adm_cmd *const *tables, struct words *w, st
 		return line->opt.help || line->opt.version ? 0 :
 		       usage(err, NULL, noun, ": say what to do with it");
 	verb = w->v[w->i++];
-	for (const struct adm_cmd *c = NULL; !line->cmd && (c = admin_next(tables, c)) != NULL;)
+	for (const struct command *c = NULL; !line->cmd && (c = command_next(tables, c)) != NULL;)
 		if (c->verb && strcmp(c->noun, noun) == 0 && strcmp(c->verb, verb) == 0)
 			line->cmd = c;
 	return line->cmd ? 0 : unknown_word(tables, noun, verb, err);
@@ -214,7 +214,7 @@ static json_t *list_of(json_t **list)
 	return *list;
 }
 
-static int set_json(const struct adm_arg *arg, const char *text, struct ctl_line *line, struct err *err)
+static int set_json(const struct command_arg *arg, const char *text, struct ctl_line *line, struct err *err)
 {
 	struct str input = STR_INIT;
 	json_t *value = NULL;
@@ -238,7 +238,7 @@ static int set_json(const struct adm_arg *arg, const char *text, struct ctl_line
 	return rc < 0 ? ERR_INVALID : 0;
 }
 
-static int set_keyvalue(const struct adm_arg *arg, const char *word, struct ctl_line *line, struct err *err)
+static int set_keyvalue(const struct command_arg *arg, const char *word, struct ctl_line *line, struct err *err)
 {
 	const char *eq = strchr(word, '=');
 	json_t *pairs = json_object_get(line->args, arg->name);
@@ -283,7 +283,7 @@ static char *find_program(const char *name)
 }
 
 /* All words that are left: none of them is ours any more. */
-static int set_command(const struct adm_arg *arg, const char *program, struct words *w, struct ctl_line *line,
+static int set_command(const struct command_arg *arg, const char *program, struct words *w, struct ctl_line *line,
 		       struct err *err)
 {
 	char *path = find_program(program);
@@ -305,7 +305,7 @@ static int set_command(const struct adm_arg *arg, const char *program, struct wo
 }
 
 /* One value of one argument, checked as far as its type goes. */
-static int set_arg(const struct adm_arg *arg, const char *text, struct ctl_line *line, struct err *err)
+static int set_arg(const struct command_arg *arg, const char *text, struct ctl_line *line, struct err *err)
 {
 	json_t *list = json_object_get(line->args, arg->name);
 	char *path;
@@ -324,7 +324,7 @@ static int set_arg(const struct adm_arg *arg, const char *text, struct ctl_line 
 		return err_set(err, ERR_INVALID, "", "%s%s is given twice", arg->option ? "--" : "", arg->name);
 	if (arg->type == ARG_JSON)
 		return set_json(arg, text, line, err);
-	if (admin_arg_check(arg, text, err) < 0)
+	if (command_arg_check(arg, text, err) < 0)
 		return ERR_INVALID;
 	path = arg->type == ARG_PATH ? path_absolute(text) : NULL;
 	if (!arg->repeated)
@@ -340,7 +340,7 @@ static int set_arg(const struct adm_arg *arg, const char *text, struct ctl_line 
 static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 {
 	const char *word = w->v[w->i], *names[CANDIDATES_MAX], *value;
-	const struct adm_arg *arg;
+	const struct command_arg *arg;
 	size_t n = 0;
 
 	/* A command's own option goes before one of the program: tool show --version. */
@@ -376,14 +376,14 @@ static int take_option(struct words *w, struct ctl_line *line, struct err *err)
 	return 0;
 }
 
-static const struct adm_arg *next_positional(const struct adm_arg *arg)
+static const struct command_arg *next_positional(const struct command_arg *arg)
 {
 	while (arg && arg->name && arg->option)
 		arg++;
 	return arg && arg->name ? arg : NULL;
 }
 
-static size_t required_behind(const struct adm_arg *arg)
+static size_t required_behind(const struct command_arg *arg)
 {
 	size_t n = 0;
 
@@ -395,11 +395,11 @@ static size_t required_behind(const struct adm_arg *arg)
 /* Give the words in order to the positional arguments; a repeated one takes all but what those behind need. */
 static int take_positionals(char **words, size_t n, struct ctl_line *line, struct err *err)
 {
-	const struct adm_arg *arg = next_positional(line->cmd->args);
+	const struct command_arg *arg = next_positional(line->cmd->args);
 	size_t taken = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct adm_arg *next = arg ? next_positional(arg + 1) : NULL;
+		const struct command_arg *next = arg ? next_positional(arg + 1) : NULL;
 		bool many = arg && (arg->repeated || arg->type == ARG_KEYVALUES);
 
 		if (many && taken > 0 && next &&
@@ -427,7 +427,7 @@ static int take_positionals(char **words, size_t n, struct ctl_line *line, struc
 
 static int check_required(const struct ctl_line *line, struct err *err)
 {
-	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = line->cmd->args; arg && arg->name; arg++) {
 		if (!arg->required || json_object_get(line->args, arg->name))
 			continue;
 		if (arg->type == ARG_FILE && line->files)
@@ -461,7 +461,7 @@ static int parse_arguments(struct words *w, struct ctl_line *line, struct err *e
 	return rc;
 }
 
-int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, struct ctl_line *ret,
+int ctl_args_parse(const struct command *const *tables, int argc, char **argv, struct ctl_line *ret,
 		   const char **ret_noun, struct err *err)
 {
 	struct words w = { argv + 1, argc > 0 ? (size_t)argc - 1 : 0, 0, false };

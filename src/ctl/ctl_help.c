@@ -27,14 +27,14 @@ const struct ctl_global ctl_globals[] = {
 	{ NULL, NULL, NULL, 0 },
 };
 
-void ctl_command_name(const struct adm_cmd *cmd, struct str *out)
+void ctl_command_name(const struct command *cmd, struct str *out)
 {
 	str_puts(out, cmd->noun);
 	if (cmd->verb)
 		str_printf(out, " %s", cmd->verb);
 }
 
-char ctl_letter(const struct adm_arg *arg)
+char ctl_letter(const struct command_arg *arg)
 {
 	if (!arg->option)
 		return 0;
@@ -43,7 +43,7 @@ char ctl_letter(const struct adm_arg *arg)
 	return strcmp(arg->name, "number") == 0 ? 'n' : 0;
 }
 
-static void put_usage_arg(const struct adm_arg *arg, struct str *out)
+static void put_usage_arg(const struct command_arg *arg, struct str *out)
 {
 	str_puts(out, arg->required ? " " : " [");
 	if (ctl_letter(arg))
@@ -58,14 +58,14 @@ static void put_usage_arg(const struct adm_arg *arg, struct str *out)
 		str_putc(out, ']');
 }
 
-void ctl_usage(const struct adm_cmd *cmd, struct str *out)
+void ctl_usage(const struct command *cmd, struct str *out)
 {
 	str_puts(out, "toolcrib ");
 	ctl_command_name(cmd, out);
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++)
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++)
 		if (!arg->option)
 			put_usage_arg(arg, out);
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++)
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++)
 		if (arg->option)
 			put_usage_arg(arg, out);
 }
@@ -109,9 +109,9 @@ static void put_entry(const char *left, const char *text, struct str *out)
 	put_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
 }
 
-static void put_args(const struct adm_cmd *cmd, bool option, struct str *out)
+static void put_args(const struct command *cmd, bool option, struct str *out)
 {
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
 		struct str left = STR_INIT;
 
 		if (arg->option != option)
@@ -129,7 +129,7 @@ static void put_args(const struct adm_cmd *cmd, bool option, struct str *out)
 	}
 }
 
-void ctl_help_command(const struct adm_cmd *cmd, struct str *out)
+void ctl_help_command(const struct command *cmd, struct str *out)
 {
 	str_puts(out, "usage: ");
 	ctl_usage(cmd, out);
@@ -146,7 +146,7 @@ void ctl_help_command(const struct adm_cmd *cmd, struct str *out)
 	str_puts(out, "\nOptions of every command: toolcrib --help.  Examples: man 8 toolcrib.\n");
 }
 
-static void put_command(const struct adm_cmd *cmd, struct str *out)
+static void put_command(const struct command *cmd, struct str *out)
 {
 	struct str name = STR_INIT;
 
@@ -155,21 +155,21 @@ static void put_command(const struct adm_cmd *cmd, struct str *out)
 	str_fini(&name);
 }
 
-void ctl_help_noun(const struct adm_cmd *const *tables, const char *noun, struct str *out)
+void ctl_help_noun(const struct command *const *tables, const char *noun, struct str *out)
 {
 	str_printf(out, "usage: toolcrib %s COMMAND ...\n\n", noun);
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;)
 		if (strcmp(c->noun, noun) == 0)
 			put_command(c, out);
 	str_printf(out, "\ntoolcrib %s COMMAND --help explains one of them.\n", noun);
 }
 
-void ctl_help_all(const struct adm_cmd *const *tables, struct str *out)
+void ctl_help_all(const struct command *const *tables, struct str *out)
 {
 	const char *noun = NULL;
 
 	str_puts(out, "usage: toolcrib [OPTION...] COMMAND ...\n\nAdministers the tools of a toolcrib store.\n\n");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		if (c->verb && noun && strcmp(noun, c->noun) != 0)
 			str_putc(out, '\n');
 		noun = c->noun;
@@ -218,7 +218,7 @@ static void put_text(const char *text, struct str *out)
 	str_putc(out, '\n');
 }
 
-static void put_arg_macros(const struct adm_arg *arg, struct str *out)
+static void put_arg_macros(const struct command_arg *arg, struct str *out)
 {
 	if (arg->option)
 		str_printf(out, " Fl -%s", arg->name);
@@ -228,9 +228,9 @@ static void put_arg_macros(const struct adm_arg *arg, struct str *out)
 		str_puts(out, " ...");
 }
 
-static void ctl_man_put_args(const struct adm_cmd *cmd, bool option, struct str *out)
+static void ctl_man_put_args(const struct command *cmd, bool option, struct str *out)
 {
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
 		if (arg->option != option)
 			continue;
 		str_puts(out, ".It");
@@ -242,9 +242,9 @@ static void ctl_man_put_args(const struct adm_cmd *cmd, bool option, struct str 
 	}
 }
 
-static void put_synopsis(const struct adm_cmd *cmd, bool option, struct str *out)
+static void put_synopsis(const struct command *cmd, bool option, struct str *out)
 {
-	for (const struct adm_arg *arg = cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
 		if (arg->option != option)
 			continue;
 		if (arg->required) {
@@ -257,14 +257,14 @@ static void put_synopsis(const struct adm_cmd *cmd, bool option, struct str *out
 	}
 }
 
-static void put_columns(const struct adm_cmd *cmd, struct str *out)
+static void put_columns(const struct command *cmd, struct str *out)
 {
 	bool any = false;
 
 	if (!cmd->columns || cmd->shape == ADM_SECRET)
 		return;
 	str_puts(out, ".Pp\nMembers:\n");
-	for (const struct adm_column *col = cmd->columns; col->member; col++) {
+	for (const struct command_column *col = cmd->columns; col->member; col++) {
 		if (any)
 			str_puts(out, " ,\n");
 		str_printf(out, ".Va %s", col->member);
@@ -273,9 +273,9 @@ static void put_columns(const struct adm_cmd *cmd, struct str *out)
 	str_puts(out, " .\n");
 }
 
-void ctl_man_commands(const struct adm_cmd *const *tables, struct str *out)
+void ctl_man_commands(const struct command *const *tables, struct str *out)
 {
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		str_puts(out, ".It Ic ");
 		ctl_command_name(c, out);
 		put_synopsis(c, false, out);
@@ -290,7 +290,7 @@ void ctl_man_commands(const struct adm_cmd *const *tables, struct str *out)
 				   c->destructive_with);
 		if (c->where != ADM_ON_CTL) {
 			str_puts(out, "Roles: ");
-			admin_cmd_roles(c, out);
+			command_roles(c, out);
 			str_puts(out, ".\n");
 		}
 		if (c->args && c->args->name) {
@@ -426,52 +426,52 @@ static const char body[] =
 	"}\n"
 	"complete -F _toolcrib toolcrib\n";
 
-static bool first_of_noun(const struct adm_cmd *const *tables, const struct adm_cmd *cmd)
+static bool first_of_noun(const struct command *const *tables, const struct command *cmd)
 {
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != cmd;)
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != cmd;)
 		if (strcmp(c->noun, cmd->noun) == 0)
 			return false;
 	return true;
 }
 
-static void put_nouns(const struct adm_cmd *const *tables, struct str *out)
+static void put_nouns(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_nouns()\n{\n\t_toolcrib_words");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;)
 		if (first_of_noun(tables, c))
 			str_printf(out, " %s", c->noun);
 	str_puts(out, "\n}\n");
 }
 
-static void put_verbs(const struct adm_cmd *const *tables, struct str *out)
+static void put_verbs(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_verbs()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		if (!c->verb || !first_of_noun(tables, c))
 			continue;
 		str_printf(out, "\t%s) _toolcrib_words", c->noun);
-		for (const struct adm_cmd *v = c; v; v = admin_next(tables, v))
+		for (const struct command *v = c; v; v = command_next(tables, v))
 			if (v->verb && strcmp(v->noun, c->noun) == 0)
 				str_printf(out, " %s", v->verb);
 		str_puts(out, " ;;\n");
 	}
 	str_puts(out, "\tesac\n}\n_toolcrib_has_verbs()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;)
 		if (c->verb && first_of_noun(tables, c))
 			str_printf(out, "\t%s) return 0 ;;\n", c->noun);
 	str_puts(out, "\tesac\n\treturn 1\n}\n");
 }
 
-static void put_options(const struct adm_cmd *const *tables, struct str *out)
+static void put_options(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_options()\n{\n\t_toolcrib_words");
 	for (const struct ctl_global *g = ctl_globals; g->name; g++)
 		str_printf(out, " --%s", g->name);
 	str_puts(out, "\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		bool any = false;
 
-		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++) {
+		for (const struct command_arg *arg = c->args; arg && arg->name; arg++) {
 			if (!arg->option)
 				continue;
 			if (!any) {
@@ -488,14 +488,14 @@ static void put_options(const struct adm_cmd *const *tables, struct str *out)
 	str_puts(out, "\tesac\n}\n");
 }
 
-static void put_valued(const struct adm_cmd *const *tables, struct str *out)
+static void put_valued(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_valued()\n{\n\tcase $1 in\n");
 	for (const struct ctl_global *g = ctl_globals; g->name; g++)
 		if (g->value)
 			str_printf(out, "\t--%s) return 0 ;;\n", g->name);
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;)
-		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;)
+		for (const struct command_arg *arg = c->args; arg && arg->name; arg++) {
 			struct str line = STR_INIT;
 
 			str_printf(&line, "\t--%s) return 0 ;;\n", arg->name);
@@ -507,7 +507,7 @@ static void put_valued(const struct adm_cmd *const *tables, struct str *out)
 }
 
 /* What completes one argument, or NULL. */
-static const char *completer(enum adm_complete kind)
+static const char *completer(enum command_complete kind)
 {
 	switch (kind) {
 	case COMPLETE_TENANT:
@@ -536,7 +536,7 @@ static const char *completer(enum adm_complete kind)
 	return NULL;
 }
 
-static void put_value(const struct adm_cmd *cmd, const struct adm_arg *arg, unsigned position, struct str *out)
+static void put_value(const struct command *cmd, const struct command_arg *arg, unsigned position, struct str *out)
 {
 	const char *function = completer(arg->complete);
 	bool choice = arg->value && strchr(arg->value, '|');            /* "yes|no" */
@@ -561,23 +561,23 @@ static void put_value(const struct adm_cmd *cmd, const struct adm_arg *arg, unsi
 	str_puts(out, " ;;\n");
 }
 
-static void put_values(const struct adm_cmd *const *tables, struct str *out)
+static void put_values(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, "_toolcrib_value()\n{\n\tcase $1 in\n");
-	for (const struct adm_cmd *c = NULL; (c = admin_next(tables, c)) != NULL;) {
+	for (const struct command *c = NULL; (c = command_next(tables, c)) != NULL;) {
 		unsigned position = 0;
 
-		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++)
+		for (const struct command_arg *arg = c->args; arg && arg->name; arg++)
 			if (arg->option)
 				put_value(c, arg, 0, out);
-		for (const struct adm_arg *arg = c->args; arg && arg->name; arg++)
+		for (const struct command_arg *arg = c->args; arg && arg->name; arg++)
 			if (!arg->option)
 				put_value(c, arg, position++, out);
 	}
 	str_puts(out, "\tesac\n}\n");
 }
 
-void ctl_complete_bash(const struct adm_cmd *const *tables, struct str *out)
+void ctl_complete_bash(const struct command *const *tables, struct str *out)
 {
 	str_puts(out, head);
 	put_nouns(tables, out);

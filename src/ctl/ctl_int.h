@@ -27,28 +27,28 @@ extern const struct ctl_global ctl_globals[];           /* ended by name NULL */
 
 struct ctl_line {
 	struct ctl_opt opt;
-	const struct adm_cmd *cmd;
-	json_t *args;                   /* as admin_run() takes them, without documents */
+	const struct command *cmd;
+	json_t *args;                   /* as command_run() takes them, without documents */
 	json_t *files;                  /* paths of ARG_FILE words, or NULL */
 };
 /* Words to a row and its arguments.  0, or ERR_INVALID: a usage error, and line->cmd is the row if it was found.
  * With --help or --version the arguments may be missing; cmd is NULL when no command was named, and *ret_noun the
  * first word then, if there is one. */
-int ctl_args_parse(const struct adm_cmd *const *tables, int argc, char **argv, struct ctl_line *ret,
+int ctl_args_parse(const struct command *const *tables, int argc, char **argv, struct ctl_line *ret,
 		   const char **ret_noun, struct err *err) MUST_CHECK;
 void ctl_line_fini(struct ctl_line *line);
 
 /* --- ctl_help.c: the table as text */
 
 /* The letter of an option, or 0: "-f" is "--file". */
-char ctl_letter(const struct adm_arg *arg);
-void ctl_command_name(const struct adm_cmd *cmd, struct str *out);      /* "tool add" */
-void ctl_usage(const struct adm_cmd *cmd, struct str *out);             /* "toolcrib tool add FILE..." */
-void ctl_help_command(const struct adm_cmd *cmd, struct str *out);
-void ctl_help_noun(const struct adm_cmd *const *tables, const char *noun, struct str *out);
-void ctl_help_all(const struct adm_cmd *const *tables, struct str *out);
-void ctl_man_commands(const struct adm_cmd *const *tables, struct str *out);    /* mdoc: the list in toolcrib(8) */
-void ctl_complete_bash(const struct adm_cmd *const *tables, struct str *out);
+char ctl_letter(const struct command_arg *arg);
+void ctl_command_name(const struct command *cmd, struct str *out);      /* "tool add" */
+void ctl_usage(const struct command *cmd, struct str *out);             /* "toolcrib tool add FILE..." */
+void ctl_help_command(const struct command *cmd, struct str *out);
+void ctl_help_noun(const struct command *const *tables, const char *noun, struct str *out);
+void ctl_help_all(const struct command *const *tables, struct str *out);
+void ctl_man_commands(const struct command *const *tables, struct str *out);    /* mdoc: the list in toolcrib(8) */
+void ctl_complete_bash(const struct command *const *tables, struct str *out);
 
 /* --- ctl_file.c: definition documents */
 
@@ -68,7 +68,7 @@ int ctl_folder_write(const char *dir, const json_t *rows, size_t *ret_files, str
 
 /* --- ctl_secret.c: values that are never words */
 
-bool ctl_takes_secret(const struct adm_cmd *cmd);
+bool ctl_takes_secret(const struct command *cmd);
 /* Put the member "value" in place of the option's file.  ERR_CANCELLED: Ctrl-C. */
 int ctl_secret_read(struct ctl_line *line, struct err *err) MUST_CHECK;
 
@@ -85,7 +85,7 @@ void ctl_cursor_free(struct ctl_cursor **c);
 struct ctl_sink { void (*rows)(void *arg, const struct str *rows); void *arg; };
 /* By the socket, by the owner of the store, or as its owner.  *ret_reached false: there was no way to run it.  sink
  * NULL: all rows are kept. */
-int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+int ctl_run(const struct ctl_opt *opt, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
 	    struct str *rows, bool *ret_reached, struct err *err) MUST_CHECK;
 
 /* Rows that run in this program (ADM_ON_CTL); *ret_text: rows is text for people. */
@@ -95,7 +95,7 @@ struct tls;
 struct ctl_wire { int fd; struct tls *tls; bool heard; };       /* tls NULL: plain; heard: anything at all */
 FOR_TESTS int ctl_remote_connect(const char *path, int *ret_fd, struct err *err) MUST_CHECK;
 /* One command over a connected socket, which is closed. */
-FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args,
+FOR_TESTS int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args,
 			     const struct ctl_sink *sink, struct str *rows, struct err *err) MUST_CHECK;
 
 /* --- ctl_save.c: the file of ADM_FILE */
@@ -111,7 +111,7 @@ int ctl_save_end(struct ctl_save **s, bool whole, struct str *ret, struct err *e
 /* --- ctl_print.c: text for people and programs */
 
 struct ctl_print {
-	const struct adm_cmd *cmd;
+	const struct command *cmd;
 	bool json, quiet;
 	bool colour, tty;               /* of out */
 	const char *output;             /* folder for documents, or NULL */
@@ -136,7 +136,7 @@ void ctl_print_json(const json_t *value, FILE *f);              /* with a newlin
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
 json_t *ctl_first_row(const struct str *rows);          /* new reference, or NULL */
 /* A value as one line without control characters; free() it. */
-char *ctl_cell(const json_t *value, enum adm_column_type type);
+char *ctl_cell(const json_t *value, enum command_column_type type);
 
 /* Aligned columns: add rows of ncols cells (taken), print, free. */
 struct ctl_table;

@@ -179,7 +179,7 @@ static char *list_cell(const json_t *array)
 	return str_take(&out);
 }
 
-char *ctl_cell(const json_t *value, enum adm_column_type type)
+char *ctl_cell(const json_t *value, enum command_column_type type)
 {
 	struct str out = STR_INIT;
 	char *cell;
@@ -346,10 +346,10 @@ static void print_item(const struct ctl_print *p, const json_t *row)
 {
 	size_t width = 0;
 
-	for (const struct adm_column *c = p->cmd->columns; c->member; c++)
+	for (const struct command_column *c = p->cmd->columns; c->member; c++)
 		if (text_utf8_count(c->title, strlen(c->title)) > width)
 			width = text_utf8_count(c->title, strlen(c->title));
-	for (const struct adm_column *c = p->cmd->columns; c->member; c++) {
+	for (const struct command_column *c = p->cmd->columns; c->member; c++) {
 		const json_t *value = json_object_get(row, c->member);
 		char *cell;
 
@@ -367,7 +367,7 @@ static void print_item(const struct ctl_print *p, const json_t *row)
 	}
 }
 
-static size_t count_columns(const struct adm_cmd *cmd)
+static size_t count_columns(const struct command *cmd)
 {
 	size_t n = 0;
 

@@ -310,7 +310,7 @@ static int parse_cursor(const char *path, const struct str *text, json_t **ret, 
 
 int ctl_cursor_read(struct ctl_line *line, struct ctl_cursor **ret, struct err *err)
 {
-	const struct adm_arg *arg = line->cmd->args;
+	const struct command_arg *arg = line->cmd->args;
 	struct ctl_cursor *c;
 	struct str text = STR_INIT;
 	const char *path;
@@ -405,7 +405,7 @@ static bool is_table(const struct ctl_print *p)
 	return !p->json && (!p->format || is_format(p, "table"));
 }
 
-static enum adm_column_type type_of(const json_t *value)
+static enum command_column_type type_of(const json_t *value)
 {
 	const char *t = json_string_value(value);
 
@@ -459,7 +459,7 @@ static void print_header(const struct ctl_print *p, const json_t *header, FILE *
 
 static size_t chosen(const struct ctl_report *r)
 {
-	const struct adm_cmd *cmd = r->p->cmd;
+	const struct command *cmd = r->p->cmd;
 	size_t n = 0;
 
 	if (cmd->shape != ADM_REPORT || !cmd->columns)

@@ -323,7 +323,7 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 	return rc < 0 ? rc : 0;
 }
 
-int ctl_remote_run(struct ctl_wire *w, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
 		   struct str *rows,
 		   struct err *err)
 {
@@ -393,7 +393,7 @@ static int has_room(void *arg)
 	return e->done ? -1 : 1;
 }
 
-static const struct adm_sink parts = { .part = on_part, .room = has_room };
+static const struct command_sink parts = { .part = on_part, .room = has_room };
 
 static void on_signal(void *arg, int signo)
 {
@@ -404,16 +404,16 @@ static void on_signal(void *arg, int signo)
 	e->done = true;
 }
 
-static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *cmd, const json_t *args,
+static int run(struct ev_loop *loop, struct commands *admin, const struct command *cmd, const json_t *args,
 	       struct embed *e)
 {
-	struct adm_req req = { .who = { .uid = geteuid(), .pid = getpid(), .embedded = true }, .cmd = cmd,
+	struct command_req req = { .who = { .uid = geteuid(), .pid = getpid(), .embedded = true }, .cmd = cmd,
 		.noun = cmd->noun,
 		.verb = cmd->verb, .args = args, .sink = &parts };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
 
-	admin_run(admin, &req, on_reply, e);
+	command_run(admin, &req, on_reply, e);
 	if (!ev_loop_run_until(loop, &e->done, COMMAND_MS) && !e->done)
 		e->rc = err_set(e->err, ERR_TIMEOUT, "", "the command did not end in time");
 	ev_signal_free(&on_int);
@@ -421,14 +421,14 @@ static int run(struct ev_loop *loop, struct admin *admin, const struct adm_cmd *
 	return e->rc;
 }
 
-static int run_storeless(const struct adm_cmd *cmd, const json_t *args, struct embed *e)
+static int run_storeless(const struct command *cmd, const json_t *args, struct embed *e)
 {
 	struct ev_loop *loop = ev_loop_new();
-	struct admin_env env = { .loop = loop, .tables = app_commands, .bind = handlers_bind, .owner_uid = geteuid() };
-	struct admin *admin = admin_new(&env);
+	struct command_env env = { .loop = loop, .tables = app_commands, .bind = handlers_bind, .owner_uid = geteuid() };
+	struct commands *admin = commands_new(&env);
 	int rc = run(loop, admin, cmd, args, e);
 
-	admin_free(&admin);
+	commands_free(&admin);
 	ev_loop_free(&loop);
 	return rc;
 }
@@ -444,7 +444,7 @@ static void bad_conf(struct db_owner **owner, struct err *err)
 }
 
 /* The start itself takes over what `audit adopt` names: without it there would be no store to ask (AUDIT A-722). */
-static const char **adopted(const struct adm_cmd *cmd, const json_t *args)
+static const char **adopted(const struct command *cmd, const json_t *args)
 {
 	const json_t *tails = json_object_get(args, "tail"), *tail;
 	const char **ret;
@@ -459,7 +459,7 @@ static const char **adopted(const struct adm_cmd *cmd, const json_t *args)
 }
 
 /* As the owner of the store; the lock is taken over and dropped.  owner NULL: a command that needs no store. */
-static int ctl_embed_run(const char *store, struct db_owner *owner, const struct adm_cmd *cmd, const json_t *args,
+static int ctl_embed_run(const char *store, struct db_owner *owner, const struct command *cmd, const json_t *args,
 		  const struct ctl_sink *sink, struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
@@ -553,7 +553,7 @@ static int find_road(const char *store, struct db_owner **ret_owner, int *ret_fd
 		if (rc <= 0)
 			return rc;
 		/* A socket that is not there yet, or no more: its owner starts or ends. */
-		rc = card.admin_sock[0] ? ctl_remote_connect(card.admin_sock, ret_fd, err) : ERR_BUSY;
+		rc = card.command_socket[0] ? ctl_remote_connect(card.command_socket, ret_fd, err) : ERR_BUSY;
 		if (rc == 0 || rc == ERR_DENIED)
 			return rc;
 		if (clock_mono_us() >= deadline_us)
@@ -568,7 +568,7 @@ static int find_road(const char *store, struct db_owner **ret_owner, int *ret_fd
 	return ERR_UNREACHABLE;
 }
 
-static int run_by_store(const char *store, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+static int run_by_store(const char *store, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
 			struct str *rows, bool *ret_reached, struct err *err)
 {
 	struct db_owner *owner = NULL;
@@ -603,7 +603,7 @@ static bool has_store(const struct ctl_opt *opt)
 	return has;
 }
 
-int ctl_run(const struct ctl_opt *opt, const struct adm_cmd *cmd, const json_t *args, const struct ctl_sink *sink,
+int ctl_run(const struct ctl_opt *opt, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
 	    struct str *rows, bool *ret_reached, struct err *err)
 {
 	char *store = NULL;
@@ -732,7 +732,7 @@ static int run_help(const struct ctl_line *line, struct str *rows, struct err *e
 	const char *noun = json_string_value(json_array_get(words, 0));
 	const char *verb = json_string_value(json_array_get(words, 1));
 	const char *candidates[256];
-	const struct adm_cmd *cmd = noun ? admin_find(app_commands, noun, verb) : NULL;
+	const struct command *cmd = noun ? command_find(app_commands, noun, verb) : NULL;
 	const char *near;
 	size_t n = 0;
 
@@ -744,7 +744,7 @@ static int run_help(const struct ctl_line *line, struct str *rows, struct err *e
 		ctl_help_command(cmd, rows);
 		return 0;
 	}
-	for (const struct adm_cmd *c = NULL; n < NELEMS(candidates) && (c = admin_next(app_commands, c)) != NULL;) {
+	for (const struct command *c = NULL; n < NELEMS(candidates) && (c = command_next(app_commands, c)) != NULL;) {
 		if (!verb && strcmp(c->noun, noun) == 0) {
 			ctl_help_noun(app_commands, noun, rows);
 			return 0;

@@ -16,16 +16,16 @@
 #define VALUE_MAX (64u << 10)           /* what the command takes; the command says so itself */
 #define CTRL_C '\003'
 
-static const struct adm_arg *secret_arg(const struct adm_cmd *cmd)
+static const struct command_arg *secret_arg(const struct command *cmd)
 {
-	const struct adm_arg *arg = cmd->args;
+	const struct command_arg *arg = cmd->args;
 
 	while (arg && arg->name && arg->type != ARG_SECRET)
 		arg++;
 	return arg && arg->name ? arg : NULL;
 }
 
-bool ctl_takes_secret(const struct adm_cmd *cmd)
+bool ctl_takes_secret(const struct command *cmd)
 {
 	return secret_arg(cmd) != NULL;
 }
@@ -84,7 +84,7 @@ static int read_value(const char *path, struct str *ret, struct err *err)
 
 int ctl_secret_read(struct ctl_line *line, struct err *err)
 {
-	const struct adm_arg *arg = secret_arg(line->cmd);
+	const struct command_arg *arg = secret_arg(line->cmd);
 	const char *path = json_string_value(json_object_get(line->args, arg->name));
 	struct str value;
 	int rc;

@@ -80,7 +80,7 @@ static void put_question(const struct ctl_line *line, const json_t *row, struct 
 		return;
 	}
 	str_printf(out, "%c%s %s", verb[0] - 'a' + 'A', verb + 1, line->cmd->noun);
-	for (const struct adm_arg *arg = line->cmd->args; arg && arg->name; arg++) {
+	for (const struct command_arg *arg = line->cmd->args; arg && arg->name; arg++) {
 		const json_t *value = json_object_get(line->args, arg->name);
 		char *cell;
 
@@ -100,7 +100,7 @@ static void put_question(const struct ctl_line *line, const json_t *row, struct 
  * NULL; an error when the object is not there. */
 static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_reached, struct err *err)
 {
-	const struct adm_cmd *show = admin_find(app_commands, line->cmd->noun, "show");
+	const struct command *show = command_find(app_commands, line->cmd->noun, "show");
 	const char *name = line->cmd->args[0].name;
 	json_t *value = json_object_get(line->args, name), *args, *root = NULL;
 	struct str rows = STR_INIT;

@@ -123,6 +123,14 @@ const struct db_value *db_row(struct db_stmt *st, unsigned n)
 	return row->v;
 }
 
+char *db_col_dup(struct db_stmt *st, unsigned col)
+{
+	size_t len;
+	const char *text = db_col_text(st, col, &len);
+
+	return mem_strndup(text, len);
+}
+
 void db_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size)
 {
 	size_t len;

@@ -2,7 +2,7 @@
  * Who owns a store: an open-file-description lock on toolcrib.lock.  The text of the file is the card:
  *
  *	pid=4711
- *	admin_sock=/run/toolcrib/admin.sock
+ *	command_socket=/run/toolcrib/admin.sock
  *	mcp_sock=/run/toolcrib/mcp.sock
  *	end
  *
@@ -148,7 +148,7 @@ static void read_card(int fd, struct db_card *ret)
 		if (text_eq(line, (size_t)(eq - line), "pid"))
 			(void)text_i64(value, (size_t)(nl - value), &card.pid);         /* 0 says: unknown */
 		else if (text_eq(line, (size_t)(eq - line), "admin_sock"))
-			set_sock(card.admin_sock, sizeof(card.admin_sock), value, (size_t)(nl - value));
+			set_sock(card.command_socket, sizeof(card.command_socket), value, (size_t)(nl - value));
 		else if (text_eq(line, (size_t)(eq - line), "mcp_sock"))
 			set_sock(card.mcp_sock, sizeof(card.mcp_sock), value, (size_t)(nl - value));
 	}
@@ -159,8 +159,8 @@ int db_owner_show(struct db_owner *o, const struct db_card *card, struct err *er
 	char text[CARD_MAX];
 	int n = snprintf(text, sizeof(text), "pid=%lld\n", (long long)card->pid);
 
-	if (card->admin_sock[0])
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "admin_sock=%s\n", card->admin_sock);
+	if (card->command_socket[0])
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "admin_sock=%s\n", card->command_socket);
 	if (card->mcp_sock[0])
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "mcp_sock=%s\n", card->mcp_sock);
 	n += snprintf(text + n, sizeof(text) - (size_t)n, "end\n");

@@ -58,7 +58,7 @@ static void free_apply(void *priv)
 	free(a->stored);
 	free(a->item);
 	map_free(&a->names);
-	adm_schemas_fini(&a->schemas);
+	schema_set_fini(&a->schemas);
 	apply_upstreams_fini(a);
 	free(a->tools.v);
 	free(a->tenants.v);
@@ -68,7 +68,7 @@ static void free_apply(void *priv)
 
 static int find_kind(const json_t *doc, const struct apply_kind **ret, struct err *err)
 {
-	const char *name = adm_is_schema(doc) ? "schema" : "tool", *near, *names[NELEMS(kinds)];
+	const char *name = is_schema(doc) ? "schema" : "tool", *near, *names[NELEMS(kinds)];
 	struct str all = STR_INIT;
 	int rc = json_is_object(doc) ? jx_get_string(doc, "", "kind", JX_OPTIONAL, &name, err) :
 		 err_set(err, ERR_INVALID, "", "a document must be an object, is %s", jx_type_name(doc));
@@ -136,27 +136,27 @@ static int read_item(struct apply *a, const json_t *doc, struct err *err)
 	return rc;
 }
 
-static int adm_apply_check(struct adm_call *c, struct err *err)
+static int apply_check(struct command_call *c, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
-	struct apply *a = adm_priv(c, sizeof(*a));
+	struct apply *a = command_priv(c, sizeof(*a));
 	size_t n = json_array_size(documents);
 	int rc;
 
 	c->free_priv = free_apply;
 	a->c = c;
-	a->dry_run = adm_flag(c, "dry-run");
-	a->prune = adm_flag(c, "prune");
+	a->dry_run = arg_flag(c, "dry-run");
+	a->prune = arg_flag(c, "prune");
 	a->names = map_new();
 	if (n > DOCUMENTS_MAX)
 		return err_set(err, ERR_LIMIT, "", "%zu documents, more than %d", n, DOCUMENTS_MAX);
-	rc = adm_schemas_define(c, documents, false, &a->schemas, err);
+	rc = schema_set_define(c, documents, false, &a->schemas, err);
 	a->item = mem_calloc(n, sizeof(*a->item));
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		a->item[i].document = i;
 		rc = read_item(a, json_array_get(documents, i), err);
 		if (rc < 0)
-			adm_at_document(err, i);
+			err_at_document(err, i);
 	}
 	return rc;
 }
@@ -174,43 +174,43 @@ static json_t *parse(const char *text)
 
 void apply_say(struct apply *a, const char *kind, const char *name, const char *before, const char *after)
 {
-	struct adm_out *o = a->c->out;
+	struct reply *o = a->c->out;
 	char *what = mem_printf("%s %s", kind, name);
 
 	a->added += !before;
 	a->removed += !after;
 	a->changed += before && after;
-	adm_row_begin(o);
-	adm_put_text(o, "sign", !before ? "+" : !after ? "-" : "~");
-	adm_put_text(o, "kind", kind);
-	adm_put_text(o, "name", name);
-	adm_put_text(o, "what", what);
+	reply_row_begin(o);
+	reply_text(o, "sign", !before ? "+" : !after ? "-" : "~");
+	reply_text(o, "kind", kind);
+	reply_text(o, "name", name);
+	reply_text(o, "what", what);
 	free(what);
 	if (before && after) {
 		json_t *x = parse(before), *y = parse(after);
 
-		adm_put_changes(o, "changes", x, y);
+		put_changes(o, "changes", x, y);
 		json_decref(x);
 		json_decref(y);
 	}
-	adm_row_end(o);
+	reply_row_end(o);
 }
 
 static void put_summary(const struct apply *a)
 {
-	struct adm_out *o = a->c->out;
+	struct reply *o = a->c->out;
 	bool none = a->added + a->changed + a->removed == 0;
 	char *text = none ? mem_strdup("nothing differs")
 			  : mem_printf("%s%zu added, %zu changed, %zu removed", a->dry_run ? "would be: " : "", a->added, a->changed,
 				       a->removed);
 
-	adm_row_begin(o);
-	adm_put_text(o, "summary", text);
-	adm_put_int(o, "added", (int64_t)a->added);
-	adm_put_int(o, "changed", (int64_t)a->changed);
-	adm_put_int(o, "removed", (int64_t)a->removed);
-	adm_put_bool(o, "dry_run", a->dry_run);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "summary", text);
+	reply_int(o, "added", (int64_t)a->added);
+	reply_int(o, "changed", (int64_t)a->changed);
+	reply_int(o, "removed", (int64_t)a->removed);
+	reply_bool(o, "dry_run", a->dry_run);
+	reply_row_end(o);
 	free(text);
 }
 
@@ -224,7 +224,7 @@ static int store_all(struct apply *a, struct err *err)
 
 			if (rc < 0) {
 				if (err && strncmp(err->where, "/documents/", 11) != 0)
-					adm_at_document(err, a->item[i].document);
+					err_at_document(err, a->item[i].document);
 				return rc;
 			}
 		}
@@ -244,17 +244,17 @@ static int prune_all(struct apply *a, struct err *err)
 /* Once, when all rows are written: no tenant is told of what lies between. */
 static int collect_changes(struct apply *a, struct err *err)
 {
-	int rc = a->tools.n > 0 ? adm_changed_tools(a->c, a->db, a->tools.v, a->tools.n, err) : 0;
+	int rc = a->tools.n > 0 ? command_changed_tools(a->c, a->db, a->tools.v, a->tools.n, err) : 0;
 
 	for (size_t i = 0; i < a->tenants.n && rc == 0; i++) {
-		rc = adm_changed_people(a->c, a->db, a->tenants.v[i], err);
+		rc = command_changed_people(a->c, a->db, a->tenants.v[i], err);
 		if (rc == 0)
-			rc = adm_changed_tenant(a->c, a->db, a->tenants.v[i], err);
+			rc = command_changed_tenant(a->c, a->db, a->tenants.v[i], err);
 	}
 	return rc;
 }
 
-static int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int apply_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct apply *a = c->priv;
 	int rc;
@@ -273,31 +273,31 @@ static int adm_apply_body(struct adm_call *c, struct db *db, struct audit_logs *
 	return 0;
 }
 
-static void adm_apply_after(struct adm_call *c)
+static void apply_after(struct command_call *c)
 {
 	const struct apply *a = c->priv;
 
 	if (a->dry_run)
 		return;
 	for (size_t i = 0; i < a->out.n; i++)
-		adm_tenant_out(c, a->out.v[i], &(struct mcp_ended){ 0 });
+		people_end_tenant(c, a->out.v[i], &(struct mcp_ended){ 0 });
 	apply_upstreams(a);
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg apply_args[] = {
+static const struct command_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
 	FLAG("dry-run", "Say what would be done and change nothing."),
 	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), ARG_END };
 
-const struct adm_cmd apply_commands[] = {
+const struct command apply_commands[] = {
 	{ .noun = "apply", .help = "Bring the store to what files say",
 	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
 	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
 	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
 	  "upstream sync.  " BELOW_DETAIL,
 	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
-	  .check = adm_apply_check, .body = adm_apply_body, .after = adm_apply_after },
+	  .check = apply_check, .body = apply_body, .after = apply_after },
 	{ .noun = NULL },
 };

@@ -5,8 +5,8 @@
 
 #include "toolset/toolset.h"
 
-/* Documents and the store: adm_apply.c (from files to rows, in one transaction), adm_export.c (from rows to files),
- * adm_kind_tool.c and adm_kind_tenant.c (what each kind of
+/* Documents and the store: apply.c (from files to rows, in one transaction), export.c (from rows to files),
+ * kind_tool.c and kind_tenant.c (what each kind of
  * document is). */
 
 struct apply;
@@ -23,7 +23,7 @@ struct apply_item {                     /* a document */
 /* One kind of document. */
 struct apply_kind {
 	const char *name, *space;       /* two of one space cannot have the same name */
-	enum reg_kind listed;           /* of those in adm_kind_tool.c */
+	enum reg_kind listed;           /* of those in kind_tool.c */
 	/* Loop: check a document, fill item->name and item->doc. */
 	int (*read)(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err);
 	/* Writer: make the rows say so, and tell apply_say() what that changed. */
@@ -40,10 +40,10 @@ struct apply_ids { int64_t *v; size_t n; };
 void apply_id(struct apply_ids *ids, int64_t id);       /* once each */
 
 struct apply {
-	struct adm_call *c;
+	struct command_call *c;
 	bool dry_run, prune;
-	struct adm_schemas schemas;     /* those among the documents, and the catalogue with them */
-	enum adm_stored *stored;        /* of each schema, once they are */
+	struct schema_set schemas;     /* those among the documents, and the catalogue with them */
+	enum row_stored *stored;        /* of each schema, once they are */
 	char **replaced;                /* their texts before; NULL = none */
 	size_t next_schema;
 	struct apply_item *item; size_t count;
@@ -63,7 +63,7 @@ void apply_upstreams(const struct apply *a);    /* loop, after the COMMIT */
 void apply_upstreams_fini(struct apply *a);
 
 struct export {
-	struct adm_call *c;
+	struct command_call *c;
 	struct db *db;
 	char tenant[64];                /* "" = all */
 	int64_t tenant_id;

@@ -13,10 +13,10 @@
 
 #include "documents_int.h"
 
-static int adm_export_check(struct adm_call *c, struct err *err)
+static int export_check(struct command_call *c, struct err *err)
 {
-	struct export *x = adm_priv(c, sizeof(*x));
-	const char *tenant = adm_text(c, "tenant");
+	struct export *x = command_priv(c, sizeof(*x));
+	const char *tenant = arg_text(c, "tenant");
 
 	(void)err;
 	(void)snprintf(x->tenant, sizeof(x->tenant), "%s", tenant ? tenant : "");
@@ -38,20 +38,20 @@ void export_put(struct export *x, const char *kind, const char *name, json_t *do
 {
 	char *file = file_of(kind, name);
 
-	adm_row_begin(x->c->out);
-	adm_put_text(x->c->out, "kind", kind);
-	adm_put_text(x->c->out, "name", name);
-	adm_put_text(x->c->out, "file", file);
-	adm_put_json(x->c->out, "document", doc);
-	adm_row_end(x->c->out);
+	reply_row_begin(x->c->out);
+	reply_text(x->c->out, "kind", kind);
+	reply_text(x->c->out, "name", name);
+	reply_text(x->c->out, "file", file);
+	reply_json(x->c->out, "document", doc);
+	reply_row_end(x->c->out);
 	free(file);
 	json_decref(doc);
 }
 
 static int export_all(struct export *x, struct err *err)
 {
-	struct adm_tenant t;
-	int rc = *x->tenant ? adm_find_tenant(x->db, x->tenant, &t, err) : 0;
+	struct tenant_row t;
+	int rc = *x->tenant ? tenant_row_find(x->db, x->tenant, &t, err) : 0;
 
 	if (rc == 0 && *x->tenant)
 		x->tenant_id = t.id;
@@ -60,7 +60,7 @@ static int export_all(struct export *x, struct err *err)
 	return rc;
 }
 
-static int adm_export_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int export_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct export *x = c->priv;
 	int rc = db_txn_begin(db, false, err);          /* one picture of all of it */
@@ -75,14 +75,14 @@ static int adm_export_body(struct adm_call *c, struct db *db, struct audit_logs 
 
 /* --- rows of the command table */
 
-static const struct adm_arg export_args[] = {
+static const struct command_arg export_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
 	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."), ARG_END };
 
-const struct adm_cmd export_commands[] = {
+const struct command export_commands[] = {
 	{ .noun = "export", .help = "Write what the store holds as files for apply",
 	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
 	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_export_check, .body = adm_export_body },
+	  .check = export_check, .body = export_body },
 	{ .noun = NULL },
 };

@@ -51,7 +51,7 @@ static int read_limits(const json_t *limits, int64_t max, int64_t *ret_concurren
 	return rc < 0 ? rc : read_rate(limits, "rate", ret_rate, err);
 }
 
-static int read_grant_limits(const json_t *doc, struct adm_grant *g, struct err *err)
+static int read_grant_limits(const json_t *doc, struct grant_row *g, struct err *err)
 {
 	static const char *const known[] = { "concurrency", "rate" };
 	int64_t concurrency = 0;
@@ -81,7 +81,7 @@ static int read_size(const json_t *limits, const char *name, uint64_t *ret, stru
 	return ERR_INVALID;
 }
 
-static int read_tenant_limits(const json_t *doc, struct adm_tenant *t, struct err *err)
+static int read_tenant_limits(const json_t *doc, struct tenant_row *t, struct err *err)
 {
 	static const char *const known[] = { "concurrency", "rate", "queue", "requests", "callsPerDay", "bytesPerDay" };
 	int64_t queue = 0, calls = 0;
@@ -166,7 +166,7 @@ static int at_member(struct err *err, int rc)
 
 /* --- tenant */
 
-static int read_sandbox(const json_t *doc, struct adm_tenant *t, struct err *err)
+static int read_sandbox(const json_t *doc, struct tenant_row *t, struct err *err)
 {
 	static const char *const known[] = { "require" };
 	const char *level = NULL;
@@ -178,7 +178,7 @@ static int read_sandbox(const json_t *doc, struct adm_tenant *t, struct err *err
 	rc = jx_only(box, "/sandbox", known, NELEMS(known), err);
 	if (rc == 0)
 		rc = jx_get_string(box, "/sandbox", "require", JX_REQUIRED, &level, err);
-	if (rc == 0 && adm_tenant_sandbox(level, t->sandbox, err) < 0) {
+	if (rc == 0 && tenant_sandbox(level, t->sandbox, err) < 0) {
 		err_at(err, "/sandbox/require");
 		rc = ERR_INVALID;
 	}
@@ -188,7 +188,7 @@ static int read_sandbox(const json_t *doc, struct adm_tenant *t, struct err *err
 static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
 	static const char *const known[] = { "kind", "name", "title", "limits", "sandbox", "suspended" };
-	struct adm_tenant *t = mem_zalloc(sizeof(*t));
+	struct tenant_row *t = mem_zalloc(sizeof(*t));
 	const char *name = NULL, *title = NULL;
 	bool suspended = false;
 	int rc = jx_only(doc, "", known, NELEMS(known), err);
@@ -198,11 +198,11 @@ static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *it
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
 	if (rc == 0)
-		rc = at_member(err, adm_tenant_new_name(name, err));
+		rc = at_member(err, tenant_new_name(name, err));
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "title", JX_OPTIONAL, &title, err);
 	if (rc == 0 && title)
-		rc = at_member(err, adm_tenant_title(title, t->title, err));
+		rc = at_member(err, tenant_title(title, t->title, err));
 	if (rc == 0)
 		rc = read_tenant_limits(doc, t, err);
 	if (rc == 0)
@@ -218,7 +218,7 @@ static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *it
 	return 0;
 }
 
-static json_t *tenant_document(const struct adm_tenant *t)
+static json_t *tenant_document(const struct tenant_row *t)
 {
 	json_t *doc = json_pack("{s:s, s:s}", "kind", "tenant", "name", t->name);
 
@@ -234,10 +234,10 @@ static json_t *tenant_document(const struct adm_tenant *t)
 
 static int store_tenant(struct apply *a, const struct apply_item *item, struct err *err)
 {
-	const struct adm_tenant *want = item->doc;
-	struct adm_tenant before, after;
-	enum adm_stored what;
-	int rc = adm_tenant_store(a->c, a->db, a->logs, want, &before, &after, &what, err);
+	const struct tenant_row *want = item->doc;
+	struct tenant_row before, after;
+	enum row_stored what;
+	int rc = tenant_store(a->c, a->db, a->logs, want, &before, &after, &what, err);
 
 	if (rc < 0 || what == ADM_UNCHANGED)
 		return rc;
@@ -248,7 +248,7 @@ static int store_tenant(struct apply *a, const struct apply_item *item, struct e
 	return 0;
 }
 
-struct tenants { struct adm_tenant *v; size_t n; };
+struct tenants { struct tenant_row *v; size_t n; };
 
 static int load_tenants(struct db *db, struct tenants *ret, struct err *err)
 {
@@ -257,7 +257,7 @@ static int load_tenants(struct db *db, struct tenants *ret, struct err *err)
 
 	while ((rc = db_step(st, err)) == 1) {
 		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		adm_read_tenant(st, &ret->v[ret->n++]);
+		tenant_row_read(st, &ret->v[ret->n++]);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -270,11 +270,11 @@ static int prune_tenants(struct apply *a, const struct apply_kind *kind, struct 
 
 	(void)kind;
 	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		const struct adm_tenant *t = &all.v[i];
+		const struct tenant_row *t = &all.v[i];
 
 		if (apply_find(a, "tenant", t->name))
 			continue;
-		rc = adm_tenant_change_state(a->c, a->db, a->logs, t, TENANT_REMOVED, err);
+		rc = tenant_change_state(a->c, a->db, a->logs, t, TENANT_REMOVED, err);
 		if (rc < 0)
 			break;
 		apply_id(&a->tenants, t->id);
@@ -305,7 +305,7 @@ const struct apply_kind apply_kind_tenant = {
 
 /* --- grant */
 
-struct grant_doc { char tenant[64]; struct adm_grant grant; };
+struct grant_doc { char tenant[64]; struct grant_row grant; };
 
 static int read_grant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
@@ -323,11 +323,11 @@ static int read_grant(struct apply *a, const json_t *doc, struct apply_item *ite
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "tool", JX_REQUIRED, &tool, err);
 	if (rc == 0)
-		rc = at_member(err, adm_grant_glob(tool, g->grant.glob, err));
+		rc = at_member(err, grant_glob(tool, g->grant.glob, err));
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "as", JX_OPTIONAL, &as, err);
 	if (rc == 0 && as)
-		rc = at_member(err, adm_grant_alias(as, tool, g->grant.alias, err));
+		rc = at_member(err, grant_alias(as, tool, g->grant.alias, err));
 	if (rc == 0)
 		rc = read_grant_limits(doc, &g->grant, err);
 	if (rc < 0)
@@ -337,7 +337,7 @@ static int read_grant(struct apply *a, const json_t *doc, struct apply_item *ite
 	return 0;
 }
 
-static json_t *grant_document(const char *tenant, const struct adm_grant *g)
+static json_t *grant_document(const char *tenant, const struct grant_row *g)
 {
 	json_t *doc = json_pack("{s:s, s:s, s:s}", "kind", "grant", "tenant", tenant, "tool", g->glob);
 
@@ -350,16 +350,16 @@ static json_t *grant_document(const char *tenant, const struct adm_grant *g)
 static int store_grant(struct apply *a, const struct apply_item *item, struct err *err)
 {
 	struct grant_doc *g = item->doc;
-	struct adm_grant before;
-	struct adm_tenant t;
-	enum adm_stored what;
-	int rc = adm_find_tenant(a->db, g->tenant, &t, err);
+	struct grant_row before;
+	struct tenant_row t;
+	enum row_stored what;
+	int rc = tenant_row_find(a->db, g->tenant, &t, err);
 
 	if (rc < 0) {
 		err_at(err, "/tenant");
 		return rc;
 	}
-	rc = adm_grant_store(a->c, a->db, a->logs, t.id, &g->grant, &before, &what, err);
+	rc = grant_store(a->c, a->db, a->logs, t.id, &g->grant, &before, &what, err);
 	if (rc < 0 || what == ADM_UNCHANGED)
 		return rc;
 	apply_id(&a->tenants, t.id);
@@ -367,7 +367,7 @@ static int store_grant(struct apply *a, const struct apply_item *item, struct er
 	return 0;
 }
 
-struct grants { struct adm_grant *v; size_t n; };
+struct grants { struct grant_row *v; size_t n; };
 
 static int load_grants(struct db *db, int64_t tenant_id, struct grants *ret, struct err *err)
 {
@@ -377,7 +377,7 @@ static int load_grants(struct db *db, int64_t tenant_id, struct grants *ret, str
 	db_bind_i64(st, 1, tenant_id);
 	while ((rc = db_step(st, err)) == 1) {
 		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		adm_read_grant(st, &ret->v[ret->n++]);
+		grant_row_read(st, &ret->v[ret->n++]);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -395,7 +395,7 @@ static bool is_named(const struct apply *a, const char *tenant)
 	return apply_find(a, "tenant", tenant) != NULL;
 }
 
-static int prune_tenant_grants(struct apply *a, const struct adm_tenant *t, struct err *err)
+static int prune_tenant_grants(struct apply *a, const struct tenant_row *t, struct err *err)
 {
 	struct grants all = { NULL, 0 };
 	int rc = load_grants(a->db, t->id, &all, err);
@@ -404,7 +404,7 @@ static int prune_tenant_grants(struct apply *a, const struct adm_tenant *t, stru
 		char *name = mem_printf("%s/%s", t->name, all.v[i].glob);
 
 		if (!apply_find(a, "grant", name)) {
-			rc = adm_grant_drop(a->c, a->db, a->logs, t->id, &all.v[i], err);
+			rc = grant_drop(a->c, a->db, a->logs, t->id, &all.v[i], err);
 			apply_id(&a->tenants, t->id);
 			say(a, "grant", name, grant_document(t->name, &all.v[i]), NULL);
 		}

@@ -63,7 +63,7 @@ static json_t *document_of(const char *kind, const char *text)
 static void export_written(struct export *x, const char *kind, struct written *w)
 {
 	for (size_t i = 0; i < w->n; i++)
-		export_put(x, kind, strcmp(kind, "schema") == 0 ? w->name[i] : adm_bare(w->name[i]), document_of(kind, w->text[i]));
+		export_put(x, kind, strcmp(kind, "schema") == 0 ? w->name[i] : tool_bare_name(w->name[i]), document_of(kind, w->text[i]));
 	written_fini(w);
 }
 
@@ -71,7 +71,7 @@ static void export_written(struct export *x, const char *kind, struct written *w
 
 static int read_schema(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
-	size_t i = a->next_schema++;            /* adm_schemas_define() went the same way */
+	size_t i = a->next_schema++;            /* schema_set_define() went the same way */
 
 	(void)doc;
 	(void)err;
@@ -112,7 +112,7 @@ static int store_schema(struct apply *a, const struct apply_item *item, struct e
 		a->stored = mem_calloc(a->schemas.count, sizeof(*a->stored));
 		rc = load_replaced(a, err);
 		if (rc == 0)
-			rc = adm_schemas_store(a->c, a->db, a->logs, &a->schemas, a->stored, err);
+			rc = schema_set_store(a->c, a->db, a->logs, &a->schemas, a->stored, err);
 	}
 	if (rc == 0 && a->stored[*i] != ADM_UNCHANGED)
 		apply_say(a, "schema", item->name, a->replaced[*i], a->schemas.def[*i].text);
@@ -141,7 +141,7 @@ static int prune_schemas(struct apply *a, const struct apply_kind *kind, struct 
 		if (!apply_find(a, "schema", w.name[i]))
 			gone[n++] = w.name[i];
 	if (rc == 0 && n > 0)
-		rc = adm_schemas_remove(a->c, a->db, a->logs, gone, n, err);
+		rc = schema_set_remove(a->c, a->db, a->logs, gone, n, err);
 	for (size_t i = 0; i < w.n && rc == 0; i++)
 		if (!apply_find(a, "schema", w.name[i]))
 			apply_say(a, "schema", w.name[i], w.text[i], NULL);
@@ -175,13 +175,13 @@ static void free_item(void *doc)
 static int read_item(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
 	struct define_item *def = mem_zalloc(sizeof(*def));
-	int rc = define_item(doc, adm_bind(a->c), a->schemas.shared, def, err);
+	int rc = define_item(doc, command_bind(a->c), a->schemas.shared, def, err);
 
 	if (rc < 0) {
 		free(def);
 		return rc;
 	}
-	item->name = mem_strdup(adm_bare(def->name));
+	item->name = mem_strdup(tool_bare_name(def->name));
 	item->doc = def;
 	return 0;
 }
@@ -207,9 +207,9 @@ static int version_text(struct db *db, int64_t tool_id, int64_t version, char **
 static int store_item(struct apply *a, const struct apply_item *item, struct err *err)
 {
 	const struct define_item *def = item->doc;
-	struct adm_tool_stored done;
+	struct tool_stored done;
 	char *before = NULL;
-	int rc = adm_tool_store(a->c, a->db, a->logs, def, true, &done, err);
+	int rc = tool_store(a->c, a->db, a->logs, def, true, &done, err);
 
 	if (rc < 0 || done.what == ADM_UNCHANGED)
 		return rc;
@@ -239,13 +239,13 @@ static int prune_items(struct apply *a, const struct apply_kind *kind, struct er
 	for (size_t i = 0; i < w.n && rc == 0; i++) {
 		int64_t id;
 
-		if (apply_find(a, kind->space, adm_bare(w.name[i])))
+		if (apply_find(a, kind->space, tool_bare_name(w.name[i])))
 			continue;
-		rc = adm_tool_change_state(a->c, a->db, a->logs, w.name[i], ADM_TOOL_REMOVED, &id, err);
+		rc = tool_change_state(a->c, a->db, a->logs, w.name[i], ADM_TOOL_REMOVED, &id, err);
 		if (rc < 0)
 			break;
 		apply_id(&a->tools, id);
-		apply_say(a, kind->name, adm_bare(w.name[i]), w.text[i], NULL);
+		apply_say(a, kind->name, tool_bare_name(w.name[i]), w.text[i], NULL);
 	}
 	written_fini(&w);
 	return rc;

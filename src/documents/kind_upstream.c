@@ -45,7 +45,7 @@ static void note_use(struct apply *a, const char *name, const char *text, bool e
 
 void apply_upstreams(const struct apply *a)
 {
-	struct upstreams *all = adm_env(a->c)->upstreams;
+	struct upstreams *all = command_env(a->c)->upstreams;
 
 	for (size_t i = 0; i < a->nupstreams; i++) {
 		const struct apply_upstream *u = &a->upstream[i];
@@ -70,14 +70,14 @@ void apply_upstreams_fini(struct apply *a)
 static int store_upstream(struct apply *a, const struct apply_item *item, struct err *err)
 {
 	const struct upstream_doc *doc = item->doc;
-	struct adm_upstream u = { .definition = NULL };
-	int rc = adm_find_upstream_row(a->db, doc->name, &u, err);
+	struct upstream_row u = { .definition = NULL };
+	int rc = upstream_row_get(a->db, doc->name, &u, err);
 	bool known = rc == 1, same = known && memcmp(u.digest, doc->digest, sizeof(u.digest)) == 0;
 
 	if (rc >= 0 && !same)
-		rc = known ? adm_upstream_store(a->c, a->db, &u, doc, u.state, err) : adm_upstream_insert(a->db, doc, err);
+		rc = known ? upstream_store(a->c, a->db, &u, doc, u.state, err) : upstream_insert(a->db, doc, err);
 	if (rc == 0)
-		rc = adm_upstream_record(a->c, a->db, a->logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name,
+		rc = upstream_record(a->c, a->db, a->logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name,
 					 known ? u.digest : NULL, doc->digest, err);
 	if (rc == 0) {
 		note_use(a, doc->name, doc->text, !known || u.state == ADM_UPSTREAM_ENABLED);
@@ -98,8 +98,8 @@ static int load_upstreams(struct db *db, struct upstreams_found *ret, struct err
 	while ((rc = db_step(st, err)) == 1) {
 		ret->name = mem_realloc(ret->name, (ret->n + 1) * sizeof(char *));
 		ret->text = mem_realloc(ret->text, (ret->n + 1) * sizeof(char *));
-		ret->name[ret->n] = adm_col_dup(st, 1);
-		ret->text[ret->n++] = adm_col_dup(st, 3);
+		ret->name[ret->n] = db_col_dup(st, 1);
+		ret->text[ret->n++] = db_col_dup(st, 3);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -117,14 +117,14 @@ static void upstreams_found_fini(struct upstreams_found *f)
 
 static int drop_one(struct apply *a, const char *name, struct err *err)
 {
-	struct adm_upstream u;
+	struct upstream_row u;
 	int64_t *tools = NULL;
 	size_t n = 0;
-	int rc = adm_find_upstream(a->db, name, &u, err);
+	int rc = upstream_row_find(a->db, name, &u, err);
 
 	if (rc < 0)
 		return rc;
-	rc = adm_upstream_drop(a->c, a->db, a->logs, &u, &tools, &n, err);
+	rc = upstream_drop(a->c, a->db, a->logs, &u, &tools, &n, err);
 	for (size_t i = 0; i < n; i++)
 		apply_id(&a->tools, tools[i]);
 	note_use(a, name, NULL, false);

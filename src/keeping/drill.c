@@ -50,26 +50,26 @@ static void free_drill(void *priv)
 	free(job);
 }
 
-static int adm_audit_drill_check(struct adm_call *c, struct err *err)
+static int audit_drill_check(struct command_call *c, struct err *err)
 {
-	struct drill_job *job = adm_priv(c, sizeof(*job));
+	struct drill_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
 	c->free_priv = free_drill;
-	job->store = mem_strdup(adm_env(c)->store);
+	job->store = mem_strdup(command_env(c)->store);
 	job->copy = path_join(job->store, COPY);
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	return 0;
 }
 
 static int pick_record(struct drill_job *job, struct db *db, struct err *err)
 {
-	struct adm_tenant t = { 0 };
+	struct tenant_row t = { 0 };
 	struct db_stmt *st;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	if (rc == 0)
-		rc = adm_log_of(db, t.id, &job->log, err);
+		rc = tenant_row_log(db, t.id, &job->log, err);
 	if (rc < 0)
 		return rc;
 	job->tenant_id = t.id;
@@ -135,23 +135,23 @@ static int tamper(const struct drill_job *job, struct db *copy, enum sql_id sql,
 }
 
 /* t NULL: before anything was changed, when nothing should be found. */
-static void put_drill(struct adm_call *c, const struct tampering *t, const char *found)
+static void put_drill(struct command_call *c, const struct tampering *t, const char *found)
 {
 	bool good = t ? *found : !*found;
 
 	if (!good)
 		c->status = ADM_STATUS_FINDINGS;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "tampering", t ? t->name : NULL);
-	adm_put_text(c->out, "what", t ? t->what : "nothing was changed");
-	adm_put_text(c->out, "found", *found ? found : NULL);
-	adm_put_text(c->out, "class", good ? "sum" : "bad");
-	adm_put_bool(c->out, "as_expected", good);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "tampering", t ? t->name : NULL);
+	reply_text(c->out, "what", t ? t->what : "nothing was changed");
+	reply_text(c->out, "found", *found ? found : NULL);
+	reply_text(c->out, "class", good ? "sum" : "bad");
+	reply_bool(c->out, "as_expected", good);
+	reply_row_end(c->out);
 }
 
 /* One, in a transaction that is undone.  What is not there to be changed is left out. */
-static int drill(struct adm_call *c, struct db *copy, const struct tampering *t, struct err *err)
+static int drill(struct command_call *c, struct db *copy, const struct tampering *t, struct err *err)
 {
 	const struct drill_job *job = c->priv;
 	struct str found = STR_INIT;
@@ -169,7 +169,7 @@ static int drill(struct adm_call *c, struct db *copy, const struct tampering *t,
 	return rc < 0 ? rc : n < 0 ? n : 0;
 }
 
-static int drill_all(struct adm_call *c, struct db *copy, struct err *err)
+static int drill_all(struct command_call *c, struct db *copy, struct err *err)
 {
 	struct str found = STR_INIT;
 	int rc = look(c->priv, copy, &found, err);
@@ -194,7 +194,7 @@ static void remove_copy(const char *path)
 	}
 }
 
-static int adm_audit_drill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_drill_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct drill_job *job = c->priv;
 	struct db *copy = NULL;
@@ -215,7 +215,7 @@ static int adm_audit_drill_body(struct adm_call *c, struct db *db, struct audit_
 	return rc;
 }
 
-void adm_drill_clean(const char *store)
+void drill_clean(const char *store)
 {
 	char *copy = path_join(store, COPY);
 
@@ -225,17 +225,17 @@ void adm_drill_clean(const char *store)
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_drill_args[] = {
+static const struct command_arg audit_drill_args[] = {
 	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose log is tampered with, in the copy."), ARG_END };
-static const struct adm_column drill_cols[] = {
+static const struct command_column drill_cols[] = {
 	COL("tampering", "KIND"), COL("what", "WHAT"), COL("found", "FOUND"), COL_END };
 
-const struct adm_cmd drill_commands[] = {
+const struct command drill_commands[] = {
 	{ .noun = "audit", .verb = "drill", .help = "Show that tampering is noticed",
 	  .detail = "Makes a copy of the store beside it, changes the copy in known ways, one after the other, verifies it each time and "
 		    "says by which findings it was noticed; then the copy is removed.  Nothing is done to the store itself.  The exit "
 		    "status is 4 when a change was not noticed, or when the store is damaged as it is.",
 	  .args = audit_drill_args, .columns = drill_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_VERIFY, .check = adm_audit_drill_check, .body = adm_audit_drill_body },
+	  .record = AUDIT_AUDIT_VERIFY, .check = audit_drill_check, .body = audit_drill_body },
 	{ .noun = NULL },
 };

@@ -24,12 +24,12 @@
 #define RECORDS_MAX 16                  /* of one call */
 
 struct erase_job {
-	char tenant[64], principal[64], call[ID_TEXT_SIZE], ground[ADM_REASON_SIZE], ticket[ADM_TICKET_SIZE];
+	char tenant[64], principal[64], call[ID_TEXT_SIZE], ground[REASON_SIZE], ticket[TICKET_SIZE];
 	uint8_t id[16];
 	bool dry_run;
 	/* what it comes to */
-	struct adm_tenant t;
-	struct adm_principal p;
+	struct tenant_row t;
+	struct principal_row p;
 	int64_t log, idx[RECORDS_MAX];
 	size_t nidx;
 	/* what the pool has found */
@@ -47,26 +47,26 @@ static void free_erase(void *priv)
 	free(job);
 }
 
-static int adm_erase_check(struct adm_call *c, struct err *err)
+static int erase_check(struct command_call *c, struct err *err)
 {
-	struct erase_job *job = adm_priv(c, sizeof(*job));
-	const char *who = adm_text(c, "principal");
-	int rc = adm_reason(c, "ground", job->ground, sizeof(job->ground), err);
+	struct erase_job *job = command_priv(c, sizeof(*job));
+	const char *who = arg_text(c, "principal");
+	int rc = arg_reason(c, "ground", job->ground, sizeof(job->ground), err);
 
 	c->free_priv = free_erase;
-	job->store = mem_strdup(adm_env(c)->store);
+	job->store = mem_strdup(command_env(c)->store);
 	if (rc == 0)
-		rc = adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
+		rc = arg_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
 	if (rc < 0)
 		return rc;
-	job->dry_run = c->undo = adm_flag(c, "dry-run");
-	if (adm_has(c, "call") + (who != NULL) + adm_has(c, "tenant") != 1)
+	job->dry_run = c->undo = arg_flag(c, "dry-run");
+	if (arg_given(c, "call") + (who != NULL) + arg_given(c, "tenant") != 1)
 		return err_set(err, ERR_INVALID, "", "say one of --call, --principal and --tenant");
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	adm_copy(c, "call", job->call, sizeof(job->call));
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "call", job->call, sizeof(job->call));
 	if (*job->call && id_parse(job->call, strlen(job->call), job->id) < 0)
-		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", adm_text(c, "call"));
-	return who ? adm_split(who, job->tenant, job->principal, err) : 0;
+		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", arg_text(c, "call"));
+	return who ? arg_split(who, job->tenant, job->principal, err) : 0;
 }
 
 /* --- finding it */
@@ -82,7 +82,7 @@ static int note_record(void *arg, const struct audit_view *v)
 
 static int find_call(struct erase_job *job, struct db *db, struct err *err)
 {
-	int rc = adm_find_call(db, "", job->id, job->call, &job->t, err);
+	int rc = tenant_row_of_call(db, "", job->id, job->call, &job->t, err);
 
 	if (rc == 0)
 		rc = audit_query_call(db, job->t.id, job->id, note_record, job, err);
@@ -94,10 +94,10 @@ static int find_target(struct erase_job *job, struct db *db, struct err *err)
 	int rc;
 
 	job->nidx = 0;
-	rc = *job->call ? find_call(job, db, err) : adm_find_tenant(db, job->tenant, &job->t, err);
+	rc = *job->call ? find_call(job, db, err) : tenant_row_find(db, job->tenant, &job->t, err);
 	if (rc == 0 && *job->principal)
-		rc = adm_find_principal(db, &job->t, job->principal, &job->p, err);
-	return rc == 0 ? adm_log_of(db, job->t.id, &job->log, err) : rc;
+		rc = principal_row_find(db, &job->t, job->principal, &job->p, err);
+	return rc == 0 ? tenant_row_log(db, job->t.id, &job->log, err) : rc;
 }
 
 /* AUDIT A-513 */
@@ -106,11 +106,11 @@ static int refuse_held(const struct erase_job *job, struct db *db, struct err *e
 	int rc = 0;
 
 	if (*job->principal)
-		return adm_held_subject(db, job->log, job->p.pseudonym, job->principal, err);
+		return held_subject(db, job->log, job->p.pseudonym, job->principal, err);
 	if (!*job->call)
-		return adm_held_any(db, job->log, job->tenant, err);
+		return held_any(db, job->log, job->tenant, err);
 	for (size_t i = 0; i < job->nidx && rc == 0; i++)
-		rc = adm_held_range(db, job->log, job->idx[i], job->idx[i] + 1, job->call, err);
+		rc = held_range(db, job->log, job->idx[i], job->idx[i] + 1, job->call, err);
 	return rc;
 }
 
@@ -135,7 +135,7 @@ static int count_kept(const struct erase_job *job, struct db *db, int64_t *ret, 
 
 static void look_body(void *arg)
 {
-	struct erase_job *job = ((struct adm_call *)arg)->priv;
+	struct erase_job *job = ((struct command_call *)arg)->priv;
 	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
@@ -152,39 +152,39 @@ static void look_body(void *arg)
 
 static void look_done(void *arg)
 {
-	struct adm_call *c = arg;
+	struct command_call *c = arg;
 	const struct erase_job *job = c->priv;
 
-	adm_gathered(c, job->rc < 0 ? &job->err : NULL);
+	command_gathered(c, job->rc < 0 ? &job->err : NULL);
 }
 
-static void adm_erase_gather(struct adm_call *c)
+static void erase_gather(struct command_call *c)
 {
 	struct err err = { 0 };
-	int rc = ev_work(adm_env(c)->loop, EV_LANE_READ, look_body, look_done, c);
+	int rc = ev_work(command_env(c)->loop, EV_LANE_READ, look_body, look_done, c);
 
 	if (rc < 0) {
 		(void)err_set(&err, (enum err_code)rc, "", "too much is being read; nothing was done");
-		adm_gathered(c, &err);
+		command_gathered(c, &err);
 	}
 }
 
 /* --- the intents */
 
 /* range or keys: the field that says what. */
-static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *obj, const struct audit_field *what,
+static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj, const struct audit_field *what,
 		  int64_t *ret_idx, struct err *err)
 {
 	const struct erase_job *job = c->priv;
-	const char *by = adm_approver(c);
+	const char *by = approval_by(c);
 	const struct audit_field field[] = {
 		*what, { AUDIT_TAG_GROUND, job->ground, strlen(job->ground) }, { AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) },
 		{ AUDIT_TAG_APPROVER, by, strlen(by) },
 	};
 	struct audit_receipt at;
-	const struct adm_record r = { .kind = AUDIT_ERASE, .tenant_id = job->t.id, .obj = obj,
+	const struct command_record r = { .kind = AUDIT_ERASE, .tenant_id = job->t.id, .obj = obj,
 		.prn = *job->principal ? job->p.pseudonym : NULL, .field = field, .nfield = sizeof(field) / sizeof(*field), .ret = &at };
-	int rc = adm_record(c, db, logs, &r, err);
+	int rc = command_record(c, db, logs, &r, err);
 
 	if (rc < 0)
 		return rc;
@@ -192,7 +192,7 @@ static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	return audit_erase_intend(db, &at, err);
 }
 
-static int intend_range(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *obj, int64_t from, int64_t to,
+static int intend_range(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj, int64_t from, int64_t to,
 			struct err *err)
 {
 	uint8_t range[16];
@@ -208,7 +208,7 @@ static int intend_range(struct adm_call *c, struct db *db, struct audit_logs *lo
 	return rc;
 }
 
-static int intend_call(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int intend_call(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct erase_job *job = c->priv;
 	char obj[ID_TEXT_SIZE + 8];
@@ -220,7 +220,7 @@ static int intend_call(struct adm_call *c, struct db *db, struct audit_logs *log
 	return rc;
 }
 
-static int intend_principal(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int intend_principal(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct erase_job *job = c->priv;
 	struct audit_field what = { .tag = AUDIT_TAG_KEYS };
@@ -246,7 +246,7 @@ static int intend_principal(struct adm_call *c, struct db *db, struct audit_logs
 	return rc;
 }
 
-static int intend_tenant(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int intend_tenant(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct erase_job *job = c->priv;
 	char obj[80];
@@ -257,7 +257,7 @@ static int intend_tenant(struct adm_call *c, struct db *db, struct audit_logs *l
 	return rc < 0 ? rc : intend_range(c, db, logs, obj, 0, size, err);
 }
 
-static int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int erase_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct erase_job *job = c->priv;
 	int rc = find_target(job, db, err);
@@ -265,39 +265,39 @@ static int adm_erase_body(struct adm_call *c, struct db *db, struct audit_logs *
 	if (rc == 0)            /* once more: a hold may have been set since */
 		rc = refuse_held(job, db, err);
 	if (rc == 0 && !job->dry_run)
-		rc = adm_second(c, db, err);
+		rc = approval_require(c, db, err);
 	if (rc == 0 && !job->dry_run)
 		rc = *job->call ? intend_call(c, db, logs, err) : *job->principal ? intend_principal(c, db, logs, err)
 										   : intend_tenant(c, db, logs, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "tenant", job->t.name);
-	adm_put_text(c->out, "principal", *job->principal ? job->principal : NULL);
-	adm_put_text(c->out, "call", *job->call ? job->call : NULL);
-	adm_put_int(c->out, "records", job->kept);
-	adm_put_text(c->out, "said", job->dry_run ? "would be erased" : "erased");
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "tenant", job->t.name);
+	reply_text(c->out, "principal", *job->principal ? job->principal : NULL);
+	reply_text(c->out, "call", *job->call ? job->call : NULL);
+	reply_int(c->out, "records", job->kept);
+	reply_text(c->out, "said", job->dry_run ? "would be erased" : "erased");
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg erase_args[] = {
+static const struct command_arg erase_args[] = {
 	OPT("call", "ID", ARG_TEXT, COMPLETE_NONE, "What is kept of this call."),
 	OPT("principal", "TENANT/NAME", ARG_TEXT, COMPLETE_PRINCIPAL, "What is kept of this principal."),
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "All that is kept of this tenant."),
 	NEED("ground", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
 	TICKET_NEED, FLAG("dry-run", "Say how much would go and change nothing."), ARG_END };
 
-const struct adm_cmd erase_commands[] = {
+const struct command erase_commands[] = {
 	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records",
 	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and verify; that, by "
 		    "whom and on which ground something was erased is a record of its own.  Refused for what is held.  Needs a second "
 		    "administrator.  Backups of keys.db that were made before can still open a principal's or a tenant's: they must "
 		    "not outlive the time in which you promise to erase.",
 	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true, .role = ADM_OWNER,
-	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_erase_check,
-	  .gather = adm_erase_gather, .body = adm_erase_body, .after = adm_course_after },
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = erase_check,
+	  .gather = erase_gather, .body = erase_body, .after = jobs_after },
 	{ .noun = NULL },
 };

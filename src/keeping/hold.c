@@ -15,13 +15,13 @@
 #include "keeping_int.h"
 
 struct hold_job {
-	char tenant[64], principal[64], reason[ADM_REASON_SIZE], ticket[ADM_TICKET_SIZE];
+	char tenant[64], principal[64], reason[REASON_SIZE], ticket[TICKET_SIZE];
 	uint64_t since_us, until_us;
 	int64_t from, to;               /* -1: not by index */
 	uint32_t id;
 	bool history;
 	/* list */
-	struct adm_out *out;
+	struct reply *out;
 };
 
 /* --- what is held */
@@ -40,7 +40,7 @@ static int refuse_if_row(struct db_stmt *st, const char *what, struct err *err)
 	return ERR_DENIED;
 }
 
-int adm_held_range(struct db *db, int64_t log, int64_t from, int64_t to, const char *what, struct err *err)
+int held_range(struct db *db, int64_t log, int64_t from, int64_t to, const char *what, struct err *err)
 {
 	static const enum sql_id sql[] = { SQL_HOLD_OF_RANGE, SQL_HOLD_SUBJECT_IN };
 	int rc = 0;
@@ -56,7 +56,7 @@ int adm_held_range(struct db *db, int64_t log, int64_t from, int64_t to, const c
 	return rc;
 }
 
-int adm_held_subject(struct db *db, int64_t log, const char *prn, const char *what, struct err *err)
+int held_subject(struct db *db, int64_t log, const char *prn, const char *what, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_OF_SUBJECT);
 
@@ -65,7 +65,7 @@ int adm_held_subject(struct db *db, int64_t log, const char *prn, const char *wh
 	return refuse_if_row(st, what, err);
 }
 
-int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err)
+int held_any(struct db *db, int64_t log, const char *what, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_ANY);
 
@@ -75,22 +75,22 @@ int adm_held_any(struct db *db, int64_t log, const char *what, struct err *err)
 
 /* --- hold set */
 
-static int adm_hold_set_check(struct adm_call *c, struct err *err)
+static int hold_set_check(struct command_call *c, struct err *err)
 {
-	struct hold_job *job = adm_priv(c, sizeof(*job));
+	struct hold_job *job = command_priv(c, sizeof(*job));
 	int rc;
 
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	adm_copy(c, "principal", job->principal, sizeof(job->principal));
-	job->since_us = adm_time(c, "since");
-	job->until_us = adm_time(c, "until");
-	rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "principal", job->principal, sizeof(job->principal));
+	job->since_us = arg_time(c, "since");
+	job->until_us = arg_time(c, "until");
+	rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
 	if (rc == 0)
-		rc = adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
+		rc = arg_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
 	if (rc == 0)
-		rc = adm_index(c, "from", &job->from, err);
+		rc = arg_index(c, "from", &job->from, err);
 	if (rc == 0)
-		rc = adm_index(c, "to", &job->to, err);
+		rc = arg_index(c, "to", &job->to, err);
 	if (rc < 0)
 		return rc;
 	if ((job->from < 0) != (job->to < 0))
@@ -132,14 +132,14 @@ static int bind_record(struct db *db, enum sql_id sql, int64_t id, const struct 
 	return db_run(&st, err);
 }
 
-static int record_set(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct hold_job *job, int64_t tenant_id,
+static int record_set(struct command_call *c, struct db *db, struct audit_logs *logs, const struct hold_job *job, int64_t tenant_id,
 		      int64_t id, const char *prn, struct err *err)
 {
 	struct audit_field field[2];
 	struct audit_receipt at;
 	uint8_t range[16];
 	char obj[40];
-	struct adm_record r = { .kind = AUDIT_HOLD_SET, .tenant_id = tenant_id, .obj = obj, .prn = prn, .reason = job->reason,
+	struct command_record r = { .kind = AUDIT_HOLD_SET, .tenant_id = tenant_id, .obj = obj, .prn = prn, .reason = job->reason,
 		.field = field, .ret = &at };
 	int rc;
 
@@ -150,35 +150,35 @@ static int record_set(struct adm_call *c, struct db *db, struct audit_logs *logs
 		field[r.nfield++] = (struct audit_field){ AUDIT_TAG_RANGE, range, sizeof(range) };
 	}
 	field[r.nfield++] = (struct audit_field){ AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) };
-	rc = adm_record(c, db, logs, &r, err);
+	rc = command_record(c, db, logs, &r, err);
 	return rc < 0 ? rc : bind_record(db, SQL_HOLD_BIND, id, &at, err);
 }
 
-static int adm_hold_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int hold_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct hold_job *job = c->priv;
-	struct adm_principal p = { 0 };
-	struct adm_tenant t = { 0 };
+	struct principal_row p = { 0 };
+	struct tenant_row t = { 0 };
 	int64_t log = 0, id = 0;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	if (rc == 0)
-		rc = adm_log_of(db, t.id, &log, err);
+		rc = tenant_row_log(db, t.id, &log, err);
 	if (rc == 0 && *job->principal)
-		rc = adm_find_principal(db, &t, job->principal, &p, err);
+		rc = principal_row_find(db, &t, job->principal, &p, err);
 	if (rc == 0 && (job->since_us || job->until_us))
-		rc = adm_range_of_times(db, log, job->since_us, job->until_us, &job->from, &job->to, err);      /* once for all */
+		rc = range_of_times(db, log, job->since_us, job->until_us, &job->from, &job->to, err);      /* once for all */
 	if (rc == 0)
 		rc = insert_hold(db, log, job, *job->principal ? p.pseudonym : NULL, &id, err);
 	if (rc == 0)
 		rc = record_set(c, db, logs, job, t.id, id, *job->principal ? p.pseudonym : NULL, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_int(c->out, "id", id);
-	adm_put_text(c->out, "tenant", t.name);
-	adm_put_text(c->out, "ticket", job->ticket);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_int(c->out, "id", id);
+	reply_text(c->out, "tenant", t.name);
+	reply_text(c->out, "ticket", job->ticket);
+	reply_row_end(c->out);
 	return 0;
 }
 
@@ -200,7 +200,7 @@ static void read_hold(struct db_stmt *st, struct hold *ret)
 }
 
 /* Who, when and why stand in the record; a released hold's may have been pruned. */
-struct said { uint64_t ts_us; char by[64], reason[ADM_REASON_SIZE], ticket[ADM_TICKET_SIZE]; };
+struct said { uint64_t ts_us; char by[64], reason[REASON_SIZE], ticket[TICKET_SIZE]; };
 
 static void copy_field(const struct audit_view *v, unsigned tag, char *ret, size_t size)
 {
@@ -227,9 +227,9 @@ static const char *or_null(const char *text)
 	return *text ? text : NULL;
 }
 
-static int put_hold(struct adm_call *c, struct db *db, const struct hold *h, struct err *err)
+static int put_hold(struct command_call *c, struct db *db, const struct hold *h, struct err *err)
 {
-	struct adm_out *o = c->out;
+	struct reply *o = c->out;
 	struct map *names = NULL;
 	struct said set = { 0 }, released = { 0 };
 	int rc = audit_query_at(db, h->tenant_id, h->set_by, see_record, &set, err);
@@ -237,49 +237,49 @@ static int put_hold(struct adm_call *c, struct db *db, const struct hold *h, str
 	if (rc == 0 && h->released_by >= 0)
 		rc = audit_query_at(db, h->tenant_id, h->released_by, see_record, &released, err);
 	if (rc == 0)
-		rc = adm_names_load(db, h->tenant_id, &names, err);
+		rc = principal_names_load(db, h->tenant_id, &names, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(o);
-	adm_put_int(o, "id", h->id);
-	adm_put_text(o, "tenant", h->tenant);
-	adm_put_text(o, "principal", adm_person(names, or_null(h->prn)));
+	reply_row_begin(o);
+	reply_int(o, "id", h->id);
+	reply_text(o, "tenant", h->tenant);
+	reply_text(o, "principal", principal_name(names, or_null(h->prn)));
 	if (h->from >= 0) {
-		adm_put_int(o, "from", h->from);
-		adm_put_int(o, "to", h->to - 1);
+		reply_int(o, "from", h->from);
+		reply_int(o, "to", h->to - 1);
 	}
-	adm_put_text(o, "state", h->released_by >= 0 ? "released" : "held");
-	adm_put_text(o, "ticket", or_null(set.ticket));
-	adm_put_text(o, "reason", or_null(set.reason));
-	adm_put_time(o, "set", set.ts_us);
-	adm_put_text(o, "set_by", or_null(set.by));
-	adm_put_int(o, "set_record", h->set_by);
-	adm_put_time(o, "released", released.ts_us);
-	adm_put_text(o, "released_by", or_null(released.by));
+	reply_text(o, "state", h->released_by >= 0 ? "released" : "held");
+	reply_text(o, "ticket", or_null(set.ticket));
+	reply_text(o, "reason", or_null(set.reason));
+	reply_time(o, "set", set.ts_us);
+	reply_text(o, "set_by", or_null(set.by));
+	reply_int(o, "set_record", h->set_by);
+	reply_time(o, "released", released.ts_us);
+	reply_text(o, "released_by", or_null(released.by));
 	if (h->released_by >= 0)
-		adm_put_int(o, "released_record", h->released_by);
-	adm_row_end(o);
-	adm_names_free(&names);
+		reply_int(o, "released_record", h->released_by);
+	reply_row_end(o);
+	principal_names_free(&names);
 	return 0;
 }
 
-static int adm_hold_list_check(struct adm_call *c, struct err *err)
+static int hold_list_check(struct command_call *c, struct err *err)
 {
-	struct hold_job *job = adm_priv(c, sizeof(*job));
+	struct hold_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->history = adm_flag(c, "history");
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->history = arg_flag(c, "history");
 	return 0;
 }
 
-static int adm_hold_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int hold_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct hold_job *job = c->priv;
-	struct adm_tenant t = { 0 };
+	struct tenant_row t = { 0 };
 	struct db_stmt *st;
 	struct hold h;
-	int rc = *job->tenant ? adm_find_tenant(db, job->tenant, &t, err) : 0;
+	int rc = *job->tenant ? tenant_row_find(db, job->tenant, &t, err) : 0;
 
 	(void)logs;
 	if (rc < 0)
@@ -297,13 +297,13 @@ static int adm_hold_list_body(struct adm_call *c, struct db *db, struct audit_lo
 
 /* --- hold release */
 
-static int adm_hold_release_check(struct adm_call *c, struct err *err)
+static int hold_release_check(struct command_call *c, struct err *err)
 {
-	struct hold_job *job = adm_priv(c, sizeof(*job));
-	int rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
+	struct hold_job *job = command_priv(c, sizeof(*job));
+	int rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
 
-	job->id = adm_uint(c, "id", 0);
-	return rc < 0 ? rc : adm_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
+	job->id = arg_uint(c, "id", 0);
+	return rc < 0 ? rc : arg_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
 }
 
 static int find_hold(struct db *db, uint32_t id, struct hold *ret, struct err *err)
@@ -326,66 +326,66 @@ static int find_hold(struct db *db, uint32_t id, struct hold *ret, struct err *e
 	return rc < 0 ? rc : 0;
 }
 
-static int adm_hold_release_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int hold_release_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct hold_job *job = c->priv;
 	struct hold h;
 	struct audit_receipt at;
 	struct audit_field field[2] = { { AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) } };
 	char obj[40];
-	struct adm_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = job->reason, .field = field, .nfield = 2, .ret = &at };
+	struct command_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = job->reason, .field = field, .nfield = 2, .ret = &at };
 	int rc = find_hold(db, job->id, &h, err);
 
 	if (rc == 0)
-		rc = adm_second(c, db, err);
+		rc = approval_require(c, db, err);
 	if (rc < 0)
 		return rc;
-	field[1] = (struct audit_field){ AUDIT_TAG_APPROVER, adm_approver(c), strlen(adm_approver(c)) };
+	field[1] = (struct audit_field){ AUDIT_TAG_APPROVER, approval_by(c), strlen(approval_by(c)) };
 	(void)snprintf(obj, sizeof(obj), "hold/%" PRId64, h.id);
 	r.tenant_id = h.tenant_id;
 	r.prn = or_null(h.prn);
-	rc = adm_record(c, db, logs, &r, err);
+	rc = command_record(c, db, logs, &r, err);
 	if (rc == 0)
 		rc = bind_record(db, SQL_HOLD_RELEASE, h.id, &at, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_int(c->out, "id", h.id);
-	adm_put_text(c->out, "tenant", h.tenant);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_int(c->out, "id", h.id);
+	reply_text(c->out, "tenant", h.tenant);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg hold_set_args[] = {
+static const struct command_arg hold_set_args[] = {
 	TENANT_WORD, NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
 	TICKET_NEED, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only what this principal of the tenant did, now and later."),
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Only records from this index on."),
 	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Only records from this time on that are there today."),
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Only records before this time."), ARG_END };
-static const struct adm_arg hold_list_args[] = {
+static const struct command_arg hold_list_args[] = {
 	TENANT_MAYBE, FLAG("history", "Released ones as well."), ARG_END };
-static const struct adm_arg hold_release_args[] = {
+static const struct command_arg hold_release_args[] = {
 	{ "id", "ID", ARG_UINT, false, true, false, COMPLETE_NONE, "Number of the hold, from hold list." },
 	NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever."), TICKET_NEED, ARG_END };
-static const struct adm_column hold_list_cols[] = {
+static const struct command_column hold_list_cols[] = {
 	COL("id", "ID"), COL("tenant", "TENANT"), COL("state", "STATE"), COL("principal", "PRINCIPAL"), COL("from", "FROM"),
 	COL("to", "TO"), COL("ticket", "TICKET"), COL_AT("set", "SET"), COL("set_by", "SET BY"), COL_AT("released", "RELEASED"),
 	COL("released_by", "RELEASED BY"), COL("reason", "REASON"), COL_END };
 
-const struct adm_cmd hold_commands[] = {
+const struct command hold_commands[] = {
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased",
 	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes "
 		    "once, now.",
 	  .args = hold_set_args, .done = "hold %{id} of %{tenant} set for %{ticket}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_hold_set_check, .body = adm_hold_set_body },
+	  .check = hold_set_check, .body = hold_set_body },
 	{ .noun = "hold", .verb = "list", .help = "List what is held", .args = hold_list_args, .columns = hold_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_hold_list_check, .body = adm_hold_list_body },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .check = hold_list_check, .body = hold_list_body },
 	{ .noun = "hold", .verb = "release", .help = "Let go what is held",
 	  .detail = "Needs a second administrator: see approval list.", .args = hold_release_args,
 	  .done = "hold %{id} of %{tenant} released", .destructive = true, .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
-	  .where = ADM_ON_WRITER, .check = adm_hold_release_check, .body = adm_hold_release_body },
+	  .where = ADM_ON_WRITER, .check = hold_release_check, .body = hold_release_body },
 	{ .noun = NULL },
 };

@@ -16,14 +16,14 @@
 
 #include "keeping_int.h"
 
-typedef void adm_course_fn(void *arg, const struct err *err);
+typedef void jobs_fn(void *arg, const struct err *err);
 
 #define FLUSH_TRIES 100                 /* 10 s: longer than a reader may read (AUDIT A-623) */
 #define FLUSH_PAUSE_US 100000
 
 struct course {
-	struct admin *admin;            /* counted */
-	adm_course_fn *done;
+	struct commands *admin;            /* counted */
+	jobs_fn *done;
 	void *arg;
 	struct audit_job deed;         /* under way, or kind 0 */
 	struct ev_timer *again;         /* a reader holds the log of a file */
@@ -66,7 +66,7 @@ static void course_end(struct course *c, int rc)
 	ev_timer_free(&c->again);
 	if (c->done)
 		c->done(c->arg, rc < 0 ? &c->err : NULL);
-	adm_unref(c->admin);
+	commands_unref(c->admin);
 	free(c);
 }
 
@@ -78,7 +78,7 @@ static int course_next(struct course *c)
 	const struct writer_job step = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
 	const struct writer_job flush = { .name = "course", .run = course_flush, .between = true, .done = course_stepped };
 
-	return writer_submit(adm_env_of(c->admin)->writer, c->deed.flush ? &flush : &step, c);
+	return writer_submit(commands_env(c->admin)->writer, c->deed.flush ? &flush : &step, c);
 }
 
 static void course_again(void *arg)
@@ -90,14 +90,14 @@ static void course_stepped(void *arg, int rc, const struct err *err)
 {
 	struct course *c = arg;
 
-	if (rc == ERR_BUSY && c->deed.flush && !adm_closed(c->admin)) {
+	if (rc == ERR_BUSY && c->deed.flush && !commands_closed(c->admin)) {
 		c->tries++;
 		ev_timer_start(c->again, FLUSH_PAUSE_US);
 		return;
 	}
 	if (rc < 0 && err)
 		c->err = *err;
-	if (rc == 0 && !c->over && adm_closed(c->admin))
+	if (rc == 0 && !c->over && commands_closed(c->admin))
 		rc = err_set(&c->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
 	if (rc == 0 && !c->over) {
 		rc = course_next(c);
@@ -109,44 +109,44 @@ static void course_stepped(void *arg, int rc, const struct err *err)
 }
 
 /* All deeds that are not done, one after the other; done() at the end, or NULL. */
-static int adm_course_start(struct admin *a, adm_course_fn *done, void *arg, struct err *err)
+static int jobs_start(struct commands *a, jobs_fn *done, void *arg, struct err *err)
 {
 	struct course *c = mem_zalloc(sizeof(*c));
 	int rc;
 
 	*c = (struct course){ .admin = a, .done = done, .arg = arg };
-	c->again = ev_timer_new(adm_env_of(a)->loop, course_again, c);
+	c->again = ev_timer_new(commands_env(a)->loop, course_again, c);
 	rc = course_next(c);
 	if (rc < 0) {
 		ev_timer_free(&c->again);
 		free(c);
 		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
 	}
-	adm_ref(a);
+	commands_ref(a);
 	return 0;
 }
 
 static void course_ended(void *arg, const struct err *err)
 {
-	adm_ended(arg, err);
+	command_ended(arg, err);
 }
 
-void adm_course_after(struct adm_call *c)
+void jobs_after(struct command_call *c)
 {
 	struct err err = { 0 };
 
 	if (c->undo)
 		return;
 	c->later = true;
-	if (adm_course_start(c->admin, course_ended, c, &err) < 0)
-		adm_ended(c, &err);
+	if (jobs_start(c->admin, course_ended, c, &err) < 0)
+		command_ended(c, &err);
 }
 
-void admin_resume(struct admin *a)
+void jobs_resume(struct commands *a)
 {
 	struct err err = { 0 };
 
-	adm_drill_clean(adm_env_of(a)->store);
-	if (adm_course_start(a, NULL, NULL, &err) < 0)
+	drill_clean(commands_env(a)->store);
+	if (jobs_start(a, NULL, NULL, &err) < 0)
 		log_err(NULL, "what was begun cannot be gone on with error=%s", err.msg);
 }

@@ -20,7 +20,7 @@
 #include "keeping_int.h"
 
 struct payload_job {
-	struct adm_call *c;
+	struct command_call *c;
 	char tenant[64], text[80];
 	uint8_t call[16];
 	bool opening;
@@ -32,20 +32,20 @@ struct payload_job {
 	int rc;
 };
 
-static int adm_audit_payload_check(struct adm_call *c, struct err *err)
+static int audit_payload_check(struct command_call *c, struct err *err)
 {
-	struct payload_job *job = adm_priv(c, sizeof(*job));
+	struct payload_job *job = command_priv(c, sizeof(*job));
 
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	adm_copy(c, "call", job->text, sizeof(job->text));
-	job->opening = adm_flag(c, "opening");
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "call", job->text, sizeof(job->text));
+	job->opening = arg_flag(c, "opening");
 	if (id_parse(job->text, strlen(job->text), job->call) < 0)
 		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
 	return 0;
 }
 
 /* A value as it is, if that is text; one that was cut may end within a character. */
-static void put_value(struct adm_out *o, const char *p, size_t len)
+static void put_value(struct reply *o, const char *p, size_t len)
 {
 	char *clean = mem_alloc(4 * len + 1);
 	size_t n = len;
@@ -58,47 +58,47 @@ static void put_value(struct adm_out *o, const char *p, size_t len)
 	} else {
 		text_printable(p, len, clean, 4 * len + 1);
 	}
-	adm_put_text(o, "value", clean);
+	reply_text(o, "value", clean);
 	free(clean);
 }
 
-static void put_hex(struct adm_out *o, const char *name, const uint8_t *p)
+static void put_hex(struct reply *o, const char *name, const uint8_t *p)
 {
 	char text[65];
 
 	if (p)
 		text_hex(p, 32, text);
-	adm_put_text(o, name, p ? text : NULL);
+	reply_text(o, name, p ? text : NULL);
 }
 
 static void row_begin(struct payload_job *job, const char *what, const char *state)
 {
-	adm_row_begin(job->c->out);
-	adm_put_int(job->c->out, "index", job->idx);
-	adm_put_text(job->c->out, "tenant", job->in_tenant);
-	adm_put_text(job->c->out, "kind", job->kind);
-	adm_put_text(job->c->out, "what", what);
-	adm_put_text(job->c->out, "state", state);
+	reply_row_begin(job->c->out);
+	reply_int(job->c->out, "index", job->idx);
+	reply_text(job->c->out, "tenant", job->in_tenant);
+	reply_text(job->c->out, "kind", job->kind);
+	reply_text(job->c->out, "what", what);
+	reply_text(job->c->out, "state", state);
 }
 
 static int on_opened(void *arg, const struct audit_opened *o)
 {
 	struct payload_job *job = arg;
 	const char *name = audit_ctag_name(o->ctag);
-	struct adm_out *out = job->c->out;
+	struct reply *out = job->c->out;
 
 	row_begin(job, name ? name : "unknown", o->p ? "kept" : o->opening ? "committed" : "erased");
 	if (o->p)
 		put_value(out, (const char *)o->p, o->len);
 	else
-		adm_put_text(out, "value", NULL);
+		reply_text(out, "value", NULL);
 	if (job->opening) {
-		adm_put_int(out, "ctag", (int64_t)o->ctag);
+		reply_int(out, "ctag", (int64_t)o->ctag);
 		put_hex(out, "commitment", o->commitment);
 		put_hex(out, "opening", o->opening);
 	}
-	adm_row_end(out);
-	return adm_full(out);
+	reply_row_end(out);
+	return reply_full(out);
 }
 
 /* An address or a client by its pseudonym, which is the state. */
@@ -110,8 +110,8 @@ static int show_alias(struct payload_job *job, const char *what, const char *pse
 	if (rc < 0 && rc != ERR_NOT_FOUND)
 		return rc;
 	row_begin(job, what, pseudonym);
-	adm_put_text(job->c->out, "value", clear);
-	adm_row_end(job->c->out);
+	reply_text(job->c->out, "value", clear);
+	reply_row_end(job->c->out);
 	free(clear);
 	return 0;
 }
@@ -120,7 +120,7 @@ static int show_people(struct payload_job *job)
 {
 	struct db_stmt *st = db_stmt_get(job->db, SQL_PAYLOAD_PEOPLE);
 	int64_t log = 0;
-	int rc = adm_log_of(job->db, job->tenant_id, &log, job->err);
+	int rc = tenant_row_log(job->db, job->tenant_id, &log, job->err);
 
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, job->idx);
@@ -141,14 +141,14 @@ static int on_record(void *arg, const struct audit_view *v)
 
 	job->idx = v->idx;
 	job->kind = audit_kind_name(v->kind);
-	adm_seen(job->c, job->tenant_id, v->idx);
+	command_seen(job->c, job->tenant_id, v->idx);
 	job->rc = show_people(job);
 	if (job->rc == 0)
 		job->rc = audit_open_record(job->db, job->keys, job->tenant_id, v->idx, on_opened, job, job->err);
 	return job->rc < 0;
 }
 
-static int show_tenant(struct payload_job *job, const struct adm_tenant *t)
+static int show_tenant(struct payload_job *job, const struct tenant_row *t)
 {
 	int rc;
 
@@ -158,11 +158,11 @@ static int show_tenant(struct payload_job *job, const struct adm_tenant *t)
 	return rc < 0 ? rc : job->rc;
 }
 
-static int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_payload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct keyfile_place place = { adm_env(c)->store, adm_env(c)->master };
+	const struct keyfile_place place = { command_env(c)->store, command_env(c)->master };
 	struct payload_job *job = c->priv;
-	struct adm_tenant t;
+	struct tenant_row t;
 	int rc;
 
 	(void)logs;
@@ -171,7 +171,7 @@ static int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audi
 	job->err = err;
 	rc = keys_open_reader(&place, &job->keys, err);
 	if (rc == 0)
-		rc = adm_find_call(db, job->tenant, job->call, job->text, &t, err);
+		rc = tenant_row_of_call(db, job->tenant, job->call, job->text, &t, err);
 	if (rc == 0)
 		rc = show_tenant(job, &t);
 	keys_close(&job->keys);
@@ -180,19 +180,19 @@ static int adm_audit_payload_body(struct adm_call *c, struct db *db, struct audi
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_payload_args[] = {
+static const struct command_arg audit_payload_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."), ARG_END };
-static const struct adm_column audit_payload_cols[] = {
+static const struct command_column audit_payload_cols[] = {
 	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"), COL_END };
 
-const struct adm_cmd payload_commands[] = {
+const struct command payload_commands[] = {
 	{ .noun = "audit", .verb = "payload", .help = "Show what a call said, decrypted",
 	  .detail = "Arguments, result, the text of an error, the caller's address and client.  STATE is kept, or committed (only "
 		    "the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is recorded.  With "
 		    "an opening somebody else can check a value: HMAC-SHA-256 over \"toolcrib/c/1\", a zero byte, the ctag as two "
 		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.",
 	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD, .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ, .check = adm_audit_payload_check, .body = adm_audit_payload_body },
+	  .record = AUDIT_AUDIT_READ, .check = audit_payload_check, .body = audit_payload_body },
 	{ .noun = NULL },
 };

@@ -14,18 +14,18 @@
 
 #define DAY_US (86400ull * 1000000)
 
-static void read_period(struct db_stmt *st, struct adm_period *ret)
+static void read_period(struct db_stmt *st, struct retention_period *ret)
 {
-	*ret = (struct adm_period){ .set_by = db_col_i64(st, 0), .from_idx = db_col_i64(st, 1), .min_days = db_col_i64(st, 2),
+	*ret = (struct retention_period){ .set_by = db_col_i64(st, 0), .from_idx = db_col_i64(st, 1), .min_days = db_col_i64(st, 2),
 		.max_days = db_col_type(st, 3) == DB_NULL ? -1 : db_col_i64(st, 3) };
 }
 
-int adm_periods_load(struct db *db, int64_t log, struct adm_periods *ret, struct err *err)
+int periods_load(struct db *db, int64_t log, struct retention_periods *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_LIST);
 	int rc;
 
-	*ret = (struct adm_periods){ 0 };
+	*ret = (struct retention_periods){ 0 };
 	db_bind_i64(st, 1, log);
 	while ((rc = db_step(st, err)) == 1) {
 		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
@@ -33,17 +33,17 @@ int adm_periods_load(struct db *db, int64_t log, struct adm_periods *ret, struct
 	}
 	db_stmt_put(&st);
 	if (rc < 0)
-		adm_periods_fini(ret);
+		periods_fini(ret);
 	return rc;
 }
 
-void adm_periods_fini(struct adm_periods *p)
+void periods_fini(struct retention_periods *p)
 {
 	free(p->v);
-	*p = (struct adm_periods){ 0 };
+	*p = (struct retention_periods){ 0 };
 }
 
-int64_t adm_promised_days(const struct adm_periods *p, int64_t idx)
+int64_t promised_days(const struct retention_periods *p, int64_t idx)
 {
 	int64_t days = 0;
 
@@ -56,7 +56,7 @@ int64_t adm_promised_days(const struct adm_periods *p, int64_t idx)
 	return days;
 }
 
-int adm_first_since(struct db *db, int64_t log, int64_t from, int64_t to, uint64_t since_us, int64_t *ret, struct err *err)
+int first_since(struct db *db, int64_t log, int64_t from, int64_t to, uint64_t since_us, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_FIRST_SINCE);
 	int rc;
@@ -81,7 +81,7 @@ static uint64_t days_ago(int64_t days)
 
 /* Stretches between the changes of the period, the newest first: what was promised once stays, what is promised now holds
  * for what is there already. */
-int adm_first_promised(struct db *db, int64_t log, const struct adm_periods *p, int64_t from, int64_t to, int64_t *ret,
+int first_promised(struct db *db, int64_t log, const struct retention_periods *p, int64_t from, int64_t to, int64_t *ret,
 		       struct err *err)
 {
 	int64_t end = to, days = 0, found = to;
@@ -96,7 +96,7 @@ int adm_first_promised(struct db *db, int64_t log, const struct adm_periods *p, 
 			begin = from;
 		if (begin >= end)
 			continue;
-		rc = adm_first_since(db, log, begin, end, days_ago(days), &found, err);
+		rc = first_since(db, log, begin, end, days_ago(days), &found, err);
 		if (rc == 0 && found < end)
 			to = found;
 		end = begin;

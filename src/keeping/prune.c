@@ -28,7 +28,7 @@ struct prune_job {
 	bool dry_run;
 	/* the plan, made on the pool */
 	char *store, *origin;
-	struct adm_tenant t;
+	struct tenant_row t;
 	int64_t log, size, from, to;
 	int64_t holds;                  /* id of the newest hold that was seen */
 	struct audit_bundle bundle;
@@ -45,20 +45,20 @@ static void free_prune(void *priv)
 	free(job);
 }
 
-static int adm_prune_check(struct adm_call *c, struct err *err)
+static int prune_check(struct command_call *c, struct err *err)
 {
-	struct prune_job *job = adm_priv(c, sizeof(*job));
+	struct prune_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_prune;
-	job->store = mem_strdup(adm_env(c)->store);
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->before_us = adm_time(c, "before");
-	job->dry_run = c->undo = adm_flag(c, "dry-run");
-	if (!adm_has(c, "bundle") && !job->dry_run)
+	job->store = mem_strdup(command_env(c)->store);
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->before_us = arg_time(c, "before");
+	job->dry_run = c->undo = arg_flag(c, "dry-run");
+	if (!arg_given(c, "bundle") && !job->dry_run)
 		return err_set(err, ERR_INVALID, "bundle", "--bundle FILE is missing: what goes is written there first");
-	if (adm_has(c, "bundle") && strlen(adm_text(c, "bundle")) >= sizeof(job->file))
+	if (arg_given(c, "bundle") && strlen(arg_text(c, "bundle")) >= sizeof(job->file))
 		return err_set(err, ERR_INVALID, "bundle", "the path is longer than %zu bytes", sizeof(job->file) - 1);
-	adm_copy(c, "bundle", job->file, sizeof(job->file));
+	arg_copy(c, "bundle", job->file, sizeof(job->file));
 	return 0;
 }
 
@@ -97,7 +97,7 @@ static int64_t whole_tiles(int64_t idx)
 }
 
 /* Where the cut is: what is wanted, and what the period allows. */
-static int find_cut(struct prune_job *job, struct db *db, const struct adm_periods *p, struct err *err)
+static int find_cut(struct prune_job *job, struct db *db, const struct retention_periods *p, struct err *err)
 {
 	uint64_t now = clock_wall_us(), before = job->before_us;
 	int64_t wanted = 0, allowed = 0;
@@ -112,15 +112,15 @@ static int find_cut(struct prune_job *job, struct db *db, const struct adm_perio
 		return err_set(err, ERR_INVALID, "before", "--before TIME is missing, and the period has no --max-days");
 	if (!before)
 		before = now - (uint64_t)p->v->max_days * 86400u * 1000000u;
-	rc = adm_first_since(db, job->log, job->from, job->size, before, &wanted, err);
+	rc = first_since(db, job->log, job->from, job->size, before, &wanted, err);
 	if (rc == 0)
-		rc = adm_first_promised(db, job->log, p, job->from, wanted, &allowed, err);
+		rc = first_promised(db, job->log, p, job->from, wanted, &allowed, err);
 	if (rc < 0)
 		return rc;
 	job->to = whole_tiles(allowed);
 	if (job->before_us && job->to < whole_tiles(wanted)) {
 		(void)err_set(err, ERR_DENIED, "", "record %" PRId64 " of %s has to be kept %" PRId64 " days, and is younger", allowed,
-			      job->tenant, adm_promised_days(p, allowed));
+			      job->tenant, promised_days(p, allowed));
 		err_hint(err, "toolcrib retention show %s --history", job->tenant);
 		return ERR_DENIED;
 	}
@@ -149,22 +149,22 @@ static int is_signed(const struct prune_job *job, struct db *db, struct err *err
 
 static int make_plan(struct prune_job *job, struct db *db, struct err *err)
 {
-	struct adm_periods p = { 0 };
-	int rc = adm_find_tenant(db, job->tenant, &job->t, err);
+	struct retention_periods p = { 0 };
+	int rc = tenant_row_find(db, job->tenant, &job->t, err);
 
 	if (rc == 0)
-		rc = adm_log_of(db, job->t.id, &job->log, err);
+		rc = tenant_row_log(db, job->t.id, &job->log, err);
 	if (rc == 0)
 		rc = read_log(job, db, err);
 	if (rc == 0)
 		rc = newest_hold(db, &job->holds, err);
 	if (rc == 0)
-		rc = adm_periods_load(db, job->log, &p, err);
+		rc = periods_load(db, job->log, &p, err);
 	if (rc == 0)
 		rc = find_cut(job, db, &p, err);
-	adm_periods_fini(&p);
+	periods_fini(&p);
 	if (rc == 0)
-		rc = adm_held_range(db, job->log, job->from, job->to, job->tenant, err);
+		rc = held_range(db, job->log, job->from, job->to, job->tenant, err);
 	return rc == 0 ? is_signed(job, db, err) : rc;
 }
 
@@ -211,7 +211,7 @@ static int write_bundle(struct prune_job *job, struct db *db, struct err *err)
 
 static void plan_body(void *arg)
 {
-	struct prune_job *job = ((struct adm_call *)arg)->priv;
+	struct prune_job *job = ((struct command_call *)arg)->priv;
 	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
@@ -226,20 +226,20 @@ static void plan_body(void *arg)
 
 static void plan_done(void *arg)
 {
-	struct adm_call *c = arg;
+	struct command_call *c = arg;
 	const struct prune_job *job = c->priv;
 
-	adm_gathered(c, job->rc < 0 ? &job->err : NULL);
+	command_gathered(c, job->rc < 0 ? &job->err : NULL);
 }
 
-static void adm_prune_gather(struct adm_call *c)
+static void prune_gather(struct command_call *c)
 {
 	struct err err = { 0 };
-	int rc = ev_work(adm_env(c)->loop, EV_LANE_READ, plan_body, plan_done, c);
+	int rc = ev_work(command_env(c)->loop, EV_LANE_READ, plan_body, plan_done, c);
 
 	if (rc < 0) {
 		(void)err_set(&err, (enum err_code)rc, "", "too much is being read; nothing was done");
-		adm_gathered(c, &err);
+		command_gathered(c, &err);
 	}
 }
 
@@ -264,10 +264,10 @@ static int still_true(const struct prune_job *job, struct db *db, struct audit_c
 	return rc;
 }
 
-static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct audit_cut *cut, struct err *err)
+static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const struct audit_cut *cut, struct err *err)
 {
 	const struct prune_job *job = c->priv;
-	const char *by = adm_approver(c);
+	const char *by = approval_by(c);
 	uint8_t range[16];
 	const struct audit_field field[] = {
 		{ AUDIT_TAG_RANGE, range, sizeof(range) }, { AUDIT_TAG_APPROVER, by, strlen(by) },
@@ -275,22 +275,22 @@ static int intend(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 		{ AUDIT_TAG_FRONTIER, cut->frontier, cut->peaks * sizeof(*cut->frontier) },
 	};
 	struct audit_receipt at;
-	const struct adm_record r = { .kind = AUDIT_PRUNE, .tenant_id = job->t.id, .obj = "retention", .field = field,
+	const struct command_record r = { .kind = AUDIT_PRUNE, .tenant_id = job->t.id, .obj = "retention", .field = field,
 		.nfield = sizeof(field) / sizeof(*field), .ret = &at };
 	struct audit_event vouch;
 	int rc;
 
-	adm_event(c, AUDIT_ADMIN_CMD, &vouch);
+	command_event_of(c, AUDIT_ADMIN_CMD, &vouch);
 	rc = audit_cut_rows(logs, db, cut, &vouch, err);
 	if (rc < 0)
 		return rc;
 	audit_put_be(range, (uint64_t)job->from, 8);
 	audit_put_be(range + 8, (uint64_t)job->to, 8);
-	rc = adm_record(c, db, logs, &r, err);
+	rc = command_record(c, db, logs, &r, err);
 	return rc < 0 ? rc : audit_cut_set(logs, db, cut, &at, err);
 }
 
-static int adm_prune_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int prune_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct prune_job *job = c->priv;
 	struct audit_cut cut;
@@ -299,34 +299,34 @@ static int adm_prune_body(struct adm_call *c, struct db *db, struct audit_logs *
 	if (!job->dry_run) {
 		rc = still_true(job, db, &cut, err);
 		if (rc == 0)
-			rc = adm_second(c, db, err);
+			rc = approval_require(c, db, err);
 		if (rc == 0)
 			rc = intend(c, db, logs, &cut, err);
 	}
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "tenant", job->t.name);
-	adm_put_int(c->out, "from", job->from);
-	adm_put_int(c->out, "to", job->to - 1);
-	adm_put_int(c->out, "records", job->to - job->from);
-	adm_put_text(c->out, "said", job->dry_run ? "would be pruned" : "pruned");
+	reply_row_begin(c->out);
+	reply_text(c->out, "tenant", job->t.name);
+	reply_int(c->out, "from", job->from);
+	reply_int(c->out, "to", job->to - 1);
+	reply_int(c->out, "records", job->to - job->from);
+	reply_text(c->out, "said", job->dry_run ? "would be pruned" : "pruned");
 	if (!job->dry_run) {
-		adm_put_text(c->out, "bundle", job->file);
-		adm_put_hex(c->out, "sha256", job->bundle.sha256, sizeof(job->bundle.sha256));
+		reply_text(c->out, "bundle", job->file);
+		reply_hex(c->out, "sha256", job->bundle.sha256, sizeof(job->bundle.sha256));
 	}
-	adm_row_end(c->out);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg retention_prune_args[] = {
+static const struct command_arg retention_prune_args[] = {
 	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Where the records are written first; a new file."),
 	OPT("before", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: those older than --max-days says."),
 	FLAG("dry-run", "Say what would go and change nothing."), ARG_END };
 
-const struct adm_cmd prune_commands[] = {
+const struct command prune_commands[] = {
 	{ .noun = "retention", .verb = "prune", .help = "Remove old records, once they are in a bundle",
 	  .detail = "Whole tiles of 256 records go, from the front of the log.  First they are written to a file that "
 		    "toolcrib-verify --bundle checks without the store; then a record says what goes; then they go, 64 at a time "
@@ -334,7 +334,7 @@ const struct adm_cmd prune_commands[] = {
 		    "held, that were promised to be kept longer, or that no checkpoint covers.  Needs a second administrator: what "
 		    "the first run wrote is used by the second.  Payloads are not in the bundle.",
 	  .args = retention_prune_args, .done = "records %{from} to %{to} of %{tenant} %{said}", .destructive = true,
-	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_prune_check,
-	  .gather = adm_prune_gather, .body = adm_prune_body, .after = adm_course_after },
+	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = prune_check,
+	  .gather = prune_gather, .body = prune_body, .after = jobs_after },
 	{ .noun = NULL },
 };

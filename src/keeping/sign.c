@@ -14,28 +14,28 @@
 
 #include "keeping_int.h"
 
-static void put_content(struct adm_call *c, const struct str *text)
+static void put_content(struct command_call *c, const struct str *text)
 {
 	json_t *content = json_pack("[{s:s, s:s}]", "type", "text", "text", str_text(text));
 
-	adm_row_begin(c->out);
-	adm_put_json(c->out, "content", content);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_json(c->out, "content", content);
+	reply_row_end(c->out);
 	json_decref(content);
 }
 
 struct keys_job { bool all; };
 
-static int adm_audit_keys_check(struct adm_call *c, struct err *err)
+static int audit_keys_check(struct command_call *c, struct err *err)
 {
-	struct keys_job *job = adm_priv(c, sizeof(*job));
+	struct keys_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	job->all = adm_flag(c, "all");
+	job->all = arg_flag(c, "all");
 	return 0;
 }
 
-static int adm_audit_keys_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_keys_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keys_job *job = c->priv;
 	struct str text = STR_INIT;
@@ -50,19 +50,19 @@ static int adm_audit_keys_body(struct adm_call *c, struct db *db, struct audit_l
 
 static void signed_now(void *arg, int rc, const struct err *err)
 {
-	adm_gathered(arg, rc < 0 ? err : NULL);
+	command_gathered(arg, rc < 0 ? err : NULL);
 }
 
 /* What was written until now is signed before the checkpoint is shown. */
-static void adm_audit_checkpoint_gather(struct adm_call *c)
+static void audit_checkpoint_gather(struct command_call *c)
 {
-	if (adm_env(c)->notary)
-		notary_now(adm_env(c)->notary, signed_now, c);
+	if (command_env(c)->notary)
+		notary_now(command_env(c)->notary, signed_now, c);
 	else
-		adm_gathered(c, NULL);
+		command_gathered(c, NULL);
 }
 
-static int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_checkpoint_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct str note = STR_INIT;
 	int rc = audit_note_newest(db, &note, err);
@@ -77,39 +77,39 @@ static int adm_audit_checkpoint_body(struct adm_call *c, struct db *db, struct a
 }
 
 /* The start that this command made has taken the tails over, or has been refused; a server that runs did without. */
-static int adm_audit_adopt_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_adopt_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	(void)db;
 	(void)logs;
 	if (!c->who.embedded)
 		return err_set(err, ERR_CONFLICT, "", "the server runs: there is nothing that would have to be taken over");
-	adm_row_begin(c->out);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_keys_args[] = { FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
-static const struct adm_arg audit_adopt_args[] = {
+static const struct command_arg audit_keys_args[] = { FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
+static const struct command_arg audit_adopt_args[] = {
 	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them."), ARG_END };
 
-const struct adm_cmd sign_commands[] = {
+const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
 	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes them.  Keep "
 		    "them where nobody who may write the store can change them.",
 	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_audit_keys_check, .body = adm_audit_keys_body },
+	  .check = audit_keys_check, .body = audit_keys_body },
 	{ .noun = "audit", .verb = "checkpoint", .help = "Sign what was written until now, and print the checkpoint",
 	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later toolcrib-verify "
 		    "--anchor compares the store with.",
 	  .args = no_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .gather = adm_audit_checkpoint_gather, .body = adm_audit_checkpoint_body },
+	  .gather = audit_checkpoint_gather, .body = audit_checkpoint_body },
 	{ .noun = "audit", .verb = "adopt", .help = "Take over records that no checkpoint covers",
 	  .detail = "A start is refused when records were added while no server could have written them, because whoever can write "
 		    "the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed in the record of the start.  "
 		    "No second administrator is asked: a store that refuses to start can neither file a request nor know who grants it.",
 	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP,
-	  .record = AUDIT_ADMIN_CMD, .body = adm_audit_adopt_body },
+	  .record = AUDIT_ADMIN_CMD, .body = audit_adopt_body },
 	{ .noun = NULL },
 };

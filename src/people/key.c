@@ -37,25 +37,25 @@ static void free_rotate(void *priv)
 	free(priv);
 }
 
-static int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err);
+static int take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err);
 
-static int adm_key_rotate_check(struct adm_call *c, struct err *err)
+static int key_rotate_check(struct command_call *c, struct err *err)
 {
-	struct key_rotate *job = adm_priv(c, sizeof(*job));
+	struct key_rotate *job = command_priv(c, sizeof(*job));
 	int rc;
 
 	c->free_priv = free_rotate;
-	rc = adm_take_accessor(adm_text(c, "accessor"), job->accessor, err);
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	if (rc == 0 && adm_has(c, "ttl"))
-		rc = adm_key_life(c, "ttl", 0, &job->ttl_ms, err);
+	rc = take_accessor(arg_text(c, "accessor"), job->accessor, err);
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	if (rc == 0 && arg_given(c, "ttl"))
+		rc = key_life(c, "ttl", 0, &job->ttl_ms, err);
 	if (rc < 0)
 		return rc;
-	job->overlap_ms = adm_duration_ms(c, "overlap", OVERLAP_DEFAULT_MS);
+	job->overlap_ms = arg_duration_ms(c, "overlap", OVERLAP_DEFAULT_MS);
 	if (job->overlap_ms > OVERLAP_MAX_MS)
 		return err_set(err, ERR_LIMIT, "overlap", "overlap: two secrets stand beside each other for at most 30d");
-	job->may_all = adm_may(c->admin, &c->who, ADM_OWNER, NULL);
-	key_pepper_derive(adm_env(c)->master, &job->pepper);
+	job->may_all = actor_may(c->admin, &c->who, ADM_OWNER, NULL);
+	key_pepper_derive(command_env(c)->master, &job->pepper);
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static int write_secret(struct db *db, const struct key_row *k, const struct key
 	return db_run(&st, err);
 }
 
-static int rotate(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int rotate(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
 {
 	struct key_rotate *job = c->priv;
 	uint64_t now = clock_wall_us(), until = job->overlap_ms ? now + job->overlap_ms * 1000 : 0;
@@ -135,24 +135,24 @@ static int rotate(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	audit_put_be(times + 8, until ? until : now, 8);
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_ROTATE, .tenant_id = k->tenant_id, .obj = obj,
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_CRED_ROTATE, .tenant_id = k->tenant_id, .obj = obj,
 			.accessor = k->accessor, .prn = k->pseudonym, .field = &overlap, .nfield = 1 }, err);
 	if (rc == 0)
-		rc = adm_changed_people(c, db, k->tenant_id, err);
+		rc = command_changed_people(c, db, k->tenant_id, err);
 	if (rc == 0)
-		adm_put_new_key(c->out, &job->key, k->tenant, k->principal, expires);
+		put_new_key(c->out, &job->key, k->tenant, k->principal, expires);
 	return rc;
 }
 
 static void key_row_fini(struct key_row *k);
 
-static int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err);
+static int key_row_find(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err);
 
-static int adm_key_rotate_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_rotate_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct key_rotate *job = c->priv;
 	struct key_row k;
-	int rc = adm_find_key(db, job->tenant, job->accessor, &k, err);
+	int rc = key_row_find(db, job->tenant, job->accessor, &k, err);
 
 	if (rc < 0)
 		return rc;
@@ -181,17 +181,17 @@ static void free_enroll(void *priv)
 	free(priv);
 }
 
-static int adm_key_enroll_check(struct adm_call *c, struct err *err)
+static int key_enroll_check(struct command_call *c, struct err *err)
 {
-	struct key_enroll *job = adm_priv(c, sizeof(*job));
+	struct key_enroll *job = command_priv(c, sizeof(*job));
 	const json_t *value = json_object_get(c->args, "value");
-	const char *label = adm_text(c, "label"), *accessor, *secret;
+	const char *label = arg_text(c, "label"), *accessor, *secret;
 
 	c->free_priv = free_enroll;
 	if (label && strlen(label) > KEY_LABEL_MAX)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
 	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
-	key_pepper_derive(adm_env(c)->master, &job->pepper);
+	key_pepper_derive(command_env(c)->master, &job->pepper);
 	if (!json_is_string(value) || key_parse(json_string_value(value), json_string_length(value), &accessor, &secret) < 0) {
 		job->malformed = true;
 		return 0;
@@ -206,7 +206,7 @@ static int find_parent(struct db *db, const struct key_enroll *job, struct key_r
 {
 	struct err ignored;
 
-	if (!job->malformed && adm_find_key(db, "", job->accessor, ret, &ignored) == 0) {
+	if (!job->malformed && key_row_find(db, "", job->accessor, ret, &ignored) == 0) {
 		if (secret_equal(job->hash, ret->hash, sizeof(job->hash)))
 			return 0;
 		key_row_fini(ret);
@@ -238,15 +238,15 @@ static int check_parent(const struct key_row *k, struct err *err)
 }
 
 /* What its parent was given, and nothing more (SEC S-312). */
-static int make_child(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int make_child(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
 {
 	struct key_enroll *job = c->priv;
 	const struct key_terms terms = {
 		.label = *job->label ? job->label : k->label, .scopes = k->scopes, .cidr = k->cidr, .rules = k->rules,
 		.expires_us = clock_wall_us() + k->enrol_ttl_us, .parent_id = k->id,
 	};
-	struct adm_principal p = { .id = k->principal_id };
-	struct adm_tenant t = { .id = k->tenant_id };
+	struct principal_row p = { .id = k->principal_id };
+	struct tenant_row t = { .id = k->tenant_id };
 	char reason[48];
 	int rc;
 
@@ -254,13 +254,13 @@ static int make_child(struct adm_call *c, struct db *db, struct audit_logs *logs
 	memcpy(t.name, k->tenant, sizeof(t.name));
 	(void)snprintf(reason, sizeof(reason), "enrolled by %s", k->accessor);
 	key_make(&job->pepper, &job->key);
-	rc = adm_key_insert(c, db, logs, &t, &p, &job->key, &terms, reason, err);
+	rc = key_insert(c, db, logs, &t, &p, &job->key, &terms, reason, err);
 	if (rc == 0)
-		adm_put_new_key(c->out, &job->key, k->tenant, k->principal, terms.expires_us);
+		put_new_key(c->out, &job->key, k->tenant, k->principal, terms.expires_us);
 	return rc;
 }
 
-static int adm_key_enroll_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_enroll_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct key_enroll *job = c->priv;
 	struct key_row k;
@@ -279,7 +279,7 @@ static int adm_key_enroll_body(struct adm_call *c, struct db *db, struct audit_l
 
 struct key_suspend {
 	char tenant[64];                /* a key of another one is as good as none; "" = any */
-	char reason[ADM_REASON_SIZE];   /* "" = none */
+	char reason[REASON_SIZE];   /* "" = none */
 	size_t count, done;
 	char (*accessor)[KEY_ACCESSOR_SIZE];
 	struct key_row *key;            /* those that are done, for after() */
@@ -296,18 +296,18 @@ static void free_job(void *priv)
 	free(job);
 }
 
-static int adm_key_suspend_check(struct adm_call *c, struct err *err)
+static int key_suspend_check(struct command_call *c, struct err *err)
 {
-	size_t n = adm_count(c, "accessor");
-	struct key_suspend *job = adm_priv(c, sizeof(*job));
-	int rc = adm_reason(c, "reason", job->reason, sizeof(job->reason), err);
+	size_t n = arg_count(c, "accessor");
+	struct key_suspend *job = command_priv(c, sizeof(*job));
+	int rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
 
 	c->free_priv = free_job;
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
 	job->key = mem_calloc(n + 1, sizeof(*job->key));
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = adm_take_accessor(adm_nth(c, "accessor", i), job->accessor[job->count++], err);
+		rc = take_accessor(arg_nth(c, "accessor", i), job->accessor[job->count++], err);
 	return rc;
 }
 
@@ -333,7 +333,7 @@ static int write_state(struct db *db, const struct key_row *k, struct err *err)
 	return db_run(&st, err);
 }
 
-static int change_one(struct adm_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend, struct err *err)
+static int change_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend, struct err *err)
 {
 	const struct key_suspend *job = c->priv;
 	char obj[48];
@@ -345,19 +345,19 @@ static int change_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	rc = write_state(db, k, err);
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
 			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym,
 			.reason = *job->reason ? job->reason : NULL }, err);
-	return rc < 0 ? rc : adm_changed_people(c, db, k->tenant_id, err);
+	return rc < 0 ? rc : command_changed_people(c, db, k->tenant_id, err);
 }
 
-static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, bool suspend, struct err *err)
+static int change(struct command_call *c, struct db *db, struct audit_logs *logs, bool suspend, struct err *err)
 {
 	struct key_suspend *job = c->priv;
 	int rc = 0;
 
 	for (size_t i = 0; i < job->count && rc == 0; i++) {
-		rc = adm_find_key(db, job->tenant, job->accessor[i], &job->key[i], err);
+		rc = key_row_find(db, job->tenant, job->accessor[i], &job->key[i], err);
 		if (rc < 0)
 			break;
 		job->done++;
@@ -366,25 +366,25 @@ static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, bo
 	return rc;
 }
 
-static int adm_key_suspend_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_suspend_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change(c, db, logs, true, err);
 }
 
-static void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended);
+static void row_put_key(struct reply *o, const struct key_row *k, const struct mcp_ended *ended);
 
-static int adm_key_resume_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_resume_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	int rc = change(c, db, logs, false, err);
 	const struct key_suspend *job = c->priv;
 
 	for (size_t i = 0; rc == 0 && i < job->done; i++)
-		adm_put_key(c->out, &job->key[i], NULL);
+		row_put_key(c->out, &job->key[i], NULL);
 	return rc;
 }
 
 /* The table refuses the key already; what it has opened ends, as with a tenant (SEC S-306). */
-static void adm_key_suspend_after(struct adm_call *c)
+static void key_suspend_after(struct command_call *c)
 {
 	const struct key_suspend *job = c->priv;
 	struct mcp_ended ended;
@@ -392,8 +392,8 @@ static void adm_key_suspend_after(struct adm_call *c)
 	for (size_t i = 0; i < job->done; i++) {
 		const struct key_row *k = &job->key[i];
 
-		adm_put_out(c, &(struct call_where){ .tenant_id = k->tenant_id, .cred_id = k->id }, true, &ended);
-		adm_put_key(c->out, k, &ended);
+		people_end_where(c, &(struct call_where){ .tenant_id = k->tenant_id, .cred_id = k->id }, true, &ended);
+		row_put_key(c->out, k, &ended);
 	}
 }
 
@@ -457,7 +457,7 @@ static const char *state_of(const struct key_row *k)
 	return k->old_until_us > now ? "rotating" : "valid";
 }
 
-static void put_lines(struct adm_out *o, const char *name, const char *text, char between)
+static void put_lines(struct reply *o, const char *name, const char *text, char between)
 {
 	json_t *list = json_array();
 
@@ -467,46 +467,46 @@ static void put_lines(struct adm_out *o, const char *name, const char *text, cha
 		json_array_append_new(list, json_stringn(p, (size_t)(end - p)));
 		p = *end ? end + 1 : end;
 	}
-	adm_put_json(o, name, list);
+	reply_json(o, name, list);
 	json_decref(list);
 }
 
-static void adm_put_key(struct adm_out *o, const struct key_row *k, const struct mcp_ended *ended)
+static void row_put_key(struct reply *o, const struct key_row *k, const struct mcp_ended *ended)
 {
 	char name[168];
 
 	(void)snprintf(name, sizeof(name), "%s/%s", k->tenant, k->principal);
-	adm_row_begin(o);
-	adm_put_text(o, "accessor", k->accessor);
-	adm_put_text(o, "principal", name);
-	adm_put_text(o, "tenant", k->tenant);
-	adm_put_text(o, "state", state_of(k));
-	adm_put_text(o, "label", *k->label ? k->label : NULL);
-	adm_put_text(o, "scopes", k->scopes);
-	adm_put_text(o, "cidr", k->cidr);
+	reply_row_begin(o);
+	reply_text(o, "accessor", k->accessor);
+	reply_text(o, "principal", name);
+	reply_text(o, "tenant", k->tenant);
+	reply_text(o, "state", state_of(k));
+	reply_text(o, "label", *k->label ? k->label : NULL);
+	reply_text(o, "scopes", k->scopes);
+	reply_text(o, "cidr", k->cidr);
 	put_lines(o, "arg_rules", k->rules, '\n');
-	adm_put_time(o, "created", k->created_us);
-	adm_put_time(o, "not_before", k->not_before_us);
-	adm_put_time(o, "expires", k->expires_us);
-	adm_put_time(o, "rotated", k->rotated_us);
-	adm_put_time(o, "old_secret_until", k->old_until_us > clock_wall_us() ? k->old_until_us : 0);
-	adm_put_time(o, "suspended", k->suspended_us);
-	adm_put_time(o, "revoked", k->revoked_us);
-	adm_put_time(o, "last_used", k->last_used_us);
-	adm_put_text(o, "parent", *k->parent ? k->parent : NULL);
+	reply_time(o, "created", k->created_us);
+	reply_time(o, "not_before", k->not_before_us);
+	reply_time(o, "expires", k->expires_us);
+	reply_time(o, "rotated", k->rotated_us);
+	reply_time(o, "old_secret_until", k->old_until_us > clock_wall_us() ? k->old_until_us : 0);
+	reply_time(o, "suspended", k->suspended_us);
+	reply_time(o, "revoked", k->revoked_us);
+	reply_time(o, "last_used", k->last_used_us);
+	reply_text(o, "parent", *k->parent ? k->parent : NULL);
 	if (ended) {
-		adm_put_int(o, "calls", (int64_t)ended->calls);
-		adm_put_int(o, "connections", (int64_t)ended->peers);
+		reply_int(o, "calls", (int64_t)ended->calls);
+		reply_int(o, "connections", (int64_t)ended->peers);
 	}
-	adm_row_end(o);
+	reply_row_end(o);
 }
 
 struct key_list { char tenant[64], principal[64]; };
 
-int adm_key_list_check(struct adm_call *c, struct err *err)
+int key_list_check(struct command_call *c, struct err *err)
 {
-	struct key_list *job = adm_priv(c, sizeof(*job));
-	const char *tenant = adm_text(c, "tenant"), *principal = adm_text(c, "principal");
+	struct key_list *job = command_priv(c, sizeof(*job));
+	const char *tenant = arg_text(c, "tenant"), *principal = arg_text(c, "principal");
 
 	if (principal && !tenant)
 		return err_set(err, ERR_INVALID, "principal", "--principal needs its TENANT");
@@ -515,7 +515,7 @@ int adm_key_list_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-static int list_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, struct err *err)
+static int list_tenant(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
 	const struct key_list *job = c->priv;
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
@@ -526,31 +526,31 @@ static int list_tenant(struct adm_call *c, struct db *db, int64_t tenant_id, str
 	while ((rc = db_step(st, err)) == 1) {
 		read_key(st, &k);
 		if (!*job->principal || strcmp(job->principal, k.principal) == 0)
-			adm_put_key(c->out, &k, NULL);
+			row_put_key(c->out, &k, NULL);
 		key_row_fini(&k);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-int adm_key_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+int key_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct key_list *job = c->priv;
-	struct adm_tenant t;
-	struct adm_principal p;
+	struct tenant_row t;
+	struct principal_row p;
 	struct db_stmt *st;
 	int rc = 0;
 
 	(void)logs;
 	if (*job->tenant) {
-		rc = adm_find_tenant(db, job->tenant, &t, err);
+		rc = tenant_row_find(db, job->tenant, &t, err);
 		if (rc == 0 && *job->principal)
-			rc = adm_find_principal(db, &t, job->principal, &p, err);
+			rc = principal_row_find(db, &t, job->principal, &p, err);
 		return rc < 0 ? rc : list_tenant(c, db, t.id, err);
 	}
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 	while (rc == 0 && (rc = db_step(st, err)) == 1) {
-		adm_read_tenant(st, &t);
+		tenant_row_read(st, &t);
 		rc = list_tenant(c, db, t.id, err);
 	}
 	db_stmt_put(&st);
@@ -577,7 +577,7 @@ static void free_refs(void *priv)
 }
 
 /* An accessor as it was typed; a whole key is refused and never repeated. */
-static int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err)
+static int take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err)
 {
 	const char *accessor, *secret;
 
@@ -593,25 +593,25 @@ static int adm_take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], stru
 	return 0;
 }
 
-static int adm_key_refs_check(struct adm_call *c, struct err *err)
+static int key_refs_check(struct command_call *c, struct err *err)
 {
-	size_t n = adm_count(c, "accessor");
-	struct key_refs *job = adm_priv(c, sizeof(*job));
+	size_t n = arg_count(c, "accessor");
+	struct key_refs *job = command_priv(c, sizeof(*job));
 	int rc = 0;
 
 	c->free_priv = free_refs;
 	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->kill = adm_flag(c, "kill");
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->kill = arg_flag(c, "kill");
 	if (n == 0)
-		return adm_take_accessor(adm_text(c, "accessor"), job->accessor[job->count++], err);
+		return take_accessor(arg_text(c, "accessor"), job->accessor[job->count++], err);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = adm_take_accessor(adm_nth(c, "accessor", i), job->accessor[job->count++], err);
+		rc = take_accessor(arg_nth(c, "accessor", i), job->accessor[job->count++], err);
 	return rc;
 }
 
 /* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; "" = any. */
-static int adm_find_key(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err)
+static int key_row_find(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_FIND);
 	int rc;
@@ -630,21 +630,21 @@ static int adm_find_key(struct db *db, const char *tenant, const char *accessor,
 	return rc < 0 ? rc : 0;
 }
 
-static int adm_key_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct key_refs *job = c->priv;
 	struct key_row k;
-	int rc = adm_find_key(db, job->tenant, job->accessor[0], &k, err);
+	int rc = key_row_find(db, job->tenant, job->accessor[0], &k, err);
 
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	adm_put_key(c->out, &k, NULL);
+	row_put_key(c->out, &k, NULL);
 	key_row_fini(&k);
 	return 0;
 }
 
-static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
+static int revoke_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
 {
 	struct key_refs *job = c->priv;
 	struct db_stmt *st;
@@ -659,16 +659,16 @@ static int revoke_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_REVOKE, .tenant_id = k->tenant_id,
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_CRED_REVOKE, .tenant_id = k->tenant_id,
 			.obj = obj, .accessor = k->accessor }, err);
 	if (rc == 0)
-		rc = adm_changed_people(c, db, k->tenant_id, err);
+		rc = command_changed_people(c, db, k->tenant_id, err);
 	if (rc < 0)
 		return rc;
 	job->ended = mem_realloc(job->ended, (job->revoked + 1) * sizeof(*job->ended));
 	job->ended[job->revoked][0] = k->tenant_id;
 	job->ended[job->revoked++][1] = k->id;
-	adm_put_key(c->out, k, NULL);
+	row_put_key(c->out, k, NULL);
 	return 0;
 }
 
@@ -687,7 +687,7 @@ static int find_children(struct db *db, const struct key_row *k, struct str *ret
 }
 
 /* SEC S-311 */
-static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int revoke_children(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
 {
 	struct str children = STR_INIT;
 	char accessor[KEY_ACCESSOR_SIZE] = "";
@@ -697,7 +697,7 @@ static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs 
 		struct key_row child;
 
 		memcpy(accessor, children.p + at, KEY_ACCESSOR_SIZE - 1);
-		rc = adm_find_key(db, k->tenant, accessor, &child, err);
+		rc = key_row_find(db, k->tenant, accessor, &child, err);
 		if (rc < 0)
 			break;
 		rc = revoke_one(c, db, logs, &child, err);
@@ -707,13 +707,13 @@ static int revoke_children(struct adm_call *c, struct db *db, struct audit_logs 
 	return rc;
 }
 
-static int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_revoke_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct key_refs *job = c->priv;
 
 	for (size_t i = 0; i < job->count; i++) {
 		struct key_row k;
-		int rc = adm_find_key(db, job->tenant, job->accessor[i], &k, err);
+		int rc = key_row_find(db, job->tenant, job->accessor[i], &k, err);
 
 		if (rc < 0)
 			return rc;
@@ -735,73 +735,73 @@ static int adm_key_revoke_body(struct adm_call *c, struct db *db, struct audit_l
 }
 
 /* The table of keys knows it already; what hangs on open connections ends now (SEC S-306). */
-static void adm_key_revoke_after(struct adm_call *c)
+static void key_revoke_after(struct command_call *c)
 {
 	const struct key_refs *job = c->priv;
 	struct mcp_ended ended;
 
 	for (size_t i = 0; i < job->revoked; i++)
-		adm_put_out(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
+		people_end_where(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg key_rotate_args[] = {
+static const struct command_arg key_rotate_args[] = {
 	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default 24h, 0s: not at all."),
 	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given before."), TENANT_OPT, ARG_END };
-static const struct adm_arg key_enroll_args[] = {
+static const struct command_arg key_enroll_args[] = {
 	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
 	  "Read the one-shot key from here; else from standard input, from a terminal without echo." },
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people; default: that of the one-shot key."), ARG_END };
-static const struct adm_arg key_args[] = {
+static const struct command_arg key_args[] = {
 	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, ARG_END };
-static const struct adm_arg key_revoke_args[] = {
+static const struct command_arg key_revoke_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	FLAG("kill", "Running calls too."), TENANT_OPT, ARG_END };
-static const struct adm_arg key_suspend_args[] = {
+static const struct command_arg key_suspend_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."), TENANT_OPT, ARG_END };
-static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
-static const struct adm_column key_cols[] = {
+static const struct command_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+static const struct command_column key_cols[] = {
 	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
 	COL("scopes", "Scopes"), COL("cidr", "Networks"), COL("arg_rules", "Argument rules"), COL_AT("created", "Created"),
 	COL_AT("not_before", "Not before"), COL_AT("expires", "Expires"), COL_AT("rotated", "Rotated"),
 	COL_AT("old_secret_until", "Old secret until"), COL_AT("suspended", "Suspended"), COL_AT("revoked", "Revoked"),
 	COL_AT("last_used", "Last used"), COL("parent", "Made by"), COL_END };
 
-const struct adm_cmd key_commands[] = {
+const struct command key_commands[] = {
 	{ .noun = "key", .verb = "show", .help = "Show what is known of a key", .args = key_args, .columns = key_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = adm_key_refs_check, .body = adm_key_show_body },
+	  .check = key_refs_check, .body = key_show_body },
 	{ .noun = "key", .verb = "rotate", .help = "Give a key a new secret and show it once",
 	  .detail = "The key keeps its accessor, scopes, limits and history.  For the time of the overlap both secrets are "
 		    "valid, and never more than two.  Connections and streams that the old one opened end with it.",
 	  .args = key_rotate_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; its new secret is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OWNER, .own = "tenant", .where = ADM_ON_WRITER,
-	  .check = adm_key_rotate_check, .body = adm_key_rotate_body },
+	  .check = key_rotate_check, .body = key_rotate_body },
 	{ .noun = "key", .verb = "enroll", .help = "Exchange a one-shot key for the key that it stands for",
 	  .detail = "The key has what was said when the one-shot key was created.  Revoking the one-shot key revokes it.",
 	  .args = key_enroll_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_key_enroll_check, .body = adm_key_enroll_body },
+	  .check = key_enroll_check, .body = key_enroll_body },
 	{ .noun = "key", .verb = "suspend", .help = "Refuse keys until resume",
 	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its running "
 		    "calls are cancelled, and its connections close behind the answers to those.  Other keys of the principal "
 		    "are served.", .args = key_suspend_args,
 	  .done = "key %{accessor} of %{principal} suspended: %{calls} calls cancelled, %{connections} connections ended",
 	  .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
-	  .check = adm_key_suspend_check, .body = adm_key_suspend_body, .after = adm_key_suspend_after },
+	  .check = key_suspend_check, .body = key_suspend_body, .after = key_suspend_after },
 	{ .noun = "key", .verb = "resume", .help = "Let suspended keys in again", .args = key_suspend_args,
 	  .done = "key %{accessor} of %{principal} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_key_suspend_check, .body = adm_key_resume_body },
+	  .check = key_suspend_check, .body = key_resume_body },
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
 		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
 	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_WRITER,
-	  .check = adm_key_refs_check, .body = adm_key_revoke_body, .after = adm_key_revoke_after },
+	  .check = key_refs_check, .body = key_revoke_body, .after = key_revoke_after },
 	{ .noun = NULL },
 };

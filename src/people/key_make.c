@@ -39,19 +39,19 @@ static void free_create(void *priv)
 	free(job);
 }
 
-int adm_key_life(const struct adm_call *c, const char *name, uint64_t def_ms, uint64_t *ret_ms, struct err *err)
+int key_life(const struct command_call *c, const char *name, uint64_t def_ms, uint64_t *ret_ms, struct err *err)
 {
-	*ret_ms = adm_duration_ms(c, name, def_ms);
+	*ret_ms = arg_duration_ms(c, name, def_ms);
 	if (*ret_ms < KEY_TTL_MIN_MS || *ret_ms > KEY_TTL_MAX_MS)
 		return err_set(err, ERR_LIMIT, name, "%s: a key lives from 1s to 365d", name);
 	return 0;
 }
 
 /* All values of a repeated option in one text. */
-static int gather(const struct adm_call *c, const char *name, char between, struct str *ret, struct err *err)
+static int gather(const struct command_call *c, const char *name, char between, struct str *ret, struct err *err)
 {
-	for (size_t i = 0; i < adm_count(c, name); i++) {
-		const char *text = adm_nth(c, name, i);
+	for (size_t i = 0; i < arg_count(c, name); i++) {
+		const char *text = arg_nth(c, name, i);
 
 		if (!*text || strchr(text, '\n'))
 			return err_set(err, ERR_INVALID, name, "%s: must be one line that is not empty", name);
@@ -63,7 +63,7 @@ static int gather(const struct adm_call *c, const char *name, char between, stru
 }
 
 /* In the long form, so that what is shown is what was meant. */
-static int check_scopes(const struct adm_call *c, struct key_create *job, struct err *err)
+static int check_scopes(const struct command_call *c, struct key_create *job, struct err *err)
 {
 	struct scopes *scopes = NULL;
 	struct str given = STR_INIT;
@@ -71,7 +71,7 @@ static int check_scopes(const struct adm_call *c, struct key_create *job, struct
 
 	if (rc == 0 && given.len > 0)
 		rc = scopes_parse(given.p, given.len, &scopes, err);
-	if (rc == 0 && scope_has(scopes, SCOPES_OF_ADMINS) && !adm_may(c->admin, &c->who, ADM_OWNER, NULL))
+	if (rc == 0 && scope_has(scopes, SCOPES_OF_ADMINS) && !actor_may(c->admin, &c->who, ADM_OWNER, NULL))
 		rc = err_set(err, ERR_DENIED, "scope", "audit and admin scopes are for an administrator of the store to give");
 	if (scopes) {
 		scopes_print(scopes, &job->scopes);
@@ -82,7 +82,7 @@ static int check_scopes(const struct adm_call *c, struct key_create *job, struct
 	return rc;
 }
 
-static int check_places_and_rules(const struct adm_call *c, struct key_create *job, struct err *err)
+static int check_places_and_rules(const struct command_call *c, struct key_create *job, struct err *err)
 {
 	struct cidrs *cidrs = NULL;
 	struct arg_rules *rules = NULL;
@@ -101,24 +101,24 @@ static int check_places_and_rules(const struct adm_call *c, struct key_create *j
 	return rc;
 }
 
-static int check_life(struct adm_call *c, struct key_create *job, struct err *err)
+static int check_life(struct command_call *c, struct key_create *job, struct err *err)
 {
-	bool enrols = adm_flag(c, "one-shot");
+	bool enrols = arg_flag(c, "one-shot");
 	uint64_t key_ttl_ms = 0;
-	int rc = adm_key_life(c, "ttl", enrols ? KEY_DAY_MS : KEY_TTL_DEFAULT_MS, &job->ttl_ms, err);
+	int rc = key_life(c, "ttl", enrols ? KEY_DAY_MS : KEY_TTL_DEFAULT_MS, &job->ttl_ms, err);
 
 	if (rc == 0)
-		rc = adm_key_life(c, "key-ttl", KEY_TTL_DEFAULT_MS, &key_ttl_ms, err);
+		rc = key_life(c, "key-ttl", KEY_TTL_DEFAULT_MS, &key_ttl_ms, err);
 	if (rc < 0)
 		return rc;
-	if (adm_has(c, "key-ttl") && !enrols)
+	if (arg_given(c, "key-ttl") && !enrols)
 		return err_set(err, ERR_INVALID, "key-ttl", "--key-ttl is for keys with --one-shot; for others say --ttl");
 	job->terms.enrol_ttl_us = enrols ? key_ttl_ms * 1000 : 0;
-	job->terms.not_before_us = adm_time(c, "not-before");
-	if (!adm_has(c, "not-before"))
+	job->terms.not_before_us = arg_time(c, "not-before");
+	if (!arg_given(c, "not-before"))
 		return 0;
 	if (job->terms.not_before_us <= clock_wall_us()) {
-		(void)err_set(err, ERR_INVALID, "not-before", "not-before: %s has passed", adm_text(c, "not-before"));
+		(void)err_set(err, ERR_INVALID, "not-before", "not-before: %s has passed", arg_text(c, "not-before"));
 		err_hint(err, "say a time to come as in 2030-01-31T08:00:00Z, or leave it out");
 		return ERR_INVALID;
 	}
@@ -127,11 +127,11 @@ static int check_life(struct adm_call *c, struct key_create *job, struct err *er
 	return 0;
 }
 
-static int adm_key_create_check(struct adm_call *c, struct err *err)
+static int key_create_check(struct command_call *c, struct err *err)
 {
-	struct key_create *job = adm_priv(c, sizeof(*job));
-	const char *label = adm_text(c, "label");
-	int rc = adm_split(adm_text(c, "principal"), job->tenant, job->principal, err);
+	struct key_create *job = command_priv(c, sizeof(*job));
+	const char *label = arg_text(c, "label");
+	int rc = arg_split(arg_text(c, "principal"), job->tenant, job->principal, err);
 
 	c->free_priv = free_create;
 	if (rc == 0)
@@ -146,14 +146,14 @@ static int adm_key_create_check(struct adm_call *c, struct err *err)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
 	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
 	job->terms.label = job->label;
-	key_pepper_derive(adm_env(c)->master, &job->pepper);
+	key_pepper_derive(command_env(c)->master, &job->pepper);
 	return 0;
 }
 
-static int check_room(struct db *db, const struct adm_tenant *t, struct err *err)
+static int check_room(struct db *db, const struct tenant_row *t, struct err *err)
 {
 	int64_t count = 0;
-	int rc = adm_count_of_tenant(db, SQL_ADMIN_KEY_COUNT, t->id, &count, err);
+	int rc = tenant_row_count(db, SQL_ADMIN_KEY_COUNT, t->id, &count, err);
 
 	if (rc < 0)
 		return rc;
@@ -200,8 +200,8 @@ static int insert_row(struct db *db, int64_t tenant_id, int64_t principal_id, co
 	return db_run(&st, err);
 }
 
-int adm_key_insert(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
-		   const struct adm_principal *p, const struct key_new *key, const struct key_terms *terms, const char *reason,
+int key_insert(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+		   const struct principal_row *p, const struct key_new *key, const struct key_terms *terms, const char *reason,
 		   struct err *err)
 {
 	char obj[32];
@@ -211,50 +211,50 @@ int adm_key_insert(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		rc = insert_row(db, t->id, p->id, key, terms, err);
 	(void)snprintf(obj, sizeof(obj), "cred/%s", key->accessor);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_CRED_CREATE, .tenant_id = t->id, .obj = obj,
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_CRED_CREATE, .tenant_id = t->id, .obj = obj,
 			.accessor = key->accessor, .prn = p->pseudonym, .reason = reason }, err);
-	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
+	return rc < 0 ? rc : command_changed_people(c, db, t->id, err);
 }
 
-void adm_put_new_key(struct adm_out *o, const struct key_new *key, const char *tenant, const char *principal, uint64_t expires_us)
+void put_new_key(struct reply *o, const struct key_new *key, const char *tenant, const char *principal, uint64_t expires_us)
 {
 	char name[160];
 
 	(void)snprintf(name, sizeof(name), "%s/%s", tenant, principal);
-	adm_row_begin(o);
-	adm_put_text(o, "key", key->text);
-	adm_put_text(o, "accessor", key->accessor);
-	adm_put_text(o, "principal", name);
-	adm_put_time(o, "expires", expires_us);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "key", key->text);
+	reply_text(o, "accessor", key->accessor);
+	reply_text(o, "principal", name);
+	reply_time(o, "expires", expires_us);
+	reply_row_end(o);
 }
 
-static int adm_key_create_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_create_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct key_create *job = c->priv;
-	struct adm_tenant t;
-	struct adm_principal p;
+	struct tenant_row t;
+	struct principal_row p;
 	uint64_t now = clock_wall_us();
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	if (rc < 0)
 		return rc;
-	rc = adm_find_principal(db, &t, job->principal, &p, err);
+	rc = principal_row_find(db, &t, job->principal, &p, err);
 	if (rc == ERR_NOT_FOUND)
-		rc = adm_add_principal(db, &t, job->principal, &p, err);
+		rc = principal_row_add(db, &t, job->principal, &p, err);
 	if (rc < 0)
 		return rc;
 	key_make(&job->pepper, &job->key);
 	job->terms.expires_us = (job->terms.not_before_us ? job->terms.not_before_us : now) + job->ttl_ms * 1000;
-	rc = adm_key_insert(c, db, logs, &t, &p, &job->key, &job->terms, NULL, err);
+	rc = key_insert(c, db, logs, &t, &p, &job->key, &job->terms, NULL, err);
 	if (rc == 0)
-		adm_put_new_key(c->out, &job->key, job->tenant, job->principal, job->terms.expires_us);
+		put_new_key(c->out, &job->key, job->tenant, job->principal, job->terms.expires_us);
 	return rc;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg key_create_args[] = {
+static const struct command_arg key_create_args[] = {
 	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "Whom the key is for; created when it is missing."),
 	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d, 1d with --one-shot."),
 	OPT("not-before", "TIME", ARG_TIME, COMPLETE_NONE, "It is not valid before; its life begins then."),
@@ -265,15 +265,15 @@ static const struct adm_arg key_create_args[] = {
 	FLAG("one-shot", "The key calls nothing; key enroll exchanges it, once, for one that has the rest."),
 	OPT("key-ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key that a one-shot key is exchanged for; default 90d."),
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), ARG_END };
-static const struct adm_column key_create_cols[] = { COL("key", "KEY"), COL_END };
+static const struct command_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 
-const struct adm_cmd key_make_commands[] = {
+const struct command key_make_commands[] = {
 	{ .noun = "key", .verb = "create", .help = "Create a key and show it once",
 	  .detail = "The key goes to standard output, the rest to standard error.  Only a keyed hash of it is stored: "
 		    "nobody can show it again.  A tenant has at most 10000 keys that are not revoked, and 10000 principals.",
 	  .args = key_create_args, .columns = key_create_cols,
 	  .done = "key %{accessor} of %{principal} expires %{expires}; it is not shown again", .shape = ADM_SECRET,
 	  .role = ADM_OWNER, .own = "principal", .where = ADM_ON_WRITER,
-	  .check = adm_key_create_check, .body = adm_key_create_body },
+	  .check = key_create_check, .body = key_create_body },
 	{ .noun = NULL },
 };

@@ -27,27 +27,27 @@ struct limit_job {
 };
 
 /* Whose limits a command is about. */
-static int take_who(struct adm_call *c, struct limit_job *job, struct err *err)
+static int take_who(struct command_call *c, struct limit_job *job, struct err *err)
 {
-	const char *who = adm_text(c, "who"), *key = adm_text(c, "key");
+	const char *who = arg_text(c, "who"), *key = arg_text(c, "key");
 	int rc = 0;
 
-	adm_copy(c, "key", job->accessor, sizeof(job->accessor));
-	adm_copy(c, "tool", job->tool, sizeof(job->tool));
+	arg_copy(c, "key", job->accessor, sizeof(job->accessor));
+	arg_copy(c, "tool", job->tool, sizeof(job->tool));
 	if (who && key)
 		return err_set(err, ERR_INVALID, "key", "name a tenant, a principal or a key, one of them");
 	if (who && strchr(who, '/'))
-		rc = adm_split(who, job->tenant, job->principal, err);
+		rc = arg_split(who, job->tenant, job->principal, err);
 	else
-		adm_copy(c, "who", job->tenant, sizeof(job->tenant));
+		arg_copy(c, "who", job->tenant, sizeof(job->tenant));
 	if (rc == 0 && *job->tool && (*job->principal || key))
 		return err_set(err, ERR_INVALID, "tool", "a tool's limits are those of a whole tenant: name the tenant alone");
 	return rc;
 }
 
-static int take_bytes(struct adm_call *c, uint64_t *ret, struct err *err)
+static int take_bytes(struct command_call *c, uint64_t *ret, struct err *err)
 {
-	const char *text = adm_text(c, "bytes-per-day");
+	const char *text = arg_text(c, "bytes-per-day");
 
 	if (!text || strcmp(text, "0") == 0 || text_size(text, ret) == 0)
 		return 0;
@@ -56,17 +56,17 @@ static int take_bytes(struct adm_call *c, uint64_t *ret, struct err *err)
 	return ERR_INVALID;
 }
 
-static int take_limits(struct adm_call *c, struct limit_job *job, struct err *err)
+static int take_limits(struct command_call *c, struct limit_job *job, struct err *err)
 {
-	job->has_concurrency = adm_has(c, "concurrency");
-	job->has_queue = adm_has(c, "queue");
-	job->has_rate = adm_has(c, "rate") || adm_flag(c, "no-rate");
-	job->has_requests = adm_has(c, "requests") || adm_flag(c, "no-requests");
-	job->has_calls = adm_has(c, "calls-per-day");
-	job->has_bytes = adm_has(c, "bytes-per-day");
-	job->want = (struct tenant_limits){ .concurrency = adm_uint(c, "concurrency", 0), .queue = adm_uint(c, "queue", 0),
-		.rate = adm_rate(c, "rate"), .requests = adm_rate(c, "requests"), .calls_day = adm_uint(c, "calls-per-day", 0) };
-	if ((adm_has(c, "rate") && adm_flag(c, "no-rate")) || (adm_has(c, "requests") && adm_flag(c, "no-requests")))
+	job->has_concurrency = arg_given(c, "concurrency");
+	job->has_queue = arg_given(c, "queue");
+	job->has_rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
+	job->has_requests = arg_given(c, "requests") || arg_flag(c, "no-requests");
+	job->has_calls = arg_given(c, "calls-per-day");
+	job->has_bytes = arg_given(c, "bytes-per-day");
+	job->want = (struct tenant_limits){ .concurrency = arg_uint(c, "concurrency", 0), .queue = arg_uint(c, "queue", 0),
+		.rate = arg_rate(c, "rate"), .requests = arg_rate(c, "requests"), .calls_day = arg_uint(c, "calls-per-day", 0) };
+	if ((arg_given(c, "rate") && arg_flag(c, "no-rate")) || (arg_given(c, "requests") && arg_flag(c, "no-requests")))
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (job->want.concurrency > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
@@ -75,9 +75,9 @@ static int take_limits(struct adm_call *c, struct limit_job *job, struct err *er
 	return take_bytes(c, &job->want.bytes_day, err);
 }
 
-static int adm_limit_set_check(struct adm_call *c, struct err *err)
+static int limit_set_check(struct command_call *c, struct err *err)
 {
-	struct limit_job *job = adm_priv(c, sizeof(*job));
+	struct limit_job *job = command_priv(c, sizeof(*job));
 	int rc = take_who(c, job, err);
 
 	if (rc == 0)
@@ -99,7 +99,7 @@ static int adm_limit_set_check(struct adm_call *c, struct err *err)
 /* --- set */
 
 struct target {
-	struct adm_tenant tenant;
+	struct tenant_row tenant;
 	enum tenant_scope scope;
 	int64_t subject;
 	char what[160], obj[160];       /* for people; for the record */
@@ -125,13 +125,13 @@ static int find_key(struct db *db, const char *accessor, struct target *ret, str
 	db_stmt_put(&st);
 	if (rc == 0)
 		return err_set(err, ERR_NOT_FOUND, "", "key %.16s: not found", accessor);
-	return rc < 0 ? rc : adm_find_tenant(db, tenant, &ret->tenant, err);
+	return rc < 0 ? rc : tenant_row_find(db, tenant, &ret->tenant, err);
 }
 
 static int find_principal(struct db *db, const struct limit_job *job, struct target *ret, struct err *err)
 {
-	struct adm_principal p;
-	int rc = adm_find_principal(db, &ret->tenant, job->principal, &p, err);
+	struct principal_row p;
+	int rc = principal_row_find(db, &ret->tenant, job->principal, &p, err);
 
 	if (rc < 0)
 		return rc;
@@ -145,8 +145,8 @@ static int find_principal(struct db *db, const struct limit_job *job, struct tar
 
 static int find_tool(struct db *db, const struct limit_job *job, struct target *ret, struct err *err)
 {
-	struct adm_tool tool;
-	int rc = adm_find_tool(db, job->tool, &tool, err);
+	struct tool_row tool;
+	int rc = tool_row_find(db, job->tool, &tool, err);
 
 	if (rc < 0)
 		return rc;
@@ -164,7 +164,7 @@ static int find_target(struct db *db, const struct limit_job *job, struct target
 	*ret = (struct target){ .scope = TENANT_SCOPE_TENANT };
 	if (*job->accessor)
 		return find_key(db, job->accessor, ret, err);
-	rc = adm_find_tenant(db, job->tenant, &ret->tenant, err);
+	rc = tenant_row_find(db, job->tenant, &ret->tenant, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(ret->what, sizeof(ret->what), "tenant %s", ret->tenant.name);
@@ -198,11 +198,11 @@ static int read_set(struct db *db, const struct target *at, struct tenant_limits
 	return rc < 0 ? rc : 0;
 }
 
-int adm_limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject, const struct tenant_limits *set,
+int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject, const struct tenant_limits *set,
 		    struct err *err)
 {
 	static const struct tenant_limits none;
-	bool empty = adm_limit_same(set, &none);
+	bool empty = limit_same(set, &none);
 	struct db_stmt *st = db_stmt_get(db, empty ? SQL_LIMIT_DELETE : SQL_LIMIT_PUT);
 
 	db_bind_i64(st, 1, tenant_id);
@@ -221,7 +221,7 @@ int adm_limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, i
 	return db_run(&st, err);
 }
 
-bool adm_limit_same(const struct tenant_limits *a, const struct tenant_limits *b)
+bool limit_same(const struct tenant_limits *a, const struct tenant_limits *b)
 {
 	return a->concurrency == b->concurrency && a->queue == b->queue && a->rate.count == b->rate.count &&
 		a->rate.per_s == b->rate.per_s && a->requests.count == b->requests.count &&
@@ -231,13 +231,13 @@ bool adm_limit_same(const struct tenant_limits *a, const struct tenant_limits *b
 static int write_set(struct db *db, struct target *at, const struct tenant_limits *set, struct err *err)
 {
 	if (at->scope != TENANT_SCOPE_TENANT)
-		return adm_limit_write(db, at->tenant.id, at->scope, at->subject, set, err);
+		return limit_write(db, at->tenant.id, at->scope, at->subject, set, err);
 	at->tenant.concurrency = set->concurrency;
 	at->tenant.rate = set->rate;
 	at->tenant.more = *set;
 	at->tenant.more.concurrency = 0;
 	at->tenant.more.rate = (struct text_rate){ 0, 0 };
-	return adm_tenant_write(db, &at->tenant, err);
+	return tenant_write(db, &at->tenant, err);
 }
 
 static void say_rate(struct str *s, const char *name, struct text_rate a, struct text_rate b)
@@ -259,7 +259,7 @@ static void say_count(struct str *s, const char *name, uint64_t a, uint64_t b)
 		str_printf(s, "%s%s %llu -> %llu", s->len ? ", " : "", name, (unsigned long long)a, (unsigned long long)b);
 }
 
-static int record(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct target *at,
+static int record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct target *at,
 		  const struct tenant_limits *a, const struct tenant_limits *b, struct err *err)
 {
 	struct str reason = STR_INIT;
@@ -271,13 +271,13 @@ static int record(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 	say_rate(&reason, "requests", a->requests, b->requests);
 	say_count(&reason, "calls-per-day", a->calls_day, b->calls_day);
 	say_count(&reason, "bytes-per-day", a->bytes_day, b->bytes_day);
-	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_LIMIT_CHANGE, .tenant_id = at->tenant.id, .obj = at->obj,
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LIMIT_CHANGE, .tenant_id = at->tenant.id, .obj = at->obj,
 		.accessor = *at->accessor ? at->accessor : NULL, .prn = *at->prn ? at->prn : NULL, .reason = str_text(&reason) }, err);
 	str_fini(&reason);
 	return rc;
 }
 
-static int adm_limit_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int limit_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct limit_job *job = c->priv;
 	struct tenant_limits before, after;
@@ -301,26 +301,26 @@ static int adm_limit_set_body(struct adm_call *c, struct db *db, struct audit_lo
 		after.calls_day = job->want.calls_day;
 	if (job->has_bytes)
 		after.bytes_day = job->want.bytes_day;
-	if (!adm_limit_same(&before, &after)) {
+	if (!limit_same(&before, &after)) {
 		rc = write_set(db, &at, &after, err);
 		if (rc == 0)
 			rc = record(c, db, logs, &at, &before, &after, err);
 		if (rc == 0)
-			rc = adm_changed_people(c, db, at.tenant.id, err);
+			rc = command_changed_people(c, db, at.tenant.id, err);
 	}
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "what", at.what);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "what", at.what);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- show: on the loop, from what is in force */
 
-static int adm_limit_show_check(struct adm_call *c, struct err *err)
+static int limit_show_check(struct command_call *c, struct err *err)
 {
-	struct limit_job *job = adm_priv(c, sizeof(*job));
+	struct limit_job *job = command_priv(c, sizeof(*job));
 	int rc = take_who(c, job, err);
 
 	if (rc == 0 && *job->tool && !*job->tenant)
@@ -329,22 +329,22 @@ static int adm_limit_show_check(struct adm_call *c, struct err *err)
 }
 
 /* now: what is used of it, or -1. */
-static void put_text_row(struct adm_out *o, const char *of, const char *limit, const char *value, const char *from, int64_t now)
+static void put_text_row(struct reply *o, const char *of, const char *limit, const char *value, const char *from, int64_t now)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "of", of);
-	adm_put_text(o, "limit", limit);
-	adm_put_text(o, "value", value);
-	adm_put_text(o, "from", value ? from : NULL);
+	reply_row_begin(o);
+	reply_text(o, "of", of);
+	reply_text(o, "limit", limit);
+	reply_text(o, "value", value);
+	reply_text(o, "from", value ? from : NULL);
 	if (now >= 0)
-		adm_put_int(o, "now", now);
+		reply_int(o, "now", now);
 	else
-		adm_put_raw(o, "now", "null", 4);
-	adm_row_end(o);
+		reply_raw(o, "now", "null", 4);
+	reply_row_end(o);
 }
 
 /* value 0: there is none. */
-static void put_row(struct adm_out *o, const char *of, const char *limit, uint64_t value, const char *from, int64_t now)
+static void put_row(struct reply *o, const char *of, const char *limit, uint64_t value, const char *from, int64_t now)
 {
 	char text[24];
 
@@ -352,17 +352,17 @@ static void put_row(struct adm_out *o, const char *of, const char *limit, uint64
 	put_text_row(o, of, limit, value ? text : NULL, from, now);
 }
 
-static void put_rate_row(struct adm_out *o, const char *of, const char *limit, struct text_rate rate, const char *from)
+static void put_rate_row(struct reply *o, const char *of, const char *limit, struct text_rate rate, const char *from)
 {
 	char text[40];
 
 	put_text_row(o, of, limit, rate.count ? text_format_rate(rate, text, sizeof(text)) : NULL, from, -1);
 }
 
-static void show_server(struct adm_call *c)
+static void show_server(struct command_call *c)
 {
 	static const struct limit_conf def = LIMIT_CONF_DEFAULT;
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
 		struct limit_pool_view v = limit_pool_see(env->limiter, (enum limit_pool)i);
@@ -372,13 +372,13 @@ static void show_server(struct adm_call *c)
 }
 
 /* Not for whoever manages one tenant: a share tells how many have one. */
-static void show_shares(struct adm_call *c, const struct tenant *t)
+static void show_shares(struct command_call *c, const struct tenant *t)
 {
 	char of[80];
 
 	(void)snprintf(of, sizeof(of), "tenant %s", t->name);
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
-		struct limit_pool_view v = limit_pool_see(adm_env(c)->limiter, (enum limit_pool)i);
+		struct limit_pool_view v = limit_pool_see(command_env(c)->limiter, (enum limit_pool)i);
 		char name[32];
 
 		(void)snprintf(name, sizeof(name), "share of %s", limit_pools[i]); /* fits */
@@ -386,15 +386,15 @@ static void show_shares(struct adm_call *c, const struct tenant *t)
 	}
 }
 
-static void show_day(struct adm_call *c, const char *of, const char *from, const struct tenant_limits *set, const struct limit_view *v)
+static void show_day(struct command_call *c, const char *of, const char *from, const struct tenant_limits *set, const struct limit_view *v)
 {
 	put_row(c->out, of, "calls-per-day", set ? set->calls_day : 0, from, (int64_t)v->calls);
 	put_row(c->out, of, "bytes-per-day", set ? set->bytes_day : 0, from, (int64_t)v->bytes);
 }
 
-static void show_tenant(struct adm_call *c, const struct tenant *t)
+static void show_tenant(struct command_call *c, const struct tenant *t)
 {
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, t->id, TENANT_SCOPE_TENANT, 0);
 	const struct limit_view v = limit_see(env->limiter, LIMIT_TENANT, t->id, 0, clock_wall_us());
 	const char *queue_from = set && set->queue ? "tenant" : env->tenant_queue == LIMIT_TENANT_QUEUE ? "default" : "config";
@@ -415,10 +415,10 @@ static void show_tenant(struct adm_call *c, const struct tenant *t)
 }
 
 /* Of a principal or a key: what it has of its own. */
-static void show_subject(struct adm_call *c, const char *of, int64_t tenant_id, enum limit_scope scope, int64_t subject)
+static void show_subject(struct command_call *c, const char *of, int64_t tenant_id, enum limit_scope scope, int64_t subject)
 {
 	static const enum tenant_scope scopes[] = { [LIMIT_PRINCIPAL] = TENANT_SCOPE_PRINCIPAL, [LIMIT_KEY] = TENANT_SCOPE_KEY };
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, tenant_id, scopes[scope], subject);
 	const struct limit_view v = limit_see(env->limiter, scope, tenant_id, subject, clock_wall_us());
 	const char *from = limit_scopes[scope];
@@ -440,10 +440,10 @@ static const struct reg_tool *find_line(const struct reg_snapshot *snap, const c
 }
 
 /* The least of what the definition, the grant and `limit set` say, and which of them it is. */
-static void show_tool_lines(struct adm_call *c, const char *of, int64_t tenant_id, const struct reg_tool *tool,
+static void show_tool_lines(struct command_call *c, const char *of, int64_t tenant_id, const struct reg_tool *tool,
 			    const struct reg_compiled *compiled)
 {
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, tenant_id, TENANT_SCOPE_TOOL, tool->def->tool_id);
 	const struct limit_view v = limit_see(env->limiter, LIMIT_TOOL, tenant_id, tool->def->tool_id, clock_wall_us());
 	static const char *const from[] = { "tool", "grant", "limit" };
@@ -471,9 +471,9 @@ struct shown {
 	const struct reg_compiled *compiled;
 };
 
-static int find_shown_tool(struct adm_call *c, const char *name, struct shown *ret, struct err *err)
+static int find_shown_tool(struct command_call *c, const char *name, struct shown *ret, struct err *err)
 {
-	struct registry *reg = adm_env(c)->registry;
+	struct registry *reg = command_env(c)->registry;
 
 	ret->snap = reg_acquire(reg, ret->tenant->id);
 	ret->tool = find_line(ret->snap, name);
@@ -482,10 +482,10 @@ static int find_shown_tool(struct adm_call *c, const char *name, struct shown *r
 	return reg_compile(reg, ret->tool->def, &ret->compiled, err);
 }
 
-static int find_shown(struct adm_call *c, struct shown *ret, struct err *err)
+static int find_shown(struct command_call *c, struct shown *ret, struct err *err)
 {
 	const struct limit_job *job = c->priv;
-	const struct tenants *tenants = adm_env(c)->tenants;
+	const struct tenants *tenants = command_env(c)->tenants;
 	int64_t tenant_id = 0;
 
 	if (*job->accessor) {
@@ -510,11 +510,11 @@ static int find_shown(struct adm_call *c, struct shown *ret, struct err *err)
 	return 0;
 }
 
-static int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int limit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct limit_job *job = c->priv;
-	const struct admin_env *env = adm_env(c);
-	const bool all = adm_may(c->admin, &c->who, ADM_READ, NULL);    /* else his tenant and nothing beside it */
+	const struct command_env *env = command_env(c);
+	const bool all = actor_may(c->admin, &c->who, ADM_READ, NULL);    /* else his tenant and nothing beside it */
 	struct shown s = { 0 };
 	char of[160];
 	int rc = find_shown(c, &s, err);
@@ -553,7 +553,7 @@ static int adm_limit_show_body(struct adm_call *c, struct db *db, struct audit_l
 	MAYBE("who", "TENANT[/PRINCIPAL]", COMPLETE_TENANT, "A tenant, or one of its principals."), \
 	OPT("key", "ACCESSOR", ARG_TEXT, COMPLETE_KEY, "A key instead, by its public part."), \
 	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "One tool of the tenant, by its own name.")
-static const struct adm_arg limit_set_args[] = {
+static const struct command_arg limit_set_args[] = {
 	LIMIT_WHO, CONCURRENCY_OPT, RATE_OPT, FLAG("no-rate", "Remove the limit of the rate."),
 	OPT("requests", "N/UNIT", ARG_RATE, COMPLETE_NONE, "Messages per time, calls apart: lists, listens and all others."),
 	FLAG("no-requests", "Remove the limit of messages; of a tenant that of the server counts again."),
@@ -561,23 +561,23 @@ static const struct adm_arg limit_set_args[] = {
 	OPT("calls-per-day", "N", ARG_UINT, COMPLETE_NONE, "Calls of a day, which ends at midnight UTC; 0 removes the limit."),
 	OPT("bytes-per-day", "SIZE", ARG_TEXT, COMPLETE_NONE, "Bytes of arguments and results of a day: 100MiB; 0 removes the limit."),
 	ARG_END };
-static const struct adm_arg limit_show_args[] = { LIMIT_WHO, ARG_END };
-static const struct adm_column limit_show_cols[] = {
+static const struct command_arg limit_show_args[] = { LIMIT_WHO, ARG_END };
+static const struct command_column limit_show_cols[] = {
 	COL("of", "OF"), COL("limit", "LIMIT"), COL("value", "VALUE"), COL("from", "FROM"), COL("now", "NOW"), COL_END };
 
-const struct adm_cmd limit_commands[] = {
+const struct command limit_commands[] = {
 	{ .noun = "limit", .verb = "set", .help = "Limit what a tenant, a principal, a key or a tool may do",
 	  .detail = "What is not named stays as it is.  A call counts for its tenant, its principal, its key and its tool, and "
 		    "whichever of them has the least left decides.  A call whose slots are taken waits for its turn; one that comes "
 		    "too often is refused, with the time after which it may come again.  Takes effect for the next message.",
 	  .args = limit_set_args, .done = "limits of %{what} set", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_limit_set_check, .body = adm_limit_set_body },
+	  .check = limit_set_check, .body = limit_set_body },
 	{ .noun = "limit", .verb = "show", .help = "Show the limits in force, where each comes from and what is used of it",
 	  .detail = "Without a tenant those of the server alone.  FROM is default, config (the server's configuration), tenant, "
 		    "principal, key, or of a tool: tool (its definition), grant, limit (limit set).  NOW is what runs, waits or is "
 		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.  "
 		    "A tenant-admin names its tenant, and sees neither the server's nor the shares.",
 	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who", .where = ADM_ON_LOOP,
-	  .check = adm_limit_show_check, .body = adm_limit_show_body },
+	  .check = limit_show_check, .body = limit_show_body },
 	{ .noun = NULL },
 };

@@ -11,9 +11,9 @@
 #include "people/people.h"
 #include "tenant/tenant.h"
 
-void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret)
+void people_end_where(struct command_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret)
 {
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 
 	*ret = (struct mcp_ended){ 0 };
 	if (env->mcp)
@@ -22,30 +22,30 @@ void adm_put_out(struct adm_call *c, const struct call_where *where, bool kill, 
 		ret->calls = call_cancel_where(env->calls, where, CANCEL_REVOKED);
 }
 
-size_t adm_stop_tool(struct adm_call *c, const char *full_name)
+size_t people_stop_tool(struct command_call *c, const char *full_name)
 {
-	return call_cancel_where(adm_env(c)->calls, &(struct call_where){ .tool = full_name }, CANCEL_STOPPED);
+	return call_cancel_where(command_env(c)->calls, &(struct call_where){ .tool = full_name }, CANCEL_STOPPED);
 }
 
 /* --- session kill */
 
 struct kill_job { uint64_t id; };
 
-static int adm_session_kill_check(struct adm_call *c, struct err *err)
+static int session_kill_check(struct command_call *c, struct err *err)
 {
-	struct kill_job *job = adm_priv(c, sizeof(*job));
-	const char *text = adm_text(c, "id");
+	struct kill_job *job = command_priv(c, sizeof(*job));
+	const char *text = arg_text(c, "id");
 
 	if (text_u64(text, strlen(text), &job->id) < 0)
 		return err_set(err, ERR_INVALID, "id", "\"%.32s\" is no number of a session", text);
 	return 0;
 }
 
-static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int session_kill_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	const struct kill_job *job = c->priv;
-	const char *name = adm_text(c, "tenant");
+	const char *name = arg_text(c, "tenant");
 	const struct tenant *tenant = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
 	struct mcp_ended ended;
 
@@ -57,10 +57,10 @@ static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit
 		err_hint(err, "toolcrib session list");
 		return ERR_NOT_FOUND;
 	}
-	adm_row_begin(c->out);
-	adm_put_int(c->out, "id", (int64_t)job->id);
-	adm_put_int(c->out, "calls", (int64_t)ended.calls);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_int(c->out, "id", (int64_t)job->id);
+	reply_int(c->out, "calls", (int64_t)ended.calls);
+	reply_row_end(c->out);
 	return 0;
 }
 
@@ -68,30 +68,30 @@ static int adm_session_kill_body(struct adm_call *c, struct db *db, struct audit
 
 static void put_peer(void *arg, const struct mcp_peer_view *v)
 {
-	struct adm_out *o = arg;
+	struct reply *o = arg;
 	char client[256];
 
-	adm_row_begin(o);
-	adm_put_int(o, "id", (int64_t)v->id);
-	adm_put_text(o, "tenant", v->tenant);
-	adm_put_text(o, "principal", v->principal);
-	adm_put_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);
-	adm_put_text(o, "kind", v->kind);
-	adm_put_text(o, "revision", v->rev);
+	reply_row_begin(o);
+	reply_int(o, "id", (int64_t)v->id);
+	reply_text(o, "tenant", v->tenant);
+	reply_text(o, "principal", v->principal);
+	reply_text(o, "key", v->accessor && *v->accessor ? v->accessor : NULL);
+	reply_text(o, "kind", v->kind);
+	reply_text(o, "revision", v->rev);
 	/* The client's own words: claimed, and never sent raw to a terminal. */
-	adm_put_text(o, "client", v->client ? text_printable(v->client, strlen(v->client), client, sizeof(client)) : NULL);
-	adm_put_int(o, "running", v->running);
-	adm_put_int(o, "listens", v->listens);
-	adm_put_bool(o, "listening", v->listening);
-	adm_put_time(o, "since", v->since_us);
-	adm_put_time(o, "last", v->last_us);
-	adm_row_end(o);
+	reply_text(o, "client", v->client ? text_printable(v->client, strlen(v->client), client, sizeof(client)) : NULL);
+	reply_int(o, "running", v->running);
+	reply_int(o, "listens", v->listens);
+	reply_bool(o, "listening", v->listening);
+	reply_time(o, "since", v->since_us);
+	reply_time(o, "last", v->last_us);
+	reply_row_end(o);
 }
 
-static int adm_session_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int session_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct admin_env *env = adm_env(c);
-	const char *name = adm_text(c, "tenant");
+	const struct command_env *env = command_env(c);
+	const char *name = arg_text(c, "tenant");
 	const struct tenant *t = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
 
 	(void)db;
@@ -105,22 +105,22 @@ static int adm_session_list_body(struct adm_call *c, struct db *db, struct audit
 
 /* --- rows of the command table */
 
-static const struct adm_arg session_kill_args[] = {
+static const struct command_arg session_kill_args[] = {
 	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), TENANT_OPT, ARG_END };
-static const struct adm_arg session_list_args[] = { TENANT_OPT, ARG_END };
-static const struct adm_column session_list_cols[] = {
+static const struct command_arg session_list_args[] = { TENANT_OPT, ARG_END };
+static const struct command_column session_list_cols[] = {
 	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
 
-const struct adm_cmd session_commands[] = {
+const struct command session_commands[] = {
 	{ .noun = "session", .verb = "list", .help = "List who is connected",
 	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
 	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_LOOP,
-	  .body = adm_session_list_body },
+	  .body = session_list_body },
 	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
 	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
 		    "principal set, key suspend and key revoke keep somebody out.",
 	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE, .own = "tenant",
-	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = adm_session_kill_check, .body = adm_session_kill_body },
+	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = session_kill_check, .body = session_kill_body },
 	{ .noun = NULL },
 };

@@ -8,12 +8,12 @@
 #include "db/db.h"
 #include "registry/tool_rows.h"
 
-void adm_read_tool(struct db_stmt *st, struct adm_tool *ret)
+void tool_row_read(struct db_stmt *st, struct tool_row *ret)
 {
 	size_t len;
 	const void *digest = db_col_blob(st, 6, &len);
 
-	*ret = (struct adm_tool){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .version = db_col_i64(st, 3),
+	*ret = (struct tool_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .version = db_col_i64(st, 3),
 		.created_us = db_col_i64(st, 4), .version_id = db_col_i64(st, 5), .changed_us = db_col_i64(st, 7) };
 	ret->kind = (int)db_col_i64(st, 8);
 	db_col_copy(st, 1, ret->name, sizeof(ret->name));
@@ -22,7 +22,7 @@ void adm_read_tool(struct db_stmt *st, struct adm_tool *ret)
 		memcpy(ret->digest, digest, len);
 }
 
-int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
+int tool_row_get(struct db *db, const char *name, struct tool_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_FIND);
 	int rc;
@@ -30,16 +30,16 @@ int adm_find_tool_row(struct db *db, const char *name, struct adm_tool *ret, str
 	db_bind_textz(st, 1, name);
 	rc = db_step(st, err);
 	if (rc == 1)
-		adm_read_tool(st, ret);
+		tool_row_read(st, ret);
 	db_stmt_put(&st);
 	return rc;
 }
 
-int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
+int tool_row_find(struct db *db, const char *name, struct tool_row *ret, struct err *err)
 {
-	struct adm_tool tool;
+	struct tool_row tool;
 	struct db_stmt *st;
-	int rc = adm_find_tool_row(db, name, &tool, err);
+	int rc = tool_row_get(db, name, &tool, err);
 
 	if (rc < 0)
 		return rc;
@@ -47,21 +47,21 @@ int adm_find_tool(struct db *db, const char *name, struct adm_tool *ret, struct 
 		*ret = tool;
 		return 0;
 	}
-	(void)err_set(err, ERR_NOT_FOUND, "", "%s %.64s: not found", adm_noun_of(name), adm_bare(name));
+	(void)err_set(err, ERR_NOT_FOUND, "", "%s %.64s: not found", tool_noun(name), tool_bare_name(name));
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
-	db_bind_text(st, 1, name, (size_t)(adm_bare(name) - name));
+	db_bind_text(st, 1, name, (size_t)(tool_bare_name(name) - name));
 	db_did_you_mean(&st, 1, name, err);
 	return ERR_NOT_FOUND;
 }
 
-const char *adm_bare(const char *full_name)
+const char *tool_bare_name(const char *full_name)
 {
 	const char *colon = strchr(full_name, ':');
 
 	return colon ? colon + 1 : full_name;
 }
 
-const char *adm_noun_of(const char *full_name)
+const char *tool_noun(const char *full_name)
 {
 	static const char *const nouns[] = { "prompt", "resource" };
 
@@ -71,14 +71,14 @@ const char *adm_noun_of(const char *full_name)
 	return "tool";
 }
 
-void adm_full_name(const char *noun, const char *name, char *ret, size_t size)
+void tool_full_name(const char *noun, const char *name, char *ret, size_t size)
 {
-	bool tool = strcmp(noun, "tool") == 0, full = strcmp(adm_noun_of(name), noun) == 0 && adm_bare(name) != name;
+	bool tool = strcmp(noun, "tool") == 0, full = strcmp(tool_noun(name), noun) == 0 && tool_bare_name(name) != name;
 
 	(void)snprintf(ret, size, "%s%s%s", tool || full ? "" : noun, tool || full ? "" : ":", name);
 }
 
-const char *adm_tool_state_name(int state)
+const char *tool_state_name(int state)
 {
 	static const char *const names[] = { [ADM_TOOL_ENABLED] = "enabled", [ADM_TOOL_DISABLED] = "disabled",
 		[ADM_TOOL_REMOVED] = "removed" };

@@ -45,21 +45,21 @@ static void free_job(void *priv)
 	free(job);
 }
 
-static struct sync_job *new_job(struct adm_call *c)
+static struct sync_job *new_job(struct command_call *c)
 {
-	struct sync_job *job = adm_priv(c, sizeof(*job));
+	struct sync_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_job;
-	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
+	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "upstream"));
 	return job;
 }
 
-static int adm_upstream_sync_check(struct adm_call *c, struct err *err)
+static int upstream_sync_check(struct command_call *c, struct err *err)
 {
 	struct sync_job *job = new_job(c);
-	const char *prefix = adm_text(c, "prefix");
+	const char *prefix = arg_text(c, "prefix");
 
-	job->check = adm_flag(c, "check");
+	job->check = arg_flag(c, "check");
 	if (!prefix)
 		return 0;
 	if (!upstream_prefix_valid(prefix))
@@ -71,47 +71,47 @@ static int adm_upstream_sync_check(struct adm_call *c, struct err *err)
 
 static void on_list(void *arg, struct upstream_list *list, const struct err *err)
 {
-	struct adm_call *c = arg;
+	struct command_call *c = arg;
 	struct sync_job *job = c->priv;
 
 	job->list = list;
-	adm_gathered(c, err);
+	command_gathered(c, err);
 }
 
-static void adm_upstream_sync_gather(struct adm_call *c)
+static void upstream_sync_gather(struct command_call *c)
 {
 	const struct sync_job *job = c->priv;
 
-	upstreams_list(adm_env(c)->upstreams, job->name, on_list, c);
+	upstreams_list(command_env(c)->upstreams, job->name, on_list, c);
 }
 
-static int adm_upstream_accept_check(struct adm_call *c, struct err *err)
+static int upstream_accept_check(struct command_call *c, struct err *err)
 {
 	struct sync_job *job = new_job(c);
-	size_t n = adm_count(c, "tool");
+	size_t n = arg_count(c, "tool");
 
 	(void)err;
 	job->tool = mem_calloc(n + 1, sizeof(*job->tool));
 	job->found = mem_calloc(n + 1, sizeof(*job->found));
 	for (size_t i = 0; i < n; i++)
-		job->tool[job->ntools++] = mem_strdup(adm_nth(c, "tool", i));
+		job->tool[job->ntools++] = mem_strdup(arg_nth(c, "tool", i));
 	return 0;
 }
 
 /* --- what is said, what is changed */
 
-static void say(struct adm_call *c, const char *there, const char *said, const char *tool, int64_t version, const char *why)
+static void say(struct command_call *c, const char *there, const char *said, const char *tool, int64_t version, const char *why)
 {
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "there", there);
-	adm_put_text(c->out, "said", said);
-	adm_put_text(c->out, "tool", tool);
+	reply_row_begin(c->out);
+	reply_text(c->out, "there", there);
+	reply_text(c->out, "said", said);
+	reply_text(c->out, "tool", tool);
 	if (version)
-		adm_put_int(c->out, "version", version);
+		reply_int(c->out, "version", version);
 	else
-		adm_put_text(c->out, "version", NULL);
-	adm_put_text(c->out, "why", why && *why ? why : NULL);
-	adm_row_end(c->out);
+		reply_text(c->out, "version", NULL);
+	reply_text(c->out, "why", why && *why ? why : NULL);
+	reply_row_end(c->out);
 }
 
 static void note_changed(struct sync_job *job, int64_t tool_id)
@@ -124,7 +124,7 @@ static void note_changed(struct sync_job *job, int64_t tool_id)
 }
 
 /* Another state for a tool of ours, with its record. */
-static int set_tool_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_remote *r,
+static int set_tool_state(struct command_call *c, struct db *db, struct audit_logs *logs, const struct remote_row *r,
 			  int state, int kind, const uint8_t *after, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_STATE);
@@ -136,14 +136,14 @@ static int set_tool_state(struct adm_call *c, struct db *db, struct audit_logs *
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", r->tool, (long long)r->tool_version);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = r->pinned, .after = after },
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = r->pinned, .after = after },
 				err);
 	if (rc == 0)
 		note_changed(c->priv, r->tool_id);
 	return rc;
 }
 
-static int set_pending(struct db *db, int64_t id, enum adm_remote_state state, const uint8_t *seen, const char *pending,
+static int set_pending(struct db *db, int64_t id, enum remote_state state, const uint8_t *seen, const char *pending,
 		       bool held, const char *note, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_PENDING);
@@ -183,9 +183,9 @@ static int pin(struct db *db, int64_t id, int64_t tool_id, const uint8_t digest[
 /* ERR_CONFLICT: a tool of this name is somebody else's. */
 static int check_owner(struct db *db, const char *name, int64_t remote_id, struct err *err)
 {
-	struct adm_tool tool;
+	struct tool_row tool;
 	int64_t owner = 0;
-	int rc = adm_find_tool_row(db, name, &tool, err);
+	int rc = tool_row_get(db, name, &tool, err);
 
 	if (rc <= 0 || tool.state == ADM_TOOL_REMOVED)
 		return rc < 0 ? rc : 0;
@@ -214,7 +214,7 @@ static int check_uri(struct db *db, const struct define_item *def, struct err *e
 	db_bind_textz(st, 2, def->name);
 	rc = db_step(st, err);
 	if (rc == 1)
-		adm_col_copy(st, 0, name, sizeof(name));
+		db_col_copy(st, 0, name, sizeof(name));
 	db_stmt_put(&st);
 	if (rc <= 0)
 		return rc;
@@ -224,14 +224,14 @@ static int check_uri(struct db *db, const struct define_item *def, struct err *e
 }
 
 /* Its definition, checked.  ERR_INVALID, ERR_LIMIT, ERR_CONFLICT: it cannot be one here. */
-static int define(struct adm_call *c, struct db *db, const struct upstream_naming *naming, const struct upstream_item *t,
+static int define(struct command_call *c, struct db *db, const struct upstream_naming *naming, const struct upstream_item *t,
 		  int64_t remote_id, struct define_item *ret, struct err *err)
 {
 	json_t *doc = NULL;
 	int rc = upstream_document(naming, t, &doc, err);
 
 	if (rc == 0)
-		rc = define_item(doc, adm_bind(c), NULL, ret, err);
+		rc = define_item(doc, command_bind(c), NULL, ret, err);
 	json_decref(doc);
 	if (rc == 0)
 		rc = check_owner(db, ret->name, remote_id, err);
@@ -239,14 +239,14 @@ static int define(struct adm_call *c, struct db *db, const struct upstream_namin
 }
 
 /* *ret_bad: it cannot be a tool here, err says why; nothing was written.  name: the full one that it has, or "". */
-static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+static int accept_tool(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		       int64_t remote_id, const struct upstream_item *t, const char *name, bool *ret_bad, struct err *err)
 {
 	const char *bare = strchr(name, ':');
 	struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix,
 		.name = bare ? bare + 1 : NULL };
 	struct define_item def = { .text = NULL };
-	struct adm_tool_stored stored;
+	struct tool_stored stored;
 	int rc = define(c, db, &naming, t, remote_id, &def, err);
 
 	if (rc == ERR_CONFLICT && t->kind != UPSTREAM_TOOL && !naming.name) {   /* two of one name: the second is marked */
@@ -258,7 +258,7 @@ static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 		rc = check_uri(db, &def, err);
 	*ret_bad = rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_CONFLICT;
 	if (rc == 0)
-		rc = adm_tool_store(c, db, logs, &def, false, &stored, err);
+		rc = tool_store(c, db, logs, &def, false, &stored, err);
 	if (rc == 0)
 		rc = pin(db, remote_id, stored.id, t->digest, err);
 	if (rc == 0 && stored.what != ADM_UNCHANGED)
@@ -270,23 +270,23 @@ static int accept_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 }
 
 /* It waits, with the reason why it cannot be accepted if there is one. */
-static int leave_pending(struct adm_call *c, struct db *db, const struct adm_remote *r, const struct upstream_item *t,
+static int leave_pending(struct command_call *c, struct db *db, const struct remote_row *r, const struct upstream_item *t,
 			 const struct err *bad, struct err *err)
 {
 	char *note = bad ? mem_printf("%s%s%s", bad->where[0] == '/' ? bad->where + 1 : "", bad->where[0] == '/' ? ": " : "",
 				      bad->msg) : mem_strdup("");
-	enum adm_remote_state state = bad ? REMOTE_REFUSED : r->tool_id ? REMOTE_CHANGED : REMOTE_NEW;
+	enum remote_state state = bad ? REMOTE_REFUSED : r->tool_id ? REMOTE_CHANGED : REMOTE_NEW;
 	int rc = set_pending(db, r->id, state, t->digest, t->text, r->held, note, err);
 
 	if (rc == 0)
-		say(c, t->key, adm_remote_state_name(state), r->tool_id ? r->tool : NULL, r->tool_version, note);
+		say(c, t->key, remote_state_name(state), r->tool_id ? r->tool : NULL, r->tool_version, note);
 	free(note);
 	return rc;
 }
 
 /* --- sync */
 
-static int drifted(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_remote *r,
+static int drifted(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r,
 		   const uint8_t *now, struct err *err)
 {
 	if (r->tool_state != ADM_TOOL_ENABLED)
@@ -295,8 +295,8 @@ static int drifted(struct adm_call *c, struct db *db, struct audit_logs *logs, s
 	return set_tool_state(c, db, logs, r, ADM_TOOL_DISABLED, AUDIT_TOOL_DRIFT, now, err);
 }
 
-static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		      struct adm_remote *r, const struct upstream_item *t, struct err *err)
+static int sync_known(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
+		      struct remote_row *r, const struct upstream_item *t, struct err *err)
 {
 	const struct sync_job *job = c->priv;
 	bool bad = false;
@@ -327,10 +327,10 @@ static int sync_known(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc;
 }
 
-static int sync_new(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+static int sync_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		    const struct upstream_item *t, struct err *err)
 {
-	struct adm_remote r = { .state = REMOTE_NEW };
+	struct remote_row r = { .state = REMOTE_NEW };
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_INSERT);
 
 	db_bind_i64(st, 1, u->id);
@@ -344,7 +344,7 @@ static int sync_new(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	return sync_known(c, db, logs, u, &r, t, err);
 }
 
-static int sync_gone(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_remote *r, struct err *err)
+static int sync_gone(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r, struct err *err)
 {
 	const struct sync_job *job = c->priv;
 	const char *name;
@@ -367,8 +367,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Both lists are in the order of their names. */
-static int sync_all(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		    struct adm_remotes *remotes, struct err *err)
+static int sync_all(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
+		    struct remote_rows *remotes, struct err *err)
 {
 	struct sync_job *job = c->priv;
 	size_t i = 0, k = 0;
@@ -378,7 +378,7 @@ static int sync_all(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 		qsort(job->list->item, job->list->count, sizeof(*job->list->item), by_name);
 	while (rc == 0 && (i < job->list->count || k < remotes->n)) {
 		const struct upstream_item *t = i < job->list->count ? &job->list->item[i] : NULL;
-		struct adm_remote *r = k < remotes->n ? &remotes->p[k] : NULL;
+		struct remote_row *r = k < remotes->n ? &remotes->p[k] : NULL;
 		int order = !t ? 1 : !r ? -1 : strcmp(t->key, r->remote);
 
 		if (order < 0)
@@ -393,17 +393,17 @@ static int sync_all(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	return rc;
 }
 
-static int change_prefix(struct adm_call *c, struct db *db, struct audit_logs *logs, struct adm_upstream *u,
+static int change_prefix(struct command_call *c, struct db *db, struct audit_logs *logs, struct upstream_row *u,
 			 struct err *err)
 {
 	struct sync_job *job = c->priv;
-	int rc = adm_upstream_patch(u->definition, job->patch, &job->doc, err);
+	int rc = upstream_patch(u->definition, job->patch, &job->doc, err);
 
 	if (rc < 0 || memcmp(u->digest, job->doc.digest, sizeof(u->digest)) == 0)
 		return rc;
-	rc = adm_upstream_store(c, db, u, &job->doc, u->state, err);
+	rc = upstream_store(c, db, u, &job->doc, u->state, err);
 	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u->name, u->digest, job->doc.digest, err);
+		rc = upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u->name, u->digest, job->doc.digest, err);
 	memcpy(u->prefix, job->doc.prefix, sizeof(u->prefix));
 	return rc;
 }
@@ -419,33 +419,33 @@ static int synced(struct db *db, int64_t id, const struct upstream_list *list, s
 	return db_run(&st, err);
 }
 
-static int adm_upstream_sync_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_sync_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct sync_job *job = c->priv;
-	struct adm_remotes remotes = { NULL, 0 };
-	struct adm_upstream u;
-	int rc = adm_find_upstream(db, job->name, &u, err);
+	struct remote_rows remotes = { NULL, 0 };
+	struct upstream_row u;
+	int rc = upstream_row_find(db, job->name, &u, err);
 
 	if (rc < 0)
 		return rc;
 	if (job->patch)
 		rc = change_prefix(c, db, logs, &u, err);
 	if (rc == 0)
-		rc = adm_remotes_load(db, u.id, &remotes, err);
+		rc = remotes_load(db, u.id, &remotes, err);
 	if (rc == 0)
 		rc = sync_all(c, db, logs, &u, &remotes, err);
 	if (rc == 0)
 		rc = synced(db, u.id, job->list, err);
 	if (rc == 0 && job->nchanged > 0)
-		rc = adm_changed_tools(c, db, job->changed, job->nchanged, err);
-	adm_remotes_free(&remotes);
+		rc = command_changed_tools(c, db, job->changed, job->nchanged, err);
+	remotes_free(&remotes);
 	free(u.definition);
 	return rc;
 }
 
 /* --- accept */
 
-static bool is_wanted(const struct sync_job *job, const struct adm_remote *r)
+static bool is_wanted(const struct sync_job *job, const struct remote_row *r)
 {
 	bool wanted = job->ntools == 0 && r->state != REMOTE_PINNED;
 
@@ -458,7 +458,7 @@ static bool is_wanted(const struct sync_job *job, const struct adm_remote *r)
 	return wanted;
 }
 
-static int load_pending(struct db *db, const struct adm_remote *r, struct upstream_item *ret, struct err *err)
+static int load_pending(struct db *db, const struct remote_row *r, struct upstream_item *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_TEXT);
 	int rc;
@@ -470,13 +470,13 @@ static int load_pending(struct db *db, const struct adm_remote *r, struct upstre
 	db_bind_i64(st, 1, r->id);
 	rc = db_step(st, err);
 	if (rc == 1)
-		ret->text = adm_col_dup(st, 0);
+		ret->text = db_col_dup(st, 0);
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
 
-static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
-		      struct adm_remote *r, struct err *err)
+static int accept_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
+		      struct remote_row *r, struct err *err)
 {
 	const struct sync_job *job = c->priv;
 	struct upstream_item t;
@@ -492,7 +492,7 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 		if (r->tool_state != ADM_TOOL_REMOVED)
 			rc = set_tool_state(c, db, logs, r, ADM_TOOL_REMOVED, AUDIT_TOOL_DELETE, NULL, err);
 		if (rc == 0 && r->tool_id)
-			rc = adm_pending_drop(db, r->tool_id, err);
+			rc = pending_drop(db, r->tool_id, err);
 		if (rc == 0)
 			rc = run_with_id(db, SQL_UPSTREAM_TOOL_DELETE, r->id, err);
 		if (rc == 0)
@@ -511,21 +511,21 @@ static int accept_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 	return rc;
 }
 
-static int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_accept_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct sync_job *job = c->priv;
-	struct adm_remotes remotes = { NULL, 0 };
-	struct adm_upstream u;
-	int rc = adm_find_upstream(db, job->name, &u, err);
+	struct remote_rows remotes = { NULL, 0 };
+	struct upstream_row u;
+	int rc = upstream_row_find(db, job->name, &u, err);
 
 	if (rc < 0)
 		return rc;
 	free(u.definition);
-	rc = adm_remotes_load(db, u.id, &remotes, err);
+	rc = remotes_load(db, u.id, &remotes, err);
 	for (size_t i = 0; i < remotes.n && rc == 0; i++)
 		if (is_wanted(job, &remotes.p[i]))
 			rc = accept_one(c, db, logs, &u, &remotes.p[i], err);
-	adm_remotes_free(&remotes);
+	remotes_free(&remotes);
 	for (size_t i = 0; i < job->ntools && rc == 0; i++) {
 		if (job->found[i])
 			continue;
@@ -533,35 +533,35 @@ static int adm_upstream_accept_body(struct adm_call *c, struct db *db, struct au
 		err_hint(err, "toolcrib upstream show %s lists what it has", u.name);
 	}
 	if (rc == 0 && job->nchanged > 0)
-		rc = adm_changed_tools(c, db, job->changed, job->nchanged, err);
+		rc = command_changed_tools(c, db, job->changed, job->nchanged, err);
 	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u.name, NULL, NULL, err);
+		rc = upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u.name, NULL, NULL, err);
 	return rc;
 }
 
 /* --- rows of the command table */
 
 #define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
-static const struct adm_arg upstream_sync_args[] = {
+static const struct command_arg upstream_sync_args[] = {
 	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has, while nothing is stored."),
 	FLAG("check", "Disable what has changed; store nothing new."), ARG_END };
-static const struct adm_arg upstream_accept_args[] = {
+static const struct command_arg upstream_accept_args[] = {
 	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
-static const struct adm_column upstream_sync_cols[] = {
+static const struct command_column upstream_sync_cols[] = {
 	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
 
-const struct adm_cmd sync_commands[] = {
+const struct command sync_commands[] = {
 	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
 	  .detail = "Each tool, prompt, resource and template becomes one here whose digest is pinned.  One that has changed "
 		    "there since it was accepted, or is gone, is disabled until upstream accept.  The server looks by itself when "
 		    "an upstream says that a list has changed, and then stores nothing new.",
 	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
-	  .where = ADM_ON_WRITER, .check = adm_upstream_sync_check, .gather = adm_upstream_sync_gather,
-	  .body = adm_upstream_sync_body },
+	  .where = ADM_ON_WRITER, .check = upstream_sync_check, .gather = upstream_sync_gather,
+	  .body = upstream_sync_body },
 	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
 	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone there "
 		    "is removed.  The upstream is not asked again.",
 	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
-	  .where = ADM_ON_WRITER, .check = adm_upstream_accept_check, .body = adm_upstream_accept_body },
+	  .where = ADM_ON_WRITER, .check = upstream_accept_check, .body = upstream_accept_body },
 	{ .noun = NULL },
 };

@@ -21,7 +21,7 @@
 
 #define REASON_VALUE 200                /* bytes of a value that the one who decides is told */
 
-const char *adm_remote_state_name(enum adm_remote_state state)
+const char *remote_state_name(enum remote_state state)
 {
 	switch (state) {
 	case REMOTE_PINNED:
@@ -38,14 +38,6 @@ const char *adm_remote_state_name(enum adm_remote_state state)
 	return "unknown";
 }
 
-void adm_col_copy(struct db_stmt *st, unsigned col, char *ret, size_t size)
-{
-	size_t len;
-	const char *text = db_col_text(st, col, &len);
-
-	(void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), text);
-}
-
 static bool copy_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
 {
 	size_t len;
@@ -56,14 +48,6 @@ static bool copy_digest(struct db_stmt *st, unsigned col, uint8_t ret[32])
 	return len == 32;
 }
 
-char *adm_col_dup(struct db_stmt *st, unsigned col)
-{
-	size_t len;
-	const char *text = db_col_text(st, col, &len);
-
-	return mem_strndup(text, len);
-}
-
 static int not_found(struct db *db, const char *name, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_ALL);
@@ -72,7 +56,7 @@ static int not_found(struct db *db, const char *name, struct err *err)
 
 	(void)err_set(err, ERR_NOT_FOUND, "", "upstream %.64s: not found", name);
 	while (n < NELEMS(names) && db_step(st, NULL) == 1)
-		names[n++] = adm_col_dup(st, 1);
+		names[n++] = db_col_dup(st, 1);
 	db_stmt_put(&st);
 	near = text_nearest(name, names, n);
 	if (near)
@@ -83,7 +67,7 @@ static int not_found(struct db *db, const char *name, struct err *err)
 }
 
 /* The document says it, or its absence does. */
-static int read_uri_prefix(struct adm_upstream *u, struct err *err)
+static int read_uri_prefix(struct upstream_row *u, struct err *err)
 {
 	struct upstream_doc doc = { .text = NULL };
 	json_t *stored = NULL;
@@ -98,7 +82,7 @@ static int read_uri_prefix(struct adm_upstream *u, struct err *err)
 	return rc < 0 ? err_wrap(err, "upstream %s", u->name) : 1;
 }
 
-int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *ret, struct err *err)
+int upstream_row_get(struct db *db, const char *name, struct upstream_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_FIND);
 	int rc;
@@ -106,14 +90,14 @@ int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *
 	db_bind_textz(st, 1, name);
 	rc = db_step(st, err);
 	if (rc == 1) {
-		*ret = (struct adm_upstream){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2),
+		*ret = (struct upstream_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2),
 			.synced_us = db_col_i64(st, 7), .created_us = db_col_i64(st, 8) };
-		adm_col_copy(st, 1, ret->name, sizeof(ret->name));
+		db_col_copy(st, 1, ret->name, sizeof(ret->name));
 		(void)copy_digest(st, 3, ret->digest);
-		adm_col_copy(st, 4, ret->prefix, sizeof(ret->prefix));
-		adm_col_copy(st, 5, ret->revision, sizeof(ret->revision));
-		adm_col_copy(st, 6, ret->server, sizeof(ret->server));
-		ret->definition = adm_col_dup(st, 9);
+		db_col_copy(st, 4, ret->prefix, sizeof(ret->prefix));
+		db_col_copy(st, 5, ret->revision, sizeof(ret->revision));
+		db_col_copy(st, 6, ret->server, sizeof(ret->server));
+		ret->definition = db_col_dup(st, 9);
 	}
 	db_stmt_put(&st);
 	if (rc == 1)
@@ -121,17 +105,17 @@ int adm_find_upstream_row(struct db *db, const char *name, struct adm_upstream *
 	return rc;
 }
 
-int adm_find_upstream(struct db *db, const char *name, struct adm_upstream *ret, struct err *err)
+int upstream_row_find(struct db *db, const char *name, struct upstream_row *ret, struct err *err)
 {
-	int rc = adm_find_upstream_row(db, name, ret, err);
+	int rc = upstream_row_get(db, name, ret, err);
 
 	return rc == 1 ? 0 : rc < 0 ? rc : not_found(db, name, err);
 }
 
-int adm_remotes_load(struct db *db, int64_t upstream_id, struct adm_remotes *ret, struct err *err)
+int remotes_load(struct db *db, int64_t upstream_id, struct remote_rows *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOLS);
-	struct adm_remotes all = { NULL, 0 };
+	struct remote_rows all = { NULL, 0 };
 	size_t cap = 0;
 	int rc;
 
@@ -141,48 +125,48 @@ int adm_remotes_load(struct db *db, int64_t upstream_id, struct adm_remotes *ret
 			cap = cap ? cap * 2 : 16;
 			all.p = mem_realloc(all.p, cap * sizeof(*all.p));
 		}
-		struct adm_remote *r = &all.p[all.n++];
+		struct remote_row *r = &all.p[all.n++];
 
-		*r = (struct adm_remote){ .id = db_col_i64(st, 0), .remote = adm_col_dup(st, 1),
-			.state = (enum adm_remote_state)db_col_i64(st, 2), .tool_id = db_col_i64(st, 3),
-			.held = db_col_i64(st, 6) != 0, .note = adm_col_dup(st, 7), .tool_state = (int)db_col_i64(st, 9),
+		*r = (struct remote_row){ .id = db_col_i64(st, 0), .remote = db_col_dup(st, 1),
+			.state = (enum remote_state)db_col_i64(st, 2), .tool_id = db_col_i64(st, 3),
+			.held = db_col_i64(st, 6) != 0, .note = db_col_dup(st, 7), .tool_state = (int)db_col_i64(st, 9),
 			.tool_version = db_col_i64(st, 10) };
 		r->has_pinned = copy_digest(st, 4, r->pinned);
 		r->has_seen = copy_digest(st, 5, r->seen);
-		adm_col_copy(st, 8, r->tool, sizeof(r->tool));
+		db_col_copy(st, 8, r->tool, sizeof(r->tool));
 	}
 	db_stmt_put(&st);
 	if (rc < 0)
-		adm_remotes_free(&all);
+		remotes_free(&all);
 	else
 		*ret = all;
 	return rc;
 }
 
-void adm_remotes_free(struct adm_remotes *r)
+void remotes_free(struct remote_rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		free(r->p[i].remote);
 		free(r->p[i].note);
 	}
 	free(r->p);
-	*r = (struct adm_remotes){ NULL, 0 };
+	*r = (struct remote_rows){ NULL, 0 };
 }
 
 /* --- storing */
 
-int adm_upstream_record(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+int upstream_record(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
 			const uint8_t *before, const uint8_t *after, struct err *err)
 {
 	struct audit_field by;
 	char obj[80];
 
 	(void)snprintf(obj, sizeof(obj), "upstream/%.64s", name);
-	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .obj = obj, .before = before, .after = after,
-		.field = &by, .nfield = adm_approver_field(c, &by) }, err);
+	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = before, .after = after,
+		.field = &by, .nfield = approval_field(c, &by) }, err);
 }
 
-int adm_upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err)
+int upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_INSERT);
 
@@ -202,7 +186,7 @@ static bool has_uri(const char *key)
 }
 
 /* The members that differ; of those that say where it is reached, what they become. */
-static void put_reason(struct str *why, const struct adm_upstream *u, const struct upstream_doc *doc)
+static void put_reason(struct str *why, const struct upstream_row *u, const struct upstream_doc *doc)
 {
 	json_t *was = NULL, *is = NULL, *value;
 	const char *name;
@@ -229,34 +213,34 @@ static void put_reason(struct str *why, const struct adm_upstream *u, const stru
 }
 
 /* What was approved leads there (SEC S-740). */
-static int check_approved(struct adm_call *c, struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc,
+static int check_approved(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc,
 			  struct err *err)
 {
 	struct str why = STR_INIT;
 	bool wait = false;
-	int rc = adm_versions_wait(db, &wait, err);
+	int rc = versions_wait(db, &wait, err);
 
 	if (rc < 0 || !wait)
 		return rc;
 	put_reason(&why, u, doc);
-	rc = adm_second_for(c, db, str_text(&why), err);
+	rc = approval_require_for(c, db, str_text(&why), err);
 	str_fini(&why);
 	return rc;
 }
 
-int adm_upstream_store(struct adm_call *c, struct db *db, const struct adm_upstream *u, const struct upstream_doc *doc, int state,
+int upstream_store(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc, int state,
 		       struct err *err)
 {
 	bool names = strcmp(u->prefix, doc->prefix) != 0, uris = strcmp(u->uri_prefix, doc->uri_prefix) != 0;
 	bool changed = memcmp(u->digest, doc->digest, sizeof(u->digest)) != 0, stored = false, renamed = false;
-	struct adm_remotes remotes = { NULL, 0 };
-	int rc = changed ? adm_remotes_load(db, u->id, &remotes, err) : 0;
+	struct remote_rows remotes = { NULL, 0 };
+	int rc = changed ? remotes_load(db, u->id, &remotes, err) : 0;
 
 	for (size_t i = 0; i < remotes.n; i++) {
 		stored = stored || remotes.p[i].tool_id;
 		renamed = renamed || (remotes.p[i].tool_id && (names || (uris && has_uri(remotes.p[i].remote))));
 	}
-	adm_remotes_free(&remotes);
+	remotes_free(&remotes);
 	if (rc < 0)
 		return rc;
 	if (renamed) {
@@ -297,7 +281,7 @@ struct upstream_job {
 	struct upstream_state now;      /* show: of its links */
 	bool removed;
 	bool kill;                      /* set: and end what runs, of these */
-	struct adm_remotes had;
+	struct remote_rows had;
 };
 
 static void free_job(void *priv)
@@ -309,12 +293,12 @@ static void free_job(void *priv)
 	free(job->doc);
 	free(job->off);
 	free(job->patch);
-	adm_remotes_free(&job->had);
+	remotes_free(&job->had);
 	free(job);
 }
 
 /* The options as members of a document; what is not named is left out. */
-static json_t *options(const struct adm_call *c)
+static json_t *options(const struct command_call *c)
 {
 	static const struct { const char *arg, *member; bool flag; } copied[] = {
 		{ "command", "command", false }, { "url", "url", false }, { "cwd", "cwd", false },
@@ -326,32 +310,32 @@ static json_t *options(const struct adm_call *c)
 	json_t *doc = json_object();
 
 	for (size_t i = 0; i < NELEMS(copied); i++) {
-		if (!adm_has(c, copied[i].arg))
+		if (!arg_given(c, copied[i].arg))
 			continue;
-		json_t *v = copied[i].flag ? json_boolean(adm_flag(c, copied[i].arg))
+		json_t *v = copied[i].flag ? json_boolean(arg_flag(c, copied[i].arg))
 					   : json_deep_copy(json_object_get(c->args, copied[i].arg));
 		json_object_set_new(doc, copied[i].member, v);
 	}
 	json_t *box = json_object();
 	for (size_t i = 0; i < NELEMS(lists); i++)
-		if (adm_has(c, lists[i]))
+		if (arg_given(c, lists[i]))
 			json_object_set_new(box, lists[i], json_deep_copy(json_object_get(c->args, lists[i])));
-	if (adm_has(c, "network"))
-		json_object_set_new(box, "network", json_boolean(adm_flag(c, "network")));
+	if (arg_given(c, "network"))
+		json_object_set_new(box, "network", json_boolean(arg_flag(c, "network")));
 	if (json_object_size(box) > 0)
 		json_object_set(doc, "sandbox", box);
 	json_decref(box);
-	if (adm_has(c, "allow-private"))
-		json_object_set_new(doc, "allow", json_pack("{s:b}", "private", adm_flag(c, "allow-private")));
+	if (arg_given(c, "allow-private"))
+		json_object_set_new(doc, "allow", json_pack("{s:b}", "private", arg_flag(c, "allow-private")));
 	return doc;
 }
 
-static int add_words(struct adm_call *c, struct upstream_job *job, struct err *err)
+static int add_words(struct command_call *c, struct upstream_job *job, struct err *err)
 {
 	json_t *doc = options(c);
 
 	json_object_set_new(doc, "kind", json_string("upstream"));
-	json_object_set_new(doc, "name", json_string(adm_text(c, "upstream")));
+	json_object_set_new(doc, "name", json_string(arg_text(c, "upstream")));
 	job->doc = mem_zalloc(sizeof(*job->doc));
 	int rc = upstream_define(doc, job->doc, err);
 	job->count = 1;
@@ -361,7 +345,7 @@ static int add_words(struct adm_call *c, struct upstream_job *job, struct err *e
 	return rc;
 }
 
-static int add_documents(struct adm_call *c, struct upstream_job *job, struct err *err)
+static int add_documents(struct command_call *c, struct upstream_job *job, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
 	size_t n = json_array_size(documents);
@@ -386,10 +370,10 @@ static int add_documents(struct adm_call *c, struct upstream_job *job, struct er
 	return 0;
 }
 
-static int adm_upstream_add_check(struct adm_call *c, struct err *err)
+static int upstream_add_check(struct command_call *c, struct err *err)
 {
-	struct upstream_job *job = adm_priv(c, sizeof(*job));
-	bool words = adm_has(c, "upstream"), files = json_object_get(c->args, "documents") != NULL;
+	struct upstream_job *job = command_priv(c, sizeof(*job));
+	bool words = arg_given(c, "upstream"), files = json_object_get(c->args, "documents") != NULL;
 
 	c->free_priv = free_job;
 	if (words == files) {
@@ -400,19 +384,19 @@ static int adm_upstream_add_check(struct adm_call *c, struct err *err)
 	return words ? add_words(c, job, err) : add_documents(c, job, err);
 }
 
-static void put_done(struct adm_call *c, const char *name, const char *said)
+static void put_done(struct command_call *c, const char *name, const char *said)
 {
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", name);
-	adm_put_text(c->out, "said", said);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "name", name);
+	reply_text(c->out, "said", said);
+	reply_row_end(c->out);
 }
 
-static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct upstream_doc *doc,
+static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_doc *doc,
 		   bool *ret_off, struct err *err)
 {
-	struct adm_upstream u = { .definition = NULL };
-	int rc = adm_find_upstream_row(db, doc->name, &u, err);
+	struct upstream_row u = { .definition = NULL };
+	int rc = upstream_row_get(db, doc->name, &u, err);
 	bool known = rc == 1;
 
 	if (rc < 0)
@@ -423,10 +407,10 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		free(u.definition);
 		return 0;
 	}
-	rc = known ? adm_upstream_store(c, db, &u, doc, u.state, err) : adm_upstream_insert(db, doc, err);
+	rc = known ? upstream_store(c, db, &u, doc, u.state, err) : upstream_insert(db, doc, err);
 	free(u.definition);
 	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
+		rc = upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
 			    doc->digest, err);
 	*ret_off = known && u.state == ADM_UPSTREAM_DISABLED;
 	if (rc == 0)
@@ -434,7 +418,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return rc;
 }
 
-static int adm_upstream_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	int rc = 0;
@@ -459,7 +443,7 @@ static const char *way_of(const char *definition)
 	return url ? "url" : "command";
 }
 
-static int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_LIST);
 	char name[80], revision[16];
@@ -467,40 +451,40 @@ static int adm_upstream_list_body(struct adm_call *c, struct db *db, struct audi
 
 	(void)logs;
 	while ((rc = db_step(st, err)) == 1) {
-		char *definition = adm_col_dup(st, 3);
+		char *definition = db_col_dup(st, 3);
 
-		adm_col_copy(st, 1, name, sizeof(name));
-		adm_col_copy(st, 4, revision, sizeof(revision));
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", name);
-		adm_put_text(c->out, "state", state_name((int)db_col_i64(st, 2)));
-		adm_put_text(c->out, "by", way_of(definition));
-		adm_put_text(c->out, "revision", *revision ? revision : NULL);
-		adm_put_int(c->out, "tools", db_col_i64(st, 6));
-		adm_put_int(c->out, "prompts", db_col_i64(st, 8));
-		adm_put_int(c->out, "resources", db_col_i64(st, 9));
-		adm_put_int(c->out, "waiting", db_col_i64(st, 7));
-		adm_put_time(c->out, "synced", (uint64_t)db_col_i64(st, 5));
-		adm_row_end(c->out);
+		db_col_copy(st, 1, name, sizeof(name));
+		db_col_copy(st, 4, revision, sizeof(revision));
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", name);
+		reply_text(c->out, "state", state_name((int)db_col_i64(st, 2)));
+		reply_text(c->out, "by", way_of(definition));
+		reply_text(c->out, "revision", *revision ? revision : NULL);
+		reply_int(c->out, "tools", db_col_i64(st, 6));
+		reply_int(c->out, "prompts", db_col_i64(st, 8));
+		reply_int(c->out, "resources", db_col_i64(st, 9));
+		reply_int(c->out, "waiting", db_col_i64(st, 7));
+		reply_time(c->out, "synced", (uint64_t)db_col_i64(st, 5));
+		reply_row_end(c->out);
 		free(definition);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int adm_upstream_name_check(struct adm_call *c, struct err *err)
+static int upstream_name_check(struct command_call *c, struct err *err)
 {
-	struct upstream_job *job = adm_priv(c, sizeof(*job));
+	struct upstream_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
 	c->free_priv = free_job;
-	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "upstream"));
-	upstreams_state(adm_env(c)->upstreams, job->name, &job->now);
+	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "upstream"));
+	upstreams_state(command_env(c)->upstreams, job->name, &job->now);
 	return 0;
 }
 
 /* "12 in force, 1 changed (github_get_me), 2 new (...)": what waits is named. */
-static char *summary(const struct adm_remotes *remotes)
+static char *summary(const struct remote_rows *remotes)
 {
 	struct str out = STR_INIT;
 
@@ -508,15 +492,15 @@ static char *summary(const struct adm_remotes *remotes)
 		size_t n = 0;
 
 		for (size_t i = 0; i < remotes->n; i++)
-			n += remotes->p[i].state == (enum adm_remote_state)state;
+			n += remotes->p[i].state == (enum remote_state)state;
 		if (n == 0)
 			continue;
-		str_printf(&out, "%s%zu %s", out.len ? ", " : "", n, adm_remote_state_name((enum adm_remote_state)state));
+		str_printf(&out, "%s%zu %s", out.len ? ", " : "", n, remote_state_name((enum remote_state)state));
 		if (state == REMOTE_PINNED)
 			continue;
 		n = 0;
 		for (size_t i = 0; i < remotes->n; i++) {
-			if (remotes->p[i].state != (enum adm_remote_state)state || ++n > REMOTES_SHOWN)
+			if (remotes->p[i].state != (enum remote_state)state || ++n > REMOTES_SHOWN)
 				continue;
 			str_printf(&out, "%s%s", n == 1 ? " (" : ", ", remotes->p[i].remote);
 		}
@@ -525,73 +509,73 @@ static char *summary(const struct adm_remotes *remotes)
 	return str_take(&out);
 }
 
-static void put_remotes(struct adm_out *o, const struct adm_remotes *remotes)
+static void put_remotes(struct reply *o, const struct remote_rows *remotes)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < remotes->n; i++) {
-		const struct adm_remote *r = &remotes->p[i];
-		json_t *one = json_pack("{s:s, s:s, s:s?}", "there", r->remote, "state", adm_remote_state_name(r->state),
+		const struct remote_row *r = &remotes->p[i];
+		json_t *one = json_pack("{s:s, s:s, s:s?}", "there", r->remote, "state", remote_state_name(r->state),
 					"tool", r->tool_id ? r->tool : NULL);
 
 		if (*r->note)
 			json_object_set_new(one, "why", json_string(r->note));
 		json_array_append_new(all, one);
 	}
-	adm_put_json(o, "all", all);
+	reply_json(o, "all", all);
 	json_decref(all);
 }
 
-static int adm_upstream_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct upstream_job *job = c->priv;
-	struct adm_remotes remotes = { NULL, 0 };
-	struct adm_upstream u;
-	int rc = adm_find_upstream(db, job->name, &u, err);
+	struct remote_rows remotes = { NULL, 0 };
+	struct upstream_row u;
+	int rc = upstream_row_find(db, job->name, &u, err);
 
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	rc = adm_remotes_load(db, u.id, &remotes, err);
+	rc = remotes_load(db, u.id, &remotes, err);
 	if (rc == 0) {
 		char *tools = summary(&remotes);
 
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", u.name);
-		adm_put_text(c->out, "state", state_name(u.state));
-		adm_put_text(c->out, "server", *u.server ? u.server : NULL);
-		adm_put_text(c->out, "revision", *u.revision ? u.revision : NULL);
-		adm_put_time(c->out, "synced", (uint64_t)u.synced_us);
-		adm_put_text(c->out, "prefix", u.prefix);
-		adm_put_text(c->out, "uriPrefix", u.uri_prefix);
-		adm_put_text(c->out, "tools", *tools ? tools : NULL);
-		adm_put_int(c->out, "links", job->now.links);
-		adm_put_int(c->out, "calls", (int64_t)job->now.calls);
-		adm_put_text(c->out, "error", job->now.error.code ? job->now.error.msg : NULL);
-		adm_put_time(c->out, "created", (uint64_t)u.created_us);
-		adm_put_hex(c->out, "digest", u.digest, sizeof(u.digest));
-		adm_put_raw(c->out, "definition", u.definition, strlen(u.definition));
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", u.name);
+		reply_text(c->out, "state", state_name(u.state));
+		reply_text(c->out, "server", *u.server ? u.server : NULL);
+		reply_text(c->out, "revision", *u.revision ? u.revision : NULL);
+		reply_time(c->out, "synced", (uint64_t)u.synced_us);
+		reply_text(c->out, "prefix", u.prefix);
+		reply_text(c->out, "uriPrefix", u.uri_prefix);
+		reply_text(c->out, "tools", *tools ? tools : NULL);
+		reply_int(c->out, "links", job->now.links);
+		reply_int(c->out, "calls", (int64_t)job->now.calls);
+		reply_text(c->out, "error", job->now.error.code ? job->now.error.msg : NULL);
+		reply_time(c->out, "created", (uint64_t)u.created_us);
+		reply_hex(c->out, "digest", u.digest, sizeof(u.digest));
+		reply_raw(c->out, "definition", u.definition, strlen(u.definition));
 		put_remotes(c->out, &remotes);
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 		free(tools);
 	}
-	adm_remotes_free(&remotes);
+	remotes_free(&remotes);
 	free(u.definition);
 	return rc;
 }
 
 /* --- set */
 
-static int adm_upstream_set_check(struct adm_call *c, struct err *err)
+static int upstream_set_check(struct command_call *c, struct err *err)
 {
-	int rc = adm_upstream_name_check(c, err);
+	int rc = upstream_name_check(c, err);
 	struct upstream_job *job = c->priv;
 	json_t *patch = options(c);
 	struct str text = STR_INIT;
 
-	if (adm_has(c, "enabled"))
-		job->state = adm_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
-	job->kill = adm_flag(c, "kill");
+	if (arg_given(c, "enabled"))
+		job->state = arg_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
+	job->kill = arg_flag(c, "kill");
 	if (rc == 0 && job->kill && job->state != ADM_UPSTREAM_DISABLED)
 		rc = err_set(err, ERR_INVALID, "kill", "--kill goes with --enabled no");
 	if (rc == 0 && json_object_size(patch) == 0 && !job->state) {
@@ -628,7 +612,7 @@ static void patch_member(json_t *doc, const char *name, json_t *value)
 		(void)json_object_del(doc, name);
 }
 
-int adm_upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err)
+int upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err)
 {
 	json_t *doc = NULL, *changes = NULL, *v;
 	const char *name;
@@ -654,24 +638,24 @@ int adm_upstream_patch(const char *definition, const char *patch, struct upstrea
 	return rc;
 }
 
-static int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	struct upstream_doc doc = { .text = NULL };
-	struct adm_upstream u;
-	int rc = adm_find_upstream(db, job->name, &u, err);
+	struct upstream_row u;
+	int rc = upstream_row_find(db, job->name, &u, err);
 
 	if (rc < 0)
 		return rc;
 	int state = job->state ? job->state : u.state;
-	rc = adm_upstream_patch(u.definition, job->patch, &doc, err);
+	rc = upstream_patch(u.definition, job->patch, &doc, err);
 	if (rc == 0)
-		rc = adm_upstream_store(c, db, &u, &doc, state, err);
+		rc = upstream_store(c, db, &u, &doc, state, err);
 	free(u.definition);
 	if (rc == 0)
-		rc = adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
+		rc = upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
 	if (rc == 0 && job->kill)
-		rc = adm_remotes_load(db, u.id, &job->had, err);
+		rc = remotes_load(db, u.id, &job->had, err);
 	if (rc < 0) {
 		upstream_doc_free(&doc);
 		return rc;
@@ -686,12 +670,12 @@ static int adm_upstream_set_body(struct adm_call *c, struct db *db, struct audit
 
 /* --- remove: the upstream and its tools; grants stay, as with any tool that is removed */
 
-static int remove_tool(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int64_t *ret_id,
+static int remove_tool(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int64_t *ret_id,
 		       struct err *err)
 {
-	struct adm_tool tool;
+	struct tool_row tool;
 	char obj[96];
-	int rc = adm_find_tool(db, name, &tool, err);
+	int rc = tool_row_find(db, name, &tool, err);
 
 	if (rc < 0)
 		return rc;
@@ -702,17 +686,17 @@ static int remove_tool(struct adm_call *c, struct db *db, struct audit_logs *log
 	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", tool.name, (long long)tool.version);
 	*ret_id = tool.id;
 	if (rc == 0)
-		rc = adm_pending_drop(db, tool.id, err);
-	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_TOOL_DELETE, .obj = obj,
+		rc = pending_drop(db, tool.id, err);
+	return rc < 0 ? rc : command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_TOOL_DELETE, .obj = obj,
 		.before = tool.digest }, err);
 }
 
 /* ret_ids: free() it, also after a failure. */
-static int remove_tools(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+static int remove_tools(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 			int64_t **ret_ids, size_t *ret_n, struct err *err)
 {
-	struct adm_remotes remotes = { NULL, 0 };
-	int rc = adm_remotes_load(db, u->id, &remotes, err);
+	struct remote_rows remotes = { NULL, 0 };
+	int rc = remotes_load(db, u->id, &remotes, err);
 	int64_t *ids = mem_calloc(remotes.n + 1, sizeof(*ids));
 	size_t n = 0;
 
@@ -721,11 +705,11 @@ static int remove_tools(struct adm_call *c, struct db *db, struct audit_logs *lo
 			rc = remove_tool(c, db, logs, remotes.p[i].tool, &ids[n++], err);
 	*ret_ids = ids;
 	*ret_n = n;
-	adm_remotes_free(&remotes);
+	remotes_free(&remotes);
 	return rc;
 }
 
-int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_upstream *u,
+int upstream_drop(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		      int64_t **ret_tools, size_t *ret_n, struct err *err)
 {
 	static const enum sql_id steps[] = { SQL_UPSTREAM_FORGET_TOOLS, SQL_UPSTREAM_REMOVE };
@@ -737,23 +721,23 @@ int adm_upstream_drop(struct adm_call *c, struct db *db, struct audit_logs *logs
 		db_bind_i64(st, 1, u->id);
 		rc = db_run(&st, err);
 	}
-	return rc < 0 ? rc : adm_upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u->name, u->digest, NULL, err);
+	return rc < 0 ? rc : upstream_record(c, db, logs, AUDIT_UPSTREAM_REMOVE, u->name, u->digest, NULL, err);
 }
 
-static int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int upstream_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
-	struct adm_upstream u;
+	struct upstream_row u;
 	int64_t *tools = NULL;
 	size_t n = 0;
-	int rc = adm_find_upstream(db, job->name, &u, err);
+	int rc = upstream_row_find(db, job->name, &u, err);
 
 	if (rc < 0)
 		return rc;
 	free(u.definition);
-	rc = adm_upstream_drop(c, db, logs, &u, &tools, &n, err);
+	rc = upstream_drop(c, db, logs, &u, &tools, &n, err);
 	if (rc == 0 && n > 0)
-		rc = adm_changed_tools(c, db, tools, n, err);
+		rc = command_changed_tools(c, db, tools, n, err);
 	free(tools);
 	if (rc == 0)
 		put_done(c, u.name, "removed");
@@ -763,10 +747,10 @@ static int adm_upstream_remove_body(struct adm_call *c, struct db *db, struct au
 
 /* --- what is stored is in use */
 
-static void adm_upstream_after(struct adm_call *c)
+static void upstream_after(struct command_call *c)
 {
 	const struct upstream_job *job = c->priv;
-	struct upstreams *u = adm_env(c)->upstreams;
+	struct upstreams *u = command_env(c)->upstreams;
 	struct err err;
 
 	if (job->removed)
@@ -776,7 +760,7 @@ static void adm_upstream_after(struct adm_call *c)
 			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", job->doc[i].name, err.where, err.msg);
 	for (size_t i = 0; i < job->had.n; i++)
 		if (*job->had.p[i].tool)
-			(void)adm_stop_tool(c, job->had.p[i].tool);
+			(void)people_stop_tool(c, job->had.p[i].tool);
 }
 
 /* --- rows of the command table */
@@ -800,50 +784,50 @@ static void adm_upstream_after(struct adm_call *c)
 	OPT("idle", "TIME", ARG_DURATION, COMPLETE_NONE, "End a link that had no call for so long; default 10m.")
 #define UPSTREAM_COMMAND { "command", "PROGRAM", ARG_COMMAND, true, false, true, COMPLETE_FILE, \
 	"The program that speaks MCP over its stdin and stdout, and its arguments; must come last." }
-static const struct adm_arg upstream_add_args[] = {
+static const struct command_arg upstream_add_args[] = {
 	MAYBE("upstream", "NAME", COMPLETE_NONE, "Lower-case letters, digits and _ . -, at most 63."),
 	{ "file", "FILE", ARG_FILE, true, false, true, COMPLETE_FILE, "Documents of kind upstream instead, YAML or JSON." },
 	UPSTREAM_OPTIONS, UPSTREAM_COMMAND, ARG_END };
 #define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
-static const struct adm_arg upstream_args[] = { UPSTREAM_WORD, ARG_END };
-static const struct adm_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
+static const struct command_arg upstream_args[] = { UPSTREAM_WORD, ARG_END };
+static const struct command_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_OPTIONS,
 	OPT("enabled", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether what it has may be used."),
 	FLAG("kill", "With --enabled no: cancel the calls that run there."), UPSTREAM_COMMAND, ARG_END };
-static const struct adm_column upstream_list_cols[] = {
+static const struct command_column upstream_list_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
 	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
-static const struct adm_column upstream_cols[] = {
+static const struct command_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
 	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
 	COL("tools", "Hosted"), COL("links", "Open links"),
 	COL("calls", "Running calls"), COL("error", "Last failure"), COL_AT("created", "Added"), COL("digest", "Digest"),
 	COL("definition", "Definition"), COL_END };
 
-const struct adm_cmd upstream_commands[] = {
+const struct command upstream_commands[] = {
 	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools, prompts and resources are hosted",
 	  .detail = "Nothing is started or asked yet: upstream sync does that.  One that is there is changed, as by upstream set.",
 	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_add_check, .body = adm_upstream_add_body, .after = adm_upstream_after },
+	  .check = upstream_add_check, .body = upstream_add_body, .after = upstream_after },
 	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
 	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot be hosted.",
 	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_upstream_list_body },
+	  .body = upstream_list_body },
 	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of what it has",
 	  .detail = "With --json each tool, prompt and resource is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
-	  .role = ADM_READ, .where = ADM_ON_POOL, .check = adm_upstream_name_check, .body = adm_upstream_show_body },
+	  .role = ADM_READ, .where = ADM_ON_POOL, .check = upstream_name_check, .body = upstream_show_body },
 	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
 		    "the old settings end when their calls have ended.  Where new versions have to be approved (approval versions), "
 		    "a change of one that has tools here needs a second administrator: see approval list; --enabled alone does not.",
 	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
-	  .check = adm_upstream_set_check, .body = adm_upstream_set_body, .after = adm_upstream_after },
+	  .check = upstream_set_check, .body = upstream_set_body, .after = upstream_after },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd upstream_remove_commands[] = {
+const struct command upstream_remove_commands[] = {
 	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with all that it brought",
 	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
-	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = adm_upstream_name_check,
-	  .body = adm_upstream_remove_body, .after = adm_upstream_after },
+	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = upstream_name_check,
+	  .body = upstream_remove_body, .after = upstream_after },
 	{ .noun = NULL },
 };

@@ -41,9 +41,9 @@ static void free_job(void *priv)
 	free(job);
 }
 
-int adm_index(const struct adm_call *c, const char *name, int64_t *ret, struct err *err)
+int arg_index(const struct command_call *c, const char *name, int64_t *ret, struct err *err)
 {
-	const char *text = adm_text(c, name);
+	const char *text = arg_text(c, name);
 	int64_t v = 0;
 
 	*ret = -1;
@@ -55,29 +55,29 @@ int adm_index(const struct adm_call *c, const char *name, int64_t *ret, struct e
 	return 0;
 }
 
-static int adm_audit_bundle_check(struct adm_call *c, struct err *err)
+static int audit_bundle_check(struct command_call *c, struct err *err)
 {
-	struct bundle_job *job = adm_priv(c, sizeof(*job));
+	struct bundle_job *job = command_priv(c, sizeof(*job));
 	const struct tenant *t;
 	int rc;
 
 	c->free_priv = free_job;
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->store = mem_strdup(adm_env(c)->store);
-	job->since_us = adm_time(c, "since");
-	job->until_us = adm_time(c, "until");
-	rc = adm_index(c, "from", &job->from, err);
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	job->store = mem_strdup(command_env(c)->store);
+	job->since_us = arg_time(c, "since");
+	job->until_us = arg_time(c, "until");
+	rc = arg_index(c, "from", &job->from, err);
 	if (rc == 0)
-		rc = adm_index(c, "to", &job->to, err);
+		rc = arg_index(c, "to", &job->to, err);
 	if (rc == 0 && (job->from >= 0 || job->to >= 0) && (job->since_us || job->until_us))
 		rc = err_set(err, ERR_INVALID, "", "a range is by indexes or by times");
-	t = tenant_by_name(adm_env(c)->tenants, job->tenant, strlen(job->tenant));
+	t = tenant_by_name(command_env(c)->tenants, job->tenant, strlen(job->tenant));
 	if (t)
-		adm_record_in(c, t->id);
+		command_record_in(c, t->id);
 	return rc;
 }
 
-int adm_range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until_us, int64_t *ret_from, int64_t *ret_to,
+int range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until_us, int64_t *ret_from, int64_t *ret_to,
 		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_TIMES);
@@ -100,7 +100,7 @@ static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle
 	struct db_stmt *st;
 	int64_t min_idx = 0, size = 0;
 	int rc = job->since_us || job->until_us
-			 ? adm_range_of_times(db, job->log, job->since_us, job->until_us, &job->from, &job->to, err) : 0;
+			 ? range_of_times(db, job->log, job->since_us, job->until_us, &job->from, &job->to, err) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -143,12 +143,12 @@ static int open_file(struct bundle_job *job, struct err *err)
 static int make_bundle(struct bundle_job *job, struct db *db, struct err *err)
 {
 	struct audit_bundle_req req = { 0 };
-	struct adm_tenant t;
+	struct tenant_row t;
 	char *origin = NULL, query[160];
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	if (rc == 0)
-		rc = adm_log_of(db, t.id, &job->log, err);
+		rc = tenant_row_log(db, t.id, &job->log, err);
 	if (rc == 0)
 		rc = find_range(job, db, &req, &origin, err);
 	if (rc == 0)
@@ -163,31 +163,31 @@ static int make_bundle(struct bundle_job *job, struct db *db, struct err *err)
 	return rc;
 }
 
-static void put_done(struct adm_call *c, const struct bundle_job *job)
+static void put_done(struct command_call *c, const struct bundle_job *job)
 {
 	const struct audit_bundle *b = &job->bundle;
 
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "tenant", job->tenant);
-	adm_put_int(c->out, "from", b->from);
-	adm_put_int(c->out, "to", b->to - 1);
-	adm_put_int(c->out, "records", b->to - b->from);
-	adm_put_hex(c->out, "sha256", b->sha256, sizeof(b->sha256));
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "tenant", job->tenant);
+	reply_int(c->out, "from", b->from);
+	reply_int(c->out, "to", b->to - 1);
+	reply_int(c->out, "records", b->to - b->from);
+	reply_hex(c->out, "sha256", b->sha256, sizeof(b->sha256));
+	reply_row_end(c->out);
 }
 
-static void put_part(struct adm_call *c, const uint8_t *p, size_t n)
+static void put_part(struct command_call *c, const uint8_t *p, size_t n)
 {
 	char *text = mem_alloc(text_base64_size(n));
 
 	text_base64(p, n, text);
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "data", text);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "data", text);
+	reply_row_end(c->out);
 	free(text);
 }
 
-static int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_bundle_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct bundle_job *job = c->priv;
 	uint8_t *buf;
@@ -213,19 +213,19 @@ static int adm_audit_bundle_body(struct adm_call *c, struct db *db, struct audit
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_bundle_args[] = {
+static const struct command_arg audit_bundle_args[] = {
 	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file, which this program writes." },
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
 	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time."), ARG_END };
 
-const struct adm_cmd bundle_commands[] = {
+const struct command bundle_commands[] = {
 	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
 	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and "
 		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The file belongs to who runs "
 		    "this, here; a server writes none where a reader says.",
 	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE,
-	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_bundle_check, .body = adm_audit_bundle_body },
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check, .body = audit_bundle_body },
 	{ .noun = NULL },
 };

@@ -21,13 +21,13 @@ struct proof_job {
 	int64_t idx;                    /* of the record; -1 = not found */
 };
 
-static int adm_audit_proof_check(struct adm_call *c, struct err *err)
+static int audit_proof_check(struct command_call *c, struct err *err)
 {
-	struct proof_job *job = adm_priv(c, sizeof(*job));
+	struct proof_job *job = command_priv(c, sizeof(*job));
 
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	adm_copy(c, "call", job->text, sizeof(job->text));
-	job->begin = adm_flag(c, "begin");
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "call", job->text, sizeof(job->text));
+	job->begin = arg_flag(c, "begin");
 	job->idx = -1;
 	if (id_parse(job->text, strlen(job->text), job->call) < 0)
 		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
@@ -43,16 +43,16 @@ static int note_record(void *arg, const struct audit_view *v)
 	return 0;
 }
 
-static int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_proof_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct proof_job *job = c->priv;
 	struct str text = STR_INIT;
-	struct adm_tenant t;
+	struct tenant_row t;
 	uint64_t size = 0;
 	int rc;
 
 	(void)logs;
-	rc = adm_find_call(db, job->tenant, job->call, job->text, &t, err);
+	rc = tenant_row_of_call(db, job->tenant, job->call, job->text, &t, err);
 	if (rc == 0)
 		rc = audit_query_call(db, t.id, job->call, note_record, job, err);
 	if (rc >= 0 && job->idx < 0)
@@ -60,13 +60,13 @@ static int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_
 	if (rc >= 0)
 		rc = audit_prove(db, t.id, job->idx, &text, &size, err);
 	if (rc == 0) {
-		adm_seen(c, t.id, job->idx);
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "proof", str_text(&text));
-		adm_put_text(c->out, "tenant", t.name);
-		adm_put_int(c->out, "index", job->idx);
-		adm_put_int(c->out, "size", (int64_t)size);
-		adm_row_end(c->out);
+		command_seen(c, t.id, job->idx);
+		reply_row_begin(c->out);
+		reply_text(c->out, "proof", str_text(&text));
+		reply_text(c->out, "tenant", t.name);
+		reply_int(c->out, "index", job->idx);
+		reply_int(c->out, "size", (int64_t)size);
+		reply_row_end(c->out);
 	}
 	str_fini(&text);
 	return rc < 0 ? rc : 0;
@@ -74,18 +74,18 @@ static int adm_audit_proof_body(struct adm_call *c, struct db *db, struct audit_
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_proof_args[] = {
+static const struct command_arg audit_proof_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("begin", "The record of its begin, not of its end."), ARG_END };
-static const struct adm_column audit_proof_cols[] = { COL("proof", "Proof"), COL_END };
+static const struct command_column audit_proof_cols[] = { COL("proof", "Proof"), COL_END };
 
-const struct adm_cmd proof_commands[] = {
+const struct command proof_commands[] = {
 	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
 	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root of the "
 	  "log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks it without the store: "
 	  "with contrib/verify/verify.py, or any tool that knows transparency logs.  It shows nothing of other records.",
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
 	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
-	  .check = adm_audit_proof_check, .body = adm_audit_proof_body },
+	  .check = audit_proof_check, .body = audit_proof_body },
 	{ .noun = NULL },
 };

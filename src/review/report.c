@@ -25,7 +25,7 @@
 #define EMPTY(sql) .way = { { NULL, sql, false, true, 0 } }
 
 /* ended by noun NULL */
-static const struct adm_report adm_reports[] = {
+static const struct report reports[] = {
 	{ "audit", "calls", SCOPE_TENANT,
 	  .way = { { "group-by", SQL_REPORT_CALLS_GROUPED, false, false, 0 }, { NULL, SQL_REPORT_CALLS, true, false, 0 } },
 	  .by_prn = SQL_REPORT_CALLS_PRN, .by_cred = SQL_REPORT_CALLS_CRED, .by_tool = SQL_REPORT_CALLS_TOOL,
@@ -81,9 +81,9 @@ static const struct adm_report adm_reports[] = {
 	{ .noun = NULL },
 };
 
-const struct adm_report *adm_report_find(const char *noun, const char *verb)
+const struct report *report_find(const char *noun, const char *verb)
 {
-	for (const struct adm_report *r = adm_reports; r->noun; r++)
+	for (const struct report *r = reports; r->noun; r++)
 		if (strcmp(r->noun, noun) == 0 && strcmp(r->verb, verb) == 0)
 			return r;
 	return NULL;
@@ -162,7 +162,7 @@ static int read_size(struct db *db, int64_t log, struct coverage *cov, struct er
 	return rc < 0 ? rc : 0;
 }
 
-static int read_span(struct db *db, const struct adm_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+static int read_span(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
 	int rc;
@@ -179,7 +179,7 @@ static int read_span(struct db *db, const struct adm_ask *ask, int64_t log, stru
 	return rc < 0 ? rc : 0;
 }
 
-static int add_log(struct db *db, const struct adm_ask *ask, int64_t log, struct coverage *cov, struct err *err)
+static int add_log(struct db *db, const struct report_ask *ask, int64_t log, struct coverage *cov, struct err *err)
 {
 	uint64_t verified_us = 0;
 	int64_t idx;
@@ -196,7 +196,7 @@ static int add_log(struct db *db, const struct adm_ask *ask, int64_t log, struct
 	return rc;
 }
 
-static int read_coverage(struct db *db, const struct adm_ask *ask, struct coverage *cov, struct err *err)
+static int read_coverage(struct db *db, const struct report_ask *ask, struct coverage *cov, struct err *err)
 {
 	int64_t log = 0, idx;
 	uint64_t verified_us = 0;
@@ -211,7 +211,7 @@ static int read_coverage(struct db *db, const struct adm_ask *ask, struct covera
 			cov->verified_us = verified_us;
 		return rc;
 	}
-	while ((rc = adm_next_log(db, &log, NULL, err)) == 0 && log > 0) {
+	while ((rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0) {
 		rc = add_log(db, ask, log, cov, err);
 		if (rc < 0)
 			return rc;
@@ -221,46 +221,46 @@ static int read_coverage(struct db *db, const struct adm_ask *ask, struct covera
 	return rc;
 }
 
-static void put_time_or(struct adm_out *o, const char *name, uint64_t us, const char *none)
+static void put_time_or(struct reply *o, const char *name, uint64_t us, const char *none)
 {
 	if (us)
-		adm_put_time(o, name, us);
+		reply_time(o, name, us);
 	else
-		adm_put_text(o, name, none);
+		reply_text(o, name, none);
 }
 
-static void put_age(struct adm_out *o, const char *name, uint64_t us)
+static void put_age(struct reply *o, const char *name, uint64_t us)
 {
 	uint64_t now_us = clock_wall_us();
 	char age[32];
 
-	adm_put_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
+	reply_text(o, name, us ? text_format_age(now_us > us ? now_us - us : 0, age, sizeof(age)) : NULL);
 }
 
-static void put_coverage(struct adm_out *o, const struct adm_ask *ask, const struct coverage *cov)
+static void put_coverage(struct reply *o, const struct report_ask *ask, const struct coverage *cov)
 {
 	char title[80];
 
 	(void)snprintf(title, sizeof(title), "%s %s", ask->report->noun, ask->report->verb);
-	adm_put_text(o, "report", title);
-	adm_put_text(o, "asked", ask->line);
-	adm_put_time(o, "at", clock_wall_us());
-	adm_put_text(o, "log", cov->origin);
+	reply_text(o, "report", title);
+	reply_text(o, "asked", ask->line);
+	reply_time(o, "at", clock_wall_us());
+	reply_text(o, "log", cov->origin);
 	if (*cov->tenant)
-		adm_put_text(o, "tenant", cov->tenant);
+		reply_text(o, "tenant", cov->tenant);
 	put_time_or(o, "since", ask->since_us, "the beginning");
 	put_time_or(o, "until", ask->until_us, "now");
 	if (ask->log > 0 && cov->to >= cov->from) {
-		adm_put_int(o, "from", cov->from);
-		adm_put_int(o, "to", cov->to);
+		reply_int(o, "from", cov->from);
+		reply_int(o, "to", cov->to);
 	}
-	adm_put_int(o, "records", cov->size);
-	adm_put_int(o, "pruned", cov->pruned);
-	adm_put_int(o, "erasures", cov->erased);
+	reply_int(o, "records", cov->size);
+	reply_int(o, "pruned", cov->pruned);
+	reply_int(o, "erasures", cov->erased);
 }
 
 /* How large the store is, and how long there is room for more of it. */
-static int put_room(struct adm_out *o, struct db *db, const struct adm_ask *ask, struct err *err)
+static int put_room(struct reply *o, struct db *db, const struct report_ask *ask, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_ROOM);
 	struct statvfs fs;
@@ -277,18 +277,18 @@ static int put_room(struct adm_out *o, struct db *db, const struct adm_ask *ask,
 	db_stmt_put(&st);
 	if (rc < 0)
 		return rc;
-	adm_put_int(o, "store_bytes", bytes);
-	adm_put_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
+	reply_int(o, "store_bytes", bytes);
+	reply_int(o, "bytes_per_record", records > 0 ? bytes / records : 0);
 	if (statvfs(ask->store, &fs) != 0)
 		return 0;
 	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
-	adm_put_int(o, "free_bytes", free_bytes);
+	reply_int(o, "free_bytes", free_bytes);
 	if (in_week > 0 && records > 0)
-		adm_put_int(o, "full_in_days", (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
+		reply_int(o, "full_in_days", (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
 	return 0;
 }
 
-static void put_column(struct adm_out *o, const char *name, bool *any)
+static void put_column(struct reply *o, const char *name, bool *any)
 {
 	if (*any)
 		str_putc(&o->text, ',');
@@ -296,7 +296,7 @@ static void put_column(struct adm_out *o, const char *name, bool *any)
 	jx_write_stringz(&o->text, name);
 }
 
-static void put_columns(struct adm_out *o, struct db_stmt *st, const char *const *names)
+static void put_columns(struct reply *o, struct db_stmt *st, const char *const *names)
 {
 	unsigned n = st ? db_col_count(st) : 0;
 	bool any = false;
@@ -310,7 +310,7 @@ static void put_columns(struct adm_out *o, struct db_stmt *st, const char *const
 	str_puts(&o->text, "]}\n");
 }
 
-int adm_report_head(struct adm_out *o, struct db *db, const struct adm_ask *ask, struct db_stmt *columns, const char *const *names,
+int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns, const char *const *names,
 		    struct err *err)
 {
 	struct coverage cov;
@@ -329,11 +329,11 @@ int adm_report_head(struct adm_out *o, struct db *db, const struct adm_ask *ask,
 	put_coverage(o, ask, &cov);
 	put_time_or(o, "checkpoint", checkpoint_us, "none");
 	if (ask->log > 0 && checked >= 0)
-		adm_put_int(o, "signed", checked);
+		reply_int(o, "signed", checked);
 	put_time_or(o, "anchor", anchor_us, "none");
 	put_age(o, "anchor_age", anchor_us);
 	put_time_or(o, "verified", cov.verified_us, "never");
-	adm_put_bool(o, "must_be_empty", ask->way->must_be_empty);
+	reply_bool(o, "must_be_empty", ask->way->must_be_empty);
 	if (ask->report->room)
 		rc = put_room(o, db, ask, err);
 	put_columns(o, columns, names);
@@ -349,9 +349,9 @@ int adm_report_head(struct adm_out *o, struct db *db, const struct adm_ask *ask,
 struct cursor { int64_t ts, idx; };
 
 struct report_job {
-	struct adm_ask ask;
-	struct adm_call *c;
-	struct adm_out *out;
+	struct report_ask ask;
+	struct command_call *c;
+	struct reply *out;
 	int64_t tenant_id;              /* of the log that is asked */
 	int64_t left;                   /* rows that may still be said */
 	size_t rows;                    /* of the page */
@@ -359,13 +359,13 @@ struct report_job {
 	bool headed;
 };
 
-void adm_ask_fini(struct adm_ask *ask)
+void report_ask_fini(struct report_ask *ask)
 {
 	free(ask->line);
 	free(ask->store);
 }
 
-enum adm_scope adm_ask_scope(const struct adm_ask *ask)
+enum report_scope report_ask_scope(const struct report_ask *ask)
 {
 	return ask->way->scope ? ask->way->scope : ask->report->scope;
 }
@@ -374,14 +374,14 @@ static void free_job(void *priv)
 {
 	struct report_job *job = priv;
 
-	adm_ask_fini(&job->ask);
+	report_ask_fini(&job->ask);
 	free(job);
 }
 
 /* --- what is asked for */
 
 /* One word of the text, or each of a list. */
-static int check_word(const struct adm_report *r, const char *word, size_t len, struct err *err)
+static int check_word(const struct report *r, const char *word, size_t len, struct err *err)
 {
 	char item[72];
 
@@ -393,10 +393,10 @@ static int check_word(const struct adm_report *r, const char *word, size_t len, 
 	return ERR_INVALID;
 }
 
-static int check_text(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+static int check_text(const struct command_call *c, struct report_ask *ask, struct err *err)
 {
-	const struct adm_report *r = ask->report;
-	const char *text = r->text ? adm_text(c, r->text) : NULL;
+	const struct report *r = ask->report;
+	const char *text = r->text ? arg_text(c, r->text) : NULL;
 	int rc = 0;
 
 	if (!text)
@@ -415,9 +415,9 @@ static int check_text(const struct adm_call *c, struct adm_ask *ask, struct err 
 	return rc;
 }
 
-static int check_outcome(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+static int check_outcome(const struct command_call *c, struct report_ask *ask, struct err *err)
 {
-	const char *outcome = adm_has(c, "outcome") ? adm_text(c, "outcome") : NULL;
+	const char *outcome = arg_given(c, "outcome") ? arg_text(c, "outcome") : NULL;
 
 	ask->outcome = outcome ? audit_outcome_from_name(outcome) : -1;
 	if (!outcome || ask->outcome >= 0)
@@ -429,68 +429,68 @@ static int check_outcome(const struct adm_call *c, struct adm_ask *ask, struct e
 }
 
 /* "NAME", or "TENANT/NAME" where no tenant is given: authority was decided by that one. */
-static void copy_principal(const struct adm_call *c, struct adm_ask *ask)
+static void copy_principal(const struct command_call *c, struct report_ask *ask)
 {
-	const char *text = adm_text(c, "principal"), *slash = text && !*ask->tenant ? strchr(text, '/') : NULL;
+	const char *text = arg_text(c, "principal"), *slash = text && !*ask->tenant ? strchr(text, '/') : NULL;
 
 	if (slash)
 		(void)snprintf(ask->tenant, sizeof(ask->tenant), "%.*s", (int)(slash - text), text);
 	(void)snprintf(ask->principal, sizeof(ask->principal), "%s", slash ? slash + 1 : text ? text : "");
 }
 
-int adm_ask_check(struct adm_call *c, struct adm_ask *ask, struct err *err)
+int report_ask_check(struct command_call *c, struct report_ask *ask, struct err *err)
 {
 	static const char *const formats[] = { "table", "json", "jsonl", "csv" };
-	const char *format = adm_text(c, "format");
+	const char *format = arg_text(c, "format");
 	const struct tenant *t;
 	bool known = !format;
 
 	for (size_t i = 0; i < NELEMS(formats); i++)
 		known = known || strcmp(format, formats[i]) == 0;
-	if (!known && !(strcmp(format, "ocsf") == 0 && strcmp(adm_verb(c), "export") == 0))
+	if (!known && !(strcmp(format, "ocsf") == 0 && strcmp(command_verb(c), "export") == 0))
 		return err_set(err, ERR_INVALID, "format", "format: \"%.40s\" is none; say table, json, jsonl or csv", format);
-	ask->line = mem_strdup(adm_line(c));
-	ask->store = mem_strdup(adm_env(c)->store);
-	adm_copy(c, "tenant", ask->tenant, sizeof(ask->tenant));
-	adm_copy(c, "tool", ask->tool, sizeof(ask->tool));
+	ask->line = mem_strdup(command_line(c));
+	ask->store = mem_strdup(command_env(c)->store);
+	arg_copy(c, "tenant", ask->tenant, sizeof(ask->tenant));
+	arg_copy(c, "tool", ask->tool, sizeof(ask->tool));
 	copy_principal(c, ask);
-	adm_copy(c, "key", ask->key, sizeof(ask->key));
-	ask->since_us = adm_time(c, "since");
-	ask->until_us = adm_time(c, "until");
-	ask->limit = adm_uint(c, "limit", ROWS_DEFAULT);
+	arg_copy(c, "key", ask->key, sizeof(ask->key));
+	ask->since_us = arg_time(c, "since");
+	ask->until_us = arg_time(c, "until");
+	ask->limit = arg_uint(c, "limit", ROWS_DEFAULT);
 	if (*ask->principal && !*ask->tenant)
 		return err_set(err, ERR_INVALID, "principal", "--principal needs --tenant");
-	t = *ask->tenant ? tenant_by_name(adm_env(c)->tenants, ask->tenant, strlen(ask->tenant)) : NULL;
+	t = *ask->tenant ? tenant_by_name(command_env(c)->tenants, ask->tenant, strlen(ask->tenant)) : NULL;
 	if (t)
-		adm_record_in(c, t->id);
+		command_record_in(c, t->id);
 	return check_outcome(c, ask, err);
 }
 
-static const struct adm_way *way_of(const struct adm_call *c, const struct adm_report *r)
+static const struct report_way *way_of(const struct command_call *c, const struct report *r)
 {
-	const struct adm_way *way = r->way;
+	const struct report_way *way = r->way;
 
-	while (way->option && !adm_has(c, way->option))
+	while (way->option && !arg_given(c, way->option))
 		way++;
 	return way;
 }
 
 /* What some reports take in their own way. */
-static int check_specials(const struct adm_call *c, struct adm_ask *ask, struct err *err)
+static int check_specials(const struct command_call *c, struct report_ask *ask, struct err *err)
 {
-	uint64_t now_us = clock_wall_us(), ms = adm_duration_ms(c, "stale", KEY_STALE_MS);
-	const char *kind = adm_text(c, "kind");
+	uint64_t now_us = clock_wall_us(), ms = arg_duration_ms(c, "stale", KEY_STALE_MS);
+	const char *kind = arg_text(c, "kind");
 
-	ask->number = adm_has(c, "seed") ? (int64_t)adm_uint(c, "seed", 0) : (int64_t)now_us;
-	if (adm_has(c, "number"))
-		ask->limit = adm_uint(c, "number", 0);
-	if (adm_has(c, "stale") || adm_has(c, "unused-scopes"))
+	ask->number = arg_given(c, "seed") ? (int64_t)arg_uint(c, "seed", 0) : (int64_t)now_us;
+	if (arg_given(c, "number"))
+		ask->limit = arg_uint(c, "number", 0);
+	if (arg_given(c, "stale") || arg_given(c, "unused-scopes"))
 		ask->since_us = now_us - 1000 * ms;
 	if (strcmp(ask->report->noun, "tool") == 0) {
 		(void)snprintf(ask->text, sizeof(ask->text), "tool/%s", ask->tool);
 		ask->as_text = true;
 	}
-	if (adm_ask_scope(ask) == SCOPE_KEY && !*ask->key)
+	if (report_ask_scope(ask) == SCOPE_KEY && !*ask->key)
 		return err_set(err, ERR_INVALID, "key", "say --key or --tool-hash");
 	if (!kind)
 		return 0;
@@ -504,18 +504,18 @@ static int check_specials(const struct adm_call *c, struct adm_ask *ask, struct 
 	return err_set(err, ERR_INVALID, "kind", "kind: \"%.40s\" is none; toolcrib-audit(7) names them", kind);
 }
 
-static int adm_report_check(struct adm_call *c, struct err *err)
+static int report_check(struct command_call *c, struct err *err)
 {
-	struct report_job *job = adm_priv(c, sizeof(*job));
-	struct adm_ask *ask = &job->ask;
+	struct report_job *job = command_priv(c, sizeof(*job));
+	struct report_ask *ask = &job->ask;
 	int rc;
 
 	c->free_priv = free_job;
 	job->c = c;
 	job->out = c->out;
-	ask->report = adm_report_find(adm_noun(c), adm_verb(c));
+	ask->report = report_find(command_noun(c), command_verb(c));
 	ask->way = way_of(c, ask->report);
-	rc = adm_ask_check(c, ask, err);
+	rc = report_ask_check(c, ask, err);
 	if (rc == 0)
 		rc = check_text(c, ask, err);
 	return rc < 0 ? rc : check_specials(c, ask, err);
@@ -528,11 +528,11 @@ static const char *or_null(const char *text)
 	return *text ? text : NULL;
 }
 
-static int find_tenant(struct db *db, struct adm_ask *ask, struct err *err)
+static int find_tenant(struct db *db, struct report_ask *ask, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_LOG);
-	struct adm_tenant t = { 0 };
-	struct adm_principal p;
+	struct tenant_row t = { 0 };
+	struct principal_row p;
 	int rc;
 
 	db_bind_textz(st, 1, ask->tenant);
@@ -543,21 +543,21 @@ static int find_tenant(struct db *db, struct adm_ask *ask, struct err *err)
 	}
 	db_stmt_put(&st);
 	if (rc == 0)            /* not even a removed one: say which name is near */
-		rc = adm_find_tenant(db, ask->tenant, &t, err);
+		rc = tenant_row_find(db, ask->tenant, &t, err);
 	if (rc < 0 || !*ask->principal)
 		return rc < 0 ? rc : 0;
 	(void)snprintf(t.name, sizeof(t.name), "%s", ask->tenant);
 	(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", ask->principal);
 	if (strncmp(ask->principal, "prn_", 4) == 0)
 		return 0;
-	rc = adm_find_principal(db, &t, ask->principal, &p, err);
+	rc = principal_row_find(db, &t, ask->principal, &p, err);
 	if (rc == 0)
 		(void)snprintf(ask->pseudonym, sizeof(ask->pseudonym), "%s", p.pseudonym);
 	return rc;
 }
 
 /* A key of another tenant than the one that is named is not there. */
-static int find_key(struct db *db, struct adm_ask *ask, struct err *err)
+static int find_key(struct db *db, struct report_ask *ask, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_FIND_KEY);
 	int rc;
@@ -575,9 +575,9 @@ static int find_key(struct db *db, struct adm_ask *ask, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-int adm_ask_find(struct db *db, struct adm_ask *ask, struct err *err)
+int report_ask_find(struct db *db, struct report_ask *ask, struct err *err)
 {
-	enum adm_scope scope = adm_ask_scope(ask);
+	enum report_scope scope = report_ask_scope(ask);
 
 	if (scope == SCOPE_KEY && *ask->key)
 		return find_key(db, ask, err);
@@ -587,7 +587,7 @@ int adm_ask_find(struct db *db, struct adm_ask *ask, struct err *err)
 	return 0;
 }
 
-int adm_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
+int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_NEXT_LOG);
 	int rc;
@@ -601,7 +601,7 @@ int adm_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *e
 	return rc < 0 ? rc : 0;
 }
 
-int adm_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err)
+int report_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_RECORD_TIME);
 	int rc;
@@ -616,9 +616,9 @@ int adm_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, st
 
 /* --- asking */
 
-static enum sql_id statement_of(const struct adm_ask *ask)
+static enum sql_id statement_of(const struct report_ask *ask)
 {
-	const struct adm_report *r = ask->report;
+	const struct report *r = ask->report;
 
 	if (ask->way->option)
 		return ask->way->sql;
@@ -634,7 +634,7 @@ static enum sql_id statement_of(const struct adm_ask *ask)
 /* Of the parameters, those that the statement has. */
 static void bind(struct db_stmt *st, const struct report_job *job, int64_t log, int64_t rows)
 {
-	const struct adm_ask *ask = &job->ask;
+	const struct report_ask *ask = &job->ask;
 	int64_t until = ask->until_us && ask->until_us < INT64_MAX ? (int64_t)ask->until_us : INT64_MAX;
 	const int64_t number[PARAMS] = { log, ask->since_us < INT64_MAX ? (int64_t)ask->since_us : INT64_MAX,
 		until <= job->at.ts ? until : job->at.ts + 1, 0, 0, 0, ask->outcome, rows, job->at.ts, job->at.idx, 0, ask->number };
@@ -662,7 +662,7 @@ static bool is_yes_or_no(const char *name)
 	return false;
 }
 
-static void put_value(struct adm_out *o, struct db_stmt *st, unsigned col)
+static void put_value(struct reply *o, struct db_stmt *st, unsigned col)
 {
 	const char *name = db_col_name(st, col);
 	char number[32];
@@ -672,29 +672,29 @@ static void put_value(struct adm_out *o, struct db_stmt *st, unsigned col)
 
 	switch (db_col_type(st, col)) {
 	case DB_NULL:
-		adm_put_text(o, name, NULL);
+		reply_text(o, name, NULL);
 		break;
 	case DB_INT:
 		if (is_yes_or_no(name))
-			adm_put_bool(o, name, db_col_i64(st, col) != 0);
+			reply_bool(o, name, db_col_i64(st, col) != 0);
 		else
-			adm_put_int(o, name, db_col_i64(st, col));
+			reply_int(o, name, db_col_i64(st, col));
 		break;
 	case DB_FLOAT:
 		n = snprintf(number, sizeof(number), "%.15g", db_col_f64(st, col));
-		adm_put_raw(o, name, number, (size_t)n);
+		reply_raw(o, name, number, (size_t)n);
 		break;
 	case DB_TEXT:
-		adm_put_text(o, name, db_col_text(st, col, NULL));
+		reply_text(o, name, db_col_text(st, col, NULL));
 		break;
 	case DB_BLOB:
 		p = db_col_blob(st, col, &len);
-		adm_put_hex(o, name, p, len);
+		reply_hex(o, name, p, len);
 		break;
 	}
 }
 
-void adm_put_columns(struct adm_out *o, struct db_stmt *st)
+void report_columns(struct reply *o, struct db_stmt *st)
 {
 	unsigned count = db_col_count(st);
 
@@ -707,9 +707,9 @@ static void put_row(struct report_job *job, struct db_stmt *st)
 {
 	unsigned count = db_col_count(st);
 
-	adm_row_begin(job->out);
-	adm_put_columns(job->out, st);
-	adm_row_end(job->out);
+	reply_row_begin(job->out);
+	report_columns(job->out, st);
+	reply_row_end(job->out);
 	for (unsigned col = 0; col < count; col++) {
 		if (strcmp(db_col_name(st, col), "_ts") == 0)
 			job->at.ts = db_col_i64(st, col);
@@ -717,7 +717,7 @@ static void put_row(struct report_job *job, struct db_stmt *st)
 			job->at.idx = db_col_i64(st, col);
 	}
 	if (job->ask.way->paged)
-		adm_seen(job->c, job->tenant_id, job->at.idx);
+		command_seen(job->c, job->tenant_id, job->at.idx);
 	job->rows++;
 	job->left--;
 }
@@ -731,15 +731,15 @@ static int ask_page(struct report_job *job, struct db *db, int64_t log, int64_t 
 	bind(st, job, log, rows);
 	job->rows = 0;
 	if (!job->headed)
-		rc = adm_report_head(job->out, db, &job->ask, st, NULL, err);
+		rc = report_head(job->out, db, &job->ask, st, NULL, err);
 	job->headed = true;
-	while (rc == 0 && !adm_full(job->out) && (rc = db_step(st, err)) == 1) {
+	while (rc == 0 && !reply_full(job->out) && (rc = db_step(st, err)) == 1) {
 		put_row(job, st);
 		rc = 0;
 	}
 	db_stmt_put(&st);
 	if (rc == ERR_TIMEOUT) {
-		(void)err_set(err, ERR_TIMEOUT, "", "the report took longer than %d s and was given up", ADM_REPORT_MS / 1000);
+		(void)err_set(err, ERR_TIMEOUT, "", "the report took longer than %d s and was given up", REPORT_MS / 1000);
 		err_hint(err, "--since, --until and --tenant make it smaller");
 	}
 	return rc;
@@ -750,23 +750,23 @@ static int ask_log(struct report_job *job, struct db *db, int64_t log, struct er
 	int rc;
 
 	job->at = (struct cursor){ INT64_MAX, INT64_MAX };
-	adm_seen(job->c, job->tenant_id, -1);
+	command_seen(job->c, job->tenant_id, -1);
 	do {
-		int64_t rows = job->ask.way->paged && job->left > ADM_REPORT_PAGE ? ADM_REPORT_PAGE : job->left;
+		int64_t rows = job->ask.way->paged && job->left > REPORT_PAGE ? REPORT_PAGE : job->left;
 
-		db_deadline(db, clock_mono_us() + UINT64_C(1000) * ADM_REPORT_MS);
+		db_deadline(db, clock_mono_us() + UINT64_C(1000) * REPORT_MS);
 		rc = ask_page(job, db, log, rows, err);
 		db_deadline(db, 0);
-	} while (rc == 0 && job->ask.way->paged && job->rows == ADM_REPORT_PAGE && job->left > 0 && !adm_full(job->out));
+	} while (rc == 0 && job->ask.way->paged && job->rows == REPORT_PAGE && job->left > 0 && !reply_full(job->out));
 	return rc;
 }
 
 static int ask_logs(struct report_job *job, struct db *db, struct err *err)
 {
-	int64_t log = adm_ask_scope(&job->ask) == SCOPE_TENANTS ? 1 : 0;
+	int64_t log = report_ask_scope(&job->ask) == SCOPE_TENANTS ? 1 : 0;
 	int rc;
 
-	while ((rc = adm_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed) && !adm_full(job->out)) {
+	while ((rc = report_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed) && !reply_full(job->out)) {
 		rc = ask_log(job, db, log, err);
 		if (rc < 0)
 			return rc;
@@ -776,14 +776,14 @@ static int ask_logs(struct report_job *job, struct db *db, struct err *err)
 	return rc;
 }
 
-static int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int report_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct report_job *job = c->priv;
 	int rc;
 
 	(void)logs;
 	job->left = job->ask.limit > 0 ? job->ask.limit : INT64_MAX;
-	rc = adm_ask_find(db, &job->ask, err);
+	rc = report_ask_find(db, &job->ask, err);
 	if (rc < 0)
 		return rc;
 	job->tenant_id = job->ask.tenant_id;
@@ -794,122 +794,122 @@ static int adm_report_body(struct adm_call *c, struct db *db, struct audit_logs 
 }
 
 /* Commands with a shape of their own that are reports when a flag asks for it. */
-static int adm_key_list_any_check(struct adm_call *c, struct err *err)
+static int key_list_any_check(struct command_call *c, struct err *err)
 {
-	if (!adm_has(c, "review") && !adm_has(c, "stale") && !adm_has(c, "unused-scopes"))
-		return adm_key_list_check(c, err);
-	adm_record_as(c, AUDIT_AUDIT_READ);
-	return adm_report_check(c, err);
+	if (!arg_given(c, "review") && !arg_given(c, "stale") && !arg_given(c, "unused-scopes"))
+		return key_list_check(c, err);
+	command_record_as(c, AUDIT_AUDIT_READ);
+	return report_check(c, err);
 }
 
-static int adm_key_list_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int key_list_any_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_key_list_body(c, db, logs, err);
+	return c->free_priv == free_job ? report_body(c, db, logs, err) : key_list_body(c, db, logs, err);
 }
 
-static int adm_tool_history_any_check(struct adm_call *c, struct err *err)
+static int tool_history_any_check(struct command_call *c, struct err *err)
 {
-	if (!adm_has(c, "events"))
-		return adm_tool_names_check(c, err);
-	adm_record_as(c, AUDIT_AUDIT_READ);
-	return adm_report_check(c, err);
+	if (!arg_given(c, "events"))
+		return tool_names_check(c, err);
+	command_record_as(c, AUDIT_AUDIT_READ);
+	return report_check(c, err);
 }
 
-static int adm_tool_history_any_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_history_any_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	return c->free_priv == free_job ? adm_report_body(c, db, logs, err) : adm_tool_history_body(c, db, logs, err);
+	return c->free_priv == free_job ? report_body(c, db, logs, err) : tool_history_body(c, db, logs, err);
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg key_list_args[] = {
+static const struct command_arg key_list_args[] = {
 	TENANT_MAYBE, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only this principal of the tenant."),
 	FLAG("review", "With age, expiry, last use and what the tenant's grants open."),
 	OPT("stale", "TIME", ARG_DURATION, COMPLETE_NONE, "Keys not used or not rotated for so long, or without an end: 90d."),
 	FLAG("unused-scopes", "Grants that a key did not use for 90 days, or the time of --stale."),
 	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "Of these reports: table, json, jsonl or csv."), ARG_END };
-static const struct adm_arg tool_history_args[] = {
+static const struct command_arg tool_history_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	FLAG("events", "What was done to it, by whom, from the audit."),
 	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "With --events: table, json, jsonl or csv."), ARG_END };
-static const struct adm_column key_list_cols[] = {
+static const struct command_column key_list_cols[] = {
 	COL("accessor", "ACCESSOR"), COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL_AT("expires", "EXPIRES"),
 	COL_AT("old_secret_until", "OLD SECRET UNTIL"), COL_AT("last_used", "LAST USED"), COL("scopes", "SCOPES"),
 	COL("label", "LABEL"), COL_END };
-static const struct adm_column tool_history_cols[] = {
+static const struct command_column tool_history_cols[] = {
 	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
 	COL("digest", "DIGEST"), COL_END };
-static const struct adm_column denied_cols[] = {
+static const struct command_column denied_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("key", "KEY"), COL("rule", "RULE"),
 	COL("outcome", "OUTCOME"), COL("detail", "DETAIL"), COL_END };
-static const struct adm_column admin_cols[] = {
+static const struct command_column admin_cols[] = {
 	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"), COL("detail", "DETAIL"),
 	COL_END };
-static const struct adm_column credentials_cols[] = {
+static const struct command_column credentials_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("key", "KEY"), COL("principal", "PRINCIPAL"),
 	COL("detail", "DETAIL"), COL_END };
-static const struct adm_column audit_calls_cols[] = {
+static const struct command_column audit_calls_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("outcome", "OUTCOME"),
 	COL("ms", "MS"), COL("transport", "BY"), COL("rule", "RULE"), COL("call", "CALL"), COL_END };
-static const struct adm_arg audit_calls_args[] = {
+static const struct command_arg audit_calls_args[] = {
 	REPORT_TENANT, REPORT_CALLS,
 	OPT("group-by", "LIST", ARG_TEXT, COMPLETE_NONE,
 	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day."), REPORT_END };
-static const struct adm_arg audit_denied_args[] = {
+static const struct command_arg audit_denied_args[] = {
 	REPORT_TENANT, REPORT_CALLS,
 	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by rule, tool, principal, key, outcome or day."), REPORT_END };
-static const struct adm_arg audit_auth_args[] = {
+static const struct command_arg audit_auth_args[] = {
 	REPORT_TENANT_OR("Of this tenant's keys; default: all."), REPORT_KEY,
 	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by source, rule, key, transport or hour."), REPORT_END };
-static const struct adm_arg audit_either_args[] = {
+static const struct command_arg audit_either_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: the system's."), REPORT_END };
-static const struct adm_arg audit_all_args[] = { REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
-static const struct adm_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_END };
-static const struct adm_arg audit_system_args[] = { REPORT_END };
-static const struct adm_arg audit_credential_args[] = {
+static const struct command_arg audit_all_args[] = { REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
+static const struct command_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_END };
+static const struct command_arg audit_system_args[] = { REPORT_END };
+static const struct command_arg audit_credential_args[] = {
 	WORD("key", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	FLAG("timeline", "Each record instead of sums by place and tool."), REPORT_END };
-static const struct adm_arg audit_credentials_args[] = {
+static const struct command_arg audit_credentials_args[] = {
 	REPORT_TENANT_OR("Keys of this tenant; default: all."),
 	FLAG("changes", "What happened to keys; the default."), REPORT_END };
-static const struct adm_arg audit_subject_args[] = {
+static const struct command_arg audit_subject_args[] = {
 	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The subject, with its tenant in front; a name or a pseudonym."),
 	FLAG("export", "Every record instead of sums by kind and tool."), REPORT_END };
-static const struct adm_arg audit_sample_args[] = {
+static const struct command_arg audit_sample_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: the system's log, with --kind."),
 	OPT("kind", "KIND", ARG_TEXT, COMPLETE_NONE, "Records of this kind, such as tool.change, instead of calls."),
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "How many; default 25."),
 	OPT("seed", "N", ARG_UINT, COMPLETE_NONE, "The same seed takes the same records; default 1."),
 	REPORT_SPAN, REPORT_FORMAT, ARG_END };
-static const struct adm_arg audit_continuity_args[] = {
+static const struct command_arg audit_continuity_args[] = {
 	FLAG("executions", "Calls that ran while the audit was failing: there must be none."), REPORT_END };
-static const struct adm_arg audit_blast_args[] = {
+static const struct command_arg audit_blast_args[] = {
 	REPORT_KEY, OPT("tool-hash", "SHA256", ARG_TEXT, COMPLETE_NONE, "Who called this definition of a tool."),
 	REPORT_TENANT_OR("With --tool-hash: calls of this tenant; default: of all."), REPORT_END };
-static const struct adm_arg audit_sandbox_args[] = {
+static const struct command_arg audit_sandbox_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_END };
-static const struct adm_arg audit_capacity_args[] = {
+static const struct command_arg audit_capacity_args[] = {
 	FLAG("events", "When room was short, or the audit failed."), REPORT_END };
 
-const struct adm_cmd key_list_commands[] = {
+const struct command key_list_commands[] = {
 	{ .noun = "key", .verb = "list", .help = "List keys", .args = key_list_args, .columns = key_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = adm_key_list_any_check, .body = adm_key_list_any_body },
+	  .check = key_list_any_check, .body = key_list_any_body },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd tool_history_commands[] = {
+const struct command tool_history_commands[] = {
 	{ .noun = "tool", .verb = "history", .help = "List the versions of a tool", .args = tool_history_args,
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_tool_history_any_check, .body = adm_tool_history_any_body },
+	  .check = tool_history_any_check, .body = tool_history_any_body },
 	{ .noun = NULL },
 };
 
-/* verb, help, detail, arguments, columns of tables for people or NULL for all.  Which statement and which log: adm_reports[]. */
+/* verb, help, detail, arguments, columns of tables for people or NULL for all.  Which statement and which log: reports[]. */
 #define REPORT(v, help_, detail_, args_, columns_) \
 	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, .shape = ADM_REPORT, \
-	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = adm_report_check, .body = adm_report_body }
-const struct adm_cmd report_commands[] = {
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = report_check, .body = report_body }
+const struct command report_commands[] = {
 	REPORT("calls", "List a tenant's calls, the newest first",
 	       "With --group-by: how many, by the client's own claim, the person behind, and more.", audit_calls_args, audit_calls_cols),
 	REPORT("denied", "List calls that were refused, the newest first",

@@ -14,27 +14,27 @@
 
 static void free_ask(void *priv)
 {
-	adm_ask_fini(priv);
+	report_ask_fini(priv);
 	free(priv);
 }
 
-static int adm_review_check(struct adm_call *c, struct err *err)
+static int review_check(struct command_call *c, struct err *err)
 {
-	struct adm_ask *ask = adm_priv(c, sizeof(*ask));
-	const char *action = adm_text(c, "action"), *note = adm_text(c, "note");
+	struct report_ask *ask = command_priv(c, sizeof(*ask));
+	const char *action = arg_text(c, "action"), *note = arg_text(c, "note");
 
 	c->free_priv = free_ask;
 	if (strcmp(action, "sign") != 0)
 		return err_set(err, ERR_INVALID, "action", "audit review: say sign; audit reviews lists what was signed");
 	if (note && strlen(note) > NOTE_MAX)
 		return err_set(err, ERR_LIMIT, "note", "note: longer than %d bytes", NOTE_MAX);
-	ask->report = adm_report_find("audit", "reviews");
+	ask->report = report_find("audit", "reviews");
 	ask->way = ask->report->way;
-	return adm_ask_check(c, ask, err);
+	return report_ask_check(c, ask, err);
 }
 
 /* The newest record that the review covers. */
-static int last_of(struct db *db, const struct adm_ask *ask, int64_t *ret, struct err *err)
+static int last_of(struct db *db, const struct report_ask *ask, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
 	int rc;
@@ -48,15 +48,15 @@ static int last_of(struct db *db, const struct adm_ask *ask, int64_t *ret, struc
 	return rc < 0 ? rc : 0;
 }
 
-static int adm_review_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int review_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct adm_ask *ask = c->priv;
+	struct report_ask *ask = c->priv;
 	uint8_t range[16] = { 0 };
 	const struct audit_field field = { AUDIT_TAG_RANGE, range, sizeof range };
 	struct audit_receipt receipt = { 0, 0 };
-	struct adm_record rec = { .kind = AUDIT_AUDIT_REVIEW, .field = &field, .nfield = 1, .ret = &receipt };
+	struct command_record rec = { .kind = AUDIT_AUDIT_REVIEW, .field = &field, .nfield = 1, .ret = &receipt };
 	int64_t to = 0;
-	int rc = adm_ask_find(db, ask, err);
+	int rc = report_ask_find(db, ask, err);
 
 	if (ask->log == 0)
 		ask->log = 1;
@@ -66,29 +66,29 @@ static int adm_review_body(struct adm_call *c, struct db *db, struct audit_logs 
 		return rc;
 	audit_put_be(range + 8, (uint64_t)to, 8);
 	rec.tenant_id = ask->tenant_id;
-	rc = adm_record(c, db, logs, &rec, err);
+	rc = command_record(c, db, logs, &rec, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "log", *ask->tenant ? ask->tenant : "the system");
-	adm_put_int(c->out, "to", to);
-	adm_put_int(c->out, "index", receipt.idx);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "log", *ask->tenant ? ask->tenant : "the system");
+	reply_int(c->out, "to", to);
+	reply_int(c->out, "index", receipt.idx);
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_review_args[] = {
+static const struct command_arg audit_review_args[] = {
 	WORD("action", "sign", COMPLETE_NONE, "What to do: sign."),
 	REPORT_TENANT_OR("The log of this tenant; default: the system's."),
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "What was read: up to this time; default: now."),
 	OPT("note", "TEXT", ARG_TEXT, COMPLETE_NONE, "What came of it, or a reference."), ARG_END };
 
-const struct adm_cmd review_commands[] = {
+const struct command review_commands[] = {
 	{ .noun = "audit", .verb = "review", .help = "Sign that the audit was reviewed", .args = audit_review_args,
 	  .detail = "Writes a record of who looked and how far; audit reviews lists them.",
 	  .done = "review of the log of %{log} up to record %{to} signed, as record %{index}", .role = ADM_OPERATE,
-	  .where = ADM_ON_WRITER, .check = adm_review_check, .body = adm_review_body },
+	  .where = ADM_ON_WRITER, .check = review_check, .body = review_body },
 	{ .noun = NULL },
 };

@@ -7,9 +7,9 @@
 #include "review/review.h"
 
 /* Reports are statements (sql/queries/report.sql) with a header in front (AUDIT 12).  What a report is stands in a row of
- * adm_reports[]; how it is asked for, in the command table. */
+ * reports[]; how it is asked for, in the command table. */
 
-enum adm_scope {
+enum report_scope {
 	SCOPE_REPORT,           /* of a way: as its report says */
 	SCOPE_TENANT,           /* a tenant's log, which must be named */
 	SCOPE_EITHER,           /* a tenant's, or the system's when none is named */
@@ -19,30 +19,30 @@ enum adm_scope {
 	SCOPE_KEY,              /* the log of the tenant of the key that is named */
 };
 
-struct adm_way {
+struct report_way {
 	const char *option;             /* the flag or option that asks for this one; NULL: none needed */
 	enum sql_id sql;
 	bool paged;                     /* gives _ts and _idx, and is asked again from there */
 	bool must_be_empty;             /* rows are findings: exit status 4 (AUDIT A-1103) */
-	enum adm_scope scope;
+	enum report_scope scope;
 };
-#define ADM_WAYS 4
-struct adm_report {
+#define REPORT_WAYS 4
+struct report {
 	const char *noun, *verb;
-	enum adm_scope scope;
-	struct adm_way way[ADM_WAYS];   /* the last one has no option */
+	enum report_scope scope;
+	struct report_way way[REPORT_WAYS];   /* the last one has no option */
 	enum sql_id by_prn, by_cred, by_tool, by_out;   /* the same by another index, when there is such a filter; or 0 */
 	const char *text;               /* the option or word whose text is parameter 11, or NULL */
 	const char *text_in;            /* what it may be: " rule tool "; NULL: anything */
 	bool text_list;                 /* several of them, with commas */
 	bool room;                      /* the header says how full the disk is */
 };
-const struct adm_report *adm_report_find(const char *noun, const char *verb);
+const struct report *report_find(const char *noun, const char *verb);
 
 /* What is asked for, copied from the arguments on the loop. */
-struct adm_ask {
-	const struct adm_report *report;
-	const struct adm_way *way;
+struct report_ask {
+	const struct report *report;
+	const struct report_way *way;
 	char *line;                     /* the command, as its record has it */
 	char *store;                    /* its directory */
 	char tenant[80], tool[80], principal[64], key[32], text[512];
@@ -54,23 +54,23 @@ struct adm_ask {
 	int64_t log, tenant_id;         /* log 0: all of them; tenant_id 0: the system's */
 	char pseudonym[64];
 };
-#define ADM_REPORT_MS 5000              /* of one read transaction (AUDIT A-623) */
-#define ADM_REPORT_PAGE 1000            /* rows of one */
+#define REPORT_MS 5000              /* of one read transaction (AUDIT A-623) */
+#define REPORT_PAGE 1000            /* rows of one */
 
 /* The options that reports have in common, into ret; and the log and the pseudonym, from the store. */
-int adm_ask_check(struct adm_call *c, struct adm_ask *ret, struct err *err) MUST_CHECK;
-int adm_ask_find(struct db *db, struct adm_ask *ask, struct err *err) MUST_CHECK;
-enum adm_scope adm_ask_scope(const struct adm_ask *ask);
-void adm_ask_fini(struct adm_ask *ask);
+int report_ask_check(struct command_call *c, struct report_ask *ret, struct err *err) MUST_CHECK;
+int report_ask_find(struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
+enum report_scope report_ask_scope(const struct report_ask *ask);
+void report_ask_fini(struct report_ask *ask);
 /* The line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _, or by name. */
-int adm_report_head(struct adm_out *o, struct db *db, const struct adm_ask *ask, struct db_stmt *columns,
+int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
 		    const char *const *names, struct err *err) MUST_CHECK;
 /* Of the row that the statement stands at: its columns as members, without those that begin with _. */
-void adm_put_columns(struct adm_out *o, struct db_stmt *st);
+void report_columns(struct reply *o, struct db_stmt *st);
 /* When the first record at or behind idx was written, -1 = there is none. */
-int adm_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err) MUST_CHECK;
+int report_record_time(struct db *db, int64_t log, int64_t idx, int64_t *ret_us, struct err *err) MUST_CHECK;
 /* The next log behind *log, 0 = there is none; *ret_tenant may be NULL. */
-int adm_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
+int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err *err) MUST_CHECK;
 
 /* --- what reports are asked for with */
 

@@ -31,8 +31,8 @@ struct tally {
 struct ended { uint64_t ts_us, dur_us; int kind, outcome; const char *tool; };
 
 struct stats_job {
-	struct adm_ask ask;
-	struct adm_call *c;
+	struct report_ask ask;
+	struct command_call *c;
 	struct map *tallies;            /* tool-health: tool -> struct tally */
 	struct tally **slot;            /* stats: by time; NULL where nothing was called */
 	size_t slots;
@@ -51,7 +51,7 @@ static void free_job(void *priv)
 	for (size_t i = 0; i < job->slots; i++)
 		free(job->slot[i]);
 	free(job->slot);
-	adm_ask_fini(&job->ask);
+	report_ask_fini(&job->ask);
 	free(job);
 }
 
@@ -154,7 +154,7 @@ static int walk_log(struct stats_job *job, struct db *db, int64_t log, int64_t t
 	size_t rows;
 	int rc;
 
-	adm_seen(job->c, tenant_id, -1);
+	command_seen(job->c, tenant_id, -1);
 	do {
 		rc = walk_page(job, db, log, &ts, &idx, &rows, err);
 	} while (rc == 0 && rows == PAGE_ROWS);
@@ -168,7 +168,7 @@ static int walk(struct stats_job *job, struct db *db, struct err *err)
 
 	if (job->ask.log > 0)
 		return walk_log(job, db, job->ask.log, job->ask.tenant_id, err);
-	while ((rc = adm_next_log(db, &log, &tenant_id, err)) == 0 && log > 0) {
+	while ((rc = report_next_log(db, &log, &tenant_id, err)) == 0 && log > 0) {
 		rc = walk_log(job, db, log, tenant_id, err);
 		if (rc < 0)
 			return rc;
@@ -176,29 +176,29 @@ static int walk(struct stats_job *job, struct db *db, struct err *err)
 	return rc;
 }
 
-static int new_job(struct adm_call *c, struct err *err)
+static int new_job(struct command_call *c, struct err *err)
 {
-	struct stats_job *job = adm_priv(c, sizeof(*job));
+	struct stats_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_job;
 	job->c = c;
-	job->ask.report = adm_report_find(adm_noun(c), adm_verb(c));
+	job->ask.report = report_find(command_noun(c), command_verb(c));
 	job->ask.way = job->ask.report->way;
-	return adm_ask_check(c, &job->ask, err);
+	return report_ask_check(c, &job->ask, err);
 }
 
-static void put_counts(struct adm_out *o, const struct tally *t)
+static void put_counts(struct reply *o, const struct tally *t)
 {
-	adm_put_int(o, "calls", (int64_t)t->calls);
-	adm_put_int(o, "ok", (int64_t)t->ok);
-	adm_put_int(o, "errors", (int64_t)t->errors);
-	adm_put_int(o, "timeouts", (int64_t)t->timeouts);
-	adm_put_int(o, "refused", (int64_t)t->refused);
-	adm_put_int(o, "other", (int64_t)t->other);
-	adm_put_ms(o, "p50_ms", percentile_us(t, 50));
-	adm_put_ms(o, "p95_ms", percentile_us(t, 95));
-	adm_put_ms(o, "p99_ms", percentile_us(t, 99));
-	adm_put_ms(o, "max_ms", t->longest_us);
+	reply_int(o, "calls", (int64_t)t->calls);
+	reply_int(o, "ok", (int64_t)t->ok);
+	reply_int(o, "errors", (int64_t)t->errors);
+	reply_int(o, "timeouts", (int64_t)t->timeouts);
+	reply_int(o, "refused", (int64_t)t->refused);
+	reply_int(o, "other", (int64_t)t->other);
+	reply_ms(o, "p50_ms", percentile_us(t, 50));
+	reply_ms(o, "p95_ms", percentile_us(t, 95));
+	reply_ms(o, "p99_ms", percentile_us(t, 99));
+	reply_ms(o, "max_ms", t->longest_us);
 }
 
 /* --- tool-health */
@@ -222,7 +222,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void put_tools(struct stats_job *job, struct adm_out *o)
+static void put_tools(struct stats_job *job, struct reply *o)
 {
 	size_t n = 0, count = map_count(job->tallies), len;
 	char **names = mem_calloc(count ? count : 1, sizeof(*names));
@@ -232,32 +232,32 @@ static void put_tools(struct stats_job *job, struct adm_out *o)
 		names[n++] = mem_strndup(key, len);
 	qsort(names, n, sizeof(*names), by_name);
 	for (size_t i = 0; i < n; i++) {
-		adm_row_begin(o);
-		adm_put_text(o, "tool", names[i]);
+		reply_row_begin(o);
+		reply_text(o, "tool", names[i]);
 		put_counts(o, map_get_z(job->tallies, names[i]));
-		adm_row_end(o);
+		reply_row_end(o);
 		free(names[i]);
 	}
 	free(names);
 }
 
-static int adm_tool_health_check(struct adm_call *c, struct err *err)
+static int tool_health_check(struct command_call *c, struct err *err)
 {
 	return new_job(c, err);
 }
 
-static int adm_tool_health_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_health_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
 		"p99_ms", "max_ms", NULL };
 	struct stats_job *job = c->priv;
-	int rc = adm_ask_find(db, &job->ask, err);
+	int rc = report_ask_find(db, &job->ask, err);
 
 	(void)logs;
 	job->tallies = map_new();
 	job->take = take_by_tool;
 	if (rc == 0)
-		rc = adm_report_head(c->out, db, &job->ask, NULL, columns, err);
+		rc = report_head(c->out, db, &job->ask, NULL, columns, err);
 	if (rc == 0)
 		rc = walk(job, db, err);
 	if (rc == 0)
@@ -289,10 +289,10 @@ static uint64_t step_for(uint64_t span_us)
 	return (span_us / DAY_US / SLOTS + 1) * DAY_US;
 }
 
-static int adm_stats_check(struct adm_call *c, struct err *err)
+static int stats_check(struct command_call *c, struct err *err)
 {
 	uint64_t now_us = clock_wall_us();
-	struct adm_ask *ask;
+	struct report_ask *ask;
 	struct stats_job *job;
 	int rc = new_job(c, err);
 
@@ -306,7 +306,7 @@ static int adm_stats_check(struct adm_call *c, struct err *err)
 		ask->since_us = ask->until_us > DAY_US ? ask->until_us - DAY_US : 0;
 	if (ask->until_us <= ask->since_us)
 		return err_set(err, ERR_INVALID, "until", "--until is not after --since");
-	job->step_us = 1000 * adm_duration_ms(c, "step", 0);
+	job->step_us = 1000 * arg_duration_ms(c, "step", 0);
 	if (job->step_us == 0)
 		job->step_us = step_for(ask->until_us - ask->since_us);
 	ask->since_us -= ask->since_us % job->step_us;
@@ -317,60 +317,60 @@ static int adm_stats_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-static int adm_stats_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int stats_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
 		"p99_ms", "max_ms", NULL };
 	struct stats_job *job = c->priv;
 	struct tally none = { 0 };
-	int rc = adm_ask_find(db, &job->ask, err);
+	int rc = report_ask_find(db, &job->ask, err);
 
 	(void)logs;
 	job->take = take_by_time;
 	if (rc == 0)
-		rc = adm_report_head(c->out, db, &job->ask, NULL, columns, err);
+		rc = report_head(c->out, db, &job->ask, NULL, columns, err);
 	if (rc == 0)
 		rc = walk(job, db, err);
 	for (size_t i = 0; rc == 0 && i < job->slots; i++) {
-		adm_row_begin(c->out);
-		adm_put_time(c->out, "time", job->ask.since_us + i * job->step_us);
+		reply_row_begin(c->out);
+		reply_time(c->out, "time", job->ask.since_us + i * job->step_us);
 		put_counts(c->out, job->slot[i] ? job->slot[i] : &none);
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 	}
 	return rc;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_column tool_health_cols[] = {
+static const struct command_column tool_health_cols[] = {
 	COL("tool", "TOOL"), COL("calls", "CALLS"), COL("ok", "OK"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
 	COL("refused", "REFUSED"), COL("other", "OTHER"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"),
 	COL("p99_ms", "P99 MS"), COL("max_ms", "MAX MS"), COL_END };
-static const struct adm_column stats_cols[] = {
+static const struct command_column stats_cols[] = {
 	COL_AT("time", "TIME"), COL("calls", "CALLS"), COL("errors", "ERRORS"), COL("timeouts", "TIMEOUTS"),
 	COL("refused", "REFUSED"), COL("p50_ms", "P50 MS"), COL("p95_ms", "P95 MS"), COL("p99_ms", "P99 MS"), COL_END };
-static const struct adm_arg audit_tool_health_args[] = {
+static const struct command_arg audit_tool_health_args[] = {
 	REPORT_TENANT, REPORT_SPAN, OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "This tool alone, as the tenant sees it."),
 	REPORT_FORMAT, ARG_END };
-static const struct adm_arg audit_stats_args[] = {
+static const struct command_arg audit_stats_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_SPAN,
 	OPT("step", "TIME", ARG_DURATION, COMPLETE_NONE, "How much time a line stands for: 1m, 1h; default: what gives some 48."),
 	REPORT_FORMAT, ARG_END };
 
-const struct adm_cmd tool_health_commands[] = {
+const struct command tool_health_commands[] = {
 	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",
 	  .args = audit_tool_health_args,
 	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: upper bounds, an "
 	  "eighth too large at most.",
 	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_tool_health_check, .body = adm_tool_health_body },
+	  .check = tool_health_check, .body = tool_health_body },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd stats_commands[] = {
+const struct command stats_commands[] = {
 	{ .noun = "audit", .verb = "stats", .help = "Chart calls, errors and times", .args = audit_stats_args,
 	  .detail = "Of the last day, when no time is given.  Bars are calls, their end in another sign those that failed or were "
 	  "refused.", .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_stats_check, .body = adm_stats_body },
+	  .check = stats_check, .body = stats_body },
 	{ .noun = NULL },
 };

@@ -22,8 +22,8 @@
 struct place { int64_t log, tenant_id, next, end; char *origin; };
 
 struct feed_job {
-	struct adm_ask ask;
-	struct adm_call *c;
+	struct report_ask ask;
+	struct command_call *c;
 	bool follow, bytes, begun;
 	int64_t newest;                 /* tail: so many of the records that are there; export: -1 */
 	json_t *cursor;                 /* origin -> next index, or NULL */
@@ -40,38 +40,38 @@ static void free_job(void *priv)
 		free(job->at[i].origin);
 	free(job->at);
 	json_decref(job->cursor);
-	adm_ask_fini(&job->ask);
+	report_ask_fini(&job->ask);
 	free(job);
 }
 
-static int new_job(struct adm_call *c, struct err *err)
+static int new_job(struct command_call *c, struct err *err)
 {
-	struct feed_job *job = adm_priv(c, sizeof(*job));
+	struct feed_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_job;
 	job->c = c;
 	job->newest = -1;
-	job->follow = adm_has(c, "follow");
-	job->ask.report = adm_report_find(adm_noun(c), adm_verb(c));
+	job->follow = arg_given(c, "follow");
+	job->ask.report = report_find(command_noun(c), command_verb(c));
 	job->ask.way = job->ask.report->way;
 	if (job->follow && c->who.embedded) {
 		(void)err_set(err, ERR_INVALID, "follow", "there is nothing to follow: no server runs on this store");
 		err_hint(err, "start toolcribd, or leave out --follow");
 		return ERR_INVALID;
 	}
-	return adm_ask_check(c, &job->ask, err);
+	return report_ask_check(c, &job->ask, err);
 }
 
-static int adm_tail_check(struct adm_call *c, struct err *err)
+static int tail_check(struct command_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
 
 	if (rc == 0)
-		((struct feed_job *)c->priv)->newest = adm_uint(c, "number", TAIL_DEFAULT);
+		((struct feed_job *)c->priv)->newest = arg_uint(c, "number", TAIL_DEFAULT);
 	return rc;
 }
 
-static int adm_audit_export_check(struct adm_call *c, struct err *err)
+static int audit_export_check(struct command_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
 	struct feed_job *job = c->priv;
@@ -144,7 +144,7 @@ static int find_logs(struct feed_job *job, struct db *db, struct err *err)
 
 	if (job->ask.log > 0)
 		return job->n > 0 ? 0 : add_place(job, db, job->ask.log, job->ask.tenant_id, err);
-	while ((rc = adm_next_log(db, &log, &tenant_id, err)) == 0 && log > 0 && job->n < LOGS_MAX) {
+	while ((rc = report_next_log(db, &log, &tenant_id, err)) == 0 && log > 0 && job->n < LOGS_MAX) {
 		rc = add_place(job, db, log, tenant_id, err);
 		if (rc < 0)
 			return rc;
@@ -154,7 +154,7 @@ static int find_logs(struct feed_job *job, struct db *db, struct err *err)
 
 /* --- what it says */
 
-static int put_bytes(struct adm_out *o, struct audit_walk *walk, int64_t idx, struct err *err)
+static int put_bytes(struct reply *o, struct audit_walk *walk, int64_t idx, struct err *err)
 {
 	struct audit_record rec = { .idx = -1 };
 	char *text;
@@ -166,9 +166,9 @@ static int put_bytes(struct adm_out *o, struct audit_walk *walk, int64_t idx, st
 		return rc < 0 ? rc : err_set(err, ERR_CORRUPT, "", "record %lld cannot be read twice", (long long)idx);
 	text = mem_alloc(text_base64_size(rec.len));
 	text_base64(rec.bytes, rec.len, text);
-	adm_put_int(o, "enc", rec.enc);
-	adm_put_hex(o, "leaf", rec.leaf, sizeof(rec.leaf));
-	adm_put_text(o, "bytes", text);
+	reply_int(o, "enc", rec.enc);
+	reply_hex(o, "leaf", rec.leaf, sizeof(rec.leaf));
+	reply_text(o, "bytes", text);
 	free(text);
 	return 0;
 }
@@ -189,17 +189,17 @@ static int put_rows(struct feed_job *job, struct db *db, struct place *p, size_t
 {
 	struct audit_walk *walk = job->bytes ? audit_walk_new(db, p->log, p->origin, p->next, INT64_MAX) : NULL;
 	struct db_stmt *st = next_rows(job, db, p);
-	struct adm_out *o = job->c->out;
+	struct reply *o = job->c->out;
 	int rc = 0;
 
 	*ret_rows = 0;
 	while (rc == 0 && o->text.len < PART_BYTES && (rc = db_step(st, err)) == 1) {
 		int64_t idx = db_col_i64(st, 0);
 
-		adm_row_begin(o);
-		adm_put_columns(o, st);
+		reply_row_begin(o);
+		report_columns(o, st);
 		rc = walk ? put_bytes(o, walk, idx, err) : 0;
-		adm_row_end(o);
+		reply_row_end(o);
 		p->next = idx + 1;
 		++*ret_rows;
 	}
@@ -230,17 +230,17 @@ static int next_part(struct feed_job *job, struct db *db, struct err *err)
 
 static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
 
-static int adm_feed_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tail_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct feed_job *job = c->priv;
 	struct db_stmt *st;
 	struct place none = { 0 };
-	int rc = job->begun ? 0 : adm_ask_find(db, &job->ask, err);
+	int rc = job->begun ? 0 : report_ask_find(db, &job->ask, err);
 
 	(void)logs;
 	if (rc == 0 && !job->begun) {
 		st = next_rows(job, db, &none);
-		rc = adm_report_head(c->out, db, &job->ask, st, job->bytes ? export_more : NULL, err);
+		rc = report_head(c->out, db, &job->ask, st, job->bytes ? export_more : NULL, err);
 		db_stmt_put(&st);
 	}
 	if (rc == 0 && (!job->begun || job->follow))
@@ -251,33 +251,33 @@ static int adm_feed_body(struct adm_call *c, struct db *db, struct audit_logs *l
 
 /* --- what has not been exported yet */
 
-struct check_job { struct adm_ask ask; json_t *cursor; uint64_t lag_us; };
+struct check_job { struct report_ask ask; json_t *cursor; uint64_t lag_us; };
 
 static void free_check(void *priv)
 {
 	struct check_job *job = priv;
 
 	json_decref(job->cursor);
-	adm_ask_fini(&job->ask);
+	report_ask_fini(&job->ask);
 	free(job);
 }
 
 #define LAG_MS (10u * 60 * 1000)
 
-static int adm_export_check_check(struct adm_call *c, struct err *err)
+static int export_check_check(struct command_call *c, struct err *err)
 {
-	struct check_job *job = adm_priv(c, sizeof(*job));
+	struct check_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_check;
 	job->cursor = json_deep_copy(json_object_get(c->args, "cursor"));
-	job->lag_us = 1000 * adm_duration_ms(c, "lag", LAG_MS);
-	job->ask.report = adm_report_find(adm_noun(c), adm_verb(c));
+	job->lag_us = 1000 * arg_duration_ms(c, "lag", LAG_MS);
+	job->ask.report = report_find(command_noun(c), command_verb(c));
 	job->ask.way = job->ask.report->way;
-	return adm_ask_check(c, &job->ask, err);
+	return report_ask_check(c, &job->ask, err);
 }
 
 /* Of one log: a cursor behind its end, or records that wait for too long. */
-static int check_log(struct check_job *job, struct adm_call *c, struct db *db, int64_t log, struct err *err)
+static int check_log(struct check_job *job, struct command_call *c, struct db *db, int64_t log, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_EXPORT_CHECK);
 	const json_t *at;
@@ -295,33 +295,33 @@ static int check_log(struct check_job *job, struct adm_call *c, struct db *db, i
 	size = db_col_i64(st, 1);
 	at = json_object_get(job->cursor, origin);
 	next = json_is_integer(at) ? json_integer_value(at) : 0;
-	rc = adm_record_time(db, log, next, &oldest, err);
+	rc = report_record_time(db, log, next, &oldest, err);
 	if (rc == 0 && (next > size || (next < size && oldest >= 0 && (uint64_t)oldest + job->lag_us < clock_wall_us()))) {
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "log", origin);
-		adm_put_text(c->out, "finding", next > size ? "exported more than there is: records are missing here" : "not exported");
-		adm_put_int(c->out, "next", next);
-		adm_put_int(c->out, "records", size);
-		adm_put_time(c->out, "since", next > size || oldest < 0 ? 0 : (uint64_t)oldest);
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "log", origin);
+		reply_text(c->out, "finding", next > size ? "exported more than there is: records are missing here" : "not exported");
+		reply_int(c->out, "next", next);
+		reply_int(c->out, "records", size);
+		reply_time(c->out, "since", next > size || oldest < 0 ? 0 : (uint64_t)oldest);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int adm_export_check_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int export_check_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "log", "finding", "next", "records", "since", NULL };
 	struct check_job *job = c->priv;
 	int64_t log = 0;
-	int rc = adm_ask_find(db, &job->ask, err);
+	int rc = report_ask_find(db, &job->ask, err);
 
 	(void)logs;
 	if (rc == 0)
-		rc = adm_report_head(c->out, db, &job->ask, NULL, columns, err);
+		rc = report_head(c->out, db, &job->ask, NULL, columns, err);
 	if (rc == 0 && job->ask.log > 0)
 		rc = check_log(job, c, db, job->ask.log, err);
-	while (rc == 0 && job->ask.log == 0 && (rc = adm_next_log(db, &log, NULL, err)) == 0 && log > 0)
+	while (rc == 0 && job->ask.log == 0 && (rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0)
 		rc = check_log(job, c, db, log, err);
 	if (c->out->rows > 0)
 		c->status = ADM_STATUS_FINDINGS;
@@ -330,35 +330,35 @@ static int adm_export_check_body(struct adm_call *c, struct db *db, struct audit
 
 /* --- rows of the command table */
 
-static const struct adm_column tail_cols[] = {
+static const struct command_column tail_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
 	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("detail", "DETAIL"), COL_END };
 #define FOLLOW FLAG("follow", "Go on with what is written from now on, until Ctrl-C.")
-static const struct adm_arg audit_tail_args[] = {
+static const struct command_arg audit_tail_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	OPT("number", "N", ARG_UINT, COMPLETE_NONE, "Begin with so many of the newest records of each log; default 10."),
 	REPORT_FORMAT, ARG_END };
-static const struct adm_arg audit_export_args[] = {
+static const struct command_arg audit_export_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	{ "cursor", "FILE", ARG_CURSOR, true, false, false, COMPLETE_FILE,
 	  "Go on where this file says, and keep it up to date; made when it is not there." },
 	REPORT_SPAN, OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "jsonl, csv or ocsf (API Activity 6003); default jsonl."), ARG_END };
-static const struct adm_arg audit_export_check_args[] = {
+static const struct command_arg audit_export_check_args[] = {
 	{ "cursor", "FILE", ARG_CURSOR, true, true, false, COMPLETE_FILE, "The file of audit export --cursor." },
 	OPT("lag", "TIME", ARG_DURATION, COMPLETE_NONE, "How long a record may wait for its export; default 10m."),
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_FORMAT, ARG_END };
 
-const struct adm_cmd tail_commands[] = {
+const struct command tail_commands[] = {
 	{ .noun = "audit", .verb = "tail", .help = "Show the newest records, and follow", .args = audit_tail_args,
 	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_tail_check, .body = adm_feed_body },
+	  .check = tail_check, .body = tail_body },
 	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
 	  .detail = "One object for each record, with the bytes that are hashed.  With --cursor each record is written at least once: "
 	  "the file is brought up to date after what it says has been written.", .shape = ADM_REPORT, .stream = true,
-	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = adm_audit_export_check, .body = adm_feed_body },
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check, .body = tail_body },
 	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind", .args = audit_export_check_args,
 	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are missing "
 	  "in the store.", .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
-	  .check = adm_export_check_check, .body = adm_export_check_body },
+	  .check = export_check_check, .body = export_check_body },
 	{ .noun = NULL },
 };

@@ -24,7 +24,7 @@
 struct verify_job {
 	char tenant[64], bundle[4096];
 	struct evidence *with;
-	struct adm_out *out;
+	struct reply *out;
 	uint64_t shown;
 };
 
@@ -37,61 +37,61 @@ static void free_job(void *priv)
 }
 
 /* Whoever reads one tenant's audit names no files of the server; and one that never ends would stop all. */
-static int check_file(const struct adm_call *c, const char *name, const char *path, struct err *err)
+static int check_file(const struct command_call *c, const char *name, const char *path, struct err *err)
 {
 	struct stat st;
 
-	if (!adm_may(c->admin, &c->who, ADM_READ, NULL))
+	if (!actor_may(c->admin, &c->who, ADM_READ, NULL))
 		return err_set(err, ERR_DENIED, name, "%s: who reads one tenant's audit cannot name files of the server", name);
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return err_set(err, ERR_INVALID, name, "%s: %s is no file", name, path);
 	return 0;
 }
 
-static int check_files(const struct adm_call *c, struct err *err)
+static int check_files(const struct command_call *c, struct err *err)
 {
 	static const char *const one[] = { "signer-state", "with-bundle" };
 	int rc = 0;
 
 	for (size_t i = 0; i < NELEMS(one) && rc == 0; i++)
-		if (adm_has(c, one[i]))
-			rc = check_file(c, one[i], adm_text(c, one[i]), err);
-	for (size_t i = 0; i < adm_count(c, "anchor") && rc == 0; i++)
-		rc = check_file(c, "anchor", adm_nth(c, "anchor", i), err);
+		if (arg_given(c, one[i]))
+			rc = check_file(c, one[i], arg_text(c, one[i]), err);
+	for (size_t i = 0; i < arg_count(c, "anchor") && rc == 0; i++)
+		rc = check_file(c, "anchor", arg_nth(c, "anchor", i), err);
 	return rc;
 }
 
-static int take_evidence(const struct adm_call *c, struct evidence *with, struct err *err)
+static int take_evidence(const struct command_call *c, struct evidence *with, struct err *err)
 {
-	const char *signer = adm_text(c, "signer-state"), *age = adm_text(c, "anchor-max-age");
+	const char *signer = arg_text(c, "signer-state"), *age = arg_text(c, "anchor-max-age");
 	int rc = signer ? evidence_signer(with, signer, err) : 0;
 
-	for (size_t i = 0; rc == 0 && i < adm_count(c, "key"); i++)
-		rc = evidence_key(with, adm_nth(c, "key", i), err);
-	for (size_t i = 0; rc == 0 && i < adm_count(c, "anchor"); i++)
-		rc = evidence_anchor(with, adm_nth(c, "anchor", i), err);
-	if (rc == 0 && adm_flag(c, "keys"))
-		rc = evidence_payload_keys(with, adm_env(c)->store, err);
+	for (size_t i = 0; rc == 0 && i < arg_count(c, "key"); i++)
+		rc = evidence_key(with, arg_nth(c, "key", i), err);
+	for (size_t i = 0; rc == 0 && i < arg_count(c, "anchor"); i++)
+		rc = evidence_anchor(with, arg_nth(c, "anchor", i), err);
+	if (rc == 0 && arg_flag(c, "keys"))
+		rc = evidence_payload_keys(with, command_env(c)->store, err);
 	return rc == 0 && age ? evidence_anchor_age(with, age, err) : rc;
 }
 
-static int adm_audit_verify_check(struct adm_call *c, struct err *err)
+static int audit_verify_check(struct command_call *c, struct err *err)
 {
-	struct verify_job *job = adm_priv(c, sizeof(*job));
-	const char *name = adm_text(c, "tenant");
-	const struct tenant *t = name ? tenant_by_name(adm_env(c)->tenants, name, strlen(name)) : NULL;
+	struct verify_job *job = command_priv(c, sizeof(*job));
+	const char *name = arg_text(c, "tenant");
+	const struct tenant *t = name ? tenant_by_name(command_env(c)->tenants, name, strlen(name)) : NULL;
 
 	c->free_priv = free_job;
 	job->with = evidence_new();
 	if (check_files(c, err) < 0)
 		return (int)err->code;
-	if (adm_has(c, "with-bundle") && strlen(adm_text(c, "with-bundle")) >= sizeof(job->bundle))
+	if (arg_given(c, "with-bundle") && strlen(arg_text(c, "with-bundle")) >= sizeof(job->bundle))
 		return err_set(err, ERR_INVALID, "with-bundle", "the path is longer than %zu bytes", sizeof(job->bundle) - 1);
-	adm_copy(c, "with-bundle", job->bundle, sizeof(job->bundle));
+	arg_copy(c, "with-bundle", job->bundle, sizeof(job->bundle));
 	job->out = c->out;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", name ? name : "");
 	if (t)
-		adm_record_in(c, t->id);
+		command_record_in(c, t->id);
 	return take_evidence(c, job->with, err);
 }
 
@@ -101,16 +101,16 @@ static void found(void *arg, const struct audit_finding *f)
 
 	if (job->shown++ >= FINDINGS_SHOWN)
 		return;
-	adm_row_begin(job->out);
-	adm_put_text(job->out, "finding", audit_finding_name(f->code));
-	adm_put_text(job->out, "class", audit_finding_bad(f->code) && !f->gap ? "bad" : "gap");
-	adm_put_text(job->out, "log", f->origin);
+	reply_row_begin(job->out);
+	reply_text(job->out, "finding", audit_finding_name(f->code));
+	reply_text(job->out, "class", audit_finding_bad(f->code) && !f->gap ? "bad" : "gap");
+	reply_text(job->out, "log", f->origin);
 	if (f->from >= 0) {
-		adm_put_int(job->out, "from", f->from);
-		adm_put_int(job->out, "to", f->to);
+		reply_int(job->out, "from", f->from);
+		reply_int(job->out, "to", f->to);
 	}
-	adm_put_text(job->out, "detail", f->detail ? f->detail : audit_finding_text(f->code));
-	adm_row_end(job->out);
+	reply_text(job->out, "detail", f->detail ? f->detail : audit_finding_text(f->code));
+	reply_row_end(job->out);
 }
 
 /* The last row says what was looked at, also when nothing was found. */
@@ -118,24 +118,24 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 {
 	char text[240];
 
-	adm_row_begin(job->out);
-	adm_put_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
-	adm_put_text(job->out, "class", "sum");
-	adm_put_text(job->out, "log", NULL);
-	adm_put_int(job->out, "logs", (int64_t)sum->logs);
-	adm_put_int(job->out, "records", (int64_t)sum->records);
-	adm_put_int(job->out, "checkpoints", (int64_t)sum->notes);
-	adm_put_int(job->out, "epochs", (int64_t)sum->epochs);
-	adm_put_bool(job->out, "pinned", sum->pinned);
-	adm_put_int(job->out, "bad", (int64_t)sum->bad);
-	adm_put_int(job->out, "gaps", (int64_t)sum->gaps);
-	adm_put_time(job->out, "first", sum->first_us);
-	adm_put_time(job->out, "last", sum->last_us);
+	reply_row_begin(job->out);
+	reply_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
+	reply_text(job->out, "class", "sum");
+	reply_text(job->out, "log", NULL);
+	reply_int(job->out, "logs", (int64_t)sum->logs);
+	reply_int(job->out, "records", (int64_t)sum->records);
+	reply_int(job->out, "checkpoints", (int64_t)sum->notes);
+	reply_int(job->out, "epochs", (int64_t)sum->epochs);
+	reply_bool(job->out, "pinned", sum->pinned);
+	reply_int(job->out, "bad", (int64_t)sum->bad);
+	reply_int(job->out, "gaps", (int64_t)sum->gaps);
+	reply_time(job->out, "first", sum->first_us);
+	reply_time(job->out, "last", sum->last_us);
 	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs, %" PRIu64 " checkpoints of %" PRIu64
 		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps", sum->records, sum->logs, sum->notes,
 		       sum->epochs, sum->pinned ? "as pinned" : "not pinned", sum->bad, sum->gaps);
-	adm_put_text(job->out, "detail", text);
-	adm_row_end(job->out);
+	reply_text(job->out, "detail", text);
+	reply_row_end(job->out);
 }
 
 /* The bundle by itself, then beside the store. */
@@ -158,12 +158,12 @@ static int verify_bundle(struct verify_job *job, struct db *db, struct audit_cov
 	return rc;
 }
 
-static int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int audit_verify_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct verify_job *job = c->priv;
 	struct audit_coverage sum;
-	struct adm_tenant t = { 0 };
-	int rc = *job->tenant ? adm_find_tenant(db, job->tenant, &t, err) : 0;
+	struct tenant_row t = { 0 };
+	int rc = *job->tenant ? tenant_row_find(db, job->tenant, &t, err) : 0;
 
 	(void)logs;
 	/* The server that is asked signs what it has just written within the second. */
@@ -184,7 +184,7 @@ static int adm_audit_verify_body(struct adm_call *c, struct db *db, struct audit
 
 /* --- rows of the command table */
 
-static const struct adm_arg audit_verify_args[] = {
+static const struct command_arg audit_verify_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."),
 	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE, "A key that you have pinned, as audit keys prints it; may be given again."),
 	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE, "What the signer remembers: its directory, or a copy of its file state."),
@@ -193,16 +193,16 @@ static const struct adm_arg audit_verify_args[] = {
 	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
 	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
 	ARG_END };
-static const struct adm_column verify_cols[] = {
+static const struct command_column verify_cols[] = {
 	COL("finding", "FINDING"), COL("log", "LOG"), COL("from", "FROM"), COL("to", "TO"), COL("detail", "DETAIL"), COL_END };
 
-const struct adm_cmd verify_commands[] = {
+const struct command verify_commands[] = {
 	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
 	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
 	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "
 	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked: a begin "
 	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
-	  .check = adm_audit_verify_check, .body = adm_audit_verify_body },
+	  .check = audit_verify_check, .body = audit_verify_body },
 	{ .noun = NULL },
 };

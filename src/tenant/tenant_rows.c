@@ -19,9 +19,9 @@
 
 #define PSEUDONYM_RANDOM 16             /* characters after prn_ */
 
-void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
+void tenant_row_read(struct db_stmt *st, struct tenant_row *ret)
 {
-	*ret = (struct adm_tenant){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
+	*ret = (struct tenant_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
 		.generation = db_col_i64(st, 4), .concurrency = db_col_i64(st, 5),
 		.rate = { (uint32_t)db_col_i64(st, 6), (uint32_t)db_col_i64(st, 7) }, .created_us = db_col_i64(st, 8) };
 	db_col_copy(st, 1, ret->name, sizeof(ret->name));
@@ -30,7 +30,7 @@ void adm_read_tenant(struct db_stmt *st, struct adm_tenant *ret)
 	tenant_limits_read(st, 10, &ret->more);
 }
 
-int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, struct err *err)
+int tenant_row_find(struct db *db, const char *name, struct tenant_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TENANT_FIND);
 	int rc;
@@ -38,7 +38,7 @@ int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, str
 	db_bind_textz(st, 1, name);
 	rc = db_step(st, err);
 	if (rc == 1)
-		adm_read_tenant(st, ret);
+		tenant_row_read(st, ret);
 	db_stmt_put(&st);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
@@ -48,7 +48,7 @@ int adm_find_tenant(struct db *db, const char *name, struct adm_tenant *ret, str
 	return ERR_NOT_FOUND;
 }
 
-int adm_log_of(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
+int tenant_row_log(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_AUDIT_GET_LOG);
 	int rc;
@@ -68,20 +68,20 @@ static int note_any(void *arg, const struct audit_view *v)
 	return 1;
 }
 
-int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct adm_tenant *ret, struct err *err)
+int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct tenant_row *ret, struct err *err)
 {
 	struct db_stmt *st;
 	bool found = false;
 	int rc = 0;
 
 	if (*tenant) {
-		rc = adm_find_tenant(db, tenant, ret, err);
+		rc = tenant_row_find(db, tenant, ret, err);
 		if (rc == 0)
 			rc = audit_query_call(db, ret->id, call, note_any, &found, err);
 	} else {
 		st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 		while (!found && (rc = db_step(st, err)) == 1) {
-			adm_read_tenant(st, ret);
+			tenant_row_read(st, ret);
 			rc = audit_query_call(db, ret->id, call, note_any, &found, err);
 			if (rc < 0)
 				break;
@@ -93,15 +93,15 @@ int adm_find_call(struct db *db, const char *tenant, const uint8_t call[16], con
 	return rc < 0 ? rc : 0;
 }
 
-void adm_read_principal(struct db_stmt *st, struct adm_principal *ret)
+void principal_row_read(struct db_stmt *st, struct principal_row *ret)
 {
-	*ret = (struct adm_principal){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
+	*ret = (struct principal_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 3),
 		.created_us = db_col_i64(st, 4) };
 	db_col_copy(st, 1, ret->name, sizeof(ret->name));
 	db_col_copy(st, 2, ret->pseudonym, sizeof(ret->pseudonym));
 }
 
-int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+int principal_row_find(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,
 		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_FIND);
@@ -111,7 +111,7 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 	db_bind_textz(st, 2, name);
 	rc = db_step(st, err);
 	if (rc == 1)
-		adm_read_principal(st, ret);
+		principal_row_read(st, ret);
 	db_stmt_put(&st);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
@@ -122,7 +122,7 @@ int adm_find_principal(struct db *db, const struct adm_tenant *t, const char *na
 	return ERR_NOT_FOUND;
 }
 
-int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err)
+int tenant_row_count(struct db *db, enum sql_id sql, int64_t tenant_id, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, sql);
 	int rc;
@@ -135,10 +135,10 @@ int adm_count_of_tenant(struct db *db, enum sql_id sql, int64_t tenant_id, int64
 }
 
 /* A principal is never removed, since records name it. */
-static int check_room(struct db *db, const struct adm_tenant *t, struct err *err)
+static int check_room(struct db *db, const struct tenant_row *t, struct err *err)
 {
 	int64_t count = 0;
-	int rc = adm_count_of_tenant(db, SQL_ADMIN_PRINCIPAL_COUNT, t->id, &count, err);
+	int rc = tenant_row_count(db, SQL_ADMIN_PRINCIPAL_COUNT, t->id, &count, err);
 
 	if (rc < 0)
 		return rc;
@@ -150,10 +150,10 @@ static int check_room(struct db *db, const struct adm_tenant *t, struct err *err
 	return ERR_LIMIT;
 }
 
-int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *name, struct adm_principal *ret,
+int principal_row_add(struct db *db, const struct tenant_row *t, const char *name, struct principal_row *ret,
 		      struct err *err)
 {
-	struct adm_principal p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
+	struct principal_row p = { .state = 1, .created_us = (int64_t)clock_wall_us() };
 	char random[PSEUDONYM_RANDOM + 1];
 	struct db_stmt *st;
 	int rc = check_room(db, t, err);
@@ -176,14 +176,14 @@ int adm_add_principal(struct db *db, const struct adm_tenant *t, const char *nam
 	return 0;
 }
 
-const char *adm_state_name(int state)
+const char *tenant_state_name(int state)
 {
 	static const char *const names[] = { [1] = "active", [2] = "suspended", [3] = "removed" };
 
 	return state >= 1 && state <= 3 ? names[state] : "unknown";
 }
 
-void adm_names_free(struct map **names)
+void principal_names_free(struct map **names)
 {
 	void *name;
 
@@ -192,24 +192,24 @@ void adm_names_free(struct map **names)
 	map_free(names);
 }
 
-int adm_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err)
+int principal_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_PRINCIPAL_LIST);
-	struct adm_principal p;
+	struct principal_row p;
 	int rc;
 
-	adm_names_free(ret);
+	principal_names_free(ret);
 	*ret = map_new();
 	db_bind_i64(st, 1, tenant_id);
 	while ((rc = db_step(st, err)) == 1) {
-		adm_read_principal(st, &p);
+		principal_row_read(st, &p);
 		free(map_set_z(*ret, p.pseudonym, mem_strdup(p.name)));
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-const char *adm_person(const struct map *names, const char *pseudonym)
+const char *principal_name(const struct map *names, const char *pseudonym)
 {
 	const char *name = names && pseudonym ? map_get_z(names, pseudonym) : NULL;
 

@@ -64,53 +64,53 @@ static bool never_gone(void *arg)
 /* get_weather, prompt:greet, or a URI, which a tool's name cannot be. */
 static enum reg_kind kind_of(const char *what, const char **ret_name)
 {
-	bool prompt = strcmp(adm_noun_of(what), "prompt") == 0;
+	bool prompt = strcmp(tool_noun(what), "prompt") == 0;
 
-	*ret_name = prompt ? adm_bare(what) : what;
+	*ret_name = prompt ? tool_bare_name(what) : what;
 	return prompt ? REG_PROMPT : strchr(what, ':') ? REG_RESOURCE : REG_TOOL;
 }
 
-static void refused(const struct adm_call *c, const struct call_end *end, struct err *ret)
+static void refused(const struct command_call *c, const struct call_end *end, struct err *ret)
 {
 	*ret = *end->err;
 	if (end->refusal == REFUSE_ARGUMENTS && end->report && end->report->count > 0) {
-		adm_refused_arguments(end->report, ret);
+		refused_arguments(end->report, ret);
 	} else if (end->refusal == REFUSE_UNKNOWN_TOOL) {
 		const char *name;
-		enum reg_kind kind = kind_of(adm_text(c, "tool"), &name);
+		enum reg_kind kind = kind_of(arg_text(c, "tool"), &name);
 
 		(void)err_set(ret, ERR_NOT_FOUND, "", "%s %.64s: tenant %s has no such %s", reg_kinds[kind].noun, name,
-			      adm_text(c, "tenant"), reg_kinds[kind].noun);
-		err_hint(ret, "toolcrib grant list %s shows what it may call", adm_text(c, "tenant"));
+			      arg_text(c, "tenant"), reg_kinds[kind].noun);
+		err_hint(ret, "toolcrib grant list %s shows what it may call", arg_text(c, "tenant"));
 	} else if (end->refusal == REFUSE_CAPABILITY) {
 		(void)err_set(ret, ERR_CAPABILITY, "", "%.64s asks its caller something, and a command cannot answer",
-			      adm_text(c, "tool"));
+			      arg_text(c, "tool"));
 		err_hint(ret, "call it from an MCP client that can; toolcrib tool test FILE shows the first question");
 	}
 }
 
 static void call_finish(void *arg, struct call_end *end)
 {
-	struct adm_call *c = arg;
+	struct command_call *c = arg;
 	char id[ID_TEXT_SIZE] = "";
 	struct err err;
 
 	if (end->call_id)
 		id_format(end->call_id, id);
 	if (end->result) {
-		adm_put_result(c->out, id, end->result);
+		put_result(c->out, id, end->result);
 		json_decref(end->result->content);
 		json_decref(end->result->structured);
 		json_decref(end->result->meta);
-		adm_finish(c, NULL);
+		command_finish(c, NULL);
 	} else if (end->requests) {
-		adm_put_questions(c->out, id, end->requests);
+		put_questions(c->out, id, end->requests);
 		json_decref(end->requests);
-		adm_finish(c, NULL);
+		command_finish(c, NULL);
 	} else {
 		refused(c, end, &err);
 		json_decref(end->rpc_data);
-		adm_finish(c, &err);
+		command_finish(c, &err);
 	}
 }
 
@@ -126,7 +126,7 @@ static json_t *visible_definition(const struct reg_snapshot *snap, enum reg_kind
 }
 
 /* What the handler gets: of a resource the URI and the template's variables, else what the words say. */
-static int read_args(const struct adm_call *c, const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
+static int read_args(const struct command_call *c, const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
 		     json_t **ret, struct err *err)
 {
 	json_t *definition;
@@ -137,22 +137,22 @@ static int read_args(const struct adm_call *c, const struct reg_snapshot *snap, 
 		return 0;
 	}
 	definition = visible_definition(snap, kind, name);
-	rc = adm_tool_args(c, definition, ret, err);
+	rc = tool_args(c, definition, ret, err);
 	json_decref(definition);
 	return rc;
 }
 
-static int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int call_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct call_out out = { no_progress, no_log, no_ask, never_gone, call_finish };
-	const struct admin_env *env = adm_env(c);
+	const struct command_env *env = command_env(c);
 	const char *name;
-	enum reg_kind kind = kind_of(adm_text(c, "tool"), &name);
-	struct call_job *job = adm_priv(c, sizeof(*job));
+	enum reg_kind kind = kind_of(arg_text(c, "tool"), &name);
+	struct call_job *job = command_priv(c, sizeof(*job));
 	struct principal *who = NULL;
 	struct reg_snapshot *snap;
 	json_t *args = NULL;
-	int rc = principal_named(env->tenants, adm_text(c, "tenant"), adm_text(c, "principal"), AUDIT_AUTHN_UID, &who, err);
+	int rc = principal_named(env->tenants, arg_text(c, "tenant"), arg_text(c, "principal"), AUDIT_AUTHN_UID, &who, err);
 
 	(void)db;
 	(void)logs;
@@ -178,14 +178,14 @@ static int adm_call_body(struct adm_call *c, struct db *db, struct audit_logs *l
 
 /* --- rows of the command table */
 
-static const struct adm_arg call_args[] = {
+static const struct command_arg call_args[] = {
 	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a resource."),
 	VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), ARG_END };
 
-const struct adm_cmd call_commands[] = {
+const struct command call_commands[] = {
 	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant", .detail = "Audited and limited like any call.",
 	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
-	  .body = adm_call_body },
+	  .body = call_body },
 	{ .noun = NULL },
 };

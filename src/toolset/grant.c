@@ -20,8 +20,8 @@
 
 struct grant_job {
 	char tenant[64];
-	char (*glob)[ADM_GLOB_SIZE]; size_t count;
-	struct adm_grant want;          /* alias and limits */
+	char (*glob)[GRANT_GLOB_SIZE]; size_t count;
+	struct grant_row want;          /* alias and limits */
 	bool has_alias, has_concurrency, has_rate;
 };
 
@@ -33,21 +33,21 @@ static void free_job(void *priv)
 	free(job);
 }
 
-int adm_grant_glob(const char *text, char ret[ADM_GLOB_SIZE], struct err *err)
+int grant_glob(const char *text, char ret[GRANT_GLOB_SIZE], struct err *err)
 {
-	const char *bare = strcmp(adm_noun_of(text), "tool") == 0 ? text : adm_bare(text);
+	const char *bare = strcmp(tool_noun(text), "tool") == 0 ? text : tool_bare_name(text);
 	size_t len = strlen(bare);
 
 	/* Exactly what names can be made of: SQLite's GLOB has sets in brackets, which we do not. */
 	for (size_t i = 0; i < len; i++) {
 		if (bare[i] != '*' && bare[i] != '?' && !text_tool_name(&bare[i], 1)) {
-			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of %ss", text, adm_noun_of(text));
+			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of %ss", text, tool_noun(text));
 			err_hint(err, "letters, digits, _ . - and the wildcards * and ?, perhaps prompt: or resource: in front");
 			return ERR_INVALID;
 		}
 	}
 	if (len == 0 || len > GLOB_MAX)
-		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters", adm_noun_of(text),
+		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters", tool_noun(text),
 			       GLOB_MAX);
 	memcpy(ret, text, strlen(text) + 1);
 	return 0;
@@ -55,13 +55,13 @@ int adm_grant_glob(const char *text, char ret[ADM_GLOB_SIZE], struct err *err)
 
 static int take_glob(struct grant_job *job, const char *text, struct err *err)
 {
-	int rc = adm_grant_glob(text, job->glob[job->count], err);
+	int rc = grant_glob(text, job->glob[job->count], err);
 
 	job->count += rc == 0;
 	return rc;
 }
 
-int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct err *err)
+int grant_alias(const char *alias, const char *glob, char ret[65], struct err *err)
 {
 	if (!text_tool_name(alias, strlen(alias)))
 		return err_set(err, ERR_INVALID, "as", "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most 64",
@@ -72,27 +72,27 @@ int adm_grant_alias(const char *alias, const char *glob, char ret[65], struct er
 	return 0;
 }
 
-static int take_limits(struct adm_call *c, struct grant_job *job, struct err *err)
+static int take_limits(struct command_call *c, struct grant_job *job, struct err *err)
 {
-	const char *alias = adm_text(c, "as");
+	const char *alias = arg_text(c, "as");
 
-	job->has_alias = alias || adm_flag(c, "no-alias");
-	job->has_concurrency = adm_has(c, "concurrency");
-	job->has_rate = adm_has(c, "rate") || adm_flag(c, "no-rate");
-	job->want.concurrency = adm_uint(c, "concurrency", 0);
-	job->want.rate = adm_rate(c, "rate");
-	if ((alias && adm_flag(c, "no-alias")) || (adm_has(c, "rate") && adm_flag(c, "no-rate")))
+	job->has_alias = alias || arg_flag(c, "no-alias");
+	job->has_concurrency = arg_given(c, "concurrency");
+	job->has_rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
+	job->want.concurrency = arg_uint(c, "concurrency", 0);
+	job->want.rate = arg_rate(c, "rate");
+	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")))
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (job->want.concurrency > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	return alias ? adm_grant_alias(alias, job->count == 1 ? job->glob[0] : NULL, job->want.alias, err) : 0;
+	return alias ? grant_alias(alias, job->count == 1 ? job->glob[0] : NULL, job->want.alias, err) : 0;
 }
 
-static int adm_grant_check(struct adm_call *c, struct err *err)
+static int grant_check(struct command_call *c, struct err *err)
 {
-	struct grant_job *job = adm_priv(c, sizeof(*job));
-	const char *tenant = adm_text(c, "tenant"), *single = adm_text(c, "tool");
-	size_t n = adm_count(c, "tool");
+	struct grant_job *job = command_priv(c, sizeof(*job));
+	const char *tenant = arg_text(c, "tenant"), *single = arg_text(c, "tool");
+	size_t n = arg_count(c, "tool");
 	int rc = 0;
 
 	c->free_priv = free_job;
@@ -101,14 +101,14 @@ static int adm_grant_check(struct adm_call *c, struct err *err)
 	if (single)
 		rc = take_glob(job, single, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = take_glob(job, adm_nth(c, "tool", i), err);
+		rc = take_glob(job, arg_nth(c, "tool", i), err);
 	return rc < 0 ? rc : take_limits(c, job, err);
 }
 
-static int adm_grant_set_check(struct adm_call *c, struct err *err)
+static int grant_set_check(struct command_call *c, struct err *err)
 {
 	const struct grant_job *job;
-	int rc = adm_grant_check(c, err);
+	int rc = grant_check(c, err);
 
 	job = c->priv;
 	if (rc == 0 && !job->has_alias && !job->has_concurrency && !job->has_rate)
@@ -118,14 +118,14 @@ static int adm_grant_set_check(struct adm_call *c, struct err *err)
 
 /* --- rows */
 
-void adm_read_grant(struct db_stmt *st, struct adm_grant *g)
+void grant_row_read(struct db_stmt *st, struct grant_row *g)
 {
 	size_t len;
 	const char *text;
 
 	g->id = db_col_i64(st, 0);
 	text = db_col_text(st, 1, &len);
-	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < ADM_GLOB_SIZE ? len : ADM_GLOB_SIZE - 1), text);
+	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GRANT_GLOB_SIZE ? len : GRANT_GLOB_SIZE - 1), text);
 	text = db_col_text(st, 2, &len);
 	(void)snprintf(g->alias, sizeof(g->alias), "%.*s", (int)(len < ALIAS_MAX ? len : ALIAS_MAX), text);
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
@@ -133,52 +133,52 @@ void adm_read_grant(struct db_stmt *st, struct adm_grant *g)
 	g->created_us = db_col_i64(st, 6);
 }
 
-static void put_grant(struct adm_out *o, const char *tenant, const struct adm_grant *g)
+static void put_grant(struct reply *o, const char *tenant, const struct grant_row *g)
 {
-	adm_put_text(o, "tenant", tenant);
-	adm_put_text(o, "tool", g->glob);
-	adm_put_text(o, "alias", *g->alias ? g->alias : NULL);
-	adm_put_rate(o, "rate", g->rate);
+	reply_text(o, "tenant", tenant);
+	reply_text(o, "tool", g->glob);
+	reply_text(o, "alias", *g->alias ? g->alias : NULL);
+	reply_rate(o, "rate", g->rate);
 	if (g->concurrency)
-		adm_put_int(o, "concurrency", g->concurrency);
+		reply_int(o, "concurrency", g->concurrency);
 	else
-		adm_put_raw(o, "concurrency", "null", 4);
-	adm_put_time(o, "created", (uint64_t)g->created_us);
-	adm_put_int(o, "id", g->id);
+		reply_raw(o, "concurrency", "null", 4);
+	reply_time(o, "created", (uint64_t)g->created_us);
+	reply_int(o, "id", g->id);
 }
 
-static int list_tenant(struct adm_call *c, struct db *db, const struct adm_tenant *t, struct err *err)
+static int list_tenant(struct command_call *c, struct db *db, const struct tenant_row *t, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
-	struct adm_grant g;
+	struct grant_row g;
 	int rc;
 
 	db_bind_i64(st, 1, t->id);
 	while ((rc = db_step(st, err)) == 1) {
-		adm_read_grant(st, &g);
-		adm_row_begin(c->out);
+		grant_row_read(st, &g);
+		reply_row_begin(c->out);
 		put_grant(c->out, t->name, &g);
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int grant_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct adm_tenant t;
+	struct tenant_row t;
 	struct db_stmt *st;
 	int rc = 0;
 
 	(void)logs;
 	if (*job->tenant) {
-		rc = adm_find_tenant(db, job->tenant, &t, err);
+		rc = tenant_row_find(db, job->tenant, &t, err);
 		return rc < 0 ? rc : list_tenant(c, db, &t, err);
 	}
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 	while (rc == 0 && (rc = db_step(st, err)) == 1) {
-		adm_read_tenant(st, &t);
+		tenant_row_read(st, &t);
 		rc = list_tenant(c, db, &t, err);
 	}
 	db_stmt_put(&st);
@@ -186,7 +186,7 @@ static int adm_grant_list_body(struct adm_call *c, struct db *db, struct audit_l
 }
 
 /* 1 = found. */
-static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct adm_grant *ret, struct err *err)
+static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct grant_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_FIND);
 	int rc;
@@ -195,15 +195,15 @@ static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct a
 	db_bind_textz(st, 2, glob);
 	rc = db_step(st, err);
 	if (rc == 1)
-		adm_read_grant(st, ret);
+		grant_row_read(st, ret);
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int find_grant(struct db *db, const struct adm_tenant *t, const char *glob, struct adm_grant *ret, struct err *err)
+static int find_grant(struct db *db, const struct tenant_row *t, const char *glob, struct grant_row *ret, struct err *err)
 {
 	const char *globs[64];
-	char kept[NELEMS(globs)][ADM_GLOB_SIZE];
+	char kept[NELEMS(globs)][GRANT_GLOB_SIZE];
 	const char *near;
 	struct db_stmt *st;
 	size_t n = 0;
@@ -215,9 +215,9 @@ static int find_grant(struct db *db, const struct adm_tenant *t, const char *glo
 	st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
 	db_bind_i64(st, 1, t->id);
 	while (n < NELEMS(globs) && db_step(st, NULL) == 1) {
-		struct adm_grant g;
+		struct grant_row g;
 
-		adm_read_grant(st, &g);
+		grant_row_read(st, &g);
 		memcpy(kept[n], g.glob, sizeof(g.glob));
 		globs[n] = kept[n];
 		n++;
@@ -229,13 +229,13 @@ static int find_grant(struct db *db, const struct adm_tenant *t, const char *glo
 	return ERR_NOT_FOUND;
 }
 
-static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *logs, int kind, int64_t tenant_id,
-			const struct adm_grant *g, struct err *err)
+static int record_grant(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, int64_t tenant_id,
+			const struct grant_row *g, struct err *err)
 {
 	char obj[32];
 
 	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)g->id);
-	return adm_record(c, db, logs, &(struct adm_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
+	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
 }
 
 /* --- changes */
@@ -243,17 +243,17 @@ static int record_grant(struct adm_call *c, struct db *db, struct audit_logs *lo
 /* A grant may come before its tool; a typing error would look the same, so say it. */
 static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t size, struct err *err)
 {
-	struct adm_tool tool;
-	int rc = text_glob_literal(glob) ? adm_find_tool(db, glob, &tool, err) : 0;
+	struct tool_row tool;
+	int rc = text_glob_literal(glob) ? tool_row_find(db, glob, &tool, err) : 0;
 
 	if (rc == ERR_NOT_FOUND)
-		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", adm_noun_of(glob), *err->hint ? ", " : "", err->hint);
+		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", tool_noun(glob), *err->hint ? ", " : "", err->hint);
 	else
 		(void)snprintf(ret_said, size, "granted");
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
-static int insert_grant(struct db *db, int64_t tenant_id, struct adm_grant *g, struct err *err)
+static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_INSERT);
 	int rc;
@@ -272,7 +272,7 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct adm_grant *g, s
 	return rc;
 }
 
-static int update_grant(struct db *db, int64_t tenant_id, const struct adm_grant *g, struct err *err)
+static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row *g, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
 
@@ -285,11 +285,11 @@ static int update_grant(struct db *db, int64_t tenant_id, const struct adm_grant
 	return db_run(&st, err);
 }
 
-static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct adm_grant g = job->want, old;
+	struct grant_row g = job->want, old;
 	char said[256];
 	int rc = look_for_tool(db, glob, said, sizeof(said), err);
 
@@ -308,15 +308,15 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
+	reply_row_begin(c->out);
 	put_grant(c->out, t->name, &g);
-	adm_put_text(c->out, "said", said);
-	adm_row_end(c->out);
+	reply_text(c->out, "said", said);
+	reply_row_end(c->out);
 	return 0;
 }
 
-int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-		   const struct adm_grant *g, struct err *err)
+int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		   const struct grant_row *g, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_DELETE);
 	int rc;
@@ -327,10 +327,10 @@ int adm_grant_drop(struct adm_call *c, struct db *db, struct audit_logs *logs, i
 	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, err);
 }
 
-int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct adm_grant *want,
-		    struct adm_grant *ret_before, enum adm_stored *ret, struct err *err)
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct grant_row *want,
+		    struct grant_row *ret_before, enum row_stored *ret, struct err *err)
 {
-	struct adm_grant old;
+	struct grant_row old;
 	int rc = find_row(db, tenant_id, want->glob, &old, err);
 	bool known = rc == 1;
 
@@ -351,27 +351,27 @@ int adm_grant_store(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	return rc;
 }
 
-static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+static int remove_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		      const char *glob, struct err *err)
 {
-	struct adm_grant g;
+	struct grant_row g;
 	int rc = find_grant(db, t, glob, &g, err);
 
 	if (rc == 0)
-		rc = adm_grant_drop(c, db, logs, t->id, &g, err);
+		rc = grant_drop(c, db, logs, t->id, &g, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
+	reply_row_begin(c->out);
 	put_grant(c->out, t->name, &g);
-	adm_row_end(c->out);
+	reply_row_end(c->out);
 	return 0;
 }
 
-static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+static int set_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct adm_grant after;
+	struct grant_row after;
 	int rc = find_grant(db, t, glob, &after, err);
 
 	if (rc < 0)
@@ -387,37 +387,37 @@ static int set_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
+	reply_row_begin(c->out);
 	put_grant(c->out, t->name, &after);
-	adm_row_end(c->out);
+	reply_row_end(c->out);
 	return 0;
 }
 
-typedef int grant_fn(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t,
+typedef int grant_fn(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		     const char *glob, struct err *err);
 
-static int each_glob(struct adm_call *c, struct db *db, struct audit_logs *logs, grant_fn *fn, struct err *err)
+static int each_glob(struct command_call *c, struct db *db, struct audit_logs *logs, grant_fn *fn, struct err *err)
 {
 	const struct grant_job *job = c->priv;
-	struct adm_tenant t;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	struct tenant_row t;
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	for (size_t i = 0; i < job->count && rc == 0; i++)
 		rc = fn(c, db, logs, &t, job->glob[i], err);
-	return rc < 0 ? rc : adm_changed_tenant(c, db, t.id, err);
+	return rc < 0 ? rc : command_changed_tenant(c, db, t.id, err);
 }
 
-static int adm_grant_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int grant_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, add_one, err);
 }
 
-static int adm_grant_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int grant_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, remove_one, err);
 }
 
-static int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int grant_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return each_glob(c, db, logs, set_one, err);
 }
@@ -427,31 +427,31 @@ static int adm_grant_set_body(struct adm_call *c, struct db *db, struct audit_lo
 #define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
 #define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool, prompt or resource.")
-static const struct adm_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
-static const struct adm_arg grant_set_args[] = {
+static const struct command_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
+static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
 	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, ARG_END };
-static const struct adm_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
-static const struct adm_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
-static const struct adm_column grant_list_cols[] = {
+static const struct command_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
+static const struct command_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
+static const struct command_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
 	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
 
-const struct adm_cmd grant_commands[] = {
+const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
 	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
 		    "raise them.  A grant may come before its tool.",
 	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_grant_check, .body = adm_grant_add_body },
+	  .check = grant_check, .body = grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = adm_grant_check, .body = adm_grant_list_body },
+	  .check = grant_check, .body = grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
 	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
-	  .check = adm_grant_check, .body = adm_grant_remove_body },
+	  .check = grant_check, .body = grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
 	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_grant_set_check, .body = adm_grant_set_body },
+	  .check = grant_set_check, .body = grant_set_body },
 	{ .noun = NULL },
 };

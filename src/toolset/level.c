@@ -18,13 +18,13 @@ enum { UNSET = -1 };
 
 struct level_job { char tenant[64], tool[72]; int level; };     /* level UNSET: the one above decides again */
 
-static int adm_level_set_check(struct adm_call *c, struct err *err)
+static int level_set_check(struct command_call *c, struct err *err)
 {
-	struct level_job *job = adm_priv(c, sizeof(*job));
-	const char *level = adm_text(c, "level");
+	struct level_job *job = command_priv(c, sizeof(*job));
+	const char *level = arg_text(c, "level");
 
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	adm_copy(c, "tool", job->tool, sizeof(job->tool));
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "tool", job->tool, sizeof(job->tool));
 	job->level = strcmp(level, "default") == 0 ? UNSET : audit_level_from_name(level);
 	if (job->level >= 0 || strcmp(level, "default") == 0)
 		return 0;
@@ -33,12 +33,12 @@ static int adm_level_set_check(struct adm_call *c, struct err *err)
 	return ERR_INVALID;
 }
 
-static int adm_level_list_check(struct adm_call *c, struct err *err)
+static int level_list_check(struct command_call *c, struct err *err)
 {
-	struct level_job *job = adm_priv(c, sizeof(*job));
+	struct level_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	adm_copy(c, "tenant", job->tenant, sizeof(job->tenant));
+	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after
 }
 
 /* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever level is set. */
-static int check_lower(struct adm_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
+static int check_lower(struct command_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
 {
 	int server = UNSET, tenant = UNSET;
 	bool lower = false;
@@ -169,7 +169,7 @@ static int check_lower(struct adm_call *c, struct db *db, const struct level_job
 		lower = job->level != UNSET && job->level < tenant;
 	else if (rc == 0)
 		rc = lowers_tenant(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
-	return rc == 0 && lower ? adm_second(c, db, err) : rc;
+	return rc == 0 && lower ? approval_require(c, db, err) : rc;
 }
 
 /* --- of a definition */
@@ -200,7 +200,7 @@ static int highest_level(struct db *db, int *ret, struct err *err)
 	return rc;
 }
 
-int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t before, int64_t after,
+int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before, int64_t after,
 			    struct err *err)
 {
 	int own = UNSET, was = UNSET, highest = UNSET;
@@ -214,14 +214,14 @@ int adm_level_check_version(struct adm_call *c, struct db *db, const struct adm_
 		rc = highest_level(db, &highest, err);
 	if (rc < 0 || own >= highest || (was != UNSET && was <= own))
 		return rc;
-	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", adm_noun_of(tool->name), adm_bare(tool->name),
+	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", tool_noun(tool->name), tool_bare_name(tool->name),
 		       audit_level_name(own), audit_level_name(highest));
-	return adm_second_for(c, db, why, err);
+	return approval_require_for(c, db, why, err);
 }
 
 /* --- set */
 
-static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tenant *t, int before, struct err *err)
+static int change(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t, int before, struct err *err)
 {
 	const struct level_job *job = c->priv;
 	struct audit_field field;
@@ -232,21 +232,21 @@ static int change(struct adm_call *c, struct db *db, struct audit_logs *logs, co
 		return rc;
 	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, *job->tool ? "/" : "", job->tool);
 	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(job->level));
-	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
-		.reason = reason, .field = &field, .nfield = adm_approver_field(c, &field) }, err);
-	return rc < 0 ? rc : adm_changed_people(c, db, t->id, err);
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
+		.reason = reason, .field = &field, .nfield = approval_field(c, &field) }, err);
+	return rc < 0 ? rc : command_changed_people(c, db, t->id, err);
 }
 
-static int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int level_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct level_job *job = c->priv;
-	struct adm_tenant t;
-	struct adm_tool tool;
+	struct tenant_row t;
+	struct tool_row tool;
 	int before = UNSET;
-	int rc = adm_find_tenant(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, job->tenant, &t, err);
 
 	if (rc == 0 && *job->tool && job->level != UNSET)
-		rc = adm_find_tool(db, job->tool, &tool, err);
+		rc = tool_row_find(db, job->tool, &tool, err);
 	if (rc == 0)
 		rc = *job->tool ? level_of_tool(db, t.id, job->tool, &before, err) : level_of_tenant(db, t.id, &before, err);
 	if (rc == 0 && before == job->level)
@@ -257,26 +257,26 @@ static int adm_level_set_body(struct adm_call *c, struct db *db, struct audit_lo
 		rc = change(c, db, logs, &t, before, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "what", *job->tool ? job->tool : "all tools");
-	adm_put_text(c->out, "tenant", t.name);
-	adm_put_text(c->out, "level", name_of(job->level));
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "what", *job->tool ? job->tool : "all tools");
+	reply_text(c->out, "tenant", t.name);
+	reply_text(c->out, "level", name_of(job->level));
+	reply_row_end(c->out);
 	return 0;
 }
 
 /* --- list */
 
-static void put_level(struct adm_out *o, const char *tenant, const char *tool, int level)
+static void put_level(struct reply *o, const char *tenant, const char *tool, int level)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "tenant", tenant);
-	adm_put_text(o, "tool", tool);
-	adm_put_text(o, "level", name_of(level));
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "tenant", tenant);
+	reply_text(o, "tool", tool);
+	reply_text(o, "level", name_of(level));
+	reply_row_end(o);
 }
 
-static int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int level_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct level_job *job = c->priv;
 	struct db_stmt *st;
@@ -287,9 +287,9 @@ static int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_l
 	if (rc < 0)
 		return rc;
 	if (*job->tenant) {
-		struct adm_tenant t;
+		struct tenant_row t;
 
-		rc = adm_find_tenant(db, job->tenant, &t, err);
+		rc = tenant_row_find(db, job->tenant, &t, err);
 		if (rc < 0)
 			return rc;
 	} else {
@@ -310,15 +310,15 @@ static int adm_level_list_body(struct adm_call *c, struct db *db, struct audit_l
 
 /* --- rows of the command table */
 
-static const struct adm_arg level_set_args[] = {
+static const struct command_arg level_set_args[] = {
 	WORD("level", "LEVEL", COMPLETE_NONE, "metadata, request, request_response; or default: as the tenant or the server says."),
 	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
 	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, by its own name."), ARG_END };
-static const struct adm_arg level_list_args[] = { TENANT_MAYBE, ARG_END };
-static const struct adm_column level_list_cols[] = {
+static const struct command_arg level_list_args[] = { TENANT_MAYBE, ARG_END };
+static const struct command_column level_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("level", "LEVEL"), COL_END };
 
-const struct adm_cmd level_commands[] = {
+const struct command level_commands[] = {
 	{ .noun = "level", .verb = "set", .help = "Say how much of a tenant's calls is kept",
 	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results without "
 		    "keeping them.  At request the arguments are kept as well, encrypted; at request_response the result and the "
@@ -326,9 +326,9 @@ const struct adm_cmd level_commands[] = {
 		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its tenant, "
 		    "need a second administrator: see approval list.",
 	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
-	  .where = ADM_ON_WRITER, .check = adm_level_set_check, .body = adm_level_set_body },
+	  .where = ADM_ON_WRITER, .check = level_set_check, .body = level_set_body },
 	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
 	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_level_list_check, .body = adm_level_list_body },
+	  .check = level_list_check, .body = level_list_body },
 	{ .noun = NULL },
 };

@@ -27,14 +27,14 @@
 
 /* --- documents */
 
-const struct catalogue *adm_shared(const struct adm_call *c)
+const struct catalogue *schema_shared(const struct command_call *c)
 {
-	const struct registry *reg = adm_env(c)->registry;
+	const struct registry *reg = command_env(c)->registry;
 
 	return reg ? reg_shared(reg) : NULL;
 }
 
-void adm_at_document(struct err *err, size_t i)
+void err_at_document(struct err *err, size_t i)
 {
 	char at[32];
 
@@ -44,7 +44,7 @@ void adm_at_document(struct err *err, size_t i)
 	err_at(err, at);
 }
 
-bool adm_is_schema(const json_t *doc)
+bool is_schema(const json_t *doc)
 {
 	const char *kind = json_string_value(json_object_get(doc, "kind"));
 
@@ -53,13 +53,13 @@ bool adm_is_schema(const json_t *doc)
 	return json_object_get(doc, "$id") || json_object_get(doc, "$schema");
 }
 
-static int read_one(struct adm_schemas *set, const json_t *documents, size_t i, struct err *err)
+static int read_one(struct schema_set *set, const json_t *documents, size_t i, struct err *err)
 {
 	struct define_schema *def = &set->def[set->count];
 	int rc = define_schema_read(json_array_get(documents, i), def, err);
 
 	if (rc < 0) {
-		adm_at_document(err, i);
+		err_at_document(err, i);
 		return rc;
 	}
 	set->count++;
@@ -67,14 +67,14 @@ static int read_one(struct adm_schemas *set, const json_t *documents, size_t i, 
 		if (strcmp(set->def[k].uri, def->uri) != 0)
 			continue;
 		(void)err_set(err, ERR_INVALID, "", "two documents have the $id %.200s", def->uri);
-		adm_at_document(err, i);
+		err_at_document(err, i);
 		return ERR_INVALID;
 	}
 	catalogue_set(set->shared, def->uri, def->text, strlen(def->text), def->digest);
 	return 0;
 }
 
-int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool all, struct adm_schemas *ret,
+int schema_set_define(const struct command_call *c, const json_t *documents, bool all, struct schema_set *ret,
 		       struct err *err)
 {
 	size_t n = json_array_size(documents);
@@ -82,22 +82,22 @@ int adm_schemas_define(const struct adm_call *c, const json_t *documents, bool a
 
 	ret->def = mem_calloc(n, sizeof(*ret->def));
 	ret->document = mem_calloc(n, sizeof(*ret->document));
-	ret->shared = catalogue_new(adm_shared(c));
+	ret->shared = catalogue_new(schema_shared(c));
 	/* All of them first: they may refer to each other in any order. */
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		ret->document[ret->count] = i;
-		if (all || adm_is_schema(json_array_get(documents, i)))
+		if (all || is_schema(json_array_get(documents, i)))
 			rc = read_one(ret, documents, i, err);
 	}
 	for (size_t k = 0; k < ret->count && rc == 0; k++) {
 		rc = define_schema_check(json_array_get(documents, ret->document[k]), ret->shared, &ret->def[k], err);
 		if (rc < 0)
-			adm_at_document(err, ret->document[k]);
+			err_at_document(err, ret->document[k]);
 	}
 	return rc;
 }
 
-void adm_schemas_fini(struct adm_schemas *set)
+void schema_set_fini(struct schema_set *set)
 {
 	for (size_t i = 0; i < set->count; i++)
 		define_schema_free(&set->def[i]);
@@ -108,18 +108,18 @@ void adm_schemas_fini(struct adm_schemas *set)
 
 /* --- schema check */
 
-static void put_finding(struct adm_out *o, size_t document, const char *pointer, const char *text)
+static void put_finding(struct reply *o, size_t document, const char *pointer, const char *text)
 {
 	char *where = mem_printf("/documents/%zu%s", document, pointer);
 
-	adm_row_begin(o);
-	adm_put_text(o, "where", where);
-	adm_put_text(o, "finding", text);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "where", where);
+	reply_text(o, "finding", text);
+	reply_row_end(o);
 	free(where);
 }
 
-static void check_instance(struct adm_out *o, const struct schema *s, const json_t *documents, size_t i)
+static void check_instance(struct reply *o, const struct schema *s, const json_t *documents, size_t i)
 {
 	const struct schema_redact nothing = { NULL, 0 };
 	struct schema_report report;
@@ -135,10 +135,10 @@ static void check_instance(struct adm_out *o, const struct schema *s, const json
 	}
 }
 
-static int adm_schema_check_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int schema_check_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
-	struct catalogue_use use = { .from = adm_shared(c) };
+	struct catalogue_use use = { .from = schema_shared(c) };
 	const struct schema_options options = { .assert_format = json_is_true(json_object_get(c->args, "formats")),
 		.find = catalogue_find, .find_arg = &use };
 	struct schema *s = NULL;
@@ -176,22 +176,22 @@ struct schema_row {
 
 /* --- checking */
 
-struct add_job { struct adm_schemas set; };
+struct add_job { struct schema_set set; };
 
 static void free_add(void *priv)
 {
 	struct add_job *job = priv;
 
-	adm_schemas_fini(&job->set);
+	schema_set_fini(&job->set);
 	free(job);
 }
 
-static int adm_schema_add_check(struct adm_call *c, struct err *err)
+static int schema_add_check(struct command_call *c, struct err *err)
 {
-	struct add_job *job = adm_priv(c, sizeof(*job));
+	struct add_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_add;
-	return adm_schemas_define(c, json_object_get(c->args, "documents"), true, &job->set, err);
+	return schema_set_define(c, json_object_get(c->args, "documents"), true, &job->set, err);
 }
 
 /* --- rows */
@@ -307,15 +307,15 @@ static int other_user(struct db *db, int64_t id, const char *const *set, size_t 
 	return rc < 0 ? rc : 0;
 }
 
-static int record_schema(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_record *what,
+static int record_schema(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *what,
 			 const char *uri, struct err *err)
 {
 	char *obj = mem_printf("schema/%s", uri);
-	struct adm_record r = *what;
+	struct command_record r = *what;
 	int rc;
 
 	r.obj = obj;
-	rc = adm_record(c, db, logs, &r, err);
+	rc = command_record(c, db, logs, &r, err);
 	free(obj);
 	return rc;
 }
@@ -323,7 +323,7 @@ static int record_schema(struct adm_call *c, struct db *db, struct audit_logs *l
 /* --- add */
 
 /* Under the same $id another text may come only while nothing depends on the old one. */
-static int may_replace(struct db *db, const struct schema_row *old, const struct adm_schemas *set, const char *uri,
+static int may_replace(struct db *db, const struct schema_row *old, const struct schema_set *set, const char *uri,
 		       struct err *err)
 {
 	const char **names = mem_calloc(set->count, sizeof(*names));
@@ -347,13 +347,13 @@ static int may_replace(struct db *db, const struct schema_row *old, const struct
 	return rc;
 }
 
-static int write_row(const struct adm_call *c, struct db *db, const struct define_schema *def, const struct schema_row *old,
+static int write_row(const struct command_call *c, struct db *db, const struct define_schema *def, const struct schema_row *old,
 		     struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, old ? SQL_SCHEMA_SET : SQL_SCHEMA_INSERT);
-	char actor[ADM_WHO_SIZE];
+	char actor[ACTOR_SIZE];
 
-	(void)adm_who_text(&c->who, actor);
+	(void)actor_text(&c->who, actor);
 	if (old)
 		db_bind_i64(st, 1, old->id);
 	else
@@ -365,8 +365,8 @@ static int write_row(const struct adm_call *c, struct db *db, const struct defin
 	return db_run(&st, err);
 }
 
-static int store_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_schemas *set, size_t i,
-		     enum adm_stored *ret, struct err *err)
+static int store_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct schema_set *set, size_t i,
+		     enum row_stored *ret, struct err *err)
 {
 	const struct define_schema *def = &set->def[i];
 	struct schema_row old = { .id = 0 };
@@ -381,7 +381,7 @@ static int store_one(struct adm_call *c, struct db *db, struct audit_logs *logs,
 	if (rc == 0)
 		rc = write_row(c, db, def, known ? &old : NULL, err);
 	if (rc == 0)
-		rc = record_schema(c, db, logs, &(struct adm_record){
+		rc = record_schema(c, db, logs, &(struct command_record){
 			.kind = alive ? AUDIT_DEFINITION_CHANGE : AUDIT_DEFINITION_ADD, .before = alive ? old.digest : NULL,
 			.after = def->digest }, def->uri, err);
 	*ret = alive ? ADM_CHANGED : ADM_ADDED;
@@ -407,7 +407,7 @@ static int link_one(struct db *db, enum sql_id sql, int64_t id, const struct cat
 	return 0;
 }
 
-int adm_schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err)
+int schema_link_tool(struct db *db, int64_t version_id, const struct catalogue_refs *refs, struct err *err)
 {
 	return link_one(db, SQL_SCHEMA_ADD_TOOL, version_id, refs, err);
 }
@@ -438,15 +438,15 @@ static int check_totals(struct db *db, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_schemas *set,
-		      enum adm_stored *ret, struct err *err)
+int schema_set_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct schema_set *set,
+		      enum row_stored *ret, struct err *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < set->count && rc == 0; i++) {
 		rc = store_one(c, db, logs, set, i, &ret[i], err);
 		if (rc < 0)
-			adm_at_document(err, set->document[i]);
+			err_at_document(err, set->document[i]);
 	}
 	for (size_t i = 0; i < set->count && rc == 0; i++)
 		rc = link_schema(db, &set->def[i], err);
@@ -454,23 +454,23 @@ int adm_schemas_store(struct adm_call *c, struct db *db, struct audit_logs *logs
 		rc = check_totals(db, err);
 	for (size_t i = 0; i < set->count && rc == 0; i++)
 		if (ret[i] != ADM_UNCHANGED)
-			rc = adm_changed_schema(c, db, set->def[i].uri, err);
+			rc = command_changed_schema(c, db, set->def[i].uri, err);
 	return rc;
 }
 
-static int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int schema_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct add_job *job = c->priv;
-	const struct adm_schemas *set = &job->set;
-	enum adm_stored *stored = mem_calloc(set->count, sizeof(*stored));
-	int rc = adm_schemas_store(c, db, logs, set, stored, err);
+	const struct schema_set *set = &job->set;
+	enum row_stored *stored = mem_calloc(set->count, sizeof(*stored));
+	int rc = schema_set_store(c, db, logs, set, stored, err);
 
 	for (size_t i = 0; i < set->count && rc == 0; i++) {
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "id", set->def[i].uri);
-		adm_put_text(c->out, "said", stored[i] == ADM_UNCHANGED ? "unchanged" : "stored");
-		adm_put_hex(c->out, "digest", set->def[i].digest, sizeof(set->def[i].digest));
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "id", set->def[i].uri);
+		reply_text(c->out, "said", stored[i] == ADM_UNCHANGED ? "unchanged" : "stored");
+		reply_hex(c->out, "digest", set->def[i].digest, sizeof(set->def[i].digest));
+		reply_row_end(c->out);
 	}
 	free(stored);
 	return rc;
@@ -478,7 +478,7 @@ static int adm_schema_add_body(struct adm_call *c, struct db *db, struct audit_l
 
 /* --- list, show */
 
-static int put_uris(struct adm_out *o, const char *name, struct db_stmt **st, struct err *err)
+static int put_uris(struct reply *o, const char *name, struct db_stmt **st, struct err *err)
 {
 	json_t *list = json_array();
 	int rc;
@@ -491,20 +491,20 @@ static int put_uris(struct adm_out *o, const char *name, struct db_stmt **st, st
 	}
 	db_stmt_put(st);
 	if (rc == 0)
-		adm_put_json(o, name, list);
+		reply_json(o, name, list);
 	json_decref(list);
 	return rc;
 }
 
-static void put_row(struct adm_out *o, const char *uri, const struct schema_row *row)
+static void put_row(struct reply *o, const char *uri, const struct schema_row *row)
 {
-	adm_put_text(o, "id", uri);
-	adm_put_hex(o, "digest", row->digest, sizeof(row->digest));
-	adm_put_text(o, "actor", row->actor);
-	adm_put_time(o, "created", (uint64_t)row->created_us);
+	reply_text(o, "id", uri);
+	reply_hex(o, "digest", row->digest, sizeof(row->digest));
+	reply_text(o, "actor", row->actor);
+	reply_time(o, "created", (uint64_t)row->created_us);
 }
 
-static int adm_schema_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int schema_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_LIST);
 	int rc;
@@ -519,10 +519,10 @@ static int adm_schema_list_body(struct adm_call *c, struct db *db, struct audit_
 
 		read_row(st, &row);
 		tools = by_id(db, SQL_SCHEMA_TOOLS, row.id);
-		adm_row_begin(c->out);
+		reply_row_begin(c->out);
 		put_row(c->out, uri, &row);
 		rc = put_uris(c->out, "tools", &tools, err);
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 		free(uri);
 		if (rc < 0)
 			break;
@@ -549,11 +549,11 @@ static void take_name(struct names_job *job, const char *uri)
 		job->uri[job->count++] = mem_strdup(uri);
 }
 
-static int adm_schema_names_check(struct adm_call *c, struct err *err)
+static int schema_names_check(struct command_call *c, struct err *err)
 {
-	struct names_job *job = adm_priv(c, sizeof(*job));
-	const char *single = adm_text(c, "schema");
-	size_t n = adm_count(c, "schema");
+	struct names_job *job = command_priv(c, sizeof(*job));
+	const char *single = arg_text(c, "schema");
+	size_t n = arg_count(c, "schema");
 
 	(void)err;
 	c->free_priv = free_names;
@@ -561,11 +561,11 @@ static int adm_schema_names_check(struct adm_call *c, struct err *err)
 	if (single)
 		take_name(job, single);
 	for (size_t i = 0; i < n; i++)
-		take_name(job, adm_nth(c, "schema", i));
+		take_name(job, arg_nth(c, "schema", i));
 	return 0;
 }
 
-static int put_text(struct adm_out *o, struct db *db, const char *uri, struct err *err)
+static int put_text(struct reply *o, struct db *db, const char *uri, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_FIND);
 	int rc;
@@ -576,13 +576,13 @@ static int put_text(struct adm_out *o, struct db *db, const char *uri, struct er
 		size_t len;
 		const char *text = db_col_text(st, 6, &len);
 
-		adm_put_raw(o, "schema", text, len);
+		reply_raw(o, "schema", text, len);
 	}
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
 }
 
-static int adm_schema_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int schema_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct { const char *name; enum sql_id sql; } lists[] = {
 		{ "tools", SQL_SCHEMA_TOOLS }, { "schemas", SQL_SCHEMA_USERS }, { "refers_to", SQL_SCHEMA_REFS },
@@ -594,7 +594,7 @@ static int adm_schema_show_body(struct adm_call *c, struct db *db, struct audit_
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
+	reply_row_begin(c->out);
 	put_row(c->out, job->uri[0], &row);
 	for (size_t i = 0; i < NELEMS(lists) && rc == 0; i++) {
 		struct db_stmt *st = by_id(db, lists[i].sql, row.id);
@@ -603,7 +603,7 @@ static int adm_schema_show_body(struct adm_call *c, struct db *db, struct audit_
 	}
 	if (rc == 0)
 		rc = put_text(c->out, db, job->uri[0], err);
-	adm_row_end(c->out);
+	reply_row_end(c->out);
 	return rc;
 }
 
@@ -642,7 +642,7 @@ static int take_away(struct db *db, int64_t id, struct err *err)
 	return db_run(&st, err);
 }
 
-int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *const *uri, size_t n,
+int schema_set_remove(struct command_call *c, struct db *db, struct audit_logs *logs, const char *const *uri, size_t n,
 		       struct err *err)
 {
 	struct schema_row *row = mem_calloc(n, sizeof(*row));
@@ -655,7 +655,7 @@ int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *log
 		if (rc == 0)
 			rc = take_away(db, row[i].id, err);
 		if (rc == 0)
-			rc = record_schema(c, db, logs, &(struct adm_record){ .kind = AUDIT_DEFINITION_REMOVE,
+			rc = record_schema(c, db, logs, &(struct command_record){ .kind = AUDIT_DEFINITION_REMOVE,
 				.before = row[i].digest }, uri[i], err);
 	}
 	/* They may have referred to each other. */
@@ -669,63 +669,63 @@ int adm_schemas_remove(struct adm_call *c, struct db *db, struct audit_logs *log
 			rc = db_run(&st, err);
 		}
 		if (rc >= 0)
-			rc = adm_changed_schema(c, db, uri[i], err);
+			rc = command_changed_schema(c, db, uri[i], err);
 	}
 	free(row);
 	return rc;
 }
 
-static int adm_schema_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int schema_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct names_job *job = c->priv;
-	int rc = adm_schemas_remove(c, db, logs, (const char *const *)job->uri, job->count, err);
+	int rc = schema_set_remove(c, db, logs, (const char *const *)job->uri, job->count, err);
 
 	for (size_t i = 0; i < job->count && rc == 0; i++) {
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "id", job->uri[i]);
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "id", job->uri[i]);
+		reply_row_end(c->out);
 	}
 	return rc;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg schema_check_args[] = {
+static const struct command_arg schema_check_args[] = {
 	FILES("YAML or JSON: the first document is the schema, all others are checked by it; - is standard input."),
 	FLAG("formats", "Let format decide too; else it is an annotation."), ARG_END };
-static const struct adm_arg schema_add_args[] = {
+static const struct command_arg schema_add_args[] = {
 	FILES("YAML or JSON, one or more schemas with an absolute $id; - is standard input."), ARG_END };
-static const struct adm_arg schema_args[] = { WORD("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
-static const struct adm_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
-static const struct adm_column schema_list_cols[] = {
+static const struct command_arg schema_args[] = { WORD("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
+static const struct command_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
+static const struct command_column schema_list_cols[] = {
 	COL("id", "ID"), COL("tools", "TOOLS"), COL_AT("created", "ADDED"), COL_END };
-static const struct adm_column schema_cols[] = {
+static const struct command_column schema_cols[] = {
 	COL("id", "Id"), COL("digest", "Digest"), COL("actor", "Added by"), COL_AT("created", "Added"), COL("tools", "Tools"),
 	COL("schemas", "Schemas"), COL("refers_to", "Refers to"), COL("schema", "Schema"), COL_END };
-static const struct adm_column finding_cols[] = {
+static const struct command_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
 
-const struct adm_cmd schema_commands[] = {
+const struct command schema_commands[] = {
 	{ .noun = "schema", .verb = "add", .help = "Store schemas for definitions to share",
 	  .detail = "All documents or none.  A definition refers to one by its $id: {$ref: https://example.com/schemas/address}.  "
 	  "What a version of a tool refers to stays as it is: another text needs an $id of its own.  Lists of tools show the "
 	  "schema inside of the tool's.",
 	  .args = schema_add_args, .done = "schema %{id} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_schema_add_check, .body = adm_schema_add_body },
+	  .check = schema_add_check, .body = schema_add_body },
 	{ .noun = "schema", .verb = "list", .help = "List the shared schemas and the tools that use them", .args = no_args,
 	  .columns = schema_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_schema_list_body },
+	  .body = schema_list_body },
 	{ .noun = "schema", .verb = "show", .help = "Show a shared schema and who uses it", .args = schema_args,
 	  .columns = schema_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_schema_names_check, .body = adm_schema_show_body },
+	  .check = schema_names_check, .body = schema_show_body },
 	{ .noun = "schema", .verb = "remove", .help = "Remove shared schemas that no tool uses",
 	  .detail = "Old versions of tools that refer to it stay readable; they can be stored again once the schema is back.",
 	  .args = schemas_args, .done = "schema %{id} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_schema_names_check, .body = adm_schema_remove_body },
+	  .check = schema_names_check, .body = schema_remove_body },
 	{ .noun = "schema", .verb = "check", .help = "Check a JSON Schema, and documents by it",
 	  .detail = "Needs no store; with one, its shared schemas are known.  The schema is held to the rules for those of tools, and failures are said in the words "
 	  "that a caller of a tool reads.  Exit status 4 when there is something to say.", .args = schema_check_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
-	  .body = adm_schema_check_body },
+	  .body = schema_check_body },
 	{ .noun = NULL },
 };

@@ -99,7 +99,7 @@ static int is_set(struct db *db, const char *name, bool *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, struct err *err)
+int secrets_missing(struct db *db, const char *definition, struct str *ret, struct err *err)
 {
 	struct uses u = { NULL, 0 };
 
@@ -117,7 +117,7 @@ int adm_secrets_missing(struct db *db, const char *definition, struct str *ret, 
 /* --- set */
 
 struct set_job {
-	char name[NAME_SIZE], actor[ADM_WHO_SIZE];
+	char name[NAME_SIZE], actor[ACTOR_SIZE];
 	char *value; size_t len;        /* guarded memory */
 	struct keyfile_place place;
 	struct vault_change *change;
@@ -139,9 +139,9 @@ static int check_name(const char *name, struct err *err)
 	return err_set(err, ERR_INVALID, "name", "%.80s: a name of a secret has 1 to 64 of A-Z a-z 0-9 _ . -", name);
 }
 
-static int adm_secret_set_check(struct adm_call *c, struct err *err)
+static int secret_set_check(struct command_call *c, struct err *err)
 {
-	struct set_job *job = adm_priv(c, sizeof(*job));
+	struct set_job *job = command_priv(c, sizeof(*job));
 	json_t *value = json_object_get(c->args, "value");
 	size_t len = json_string_length(value);
 
@@ -153,7 +153,7 @@ static int adm_secret_set_check(struct adm_call *c, struct err *err)
 	}
 	/* The tree is ours until the end of the command; what is left in it is dots, whatever the checks say. */
 	memset((char *)(uintptr_t)json_string_value(value), '.', len);
-	int rc = check_name(adm_text(c, "name"), err);
+	int rc = check_name(arg_text(c, "name"), err);
 	if (rc == 0 && len < VAULT_VALUE_MIN)
 		rc = err_set(err, ERR_INVALID, "value", "the value has %zu bytes; it needs %d, to be told from other text", len,
 			     VAULT_VALUE_MIN);
@@ -161,13 +161,13 @@ static int adm_secret_set_check(struct adm_call *c, struct err *err)
 		rc = err_set(err, ERR_LIMIT, "value", "the value is longer than %u bytes", VAULT_VALUE_MAX);
 	if (rc < 0)
 		return rc;
-	(void)snprintf(job->name, sizeof(job->name), "%s", adm_text(c, "name"));
-	(void)adm_who_text(&c->who, job->actor);
-	job->place = (struct keyfile_place){ adm_env(c)->store, adm_env(c)->master };
+	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "name"));
+	(void)actor_text(&c->who, job->actor);
+	job->place = (struct keyfile_place){ command_env(c)->store, command_env(c)->master };
 	return 0;
 }
 
-static int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int secret_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct set_job *job = c->priv;
 	const struct vault_new n = { .name = job->name, .value = job->value, .len = job->len, .actor = job->actor };
@@ -180,27 +180,27 @@ static int adm_secret_set_body(struct adm_call *c, struct db *db, struct audit_l
 	if (rc < 0)
 		return rc;
 	(void)snprintf(obj, sizeof(obj), "secret/%s@%s", job->name, key);
-	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_SECRET_SET, .obj = obj }, err);
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_SECRET_SET, .obj = obj }, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", job->name);
-	adm_put_text(c->out, "said", known ? "changed" : "set");
-	adm_put_text(c->out, "key", key);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "name", job->name);
+	reply_text(c->out, "said", known ? "changed" : "set");
+	reply_text(c->out, "key", key);
+	reply_row_end(c->out);
 	return 0;
 }
 
-static void adm_secret_set_after(struct adm_call *c)
+static void secret_set_after(struct command_call *c)
 {
 	struct set_job *job = c->priv;
 
-	vault_apply(adm_env(c)->vault, &job->change);
+	vault_apply(command_env(c)->vault, &job->change);
 }
 
 /* --- list */
 
-static void put_tools(struct adm_out *o, const struct uses *u, const char *secret)
+static void put_tools(struct reply *o, const struct uses *u, const char *secret)
 {
 	json_t *tools = json_array();
 
@@ -208,34 +208,34 @@ static void put_tools(struct adm_out *o, const struct uses *u, const char *secre
 		if (strcmp(u->v[i].secret, secret) == 0)
 			json_array_append_new(tools, json_string(u->v[i].tool));
 	}
-	adm_put_json(o, "tools", tools);
+	reply_json(o, "tools", tools);
 	json_decref(tools);
 }
 
-static void put_secret(struct adm_call *c, struct db_stmt *st, const struct uses *u)
+static void put_secret(struct command_call *c, struct db_stmt *st, const struct uses *u)
 {
 	char name[NAME_SIZE], text[64];
 	size_t len;
 	const char *p = db_col_text(st, 0, &len);
 
 	(void)snprintf(name, sizeof(name), "%.*s", (int)len, p);
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", name);
-	adm_put_bool(c->out, "set", true);
-	adm_put_time(c->out, "created", (uint64_t)db_col_i64(st, 2));
-	adm_put_time(c->out, "changed", (uint64_t)db_col_i64(st, 3));
+	reply_row_begin(c->out);
+	reply_text(c->out, "name", name);
+	reply_bool(c->out, "set", true);
+	reply_time(c->out, "created", (uint64_t)db_col_i64(st, 2));
+	reply_time(c->out, "changed", (uint64_t)db_col_i64(st, 3));
 	p = db_col_text(st, 4, &len);
 	(void)snprintf(text, sizeof(text), "%.*s", (int)len, p);
-	adm_put_text(c->out, "actor", text);
+	reply_text(c->out, "actor", text);
 	p = db_col_text(st, 1, &len);
 	(void)snprintf(text, sizeof(text), "%.*s", (int)len, p);
-	adm_put_text(c->out, "key", text);
+	reply_text(c->out, "key", text);
 	put_tools(c->out, u, name);
-	adm_row_end(c->out);
+	reply_row_end(c->out);
 }
 
 /* What tools name, and nobody has set. */
-static int put_missing(struct adm_call *c, struct db *db, const struct uses *u, struct err *err)
+static int put_missing(struct command_call *c, struct db *db, const struct uses *u, struct err *err)
 {
 	for (size_t i = 0; i < u->n; i++) {
 		bool set = false, said = false;
@@ -246,20 +246,20 @@ static int put_missing(struct adm_call *c, struct db *db, const struct uses *u, 
 			return rc;
 		if (said || set)
 			continue;
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", u->v[i].secret);
-		adm_put_bool(c->out, "set", false);
-		adm_put_time(c->out, "created", 0);
-		adm_put_time(c->out, "changed", 0);
-		adm_put_text(c->out, "actor", NULL);
-		adm_put_text(c->out, "key", NULL);
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", u->v[i].secret);
+		reply_bool(c->out, "set", false);
+		reply_time(c->out, "created", 0);
+		reply_time(c->out, "changed", 0);
+		reply_text(c->out, "actor", NULL);
+		reply_text(c->out, "key", NULL);
 		put_tools(c->out, u, u->v[i].secret);
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 	}
 	return 0;
 }
 
-static int adm_secret_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int secret_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct uses u = { NULL, 0 };
 
@@ -297,20 +297,20 @@ static void free_remove(void *priv)
 	free(job);
 }
 
-static int adm_secret_remove_check(struct adm_call *c, struct err *err)
+static int secret_remove_check(struct command_call *c, struct err *err)
 {
-	size_t n = adm_count(c, "name");
-	struct remove_job *job = adm_priv(c, sizeof(*job));
+	size_t n = arg_count(c, "name");
+	struct remove_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_remove;
-	job->force = adm_flag(c, "force");
+	job->force = arg_flag(c, "force");
 	job->name = mem_calloc(n, sizeof(*job->name));
 	job->change = mem_calloc(n, sizeof(struct vault_change *));
 	for (size_t i = 0; i < n; i++) {
-		int rc = check_name(adm_nth(c, "name", i), err);
+		int rc = check_name(arg_nth(c, "name", i), err);
 		if (rc < 0)
 			return rc;
-		(void)snprintf(job->name[job->count++], NAME_SIZE, "%s", adm_nth(c, "name", i));
+		(void)snprintf(job->name[job->count++], NAME_SIZE, "%s", arg_nth(c, "name", i));
 	}
 	return 0;
 }
@@ -333,7 +333,7 @@ static int refuse_used(const struct uses *u, const char *name, struct err *err)
 	return rc;
 }
 
-static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, struct err *err)
+static int remove_one(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, struct err *err)
 {
 	struct remove_job *job = c->priv;
 	char obj[NAME_SIZE + 8];
@@ -343,14 +343,14 @@ static int remove_one(struct adm_call *c, struct db *db, struct audit_logs *logs
 		return rc;
 	job->nchange++;
 	(void)snprintf(obj, sizeof(obj), "secret/%s", name);
-	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_SECRET_REMOVE, .obj = obj }, err);
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "name", name);
-	adm_row_end(c->out);
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_SECRET_REMOVE, .obj = obj }, err);
+	reply_row_begin(c->out);
+	reply_text(c->out, "name", name);
+	reply_row_end(c->out);
 	return rc;
 }
 
-static int adm_secret_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int secret_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct remove_job *job = c->priv;
 	struct uses u = { NULL, 0 };
@@ -368,12 +368,12 @@ static int adm_secret_remove_body(struct adm_call *c, struct db *db, struct audi
 	return rc;
 }
 
-static void adm_secret_remove_after(struct adm_call *c)
+static void secret_remove_after(struct command_call *c)
 {
 	struct remove_job *job = c->priv;
 
 	for (size_t i = 0; i < job->nchange; i++)
-		vault_apply(adm_env(c)->vault, &job->change[i]);
+		vault_apply(command_env(c)->vault, &job->change[i]);
 }
 
 /* --- rekey */
@@ -392,18 +392,18 @@ static void free_rekey(void *priv)
 	free(job);
 }
 
-static int adm_secret_rekey_check(struct adm_call *c, struct err *err)
+static int secret_rekey_check(struct command_call *c, struct err *err)
 {
-	struct rekey_job *job = adm_priv(c, sizeof(*job));
+	struct rekey_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
 	c->free_priv = free_rekey;
-	job->place = (struct keyfile_place){ adm_env(c)->store, adm_env(c)->master };
+	job->place = (struct keyfile_place){ command_env(c)->store, command_env(c)->master };
 	return 0;
 }
 
 /* One batch is one transaction and one record; the caller repeats the command while rows are left. */
-static int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int secret_rekey_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct rekey_job *job = c->priv;
 	char obj[KEYFILE_ID_SIZE + 48];
@@ -412,62 +412,62 @@ static int adm_secret_rekey_body(struct adm_call *c, struct db *db, struct audit
 	if (rc < 0)
 		return rc;
 	(void)snprintf(obj, sizeof(obj), "secret-key/%s left=%zu", job->done.key, job->done.left);
-	rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_KEY_ROTATE, .obj = obj }, err);
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_KEY_ROTATE, .obj = obj }, err);
 	for (size_t i = 0; i < job->done.nold && rc == 0; i++) {        /* intents: the files go after the COMMIT */
 		(void)snprintf(obj, sizeof(obj), "secret-key/%s", job->done.old[i]);
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_KEY_DESTROY, .obj = obj }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_KEY_DESTROY, .obj = obj }, err);
 	}
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "key", job->done.key);
-	adm_put_int(c->out, "rewritten", (int64_t)job->done.rewritten);
-	adm_put_int(c->out, "left", (int64_t)job->done.left);
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "key", job->done.key);
+	reply_int(c->out, "rewritten", (int64_t)job->done.rewritten);
+	reply_int(c->out, "left", (int64_t)job->done.left);
+	reply_row_end(c->out);
 	return 0;
 }
 
-static void adm_secret_rekey_after(struct adm_call *c)
+static void secret_rekey_after(struct command_call *c)
 {
 	struct rekey_job *job = c->priv;
 
-	vault_apply(adm_env(c)->vault, &job->change);
+	vault_apply(command_env(c)->vault, &job->change);
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg secret_set_args[] = {
+static const struct command_arg secret_set_args[] = {
 	WORD("name", "NAME", COMPLETE_NONE, "Letters, digits and _ . -, at most 64."),
 	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
 	  "Read the value from here; else from standard input, from a terminal without echo." }, ARG_END };
-static const struct adm_arg secret_remove_args[] = {
+static const struct command_arg secret_remove_args[] = {
 	WORDS("name", "NAME", COMPLETE_NONE, "The secret."), FLAG("force", "Also while enabled tools use it."), ARG_END };
-static const struct adm_column secret_list_cols[] = {
+static const struct command_column secret_list_cols[] = {
 	COL("name", "NAME"), COL("set", "SET"), COL_AT("changed", "CHANGED"), COL("actor", "BY"), COL("tools", "USED BY"),
 	COL_END };
 
-const struct adm_cmd secret_commands[] = {
+const struct command secret_commands[] = {
 	{ .noun = "secret", .verb = "set", .help = "Store a value that tools get by name",
 	  .detail = "A definition says {secret:NAME}.  The value is 4 bytes to 64 KiB of UTF-8 text; one line break at its end is "
 		    "dropped.  It is encrypted in the store, nobody can show it again, and it is blanked from what tools say.  "
 		    "Calls that begin from now on use it.",
 	  .args = secret_set_args, .done = "secret %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_secret_set_check, .body = adm_secret_set_body, .after = adm_secret_set_after },
+	  .check = secret_set_check, .body = secret_set_body, .after = secret_set_after },
 	{ .noun = "secret", .verb = "list", .help = "List secrets and the tools that use them, never a value",
 	  .detail = "Also those that a tool uses and nobody has set.", .args = no_args, .columns = secret_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_secret_list_body },
+	  .body = secret_list_body },
 	{ .noun = "secret", .verb = "remove", .help = "Remove secrets",
 	  .detail = "Refused while an enabled tool uses one; with --force calls of such a tool fail until it is set again.",
 	  .args = secret_remove_args, .done = "secret %{name} removed", .destructive = true, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER,
-	  .check = adm_secret_remove_check, .body = adm_secret_remove_body, .after = adm_secret_remove_after },
+	  .check = secret_remove_check, .body = secret_remove_body, .after = secret_remove_after },
 	{ .noun = "secret", .verb = "rekey", .help = "Encrypt all secrets under a new key",
 	  .detail = "Makes a key file beside the store and rewrites the secrets, 64 in each transaction, while the server "
 		    "serves.  When it is interrupted, the same command goes on.  The old key file is removed after the last "
 		    "one; master.key stays, since it is needed to check keys.  A backup made before needs the key file of then.",
 	  .args = no_args, .done = "%{rewritten} secrets are under the new key %{key}, %{left} are left", .stepwise = true,
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_secret_rekey_check, .body = adm_secret_rekey_body, .after = adm_secret_rekey_after },
+	  .check = secret_rekey_check, .body = secret_rekey_body, .after = secret_rekey_after },
 	{ .noun = NULL },
 };

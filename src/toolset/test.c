@@ -37,7 +37,7 @@ static bool wants_json(const json_t *definition, const char *name, const char *v
 	return json_is_string(type) && strcmp(json_string_value(type), "string") != 0;
 }
 
-int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **ret, struct err *err)
+int tool_args(const struct command_call *c, const json_t *definition, json_t **ret, struct err *err)
 {
 	const json_t *given = json_object_get(c->args, "args"), *values = json_object_get(c->args, "values");
 	json_t *args = given ? json_copy((json_t *)(uintptr_t)given) : json_object(), *value;
@@ -58,7 +58,7 @@ int adm_tool_args(const struct adm_call *c, const json_t *definition, json_t **r
 	return 0;
 }
 
-void adm_refused_arguments(const struct schema_report *report, struct err *err)
+void refused_arguments(const struct schema_report *report, struct err *err)
 {
 	struct str text = STR_INIT;
 
@@ -68,32 +68,32 @@ void adm_refused_arguments(const struct schema_report *report, struct err *err)
 	str_fini(&text);
 }
 
-void adm_put_result(struct adm_out *o, const char *call_id, const struct backend_result *res)
+void put_result(struct reply *o, const char *call_id, const struct backend_result *res)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "call", call_id);
-	adm_put_bool(o, "isError", res->is_error);
-	adm_put_json(o, "content", res->content);
+	reply_row_begin(o);
+	reply_text(o, "call", call_id);
+	reply_bool(o, "isError", res->is_error);
+	reply_json(o, "content", res->content);
 	if (res->structured)
-		adm_put_json(o, "structuredContent", res->structured);
-	adm_row_end(o);
+		reply_json(o, "structuredContent", res->structured);
+	reply_row_end(o);
 }
 
 /* A tool that asks a person something cannot go on here: show what it wants to know. */
-void adm_put_questions(struct adm_out *o, const char *call_id, const json_t *requests)
+void put_questions(struct reply *o, const char *call_id, const json_t *requests)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "call", call_id);
-	adm_put_bool(o, "isError", false);
-	adm_put_raw(o, "content", "[]", 2);
-	adm_put_json(o, "asks", requests);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "call", call_id);
+	reply_bool(o, "isError", false);
+	reply_raw(o, "content", "[]", 2);
+	reply_json(o, "asks", requests);
+	reply_row_end(o);
 }
 
 /* --- test */
 
 struct test_job {
-	struct adm_call *c;
+	struct command_call *c;
 	struct arena *mem;
 	struct reg_compiled compiled;
 	struct define_item def;
@@ -120,24 +120,24 @@ static void free_test(void *priv)
 }
 
 /* Each noun tests its own kinds. */
-static int check_kind(const struct adm_call *c, const struct define_item *def, struct err *err)
+static int check_kind(const struct command_call *c, const struct define_item *def, struct err *err)
 {
-	const char *noun = adm_noun_of(def->name);
+	const char *noun = tool_noun(def->name);
 
-	if (strcmp(noun, adm_noun(c)) == 0)
+	if (strcmp(noun, command_noun(c)) == 0)
 		return 0;
-	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun, adm_noun(c));
+	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun, command_noun(c));
 	err_hint(err, "use toolcrib %s test", noun);
 	return ERR_INVALID;
 }
 
 /* What reading this URI gives the handler: it, and the variables of the template that it fits. */
-static int read_uri(const struct adm_call *c, struct test_job *job, struct err *err)
+static int read_uri(const struct command_call *c, struct test_job *job, struct err *err)
 {
 	const char *pattern = job->def.uri;
 	bool template = job->def.kind == REG_TEMPLATE;
 
-	job->uri = adm_text(c, "uri");
+	job->uri = arg_text(c, "uri");
 	if (!job->uri && template)
 		return err_set(err, ERR_INVALID, "", "which URI of %s is read?", pattern);
 	if (!job->uri)
@@ -150,9 +150,9 @@ static int read_uri(const struct adm_call *c, struct test_job *job, struct err *
 	return 0;
 }
 
-int adm_tool_test_check(struct adm_call *c, struct err *err)
+int tool_test_check(struct command_call *c, struct err *err)
 {
-	struct test_job *job = adm_priv(c, sizeof(*job));
+	struct test_job *job = command_priv(c, sizeof(*job));
 	const json_t *documents = json_object_get(c->args, "documents"), *doc = json_array_get(documents, 0);
 	struct schema_report report = { 0 };
 	struct schema_redact redact;
@@ -163,19 +163,19 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	if (json_array_size(documents) != 1)
 		return err_set(err, ERR_INVALID, "file", "one document is tested at a time, the file has %zu",
 			       json_array_size(documents));
-	rc = adm_define(c, documents, 0, adm_shared(c), &job->def, err);
+	rc = toolset_define(c, documents, 0, schema_shared(c), &job->def, err);
 	if (rc < 0)
 		return rc;
 	rc = check_kind(c, &job->def, err);
 	if (rc < 0)
 		return rc;
 	job->mem = arena_new(DEFINE_MEMORY_MAX);
-	rc = define_compile(doc, job->def.kind, adm_bind(c), adm_shared(c), job->mem, &job->compiled, err);
+	rc = define_compile(doc, job->def.kind, command_bind(c), schema_shared(c), job->mem, &job->compiled, err);
 	if (rc < 0) {
 		err_at(err, "/documents/0");
 		return rc;
 	}
-	rc = job->def.uri ? read_uri(c, job, err) : adm_tool_args(c, doc, &job->args, err);
+	rc = job->def.uri ? read_uri(c, job, err) : tool_args(c, doc, &job->args, err);
 	if (rc < 0)
 		return rc;
 	jx_write(job->args, &job->args_text);
@@ -184,7 +184,7 @@ int adm_tool_test_check(struct adm_call *c, struct err *err)
 	redact = (struct schema_redact){ job->compiled.redact, job->compiled.nredact };
 	rc = schema_explain(job->compiled.input, job->args, &redact, &report);
 	if (rc < 0)
-		adm_refused_arguments(&report, err);
+		refused_arguments(&report, err);
 	return rc;
 }
 
@@ -198,20 +198,20 @@ static void test_result(void *arg, struct backend_result *res)
 	int rc = call_shape(&form, res, &err);
 
 	job->over = true;
-	adm_put_result(job->c->out, NULL, res);
+	put_result(job->c->out, NULL, res);
 	if (rc < 0) {
 		(void)err_wrap(&err, "the result is none of a %s", reg_kinds[job->def.kind].noun);
-		adm_finish(job->c, &err);
+		command_finish(job->c, &err);
 	} else if (job->compiled.output && !res->is_error &&
 	    (!res->structured || schema_run(job->compiled.output, res->structured, &report) < 0)) {
 		if (res->structured)
-			adm_refused_arguments(&report, &err);
+			refused_arguments(&report, &err);
 		else
 			(void)err_set(&err, ERR_TOOL, "", "there is an outputSchema, and the result has no structuredContent");
 		(void)err_wrap(&err, "the result does not fit outputSchema");
-		adm_finish(job->c, &err);
+		command_finish(job->c, &err);
 	} else {
-		adm_finish(job->c, NULL);
+		command_finish(job->c, NULL);
 	}
 	json_decref(res->content);
 	json_decref(res->structured);
@@ -223,9 +223,9 @@ static void test_ask(void *arg, struct backend_ask *ask)
 	struct test_job *job = arg;
 
 	job->over = true;
-	adm_put_questions(job->c->out, NULL, ask->requests);
+	put_questions(job->c->out, NULL, ask->requests);
 	json_decref(ask->requests);
-	adm_finish(job->c, NULL);
+	command_finish(job->c, NULL);
 }
 
 static void test_error(void *arg, const struct err *err, int rpc_code, json_t *data)
@@ -235,7 +235,7 @@ static void test_error(void *arg, const struct err *err, int rpc_code, json_t *d
 	(void)rpc_code;
 	job->over = true;
 	json_decref(data);
-	adm_finish(job->c, err);
+	command_finish(job->c, err);
 }
 
 static void test_progress(void *arg, double done, double total, const char *note)
@@ -269,13 +269,13 @@ static void test_late(void *arg)
 		backend_cancel(job->op, CANCEL_DEADLINE);
 }
 
-int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+int tool_test_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const struct backend_sink sink = { test_progress, test_log, test_result, test_ask, test_error, test_used };
 	struct test_job *job = c->priv;
-	const struct backend_env env = { .loop = adm_env(c)->loop, .store = adm_env(c)->store,
-		.secrets = vault_secrets(adm_env(c)->vault), .fetcher = adm_env(c)->fetcher,
-		.upstreams = adm_env(c)->upstreams, .sandbox = adm_env(c)->cage, .workers = adm_env(c)->workers };
+	const struct backend_env env = { .loop = command_env(c)->loop, .store = command_env(c)->store,
+		.secrets = vault_secrets(command_env(c)->vault), .fetcher = command_env(c)->fetcher,
+		.upstreams = command_env(c)->upstreams, .sandbox = command_env(c)->cage, .workers = command_env(c)->workers };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
@@ -287,7 +287,7 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	(void)err;
 	c->later = true;
 	id_uuid7(job->id);
-	job->timer = ev_timer_new(adm_env(c)->loop, test_late, job);
+	job->timer = ev_timer_new(command_env(c)->loop, test_late, job);
 	ev_timer_start(job->timer, limit_us + GRACE_US);
 	backend_start(job->compiled.ops, &env, &req, &sink, job, &job->op);
 	return 0;
@@ -295,14 +295,14 @@ int adm_tool_test_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 /* --- tool lint */
 
-struct lint { struct adm_out *out; size_t document; };
+struct lint { struct reply *out; size_t document; };
 
-static void put_finding(struct adm_out *o, const char *where, const char *finding)
+static void put_finding(struct reply *o, const char *where, const char *finding)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "where", where);
-	adm_put_text(o, "finding", finding);
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "where", where);
+	reply_text(o, "finding", finding);
+	reply_row_end(o);
 }
 
 static void warned(void *arg, const char *pointer, const char *text)
@@ -314,7 +314,7 @@ static void warned(void *arg, const char *pointer, const char *text)
 	free(where);
 }
 
-static void put_wrong(struct adm_out *o, const struct err *wrong)
+static void put_wrong(struct reply *o, const struct err *wrong)
 {
 	char *text = mem_printf("%s%s%s", wrong->msg, *wrong->hint ? "; " : "", wrong->hint);
 
@@ -322,50 +322,50 @@ static void put_wrong(struct adm_out *o, const struct err *wrong)
 	free(text);
 }
 
-static int adm_tool_lint_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_lint_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
-	struct adm_schemas schemas = { .count = 0 };
+	struct schema_set schemas = { .count = 0 };
 	struct err wrong;
 
 	(void)db;
 	(void)logs;
 	(void)err;
-	if (adm_schemas_define(c, documents, false, &schemas, &wrong) < 0)
+	if (schema_set_define(c, documents, false, &schemas, &wrong) < 0)
 		put_wrong(c->out, &wrong);
 	for (size_t i = 0; i < json_array_size(documents); i++) {
 		struct lint lint = { .out = c->out, .document = i };
 		struct define_item def = { .text = NULL };
 
-		if (adm_is_schema(json_array_get(documents, i)))
+		if (is_schema(json_array_get(documents, i)))
 			continue;
-		if (adm_define(c, documents, i, schemas.shared, &def, &wrong) < 0) {
+		if (toolset_define(c, documents, i, schemas.shared, &def, &wrong) < 0) {
 			put_wrong(c->out, &wrong);
 			continue;
 		}
 		define_lint(json_array_get(documents, i), warned, &lint);
 		define_free(&def);
 	}
-	adm_schemas_fini(&schemas);
+	schema_set_fini(&schemas);
 	return 0;
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
-static const struct adm_arg tool_test_args[] = {
+static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct command_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, ARG_END };
-static const struct adm_column finding_cols[] = {
+static const struct command_column finding_cols[] = {
 	COL("where", "PLACE"), COL("finding", "FINDING"), COL_END };
 
-const struct adm_cmd test_commands[] = {
+const struct command test_commands[] = {
 	{ .noun = "tool", .verb = "test", .help = "Run a definition without storing it", .args = tool_test_args,
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD,
-	  .check = adm_tool_test_check, .body = adm_tool_test_body },
+	  .check = tool_test_check, .body = tool_test_body },
 	{ .noun = "tool", .verb = "lint", .help = "Say what MCP hosts choke on in a definition",
 	  .detail = "Needs no store; with one, its shared schemas are known, as are those among the documents.  Exit status 4 "
 	  "when there is something to say.", .args = files_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
-	  .body = adm_tool_lint_body },
+	  .body = tool_lint_body },
 	{ .noun = NULL },
 };

@@ -34,44 +34,44 @@ static void free_add(void *priv)
 	free(job);
 }
 
-int adm_define(const struct adm_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
+int toolset_define(const struct command_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
 	       struct define_item *ret, struct err *err)
 {
-	int rc = define_item(json_array_get(documents, i), adm_bind(c), shared, ret, err);
+	int rc = define_item(json_array_get(documents, i), command_bind(c), shared, ret, err);
 
 	if (rc < 0)
-		adm_at_document(err, i);
+		err_at_document(err, i);
 	return rc;
 }
 
 /* Each noun stores its own kinds, so that nobody grants what he did not mean to. */
-static int check_noun(const struct adm_call *c, const struct define_item *def, size_t i, struct err *err)
+static int check_noun(const struct command_call *c, const struct define_item *def, size_t i, struct err *err)
 {
-	const char *noun = adm_noun_of(def->name);
+	const char *noun = tool_noun(def->name);
 	char at[40];
 
-	if (strcmp(noun, adm_noun(c)) == 0)
+	if (strcmp(noun, command_noun(c)) == 0)
 		return 0;
 	(void)snprintf(at, sizeof(at), "/documents/%zu/kind", i);
-	(void)err_set(err, ERR_INVALID, at, "%s is a %s, not a %s", adm_bare(def->name), reg_kinds[def->kind].noun, adm_noun(c));
+	(void)err_set(err, ERR_INVALID, at, "%s is a %s, not a %s", tool_bare_name(def->name), reg_kinds[def->kind].noun, command_noun(c));
 	if (def->kind == REG_TOOL)
-		err_hint(err, "write kind: %s, or use toolcrib tool add", adm_noun(c));
+		err_hint(err, "write kind: %s, or use toolcrib tool add", command_noun(c));
 	else
 		err_hint(err, "use toolcrib %s add", noun);
 	return ERR_INVALID;
 }
 
-static int adm_tool_add_check(struct adm_call *c, struct err *err)
+static int tool_add_check(struct command_call *c, struct err *err)
 {
 	const json_t *documents = json_object_get(c->args, "documents");
 	size_t n = json_array_size(documents);
-	struct add_job *job = adm_priv(c, sizeof(*job));
+	struct add_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_add;
 	job->def = mem_calloc(n, sizeof(*job->def));
 	job->changed = mem_calloc(n, sizeof(*job->changed));
 	for (size_t i = 0; i < n; i++) {
-		int rc = adm_define(c, documents, i, adm_shared(c), &job->def[i], err);
+		int rc = toolset_define(c, documents, i, schema_shared(c), &job->def[i], err);
 
 		if (rc == 0) {
 			job->count++;
@@ -85,8 +85,8 @@ static int adm_tool_add_check(struct adm_call *c, struct err *err)
 			if (strcmp(job->def[k].name, job->def[i].name) != 0)
 				continue;
 			(void)snprintf(at, sizeof(at), "/documents/%zu/name", i);
-			return err_set(err, ERR_INVALID, at, "two documents define the %s %s", adm_noun(c),
-				       adm_bare(job->def[i].name));
+			return err_set(err, ERR_INVALID, at, "two documents define the %s %s", command_noun(c),
+				       tool_bare_name(job->def[i].name));
 		}
 	}
 	return 0;
@@ -105,7 +105,7 @@ static int next_version(struct db *db, int64_t tool_id, int64_t *ret, struct err
 	return rc < 0 ? rc : 0;
 }
 
-static int insert_tool(struct db *db, const char *name, struct adm_tool *ret, struct err *err)
+static int insert_tool(struct db *db, const char *name, struct tool_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT);
 	int rc;
@@ -114,19 +114,19 @@ static int insert_tool(struct db *db, const char *name, struct adm_tool *ret, st
 	db_bind_i64(st, 2, 1);
 	db_bind_i64(st, 3, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
-	*ret = (struct adm_tool){ .id = db_last_id(db), .version = 1 };
+	*ret = (struct tool_row){ .id = db_last_id(db), .version = 1 };
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	return rc;
 }
 
-static int insert_version(struct db *db, const struct adm_call *c, const struct define_item *def, int64_t tool_id,
+static int insert_version(struct db *db, const struct command_call *c, const struct define_item *def, int64_t tool_id,
 			  int64_t version, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_INSERT_VERSION);
-	char actor[ADM_WHO_SIZE];
+	char actor[ACTOR_SIZE];
 	int rc;
 
-	(void)adm_who_text(&c->who, actor);
+	(void)actor_text(&c->who, actor);
 	db_bind_i64(st, 1, tool_id);
 	db_bind_i64(st, 2, version);
 	db_bind_blob(st, 3, def->digest, sizeof(def->digest));
@@ -137,10 +137,10 @@ static int insert_version(struct db *db, const struct adm_call *c, const struct 
 	db_bind_i64(st, 8, (int64_t)def->kind + 1);
 	db_bind_textz(st, 9, def->uri);
 	rc = db_run(&st, err);
-	return rc < 0 ? rc : adm_schema_link_tool(db, db_last_id(db), &def->refs, err);
+	return rc < 0 ? rc : schema_link_tool(db, db_last_id(db), &def->refs, err);
 }
 
-int adm_tool_set_version(struct db *db, const struct adm_tool *tool, int64_t version, int state, struct err *err)
+int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_TOOL_SET_VERSION);
 	int rc;
@@ -151,28 +151,28 @@ int adm_tool_set_version(struct db *db, const struct adm_tool *tool, int64_t ver
 	db_bind_i64(st, 4, state);
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
-		return err_set(err, ERR_CONFLICT, "", "%s %s was changed at the same time", adm_noun_of(tool->name),
-			       adm_bare(tool->name));
+		return err_set(err, ERR_CONFLICT, "", "%s %s was changed at the same time", tool_noun(tool->name),
+			       tool_bare_name(tool->name));
 	return rc;
 }
 
-static void put_row(struct adm_out *o, const struct define_item *def, int64_t version, const char *said)
+static void put_row(struct reply *o, const struct define_item *def, int64_t version, const char *said)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "name", adm_bare(def->name));
-	adm_put_int(o, "version", version);
-	adm_put_text(o, "said", said);
-	adm_put_hex(o, "digest", def->digest, sizeof(def->digest));
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "name", tool_bare_name(def->name));
+	reply_int(o, "version", version);
+	reply_text(o, "said", said);
+	reply_hex(o, "digest", def->digest, sizeof(def->digest));
+	reply_row_end(o);
 }
 
 /* The row, and what calls would lack: a warning, since secrets may be set later. */
-static int put_added(struct adm_out *o, struct db *db, const struct define_item *def, int64_t version, const char *said,
+static int put_added(struct reply *o, struct db *db, const struct define_item *def, int64_t version, const char *said,
 		     struct err *err)
 {
 	struct str missing = STR_INIT, text = STR_INIT;
 
-	int rc = adm_secrets_missing(db, def->text, &missing, err);
+	int rc = secrets_missing(db, def->text, &missing, err);
 	str_puts(&text, said);
 	if (missing.len > 0)
 		str_printf(&text, "; not set yet: secret %s", str_text(&missing));
@@ -195,71 +195,71 @@ static const struct record_kinds *kinds_of(const char *name)
 		{ [ADM_TOOL_ENABLED] = AUDIT_DEFINITION_CHANGE, [ADM_TOOL_DISABLED] = AUDIT_DEFINITION_CHANGE,
 		  [ADM_TOOL_REMOVED] = AUDIT_DEFINITION_REMOVE } };
 
-	return strcmp(adm_noun_of(name), "tool") == 0 ? &tool : &other;
+	return strcmp(tool_noun(name), "tool") == 0 ? &tool : &other;
 }
 
 static void put_object(char *ret, size_t size, const char *name, int64_t version)
 {
-	(void)snprintf(ret, size, "%s/%s@%lld", adm_noun_of(name), adm_bare(name), (long long)version); /* fits */
+	(void)snprintf(ret, size, "%s/%s@%lld", tool_noun(name), tool_bare_name(name), (long long)version); /* fits */
 }
 
 /* The version is stored, and nobody sees it yet. */
-static int store_to_wait(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-			 const struct adm_tool *tool, int64_t version, int state, struct err *err)
+static int store_to_wait(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+			 const struct tool_row *tool, int64_t version, int state, struct err *err)
 {
-	struct adm_pending p = { .version = version, .state = state };
+	struct pending_row p = { .version = version, .state = state };
 
-	(void)adm_who_text(&c->who, p.actor);
+	(void)actor_text(&c->who, p.actor);
 	memcpy(p.digest, def->digest, sizeof(p.digest));
-	return adm_pending_put(c, db, logs, tool, &p, err);
+	return pending_put(c, db, logs, tool, &p, err);
 }
 
 /* The row of the tool says this version, with its record. */
-static int store_in_row(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-			struct adm_tool *tool, int64_t version, int state, struct err *err)
+static int store_in_row(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+			struct tool_row *tool, int64_t version, int state, struct err *err)
 {
 	const struct record_kinds *kinds = kinds_of(def->name);
 	bool alive = tool->state && tool->state != ADM_TOOL_REMOVED;
 	struct audit_field by;
 	char obj[128];
-	int rc = adm_tool_set_version(db, tool, version, state, err);
+	int rc = tool_set_version(db, tool, version, state, err);
 
 	put_object(obj, sizeof(obj), def->name, version);
-	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = alive ? kinds->change : kinds->add, .obj = obj,
-		.before = alive ? tool->digest : NULL, .after = def->digest, .field = &by, .nfield = adm_approver_field(c, &by) }, err);
+	return rc < 0 ? rc : command_record(c, db, logs, &(struct command_record){ .kind = alive ? kinds->change : kinds->add, .obj = obj,
+		.before = alive ? tool->digest : NULL, .after = def->digest, .field = &by, .nfield = approval_field(c, &by) }, err);
 }
 
 /* What is known of a tool before another version of it is stored. */
 struct known {
-	struct adm_tool tool;
-	struct adm_pending p;
+	struct tool_row tool;
+	struct pending_row p;
 	bool row, alive, pending, waits;
 };
 
 static int look(struct db *db, const char *name, struct known *ret, struct err *err)
 {
-	int rc = adm_find_tool_row(db, name, &ret->tool, err);
+	int rc = tool_row_get(db, name, &ret->tool, err);
 
 	ret->row = rc == 1;
 	ret->alive = ret->row && ret->tool.state != ADM_TOOL_REMOVED;
 	if (rc == 1)
-		rc = adm_pending_find(db, ret->tool.id, &ret->p, err);
+		rc = pending_row_find(db, ret->tool.id, &ret->p, err);
 	ret->pending = rc == 1;
-	return rc < 0 ? rc : adm_versions_wait(db, &ret->waits, err);
+	return rc < 0 ? rc : versions_wait(db, &ret->waits, err);
 }
 
-static int store_new(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def, struct known *k,
+static int store_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def, struct known *k,
 		     bool keep_state, int64_t version, struct err *err)
 {
 	/* What was never in force gives way; what is in force stays until the new one is approved. */
 	bool shown = k->alive && !(k->pending && k->p.version == k->tool.version);
 	int was = shown ? k->tool.state : k->pending ? k->p.state : ADM_TOOL_ENABLED;
 	int becomes = keep_state && was == ADM_TOOL_DISABLED ? ADM_TOOL_DISABLED : ADM_TOOL_ENABLED;
-	struct adm_tool before = k->tool;
+	struct tool_row before = k->tool;
 	int rc = insert_version(db, c, def, k->tool.id, version, err);
 
 	if (rc == 0 && !k->waits)       /* else whoever approves it is the second one */
-		rc = adm_level_check_version(c, db, &k->tool, shown ? k->tool.version : 0, version, err);
+		rc = level_check_version(c, db, &k->tool, shown ? k->tool.version : 0, version, err);
 	if (rc == 0 && !(k->waits && shown))
 		rc = store_in_row(c, db, logs, def, &k->tool, version, k->waits ? ADM_TOOL_DISABLED : becomes, err);
 	if (rc == 0 && k->waits) {
@@ -267,11 +267,11 @@ static int store_new(struct adm_call *c, struct db *db, struct audit_logs *logs,
 			before.version = 0;
 		return store_to_wait(c, db, logs, def, &before, version, becomes, err);
 	}
-	return rc == 0 && k->pending ? adm_pending_drop(db, k->tool.id, err) : rc;
+	return rc == 0 && k->pending ? pending_drop(db, k->tool.id, err) : rc;
 }
 
-int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-		   bool keep_state, struct adm_tool_stored *ret, struct err *err)
+int tool_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+		   bool keep_state, struct tool_stored *ret, struct err *err)
 {
 	struct known k = { .row = false };
 	int64_t version = 1;
@@ -280,12 +280,12 @@ int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	if (rc < 0)
 		return rc;
 	if (k.alive && k.pending && memcmp(k.p.digest, def->digest, sizeof(def->digest)) == 0) {
-		*ret = (struct adm_tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.p.version, .version = k.p.version,
+		*ret = (struct tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.p.version, .version = k.p.version,
 			.waits = true };
 		return 0;
 	}
 	if (k.alive && memcmp(k.tool.digest, def->digest, sizeof(def->digest)) == 0) {
-		*ret = (struct adm_tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.tool.version,
+		*ret = (struct tool_stored){ .what = ADM_UNCHANGED, .id = k.tool.id, .before = k.tool.version,
 			.version = k.tool.version };
 		return 0;
 	}
@@ -297,24 +297,24 @@ int adm_tool_store(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 		rc = store_new(c, db, logs, def, &k, keep_state, version, err);
 	if (rc < 0)
 		return rc;
-	*ret = (struct adm_tool_stored){ .what = k.alive ? ADM_CHANGED : ADM_ADDED, .id = k.tool.id,
+	*ret = (struct tool_stored){ .what = k.alive ? ADM_CHANGED : ADM_ADDED, .id = k.tool.id,
 		.before = k.alive ? k.tool.version : 0, .version = version, .waits = k.waits };
 	return 0;
 }
 
-static const char *said(const struct adm_tool_stored *done)
+static const char *said(const struct tool_stored *done)
 {
 	if (done->waits)
 		return done->what == ADM_UNCHANGED ? "unchanged, waits for approval" : "stored, waits for approval";
 	return done->what == ADM_UNCHANGED ? "unchanged" : "stored";
 }
 
-static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
 		   struct err *err)
 {
 	struct add_job *job = c->priv;
-	struct adm_tool_stored done;
-	int rc = adm_tool_store(c, db, logs, def, false, &done, err);
+	struct tool_stored done;
+	int rc = tool_store(c, db, logs, def, false, &done, err);
 
 	if (rc < 0)
 		return rc;
@@ -323,7 +323,7 @@ static int add_one(struct adm_call *c, struct db *db, struct audit_logs *logs, c
 	return put_added(c->out, db, def, done.version, said(&done), err);
 }
 
-static int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct add_job *job = c->priv;
 
@@ -333,33 +333,33 @@ static int adm_tool_add_body(struct adm_call *c, struct db *db, struct audit_log
 		if (rc < 0)
 			return rc;
 	}
-	return job->nchanged > 0 ? adm_changed_tools(c, db, job->changed, job->nchanged, err) : 0;
+	return job->nchanged > 0 ? command_changed_tools(c, db, job->changed, job->nchanged, err) : 0;
 }
 
 /* --- reading */
 
-static int adm_tool_list_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_LIST);
-	struct adm_tool tool;
+	struct tool_row tool;
 	char prefix[16];
 	int rc;
 
 	(void)logs;
-	adm_full_name(adm_noun(c), "", prefix, sizeof(prefix));
+	tool_full_name(command_noun(c), "", prefix, sizeof(prefix));
 	db_bind_textz(st, 1, prefix);
 	while ((rc = db_step(st, err)) == 1) {
-		adm_read_tool(st, &tool);
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", adm_bare(tool.name));
+		tool_row_read(st, &tool);
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", tool_bare_name(tool.name));
 		if (*tool.uri)
-			adm_put_text(c->out, "uri", tool.uri);
-		adm_put_int(c->out, "version", tool.version);
-		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
-		adm_put_hex(c->out, "digest", tool.digest, sizeof(tool.digest));
-		adm_put_time(c->out, "created", (uint64_t)tool.created_us);
-		adm_put_time(c->out, "changed", (uint64_t)tool.changed_us);
-		adm_row_end(c->out);
+			reply_text(c->out, "uri", tool.uri);
+		reply_int(c->out, "version", tool.version);
+		reply_text(c->out, "state", tool_state_name(tool.state));
+		reply_hex(c->out, "digest", tool.digest, sizeof(tool.digest));
+		reply_time(c->out, "created", (uint64_t)tool.created_us);
+		reply_time(c->out, "changed", (uint64_t)tool.changed_us);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -379,25 +379,25 @@ static void free_names(void *priv)
 	free(job);
 }
 
-int adm_tool_names_check(struct adm_call *c, struct err *err)
+int tool_names_check(struct command_call *c, struct err *err)
 {
-	struct names_job *job = adm_priv(c, sizeof(*job));
-	const char *noun = adm_noun(c), *single = adm_text(c, noun);
-	size_t n = adm_count(c, noun);
+	struct names_job *job = command_priv(c, sizeof(*job));
+	const char *noun = command_noun(c), *single = arg_text(c, noun);
+	size_t n = arg_count(c, noun);
 
 	(void)err;
 	c->free_priv = free_names;
-	job->version = adm_uint(c, "version", 0);
-	job->kill = adm_flag(c, "kill");
+	job->version = arg_uint(c, "version", 0);
+	job->kill = arg_flag(c, "kill");
 	job->name = mem_calloc(n + 1, sizeof(*job->name));
 	if (single)
-		adm_full_name(noun, single, job->name[job->count++], sizeof(*job->name));
+		tool_full_name(noun, single, job->name[job->count++], sizeof(*job->name));
 	for (size_t i = 0; i < n; i++)
-		adm_full_name(noun, adm_nth(c, noun, i), job->name[job->count++], sizeof(*job->name));
+		tool_full_name(noun, arg_nth(c, noun, i), job->name[job->count++], sizeof(*job->name));
 	return 0;
 }
 
-static void put_version(struct adm_out *o, struct db_stmt *st)
+static void put_version(struct reply *o, struct db_stmt *st)
 {
 	char actor[64];
 	size_t len;
@@ -405,11 +405,11 @@ static void put_version(struct adm_out *o, struct db_stmt *st)
 	const void *digest;
 
 	(void)snprintf(actor, sizeof(actor), "%.*s", (int)len, text);
-	adm_put_int(o, "version", db_col_i64(st, 1));
+	reply_int(o, "version", db_col_i64(st, 1));
 	digest = db_col_blob(st, 2, &len);
-	adm_put_hex(o, "digest", digest, len);
-	adm_put_text(o, "actor", actor);
-	adm_put_time(o, "created", (uint64_t)db_col_i64(st, 4));
+	reply_hex(o, "digest", digest, len);
+	reply_text(o, "actor", actor);
+	reply_time(o, "created", (uint64_t)db_col_i64(st, 4));
 }
 
 static int count_grants(struct db *db, const char *name, int64_t *ret, struct err *err)
@@ -425,22 +425,22 @@ static int count_grants(struct db *db, const char *name, int64_t *ret, struct er
 	return rc < 0 ? rc : 0;
 }
 
-static int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct names_job *job = c->priv;
-	struct adm_tool tool;
+	struct tool_row tool;
 	struct db_stmt *st;
-	struct adm_pending p;
+	struct pending_row p;
 	bool waits;
 	int64_t grants = 0;
 	size_t len;
-	int rc = adm_find_tool(db, job->name[0], &tool, err);
+	int rc = tool_row_find(db, job->name[0], &tool, err);
 
 	(void)logs;
 	if (rc == 0)
 		rc = count_grants(db, tool.name, &grants, err);
 	if (rc == 0)
-		rc = adm_pending_find(db, tool.id, &p, err);
+		rc = pending_row_find(db, tool.id, &p, err);
 	if (rc < 0)
 		return rc;
 	waits = rc == 1;
@@ -451,44 +451,44 @@ static int adm_tool_show_body(struct adm_call *c, struct db *db, struct audit_lo
 	if (rc == 1) {
 		const char *text = db_col_text(st, 5, &len);
 
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", adm_bare(tool.name));
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", tool_bare_name(tool.name));
 		if (tool.kind > 1)
-			adm_put_text(c->out, "kind", reg_kinds[tool.kind - 1].word);
+			reply_text(c->out, "kind", reg_kinds[tool.kind - 1].word);
 		put_version(c->out, st);
-		adm_put_text(c->out, "state", adm_tool_state_name(tool.state));
-		adm_put_int(c->out, "grants", grants);
+		reply_text(c->out, "state", tool_state_name(tool.state));
+		reply_int(c->out, "grants", grants);
 		if (waits)
-			adm_put_int(c->out, "waits", p.version);
-		adm_put_raw(c->out, "definition", text, len);
-		adm_row_end(c->out);
+			reply_int(c->out, "waits", p.version);
+		reply_raw(c->out, "definition", text, len);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	if (rc == 0)
 		return err_set(err, ERR_NOT_FOUND, "", "version %u of %s %s: not found", job->version,
-			       adm_noun(c), adm_bare(tool.name));
+			       command_noun(c), tool_bare_name(tool.name));
 	return rc < 0 ? rc : 0;
 }
 
-int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+int tool_history_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct names_job *job = c->priv;
-	struct adm_tool tool;
+	struct tool_row tool;
 	struct db_stmt *st;
-	int rc = adm_find_tool_row(db, job->name[0], &tool, err);
+	int rc = tool_row_get(db, job->name[0], &tool, err);
 
 	(void)logs;
 	if (rc == 0)    /* a removed tool has a history too */
-		rc = adm_find_tool(db, job->name[0], &tool, err);
+		rc = tool_row_find(db, job->name[0], &tool, err);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
 	db_bind_i64(st, 1, tool.id);
 	while ((rc = db_step(st, err)) == 1) {
-		adm_row_begin(c->out);
+		reply_row_begin(c->out);
 		put_version(c->out, st);
-		adm_put_bool(c->out, "in_force", db_col_i64(st, 1) == tool.version && tool.state != ADM_TOOL_REMOVED);
-		adm_row_end(c->out);
+		reply_bool(c->out, "in_force", db_col_i64(st, 1) == tool.version && tool.state != ADM_TOOL_REMOVED);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -497,35 +497,35 @@ int adm_tool_history_body(struct adm_call *c, struct db *db, struct audit_logs *
 /* --- enable, disable, remove */
 
 /* What was never approved cannot be enabled; of what is removed nothing waits any more. */
-static int check_decided(struct db *db, const struct adm_tool *tool, int state, struct err *err)
+static int check_decided(struct db *db, const struct tool_row *tool, int state, struct err *err)
 {
-	struct adm_pending p;
-	int rc = adm_pending_find(db, tool->id, &p, err);
+	struct pending_row p;
+	int rc = pending_row_find(db, tool->id, &p, err);
 
 	if (rc == 1 && state == ADM_TOOL_ENABLED && p.version == tool->version) {
 		(void)err_set(err, ERR_CONFLICT, "", "version %lld of %s %s waits for approval", (long long)p.version,
-			      adm_noun_of(tool->name), adm_bare(tool->name));
+			      tool_noun(tool->name), tool_bare_name(tool->name));
 		err_hint(err, "toolcrib tool pending");
 		return ERR_CONFLICT;
 	}
 	if (rc == 1 && state == ADM_TOOL_REMOVED)
-		return adm_pending_drop(db, tool->id, err);
+		return pending_drop(db, tool->id, err);
 	return rc < 0 ? rc : 0;
 }
 
-int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
+int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err)
 {
-	struct adm_tool tool;
+	struct tool_row tool;
 	struct db_stmt *st;
 	char obj[128];
-	int rc = adm_find_tool(db, name, &tool, err);
+	int rc = tool_row_find(db, name, &tool, err);
 
 	if (rc < 0)
 		return rc;
 	if (tool.state == state)
-		return err_set(err, ERR_CONFLICT, "", "%s %s is %s already", adm_noun_of(tool.name), adm_bare(tool.name),
-			       adm_tool_state_name(state));
+		return err_set(err, ERR_CONFLICT, "", "%s %s is %s already", tool_noun(tool.name), tool_bare_name(tool.name),
+			       tool_state_name(state));
 	rc = check_decided(db, &tool, state, err);
 	if (rc < 0)
 		return rc;
@@ -535,74 +535,74 @@ int adm_tool_change_state(struct adm_call *c, struct db *db, struct audit_logs *
 	rc = db_run(&st, err);
 	put_object(obj, sizeof(obj), tool.name, tool.version);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = kinds_of(tool.name)->by_state[state], .obj = obj, .before = tool.digest }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = kinds_of(tool.name)->by_state[state], .obj = obj, .before = tool.digest }, err);
 	if (rc < 0)
 		return rc;
 	*ret_id = tool.id;
 	return 0;
 }
 
-static int change_states(struct adm_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
+static int change_states(struct command_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
 {
 	const struct names_job *job = c->priv;
 	int64_t *ids = mem_calloc(job->count, sizeof(*ids));
 	int rc = 0;
 
 	for (size_t i = 0; i < job->count && rc == 0; i++) {
-		rc = adm_tool_change_state(c, db, logs, job->name[i], state, &ids[i], err);
+		rc = tool_change_state(c, db, logs, job->name[i], state, &ids[i], err);
 		if (rc < 0)
 			break;
 		if (state == ADM_TOOL_DISABLED)
-			continue;       /* adm_tool_disable_after() knows more */
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", adm_bare(job->name[i]));
-		adm_put_text(c->out, "state", adm_tool_state_name(state));
-		adm_row_end(c->out);
+			continue;       /* tool_disable_after() knows more */
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", tool_bare_name(job->name[i]));
+		reply_text(c->out, "state", tool_state_name(state));
+		reply_row_end(c->out);
 	}
 	if (rc == 0)
-		rc = adm_changed_tools(c, db, ids, job->count, err);
+		rc = command_changed_tools(c, db, ids, job->count, err);
 	free(ids);
 	return rc;
 }
 
-static int adm_tool_enable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_enable_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_ENABLED, err);
 }
 
-static int adm_tool_disable_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_disable_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_DISABLED, err);
 }
 
 /* Nobody finds it any more; what runs ends by itself, or now. */
-static void adm_tool_disable_after(struct adm_call *c)
+static void tool_disable_after(struct command_call *c)
 {
 	const struct names_job *job = c->priv;
 
 	for (size_t i = 0; i < job->count; i++) {
-		size_t calls = job->kill ? adm_stop_tool(c, job->name[i]) : 0;
+		size_t calls = job->kill ? people_stop_tool(c, job->name[i]) : 0;
 
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", adm_bare(job->name[i]));
-		adm_put_text(c->out, "state", adm_tool_state_name(ADM_TOOL_DISABLED));
-		adm_put_int(c->out, "calls", (int64_t)calls);
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", tool_bare_name(job->name[i]));
+		reply_text(c->out, "state", tool_state_name(ADM_TOOL_DISABLED));
+		reply_int(c->out, "calls", (int64_t)calls);
+		reply_row_end(c->out);
 	}
 }
 
-static int adm_tool_remove_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	return change_states(c, db, logs, ADM_TOOL_REMOVED, err);
 }
 
 /* --- rows of the command table */
 
-static const struct adm_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
-static const struct adm_column hosted_cols[] = {
+static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct command_column hosted_cols[] = {
 	COL("name", "Name"), COL("kind", "Kind"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
 	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
-static const struct adm_column tool_history_cols[] = {
+static const struct command_column tool_history_cols[] = {
 	COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL_AT("created", "ADDED"), COL("actor", "BY"),
 	COL("digest", "DIGEST"), COL_END };
 #define HOSTED_ROWS(word, words, list_columns) \
@@ -610,110 +610,110 @@ static const struct adm_column tool_history_cols[] = {
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
 		    "version; one that does not changes nothing.  " BELOW_DETAIL, \
 	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
-	  .where = ADM_ON_WRITER, .check = adm_tool_add_check, .body = adm_tool_add_body }, \
+	  .where = ADM_ON_WRITER, .check = tool_add_check, .body = tool_add_body }, \
 	{ .noun = #word, .verb = "list", .help = "List the " words, .args = no_args, .columns = list_columns, \
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = adm_tool_list_body }, \
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = tool_list_body }, \
 	{ .noun = #word, .verb = "show", .help = "Show a " #word " and its definition", .args = word##_show_args, \
 	  .columns = hosted_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = adm_tool_names_check, .body = adm_tool_show_body }, \
+	  .check = tool_names_check, .body = tool_show_body }, \
 	{ .noun = #word, .verb = "enable", .help = "Show disabled " words " again", .args = word##s_args, \
 	  .done = #word " %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
-	  .check = adm_tool_names_check, .body = adm_tool_enable_body }, \
+	  .check = tool_names_check, .body = tool_enable_body }, \
 	{ .noun = #word, .verb = "disable", .help = "Hide " words " from all tenants", .args = word##s_args, \
 	  .done = #word " %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
-	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after }, \
+	  .check = tool_names_check, .body = tool_disable_body, .after = tool_disable_after }, \
 	{ .noun = #word, .verb = "remove", .help = "Remove " words, \
 	  .detail = "The versions stay for the records that name them; adding the " #word " again goes on counting.", \
 	  .args = word##s_args, .done = #word " %{name} removed", .destructive = true, .role = ADM_OWNER, \
-	  .where = ADM_ON_WRITER, .check = adm_tool_names_check, .body = adm_tool_remove_body }, \
+	  .where = ADM_ON_WRITER, .check = tool_names_check, .body = tool_remove_body }, \
 	{ .noun = #word, .verb = "history", .help = "List the versions of a " #word, .args = word##_args, \
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = adm_tool_names_check, .body = adm_tool_history_body }, \
+	  .check = tool_names_check, .body = tool_history_body }, \
 	{ .noun = #word, .verb = "diff", .help = "Show what differs between two versions of a " #word, \
 	  .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = adm_tool_versions_check, .body = adm_tool_diff_body }, \
+	  .check = tool_versions_check, .body = tool_diff_body }, \
 	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
 	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said%{waits}", \
 	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, \
-	  .check = adm_tool_versions_check, .body = adm_tool_revert_body }, \
+	  .check = tool_versions_check, .body = tool_revert_body }, \
 	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \
-	  .check = adm_tool_test_check, .body = adm_tool_test_body }
-static const struct adm_arg tool_show_args[] = {
+	  .check = tool_test_check, .body = tool_test_body }
+static const struct command_arg tool_show_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
-static const struct adm_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), ARG_END };
-static const struct adm_arg tool_disable_args[] = {
+static const struct command_arg tools_args[] = { WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), ARG_END };
+static const struct command_arg tool_disable_args[] = {
 	WORDS("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."), FLAG("kill", "Cancel its running calls."), ARG_END };
-static const struct adm_arg prompt_test_args[] = {
+static const struct command_arg prompt_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."),
 	{ "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, "An argument of the prompt." }, ARG_END };
-static const struct adm_arg resource_test_args[] = {
+static const struct command_arg resource_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."),
 	{ "uri", "URI", ARG_TEXT, false, false, false, COMPLETE_NONE, "Which one is read; a template needs it." }, ARG_END };
-static const struct adm_arg prompt_show_args[] = {
+static const struct command_arg prompt_show_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
-static const struct adm_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
-static const struct adm_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
-static const struct adm_arg resource_show_args[] = {
+static const struct command_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
+static const struct command_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
+static const struct command_arg resource_show_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
-static const struct adm_arg resource_args[] = {
+static const struct command_arg resource_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), ARG_END };
-static const struct adm_arg resources_args[] = {
+static const struct command_arg resources_args[] = {
 	WORDS("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), ARG_END };
-static const struct adm_arg prompt_diff_args[] = {
+static const struct command_arg prompt_diff_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	VERSION_MAYBE("from", "The older version; default: the one before."),
 	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
-static const struct adm_arg prompt_revert_args[] = {
+static const struct command_arg prompt_revert_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
-static const struct adm_arg resource_diff_args[] = {
+static const struct command_arg resource_diff_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	VERSION_MAYBE("from", "The older version; default: the one before."),
 	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
-static const struct adm_arg resource_revert_args[] = {
+static const struct command_arg resource_revert_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
-static const struct adm_column tool_list_cols[] = {
+static const struct command_column tool_list_cols[] = {
 	COL("name", "NAME"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"), COL_END };
-static const struct adm_column tool_cols[] = {
+static const struct command_column tool_cols[] = {
 	COL("name", "Name"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
 	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
-static const struct adm_column resource_list_cols[] = {
+static const struct command_column resource_list_cols[] = {
 	COL("name", "NAME"), COL("uri", "URI"), COL("version", "VERSION"), COL("state", "STATE"), COL_AT("changed", "CHANGED"),
 	COL_END };
 
-const struct adm_cmd tool_commands[] = {
+const struct command tool_commands[] = {
 	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
 		    "version; one that does not changes nothing.  " BELOW_DETAIL,
 	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
-	  .check = adm_tool_add_check, .body = adm_tool_add_body },
+	  .check = tool_add_check, .body = tool_add_body },
 	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_tool_list_body },
+	  .body = tool_list_body },
 	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
 	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_tool_names_check, .body = adm_tool_show_body },
+	  .check = tool_names_check, .body = tool_show_body },
 	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
 	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_tool_names_check, .body = adm_tool_enable_body },
+	  .check = tool_names_check, .body = tool_enable_body },
 	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants",
 	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.", .args = tool_disable_args,
 	  .done = "tool %{name} disabled, %{calls} calls cancelled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = adm_tool_names_check, .body = adm_tool_disable_body, .after = adm_tool_disable_after },
+	  .check = tool_names_check, .body = tool_disable_body, .after = tool_disable_after },
 	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
 	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
 	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_tool_names_check, .body = adm_tool_remove_body },
+	  .check = tool_names_check, .body = tool_remove_body },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd hosted_commands[] = {
+const struct command hosted_commands[] = {
 	HOSTED_ROWS(prompt, "prompts", tool_list_cols),
 	HOSTED_ROWS(resource, "resources and templates", resource_list_cols),
 	{ .noun = NULL },

@@ -23,7 +23,7 @@
 
 #define META_POLICY "versions"          /* "required": a second administrator has to approve them */
 
-int adm_versions_wait(struct db *db, bool *ret, struct err *err)
+int versions_wait(struct db *db, bool *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
 	int rc;
@@ -35,7 +35,7 @@ int adm_versions_wait(struct db *db, bool *ret, struct err *err)
 	return rc < 0 ? rc : 0;
 }
 
-int adm_pending_find(struct db *db, int64_t tool_id, struct adm_pending *ret, struct err *err)
+int pending_row_find(struct db *db, int64_t tool_id, struct pending_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_PENDING_FIND);
 	size_t len = 0;
@@ -46,7 +46,7 @@ int adm_pending_find(struct db *db, int64_t tool_id, struct adm_pending *ret, st
 	if (rc == 1) {
 		const void *digest;
 
-		*ret = (struct adm_pending){ .version = db_col_i64(st, 0), .state = (int)db_col_i64(st, 1),
+		*ret = (struct pending_row){ .version = db_col_i64(st, 0), .state = (int)db_col_i64(st, 1),
 			.created_us = db_col_i64(st, 3) };
 		(void)snprintf(ret->actor, sizeof(ret->actor), "%s", db_col_text(st, 2, NULL));
 		digest = db_col_blob(st, 4, &len);
@@ -57,7 +57,7 @@ int adm_pending_find(struct db *db, int64_t tool_id, struct adm_pending *ret, st
 	return rc;
 }
 
-int adm_pending_drop(struct db *db, int64_t tool_id, struct err *err)
+int pending_drop(struct db *db, int64_t tool_id, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_PENDING_DELETE);
 
@@ -65,13 +65,13 @@ int adm_pending_drop(struct db *db, int64_t tool_id, struct err *err)
 	return db_run(&st, err);
 }
 
-static void put_object(char ret[128], const struct adm_tool *tool, int64_t version)
+static void put_object(char ret[128], const struct tool_row *tool, int64_t version)
 {
-	(void)snprintf(ret, 128, "%s/%s@%" PRId64, adm_noun_of(tool->name), adm_bare(tool->name), version); /* fits */
+	(void)snprintf(ret, 128, "%s/%s@%" PRId64, tool_noun(tool->name), tool_bare_name(tool->name), version); /* fits */
 }
 
-int adm_pending_put(struct adm_call *c, struct db *db, struct audit_logs *logs, const struct adm_tool *tool,
-		    const struct adm_pending *p, struct err *err)
+int pending_put(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tool_row *tool,
+		    const struct pending_row *p, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_PENDING_SET);
 	char obj[128];
@@ -84,13 +84,13 @@ int adm_pending_put(struct adm_call *c, struct db *db, struct audit_logs *logs, 
 	db_bind_i64(st, 5, (int64_t)clock_wall_us());
 	rc = db_run(&st, err);
 	put_object(obj, tool, p->version);
-	return rc < 0 ? rc : adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_APPROVAL_REQUEST, .obj = obj,
+	return rc < 0 ? rc : command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_APPROVAL_REQUEST, .obj = obj,
 		.before = tool->version ? tool->digest : NULL, .after = p->digest }, err);
 }
 
 /* --- tool pending, drift */
 
-static int adm_tool_pending_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_pending_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_PENDING_LIST);
 	int rc;
@@ -103,24 +103,24 @@ static int adm_tool_pending_body(struct adm_call *c, struct db *db, struct audit
 		const void *digest;
 
 		(void)snprintf(name, sizeof(name), "%s", db_col_text(st, 0, NULL));
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", name);
-		adm_put_int(c->out, "version", version);
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", name);
+		reply_int(c->out, "version", version);
 		if (in_force == version)
-			adm_put_text(c->out, "in_force", NULL);
+			reply_text(c->out, "in_force", NULL);
 		else
-			adm_put_int(c->out, "in_force", in_force);
-		adm_put_text(c->out, "actor", db_col_text(st, 3, NULL));
-		adm_put_time(c->out, "since", (uint64_t)db_col_i64(st, 4));
+			reply_int(c->out, "in_force", in_force);
+		reply_text(c->out, "actor", db_col_text(st, 3, NULL));
+		reply_time(c->out, "since", (uint64_t)db_col_i64(st, 4));
 		digest = db_col_blob(st, 5, &len);
-		adm_put_hex(c->out, "digest", digest, len);
-		adm_row_end(c->out);
+		reply_hex(c->out, "digest", digest, len);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
 }
 
-static int adm_tool_drift_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_drift_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const members[] = { "name", "state", "what", "note" };
 	struct db_stmt *st = db_stmt_get(db, SQL_PENDING_DRIFT);
@@ -128,13 +128,13 @@ static int adm_tool_drift_body(struct adm_call *c, struct db *db, struct audit_l
 
 	(void)logs;
 	while ((rc = db_step(st, err)) == 1) {
-		adm_row_begin(c->out);
+		reply_row_begin(c->out);
 		for (unsigned i = 0; i < NELEMS(members); i++) {
 			const char *text = db_col_text(st, i, NULL);
 
-			adm_put_text(c->out, members[i], *text ? text : NULL);
+			reply_text(c->out, members[i], *text ? text : NULL);
 		}
-		adm_row_end(c->out);
+		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -148,23 +148,23 @@ struct decide_job {
 	int64_t tool_id;                /* out */
 };
 
-static int adm_pending_check(struct adm_call *c, struct err *err)
+static int pending_check(struct command_call *c, struct err *err)
 {
-	struct decide_job *job = adm_priv(c, sizeof(*job));
+	struct decide_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	adm_full_name(adm_noun(c), adm_text(c, "tool"), job->name, sizeof(job->name));
-	job->version = adm_uint(c, "version", 0);
+	tool_full_name(command_noun(c), arg_text(c, "tool"), job->name, sizeof(job->name));
+	job->version = arg_uint(c, "version", 0);
 	return 0;
 }
 
-static int find_waiting(struct db *db, const struct decide_job *job, struct adm_tool *ret_tool, struct adm_pending *ret,
+static int find_waiting(struct db *db, const struct decide_job *job, struct tool_row *ret_tool, struct pending_row *ret,
 			struct err *err)
 {
-	int rc = adm_find_tool(db, job->name, ret_tool, err);
+	int rc = tool_row_find(db, job->name, ret_tool, err);
 
 	if (rc == 0)
-		rc = adm_pending_find(db, ret_tool->id, ret, err);
+		rc = pending_row_find(db, ret_tool->id, ret, err);
 	else
 		return rc;
 	if (rc == 1 && (!job->version || job->version == ret->version))
@@ -180,92 +180,92 @@ static int find_waiting(struct db *db, const struct decide_job *job, struct adm_
 }
 
 /* Who made it does not approve it, unless this crib has a single administrator. */
-static int check_second(struct adm_call *c, struct db *db, const struct adm_pending *p, char approver[ADM_WHO_SIZE + 32],
+static int check_second(struct command_call *c, struct db *db, const struct pending_row *p, char approver[ACTOR_SIZE + 32],
 			struct err *err)
 {
-	char who[ADM_WHO_SIZE];
+	char who[ACTOR_SIZE];
 	bool one = false;
-	int rc = adm_one_is_enough(db, &one, err);
+	int rc = approval_one_is_enough(db, &one, err);
 
 	if (rc < 0)
 		return rc;
-	(void)adm_who_text(&c->who, who);
+	(void)actor_text(&c->who, who);
 	if (strcmp(who, p->actor) == 0 && !one) {
 		(void)err_set(err, ERR_DENIED, "", "%s made this version; another administrator has to approve it", who);
 		err_hint(err, "where there is no other: toolcrib help approval policy");
 		return ERR_DENIED;
 	}
-	(void)snprintf(approver, ADM_WHO_SIZE + 32, "%s%s", who, strcmp(who, p->actor) == 0 ? " alone: approval policy one" : "");
+	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, strcmp(who, p->actor) == 0 ? " alone: approval policy one" : "");
 	return 0;
 }
 
-static void put_decided(struct adm_out *o, const struct adm_tool *tool, const struct adm_pending *p)
+static void put_decided(struct reply *o, const struct tool_row *tool, const struct pending_row *p)
 {
-	adm_row_begin(o);
-	adm_put_text(o, "name", tool->name);
-	adm_put_int(o, "version", p->version);
-	adm_put_text(o, "actor", p->actor);
-	adm_put_hex(o, "digest", p->digest, sizeof(p->digest));
-	adm_row_end(o);
+	reply_row_begin(o);
+	reply_text(o, "name", tool->name);
+	reply_int(o, "version", p->version);
+	reply_text(o, "actor", p->actor);
+	reply_hex(o, "digest", p->digest, sizeof(p->digest));
+	reply_row_end(o);
 }
 
-static int adm_define_stored(const struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t version, struct define_item *ret,
+static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version, struct define_item *ret,
 		      struct err *err);
 
-static int adm_tool_approve_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_approve_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct decide_job *job = c->priv;
-	char approver[ADM_WHO_SIZE + 32] = "", obj[128];
+	char approver[ACTOR_SIZE + 32] = "", obj[128];
 	struct define_item def = { .text = NULL };
-	struct adm_pending p;
-	struct adm_tool tool;
+	struct pending_row p;
+	struct tool_row tool;
 	int rc = find_waiting(db, job, &tool, &p, err);
 
 	if (rc == 0)
 		rc = check_second(c, db, &p, approver, err);
 	if (rc == 0)            /* what it refers to may have gone since */
-		rc = adm_define_stored(c, db, &tool, p.version, &def, err);
+		rc = define_stored(c, db, &tool, p.version, &def, err);
 	if (rc == 0 && memcmp(def.digest, p.digest, sizeof(p.digest)) != 0)
 		rc = err_set(err, ERR_CONFLICT, "", "version %" PRId64 " of %s says something else by now; add it again", p.version,
 			     tool.name);
 	define_free(&def);
 	if (rc == 0)
-		rc = adm_tool_set_version(db, &tool, p.version, p.state, err);
+		rc = tool_set_version(db, &tool, p.version, p.state, err);
 	if (rc == 0)
-		rc = adm_pending_drop(db, tool.id, err);
+		rc = pending_drop(db, tool.id, err);
 	put_object(obj, &tool, p.version);
 	const struct audit_field by = { AUDIT_TAG_APPROVER, approver, strlen(approver) };
 	bool first = tool.version == p.version;
 
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .obj = obj, .before = first ? NULL : tool.digest, .after = p.digest,
-			.kind = strcmp(adm_noun_of(tool.name), "tool") == 0 ? AUDIT_TOOL_APPROVE : AUDIT_DEFINITION_CHANGE,
+		rc = command_record(c, db, logs, &(struct command_record){ .obj = obj, .before = first ? NULL : tool.digest, .after = p.digest,
+			.kind = strcmp(tool_noun(tool.name), "tool") == 0 ? AUDIT_TOOL_APPROVE : AUDIT_DEFINITION_CHANGE,
 			.field = &by, .nfield = 1 }, err);
 	if (rc == 0)
-		rc = adm_changed_tools(c, db, &tool.id, 1, err);
+		rc = command_changed_tools(c, db, &tool.id, 1, err);
 	if (rc == 0)
 		put_decided(c->out, &tool, &p);
 	return rc;
 }
 
 /* One that was never in force goes; else the one in force stays. */
-static int adm_tool_reject_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int tool_reject_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct decide_job *job = c->priv;
-	struct adm_pending p;
-	struct adm_tool tool;
+	struct pending_row p;
+	struct tool_row tool;
 	int64_t id = 0;
 	char obj[128];
 	int rc = find_waiting(db, job, &tool, &p, err);
 
 	if (rc < 0)
 		return rc;
-	rc = adm_pending_drop(db, tool.id, err);
+	rc = pending_drop(db, tool.id, err);
 	if (rc == 0 && tool.version == p.version)
-		rc = adm_tool_change_state(c, db, logs, tool.name, ADM_TOOL_REMOVED, &id, err);
+		rc = tool_change_state(c, db, logs, tool.name, ADM_TOOL_REMOVED, &id, err);
 	put_object(obj, &tool, p.version);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .after = p.digest }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .after = p.digest }, err);
 	if (rc == 0)
 		put_decided(c->out, &tool, &p);
 	return rc;
@@ -275,10 +275,10 @@ static int adm_tool_reject_body(struct adm_call *c, struct db *db, struct audit_
 
 struct policy_job { bool required; };
 
-static int adm_versions_policy_check(struct adm_call *c, struct err *err)
+static int versions_policy_check(struct command_call *c, struct err *err)
 {
-	struct policy_job *job = adm_priv(c, sizeof(*job));
-	const char *text = adm_text(c, "policy");
+	struct policy_job *job = command_priv(c, sizeof(*job));
+	const char *text = arg_text(c, "policy");
 
 	job->required = strcmp(text, "required") == 0;
 	if (!job->required && strcmp(text, "free") != 0)
@@ -286,17 +286,17 @@ static int adm_versions_policy_check(struct adm_call *c, struct err *err)
 	return 0;
 }
 
-static int adm_versions_policy_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int versions_policy_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct policy_job *job = c->priv;
 	const char *word = job->required ? "required" : "free";
 	struct db_stmt *st;
 	char obj[40];
 	bool now = false;
-	int rc = adm_versions_wait(db, &now, err);
+	int rc = versions_wait(db, &now, err);
 
 	if (rc == 0 && now && !job->required)
-		rc = adm_second(c, db, err);
+		rc = approval_require(c, db, err);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_META_SET_VALUE);
@@ -305,13 +305,13 @@ static int adm_versions_policy_body(struct adm_call *c, struct db *db, struct au
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "approval/versions/%s", word);
 	if (rc == 0)
-		rc = adm_record(c, db, logs, &(struct adm_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj }, err);
 	if (rc < 0)
 		return rc;
-	adm_row_begin(c->out);
-	adm_put_text(c->out, "policy", word);
-	adm_put_text(c->out, "said", job->required ? "wait for a second administrator" : "are shown at once");
-	adm_row_end(c->out);
+	reply_row_begin(c->out);
+	reply_text(c->out, "policy", word);
+	reply_text(c->out, "said", job->required ? "wait for a second administrator" : "are shown at once");
+	reply_row_end(c->out);
 	return 0;
 }
 
@@ -338,12 +338,12 @@ static void collect(void *arg, const char *pointer, const json_t *a, const json_
 	(void)json_array_append_new(arg, change_of(pointer, a, b));
 }
 
-void adm_put_changes(struct adm_out *o, const char *name, const json_t *a, const json_t *b)
+void put_changes(struct reply *o, const char *name, const json_t *a, const json_t *b)
 {
 	json_t *changes = json_array();
 
 	jx_diff(a, b, collect, changes);
-	adm_put_json(o, name, changes);
+	reply_json(o, name, changes);
 	json_decref(changes);
 }
 
@@ -354,19 +354,19 @@ struct versions_job {
 	uint32_t from, to;              /* 0 = the one before, the one in force */
 };
 
-int adm_tool_versions_check(struct adm_call *c, struct err *err)
+int tool_versions_check(struct command_call *c, struct err *err)
 {
-	struct versions_job *job = adm_priv(c, sizeof(*job));
+	struct versions_job *job = command_priv(c, sizeof(*job));
 
 	(void)err;
-	adm_full_name(adm_noun(c), adm_text(c, adm_noun(c)), job->tool, sizeof(job->tool));
-	job->from = adm_uint(c, "from", adm_uint(c, "version", 0));
-	job->to = adm_uint(c, "to", 0);
+	tool_full_name(command_noun(c), arg_text(c, command_noun(c)), job->tool, sizeof(job->tool));
+	job->from = arg_uint(c, "from", arg_uint(c, "version", 0));
+	job->to = arg_uint(c, "to", 0);
 	return 0;
 }
 
 /* The text of a version as a tree of this thread. */
-static int read_version(struct db *db, const struct adm_tool *tool, int64_t version, json_t **ret, struct err *err)
+static int read_version(struct db *db, const struct tool_row *tool, int64_t version, json_t **ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
 	int rc;
@@ -381,8 +381,8 @@ static int read_version(struct db *db, const struct adm_tool *tool, int64_t vers
 		rc = jx_parse(text, len, ret, err);
 	} else if (rc == 0) {
 		rc = err_set(err, ERR_NOT_FOUND, "", "version %lld of %s %s: not found", (long long)version,
-			     adm_noun_of(tool->name), adm_bare(tool->name));
-		err_hint(err, "toolcrib %s history %s lists them", adm_noun_of(tool->name), adm_bare(tool->name));
+			     tool_noun(tool->name), tool_bare_name(tool->name));
+		err_hint(err, "toolcrib %s history %s lists them", tool_noun(tool->name), tool_bare_name(tool->name));
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -390,25 +390,25 @@ static int read_version(struct db *db, const struct adm_tool *tool, int64_t vers
 
 static void put_change(void *arg, const char *pointer, const json_t *a, const json_t *b)
 {
-	struct adm_out *o = arg;
+	struct reply *o = arg;
 
-	adm_row_begin(o);
-	adm_put_text(o, "sign", sign_of(a, b));
-	adm_put_text(o, "where", *pointer ? pointer : "/");
+	reply_row_begin(o);
+	reply_text(o, "sign", sign_of(a, b));
+	reply_text(o, "where", *pointer ? pointer : "/");
 	if (a)
-		adm_put_json(o, "from", a);
+		reply_json(o, "from", a);
 	if (b)
-		adm_put_json(o, "to", b);
-	adm_row_end(o);
+		reply_json(o, "to", b);
+	reply_row_end(o);
 }
 
-int adm_tool_diff_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+int tool_diff_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct versions_job *job = c->priv;
 	json_t *a = NULL, *b = NULL;
-	struct adm_tool tool;
+	struct tool_row tool;
 	int64_t from, to;
-	int rc = adm_find_tool(db, job->tool, &tool, err);
+	int rc = tool_row_find(db, job->tool, &tool, err);
 
 	(void)logs;
 	if (rc < 0)
@@ -416,8 +416,8 @@ int adm_tool_diff_body(struct adm_call *c, struct db *db, struct audit_logs *log
 	to = job->to ? job->to : tool.version;
 	from = job->from ? job->from : to - 1;
 	if (from == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "%s %s has one version only", adm_noun_of(tool.name),
-			       adm_bare(tool.name));
+		return err_set(err, ERR_NOT_FOUND, "", "%s %s has one version only", tool_noun(tool.name),
+			       tool_bare_name(tool.name));
 	rc = read_version(db, &tool, from, &a, err);
 	if (rc == 0)
 		rc = read_version(db, &tool, to, &b, err);
@@ -430,7 +430,7 @@ int adm_tool_diff_body(struct adm_call *c, struct db *db, struct audit_logs *log
 
 /* --- revert */
 
-static int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err *err)
+static int catalogue_of_rows(struct db *db, struct catalogue **ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_CURRENT_ALL);
 	struct catalogue *shared = catalogue_new(NULL);
@@ -453,19 +453,19 @@ static int adm_catalogue_load(struct db *db, struct catalogue **ret, struct err 
 }
 
 /* By the rules of today: what it needs may be gone. */
-static int define_again(const struct adm_call *c, struct db *db, const struct adm_tool *tool, json_t *doc,
+static int define_again(const struct command_call *c, struct db *db, const struct tool_row *tool, json_t *doc,
 			struct define_item *ret, struct err *err)
 {
 	enum reg_kind kind = (enum reg_kind)(tool->kind - 1);
 	struct catalogue *shared = NULL;
-	int rc = adm_catalogue_load(db, &shared, err);
+	int rc = catalogue_of_rows(db, &shared, err);
 
 	/* A name of resources may have been a template's. */
 	if (kind == REG_RESOURCE || kind == REG_TEMPLATE)
 		kind = json_object_get(doc, "uriTemplate") ? REG_TEMPLATE : REG_RESOURCE;
 	json_object_set_new(doc, "kind", json_string(reg_kinds[kind].word));
 	if (rc == 0)
-		rc = define_item(doc, adm_bind(c), shared, ret, err);
+		rc = define_item(doc, command_bind(c), shared, ret, err);
 	if (rc < 0 && err && *err->where == '/') {      /* there is no file to point into */
 		(void)err_wrap(err, "%s", err->where + 1);
 		err->where[0] = '\0';
@@ -474,7 +474,7 @@ static int define_again(const struct adm_call *c, struct db *db, const struct ad
 	return rc;
 }
 
-static int adm_define_stored(const struct adm_call *c, struct db *db, const struct adm_tool *tool, int64_t version,
+static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version,
 		      struct define_item *ret, struct err *err)
 {
 	json_t *doc = NULL;
@@ -486,31 +486,31 @@ static int adm_define_stored(const struct adm_call *c, struct db *db, const stru
 	return rc;
 }
 
-int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct versions_job *job = c->priv;
 	struct define_item def = { .text = NULL };
-	struct adm_tool_stored done;
-	struct adm_tool tool;
-	int rc = adm_find_tool(db, job->tool, &tool, err);
+	struct tool_stored done;
+	struct tool_row tool;
+	int rc = tool_row_find(db, job->tool, &tool, err);
 
 	if (rc == 0)
-		rc = adm_define_stored(c, db, &tool, job->from, &def, err);
+		rc = define_stored(c, db, &tool, job->from, &def, err);
 	if (rc == 0)
-		rc = adm_tool_store(c, db, logs, &def, true, &done, err);
+		rc = tool_store(c, db, logs, &def, true, &done, err);
 	if (rc == 0 && done.what == ADM_UNCHANGED)
 		rc = err_set(err, ERR_CONFLICT, "", "version %u of %s %s says what the one in force says", job->from,
-			     adm_noun_of(tool.name), adm_bare(tool.name));
+			     tool_noun(tool.name), tool_bare_name(tool.name));
 	if (rc == 0)
-		rc = adm_changed_tools(c, db, &done.id, 1, err);
+		rc = command_changed_tools(c, db, &done.id, 1, err);
 	if (rc == 0) {
-		adm_row_begin(c->out);
-		adm_put_text(c->out, "name", adm_bare(tool.name));
-		adm_put_int(c->out, "version", done.version);
-		adm_put_int(c->out, "as", job->from);
-		adm_put_text(c->out, "waits", done.waits ? ", and waits for approval" : "");
-		adm_put_hex(c->out, "digest", def.digest, sizeof(def.digest));
-		adm_row_end(c->out);
+		reply_row_begin(c->out);
+		reply_text(c->out, "name", tool_bare_name(tool.name));
+		reply_int(c->out, "version", done.version);
+		reply_int(c->out, "as", job->from);
+		reply_text(c->out, "waits", done.waits ? ", and waits for approval" : "");
+		reply_hex(c->out, "digest", def.digest, sizeof(def.digest));
+		reply_row_end(c->out);
 	}
 	define_free(&def);
 	return rc;
@@ -518,66 +518,66 @@ int adm_tool_revert_body(struct adm_call *c, struct db *db, struct audit_logs *l
 
 /* --- rows of the command table */
 
-static const struct adm_arg tool_diff_args[] = {
+static const struct command_arg tool_diff_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	VERSION_MAYBE("from", "The older version; default: the one before."),
 	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
-static const struct adm_arg tool_revert_args[] = {
+static const struct command_arg tool_revert_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
 #define PENDING_TOOL WORD("tool", "TOOL", COMPLETE_TOOL, "Its name; prompts and resources with prompt: or resource: in front.")
-static const struct adm_arg approve_args[] = {
+static const struct command_arg approve_args[] = {
 	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."), ARG_END };
-static const struct adm_arg reject_args[] = {
+static const struct command_arg reject_args[] = {
 	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), ARG_END };
-static const struct adm_arg versions_policy_args[] = {
+static const struct command_arg versions_policy_args[] = {
 	WORD("policy", "required|free", COMPLETE_NONE, "Whether they wait, or are shown at once."), ARG_END };
-static const struct adm_column pending_cols[] = {
+static const struct command_column pending_cols[] = {
 	COL("name", "NAME"), COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL("actor", "MADE BY"), COL_AT("since", "SINCE"),
 	COL_END };
-static const struct adm_column drift_cols[] = {
+static const struct command_column drift_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("what", "WHAT"), COL("note", "NOTE"), COL_END };
 
-const struct adm_cmd version_commands[] = {
+const struct command version_commands[] = {
 	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
 	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = adm_tool_versions_check, .body = adm_tool_diff_body },
+	  .check = tool_versions_check, .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
 	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER,
-	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = adm_tool_versions_check, .body = adm_tool_revert_body },
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = tool_versions_check, .body = tool_revert_body },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd pending_commands[] = {
+const struct command pending_commands[] = {
 	{ .noun = "tool", .verb = "pending", .help = "List versions that wait for approval",
 	  .detail = "Where approval versions says so, a new version of a tool, prompt or resource is shown to nobody before another "
 		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what is "
 		    "new.",
 	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_tool_pending_body },
+	  .body = tool_pending_body },
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
 	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
 	  .done = "version %{version} of %{name} is in force", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_pending_check, .body = adm_tool_approve_body },
+	  .check = pending_check, .body = tool_approve_body },
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",
 	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = adm_pending_check, .body = adm_tool_reject_body },
+	  .check = pending_check, .body = tool_reject_body },
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
 	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was accepted.  "
 		    "Exit status 4 when there is something to say.",
 	  .args = no_args, .columns = drift_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .body = adm_tool_drift_body },
+	  .body = tool_drift_body },
 	{ .noun = NULL },
 };
 
-const struct adm_cmd versions_policy_commands[] = {
+const struct command versions_policy_commands[] = {
 	{ .noun = "approval", .verb = "versions", .help = "Say whether new versions of definitions wait for approval",
 	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Where they have to be approved, an upstream that "
 		    "has tools here is not changed by one administrator either: see approval list.  Free at first.  Going back to "
 		    "free needs a second administrator; what waits then goes on waiting.",
 	  .args = versions_policy_args, .done = "new versions %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
-	  .where = ADM_ON_WRITER, .check = adm_versions_policy_check, .body = adm_versions_policy_body },
+	  .where = ADM_ON_WRITER, .check = versions_policy_check, .body = versions_policy_body },
 	{ .noun = NULL },
 };

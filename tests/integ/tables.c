@@ -17,7 +17,7 @@ int main(void)
 {
 	char need[SCOPE_NEED_SIZE];
 
-	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;)
+	for (const struct command *cmd = NULL; (cmd = command_next(app_commands, cmd)) != NULL;)
 		printf("command %s%s%s\n", cmd->noun, cmd->verb ? " " : "", cmd->verb ? cmd->verb : "");
 	for (const struct mcp_method *m = mcp_methods; m->name; m++) {
 		bool modern = m->revs & 1u << REV_R5, legacy = m->revs & ~(1u << REV_R5);

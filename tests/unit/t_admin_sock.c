@@ -29,15 +29,15 @@
 static struct {
 	char *dir, path[200];
 	struct ev_loop *loop;
-	struct admin *admin;
-	struct admin_sock *sock;
-	adm_reply_fn *reply;            /* of the command that runs */
+	struct commands *admin;
+	struct command_socket *sock;
+	command_reply_fn *reply;            /* of the command that runs */
 	void *arg;
 } w;
 
 /* Commands end when the test says so. */
-void __wrap_admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg);
-void __wrap_admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *reply, void *arg)
+void __wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
+void __wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
 {
 	assert_null(w.reply);
 	w.reply = reply;
@@ -47,17 +47,17 @@ void __wrap_admin_run(struct admin *a, const struct adm_req *req, adm_reply_fn *
 static void end_command(void)
 {
 	const struct str none = STR_INIT;
-	adm_reply_fn *reply = w.reply;
+	command_reply_fn *reply = w.reply;
 
 	assert_non_null(reply);
 	w.reply = NULL;
 	reply(w.arg, &none, NULL);
 }
 
-static const struct adm_cmd rows[] = {
+static const struct command rows[] = {
 	{ .noun = "audit", .verb = "tail", .stream = true }, { .noun = NULL },
 };
-static const struct adm_cmd *const tables[] = { rows, NULL };
+static const struct command *const tables[] = { rows, NULL };
 
 static int set_up(void **state)
 {
@@ -67,16 +67,16 @@ static int set_up(void **state)
 	w.dir = tmpdir_make();
 	tmpdir_path(w.dir, "admin.sock", w.path, sizeof(w.path));
 	w.loop = ev_loop_new();
-	w.admin = admin_new(&(struct admin_env){ .loop = w.loop, .tables = tables, .owner_uid = geteuid() });
-	if (admin_sock_open(w.admin, w.loop, w.path, 0600, &w.sock, &err) < 0)
+	w.admin = commands_new(&(struct command_env){ .loop = w.loop, .tables = tables, .owner_uid = geteuid() });
+	if (command_socket_open(w.admin, w.loop, w.path, 0600, &w.sock, &err) < 0)
 		fail_msg("%s: %s", err.where, err.msg);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	admin_sock_close(&w.sock);
-	admin_free(&w.admin);
+	command_socket_close(&w.sock);
+	commands_free(&w.admin);
 	ev_loop_free(&w.loop);
 	tmpdir_remove(w.dir);
 	clock_real();
@@ -235,7 +235,7 @@ static void a_socket_closes_under_those_who_wait(void **state)
 	int idle = dial(), busy = dial();
 
 	command(busy, TAIL);
-	admin_sock_close(&w.sock);
+	command_socket_close(&w.sock);
 	end_command();
 	expect_end(idle, "");
 	expect_end(busy, "");

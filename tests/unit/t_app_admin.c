@@ -162,7 +162,7 @@ static json_t *quoted(const char *text)
 static int run_here(struct crib *c, const char *noun, const char *verb, const json_t *args, uint32_t uid)
 {
 	c->done = false;
-	admin_run(app_admin(c->app), &(struct adm_req){ .who = { .uid = uid, .embedded = uid == geteuid() }, .noun = noun,
+	command_run(app_admin(c->app), &(struct command_req){ .who = { .uid = uid, .embedded = uid == geteuid() }, .noun = noun,
 		.verb = verb, .args = args }, on_reply, c);
 	assert_false(c->done);
 	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
@@ -428,8 +428,8 @@ static void must_change(struct crib *c, size_t i)
 static void every_row_is_whole(void **state)
 {
 	(void)state;
-	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
-		assert_ptr_equal(admin_find(app_commands, cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
+	for (const struct command *cmd = NULL; (cmd = command_next(app_commands, cmd)) != NULL;) {
+		assert_ptr_equal(command_find(app_commands, cmd->noun, cmd->verb), cmd);        /* no two rows of one name */
 		assert_non_null(cmd->help);
 		assert_non_null(cmd->args);
 		assert_true(cmd->role >= ADM_READ && cmd->role <= ADM_OWNER);   /* none is left out */
@@ -439,7 +439,7 @@ static void every_row_is_whole(void **state)
 		assert_true(!cmd->destructive || cmd->where == ADM_ON_WRITER);
 		assert_true(!cmd->second || cmd->where == ADM_ON_WRITER);
 		assert_true(cmd->columns || (cmd->shape != ADM_TABLE && cmd->shape != ADM_ITEM && cmd->shape != ADM_SECRET));
-		for (const struct adm_arg *arg = cmd->args; arg->name; arg++) {
+		for (const struct command_arg *arg = cmd->args; arg->name; arg++) {
 			assert_non_null(arg->help);
 			assert_true((arg->type == ARG_FLAG) == (arg->value == NULL));
 		}
@@ -459,7 +459,7 @@ static void every_change_is_recorded(void **state)
 		if (commands(c) != before + 2 + (strstr(changes[i].args, "KEY") != NULL))      /* it, the count before, a key list */
 			fail_msg("%s left no record", changes[i].command);
 	}
-	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
+	for (const struct command *cmd = NULL; (cmd = command_next(app_commands, cmd)) != NULL;) {
 		bool seen = cmd->where != ADM_ON_WRITER;
 		char name[64];
 
@@ -541,7 +541,7 @@ static int say_as(struct crib *c, uint32_t uid, const char *noun, const char *ve
 	json_t *args = quoted(args_text);
 
 	c->done = false;
-	admin_run(app_admin(c->app), &(struct adm_req){ .who = { .uid = uid, .embedded = true }, .noun = noun, .verb = verb,
+	command_run(app_admin(c->app), &(struct command_req){ .who = { .uid = uid, .embedded = true }, .noun = noun, .verb = verb,
 		.args = args }, on_reply, c);
 	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
 	json_decref(args);
@@ -638,7 +638,7 @@ static void refused(struct crib *c, const char *command, const char *args, int c
 }
 
 /* Whether this user may at all give the command: without its arguments nothing comes of it. */
-static bool may(struct crib *c, const struct adm_cmd *cmd, uint32_t uid, const char *args_text)
+static bool may(struct crib *c, const struct command *cmd, uint32_t uid, const char *args_text)
 {
 	json_t *args = quoted(args_text);
 	int rc = run_here(c, cmd->noun, cmd->verb, args, uid);
@@ -655,7 +655,7 @@ static void roles_may_what_their_column_says(void **state)
 	(void)state;
 	must(c, "tenant add", "{'name':'acme'}");
 	must(c, "tenant add", "{'name':'other'}");
-	for (const struct adm_cmd *cmd = NULL; (cmd = admin_next(app_commands, cmd)) != NULL;) {
+	for (const struct command *cmd = NULL; (cmd = command_next(app_commands, cmd)) != NULL;) {
 		bool changes_things = cmd->role == ADM_OPERATE || cmd->role == ADM_OWNER;
 		bool reads_audit = cmd->role == ADM_AUDIT || cmd->role == ADM_PAYLOAD;
 		/* An argument that no command has: refused after the role, before anything is done. */

@@ -17,10 +17,10 @@
 #include "suite.h"
 
 #define END { NULL, NULL, ARG_TEXT, false, false, false, COMPLETE_NONE, NULL }
-static const struct adm_arg none[] = { END };
-static const struct adm_arg add_args[] = {
+static const struct command_arg none[] = { END };
+static const struct command_arg add_args[] = {
 	{ "file", "FILE", ARG_FILE, false, true, true, COMPLETE_FILE, "Documents." }, END };
-static const struct adm_arg grant_args[] = {
+static const struct command_arg grant_args[] = {
 	{ "tenant", "TENANT", ARG_TEXT, false, true, false, COMPLETE_TENANT, "Who." },
 	{ "tool", "TOOL", ARG_TEXT, false, true, true, COMPLETE_TOOL, "What." },
 	{ "as", "ALIAS", ARG_TEXT, true, false, false, COMPLETE_NONE, "The name seen." },
@@ -31,22 +31,22 @@ static const struct adm_arg grant_args[] = {
 	{ "on", "yes|no", ARG_YESNO, true, false, false, COMPLETE_NONE, "Whether." },
 	{ "label", "TEXT", ARG_TEXT, true, false, true, COMPLETE_NONE, "Notes." },
 	{ "dry-run", NULL, ARG_FLAG, true, false, false, COMPLETE_NONE, "Only say." }, END };
-static const struct adm_arg call_args[] = {
+static const struct command_arg call_args[] = {
 	{ "tenant", "TENANT", ARG_TEXT, false, true, false, COMPLETE_TENANT, "Who." },
 	{ "tool", "TOOL", ARG_TEXT, false, true, false, COMPLETE_TOOL, "What." },
 	{ "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, "Arguments." },
 	{ "args", "JSON", ARG_JSON, true, false, false, COMPLETE_NONE, "Arguments." }, END };
-static const struct adm_arg test_args[] = {
+static const struct command_arg test_args[] = {
 	{ "file", "FILE", ARG_FILE, false, true, false, COMPLETE_FILE, "A document." },
 	{ "values", "NAME=VALUE", ARG_KEYVALUES, false, false, true, COMPLETE_NONE, "Arguments." }, END };
-static const struct adm_arg backup_args[] = {
+static const struct command_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where to." }, END };
-static const struct adm_arg move_args[] = {
+static const struct command_arg move_args[] = {
 	{ "from", "FROM", ARG_TEXT, false, true, true, COMPLETE_NONE, "What." },
 	{ "to", "TO", ARG_TEXT, false, true, false, COMPLETE_NONE, "Where." },
 	{ "mode", "MODE", ARG_TEXT, true, true, false, COMPLETE_NONE, "How." }, END };
 
-static const struct adm_cmd table[] = {
+static const struct command table[] = {
 	{ .noun = "status", .help = "Show the store", .args = none },
 	{ .noun = "backup", .help = "Copy the store", .args = backup_args },
 	{ .noun = "tool", .verb = "add", .help = "Store tools", .args = add_args },
@@ -57,7 +57,7 @@ static const struct adm_cmd table[] = {
 	{ .noun = "call", .help = "Call a tool", .args = call_args },
 	{ .noun = NULL },
 };
-static const struct adm_cmd *const tables[] = { table, NULL };
+static const struct command *const tables[] = { table, NULL };
 
 #define WORDS_MAX 16
 /* Parse "tool add x", split at blanks. */
@@ -215,7 +215,7 @@ static void every_row_is_in_help_page_and_completion(void **state)
 	ctl_help_all(tables, &help);
 	ctl_man_commands(tables, &man);
 	ctl_complete_bash(tables, &bash);
-	for (const struct adm_cmd *c = table; c->noun; c++) {
+	for (const struct command *c = table; c->noun; c++) {
 		struct str name = STR_INIT;
 
 		ctl_command_name(c, &name);

@@ -17,16 +17,16 @@
 #include "tmpdir.h"
 #include "suite.h"
 
-static const struct adm_column columns[] = {
+static const struct command_column columns[] = {
 	{ "name", "NAME", COL_PLAIN }, { "n", "N", COL_PLAIN }, { "at", "AT", COL_TIME }, { "note", "NOTE", COL_PLAIN },
 	{ NULL, NULL, COL_PLAIN } };
-static const struct adm_cmd list = { .noun = "thing", .verb = "list", .columns = columns, .shape = ADM_TABLE };
-static const struct adm_cmd show = { .noun = "thing", .verb = "show", .columns = columns, .shape = ADM_ITEM };
-static const struct adm_cmd add = { .noun = "thing", .verb = "add", .done = "thing %{name} of %{n} added", .shape = ADM_DONE };
-static const struct adm_cmd key = { .noun = "key", .verb = "create", .columns = columns, .done = "%{name} is shown once",
+static const struct command list = { .noun = "thing", .verb = "list", .columns = columns, .shape = ADM_TABLE };
+static const struct command show = { .noun = "thing", .verb = "show", .columns = columns, .shape = ADM_ITEM };
+static const struct command add = { .noun = "thing", .verb = "add", .done = "thing %{name} of %{n} added", .shape = ADM_DONE };
+static const struct command key = { .noun = "key", .verb = "create", .columns = columns, .done = "%{name} is shown once",
 				    .shape = ADM_SECRET };
-static const struct adm_cmd lint = { .noun = "thing", .verb = "lint", .columns = columns, .shape = ADM_FINDINGS };
-static const struct adm_cmd call = { .noun = "call", .shape = ADM_CONTENT };
+static const struct command lint = { .noun = "thing", .verb = "lint", .columns = columns, .shape = ADM_FINDINGS };
+static const struct command call = { .noun = "call", .shape = ADM_CONTENT };
 
 struct said {
 	char *out, *err;

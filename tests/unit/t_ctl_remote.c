@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static const struct adm_cmd cmd = { .noun = "tool", .verb = "add" };
+static const struct command cmd = { .noun = "tool", .verb = "add" };
 
 struct talk {
 	struct str rows;

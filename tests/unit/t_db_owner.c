@@ -41,7 +41,7 @@ static void one_owner_at_a_time(void **state)
 	assert_int_equal(db_owner_take(*state, &two, &card, &err), 1);
 	assert_null(two);
 	assert_int_equal(card.pid, getpid());
-	assert_string_equal(card.admin_sock, "");
+	assert_string_equal(card.command_socket, "");
 	db_owner_drop(&one);
 	assert_null(one);
 	assert_int_equal(db_owner_take(*state, &two, &card, &err), 0);
@@ -50,7 +50,7 @@ static void one_owner_at_a_time(void **state)
 
 static void card_tells_the_sockets(void **state)
 {
-	struct db_card card = { .pid = 4711, .admin_sock = "/run/toolcrib/admin.sock", .mcp_sock = "/run/toolcrib/mcp.sock" };
+	struct db_card card = { .pid = 4711, .command_socket = "/run/toolcrib/admin.sock", .mcp_sock = "/run/toolcrib/mcp.sock" };
 	struct db_owner *one = NULL, *two = NULL;
 	struct db_card seen;
 	struct err err;
@@ -59,13 +59,13 @@ static void card_tells_the_sockets(void **state)
 	assert_int_equal(db_owner_show(one, &card, &err), 0);
 	assert_int_equal(db_owner_take(*state, &two, &seen, &err), 1);
 	assert_int_equal(seen.pid, 4711);
-	assert_string_equal(seen.admin_sock, card.admin_sock);
+	assert_string_equal(seen.command_socket, card.command_socket);
 	assert_string_equal(seen.mcp_sock, card.mcp_sock);
-	memset(card.admin_sock, 'a', sizeof card.admin_sock - 1);
+	memset(card.command_socket, 'a', sizeof card.command_socket - 1);
 	memset(card.mcp_sock, 'm', sizeof card.mcp_sock - 1);
 	assert_int_equal(db_owner_show(one, &card, &err), 0);
 	assert_int_equal(db_owner_take(*state, &two, &seen, &err), 1);
-	assert_string_equal(seen.admin_sock, card.admin_sock);
+	assert_string_equal(seen.command_socket, card.command_socket);
 	assert_string_equal(seen.mcp_sock, card.mcp_sock);
 	db_owner_drop(&one);
 }
@@ -81,7 +81,7 @@ static void half_a_card_says_nothing(void **state)
 	assert_int_equal(truncate(tmpdir_path(*state, DB_LOCK, path, sizeof path), 5), 0);
 	assert_int_equal(db_owner_take(*state, &two, &seen, &err), 1);
 	assert_int_equal(seen.pid, 0);
-	assert_string_equal(seen.admin_sock, "");
+	assert_string_equal(seen.command_socket, "");
 	db_owner_drop(&one);
 }
 
