@@ -149,6 +149,10 @@ class Crib:
         self.steps = None
         return self.path
 
+    @store.setter
+    def store(self, path):
+        self.path, self.steps, self.due = path, None, False
+
     def fetch(self):
         if self.due:
             shutil.rmtree(self.path, ignore_errors=True)
