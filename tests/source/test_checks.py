@@ -105,6 +105,10 @@ class House(unittest.TestCase):
     def test_no_user(self):
         self.worse({"src/lower/lower.c": TREE["src/lower/lower.c"] + "int lower_dead(void)\n{\n\treturn 0;\n}\n"}, "no-user")
 
+    def test_a_seam_may_be_marked_behind(self):
+        header = TREE["include/lower/lower.h"].replace("FOR_TESTS int lower_count(void)", "int lower_count(void) FOR_TESTS")
+        self.assertEqual(house_check({"include/lower/lower.h": header}, self.ok), (0, ""))
+
     def test_a_seam_that_is_used(self):
         self.worse({"include/lower/lower.h": "#include \"base/err.h\"\nFOR_TESTS int lower_add(int a);\nFOR_TESTS int lower_count(void);\n"},
                    "false-seams")
