@@ -219,6 +219,41 @@ class Style(unittest.TestCase):
         self.assertEqual(style(FINE, retired=words, name="src/a/adm_a.c")[0], 1)
 
 
+class Size(unittest.TestCase):
+    BODY = "/* What it is. */\n" + "\n" * 70
+
+    def said(self, text, ok="", name="src/a/a.c"):
+        with tempfile.TemporaryDirectory() as folder:
+            at = pathlib.Path(folder)
+            (at / name).parent.mkdir(parents=True)
+            (at / "ok").write_text("# text\n" + ok)
+            (at / name).write_text(text)
+            run = subprocess.run([os.environ.get("AWK", "awk"), "-f", TOP / "contrib/check-size.awk", "ok", name], cwd=folder,
+                                 capture_output=True, text=True)
+            return run.returncode, run.stdout
+
+    def function(self, lines):
+        return self.BODY + "int f(void)\n{\n" + "\tg();\n" * (lines - 2) + "}\n"
+
+    def test_fine(self):
+        self.assertEqual(self.said(self.function(60)), (0, ""))
+
+    def test_a_long_function(self):
+        self.assertEqual(self.said(self.function(61))[0], 1)
+        self.assertEqual(self.said(self.function(61), "src/a/a.c f 61 it is a table\n"), (0, ""))
+        self.assertEqual(self.said(self.function(62), "src/a/a.c f 61 it is a table\n")[0], 1)
+        self.assertEqual(self.said(self.function(61), "src/a/a.c f 62 it is a table\n")[0], 1)
+        self.assertEqual(self.said(self.function(101), "src/a/a.c f 101 it is a table\n")[0], 1)
+
+    def test_a_long_file(self):
+        self.assertEqual(self.said("\n" * 1000), (0, ""))
+        self.assertEqual(self.said("\n" * 1001)[0], 1)
+        self.assertEqual(self.said("\n" * 251, name="include/a/a.h")[0], 1)
+
+    def test_a_line_for_nothing(self):
+        self.assertEqual(self.said("\n" * 60, "src/a/b.c file 1200 a list\n")[0], 1)
+
+
 DOCS = load(TOP / "contrib" / "check-docs")
 README_TEXT = "Run `make check`; see tests/README.\n"
 HACKING_TEXT = "`src/base/a.c`, `src/*/a.c`, `sql/NNNN_name.sql`\n```\nmake -s -C _build t T=x\n```\n| `base` | errors |\n## Decisions\n0001\n"
