@@ -8,6 +8,7 @@ import io
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -342,6 +343,92 @@ class Promises(unittest.TestCase):
         moved = {"tests/unit/t_a.c": "", "tests/unit/t_d.c": PROMISED["tests/unit/t_a.c"]}
         self.assertEqual(len(self.said(**moved)[0]), 1)
         self.assertEqual(self.said(fixed=True, **moved)[0], [])
+
+
+@unittest.skipUnless(shutil.which("git"), "needs git")
+class Releases(unittest.TestCase):
+    """contrib/news and contrib/release --check on a small repository."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        for name in ("news", "release"):
+            self.write(f"contrib/{name}", (TOP / "contrib" / name).read_text())
+        self.write("configure.ac", "AC_INIT([toolcrib], [1.2.0])\n")
+        self.write("NEWS", "What changed.\n\n1.2.0 (2026-01-02)      store schema 2\n")
+        self.write("sql/migrate/0002_more.sql", "")
+        self.write("src/a.c", "")
+        self.git("init", "-q")
+        self.first = self.commit("base: Begin")
+        rows = [f"| 2026-01-02 | {self.first} | {suite} | 3 passed, 0 failed, 0 skipped | 9 |" for suite in self.suites()]
+        self.write("contrib/doc/results.md", "\n".join(rows) + "\n")
+        self.commit("doc: Write down results")
+
+    def suites(self):
+        return (TOP / "contrib/release").read_text().split('suites="')[1].split('"')[0].split()
+
+    def write(self, path, text):
+        (self.top / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.top / path).write_text(text)
+
+    def git(self, *words):
+        return subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false", *words],
+                              cwd=self.top, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(self, message):
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def run_script(self, *words):
+        run = subprocess.run(["sh", *words], cwd=self.top, capture_output=True, text=True)
+        return run.returncode, run.stdout + run.stderr
+
+    def test_news(self):
+        self.commit("a: Do it\n\nNews: fixed what was wrong\nNews: added a thing")
+        self.commit("a: Do more\n\nNews: added another thing\n")
+        self.assertEqual(self.run_script("contrib/news"),
+                         (0, "Added\n- a thing\n- another thing\n\nFixed\n- what was wrong\n\n"))
+        self.git("tag", "v1.1.0")
+        self.assertEqual(self.run_script("contrib/news"), (0, ""))
+        self.commit("a: Do it\n\nNews: broken it is")
+        self.assertEqual(self.run_script("contrib/news")[0], 1)
+
+    def test_a_release_may_be_made(self):
+        self.assertEqual(self.run_script("contrib/release", "--check", "1.2.0"), (0, "release: 1.2.0 may be made\n"))
+
+    def refused(self, *said):
+        status, out = self.run_script("contrib/release", "--check", "1.2.0")
+        self.assertEqual(status, 1)
+        for words in said:
+            self.assertIn(words, out)
+
+    def test_what_is_not_committed(self):
+        self.write("src/b.c", "")
+        self.refused("not committed")
+
+    def test_another_version(self):
+        self.write("configure.ac", "AC_INIT([toolcrib], [1.3.0])\n")
+        self.refused("another version")
+
+    def test_a_tag_that_is_there(self):
+        self.git("tag", "v1.2.0")
+        self.refused("tag v1.2.0 is there")
+
+    def test_news_of_another_schema_or_without_a_date(self):
+        for line in ("1.2.0 (2026-01-02)    store schema 1", "1.2.0 (unreleased)    store schema 2", "1.1.0 (2026-01-02)    store schema 2"):
+            self.write("NEWS", line + "\n")
+            self.refused("NEWS begins with")
+
+    def test_results_that_are_missing_old_or_bad(self):
+        text = (self.top / "contrib/doc/results.md").read_text()
+        self.write("contrib/doc/results.md", text.replace("| fuzz |", "| buzz |").replace("faults | 3 passed, 0", "faults | 3 passed, 1"))
+        self.commit("doc: Write down worse")
+        self.refused("no result of fuzz", "faults failed")
+        self.write("src/a.c", "int a;\n")
+        self.commit("a: Change")
+        self.refused(f"the result of gcc-check is of {self.first}, older than the sources")
 
 
 if __name__ == "__main__":
