@@ -251,7 +251,14 @@ class Size(unittest.TestCase):
         self.assertEqual(self.said("\n" * 1001)[0], 1)
         self.assertEqual(self.said("\n" * 251, name="include/a/a.h")[0], 1)
 
+    def test_a_short_file(self):
+        self.assertEqual(self.said("\n" * 60), (0, ""))
+        self.assertEqual(self.said("\n" * 59)[0], 1)
+        self.assertEqual(self.said("\n" * 59, "src/a/a.c short 59 a list\n"), (0, ""))
+        self.assertEqual(self.said("\n" * 9, name="include/a/a.h"), (0, ""))
+
     def test_a_line_for_nothing(self):
+        self.assertEqual(self.said("\n" * 60, "src/a/a.c short 59 a list\n")[0], 1)
         self.assertEqual(self.said("\n" * 60, "src/a/b.c file 1200 a list\n")[0], 1)
 
 
