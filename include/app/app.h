@@ -1,11 +1,11 @@
 #ifndef APP_APP_H
 #define APP_APP_H
 
-#include "base/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/err.h"
 
 /* Wiring shared by both programs: one table walked forward at start, backward at stop; a profile selects
  * rows.  Main thread. */
@@ -23,10 +23,12 @@ struct app_opt {
 	enum app_profile profile;
 	const char *store;              /* directory */
 	struct conf *conf;              /* borrowed for life, its LIVE keys change on SIGHUP; NULL with APP_EMBEDDED */
-	const struct conf *tools;       /* APP_EMBEDDED: whose sandbox.* holds, borrowed for life; NULL = the defaults */
+	/* APP_EMBEDDED: whose sandbox.* holds, borrowed for life; NULL = the defaults */
+	const struct conf *tools;
 	const struct conf_role *roles; size_t nroles;   /* APP_EMBEDDED: who is more than an admin, borrowed for life */
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
-	const char *const *adopt;       /* names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
+	/* Names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
+	const char *const *adopt;
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
 int app_start(const struct app_opt *opt, struct app **ret, struct err *err) MUST_CHECK;
@@ -34,7 +36,8 @@ struct ev_loop *app_loop(struct app *a);
 struct commands *app_admin(struct app *a);
 /* APP_STDIO: serve one peer on these descriptors (taken); app_run() returns when it ends.  Who it is says the key
  * ("tck_…"), or, without one, tenant. */
-int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, const char *key, struct err *err) MUST_CHECK;
+int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, const char *key,
+		    struct err *err) MUST_CHECK;
 /* Run until a signal or app_stop(); 0, or the exit status. */
 int app_run(struct app *a);
 /* Drain, then end the loop; called again: do not wait for running calls. */
@@ -51,7 +54,8 @@ int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 int app_init_store(const char *store, struct err *err) MUST_CHECK;
 /* The first start of a store, with which its logs are signed for the first time, and its keys in their text form, which
  * somebody outside should pin; free() both. */
-int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err) MUST_CHECK;
+int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch,
+		   struct err *err) MUST_CHECK;
 /* Where the owner of a store listens for commands; free() it.  In the store, or, where that path is too long for
  * a socket, in $XDG_RUNTIME_DIR or /run/toolcrib. */
 char *app_admin_socket(const char *store);

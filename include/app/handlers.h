@@ -1,9 +1,9 @@
 #ifndef APP_HANDLERS_H
 #define APP_HANDLERS_H
 
-#include "base/err.h"
-
 #include <jansson.h>
+
+#include "base/err.h"
 
 /* All handlers that a definition may name by its member `type`: the one list of them. */
 

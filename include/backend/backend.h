@@ -85,7 +85,7 @@ struct backend_req {
 struct backend_result {
 	json_t *content;                        /* array of content blocks; never NULL */
 	/* NULL = absent; JSON null is a value.  What a prompt gives beyond content blocks is structured: an object with
-	 * messages, and of a resource one with contents, of a completion one with values (call/shape.c). */
+	 * messages, and of a resource one with contents, of a completion one with values (call_shape()). */
 	json_t *structured, *meta;
 	bool is_error;                          /* a failure of the tool itself is a result */
 	bool links_there;                       /* links lead to another server: those to what the caller cannot read

@@ -1,17 +1,17 @@
 #ifndef APP_INT_H
 #define APP_INT_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "app/app.h"
 #include "command/command.h"
 #include "base/clock.h"
 #include "conf/conf.h"
 #include "sandbox/sandbox.h"
 #include "transport/transport.h"
-
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct command_socket;
 struct app_auth;
@@ -70,7 +70,7 @@ struct app {
 	struct {
 		int step, told;         /* enum limit_step: as it is, as the listeners know it */
 		bool due;               /* they will be told in this turn */
-	} press;
+	} pressure;
 	struct transport_env transport_env;
 	struct {
 		const struct transport_ops *ops;
@@ -99,12 +99,6 @@ struct app {
 	int status;                     /* exit status */
 };
 
-/* subsys.c: start rows until one fails; stop those that were started, backward. */
-int app_subsys_start(struct app *a, struct err *err) MUST_CHECK;
-void app_subsys_stop(struct app *a);
-/* cage.c */
-int app_cage_start(struct app *a, struct err *err) MUST_CHECK;
-void app_cage_stop(struct app *a);
 /* listen.c */
 int app_listen_start(struct app *a, struct err *err) MUST_CHECK;        /* the configured ways in */
 int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin and relay, and the owner's card */
@@ -112,67 +106,43 @@ int app_sockets_start(struct app *a, struct err *err) MUST_CHECK;       /* admin
 struct app_renewal { struct tls_server *next[CONF_LISTENERS_MAX], *admin; };
 int app_renewal_make(const struct app *a, const struct conf *conf, struct app_renewal *ret, struct err *err) MUST_CHECK;
 void app_renewal_take(struct app *a, struct app_renewal *r);
-void app_renewal_drop(struct app_renewal *r);
 void app_listen_stop(struct app *a);
 void app_sockets_stop(struct app *a);
 void app_listen_pause(struct app *a);
 unsigned app_listen_live(const struct app *a);
+void app_certs_look(struct app *a);
+void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 json_t *app_listen_show(void *app);                                     /* for `status` */
-/* gate.c: who may connect. */
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
 void app_gate_reload(struct app *a);
 void app_gate_stop(struct app *a);
-/* press.c: what the ways in leave out when the server is full. */
-int app_press_start(struct app *a, struct err *err) MUST_CHECK;
-void app_press_stop(struct app *a);
-/* drain.c */
+int app_pressure_start(struct app *a, struct err *err) MUST_CHECK;
+void app_pressure_stop(struct app *a);
+/* run.c */
+void app_notify(const char *state);                                     /* the service manager */
+int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
+/* The same for the command; app is a struct app. */
+int app_reload_now(void *app, struct str *ret_restart, struct err *err);
+void app_reload_stop(struct app *a);
+void app_say_owner(const struct app *a);                               /* log when nobody is named as administrator */
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
-/* signing.c */
-int app_signer_start(struct app *a, struct err *err) MUST_CHECK;        /* before the writer: who signs */
-void app_signer_stop(struct app *a);
-int app_checkpoints_start(struct app *a, struct err *err) MUST_CHECK;   /* behind it: the first checkpoint */
-void app_checkpoints_stop(struct app *a);
-/* level.c: the default level, from the configuration or as the last server had it. */
-int app_level_load(struct app *a, struct db *db, struct err *err) MUST_CHECK;
-int app_level_start(struct app *a, struct err *err) MUST_CHECK;         /* record it when it is another one */
-/* used.c */
+/* usage.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */
 void app_used_stop(struct app *a);
-/* usage.c */
 int app_usage_load(struct app *a, struct err *err) MUST_CHECK;         /* once there is a limiter */
 void app_usage_flush(struct app *a);
 /* clock.c */
 #define APP_CLOCK_GAP_US 60000000       /* between two records of a clock that became synchronised or ceased to be */
 void app_clock_start(struct app *a);
 void app_clock_check(struct app *a);                                    /* each second */
-/* certs.c: how long the listeners' certificates are good for. */
-void app_certs_look(struct app *a);
-void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 /* auth.c */
 #define APP_AUTH_SUMMARY_MS 60000
 int app_auth_start(struct app *a, struct err *err) MUST_CHECK;
 void app_auth_stop(struct app *a);
-/* oauth.c */
-int app_oauth_start(struct app *a, struct err *err) MUST_CHECK;
-void app_oauth_stop(struct app *a);
-/* upstreams.c */
-int app_upstreams_start(struct app *a, struct err *err) MUST_CHECK;
-void app_upstreams_stop(struct app *a);
-int app_upstreams_watch(struct app *a, struct err *err) MUST_CHECK;     /* look when their tools change */
-void app_upstreams_unwatch(struct app *a);
-/* reload.c: what is in force is on record from the start on. */
-int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
-void app_reload(struct app *a);                                         /* now or soon; log and record say how it went */
-int app_reload_now(void *app, struct str *ret_restart, struct err *err);        /* struct app; the same for the command */
-void app_reload_stop(struct app *a);
-void app_say_owner(const struct app *a);                               /* log when nobody is named as administrator */
-/* ready.c: one line in the log, and the service manager if there is one. */
-int app_ready(struct app *a, struct err *err) MUST_CHECK;
-void app_notify(const char *state);
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command server_commands[];

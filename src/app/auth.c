@@ -1,14 +1,12 @@
-/*
- * Failed authentications on record (AUDIT A-205, A-217): one record each up to a rate per source and a rate of all, within
- * a budget of bytes a day; what is beyond is counted in memory and written as a summary once a minute, so that those who
- * have no key cannot fill the disk.  A source stands in records by a name drawn at random, which this process forgets
- * (AUDIT A-511); the log of the server says the address.
- */
+/*  * Failed authentications on record (AUDIT A-205, A-217): one record each up to a rate per source and a rate of
+ * all, within a budget of bytes a day; what is beyond is counted in memory and written as a summary once a minute,
+ * so that those who have no key cannot fill the disk.  A source stands in records by a name drawn at random, which
+ * this process forgets (AUDIT A-511); the log of the server says the address. */
+
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "audit/audit.h"
 #include "base/clock.h"
@@ -28,7 +26,7 @@
 
 #define SOURCE_PER_S 10
 #define ALL_PER_S 100
-#define INACTIVE_PER_MIN 60             /* opaque tokens of a source of which their issuer knows nothing, before it has to wait */
+#define INACTIVE_PER_MIN 60             /* a source's opaque tokens that no issuer knows, before it has to wait */
 #define DAY_BYTES (64u << 20)
 #define RECORD_BYTES 640                /* what one costs in the store, with its part of the indexes */
 #define SOURCES_MAX 4096                /* that are told apart at once; others share one rate */
@@ -91,7 +89,7 @@ static struct source *source_of(struct app_auth *a, const char *from, uint64_t n
 	if (!s && map_count(a->sources) >= SOURCES_MAX)
 		s = &a->others;
 	if (!s) {
-		s = mem_zalloc(sizeof *s);
+		s = mem_zalloc(sizeof(*s));
 		(void)map_set_z(a->sources, from, s);
 	}
 	s->last_us = now;
@@ -119,7 +117,7 @@ static const char *name_of(struct app_auth *a, struct source *s)
 		return OTHERS;
 	a->names++;
 	id_random_text(text, NAME_CHARS);
-	(void)snprintf(s->name, sizeof s->name, "adr_%s", text);
+	(void)snprintf(s->name, sizeof(s->name), "adr_%s", text);
 	return s->name;
 }
 
@@ -131,7 +129,8 @@ static bool may_record(struct app_auth *a, struct source *s, uint64_t now)
 	new_day(a);
 	if (a->bytes + RECORD_BYTES > DAY_BYTES || writer_state(a->app->writer, NULL) != ERR_OK)
 		return false;
-	if (limit_bucket_take(&s->bucket, each, now, &retry_ms) < 0 || limit_bucket_take(&a->all, all, now, &retry_ms) < 0)
+	if (limit_bucket_take(&s->bucket, each, now, &retry_ms) < 0 ||
+	    limit_bucket_take(&a->all, all, now, &retry_ms) < 0)
 		return false;
 	a->bytes += RECORD_BYTES;
 	return true;
@@ -145,7 +144,7 @@ static void count(struct app_auth *a, struct source *s, enum cred_refusal why, i
 
 	metric_inc(METRIC_auth_failures_summed);
 	if (!t) {
-		t = mem_zalloc(sizeof *t);
+		t = mem_zalloc(sizeof(*t));
 		t->tenant_id = tenant_id;
 		t->sources = map_new();
 		t->first_us = clock_wall_us();
@@ -154,7 +153,7 @@ static void count(struct app_auth *a, struct source *s, enum cred_refusal why, i
 	t->counts[why]++;
 	t->total++;
 	t->last_us = clock_wall_us();
-	(void)map_set(t->sources, &s, sizeof s, s);     /* no more than there are sources */
+	(void)map_set(t->sources, &s, sizeof(s), s);     /* no more than there are sources */
 	if (!ev_timer_armed(a->timer))
 		ev_timer_start(a->timer, APP_AUTH_SUMMARY_MS * 1000ull);
 }
@@ -169,7 +168,8 @@ static int write_summary(struct app_auth *a, const struct tally *t)
 
 	for (size_t i = 0; i < CRED_REFUSAL_COUNT; i++)
 		if (t->counts[i])
-			str_printf(&text, "%s=%llu ", cred_refusal_name((enum cred_refusal)i), (unsigned long long)t->counts[i]);
+			str_printf(&text, "%s=%llu ", cred_refusal_name((enum cred_refusal)i),
+				   (unsigned long long)t->counts[i]);
 	str_printf(&text, "sources=%zu", map_count(t->sources));
 	audit_put_be(counts, t->total, 8);
 	audit_put_be(counts + 8, map_count(t->sources), 8);
@@ -216,8 +216,8 @@ static void on_minute(void *arg)
 
 /* --- what tenants tell */
 
-/* Whoever brought nothing, or proved who they are, has tried no lock (SEC S-316); nor who comes with a token that has just
- * ended.  But its issuer was asked about each, so there is an end to that. */
+/* Whoever brought nothing, or proved who they are, has tried no lock (SEC S-316); nor who comes with a token that
+ * has just ended.  But its issuer was asked about each, so there is an end to that. */
 static bool tries_locks(struct source *s, enum cred_refusal why, uint64_t now)
 {
 	uint32_t retry_ms;
@@ -233,7 +233,8 @@ static const char *peer_of(const struct cred_source *from)
 	return from->tport == AUDIT_TCP || from->tport == AUDIT_HTTP ? from->from : NULL;
 }
 
-static void refused(void *arg, const struct cred_source *from, enum cred_refusal why, int64_t tenant_id, const char *accessor)
+static void refused(void *arg, const struct cred_source *from, enum cred_refusal why, int64_t tenant_id,
+		    const char *accessor)
 {
 	struct app_auth *a = arg;
 	uint64_t now = clock_mono_us();
@@ -278,7 +279,7 @@ static void used_first(void *arg, const struct cred_source *from, const struct p
 
 int app_auth_start(struct app *app, struct err *err)
 {
-	struct app_auth *a = mem_zalloc(sizeof *a);
+	struct app_auth *a = mem_zalloc(sizeof(*a));
 
 	(void)err;
 	a->app = app;

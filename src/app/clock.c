@@ -1,6 +1,7 @@
-/* The wall clock, each second.  Against the monotonic one: when it was set while the server runs, a record says so (AUDIT
- * 1605), and times that fall in the audit are explained.  And whether the kernel takes it for synchronised: every record
- * says that, and one of its own says that it changed (AUDIT 1606, FAULT F25). */
+/* The wall clock, each second.  Against the monotonic one: when it was set while the server runs, a record says so
+ * (AUDIT 1605), and times that fall in the audit are explained.  And whether the kernel takes it for synchronised:
+ * every record says that, and one of its own says that it changed (AUDIT 1606, FAULT F25). */
+
 #include "config.h"
 
 #include <inttypes.h>
@@ -45,7 +46,8 @@ static int tell(struct app *a, const struct clock_state *now, unsigned changes)
 	else if (now->sync == CLOCK_UNSYNCED)
 		(void)snprintf(text, sizeof(text), "%s, status 0x%04x%s", name, now->status, more);
 	else
-		(void)snprintf(text, sizeof(text), "%s, error at most %" PRIu64 " ms, status 0x%04x%s", name, now->max_error_us / 1000,
+		(void)snprintf(text, sizeof(text), "%s, error at most %" PRIu64 " ms, status 0x%04x%s", name,
+			       now->max_error_us / 1000,
 			       now->status, more);
 	if (now->sync == CLOCK_UNSYNCED)
 		log_warn(NULL, "the clock is not synchronised, times of records may be wrong state=\"%s\"", text);
@@ -61,7 +63,8 @@ static void take(struct app *a, enum clock_sync sync)
 	metric_set(METRIC_clock_synchronised, sync == CLOCK_SYNCED);
 }
 
-/* The first change is told at once, what follows at most every APP_CLOCK_GAP_US: a clock on the edge must not fill the log. */
+/* The first change is told at once, what follows at most every APP_CLOCK_GAP_US: a clock on the edge must not fill
+ * the log. */
 static void check_sync(struct app *a)
 {
 	struct app_clock *c = &a->clock;

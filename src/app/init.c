@@ -1,11 +1,11 @@
 /* A new store: directory, database with the system log, master key.  The key comes last, so that a store which has
  * one is whole, and one without it that nobody has used is an init that was cut off: it is finished (FAULT F2). */
-#include "config.h"
 
-#include "app/app.h"
+#include "config.h"
 
 #include <stdlib.h>
 
+#include "app/app.h"
 #include "audit/audit.h"
 #include "base/crypto.h"
 #include "base/id.h"
@@ -69,7 +69,8 @@ static int create(const char *store, struct err *err)
 	if (rc == 0)
 		rc = was_used(db, err);
 	if (rc == 1) {
-		rc = err_set(err, ERR_CONFLICT, store, "there is a store at %s already, without its master.key; nothing was changed", store);
+		rc = err_set(err, ERR_CONFLICT, store,
+			     "there is a store at %s already, without its master.key; nothing was changed", store);
 		err_hint(err, "put the key back from where you keep it");
 	}
 	if (rc == 0)
@@ -94,7 +95,8 @@ int app_init_store(const char *store, struct err *err)
 	if (rc == 0)
 		rc = db_owner_take(store, &owner, &card, err);
 	if (rc == 1)
-		return err_set(err, ERR_CONFLICT, store, "there is a store at %s already, in use by process %lld", store,
+		return err_set(err, ERR_CONFLICT, store, "there is a store at %s already, in use by process %lld",
+			       store,
 			       (long long)card.pid);
 	if (rc == 0)
 		rc = create(store, err);

@@ -1,29 +1,176 @@
-/* The ways in: configured listeners, the relay's socket, the admin socket, and the card that names both. */
+/* The ways in: configured listeners with their certificates, gate and pressure, the relay's socket, the admin
+ * socket, and the card that names both.  The table of start.c opens and closes them; loop thread. */
+
 #include "config.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
-#include "command/command.h"
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "command/command.h"
 #include "db/owner.h"
+#include "ev/ev.h"
+#include "limit/limit.h"
 #include "net/fetch.h"
+#include "net/gate.h"
 #include "net/tls.h"
 
 #include "app_int.h"
 
+/* --- certificates: how long they are good for, as a gauge, and a warning each day from two weeks before the end */
+
+#define DAY_US (24ull * 3600 * 1000 * 1000)
+#define WARN_US (14 * DAY_US)
+
+static void look(const char *address, uint64_t expires_us, uint64_t *first_us)
+{
+	uint64_t now = clock_wall_us();
+	char text[32];
+
+	if (expires_us == 0)
+		return;                 /* plain */
+	if (*first_us == 0 || expires_us < *first_us)
+		*first_us = expires_us;
+	if (expires_us > now + WARN_US)
+		return;
+	log_warn(NULL, "certificate expires soon listener=%s expires=%s days=%llu", address,
+		 clock_format_utc(expires_us, text, sizeof(text)), expires_us > now ? (expires_us - now) / DAY_US : 0);
+}
+
+void app_certs_look(struct app *a)
+{
+	uint64_t first_us = 0;
+
+	for (size_t i = 0; i < a->nlisteners; i++)
+		look(a->listeners[i].ops->address(a->listeners[i].t), transport_tls_expires_us(a->listeners[i].t),
+		     &first_us);
+	if (a->admin_tls)
+		look(a->opt.conf->admin_listen, tls_server_expires_us(a->admin_tls), &first_us);
+	metric_set(METRIC_tls_certificate_expires, first_us / 1000000);
+	a->certs_due_us = ev_now_us(a->loop) + DAY_US;
+}
+
+void app_certs_check(struct app *a)
+{
+	if (ev_now_us(a->loop) >= a->certs_due_us)
+		app_certs_look(a);
+}
+
+/* --- pressure: a server that fills up leaves things out in steps, and says so (SEC S-807); mcp leaves out lists */
+
+static const struct {
+	enum transport_press press;
+	const char *say;
+} steps[LIMIT_STEPS] = {
+	[LIMIT_CALM] = { TRANSPORT_CALM, "not full any more, connections are kept" },
+	[LIMIT_NEARLY_FULL] = { TRANSPORT_NEARLY_FULL, "nearly full, connections of those who fill it are not kept" },
+	[LIMIT_FULL] = { TRANSPORT_FULL, "full, new connections are taken slowly" },
+};
+
+static void count(int from, int to)
+{
+	metric_set(METRIC_pressure_step, (uint64_t)to);
+	if (from < LIMIT_NEARLY_FULL && to >= LIMIT_NEARLY_FULL)
+		metric_inc(METRIC_pressure_nearly_full);
+	if (from < LIMIT_FULL && to >= LIMIT_FULL)
+		metric_inc(METRIC_pressure_full);
+}
+
+/* What came and went within a turn is no change. */
+static void tell(void *arg)
+{
+	static struct log_site site;
+	struct app *a = arg;
+
+	a->pressure.due = false;
+	if (a->pressure.step == a->pressure.told)
+		return;
+	count(a->pressure.told, a->pressure.step);
+	a->pressure.told = a->pressure.step;
+	for (size_t i = 0; i < a->nlisteners; i++)
+		a->listeners[i].ops->press(a->listeners[i].t, steps[a->pressure.told].press);
+	if (!log_allow(&site))
+		return;
+	if (a->pressure.told == LIMIT_CALM)
+		log_info(NULL, "%s pressure=%u%%", steps[a->pressure.told].say, limit_pressure(a->limiter));
+	else
+		log_warn(NULL, "%s pressure=%u%%", steps[a->pressure.told].say, limit_pressure(a->limiter));
+}
+
+static void on_step(void *arg, enum limit_step step)
+{
+	struct app *a = arg;
+
+	a->pressure.step = (int)step;
+	if (a->pressure.due)
+		return;
+	a->pressure.due = true;
+	ev_at_turn_end(a->loop, tell, a);
+}
+
+int app_pressure_start(struct app *a, struct err *err)
+{
+	(void)err;
+	limiter_on_step(a->limiter, on_step, a);
+	return 0;
+}
+
+void app_pressure_stop(struct app *a)
+{
+	limiter_on_step(a->limiter, NULL, NULL);
+	a->pressure.step = a->pressure.told;          /* tell() may be due, and runs when the limiter is gone */
+}
+
+/* --- the gate: who may connect to the listeners, as the configuration has it */
+
+static struct gate_limits limits_of(const struct conf *c)
+{
+	return (struct gate_limits){
+		.per_source = c->per_source, .per_tenant = c->per_tenant,
+		.start = c->unknown_start, .percent = c->unknown_percent, .full = c->unknown_full,
+		.failed_ms = c->penalty_failed_s * 1000, .broken_ms = c->penalty_broken_s * 1000,
+		.longest_ms = c->penalty_longest_s * 1000,
+		.loopback = strcmp(c->loopback, "count") == 0,
+	};
+}
+
+int app_gate_start(struct app *a, struct err *err)
+{
+	const struct gate_limits limits = limits_of(a->opt.conf);
+
+	(void)err;
+	a->gate = gate_new(a->loop, &limits);
+	a->transport_env.gate = a->gate;
+	return 0;
+}
+
+void app_gate_reload(struct app *a)
+{
+	const struct gate_limits limits = limits_of(a->opt.conf);
+
+	gate_limit(a->gate, &limits);
+}
+
+/* Behind the listeners, once what their closing has put off is done. */
+void app_gate_stop(struct app *a)
+{
+	gate_free(&a->gate);
+}
+
 #define SUN_PATH_MAX 107                /* bytes of a socket's path, without its NUL */
 #define RELAY_CONNECTIONS_MAX 1024
 #define TAG_BYTES 6                     /* of the store's path in a socket's name, when it stands elsewhere */
+
+/* --- listeners */
 
 static const struct transport_ops *ops_of(enum conf_transport transport)
 {
@@ -113,7 +260,7 @@ int app_listen_start(struct app *a, struct err *err)
 	return 0;
 }
 
-void app_renewal_drop(struct app_renewal *r)
+static void app_renewal_drop(struct app_renewal *r)
 {
 	for (size_t i = 0; i < CONF_LISTENERS_MAX; i++)
 		tls_server_free(&r->next[i]);
@@ -261,10 +408,12 @@ static int open_remote(struct app *a, const struct conf *c, struct err *err)
 	int rc = load_admin_tls(c, &a->admin_tls, err);
 
 	if (rc == 0)
-		rc = command_remote_open(a->admin, a->loop, &(struct command_remote){ .address = c->admin_listen, .tls = a->admin_tls,
+		rc = command_remote_open(a->admin, a->loop,
+				       &(struct command_remote){ .address = c->admin_listen, .tls = a->admin_tls,
 			.gate = a->gate, .tenants = a->tenants }, &a->remote_sock, err);
 	if (rc == 0)
-		log_info(NULL, "commands are taken from other machines address=%s", command_remote_address(a->remote_sock));
+		log_info(NULL, "commands are taken from other machines address=%s",
+			 command_remote_address(a->remote_sock));
 	return rc;
 }
 

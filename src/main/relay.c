@@ -57,7 +57,8 @@ static int send_credential(int fd, const char *key, struct err *err)
 	if (n < 0 || (size_t)n >= sizeof(line))
 		rc = err_set(err, ERR_DENIED, "TOOLCRIB_KEY", "TOOLCRIB_KEY is no key");
 	else if (send(fd, line, (size_t)n, MSG_NOSIGNAL) != n)  /* fits any socket buffer */
-		rc = err_set(err, ERR_UNREACHABLE, "", "the server does not take the credential line: %s", strerror(errno));
+		rc = err_set(err, ERR_UNREACHABLE, "", "the server does not take the credential line: %s",
+			     strerror(errno));
 	secret_wipe(line, sizeof(line));
 	return rc;
 }
@@ -116,7 +117,8 @@ static int copy(struct flow *up, struct flow *down, struct err *err)
 			return err_set(err, ERR_IO, "", "poll: %s", strerror(errno));
 		}
 		if (!step(up, has(&p[0], POLLIN), has(&p[1], POLLOUT))) {
-			up->eof = true;                 /* the server hears nothing more; it may still have said something */
+			/* The server hears nothing more; it may still have said something */
+			up->eof = true;
 			up->len = 0;
 			closed = true;
 		}
@@ -130,7 +132,8 @@ static int copy(struct flow *up, struct flow *down, struct err *err)
 	if (up->eof)
 		return 0;
 	if (!down->moved)
-		return err_set(err, ERR_DENIED, "TOOLCRIB_KEY", "the server closed the connection: the key is not accepted");
+		return err_set(err, ERR_DENIED, "TOOLCRIB_KEY",
+			       "the server closed the connection: the key is not accepted");
 	return err_set(err, ERR_UNREACHABLE, "", "the server has ended");
 }
 

@@ -76,8 +76,8 @@ static int fail(const struct err *err)
 	bool named = !*err->where || strstr(err->msg, err->where);
 	bool meant = strncmp(err->hint, "did you mean", 12) == 0;
 
-	fprintf(stderr, "toolcribd: %s%s%s%s%s\n", named ? "" : err->where, named ? "" : ": ", err->msg, meant ? "; " : "",
-		meant ? err->hint : "");
+	fprintf(stderr, "toolcribd: %s%s%s%s%s\n", named ? "" : err->where, named ? "" : ": ", err->msg,
+		meant ? "; " : "", meant ? err->hint : "");
 	if (*err->hint && !meant)
 		fprintf(stderr, "hint: %s\n", err->hint);
 	return EXIT_FAILED;
@@ -226,9 +226,12 @@ static int relay(const struct options *o, const struct db_card *card, const char
 	struct err err = { 0 };
 
 	if (!key || o->tenant) {
-		(void)err_set(&err, ERR_DENIED, "", "--tenant works for the owner of the store, and process %lld owns it",
+		(void)err_set(&err, ERR_DENIED, "",
+			      "--tenant works for the owner of the store, and process %lld owns it",
 			      (long long)card->pid);
-		err_hint(&err, "put a key into TOOLCRIB_KEY instead, which says whose it is: toolcrib key create TENANT/NAME");
+		err_hint(&err,
+			 "put a key into TOOLCRIB_KEY instead, which says whose it is: "
+			 "toolcrib key create TENANT/NAME");
 		return fail(&err);
 	}
 	return relay_run(card->mcp_sock, key, STDIN_FILENO, out_fd, &err) < 0 ? fail(&err) : EXIT_DONE;
@@ -246,12 +249,15 @@ static int run(const struct options *o, struct conf *conf, const char *store, in
 	(void)unsetenv("TOOLCRIB_KEY");
 	if (o->stdio && !key && !o->tenant) {
 		(void)err_set(&err, ERR_DENIED, "", "--stdio needs the key of a principal in TOOLCRIB_KEY");
-		err_hint(&err, "toolcrib key create TENANT/NAME makes one; the owner of the store may say --tenant TENANT instead");
+		err_hint(&err,
+			 "toolcrib key create TENANT/NAME makes one; "
+			 "the owner of the store may say --tenant TENANT instead");
 		return fail(&err);
 	}
 	rc = take_store(store, &owner, &card, &err);
 	if (rc == 1 && !o->stdio)
-		rc = err_set(&err, ERR_CONFLICT, "", "the store %s is in use by process %lld", store, (long long)card.pid);
+		rc = err_set(&err, ERR_CONFLICT, "", "the store %s is in use by process %lld", store,
+			     (long long)card.pid);
 	if (rc < 0)
 		status = fail(&err);
 	else if (rc == 1)
@@ -289,7 +295,8 @@ int main(int argc, char **argv)
 	if (o.check_config && app_conf_check(conf, &err) < 0) {
 		status = fail(&err);
 	} else if (o.check_config) {
-		fprintf(stderr, "toolcribd: configuration is fine: %s\n", conf->file ? conf->file : "built-in defaults");
+		fprintf(stderr, "toolcribd: configuration is fine: %s\n", conf->file ? conf->file :
+			"built-in defaults");
 		status = EXIT_DONE;
 	} else if (o.store || conf->store) {
 		status = run(&o, conf, o.store ? o.store : conf->store, out_fd);

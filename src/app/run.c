@@ -1,0 +1,341 @@
+/* A server while it runs: signals, the store's health each second, the reading of the configuration, and its drain.
+ * The table of start.c begins and ends it; loop thread. */
+
+#include "config.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "audit/audit.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "command/command.h"
+#include "conf/conf.h"
+#include "ev/ev.h"
+#include "mcp/mcp.h"
+#include "oauth/oauth.h"
+#include "writer/writer.h"
+
+#include "app_int.h"
+
+/* --- reload: SIGHUP, or a command */
+
+/* Read the file and the certificates again, aside; take what can be taken, name what needs a restart, keep all on an
+ * error.  Either way it is on record, and so is what a start begins with (AUDIT 1604). */
+
+#define REST_US 200000                  /* between two readings: a storm of signals is read, and recorded, as few */
+
+/* before, after: digests of the text that was in force and of the one that was read, or NULL. */
+static void record(struct app *a, const uint8_t *before, const uint8_t *after, int outcome, const char *detail)
+{
+	struct audit_event ev;
+
+	audit_event_init(&ev, AUDIT_CONFIG_LOAD, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.obj = "config";
+	ev.before = before;
+	ev.after = after;
+	ev.has_outcome = true;
+	ev.outcome = outcome;
+	ev.detail = detail;
+	if (writer_audit(a->writer, &ev, NULL, NULL) < 0)
+		log_warn(NULL, "the reading of the configuration could not be recorded");
+}
+
+static const char *name_of(const struct conf *c)
+{
+	return c->file ? c->file : "built-in defaults";
+}
+
+/* Both are whole or nothing is changed. */
+static int load(struct app *a, struct conf **ret, struct app_renewal *ret_tls, struct err *err)
+{
+	struct conf *next = NULL;
+	int rc = conf_load(a->opt.conf->file, &next, err);
+
+	if (rc == 0)
+		rc = app_renewal_make(a, conf_same_doors(a->opt.conf, next) ? next : a->opt.conf, ret_tls, err);
+	if (rc < 0) {
+		conf_free(&next);
+		return rc;
+	}
+	*ret = next;
+	return 0;
+}
+
+static void refused(struct app *a, const struct err *why)
+{
+	struct str text = STR_INIT;
+	uint8_t now[sizeof(a->opt.conf->digest)];
+	bool read = a->opt.conf->file && conf_digest(a->opt.conf->file, now, NULL) == 0;
+
+	log_err(NULL, "configuration not reloaded, everything stays as it was where=%s why=\"%s\"%s%s", why->where,
+		why->msg,
+		*why->hint ? " hint=" : "", why->hint);
+	str_printf(&text, "%s: refused, the old one stays: %s: %s", name_of(a->opt.conf), why->where, why->msg);
+	record(a, a->opt.conf->digest, read ? now : NULL, AUDIT_INVALID, str_text(&text));
+	str_fini(&text);
+}
+
+/* The tools are processes of that user as well (SEC S-318). */
+void app_say_owner(const struct app *a)
+{
+	if (geteuid() != 0 && commands_owner_rules(a->admin))
+		log_warn(NULL,
+			 "no user and no group is named as administrator, so whatever runs as uid=%u is one: "
+			 "see roles in toolcribd.yaml(5)",
+			 (unsigned)geteuid());
+}
+
+static void take(struct app *a, struct conf *next, struct app_renewal *tls, struct str *restart)
+{
+	struct str text = STR_INIT;
+	uint8_t before[sizeof(next->digest)];
+	enum log_level level;
+
+	memcpy(before, a->opt.conf->digest, sizeof(before));
+	conf_reload(a->opt.conf, next, restart);
+	commands_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
+	app_say_owner(a);
+	app_renewal_take(a, tls);
+	app_gate_reload(a);
+	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
+	if (a->oauth)
+		oauth_reload(a->oauth);
+	if (log_level_from_name(a->opt.conf->log_level, &level))
+		log_set_level(level);
+	log_info(NULL, "configuration reloaded file=%s", name_of(a->opt.conf));
+	if (restart->len > 0)
+		log_warn(NULL, "changed keys need a restart keys=\"%s\"", str_text(restart));
+	str_printf(&text, "%s: reloaded%s%s", name_of(a->opt.conf),
+		   restart->len ? ", these keys wait for a restart: " : "", str_text(restart));
+	record(a, before, a->opt.conf->digest, AUDIT_OK, str_text(&text));
+	str_fini(&text);
+}
+
+int app_reload_now(void *app, struct str *ret_restart, struct err *err)
+{
+	struct app *a = app;
+	struct app_renewal tls = { .admin = NULL };
+	struct conf *next = NULL;
+
+	a->reloaded_us = ev_now_us(a->loop);
+	if (load(a, &next, &tls, err) < 0) {
+		refused(a, err);
+		return err->code;
+	}
+	take(a, next, &tls, ret_restart);
+	conf_free(&next);
+	return 0;
+}
+
+static void reload(void *arg)
+{
+	struct str restart = STR_INIT;
+	struct err err;
+
+	(void)app_reload_now(arg, &restart, &err);      /* log and record say how it went */
+	str_fini(&restart);
+}
+
+/* now or soon; log and record say how it went */
+static void app_reload(struct app *a)
+{
+	uint64_t now = ev_now_us(a->loop), next = a->reloaded_us + REST_US;
+
+	if (a->reloaded_us == 0 || now >= next)
+		reload(a);
+	else if (!ev_timer_armed(a->reload))
+		ev_timer_start(a->reload, next - now);
+}
+
+int app_reload_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->reload = ev_timer_new(a->loop, reload, a);
+	record(a, NULL, a->opt.conf->digest, AUDIT_OK, name_of(a->opt.conf));
+	return 0;
+}
+
+void app_reload_stop(struct app *a)
+{
+	ev_timer_free(&a->reload);
+}
+
+/* --- notify: what the service manager is told */
+
+/* The protocol of sd_notify(3): a datagram to $NOTIFY_SOCKET, a path or, with '@', an abstract name. */
+void app_notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	size_t len = path ? strlen(path) : 0;
+	int fd;
+
+	if (len < 2 || len >= sizeof(sun.sun_path) || (*path != '/' && *path != '@'))
+		return;
+	memcpy(sun.sun_path, path, len);
+	if (*path == '@')
+		sun.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)(const void *)&sun,
+		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+		log_warn(NULL, "service manager not told state=%s", state);
+	close(fd);
+}
+
+/* --- drain: the steps from "no new work" to an idle loop (AUDIT A-224) */
+
+#define WATCH_US 1000000
+#define POLL_US 10000                   /* how often a drain looks whether it is over */
+#define CANCEL_US 5000000               /* how long cancelled calls may take to end and to be recorded */
+#define DRAIN_DEFAULT_MS 25000
+
+static bool is_idle(const struct app *a)
+{
+	return call_engine_running(a->calls) == 0 && app_listen_live(a) == 0 && !a->stdio_open;
+}
+
+static void end(struct app *a)
+{
+	a->phase = APP_ENDED;
+	ev_loop_stop(a->loop);
+}
+
+static void cancel(struct app *a)
+{
+	size_t running = call_engine_running(a->calls);
+
+	if (running > 0)
+		log_warn(NULL, "cancelling running calls count=%zu", running);
+	a->phase = APP_CANCELLING;
+	a->drain_until_us = ev_now_us(a->loop) + CANCEL_US;
+	call_engine_cancel_all(a->calls, CANCEL_SHUTDOWN);
+}
+
+static void drain_poll(void *arg)
+{
+	struct app *a = arg;
+	bool late = ev_now_us(a->loop) >= a->drain_until_us;
+
+	if (is_idle(a) || (a->phase == APP_CANCELLING && (late || call_engine_running(a->calls) == 0))) {
+		end(a);
+		return;
+	}
+	if (a->phase == APP_DRAINING && late)
+		cancel(a);
+	ev_timer_start(a->drain, POLL_US);
+}
+
+void app_stop(struct app *a)
+{
+	uint32_t drain_ms = a->opt.conf ? a->opt.conf->drain_ms : DRAIN_DEFAULT_MS;
+
+	if (a->phase == APP_DRAINING)
+		cancel(a);
+	if (a->phase != APP_RUNNING)
+		return;
+	a->phase = APP_DRAINING;
+	a->drain_until_us = ev_now_us(a->loop) + (uint64_t)drain_ms * 1000;
+	app_notify("STOPPING=1");
+	app_listen_pause(a);
+	if (a->mcp)
+		mcp_drain(a->mcp, drain_ms);
+	a->drain = ev_timer_new(a->loop, drain_poll, a);
+	ev_timer_start(a->drain, 0);
+}
+
+bool app_is_draining(void *app)
+{
+	const struct app *a = app;
+
+	return a->phase != APP_RUNNING;
+}
+
+/* --- signals */
+
+static const int signals[APP_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+
+static void on_signal(void *arg, int signo)
+{
+	struct app *a = arg;
+
+	if (signo == SIGHUP && a->opt.profile == APP_DAEMON) {
+		app_reload(a);
+		return;
+	}
+	log_info(NULL, a->phase == APP_RUNNING ? "stopping signal=%d" : "stopping without waiting signal=%d", signo);
+	app_stop(a);
+}
+
+/* A store that failed stays failed until it is opened again: leave it to the supervisor (AUDIT A-216). */
+static void watch(void *arg)
+{
+	struct app *a = arg;
+	const char *reason = NULL;
+
+	if (a->phase == APP_RUNNING && writer_state(a->writer, &reason) == ERR_IO) {
+		log_err(NULL, "ending because of the store why=\"%s\"", reason);
+		a->status = 1;
+		app_stop(a);
+		app_stop(a);
+		return;
+	}
+	app_clock_check(a);
+	app_certs_check(a);
+	ev_timer_start(a->watch, WATCH_US);
+}
+
+int app_watch_start(struct app *a, struct err *err)
+{
+	(void)err;
+	for (size_t i = 0; i < APP_SIGNALS; i++)
+		a->signals[i] = ev_signal_new(a->loop, signals[i], on_signal, a);
+	app_clock_start(a);
+	app_certs_look(a);
+	a->watch = ev_timer_new(a->loop, watch, a);
+	ev_timer_start(a->watch, WATCH_US);
+	return 0;
+}
+
+void app_watch_stop(struct app *a)
+{
+	for (size_t i = 0; i < APP_SIGNALS; i++)
+		ev_signal_free(&a->signals[i]);
+	ev_timer_free(&a->watch);
+	ev_timer_free(&a->drain);
+}
+
+/* --- at close: whatever still runs is cancelled, and its end recorded, while the writer is there */
+
+struct idle_wait { struct app *a; struct ev_timer *timer; bool done; };
+
+static void idle_poll(void *arg)
+{
+	struct idle_wait *w = arg;
+
+	w->done = call_engine_running(w->a->calls) == 0;
+	if (!w->done)
+		ev_timer_start(w->timer, POLL_US);
+}
+
+void app_calls_end(struct app *a)
+{
+	struct idle_wait w = { .a = a };
+
+	w.timer = ev_timer_new(a->loop, idle_poll, &w);
+	ev_timer_start(w.timer, 0);
+	if (call_engine_running(a->calls) > 0)
+		call_engine_cancel_all(a->calls, CANCEL_SHUTDOWN);
+	if (!ev_loop_run_until(a->loop, &w.done, CANCEL_US / 1000))
+		log_err(NULL, "calls did not end count=%zu", call_engine_running(a->calls));
+	ev_timer_free(&w.timer);
+}

@@ -1,0 +1,852 @@
+/* A start and its end: the table of subsystems, walked forward at start and backward at stop, and those of them that
+ * have no file of their own.  Both programs call it, on the main thread.  Whoever stands higher may use what stands
+ * above it until its own stop() has run. */
+#include "config.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "app/app.h"
+#include "app/handlers.h"
+#include "audit/audit.h"
+#include "audit/checkpoint.h"
+#include "audit/payload.h"
+#include "audit/rows.h"
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/crypto.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "call/call.h"
+#include "command/command.h"
+#include "conf/conf.h"
+#include "db/db.h"
+#include "db/owner.h"
+#include "ev/child.h"
+#include "ev/ev.h"
+#include "exec/exec.h"
+#include "keeping/keeping.h"
+#include "keys/keyfile.h"
+#include "keys/secrets.h"
+#include "keys/vault.h"
+#include "limit/limit.h"
+#include "mcp/mcp.h"
+#include "net/fetch.h"
+#include "notary/notary.h"
+#include "oauth/oauth.h"
+#include "registry/registry.h"
+#include "sandbox/cgroup.h"
+#include "tenant/tenant.h"
+#include "upstream/upstream.h"
+#include "writer/writer.h"
+
+#include "app_int.h"
+
+/* --- the signer of the audit's checkpoints, and where it is */
+
+/* meta: "dir PATH" or "socket PATH", as the configuration of the last server said, for commands that own the store
+ * without having read it (AUDIT A-603); missing when it said nothing. */
+#define PLACE_KEY "signer"
+
+struct place { char text[512]; };
+
+static int read_place(const char *store, struct place *ret, struct err *err)
+{
+	char *file = path_join(store, DB_FILE);
+	struct db *db = NULL;
+	struct db_stmt *st;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	free(file);
+	if (rc < 0)
+		return rc;
+	st = db_stmt_get(db, SQL_META_GET_VALUE);
+	db_bind_textz(st, 1, PLACE_KEY);
+	rc = db_step(st, err);
+	if (rc == 1)
+		(void)snprintf(ret->text, sizeof(ret->text), "%s", db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	db_close(&db);
+	return rc < 0 ? rc : 0;
+}
+
+/* What the configuration says, as it stands in meta. */
+static int conf_place(const struct conf *conf, struct place *ret, struct err *err)
+{
+	const char *path = conf->signer_socket ? conf->signer_socket : conf->signer_dir;
+
+	if (conf->signer_socket && conf->signer_dir)
+		return err_set(err, ERR_INVALID, "signer.socket",
+			       "signer.dir is for a signer that this server starts, signer.socket for another");
+	if (path && (*path != '/' || strlen(path) > sizeof(ret->text) - 16))
+		return err_set(err, ERR_INVALID, "signer", "%s must be an absolute path", path);
+	if ((conf->anchor_file && *conf->anchor_file != '/') || (conf->anchor_cmd && *conf->anchor_cmd != '/'))
+		return err_set(err, ERR_INVALID, "anchor", "anchor.file and anchor.cmd are absolute paths");
+	if (path)
+		(void)snprintf(ret->text, sizeof(ret->text), "%s %s", conf->signer_socket ? "socket" : "dir", path);
+	return 0;
+}
+
+static const char *path_of(const struct place *p, const char *kind)
+{
+	size_t len = strlen(kind);
+
+	return strncmp(p->text, kind, len) == 0 && p->text[len] == ' ' ? p->text + len + 1 : NULL;
+}
+
+/* before the writer: who signs */
+static int signer_start(struct app *a, struct err *err)
+{
+	const struct conf *conf = a->opt.conf;
+	struct place place = { "" };
+	int rc;
+
+#ifdef BENCH_BUILD
+	if (getenv("TOOLCRIB_BENCH_NOSIGN"))
+		return 0;
+#endif
+	rc = conf ? conf_place(conf, &place, err) : read_place(a->store, &place, err);
+	if (rc < 0)
+		return rc;
+	return notary_open(&(struct notary_opt){ .loop = a->loop, .store = a->store, .dir = path_of(&place, "dir"),
+		.socket = path_of(&place, "socket"), .max_age_s = conf ? conf->checkpoint_max_age_s : NOTARY_MAX_AGE_S,
+		.anchor_file = conf ? conf->anchor_file : NULL, .anchor_cmd = conf ? conf->anchor_cmd : NULL,
+		.anchor_every_s = conf ? conf->anchor_every_s : 0, .adopt = a->opt.adopt }, &a->notary, err);
+}
+
+static void signer_stop(struct app *a)
+{
+	notary_close(&a->notary);
+}
+
+static int place_run(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const struct place *p = arg;
+	struct db_stmt *st = db_stmt_get(db, *p->text ? SQL_META_SET_VALUE : SQL_META_DELETE_VALUE);
+
+	(void)logs;
+	db_bind_textz(st, 1, PLACE_KEY);
+	if (*p->text)
+		db_bind_textz(st, 2, p->text);
+	return db_run(&st, err);
+}
+
+static void place_done(void *arg, int rc, const struct err *err)
+{
+	(void)rc;
+	(void)err;
+	free(arg);
+}
+
+/* behind it: the first checkpoint */
+static int checkpoints_start(struct app *a, struct err *err)
+{
+	static const struct writer_job job = { .name = "place of the signer", .run = place_run, .volatile_only = true,
+		.done = place_done };
+	struct place *place;
+	int rc;
+
+	if (!a->notary)
+		return 0;
+	rc = notary_start(a->notary, a->writer, err);
+	if (rc < 0 || !a->opt.conf)
+		return rc;
+	place = mem_zalloc(sizeof(*place));
+	rc = conf_place(a->opt.conf, place, err);
+	if (rc == 0)
+		rc = writer_submit(a->writer, &job, place);
+	if (rc < 0)
+		free(place);
+	return rc;
+}
+
+static void checkpoints_stop(struct app *a)
+{
+	if (a->notary)
+		notary_stop(a->notary);
+}
+
+/* --- the sandbox: what this machine and the configuration say of it, looked up once, before anything is started */
+
+/* Where the own directories of tools are made; the temporary directory of the service. */
+static char *scratch_place(void)
+{
+	const char *set = getenv("TMPDIR");
+
+	return mem_strdup(set && *set == '/' ? set : "/tmp");
+}
+
+/* Only a service has a place of its own: a command runs in the cgroup of whoever typed it. */
+static void claim_cgroup(struct app *a)
+{
+	const char *why = NULL;
+
+	if (a->opt.profile != APP_DAEMON)
+		return;
+	a->cage.cgroup = a->cgroup = sandbox_cgroup_claim(&why);
+	a->cage.best.cgroup = a->cgroup != NULL;
+	if (!a->cgroup)
+		log_debug(NULL, "tools have no cgroups why=\"%s\"", why);
+}
+
+/* Whether it works here shows when a tool starts; that it is missing can be said now. */
+static int use_bwrap(struct app *a, struct err *err)
+{
+	static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap" };
+
+	for (size_t i = 0; i < NELEMS(places) && !a->cage.bwrap; i++) {
+		if (access(places[i], X_OK) == 0)
+			a->cage.bwrap = places[i];
+	}
+	a->cage.best.ns = a->cage.bwrap != NULL;
+	if (a->cage.bwrap)
+		return 0;
+	(void)err_set(err, ERR_UNREACHABLE, "sandbox.engine", "sandbox.engine is bwrap, and there is no %s", places[0]);
+	err_hint(err, "install bubblewrap, or remove the line");
+	return ERR_UNREACHABLE;
+}
+
+static int sandbox_start(struct app *a, struct err *err)
+{
+	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
+	const char *require = conf ? conf->sandbox_require : SANDBOX_REQUIRE_DEFAULT;
+	char level[SANDBOX_LEVEL_TEXT];
+	size_t n = 0;
+	int rc = sandbox_level_parse(require, &a->cage.require, err);
+
+	if (rc < 0)
+		return err_wrap(err, "sandbox.require");
+	a->cage.best = sandbox_level_probe();
+	claim_cgroup(a);
+	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
+		return ERR_UNREACHABLE;
+	a->hide[n++] = a->store;
+	if (conf && conf->file)
+		a->hide[n++] = a->conf_file = path_absolute(conf->file);
+	a->cage.hide = a->hide;
+	a->cage.scratch = a->scratch = scratch_place();
+	a->sandbox = mem_printf("%s, required %s", sandbox_level_format(&a->cage.best, level), require);
+	if (a->cage.require.landlock == 0 && !a->cage.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
+		log_warn(NULL, "sandbox.require lets tools run that can read the store require=%s reached=%s", require,
+			 level);
+	return 0;
+}
+
+/* cage.c */
+static void sandbox_stop(struct app *a)
+{
+	free(a->sandbox);
+	free(a->scratch);
+	free(a->conf_file);
+	free(a->cgroup);
+	a->sandbox = a->scratch = a->conf_file = a->cgroup = NULL;
+}
+
+/* --- audit level: the server's default of how much of a call is kept */
+
+/* The store remembers it, for commands that have no configuration, and so that a change of the file is a record
+ * (AUDIT A-221). */
+
+#define META_LEVEL "audit_level"
+
+/* What the store says; -1: nothing yet. */
+static int read_level(struct db *db, int *ret, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_GET_VALUE);
+	int rc;
+
+	db_bind_textz(st, 1, META_LEVEL);
+	rc = db_step(st, err);
+	*ret = rc == 1 ? audit_level_from_name(db_col_text(st, 0, NULL)) : -1;
+	db_stmt_put(&st);
+	if (rc == 1 && *ret < 0)        /* AUDIT A-222: it never means less */
+		return err_set(err, ERR_CORRUPT, "meta/" META_LEVEL, "the store's audit level cannot be read");
+	return rc < 0 ? rc : 0;
+}
+
+static int level_load(struct app *a, struct db *db, struct err *err)
+{
+	int rc = read_level(db, &a->stored_level, err);
+
+	if (rc < 0)
+		return rc;
+	if (a->opt.conf)
+		a->audit_level = audit_level_from_name(a->opt.conf->audit_level);
+	else
+		a->audit_level = a->stored_level < 0 ? AUDIT_LEVEL_DEFAULT : a->stored_level;
+	return 0;
+}
+
+static int store_level(struct db *db, const char *name, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_META_SET_VALUE);
+
+	db_bind_textz(st, 1, META_LEVEL);
+	db_bind_textz(st, 2, name);
+	return db_run(&st, err);
+}
+
+/* Writer thread.  A store without one had no payloads: it is a change from nothing, which is one. */
+static int change_level(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	const int *level = arg;
+	struct audit_event ev;
+	int stored = -1;
+	char *detail;
+	int rc = read_level(db, &stored, err);
+
+	if (rc < 0)
+		return rc;
+	rc = store_level(db, audit_level_name(*level), err);
+	if (rc < 0)
+		return rc;
+	detail = mem_printf("%s -> %s", stored < 0 ? "none" : audit_level_name(stored), audit_level_name(*level));
+	audit_event_init(&ev, AUDIT_LEVEL_CHANGE, 0);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.obj = "level/default";
+	ev.detail = detail;
+	rc = audit_append(logs, db, &ev, NULL, err);
+	free(detail);
+	return rc;
+}
+
+static void level_changed(void *arg, int rc, const struct err *err)
+{
+	if (rc < 0)
+		log_err(NULL, "the audit level could not be recorded why=\"%s\"", err ? err->msg : "");
+	free(arg);
+}
+
+/* level.c: the default level, from the configuration or as the last server had it. */
+static int level_start(struct app *a, struct err *err)
+{
+	static const struct writer_job job = { .name = "audit level", .run = change_level, .done = level_changed };
+	int *level;
+
+	if (a->audit_level == a->stored_level)
+		return 0;
+	level = mem_dup(&a->audit_level, sizeof(a->audit_level));
+	if (writer_submit(a->writer, &job, level) == 0)
+		return 0;
+	free(level);
+	return err_set(err, ERR_AUDIT, "", "the audit level cannot be recorded");
+}
+
+/* --- access tokens: whose are accepted, and the record of each that is seen for the first time (SEC S-411) */
+
+/* Who it is stands in records as the pseudonym of its principal; what of the token may be told is its issuer, the
+ * client that has it, and a name by which its issuer's log can be compared. */
+static void accepted(void *arg, const struct cred_source *from, const struct principal *who,
+		     const struct oauth_seen *seen)
+{
+	struct app *a = arg;
+	struct str text = STR_INIT;
+	struct audit_event ev;
+
+	str_printf(&text, "issuer=%s token=%s client=%s", seen->issuer, seen->commitment, seen->client);
+	audit_event_init(&ev, AUDIT_CRED_FIRST_USE, who->tenant_id);
+	ev.actor = AUDIT_BY_SERVICE;
+	ev.authn = who->authn;
+	ev.tport = from->tport;
+	ev.peer = from->from;
+	ev.prn = who->pseudonym;
+	ev.detail = str_text(&text);
+	if (writer_audit(a->writer, &ev, NULL, NULL) < 0)
+		log_warn(NULL, "the first use of an access token could not be recorded issuer=%s", seen->issuer);
+	str_fini(&text);
+}
+
+static int oauth_start(struct app *a, struct err *err)
+{
+	const struct secret_source *secrets = vault_secrets(a->vault);
+
+	if (a->opt.conf->nissuers == 0)
+		return 0;
+	return oauth_open(&(struct oauth_env){ .loop = a->loop, .fetcher = a->fetcher, .tenants = a->tenants,
+					       .conf = a->opt.conf,
+		.master = a->master, .secret = secrets->open, .secret_arg = secrets->arg, .accepted = accepted,
+		.accepted_arg = a }, &a->oauth, err);
+}
+
+/* oauth.c */
+static void oauth_stop(struct app *a)
+{
+	oauth_close(&a->oauth);
+}
+
+/* --- upstreams, and who looks when one says that its tools have changed */
+
+static int upstreams_start(struct app *a, struct err *err)
+{
+	char *file = path_join(a->store, DB_FILE);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	free(file);
+	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
+		.secrets = vault_secrets(a->vault), .sandbox = &a->cage });
+	if (rc == 0)
+		rc = upstreams_load(a->upstreams, db, err);
+	db_close(&db);
+	if (rc < 0)
+		upstreams_free(&a->upstreams);
+	return rc;
+}
+
+static void upstreams_stop(struct app *a)
+{
+	upstreams_free(&a->upstreams);
+}
+
+static void looked(void *arg, const struct str *rows, const struct err *err)
+{
+	char *name = arg;
+
+	(void)rows;
+	if (err)
+		log_warn(NULL, "tools of an upstream could not be looked at upstream=%s why=\"%s\"", name, err->msg);
+	free(name);
+}
+
+static void look(void *arg, const char *name)
+{
+	struct app *a = arg;
+	json_t *args = json_pack("{s:s, s:b}", "upstream", name, "check", 1);
+	const struct command_req req = { .who = { .system = true }, .noun = "upstream", .verb = "sync", .args = args };
+
+	command_run(a->admin, &req, looked, mem_strdup(name));
+	json_decref(args);
+}
+
+/* look when their tools change */
+static int watch_upstreams(struct app *a, struct err *err)
+{
+	(void)err;
+	upstreams_on_change(a->upstreams, look, a);
+	return 0;
+}
+
+/* upstreams.c */
+static void unwatch_upstreams(struct app *a)
+{
+	if (a->upstreams)
+		upstreams_on_change(a->upstreams, NULL, NULL);
+}
+
+/* --- ready */
+
+static int say_ready(struct app *a, struct err *err)
+{
+	struct str where = STR_INIT;
+
+	(void)err;
+	for (size_t i = 0; i < a->nlisteners; i++)
+		if (!a->listeners[i].internal)
+			str_printf(&where, " %s=%s", a->listeners[i].ops->name,
+				   a->listeners[i].ops->address(a->listeners[i].t));
+	log_info(NULL, "ready version=%s pid=%ld store=%s%s", PACKAGE_VERSION, (long)getpid(), a->store,
+		 str_text(&where));
+	str_fini(&where);
+	app_notify("READY=1");
+	return 0;
+}
+
+#define WRITER_CLOSE_MS 10000           /* how long the last commit may take */
+
+/* --- master key (SEC S-341) */
+
+static int master_start(struct app *a, struct err *err)
+{
+	return keyfile_master(a->store, &a->master, err);
+}
+
+static void master_stop(struct app *a)
+{
+	secret_free(a->master);
+	a->master = NULL;
+}
+
+/* --- writer: the store is open, migrated and recovered after this */
+
+static int writer_start(struct app *a, struct err *err)
+{
+	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
+	struct writer_limits limits = WRITER_LIMITS_DEFAULT;
+	struct writer_guard guard = { 0 };
+	size_t recovered = 0;
+	char *mode;
+	int rc;
+
+	if (a->opt.conf) {
+		limits.queue_max = a->opt.conf->audit_queue;
+		limits.deadline_ms = a->opt.conf->audit_deadline_ms;
+		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
+		limits.space_warn = (unsigned)a->opt.conf->space_warn_percent;
+	}
+	if (a->notary)
+		notary_guard(a->notary, &guard);
+	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox, a->notary ?
+			  notary_place(a->notary) : "none");
+	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer,
+			 &recovered, err);
+	free(mode);
+	if (rc == 0)
+		metric_add(METRIC_calls_recovered, recovered);
+	if (rc == 0 && recovered > 0)
+		log_warn(NULL, "calls without an end recovered count=%zu", recovered);
+	return rc;
+}
+
+static void writer_stop(struct app *a)
+{
+	struct err err;
+
+	if (writer_close(&a->writer, WRITER_CLOSE_MS, &err) < 0) {
+		log_err(NULL, "writer did not close where=%s why=\"%s\"", err.where, err.msg);
+		a->status = 1;
+	}
+}
+
+/* --- what is loaded from the store */
+
+static int load(struct app *a, struct db *db, struct err *err)
+{
+	struct reg_change *change = NULL;
+	int rc = audit_rows_check(db, err);
+
+	if (rc == 0)
+		rc = tenants_open(a->master, db, &a->tenants, err);
+	if (rc == 0)
+		rc = vault_open(&(struct keyfile_place){ a->store, a->master }, db, &a->vault, err);
+	if (rc == 0)
+		rc = level_load(a, db, err);
+	if (rc < 0)
+		return rc;
+	a->registry = registry_new(handlers_bind);
+	rc = reg_change_all(db, &change, err);
+	if (rc == 0)
+		reg_apply(a->registry, &change, NULL, NULL);
+	return rc;
+}
+
+static void registry_stop(struct app *a)
+{
+	registry_free(&a->registry);
+	vault_close(&a->vault);
+	tenants_close(&a->tenants);
+}
+
+static int registry_start(struct app *a, struct err *err)
+{
+	char *file = path_join(a->store, DB_FILE);
+	struct db *db = NULL;
+	int rc = db_open(file, DB_READER, false, &db, err);
+
+	free(file);
+	if (rc == 0)
+		rc = load(a, db, err);
+	db_close(&db);
+	if (rc < 0)
+		registry_stop(a);
+	return rc;
+}
+
+/* --- requests to the outside */
+
+static int fetcher_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->fetcher = fetcher_new(a->loop);
+	return 0;
+}
+
+static void fetcher_stop(struct app *a)
+{
+	fetcher_free(&a->fetcher);
+}
+
+/* --- calls */
+
+static int calls_start(struct app *a, struct err *err)
+{
+	const struct conf *conf = a->opt.conf;
+	struct limit_conf limits = LIMIT_CONF_DEFAULT;
+	int rc;
+
+	if (conf)
+		limits = (struct limit_conf){
+			.ceiling = { conf->limit_calls, conf->limit_queue, conf->limit_streams,
+				     (uint64_t)conf->limit_bytes_mib << 20 },
+			.share_percent = conf->limit_share, .wait_ms = conf->limit_queue ? conf->limit_wait_ms : 0,
+		};
+	a->limiter = limiter_new(&limits);
+	rc = app_usage_load(a, err);
+	if (rc < 0) {
+		limiter_free(&a->limiter);
+		return rc;
+	}
+	a->workers = exec_workers_new(a->loop);
+	a->calls = call_engine_new(&(struct call_env){
+		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
+		.writer = a->writer, .master = a->master, .fetcher = a->fetcher, .upstreams = a->upstreams,
+		.cage = &a->cage, .workers = a->workers, .audit_level = a->audit_level,
+		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
+		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
+		.secrets = vault_secrets(a->vault), .store = a->store,
+	});
+	writer_on_late(a->writer, call_late_begin, a->calls);
+	return 0;
+}
+
+static void calls_stop(struct app *a)
+{
+	writer_on_late(a->writer, NULL, NULL);
+	call_engine_free(&a->calls);
+	exec_workers_free(&a->workers);
+	app_usage_flush(a);
+	limiter_free(&a->limiter);
+}
+
+/* --- protocol and administration */
+
+static int mcp_start(struct app *a, struct err *err)
+{
+	(void)err;
+	a->mcp = mcp_server_new(&(struct mcp_env){ .loop = a->loop, .tenants = a->tenants, .registry = a->registry,
+		.calls = a->calls, .writer = a->writer, .master = a->master, .version = PACKAGE_VERSION });
+	a->transport_env = (struct transport_env){ .loop = a->loop, .mcp = a->mcp, .tenants = a->tenants,
+		.oauth = a->oauth, .resource = a->opt.conf->oauth_resource, .drain_ms = a->opt.conf->eof_drain_ms };
+	return 0;
+}
+
+static void mcp_stop(struct app *a)
+{
+	mcp_server_free(&a->mcp);
+}
+
+static int admin_start(struct app *a, struct err *err)
+{
+	const struct conf *conf = a->opt.conf;
+
+	(void)err;
+	a->admin = commands_new(&(struct command_env){
+		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
+		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
+		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
+		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers, .sandbox = a->sandbox,
+		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
+		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
+		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
+		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
+		.answer_max = (size_t)(conf ? conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
+		.listeners = app_listen_show, .reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL,
+		.draining = app_is_draining, .bind = handlers_bind, .arg = a,
+	});
+	if (a->opt.profile != APP_EMBEDDED)
+		jobs_resume(a->admin);
+	if (a->opt.profile == APP_DAEMON)
+		app_say_owner(a);
+	return 0;
+}
+
+static void admin_stop(struct app *a)
+{
+	commands_free(&a->admin);
+}
+
+static void calls_end(struct app *a)
+{
+	app_calls_end(a);
+	upstreams_stop(a);          /* while their processes can still be told apart */
+	if (a->notary)
+		notary_no_commands(a->notary);
+	ev_child_kill_all(a->loop);
+	exec_workers_free(&a->workers);
+}
+
+/* --- the table */
+
+static int nothing(struct app *a, struct err *err)
+{
+	(void)a;
+	(void)err;
+	return 0;
+}
+
+#define ALL (1u << APP_DAEMON | 1u << APP_STDIO | 1u << APP_EMBEDDED)
+#define SERVE (1u << APP_DAEMON | 1u << APP_STDIO)
+#define DAEMON (1u << APP_DAEMON)
+
+static const struct subsys {
+	const char *name;
+	unsigned profiles;
+	int (*start)(struct app *a, struct err *err);
+	void (*stop)(struct app *a);    /* may be NULL */
+} rows[] = {
+	{ "sandbox", ALL, sandbox_start, sandbox_stop },
+	{ "master key", ALL, master_start, master_stop },
+	{ "signer", ALL, signer_start, signer_stop },
+	{ "writer", ALL, writer_start, writer_stop },
+	{ "checkpoints", ALL, checkpoints_start, checkpoints_stop },
+	{ "registry", ALL, registry_start, registry_stop },
+	{ "audit level", SERVE, level_start, NULL },
+	{ "last use of keys", ALL, app_used_start, app_used_stop },
+	{ "failed authentications", SERVE, app_auth_start, app_auth_stop },
+	{ "fetcher", ALL, fetcher_start, fetcher_stop },
+	{ "access tokens", DAEMON, oauth_start, oauth_stop },
+	{ "upstreams", ALL, upstreams_start, upstreams_stop },
+	{ "calls", ALL, calls_start, calls_stop },
+	{ "mcp", SERVE, mcp_start, mcp_stop },
+	{ "gate", DAEMON, app_gate_start, app_gate_stop },
+	{ "admin", ALL, admin_start, admin_stop },
+	{ "changes of upstreams", SERVE, watch_upstreams, unwatch_upstreams },
+	{ "end of calls", ALL, nothing, calls_end },    /* stops after the ways in, before all that a call uses */
+	{ "listeners", DAEMON, app_listen_start, app_listen_stop },
+	{ "pressure", DAEMON, app_pressure_start, app_pressure_stop },
+	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
+	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
+	{ "watch", SERVE, app_watch_start, app_watch_stop },
+	{ "ready", DAEMON, say_ready, NULL },
+};
+
+static int start_all(struct app *a, struct err *err)
+{
+	for (; a->started < NELEMS(rows); a->started++) {
+		const struct subsys *row = &rows[a->started];
+		int rc;
+
+		if (!(row->profiles & 1u << a->opt.profile))
+			continue;
+		log_debug(NULL, "starting subsystem=\"%s\"", row->name);
+		rc = row->start(a, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* subsys.c: start rows until one fails; stop those that were started, backward. */
+static void stop_all(struct app *a)
+{
+	while (a->started > 0) {
+		const struct subsys *row = &rows[--a->started];
+
+		if (!(row->profiles & 1u << a->opt.profile) || !row->stop)
+			continue;
+		log_debug(NULL, "stopping subsystem=\"%s\"", row->name);
+		row->stop(a);
+	}
+}
+
+/* --- an app */
+
+int app_start(const struct app_opt *opt, struct app **ret, struct err *err)
+{
+	struct app *a = mem_zalloc(sizeof(*a));
+	int rc;
+
+	a->opt = *opt;
+	a->store = path_absolute(opt->store);
+	a->started_us = clock_wall_us();
+	a->loop = ev_loop_new();
+	rc = start_all(a, err);
+	if (rc < 0) {
+		app_close(&a);
+		return rc;
+	}
+	*ret = a;
+	return 0;
+}
+
+struct ev_loop *app_loop(struct app *a)
+{
+	return a->loop;
+}
+
+struct commands *app_admin(struct app *a)
+{
+	return a->admin;
+}
+
+static void stdio_ended(void *arg)
+{
+	struct app *a = arg;
+
+	a->stdio_open = false;
+	if (a->phase == APP_RUNNING)
+		app_stop(a);
+}
+
+int app_serve_stdio(struct app *a, int in_fd, int out_fd, const char *tenant, const char *key, struct err *err)
+{
+	struct principal *who = NULL;
+	int rc;
+
+	if (key) {
+		rc = cred_check(a->tenants, key, strlen(key), &(struct cred_source){ "stdio", AUDIT_STDIO }, &who, err);
+		if (rc < 0)
+			(void)err_wrap(err, "TOOLCRIB_KEY");
+	} else {
+		rc = principal_named(a->tenants, tenant, NULL, AUDIT_AUTHN_BOUND, &who, err);
+	}
+	if (rc == 0)
+		rc = tr_stdio_open(&a->transport_env, in_fd, out_fd, who, stdio_ended, a, &a->stdio, err);
+	a->stdio_open = rc == 0;
+	principal_unref(&who);
+	return rc;
+}
+
+int app_run(struct app *a)
+{
+	if (a->phase != APP_ENDED)
+		ev_loop_run(a->loop);
+	return a->status;
+}
+
+void app_close(struct app **ap)
+{
+	struct app *a = ap ? *ap : NULL;
+
+	if (!a)
+		return;
+	*ap = NULL;
+	stop_all(a);
+	ev_loop_free(&a->loop);
+	db_owner_drop(&a->opt.owner);
+	free(a->relay.address);
+	free(a->store);
+	free(a);
+}
+
+int app_first_keys(const char *store, struct db_owner *owner, char **ret_log, char **ret_epoch, struct err *err)
+{
+	struct app_opt opt = { .profile = APP_EMBEDDED, .store = store, .owner = owner };
+	char *file = path_join(store, DB_FILE), *end;
+	struct str keys = STR_INIT;
+	struct app *a = NULL;
+	struct db *db = NULL;
+	int rc = app_start(&opt, &a, err);
+
+	app_close(&a);
+	if (rc == 0)
+		rc = db_open(file, DB_READER, false, &db, err);
+	if (rc == 0)
+		rc = audit_keys_print(db, false, &keys, err);
+	db_close(&db);
+	free(file);
+	if (rc == 0) {
+		end = strchr(keys.p, '\n');     /* the log's, then the epoch's */
+		*ret_log = mem_strndup(keys.p, (size_t)(end - keys.p));
+		*ret_epoch = mem_strndup(end + 1, strcspn(end + 1, "\n"));
+	}
+	str_fini(&keys);
+	return rc;
+}
