@@ -729,3 +729,6 @@ static void http_close(struct transport **base)
 const struct transport_ops tr_http = {
 	"http", http_check, http_open, http_pause, http_press, http_live, http_address, http_close,
 };
+
+/* Every member that listens. */
+const struct transport_ops *const transport_all[] = { &tr_http, &tr_tcp, &tr_unix, NULL };

@@ -509,6 +509,3 @@ void tr_stdio_close(struct transport **t)
 	ev_defer(s->env.loop, stdio_free, s);
 	*t = NULL;
 }
-
-/* Every member that listens. */
-const struct transport_ops *const transport_all[] = { &tr_http, &tr_tcp, &tr_unix, NULL };
