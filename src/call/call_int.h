@@ -95,6 +95,7 @@ struct call {
 	struct list paced;              /* call_engine.paced, while its next step waits for a later turn of the loop */
 	ev_fn *step;
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
+	int level;                      /* enum audit_level of its first record, once it is known; else -1 */
 	bool caged;
 	struct backend_sandbox cage;       /* with caged */
 	uint64_t start_us;              /* monotonic */
@@ -156,7 +157,7 @@ struct call_payload {
 	struct str redacted;            /* pointers of what is hidden */
 };
 void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_event *ev);
-size_t call_reserve_bytes(const struct call *c);
+size_t call_reserve_bytes(struct call *c);
 void call_payload_request(const struct call *c, struct audit_event *ev, struct call_payload *payload);
 void call_payload_end(struct call *c, struct audit_event *ev, struct call_payload *payload);
 void call_write_result(struct call *c);                 /* into c->text, for its record and its answer */

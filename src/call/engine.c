@@ -620,15 +620,17 @@ static void begin(struct call *c)
 {
 	struct audit_event ev;
 	struct call_payload payload;
+	struct str *rule = &c->eng->scratch;
 	int rc;
-	char rule[32];
 
 	id_uuid7(c->id);
 	c->has_id = true;
 	c->start_us = clock_mono_us();
 	call_fill_event(c, AUDIT_CALL_BEGIN, &ev);
-	(void)snprintf(rule, sizeof(rule), "grant/%lld", (long long)c->tool->grant_id); /* fits */
-	ev.rule = rule;
+	str_reset(rule);
+	str_puts(rule, "grant/");
+	str_put_i64(rule, c->tool->grant_id);
+	ev.rule = str_text(rule);
 	set_state(c, CALL_AUDIT_BEGIN);
 	call_payload_request(c, &ev, &payload);
 	rc = call_note_cage(c);
@@ -745,7 +747,7 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 		.tool_len = req->tool_len, .args = req->args, .args_len = req->args_len, .answers = req->answers,
 		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
 		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request,
-		.n_res = -1,
+		.level = -1, .n_res = -1,
 	};
 	principal_ref(c->who);
 	if (!c->args)

@@ -31,9 +31,9 @@ static size_t kept_of(size_t bytes)
 	return (bytes < AUDIT_STORED_MAX ? bytes : AUDIT_STORED_MAX) * CALL_RESERVE_FACTOR;
 }
 
-size_t call_reserve_bytes(const struct call *c)
+size_t call_reserve_bytes(struct call *c)
 {
-	int level = call_level(c);
+	const int level = c->level = call_level(c);
 	size_t bytes = CALL_RESERVE_BYTES;
 
 	if (level >= AUDIT_REQUEST)
@@ -43,9 +43,9 @@ size_t call_reserve_bytes(const struct call *c)
 	return bytes;
 }
 
-static void payload_init(const struct call *c, struct audit_event *ev, struct call_payload *payload)
+static void payload_init(int level, struct audit_event *ev, struct call_payload *payload)
 {
-	payload->audit.level = call_level(c);
+	payload->audit.level = level;
 	payload->audit.n = 0;
 	str_init(&payload->redacted, 0);
 	ev->payload = &payload->audit;
@@ -114,7 +114,7 @@ void call_payload_request(const struct call *c, struct audit_event *ev, struct c
 {
 	bool keep;
 
-	payload_init(c, ev, payload);
+	payload_init(c->level < 0 ? call_level(c) : c->level, ev, payload);
 	keep = payload->audit.level >= AUDIT_REQUEST;
 	say_arguments(c, payload, keep);
 	if (!c->tool)           /* AUDIT A-633: a name that does not exist is a value; nobody's key, one hopes */
@@ -151,7 +151,7 @@ void call_payload_end(struct call *c, struct audit_event *ev, struct call_payloa
 	struct audit_value_said *v;
 	bool keep;
 
-	payload_init(c, ev, payload);
+	payload_init(call_level(c), ev, payload);
 	keep = payload->audit.level >= AUDIT_REQUEST_RESPONSE;
 	if (c->has_result) {
 		if (c->text.len == 0)
