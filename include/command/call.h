@@ -56,10 +56,11 @@ const char *command_noun(const struct command_call *c);         /* of the comman
 const char *command_verb(const struct command_call *c);
 const char *command_line(const struct command_call *c);         /* what its record says of it */
 
-/* --- arguments, after command_args_check(): loop thread, in check() */
+/* --- arguments, after command_args_check(): on the thread that has them, see command_call */
 
 int command_args_check(const struct command *cmd, const json_t *args, struct err *err) MUST_CHECK;
 const char *arg_text(const struct command_call *c, const char *name);               /* or NULL */
+const json_t *arg_json(const struct command_call *c, const char *name);             /* as it was given, or NULL */
 void arg_copy(const struct command_call *c, const char *name, char *ret, size_t size);      /* absent: "" */
 bool arg_given(const struct command_call *c, const char *name);
 bool arg_flag(const struct command_call *c, const char *name);                      /* flags, yes/no */

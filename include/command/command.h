@@ -101,7 +101,10 @@ enum command_more { ADM_NO_MORE, ADM_MORE_NOW, ADM_MORE_LATER };
 struct command_call {                       /* one running command */
 	struct commands *admin;
 	struct actor who;
-	const json_t *args;             /* checked against the row; loop thread only, until the end */
+	/* Checked against the row.  They belong to the thread that runs body(): from its submission to the writer or the pool
+	 * until its end the loop touches neither the tree nor its counters, and the queue's lock orders memory.  On the loop
+	 * before and after, in check(), gather() and after().  Nobody takes a reference, or keeps a pointer beyond his end. */
+	const json_t *args;
 	struct reply *out;            /* what the command says; one thread at a time */
 	void *priv; void (*free_priv)(void *priv);
 	bool undo;                      /* WRITER: body has said what it would do, and nothing of it stays */
@@ -194,7 +197,7 @@ struct command_req {
 	struct actor who;
 	const struct command *cmd;       /* the row; NULL: noun and verb say which, or what was asked for that is none */
 	const char *noun, *verb;
-	const json_t *args;
+	json_t *args;                   /* taken: who has a reference of his own leaves it alone until the reply */
 	const struct command_sink *sink;
 };
 /* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */

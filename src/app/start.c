@@ -423,7 +423,6 @@ static void look(void *arg, const char *name)
 	const struct command_req req = { .who = { .system = true }, .noun = "upstream", .verb = "sync", .args = args };
 
 	command_run(a->admin, &req, looked, mem_strdup(name));
-	json_decref(args);
 }
 
 /* look when their tools change */

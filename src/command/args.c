@@ -1,6 +1,8 @@
 /* Arguments: one check against the command's row for both roads, and getters for the handlers. */
 #include "config.h"
 
+#include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,9 +147,23 @@ int command_args_check(const struct command *cmd, const json_t *args, struct err
 	return 0;
 }
 
+/* The arguments, of the thread that has them alone. */
+static const json_t *args_of(const struct command_call *c)
+{
+	const struct command_run *run = command_run_of(c);
+
+	assert(run->owned && pthread_equal(run->owner, pthread_self()));
+	return c->args;
+}
+
+const json_t *arg_json(const struct command_call *c, const char *name)
+{
+	return json_object_get(args_of(c), name);
+}
+
 const char *arg_text(const struct command_call *c, const char *name)
 {
-	return json_string_value(json_object_get(c->args, name));
+	return json_string_value(arg_json(c, name));
 }
 
 void arg_copy(const struct command_call *c, const char *name, char *ret, size_t size)
@@ -159,12 +175,12 @@ void arg_copy(const struct command_call *c, const char *name, char *ret, size_t 
 
 bool arg_given(const struct command_call *c, const char *name)
 {
-	return json_object_get(c->args, name) != NULL;
+	return arg_json(c, name) != NULL;
 }
 
 bool arg_flag(const struct command_call *c, const char *name)
 {
-	const json_t *value = json_object_get(c->args, name);
+	const json_t *value = arg_json(c, name);
 
 	return json_is_true(value) || (json_is_string(value) && strcmp(json_string_value(value), "yes") == 0);
 }
@@ -211,12 +227,12 @@ uint64_t arg_time(const struct command_call *c, const char *name)
 
 size_t arg_count(const struct command_call *c, const char *name)
 {
-	return json_array_size(json_object_get(c->args, name));
+	return json_array_size(arg_json(c, name));
 }
 
 const char *arg_nth(const struct command_call *c, const char *name, size_t i)
 {
-	return json_string_value(json_array_get(json_object_get(c->args, name), i));
+	return json_string_value(json_array_get(arg_json(c, name), i));
 }
 
 int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err)

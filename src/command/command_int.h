@@ -1,6 +1,8 @@
 #ifndef COMMAND_INT_H
 #define COMMAND_INT_H
 
+#include <pthread.h>
+
 #include "base/map.h"
 #include "limit/limit.h"
 
@@ -33,6 +35,7 @@ struct command_run {
 	void *arg;
 	struct reply out;
 	json_t *args;
+	pthread_t owner; bool owned;    /* the thread that has args; not owned while a body waits for its turn */
 	char *line;                     /* the command without values that may be secret, for the record */
 	char *asked;                    /* the same with names of principals, for a second administrator; then the reasons */
 	size_t nreason;

@@ -2,6 +2,7 @@
  * table.  What a command does stands in adm_<noun>.c. */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,6 +254,13 @@ static void run_done(struct command_run *run, int rc)
 
 /* --- the three places where a body runs */
 
+/* The arguments go with the body: to nobody while it waits for its turn, then to its thread, back to the loop at its end. */
+static void own_args(struct command_run *run)
+{
+	run->owner = pthread_self();
+	run->owned = true;
+}
+
 /* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
 static int body_of(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
@@ -281,6 +289,7 @@ static void pool_body(void *arg)
 	struct command_run *run = arg;
 	char *file;
 
+	own_args(run);
 	run->rc = 0;
 	run->c.more = ADM_NO_MORE;
 	if (!run->db) {
@@ -299,6 +308,7 @@ static void pool_done(void *arg)
 	struct command_run *run = arg;
 	struct commands *a = run->c.admin;
 
+	own_args(run);
 	for (size_t i = 0; i < NELEMS(a->reader) && run->db && !a->closed; i++) {
 		if (!a->reader[i]) {
 			a->reader[i] = run->db;
@@ -315,12 +325,17 @@ static void pool_done(void *arg)
 static int run_on_pool(struct command_run *run)
 {
 	struct commands *a = run->c.admin;
+	int rc;
 
 	for (size_t i = 0; i < NELEMS(a->reader) && !run->db; i++) {
 		run->db = a->reader[i];
 		a->reader[i] = NULL;
 	}
-	return ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
+	run->owned = false;
+	rc = ev_work(a->env.loop, EV_LANE_READ, pool_body, pool_done, run);
+	if (rc < 0)
+		own_args(run);
+	return rc;
 }
 
 static int command_stream_body(struct command_run *run)
@@ -341,8 +356,10 @@ static int writer_body(void *arg, struct db *db, struct audit_logs *logs, struct
 {
 	struct command_run *run = arg;
 	bool ask = run->cmd->second == ADM_SECOND_ALWAYS && !run->c.undo;
-	int rc = ask ? approval_require(&run->c, db, err) : 0;
+	int rc;
 
+	own_args(run);
+	rc = ask ? approval_require(&run->c, db, err) : 0;
 	if (rc == 0)
 		rc = body_of(run, db, logs, err);
 	if (rc == 0 && run->unapproved) {
@@ -383,6 +400,7 @@ static void writer_done(void *arg, int rc, const struct err *err)
 {
 	struct command_run *run = arg;
 
+	own_args(run);
 	run->recorded = rc == 0;
 	if (rc == ERR_CANCELLED && run->c.undo) {
 		forget_changes(run);
@@ -403,8 +421,13 @@ static void writer_done(void *arg, int rc, const struct err *err)
 static int run_on_writer(struct command_run *run)
 {
 	const struct writer_job job = { .name = run->cmd->noun, .run = writer_body, .done = writer_done };
+	int rc;
 
-	return writer_submit(run->c.admin->env.writer, &job, run);
+	run->owned = false;
+	rc = writer_submit(run->c.admin->env.writer, &job, run);
+	if (rc < 0)
+		own_args(run);
+	return rc;
 }
 
 static void run_body(struct command_run *run)
@@ -583,7 +606,8 @@ void command_run(struct commands *a, const struct command_req *req, command_repl
 	run->reply = reply;
 	run->arg = arg;
 	run->sink = req->sink;
-	run->args = json_incref((json_t *)(uintptr_t)req->args);
+	run->args = req->args;
+	own_args(run);
 	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct command_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };
 	if (!run->cmd)

@@ -289,6 +289,8 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	memcpy(noun, command, n);
 	noun[n] = '\0';
 	cmd = command_find(c->sock->admin->env.tables, noun, command[n] ? command + n + 1 : NULL);
+	json_incref(args);              /* the tree's only reference goes to the command */
+	(void)json_object_del(doc, "args");
 	c->busy = true;
 	ev_timer_stop(c->due);
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */

@@ -409,7 +409,7 @@ static int run(struct ev_loop *loop, struct commands *admin, const struct comman
 {
 	struct command_req req = { .who = { .uid = geteuid(), .pid = getpid(), .embedded = true }, .cmd = cmd,
 		.noun = cmd->noun,
-		.verb = cmd->verb, .args = args, .sink = &parts };
+		.verb = cmd->verb, .args = json_incref((json_t *)(uintptr_t)args), .sink = &parts };
 	struct ev_signal *on_int = ev_signal_new(loop, SIGINT, on_signal, e);
 	struct ev_signal *on_term = ev_signal_new(loop, SIGTERM, on_signal, e);
 

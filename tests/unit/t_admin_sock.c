@@ -42,6 +42,7 @@ void __wrap_command_run(struct commands *a, const struct command_req *req, comma
 	assert_null(w.reply);
 	w.reply = reply;
 	w.arg = arg;
+	json_decref(req->args);
 }
 
 static void end_command(void)

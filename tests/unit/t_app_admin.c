@@ -163,7 +163,7 @@ static int run_here(struct crib *c, const char *noun, const char *verb, const js
 {
 	c->done = false;
 	command_run(app_admin(c->app), &(struct command_req){ .who = { .uid = uid, .embedded = uid == geteuid() }, .noun = noun,
-		.verb = verb, .args = args }, on_reply, c);
+		.verb = verb, .args = json_incref((json_t *)(uintptr_t)args) }, on_reply, c);
 	assert_false(c->done);
 	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
 	return c->rc;
@@ -542,7 +542,7 @@ static int say_as(struct crib *c, uint32_t uid, const char *noun, const char *ve
 
 	c->done = false;
 	command_run(app_admin(c->app), &(struct command_req){ .who = { .uid = uid, .embedded = true }, .noun = noun, .verb = verb,
-		.args = args }, on_reply, c);
+		.args = json_incref(args) }, on_reply, c);
 	assert_true(ev_loop_run_until(app_loop(c->app), &c->done, DEADLINE_MS));
 	json_decref(args);
 	return c->rc;
