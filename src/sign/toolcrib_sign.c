@@ -82,7 +82,7 @@ static int sign_confine(struct err *err)
 }
 #else
 /* Sanitizers need more than a list could say; and there is no list for this machine. */
-int sign_confine(struct err *err)
+static int sign_confine(struct err *err)
 {
 	(void)err;
 	return 0;
