@@ -45,14 +45,15 @@ const char *remote_state_name(enum remote_state state);
 int upstream_record(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
 			const uint8_t *before, const uint8_t *after, struct err *err) MUST_CHECK;
 int upstream_insert(struct db *db, const struct upstream_doc *doc, struct err *err) MUST_CHECK;
-/* Remove it with its tools, whose ids go into *ret_tools: free() it, also after a failure; command_changed_tools() is the
- * caller's. */
+/* Remove it with its tools, whose ids go into *ret_tools: free() it, also after a failure; command_changed_tools() is
+ * the caller's. */
 int upstream_drop(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		      int64_t **ret_tools, size_t *ret_n, struct err *err) MUST_CHECK;
-/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while something is stored.  Where new versions
- * have to be approved, so has what those lead to: asks for a second administrator while something of u is stored. */
-int upstream_store(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc, int state,
-		       struct err *err) MUST_CHECK;
+/* Put another document in the place of u's.  ERR_CONFLICT: another prefix while something is stored.  Where new
+ * versions have to be approved, so has what those lead to: asks for a second administrator while something of u is
+ * stored. */
+int upstream_store(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc,
+		   int state, struct err *err) MUST_CHECK;
 /* The document with the members of patch, both JSON texts. */
 int upstream_patch(const char *definition, const char *patch, struct upstream_doc *ret, struct err *err) MUST_CHECK;
 /* A text column, cut to size; or whole, to be freed. */

@@ -6,7 +6,8 @@
 
 /* Reading the audit, for other rooms of commands. */
 
-/* The index of a record, -1 when the argument is absent; those that two times have between them, the last one included. */
+/* The index of a record, -1 when the argument is absent; those that two times have between them, the last one
+ * included. */
 int arg_index(const struct command_call *c, const char *name, int64_t *ret, struct err *err) MUST_CHECK;
 int range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until_us, int64_t *ret_from, int64_t *ret_to,
 		       struct err *err) MUST_CHECK;

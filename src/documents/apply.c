@@ -1,5 +1,7 @@
-/* apply: bring the store to what files say, in one transaction.  Everything is checked before anything is written, a
- * dry run is the same transaction taken back, and a tenant's list of tools changes at most once. */
+/* apply: the command that brings the store to what files say, in one transaction.  check() parses the documents on
+ * the loop; body() runs on the writer's thread and calls the kinds (kind_*.c) in their order.  Everything is
+ * checked before anything is written, a dry run is the same transaction taken back, and a tenant's list of tools
+ * changes at most once. */
 #include "config.h"
 
 #include <stdio.h>
@@ -23,7 +25,8 @@
 
 /* A kind stands behind those that it refers to: so they are stored, and removed the other way round. */
 static const struct apply_kind *const kinds[] = {
-	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt, &apply_kind_resource,
+	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt,
+	&apply_kind_resource,
 	&apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
 };
 
@@ -287,17 +290,19 @@ static void apply_after(struct command_call *c)
 /* --- rows of the command table */
 
 static const struct command_arg apply_args[] = {
-	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE, "YAML or JSON, or a folder with such files; - is standard input." },
+	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE,
+		"YAML or JSON, or a folder with such files; - is standard input." },
 	FLAG("dry-run", "Say what would be done and change nothing."),
 	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), ARG_END };
 
 const struct command apply_commands[] = {
 	{ .noun = "apply", .help = "Bring the store to what files say",
-	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ changed, - removed; "
-	  "when nothing does, nothing is changed.  With --prune, what no document names is removed, of each kind that the "
-	  "documents have any of; of grants, those of tenants that the documents name.  Tools of upstreams stay: they come by "
-	  "upstream sync.  " BELOW_DETAIL,
-	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ "
+		    "changed, - removed; when nothing does, nothing is changed.  With --prune, what no document names is "
+		    "removed, of each kind that the documents have any of; of grants, those of tenants that the documents "
+		    "name.  Tools of upstreams stay: they come by upstream sync.  " BELOW_DETAIL,
+	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER,
 	  .check = apply_check, .body = apply_body, .after = apply_after },
 	{ .noun = NULL },
 };

@@ -2,7 +2,6 @@
 #define DOCUMENTS_INT_H
 
 #include "registry/registry.h"
-
 #include "toolset/toolset.h"
 
 /* Documents and the store: apply.c (from files to rows, in one transaction), export.c (from rows to files),
@@ -50,7 +49,8 @@ struct apply {
 	struct map *names;              /* "space/name" -> item */
 	struct db *db; struct audit_logs *logs;         /* in store() and prune() */
 	struct apply_ids tools, tenants;        /* changed */
-	struct apply_upstream { char *name, *text; bool enabled; } *upstream;   /* to be used so from now on; text NULL: gone */
+	/* to be used so from now on; text NULL: gone */
+	struct apply_upstream { char *name, *text; bool enabled; } *upstream;
 	size_t nupstreams;
 	struct apply_ids out;           /* tenants that nobody serves any more */
 	size_t added, changed, removed;
@@ -71,7 +71,8 @@ struct export {
 /* A document and the file that it belongs into; takes doc. */
 void export_put(struct export *x, const char *kind, const char *name, json_t *doc);
 
-extern const struct apply_kind apply_kind_secret, apply_kind_schema, apply_kind_upstream, apply_kind_tool, apply_kind_prompt, apply_kind_resource,
+extern const struct apply_kind apply_kind_secret, apply_kind_schema, apply_kind_upstream, apply_kind_tool,
+	apply_kind_prompt, apply_kind_resource,
 	apply_kind_template, apply_kind_tenant, apply_kind_grant;
 
 #endif

@@ -1,4 +1,5 @@
-/* export: what the store holds as the documents that apply reads. */
+/* export: the command that writes what the store holds as the documents that apply reads.  body() runs on a thread
+ * of the pool; each kind of document has its own function in a kind_*.c. */
 #include "config.h"
 
 #include <stdio.h>
@@ -77,7 +78,8 @@ static int export_body(struct command_call *c, struct db *db, struct audit_logs 
 
 static const struct command_arg export_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
-	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."), ARG_END };
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."),
+	ARG_END };
 
 const struct command export_commands[] = {
 	{ .noun = "export", .help = "Write what the store holds as files for apply",

@@ -1,12 +1,6 @@
-/* Documents of kind tenant and grant, for apply and export:
- *
- *   {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s, queue: 50, requests: 200/s,
- *    callsPerDay: 10000, bytesPerDay: 1GiB}, sandbox: {require: base+landlock:6},
- *    suspended: true}
- *   {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool
- *
- * What is left out is as if it had never been set; but a tenant that is suspended stays so unless its document says
- * `suspended: false`: no file undoes by its silence what somebody did in an emergency. */
+/* Documents of kind tenant and grant, for apply (writer's thread) and export (pool).  What is left out is as if it
+ * had never been set; but a tenant that is suspended stays so unless its document says `suspended: false`: no file
+ * undoes by its silence what somebody did in an emergency. */
 #include "config.h"
 
 #include <stdio.h>
@@ -22,6 +16,10 @@
 #include "tenant/tenant.h"
 
 #include "documents_int.h"
+
+/* {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s, queue: 50, requests: 200/s,
+ *  callsPerDay: 10000, bytesPerDay: 1GiB}, sandbox: {require: base+landlock:6}, suspended: true}
+ * {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool */
 
 #define TENANT_CONCURRENCY_MAX 100000
 #define TENANT_QUEUE_MAX 100000
@@ -44,7 +42,8 @@ static int read_rate(const json_t *limits, const char *name, struct text_rate *r
 }
 
 /* What tenants and grants have. */
-static int read_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate, struct err *err)
+static int read_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate,
+		       struct err *err)
 {
 	int rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, max, ret_concurrency, err);
 
@@ -363,7 +362,8 @@ static int store_grant(struct apply *a, const struct apply_item *item, struct er
 	if (rc < 0 || what == ADM_UNCHANGED)
 		return rc;
 	apply_id(&a->tenants, t.id);
-	say(a, "grant", item->name, what == ADM_ADDED ? NULL : grant_document(t.name, &before), grant_document(t.name, &g->grant));
+	say(a, "grant", item->name, what == ADM_ADDED ? NULL : grant_document(t.name, &before),
+		grant_document(t.name, &g->grant));
 	return 0;
 }
 

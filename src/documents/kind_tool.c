@@ -1,4 +1,5 @@
-/* Documents of kind schema and of the kinds that agents see in lists, for apply and export. */
+/* Documents of kind schema, tool, prompt, resource and template, for apply (writer's thread) and export (pool).
+ * All documents are looked at before a row is changed. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -63,7 +64,8 @@ static json_t *document_of(const char *kind, const char *text)
 static void export_written(struct export *x, const char *kind, struct written *w)
 {
 	for (size_t i = 0; i < w->n; i++)
-		export_put(x, kind, strcmp(kind, "schema") == 0 ? w->name[i] : tool_bare_name(w->name[i]), document_of(kind, w->text[i]));
+		export_put(x, kind, strcmp(kind, "schema") == 0 ? w->name[i] : tool_bare_name(w->name[i]),
+			document_of(kind, w->text[i]));
 	written_fini(w);
 }
 

@@ -1,4 +1,6 @@
-/* audit drill: a copy of the store is tampered with in known ways, and verified after each (AUDIT A-807). */
+/* audit drill: the command that proves that verification works.  It copies the store, changes the copy in known
+ * ways and verifies after each (AUDIT A-807).  check() runs on the loop, body() on a thread of the pool.  The copy
+ * is removed at the end, or by drill_clean() at the next start: it may hold what has been erased since. */
 #include "config.h"
 
 #include <stdio.h>
@@ -94,7 +96,8 @@ static int check_room(const struct drill_job *job, struct err *err)
 		(uint64_t)fs.f_bavail * fs.f_frsize / 4 > (uint64_t)st.st_size;
 
 	free(path);
-	return fits ? 0 : err_set(err, ERR_LIMIT, job->store, "a copy of the store needs a quarter of the free space, or more");
+	return fits ? 0 : err_set(err, ERR_LIMIT, job->store,
+		"a copy of the store needs a quarter of the free space, or more");
 }
 
 struct seen { bool code[AUDIT_FINDING_COUNT]; };
@@ -232,9 +235,10 @@ static const struct command_column drill_cols[] = {
 
 const struct command drill_commands[] = {
 	{ .noun = "audit", .verb = "drill", .help = "Show that tampering is noticed",
-	  .detail = "Makes a copy of the store beside it, changes the copy in known ways, one after the other, verifies it each time and "
-		    "says by which findings it was noticed; then the copy is removed.  Nothing is done to the store itself.  The exit "
-		    "status is 4 when a change was not noticed, or when the store is damaged as it is.",
+	  .detail = "Makes a copy of the store beside it, changes the copy in known ways, one after the other, verifies it "
+		    "each time and says by which findings it was noticed; then the copy is removed.  Nothing is done to the "
+		    "store itself.  The exit status is 4 when a change was not noticed, or when the store is damaged as it "
+		    "is.",
 	  .args = audit_drill_args, .columns = drill_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_VERIFY, .check = audit_drill_check, .body = audit_drill_body },
 	{ .noun = NULL },

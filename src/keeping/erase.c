@@ -1,4 +1,6 @@
-/* erase: what is kept beside the records of a call, of a principal or of a tenant (AUDIT ).  The records stay. */
+/* erase: the command that destroys arguments, results and names that are kept beside the records of a call, of a
+ * principal or of a tenant (AUDIT A-508 to A-510).  gather() counts on a thread of the pool, body() on the writer's
+ * thread records what will be erased, and the job runner (jobs.c) erases it.  The records stay, and verify. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -172,8 +174,8 @@ static void erase_gather(struct command_call *c)
 /* --- the intents */
 
 /* range or keys: the field that says what. */
-static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj, const struct audit_field *what,
-		  int64_t *ret_idx, struct err *err)
+static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj,
+		  const struct audit_field *what, int64_t *ret_idx, struct err *err)
 {
 	const struct erase_job *job = c->priv;
 	const char *by = approval_by(c);
@@ -183,7 +185,8 @@ static int intend(struct command_call *c, struct db *db, struct audit_logs *logs
 	};
 	struct audit_receipt at;
 	const struct command_record r = { .kind = AUDIT_ERASE, .tenant_id = job->t.id, .obj = obj,
-		.prn = *job->principal ? job->p.pseudonym : NULL, .field = field, .nfield = sizeof(field) / sizeof(*field), .ret = &at };
+		.prn = *job->principal ? job->p.pseudonym : NULL, .field = field, .nfield = sizeof(field) / sizeof(*field),
+		.ret = &at };
 	int rc = command_record(c, db, logs, &r, err);
 
 	if (rc < 0)
@@ -192,8 +195,8 @@ static int intend(struct command_call *c, struct db *db, struct audit_logs *logs
 	return audit_erase_intend(db, &at, err);
 }
 
-static int intend_range(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj, int64_t from, int64_t to,
-			struct err *err)
+static int intend_range(struct command_call *c, struct db *db, struct audit_logs *logs, const char *obj, int64_t from,
+			int64_t to, struct err *err)
 {
 	uint8_t range[16];
 	const struct audit_field what = { AUDIT_TAG_RANGE, range, sizeof(range) };
@@ -292,11 +295,12 @@ static const struct command_arg erase_args[] = {
 
 const struct command erase_commands[] = {
 	{ .noun = "erase", .help = "Destroy the arguments, results and names that are kept beside records",
-	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and verify; that, by "
-		    "whom and on which ground something was erased is a record of its own.  Refused for what is held.  Needs a second "
-		    "administrator.  Backups of keys.db that were made before can still open a principal's or a tenant's: they must "
-		    "not outlive the time in which you promise to erase.",
-	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true, .role = ADM_OWNER,
+	  .detail = "Of one call, of a principal with the keys that encrypt it, or of a tenant.  The records stay and "
+		    "verify; that, by whom and on which ground something was erased is a record of its own.  Refused for "
+		    "what is held.  Needs a second administrator.  Backups of keys.db that were made before can still open "
+		    "a principal's or a tenant's: they must not outlive the time in which you promise to erase.",
+	  .args = erase_args, .done = "%{records} records: what was kept of them %{said}", .destructive = true,
+	  .role = ADM_OWNER,
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = erase_check,
 	  .gather = erase_gather, .body = erase_body, .after = jobs_after },
 	{ .noun = NULL },

@@ -1,4 +1,6 @@
-/* hold set, release, list: what neither prune nor erase may touch (AUDIT A-908). */
+/* hold set, list, release: the commands for legal holds.  Neither prune nor erase may touch what is held (AUDIT
+ * A-908); both ask held_range(), held_subject() or held_any() in their own transaction.  Bodies run on the writer's
+ * thread, those that only read on the pool. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -102,7 +104,8 @@ static int hold_set_check(struct command_call *c, struct err *err)
 	return 0;
 }
 
-static int insert_hold(struct db *db, int64_t log, const struct hold_job *job, const char *prn, int64_t *ret, struct err *err)
+static int insert_hold(struct db *db, int64_t log, const struct hold_job *job, const char *prn, int64_t *ret,
+		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_INSERT);
 	int rc;
@@ -132,14 +135,15 @@ static int bind_record(struct db *db, enum sql_id sql, int64_t id, const struct 
 	return db_run(&st, err);
 }
 
-static int record_set(struct command_call *c, struct db *db, struct audit_logs *logs, const struct hold_job *job, int64_t tenant_id,
-		      int64_t id, const char *prn, struct err *err)
+static int record_set(struct command_call *c, struct db *db, struct audit_logs *logs, const struct hold_job *job,
+		      int64_t tenant_id, int64_t id, const char *prn, struct err *err)
 {
 	struct audit_field field[2];
 	struct audit_receipt at;
 	uint8_t range[16];
 	char obj[40];
-	struct command_record r = { .kind = AUDIT_HOLD_SET, .tenant_id = tenant_id, .obj = obj, .prn = prn, .reason = job->reason,
+	struct command_record r = { .kind = AUDIT_HOLD_SET, .tenant_id = tenant_id, .obj = obj, .prn = prn,
+		.reason = job->reason,
 		.field = field, .ret = &at };
 	int rc;
 
@@ -333,7 +337,8 @@ static int hold_release_body(struct command_call *c, struct db *db, struct audit
 	struct audit_receipt at;
 	struct audit_field field[2] = { { AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) } };
 	char obj[40];
-	struct command_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = job->reason, .field = field, .nfield = 2, .ret = &at };
+	struct command_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = job->reason, .field = field, .nfield = 2,
+		.ret = &at };
 	int rc = find_hold(db, job->id, &h, err);
 
 	if (rc == 0)
@@ -359,8 +364,10 @@ static int hold_release_body(struct command_call *c, struct db *db, struct audit
 /* --- rows of the command table */
 
 static const struct command_arg hold_set_args[] = {
-	TENANT_WORD, NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
-	TICKET_NEED, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "Only what this principal of the tenant did, now and later."),
+	TENANT_WORD, NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE,
+		"Why; it stays in the record for ever: no names of persons."),
+	TICKET_NEED, OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE,
+		"Only what this principal of the tenant did, now and later."),
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Only records from this index on."),
 	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Only records from this time on that are there today."),
@@ -372,14 +379,16 @@ static const struct command_arg hold_release_args[] = {
 	NEED("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever."), TICKET_NEED, ARG_END };
 static const struct command_column hold_list_cols[] = {
 	COL("id", "ID"), COL("tenant", "TENANT"), COL("state", "STATE"), COL("principal", "PRINCIPAL"), COL("from", "FROM"),
-	COL("to", "TO"), COL("ticket", "TICKET"), COL_AT("set", "SET"), COL("set_by", "SET BY"), COL_AT("released", "RELEASED"),
+	COL("to", "TO"), COL("ticket", "TICKET"), COL_AT("set", "SET"), COL("set_by", "SET BY"),
+	COL_AT("released", "RELEASED"),
 	COL("released_by", "RELEASED BY"), COL("reason", "REASON"), COL_END };
 
 const struct command hold_commands[] = {
 	{ .noun = "hold", .verb = "set", .help = "Keep records from being pruned or erased",
-	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into indexes "
-		    "once, now.",
-	  .args = hold_set_args, .done = "hold %{id} of %{tenant} set for %{ticket}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
+	  .detail = "All records of a tenant, a range of them, or those of a principal.  A range by times is turned into "
+		    "indexes once, now.",
+	  .args = hold_set_args, .done = "hold %{id} of %{tenant} set for %{ticket}", .role = ADM_OWNER,
+	  .where = ADM_ON_WRITER,
 	  .check = hold_set_check, .body = hold_set_body },
 	{ .noun = "hold", .verb = "list", .help = "List what is held", .args = hold_list_args, .columns = hold_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .check = hold_list_check, .body = hold_list_body },

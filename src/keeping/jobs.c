@@ -1,4 +1,7 @@
-/* Courses: what an intent of the audit promised, driven to its end slice by slice, with calls in between (AUDIT A-305). */
+/* The job runner: erasures and prunes that a record of the audit has promised are driven to their end, slice by
+ * slice, with calls in between (AUDIT A-305).  Commands start it behind their answer by jobs_after(), a start of
+ * the server by jobs_resume(), which goes on with what a crash has left.  Loop thread; each slice is a job on the
+ * writer's. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,9 +12,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "ev/ev.h"
+#include "keeping/keeping.h"
 #include "review/review.h"
 #include "toolset/toolset.h"
-#include "keeping/keeping.h"
 #include "writer/writer.h"
 
 #include "keeping_int.h"

@@ -1,4 +1,6 @@
-/* audit payload: what a call said, decrypted, or opened for an outsider (AUDIT A-507).  Reading it is a record. */
+/* audit payload: the command that prints the arguments and the result of a call, decrypted, or opens their
+ * commitments for an outsider (AUDIT A-507).  check() runs on the loop, body() on a thread of the pool.  Reading is
+ * a record itself, durable before anything is shown. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -184,15 +186,18 @@ static const struct command_arg audit_payload_args[] = {
 	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
 	FLAG("opening", "What proves each value to somebody else: its commitment in the record, and the opening."), ARG_END };
 static const struct command_column audit_payload_cols[] = {
-	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"), COL_END };
+	COL("index", "INDEX"), COL("kind", "KIND"), COL("what", "WHAT"), COL("state", "STATE"), COL("value", "VALUE"),
+	COL_END };
 
 const struct command payload_commands[] = {
 	{ .noun = "audit", .verb = "payload", .help = "Show what a call said, decrypted",
-	  .detail = "Arguments, result, the text of an error, the caller's address and client.  STATE is kept, or committed (only "
-		    "the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is recorded.  With "
+	  .detail = "Arguments, result, the text of an error, the caller's address and client.  STATE is kept, or committed "
+		    "(only the commitment is there), or erased; of an address or a client the pseudonym.  Reading it is "
+		    "recorded.  With "
 		    "an opening somebody else can check a value: HMAC-SHA-256 over \"toolcrib/c/1\", a zero byte, the ctag as two "
 		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.",
-	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD, .where = ADM_ON_POOL,
+	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD,
+	  .where = ADM_ON_POOL,
 	  .record = AUDIT_AUDIT_READ, .check = audit_payload_check, .body = audit_payload_body },
 	{ .noun = NULL },
 };

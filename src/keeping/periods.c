@@ -1,4 +1,5 @@
-/* Periods of retention: how long the records of a log are kept (AUDIT A-901). */
+/* Retention periods of a log: reading them, and which records they protect (AUDIT A-901).  For retention set, show
+ * and prune; any thread that has a connection to the store. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -16,7 +17,8 @@
 
 static void read_period(struct db_stmt *st, struct retention_period *ret)
 {
-	*ret = (struct retention_period){ .set_by = db_col_i64(st, 0), .from_idx = db_col_i64(st, 1), .min_days = db_col_i64(st, 2),
+	*ret = (struct retention_period){ .set_by = db_col_i64(st, 0), .from_idx = db_col_i64(st, 1),
+		.min_days = db_col_i64(st, 2),
 		.max_days = db_col_type(st, 3) == DB_NULL ? -1 : db_col_i64(st, 3) };
 }
 
@@ -79,10 +81,10 @@ static uint64_t days_ago(int64_t days)
 	return age < now ? now - age : 0;
 }
 
-/* Stretches between the changes of the period, the newest first: what was promised once stays, what is promised now holds
- * for what is there already. */
-int first_promised(struct db *db, int64_t log, const struct retention_periods *p, int64_t from, int64_t to, int64_t *ret,
-		       struct err *err)
+/* Stretches between the changes of the period, the newest first: what was promised once stays, what is promised now
+ * holds for what is there already. */
+int first_promised(struct db *db, int64_t log, const struct retention_periods *p, int64_t from, int64_t to,
+		   int64_t *ret, struct err *err)
 {
 	int64_t end = to, days = 0, found = to;
 	int rc = 0;

@@ -1,4 +1,6 @@
-/* retention prune: records that were kept long enough go, once a bundle of them is on the disk (AUDIT ). */
+/* retention prune: the command that removes records which were kept long enough (AUDIT A-902, A-903).  gather()
+ * writes a bundle of them on a thread of the pool; body() on the writer's thread checks again and records the cut;
+ * the job runner (jobs.c) removes them.  Nothing is removed before its bundle is on the disk. */
 #include "config.h"
 
 #include <errno.h>
@@ -119,7 +121,8 @@ static int find_cut(struct prune_job *job, struct db *db, const struct retention
 		return rc;
 	job->to = whole_tiles(allowed);
 	if (job->before_us && job->to < whole_tiles(wanted)) {
-		(void)err_set(err, ERR_DENIED, "", "record %" PRId64 " of %s has to be kept %" PRId64 " days, and is younger", allowed,
+		(void)err_set(err, ERR_DENIED, "", "record %" PRId64 " of %s has to be kept %" PRId64 " days, and is younger",
+			allowed,
 			      job->tenant, promised_days(p, allowed));
 		err_hint(err, "toolcrib retention show %s --history", job->tenant);
 		return ERR_DENIED;
@@ -264,14 +267,16 @@ static int still_true(const struct prune_job *job, struct db *db, struct audit_c
 	return rc;
 }
 
-static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const struct audit_cut *cut, struct err *err)
+static int intend(struct command_call *c, struct db *db, struct audit_logs *logs, const struct audit_cut *cut,
+		  struct err *err)
 {
 	const struct prune_job *job = c->priv;
 	const char *by = approval_by(c);
 	uint8_t range[16];
 	const struct audit_field field[] = {
 		{ AUDIT_TAG_RANGE, range, sizeof(range) }, { AUDIT_TAG_APPROVER, by, strlen(by) },
-		{ AUDIT_TAG_BUNDLE, job->bundle.sha256, sizeof(job->bundle.sha256) }, { AUDIT_TAG_ROOT, cut->root, sizeof(cut->root) },
+		{ AUDIT_TAG_BUNDLE, job->bundle.sha256, sizeof(job->bundle.sha256) },
+		{ AUDIT_TAG_ROOT, cut->root, sizeof(cut->root) },
 		{ AUDIT_TAG_FRONTIER, cut->frontier, cut->peaks * sizeof(*cut->frontier) },
 	};
 	struct audit_receipt at;

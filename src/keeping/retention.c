@@ -1,4 +1,6 @@
-/* retention set, show, compact: how long records are kept, and what has been pruned. */
+/* retention set, show, compact: the commands that say how long the records of a tenant are kept, and show what has
+ * been pruned.  Bodies run on the writer's thread, that of show on the pool.  A shorter period never takes back
+ * what records that are there were promised (AUDIT A-909). */
 #include "config.h"
 
 #include <inttypes.h>
@@ -48,7 +50,8 @@ static int retention_set_check(struct command_call *c, struct err *err)
 }
 
 /* What the command leaves open stays as it is. */
-static int next_period(const struct period_job *job, const struct retention_periods *p, struct retention_period *ret, struct err *err)
+static int next_period(const struct period_job *job, const struct retention_periods *p, struct retention_period *ret,
+		       struct err *err)
 {
 	const struct retention_period *now = p->n ? p->v : NULL;
 
@@ -76,7 +79,8 @@ static bool is_shorter(const struct retention_periods *p, const struct retention
 		       (next->max_days >= 0 && (now->max_days < 0 || next->max_days < now->max_days)));
 }
 
-static int store_period(struct db *db, int64_t log, const struct retention_period *p, const struct audit_receipt *at, struct err *err)
+static int store_period(struct db *db, int64_t log, const struct retention_period *p, const struct audit_receipt *at,
+			struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_INSERT);
 
@@ -90,13 +94,14 @@ static int store_period(struct db *db, int64_t log, const struct retention_perio
 	return db_run(&st, err);
 }
 
-static int record_period(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, const struct retention_period *p,
-			 struct audit_receipt *ret, struct err *err)
+static int record_period(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+			 const struct retention_period *p, struct audit_receipt *ret, struct err *err)
 {
 	const char *by = approval_by(c);
 	uint8_t days[16];
 	struct audit_field field[2];
-	struct command_record r = { .kind = AUDIT_RETENTION_CHANGE, .tenant_id = tenant_id, .obj = "retention", .field = field, .ret = ret };
+	struct command_record r = { .kind = AUDIT_RETENTION_CHANGE, .tenant_id = tenant_id, .obj = "retention", .field = field,
+		.ret = ret };
 
 	audit_put_be(days, (uint64_t)p->min_days, 8);
 	audit_put_be(days + 8, p->max_days >= 0 ? (uint64_t)p->max_days : 0, 8);
@@ -161,7 +166,8 @@ static int retention_show_check(struct command_call *c, struct err *err)
 }
 
 /* The cut of a log and its newest record. */
-static int read_log(struct db *db, int64_t log, int64_t *ret_min, int64_t *ret_size, uint64_t *ret_first, struct err *err)
+static int read_log(struct db *db, int64_t log, int64_t *ret_min, int64_t *ret_size, uint64_t *ret_first,
+		    struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_RETENTION_LOG);
 	int rc;
@@ -208,7 +214,8 @@ static void put_field(struct reply *o, const char *name, const struct audit_view
 	size_t len = 0;
 	const uint8_t *p = audit_field_find(v->ext, v->ext_len, tag, &len);
 
-	(void)snprintf(text, sizeof(text), "%.*s", p ? (int)(len < sizeof(text) ? len : sizeof(text) - 1) : 0, p ? (const char *)p : "");
+	(void)snprintf(text, sizeof(text), "%.*s", p ? (int)(len < sizeof(text) ? len : sizeof(text) - 1) : 0,
+		p ? (const char *)p : "");
 	reply_text(o, name, p ? text : NULL);
 }
 
@@ -262,7 +269,8 @@ static int show_history(struct period_job *job, struct db *db, const struct tena
 static int retention_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct period_job *job = c->priv;
-	int (*show)(struct period_job *, struct db *, const struct tenant_row *, struct err *) = job->history ? show_history : show_now;
+	int (*show)(struct period_job *, struct db *, const struct tenant_row *, struct err *) = job->history ? show_history
+		: show_now;
 	struct db_stmt *st;
 	struct tenant_row t;
 	int rc;
@@ -324,19 +332,21 @@ static const struct command_column retention_show_cols[] = {
 
 const struct command retention_commands[] = {
 	{ .noun = "retention", .verb = "set", .help = "Say how long the records of a tenant are kept",
-	  .detail = "Without a period nothing is ever pruned.  A longer one holds for records that are there already; a shorter one "
-		    "for those to come alone, and needs a second administrator.",
+	  .detail = "Without a period nothing is ever pruned.  A longer one holds for records that are there already; a "
+		    "shorter one for those to come alone, and needs a second administrator.",
 	  .args = retention_set_args, .done = "records of %{tenant} are kept %{min_days} days at least", .role = ADM_OWNER,
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = retention_set_check, .body = retention_set_body },
 	{ .noun = "retention", .verb = "show", .help = "Show how long records are kept, and what is gone",
-	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ,
+	  .where = ADM_ON_POOL,
 	  .check = retention_show_check, .body = retention_show_body },
 	{ .noun = NULL },
 };
 
 const struct command compact_commands[] = {
 	{ .noun = "retention", .verb = "compact", .help = "Remove texts and names that no record uses any more",
-	  .detail = "What pruned records have left in the dictionary.  Reads all records, so it works only while no server runs.",
+	  .detail = "What pruned records have left in the dictionary.  Reads all records, so it works only while "
+		    "no server runs.",
 	  .args = no_args, .done = "%{texts} texts and %{names} names removed", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = retention_compact_check, .body = retention_compact_body },
 	{ .noun = NULL },

@@ -1,4 +1,6 @@
-/* audit keys, checkpoint, adopt: what somebody outside has to know of the signatures, and what only a person may decide. */
+/* audit keys, checkpoint, adopt: the commands about the signatures of the logs.  The first two print what an
+ * outsider needs to verify; adopt is a person's decision that records which no server has written are accepted.
+ * The first two run on a thread of the pool, adopt on the loop. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -90,25 +92,27 @@ static int audit_adopt_body(struct command_call *c, struct db *db, struct audit_
 
 /* --- rows of the command table */
 
-static const struct command_arg audit_keys_args[] = { FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
+static const struct command_arg audit_keys_args[] = {
+	FLAG("all", "Of every epoch, not of the first one alone."), ARG_END };
 static const struct command_arg audit_adopt_args[] = {
 	WORDS("tail", "LOG:FROM-TO", COMPLETE_NONE, "The records, as the refusal names them."), ARG_END };
 
 const struct command sign_commands[] = {
 	{ .noun = "audit", .verb = "keys", .help = "Print the keys that a reviewer pins",
-	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes them.  Keep "
-		    "them where nobody who may write the store can change them.",
+	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes "
+		    "them.  Keep them where nobody who may write the store can change them.",
 	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = audit_keys_check, .body = audit_keys_body },
 	{ .noun = "audit", .verb = "checkpoint", .help = "Sign what was written until now, and print the checkpoint",
-	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later toolcrib-verify "
-		    "--anchor compares the store with.",
+	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later "
+		    "toolcrib-verify --anchor compares the store with.",
 	  .args = no_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .gather = audit_checkpoint_gather, .body = audit_checkpoint_body },
 	{ .noun = "audit", .verb = "adopt", .help = "Take over records that no checkpoint covers",
-	  .detail = "A start is refused when records were added while no server could have written them, because whoever can write "
-		    "the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed in the record of the start.  "
-		    "No second administrator is asked: a store that refuses to start can neither file a request nor know who grants it.",
+	  .detail = "A start is refused when records were added while no server could have written them, because whoever "
+		    "can write the file could have.  Look at them with toolcrib-verify first.  Adopted records are listed "
+		    "in the record of the start.  No second administrator is asked: a store that refuses to start can "
+		    "neither file a request nor know who grants it.",
 	  .args = audit_adopt_args, .done = "the records are taken over", .role = ADM_OWNER, .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = audit_adopt_body },
 	{ .noun = NULL },

@@ -100,7 +100,8 @@ static int upstream_accept_check(struct command_call *c, struct err *err)
 
 /* --- what is said, what is changed */
 
-static void say(struct command_call *c, const char *there, const char *said, const char *tool, int64_t version, const char *why)
+static void say(struct command_call *c, const char *there, const char *said, const char *tool, int64_t version,
+		const char *why)
 {
 	reply_row_begin(c->out);
 	reply_text(c->out, "there", there);
@@ -136,7 +137,8 @@ static int set_tool_state(struct command_call *c, struct db *db, struct audit_lo
 	rc = db_run(&st, err);
 	(void)snprintf(obj, sizeof(obj), "tool/%s@%lld", r->tool, (long long)r->tool_version);
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = r->pinned, .after = after },
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = r->pinned,
+			.after = after },
 				err);
 	if (rc == 0)
 		note_changed(c->priv, r->tool_id);
@@ -224,8 +226,8 @@ static int check_uri(struct db *db, const struct define_item *def, struct err *e
 }
 
 /* Its definition, checked.  ERR_INVALID, ERR_LIMIT, ERR_CONFLICT: it cannot be one here. */
-static int define(struct command_call *c, struct db *db, const struct upstream_naming *naming, const struct upstream_item *t,
-		  int64_t remote_id, struct define_item *ret, struct err *err)
+static int define(struct command_call *c, struct db *db, const struct upstream_naming *naming,
+		  const struct upstream_item *t, int64_t remote_id, struct define_item *ret, struct err *err)
 {
 	json_t *doc = NULL;
 	int rc = upstream_document(naming, t, &doc, err);
@@ -264,14 +266,15 @@ static int accept_tool(struct command_call *c, struct db *db, struct audit_logs 
 	if (rc == 0 && stored.what != ADM_UNCHANGED)
 		note_changed(c->priv, stored.id);
 	if (rc == 0)
-		say(c, t->key, stored.waits ? "waits" : stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name, stored.version, NULL);
+		say(c, t->key, stored.waits ? "waits" : stored.what == ADM_UNCHANGED ? "unchanged" : "stored", def.name,
+			stored.version, NULL);
 	define_free(&def);
 	return rc;
 }
 
 /* It waits, with the reason why it cannot be accepted if there is one. */
-static int leave_pending(struct command_call *c, struct db *db, const struct remote_row *r, const struct upstream_item *t,
-			 const struct err *bad, struct err *err)
+static int leave_pending(struct command_call *c, struct db *db, const struct remote_row *r,
+			 const struct upstream_item *t, const struct err *bad, struct err *err)
 {
 	char *note = bad ? mem_printf("%s%s%s", bad->where[0] == '/' ? bad->where + 1 : "", bad->where[0] == '/' ? ": " : "",
 				      bad->msg) : mem_strdup("");
@@ -344,7 +347,8 @@ static int sync_new(struct command_call *c, struct db *db, struct audit_logs *lo
 	return sync_known(c, db, logs, u, &r, t, err);
 }
 
-static int sync_gone(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r, struct err *err)
+static int sync_gone(struct command_call *c, struct db *db, struct audit_logs *logs, struct remote_row *r,
+		     struct err *err)
 {
 	const struct sync_job *job = c->priv;
 	const char *name;
@@ -543,12 +547,15 @@ static int upstream_accept_body(struct command_call *c, struct db *db, struct au
 
 #define UPSTREAM_WORD WORD("upstream", "NAME", COMPLETE_UPSTREAM, "Name of the upstream.")
 static const struct command_arg upstream_sync_args[] = {
-	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has, while nothing is stored."),
+	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE,
+		"In front of the names of what it has, while nothing is stored."),
 	FLAG("check", "Disable what has changed; store nothing new."), ARG_END };
 static const struct command_arg upstream_accept_args[] = {
-	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, "Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
+	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE,
+		"Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
 static const struct command_column upstream_sync_cols[] = {
-	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"), COL_END };
+	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"),
+	COL_END };
 
 const struct command sync_commands[] = {
 	{ .noun = "upstream", .verb = "sync", .help = "Read what an upstream has and store it",
@@ -559,8 +566,8 @@ const struct command sync_commands[] = {
 	  .where = ADM_ON_WRITER, .check = upstream_sync_check, .gather = upstream_sync_gather,
 	  .body = upstream_sync_body },
 	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
-	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone there "
-		    "is removed.  The upstream is not asked again.",
+	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone "
+		    "there is removed.  The upstream is not asked again.",
 	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = upstream_accept_check, .body = upstream_accept_body },
 	{ .noun = NULL },

@@ -1,4 +1,6 @@
-/* upstream add, list, show, set, remove. */
+/* upstream add, list, show, set, remove: the commands for MCP servers whose tools are offered here, and the rows
+ * that the store has of them.  check() runs on the loop; bodies that change run on the writer's thread, those that
+ * read on the pool. Nothing is started or asked here: sync.c does that. */
 #include "config.h"
 
 #include <stdio.h>
@@ -162,7 +164,8 @@ int upstream_record(struct command_call *c, struct db *db, struct audit_logs *lo
 	char obj[80];
 
 	(void)snprintf(obj, sizeof(obj), "upstream/%.64s", name);
-	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = before, .after = after,
+	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .obj = obj, .before = before,
+		.after = after,
 		.field = &by, .nfield = approval_field(c, &by) }, err);
 }
 
@@ -192,7 +195,8 @@ static void put_reason(struct str *why, const struct upstream_row *u, const stru
 	const char *name;
 
 	str_printf(why, "upstream %s gets", u->name);
-	if (jx_parse(u->definition, strlen(u->definition), &was, NULL) == 0 && jx_parse(doc->text, strlen(doc->text), &is, NULL) == 0) {
+	if (jx_parse(u->definition, strlen(u->definition), &was, NULL) == 0
+		&& jx_parse(doc->text, strlen(doc->text), &is, NULL) == 0) {
 		json_object_foreach(is, name, value) {
 			struct str text = STR_INIT;
 
@@ -213,8 +217,8 @@ static void put_reason(struct str *why, const struct upstream_row *u, const stru
 }
 
 /* What was approved leads there (SEC S-740). */
-static int check_approved(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc,
-			  struct err *err)
+static int check_approved(struct command_call *c, struct db *db, const struct upstream_row *u,
+			  const struct upstream_doc *doc, struct err *err)
 {
 	struct str why = STR_INIT;
 	bool wait = false;
@@ -228,8 +232,8 @@ static int check_approved(struct command_call *c, struct db *db, const struct up
 	return rc;
 }
 
-int upstream_store(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc, int state,
-		       struct err *err)
+int upstream_store(struct command_call *c, struct db *db, const struct upstream_row *u, const struct upstream_doc *doc,
+		   int state, struct err *err)
 {
 	bool names = strcmp(u->prefix, doc->prefix) != 0, uris = strcmp(u->uri_prefix, doc->uri_prefix) != 0;
 	bool changed = memcmp(u->digest, doc->digest, sizeof(u->digest)) != 0, stored = false, renamed = false;
@@ -303,7 +307,8 @@ static json_t *options(const struct command_call *c)
 	static const struct { const char *arg, *member; bool flag; } copied[] = {
 		{ "command", "command", false }, { "url", "url", false }, { "cwd", "cwd", false },
 		{ "env", "env", false }, { "header", "headers", false }, { "transport", "transport", false },
-		{ "prefix", "prefix", false }, { "uri-prefix", "uriPrefix", false }, { "idle", "idle", false }, { "shared", "shared", true },
+		{ "prefix", "prefix", false }, { "uri-prefix", "uriPrefix", false }, { "idle", "idle", false },
+		{ "shared", "shared", true },
 		{ "asks", "asks", true },
 	};
 	static const char *const lists[] = { "read", "write" };
@@ -410,7 +415,8 @@ static int add_one(struct command_call *c, struct db *db, struct audit_logs *log
 	rc = known ? upstream_store(c, db, &u, doc, u.state, err) : upstream_insert(db, doc, err);
 	free(u.definition);
 	if (rc == 0)
-		rc = upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name, known ? u.digest : NULL,
+		rc = upstream_record(c, db, logs, known ? AUDIT_UPSTREAM_CHANGE : AUDIT_UPSTREAM_ADD, doc->name,
+			known ? u.digest : NULL,
 			    doc->digest, err);
 	*ret_off = known && u.state == ADM_UPSTREAM_DISABLED;
 	if (rc == 0)
@@ -670,8 +676,8 @@ static int upstream_set_body(struct command_call *c, struct db *db, struct audit
 
 /* --- remove: the upstream and its tools; grants stay, as with any tool that is removed */
 
-static int remove_tool(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int64_t *ret_id,
-		       struct err *err)
+static int remove_tool(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name,
+		       int64_t *ret_id, struct err *err)
 {
 	struct tool_row tool;
 	char obj[96];
@@ -770,7 +776,8 @@ static void upstream_after(struct command_call *c)
 	{ "env", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
 	  "A variable for the server that command starts; {secret:NAME} stands for a secret." }, \
 	OPT("cwd", "DIR", ARG_PATH, COMPLETE_FILE, "The directory that command starts in; default: one of its own."), \
-	{ "read", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may read and execute beside the system's files." }, \
+	{ "read", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, \
+		"What command may read and execute beside the system's files." }, \
 	{ "write", "PATH", ARG_PATH, true, false, true, COMPLETE_FILE, "What command may also write." }, \
 	OPT("network", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether command gets the network."), \
 	{ "header", "NAME=VALUE", ARG_KEYVALUES, true, false, false, COMPLETE_NONE, \
@@ -778,7 +785,8 @@ static void upstream_after(struct command_call *c)
 	OPT("transport", "http|sse", ARG_TEXT, COMPLETE_NONE, "How url is spoken to; default http."), \
 	OPT("allow-private", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether url may lead to an address that is not public."), \
 	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the names of what it has; default its own name and _."), \
-	OPT("uri-prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the URIs of its resources; default its own name and +."), \
+	OPT("uri-prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, \
+		"In front of the URIs of its resources; default its own name and +."), \
 	OPT("shared", "yes|no", ARG_YESNO, COMPLETE_NONE, "One link for all tenants instead of one for each."), \
 	OPT("asks", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its questions are put to the caller."), \
 	OPT("idle", "TIME", ARG_DURATION, COMPLETE_NONE, "End a link that had no call for so long; default 10m.")
@@ -795,7 +803,8 @@ static const struct command_arg upstream_set_args[] = { UPSTREAM_WORD, UPSTREAM_
 	FLAG("kill", "With --enabled no: cancel the calls that run there."), UPSTREAM_COMMAND, ARG_END };
 static const struct command_column upstream_list_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("by", "BY"), COL("revision", "REVISION"), COL("tools", "TOOLS"),
-	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"), COL_END };
+	COL("prompts", "PROMPTS"), COL("resources", "RESOURCES"), COL("waiting", "WAITING"), COL_AT("synced", "SYNCED"),
+	COL_END };
 static const struct command_column upstream_cols[] = {
 	COL("name", "Name"), COL("state", "State"), COL("server", "Calls itself"), COL("revision", "Revision"),
 	COL_AT("synced", "Synced"), COL("prefix", "Prefix"), COL("uriPrefix", "URI prefix"),
@@ -805,28 +814,34 @@ static const struct command_column upstream_cols[] = {
 
 const struct command upstream_commands[] = {
 	{ .noun = "upstream", .verb = "add", .help = "Add an MCP server whose tools, prompts and resources are hosted",
-	  .detail = "Nothing is started or asked yet: upstream sync does that.  One that is there is changed, as by upstream set.",
-	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .detail = "Nothing is started or asked yet: upstream sync does that.  One that is there is changed, as by "
+		    "upstream set.",
+	  .args = upstream_add_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER,
 	  .check = upstream_add_check, .body = upstream_add_body, .after = upstream_after },
 	{ .noun = "upstream", .verb = "list", .help = "List the upstreams",
-	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot be hosted.",
+	  .detail = "RESOURCES counts templates as well, WAITING what changed there, is gone there, is new or cannot "
+		    "be hosted.",
 	  .args = no_args, .columns = upstream_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = upstream_list_body },
 	{ .noun = "upstream", .verb = "show", .help = "Show an upstream and what has become of what it has",
-	  .detail = "With --json each tool, prompt and resource is listed.", .args = upstream_args, .columns = upstream_cols, .shape = ADM_ITEM,
+	  .detail = "With --json each tool, prompt and resource is listed.", .args = upstream_args, .columns = upstream_cols,
+	  .shape = ADM_ITEM,
 	  .role = ADM_READ, .where = ADM_ON_POOL, .check = upstream_name_check, .body = upstream_show_body },
 	{ .noun = "upstream", .verb = "set", .help = "Change an upstream",
 	  .detail = "What is not named stays as it is; a variable or header with an empty value is taken away.  Links under "
 		    "the old settings end when their calls have ended.  Where new versions have to be approved (approval versions), "
 		    "a change of one that has tools here needs a second administrator: see approval list; --enabled alone does not.",
-	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .args = upstream_set_args, .done = "upstream %{name} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .where = ADM_ON_WRITER,
 	  .check = upstream_set_check, .body = upstream_set_body, .after = upstream_after },
 	{ .noun = NULL },
 };
 
 const struct command upstream_remove_commands[] = {
 	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with all that it brought",
-	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args, .done = "upstream %{name} %{said}",
+	  .detail = "Grants stay, as with any tool that is removed.", .args = upstream_args,
+	  .done = "upstream %{name} %{said}",
 	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = upstream_name_check,
 	  .body = upstream_remove_body, .after = upstream_after },
 	{ .noun = NULL },

@@ -1,5 +1,7 @@
-/* audit bundle: records as a file that verifies without the store (AUDIT A-1002).  Who asks for it gets its bytes and writes the
- * file: no command of a reader has the server write where the reader says (SEC S-920). */
+/* audit bundle: the command that writes records of a tenant's log to a tar that verifies without the store (AUDIT
+ * A-1002). check() runs on the loop; body() on a thread of the pool, once for each part.  The server never writes
+ * where a reader says (SEC S-920): the bundle is made in a nameless file beside the store, and its bytes go to the
+ * client, which writes its own file. */
 #include "config.h"
 
 #include <errno.h>
@@ -95,7 +97,8 @@ int range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until
 	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "", "there are no records of that time") : rc < 0 ? rc : 0;
 }
 
-static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle_req *ret, char **ret_origin, struct err *err)
+static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle_req *ret, char **ret_origin,
+		      struct err *err)
 {
 	struct db_stmt *st;
 	int64_t min_idx = 0, size = 0;
@@ -214,7 +217,8 @@ static int audit_bundle_body(struct command_call *c, struct db *db, struct audit
 /* --- rows of the command table */
 
 static const struct command_arg audit_bundle_args[] = {
-	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "The bundle, a new file, which this program writes." },
+	TENANT_WORD, { "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE,
+		"The bundle, a new file, which this program writes." },
 	OPT("from", "INDEX", ARG_TEXT, COMPLETE_NONE, "Records from this index on."),
 	OPT("to", "INDEX", ARG_TEXT, COMPLETE_NONE, "The last of them."),
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "Records from this time on."),
@@ -222,10 +226,11 @@ static const struct command_arg audit_bundle_args[] = {
 
 const struct command bundle_commands[] = {
 	{ .noun = "audit", .verb = "bundle", .help = "Write records to a file that verifies without the store",
-	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed checkpoints, and "
-		    "these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The file belongs to who runs "
-		    "this, here; a server writes none where a reader says.",
+	  .detail = "A tar with each record's bytes and a readable view of them, the hashes that lead to the signed "
+		    "checkpoints, and these.  toolcrib-verify --bundle checks it anywhere.  Payloads are not in it.  The "
+		    "file belongs to who runs this, here; a server writes none where a reader says.",
 	  .args = audit_bundle_args, .done = "records %{from} to %{to} of %{tenant} are in %{bundle}", .shape = ADM_FILE,
-	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check, .body = audit_bundle_body },
+	  .stream = true, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_bundle_check,
+	  .body = audit_bundle_body },
 	{ .noun = NULL },
 };

@@ -1,4 +1,6 @@
-/* audit proof: what lets an outsider check that a call stands in its tenant's log. */
+/* audit proof: the command that prints a C2SP tlog-proof, by which an outsider checks that the record of a call
+ * stands in its tenant's log.  check() runs on the loop, body() on a thread of the pool, with a reader of the
+ * store.  The proof shows nothing of other records. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -81,9 +83,10 @@ static const struct command_column audit_proof_cols[] = { COL("proof", "Proof"),
 
 const struct command proof_commands[] = {
 	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
-	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root of the "
-	  "log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks it without the store: "
-	  "with contrib/verify/verify.py, or any tool that knows transparency logs.  It shows nothing of other records.",
+	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root "
+		    "of the log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks "
+		    "it without the store: with contrib/verify/verify.py, or any tool that knows transparency logs.  It "
+		    "shows nothing of other records.",
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
 	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
 	  .check = audit_proof_check, .body = audit_proof_body },

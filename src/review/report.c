@@ -1,5 +1,7 @@
-/* The engine of reports: a statement, asked log by log and page by page, its rows by the names of its columns.  Reading is
- * itself a record, durable before anything is shown (AUDIT A-304). */
+/* The reports of the audit: audit calls, denied, admin and so on.  A report is a statement of
+ * sql/queries/report.sql and a row of reports[]; the engine asks it log by log and page by page, and names its
+ * columns as the statement does. Bodies run on a thread of the pool; no read transaction lasts longer than
+ * REPORT_MS (AUDIT A-623).  Reading is a record itself, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
 #include <inttypes.h>
@@ -35,12 +37,14 @@ static const struct report reports[] = {
 	  .way = { { "by", SQL_REPORT_DENIED_BY, false, false, 0 }, { NULL, SQL_REPORT_DENIED, true, false, 0 } },
 	  .text = "by", .text_in = " rule tool principal key outcome day " },
 	{ "audit", "auth-failures", SCOPE_ALL,
-	  .way = { { "by", SQL_REPORT_AUTH_FAILURES_BY, false, false, 0 }, { NULL, SQL_REPORT_AUTH_FAILURES, true, false, 0 } },
+	  .way = { { "by", SQL_REPORT_AUTH_FAILURES_BY, false, false, 0 },
+		   { NULL, SQL_REPORT_AUTH_FAILURES, true, false, 0 } },
 	  .text = "by", .text_in = " source rule key transport hour " },
 	{ "audit", "admin", SCOPE_EITHER, PAGED(SQL_REPORT_ADMIN) },
 	{ "audit", "access", SCOPE_ALL, PAGED(SQL_REPORT_ACCESS) },
 	{ "audit", "credential", SCOPE_KEY,
-	  .way = { { "timeline", SQL_REPORT_CREDENTIAL_TIMELINE, true, false, 0 }, { NULL, SQL_REPORT_CREDENTIAL, false, false, 0 } } },
+	  .way = { { "timeline", SQL_REPORT_CREDENTIAL_TIMELINE, true, false, 0 },
+		   { NULL, SQL_REPORT_CREDENTIAL, false, false, 0 } } },
 	{ "audit", "credentials", SCOPE_ALL, PAGED(SQL_REPORT_CREDENTIALS) },
 	{ "audit", "subject", SCOPE_TENANT,
 	  .way = { { "export", SQL_REPORT_SUBJECT_EXPORT, true, false, 0 }, { NULL, SQL_REPORT_SUBJECT, false, false, 0 } } },
@@ -54,7 +58,8 @@ static const struct report reports[] = {
 	{ "audit", "clock", SCOPE_SYSTEM, PAGED(SQL_REPORT_CLOCK) },
 	{ "audit", "erasures", SCOPE_ALL, PAGED(SQL_REPORT_ERASURES) },
 	{ "audit", "blast-radius", SCOPE_KEY,
-	  .way = { { "tool-hash", SQL_REPORT_BLAST_TOOL, false, false, SCOPE_TENANTS }, { NULL, SQL_REPORT_BLAST_KEY, false, false, 0 } },
+	  .way = { { "tool-hash", SQL_REPORT_BLAST_TOOL, false, false, SCOPE_TENANTS },
+		   { NULL, SQL_REPORT_BLAST_KEY, false, false, 0 } },
 	  .text = "tool-hash" },
 	{ "audit", "drift", SCOPE_TENANTS, EMPTY(SQL_REPORT_DRIFT) },
 	{ "audit", "config", SCOPE_ALL, PAGED(SQL_REPORT_CONFIG) },
@@ -75,7 +80,8 @@ static const struct report reports[] = {
 	{ "audit", "export", SCOPE_ALL, ONE(SQL_REPORT_EXPORT) },
 	{ "audit", "export-check", SCOPE_ALL, EMPTY(SQL_REPORT_EXPORT_CHECK) },
 	{ "key", "list", SCOPE_TENANTS,
-	  .way = { { "unused-scopes", SQL_REPORT_KEY_UNUSED, false, false, 0 }, { "stale", SQL_REPORT_KEY_STALE, false, false, 0 },
+	  .way = { { "unused-scopes", SQL_REPORT_KEY_UNUSED, false, false, 0 },
+		   { "stale", SQL_REPORT_KEY_STALE, false, false, 0 },
 		   { NULL, SQL_REPORT_KEY_REVIEW, false, false, 0 } } },
 	{ "tool", "history", SCOPE_SYSTEM, PAGED(SQL_REPORT_DEFINITION_EVENTS) },
 	{ .noun = NULL },
@@ -284,7 +290,8 @@ static int put_room(struct reply *o, struct db *db, const struct report_ask *ask
 	free_bytes = (int64_t)(fs.f_bavail * fs.f_frsize);
 	reply_int(o, "free_bytes", free_bytes);
 	if (in_week > 0 && records > 0)
-		reply_int(o, "full_in_days", (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
+		reply_int(o, "full_in_days",
+			  (int64_t)(7.0 * (double)free_bytes / ((double)in_week * (double)bytes / (double)records)));
 	return 0;
 }
 
@@ -310,8 +317,8 @@ static void put_columns(struct reply *o, struct db_stmt *st, const char *const *
 	str_puts(&o->text, "]}\n");
 }
 
-int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns, const char *const *names,
-		    struct err *err)
+int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
+		const char *const *names, struct err *err)
 {
 	struct coverage cov;
 	uint64_t checkpoint_us = 0, anchor_us = 0;
@@ -766,7 +773,8 @@ static int ask_logs(struct report_job *job, struct db *db, struct err *err)
 	int64_t log = report_ask_scope(&job->ask) == SCOPE_TENANTS ? 1 : 0;
 	int rc;
 
-	while ((rc = report_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed) && !reply_full(job->out)) {
+	while ((rc = report_next_log(db, &log, &job->tenant_id, err)) == 0 && log > 0 && (job->left > 0 || !job->headed)
+		&& !reply_full(job->out)) {
 		rc = ask_log(job, db, log, err);
 		if (rc < 0)
 			return rc;
@@ -843,7 +851,8 @@ static const struct command_column denied_cols[] = {
 	COL_AT("time", "TIME"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"), COL("key", "KEY"), COL("rule", "RULE"),
 	COL("outcome", "OUTCOME"), COL("detail", "DETAIL"), COL_END };
 static const struct command_column admin_cols[] = {
-	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"), COL("detail", "DETAIL"),
+	COL_AT("time", "TIME"), COL("kind", "KIND"), COL("object", "OBJECT"), COL("principal", "PRINCIPAL"),
+	COL("detail", "DETAIL"),
 	COL_END };
 static const struct command_column credentials_cols[] = {
 	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("key", "KEY"), COL("principal", "PRINCIPAL"),
@@ -854,7 +863,8 @@ static const struct command_column audit_calls_cols[] = {
 static const struct command_arg audit_calls_args[] = {
 	REPORT_TENANT, REPORT_CALLS,
 	OPT("group-by", "LIST", ARG_TEXT, COMPLETE_NONE,
-	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day."), REPORT_END };
+	    "Count by these, with commas: client, obo, tool, principal, key, outcome, transport, revision, day."),
+	    REPORT_END };
 static const struct command_arg audit_denied_args[] = {
 	REPORT_TENANT, REPORT_CALLS,
 	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by rule, tool, principal, key, outcome or day."), REPORT_END };
@@ -863,7 +873,8 @@ static const struct command_arg audit_auth_args[] = {
 	OPT("by", "WHAT", ARG_TEXT, COMPLETE_NONE, "Count by source, rule, key, transport or hour."), REPORT_END };
 static const struct command_arg audit_either_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: the system's."), REPORT_END };
-static const struct command_arg audit_all_args[] = { REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
+static const struct command_arg audit_all_args[] = {
+	REPORT_TENANT_OR("The log of this tenant; default: every log."), REPORT_END };
 static const struct command_arg audit_tenant_args[] = { REPORT_TENANT, REPORT_END };
 static const struct command_arg audit_system_args[] = { REPORT_END };
 static const struct command_arg audit_credential_args[] = {
@@ -905,47 +916,55 @@ const struct command tool_history_commands[] = {
 	{ .noun = NULL },
 };
 
-/* verb, help, detail, arguments, columns of tables for people or NULL for all.  Which statement and which log: reports[]. */
+/* verb, help, detail, arguments, columns of tables for people or NULL for all.  Which statement and which log:
+ * reports[]. */
 #define REPORT(v, help_, detail_, args_, columns_) \
-	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, .shape = ADM_REPORT, \
+	{ .noun = "audit", .verb = v, .help = help_, .detail = detail_, .args = args_, .columns = columns_, \
+	  .shape = ADM_REPORT, \
 	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ, .check = report_check, .body = report_body }
 const struct command report_commands[] = {
 	REPORT("calls", "List a tenant's calls, the newest first",
-	       "With --group-by: how many, by the client's own claim, the person behind, and more.", audit_calls_args, audit_calls_cols),
+	       "With --group-by: how many, by the client's own claim, the person behind, and more.", audit_calls_args,
+	       audit_calls_cols),
 	REPORT("denied", "List calls that were refused, the newest first",
-	       "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.", audit_denied_args, denied_cols),
+	       "RULE says what refused: rights, an unknown tool, the arguments' schema, a rate.", audit_denied_args,
+	       denied_cols),
 	REPORT("auth-failures", "List who was not let in, the newest first", NULL, audit_auth_args, NULL),
 	REPORT("admin", "List what administrators did, the newest first",
-	       "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who read or verified the "
-	       "audit.", audit_either_args, admin_cols),
+	       "Keys and failures to come in with one, tenants, grants, tools, starts and stops, every command, and who "
+	       "read or verified the audit.", audit_either_args, admin_cols),
 	REPORT("access", "List who read, exported, verified or reviewed the audit", NULL, audit_all_args, NULL),
 	REPORT("credential", "Show from where a key was used, and for what", NULL, audit_credential_args, NULL),
-	REPORT("credentials", "List how keys were created, used first, rotated and revoked", NULL, audit_credentials_args, credentials_cols),
+	REPORT("credentials", "List how keys were created, used first, rotated and revoked", NULL, audit_credentials_args,
+		credentials_cols),
 	REPORT("subject", "Show what there is about a principal", NULL, audit_subject_args, NULL),
 	REPORT("coverage", "Count the records of each day, and starts and stops",
 	       "Positions of a log have no gaps: a day goes on where the day before it ended.", audit_either_args, NULL),
 	REPORT("sample", "Take records at random, the same ones for the same seed",
-	       "Those with the smallest hash are taken.  Of position i and seed s, modulo p = 2147483647: x = 48271 i + 69621 s + 1, "
-	       "y = x x + s, hash = y y + x.", audit_sample_args, NULL),
+	       "Those with the smallest hash are taken.  Of position i and seed s, modulo p = 2147483647: x = 48271 i + "
+	       "69621 s + 1, y = x x + s, hash = y y + x.", audit_sample_args, NULL),
 	REPORT("after-revocation", "List calls that began after their key had been revoked",
 	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
 	REPORT("continuity", "List the runs of the server, how each ended, and the time between",
 	       "With --executions the list must be empty: exit status 4 when it is not.", audit_continuity_args, NULL),
 	REPORT("clock", "List steps and states of the clock", NULL, audit_system_args, NULL),
 	REPORT("erasures", "List what was erased, on which ground, and who approved", NULL, audit_all_args, NULL),
-	REPORT("blast-radius", "Show what a key could reach, or who called a definition of a tool", NULL, audit_blast_args, NULL),
+	REPORT("blast-radius", "Show what a key could reach, or who called a definition of a tool", NULL, audit_blast_args,
+		NULL),
 	REPORT("drift", "List calls whose definition was never stored here", "Must be empty: exit status 4 when it is not.",
 	       audit_all_args, NULL),
 	REPORT("config", "List changes of configuration and policies", NULL, audit_all_args, NULL),
 	REPORT("isolation", "List keys and principals of one tenant in the log of another",
 	       "Must be empty: exit status 4 when it is not.", audit_all_args, NULL),
-	REPORT("key-history", "List changes of the keys that protect what is stored, and of secrets", NULL, audit_all_args, NULL),
-	REPORT("dual-control", "List destructive acts that nobody else approved", "Must be empty: exit status 4 when it is not.",
+	REPORT("key-history", "List changes of the keys that protect what is stored, and of secrets", NULL, audit_all_args,
+		NULL),
+	REPORT("dual-control", "List destructive acts that nobody else approved",
+		"Must be empty: exit status 4 when it is not.",
 	       audit_all_args, NULL),
 	REPORT("reviews", "List who reviewed the audit, and when", NULL, audit_all_args, NULL),
 	REPORT("anomalies", "List what is unusual",
-	       "By plain rules: a tool that a principal had not used before; a day with ten times the calls of the days before, at least "
-	       "50; a few calls between 22 and 6 h UTC; 20 refusals in a day.", audit_tenant_args, NULL),
+	       "By plain rules: a tool that a principal had not used before; a day with ten times the calls of the days "
+	       "before, at least 50; a few calls between 22 and 6 h UTC; 20 refusals in a day.", audit_tenant_args, NULL),
 	REPORT("sandbox", "Count calls by tool and how far its processes were confined", NULL, audit_sandbox_args, NULL),
 	REPORT("oversight", "List calls that asked a person, and what came of it", NULL, audit_all_args, NULL),
 	REPORT("capacity", "Show how large the logs are, and how long there is room", NULL, audit_capacity_args, NULL),

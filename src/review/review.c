@@ -1,4 +1,5 @@
-/* audit review sign: somebody has read the audit up to here and says so, in the log that was read (AUDIT 12, A-Q31). */
+/* audit review sign: the command by which a person says that the audit was read up to a record (AUDIT 12, A-Q31).
+ * The signature is a record in the log that was read.  check() runs on the loop, body() on the writer's thread. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -52,7 +53,7 @@ static int review_body(struct command_call *c, struct db *db, struct audit_logs 
 {
 	struct report_ask *ask = c->priv;
 	uint8_t range[16] = { 0 };
-	const struct audit_field field = { AUDIT_TAG_RANGE, range, sizeof range };
+	const struct audit_field field = { AUDIT_TAG_RANGE, range, sizeof(range) };
 	struct audit_receipt receipt = { 0, 0 };
 	struct command_record rec = { .kind = AUDIT_AUDIT_REVIEW, .field = &field, .nfield = 1, .ret = &receipt };
 	int64_t to = 0;

@@ -2,12 +2,11 @@
 #define REVIEW_INT_H
 
 #include "db/db.h"
-
-#include "toolset/toolset.h"
 #include "review/review.h"
+#include "toolset/toolset.h"
 
-/* Reports are statements (sql/queries/report.sql) with a header in front (AUDIT 12).  What a report is stands in a row of
- * reports[]; how it is asked for, in the command table. */
+/* Reports are statements (sql/queries/report.sql) with a header in front (AUDIT 12).  What a report is stands in a row
+ * of reports[]; how it is asked for, in the command table. */
 
 enum report_scope {
 	SCOPE_REPORT,           /* of a way: as its report says */
@@ -62,7 +61,8 @@ int report_ask_check(struct command_call *c, struct report_ask *ret, struct err 
 int report_ask_find(struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
 enum report_scope report_ask_scope(const struct report_ask *ask);
 void report_ask_fini(struct report_ask *ask);
-/* The line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _, or by name. */
+/* The line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _, or by
+ * name. */
 int report_head(struct reply *o, struct db *db, const struct report_ask *ask, struct db_stmt *columns,
 		    const char *const *names, struct err *err) MUST_CHECK;
 /* Of the row that the statement stands at: its columns as members, without those that begin with _. */
@@ -78,7 +78,8 @@ int report_next_log(struct db *db, int64_t *log, int64_t *ret_tenant, struct err
 	OPT("since", "TIME", ARG_TIME, COMPLETE_NONE, "From this time: 1h, 3d (ago), 2026-07-28, RFC 3339."), \
 	OPT("until", "TIME", ARG_TIME, COMPLETE_NONE, "Up to this time.")
 #define REPORT_FORMAT \
-	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "table, json (one document), jsonl (header and rows) or csv; default table.")
+	OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, \
+		"table, json (one document), jsonl (header and rows) or csv; default table.")
 #define REPORT_LIMIT \
 	OPT("limit", "N", ARG_UINT, COMPLETE_NONE, "At most so many, the newest; default 100, 0 = all.")
 #define REPORT_END REPORT_SPAN, REPORT_LIMIT, REPORT_FORMAT, ARG_END

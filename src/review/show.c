@@ -1,4 +1,5 @@
-/* audit show: reading is itself a record, durable before anything is shown (AUDIT A-304). */
+/* audit show: the command that prints all records of one call.  check() runs on the loop, body() on a thread of the
+ * pool, with a reader of the store.  Reading is a record itself, durable before anything is shown (AUDIT A-304). */
 #include "config.h"
 
 #include <stdio.h>

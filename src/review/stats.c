@@ -1,5 +1,6 @@
-/* tool-health, stats: calls counted, and their times as histograms, by tool or by time.  The log is walked page by page,
- * oldest first, so that no read transaction lasts (AUDIT A-623). */
+/* tool-health and stats: the commands that count calls and show their times as percentiles, by tool or by time.
+ * check() runs on the loop, body() on a thread of the pool.  The log is walked page by page, oldest first, so that
+ * no read transaction lasts (AUDIT A-623). */
 #include "config.h"
 
 #include <stdlib.h>
@@ -248,7 +249,8 @@ static int tool_health_check(struct command_call *c, struct err *err)
 
 static int tool_health_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
+	static const char *const columns[] = { "tool", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
+		"p95_ms",
 		"p99_ms", "max_ms", NULL };
 	struct stats_job *job = c->priv;
 	int rc = report_ask_find(db, &job->ask, err);
@@ -281,7 +283,8 @@ static void take_by_time(struct stats_job *job, const struct ended *e)
 /* The smallest round step that makes few enough of the span. */
 static uint64_t step_for(uint64_t span_us)
 {
-	static const unsigned seconds[] = { 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200 };
+	static const unsigned seconds[] = { 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+		43200 };
 
 	for (size_t i = 0; i < sizeof(seconds) / sizeof(*seconds); i++)
 		if (span_us <= SLOTS * 1000000ull * seconds[i])
@@ -319,7 +322,8 @@ static int stats_check(struct command_call *c, struct err *err)
 
 static int stats_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms", "p95_ms",
+	static const char *const columns[] = { "time", "calls", "ok", "errors", "timeouts", "refused", "other", "p50_ms",
+		"p95_ms",
 		"p99_ms", "max_ms", NULL };
 	struct stats_job *job = c->priv;
 	struct tally none = { 0 };
@@ -354,23 +358,26 @@ static const struct command_arg audit_tool_health_args[] = {
 	REPORT_FORMAT, ARG_END };
 static const struct command_arg audit_stats_args[] = {
 	REPORT_TENANT_OR("Calls of this tenant; default: of all."), REPORT_TOOL, REPORT_SPAN,
-	OPT("step", "TIME", ARG_DURATION, COMPLETE_NONE, "How much time a line stands for: 1m, 1h; default: what gives some 48."),
+	OPT("step", "TIME", ARG_DURATION, COMPLETE_NONE,
+		"How much time a line stands for: 1m, 1h; default: what gives some 48."),
 	REPORT_FORMAT, ARG_END };
 
 const struct command tool_health_commands[] = {
 	{ .noun = "audit", .verb = "tool-health", .help = "Count a tenant's calls, failures and times by tool",
 	  .args = audit_tool_health_args,
-	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: upper bounds, an "
-	  "eighth too large at most.",
-	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .detail = "P50, P95 and P99 are the times within which so many of a hundred of the calls that ran had ended: "
+		    "upper bounds, an eighth too large at most.",
+	  .columns = tool_health_cols, .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ,
 	  .check = tool_health_check, .body = tool_health_body },
 	{ .noun = NULL },
 };
 
 const struct command stats_commands[] = {
 	{ .noun = "audit", .verb = "stats", .help = "Chart calls, errors and times", .args = audit_stats_args,
-	  .detail = "Of the last day, when no time is given.  Bars are calls, their end in another sign those that failed or were "
-	  "refused.", .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .detail = "Of the last day, when no time is given.  Bars are calls, their end in another sign those that failed "
+		    "or were refused.",
+	  .columns = stats_cols, .shape = ADM_CHART, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
 	  .check = stats_check, .body = stats_body },
 	{ .noun = NULL },
 };

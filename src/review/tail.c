@@ -1,5 +1,6 @@
-/* audit tail, audit export: records in the order of their logs, part by part, perhaps for ever.  A part is one read
- * transaction; the engine asks for the next when the last has left (AUDIT A-623, A-1010). */
+/* audit tail, export and export-check: records in the order of their logs, as a stream.  check() runs on the loop;
+ * body() on a thread of the pool, once for each part.  A part is one read transaction; the next one is asked for
+ * when the client has taken the last (AUDIT A-623, A-1010).  Where each log stands is kept between parts. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -331,7 +332,8 @@ static int export_check_body(struct command_call *c, struct db *db, struct audit
 /* --- rows of the command table */
 
 static const struct command_column tail_cols[] = {
-	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"), COL("principal", "PRINCIPAL"),
+	COL_AT("time", "TIME"), COL("tenant", "TENANT"), COL("kind", "KIND"), COL("tool", "TOOL"),
+	COL("principal", "PRINCIPAL"),
 	COL("outcome", "OUTCOME"), COL("ms", "MS"), COL("detail", "DETAIL"), COL_END };
 #define FOLLOW FLAG("follow", "Go on with what is written from now on, until Ctrl-C.")
 static const struct command_arg audit_tail_args[] = {
@@ -342,7 +344,8 @@ static const struct command_arg audit_export_args[] = {
 	REPORT_TENANT_OR("The log of this tenant; default: every log."), FOLLOW,
 	{ "cursor", "FILE", ARG_CURSOR, true, false, false, COMPLETE_FILE,
 	  "Go on where this file says, and keep it up to date; made when it is not there." },
-	REPORT_SPAN, OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE, "jsonl, csv or ocsf (API Activity 6003); default jsonl."), ARG_END };
+	REPORT_SPAN, OPT("format", "FORMAT", ARG_TEXT, COMPLETE_NONE,
+		"jsonl, csv or ocsf (API Activity 6003); default jsonl."), ARG_END };
 static const struct command_arg audit_export_check_args[] = {
 	{ "cursor", "FILE", ARG_CURSOR, true, true, false, COMPLETE_FILE, "The file of audit export --cursor." },
 	OPT("lag", "TIME", ARG_DURATION, COMPLETE_NONE, "How long a record may wait for its export; default 10m."),
@@ -350,15 +353,20 @@ static const struct command_arg audit_export_check_args[] = {
 
 const struct command tail_commands[] = {
 	{ .noun = "audit", .verb = "tail", .help = "Show the newest records, and follow", .args = audit_tail_args,
-	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .columns = tail_cols, .shape = ADM_REPORT, .stream = true, .role = ADM_AUDIT, .where = ADM_ON_POOL,
+	  .record = AUDIT_AUDIT_READ,
 	  .check = tail_check, .body = tail_body },
 	{ .noun = "audit", .verb = "export", .help = "Write all records, and follow", .args = audit_export_args,
-	  .detail = "One object for each record, with the bytes that are hashed.  With --cursor each record is written at least once: "
-	  "the file is brought up to date after what it says has been written.", .shape = ADM_REPORT, .stream = true,
-	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check, .body = tail_body },
-	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind", .args = audit_export_check_args,
-	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are missing "
-	  "in the store.", .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
+	  .detail = "One object for each record, with the bytes that are hashed.  With --cursor each record is written at "
+		    "least once: the file is brought up to date after what it says has been written.",
+	  .shape = ADM_REPORT, .stream = true,
+	  .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT, .check = audit_export_check,
+	  .body = tail_body },
+	{ .noun = "audit", .verb = "export-check", .help = "List logs whose export stays behind",
+	  .args = audit_export_check_args,
+	  .detail = "Must be empty: exit status 4 when it is not.  A cursor that is ahead of its log means that records are "
+		    "missing in the store.",
+	  .shape = ADM_REPORT, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_READ,
 	  .check = export_check_check, .body = export_check_body },
 	{ .noun = NULL },
 };

@@ -1,4 +1,5 @@
-/* audit verify: the whole store, or one tenant's log, as somebody reads it who trusts nothing in it. */
+/* audit verify: the command that checks the whole store, or one tenant's log, as somebody does who trusts nothing
+ * in it. check() runs on the loop, body() on a thread of the pool; toolcrib-verify does the same without a server. */
 #include "config.h"
 
 #include <errno.h>
@@ -186,11 +187,15 @@ static int audit_verify_body(struct command_call *c, struct db *db, struct audit
 
 static const struct command_arg audit_verify_args[] = {
 	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "This tenant's log alone; default: the whole store."),
-	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE, "A key that you have pinned, as audit keys prints it; may be given again."),
-	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE, "What the signer remembers: its directory, or a copy of its file state."),
+	OPTS("key", "KEY", ARG_TEXT, COMPLETE_NONE,
+		"A key that you have pinned, as audit keys prints it; may be given again."),
+	OPT("signer-state", "FILE", ARG_PATH, COMPLETE_FILE,
+		"What the signer remembers: its directory, or a copy of its file state."),
 	OPTS("anchor", "FILE", ARG_PATH, COMPLETE_FILE, "A checkpoint that was taken away earlier; may be given again."),
-	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE, "Say so when no checkpoint was taken outside for that long, such as 7d."),
-	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Also this bundle, and whether its records are those that the store had."),
+	OPT("anchor-max-age", "TIME", ARG_TEXT, COMPLETE_NONE,
+		"Say so when no checkpoint was taken outside for that long, such as 7d."),
+	OPT("with-bundle", "FILE", ARG_PATH, COMPLETE_FILE,
+		"Also this bundle, and whether its records are those that the store had."),
 	FLAG("keys", "Open what is kept of calls with this store's keys, and check it against the records."),
 	ARG_END };
 static const struct command_column verify_cols[] = {
