@@ -24,112 +24,112 @@ typedef void jobs_fn(void *arg, const struct err *err);
 #define FLUSH_TRIES 100                 /* 10 s: longer than a reader may read (AUDIT A-623) */
 #define FLUSH_PAUSE_US 100000
 
-struct course {
+struct job_runner {
 	struct commands *admin;            /* counted */
 	jobs_fn *done;
 	void *arg;
-	struct audit_job deed;         /* under way, or kind 0 */
+	struct audit_job job;         /* under way, or kind 0 */
 	struct ev_timer *again;         /* a reader holds the log of a file */
 	unsigned tries;
 	bool over;                      /* nothing is left */
 	struct err err;
 };
 
-static int course_step(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+static int runner_step(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct course *c = arg;
+	struct job_runner *r = arg;
 	bool done = false;
-	int rc = c->deed.kind ? 1 : audit_job_next(db, 0, &c->deed, err);
+	int rc = r->job.kind ? 1 : audit_job_next(db, 0, &r->job, err);
 
-	c->over = rc == 0;
+	r->over = rc == 0;
 	if (rc == 1)
-		rc = audit_job_step(logs, db, &c->deed, &done, err);
+		rc = audit_job_step(logs, db, &r->job, &done, err);
 	if (rc < 0 || done)
-		c->deed.kind = 0;
+		r->job.kind = 0;
 	return rc;
 }
 
 /* AUDIT A-509: erased bytes are in no file once the logs have been emptied. */
-static int course_flush(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
+static int runner_flush(void *arg, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct course *c = arg;
+	struct job_runner *r = arg;
 	int rc = audit_erase_flush(logs, db, err);
 
-	if (rc == ERR_BUSY && c->tries < FLUSH_TRIES)
+	if (rc == ERR_BUSY && r->tries < FLUSH_TRIES)
 		return rc;
-	c->deed.flush = false;
-	c->deed.flushed = rc == 0;
+	r->job.flush = false;
+	r->job.flushed = rc == 0;
 	return rc;
 }
 
-static void course_end(struct course *c, int rc)
+static void runner_end(struct job_runner *r, int rc)
 {
 	if (rc < 0)
-		log_err(NULL, "what was begun could not be ended, the next start goes on with it error=%s", c->err.msg);
-	ev_timer_free(&c->again);
-	if (c->done)
-		c->done(c->arg, rc < 0 ? &c->err : NULL);
-	commands_unref(c->admin);
-	free(c);
+		log_err(NULL, "what was begun could not be ended, the next start goes on with it error=%s", r->err.msg);
+	ev_timer_free(&r->again);
+	if (r->done)
+		r->done(r->arg, rc < 0 ? &r->err : NULL);
+	commands_unref(r->admin);
+	free(r);
 }
 
-static void course_stepped(void *arg, int rc, const struct err *err);
+static void runner_stepped(void *arg, int rc, const struct err *err);
 
-static int course_next(struct course *c)
+static int runner_next(struct job_runner *r)
 {
 	/* The record of the intent speaks for all slices, the last one has a record of its own. */
-	const struct writer_job step = { .name = "course", .run = course_step, .volatile_only = true, .done = course_stepped };
-	const struct writer_job flush = { .name = "course", .run = course_flush, .between = true, .done = course_stepped };
+	const struct writer_job step = { .name = "job", .run = runner_step, .volatile_only = true, .done = runner_stepped };
+	const struct writer_job flush = { .name = "job", .run = runner_flush, .between = true, .done = runner_stepped };
 
-	return writer_submit(commands_env(c->admin)->writer, c->deed.flush ? &flush : &step, c);
+	return writer_submit(commands_env(r->admin)->writer, r->job.flush ? &flush : &step, r);
 }
 
-static void course_again(void *arg)
+static void runner_again(void *arg)
 {
-	course_stepped(arg, 0, NULL);
+	runner_stepped(arg, 0, NULL);
 }
 
-static void course_stepped(void *arg, int rc, const struct err *err)
+static void runner_stepped(void *arg, int rc, const struct err *err)
 {
-	struct course *c = arg;
+	struct job_runner *r = arg;
 
-	if (rc == ERR_BUSY && c->deed.flush && !commands_closed(c->admin)) {
-		c->tries++;
-		ev_timer_start(c->again, FLUSH_PAUSE_US);
+	if (rc == ERR_BUSY && r->job.flush && !commands_closed(r->admin)) {
+		r->tries++;
+		ev_timer_start(r->again, FLUSH_PAUSE_US);
 		return;
 	}
 	if (rc < 0 && err)
-		c->err = *err;
-	if (rc == 0 && !c->over && commands_closed(c->admin))
-		rc = err_set(&c->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
-	if (rc == 0 && !c->over) {
-		rc = course_next(c);
+		r->err = *err;
+	if (rc == 0 && !r->over && commands_closed(r->admin))
+		rc = err_set(&r->err, ERR_CANCELLED, "", "the server is stopping; the next start goes on with it");
+	if (rc == 0 && !r->over) {
+		rc = runner_next(r);
 		if (rc == 0)
 			return;
-		(void)err_set(&c->err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
+		(void)err_set(&r->err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
 	}
-	course_end(c, rc);
+	runner_end(r, rc);
 }
 
-/* All deeds that are not done, one after the other; done() at the end, or NULL. */
+/* All jobs that are not done, one after the other; done() at the end, or NULL. */
 static int jobs_start(struct commands *a, jobs_fn *done, void *arg, struct err *err)
 {
-	struct course *c = mem_zalloc(sizeof(*c));
+	struct job_runner *r = mem_zalloc(sizeof(*r));
 	int rc;
 
-	*c = (struct course){ .admin = a, .done = done, .arg = arg };
-	c->again = ev_timer_new(commands_env(a)->loop, course_again, c);
-	rc = course_next(c);
+	*r = (struct job_runner){ .admin = a, .done = done, .arg = arg };
+	r->again = ev_timer_new(commands_env(a)->loop, runner_again, r);
+	rc = runner_next(r);
 	if (rc < 0) {
-		ev_timer_free(&c->again);
-		free(c);
+		ev_timer_free(&r->again);
+		free(r);
 		return err_set(err, (enum err_code)rc, "", "too much is waiting to be written; the next start goes on with it");
 	}
 	commands_ref(a);
 	return 0;
 }
 
-static void course_ended(void *arg, const struct err *err)
+static void runner_ended(void *arg, const struct err *err)
 {
 	command_ended(arg, err);
 }
@@ -141,7 +141,7 @@ void jobs_after(struct command_call *c)
 	if (c->undo)
 		return;
 	c->later = true;
-	if (jobs_start(c->admin, course_ended, c, &err) < 0)
+	if (jobs_start(c->admin, runner_ended, c, &err) < 0)
 		command_ended(c, &err);
 }
 

@@ -17,12 +17,12 @@
 #define PART_ROWS 500
 #define PART_BYTES (1u << 19)           /* a part ends behind the row that reaches this */
 #define TAIL_DEFAULT 10
-#define LOGS_MAX 100000                 /* that one feed follows */
+#define LOGS_MAX 100000                 /* that one stream follows */
 
-/* Where the feed stands in a log: the next record to say, and where it ends unless it follows. */
+/* Where the stream stands in a log: the next record to say, and where it ends unless it follows. */
 struct place { int64_t log, tenant_id, next, end; char *origin; };
 
-struct feed_job {
+struct tail_job {
 	struct report_ask ask;
 	struct command_call *c;
 	bool follow, bytes, begun;
@@ -35,7 +35,7 @@ struct feed_job {
 
 static void free_job(void *priv)
 {
-	struct feed_job *job = priv;
+	struct tail_job *job = priv;
 
 	for (size_t i = 0; i < job->n; i++)
 		free(job->at[i].origin);
@@ -47,7 +47,7 @@ static void free_job(void *priv)
 
 static int new_job(struct command_call *c, struct err *err)
 {
-	struct feed_job *job = command_priv(c, sizeof(*job));
+	struct tail_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_job;
 	job->c = c;
@@ -68,14 +68,14 @@ static int tail_check(struct command_call *c, struct err *err)
 	int rc = new_job(c, err);
 
 	if (rc == 0)
-		((struct feed_job *)c->priv)->newest = arg_uint(c, "number", TAIL_DEFAULT);
+		((struct tail_job *)c->priv)->newest = arg_uint(c, "number", TAIL_DEFAULT);
 	return rc;
 }
 
 static int audit_export_check(struct command_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
-	struct feed_job *job = c->priv;
+	struct tail_job *job = c->priv;
 
 	if (rc < 0)
 		return rc;
@@ -86,7 +86,7 @@ static int audit_export_check(struct command_call *c, struct err *err)
 
 /* --- where it begins */
 
-static int64_t cursor_of(const struct feed_job *job, const char *origin)
+static int64_t cursor_of(const struct tail_job *job, const char *origin)
 {
 	const json_t *next = json_object_get(job->cursor, origin);
 
@@ -94,7 +94,7 @@ static int64_t cursor_of(const struct feed_job *job, const char *origin)
 }
 
 /* The first record at or behind since, the end when there is none. */
-static int find_since(struct db *db, const struct feed_job *job, struct place *p, struct err *err)
+static int find_since(struct db *db, const struct tail_job *job, struct place *p, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD_SPAN);
 	int rc;
@@ -109,7 +109,7 @@ static int find_since(struct db *db, const struct feed_job *job, struct place *p
 	return rc < 0 ? rc : 0;
 }
 
-static int add_place(struct feed_job *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
+static int add_place(struct tail_job *job, struct db *db, int64_t log, int64_t tenant_id, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_HEAD);
 	struct place p = { .log = log, .tenant_id = tenant_id };
@@ -138,7 +138,7 @@ static int add_place(struct feed_job *job, struct db *db, int64_t log, int64_t t
 }
 
 /* Logs that have come since the last look. */
-static int find_logs(struct feed_job *job, struct db *db, struct err *err)
+static int find_logs(struct tail_job *job, struct db *db, struct err *err)
 {
 	int64_t log = job->last_log, tenant_id = 0;
 	int rc;
@@ -174,7 +174,7 @@ static int put_bytes(struct reply *o, struct audit_walk *walk, int64_t idx, stru
 	return 0;
 }
 
-static struct db_stmt *next_rows(const struct feed_job *job, struct db *db, const struct place *p)
+static struct db_stmt *next_rows(const struct tail_job *job, struct db *db, const struct place *p)
 {
 	struct db_stmt *st = db_stmt_get(db, job->bytes ? SQL_REPORT_EXPORT : SQL_REPORT_TAIL);
 
@@ -186,7 +186,7 @@ static struct db_stmt *next_rows(const struct feed_job *job, struct db *db, cons
 	return st;
 }
 
-static int put_rows(struct feed_job *job, struct db *db, struct place *p, size_t *ret_rows, struct err *err)
+static int put_rows(struct tail_job *job, struct db *db, struct place *p, size_t *ret_rows, struct err *err)
 {
 	struct audit_walk *walk = job->bytes ? audit_walk_new(db, p->log, p->origin, p->next, INT64_MAX) : NULL;
 	struct db_stmt *st = next_rows(job, db, p);
@@ -210,7 +210,7 @@ static int put_rows(struct feed_job *job, struct db *db, struct place *p, size_t
 }
 
 /* One log with something to say in a part, in turn. */
-static int next_part(struct feed_job *job, struct db *db, struct err *err)
+static int next_part(struct tail_job *job, struct db *db, struct err *err)
 {
 	for (size_t tried = 0; tried < job->n; tried++) {
 		size_t rows = 0;
@@ -233,7 +233,7 @@ static const char *const export_more[] = { "enc", "leaf", "bytes", NULL };
 
 static int tail_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct feed_job *job = c->priv;
+	struct tail_job *job = c->priv;
 	struct db_stmt *st;
 	struct place none = { 0 };
 	int rc = job->begun ? 0 : report_ask_find(db, &job->ask, err);
