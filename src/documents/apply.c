@@ -1,5 +1,5 @@
 /* apply: the command that brings the store to what files say, in one transaction.  check() parses the documents on
- * the loop; body() runs on the writer's thread and calls the kinds (kind_*.c) in their order.  Everything is
+ * the loop; body() runs on the writer's thread and calls the kinds (kinds.c) in their order.  Everything is
  * checked before anything is written, a dry run is the same transaction taken back, and a tenant's list of tools
  * changes at most once. */
 #include "config.h"
@@ -22,18 +22,6 @@
 #include "documents_int.h"
 
 #define DOCUMENTS_MAX 10000
-
-/* A kind stands behind those that it refers to: so they are stored, and removed the other way round. */
-static const struct apply_kind *const kinds[] = {
-	&apply_kind_secret, &apply_kind_schema, &apply_kind_upstream, &apply_kind_tool, &apply_kind_prompt,
-	&apply_kind_resource,
-	&apply_kind_template, &apply_kind_tenant, &apply_kind_grant,
-};
-
-const struct apply_kind *apply_kind_at(size_t i)
-{
-	return i < NELEMS(kinds) ? kinds[i] : NULL;
-}
 
 /* --- reading */
 
@@ -71,18 +59,18 @@ static void free_apply(void *priv)
 
 static int find_kind(const json_t *doc, const struct apply_kind **ret, struct err *err)
 {
-	const char *name = is_schema(doc) ? "schema" : "tool", *near, *names[NELEMS(kinds)];
+	const char *name = is_schema(doc) ? "schema" : "tool", *near, *names[APPLY_KINDS];
 	struct str all = STR_INIT;
 	int rc = json_is_object(doc) ? jx_get_string(doc, "", "kind", JX_OPTIONAL, &name, err) :
 		 err_set(err, ERR_INVALID, "", "a document must be an object, is %s", jx_type_name(doc));
 
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < NELEMS(kinds); i++) {
-		names[i] = kinds[i]->name;
+	for (size_t i = 0; i < APPLY_KINDS; i++) {
+		names[i] = apply_kinds[i]->name;
 		str_printf(&all, "%s%s", i > 0 ? ", " : "", names[i]);
 		if (strcmp(name, names[i]) == 0)
-			*ret = kinds[i];
+			*ret = apply_kinds[i];
 	}
 	if (!*ret) {
 		rc = err_set(err, ERR_INVALID, "/kind", "documents of kind %.40s are not known", name);
@@ -221,9 +209,9 @@ static void put_summary(const struct apply *a)
 
 static int store_all(struct apply *a, struct err *err)
 {
-	for (size_t k = 0; k < NELEMS(kinds); k++)
+	for (size_t k = 0; k < APPLY_KINDS; k++)
 		for (size_t i = 0; i < a->count; i++) {
-			int rc = a->item[i].kind == kinds[k] ? kinds[k]->store(a, &a->item[i], err) : 0;
+			int rc = a->item[i].kind == apply_kinds[k] ? apply_kinds[k]->store(a, &a->item[i], err) : 0;
 
 			if (rc < 0) {
 				if (err && strncmp(err->where, "/documents/", 11) != 0)
@@ -238,9 +226,9 @@ static int prune_all(struct apply *a, struct err *err)
 {
 	int rc = 0;
 
-	for (size_t k = NELEMS(kinds); k-- > 0 && rc == 0;)
-		if (has_space(a, kinds[k]->space))
-			rc = kinds[k]->prune(a, kinds[k], err);
+	for (size_t k = APPLY_KINDS; k-- > 0 && rc == 0;)
+		if (has_space(a, apply_kinds[k]->space))
+			rc = apply_kinds[k]->prune(a, apply_kinds[k], err);
 	return rc;
 }
 

@@ -4,9 +4,8 @@
 #include "registry/registry.h"
 #include "toolset/toolset.h"
 
-/* Documents and the store: apply.c (from files to rows, in one transaction), export.c (from rows to files),
- * kind_tool.c and kind_tenant.c (what each kind of
- * document is). */
+/* Documents and the store: apply.c (from files to rows, in one transaction), export.c (from rows to files), kinds.c (what
+ * each kind of document is). */
 
 struct apply;
 struct export;
@@ -22,7 +21,7 @@ struct apply_item {                     /* a document */
 /* One kind of document. */
 struct apply_kind {
 	const char *name, *space;       /* two of one space cannot have the same name */
-	enum reg_kind listed;           /* of those in kind_tool.c */
+	enum reg_kind listed;           /* of kinds that are listed to agents */
 	/* Loop: check a document, fill item->name and item->doc. */
 	int (*read)(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err);
 	/* Writer: make the rows say so, and tell apply_say() what that changed. */
@@ -33,7 +32,8 @@ struct apply_kind {
 	int (*export)(struct export *x, const struct apply_kind *kind, struct err *err);
 	void (*free_doc)(void *doc);
 };
-const struct apply_kind *apply_kind_at(size_t i);        /* in the order of storing; NULL behind the last */
+#define APPLY_KINDS 9
+extern const struct apply_kind *const apply_kinds[APPLY_KINDS];      /* in the order of storing */
 
 struct apply_ids { int64_t *v; size_t n; };
 void apply_id(struct apply_ids *ids, int64_t id);       /* once each */
@@ -70,9 +70,5 @@ struct export {
 };
 /* A document and the file that it belongs into; takes doc. */
 void export_put(struct export *x, const char *kind, const char *name, json_t *doc);
-
-extern const struct apply_kind apply_kind_secret, apply_kind_schema, apply_kind_upstream, apply_kind_tool,
-	apply_kind_prompt, apply_kind_resource,
-	apply_kind_template, apply_kind_tenant, apply_kind_grant;
 
 #endif

@@ -1,5 +1,5 @@
 /* export: the command that writes what the store holds as the documents that apply reads.  body() runs on a thread
- * of the pool; each kind of document has its own function in a kind_*.c. */
+ * of the pool; each kind of document (kinds.c) writes its own. */
 #include "config.h"
 
 #include <stdio.h>
@@ -56,8 +56,8 @@ static int export_all(struct export *x, struct err *err)
 
 	if (rc == 0 && *x->tenant)
 		x->tenant_id = t.id;
-	for (size_t i = 0; apply_kind_at(i) && rc == 0; i++)
-		rc = apply_kind_at(i)->export(x, apply_kind_at(i), err);
+	for (size_t i = 0; i < APPLY_KINDS && rc == 0; i++)
+		rc = apply_kinds[i]->export(x, apply_kinds[i], err);
 	return rc;
 }
 
