@@ -58,10 +58,10 @@ void audit_payload_seal(const uint8_t dek[32], int64_t key_id, const uint8_t sal
 int audit_payload_open(const uint8_t dek[32], int64_t key_id, const uint8_t salt[AUDIT_SALT_SIZE],
 		       const struct audit_at *at, const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret) MUST_CHECK;
 
-/* The clear name behind a pseudonym, encrypted in its row; kind: enum audit_alias. */
-void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+/* The clear name behind a pseudonym, encrypted in its row; kind: enum audit_pseudonym. */
+void audit_pseudonym_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
 		      const void *value, size_t len, uint8_t ret_nonce[24], uint8_t *ret);
-int audit_alias_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+int audit_pseudonym_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
 		     const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret) MUST_CHECK;
 
 #endif

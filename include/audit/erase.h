@@ -33,7 +33,7 @@ struct db;
 FOR_TESTS int audit_erase_record(struct audit_logs *logs, struct db *db, int64_t tenant_id, int64_t idx, bool *ret_had,
 		       struct err *err) MUST_CHECK;
 /* A pseudonym's clear name alone ("adr_…", "cli_…", "prn_…"), with the salt of its record alias.new. */
-FOR_TESTS int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
+FOR_TESTS int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
 				bool *ret_had, struct err *err) MUST_CHECK;
 
 /* Ids of the keys of a subject: of a principal by its pseudonym.  Ascending; the caller frees *ret.  Addresses and

@@ -42,8 +42,8 @@ struct audit_payload {
  * are more than AUDIT_HIDDEN_MAX. */
 bool audit_hide_keys(const char *p, size_t len, struct audit_hidden hidden[AUDIT_HIDDEN_MAX], size_t *n);
 
-enum audit_alias { AUDIT_ALIAS_PERSON = 1, AUDIT_ALIAS_BEHALF, AUDIT_ALIAS_ADDRESS, AUDIT_ALIAS_CLIENT };
-unsigned audit_alias_ctag(int64_t kind);        /* enum audit_ctag of its value; 0: no such kind */
+enum audit_pseudonym { AUDIT_ALIAS_PERSON = 1, AUDIT_ALIAS_BEHALF, AUDIT_ALIAS_ADDRESS, AUDIT_ALIAS_CLIENT };
+unsigned audit_pseudonym_ctag(int64_t kind);        /* enum audit_ctag of its value; 0: no such kind */
 #define AUDIT_ALIASES_PER_DAY 1000      /* new addresses and clients of a log; then adr_other, cli_other */
 #define AUDIT_ALIAS_VALUE_MAX 255       /* bytes; a longer one is cut */
 
@@ -63,7 +63,7 @@ int audit_open_record(struct db *db, struct keys *keys, int64_t tenant_id, int64
 		      struct err *err) MUST_CHECK;
 /* What a pseudonym of a tenant's log stands for, as text; the caller frees.  ERR_NOT_FOUND: there is none, or it
  * was erased. */
-int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
+int audit_open_pseudonym(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
 		     struct err *err) MUST_CHECK;
 
 #endif

@@ -45,7 +45,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	const uint8_t *master;          /* seal keys are derived from it */
 	const struct secret_source *secrets;  /* NULL: none is set */
 	const char *store;              /* its directory; NULL: none */
-	const struct sandbox *cage;    /* of the processes of tools; NULL: none is started */
+	const struct sandbox *sandbox;    /* of the processes of tools; NULL: none is started */
 	struct exec_workers *workers;     /* those that are kept; NULL: none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */

@@ -169,9 +169,9 @@ struct command_env {                      /* borrowed for life; all but loop may
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
-	const struct sandbox *cage;            /* the same; NULL: no process is started */
+	const struct sandbox *sandbox;            /* the same; NULL: no process is started */
 	struct exec_workers *workers;             /* the same; NULL: none is kept */
-	const char *sandbox;                    /* for `status`: the levels reached and required */
+	const char *sandbox_levels;             /* for `status`: the levels reached and required */
 	uint32_t owner_uid;             /* an admin while commands_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;

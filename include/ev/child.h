@@ -10,7 +10,7 @@ struct ev_loop;
 struct ev_child;
 struct sandbox_policy;
 
-/* The one place where processes begin: posix_spawn of the launcher toolcrib-run, which builds the cage
+/* The one place where processes begin: posix_spawn of the launcher toolcrib-run, which builds the sandbox
  * that the policy describes and becomes the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */
 struct ev_child_req {
 	const struct sandbox_policy *policy;  /* program, argv, environment, limits: by fd 3, never by argv */

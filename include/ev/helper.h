@@ -9,7 +9,7 @@ struct ev_loop;
 struct ev_helper;
 
 /* A program of this package that serves this process over a socket on its descriptor 0 and ends when that is closed.  It
- * is part of the server, not a tool: no launcher, no cage; it inherits standard error and nothing else.  Loop thread.
+ * is part of the server, not a tool: no launcher, no sandbox; it inherits standard error and nothing else.  Loop thread.
  *
  * ret_fd: our end, which blocks; the caller's to close.  ERR_UNREACHABLE when the program is missing (where = path). */
 int ev_helper_start(struct ev_loop *loop, const char *path, const char *const argv[], int *ret_fd, struct ev_helper **ret,

@@ -30,14 +30,14 @@ struct transport_env {                  /* borrowed for the transport's life */
 };
 /* How full the server is (SEC S-807).  Nearly: connections of those who fill it are not kept.  Full: new ones are
  * taken slowly, too, and those that are of nobody yet are hurried. */
-enum transport_press { TRANSPORT_CALM, TRANSPORT_NEARLY_FULL, TRANSPORT_FULL };
+enum transport_pressure { TRANSPORT_CALM, TRANSPORT_NEARLY_FULL, TRANSPORT_FULL };
 struct transport_ops {
 	const char *name;                                            /* "stdio", "tcp", "unix", "http" */
 	int (*check)(const struct conf_listener *c, struct err *err);        /* no I/O */
 	int (*open)(const struct transport_env *env, const struct conf_listener *c, struct transport **ret,
 		    struct err *err);
 	void (*pause)(struct transport *t, bool paused);             /* stop accepting */
-	void (*press)(struct transport *t, enum transport_press press);
+	void (*pressure)(struct transport *t, enum transport_pressure pressure);
 	unsigned (*live)(const struct transport *t);                 /* open connections */
 	const char *(*address)(const struct transport *t);           /* "127.0.0.1:8808" as bound; a path; "stdio" */
 	/* At once; what was open is told so in the deferred work of this turn, so mcp and tenants must outlive that. */

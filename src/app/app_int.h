@@ -42,10 +42,10 @@ struct app {
 	char *store;                    /* absolute */
 	size_t started;                 /* rows of the table whose start() succeeded */
 	uint64_t started_us;
-	struct sandbox cage;           /* of all tools */
+	struct sandbox sandbox;           /* of all tools */
 	const char *hide[3];            /* its lists and texts */
 	char *scratch, *conf_file, *cgroup;
-	char *sandbox;                  /* both levels, for people */
+	char *sandbox_levels;           /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
 	int audit_level, stored_level;  /* enum audit_level: the server's default; as the store has it, -1 = not yet */

@@ -68,7 +68,7 @@ void app_certs_check(struct app *a)
 /* --- pressure: a server that fills up leaves things out in steps, and says so (SEC S-807); mcp leaves out lists */
 
 static const struct {
-	enum transport_press press;
+	enum transport_pressure pressure;
 	const char *say;
 } steps[LIMIT_STEPS] = {
 	[LIMIT_CALM] = { TRANSPORT_CALM, "not full any more, connections are kept" },
@@ -97,7 +97,7 @@ static void tell(void *arg)
 	count(a->pressure.told, a->pressure.step);
 	a->pressure.told = a->pressure.step;
 	for (size_t i = 0; i < a->nlisteners; i++)
-		a->listeners[i].ops->press(a->listeners[i].t, steps[a->pressure.told].press);
+		a->listeners[i].ops->pressure(a->listeners[i].t, steps[a->pressure.told].pressure);
 	if (!log_allow(&site))
 		return;
 	if (a->pressure.told == LIMIT_CALM)

@@ -110,7 +110,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 			reply_raw(o, "pid", "null", 4);
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
-		reply_text(o, "sandbox", command_env(c)->sandbox);
+		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
 		reply_text(o, "clock", clock_sync_name(clock.sync));
 		reply_int(o, "tenants", db_col_i64(st, 0));
 		reply_int(o, "tools", db_col_i64(st, 1));

@@ -191,8 +191,8 @@ static void claim_cgroup(struct app *a)
 
 	if (a->opt.profile != APP_DAEMON)
 		return;
-	a->cage.cgroup = a->cgroup = sandbox_cgroup_claim(&why);
-	a->cage.best.cgroup = a->cgroup != NULL;
+	a->sandbox.cgroup = a->cgroup = sandbox_cgroup_claim(&why);
+	a->sandbox.best.cgroup = a->cgroup != NULL;
 	if (!a->cgroup)
 		log_debug(NULL, "tools have no cgroups why=\"%s\"", why);
 }
@@ -202,12 +202,12 @@ static int use_bwrap(struct app *a, struct err *err)
 {
 	static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap" };
 
-	for (size_t i = 0; i < NELEMS(places) && !a->cage.bwrap; i++) {
+	for (size_t i = 0; i < NELEMS(places) && !a->sandbox.bwrap; i++) {
 		if (access(places[i], X_OK) == 0)
-			a->cage.bwrap = places[i];
+			a->sandbox.bwrap = places[i];
 	}
-	a->cage.best.ns = a->cage.bwrap != NULL;
-	if (a->cage.bwrap)
+	a->sandbox.best.ns = a->sandbox.bwrap != NULL;
+	if (a->sandbox.bwrap)
 		return 0;
 	(void)err_set(err, ERR_UNREACHABLE, "sandbox.engine", "sandbox.engine is bwrap, and there is no %s", places[0]);
 	err_hint(err, "install bubblewrap, or remove the line");
@@ -220,34 +220,34 @@ static int sandbox_start(struct app *a, struct err *err)
 	const char *require = conf ? conf->sandbox_require : SANDBOX_REQUIRE_DEFAULT;
 	char level[SANDBOX_LEVEL_TEXT];
 	size_t n = 0;
-	int rc = sandbox_level_parse(require, &a->cage.require, err);
+	int rc = sandbox_level_parse(require, &a->sandbox.require, err);
 
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
-	a->cage.best = sandbox_level_probe();
+	a->sandbox.best = sandbox_level_probe();
 	claim_cgroup(a);
 	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
 		return ERR_UNREACHABLE;
 	a->hide[n++] = a->store;
 	if (conf && conf->file)
 		a->hide[n++] = a->conf_file = path_absolute(conf->file);
-	a->cage.hide = a->hide;
-	a->cage.scratch = a->scratch = scratch_place();
-	a->sandbox = mem_printf("%s, required %s", sandbox_level_format(&a->cage.best, level), require);
-	if (a->cage.require.landlock == 0 && !a->cage.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
+	a->sandbox.hide = a->hide;
+	a->sandbox.scratch = a->scratch = scratch_place();
+	a->sandbox_levels = mem_printf("%s, required %s", sandbox_level_format(&a->sandbox.best, level), require);
+	if (a->sandbox.require.landlock == 0 && !a->sandbox.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
 		log_warn(NULL, "sandbox.require lets tools run that can read the store require=%s reached=%s", require,
 			 level);
 	return 0;
 }
 
-/* cage.c */
+/* sandbox.c */
 static void sandbox_stop(struct app *a)
 {
-	free(a->sandbox);
+	free(a->sandbox_levels);
 	free(a->scratch);
 	free(a->conf_file);
 	free(a->cgroup);
-	a->sandbox = a->scratch = a->conf_file = a->cgroup = NULL;
+	a->sandbox_levels = a->scratch = a->conf_file = a->cgroup = NULL;
 }
 
 /* --- audit level: the server's default of how much of a call is kept */
@@ -392,7 +392,7 @@ static int upstreams_start(struct app *a, struct err *err)
 
 	free(file);
 	a->upstreams = upstreams_new(&(struct upstreams_env){ .loop = a->loop, .fetcher = a->fetcher,
-		.secrets = vault_secrets(a->vault), .sandbox = &a->cage });
+		.secrets = vault_secrets(a->vault), .sandbox = &a->sandbox });
 	if (rc == 0)
 		rc = upstreams_load(a->upstreams, db, err);
 	db_close(&db);
@@ -492,7 +492,7 @@ static int writer_start(struct app *a, struct err *err)
 	}
 	if (a->notary)
 		notary_guard(a->notary, &guard);
-	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox, a->notary ?
+	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox_levels, a->notary ?
 			  notary_place(a->notary) : "none");
 	rc = writer_open(a->loop, &(struct keyfile_place){ a->store, a->master }, mode, &limits, &guard, &a->writer,
 			 &recovered, err);
@@ -596,7 +596,7 @@ static int calls_start(struct app *a, struct err *err)
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
 		.writer = a->writer, .master = a->master, .fetcher = a->fetcher, .upstreams = a->upstreams,
-		.cage = &a->cage, .workers = a->workers, .audit_level = a->audit_level,
+		.sandbox = &a->sandbox, .workers = a->workers, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
 		.secrets = vault_secrets(a->vault), .store = a->store,
@@ -640,7 +640,7 @@ static int admin_start(struct app *a, struct err *err)
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
-		.upstreams = a->upstreams, .cage = &a->cage, .workers = a->workers, .sandbox = a->sandbox,
+		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .sandbox_levels = a->sandbox_levels,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,

@@ -198,7 +198,7 @@ int audit_append(struct audit_logs *logs, struct db *db, const struct audit_even
 
 	if (!log)
 		return err_set(err, ERR_NOT_FOUND, "audit", "tenant %" PRId64 " has no log", ev->tenant_id);
-	rc = audit_alias_fill(logs, db, log, ev, append_one, &row, err);
+	rc = audit_pseudonym_fill(logs, db, log, ev, append_one, &row, err);
 	if (rc == 0)
 		rc = append_row(logs, db, log, ev, &row, err);
 	if (rc == 0 && ret)

@@ -71,7 +71,7 @@ struct audit_logs {
 	size_t undo_len, undo_cap;
 	int64_t last_id;                /* newest rec.id */
 	struct keys *keys;              /* owned; NULL in tests that commit to no value */
-	struct map *aliases;            /* pseudonyms that are known; struct audit_alias_known */
+	struct map *aliases;            /* pseudonyms that are known; struct audit_pseudonym_known */
 	struct str kept, clean;         /* scratch of payload.c: values to keep; a value without what is hidden */
 	struct audit_bytes ct;          /* the same, encrypted */
 	char instance[32], boot[40], build[64]; /* instance: "" before the store has one */
@@ -84,9 +84,9 @@ void audit_behind(struct audit_logs *logs, struct audit_log *log);      /* has s
 struct audit_log *audit_log_add(struct audit_logs *logs, int64_t id, int64_t tenant_id, int64_t size,
 				const char *origin);
 /* A pseudonym that is known, until it is undone or forgotten. */
-struct audit_alias_known { size_t len; char key[16 + DIGEST_SIZE], name[32]; };        /* key: log, kind, token */
-void audit_alias_keep(struct audit_logs *logs, struct audit_alias_known *known);       /* takes it */
-void audit_alias_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
+struct audit_pseudonym_known { size_t len; char key[16 + DIGEST_SIZE], name[32]; };        /* key: log, kind, token */
+void audit_pseudonym_keep(struct audit_logs *logs, struct audit_pseudonym_known *known);       /* takes it */
+void audit_pseudonym_trim(struct audit_logs *logs, size_t max);     /* forget all when there are more */
 struct audit_log *audit_log_find(struct audit_logs *logs, int64_t tenant_id);
 /* Begin and end of a call, as the picture sees them; a call that is not open: NULL. */
 void audit_open_add(struct audit_logs *logs, const uint8_t call[16], int64_t id, int64_t log, int64_t beg);
@@ -123,7 +123,7 @@ int audit_payload_store(struct audit_logs *logs, struct db *db, const struct aud
  * makes. */
 typedef int audit_append_fn(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 			    struct err *err);
-int audit_alias_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+int audit_pseudonym_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 		     audit_append_fn *append, struct audit_row *row, struct err *err) MUST_CHECK;
 
 /* --- fields.c */

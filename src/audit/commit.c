@@ -186,7 +186,7 @@ static void put_alias_place(struct str *ad, int64_t key_id, int kind, const char
 	str_puts(ad, name);
 }
 
-void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+void audit_pseudonym_seal(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
 		      const void *value, size_t len, uint8_t ret_nonce[24], uint8_t *ret)
 {
 	struct str ad = STR_INIT;
@@ -199,7 +199,7 @@ void audit_alias_seal(const uint8_t dek[32], int64_t key_id, int kind, const cha
 	str_fini(&ad);
 }
 
-int audit_alias_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
+int audit_pseudonym_open(const uint8_t dek[32], int64_t key_id, int kind, const char *origin, const char *name,
 		     const uint8_t nonce[24], const uint8_t *ct, size_t len, uint8_t *ret)
 {
 	struct str ad = STR_INIT;

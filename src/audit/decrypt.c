@@ -166,7 +166,7 @@ static int open_row(struct db_stmt *st, struct keys *keys, int64_t tenant_id, co
 	if (!nonce || len < AEAD_TAG)
 		return err_set(err, ERR_CORRUPT, "audit", "the row of %s is damaged", pseudonym);
 	value = mem_zalloc(len - AEAD_TAG + 1);
-	rc = audit_alias_open(dek->key, key, (int)db_col_i64(st, 1), origin, pseudonym, nonce, ct, len, (uint8_t *)value);
+	rc = audit_pseudonym_open(dek->key, key, (int)db_col_i64(st, 1), origin, pseudonym, nonce, ct, len, (uint8_t *)value);
 	if (rc < 0) {
 		free(value);
 		return err_set(err, ERR_CORRUPT, "audit", "the row of %s does not open", pseudonym);
@@ -188,7 +188,7 @@ static int origin_of(struct db *db, int64_t log, char **ret, struct err *err)
 	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "audit", "there is no log %" PRId64, log) : rc < 0 ? rc : 0;
 }
 
-int audit_open_alias(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
+int audit_open_pseudonym(struct db *db, struct keys *keys, int64_t tenant_id, const char *pseudonym, char **ret,
 		     struct err *err)
 {
 	struct db_stmt *st;

@@ -71,7 +71,7 @@ static int alias_record(struct db *db, int64_t log, const char *pseudonym, int64
 	return rc;
 }
 
-int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym, bool *ret_had,
+int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym, bool *ret_had,
 		      struct err *err)
 {
 	struct db_stmt *st;
@@ -92,7 +92,7 @@ int audit_erase_alias(struct audit_logs *logs, struct db *db, int64_t tenant_id,
 	db_bind_i64(st, 1, log);
 	db_bind_textz(st, 2, pseudonym);
 	rc = db_run(&st, err);
-	audit_alias_trim(logs, 0);
+	audit_pseudonym_trim(logs, 0);
 	*ret_had = true;
 	return rc;
 }
@@ -184,7 +184,7 @@ int audit_erase_slice(struct audit_logs *logs, struct db *db, int64_t tenant_id,
 		db_bind_i64(st, 1, rows[i]);
 		rc = db_run(&st, err);
 	}
-	audit_alias_trim(logs, 0);
+	audit_pseudonym_trim(logs, 0);
 	if (rc == 0)
 		*ret_done = end;
 	return rc;
@@ -254,7 +254,7 @@ int audit_cut_rows(struct audit_logs *logs, struct db *db, const struct audit_cu
 	return rc;
 }
 
-static int insert_deed(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)
+static int insert_job(struct db *db, const struct audit_receipt *intent, int kind, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_DEED_INSERT);
 
@@ -279,7 +279,7 @@ int audit_cut_set(struct audit_logs *logs, struct db *db, const struct audit_cut
 	rc = db_run(&st, err);
 	if (rc == 0 && db_changes(db) != 1)
 		return err_set(err, ERR_CONFLICT, "", "the log was pruned beyond record %" PRId64 " already", cut->at);
-	return rc < 0 ? rc : insert_deed(db, intent, AUDIT_PRUNE, err);
+	return rc < 0 ? rc : insert_job(db, intent, AUDIT_PRUNE, err);
 }
 
 int audit_job_next(struct db *db, int kind, struct audit_job *ret, struct err *err)
@@ -363,7 +363,7 @@ int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, in
 	rc = db_run(&st, err);
 	if (rc == 0)
 		*ret_names = db_changes(db);
-	audit_alias_trim(logs, 0);
+	audit_pseudonym_trim(logs, 0);
 	return rc;
 }
 
@@ -371,7 +371,7 @@ int audit_compact(struct audit_logs *logs, struct db *db, int64_t *ret_texts, in
 
 int audit_erase_intend(struct db *db, const struct audit_receipt *intent, struct err *err)
 {
-	return insert_deed(db, intent, AUDIT_ERASE, err);
+	return insert_job(db, intent, AUDIT_ERASE, err);
 }
 
 /* What an erase record names: keys, a range, or all before it. */

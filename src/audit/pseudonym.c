@@ -28,7 +28,7 @@ static const struct { const char *prefix, *other; unsigned ctag; } kinds[] = {
 	[AUDIT_ALIAS_CLIENT] = { "cli_", "cli_other", AUDIT_C_CLIENT },
 };
 
-unsigned audit_alias_ctag(int64_t kind)
+unsigned audit_pseudonym_ctag(int64_t kind)
 {
 	return kind >= AUDIT_ALIAS_PERSON && kind <= AUDIT_ALIAS_CLIENT ? kinds[kind].ctag : 0;
 }
@@ -40,7 +40,7 @@ struct asked {
 	struct audit_log *log;
 	const struct audit_event *ev;   /* that it comes with */
 	audit_append_fn *append;
-	enum audit_alias kind;
+	enum audit_pseudonym kind;
 	const char *value;
 	size_t len;
 	uint8_t token[TOKEN_SIZE];
@@ -72,11 +72,11 @@ static size_t cache_key(const struct asked *a, char *ret)
 
 static const char *remember(struct asked *a, const char *name)
 {
-	struct audit_alias_known *c = mem_alloc(sizeof(*c));
+	struct audit_pseudonym_known *c = mem_alloc(sizeof(*c));
 
 	c->len = cache_key(a, c->key);
 	snprintf(c->name, sizeof(c->name), "%s", name);  /* names of ours fit */
-	audit_alias_keep(a->logs, c);
+	audit_pseudonym_keep(a->logs, c);
 	return c->name;
 }
 
@@ -91,7 +91,7 @@ static int insert_alias(struct asked *a, const char *name, int64_t idx, struct e
 
 	if (rc < 0)
 		return rc;
-	audit_alias_seal(dek->key, dek->id, a->kind, a->log->origin, name, a->value, a->len, nonce, ct);
+	audit_pseudonym_seal(dek->key, dek->id, a->kind, a->log->origin, name, a->value, a->len, nonce, ct);
 	st = db_stmt_get(a->db, SQL_ALIAS_INSERT);
 	db_bind_i64(st, 1, a->log->id);
 	db_bind_i64(st, 2, a->kind);
@@ -154,7 +154,7 @@ static int find_alias(struct asked *a, char ret[32], struct err *err)
 static int alias_of(struct asked *a, const char **ret, struct err *err)
 {
 	char key[16 + TOKEN_SIZE], name[32];
-	const struct audit_alias_known *c;
+	const struct audit_pseudonym_known *c;
 	int rc = make_token(a, err);
 
 	if (rc < 0)
@@ -181,7 +181,7 @@ static int alias_of(struct asked *a, const char **ret, struct err *err)
 }
 
 static int intern_alias(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
-			audit_append_fn *append, enum audit_alias kind, struct audit_row *row, struct err *err)
+			audit_append_fn *append, enum audit_pseudonym kind, struct audit_row *row, struct err *err)
 {
 	const char *value = kind == AUDIT_ALIAS_ADDRESS ? ev->peer : ev->client, *name = NULL;
 	struct asked a = { .logs = logs, .db = db, .log = log, .ev = ev, .append = append, .kind = kind,
@@ -261,7 +261,7 @@ static int meet_person(struct audit_logs *logs, struct db *db, struct audit_log 
 	return rc;
 }
 
-int audit_alias_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
+int audit_pseudonym_fill(struct audit_logs *logs, struct db *db, struct audit_log *log, const struct audit_event *ev,
 		     audit_append_fn *append, struct audit_row *row, struct err *err)
 {
 	int rc = 0;

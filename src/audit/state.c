@@ -378,13 +378,13 @@ int audit_row_intern(struct audit_row *row, enum audit_column col, const char *t
 	return rc;
 }
 
-void audit_alias_keep(struct audit_logs *logs, struct audit_alias_known *known)
+void audit_pseudonym_keep(struct audit_logs *logs, struct audit_pseudonym_known *known)
 {
 	map_set(logs->aliases, known->key, known->len, known);
 	audit_undo_push(logs, UNDO_ALIAS, known);
 }
 
-void audit_alias_trim(struct audit_logs *logs, size_t max)
+void audit_pseudonym_trim(struct audit_logs *logs, size_t max)
 {
 	void *value;
 
@@ -400,7 +400,7 @@ static void undo_one(struct audit_logs *logs, const struct undo *u)
 {
 	struct audit_log *log;
 	struct audit_text *text;
-	struct audit_alias_known *known;
+	struct audit_pseudonym_known *known;
 
 	switch (u->kind) {
 	case UNDO_RECORD:
@@ -502,7 +502,7 @@ void audit_logs_commit(struct audit_logs *logs)
 	}
 	if (map_count(logs->texts) > TEXTS_MAX)
 		texts_clear(logs);
-	audit_alias_trim(logs, ALIASES_MAX);
+	audit_pseudonym_trim(logs, ALIASES_MAX);
 }
 
 int audit_logs_flush(struct audit_logs *logs, struct db *db, struct err *err)
@@ -647,7 +647,7 @@ void audit_logs_close(struct audit_logs **lp)
 	map_free(&logs->by_tenant);
 	map_free(&logs->calls);
 	map_free(&logs->texts);
-	audit_alias_trim(logs, 0);
+	audit_pseudonym_trim(logs, 0);
 	map_free(&logs->aliases);
 	keys_close(&logs->keys);
 	str_fini(&logs->kept);

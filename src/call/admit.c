@@ -242,32 +242,32 @@ struct backend_env call_backend_env(const struct call_engine *eng)
 {
 	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
 				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
-				     .sandbox = eng->env.cage, .workers = eng->env.workers };
+				     .sandbox = eng->env.sandbox, .workers = eng->env.workers };
 }
 
-/* cage.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
-static int call_check_cage(struct call *c, struct err *err)
+/* sandbox.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */
+static int call_check_sandbox(struct call *c, struct err *err)
 {
 	const struct backend_env env = call_backend_env(c->eng);
 
 	if (!c->ops->sandbox)
 		return 0;
-	c->ops->sandbox(&env, c->plan, &c->cage);
-	c->caged = *c->cage.level != '\0';
-	if (!c->caged)
+	c->ops->sandbox(&env, c->plan, &c->sandbox);
+	c->sandboxed = *c->sandbox.level != '\0';
+	if (!c->sandboxed)
 		return 0;
 	const struct tenant *tenant = tenant_by_id(c->eng->env.tenants, c->who->tenant_id);
 	if (tenant && *tenant->sandbox)
-		backend_sandbox_require(&c->cage, tenant->sandbox);
-	return backend_sandbox_check(&c->cage, err);
+		backend_sandbox_require(&c->sandbox, tenant->sandbox);
+	return backend_sandbox_check(&c->sandbox, err);
 }
 
-int call_note_cage(struct call *c)
+int call_note_sandbox(struct call *c)
 {
 	struct degraded_key key = { .tenant_id = c->who->tenant_id };
 	struct audit_event ev;
 
-	if (!c->caged || strcmp(c->cage.level, c->cage.best) == 0)
+	if (!c->sandboxed || strcmp(c->sandbox.level, c->sandbox.best) == 0)
 		return 0;
 	memcpy(key.tdef, c->tool->def->digest, sizeof(key.tdef));
 	if (map_get(c->eng->degraded, &key, sizeof(key)))
@@ -278,13 +278,13 @@ int call_note_cage(struct call *c)
 	}
 	(void)map_set(c->eng->degraded, &key, sizeof(key), c->eng); /* any value: it is a set */
 	log_warn(NULL, "tool is confined less than it could be tool=%s level=%s best=%s", c->tool->full_name,
-		 c->cage.level, c->cage.best);
+		 c->sandbox.level, c->sandbox.best);
 	audit_event_init(&ev, AUDIT_SANDBOX_DEGRADED, c->who->tenant_id);
 	ev.actor = AUDIT_BY_SYSTEM;
 	ev.tool = c->tool->full_name;
 	ev.tdef = c->tool->def->digest;
-	ev.sbox = c->cage.level;
-	ev.detail = c->cage.best;
+	ev.sbox = c->sandbox.level;
+	ev.detail = c->sandbox.best;
 	return writer_audit(c->eng->env.writer, &ev, NULL, NULL);
 }
 
@@ -452,11 +452,11 @@ static int check_params(struct call *c, const struct call_req *req)
 	return refuse(c, REFUSE_PARAMS, "params");
 }
 
-static int check_cage(struct call *c)
+static int check_sandbox(struct call *c)
 {
 	struct err err;
 
-	if (call_check_cage(c, &err) == 0)
+	if (call_check_sandbox(c, &err) == 0)
 		return 0;
 	call_trouble(c)->err = err;
 	return refuse(c, REFUSE_SANDBOX, "sandbox");
@@ -487,7 +487,7 @@ int call_admit(struct call *c, const struct call_req *req, limit_turn_fn *on_tur
 	if (rc == 0)
 		rc = check_caps(c);
 	if (rc == 0)
-		rc = check_cage(c);
+		rc = check_sandbox(c);
 	if (rc == 0)
 		rc = check_params(c, req);
 	if (rc == 0)

@@ -96,8 +96,8 @@ struct call {
 	ev_fn *step;
 	size_t reserved;                /* bytes booked on the disk; 0 = none */
 	int level;                      /* enum audit_level of its first record, once it is known; else -1 */
-	bool caged;
-	struct backend_sandbox cage;       /* with caged */
+	bool sandboxed;
+	struct backend_sandbox sandbox;       /* with sandboxed */
 	uint64_t start_us;              /* monotonic */
 	/* Running. */
 	struct backend_op *op;          /* NULL while no run is open */
@@ -136,7 +136,7 @@ int call_admit_last(struct call *c);
 int call_admit_turn(struct call *c);
 void call_count_budget(int rc, const struct schema_report *report);     /* of a schema's run with a report */
 /* Record that its sandbox is less than this machine has, once for each tool of a tenant.  As writer_audit(). */
-int call_note_cage(struct call *c);
+int call_note_sandbox(struct call *c);
 struct backend_env call_backend_env(const struct call_engine *eng);
 
 /* state.c */

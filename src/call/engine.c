@@ -378,7 +378,7 @@ static void deny(struct call *c)
 	ev.has_outcome = true;
 	ev.outcome = outcome_of(c->trouble->refusal);
 	if (c->trouble->refusal == REFUSE_SANDBOX)
-		ev.detail = c->cage.wanted;
+		ev.detail = c->sandbox.wanted;
 	set_state(c, CALL_AUDIT_END);
 	call_payload_request(c, &ev, &payload);
 	rc = writer_audit(c->eng->env.writer, &ev, on_denied_durable, c);
@@ -633,7 +633,7 @@ static void begin(struct call *c)
 	ev.rule = str_text(rule);
 	set_state(c, CALL_AUDIT_BEGIN);
 	call_payload_request(c, &ev, &payload);
-	rc = call_note_cage(c);
+	rc = call_note_sandbox(c);
 	if (rc == 0)
 		rc = writer_audit(c->eng->env.writer, &ev, on_begin_durable, c);
 	call_payload_fini(&payload);

@@ -184,7 +184,7 @@ void call_fill_event(const struct call *c, enum audit_kind kind, struct audit_ev
 	ev->tport = c->tport;
 	ev->rev = rev_table[c->rev].text;
 	ev->tdef = c->tool ? c->tool->def->digest : NULL;
-	ev->sbox = c->caged ? c->cage.level : NULL;
+	ev->sbox = c->sandboxed ? c->sandbox.level : NULL;
 	ev->n_req = (int64_t)c->args_len;
 	ev->has_trace = c->trace != NULL;
 	if (c->trace)

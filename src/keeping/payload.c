@@ -107,7 +107,7 @@ static int on_opened(void *arg, const struct audit_opened *o)
 static int show_alias(struct payload_job *job, const char *what, const char *pseudonym)
 {
 	char *clear = NULL;
-	int rc = audit_open_alias(job->db, job->keys, job->tenant_id, pseudonym, &clear, job->err);
+	int rc = audit_open_pseudonym(job->db, job->keys, job->tenant_id, pseudonym, &clear, job->err);
 
 	if (rc < 0 && rc != ERR_NOT_FOUND)
 		return rc;

@@ -15,7 +15,7 @@ struct mcp_method {
 	/* Starts the request; an answer is due by req_result(), req_fault() or later.  NULL: never declared. */
 	void (*run)(struct mcp_req *req, const struct mcp_msg *msg);
 };
-extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
+FOR_TESTS extern const struct mcp_method mcp_methods[];           /* ended by name NULL */
 const struct mcp_method *mcp_method_find(const char *name);
 /* Run it, or refuse it: not of its revision, not declared, without the right. */
 void mcp_dispatch(struct mcp_req *req, const struct mcp_msg *msg);

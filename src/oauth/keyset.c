@@ -155,7 +155,7 @@ void oauth_http_cancel(struct oauth_http **g)
 
 /* --- Kids that tokens named and that no set of their issuer had when they came */
 
-/* When each was seen first tells which fetch would have brought its key.  Whoever makes up kids pushes out others:
+/* When each was seen first tells which fetch would have brought its key.  Whoever makes up key ids pushes out others:
  * then those count as new once more. */
 
 struct kid {
@@ -240,7 +240,7 @@ struct keyset {
 	bool stale;                     /* to be fetched again, and used meanwhile */
 	struct oauth_http *get;          /* under way */
 	struct ev_timer *wake;          /* armed: somebody waits until a fetch may be made */
-	struct unknown_keys *kids;
+	struct unknown_keys *unknown;
 };
 
 static void on_wake(void *arg);
@@ -272,7 +272,7 @@ static int keyset_new(const struct keyset_env *env, const struct conf_issuer *co
 	k->env = env;
 	k->conf = conf;
 	k->wake = ev_timer_new(env->loop, on_wake, k);
-	k->kids = unknown_keys_new();
+	k->unknown = unknown_keys_new();
 	rc = conf->jwks_file ? load_file(k, err) : oauth_server_new(conf, &k->server, err);
 	if (rc < 0) {
 		keyset_free(&k);
@@ -289,7 +289,7 @@ static void keyset_free(struct keyset **k)
 	oauth_http_cancel(&(*k)->get);
 	oauth_server_drop(&(*k)->server);
 	ev_timer_free(&(*k)->wake);
-	unknown_keys_free(&(*k)->kids);
+	unknown_keys_free(&(*k)->unknown);
 	jwk_set_free(&(*k)->set);
 	free(*k);
 	*k = NULL;
@@ -312,7 +312,7 @@ static void note_withdrawn(struct keyset *k, const struct jwk_set *now)
 		const char *kid = jwk_set_kid(k->set, i);
 
 		if (kid && !jwk_find(now, kid))
-			(void)unknown_keys_see(k->kids, kid, 0);
+			(void)unknown_keys_see(k->unknown, kid, 0);
 	}
 }
 
@@ -385,7 +385,7 @@ static void on_wake(void *arg)
  * before its issuer uses it can have it refused until the next fetch, no longer. */
 static enum keyset_find look_behind(struct keyset *k, const char *kid, bool may_wait, uint64_t now)
 {
-	const uint64_t seen = unknown_keys_see(k->kids, kid ? kid : "", now);
+	const uint64_t seen = unknown_keys_see(k->unknown, kid ? kid : "", now);
 
 	if (may_wait && fetch(k, now))
 		return KEYSET_WAIT;
@@ -407,7 +407,7 @@ enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, c
 		under_way = fetch(k, now);
 	if (!k->set || (!from_file && now - k->fetched_us >= k->env->max_age_s * 1000000ull)) {
 		if (under_way && may_wait)
-			(void)unknown_keys_see(k->kids, kid ? kid : "", now);   /* this fetch will tell */
+			(void)unknown_keys_see(k->unknown, kid ? kid : "", now);   /* this fetch will tell */
 		return under_way && may_wait ? KEYSET_WAIT : KEYSET_NONE;
 	}
 	*ret = jwk_find(k->set, kid);

@@ -125,7 +125,7 @@ enum keyset_find {
 enum keyset_find keyset_find(struct keyset *k, const char *kid, bool may_wait, const struct jwk **ret);
 uint32_t keyset_retry_ms(const struct keyset *k);       /* when KEYSET_NONE may be over */
 
-/* --- keyset.c: kids that tokens named and no set had */
+/* --- keyset.c: key ids that tokens named and no set had */
 
 struct unknown_keys;
 FOR_TESTS struct unknown_keys *unknown_keys_new(void);

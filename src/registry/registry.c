@@ -429,7 +429,8 @@ struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes
 	return snap;
 }
 
-void reg_snap_free(struct reg_snap **snap)
+/* its pages are gone already */
+static void reg_snap_free(struct reg_snap **snap)
 {
 	struct reg_snap *s = *snap;
 

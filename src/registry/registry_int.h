@@ -57,7 +57,6 @@ struct reg_snap {
 	struct list pages;              /* struct page.mine */
 };
 struct reg_snap *reg_snap_new(int64_t tenant_id, size_t lines, size_t name_bytes);
-void reg_snap_free(struct reg_snap **snap);     /* its pages are gone already */
 
 /* uri_template.c.  A resource's URI, or a URI template (RFC 6570) that can be read backwards. */
 int uri_check(const char *uri, const char *at, bool template, struct err *err) MUST_CHECK;

@@ -34,13 +34,13 @@ static void http_hurry(struct hconn *c)
 	http_conn_drain_in(c->conn, TR_HTTP_HURRY_MS);
 }
 
-static void http_press(struct transport *base, enum transport_press press)
+static void http_pressure(struct transport *base, enum transport_pressure pressure)
 {
 	struct tr_http *t = CONTAINER_OF(base, struct tr_http, base);
-	bool full = press == TRANSPORT_FULL && t->press != TRANSPORT_FULL;
+	bool full = pressure == TRANSPORT_FULL && t->pressure != TRANSPORT_FULL;
 
-	t->press = press;
-	listen_slow(t->listener, press == TRANSPORT_FULL);
+	t->pressure = pressure;
+	listen_slow(t->listener, pressure == TRANSPORT_FULL);
 	if (!full)
 		return;
 	LIST_FOREACH_SAFE(n, tmp, &t->conns)
@@ -632,7 +632,7 @@ static void http_accepted(void *arg, const struct accepted *a)
 	c->tls = a->tls;
 	if (a->tls)
 		http_conn_tls(c->conn, a->tls);
-	if (t->press == TRANSPORT_FULL)
+	if (t->pressure == TRANSPORT_FULL)
 		http_hurry(c);
 }
 
@@ -727,7 +727,7 @@ static void http_close(struct transport **base)
 }
 
 const struct transport_ops tr_http = {
-	"http", http_check, http_open, http_pause, http_press, http_live, http_address, http_close,
+	"http", http_check, http_open, http_pause, http_pressure, http_live, http_address, http_close,
 };
 
 /* Every member that listens. */

@@ -94,7 +94,7 @@ void hreq_keep(const struct hreq *q)
 
 void http_not_known(struct hconn *c)
 {
-	if (c->t->press == TRANSPORT_CALM || c->pass.tenant || !may_end(c->t))
+	if (c->t->pressure == TRANSPORT_CALM || c->pass.tenant || !may_end(c->t))
 		return;
 	metric_inc(METRIC_connections_not_kept);
 	http_conn_drain(c->conn);

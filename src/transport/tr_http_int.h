@@ -40,7 +40,7 @@ struct tr_http {
 	char *origin;                   /* how clients reach it: scheme, host and port */
 	bool loopback;                  /* bound to loopback: its names are good Hosts and Origins */
 	bool draining;                  /* no request is taken any more (SEC S-842) */
-	enum transport_press press;
+	enum transport_pressure pressure;
 	uint64_t ended_us;              /* since when */
 	unsigned ended;                 /* are counted */
 	bool closing;

@@ -400,9 +400,9 @@ static void line_pause(struct transport *t, bool paused)
 }
 
 /* Strangers are as short-lived as ever: their credential line has its deadline. */
-static void line_press(struct transport *t, enum transport_press press)
+static void line_pressure(struct transport *t, enum transport_pressure pressure)
 {
-	listen_slow(line_of(t)->home.listener, press == TRANSPORT_FULL);
+	listen_slow(line_of(t)->home.listener, pressure == TRANSPORT_FULL);
 }
 
 static unsigned line_live(const struct transport *t)
@@ -462,10 +462,10 @@ static int unix_check(const struct conf_listener *c, struct err *err)
 }
 
 const struct transport_ops tr_tcp = {
-	"tcp", tcp_check, tcp_open, line_pause, line_press, line_live, line_address, line_close,
+	"tcp", tcp_check, tcp_open, line_pause, line_pressure, line_live, line_address, line_close,
 };
 const struct transport_ops tr_unix = {
-	"unix", unix_check, unix_open, line_pause, line_press, line_live, line_address, line_close,
+	"unix", unix_check, unix_open, line_pause, line_pressure, line_live, line_address, line_close,
 };
 
 /* --- stdio */

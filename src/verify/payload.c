@@ -249,7 +249,7 @@ static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const st
 	const char *name;
 
 	if (!nonce || !salt || len < AEAD_TAG || len - AEAD_TAG > AUDIT_ALIAS_VALUE_MAX ||
-	    audit_alias_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL),
+	    audit_pseudonym_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL),
 			     nonce, ct, len, value) < 0)
 		return false;
 	audit_opening(dek->key, salt, &at, cm->ctag, opening);
@@ -274,7 +274,7 @@ static bool alias_is_vouched(const struct verify_log *c, struct db_stmt *st)
 		return true;
 	if (db_col_i64(st, A_RECORD_KIND) != AUDIT_ALIAS_NEW || !same_text(st, A_NAME, A_OBJ) ||
 	    db_col_i64(st, A_KEY) != db_col_i64(st, A_RECORD_KEY) || !audit_cm_read(p, len, cm, &n) || n != 1 ||
-	    cm[0].ctag != audit_alias_ctag(db_col_i64(st, A_KIND)))
+	    cm[0].ctag != audit_pseudonym_ctag(db_col_i64(st, A_KIND)))
 		return false;
 	if (!c->v->with->keys || keys_find(c->v->with->keys, c->head->tenant_id, db_col_i64(st, A_KEY), &dek, &why) < 0)
 		return true;

@@ -280,9 +280,9 @@ static json_t *parse(const char *text)
 void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 {
 	static const uint8_t call_id[16] = { 1, 2, 3 };
-	const struct sandbox cage = { .best = sandbox_level_probe(), .scratch = run_dir() };
+	const struct sandbox sandbox = { .best = sandbox_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .sandbox = &cage, .workers = the_workers,
+					 .sandbox = &sandbox, .workers = the_workers,
 					 .upstreams = run_upstreams() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;

@@ -41,7 +41,7 @@ static struct {
 	struct backend_req req;         /* of the last start; texts and trees are borrowed */
 	char *state, *answers;          /* copies */
 	bool deaf;
-	struct backend_sandbox cage;       /* of the next runs */
+	struct backend_sandbox sandbox;       /* of the next runs */
 } fake;
 
 struct record {
@@ -198,7 +198,7 @@ static inline void fake_start(const struct backend_env *env, const struct backen
 
 static inline void fake_cage(const struct backend_env *env, const void *plan, struct backend_sandbox *ret)
 {
-	*ret = fake.cage;
+	*ret = fake.sandbox;
 }
 
 static const struct backend_ops fake_ops = { .name = "fake", .bind = fake_bind, .start = fake_start, .cancel = fake_cancel,
@@ -287,7 +287,7 @@ static inline int rig_set_up(void **state)
 	struct rig *r = mem_zalloc(sizeof *r);
 
 	memset(&fake, 0, sizeof fake);
-	fake.cage = (struct backend_sandbox){ "base", "base", "base", true };
+	fake.sandbox = (struct backend_sandbox){ "base", "base", "base", true };
 	rig_store(r);
 	r->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;
 	r->loop = ev_loop_new();

@@ -94,11 +94,11 @@ static void alias_opens_in_its_row_only(void **state)
 {
 	uint8_t nonce[24], ct[5 + 16], back[5];
 
-	audit_alias_seal(dek, 3, 1, origin, "prn_1", "alice", 5, nonce, ct);
-	assert_int_equal(audit_alias_open(dek, 3, 1, origin, "prn_1", nonce, ct, sizeof ct, back), 0);
+	audit_pseudonym_seal(dek, 3, 1, origin, "prn_1", "alice", 5, nonce, ct);
+	assert_int_equal(audit_pseudonym_open(dek, 3, 1, origin, "prn_1", nonce, ct, sizeof ct, back), 0);
 	assert_memory_equal(back, "alice", 5);
-	assert_int_equal(audit_alias_open(dek, 3, 1, origin, "prn_2", nonce, ct, sizeof ct, back), ERR_CORRUPT);
-	assert_int_equal(audit_alias_open(dek, 3, 2, origin, "prn_1", nonce, ct, sizeof ct, back), ERR_CORRUPT);
+	assert_int_equal(audit_pseudonym_open(dek, 3, 1, origin, "prn_2", nonce, ct, sizeof ct, back), ERR_CORRUPT);
+	assert_int_equal(audit_pseudonym_open(dek, 3, 2, origin, "prn_1", nonce, ct, sizeof ct, back), ERR_CORRUPT);
 }
 
 static void cm_is_read_strictly(void **state)

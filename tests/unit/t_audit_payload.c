@@ -154,7 +154,7 @@ static char *clear_name(struct fix *f, const char *pseudonym)
 	char *text = NULL;
 
 	OK(keys_open_reader(&place, &keys, &f->err));
-	if (audit_open_alias(f->db, keys, ACME, pseudonym, &text, &f->err) < 0)
+	if (audit_open_pseudonym(f->db, keys, ACME, pseudonym, &text, &f->err) < 0)
 		assert_int_equal(f->err.code, ERR_NOT_FOUND);
 	keys_close(&keys);
 	return text;
@@ -462,9 +462,9 @@ static void erased_alias_goes_alone(void **state)
 
 	append(f, &ev);
 	begin(f);
-	OK(audit_erase_alias(f->logs, f->db, OTHER, "prn_alice", &had, &f->err));
+	OK(audit_erase_pseudonym(f->logs, f->db, OTHER, "prn_alice", &had, &f->err));
 	assert_false(had);
-	OK(audit_erase_alias(f->logs, f->db, ACME, "prn_alice", &had, &f->err));
+	OK(audit_erase_pseudonym(f->logs, f->db, ACME, "prn_alice", &had, &f->err));
 	assert_true(had);
 	commit(f);
 	assert_null(clear_name(f, "prn_alice"));

@@ -353,12 +353,12 @@ static void kill_all_leaves_nothing_and_reports_nothing(void **state)
 	drain(&b, 1);
 }
 
-/* --- the cage ------------------------------------------------------------------------------------ */
+/* --- the sandbox ------------------------------------------------------------------------------------ */
 
 static const char *const path_env[] = { "PATH=/usr/bin:/bin", NULL };
 
 /* All layers of this machine, or those up to an ABI of Landlock. */
-static struct sandbox_policy caged(unsigned landlock)
+static struct sandbox_policy sandboxed(unsigned landlock)
 {
 	struct sandbox_policy p = { .env = path_env, .scratch = "/tmp", .processes = 40, .level = sandbox_level_probe() };
 	if (p.level.landlock > landlock)
@@ -366,7 +366,7 @@ static struct sandbox_policy caged(unsigned landlock)
 	return p;
 }
 
-/* What the script says when it has ended, in the cage. */
+/* What the script says when it has ended, in the sandbox. */
 static const char *say(void **state, const char *script, struct sandbox_policy p)
 {
 	struct run r;
@@ -417,7 +417,7 @@ static void landlock_opens_what_is_listed(void **state)
 	if (sandbox_level_probe().landlock == 0)
 		skip();
 	for (unsigned abi = 1; abi <= sandbox_level_probe().landlock; abi++) {
-		struct sandbox_policy p = caged(abi);
+		struct sandbox_policy p = sandboxed(abi);
 		assert_string_equal(say_about(state, dir, read, p), "no\nno\n");
 		p.files = files;        /* a directory on the command line opens nothing */
 		assert_string_equal(say_about(state, dir, read, p), "data\nno\n");
@@ -441,7 +441,7 @@ static void landlock_hides_inside_what_is_listed(void **state)
 		skip();
 	assert_int_equal(mkdir(hidden, 0700), 0);
 	write_script(text, "key\n", 0644);
-	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
+	struct sandbox_policy p = sandboxed(SANDBOX_LANDLOCK_MAX);
 	p.hide = hide;
 	p.read = list;
 	assert_string_equal(say_about(state, dir, read, p), "data\nno\nno\n");
@@ -468,7 +468,7 @@ static void path_that_is_missing_is_a_refusal(void **state)
 	struct run r;
 	if (sandbox_level_probe().landlock == 0)
 		skip();
-	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
+	struct sandbox_policy p = sandboxed(SANDBOX_LANDLOCK_MAX);
 	p.read = list;
 	start(&r, *state, "echo ran", p);
 	wait_end(&r);
@@ -482,7 +482,7 @@ static void layer_that_the_kernel_lacks_is_a_refusal(void **state)
 	struct run r;
 	if (sandbox_level_probe().landlock == SANDBOX_LANDLOCK_MAX)
 		skip();
-	struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
+	struct sandbox_policy p = sandboxed(SANDBOX_LANDLOCK_MAX);
 	p.level.landlock = SANDBOX_LANDLOCK_MAX;
 	start(&r, *state, "echo ran", p);
 	wait_end(&r);
@@ -494,7 +494,7 @@ static void layer_that_the_kernel_lacks_is_a_refusal(void **state)
 static void own_directory_is_gone_at_the_end(void **state)
 {
 	char *outside = make_dir(), *script;
-	struct sandbox_policy p = caged(0);
+	struct sandbox_policy p = sandboxed(0);
 	const char *const writer[] = { "/tmp", NULL };
 	p.write = writer;       /* it may change modes */
 	script = mem_printf("[ \"$PWD\" = \"$HOME\" ] && [ \"$PWD\" = \"$TMPDIR\" ] && echo $PWD; ln -s %s l;"
@@ -514,7 +514,7 @@ static void too_many_processes_end_the_tool(void **state)
 	const char *script = "i=0; while [ $i -lt 20 ]; do sleep 1000 & i=$((i+1)); done; echo started; read x; exit 3";
 	for (unsigned landlock = 0; landlock <= SANDBOX_LANDLOCK_MAX; landlock += SANDBOX_LANDLOCK_MAX) {
 		struct run r;
-		struct sandbox_policy p = caged(landlock);
+		struct sandbox_policy p = sandboxed(landlock);
 		p.processes = 20;       /* with the shell one more */
 		start(&r, *state, script, p);
 		wait_end(&r);
@@ -544,7 +544,7 @@ static void fork_bomb_is_ended(void **state)
 {
 	for (unsigned landlock = 0; landlock <= SANDBOX_LANDLOCK_MAX; landlock += SANDBOX_LANDLOCK_MAX) {
 		struct run r;
-		struct sandbox_policy p = caged(landlock);
+		struct sandbox_policy p = sandboxed(landlock);
 		p.processes = 30;
 		start(&r, *state, "f() { f & setsid -f true; f & }; f 2>/dev/null; sleep 1000", p);
 		wait_end(&r);
@@ -565,7 +565,7 @@ static void signals_reach_own_processes_only(void **state)
 	char *outside = mem_printf("OUTSIDE=%d", (int)getpid());
 	const char *const env[] = { "PATH=/usr/bin:/bin", outside, NULL };
 	for (unsigned abi = 0; abi <= SANDBOX_LANDLOCK_MAX; abi += 3) {
-		struct sandbox_policy p = caged(abi);
+		struct sandbox_policy p = sandboxed(abi);
 		p.env = env;
 		const char *said = say(state, script, p);
 		if (!strstr(said, "no\nno\nno\n143\n") || strstr(said, "child\nself\ngroup\n") != said)
@@ -593,7 +593,7 @@ static void nothing_survives_the_server(void **state)
 		struct ev_loop *loop = ev_loop_new();
 		struct run r;
 		bool never = false;
-		start(&r, loop, "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 1000", caged(0));
+		start(&r, loop, "(setsid sh -c 'echo $$; exec sleep 1000' &); sleep 1000", sandboxed(0));
 		pid_t runaway = read_pid(&r);
 		(void)!dprintf(fds[1], "%d\n", (int)runaway);
 		ev_loop_run_until(loop, &never, PATIENCE_MS);
@@ -621,7 +621,7 @@ static void start_to_end_is_quick(void **state)
 	uint64_t took[31];
 	for (size_t i = 0; i < NELEMS(took); i++) {
 		struct run r;
-		struct sandbox_policy p = caged(SANDBOX_LANDLOCK_MAX);
+		struct sandbox_policy p = sandboxed(SANDBOX_LANDLOCK_MAX);
 		uint64_t from = clock_mono_us();
 		p.program = "/bin/true";
 		p.argv = argv;

@@ -179,7 +179,7 @@ static void who_fills_the_server_keeps_no_connection(void **state)
 
 	assert_int_equal(ask(ASK()), 200);
 	kept = peer;
-	tr_http.press(rig.t, TRANSPORT_NEARLY_FULL);
+	tr_http.pressure(rig.t, TRANSPORT_NEARLY_FULL);
 	rig.srv->crowd = "acme";
 	assert_int_equal(ask(ASK()), 200);
 	assert_ptr_equal(peer, kept);
@@ -203,7 +203,7 @@ static void who_fills_the_server_keeps_no_connection(void **state)
 	clock_step(SECOND_US / 10);
 	assert_int_equal(ask(ASK()), 200);
 	assert_true(head_has("Connection: close"));
-	tr_http.press(rig.t, TRANSPORT_CALM);
+	tr_http.pressure(rig.t, TRANSPORT_CALM);
 	rig.srv->crowd = NULL;
 	assert_int_equal(ask(ASK(.key = NONE)), 401);
 	assert_false(head_has("Connection: close"));
@@ -221,11 +221,11 @@ static void full_server_hurries_strangers(void **state)
 	idle = tr_dial(&rig, "acme");
 	peer = tr_dial(&rig, "acme");
 	tr_settle(&rig);
-	tr_http.press(rig.t, TRANSPORT_NEARLY_FULL);
+	tr_http.pressure(rig.t, TRANSPORT_NEARLY_FULL);
 	clock_step(3 * SECOND_US);
 	tr_settle(&rig);
 	assert_false(idle->eof);
-	tr_http.press(rig.t, TRANSPORT_FULL);
+	tr_http.pressure(rig.t, TRANSPORT_FULL);
 	assert_int_equal(ask(ASK()), 200);
 	assert_true(head_has("Connection: close"));
 	tr_ended(peer);
@@ -238,7 +238,7 @@ static void full_server_hurries_strangers(void **state)
 	tr_settle(&rig);
 	clock_step(2 * SECOND_US);
 	tr_ended(late);
-	tr_http.press(rig.t, TRANSPORT_CALM);
+	tr_http.pressure(rig.t, TRANSPORT_CALM);
 	peer = known;
 	assert_int_equal(ask(ASK()), 200);
 	assert_false(head_has("Connection: close"));
