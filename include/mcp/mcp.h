@@ -124,9 +124,9 @@ struct mcp_ended { size_t peers, calls; };
 void mcp_end_where(struct mcp_server *srv, const struct call_where *where, bool kill, struct mcp_ended *ret);
 /* The same with one peer, by the id that mcp_peers() says; it may come again.  false: this tenant (0: any) has none. */
 bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct mcp_ended *ret);
-/* Keys or principals of a tenant (0 = of any) have changed, or the wall clock was set: what was opened with a credential
- * that is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when its time has
- * come. */
+/* Keys or principals of a tenant (0 = of any) have changed, or the wall clock was set: what was opened with a
+ * credential that is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when
+ * its time has come. */
 void mcp_recheck(struct mcp_server *srv, int64_t tenant_id);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Definitions as rows: tools, prompts and resources by their full names, for commands; any thread with its connection. */
+/* Definitions as rows: tools, prompts and resources by their full names, for commands; any thread with its
+ * connection. */
 
 struct db;
 struct db_stmt;

@@ -1,5 +1,5 @@
-/* All commands there are: their tables in the order in which help and toolcrib(8) list them.  The one place that knows every room of
- * commands; the frame and the program toolcrib are handed the list. */
+/* All commands there are: their tables in the order in which help and toolcrib(8) list them.  The one place that
+ * knows every room of commands; the frame and the program toolcrib are handed the list. */
 #include "config.h"
 
 #include "app/app.h"

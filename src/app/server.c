@@ -172,7 +172,8 @@ static int backup_check(struct command_call *c, struct err *err)
 
 	c->free_priv = free_backup;
 	if (*file != '/' || (keys && *keys != '/'))
-		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute", *file != '/' ? file : keys);
+		return err_set(err, ERR_INVALID, *file != '/' ? "file" : "keys", "%s: the path must be absolute",
+			       *file != '/' ? file : keys);
 	job->store = mem_strdup(command_env(c)->store);
 	job->file = mem_strdup(file);
 	job->keys = keys ? mem_strdup(keys) : NULL;
@@ -205,11 +206,14 @@ static int backup_body(struct command_call *c, struct db *db, struct audit_logs 
 /* --- rows of the command table */
 
 static const struct command_arg admin_key_args[] = {
-	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."), ARG_END };
+	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."),
+		ARG_END };
 static const struct command_arg backup_args[] = {
 	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
-	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE, "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
-static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."), ARG_END };
+	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE,
+	    "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
+static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."),
+	ARG_END };
 static const struct command_arg help_args[] = {
 	{ "command", "COMMAND", ARG_TEXT, false, false, true, COMPLETE_COMMAND, "The command to explain." }, ARG_END };
 static const struct command_arg completion_args[] = {
@@ -227,7 +231,8 @@ static const struct command_column admin_key_cols[] = { COL("key", "KEY"), COL_E
 const struct command server_commands[] = {
 	{ .noun = "init", .help = "Create a store",
 	  .detail = "Makes the directory (0700) with the store and its master key (0400), and says where they are.",
-	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER, .where = ADM_ON_CTL },
+	  .args = no_args, .columns = init_cols, .shape = ADM_ITEM, .storeless = true, .role = ADM_OWNER,
+	  .where = ADM_ON_CTL },
 	{ .noun = "status", .help = "Show the store and the server that owns it", .args = no_args, .columns = status_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = status_check, .body = status_body },
@@ -235,12 +240,14 @@ const struct command server_commands[] = {
 	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
 		    "that only its owner reads, for --key-file.",
 	  .args = admin_key_args, .columns = admin_key_cols, .shape = ADM_SECRET, .storeless = true,
-	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}", .role = ADM_READ,
+	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}",
+	  .role = ADM_READ,
 	  .where = ADM_ON_CTL },
 	{ .noun = "reload", .help = "Let the server read its configuration again",
 	  .detail = "And the certificates that it names, as SIGHUP does, but with the outcome as the answer: a fault changes "
 		    "nothing, and what needs a restart is named.",
-	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE, .where = ADM_ON_LOOP,
+	  .args = no_args, .done = "configuration reloaded; needs a restart: %{restart}", .role = ADM_OPERATE,
+	  .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
 	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "

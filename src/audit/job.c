@@ -71,8 +71,8 @@ static int alias_record(struct db *db, int64_t log, const char *pseudonym, int64
 	return rc;
 }
 
-int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym, bool *ret_had,
-		      struct err *err)
+int audit_erase_pseudonym(struct audit_logs *logs, struct db *db, int64_t tenant_id, const char *pseudonym,
+			  bool *ret_had, struct err *err)
 {
 	struct db_stmt *st;
 	int64_t log = 0, idx = 0;

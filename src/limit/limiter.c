@@ -148,7 +148,8 @@ void limiter_set_tenants(struct limiter *l, size_t n)
 		return;
 	l->tenants = n;
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
-		uint64_t share = l->conf.ceiling[i] / 100 * l->conf.share_percent + l->conf.ceiling[i] % 100 * l->conf.share_percent / 100;
+		const uint64_t ceiling = l->conf.ceiling[i], percent = l->conf.share_percent;
+		uint64_t share = ceiling / 100 * percent + ceiling % 100 * percent / 100;
 
 		share /= n;
 		if (share == l->share[i])

@@ -1,4 +1,5 @@
-/* Definitions as rows: tools, prompts and resources by their full names, for commands; any thread with its connection. */
+/* Definitions as rows: tools, prompts and resources by their full names, for commands; any thread with its
+ * connection. */
 #include "config.h"
 
 #include <stdio.h>

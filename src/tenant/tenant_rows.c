@@ -68,7 +68,8 @@ static int note_any(void *arg, const struct audit_view *v)
 	return 1;
 }
 
-int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text, struct tenant_row *ret, struct err *err)
+int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text,
+		       struct tenant_row *ret, struct err *err)
 {
 	struct db_stmt *st;
 	bool found = false;

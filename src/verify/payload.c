@@ -249,7 +249,8 @@ static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const st
 	const char *name;
 
 	if (!nonce || !salt || len < AEAD_TAG || len - AEAD_TAG > AUDIT_ALIAS_VALUE_MAX ||
-	    audit_pseudonym_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin, db_col_text(st, A_NAME, NULL),
+	    audit_pseudonym_open(dek->key, dek->id, (int)db_col_i64(st, A_KIND), c->head->origin,
+				 db_col_text(st, A_NAME, NULL),
 			     nonce, ct, len, value) < 0)
 		return false;
 	audit_opening(dek->key, salt, &at, cm->ctag, opening);
