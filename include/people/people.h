@@ -22,8 +22,6 @@ bool limit_same(const struct tenant_limits *a, const struct tenant_limits *b);
 
 /* --- tenants */
 
-command_check_fn tenant_name_check;
-
 int tenant_new_name(const char *name, struct err *err) MUST_CHECK;
 int tenant_title(const char *title, char ret[256], struct err *err) MUST_CHECK;
 /* In a WRITER body, with records; command_changed_people() and command_changed_tenant() are the caller's.  want->state 0: as
@@ -39,7 +37,6 @@ int tenant_change_state(struct command_call *c, struct db *db, struct audit_logs
 /* In after(): as mcp_end_where(), also where nobody listens. */
 void people_end_where(struct command_call *c, const struct call_where *where, bool kill, struct mcp_ended *ret);
 void people_end_tenant(struct command_call *c, int64_t tenant_id, struct mcp_ended *ret);
-const char *tenant_job_name(const struct command_call *c);     /* after tenant_name_check() */
 
 size_t people_stop_tool(struct command_call *c, const char *full_name);       /* cancel its calls; how many */
 

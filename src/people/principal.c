@@ -42,7 +42,7 @@ static int principal_list_body(struct command_call *c, struct db *db, struct aud
 	struct tenant_row t;
 	struct principal_row p;
 	struct db_stmt *st;
-	int rc = tenant_row_find(db, tenant_job_name(c), &t, err);
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
 
 	(void)logs;
 	if (rc < 0)
@@ -169,7 +169,7 @@ static const struct command_column principal_cols[] = {
 const struct command principal_commands[] = {
 	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
 	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = tenant_name_check, .body = principal_list_body },
+	  .body = principal_list_body },
 	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,
 	  .check = principal_name_check, .body = principal_show_body },

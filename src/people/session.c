@@ -1,4 +1,5 @@
-/* The kill switch (SEC S-315): what one command blocks at once, by whatever it is named. */
+/* Sessions: session list and kill, and how commands of other rooms end calls and connections at once (SEC S-315), by
+ * whatever they are named.  Loop thread: from bodies ON_LOOP and from after(). */
 #include "config.h"
 
 #include <inttypes.h>
@@ -29,36 +30,44 @@ size_t people_stop_tool(struct command_call *c, const char *full_name)
 
 /* --- session kill */
 
-struct kill_job { uint64_t id; };
-
-static int session_kill_check(struct command_call *c, struct err *err)
+static int session_id(const struct command_call *c, uint64_t *ret, struct err *err)
 {
-	struct kill_job *job = command_priv(c, sizeof(*job));
 	const char *text = arg_text(c, "id");
 
-	if (text_u64(text, strlen(text), &job->id) < 0)
+	if (text_u64(text, strlen(text), ret) < 0)
 		return err_set(err, ERR_INVALID, "id", "\"%.32s\" is no number of a session", text);
 	return 0;
+}
+
+/* Before it is recorded. */
+static int session_kill_check(struct command_call *c, struct err *err)
+{
+	uint64_t id;
+
+	return session_id(c, &id, err);
 }
 
 static int session_kill_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct command_env *env = command_env(c);
-	const struct kill_job *job = c->priv;
 	const char *name = arg_text(c, "tenant");
 	const struct tenant *tenant = name ? tenant_by_name(env->tenants, name, strlen(name)) : NULL;
 	struct mcp_ended ended;
+	uint64_t id = 0;
+	int rc = session_id(c, &id, err);
 
 	(void)db;
 	(void)logs;
+	if (rc < 0)
+		return rc;
 	/* A tenant that is not there and one without such a session are the same answer. */
-	if (!env->mcp || (name && !tenant) || !mcp_end_peer(env->mcp, tenant ? tenant->id : 0, job->id, &ended)) {
-		(void)err_set(err, ERR_NOT_FOUND, "", "session %" PRIu64 ": not found", job->id);
+	if (!env->mcp || (name && !tenant) || !mcp_end_peer(env->mcp, tenant ? tenant->id : 0, id, &ended)) {
+		(void)err_set(err, ERR_NOT_FOUND, "", "session %" PRIu64 ": not found", id);
 		err_hint(err, "toolcrib session list");
 		return ERR_NOT_FOUND;
 	}
 	reply_row_begin(c->out);
-	reply_int(c->out, "id", (int64_t)job->id);
+	reply_int(c->out, "id", (int64_t)id);
 	reply_int(c->out, "calls", (int64_t)ended.calls);
 	reply_row_end(c->out);
 	return 0;

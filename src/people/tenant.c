@@ -1,4 +1,6 @@
-/* tenant add, list, show, set, suspend, resume, remove. */
+/* Commands on tenants: add, list, show, set, suspend, resume, remove.  check() on the loop refuses what is out of range, the
+ * bodies read or change the rows on the pool or the writer, and after() ends on the loop what a tenant that is out has
+ * running.  Documents store tenants through the same functions. */
 #include "config.h"
 
 #include <stdio.h>
@@ -19,14 +21,7 @@
 #define TITLE_MAX 200                   /* bytes */
 #define CONCURRENCY_MAX 100000
 
-struct tenant_job {
-	char name[80], title[256], sandbox[64];
-	bool has_title, has_concurrency, has_rate, has_sandbox;
-	uint32_t concurrency;
-	struct text_rate rate;
-	int64_t tenant_id;              /* out, as is state */
-	int state;
-};
+struct state_job { int64_t tenant_id; int state; };     /* what the body changed, for after() */
 
 int tenant_title(const char *title, char ret[256], struct err *err)
 {
@@ -50,23 +45,31 @@ int tenant_sandbox(const char *level, char ret[64], struct err *err)
 	return rc;
 }
 
-static int check_limits(struct command_call *c, struct tenant_job *job, struct err *err)
+static int check_settings(const struct command_call *c, struct err *err)
 {
-	const char *title = arg_text(c, "title");
+	const char *title = arg_text(c, "title"), *sandbox = arg_text(c, "sandbox");
+	char text[256];
 
-	job->has_title = title != NULL;
-	job->has_concurrency = arg_given(c, "concurrency");
-	job->has_rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
-	job->concurrency = arg_uint(c, "concurrency", 0);
-	job->rate = arg_rate(c, "rate");
-	if (job->concurrency > CONCURRENCY_MAX)
+	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	job->has_sandbox = arg_given(c, "sandbox");
-	if (job->has_sandbox && tenant_sandbox(arg_text(c, "sandbox"), job->sandbox, err) < 0) {
+	if (sandbox && tenant_sandbox(sandbox, text, err) < 0) {
 		err_at(err, "sandbox");
 		return ERR_INVALID;
 	}
-	return title ? tenant_title(title, job->title, err) : 0;
+	return title ? tenant_title(title, text, err) : 0;
+}
+
+/* What was given of them. */
+static void take_settings(const struct command_call *c, struct tenant_row *t)
+{
+	if (arg_given(c, "title"))
+		arg_copy(c, "title", t->title, sizeof(t->title));
+	if (arg_given(c, "concurrency"))
+		t->concurrency = arg_uint(c, "concurrency", 0);
+	if (arg_given(c, "rate") || arg_flag(c, "no-rate"))
+		t->rate = arg_rate(c, "rate");
+	if (arg_given(c, "sandbox"))
+		arg_copy(c, "sandbox", t->sandbox, sizeof(t->sandbox));
 }
 
 int tenant_new_name(const char *name, struct err *err)
@@ -80,11 +83,9 @@ int tenant_new_name(const char *name, struct err *err)
 
 static int tenant_add_check(struct command_call *c, struct err *err)
 {
-	struct tenant_job *job = command_priv(c, sizeof(*job));
 	int rc = tenant_new_name(arg_text(c, "name"), err);
 
-	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "name"));
-	return rc < 0 ? rc : check_limits(c, job, err);
+	return rc < 0 ? rc : check_settings(c, err);
 }
 
 static int insert_tenant(struct db *db, const struct tenant_row *t, struct err *err)
@@ -133,13 +134,11 @@ static int create_tenant(struct command_call *c, struct db *db, struct audit_log
 
 static int tenant_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct tenant_job *job = c->priv;
-	struct tenant_row want = { .concurrency = job->concurrency, .rate = job->rate }, t;
+	struct tenant_row want = { .id = 0 }, t;
 	int rc;
 
-	(void)snprintf(want.name, sizeof(want.name), "%s", job->name);
-	(void)snprintf(want.title, sizeof(want.title), "%s", job->title);
-	(void)snprintf(want.sandbox, sizeof(want.sandbox), "%s", job->sandbox);
+	arg_copy(c, "name", want.name, sizeof(want.name));
+	take_settings(c, &want);
 	rc = create_tenant(c, db, logs, &want, &t, err);
 	if (rc == 0)
 		rc = command_changed_people(c, db, t.id, err);
@@ -184,28 +183,11 @@ static int tenant_list_body(struct command_call *c, struct db *db, struct audit_
 	return rc;
 }
 
-int tenant_name_check(struct command_call *c, struct err *err)
-{
-	struct tenant_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "tenant"));
-	return 0;
-}
-
-const char *tenant_job_name(const struct command_call *c)
-{
-	const struct tenant_job *job = c->priv;
-
-	return job->name;
-}
-
 static int tenant_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct tenant_job *job = c->priv;
 	struct tenant_row t;
 	struct db_stmt *st;
-	int rc = tenant_row_find(db, job->name, &t, err);
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
 
 	(void)logs;
 	if (rc < 0)
@@ -229,17 +211,13 @@ static int tenant_show_body(struct command_call *c, struct db *db, struct audit_
 
 static int tenant_set_check(struct command_call *c, struct err *err)
 {
-	int rc = tenant_name_check(c, err);
-
-	if (rc < 0)
-		return rc;
 	if (!arg_given(c, "title") && !arg_given(c, "concurrency") && !arg_given(c, "rate") && !arg_flag(c, "no-rate") &&
 	    !arg_given(c, "sandbox"))
 		return err_set(err, ERR_INVALID, "",
 			       "nothing to set: name --title, --concurrency, --rate, --no-rate or --sandbox");
 	if (arg_given(c, "rate") && arg_flag(c, "no-rate"))
 		return err_set(err, ERR_INVALID, "rate", "--rate and --no-rate contradict each other");
-	return check_limits(c, c->priv, err);
+	return check_settings(c, err);
 }
 
 int tenant_write(struct db *db, const struct tenant_row *after, struct err *err)
@@ -267,21 +245,12 @@ static int update_tenant(struct command_call *c, struct db *db, struct audit_log
 
 static int tenant_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct tenant_job *job = c->priv;
-	struct tenant_row before, after;
-	int rc = tenant_row_find(db, job->name, &before, err);
+	struct tenant_row after;
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &after, err);
 
 	if (rc < 0)
 		return rc;
-	after = before;
-	if (job->has_title)
-		(void)snprintf(after.title, sizeof(after.title), "%s", job->title);
-	if (job->has_concurrency)
-		after.concurrency = job->concurrency;
-	if (job->has_rate)
-		after.rate = job->rate;
-	if (job->has_sandbox)
-		(void)snprintf(after.sandbox, sizeof(after.sandbox), "%s", job->sandbox);
+	take_settings(c, &after);
 	rc = update_tenant(c, db, logs, &after, err);
 	if (rc == 0)
 		rc = command_changed_people(c, db, after.id, err);
@@ -374,11 +343,11 @@ int tenant_store(struct command_call *c, struct db *db, struct audit_logs *logs,
 	return rc;
 }
 
-static void put_state(struct command_call *c, const struct tenant_job *job, const struct mcp_ended *ended)
+static void put_state(struct command_call *c, int state, const struct mcp_ended *ended)
 {
 	reply_row_begin(c->out);
-	reply_text(c->out, "name", job->name);
-	reply_text(c->out, "state", tenant_state_name(job->state));
+	reply_text(c->out, "name", arg_text(c, "tenant"));
+	reply_text(c->out, "state", tenant_state_name(state));
 	reply_int(c->out, "calls", (int64_t)ended->calls);
 	reply_int(c->out, "connections", (int64_t)ended->peers);
 	reply_row_end(c->out);
@@ -386,13 +355,12 @@ static void put_state(struct command_call *c, const struct tenant_job *job, cons
 
 static int change_state(struct command_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
 {
-	struct tenant_job *job = c->priv;
+	struct state_job *job = command_priv(c, sizeof(*job));
 	struct tenant_row before;
-	int rc = tenant_row_find(db, job->name, &before, err);
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &before, err);
 
 	if (rc < 0)
 		return rc;
-	job->tenant_id = before.id;
 	if (before.state == state)
 		return err_set(err, ERR_CONFLICT, "", "tenant %s is %s already", before.name, tenant_state_name(state));
 	rc = tenant_change_state(c, db, logs, &before, state, err);
@@ -402,10 +370,9 @@ static int change_state(struct command_call *c, struct db *db, struct audit_logs
 		rc = command_changed_tenant(c, db, before.id, err);
 	if (rc < 0)
 		return rc;
-	(void)snprintf(job->name, sizeof(job->name), "%s", before.name);
-	job->state = state;
+	*job = (struct state_job){ .tenant_id = before.id, .state = state };
 	if (state == TENANT_ACTIVE)
-		put_state(c, job, &(struct mcp_ended){ 0 });
+		put_state(c, state, &(struct mcp_ended){ 0 });
 	return 0;
 }
 
@@ -432,12 +399,11 @@ void people_end_tenant(struct command_call *c, int64_t tenant_id, struct mcp_end
 
 static void tenant_out_after(struct command_call *c)
 {
-	const struct tenant_job *job = c->priv;
-
+	const struct state_job *job = c->priv;
 	struct mcp_ended ended;
 
 	people_end_tenant(c, job->tenant_id, &ended);
-	put_state(c, job, &ended);
+	put_state(c, job->state, &ended);
 }
 
 /* --- rows of the command table */
@@ -468,7 +434,7 @@ const struct command tenant_commands[] = {
 	  .body = tenant_list_body },
 	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .check = tenant_name_check, .body = tenant_show_body },
+	  .body = tenant_show_body },
 	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
 	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
@@ -476,14 +442,15 @@ const struct command tenant_commands[] = {
 	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
 	  .detail = "No request of theirs is served once the command returns: sessions and streams are over, running calls are "
 		    "cancelled, and connections close behind the answers to those.", .args = tenant_args,
-	  .done = "tenant %{name} suspended: %{calls} calls cancelled, %{connections} connections ended", .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = tenant_name_check, .body = tenant_suspend_body, .after = tenant_out_after },
+	  .done = "tenant %{name} suspended: %{calls} calls cancelled, %{connections} connections ended",
+	  .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,
+	  .body = tenant_suspend_body, .after = tenant_out_after },
 	{ .noun = "tenant", .verb = "resume", .help = "Let a suspended tenant's agents in again", .args = tenant_args,
 	  .done = "tenant %{name} resumed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = tenant_name_check, .body = tenant_resume_body },
+	  .body = tenant_resume_body },
 	{ .noun = "tenant", .verb = "remove", .help = "Remove a tenant with its keys and grants",
 	  .detail = "Its records stay.  The name may be given to a new tenant.", .args = tenant_args,
 	  .done = "tenant %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = tenant_name_check, .body = tenant_remove_body, .after = tenant_out_after },
+	  .body = tenant_remove_body, .after = tenant_out_after },
 	{ .noun = NULL },
 };
