@@ -68,7 +68,7 @@ uint32_t arg_uint(const struct command_call *c, const char *name, uint32_t def);
 uint64_t arg_duration_ms(const struct command_call *c, const char *name, uint64_t def);
 struct text_rate arg_rate(const struct command_call *c, const char *name);          /* absent: count 0 */
 uint64_t arg_time(const struct command_call *c, const char *name);                  /* absent: 0 */
-size_t arg_count(const struct command_call *c, const char *name);                   /* of a repeated argument */
+size_t arg_count(const struct command_call *c, const char *name);                   /* of a repeated argument; one that is not: 0 or 1 */
 const char *arg_nth(const struct command_call *c, const char *name, size_t i);
 /* "tenant/principal" into its halves; ERR_INVALID unless both are names. */
 int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err) MUST_CHECK;

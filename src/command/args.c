@@ -227,12 +227,16 @@ uint64_t arg_time(const struct command_call *c, const char *name)
 
 size_t arg_count(const struct command_call *c, const char *name)
 {
-	return json_array_size(arg_json(c, name));
+	const json_t *value = arg_json(c, name);
+
+	return json_is_array(value) ? json_array_size(value) : value != NULL;
 }
 
 const char *arg_nth(const struct command_call *c, const char *name, size_t i)
 {
-	return json_string_value(json_array_get(arg_json(c, name), i));
+	const json_t *value = arg_json(c, name);
+
+	return json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
 }
 
 int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err)

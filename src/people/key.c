@@ -1,4 +1,6 @@
-/* key list, show, revoke. */
+/* Commands on keys: list, show, rotate, enroll, suspend, resume and revoke.  check() on the loop refuses what is no
+ * accessor and derives the pepper, so that no master key is on another thread; the bodies read or change the rows on the pool or
+ * the writer; after() ends what open connections of the key do.  Secrets are wiped with what holds them. */
 #include "config.h"
 
 #include <stdio.h>
@@ -24,8 +26,6 @@
 #define OVERLAP_MAX_MS (30 * KEY_DAY_MS)
 
 struct key_rotate {
-	char tenant[64], accessor[KEY_ACCESSOR_SIZE];
-	uint64_t overlap_ms, ttl_ms;    /* ttl 0: as long as it was given before */
 	bool may_all;                   /* keys with audit and admin scopes as well */
 	struct key_pepper pepper;
 	struct key_new key;
@@ -37,22 +37,25 @@ static void free_rotate(void *priv)
 	free(priv);
 }
 
-static int take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err);
+static int check_accessor(const char *text, struct err *err);
+
+static uint64_t overlap_ms(const struct command_call *c)
+{
+	return arg_duration_ms(c, "overlap", OVERLAP_DEFAULT_MS);
+}
 
 static int key_rotate_check(struct command_call *c, struct err *err)
 {
 	struct key_rotate *job = command_priv(c, sizeof(*job));
-	int rc;
+	uint64_t ttl_ms;
+	int rc = check_accessor(arg_text(c, "accessor"), err);
 
 	c->free_priv = free_rotate;
-	rc = take_accessor(arg_text(c, "accessor"), job->accessor, err);
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	if (rc == 0 && arg_given(c, "ttl"))
-		rc = key_life(c, "ttl", 0, &job->ttl_ms, err);
+		rc = key_life(c, "ttl", 0, &ttl_ms, err);
 	if (rc < 0)
 		return rc;
-	job->overlap_ms = arg_duration_ms(c, "overlap", OVERLAP_DEFAULT_MS);
-	if (job->overlap_ms > OVERLAP_MAX_MS)
+	if (overlap_ms(c) > OVERLAP_MAX_MS)
 		return err_set(err, ERR_LIMIT, "overlap", "overlap: two secrets stand beside each other for at most 30d");
 	job->may_all = actor_may(c->admin, &c->who, ADM_OWNER, NULL);
 	key_pepper_derive(command_env(c)->master, &job->pepper);
@@ -72,7 +75,7 @@ static int check_scopes(const struct key_row *k, const struct key_rotate *job, s
 	return rc;
 }
 
-static int check_rotation(const struct key_row *k, const struct key_rotate *job, struct err *err)
+static int check_rotation(const struct command_call *c, const struct key_row *k, struct err *err)
 {
 	uint64_t now = clock_wall_us();
 
@@ -82,7 +85,7 @@ static int check_rotation(const struct key_row *k, const struct key_rotate *job,
 		return err_set(err, ERR_CONFLICT, "", "key %s is a one-shot key: create another one", k->accessor);
 	if (k->expires_us && k->expires_us <= now)
 		return err_set(err, ERR_CONFLICT, "", "key %s has expired: create another one", k->accessor);
-	if (k->old_until_us <= now || job->overlap_ms == 0)
+	if (k->old_until_us <= now || overlap_ms(c) == 0)
 		return 0;
 	(void)err_set(err, ERR_CONFLICT, "", "key %s has two secrets already, and a third is never valid", k->accessor);
 	err_hint(err, "wait for the end of the old one (key show), or end both with --overlap 0s");
@@ -119,9 +122,9 @@ static int write_secret(struct db *db, const struct key_row *k, const struct key
 static int rotate(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
 {
 	struct key_rotate *job = c->priv;
-	uint64_t now = clock_wall_us(), until = job->overlap_ms ? now + job->overlap_ms * 1000 : 0;
-	uint64_t from = k->not_before_us > now ? k->not_before_us : now;
-	uint64_t expires = from + (job->ttl_ms ? job->ttl_ms * 1000 : life_of(k));
+	uint64_t now = clock_wall_us(), until = overlap_ms(c) ? now + overlap_ms(c) * 1000 : 0;
+	uint64_t from = k->not_before_us > now ? k->not_before_us : now, ttl_ms = arg_duration_ms(c, "ttl", 0);
+	uint64_t expires = from + (ttl_ms ? ttl_ms * 1000 : life_of(k));
 	uint8_t times[16];
 	const struct audit_field overlap = { AUDIT_TAG_TIMES, times, sizeof(times) };
 	char obj[48];
@@ -152,11 +155,11 @@ static int key_rotate_body(struct command_call *c, struct db *db, struct audit_l
 {
 	const struct key_rotate *job = c->priv;
 	struct key_row k;
-	int rc = key_row_find(db, job->tenant, job->accessor, &k, err);
+	int rc = key_row_find(db, arg_text(c, "tenant"), arg_text(c, "accessor"), &k, err);
 
 	if (rc < 0)
 		return rc;
-	rc = check_rotation(&k, job, err);
+	rc = check_rotation(c, &k, err);
 	if (rc == 0)
 		rc = check_scopes(&k, job, err);
 	if (rc == 0)
@@ -168,7 +171,7 @@ static int key_rotate_body(struct command_call *c, struct db *db, struct audit_l
 /* --- enroll */
 
 struct key_enroll {
-	char accessor[KEY_ACCESSOR_SIZE], label[KEY_LABEL_MAX + 1];
+	char accessor[KEY_ACCESSOR_SIZE];
 	uint8_t hash[32];
 	bool malformed;
 	struct key_pepper pepper;
@@ -184,13 +187,12 @@ static void free_enroll(void *priv)
 static int key_enroll_check(struct command_call *c, struct err *err)
 {
 	struct key_enroll *job = command_priv(c, sizeof(*job));
-	const json_t *value = json_object_get(c->args, "value");
+	const json_t *value = arg_json(c, "value");
 	const char *label = arg_text(c, "label"), *accessor, *secret;
 
 	c->free_priv = free_enroll;
 	if (label && strlen(label) > KEY_LABEL_MAX)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
-	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
 	key_pepper_derive(command_env(c)->master, &job->pepper);
 	if (!json_is_string(value) || key_parse(json_string_value(value), json_string_length(value), &accessor, &secret) < 0) {
 		job->malformed = true;
@@ -206,7 +208,7 @@ static int find_parent(struct db *db, const struct key_enroll *job, struct key_r
 {
 	struct err ignored;
 
-	if (!job->malformed && key_row_find(db, "", job->accessor, ret, &ignored) == 0) {
+	if (!job->malformed && key_row_find(db, NULL, job->accessor, ret, &ignored) == 0) {
 		if (secret_equal(job->hash, ret->hash, sizeof(job->hash)))
 			return 0;
 		key_row_fini(ret);
@@ -241,8 +243,9 @@ static int check_parent(const struct key_row *k, struct err *err)
 static int make_child(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
 {
 	struct key_enroll *job = c->priv;
+	const char *label = arg_text(c, "label");
 	const struct key_terms terms = {
-		.label = *job->label ? job->label : k->label, .scopes = k->scopes, .cidr = k->cidr, .rules = k->rules,
+		.label = label && *label ? label : k->label, .scopes = k->scopes, .cidr = k->cidr, .rules = k->rules,
 		.expires_us = clock_wall_us() + k->enrol_ttl_us, .parent_id = k->id,
 	};
 	struct principal_row p = { .id = k->principal_id };
@@ -278,11 +281,7 @@ static int key_enroll_body(struct command_call *c, struct db *db, struct audit_l
 /* --- key suspend, key resume: one key is out until it is let in again (SEC S-315) */
 
 struct key_suspend {
-	char tenant[64];                /* a key of another one is as good as none; "" = any */
-	char reason[REASON_SIZE];   /* "" = none */
-	size_t count, done;
-	char (*accessor)[KEY_ACCESSOR_SIZE];
-	struct key_row *key;            /* those that are done, for after() */
+	struct key_row *key; size_t done;       /* for after() */
 };
 
 static void free_job(void *priv)
@@ -292,23 +291,24 @@ static void free_job(void *priv)
 	for (size_t i = 0; i < job->done; i++)
 		key_row_fini(&job->key[i]);
 	free(job->key);
-	free(job->accessor);
 	free(job);
+}
+
+static int check_accessors(const struct command_call *c, struct err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < arg_count(c, "accessor") && rc == 0; i++)
+		rc = check_accessor(arg_nth(c, "accessor", i), err);
+	return rc;
 }
 
 static int key_suspend_check(struct command_call *c, struct err *err)
 {
-	size_t n = arg_count(c, "accessor");
-	struct key_suspend *job = command_priv(c, sizeof(*job));
-	int rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
+	char reason[REASON_SIZE];
+	int rc = arg_reason(c, "reason", reason, sizeof(reason), err);
 
-	c->free_priv = free_job;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
-	job->key = mem_calloc(n + 1, sizeof(*job->key));
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = take_accessor(arg_nth(c, "accessor", i), job->accessor[job->count++], err);
-	return rc;
+	return rc < 0 ? rc : check_accessors(c, err);
 }
 
 static int check_state(const struct key_row *k, bool suspend, struct err *err)
@@ -335,7 +335,6 @@ static int write_state(struct db *db, const struct key_row *k, struct err *err)
 
 static int change_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend, struct err *err)
 {
-	const struct key_suspend *job = c->priv;
 	char obj[48];
 	int rc = check_state(k, suspend, err);
 
@@ -347,17 +346,20 @@ static int change_one(struct command_call *c, struct db *db, struct audit_logs *
 	if (rc == 0)
 		rc = command_record(c, db, logs, &(struct command_record){ .kind = suspend ? AUDIT_CRED_SUSPEND : AUDIT_CRED_RESUME,
 			.tenant_id = k->tenant_id, .obj = obj, .accessor = k->accessor, .prn = k->pseudonym,
-			.reason = *job->reason ? job->reason : NULL }, err);
+			.reason = arg_text(c, "reason") }, err);
 	return rc < 0 ? rc : command_changed_people(c, db, k->tenant_id, err);
 }
 
 static int change(struct command_call *c, struct db *db, struct audit_logs *logs, bool suspend, struct err *err)
 {
-	struct key_suspend *job = c->priv;
+	struct key_suspend *job = command_priv(c, sizeof(*job));
+	size_t n = arg_count(c, "accessor");
 	int rc = 0;
 
-	for (size_t i = 0; i < job->count && rc == 0; i++) {
-		rc = key_row_find(db, job->tenant, job->accessor[i], &job->key[i], err);
+	c->free_priv = free_job;
+	job->key = mem_calloc(n, sizeof(*job->key));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		rc = key_row_find(db, arg_text(c, "tenant"), arg_nth(c, "accessor", i), &job->key[i], err);
 		if (rc < 0)
 			break;
 		job->done++;
@@ -501,23 +503,16 @@ static void row_put_key(struct reply *o, const struct key_row *k, const struct m
 	reply_row_end(o);
 }
 
-struct key_list { char tenant[64], principal[64]; };
-
 int key_list_check(struct command_call *c, struct err *err)
 {
-	struct key_list *job = command_priv(c, sizeof(*job));
-	const char *tenant = arg_text(c, "tenant"), *principal = arg_text(c, "principal");
-
-	if (principal && !tenant)
+	if (arg_given(c, "principal") && !arg_given(c, "tenant"))
 		return err_set(err, ERR_INVALID, "principal", "--principal needs its TENANT");
-	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", tenant ? tenant : "");
-	(void)snprintf(job->principal, sizeof(job->principal), "%s", principal ? principal : "");
 	return 0;
 }
 
 static int list_tenant(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err)
 {
-	const struct key_list *job = c->priv;
+	const char *principal = arg_text(c, "principal");
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
 	struct key_row k;
 	int rc;
@@ -525,7 +520,7 @@ static int list_tenant(struct command_call *c, struct db *db, int64_t tenant_id,
 	db_bind_i64(st, 1, tenant_id);
 	while ((rc = db_step(st, err)) == 1) {
 		read_key(st, &k);
-		if (!*job->principal || strcmp(job->principal, k.principal) == 0)
+		if (!principal || !*principal || strcmp(principal, k.principal) == 0)
 			row_put_key(c->out, &k, NULL);
 		key_row_fini(&k);
 	}
@@ -535,17 +530,17 @@ static int list_tenant(struct command_call *c, struct db *db, int64_t tenant_id,
 
 int key_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct key_list *job = c->priv;
+	const char *tenant = arg_text(c, "tenant"), *principal = arg_text(c, "principal");
 	struct tenant_row t;
 	struct principal_row p;
 	struct db_stmt *st;
 	int rc = 0;
 
 	(void)logs;
-	if (*job->tenant) {
-		rc = tenant_row_find(db, job->tenant, &t, err);
-		if (rc == 0 && *job->principal)
-			rc = principal_row_find(db, &t, job->principal, &p, err);
+	if (tenant && *tenant) {
+		rc = tenant_row_find(db, tenant, &t, err);
+		if (rc == 0 && principal && *principal)
+			rc = principal_row_find(db, &t, principal, &p, err);
 		return rc < 0 ? rc : list_tenant(c, db, t.id, err);
 	}
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
@@ -559,29 +554,21 @@ int key_list_body(struct command_call *c, struct db *db, struct audit_logs *logs
 
 /* --- by accessor: show and revoke */
 
-struct key_refs {
-	bool kill;                      /* running calls too */
-	size_t count, revoked;
-	char tenant[64];                /* a key of another one is as good as none; "" = any */
-	char (*accessor)[KEY_ACCESSOR_SIZE];
-	int64_t (*ended)[2];            /* tenant and key, of those revoked */
-};
+struct key_revoke { int64_t (*ended)[2]; size_t count; };       /* tenant and key of each, for after() */
 
-static void free_refs(void *priv)
+static void free_revoke(void *priv)
 {
-	struct key_refs *job = priv;
+	struct key_revoke *job = priv;
 
-	free(job->accessor);
 	free(job->ended);
 	free(job);
 }
 
 /* An accessor as it was typed; a whole key is refused and never repeated. */
-static int take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct err *err)
+static int check_accessor(const char *text, struct err *err)
 {
 	const char *accessor, *secret;
 
-	/* Somebody pasted the whole key: refuse, and never repeat it. */
 	if (key_parse(text, strlen(text), &accessor, &secret) == 0 || strncmp(text, "tck_", 4) == 0) {
 		(void)err_set(err, ERR_INVALID, "accessor", "that is a key, not its accessor");
 		err_hint(err, "the accessor is the 12 characters after tck_; the key may now be in your shell's history");
@@ -589,28 +576,15 @@ static int take_accessor(const char *text, char ret[KEY_ACCESSOR_SIZE], struct e
 	}
 	if (strlen(text) != KEY_ACCESSOR_SIZE - 1)
 		return err_set(err, ERR_NOT_FOUND, "", "key %.40s: not found", text);
-	memcpy(ret, text, KEY_ACCESSOR_SIZE);
 	return 0;
 }
 
 static int key_refs_check(struct command_call *c, struct err *err)
 {
-	size_t n = arg_count(c, "accessor");
-	struct key_refs *job = command_priv(c, sizeof(*job));
-	int rc = 0;
-
-	c->free_priv = free_refs;
-	job->accessor = mem_calloc(n + 1, sizeof(*job->accessor));
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->kill = arg_flag(c, "kill");
-	if (n == 0)
-		return take_accessor(arg_text(c, "accessor"), job->accessor[job->count++], err);
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = take_accessor(arg_nth(c, "accessor", i), job->accessor[job->count++], err);
-	return rc;
+	return check_accessors(c, err);
 }
 
-/* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; "" = any. */
+/* The key with this accessor; ERR_NOT_FOUND, also when it is of another tenant than this one; NULL or "" = any. */
 static int key_row_find(struct db *db, const char *tenant, const char *accessor, struct key_row *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_FIND);
@@ -621,7 +595,7 @@ static int key_row_find(struct db *db, const char *tenant, const char *accessor,
 	if (rc == 1)
 		read_key(st, ret);
 	db_stmt_put(&st);
-	if (rc == 1 && *tenant && strcmp(ret->tenant, tenant) != 0) {
+	if (rc == 1 && tenant && *tenant && strcmp(ret->tenant, tenant) != 0) {
 		key_row_fini(ret);
 		rc = 0;
 	}
@@ -632,9 +606,8 @@ static int key_row_find(struct db *db, const char *tenant, const char *accessor,
 
 static int key_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct key_refs *job = c->priv;
 	struct key_row k;
-	int rc = key_row_find(db, job->tenant, job->accessor[0], &k, err);
+	int rc = key_row_find(db, arg_text(c, "tenant"), arg_text(c, "accessor"), &k, err);
 
 	(void)logs;
 	if (rc < 0)
@@ -646,7 +619,7 @@ static int key_show_body(struct command_call *c, struct db *db, struct audit_log
 
 static int revoke_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
 {
-	struct key_refs *job = c->priv;
+	struct key_revoke *job = c->priv;
 	struct db_stmt *st;
 	char obj[48];
 	int rc;
@@ -665,9 +638,9 @@ static int revoke_one(struct command_call *c, struct db *db, struct audit_logs *
 		rc = command_changed_people(c, db, k->tenant_id, err);
 	if (rc < 0)
 		return rc;
-	job->ended = mem_realloc(job->ended, (job->revoked + 1) * sizeof(*job->ended));
-	job->ended[job->revoked][0] = k->tenant_id;
-	job->ended[job->revoked++][1] = k->id;
+	job->ended = mem_realloc(job->ended, (job->count + 1) * sizeof(*job->ended));
+	job->ended[job->count][0] = k->tenant_id;
+	job->ended[job->count++][1] = k->id;
 	row_put_key(c->out, k, NULL);
 	return 0;
 }
@@ -709,16 +682,17 @@ static int revoke_children(struct command_call *c, struct db *db, struct audit_l
 
 static int key_revoke_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct key_refs *job = c->priv;
+	struct key_revoke *job = command_priv(c, sizeof(*job));
 
-	for (size_t i = 0; i < job->count; i++) {
+	c->free_priv = free_revoke;
+	for (size_t i = 0; i < arg_count(c, "accessor"); i++) {
 		struct key_row k;
-		int rc = key_row_find(db, job->tenant, job->accessor[i], &k, err);
+		int rc = key_row_find(db, arg_text(c, "tenant"), arg_nth(c, "accessor", i), &k, err);
 
 		if (rc < 0)
 			return rc;
 		/* With its parent, a moment ago: this is what was asked for. */
-		for (size_t n = 0; n < job->revoked && k.revoked_us; n++)
+		for (size_t n = 0; n < job->count && k.revoked_us; n++)
 			if (job->ended[n][1] == k.id)
 				rc = 1;
 		if (rc == 0 && k.revoked_us)
@@ -737,11 +711,14 @@ static int key_revoke_body(struct command_call *c, struct db *db, struct audit_l
 /* The table of keys knows it already; what hangs on open connections ends now (SEC S-306). */
 static void key_revoke_after(struct command_call *c)
 {
-	const struct key_refs *job = c->priv;
+	const struct key_revoke *job = c->priv;
 	struct mcp_ended ended;
 
-	for (size_t i = 0; i < job->revoked; i++)
-		people_end_where(c, &(struct call_where){ .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] }, job->kill, &ended);
+	for (size_t i = 0; i < job->count; i++) {
+		const struct call_where where = { .tenant_id = job->ended[i][0], .cred_id = job->ended[i][1] };
+
+		people_end_where(c, &where, arg_flag(c, "kill"), &ended);
+	}
 }
 
 /* --- rows of the command table */

@@ -20,7 +20,7 @@
 #define SCOPES_TEXT_MAX 8192
 
 struct key_create {
-	char tenant[64], principal[64], label[KEY_LABEL_MAX + 1];
+	char tenant[64], principal[64];
 	uint64_t ttl_ms;
 	struct str scopes, cidr, rules;
 	struct key_terms terms;
@@ -144,8 +144,6 @@ static int key_create_check(struct command_call *c, struct err *err)
 		return rc;
 	if (label && strlen(label) > KEY_LABEL_MAX)
 		return err_set(err, ERR_LIMIT, "label", "the label is longer than %d bytes", KEY_LABEL_MAX);
-	(void)snprintf(job->label, sizeof(job->label), "%s", label ? label : "");
-	job->terms.label = job->label;
 	key_pepper_derive(command_env(c)->master, &job->pepper);
 	return 0;
 }
@@ -245,6 +243,9 @@ static int key_create_body(struct command_call *c, struct db *db, struct audit_l
 	if (rc < 0)
 		return rc;
 	key_make(&job->pepper, &job->key);
+	job->terms.label = arg_text(c, "label");
+	if (!job->terms.label)
+		job->terms.label = "";
 	job->terms.expires_us = (job->terms.not_before_us ? job->terms.not_before_us : now) + job->ttl_ms * 1000;
 	rc = key_insert(c, db, logs, &t, &p, &job->key, &job->terms, NULL, err);
 	if (rc == 0)

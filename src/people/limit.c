@@ -1,4 +1,5 @@
-/* limit set, show: what a tenant, a principal, a key, or a tool of a tenant may do; and what is in force (SEC S-801). */
+/* Commands on limits (SEC S-801): limit set stores what a tenant, a principal, a key or a tool of a tenant may do, on
+ * the writer; limit show says on the loop what is in force.  Documents store limits of tenants through limit_write(). */
 #include "config.h"
 
 #include <stdio.h>
@@ -20,79 +21,104 @@
 #define CONCURRENCY_MAX 100000
 #define QUEUE_MAX 100000
 
-struct limit_job {
-	char tenant[64], principal[64], accessor[16], tool[72];
-	bool has_concurrency, has_queue, has_rate, has_requests, has_calls, has_bytes;
-	struct tenant_limits want;
+/* Whose limits a command is about. */
+struct whose {
+	char tenant[64], principal[64];         /* "": not named */
+	const char *accessor, *tool;            /* NULL: not named */
 };
 
-/* Whose limits a command is about. */
-static int take_who(struct command_call *c, struct limit_job *job, struct err *err)
+static const char *text_or_null(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
+static int take_who(const struct command_call *c, struct whose *ret, struct err *err)
 {
 	const char *who = arg_text(c, "who"), *key = arg_text(c, "key");
 	int rc = 0;
 
-	arg_copy(c, "key", job->accessor, sizeof(job->accessor));
-	arg_copy(c, "tool", job->tool, sizeof(job->tool));
+	*ret = (struct whose){ .accessor = text_or_null(key), .tool = text_or_null(arg_text(c, "tool")) };
 	if (who && key)
 		return err_set(err, ERR_INVALID, "key", "name a tenant, a principal or a key, one of them");
 	if (who && strchr(who, '/'))
-		rc = arg_split(who, job->tenant, job->principal, err);
+		rc = arg_split(who, ret->tenant, ret->principal, err);
 	else
-		arg_copy(c, "who", job->tenant, sizeof(job->tenant));
-	if (rc == 0 && *job->tool && (*job->principal || key))
+		arg_copy(c, "who", ret->tenant, sizeof(ret->tenant));
+	if (rc == 0 && ret->tool && (*ret->principal || key))
 		return err_set(err, ERR_INVALID, "tool", "a tool's limits are those of a whole tenant: name the tenant alone");
 	return rc;
 }
 
-static int take_bytes(struct command_call *c, uint64_t *ret, struct err *err)
+static int take_bytes(const struct command_call *c, uint64_t *ret, struct err *err)
 {
 	const char *text = arg_text(c, "bytes-per-day");
 
-	if (!text || strcmp(text, "0") == 0 || text_size(text, ret) == 0)
-		return 0;
-	(void)err_set(err, ERR_INVALID, "bytes-per-day", "\"%.40s\" is no size", text);
-	err_hint(err, "write it as 512KiB, 100MiB or 2GiB; 0 removes the limit");
-	return ERR_INVALID;
+	if (text && strcmp(text, "0") == 0)
+		*ret = 0;
+	else if (text && text_size(text, ret) < 0) {
+		(void)err_set(err, ERR_INVALID, "bytes-per-day", "\"%.40s\" is no size", text);
+		err_hint(err, "write it as 512KiB, 100MiB or 2GiB; 0 removes the limit");
+		return ERR_INVALID;
+	}
+	return 0;
 }
 
-static int take_limits(struct command_call *c, struct limit_job *job, struct err *err)
+/* Those that are given, over those that are set. */
+static int take_limits(const struct command_call *c, struct tenant_limits *set, struct err *err)
 {
-	job->has_concurrency = arg_given(c, "concurrency");
-	job->has_queue = arg_given(c, "queue");
-	job->has_rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
-	job->has_requests = arg_given(c, "requests") || arg_flag(c, "no-requests");
-	job->has_calls = arg_given(c, "calls-per-day");
-	job->has_bytes = arg_given(c, "bytes-per-day");
-	job->want = (struct tenant_limits){ .concurrency = arg_uint(c, "concurrency", 0), .queue = arg_uint(c, "queue", 0),
-		.rate = arg_rate(c, "rate"), .requests = arg_rate(c, "requests"), .calls_day = arg_uint(c, "calls-per-day", 0) };
+	set->concurrency = arg_uint(c, "concurrency", set->concurrency);
+	set->queue = arg_uint(c, "queue", set->queue);
+	if (arg_given(c, "rate") || arg_flag(c, "no-rate"))
+		set->rate = arg_rate(c, "rate");
+	if (arg_given(c, "requests") || arg_flag(c, "no-requests"))
+		set->requests = arg_rate(c, "requests");
+	if (arg_given(c, "calls-per-day"))
+		set->calls_day = arg_uint(c, "calls-per-day", 0);
+	return take_bytes(c, &set->bytes_day, err);
+}
+
+static int check_limits(const struct command_call *c, struct err *err)
+{
+	uint64_t bytes;
+
 	if ((arg_given(c, "rate") && arg_flag(c, "no-rate")) || (arg_given(c, "requests") && arg_flag(c, "no-requests")))
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
-	if (job->want.concurrency > CONCURRENCY_MAX)
+	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	if (job->want.queue > QUEUE_MAX)
+	if (arg_uint(c, "queue", 0) > QUEUE_MAX)
 		return err_set(err, ERR_LIMIT, "queue", "the queue is at most %d calls long", QUEUE_MAX);
-	return take_bytes(c, &job->want.bytes_day, err);
+	return take_bytes(c, &bytes, err);
+}
+
+static bool any_given(const struct command_call *c)
+{
+	static const char *const names[] = { "concurrency", "queue", "rate", "no-rate", "requests", "no-requests",
+		"calls-per-day", "bytes-per-day" };
+
+	for (size_t i = 0; i < NELEMS(names); i++)
+		if (arg_given(c, names[i]))
+			return true;
+	return false;
 }
 
 static int limit_set_check(struct command_call *c, struct err *err)
 {
-	struct limit_job *job = command_priv(c, sizeof(*job));
-	int rc = take_who(c, job, err);
+	struct whose who;
+	int rc = take_who(c, &who, err);
 
 	if (rc == 0)
-		rc = take_limits(c, job, err);
+		rc = check_limits(c, err);
 	if (rc < 0)
 		return rc;
-	if (!*job->tenant && !*job->accessor)
+	if (!*who.tenant && !who.accessor)
 		return err_set(err, ERR_INVALID, "who", "whose limits? Name a tenant, TENANT/PRINCIPAL or --key");
-	if (job->has_queue && (*job->principal || *job->accessor || *job->tool))
+	if (arg_given(c, "queue") && (*who.principal || who.accessor || who.tool))
 		return err_set(err, ERR_INVALID, "queue", "the length of the queue is a limit of tenants");
-	if (job->has_requests && *job->tool)
+	if ((arg_given(c, "requests") || arg_flag(c, "no-requests")) && who.tool)
 		return err_set(err, ERR_INVALID, "requests", "a tool has no requests but calls: use --rate");
-	if (!job->has_concurrency && !job->has_queue && !job->has_rate && !job->has_requests && !job->has_calls && !job->has_bytes)
-		return err_set(err, ERR_INVALID, "",
-			       "nothing to set: name --concurrency, --rate, --requests, --queue, --calls-per-day or --bytes-per-day");
+	if (!any_given(c))
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --concurrency, --rate, --requests, --queue, "
+			       "--calls-per-day or --bytes-per-day");
 	return 0;
 }
 
@@ -124,54 +150,54 @@ static int find_key(struct db *db, const char *accessor, struct target *ret, str
 	}
 	db_stmt_put(&st);
 	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "key %.16s: not found", accessor);
+		return err_set(err, ERR_NOT_FOUND, "", "key %.15s: not found", accessor);
 	return rc < 0 ? rc : tenant_row_find(db, tenant, &ret->tenant, err);
 }
 
-static int find_principal(struct db *db, const struct limit_job *job, struct target *ret, struct err *err)
+static int find_principal(struct db *db, const struct whose *who, struct target *ret, struct err *err)
 {
 	struct principal_row p;
-	int rc = principal_row_find(db, &ret->tenant, job->principal, &p, err);
+	int rc = principal_row_find(db, &ret->tenant, who->principal, &p, err);
 
 	if (rc < 0)
 		return rc;
 	ret->scope = TENANT_SCOPE_PRINCIPAL;
 	ret->subject = p.id;
 	(void)snprintf(ret->prn, sizeof(ret->prn), "%s", p.pseudonym);
-	(void)snprintf(ret->what, sizeof(ret->what), "principal %s/%s", job->tenant, p.name);
+	(void)snprintf(ret->what, sizeof(ret->what), "principal %s/%s", who->tenant, p.name);
 	(void)snprintf(ret->obj, sizeof(ret->obj), "limit/%s", p.pseudonym);
 	return 0;
 }
 
-static int find_tool(struct db *db, const struct limit_job *job, struct target *ret, struct err *err)
+static int find_tool(struct db *db, const struct whose *who, struct target *ret, struct err *err)
 {
 	struct tool_row tool;
-	int rc = tool_row_find(db, job->tool, &tool, err);
+	int rc = tool_row_find(db, who->tool, &tool, err);
 
 	if (rc < 0)
 		return rc;
 	ret->scope = TENANT_SCOPE_TOOL;
 	ret->subject = tool.id;
-	(void)snprintf(ret->what, sizeof(ret->what), "%s for %s", tool.name, job->tenant);
-	(void)snprintf(ret->obj, sizeof(ret->obj), "limit/%s/%s", job->tenant, tool.name);
+	(void)snprintf(ret->what, sizeof(ret->what), "%s for %s", tool.name, who->tenant);
+	(void)snprintf(ret->obj, sizeof(ret->obj), "limit/%s/%s", who->tenant, tool.name);
 	return 0;
 }
 
-static int find_target(struct db *db, const struct limit_job *job, struct target *ret, struct err *err)
+static int find_target(struct db *db, const struct whose *who, struct target *ret, struct err *err)
 {
 	int rc;
 
 	*ret = (struct target){ .scope = TENANT_SCOPE_TENANT };
-	if (*job->accessor)
-		return find_key(db, job->accessor, ret, err);
-	rc = tenant_row_find(db, job->tenant, &ret->tenant, err);
+	if (who->accessor)
+		return find_key(db, who->accessor, ret, err);
+	rc = tenant_row_find(db, who->tenant, &ret->tenant, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(ret->what, sizeof(ret->what), "tenant %s", ret->tenant.name);
 	(void)snprintf(ret->obj, sizeof(ret->obj), "limit/%s", ret->tenant.name);
-	if (*job->principal)
-		return find_principal(db, job, ret, err);
-	return *job->tool ? find_tool(db, job, ret, err) : 0;
+	if (*who->principal)
+		return find_principal(db, who, ret, err);
+	return who->tool ? find_tool(db, who, ret, err) : 0;
 }
 
 /* A tenant's concurrency and rate stand in its own row. */
@@ -279,28 +305,21 @@ static int record(struct command_call *c, struct db *db, struct audit_logs *logs
 
 static int limit_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct limit_job *job = c->priv;
 	struct tenant_limits before, after;
 	struct target at;
-	int rc = find_target(db, job, &at, err);
+	struct whose who;
+	int rc = take_who(c, &who, err);
 
+	if (rc == 0)
+		rc = find_target(db, &who, &at, err);
 	if (rc == 0)
 		rc = read_set(db, &at, &before, err);
 	if (rc < 0)
 		return rc;
 	after = before;
-	if (job->has_concurrency)
-		after.concurrency = job->want.concurrency;
-	if (job->has_queue)
-		after.queue = job->want.queue;
-	if (job->has_rate)
-		after.rate = job->want.rate;
-	if (job->has_requests)
-		after.requests = job->want.requests;
-	if (job->has_calls)
-		after.calls_day = job->want.calls_day;
-	if (job->has_bytes)
-		after.bytes_day = job->want.bytes_day;
+	rc = take_limits(c, &after, err);
+	if (rc < 0)
+		return rc;
 	if (!limit_same(&before, &after)) {
 		rc = write_set(db, &at, &after, err);
 		if (rc == 0)
@@ -317,16 +336,6 @@ static int limit_set_body(struct command_call *c, struct db *db, struct audit_lo
 }
 
 /* --- show: on the loop, from what is in force */
-
-static int limit_show_check(struct command_call *c, struct err *err)
-{
-	struct limit_job *job = command_priv(c, sizeof(*job));
-	int rc = take_who(c, job, err);
-
-	if (rc == 0 && *job->tool && !*job->tenant)
-		return err_set(err, ERR_INVALID, "tool", "for which tenant? Name it in front");
-	return rc;
-}
 
 /* now: what is used of it, or -1. */
 static void put_text_row(struct reply *o, const char *of, const char *limit, const char *value, const char *from, int64_t now)
@@ -482,45 +491,48 @@ static int find_shown_tool(struct command_call *c, const char *name, struct show
 	return reg_compile(reg, ret->tool->def, &ret->compiled, err);
 }
 
-static int find_shown(struct command_call *c, struct shown *ret, struct err *err)
+static int find_shown(struct command_call *c, const struct whose *who, struct shown *ret, struct err *err)
 {
-	const struct limit_job *job = c->priv;
 	const struct tenants *tenants = command_env(c)->tenants;
 	int64_t tenant_id = 0;
 
-	if (*job->accessor) {
-		ret->cred_id = tenant_key_id(tenants, job->accessor, &tenant_id, &ret->principal_id);
+	if (who->accessor) {
+		ret->cred_id = tenant_key_id(tenants, who->accessor, &tenant_id, &ret->principal_id);
 		if (!ret->cred_id)
-			return err_set(err, ERR_NOT_FOUND, "", "key %.16s: not found", job->accessor);
+			return err_set(err, ERR_NOT_FOUND, "", "key %.15s: not found", who->accessor);
 		ret->tenant = tenant_by_id(tenants, tenant_id);
 		return 0;
 	}
-	if (!*job->tenant)
+	if (!*who->tenant)
 		return 0;
-	ret->tenant = tenant_by_name(tenants, job->tenant, strlen(job->tenant));
+	ret->tenant = tenant_by_name(tenants, who->tenant, strlen(who->tenant));
 	if (!ret->tenant)
-		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", job->tenant);
-	if (*job->tool)
-		return find_shown_tool(c, job->tool, ret, err);
-	if (!*job->principal)
+		return err_set(err, ERR_NOT_FOUND, "", "tenant %.64s: not found", who->tenant);
+	if (who->tool)
+		return find_shown_tool(c, who->tool, ret, err);
+	if (!*who->principal)
 		return 0;
-	ret->principal_id = tenant_principal_id(tenants, ret->tenant->id, job->principal);
+	ret->principal_id = tenant_principal_id(tenants, ret->tenant->id, who->principal);
 	if (!ret->principal_id)
-		return err_set(err, ERR_NOT_FOUND, "", "principal %s/%.64s: not found", ret->tenant->name, job->principal);
+		return err_set(err, ERR_NOT_FOUND, "", "principal %s/%.64s: not found", ret->tenant->name, who->principal);
 	return 0;
 }
 
 static int limit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct limit_job *job = c->priv;
 	const struct command_env *env = command_env(c);
 	const bool all = actor_may(c->admin, &c->who, ADM_READ, NULL);    /* else his tenant and nothing beside it */
 	struct shown s = { 0 };
+	struct whose who;
 	char of[160];
-	int rc = find_shown(c, &s, err);
+	int rc = take_who(c, &who, err);
 
 	(void)db;
 	(void)logs;
+	if (rc == 0 && who.tool && !*who.tenant)
+		rc = err_set(err, ERR_INVALID, "tool", "for which tenant? Name it in front");
+	if (rc == 0)
+		rc = find_shown(c, &who, &s, err);
 	if (rc == 0) {
 		limiter_set_tenants(env->limiter, tenants_count(env->tenants));
 		if (all)
@@ -531,11 +543,11 @@ static int limit_show_body(struct command_call *c, struct db *db, struct audit_l
 			show_shares(c, s.tenant);
 	}
 	if (rc == 0 && s.principal_id) {
-		(void)snprintf(of, sizeof(of), *job->principal ? "principal %s/%s" : "its principal", job->tenant, job->principal);
+		(void)snprintf(of, sizeof(of), *who.principal ? "principal %s/%s" : "its principal", who.tenant, who.principal);
 		show_subject(c, of, s.tenant->id, LIMIT_PRINCIPAL, s.principal_id);
 	}
 	if (rc == 0 && s.cred_id) {
-		(void)snprintf(of, sizeof(of), "key %s", job->accessor);
+		(void)snprintf(of, sizeof(of), "key %s", who.accessor);
 		show_subject(c, of, s.tenant->id, LIMIT_KEY, s.cred_id);
 	}
 	if (rc == 0 && s.tool) {
@@ -578,6 +590,6 @@ const struct command limit_commands[] = {
 		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.  "
 		    "A tenant-admin names its tenant, and sees neither the server's nor the shares.",
 	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who", .where = ADM_ON_LOOP,
-	  .check = limit_show_check, .body = limit_show_body },
+	  .body = limit_show_body },
 	{ .noun = NULL },
 };

@@ -1,5 +1,5 @@
-/* Commands on tenants: add, list, show, set, suspend, resume, remove.  check() on the loop refuses what is out of range, the
- * bodies read or change the rows on the pool or the writer, and after() ends on the loop what a tenant that is out has
+/* Commands on tenants: add, list, show, set, suspend, resume, remove.  check() on the loop refuses what is out of range,
+ * the bodies read or change the rows on the pool or the writer, and after() ends on the loop what a tenant that is out has
  * running.  Documents store tenants through the same functions. */
 #include "config.h"
 
