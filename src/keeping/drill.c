@@ -38,7 +38,6 @@ static const struct tampering { const char *name, *what; enum sql_id sql; } tamp
 #define COPY "drill.db"
 
 struct drill_job {
-	char tenant[64];
 	char *store, *copy;
 	int64_t tenant_id, log, idx;
 };
@@ -60,15 +59,14 @@ static int audit_drill_check(struct command_call *c, struct err *err)
 	c->free_priv = free_drill;
 	job->store = mem_strdup(command_env(c)->store);
 	job->copy = path_join(job->store, COPY);
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	return 0;
 }
 
-static int pick_record(struct drill_job *job, struct db *db, struct err *err)
+static int pick_record(struct drill_job *job, const char *tenant, struct db *db, struct err *err)
 {
 	struct tenant_row t = { 0 };
 	struct db_stmt *st;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, tenant, &t, err);
 
 	if (rc == 0)
 		rc = tenant_row_log(db, t.id, &job->log, err);
@@ -82,7 +80,7 @@ static int pick_record(struct drill_job *job, struct db *db, struct err *err)
 		job->idx = db_col_i64(st, 0);
 	db_stmt_put(&st);
 	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, job->tenant, "%s has no call yet that a checkpoint covers", job->tenant);
+		return err_set(err, ERR_NOT_FOUND, tenant, "%s has no call yet that a checkpoint covers", tenant);
 	return rc < 0 ? rc : 0;
 }
 
@@ -201,7 +199,7 @@ static int audit_drill_body(struct command_call *c, struct db *db, struct audit_
 {
 	struct drill_job *job = c->priv;
 	struct db *copy = NULL;
-	int rc = pick_record(job, db, err);
+	int rc = pick_record(job, arg_text(c, "tenant"), db, err);
 
 	(void)logs;
 	if (rc == 0)

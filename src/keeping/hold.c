@@ -16,16 +16,6 @@
 
 #include "keeping_int.h"
 
-struct hold_job {
-	char tenant[64], principal[64], reason[REASON_SIZE], ticket[TICKET_SIZE];
-	uint64_t since_us, until_us;
-	int64_t from, to;               /* -1: not by index */
-	uint32_t id;
-	bool history;
-	/* list */
-	struct reply *out;
-};
-
 /* --- what is held */
 
 /* Steps a statement whose row is the hold that stands in the way. */
@@ -77,43 +67,57 @@ int held_any(struct db *db, int64_t log, const char *what, struct err *err)
 
 /* --- hold set */
 
+struct hold_range { int64_t from, to; };        /* -1: not by index */
+
+static int arg_range(const struct command_call *c, struct hold_range *ret, struct err *err)
+{
+	int rc = arg_index(c, "from", &ret->from, err);
+
+	return rc < 0 ? rc : arg_index(c, "to", &ret->to, err);
+}
+
+static int check_texts(const struct command_call *c, struct err *err)
+{
+	char text[REASON_SIZE];
+	int rc = arg_reason(c, "reason", text, sizeof(text), err);
+
+	return rc < 0 ? rc : arg_reason(c, "ticket", text, TICKET_SIZE, err);
+}
+
+static const char *or_null(const char *text)
+{
+	return text && *text ? text : NULL;
+}
+
 static int hold_set_check(struct command_call *c, struct err *err)
 {
-	struct hold_job *job = command_priv(c, sizeof(*job));
-	int rc;
+	bool principal = or_null(arg_text(c, "principal")), times = arg_time(c, "since") || arg_time(c, "until");
+	struct hold_range range;
+	int rc = check_texts(c, err);
 
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	arg_copy(c, "principal", job->principal, sizeof(job->principal));
-	job->since_us = arg_time(c, "since");
-	job->until_us = arg_time(c, "until");
-	rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
 	if (rc == 0)
-		rc = arg_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
-	if (rc == 0)
-		rc = arg_index(c, "from", &job->from, err);
-	if (rc == 0)
-		rc = arg_index(c, "to", &job->to, err);
+		rc = arg_range(c, &range, err);
 	if (rc < 0)
 		return rc;
-	if ((job->from < 0) != (job->to < 0))
+	if ((range.from < 0) != (range.to < 0))
 		return err_set(err, ERR_INVALID, "from", "--from and --to go together: the records from <= index <= to");
-	if (job->from > job->to)
+	if (range.from > range.to)
 		return err_set(err, ERR_INVALID, "to", "--to is before --from");
-	if ((*job->principal != 0) + (job->from >= 0) + (job->since_us > 0 || job->until_us > 0) > 1)
+	if (principal + (range.from >= 0) + times > 1)
 		return err_set(err, ERR_INVALID, "", "a hold is of one principal, of a range, or of the whole log");
 	return 0;
 }
 
-static int insert_hold(struct db *db, int64_t log, const struct hold_job *job, const char *prn, int64_t *ret,
+static int insert_hold(struct db *db, int64_t log, const struct hold_range *range, const char *prn, int64_t *ret,
 		       struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_HOLD_INSERT);
 	int rc;
 
 	db_bind_i64(st, 1, log);
-	if (job->from >= 0) {
-		db_bind_i64(st, 2, job->from);
-		db_bind_i64(st, 3, job->to + 1);
+	if (range->from >= 0) {
+		db_bind_i64(st, 2, range->from);
+		db_bind_i64(st, 3, range->to + 1);
 	} else {
 		db_bind_null(st, 2);
 		db_bind_null(st, 3);
@@ -135,53 +139,57 @@ static int bind_record(struct db *db, enum sql_id sql, int64_t id, const struct 
 	return db_run(&st, err);
 }
 
-static int record_set(struct command_call *c, struct db *db, struct audit_logs *logs, const struct hold_job *job,
+static int record_set(struct command_call *c, struct db *db, struct audit_logs *logs, const struct hold_range *range,
 		      int64_t tenant_id, int64_t id, const char *prn, struct err *err)
 {
 	struct audit_field field[2];
 	struct audit_receipt at;
-	uint8_t range[16];
+	uint8_t bytes[16];
+	const char *ticket = arg_text(c, "ticket");
 	char obj[40];
 	struct command_record r = { .kind = AUDIT_HOLD_SET, .tenant_id = tenant_id, .obj = obj, .prn = prn,
-		.reason = job->reason,
-		.field = field, .ret = &at };
+		.reason = arg_text(c, "reason"), .field = field, .ret = &at };
 	int rc;
 
 	(void)snprintf(obj, sizeof(obj), "hold/%" PRId64, id);
-	if (job->from >= 0) {
-		audit_put_be(range, (uint64_t)job->from, 8);
-		audit_put_be(range + 8, (uint64_t)job->to + 1, 8);
-		field[r.nfield++] = (struct audit_field){ AUDIT_TAG_RANGE, range, sizeof(range) };
+	if (range->from >= 0) {
+		audit_put_be(bytes, (uint64_t)range->from, 8);
+		audit_put_be(bytes + 8, (uint64_t)range->to + 1, 8);
+		field[r.nfield++] = (struct audit_field){ AUDIT_TAG_RANGE, bytes, sizeof(bytes) };
 	}
-	field[r.nfield++] = (struct audit_field){ AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) };
+	field[r.nfield++] = (struct audit_field){ AUDIT_TAG_TICKET, ticket, strlen(ticket) };
 	rc = command_record(c, db, logs, &r, err);
 	return rc < 0 ? rc : bind_record(db, SQL_HOLD_BIND, id, &at, err);
 }
 
 static int hold_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct hold_job *job = c->priv;
+	const char *principal = or_null(arg_text(c, "principal"));
+	uint64_t since_us = arg_time(c, "since"), until_us = arg_time(c, "until");
+	struct hold_range range;
 	struct principal_row p = { 0 };
 	struct tenant_row t = { 0 };
 	int64_t log = 0, id = 0;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = arg_range(c, &range, err);
 
 	if (rc == 0)
+		rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
+	if (rc == 0)
 		rc = tenant_row_log(db, t.id, &log, err);
-	if (rc == 0 && *job->principal)
-		rc = principal_row_find(db, &t, job->principal, &p, err);
-	if (rc == 0 && (job->since_us || job->until_us))
-		rc = range_of_times(db, log, job->since_us, job->until_us, &job->from, &job->to, err);      /* once for all */
+	if (rc == 0 && principal)
+		rc = principal_row_find(db, &t, principal, &p, err);
+	if (rc == 0 && (since_us || until_us))
+		rc = range_of_times(db, log, since_us, until_us, &range.from, &range.to, err);      /* once for all */
 	if (rc == 0)
-		rc = insert_hold(db, log, job, *job->principal ? p.pseudonym : NULL, &id, err);
+		rc = insert_hold(db, log, &range, principal ? p.pseudonym : NULL, &id, err);
 	if (rc == 0)
-		rc = record_set(c, db, logs, job, t.id, id, *job->principal ? p.pseudonym : NULL, err);
+		rc = record_set(c, db, logs, &range, t.id, id, principal ? p.pseudonym : NULL, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
 	reply_int(c->out, "id", id);
 	reply_text(c->out, "tenant", t.name);
-	reply_text(c->out, "ticket", job->ticket);
+	reply_text(c->out, "ticket", arg_text(c, "ticket"));
 	reply_row_end(c->out);
 	return 0;
 }
@@ -226,11 +234,6 @@ static int see_record(void *arg, const struct audit_view *v)
 	return 0;
 }
 
-static const char *or_null(const char *text)
-{
-	return *text ? text : NULL;
-}
-
 static int put_hold(struct command_call *c, struct db *db, const struct hold *h, struct err *err)
 {
 	struct reply *o = c->out;
@@ -267,30 +270,20 @@ static int put_hold(struct command_call *c, struct db *db, const struct hold *h,
 	return 0;
 }
 
-static int hold_list_check(struct command_call *c, struct err *err)
-{
-	struct hold_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->history = arg_flag(c, "history");
-	return 0;
-}
-
 static int hold_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct hold_job *job = c->priv;
+	const char *tenant = or_null(arg_text(c, "tenant"));
 	struct tenant_row t = { 0 };
 	struct db_stmt *st;
 	struct hold h;
-	int rc = *job->tenant ? tenant_row_find(db, job->tenant, &t, err) : 0;
+	int rc = tenant ? tenant_row_find(db, tenant, &t, err) : 0;
 
 	(void)logs;
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_HOLD_LIST);
 	db_bind_i64(st, 1, t.id);
-	db_bind_i64(st, 2, job->history);
+	db_bind_i64(st, 2, arg_flag(c, "history"));
 	while (rc == 0 && (rc = db_step(st, err)) == 1) {
 		read_hold(st, &h);
 		rc = put_hold(c, db, &h, err);
@@ -303,11 +296,7 @@ static int hold_list_body(struct command_call *c, struct db *db, struct audit_lo
 
 static int hold_release_check(struct command_call *c, struct err *err)
 {
-	struct hold_job *job = command_priv(c, sizeof(*job));
-	int rc = arg_reason(c, "reason", job->reason, sizeof(job->reason), err);
-
-	job->id = arg_uint(c, "id", 0);
-	return rc < 0 ? rc : arg_reason(c, "ticket", job->ticket, sizeof(job->ticket), err);
+	return check_texts(c, err);
 }
 
 static int find_hold(struct db *db, uint32_t id, struct hold *ret, struct err *err)
@@ -332,14 +321,15 @@ static int find_hold(struct db *db, uint32_t id, struct hold *ret, struct err *e
 
 static int hold_release_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct hold_job *job = c->priv;
+	const char *ticket = arg_text(c, "ticket");
 	struct hold h;
 	struct audit_receipt at;
-	struct audit_field field[2] = { { AUDIT_TAG_TICKET, job->ticket, strlen(job->ticket) } };
+	struct audit_field field[2] = { { AUDIT_TAG_TICKET, ticket, strlen(ticket) } };
 	char obj[40];
-	struct command_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = job->reason, .field = field, .nfield = 2,
+	struct command_record r = { .kind = AUDIT_HOLD_RELEASE, .obj = obj, .reason = arg_text(c, "reason"), .field = field,
+		.nfield = 2,
 		.ret = &at };
-	int rc = find_hold(db, job->id, &h, err);
+	int rc = find_hold(db, arg_uint(c, "id", 0), &h, err);
 
 	if (rc == 0)
 		rc = approval_require(c, db, err);
@@ -391,7 +381,7 @@ const struct command hold_commands[] = {
 	  .where = ADM_ON_WRITER,
 	  .check = hold_set_check, .body = hold_set_body },
 	{ .noun = "hold", .verb = "list", .help = "List what is held", .args = hold_list_args, .columns = hold_list_cols,
-	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .check = hold_list_check, .body = hold_list_body },
+	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,  .body = hold_list_body },
 	{ .noun = "hold", .verb = "release", .help = "Let go what is held",
 	  .detail = "Needs a second administrator: see approval list.", .args = hold_release_args,
 	  .done = "hold %{id} of %{tenant} released", .destructive = true, .role = ADM_OWNER, .second = ADM_SECOND_ASKED,

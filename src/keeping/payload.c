@@ -10,7 +10,6 @@
 
 #include "audit/audit.h"
 #include "audit/payload.h"
-#include "base/id.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "command/rows.h"
@@ -23,28 +22,15 @@
 
 struct payload_job {
 	struct command_call *c;
-	char tenant[64], text[80];
-	uint8_t call[16];
+	const struct tenant_row *t;
 	bool opening;
 	struct db *db;
 	struct keys *keys;
-	int64_t tenant_id, idx;
-	const char *in_tenant, *kind;
+	int64_t idx;                    /* of the record that is shown */
+	const char *kind;
 	struct err *err;
 	int rc;
 };
-
-static int audit_payload_check(struct command_call *c, struct err *err)
-{
-	struct payload_job *job = command_priv(c, sizeof(*job));
-
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	arg_copy(c, "call", job->text, sizeof(job->text));
-	job->opening = arg_flag(c, "opening");
-	if (id_parse(job->text, strlen(job->text), job->call) < 0)
-		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
-	return 0;
-}
 
 /* A value as it is, if that is text; one that was cut may end within a character. */
 static void put_value(struct reply *o, const char *p, size_t len)
@@ -77,7 +63,7 @@ static void row_begin(struct payload_job *job, const char *what, const char *sta
 {
 	reply_row_begin(job->c->out);
 	reply_int(job->c->out, "index", job->idx);
-	reply_text(job->c->out, "tenant", job->in_tenant);
+	reply_text(job->c->out, "tenant", job->t->name);
 	reply_text(job->c->out, "kind", job->kind);
 	reply_text(job->c->out, "what", what);
 	reply_text(job->c->out, "state", state);
@@ -107,7 +93,7 @@ static int on_opened(void *arg, const struct audit_opened *o)
 static int show_alias(struct payload_job *job, const char *what, const char *pseudonym)
 {
 	char *clear = NULL;
-	int rc = audit_open_pseudonym(job->db, job->keys, job->tenant_id, pseudonym, &clear, job->err);
+	int rc = audit_open_pseudonym(job->db, job->keys, job->t->id, pseudonym, &clear, job->err);
 
 	if (rc < 0 && rc != ERR_NOT_FOUND)
 		return rc;
@@ -122,7 +108,7 @@ static int show_people(struct payload_job *job)
 {
 	struct db_stmt *st = db_stmt_get(job->db, SQL_PAYLOAD_PEOPLE);
 	int64_t log = 0;
-	int rc = tenant_row_log(job->db, job->tenant_id, &log, job->err);
+	int rc = tenant_row_log(job->db, job->t->id, &log, job->err);
 
 	db_bind_i64(st, 1, log);
 	db_bind_i64(st, 2, job->idx);
@@ -143,41 +129,28 @@ static int on_record(void *arg, const struct audit_view *v)
 
 	job->idx = v->idx;
 	job->kind = audit_kind_name(v->kind);
-	command_seen(job->c, job->tenant_id, v->idx);
+	command_seen(job->c, job->t->id, v->idx);
 	job->rc = show_people(job);
 	if (job->rc == 0)
-		job->rc = audit_open_record(job->db, job->keys, job->tenant_id, v->idx, on_opened, job, job->err);
+		job->rc = audit_open_record(job->db, job->keys, job->t->id, v->idx, on_opened, job, job->err);
 	return job->rc < 0;
-}
-
-static int show_tenant(struct payload_job *job, const struct tenant_row *t)
-{
-	int rc;
-
-	job->tenant_id = t->id;
-	job->in_tenant = t->name;
-	rc = audit_query_call(job->db, t->id, job->call, on_record, job, job->err);
-	return rc < 0 ? rc : job->rc;
 }
 
 static int audit_payload_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct keyfile_place place = { command_env(c)->store, command_env(c)->master };
-	struct payload_job *job = c->priv;
 	struct tenant_row t;
-	int rc;
+	struct payload_job job = { .c = c, .t = &t, .opening = arg_flag(c, "opening"), .db = db, .err = err };
+	uint8_t call[16];
+	int rc = keys_open_reader(&place, &job.keys, err);
 
 	(void)logs;
-	job->c = c;
-	job->db = db;
-	job->err = err;
-	rc = keys_open_reader(&place, &job->keys, err);
 	if (rc == 0)
-		rc = tenant_row_of_call(db, job->tenant, job->call, job->text, &t, err);
+		rc = arg_call(c, db, call, &t, err);
 	if (rc == 0)
-		rc = show_tenant(job, &t);
-	keys_close(&job->keys);
-	return rc;
+		rc = audit_query_call(db, t.id, call, on_record, &job, err);
+	keys_close(&job.keys);
+	return rc < 0 ? rc : job.rc;
 }
 
 /* --- rows of the command table */
@@ -198,6 +171,6 @@ const struct command payload_commands[] = {
 		    "bytes and the value, keyed with the opening, is the commitment.  It says nothing about other records.",
 	  .args = audit_payload_args, .columns = audit_payload_cols, .shape = ADM_TABLE, .role = ADM_PAYLOAD,
 	  .where = ADM_ON_POOL,
-	  .record = AUDIT_AUDIT_READ, .check = audit_payload_check, .body = audit_payload_body },
+	  .record = AUDIT_AUDIT_READ, .check = arg_call_check, .body = audit_payload_body },
 	{ .noun = NULL },
 };

@@ -109,7 +109,7 @@ static uint64_t days_ago(int64_t days)
 /* Stretches between the changes of the period, the newest first: what was promised once stays, what is promised now
  * holds for what is there already. */
 static int first_promised(struct db *db, int64_t log, const struct retention_periods *p, int64_t from, int64_t to,
-		   int64_t *ret, struct err *err)
+			  int64_t *ret, struct err *err)
 {
 	int64_t end = to, days = 0, found = to;
 	int rc = 0;
@@ -134,46 +134,43 @@ static int first_promised(struct db *db, int64_t log, const struct retention_per
 
 #define DAYS_MAX 36500
 
-struct period_job {
-	char tenant[64];
-	int64_t min_days, max_days;     /* -1: not said */
-	bool no_max, history;
-	struct reply *out;
-	const char *name;               /* of the tenant that is shown */
-};
-
 /* --- set */
+
+struct days { int64_t min, max; bool no_max; };         /* min, max: -1 = not said */
+
+static struct days arg_days(const struct command_call *c)
+{
+	return (struct days){ .min = arg_given(c, "min-days") ? (int64_t)arg_uint(c, "min-days", 0) : -1,
+		.max = arg_given(c, "max-days") ? (int64_t)arg_uint(c, "max-days", 0) : -1,
+		.no_max = arg_flag(c, "no-max") };
+}
 
 static int retention_set_check(struct command_call *c, struct err *err)
 {
-	struct period_job *job = command_priv(c, sizeof(*job));
+	const struct days days = arg_days(c);
 
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->min_days = arg_given(c, "min-days") ? (int64_t)arg_uint(c, "min-days", 0) : -1;
-	job->max_days = arg_given(c, "max-days") ? (int64_t)arg_uint(c, "max-days", 0) : -1;
-	job->no_max = arg_flag(c, "no-max");
-	if (job->min_days > DAYS_MAX || job->max_days > DAYS_MAX)
+	if (days.min > DAYS_MAX || days.max > DAYS_MAX)
 		return err_set(err, ERR_INVALID, "", "a period has at most %d days", DAYS_MAX);
-	if (job->min_days < 0 && job->max_days < 0 && !job->no_max)
+	if (days.min < 0 && days.max < 0 && !days.no_max)
 		return err_set(err, ERR_INVALID, "", "nothing to set: --min-days, --max-days or --no-max");
-	if (job->no_max && job->max_days >= 0)
+	if (days.no_max && days.max >= 0)
 		return err_set(err, ERR_INVALID, "", "--max-days and --no-max contradict each other");
 	return 0;
 }
 
 /* What the command leaves open stays as it is. */
-static int next_period(const struct period_job *job, const struct retention_periods *p, struct retention_period *ret,
+static int next_period(struct days days, const struct retention_periods *p, struct retention_period *ret,
 		       struct err *err)
 {
 	const struct retention_period *now = p->n ? p->v : NULL;
 
 	*ret = now ? *now : (struct retention_period){ .max_days = -1 };
-	if (job->min_days >= 0)
-		ret->min_days = job->min_days;
+	if (days.min >= 0)
+		ret->min_days = days.min;
 	else if (!now)
 		return err_set(err, ERR_INVALID, "min-days", "the first period of a tenant needs --min-days");
-	if (job->max_days >= 0 || job->no_max)
-		ret->max_days = job->max_days;
+	if (days.max >= 0 || days.no_max)
+		ret->max_days = days.max;
 	if (ret->max_days >= 0 && ret->max_days < ret->min_days)
 		return err_set(err, ERR_INVALID, "max-days", "--max-days %" PRId64 " is less than --min-days %" PRId64, ret->max_days,
 			       ret->min_days);
@@ -234,20 +231,19 @@ static void put_days(struct reply *o, const struct retention_period *p)
 
 static int retention_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct period_job *job = c->priv;
 	struct retention_periods have = { 0 };
 	struct retention_period next = { 0 };
 	struct audit_receipt at;
 	struct tenant_row t;
 	int64_t log = 0;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
 
 	if (rc == 0)
 		rc = tenant_row_log(db, t.id, &log, err);
 	if (rc == 0)
 		rc = periods_load(db, log, &have, err);
 	if (rc == 0)
-		rc = next_period(job, &have, &next, err);
+		rc = next_period(arg_days(c), &have, &next, err);
 	if (rc == 0 && is_shorter(&have, &next))
 		rc = approval_require(c, db, err);            /* AUDIT A-909 */
 	if (rc == 0)
@@ -265,17 +261,6 @@ static int retention_set_body(struct command_call *c, struct db *db, struct audi
 }
 
 /* --- show */
-
-static int retention_show_check(struct command_call *c, struct err *err)
-{
-	struct period_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	job->out = c->out;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	job->history = arg_flag(c, "history");
-	return 0;
-}
 
 /* The cut of a log and its newest record. */
 static int read_log(struct db *db, int64_t log, int64_t *ret_min, int64_t *ret_size, uint64_t *ret_first,
@@ -295,7 +280,7 @@ static int read_log(struct db *db, int64_t log, int64_t *ret_min, int64_t *ret_s
 	return rc < 0 ? rc : 0;
 }
 
-static int show_now(struct period_job *job, struct db *db, const struct tenant_row *t, struct err *err)
+static int show_now(struct command_call *c, struct db *db, const struct tenant_row *t, struct err *err)
 {
 	struct retention_periods have = { 0 };
 	int64_t log = 0, min_idx = 0, size = 0;
@@ -308,14 +293,14 @@ static int show_now(struct period_job *job, struct db *db, const struct tenant_r
 		rc = read_log(db, log, &min_idx, &size, &first_us, err);
 	if (rc < 0)
 		return rc;
-	reply_row_begin(job->out);
-	reply_text(job->out, "tenant", t->name);
+	reply_row_begin(c->out);
+	reply_text(c->out, "tenant", t->name);
 	if (have.n > 0)
-		put_days(job->out, have.v);
-	reply_int(job->out, "records", size - min_idx);
-	reply_time(job->out, "since", first_us);
-	reply_int(job->out, "pruned", min_idx);
-	reply_row_end(job->out);
+		put_days(c->out, have.v);
+	reply_int(c->out, "records", size - min_idx);
+	reply_time(c->out, "since", first_us);
+	reply_int(c->out, "pruned", min_idx);
+	reply_row_end(c->out);
 	periods_fini(&have);
 	return 0;
 }
@@ -331,17 +316,19 @@ static void put_field(struct reply *o, const char *name, const struct audit_view
 	reply_text(o, name, p ? text : NULL);
 }
 
+struct history { struct reply *out; const char *tenant; };
+
 /* What the log says of periods and prunes, the newest first. */
 static int history_row(void *arg, const struct audit_view *v)
 {
-	struct period_job *job = arg;
-	struct reply *o = job->out;
+	const struct history *h = arg;
+	struct reply *o = h->out;
 	size_t len = 0;
 	const uint8_t *p;
 
 	reply_row_begin(o);
 	reply_time(o, "time", v->ts_us);
-	reply_text(o, "tenant", job->name);
+	reply_text(o, "tenant", h->tenant);
 	reply_int(o, "index", v->idx);
 	reply_text(o, "kind", audit_kind_name(v->kind));
 	p = audit_field_find(v->ext, v->ext_len, AUDIT_TAG_COUNTS, &len);
@@ -364,38 +351,38 @@ static int history_row(void *arg, const struct audit_view *v)
 	return reply_full(o);
 }
 
-static int show_history(struct period_job *job, struct db *db, const struct tenant_row *t, struct err *err)
+static int show_history(struct command_call *c, struct db *db, const struct tenant_row *t, struct err *err)
 {
 	static const int kinds[] = { AUDIT_RETENTION_CHANGE, AUDIT_PRUNE, AUDIT_PRUNE_DONE };
+	struct history h = { c->out, t->name };
 	int rc = 0;
 
-	job->name = t->name;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && rc == 0; i++) {
 		struct audit_filter f = { .tenant_id = t->id, .outcome = -1, .kind = kinds[i], .limit = UINT_MAX };
 
-		rc = audit_query(db, &f, history_row, job, err);
+		rc = audit_query(db, &f, history_row, &h, err);
 	}
 	return rc;
 }
 
 static int retention_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct period_job *job = c->priv;
-	int (*show)(struct period_job *, struct db *, const struct tenant_row *, struct err *) = job->history ? show_history
-		: show_now;
+	int (*show)(struct command_call *, struct db *, const struct tenant_row *, struct err *) =
+		arg_flag(c, "history") ? show_history : show_now;
+	const char *name = arg_text(c, "tenant");
 	struct db_stmt *st;
 	struct tenant_row t;
 	int rc;
 
 	(void)logs;
-	if (*job->tenant) {
-		rc = tenant_row_find(db, job->tenant, &t, err);
-		return rc < 0 ? rc : show(job, db, &t, err);
+	if (name && *name) {
+		rc = tenant_row_find(db, name, &t, err);
+		return rc < 0 ? rc : show(c, db, &t, err);
 	}
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
 	while ((rc = db_step(st, err)) == 1) {
 		tenant_row_read(st, &t);
-		rc = show(job, db, &t, err);
+		rc = show(c, db, &t, err);
 		if (rc < 0)
 			break;
 	}
@@ -451,7 +438,7 @@ const struct command retention_commands[] = {
 	{ .noun = "retention", .verb = "show", .help = "Show how long records are kept, and what is gone",
 	  .args = retention_show_args, .columns = retention_show_cols, .shape = ADM_TABLE, .role = ADM_READ,
 	  .where = ADM_ON_POOL,
-	  .check = retention_show_check, .body = retention_show_body },
+	   .body = retention_show_body },
 	{ .noun = NULL },
 };
 
@@ -564,8 +551,7 @@ static int find_cut(struct prune_job *job, struct db *db, const struct retention
 	job->to = whole_tiles(allowed);
 	if (job->before_us && job->to < whole_tiles(wanted)) {
 		(void)err_set(err, ERR_DENIED, "", "record %" PRId64 " of %s has to be kept %" PRId64 " days, and is younger",
-			allowed,
-			      job->tenant, promised_days(p, allowed));
+			      allowed, job->tenant, promised_days(p, allowed));
 		err_hint(err, "toolcrib retention show %s --history", job->tenant);
 		return ERR_DENIED;
 	}

@@ -26,22 +26,10 @@ static void put_content(struct command_call *c, const struct str *text)
 	json_decref(content);
 }
 
-struct keys_job { bool all; };
-
-static int audit_keys_check(struct command_call *c, struct err *err)
-{
-	struct keys_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	job->all = arg_flag(c, "all");
-	return 0;
-}
-
 static int audit_keys_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct keys_job *job = c->priv;
 	struct str text = STR_INIT;
-	int rc = audit_keys_print(db, job->all, &text, err);
+	int rc = audit_keys_print(db, arg_flag(c, "all"), &text, err);
 
 	(void)logs;
 	if (rc == 0)
@@ -102,7 +90,7 @@ const struct command sign_commands[] = {
 	  .detail = "The key of the logs and that of the first epoch, one in each line, as toolcrib-verify --key takes "
 		    "them.  Keep them where nobody who may write the store can change them.",
 	  .args = audit_keys_args, .shape = ADM_CONTENT, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = audit_keys_check, .body = audit_keys_body },
+	   .body = audit_keys_body },
 	{ .noun = "audit", .verb = "checkpoint", .help = "Sign what was written until now, and print the checkpoint",
 	  .detail = "The signed note of the system log, which covers all logs.  Kept elsewhere it is what a later "
 		    "toolcrib-verify --anchor compares the store with.",

@@ -25,9 +25,8 @@
 #define PART_BYTES 262144               /* of a bundle in a row */
 
 struct bundle_job {
-	char tenant[64], *store;
+	char *store;
 	int64_t from, to;               /* from <= idx <= to; -1: open */
-	uint64_t since_us, until_us;
 	int64_t log;
 	FILE *file;                     /* without a name, once it is written; then as far as it was read */
 	struct audit_bundle bundle;
@@ -60,22 +59,17 @@ int arg_index(const struct command_call *c, const char *name, int64_t *ret, stru
 static int audit_bundle_check(struct command_call *c, struct err *err)
 {
 	struct bundle_job *job = command_priv(c, sizeof(*job));
-	const struct tenant *t;
+	bool times = arg_time(c, "since") || arg_time(c, "until");
 	int rc;
 
 	c->free_priv = free_job;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
 	job->store = mem_strdup(command_env(c)->store);
-	job->since_us = arg_time(c, "since");
-	job->until_us = arg_time(c, "until");
 	rc = arg_index(c, "from", &job->from, err);
 	if (rc == 0)
 		rc = arg_index(c, "to", &job->to, err);
-	if (rc == 0 && (job->from >= 0 || job->to >= 0) && (job->since_us || job->until_us))
+	if (rc == 0 && (job->from >= 0 || job->to >= 0) && times)
 		rc = err_set(err, ERR_INVALID, "", "a range is by indexes or by times");
-	t = tenant_by_name(command_env(c)->tenants, job->tenant, strlen(job->tenant));
-	if (t)
-		command_record_in(c, t->id);
+	arg_record_in(c);
 	return rc;
 }
 
@@ -97,13 +91,15 @@ int range_of_times(struct db *db, int64_t log, uint64_t since_us, uint64_t until
 	return rc == 0 ? err_set(err, ERR_NOT_FOUND, "", "there are no records of that time") : rc < 0 ? rc : 0;
 }
 
-static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle_req *ret, char **ret_origin,
+static int find_range(struct command_call *c, struct db *db, struct audit_bundle_req *ret, char **ret_origin,
 		      struct err *err)
 {
+	struct bundle_job *job = c->priv;
+	uint64_t since_us = arg_time(c, "since"), until_us = arg_time(c, "until");
 	struct db_stmt *st;
 	int64_t min_idx = 0, size = 0;
-	int rc = job->since_us || job->until_us
-			 ? range_of_times(db, job->log, job->since_us, job->until_us, &job->from, &job->to, err) : 0;
+	int rc = since_us || until_us
+			 ? range_of_times(db, job->log, since_us, until_us, &job->from, &job->to, err) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -121,7 +117,8 @@ static int find_range(struct bundle_job *job, struct db *db, struct audit_bundle
 	*ret = (struct audit_bundle_req){ .log = job->log, .from = job->from >= 0 ? job->from : min_idx,
 		.to = job->to >= 0 ? job->to + 1 : size, .origin = *ret_origin };
 	if (!*ret_origin || ret->from < min_idx || ret->to > size || ret->from >= ret->to)
-		return err_set(err, ERR_NOT_FOUND, "", "%s has the records %" PRId64 " to %" PRId64, job->tenant, min_idx, size - 1);
+		return err_set(err, ERR_NOT_FOUND, "", "%s has the records %" PRId64 " to %" PRId64, arg_text(c, "tenant"), min_idx,
+			size - 1);
 	return 0;
 }
 
@@ -143,21 +140,23 @@ static int open_file(struct bundle_job *job, struct err *err)
 	return job->file ? 0 : ERR_IO;
 }
 
-static int make_bundle(struct bundle_job *job, struct db *db, struct err *err)
+static int make_bundle(struct command_call *c, struct db *db, struct err *err)
 {
+	struct bundle_job *job = c->priv;
+	const char *tenant = arg_text(c, "tenant");
 	struct audit_bundle_req req = { 0 };
 	struct tenant_row t;
 	char *origin = NULL, query[160];
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, tenant, &t, err);
 
 	if (rc == 0)
 		rc = tenant_row_log(db, t.id, &job->log, err);
 	if (rc == 0)
-		rc = find_range(job, db, &req, &origin, err);
+		rc = find_range(c, db, &req, &origin, err);
 	if (rc == 0)
 		rc = open_file(job, err);
 	if (rc == 0) {
-		(void)snprintf(query, sizeof(query), "audit bundle %s", job->tenant);
+		(void)snprintf(query, sizeof(query), "audit bundle %s", tenant);
 		req.query = query;
 		rc = audit_bundle_write_to(db, &req, job->file, &job->bundle, err);
 		rewind(job->file);
@@ -171,7 +170,7 @@ static void put_done(struct command_call *c, const struct bundle_job *job)
 	const struct audit_bundle *b = &job->bundle;
 
 	reply_row_begin(c->out);
-	reply_text(c->out, "tenant", job->tenant);
+	reply_text(c->out, "tenant", arg_text(c, "tenant"));
 	reply_int(c->out, "from", b->from);
 	reply_int(c->out, "to", b->to - 1);
 	reply_int(c->out, "records", b->to - b->from);
@@ -195,7 +194,7 @@ static int audit_bundle_body(struct command_call *c, struct db *db, struct audit
 	struct bundle_job *job = c->priv;
 	uint8_t *buf;
 	size_t n;
-	int rc = job->file ? 0 : make_bundle(job, db, err);
+	int rc = job->file ? 0 : make_bundle(c, db, err);
 
 	(void)logs;
 	if (rc < 0)

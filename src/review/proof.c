@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "audit/audit.h"
-#include "base/id.h"
 #include "base/text.h"
 #include "bundle/prove.h"
 #include "command/rows.h"
@@ -16,57 +15,43 @@
 #include "tenant/tenant.h"
 #include "toolset/toolset.h"
 
-struct proof_job {
-	char tenant[64], text[80];
-	uint8_t call[16];
+struct proof {
 	bool begin;
 	int64_t idx;                    /* of the record; -1 = not found */
 };
 
-static int audit_proof_check(struct command_call *c, struct err *err)
-{
-	struct proof_job *job = command_priv(c, sizeof(*job));
-
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	arg_copy(c, "call", job->text, sizeof(job->text));
-	job->begin = arg_flag(c, "begin");
-	job->idx = -1;
-	if (id_parse(job->text, strlen(job->text), job->call) < 0)
-		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
-	return 0;
-}
-
 static int note_record(void *arg, const struct audit_view *v)
 {
-	struct proof_job *job = arg;
+	struct proof *proof = arg;
 
-	if ((v->kind == AUDIT_CALL_BEGIN) == job->begin)
-		job->idx = v->idx;
+	if ((v->kind == AUDIT_CALL_BEGIN) == proof->begin)
+		proof->idx = v->idx;
 	return 0;
 }
 
 static int audit_proof_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct proof_job *job = c->priv;
+	struct proof proof = { arg_flag(c, "begin"), -1 };
 	struct str text = STR_INIT;
 	struct tenant_row t;
+	uint8_t call[16];
 	uint64_t size = 0;
-	int rc;
+	int rc = arg_call(c, db, call, &t, err);
 
 	(void)logs;
-	rc = tenant_row_of_call(db, job->tenant, job->call, job->text, &t, err);
 	if (rc == 0)
-		rc = audit_query_call(db, t.id, job->call, note_record, job, err);
-	if (rc >= 0 && job->idx < 0)
-		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: has no %s", job->text, job->begin ? "begin" : "end yet");
+		rc = audit_query_call(db, t.id, call, note_record, &proof, err);
+	if (rc >= 0 && proof.idx < 0)
+		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: has no %s", arg_text(c, "call"),
+			     proof.begin ? "begin" : "end yet");
 	if (rc >= 0)
-		rc = audit_prove(db, t.id, job->idx, &text, &size, err);
+		rc = audit_prove(db, t.id, proof.idx, &text, &size, err);
 	if (rc == 0) {
-		command_seen(c, t.id, job->idx);
+		command_seen(c, t.id, proof.idx);
 		reply_row_begin(c->out);
 		reply_text(c->out, "proof", str_text(&text));
 		reply_text(c->out, "tenant", t.name);
-		reply_int(c->out, "index", job->idx);
+		reply_int(c->out, "index", proof.idx);
 		reply_int(c->out, "size", (int64_t)size);
 		reply_row_end(c->out);
 	}
@@ -89,6 +74,6 @@ const struct command proof_commands[] = {
 		    "shows nothing of other records.",
 	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
 	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
-	  .check = audit_proof_check, .body = audit_proof_body },
+	  .check = arg_call_check, .body = audit_proof_body },
 	{ .noun = NULL },
 };

@@ -14,39 +14,49 @@
 #include "tenant/tenant.h"
 #include "toolset/toolset.h"
 
-struct audit_job {
-	char tenant[64], text[80];
-	uint8_t call[16];
-	struct reply *out;
-	const char *in_tenant;
-	struct map *names;              /* pseudonym -> name, of one tenant */
+struct show {
 	struct command_call *c;
-	int64_t tenant_id;
+	const struct tenant_row *t;
+	struct map *names;              /* pseudonym -> name */
 };
 
-static void free_job(void *priv)
-{
-	struct audit_job *job = priv;
+/* --- the argument `call` */
 
-	principal_names_free(&job->names);
-	free(job);
+static int parse_call(const struct command_call *c, uint8_t ret[16], struct err *err)
+{
+	const char *text = arg_text(c, "call");
+
+	if (id_parse(text, strlen(text), ret) < 0)
+		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", text);
+	return 0;
 }
 
-static struct audit_job *new_job(struct command_call *c)
+int arg_call_check(struct command_call *c, struct err *err)
 {
-	struct audit_job *job = command_priv(c, sizeof(*job));
-	const struct tenant *t = NULL;
+	uint8_t id[16];
 
-	c->free_priv = free_job;
-	job->c = c;
-	job->out = c->out;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	if (*job->tenant)
-		t = tenant_by_name(command_env(c)->tenants, job->tenant, strlen(job->tenant));
+	return parse_call(c, id, err);
+}
+
+int arg_call(const struct command_call *c, struct db *db, uint8_t ret[16], struct tenant_row *ret_tenant,
+	     struct err *err)
+{
+	const char *tenant = arg_text(c, "tenant");
+	int rc = parse_call(c, ret, err);
+
+	return rc < 0 ? rc : tenant_row_of_call(db, tenant ? tenant : "", ret, arg_text(c, "call"), ret_tenant, err);
+}
+
+void arg_record_in(struct command_call *c)
+{
+	const char *name = arg_text(c, "tenant");
+	const struct tenant *t = name ? tenant_by_name(command_env(c)->tenants, name, strlen(name)) : NULL;
+
 	if (t)
 		command_record_in(c, t->id);
-	return job;
 }
+
+/* --- audit show */
 
 static void put_call_id(struct reply *o, const char *name, bool has, const uint8_t id[16])
 {
@@ -55,14 +65,14 @@ static void put_call_id(struct reply *o, const char *name, bool has, const uint8
 	reply_text(o, name, has ? id_format(id, text) : NULL);
 }
 
-static void put_record(struct audit_job *job, const struct audit_view *v)
+static void put_record(struct show *show, const struct audit_view *v)
 {
-	struct reply *o = job->out;
+	struct reply *o = show->c->out;
 
 	reply_time(o, "time", v->ts_us);
-	reply_text(o, "tenant", job->in_tenant);
+	reply_text(o, "tenant", show->t->name);
 	reply_text(o, "tool", v->tool);
-	reply_text(o, "principal", principal_name(job->names, v->prn));
+	reply_text(o, "principal", principal_name(show->names, v->prn));
 	reply_text(o, "key", v->cred);
 	reply_text(o, "outcome", v->has_outcome ? audit_outcome_name(v->outcome) : NULL);
 	reply_text(o, "rule", v->rule);
@@ -90,52 +100,41 @@ static void put_record(struct audit_job *job, const struct audit_view *v)
 
 static int audit_show_check(struct command_call *c, struct err *err)
 {
-	struct audit_job *job = new_job(c);
-
-	arg_copy(c, "call", job->text, sizeof(job->text));
-	if (id_parse(job->text, strlen(job->text), job->call) < 0)
-		return err_set(err, ERR_INVALID, "call", "\"%.60s\" is no id of a call", job->text);
-	return 0;
+	arg_record_in(c);
+	return arg_call_check(c, err);
 }
 
 static int show_row(void *arg, const struct audit_view *v)
 {
-	struct audit_job *job = arg;
+	struct show *show = arg;
+	struct reply *o = show->c->out;
 	const char *kind = audit_kind_name(v->kind);
 
-	command_seen(job->c, job->tenant_id, v->idx);
-	reply_row_begin(job->out);
-	reply_int(job->out, "index", v->idx);
-	reply_text(job->out, "kind", kind ? kind : "unknown");
-	put_record(job, v);
+	command_seen(show->c, show->t->id, v->idx);
+	reply_row_begin(o);
+	reply_int(o, "index", v->idx);
+	reply_text(o, "kind", kind ? kind : "unknown");
+	put_record(show, v);
 	if (v->dur_us)
-		reply_ms(job->out, "ms", v->dur_us);
-	reply_row_end(job->out);
+		reply_ms(o, "ms", v->dur_us);
+	reply_row_end(o);
 	return 0;
-}
-
-static int show_tenant(struct audit_job *job, struct db *db, const struct tenant_row *t, struct err *err)
-{
-	int rc = principal_names_load(db, t->id, &job->names, err);
-
-	job->in_tenant = t->name;
-	job->tenant_id = t->id;
-	if (rc == 0)
-		rc = audit_query_call(db, t->id, job->call, show_row, job, err);
-	return rc < 0 ? rc : 0;
 }
 
 static int audit_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct audit_job *job = c->priv;
 	struct tenant_row t;
-	int rc;
+	struct show show = { c, &t, NULL };
+	uint8_t call[16];
+	int rc = arg_call(c, db, call, &t, err);
 
 	(void)logs;
-	rc = tenant_row_of_call(db, job->tenant, job->call, job->text, &t, err);
 	if (rc == 0)
-		rc = show_tenant(job, db, &t, err);
-	return rc;
+		rc = principal_names_load(db, t.id, &show.names, err);
+	if (rc == 0)
+		rc = audit_query_call(db, t.id, call, show_row, &show, err);
+	principal_names_free(&show.names);
+	return rc < 0 ? rc : 0;
 }
 
 /* --- rows of the command table */

@@ -20,10 +20,10 @@
 #include "verify/evidence.h"
 #include "verify/verify.h"
 
+#define BUNDLE_PATH_SIZE 4096
 #define FINDINGS_SHOWN 1000             /* rows; what is beyond is counted */
 
 struct verify_job {
-	char tenant[64], bundle[4096];
 	struct evidence *with;
 	struct reply *out;
 	uint64_t shown;
@@ -79,20 +79,15 @@ static int take_evidence(const struct command_call *c, struct evidence *with, st
 static int audit_verify_check(struct command_call *c, struct err *err)
 {
 	struct verify_job *job = command_priv(c, sizeof(*job));
-	const char *name = arg_text(c, "tenant");
-	const struct tenant *t = name ? tenant_by_name(command_env(c)->tenants, name, strlen(name)) : NULL;
 
 	c->free_priv = free_job;
 	job->with = evidence_new();
 	if (check_files(c, err) < 0)
 		return (int)err->code;
-	if (arg_given(c, "with-bundle") && strlen(arg_text(c, "with-bundle")) >= sizeof(job->bundle))
-		return err_set(err, ERR_INVALID, "with-bundle", "the path is longer than %zu bytes", sizeof(job->bundle) - 1);
-	arg_copy(c, "with-bundle", job->bundle, sizeof(job->bundle));
+	if (arg_given(c, "with-bundle") && strlen(arg_text(c, "with-bundle")) >= BUNDLE_PATH_SIZE)
+		return err_set(err, ERR_INVALID, "with-bundle", "the path is longer than %d bytes", BUNDLE_PATH_SIZE - 1);
 	job->out = c->out;
-	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", name ? name : "");
-	if (t)
-		command_record_in(c, t->id);
+	arg_record_in(c);
 	return take_evidence(c, job->with, err);
 }
 
@@ -140,15 +135,16 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 }
 
 /* The bundle by itself, then beside the store. */
-static int verify_bundle(struct verify_job *job, struct db *db, struct audit_coverage *sum, struct err *err)
+static int verify_bundle(struct verify_job *job, const char *file, struct db *db, struct audit_coverage *sum,
+			 struct err *err)
 {
 	struct audit_coverage own;
 	struct audit_bundle b;
-	FILE *f = fopen(job->bundle, "rbe");
+	FILE *f = fopen(file, "rbe");
 	int rc;
 
 	if (!f)
-		return err_set(err, ERR_UNREACHABLE, job->bundle, "%s", strerror(errno));
+		return err_set(err, ERR_UNREACHABLE, file, "%s", strerror(errno));
 	rc = audit_bundle_verify(f, NULL, found, job, &b, &own, err);
 	fclose(f);
 	if (rc == 0 && own.bad == 0)
@@ -164,7 +160,8 @@ static int audit_verify_body(struct command_call *c, struct db *db, struct audit
 	struct verify_job *job = c->priv;
 	struct audit_coverage sum;
 	struct tenant_row t = { 0 };
-	int rc = *job->tenant ? tenant_row_find(db, job->tenant, &t, err) : 0;
+	const char *name = arg_text(c, "tenant"), *bundle = arg_text(c, "with-bundle");
+	int rc = name && *name ? tenant_row_find(db, name, &t, err) : 0;
 
 	(void)logs;
 	/* The server that is asked signs what it has just written within the second. */
@@ -174,8 +171,8 @@ static int audit_verify_body(struct command_call *c, struct db *db, struct audit
 		with.young_s = NOTARY_MAX_AGE_S;
 		rc = audit_verify_with(db, t.id, &with, found, job, &sum, err);
 	}
-	if (rc == 0 && *job->bundle)
-		rc = verify_bundle(job, db, &sum, err);
+	if (rc == 0 && bundle)
+		rc = verify_bundle(job, bundle, db, &sum, err);
 	if (rc == 0)
 		put_coverage(job, &sum);
 	if (rc == 0)
