@@ -6,7 +6,8 @@
 
 #include "people/people.h"
 
-/* What there is to call: tools, prompts, resources and their versions, shared schemas, secrets and grants, for other rooms of commands. */
+/* What there is to call: tools, prompts, resources and their versions, shared schemas, secrets and grants, for other rooms
+ * of commands. */
 
 struct backend_result;
 struct catalogue;
@@ -16,7 +17,6 @@ struct define_schema;
 struct schema_report;
 struct str;
 
-command_check_fn tool_names_check;
 command_body_fn tool_history_body;
 /* Check document i; err->where is a pointer into the arguments. */
 int toolset_define(const struct command_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
@@ -33,7 +33,6 @@ int tool_store(struct command_call *c, struct db *db, struct audit_logs *logs, c
 int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *logs, const char *name, int state,
 			  int64_t *ret_id, struct err *err) MUST_CHECK;
 
-command_check_fn tool_versions_check;
 command_body_fn tool_diff_body, tool_revert_body;
 /* The member `name`: an array of {sign, where, from, to}. */
 void put_changes(struct reply *o, const char *name, const json_t *a, const json_t *b);

@@ -1,4 +1,5 @@
-/* tool, prompt and resource add, list, show, enable, disable, remove, history. */
+/* Commands on tools, prompts and resources: add, list, show, enable, disable, remove, history.  check() of add compiles the
+ * documents on the loop; the bodies store them on the writer, each version for ever, or read rows on the pool. */
 #include "config.h"
 
 #include <stdio.h>
@@ -20,7 +21,6 @@
 
 struct add_job {
 	struct define_item *def; size_t count;
-	int64_t *changed; size_t nchanged;
 };
 
 static void free_add(void *priv)
@@ -30,7 +30,6 @@ static void free_add(void *priv)
 	for (size_t i = 0; i < job->count; i++)
 		define_free(&job->def[i]);
 	free(job->def);
-	free(job->changed);
 	free(job);
 }
 
@@ -63,13 +62,12 @@ static int check_noun(const struct command_call *c, const struct define_item *de
 
 static int tool_add_check(struct command_call *c, struct err *err)
 {
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	size_t n = json_array_size(documents);
 	struct add_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_add;
 	job->def = mem_calloc(n, sizeof(*job->def));
-	job->changed = mem_calloc(n, sizeof(*job->changed));
 	for (size_t i = 0; i < n; i++) {
 		int rc = toolset_define(c, documents, i, schema_shared(c), &job->def[i], err);
 
@@ -309,31 +307,26 @@ static const char *said(const struct tool_stored *done)
 	return done->what == ADM_UNCHANGED ? "unchanged" : "stored";
 }
 
-static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-		   struct err *err)
-{
-	struct add_job *job = c->priv;
-	struct tool_stored done;
-	int rc = tool_store(c, db, logs, def, false, &done, err);
-
-	if (rc < 0)
-		return rc;
-	if (done.what != ADM_UNCHANGED)
-		job->changed[job->nchanged++] = done.id;
-	return put_added(c->out, db, def, done.version, said(&done), err);
-}
-
 static int tool_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct add_job *job = c->priv;
+	const struct add_job *job = c->priv;
+	int64_t *changed = mem_calloc(job->count, sizeof(*changed));
+	size_t n = 0;
+	int rc = 0;
 
-	for (size_t i = 0; i < job->count; i++) {
-		int rc = add_one(c, db, logs, &job->def[i], err);
+	for (size_t i = 0; i < job->count && rc == 0; i++) {
+		struct tool_stored done;
 
-		if (rc < 0)
-			return rc;
+		rc = tool_store(c, db, logs, &job->def[i], false, &done, err);
+		if (rc == 0 && done.what != ADM_UNCHANGED)
+			changed[n++] = done.id;
+		if (rc == 0)
+			rc = put_added(c->out, db, &job->def[i], done.version, said(&done), err);
 	}
-	return job->nchanged > 0 ? command_changed_tools(c, db, job->changed, job->nchanged, err) : 0;
+	if (rc == 0 && n > 0)
+		rc = command_changed_tools(c, db, changed, n, err);
+	free(changed);
+	return rc;
 }
 
 /* --- reading */
@@ -365,36 +358,12 @@ static int tool_list_body(struct command_call *c, struct db *db, struct audit_lo
 	return rc;
 }
 
-struct names_job {
-	char (*name)[80]; size_t count;
-	uint32_t version;               /* tool show --version */
-	bool kill;                      /* tool disable --kill */
-};
-
-static void free_names(void *priv)
+/* The i-th tool, prompt or resource that is named, with its kind in front. */
+static void named(const struct command_call *c, size_t i, char ret[REG_FULL_NAME_SIZE])
 {
-	struct names_job *job = priv;
+	const char *noun = command_noun(c);
 
-	free(job->name);
-	free(job);
-}
-
-int tool_names_check(struct command_call *c, struct err *err)
-{
-	struct names_job *job = command_priv(c, sizeof(*job));
-	const char *noun = command_noun(c), *single = arg_text(c, noun);
-	size_t n = arg_count(c, noun);
-
-	(void)err;
-	c->free_priv = free_names;
-	job->version = arg_uint(c, "version", 0);
-	job->kill = arg_flag(c, "kill");
-	job->name = mem_calloc(n + 1, sizeof(*job->name));
-	if (single)
-		tool_full_name(noun, single, job->name[job->count++], sizeof(*job->name));
-	for (size_t i = 0; i < n; i++)
-		tool_full_name(noun, arg_nth(c, noun, i), job->name[job->count++], sizeof(*job->name));
-	return 0;
+	tool_full_name(noun, arg_nth(c, noun, i), ret, REG_FULL_NAME_SIZE);
 }
 
 static void put_version(struct reply *o, struct db_stmt *st)
@@ -427,16 +396,19 @@ static int count_grants(struct db *db, const char *name, int64_t *ret, struct er
 
 static int tool_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct names_job *job = c->priv;
+	uint32_t version = arg_uint(c, "version", 0);
+	char name[REG_FULL_NAME_SIZE];
 	struct tool_row tool;
 	struct db_stmt *st;
 	struct pending_row p;
 	bool waits;
 	int64_t grants = 0;
 	size_t len;
-	int rc = tool_row_find(db, job->name[0], &tool, err);
+	int rc;
 
 	(void)logs;
+	named(c, 0, name);
+	rc = tool_row_find(db, name, &tool, err);
 	if (rc == 0)
 		rc = count_grants(db, tool.name, &grants, err);
 	if (rc == 0)
@@ -446,7 +418,7 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 	waits = rc == 1;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
 	db_bind_i64(st, 1, tool.id);
-	db_bind_i64(st, 2, job->version ? job->version : tool.version);
+	db_bind_i64(st, 2, version ? version : tool.version);
 	rc = db_step(st, err);
 	if (rc == 1) {
 		const char *text = db_col_text(st, 5, &len);
@@ -465,21 +437,23 @@ static int tool_show_body(struct command_call *c, struct db *db, struct audit_lo
 	}
 	db_stmt_put(&st);
 	if (rc == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "version %u of %s %s: not found", job->version,
+		return err_set(err, ERR_NOT_FOUND, "", "version %u of %s %s: not found", version,
 			       command_noun(c), tool_bare_name(tool.name));
 	return rc < 0 ? rc : 0;
 }
 
 int tool_history_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct names_job *job = c->priv;
+	char name[REG_FULL_NAME_SIZE];
 	struct tool_row tool;
 	struct db_stmt *st;
-	int rc = tool_row_get(db, job->name[0], &tool, err);
+	int rc;
 
 	(void)logs;
+	named(c, 0, name);
+	rc = tool_row_get(db, name, &tool, err);
 	if (rc == 0)    /* a removed tool has a history too */
-		rc = tool_row_find(db, job->name[0], &tool, err);
+		rc = tool_row_find(db, name, &tool, err);
 	if (rc < 0)
 		return rc;
 	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSIONS);
@@ -544,23 +518,25 @@ int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *
 
 static int change_states(struct command_call *c, struct db *db, struct audit_logs *logs, int state, struct err *err)
 {
-	const struct names_job *job = c->priv;
-	int64_t *ids = mem_calloc(job->count, sizeof(*ids));
+	size_t n = arg_count(c, command_noun(c));
+	int64_t *ids = mem_calloc(n, sizeof(*ids));
+	char name[REG_FULL_NAME_SIZE];
 	int rc = 0;
 
-	for (size_t i = 0; i < job->count && rc == 0; i++) {
-		rc = tool_change_state(c, db, logs, job->name[i], state, &ids[i], err);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		named(c, i, name);
+		rc = tool_change_state(c, db, logs, name, state, &ids[i], err);
 		if (rc < 0)
 			break;
 		if (state == ADM_TOOL_DISABLED)
 			continue;       /* tool_disable_after() knows more */
 		reply_row_begin(c->out);
-		reply_text(c->out, "name", tool_bare_name(job->name[i]));
+		reply_text(c->out, "name", tool_bare_name(name));
 		reply_text(c->out, "state", tool_state_name(state));
 		reply_row_end(c->out);
 	}
 	if (rc == 0)
-		rc = command_changed_tools(c, db, ids, job->count, err);
+		rc = command_changed_tools(c, db, ids, n, err);
 	free(ids);
 	return rc;
 }
@@ -578,13 +554,14 @@ static int tool_disable_body(struct command_call *c, struct db *db, struct audit
 /* Nobody finds it any more; what runs ends by itself, or now. */
 static void tool_disable_after(struct command_call *c)
 {
-	const struct names_job *job = c->priv;
+	for (size_t i = 0; i < arg_count(c, command_noun(c)); i++) {
+		char name[REG_FULL_NAME_SIZE];
+		size_t calls;
 
-	for (size_t i = 0; i < job->count; i++) {
-		size_t calls = job->kill ? people_stop_tool(c, job->name[i]) : 0;
-
+		named(c, i, name);
+		calls = arg_flag(c, "kill") ? people_stop_tool(c, name) : 0;
 		reply_row_begin(c->out);
-		reply_text(c->out, "name", tool_bare_name(job->name[i]));
+		reply_text(c->out, "name", tool_bare_name(name));
 		reply_text(c->out, "state", tool_state_name(ADM_TOOL_DISABLED));
 		reply_int(c->out, "calls", (int64_t)calls);
 		reply_row_end(c->out);
@@ -615,28 +592,28 @@ static const struct command_column tool_history_cols[] = {
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = tool_list_body }, \
 	{ .noun = #word, .verb = "show", .help = "Show a " #word " and its definition", .args = word##_show_args, \
 	  .columns = hosted_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = tool_names_check, .body = tool_show_body }, \
+	  .body = tool_show_body }, \
 	{ .noun = #word, .verb = "enable", .help = "Show disabled " words " again", .args = word##s_args, \
 	  .done = #word " %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
-	  .check = tool_names_check, .body = tool_enable_body }, \
+	  .body = tool_enable_body }, \
 	{ .noun = #word, .verb = "disable", .help = "Hide " words " from all tenants", .args = word##s_args, \
 	  .done = #word " %{name} disabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER, \
-	  .check = tool_names_check, .body = tool_disable_body, .after = tool_disable_after }, \
+	  .body = tool_disable_body, .after = tool_disable_after }, \
 	{ .noun = #word, .verb = "remove", .help = "Remove " words, \
 	  .detail = "The versions stay for the records that name them; adding the " #word " again goes on counting.", \
 	  .args = word##s_args, .done = #word " %{name} removed", .destructive = true, .role = ADM_OWNER, \
-	  .where = ADM_ON_WRITER, .check = tool_names_check, .body = tool_remove_body }, \
+	  .where = ADM_ON_WRITER, .body = tool_remove_body }, \
 	{ .noun = #word, .verb = "history", .help = "List the versions of a " #word, .args = word##_args, \
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = tool_names_check, .body = tool_history_body }, \
+	  .body = tool_history_body }, \
 	{ .noun = #word, .verb = "diff", .help = "Show what differs between two versions of a " #word, \
 	  .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
-	  .check = tool_versions_check, .body = tool_diff_body }, \
+	  .body = tool_diff_body }, \
 	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
 	  .args = word##_revert_args, .done = #word " %{name}: version %{version} says what version %{as} said%{waits}", \
 	  .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, \
-	  .check = tool_versions_check, .body = tool_revert_body }, \
+	  .body = tool_revert_body }, \
 	{ .noun = #word, .verb = "test", .help = "Run a definition without storing it", .args = word##_test_args, \
 	  .runs = true, .shape = ADM_CONTENT, .role = ADM_OWNER, .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, \
 	  .check = tool_test_check, .body = tool_test_body }
@@ -698,18 +675,18 @@ const struct command tool_commands[] = {
 	  .body = tool_list_body },
 	{ .noun = "tool", .verb = "show", .help = "Show a tool and its definition", .args = tool_show_args,
 	  .columns = tool_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = tool_names_check, .body = tool_show_body },
+	  .body = tool_show_body },
 	{ .noun = "tool", .verb = "enable", .help = "Show disabled tools again", .args = tools_args,
 	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = tool_names_check, .body = tool_enable_body },
+	  .body = tool_enable_body },
 	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants",
 	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.", .args = tool_disable_args,
 	  .done = "tool %{name} disabled, %{calls} calls cancelled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = tool_names_check, .body = tool_disable_body, .after = tool_disable_after },
+	  .body = tool_disable_body, .after = tool_disable_after },
 	{ .noun = "tool", .verb = "remove", .help = "Remove tools",
 	  .detail = "The versions stay for the records that name them; adding the tool again goes on counting.",
 	  .args = tools_args, .done = "tool %{name} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = tool_names_check, .body = tool_remove_body },
+	  .body = tool_remove_body },
 	{ .noun = NULL },
 };
 

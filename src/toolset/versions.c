@@ -1,4 +1,6 @@
-/* What differs between definitions: tool diff, and the changes that apply shows; tool revert, which takes one back. */
+/* Versions of definitions.  Commands tool diff and revert, and the changes that apply shows; tool pending, approve, reject,
+ * drift, and approval versions: where new versions have to be approved, one that waits is in nobody's list, and calls go on
+ * with the one in force.  Bodies run on the pool where they read, else on the writer. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -17,9 +19,6 @@
 #include "json/json.h"
 #include "registry/define.h"
 #include "toolset/toolset.h"
-
-/* tool pending, approve, reject, drift, and approval versions: what is stored and what is shown are two things where new
- * versions of definitions have to be approved.  A version that waits is in nobody's list; calls go on with the one in force. */
 
 #define META_POLICY "versions"          /* "required": a second administrator has to approve them */
 
@@ -142,38 +141,25 @@ static int tool_drift_body(struct command_call *c, struct db *db, struct audit_l
 
 /* --- tool approve, reject */
 
-struct decide_job {
-	char name[REG_FULL_NAME_SIZE];
-	uint32_t version;               /* 0: whichever waits */
-	int64_t tool_id;                /* out */
-};
-
-static int pending_check(struct command_call *c, struct err *err)
-{
-	struct decide_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	tool_full_name(command_noun(c), arg_text(c, "tool"), job->name, sizeof(job->name));
-	job->version = arg_uint(c, "version", 0);
-	return 0;
-}
-
-static int find_waiting(struct db *db, const struct decide_job *job, struct tool_row *ret_tool, struct pending_row *ret,
+static int find_waiting(const struct command_call *c, struct db *db, struct tool_row *ret_tool, struct pending_row *ret,
 			struct err *err)
 {
-	int rc = tool_row_find(db, job->name, ret_tool, err);
+	uint32_t version = arg_uint(c, "version", 0);   /* 0: whichever waits */
+	char name[REG_FULL_NAME_SIZE];
+	int rc;
 
-	if (rc == 0)
-		rc = pending_row_find(db, ret_tool->id, ret, err);
-	else
+	tool_full_name(command_noun(c), arg_text(c, "tool"), name, sizeof(name));
+	rc = tool_row_find(db, name, ret_tool, err);
+	if (rc < 0)
 		return rc;
-	if (rc == 1 && (!job->version || job->version == ret->version))
+	rc = pending_row_find(db, ret_tool->id, ret, err);
+	if (rc == 1 && (!version || version == ret->version))
 		return 0;
 	if (rc == 1)
-		(void)err_set(err, ERR_CONFLICT, "version", "version %u of %s does not wait, but version %" PRId64, job->version,
-			      job->name, ret->version);
+		(void)err_set(err, ERR_CONFLICT, "version", "version %u of %s does not wait, but version %" PRId64, version, name,
+			      ret->version);
 	else if (rc == 0)
-		(void)err_set(err, ERR_CONFLICT, "", "nothing of %s waits for approval", job->name);
+		(void)err_set(err, ERR_CONFLICT, "", "nothing of %s waits for approval", name);
 	if (rc >= 0)
 		err_hint(err, "toolcrib tool pending");
 	return rc < 0 ? rc : ERR_CONFLICT;
@@ -214,12 +200,11 @@ static int define_stored(const struct command_call *c, struct db *db, const stru
 
 static int tool_approve_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct decide_job *job = c->priv;
 	char approver[ACTOR_SIZE + 32] = "", obj[128];
 	struct define_item def = { .text = NULL };
 	struct pending_row p;
 	struct tool_row tool;
-	int rc = find_waiting(db, job, &tool, &p, err);
+	int rc = find_waiting(c, db, &tool, &p, err);
 
 	if (rc == 0)
 		rc = check_second(c, db, &p, approver, err);
@@ -251,12 +236,11 @@ static int tool_approve_body(struct command_call *c, struct db *db, struct audit
 /* One that was never in force goes; else the one in force stays. */
 static int tool_reject_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct decide_job *job = c->priv;
 	struct pending_row p;
 	struct tool_row tool;
 	int64_t id = 0;
 	char obj[128];
-	int rc = find_waiting(db, job, &tool, &p, err);
+	int rc = find_waiting(c, db, &tool, &p, err);
 
 	if (rc < 0)
 		return rc;
@@ -273,29 +257,25 @@ static int tool_reject_body(struct command_call *c, struct db *db, struct audit_
 
 /* --- approval versions */
 
-struct policy_job { bool required; };
-
 static int versions_policy_check(struct command_call *c, struct err *err)
 {
-	struct policy_job *job = command_priv(c, sizeof(*job));
 	const char *text = arg_text(c, "policy");
 
-	job->required = strcmp(text, "required") == 0;
-	if (!job->required && strcmp(text, "free") != 0)
+	if (strcmp(text, "required") != 0 && strcmp(text, "free") != 0)
 		return err_set(err, ERR_INVALID, "policy", "it is required or free, not \"%.20s\"", text);
 	return 0;
 }
 
 static int versions_policy_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct policy_job *job = c->priv;
-	const char *word = job->required ? "required" : "free";
+	const char *word = arg_text(c, "policy");
+	bool required = strcmp(word, "required") == 0;
 	struct db_stmt *st;
 	char obj[40];
 	bool now = false;
 	int rc = versions_wait(db, &now, err);
 
-	if (rc == 0 && now && !job->required)
+	if (rc == 0 && now && !required)
 		rc = approval_require(c, db, err);
 	if (rc < 0)
 		return rc;
@@ -310,7 +290,7 @@ static int versions_policy_body(struct command_call *c, struct db *db, struct au
 		return rc;
 	reply_row_begin(c->out);
 	reply_text(c->out, "policy", word);
-	reply_text(c->out, "said", job->required ? "wait for a second administrator" : "are shown at once");
+	reply_text(c->out, "said", required ? "wait for a second administrator" : "are shown at once");
 	reply_row_end(c->out);
 	return 0;
 }
@@ -349,20 +329,12 @@ void put_changes(struct reply *o, const char *name, const json_t *a, const json_
 
 /* --- versions of a tool */
 
-struct versions_job {
-	char tool[80];
-	uint32_t from, to;              /* 0 = the one before, the one in force */
-};
-
-int tool_versions_check(struct command_call *c, struct err *err)
+static int find_named(const struct command_call *c, struct db *db, struct tool_row *ret, struct err *err)
 {
-	struct versions_job *job = command_priv(c, sizeof(*job));
+	char name[REG_FULL_NAME_SIZE];
 
-	(void)err;
-	tool_full_name(command_noun(c), arg_text(c, command_noun(c)), job->tool, sizeof(job->tool));
-	job->from = arg_uint(c, "from", arg_uint(c, "version", 0));
-	job->to = arg_uint(c, "to", 0);
-	return 0;
+	tool_full_name(command_noun(c), arg_text(c, command_noun(c)), name, sizeof(name));
+	return tool_row_find(db, name, ret, err);
 }
 
 /* The text of a version as a tree of this thread. */
@@ -404,17 +376,20 @@ static void put_change(void *arg, const char *pointer, const json_t *a, const js
 
 int tool_diff_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct versions_job *job = c->priv;
 	json_t *a = NULL, *b = NULL;
 	struct tool_row tool;
 	int64_t from, to;
-	int rc = tool_row_find(db, job->tool, &tool, err);
+	int rc = find_named(c, db, &tool, err);
 
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	to = job->to ? job->to : tool.version;
-	from = job->from ? job->from : to - 1;
+	to = arg_uint(c, "to", 0);
+	if (to == 0)
+		to = tool.version;
+	from = arg_uint(c, "from", 0);
+	if (from == 0)
+		from = to - 1;
 	if (from == 0)
 		return err_set(err, ERR_NOT_FOUND, "", "%s %s has one version only", tool_noun(tool.name),
 			       tool_bare_name(tool.name));
@@ -488,18 +463,18 @@ static int define_stored(const struct command_call *c, struct db *db, const stru
 
 int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct versions_job *job = c->priv;
+	uint32_t version = arg_uint(c, "version", 0);
 	struct define_item def = { .text = NULL };
 	struct tool_stored done;
 	struct tool_row tool;
-	int rc = tool_row_find(db, job->tool, &tool, err);
+	int rc = find_named(c, db, &tool, err);
 
 	if (rc == 0)
-		rc = define_stored(c, db, &tool, job->from, &def, err);
+		rc = define_stored(c, db, &tool, version, &def, err);
 	if (rc == 0)
 		rc = tool_store(c, db, logs, &def, true, &done, err);
 	if (rc == 0 && done.what == ADM_UNCHANGED)
-		rc = err_set(err, ERR_CONFLICT, "", "version %u of %s %s says what the one in force says", job->from,
+		rc = err_set(err, ERR_CONFLICT, "", "version %u of %s %s says what the one in force says", version,
 			     tool_noun(tool.name), tool_bare_name(tool.name));
 	if (rc == 0)
 		rc = command_changed_tools(c, db, &done.id, 1, err);
@@ -507,7 +482,7 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 		reply_row_begin(c->out);
 		reply_text(c->out, "name", tool_bare_name(tool.name));
 		reply_int(c->out, "version", done.version);
-		reply_int(c->out, "as", job->from);
+		reply_int(c->out, "as", version);
 		reply_text(c->out, "waits", done.waits ? ", and waits for approval" : "");
 		reply_hex(c->out, "digest", def.digest, sizeof(def.digest));
 		reply_row_end(c->out);
@@ -541,11 +516,11 @@ static const struct command_column drift_cols[] = {
 const struct command version_commands[] = {
 	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
 	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = tool_versions_check, .body = tool_diff_body },
+	  .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
 	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
 	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER,
-	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = tool_versions_check, .body = tool_revert_body },
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .body = tool_revert_body },
 	{ .noun = NULL },
 };
 
@@ -559,11 +534,11 @@ const struct command pending_commands[] = {
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
 	  .detail = "By another administrator than the one who made it.  Agents are told now.", .args = approve_args,
 	  .done = "version %{version} of %{name} is in force", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = pending_check, .body = tool_approve_body },
+	  .body = tool_approve_body },
 	{ .noun = "tool", .verb = "reject", .help = "Take a version that waits away",
 	  .detail = "The one in force stays; where there is none, the name is removed.  The version stays in the history.",
 	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = pending_check, .body = tool_reject_body },
+	  .body = tool_reject_body },
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
 	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was accepted.  "
 		    "Exit status 4 when there is something to say.",
