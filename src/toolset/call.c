@@ -1,4 +1,5 @@
-/* call: a tool or a prompt, or a read of a resource, as a tenant's principal, through the same pipeline as any agent's. */
+/* Command call: a tool, a prompt, or a read of a resource, as a tenant's principal, through the pipeline of agents' calls;
+ * on the loop. */
 #include "config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* import openapi: a description of a REST API to documents for review. */
+/* Command import openapi: from the description of a REST API to documents for review, on the loop, without a store. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static int import_openapi_body(struct command_call *c, struct db *db, struct aud
 {
 	static const struct openapi_sink sink = { put_document, put_note };
 	const struct openapi_options options = { .server = arg_text(c, "server"), .prefix = arg_text(c, "prefix") };
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	int rc;
 
 	(void)db;

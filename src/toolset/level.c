@@ -1,4 +1,5 @@
-/* level set, list: how much of a tenant's calls is kept (AUDIT ). */
+/* Commands level set and list: how much of a tenant's calls is kept (AUDIT A-220, A-221); bodies on the writer and the
+ * pool. */
 #include "config.h"
 
 #include <stdio.h>
@@ -12,34 +13,29 @@
 #include "db/db.h"
 #include "toolset/toolset.h"
 
-#include "toolset/toolset.h"
-
 enum { UNSET = -1 };
 
-struct level_job { char tenant[64], tool[72]; int level; };     /* level UNSET: the one above decides again */
+/* What `level set` is about. */
+struct setting { const char *tool; int level; };        /* tool NULL: all; level UNSET: the one above decides again */
 
-static int level_set_check(struct command_call *c, struct err *err)
+static int read_setting(const struct command_call *c, struct setting *ret, struct err *err)
 {
-	struct level_job *job = command_priv(c, sizeof(*job));
-	const char *level = arg_text(c, "level");
+	const char *level = arg_text(c, "level"), *tool = arg_text(c, "tool");
+	bool unset = strcmp(level, "default") == 0;
 
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	arg_copy(c, "tool", job->tool, sizeof(job->tool));
-	job->level = strcmp(level, "default") == 0 ? UNSET : audit_level_from_name(level);
-	if (job->level >= 0 || strcmp(level, "default") == 0)
+	*ret = (struct setting){ .tool = tool && *tool ? tool : NULL, .level = unset ? UNSET : audit_level_from_name(level) };
+	if (ret->level >= 0 || unset)
 		return 0;
 	(void)err_set(err, ERR_INVALID, "level", "\"%.40s\" is no level", level);
 	err_hint(err, "metadata, request, request_response, or default: as the tenant or the server says");
 	return ERR_INVALID;
 }
 
-static int level_list_check(struct command_call *c, struct err *err)
+static int level_set_check(struct command_call *c, struct err *err)
 {
-	struct level_job *job = command_priv(c, sizeof(*job));
+	struct setting ignored;
 
-	(void)err;
-	arg_copy(c, "tenant", job->tenant, sizeof(job->tenant));
-	return 0;
+	return read_setting(c, &ignored, err);
 }
 
 /* What a statement's one row says; UNSET: there is no row, or NULL in it. */
@@ -155,7 +151,7 @@ static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after
 }
 
 /* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever level is set. */
-static int check_lower(struct command_call *c, struct db *db, const struct level_job *job, int64_t tenant_id, struct err *err)
+static int check_lower(struct command_call *c, struct db *db, const struct setting *want, int64_t tenant_id, struct err *err)
 {
 	int server = UNSET, tenant = UNSET;
 	bool lower = false;
@@ -165,10 +161,10 @@ static int check_lower(struct command_call *c, struct db *db, const struct level
 		rc = level_of_server(db, &server, err);
 	if (tenant == UNSET)
 		tenant = server;
-	if (rc == 0 && *job->tool)
-		lower = job->level != UNSET && job->level < tenant;
+	if (rc == 0 && want->tool)
+		lower = want->level != UNSET && want->level < tenant;
 	else if (rc == 0)
-		rc = lowers_tenant(db, tenant_id, tenant, job->level == UNSET ? server : job->level, &lower, err);
+		rc = lowers_tenant(db, tenant_id, tenant, want->level == UNSET ? server : want->level, &lower, err);
 	return rc == 0 && lower ? approval_require(c, db, err) : rc;
 }
 
@@ -221,17 +217,17 @@ int level_check_version(struct command_call *c, struct db *db, const struct tool
 
 /* --- set */
 
-static int change(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t, int before, struct err *err)
+static int change(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+		  const struct setting *want, int before, struct err *err)
 {
-	const struct level_job *job = c->priv;
 	struct audit_field field;
 	char obj[160], reason[80];
-	int rc = *job->tool ? store_tool(db, t->id, job->tool, job->level, err) : store_tenant(db, t->id, job->level, err);
+	int rc = want->tool ? store_tool(db, t->id, want->tool, want->level, err) : store_tenant(db, t->id, want->level, err);
 
 	if (rc < 0)
 		return rc;
-	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, *job->tool ? "/" : "", job->tool);
-	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(job->level));
+	(void)snprintf(obj, sizeof(obj), "level/%s%s%s", t->name, want->tool ? "/" : "", want->tool ? want->tool : "");
+	(void)snprintf(reason, sizeof(reason), "%s -> %s", name_of(before), name_of(want->level));
 	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LEVEL_CHANGE, .tenant_id = t->id, .obj = obj,
 		.reason = reason, .field = &field, .nfield = approval_field(c, &field) }, err);
 	return rc < 0 ? rc : command_changed_people(c, db, t->id, err);
@@ -239,28 +235,30 @@ static int change(struct command_call *c, struct db *db, struct audit_logs *logs
 
 static int level_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct level_job *job = c->priv;
+	struct setting want;
 	struct tenant_row t;
 	struct tool_row tool;
 	int before = UNSET;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = read_setting(c, &want, err);
 
-	if (rc == 0 && *job->tool && job->level != UNSET)
-		rc = tool_row_find(db, job->tool, &tool, err);
 	if (rc == 0)
-		rc = *job->tool ? level_of_tool(db, t.id, job->tool, &before, err) : level_of_tenant(db, t.id, &before, err);
-	if (rc == 0 && before == job->level)
+		rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
+	if (rc == 0 && want.tool && want.level != UNSET)
+		rc = tool_row_find(db, want.tool, &tool, err);
+	if (rc == 0)
+		rc = want.tool ? level_of_tool(db, t.id, want.tool, &before, err) : level_of_tenant(db, t.id, &before, err);
+	if (rc == 0 && before == want.level)
 		rc = err_set(err, ERR_CONFLICT, "", "the level is %s already", name_of(before));
 	if (rc == 0)
-		rc = check_lower(c, db, job, t.id, err);
+		rc = check_lower(c, db, &want, t.id, err);
 	if (rc == 0)
-		rc = change(c, db, logs, &t, before, err);
+		rc = change(c, db, logs, &t, &want, before, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
-	reply_text(c->out, "what", *job->tool ? job->tool : "all tools");
+	reply_text(c->out, "what", want.tool ? want.tool : "all tools");
 	reply_text(c->out, "tenant", t.name);
-	reply_text(c->out, "level", name_of(job->level));
+	reply_text(c->out, "level", name_of(want.level));
 	reply_row_end(c->out);
 	return 0;
 }
@@ -278,7 +276,7 @@ static void put_level(struct reply *o, const char *tenant, const char *tool, int
 
 static int level_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct level_job *job = c->priv;
+	const char *tenant = arg_text(c, "tenant");
 	struct db_stmt *st;
 	int level = UNSET;
 	int rc = level_of_server(db, &level, err);
@@ -286,23 +284,23 @@ static int level_list_body(struct command_call *c, struct db *db, struct audit_l
 	(void)logs;
 	if (rc < 0)
 		return rc;
-	if (*job->tenant) {
+	if (tenant && *tenant) {
 		struct tenant_row t;
 
-		rc = tenant_row_find(db, job->tenant, &t, err);
+		rc = tenant_row_find(db, tenant, &t, err);
 		if (rc < 0)
 			return rc;
 	} else {
 		put_level(c->out, NULL, NULL, level);
 	}
 	st = db_stmt_get(db, SQL_LEVEL_LIST);
-	db_bind_textz(st, 1, *job->tenant ? job->tenant : NULL);
+	db_bind_textz(st, 1, tenant && *tenant ? tenant : NULL);
 	while ((rc = db_step(st, err)) == 1) {
-		char *tenant = mem_strdup(db_col_text(st, 0, NULL));
+		char *of = mem_strdup(db_col_text(st, 0, NULL));
 
-		put_level(c->out, tenant, db_col_type(st, 1) == DB_NULL ? NULL : db_col_text(st, 1, NULL),
+		put_level(c->out, of, db_col_type(st, 1) == DB_NULL ? NULL : db_col_text(st, 1, NULL),
 			  db_col_type(st, 2) == DB_NULL ? UNSET : (int)db_col_i64(st, 2));
-		free(tenant);
+		free(of);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -329,6 +327,6 @@ const struct command level_commands[] = {
 	  .where = ADM_ON_WRITER, .check = level_set_check, .body = level_set_body },
 	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
 	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = level_list_check, .body = level_list_body },
+	  .body = level_list_body },
 	{ .noun = NULL },
 };

@@ -1,4 +1,5 @@
-/* schema add, list, show, remove: the catalogue of schemas that definitions share by $ref.
+/* Commands on schemas: add, list, show, remove of the catalogue that definitions share by $ref, and check.  check() of add
+ * compiles the documents on the loop; the bodies store them on the writer, or read rows on the pool.
  *
  * What a stored version of a tool refers to never changes: records name the digest of the version, and that says all of
  * what ran.  So a text under an $id is final once a version refers to it, and a removed schema keeps its row as long. */
@@ -137,9 +138,9 @@ static void check_instance(struct reply *o, const struct schema *s, const json_t
 
 static int schema_check_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	struct catalogue_use use = { .from = schema_shared(c) };
-	const struct schema_options options = { .assert_format = json_is_true(json_object_get(c->args, "formats")),
+	const struct schema_options options = { .assert_format = arg_flag(c, "formats"),
 		.find = catalogue_find, .find_arg = &use };
 	struct schema *s = NULL;
 	struct err wrong;
@@ -176,22 +177,18 @@ struct schema_row {
 
 /* --- checking */
 
-struct add_job { struct schema_set set; };
-
 static void free_add(void *priv)
 {
-	struct add_job *job = priv;
-
-	schema_set_fini(&job->set);
-	free(job);
+	schema_set_fini(priv);
+	free(priv);
 }
 
 static int schema_add_check(struct command_call *c, struct err *err)
 {
-	struct add_job *job = command_priv(c, sizeof(*job));
+	struct schema_set *set = command_priv(c, sizeof(*set));
 
 	c->free_priv = free_add;
-	return schema_set_define(c, json_object_get(c->args, "documents"), true, &job->set, err);
+	return schema_set_define(c, arg_json(c, "documents"), true, set, err);
 }
 
 /* --- rows */
@@ -460,8 +457,7 @@ int schema_set_store(struct command_call *c, struct db *db, struct audit_logs *l
 
 static int schema_add_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct add_job *job = c->priv;
-	const struct schema_set *set = &job->set;
+	const struct schema_set *set = c->priv;
 	enum row_stored *stored = mem_calloc(set->count, sizeof(*stored));
 	int rc = schema_set_store(c, db, logs, set, stored, err);
 
@@ -531,40 +527,6 @@ static int schema_list_body(struct command_call *c, struct db *db, struct audit_
 	return rc;
 }
 
-struct names_job { char **uri; size_t count; };
-
-static void free_names(void *priv)
-{
-	struct names_job *job = priv;
-
-	while (job->count > 0)
-		free(job->uri[--job->count]);
-	free(job->uri);
-	free(job);
-}
-
-static void take_name(struct names_job *job, const char *uri)
-{
-	if (!in_set(uri, strlen(uri), (const char *const *)job->uri, job->count))
-		job->uri[job->count++] = mem_strdup(uri);
-}
-
-static int schema_names_check(struct command_call *c, struct err *err)
-{
-	struct names_job *job = command_priv(c, sizeof(*job));
-	const char *single = arg_text(c, "schema");
-	size_t n = arg_count(c, "schema");
-
-	(void)err;
-	c->free_priv = free_names;
-	job->uri = mem_calloc(n + 1, sizeof(*job->uri));
-	if (single)
-		take_name(job, single);
-	for (size_t i = 0; i < n; i++)
-		take_name(job, arg_nth(c, "schema", i));
-	return 0;
-}
-
 static int put_text(struct reply *o, struct db *db, const char *uri, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_SCHEMA_FIND);
@@ -587,22 +549,22 @@ static int schema_show_body(struct command_call *c, struct db *db, struct audit_
 	static const struct { const char *name; enum sql_id sql; } lists[] = {
 		{ "tools", SQL_SCHEMA_TOOLS }, { "schemas", SQL_SCHEMA_USERS }, { "refers_to", SQL_SCHEMA_REFS },
 	};
-	const struct names_job *job = c->priv;
+	const char *uri = arg_text(c, "schema");
 	struct schema_row row;
-	int rc = find_in_force(db, job->uri[0], &row, err);
+	int rc = find_in_force(db, uri, &row, err);
 
 	(void)logs;
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
-	put_row(c->out, job->uri[0], &row);
+	put_row(c->out, uri, &row);
 	for (size_t i = 0; i < NELEMS(lists) && rc == 0; i++) {
 		struct db_stmt *st = by_id(db, lists[i].sql, row.id);
 
 		rc = put_uris(c->out, lists[i].name, &st, err);
 	}
 	if (rc == 0)
-		rc = put_text(c->out, db, job->uri[0], err);
+		rc = put_text(c->out, db, uri, err);
 	reply_row_end(c->out);
 	return rc;
 }
@@ -677,14 +639,23 @@ int schema_set_remove(struct command_call *c, struct db *db, struct audit_logs *
 
 static int schema_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct names_job *job = c->priv;
-	int rc = schema_set_remove(c, db, logs, (const char *const *)job->uri, job->count, err);
+	const char **uri = mem_calloc(arg_count(c, "schema"), sizeof(*uri));
+	size_t n = 0;
+	int rc;
 
-	for (size_t i = 0; i < job->count && rc == 0; i++) {
+	for (size_t i = 0; i < arg_count(c, "schema"); i++) {           /* once each */
+		const char *text = arg_nth(c, "schema", i);
+
+		if (!in_set(text, strlen(text), uri, n))
+			uri[n++] = text;
+	}
+	rc = schema_set_remove(c, db, logs, uri, n, err);
+	for (size_t i = 0; i < n && rc == 0; i++) {
 		reply_row_begin(c->out);
-		reply_text(c->out, "id", job->uri[i]);
+		reply_text(c->out, "id", uri[i]);
 		reply_row_end(c->out);
 	}
+	free(uri);
 	return rc;
 }
 
@@ -717,11 +688,11 @@ const struct command schema_commands[] = {
 	  .body = schema_list_body },
 	{ .noun = "schema", .verb = "show", .help = "Show a shared schema and who uses it", .args = schema_args,
 	  .columns = schema_cols, .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
-	  .check = schema_names_check, .body = schema_show_body },
+	  .body = schema_show_body },
 	{ .noun = "schema", .verb = "remove", .help = "Remove shared schemas that no tool uses",
 	  .detail = "Old versions of tools that refer to it stay readable; they can be stored again once the schema is back.",
 	  .args = schemas_args, .done = "schema %{id} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = schema_names_check, .body = schema_remove_body },
+	  .body = schema_remove_body },
 	{ .noun = "schema", .verb = "check", .help = "Check a JSON Schema, and documents by it",
 	  .detail = "Needs no store; with one, its shared schemas are known.  The schema is held to the rules for those of tools, and failures are said in the words "
 	  "that a caller of a tool reads.  Exit status 4 when there is something to say.", .args = schema_check_args,

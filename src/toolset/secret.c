@@ -1,4 +1,5 @@
-/* secret set, list, remove, rekey.  A value passes through set's check() only, and from there in guarded memory. */
+/* Commands on secrets: set, list, remove, rekey.  A value passes through set's check() on the loop only, and from there in
+ * guarded memory to the body on the writer; what the vault has in memory changes in after(). */
 #include "config.h"
 
 #include <stdio.h>
@@ -117,9 +118,7 @@ int secrets_missing(struct db *db, const char *definition, struct str *ret, stru
 /* --- set */
 
 struct set_job {
-	char name[NAME_SIZE], actor[ACTOR_SIZE];
 	char *value; size_t len;        /* guarded memory */
-	struct keyfile_place place;
 	struct vault_change *change;
 };
 
@@ -142,7 +141,7 @@ static int check_name(const char *name, struct err *err)
 static int secret_set_check(struct command_call *c, struct err *err)
 {
 	struct set_job *job = command_priv(c, sizeof(*job));
-	json_t *value = json_object_get(c->args, "value");
+	const json_t *value = arg_json(c, "value");
 	size_t len = json_string_length(value);
 
 	c->free_priv = free_set;
@@ -159,32 +158,34 @@ static int secret_set_check(struct command_call *c, struct err *err)
 			     VAULT_VALUE_MIN);
 	if (rc == 0 && len > VAULT_VALUE_MAX)
 		rc = err_set(err, ERR_LIMIT, "value", "the value is longer than %u bytes", VAULT_VALUE_MAX);
-	if (rc < 0)
-		return rc;
-	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "name"));
-	(void)actor_text(&c->who, job->actor);
-	job->place = (struct keyfile_place){ command_env(c)->store, command_env(c)->master };
-	return 0;
+	return rc;
+}
+
+static struct keyfile_place place_of(const struct command_call *c)
+{
+	return (struct keyfile_place){ command_env(c)->store, command_env(c)->master };
 }
 
 static int secret_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct set_job *job = c->priv;
-	const struct vault_new n = { .name = job->name, .value = job->value, .len = job->len, .actor = job->actor };
-	char obj[NAME_SIZE + 40], key[KEYFILE_ID_SIZE];
+	const struct keyfile_place place = place_of(c);
+	char obj[NAME_SIZE + 40], key[KEYFILE_ID_SIZE], actor[ACTOR_SIZE];
+	const char *name = arg_text(c, "name");
+	const struct vault_new n = { .name = name, .value = job->value, .len = job->len, .actor = actor_text(&c->who, actor) };
 	bool known = false;
+	int rc = is_set(db, name, &known, err);
 
-	int rc = is_set(db, job->name, &known, err);
 	if (rc == 0)
-		rc = vault_set(db, &job->place, &n, key, &job->change, err);
+		rc = vault_set(db, &place, &n, key, &job->change, err);
 	if (rc < 0)
 		return rc;
-	(void)snprintf(obj, sizeof(obj), "secret/%s@%s", job->name, key);
+	(void)snprintf(obj, sizeof(obj), "secret/%s@%s", name, key);
 	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_SECRET_SET, .obj = obj }, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
-	reply_text(c->out, "name", job->name);
+	reply_text(c->out, "name", name);
 	reply_text(c->out, "said", known ? "changed" : "set");
 	reply_text(c->out, "key", key);
 	reply_row_end(c->out);
@@ -279,12 +280,7 @@ static int secret_list_body(struct command_call *c, struct db *db, struct audit_
 
 /* --- remove */
 
-struct remove_job {
-	size_t count;
-	char (*name)[NAME_SIZE];
-	bool force;
-	struct vault_change **change; size_t nchange;
-};
+struct remove_job { struct vault_change **change; size_t nchange; };
 
 static void free_remove(void *priv)
 {
@@ -293,26 +289,16 @@ static void free_remove(void *priv)
 	for (size_t i = 0; i < job->nchange; i++)
 		vault_change_free(&job->change[i]);
 	free(job->change);
-	free(job->name);
 	free(job);
 }
 
 static int secret_remove_check(struct command_call *c, struct err *err)
 {
-	size_t n = arg_count(c, "name");
-	struct remove_job *job = command_priv(c, sizeof(*job));
+	int rc = 0;
 
-	c->free_priv = free_remove;
-	job->force = arg_flag(c, "force");
-	job->name = mem_calloc(n, sizeof(*job->name));
-	job->change = mem_calloc(n, sizeof(struct vault_change *));
-	for (size_t i = 0; i < n; i++) {
-		int rc = check_name(arg_nth(c, "name", i), err);
-		if (rc < 0)
-			return rc;
-		(void)snprintf(job->name[job->count++], NAME_SIZE, "%s", arg_nth(c, "name", i));
-	}
-	return 0;
+	for (size_t i = 0; i < arg_count(c, "name") && rc == 0; i++)
+		rc = check_name(arg_nth(c, "name", i), err);
+	return rc;
 }
 
 /* Its tools would fail from now on. */
@@ -352,17 +338,22 @@ static int remove_one(struct command_call *c, struct db *db, struct audit_logs *
 
 static int secret_remove_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct remove_job *job = c->priv;
+	struct remove_job *job = command_priv(c, sizeof(*job));
+	size_t n = arg_count(c, "name");
 	struct uses u = { NULL, 0 };
+	int rc = arg_flag(c, "force") ? 0 : load_uses(db, &u, err);
 
-	int rc = job->force ? 0 : load_uses(db, &u, err);
-	for (size_t i = 0; i < job->count && rc == 0; i++) {
+	c->free_priv = free_remove;
+	job->change = mem_calloc(n, sizeof(struct vault_change *));
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const char *name = arg_nth(c, "name", i);
 		bool set = false;
-		rc = is_set(db, job->name[i], &set, err);
+
+		rc = is_set(db, name, &set, err);
 		if (rc == 0 && set)
-			rc = refuse_used(&u, job->name[i], err);
+			rc = refuse_used(&u, name, err);
 		if (rc == 0)
-			rc = remove_one(c, db, logs, job->name[i], err);
+			rc = remove_one(c, db, logs, name, err);
 	}
 	free(u.v);
 	return rc;
@@ -378,60 +369,49 @@ static void secret_remove_after(struct command_call *c)
 
 /* --- rekey */
 
-struct rekey_job {
-	struct keyfile_place place;
-	struct vault_rekeyed done;
-	struct vault_change *change;
-};
-
 static void free_rekey(void *priv)
 {
-	struct rekey_job *job = priv;
+	struct vault_change *change = priv;
 
-	vault_change_free(&job->change);
-	free(job);
-}
-
-static int secret_rekey_check(struct command_call *c, struct err *err)
-{
-	struct rekey_job *job = command_priv(c, sizeof(*job));
-
-	(void)err;
-	c->free_priv = free_rekey;
-	job->place = (struct keyfile_place){ command_env(c)->store, command_env(c)->master };
-	return 0;
+	vault_change_free(&change);
 }
 
 /* One batch is one transaction and one record; the caller repeats the command while rows are left. */
 static int secret_rekey_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct rekey_job *job = c->priv;
+	const struct keyfile_place place = place_of(c);
+	struct vault_rekeyed done = { 0 };
+	struct vault_change *change = NULL;
 	char obj[KEYFILE_ID_SIZE + 48];
+	int rc = vault_rekey(db, &place, audit_logs_keys(logs), &done, &change, err);
 
-	int rc = vault_rekey(db, &job->place, audit_logs_keys(logs), &job->done, &job->change, err);
+	c->priv = change;               /* for after() */
+	c->free_priv = free_rekey;
 	if (rc < 0)
 		return rc;
-	(void)snprintf(obj, sizeof(obj), "secret-key/%s left=%zu", job->done.key, job->done.left);
+	(void)snprintf(obj, sizeof(obj), "secret-key/%s left=%zu", done.key, done.left);
 	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_KEY_ROTATE, .obj = obj }, err);
-	for (size_t i = 0; i < job->done.nold && rc == 0; i++) {        /* intents: the files go after the COMMIT */
-		(void)snprintf(obj, sizeof(obj), "secret-key/%s", job->done.old[i]);
+	for (size_t i = 0; i < done.nold && rc == 0; i++) {        /* intents: the files go after the COMMIT */
+		(void)snprintf(obj, sizeof(obj), "secret-key/%s", done.old[i]);
 		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_KEY_DESTROY, .obj = obj }, err);
 	}
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
-	reply_text(c->out, "key", job->done.key);
-	reply_int(c->out, "rewritten", (int64_t)job->done.rewritten);
-	reply_int(c->out, "left", (int64_t)job->done.left);
+	reply_text(c->out, "key", done.key);
+	reply_int(c->out, "rewritten", (int64_t)done.rewritten);
+	reply_int(c->out, "left", (int64_t)done.left);
 	reply_row_end(c->out);
 	return 0;
 }
 
 static void secret_rekey_after(struct command_call *c)
 {
-	struct rekey_job *job = c->priv;
+	struct vault_change *change = c->priv;
 
-	vault_apply(command_env(c)->vault, &job->change);
+	c->priv = NULL;
+	vault_apply(command_env(c)->vault, &change);
+	vault_change_free(&change);
 }
 
 /* --- rows of the command table */
@@ -468,6 +448,6 @@ const struct command secret_commands[] = {
 		    "one; master.key stays, since it is needed to check keys.  A backup made before needs the key file of then.",
 	  .args = no_args, .done = "%{rewritten} secrets are under the new key %{key}, %{left} are left", .stepwise = true,
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
-	  .check = secret_rekey_check, .body = secret_rekey_body, .after = secret_rekey_after },
+	  .body = secret_rekey_body, .after = secret_rekey_after },
 	{ .noun = NULL },
 };

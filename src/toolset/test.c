@@ -1,4 +1,5 @@
-/* test and lint: a definition before it is stored.  Also how NAME=VALUE words become arguments. */
+/* Commands test and lint of definitions before they are stored, on the loop; a handler runs with its deadline.  Also how
+ * NAME=VALUE words become arguments, and how results are shown. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static bool wants_json(const json_t *definition, const char *name, const char *v
 
 int tool_args(const struct command_call *c, const json_t *definition, json_t **ret, struct err *err)
 {
-	const json_t *given = json_object_get(c->args, "args"), *values = json_object_get(c->args, "values");
+	const json_t *given = arg_json(c, "args"), *values = arg_json(c, "values");
 	json_t *args = given ? json_copy((json_t *)(uintptr_t)given) : json_object(), *value;
 	const char *name;
 
@@ -153,7 +154,7 @@ static int read_uri(const struct command_call *c, struct test_job *job, struct e
 int tool_test_check(struct command_call *c, struct err *err)
 {
 	struct test_job *job = command_priv(c, sizeof(*job));
-	const json_t *documents = json_object_get(c->args, "documents"), *doc = json_array_get(documents, 0);
+	const json_t *documents = arg_json(c, "documents"), *doc = json_array_get(documents, 0);
 	struct schema_report report = { 0 };
 	struct schema_redact redact;
 	int rc;
@@ -324,7 +325,7 @@ static void put_wrong(struct reply *o, const struct err *wrong)
 
 static int tool_lint_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	struct schema_set schemas = { .count = 0 };
 	struct err wrong;
 
