@@ -129,7 +129,7 @@ static int read_item(struct apply *a, const json_t *doc, struct err *err)
 
 static int apply_check(struct command_call *c, struct err *err)
 {
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	struct apply *a = command_priv(c, sizeof(*a));
 	size_t n = json_array_size(documents);
 	int rc;

@@ -19,13 +19,9 @@
 #include "remote/remote.h"
 
 struct sync_job {
-	char name[64];
-	char *patch;                    /* sync: another prefix, or NULL */
-	bool check;                     /* sync: store nothing new */
 	bool reached;                   /* sync: the list has been asked for */
 	struct upstream_list *list;
-	char **tool; size_t ntools;     /* accept: these, or all that waits */
-	bool *found;
+	bool *found;                    /* accept: which of the argument's tools */
 	int64_t *changed; size_t nchanged, cap;
 	struct upstream_doc doc;        /* stored with another prefix */
 };
@@ -34,11 +30,7 @@ static void free_job(void *priv)
 {
 	struct sync_job *job = priv;
 
-	for (size_t i = 0; i < job->ntools; i++)
-		free(job->tool[i]);
-	free(job->tool);
 	free(job->found);
-	free(job->patch);
 	free(job->changed);
 	upstream_list_free(&job->list);
 	upstream_doc_free(&job->doc);
@@ -50,22 +42,17 @@ static struct sync_job *new_job(struct command_call *c)
 	struct sync_job *job = command_priv(c, sizeof(*job));
 
 	c->free_priv = free_job;
-	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "upstream"));
 	return job;
 }
 
 static int upstream_sync_check(struct command_call *c, struct err *err)
 {
-	struct sync_job *job = new_job(c);
 	const char *prefix = arg_text(c, "prefix");
 
-	job->check = arg_flag(c, "check");
-	if (!prefix)
-		return 0;
-	if (!upstream_prefix_valid(prefix))
+	(void)new_job(c);
+	if (prefix && !upstream_prefix_valid(prefix))
 		return err_set(err, ERR_INVALID, "prefix", "%.80s is no prefix: letters, digits, _ . -, at most %d", prefix,
 			       UPSTREAM_PREFIX_MAX);
-	job->patch = mem_printf("{\"prefix\":\"%s\"}", prefix);
 	return 0;
 }
 
@@ -80,21 +67,13 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 
 static void upstream_sync_gather(struct command_call *c)
 {
-	const struct sync_job *job = c->priv;
-
-	upstreams_list(command_env(c)->upstreams, job->name, on_list, c);
+	upstreams_list(command_env(c)->upstreams, arg_text(c, "upstream"), on_list, c);
 }
 
 static int upstream_accept_check(struct command_call *c, struct err *err)
 {
-	struct sync_job *job = new_job(c);
-	size_t n = arg_count(c, "tool");
-
 	(void)err;
-	job->tool = mem_calloc(n + 1, sizeof(*job->tool));
-	job->found = mem_calloc(n + 1, sizeof(*job->found));
-	for (size_t i = 0; i < n; i++)
-		job->tool[job->ntools++] = mem_strdup(arg_nth(c, "tool", i));
+	new_job(c)->found = mem_calloc(arg_count(c, "tool") + 1, sizeof(bool));
 	return 0;
 }
 
@@ -301,8 +280,7 @@ static int drifted(struct command_call *c, struct db *db, struct audit_logs *log
 static int sync_known(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		      struct remote_row *r, const struct upstream_item *t, struct err *err)
 {
-	const struct sync_job *job = c->priv;
-	bool bad = false;
+	bool check = arg_flag(c, "check"), bad = false;
 	struct err why;
 	int rc = 0;
 
@@ -321,9 +299,9 @@ static int sync_known(struct command_call *c, struct db *db, struct audit_logs *
 		rc = drifted(c, db, logs, r, t->digest, err);
 		return rc < 0 ? rc : leave_pending(c, db, r, t, NULL, err);
 	}
-	if (!job->check)
+	if (!check)
 		rc = accept_tool(c, db, logs, u, r->id, t, r->tool, &bad, &why);
-	if (job->check || bad)
+	if (check || bad)
 		return leave_pending(c, db, r, t, bad ? &why : NULL, err);
 	if (rc < 0 && err)
 		*err = why;
@@ -401,8 +379,10 @@ static int change_prefix(struct command_call *c, struct db *db, struct audit_log
 			 struct err *err)
 {
 	struct sync_job *job = c->priv;
-	int rc = upstream_patch(u->definition, job->patch, &job->doc, err);
+	char *patch = mem_printf("{\"prefix\":\"%s\"}", arg_text(c, "prefix"));
+	int rc = upstream_patch(u->definition, patch, &job->doc, err);
 
+	free(patch);
 	if (rc < 0 || memcmp(u->digest, job->doc.digest, sizeof(u->digest)) == 0)
 		return rc;
 	rc = upstream_store(c, db, u, &job->doc, u->state, err);
@@ -428,11 +408,11 @@ static int upstream_sync_body(struct command_call *c, struct db *db, struct audi
 	struct sync_job *job = c->priv;
 	struct remote_rows remotes = { NULL, 0 };
 	struct upstream_row u;
-	int rc = upstream_row_find(db, job->name, &u, err);
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
 
 	if (rc < 0)
 		return rc;
-	if (job->patch)
+	if (arg_given(c, "prefix"))
 		rc = change_prefix(c, db, logs, &u, err);
 	if (rc == 0)
 		rc = remotes_load(db, u.id, &remotes, err);
@@ -449,12 +429,16 @@ static int upstream_sync_body(struct command_call *c, struct db *db, struct audi
 
 /* --- accept */
 
-static bool is_wanted(const struct sync_job *job, const struct remote_row *r)
+static bool is_wanted(struct command_call *c, const struct remote_row *r)
 {
-	bool wanted = job->ntools == 0 && r->state != REMOTE_PINNED;
+	const struct sync_job *job = c->priv;
+	size_t n = arg_count(c, "tool");
+	bool wanted = n == 0 && r->state != REMOTE_PINNED;
 
-	for (size_t i = 0; i < job->ntools; i++) {
-		if (strcmp(job->tool[i], r->remote) != 0 && (!r->tool_id || strcmp(job->tool[i], r->tool) != 0))
+	for (size_t i = 0; i < n; i++) {
+		const char *tool = arg_nth(c, "tool", i);
+
+		if (strcmp(tool, r->remote) != 0 && (!r->tool_id || strcmp(tool, r->tool) != 0))
 			continue;
 		job->found[i] = true;
 		wanted = true;
@@ -482,7 +466,6 @@ static int load_pending(struct db *db, const struct remote_row *r, struct upstre
 static int accept_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
 		      struct remote_row *r, struct err *err)
 {
-	const struct sync_job *job = c->priv;
 	struct upstream_item t;
 	struct err why;
 	bool bad = false;
@@ -507,7 +490,7 @@ static int accept_one(struct command_call *c, struct db *db, struct audit_logs *
 	if (rc < 0)
 		return rc;
 	rc = accept_tool(c, db, logs, u, r->id, &t, r->tool, &bad, &why);
-	if (bad && job->ntools == 0)
+	if (bad && arg_count(c, "tool") == 0)
 		rc = leave_pending(c, db, r, &t, &why, err);
 	else if (rc < 0 && err)
 		*err = why;
@@ -520,20 +503,21 @@ static int upstream_accept_body(struct command_call *c, struct db *db, struct au
 	struct sync_job *job = c->priv;
 	struct remote_rows remotes = { NULL, 0 };
 	struct upstream_row u;
-	int rc = upstream_row_find(db, job->name, &u, err);
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
 
 	if (rc < 0)
 		return rc;
 	free(u.definition);
 	rc = remotes_load(db, u.id, &remotes, err);
 	for (size_t i = 0; i < remotes.n && rc == 0; i++)
-		if (is_wanted(job, &remotes.p[i]))
+		if (is_wanted(c, &remotes.p[i]))
 			rc = accept_one(c, db, logs, &u, &remotes.p[i], err);
 	remotes_free(&remotes);
-	for (size_t i = 0; i < job->ntools && rc == 0; i++) {
+	for (size_t i = 0; i < arg_count(c, "tool") && rc == 0; i++) {
 		if (job->found[i])
 			continue;
-		rc = err_set(err, ERR_NOT_FOUND, "", "upstream %s has no tool %.64s", u.name, job->tool[i]);
+		rc = err_set(err, ERR_NOT_FOUND, "", "upstream %s has no tool %.64s", u.name,
+			     arg_nth(c, "tool", i));
 		err_hint(err, "toolcrib upstream show %s lists what it has", u.name);
 	}
 	if (rc == 0 && job->nchanged > 0)

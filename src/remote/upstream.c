@@ -277,15 +277,11 @@ static const char *state_name(int state)
 /* --- add */
 
 struct upstream_job {
-	char name[64];
 	struct upstream_doc *doc; size_t count;         /* add: to be stored; set: what was stored */
 	bool *off;                      /* for each: it is disabled */
-	char *patch;                    /* set: members to change, as JSON text */
-	int state;                      /* set: 0 = as it is */
 	struct upstream_state now;      /* show: of its links */
 	bool removed;
-	bool kill;                      /* set: and end what runs, of these */
-	struct remote_rows had;
+	struct remote_rows had;         /* set: whose runs are ended */
 };
 
 static void free_job(void *priv)
@@ -296,7 +292,6 @@ static void free_job(void *priv)
 		upstream_doc_free(&job->doc[i]);
 	free(job->doc);
 	free(job->off);
-	free(job->patch);
 	remotes_free(&job->had);
 	free(job);
 }
@@ -318,13 +313,13 @@ static json_t *options(const struct command_call *c)
 		if (!arg_given(c, copied[i].arg))
 			continue;
 		json_t *v = copied[i].flag ? json_boolean(arg_flag(c, copied[i].arg))
-					   : json_deep_copy(json_object_get(c->args, copied[i].arg));
+					   : json_deep_copy(arg_json(c, copied[i].arg));
 		json_object_set_new(doc, copied[i].member, v);
 	}
 	json_t *box = json_object();
 	for (size_t i = 0; i < NELEMS(lists); i++)
 		if (arg_given(c, lists[i]))
-			json_object_set_new(box, lists[i], json_deep_copy(json_object_get(c->args, lists[i])));
+			json_object_set_new(box, lists[i], json_deep_copy(arg_json(c, lists[i])));
 	if (arg_given(c, "network"))
 		json_object_set_new(box, "network", json_boolean(arg_flag(c, "network")));
 	if (json_object_size(box) > 0)
@@ -352,7 +347,7 @@ static int add_words(struct command_call *c, struct upstream_job *job, struct er
 
 static int add_documents(struct command_call *c, struct upstream_job *job, struct err *err)
 {
-	const json_t *documents = json_object_get(c->args, "documents");
+	const json_t *documents = arg_json(c, "documents");
 	size_t n = json_array_size(documents);
 	char at[32];
 
@@ -378,7 +373,7 @@ static int add_documents(struct command_call *c, struct upstream_job *job, struc
 static int upstream_add_check(struct command_call *c, struct err *err)
 {
 	struct upstream_job *job = command_priv(c, sizeof(*job));
-	bool words = arg_given(c, "upstream"), files = json_object_get(c->args, "documents") != NULL;
+	bool words = arg_given(c, "upstream"), files = arg_json(c, "documents") != NULL;
 
 	c->free_priv = free_job;
 	if (words == files) {
@@ -484,8 +479,7 @@ static int upstream_name_check(struct command_call *c, struct err *err)
 
 	(void)err;
 	c->free_priv = free_job;
-	(void)snprintf(job->name, sizeof(job->name), "%s", arg_text(c, "upstream"));
-	upstreams_state(command_env(c)->upstreams, job->name, &job->now);
+	upstreams_state(command_env(c)->upstreams, arg_text(c, "upstream"), &job->now);
 	return 0;
 }
 
@@ -537,7 +531,7 @@ static int upstream_show_body(struct command_call *c, struct db *db, struct audi
 	const struct upstream_job *job = c->priv;
 	struct remote_rows remotes = { NULL, 0 };
 	struct upstream_row u;
-	int rc = upstream_row_find(db, job->name, &u, err);
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
 
 	(void)logs;
 	if (rc < 0)
@@ -575,21 +569,14 @@ static int upstream_show_body(struct command_call *c, struct db *db, struct audi
 static int upstream_set_check(struct command_call *c, struct err *err)
 {
 	int rc = upstream_name_check(c, err);
-	struct upstream_job *job = c->priv;
 	json_t *patch = options(c);
-	struct str text = STR_INIT;
 
-	if (arg_given(c, "enabled"))
-		job->state = arg_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
-	job->kill = arg_flag(c, "kill");
-	if (rc == 0 && job->kill && job->state != ADM_UPSTREAM_DISABLED)
+	if (rc == 0 && arg_flag(c, "kill") && (!arg_given(c, "enabled") || arg_flag(c, "enabled")))
 		rc = err_set(err, ERR_INVALID, "kill", "--kill goes with --enabled no");
-	if (rc == 0 && json_object_size(patch) == 0 && !job->state) {
+	if (rc == 0 && json_object_size(patch) == 0 && !arg_given(c, "enabled")) {
 		rc = err_set(err, ERR_INVALID, "", "nothing to set");
 		err_hint(err, "toolcrib upstream set --help lists what can be");
 	}
-	jx_write(patch, &text);
-	job->patch = str_take(&text);
 	json_decref(patch);
 	return rc;
 }
@@ -644,23 +631,40 @@ int upstream_patch(const char *definition, const char *patch, struct upstream_do
 	return rc;
 }
 
+static int patch_options(const struct command_call *c, const char *definition, struct upstream_doc *ret,
+			 struct err *err)
+{
+	json_t *patch = options(c);
+	struct str text = STR_INIT;
+	int rc;
+
+	jx_write(patch, &text);
+	rc = upstream_patch(definition, str_text(&text), ret, err);
+	str_fini(&text);
+	json_decref(patch);
+	return rc;
+}
+
 static int upstream_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	struct upstream_job *job = c->priv;
 	struct upstream_doc doc = { .text = NULL };
 	struct upstream_row u;
-	int rc = upstream_row_find(db, job->name, &u, err);
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err), state;
 
 	if (rc < 0)
 		return rc;
-	int state = job->state ? job->state : u.state;
-	rc = upstream_patch(u.definition, job->patch, &doc, err);
+	if (arg_given(c, "enabled"))
+		state = arg_flag(c, "enabled") ? ADM_UPSTREAM_ENABLED : ADM_UPSTREAM_DISABLED;
+	else
+		state = u.state;
+	rc = patch_options(c, u.definition, &doc, err);
 	if (rc == 0)
 		rc = upstream_store(c, db, &u, &doc, state, err);
 	free(u.definition);
 	if (rc == 0)
 		rc = upstream_record(c, db, logs, AUDIT_UPSTREAM_CHANGE, u.name, u.digest, doc.digest, err);
-	if (rc == 0 && job->kill)
+	if (rc == 0 && arg_flag(c, "kill"))
 		rc = remotes_load(db, u.id, &job->had, err);
 	if (rc < 0) {
 		upstream_doc_free(&doc);
@@ -736,7 +740,7 @@ static int upstream_remove_body(struct command_call *c, struct db *db, struct au
 	struct upstream_row u;
 	int64_t *tools = NULL;
 	size_t n = 0;
-	int rc = upstream_row_find(db, job->name, &u, err);
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
 
 	if (rc < 0)
 		return rc;
@@ -760,7 +764,7 @@ static void upstream_after(struct command_call *c)
 	struct err err;
 
 	if (job->removed)
-		upstreams_remove(u, job->name);
+		upstreams_remove(u, arg_text(c, "upstream"));
 	for (size_t i = 0; i < job->count; i++)
 		if (upstreams_set(u, job->doc[i].text, !job->off[i], &err) < 0)
 			log_err(NULL, "upstream cannot be used upstream=%s where=%s why=\"%s\"", job->doc[i].name, err.where, err.msg);

@@ -27,7 +27,6 @@ struct tail_job {
 	struct command_call *c;
 	bool follow, bytes, begun;
 	int64_t newest;                 /* tail: so many of the records that are there; export: -1 */
-	json_t *cursor;                 /* origin -> next index, or NULL */
 	struct place *at;
 	size_t n, now;                  /* logs, and which of them comes next */
 	int64_t last_log;               /* the newest that is known */
@@ -40,7 +39,6 @@ static void free_job(void *priv)
 	for (size_t i = 0; i < job->n; i++)
 		free(job->at[i].origin);
 	free(job->at);
-	json_decref(job->cursor);
 	report_ask_fini(&job->ask);
 	free(job);
 }
@@ -75,20 +73,18 @@ static int tail_check(struct command_call *c, struct err *err)
 static int audit_export_check(struct command_call *c, struct err *err)
 {
 	int rc = new_job(c, err);
-	struct tail_job *job = c->priv;
 
-	if (rc < 0)
-		return rc;
-	job->bytes = true;
-	job->cursor = json_deep_copy(json_object_get(c->args, "cursor"));
-	return 0;
+	if (rc == 0)
+		((struct tail_job *)c->priv)->bytes = true;
+	return rc;
 }
 
 /* --- where it begins */
 
+/* The argument `cursor`: origin -> next index. */
 static int64_t cursor_of(const struct tail_job *job, const char *origin)
 {
-	const json_t *next = json_object_get(job->cursor, origin);
+	const json_t *next = json_object_get(arg_json(job->c, "cursor"), origin);
 
 	return json_is_integer(next) && json_integer_value(next) > 0 ? json_integer_value(next) : 0;
 }
@@ -252,35 +248,29 @@ static int tail_body(struct command_call *c, struct db *db, struct audit_logs *l
 
 /* --- what has not been exported yet */
 
-struct check_job { struct report_ask ask; json_t *cursor; uint64_t lag_us; };
-
-static void free_check(void *priv)
+static void free_ask(void *priv)
 {
-	struct check_job *job = priv;
-
-	json_decref(job->cursor);
-	report_ask_fini(&job->ask);
-	free(job);
+	report_ask_fini(priv);
+	free(priv);
 }
 
 #define LAG_MS (10u * 60 * 1000)
 
 static int export_check_check(struct command_call *c, struct err *err)
 {
-	struct check_job *job = command_priv(c, sizeof(*job));
+	struct report_ask *ask = command_priv(c, sizeof(*ask));
 
-	c->free_priv = free_check;
-	job->cursor = json_deep_copy(json_object_get(c->args, "cursor"));
-	job->lag_us = 1000 * arg_duration_ms(c, "lag", LAG_MS);
-	job->ask.report = report_find(command_noun(c), command_verb(c));
-	job->ask.way = job->ask.report->way;
-	return report_ask_check(c, &job->ask, err);
+	c->free_priv = free_ask;
+	ask->report = report_find(command_noun(c), command_verb(c));
+	ask->way = ask->report->way;
+	return report_ask_check(c, ask, err);
 }
 
 /* Of one log: a cursor behind its end, or records that wait for too long. */
-static int check_log(struct check_job *job, struct command_call *c, struct db *db, int64_t log, struct err *err)
+static int check_log(struct command_call *c, struct db *db, int64_t log, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_REPORT_EXPORT_CHECK);
+	const uint64_t lag_us = 1000 * arg_duration_ms(c, "lag", LAG_MS);
 	const json_t *at;
 	int64_t size, next, oldest;
 	const char *origin;
@@ -294,10 +284,10 @@ static int check_log(struct check_job *job, struct command_call *c, struct db *d
 	}
 	origin = db_col_text(st, 0, NULL);
 	size = db_col_i64(st, 1);
-	at = json_object_get(job->cursor, origin);
+	at = json_object_get(arg_json(c, "cursor"), origin);
 	next = json_is_integer(at) ? json_integer_value(at) : 0;
 	rc = report_record_time(db, log, next, &oldest, err);
-	if (rc == 0 && (next > size || (next < size && oldest >= 0 && (uint64_t)oldest + job->lag_us < clock_wall_us()))) {
+	if (rc == 0 && (next > size || (next < size && oldest >= 0 && (uint64_t)oldest + lag_us < clock_wall_us()))) {
 		reply_row_begin(c->out);
 		reply_text(c->out, "log", origin);
 		reply_text(c->out, "finding", next > size ? "exported more than there is: records are missing here" : "not exported");
@@ -313,17 +303,17 @@ static int check_log(struct check_job *job, struct command_call *c, struct db *d
 static int export_check_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	static const char *const columns[] = { "log", "finding", "next", "records", "since", NULL };
-	struct check_job *job = c->priv;
+	struct report_ask *ask = c->priv;
 	int64_t log = 0;
-	int rc = report_ask_find(db, &job->ask, err);
+	int rc = report_ask_find(db, ask, err);
 
 	(void)logs;
 	if (rc == 0)
-		rc = report_head(c->out, db, &job->ask, NULL, columns, err);
-	if (rc == 0 && job->ask.log > 0)
-		rc = check_log(job, c, db, job->ask.log, err);
-	while (rc == 0 && job->ask.log == 0 && (rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0)
-		rc = check_log(job, c, db, log, err);
+		rc = report_head(c->out, db, ask, NULL, columns, err);
+	if (rc == 0 && ask->log > 0)
+		rc = check_log(c, db, ask->log, err);
+	while (rc == 0 && ask->log == 0 && (rc = report_next_log(db, &log, NULL, err)) == 0 && log > 0)
+		rc = check_log(c, db, log, err);
 	if (c->out->rows > 0)
 		c->status = ADM_STATUS_FINDINGS;
 	return rc;
