@@ -1,7 +1,8 @@
-/* apply: the command that brings the store to what files say, in one transaction.  check() parses the documents on
- * the loop; body() runs on the writer's thread and calls the kinds (kinds.c) in their order.  Everything is
- * checked before anything is written, a dry run is the same transaction taken back, and a tenant's list of tools
- * changes at most once. */
+/* apply and export: the commands that bring the store to what files say, and write what it holds as such files.
+ * apply: check() parses the documents on the loop; body() runs on the writer's thread and calls the kinds (kinds.c) in
+ * their order, in one transaction.  Everything is checked before anything is written, a dry run is the same
+ * transaction taken back, and a tenant's list of tools changes at most once.  export: body() runs on a thread of the
+ * pool, and each kind writes its own documents. */
 #include "config.h"
 
 #include <stdio.h>
@@ -21,9 +22,73 @@
 
 #include "documents_int.h"
 
+/* --- export */
+
+/* "schema/https_acme.example_address.yaml": names that any file system takes. */
+static char *file_of(const char *kind, const char *name)
+{
+	char *file = mem_printf("%s/%s.yaml", kind, name);
+
+	for (char *p = file + strlen(kind) + 1; *p; p++)
+		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", *p))
+			*p = '_';
+	return file;
+}
+
+void export_put(struct export *x, const char *kind, const char *name, json_t *doc)
+{
+	char *file = file_of(kind, name);
+
+	reply_row_begin(x->c->out);
+	reply_text(x->c->out, "kind", kind);
+	reply_text(x->c->out, "name", name);
+	reply_text(x->c->out, "file", file);
+	reply_json(x->c->out, "document", doc);
+	reply_row_end(x->c->out);
+	free(file);
+	json_decref(doc);
+}
+
+static int export_all(struct export *x, struct err *err)
+{
+	struct tenant_row t;
+	int rc = *x->tenant ? tenant_row_find(x->db, x->tenant, &t, err) : 0;
+
+	if (rc == 0 && *x->tenant)
+		x->tenant_id = t.id;
+	for (size_t i = 0; i < APPLY_KINDS && rc == 0; i++)
+		rc = apply_kinds[i]->export(x, apply_kinds[i], err);
+	return rc;
+}
+
+static int export_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct export x = { .c = c, .db = db };
+	int rc = db_txn_begin(db, false, err);          /* one picture of all of it */
+
+	(void)logs;
+	arg_copy(c, "tenant", x.tenant, sizeof(x.tenant));
+	return rc < 0 ? rc : db_txn_end(db, export_all(&x, err), err);
+}
+
+/* --- rows of the command table */
+
+static const struct command_arg export_args[] = {
+	OPT("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Only this tenant, its grants, and what they show."),
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each into this folder; none may be there yet."),
+	ARG_END };
+
+const struct command export_commands[] = {
+	{ .noun = "export", .help = "Write what the store holds as files for apply",
+	  .detail = "Keys and tools of upstreams are left out.  Applying what was exported changes nothing.",
+	  .args = export_args, .shape = ADM_DOCUMENTS, .role = ADM_READ, .where = ADM_ON_POOL,
+	   .body = export_body },
+	{ .noun = NULL },
+};
+
 #define DOCUMENTS_MAX 10000
 
-/* --- reading */
+/* --- apply: reading */
 
 void apply_id(struct apply_ids *ids, int64_t id)
 {
@@ -152,7 +217,7 @@ static int apply_check(struct command_call *c, struct err *err)
 	return rc;
 }
 
-/* --- what is said */
+/* --- apply: what is said */
 
 static json_t *parse(const char *text)
 {
@@ -205,7 +270,7 @@ static void put_summary(const struct apply *a)
 	free(text);
 }
 
-/* --- one transaction */
+/* --- apply: one transaction */
 
 static int store_all(struct apply *a, struct err *err)
 {

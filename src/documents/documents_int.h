@@ -4,8 +4,7 @@
 #include "registry/registry.h"
 #include "toolset/toolset.h"
 
-/* Documents and the store: apply.c (from files to rows, in one transaction), export.c (from rows to files), kinds.c (what
- * each kind of document is). */
+/* Documents and the store: apply.c (from files to rows and back), kinds.c (what each kind of document is). */
 
 struct apply;
 struct export;

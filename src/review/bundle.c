@@ -1,8 +1,11 @@
-/* audit bundle: the command that writes records of a tenant's log to a tar that verifies without the store (AUDIT
- * A-1002). check() runs on the loop; body() on a thread of the pool, once for each part.  The server never writes
- * where a reader says (SEC S-920): the bundle is made in a nameless file beside the store, and its bytes go to the
- * client, which writes its own file. */
+/* audit bundle and proof: the commands that give an outsider what he verifies without the store (AUDIT A-1002): a tar
+ * with records of a tenant's log, or a C2SP tlog-proof of one record, which shows nothing of others.  check() runs on
+ * the loop; body() on a thread of the pool, that of bundle once for each part.  The server never writes where a reader
+ * says (SEC S-920): a bundle is made in a nameless file beside the store, and its bytes go to the client, which writes
+ * its own file. */
 #include "config.h"
+
+#include "review/review.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,15 +15,83 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/audit.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/prove.h"
 #include "command/rows.h"
 #include "db/db.h"
-#include "review/review.h"
 #include "tenant/tenant.h"
 #include "toolset/toolset.h"
+
+/* --- audit proof */
+
+struct proof {
+	bool begin;
+	int64_t idx;                    /* of the record; -1 = not found */
+};
+
+static int note_record(void *arg, const struct audit_view *v)
+{
+	struct proof *proof = arg;
+
+	if ((v->kind == AUDIT_CALL_BEGIN) == proof->begin)
+		proof->idx = v->idx;
+	return 0;
+}
+
+static int audit_proof_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct proof proof = { arg_flag(c, "begin"), -1 };
+	struct str text = STR_INIT;
+	struct tenant_row t;
+	uint8_t call[16];
+	uint64_t size = 0;
+	int rc = arg_call(c, db, call, &t, err);
+
+	(void)logs;
+	if (rc == 0)
+		rc = audit_query_call(db, t.id, call, note_record, &proof, err);
+	if (rc >= 0 && proof.idx < 0)
+		rc = err_set(err, ERR_NOT_FOUND, "", "call %s: has no %s", arg_text(c, "call"),
+			     proof.begin ? "begin" : "end yet");
+	if (rc >= 0)
+		rc = audit_prove(db, t.id, proof.idx, &text, &size, err);
+	if (rc == 0) {
+		command_seen(c, t.id, proof.idx);
+		reply_row_begin(c->out);
+		reply_text(c->out, "proof", str_text(&text));
+		reply_text(c->out, "tenant", t.name);
+		reply_int(c->out, "index", proof.idx);
+		reply_int(c->out, "size", (int64_t)size);
+		reply_row_end(c->out);
+	}
+	str_fini(&text);
+	return rc < 0 ? rc : 0;
+}
+
+/* --- rows of the command table */
+
+static const struct command_arg audit_proof_args[] = {
+	WORD("call", "CALL", COMPLETE_NONE, "Id of the call, as in audit calls."), TENANT_OPT,
+	FLAG("begin", "The record of its begin, not of its end."), ARG_END };
+static const struct command_column audit_proof_cols[] = { COL("proof", "Proof"), COL_END };
+
+const struct command proof_commands[] = {
+	{ .noun = "audit", .verb = "proof", .help = "Prove to an outsider that a call is in its tenant's log",
+	  .detail = "Prints a C2SP tlog-proof: the bytes of the record, its place, the hashes that lead from it to the root "
+		    "of the log's newest signed checkpoint, and that checkpoint.  Whoever has the log's public key checks "
+		    "it without the store: with contrib/verify/verify.py, or any tool that knows transparency logs.  It "
+		    "shows nothing of other records.",
+	  .args = audit_proof_args, .columns = audit_proof_cols, .done = "record %{index} of %{tenant}, in a log of %{size}",
+	  .shape = ADM_TEXT, .role = ADM_READ, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_EXPORT,
+	  .check = arg_call_check, .body = audit_proof_body },
+	{ .noun = NULL },
+};
+
+/* --- audit bundle */
 
 #define PART_BYTES 262144               /* of a bundle in a row */
 
