@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the bodies of commands have: what was asked for, a place for the answer, records, and what their rows change in memory. */
+/* What the bodies of commands have: what was asked for, a place for the answer, records, and what their rows change
+ * in memory. */
 
 struct audit_event;
 struct audit_field;
@@ -68,7 +69,8 @@ uint32_t arg_uint(const struct command_call *c, const char *name, uint32_t def);
 uint64_t arg_duration_ms(const struct command_call *c, const char *name, uint64_t def);
 struct text_rate arg_rate(const struct command_call *c, const char *name);          /* absent: count 0 */
 uint64_t arg_time(const struct command_call *c, const char *name);                  /* absent: 0 */
-size_t arg_count(const struct command_call *c, const char *name);                   /* of a repeated argument; one that is not: 0 or 1 */
+/* How many of a repeated argument; of one that is not: 0 or 1. */
+size_t arg_count(const struct command_call *c, const char *name);
 const char *arg_nth(const struct command_call *c, const char *name, size_t i);
 /* "tenant/principal" into its halves; ERR_INVALID unless both are names. */
 int arg_split(const char *text, char ret_tenant[64], char ret_name[64], struct err *err) MUST_CHECK;
@@ -90,21 +92,24 @@ struct command_record {
 	size_t nfield;
 	struct audit_receipt *ret;      /* or NULL */
 };
-int command_record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *r, struct err *err) MUST_CHECK;
+int command_record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *r,
+		   struct err *err) MUST_CHECK;
 /* What the rows just written change in memory; applied after COMMIT, before after() and the reply. */
-int command_changed_tools(struct command_call *c, struct db *db, const int64_t *ids, size_t n, struct err *err) MUST_CHECK;
+int command_changed_tools(struct command_call *c, struct db *db, const int64_t *ids, size_t n,
+			  struct err *err) MUST_CHECK;
 int command_changed_schema(struct command_call *c, struct db *db, const char *uri, struct err *err) MUST_CHECK;
 int command_changed_tenant(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
 /* Keys and principals of a tenant, its state and limits. */
 int command_changed_people(struct command_call *c, struct db *db, int64_t tenant_id, struct err *err) MUST_CHECK;
-/* In check() or body(), for rows that read the audit: the log that is read, when no record of it is shown.  Neither this
- * nor command_seen(): the system's. */
+/* In check() or body(), for rows that read the audit: the log that is read, when no record of it is shown.  Neither
+ * this nor command_seen(): the system's. */
 void command_record_in(struct command_call *c, int64_t tenant_id);
 /* In check(), when it is the arguments that make a row read the audit: what its `record` would say. */
 void command_record_as(struct command_call *c, int kind);
-/* In body(), for rows that read the audit: record idx of this tenant's log (0: the system's) is shown or counted.  What
- * was read is recorded in each such log, with the range, before the answer leaves; of more logs than ADM_SEEN_MAX in the
- * system's.  c->status is in it: set it when the exit status of the command is not 0 and the shape does not say so. */
+/* In body(), for rows that read the audit: record idx of this tenant's log (0: the system's) is shown or counted.
+ * What was read is recorded in each such log, with the range, before the answer leaves; of more logs than
+ * ADM_SEEN_MAX in the system's.  c->status is in it: set it when the exit status of the command is not 0 and the
+ * shape does not say so. */
 void command_seen(struct command_call *c, int64_t tenant_id, int64_t idx);
 #define ADM_SEEN_MAX 64
 #define ADM_STATUS_FINDINGS 4

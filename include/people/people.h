@@ -16,7 +16,8 @@ struct mcp_ended;
 /* --- limits */
 
 /* In a WRITER body; no record. */
-int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject, const struct tenant_limits *set,
+int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject,
+		const struct tenant_limits *set,
 		    struct err *err) MUST_CHECK;
 bool limit_same(const struct tenant_limits *a, const struct tenant_limits *b);
 
@@ -24,8 +25,8 @@ bool limit_same(const struct tenant_limits *a, const struct tenant_limits *b);
 
 int tenant_new_name(const char *name, struct err *err) MUST_CHECK;
 int tenant_title(const char *title, char ret[256], struct err *err) MUST_CHECK;
-/* In a WRITER body, with records; command_changed_people() and command_changed_tenant() are the caller's.  want->state 0: as
- * it is.  ret_before: what it was, or what was just made; ret: what it is. */
+/* In a WRITER body, with records; command_changed_people() and command_changed_tenant() are the caller's.
+ * want->state 0: as it is.  ret_before: what it was, or what was just made; ret: what it is. */
 int tenant_sandbox(const char *level, char ret[64], struct err *err) MUST_CHECK;
 int tenant_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *want,
 		     struct tenant_row *ret_before, struct tenant_row *ret, enum row_stored *ret_what,

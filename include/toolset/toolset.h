@@ -6,8 +6,8 @@
 
 #include "people/people.h"
 
-/* What there is to call: tools, prompts, resources and their versions, shared schemas, secrets and grants, for other rooms
- * of commands. */
+/* What there is to call: tools, prompts, resources and their versions, shared schemas, secrets and grants, for other
+ * rooms of commands. */
 
 struct backend_result;
 struct catalogue;
@@ -22,7 +22,8 @@ command_body_fn tool_history_body;
 int toolset_define(const struct command_call *c, const json_t *documents, size_t i, const struct catalogue *shared,
 	       struct define_item *ret, struct err *err) MUST_CHECK;
 
-/* In a WRITER body, with a record; command_changed_tools() is the caller's.  keep_state: one that is disabled stays so. */
+/* In a WRITER body, with a record; command_changed_tools() is the caller's.  keep_state: one that is disabled stays
+ * so. */
 struct tool_stored {
 	enum row_stored what;
 	int64_t id, before, version;    /* before 0: it was not there */
@@ -74,7 +75,8 @@ void err_at_document(struct err *err, size_t i);
 
 /* --- versions that wait */
 
-/* New versions of definitions that wait for a second administrator (SEC S-740): tool pending, approve, reject, drift. */
+/* New versions of definitions that wait for a second administrator (SEC S-740): tool pending, approve, reject,
+ * drift. */
 
 /* Do they have to?  In force for all kinds, in the store, so that both roads of a command know. */
 int versions_wait(struct db *db, bool *ret, struct err *err) MUST_CHECK;
@@ -93,12 +95,15 @@ int pending_put(struct command_call *c, struct db *db, struct audit_logs *logs, 
 int pending_drop(struct db *db, int64_t tool_id, struct err *err) MUST_CHECK;
 
 /* tool_row.c: another version and state, unless somebody was faster (ERR_CONFLICT). */
-int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state, struct err *err) MUST_CHECK;
+int tool_set_version(struct db *db, const struct tool_row *tool, int64_t version, int state,
+		     struct err *err) MUST_CHECK;
 /* diff.c: a stored version, by the rules of today. */
 struct define_item;
-/* level.c, in a WRITER body: version `after` of a tool, which is stored, is to take the place of `before` (0: of none).
- * Asks for a second administrator when its own level comes to lie below that of the server or of any tenant (AUDIT A-909). */
-int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before, int64_t after,
+/* level.c, in a WRITER body: version `after` of a tool, which is stored, is to take the place of `before` (0: of
+ * none). Asks for a second administrator when its own level comes to lie below that of the server or of any tenant
+ * (AUDIT A-909). */
+int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before,
+			int64_t after,
 			    struct err *err) MUST_CHECK;
 
 /* --- grants */
@@ -117,7 +122,8 @@ int grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
 /* glob NULL: several. */
 int grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
 /* In a WRITER body, with a record; command_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED. */
-int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct grant_row *want,
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		struct grant_row *want,
 		    struct grant_row *ret_before, enum row_stored *ret, struct err *err) MUST_CHECK;
 int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
 		   const struct grant_row *g, struct err *err) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* Commands on keys: list, show, rotate, enroll, suspend, resume and revoke.  check() on the loop refuses what is no
- * accessor and derives the pepper, so that no master key is on another thread; the bodies read or change the rows on the pool or
- * the writer; after() ends what open connections of the key do.  Secrets are wiped with what holds them. */
+ * accessor and derives the pepper, so that no master key is on another thread; the bodies read or change the rows on
+ * the pool or the writer; after() ends what open connections of the key do.  Secrets are wiped with what holds them. */
 #include "config.h"
 
 #include <stdio.h>
@@ -69,7 +69,8 @@ static int check_scopes(const struct key_row *k, const struct key_rotate *job, s
 	int rc = k->scopes && !job->may_all ? scopes_parse(k->scopes, strlen(k->scopes), &scopes, err) : 0;
 
 	if (rc == 0 && scope_has(scopes, SCOPES_OF_ADMINS))
-		rc = err_set(err, ERR_DENIED, "", "key %s has audit or admin scopes: it is for an administrator of the store to rotate",
+		rc = err_set(err, ERR_DENIED, "", "key %s has audit or admin scopes: it is for an administrator of the store to "
+			"rotate",
 			     k->accessor);
 	scopes_unref(&scopes);
 	return rc;
@@ -102,7 +103,8 @@ static uint64_t life_of(const struct key_row *k)
 	return k->expires_us > from ? k->expires_us - from : KEY_TTL_DEFAULT_MS * 1000;
 }
 
-static int write_secret(struct db *db, const struct key_row *k, const struct key_rotate *job, uint64_t until_us, uint64_t expires_us,
+static int write_secret(struct db *db, const struct key_row *k, const struct key_rotate *job, uint64_t until_us,
+			uint64_t expires_us,
 			struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_KEY_SET_SECRET);
@@ -119,7 +121,8 @@ static int write_secret(struct db *db, const struct key_row *k, const struct key
 	return db_run(&st, err);
 }
 
-static int rotate(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int rotate(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k,
+		  struct err *err)
 {
 	struct key_rotate *job = c->priv;
 	uint64_t now = clock_wall_us(), until = overlap_ms(c) ? now + overlap_ms(c) * 1000 : 0;
@@ -138,7 +141,8 @@ static int rotate(struct command_call *c, struct db *db, struct audit_logs *logs
 	audit_put_be(times + 8, until ? until : now, 8);
 	(void)snprintf(obj, sizeof(obj), "cred/%s", k->accessor);
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_CRED_ROTATE, .tenant_id = k->tenant_id, .obj = obj,
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_CRED_ROTATE, .tenant_id = k->tenant_id,
+			.obj = obj,
 			.accessor = k->accessor, .prn = k->pseudonym, .field = &overlap, .nfield = 1 }, err);
 	if (rc == 0)
 		rc = command_changed_people(c, db, k->tenant_id, err);
@@ -240,7 +244,8 @@ static int check_parent(const struct key_row *k, struct err *err)
 }
 
 /* What its parent was given, and nothing more (SEC S-312). */
-static int make_child(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int make_child(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k,
+		      struct err *err)
 {
 	struct key_enroll *job = c->priv;
 	const char *label = arg_text(c, "label");
@@ -317,7 +322,8 @@ static int check_state(const struct key_row *k, bool suspend, struct err *err)
 		return err_set(err, ERR_CONFLICT, "", "key %s is revoked, and that is for ever", k->accessor);
 	if ((k->suspended_us != 0) != suspend)
 		return 0;
-	return err_set(err, ERR_CONFLICT, "", suspend ? "key %s is suspended already" : "key %s is not suspended", k->accessor);
+	return err_set(err, ERR_CONFLICT, "", suspend ? "key %s is suspended already" : "key %s is not suspended",
+		k->accessor);
 }
 
 static int write_state(struct db *db, const struct key_row *k, struct err *err)
@@ -333,7 +339,8 @@ static int write_state(struct db *db, const struct key_row *k, struct err *err)
 	return db_run(&st, err);
 }
 
-static int change_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend, struct err *err)
+static int change_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, bool suspend,
+		      struct err *err)
 {
 	char obj[48];
 	int rc = check_state(k, suspend, err);
@@ -617,7 +624,8 @@ static int key_show_body(struct command_call *c, struct db *db, struct audit_log
 	return 0;
 }
 
-static int revoke_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k, struct err *err)
+static int revoke_one(struct command_call *c, struct db *db, struct audit_logs *logs, struct key_row *k,
+		      struct err *err)
 {
 	struct key_revoke *job = c->priv;
 	struct db_stmt *st;
@@ -660,7 +668,8 @@ static int find_children(struct db *db, const struct key_row *k, struct str *ret
 }
 
 /* SEC S-311 */
-static int revoke_children(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k, struct err *err)
+static int revoke_children(struct command_call *c, struct db *db, struct audit_logs *logs, const struct key_row *k,
+			   struct err *err)
 {
 	struct str children = STR_INIT;
 	char accessor[KEY_ACCESSOR_SIZE] = "";
@@ -725,20 +734,24 @@ static void key_revoke_after(struct command_call *c)
 
 static const struct command_arg key_rotate_args[] = {
 	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
-	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default 24h, 0s: not at all."),
-	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given before."), TENANT_OPT, ARG_END };
+	OPT("overlap", "TIME", ARG_DURATION, COMPLETE_NONE, "How long the old secret is still valid, at most 30d; default "
+		"24h, 0s: not at all."),
+	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key from now on; default: as long as it was given "
+		"before."), TENANT_OPT, ARG_END };
 static const struct command_arg key_enroll_args[] = {
 	{ "file", "FILE", ARG_SECRET, true, false, false, COMPLETE_FILE,
 	  "Read the one-shot key from here; else from standard input, from a terminal without echo." },
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people; default: that of the one-shot key."), ARG_END };
 static const struct command_arg key_args[] = {
-	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT, ARG_END };
+	WORD("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."), TENANT_OPT,
+	ARG_END };
 static const struct command_arg key_revoke_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
 	FLAG("kill", "Running calls too."), TENANT_OPT, ARG_END };
 static const struct command_arg key_suspend_args[] = {
 	WORDS("accessor", "ACCESSOR", COMPLETE_KEY, "The public part of the key: 12 characters after tck_."),
-	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."), TENANT_OPT, ARG_END };
+	OPT("reason", "TEXT", ARG_TEXT, COMPLETE_NONE, "Why; it stays in the record for ever: no names of persons."),
+	TENANT_OPT, ARG_END };
 static const struct command_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 static const struct command_column key_cols[] = {
 	COL("accessor", "Accessor"), COL("principal", "Principal"), COL("state", "State"), COL("label", "Label"),
@@ -765,7 +778,8 @@ const struct command key_commands[] = {
 	  .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = key_enroll_check, .body = key_enroll_body },
 	{ .noun = "key", .verb = "suspend", .help = "Refuse keys until resume",
-	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its running "
+	  .detail = "No request with the key is served once the command returns: its sessions and streams are over, its "
+		    "running "
 		    "calls are cancelled, and its connections close behind the answers to those.  Other keys of the principal "
 		    "are served.", .args = key_suspend_args,
 	  .done = "key %{accessor} of %{principal} suspended: %{calls} calls cancelled, %{connections} connections ended",
@@ -777,7 +791,8 @@ const struct command key_commands[] = {
 	{ .noun = "key", .verb = "revoke", .help = "Revoke keys for ever",
 	  .detail = "The next request with the key fails and its connections end before the command returns; running "
 		    "calls end by themselves.  What a one-shot key was exchanged for is revoked with it.",
-	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
+	  .args = key_revoke_args, .done = "key %{accessor} of %{principal} revoked", .destructive = true,
+	  .role = ADM_OPERATE, .own = "tenant",
 	  .where = ADM_ON_WRITER,
 	  .check = key_refs_check, .body = key_revoke_body, .after = key_revoke_after },
 	{ .noun = NULL },

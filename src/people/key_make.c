@@ -214,7 +214,8 @@ int key_insert(struct command_call *c, struct db *db, struct audit_logs *logs, c
 	return rc < 0 ? rc : command_changed_people(c, db, t->id, err);
 }
 
-void put_new_key(struct reply *o, const struct key_new *key, const char *tenant, const char *principal, uint64_t expires_us)
+void put_new_key(struct reply *o, const struct key_new *key, const char *tenant, const char *principal,
+		 uint64_t expires_us)
 {
 	char name[160];
 
@@ -259,12 +260,14 @@ static const struct command_arg key_create_args[] = {
 	WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "Whom the key is for; created when it is missing."),
 	OPT("ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key, at most 365d; default 90d, 1d with --one-shot."),
 	OPT("not-before", "TIME", ARG_TIME, COMPLETE_NONE, "It is not valid before; its life begins then."),
-	OPTS("scope", "WORDS", ARG_TEXT, COMPLETE_NONE, "What it may do, as in SCOPES; default: whatever the tenant's grants show."),
+	OPTS("scope", "WORDS", ARG_TEXT, COMPLETE_NONE, "What it may do, as in SCOPES; default: whatever the tenant's grants "
+		"show."),
 	OPTS("cidr", "NETWORK", ARG_TEXT, COMPLETE_NONE,
 	     "Where it may be used, such as 10.0.0.0/8; sockets and pipes of this machine count as 127.0.0.1."),
 	OPTS("arg-rule", "RULE", ARG_TEXT, COMPLETE_NONE, "What arguments must be, as in SCOPES."),
 	FLAG("one-shot", "The key calls nothing; key enroll exchanges it, once, for one that has the rest."),
-	OPT("key-ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key that a one-shot key is exchanged for; default 90d."),
+	OPT("key-ttl", "TIME", ARG_DURATION, COMPLETE_NONE, "Life of the key that a one-shot key is exchanged for; default "
+		"90d."),
 	OPT("label", "TEXT", ARG_TEXT, COMPLETE_NONE, "A note for people: where the key is used."), ARG_END };
 static const struct command_column key_create_cols[] = { COL("key", "KEY"), COL_END };
 

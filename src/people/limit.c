@@ -1,5 +1,6 @@
-/* Commands on limits (SEC S-801): limit set stores what a tenant, a principal, a key or a tool of a tenant may do, on
- * the writer; limit show says on the loop what is in force.  Documents store limits of tenants through limit_write(). */
+/* Commands on limits (SEC S-801): limit set stores what a tenant, a principal, a key or a tool of a tenant may do,
+ * on the writer; limit show says on the loop what is in force.  Documents store limits of tenants through
+ * limit_write(). */
 #include "config.h"
 
 #include <stdio.h>
@@ -224,7 +225,8 @@ static int read_set(struct db *db, const struct target *at, struct tenant_limits
 	return rc < 0 ? rc : 0;
 }
 
-int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject, const struct tenant_limits *set,
+int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject,
+		const struct tenant_limits *set,
 		    struct err *err)
 {
 	static const struct tenant_limits none;
@@ -297,8 +299,10 @@ static int record(struct command_call *c, struct db *db, struct audit_logs *logs
 	say_rate(&reason, "requests", a->requests, b->requests);
 	say_count(&reason, "calls-per-day", a->calls_day, b->calls_day);
 	say_count(&reason, "bytes-per-day", a->bytes_day, b->bytes_day);
-	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LIMIT_CHANGE, .tenant_id = at->tenant.id, .obj = at->obj,
-		.accessor = *at->accessor ? at->accessor : NULL, .prn = *at->prn ? at->prn : NULL, .reason = str_text(&reason) }, err);
+	rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_LIMIT_CHANGE, .tenant_id = at->tenant.id,
+		.obj = at->obj,
+		.accessor = *at->accessor ? at->accessor : NULL, .prn = *at->prn ? at->prn : NULL, .reason = str_text(&reason) },
+		err);
 	str_fini(&reason);
 	return rc;
 }
@@ -338,7 +342,8 @@ static int limit_set_body(struct command_call *c, struct db *db, struct audit_lo
 /* --- show: on the loop, from what is in force */
 
 /* now: what is used of it, or -1. */
-static void put_text_row(struct reply *o, const char *of, const char *limit, const char *value, const char *from, int64_t now)
+static void put_text_row(struct reply *o, const char *of, const char *limit, const char *value, const char *from,
+			 int64_t now)
 {
 	reply_row_begin(o);
 	reply_text(o, "of", of);
@@ -376,7 +381,8 @@ static void show_server(struct command_call *c)
 	for (unsigned i = 0; i < LIMIT_POOLS; i++) {
 		struct limit_pool_view v = limit_pool_see(env->limiter, (enum limit_pool)i);
 
-		put_row(c->out, "server", limit_pools[i], v.ceiling, v.ceiling == def.ceiling[i] ? "default" : "config", (int64_t)v.used);
+		put_row(c->out, "server", limit_pools[i], v.ceiling, v.ceiling == def.ceiling[i] ? "default" : "config",
+			(int64_t)v.used);
 	}
 }
 
@@ -395,7 +401,8 @@ static void show_shares(struct command_call *c, const struct tenant *t)
 	}
 }
 
-static void show_day(struct command_call *c, const char *of, const char *from, const struct tenant_limits *set, const struct limit_view *v)
+static void show_day(struct command_call *c, const char *of, const char *from, const struct tenant_limits *set,
+		     const struct limit_view *v)
 {
 	put_row(c->out, of, "calls-per-day", set ? set->calls_day : 0, from, (int64_t)v->calls);
 	put_row(c->out, of, "bytes-per-day", set ? set->bytes_day : 0, from, (int64_t)v->bytes);
@@ -416,7 +423,8 @@ static void show_tenant(struct command_call *c, const struct tenant *t)
 		requests = set->requests;
 		requests_from = "tenant";
 	}
-	put_row(c->out, of, "concurrency", t->concurrency, t->concurrency == TENANT_CONCURRENCY_DEFAULT ? "default" : "tenant", v.running);
+	put_row(c->out, of, "concurrency", t->concurrency,
+		t->concurrency == TENANT_CONCURRENCY_DEFAULT ? "default" : "tenant", v.running);
 	put_row(c->out, of, "queue", set && set->queue ? set->queue : env->tenant_queue, queue_from, v.waiting);
 	put_rate_row(c->out, of, "rate", t->rate, "tenant");
 	put_rate_row(c->out, of, "requests", requests, requests_from);
@@ -424,9 +432,11 @@ static void show_tenant(struct command_call *c, const struct tenant *t)
 }
 
 /* Of a principal or a key: what it has of its own. */
-static void show_subject(struct command_call *c, const char *of, int64_t tenant_id, enum limit_scope scope, int64_t subject)
+static void show_subject(struct command_call *c, const char *of, int64_t tenant_id, enum limit_scope scope,
+			 int64_t subject)
 {
-	static const enum tenant_scope scopes[] = { [LIMIT_PRINCIPAL] = TENANT_SCOPE_PRINCIPAL, [LIMIT_KEY] = TENANT_SCOPE_KEY };
+	static const enum tenant_scope scopes[] = { [LIMIT_PRINCIPAL] = TENANT_SCOPE_PRINCIPAL,
+		[LIMIT_KEY] = TENANT_SCOPE_KEY };
 	const struct command_env *env = command_env(c);
 	const struct tenant_limits *set = tenant_limits(env->tenants, tenant_id, scopes[scope], subject);
 	const struct limit_view v = limit_see(env->limiter, scope, tenant_id, subject, clock_wall_us());
@@ -463,7 +473,8 @@ static void show_tool_lines(struct command_call *c, const char *of, int64_t tena
 	for (unsigned i = 1; i < NELEMS(slots); i++) {
 		if (slots[i] && (!slots[s] || slots[i] < slots[s]))
 			s = i;
-		if (rates[i].count && (!rates[r].count || (uint64_t)rates[i].count * rates[r].per_s < (uint64_t)rates[r].count * rates[i].per_s))
+		if (rates[i].count && (!rates[r].count ||
+				       (uint64_t)rates[i].count * rates[r].per_s < (uint64_t)rates[r].count * rates[i].per_s))
 			r = i;
 	}
 	put_row(c->out, of, "concurrency", slots[s], from[s], v.running);
@@ -571,7 +582,8 @@ static const struct command_arg limit_set_args[] = {
 	FLAG("no-requests", "Remove the limit of messages; of a tenant that of the server counts again."),
 	OPT("queue", "N", ARG_UINT, COMPLETE_NONE, "Calls of the tenant that may wait for their turn; 0: as the server says."),
 	OPT("calls-per-day", "N", ARG_UINT, COMPLETE_NONE, "Calls of a day, which ends at midnight UTC; 0 removes the limit."),
-	OPT("bytes-per-day", "SIZE", ARG_TEXT, COMPLETE_NONE, "Bytes of arguments and results of a day: 100MiB; 0 removes the limit."),
+	OPT("bytes-per-day", "SIZE", ARG_TEXT, COMPLETE_NONE, "Bytes of arguments and results of a day: 100MiB; 0 removes "
+		"the limit."),
 	ARG_END };
 static const struct command_arg limit_show_args[] = { LIMIT_WHO, ARG_END };
 static const struct command_column limit_show_cols[] = {
@@ -579,17 +591,20 @@ static const struct command_column limit_show_cols[] = {
 
 const struct command limit_commands[] = {
 	{ .noun = "limit", .verb = "set", .help = "Limit what a tenant, a principal, a key or a tool may do",
-	  .detail = "What is not named stays as it is.  A call counts for its tenant, its principal, its key and its tool, and "
+	  .detail = "What is not named stays as it is.  A call counts for its tenant, its principal, its key and its tool, "
+		    "and "
 		    "whichever of them has the least left decides.  A call whose slots are taken waits for its turn; one that comes "
 		    "too often is refused, with the time after which it may come again.  Takes effect for the next message.",
 	  .args = limit_set_args, .done = "limits of %{what} set", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = limit_set_check, .body = limit_set_body },
 	{ .noun = "limit", .verb = "show", .help = "Show the limits in force, where each comes from and what is used of it",
-	  .detail = "Without a tenant those of the server alone.  FROM is default, config (the server's configuration), tenant, "
+	  .detail = "Without a tenant those of the server alone.  FROM is default, config (the server's configuration), "
+		    "tenant, "
 		    "principal, key, or of a tool: tool (its definition), grant, limit (limit set).  NOW is what runs, waits or is "
 		    "open, or what was used today.  A share is what a tenant is sure of, whatever the others do.  "
 		    "A tenant-admin names its tenant, and sees neither the server's nor the shares.",
-	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who", .where = ADM_ON_LOOP,
+	  .args = limit_show_args, .columns = limit_show_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "who",
+	  .where = ADM_ON_LOOP,
 	  .body = limit_show_body },
 	{ .noun = NULL },
 };

@@ -28,7 +28,8 @@ struct key_row {
 /* A row of the answer; ended: how much of the key's was ended, or NULL. */
 struct mcp_ended;
 /* A life in range, or ERR_LIMIT. */
-int key_life(const struct command_call *c, const char *name, uint64_t def_ms, uint64_t *ret_ms, struct err *err) MUST_CHECK;
+int key_life(const struct command_call *c, const char *name, uint64_t def_ms, uint64_t *ret_ms,
+	     struct err *err) MUST_CHECK;
 
 /* SEC S-312: who manages a tenant has no right of administration or audit to give, and takes none over. */
 #define SCOPES_OF_ADMINS (SCOPE_ADMIN | SCOPE_AUDIT_SELF | SCOPE_AUDIT_TENANT | SCOPE_AUDIT_PAYLOAD)
@@ -44,6 +45,7 @@ struct key_terms {
 int key_insert(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const struct principal_row *p, const struct key_new *key, const struct key_terms *terms, const char *reason,
 		   struct err *err) MUST_CHECK;
-void put_new_key(struct reply *o, const struct key_new *key, const char *tenant, const char *principal, uint64_t expires_us);
+void put_new_key(struct reply *o, const struct key_new *key, const char *tenant, const char *principal,
+		 uint64_t expires_us);
 
 #endif

@@ -118,18 +118,22 @@ static const struct command_arg session_kill_args[] = {
 	WORD("id", "ID", COMPLETE_NONE, "Its number, from session list."), TENANT_OPT, ARG_END };
 static const struct command_arg session_list_args[] = { TENANT_OPT, ARG_END };
 static const struct command_column session_list_cols[] = {
-	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"), COL("revision", "REVISION"),
+	COL("id", "ID"), COL("tenant", "TENANT"), COL("principal", "PRINCIPAL"), COL("kind", "KIND"),
+	COL("revision", "REVISION"),
 	COL("client", "CLIENT"), COL("running", "RUNNING"), COL("listening", "LISTENING"), COL_AT("since", "SINCE"), COL_END };
 
 const struct command session_commands[] = {
 	{ .noun = "session", .verb = "list", .help = "List who is connected",
-	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this run of the server.",
-	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_LOOP,
+	  .detail = "Connections, sessions, listens, and calls that have neither.  The ID is for session kill, and of this "
+		    "run of the server.",
+	  .args = session_list_args, .columns = session_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant",
+	  .where = ADM_ON_LOOP,
 	  .body = session_list_body },
 	{ .noun = "session", .verb = "kill", .help = "End a connection, a session or a call",
 	  .detail = "Its calls are cancelled and answered, then it is closed.  Whoever it was may come again: tenant suspend, "
 		    "principal set, key suspend and key revoke keep somebody out.",
-	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE, .own = "tenant",
+	  .args = session_kill_args, .done = "session %{id} ended, %{calls} calls cancelled", .role = ADM_OPERATE,
+	  .own = "tenant",
 	  .where = ADM_ON_LOOP, .record = AUDIT_ADMIN_CMD, .check = session_kill_check, .body = session_kill_body },
 	{ .noun = NULL },
 };

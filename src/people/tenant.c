@@ -1,6 +1,6 @@
-/* Commands on tenants: add, list, show, set, suspend, resume, remove.  check() on the loop refuses what is out of range,
- * the bodies read or change the rows on the pool or the writer, and after() ends on the loop what a tenant that is out has
- * running.  Documents store tenants through the same functions. */
+/* Commands on tenants: add, list, show, set, suspend, resume, remove.  check() on the loop refuses what is out of
+ * range, the bodies read or change the rows on the pool or the writer, and after() ends on the loop what a tenant
+ * that is out has running.  Documents store tenants through the same functions. */
 #include "config.h"
 
 #include <stdio.h>
@@ -106,7 +106,8 @@ static int insert_tenant(struct db *db, const struct tenant_row *t, struct err *
 	return rc;
 }
 
-static int record_tenant(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name, struct err *err)
+static int record_tenant(struct command_call *c, struct db *db, struct audit_logs *logs, int kind, const char *name,
+			 struct err *err)
 {
 	char obj[96];
 
@@ -422,7 +423,8 @@ static const struct command_column tenant_list_cols[] = {
 	COL("title", "TITLE"), COL_END };
 static const struct command_column tenant_cols[] = {
 	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
-	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"), COL("grants", "Grants"),
+	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"),
+	COL("grants", "Grants"),
 	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
 
 const struct command tenant_commands[] = {
@@ -440,7 +442,8 @@ const struct command tenant_commands[] = {
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = tenant_set_check, .body = tenant_set_body },
 	{ .noun = "tenant", .verb = "suspend", .help = "Refuse all of a tenant's agents until resume",
-	  .detail = "No request of theirs is served once the command returns: sessions and streams are over, running calls are "
+	  .detail = "No request of theirs is served once the command returns: sessions and streams are over, running calls "
+		    "are "
 		    "cancelled, and connections close behind the answers to those.", .args = tenant_args,
 	  .done = "tenant %{name} suspended: %{calls} calls cancelled, %{connections} connections ended",
 	  .destructive = true, .role = ADM_OPERATE, .where = ADM_ON_WRITER,

@@ -1,5 +1,5 @@
-/* Command call: a tool, a prompt, or a read of a resource, as a tenant's principal, through the pipeline of agents' calls;
- * on the loop. */
+/* Command call: a tool, a prompt, or a read of a resource, as a tenant's principal, through the pipeline of agents'
+ * calls; on the loop. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -115,7 +115,8 @@ static void call_finish(void *arg, struct call_end *end)
 	}
 }
 
-/* The definition as the tenant sees it, so that NAME=VALUE words get the types of its schema; NULL when it sees none. */
+/* The definition as the tenant sees it, so that NAME=VALUE words get the types of its schema; NULL when it sees
+ * none. */
 static json_t *visible_definition(const struct reg_snapshot *snap, enum reg_kind kind, const char *name)
 {
 	const struct reg_tool *tool = reg_find(snap, kind, name, strlen(name));
@@ -127,7 +128,8 @@ static json_t *visible_definition(const struct reg_snapshot *snap, enum reg_kind
 }
 
 /* What the handler gets: of a resource the URI and the template's variables, else what the words say. */
-static int read_args(const struct command_call *c, const struct reg_snapshot *snap, enum reg_kind kind, const char *name,
+static int read_args(const struct command_call *c, const struct reg_snapshot *snap, enum reg_kind kind,
+		     const char *name,
 		     json_t **ret, struct err *err)
 {
 	json_t *definition;
@@ -170,7 +172,8 @@ static int call_body(struct command_call *c, struct db *db, struct audit_logs *l
 	if (args)
 		jx_write(args, &job->args_text);
 	c->later = true;
-	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .kind = kind, .tool = name, .tool_len = strlen(name),
+	call_start(env->calls, &(struct call_req){ .who = who, .snap = snap, .kind = kind, .tool = name,
+		.tool_len = strlen(name),
 		.args = args, .args_text = str_text(&job->args_text), .args_len = job->args_text.len, .rev = REV_COUNT - 1,
 		.tport = AUDIT_ADMIN_SOCKET }, &out, c, &job->call);
 	principal_unref(&who);
@@ -180,12 +183,14 @@ static int call_body(struct command_call *c, struct db *db, struct audit_logs *l
 /* --- rows of the command table */
 
 static const struct command_arg call_args[] = {
-	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a resource."),
+	TENANT_WORD, WORD("tool", "TOOL", COMPLETE_TOOL, "The tool, as the tenant sees it; or prompt:NAME, or the URI of a "
+		"resource."),
 	VALUES, ARGS_OPT,
 	OPT("principal", "NAME", ARG_TEXT, COMPLETE_NONE, "As this principal of the tenant."), ARG_END };
 
 const struct command call_commands[] = {
-	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant", .detail = "Audited and limited like any call.",
+	{ .noun = "call", .help = "Call a tool, get a prompt or read a resource as a tenant",
+		.detail = "Audited and limited like any call.",
 	  .args = call_args, .runs = true, .shape = ADM_CONTENT, .role = ADM_OPERATE, .where = ADM_ON_LOOP,
 	  .body = call_body },
 	{ .noun = NULL },

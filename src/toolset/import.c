@@ -75,11 +75,13 @@ static const struct command_arg import_openapi_args[] = {
 	FILE1("The description, OpenAPI 3.0 or 3.1 in YAML or JSON; - is standard input."),
 	OPT("server", "URL", ARG_TEXT, COMPLETE_NONE, "Where the requests go; default: the first server of the description."),
 	OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE, "In front of the tools' names."),
-	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each tool into this folder; none may be there yet."), ARG_END };
+	OPT("output", "DIR", ARG_PATH, COMPLETE_FILE, "Write a file for each tool into this folder; none may be there yet."),
+	ARG_END };
 
 const struct command import_commands[] = {
 	{ .noun = "import", .verb = "openapi", .help = "Write tools for the operations of a REST API",
-	  .detail = "For review: nothing is stored.  Each operation becomes a document with an http handler.  What cannot be said is "
+	  .detail = "For review: nothing is stored.  Each operation becomes a document with an http handler.  What cannot be "
+		    "said is "
 	  "named on standard error, with its place in the description.  Needs no store.",
 	  .args = import_openapi_args, .shape = ADM_DOCUMENTS, .storeless = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = import_openapi_body },

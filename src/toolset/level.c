@@ -150,8 +150,10 @@ static int lowers_tenant(struct db *db, int64_t tenant_id, int before, int after
 	return rc;
 }
 
-/* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever level is set. */
-static int check_lower(struct command_call *c, struct db *db, const struct setting *want, int64_t tenant_id, struct err *err)
+/* AUDIT A-909: a tenant that is recorded less than before, or a tool less than the rest of its tenant, whichever
+ * level is set. */
+static int check_lower(struct command_call *c, struct db *db, const struct setting *want, int64_t tenant_id,
+		       struct err *err)
 {
 	int server = UNSET, tenant = UNSET;
 	bool lower = false;
@@ -196,7 +198,8 @@ static int highest_level(struct db *db, int *ret, struct err *err)
 	return rc;
 }
 
-int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before, int64_t after,
+int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before,
+			int64_t after,
 			    struct err *err)
 {
 	int own = UNSET, was = UNSET, highest = UNSET;
@@ -210,7 +213,8 @@ int level_check_version(struct command_call *c, struct db *db, const struct tool
 		rc = highest_level(db, &highest, err);
 	if (rc < 0 || own >= highest || (was != UNSET && was <= own))
 		return rc;
-	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", tool_noun(tool->name), tool_bare_name(tool->name),
+	(void)snprintf(why, sizeof(why), "%s %s says audit level %s, below %s", tool_noun(tool->name),
+		tool_bare_name(tool->name),
 		       audit_level_name(own), audit_level_name(highest));
 	return approval_require_for(c, db, why, err);
 }
@@ -309,7 +313,8 @@ static int level_list_body(struct command_call *c, struct db *db, struct audit_l
 /* --- rows of the command table */
 
 static const struct command_arg level_set_args[] = {
-	WORD("level", "LEVEL", COMPLETE_NONE, "metadata, request, request_response; or default: as the tenant or the server says."),
+	WORD("level", "LEVEL", COMPLETE_NONE, "metadata, request, request_response; or default: as the tenant or the server "
+		"says."),
 	NEED("tenant", "TENANT", ARG_TEXT, COMPLETE_TENANT, "Whose calls."),
 	OPT("tool", "TOOL", ARG_TEXT, COMPLETE_TOOL, "Only calls of this tool, by its own name."), ARG_END };
 static const struct command_arg level_list_args[] = { TENANT_MAYBE, ARG_END };
@@ -318,12 +323,15 @@ static const struct command_column level_list_cols[] = {
 
 const struct command level_commands[] = {
 	{ .noun = "level", .verb = "set", .help = "Say how much of a tenant's calls is kept",
-	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results without "
+	  .detail = "At metadata the records say who, what, when, sizes and outcome, and commit to arguments and results "
+		    "without "
 		    "keeping them.  At request the arguments are kept as well, encrypted; at request_response the result and the "
 		    "text of an error too.  The level of the tool wins over its definition's, that over the tenant's, that over "
-		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its tenant, "
+		    "the server's.  A tenant that comes to be recorded less, and a tool or a definition that comes to be below its "
+		    "tenant, "
 		    "need a second administrator: see approval list.",
-	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
+	  .args = level_set_args, .done = "%{what} of %{tenant}: level %{level}", .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED,
 	  .where = ADM_ON_WRITER, .check = level_set_check, .body = level_set_body },
 	{ .noun = "level", .verb = "list", .help = "List how much of calls is kept", .args = level_list_args,
 	  .columns = level_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,

@@ -1,8 +1,9 @@
-/* Commands on schemas: add, list, show, remove of the catalogue that definitions share by $ref, and check.  check() of add
- * compiles the documents on the loop; the bodies store them on the writer, or read rows on the pool.
+/* Commands on schemas: add, list, show, remove of the catalogue that definitions share by $ref, and check.  check()
+ * of add compiles the documents on the loop; the bodies store them on the writer, or read rows on the pool.
  *
- * What a stored version of a tool refers to never changes: records name the digest of the version, and that says all of
- * what ran.  So a text under an $id is final once a version refers to it, and a removed schema keeps its row as long. */
+ * What a stored version of a tool refers to never changes: records name the digest of the version, and that says all
+ * of what ran.  So a text under an $id is final once a version refers to it, and a removed schema keeps its row as
+ * long. */
 #include "config.h"
 
 #include <stdio.h>
@@ -199,7 +200,8 @@ static void read_row(struct db_stmt *st, struct schema_row *ret)
 	const void *digest = db_col_blob(st, 3, &len);
 	const char *actor;
 
-	*ret = (struct schema_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2), .created_us = db_col_i64(st, 5) };
+	*ret = (struct schema_row){ .id = db_col_i64(st, 0), .state = (int)db_col_i64(st, 2),
+		.created_us = db_col_i64(st, 5) };
 	if (len == sizeof(ret->digest))
 		memcpy(ret->digest, digest, len);
 	actor = db_col_text(st, 4, &len);
@@ -304,7 +306,8 @@ static int other_user(struct db *db, int64_t id, const char *const *set, size_t 
 	return rc < 0 ? rc : 0;
 }
 
-static int record_schema(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *what,
+static int record_schema(struct command_call *c, struct db *db, struct audit_logs *logs,
+			 const struct command_record *what,
 			 const char *uri, struct err *err)
 {
 	char *obj = mem_printf("schema/%s", uri);
@@ -344,7 +347,8 @@ static int may_replace(struct db *db, const struct schema_row *old, const struct
 	return rc;
 }
 
-static int write_row(const struct command_call *c, struct db *db, const struct define_schema *def, const struct schema_row *old,
+static int write_row(const struct command_call *c, struct db *db, const struct define_schema *def,
+		     const struct schema_row *old,
 		     struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, old ? SQL_SCHEMA_SET : SQL_SCHEMA_INSERT);
@@ -362,7 +366,8 @@ static int write_row(const struct command_call *c, struct db *db, const struct d
 	return db_run(&st, err);
 }
 
-static int store_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct schema_set *set, size_t i,
+static int store_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct schema_set *set,
+		     size_t i,
 		     enum row_stored *ret, struct err *err)
 {
 	const struct define_schema *def = &set->def[i];
@@ -666,8 +671,10 @@ static const struct command_arg schema_check_args[] = {
 	FLAG("formats", "Let format decide too; else it is an annotation."), ARG_END };
 static const struct command_arg schema_add_args[] = {
 	FILES("YAML or JSON, one or more schemas with an absolute $id; - is standard input."), ARG_END };
-static const struct command_arg schema_args[] = { WORD("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
-static const struct command_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."), ARG_END };
+static const struct command_arg schema_args[] = { WORD("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."),
+	ARG_END };
+static const struct command_arg schemas_args[] = { WORDS("schema", "ID", COMPLETE_SCHEMA, "The $id of the schema."),
+	ARG_END };
 static const struct command_column schema_list_cols[] = {
 	COL("id", "ID"), COL("tools", "TOOLS"), COL_AT("created", "ADDED"), COL_END };
 static const struct command_column schema_cols[] = {
@@ -678,7 +685,8 @@ static const struct command_column finding_cols[] = {
 
 const struct command schema_commands[] = {
 	{ .noun = "schema", .verb = "add", .help = "Store schemas for definitions to share",
-	  .detail = "All documents or none.  A definition refers to one by its $id: {$ref: https://example.com/schemas/address}.  "
+	  .detail = "All documents or none.  A definition refers to one by its $id: {$ref: "
+		    "https://example.com/schemas/address}.  "
 	  "What a version of a tool refers to stays as it is: another text needs an $id of its own.  Lists of tools show the "
 	  "schema inside of the tool's.",
 	  .args = schema_add_args, .done = "schema %{id} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
@@ -694,7 +702,8 @@ const struct command schema_commands[] = {
 	  .args = schemas_args, .done = "schema %{id} removed", .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .body = schema_remove_body },
 	{ .noun = "schema", .verb = "check", .help = "Check a JSON Schema, and documents by it",
-	  .detail = "Needs no store; with one, its shared schemas are known.  The schema is held to the rules for those of tools, and failures are said in the words "
+	  .detail = "Needs no store; with one, its shared schemas are known.  The schema is held to the rules for those of "
+		    "tools, and failures are said in the words "
 	  "that a caller of a tool reads.  Exit status 4 when there is something to say.", .args = schema_check_args,
 	  .columns = finding_cols, .shape = ADM_FINDINGS, .store_if_any = true, .role = ADM_READ, .where = ADM_ON_LOOP,
 	  .body = schema_check_body },

@@ -1,5 +1,5 @@
-/* Commands on secrets: set, list, remove, rekey.  A value passes through set's check() on the loop only, and from there in
- * guarded memory to the body on the writer; what the vault has in memory changes in after(). */
+/* Commands on secrets: set, list, remove, rekey.  A value passes through set's check() on the loop only, and from
+ * there in guarded memory to the body on the writer; what the vault has in memory changes in after(). */
 #include "config.h"
 
 #include <stdio.h>
@@ -52,7 +52,8 @@ static void find_uses(struct uses *u, const char *handler, const char *tool, boo
 	}
 }
 
-static int find_uses_in(struct uses *u, const char *definition, size_t len, const char *tool, bool enabled, struct err *err)
+static int find_uses_in(struct uses *u, const char *definition, size_t len, const char *tool, bool enabled,
+			struct err *err)
 {
 	struct str handler = STR_INIT;
 	json_t *root = NULL;
@@ -428,7 +429,8 @@ static const struct command_column secret_list_cols[] = {
 
 const struct command secret_commands[] = {
 	{ .noun = "secret", .verb = "set", .help = "Store a value that tools get by name",
-	  .detail = "A definition says {secret:NAME}.  The value is 4 bytes to 64 KiB of UTF-8 text; one line break at its end is "
+	  .detail = "A definition says {secret:NAME}.  The value is 4 bytes to 64 KiB of UTF-8 text; one line break at its "
+		    "end is "
 		    "dropped.  It is encrypted in the store, nobody can show it again, and it is blanked from what tools say.  "
 		    "Calls that begin from now on use it.",
 	  .args = secret_set_args, .done = "secret %{name} %{said}", .role = ADM_OWNER, .where = ADM_ON_WRITER,

@@ -1,5 +1,5 @@
-/* Commands test and lint of definitions before they are stored, on the loop; a handler runs with its deadline.  Also how
- * NAME=VALUE words become arguments, and how results are shown. */
+/* Commands test and lint of definitions before they are stored, on the loop; a handler runs with its deadline.  Also
+ * how NAME=VALUE words become arguments, and how results are shown. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -127,7 +127,8 @@ static int check_kind(const struct command_call *c, const struct define_item *de
 
 	if (strcmp(noun, command_noun(c)) == 0)
 		return 0;
-	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun, command_noun(c));
+	(void)err_set(err, ERR_INVALID, "/documents/0/kind", "this is a %s, not a %s", reg_kinds[def->kind].noun,
+		command_noun(c));
 	err_hint(err, "use toolcrib %s test", noun);
 	return ERR_INVALID;
 }
@@ -353,7 +354,8 @@ static int tool_lint_body(struct command_call *c, struct db *db, struct audit_lo
 
 /* --- rows of the command table */
 
-static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."),
+	ARG_END };
 static const struct command_arg tool_test_args[] = {
 	FILE1("YAML or JSON, one document; - is standard input."), VALUES, ARGS_OPT, ARG_END };
 static const struct command_column finding_cols[] = {

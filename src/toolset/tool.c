@@ -1,5 +1,6 @@
-/* Commands on tools, prompts and resources: add, list, show, enable, disable, remove, history.  check() of add compiles the
- * documents on the loop; the bodies store them on the writer, each version for ever, or read rows on the pool. */
+/* Commands on tools, prompts and resources: add, list, show, enable, disable, remove, history.  check() of add
+ * compiles the documents on the loop; the bodies store them on the writer, each version for ever, or read rows on
+ * the pool. */
 #include "config.h"
 
 #include <stdio.h>
@@ -52,7 +53,8 @@ static int check_noun(const struct command_call *c, const struct define_item *de
 	if (strcmp(noun, command_noun(c)) == 0)
 		return 0;
 	(void)snprintf(at, sizeof(at), "/documents/%zu/kind", i);
-	(void)err_set(err, ERR_INVALID, at, "%s is a %s, not a %s", tool_bare_name(def->name), reg_kinds[def->kind].noun, command_noun(c));
+	(void)err_set(err, ERR_INVALID, at, "%s is a %s, not a %s", tool_bare_name(def->name), reg_kinds[def->kind].noun,
+		command_noun(c));
 	if (def->kind == REG_TOOL)
 		err_hint(err, "write kind: %s, or use toolcrib tool add", command_noun(c));
 	else
@@ -223,8 +225,9 @@ static int store_in_row(struct command_call *c, struct db *db, struct audit_logs
 	int rc = tool_set_version(db, tool, version, state, err);
 
 	put_object(obj, sizeof(obj), def->name, version);
-	return rc < 0 ? rc : command_record(c, db, logs, &(struct command_record){ .kind = alive ? kinds->change : kinds->add, .obj = obj,
-		.before = alive ? tool->digest : NULL, .after = def->digest, .field = &by, .nfield = approval_field(c, &by) }, err);
+	return rc < 0 ? rc : command_record(c, db, logs, &(struct command_record){
+		.kind = alive ? kinds->change : kinds->add, .obj = obj, .before = alive ? tool->digest : NULL,
+		.after = def->digest, .field = &by, .nfield = approval_field(c, &by) }, err);
 }
 
 /* What is known of a tool before another version of it is stored. */
@@ -246,7 +249,8 @@ static int look(struct db *db, const char *name, struct known *ret, struct err *
 	return rc < 0 ? rc : versions_wait(db, &ret->waits, err);
 }
 
-static int store_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def, struct known *k,
+static int store_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
+		     struct known *k,
 		     bool keep_state, int64_t version, struct err *err)
 {
 	/* What was never in force gives way; what is in force stays until the new one is approved. */
@@ -509,7 +513,8 @@ int tool_change_state(struct command_call *c, struct db *db, struct audit_logs *
 	rc = db_run(&st, err);
 	put_object(obj, sizeof(obj), tool.name, tool.version);
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = kinds_of(tool.name)->by_state[state], .obj = obj, .before = tool.digest }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = kinds_of(tool.name)->by_state[state], .obj = obj,
+			.before = tool.digest }, err);
 	if (rc < 0)
 		return rc;
 	*ret_id = tool.id;
@@ -575,7 +580,8 @@ static int tool_remove_body(struct command_call *c, struct db *db, struct audit_
 
 /* --- rows of the command table */
 
-static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."), ARG_END };
+static const struct command_arg files_args[] = { FILES("YAML or JSON, one or more documents; - is standard input."),
+	ARG_END };
 static const struct command_column hosted_cols[] = {
 	COL("name", "Name"), COL("kind", "Kind"), COL("version", "Version"), COL("state", "State"), COL("digest", "Digest"),
 	COL("actor", "Added by"), COL_AT("created", "Added"), COL("definition", "Definition"), COL_END };
@@ -586,8 +592,8 @@ static const struct command_column tool_history_cols[] = {
 	{ .noun = #word, .verb = "add", .help = "Store " words ", or new versions of them", \
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next " \
 		    "version; one that does not changes nothing.  " BELOW_DETAIL, \
-	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, \
-	  .where = ADM_ON_WRITER, .check = tool_add_check, .body = tool_add_body }, \
+	  .args = files_args, .done = #word " %{name}: version %{version} %{said}", .role = ADM_OWNER, \
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .check = tool_add_check, .body = tool_add_body }, \
 	{ .noun = #word, .verb = "list", .help = "List the " words, .args = no_args, .columns = list_columns, \
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, .body = tool_list_body }, \
 	{ .noun = #word, .verb = "show", .help = "Show a " #word " and its definition", .args = word##_show_args, \
@@ -632,8 +638,10 @@ static const struct command_arg resource_test_args[] = {
 static const struct command_arg prompt_show_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
-static const struct command_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
-static const struct command_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."), ARG_END };
+static const struct command_arg prompt_args[] = { WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	ARG_END };
+static const struct command_arg prompts_args[] = { WORDS("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
+	ARG_END };
 static const struct command_arg resource_show_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	OPT("version", "N", ARG_UINT, COMPLETE_NONE, "This version instead of the one in force."), ARG_END };
@@ -668,7 +676,8 @@ const struct command tool_commands[] = {
 	{ .noun = "tool", .verb = "add", .help = "Store tools, or new versions of them",
 	  .detail = "All documents or none.  A definition that differs from the version in force becomes the next "
 		    "version; one that does not changes nothing.  " BELOW_DETAIL,
-	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
+	  .args = files_args, .done = "tool %{name}: version %{version} %{said}", .role = ADM_OWNER,
+	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER,
 	  .check = tool_add_check, .body = tool_add_body },
 	{ .noun = "tool", .verb = "list", .help = "List the tools", .args = no_args, .columns = tool_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
@@ -680,7 +689,8 @@ const struct command tool_commands[] = {
 	  .done = "tool %{name} enabled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .body = tool_enable_body },
 	{ .noun = "tool", .verb = "disable", .help = "Hide tools from all tenants",
-	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.", .args = tool_disable_args,
+	  .detail = "Running calls end by themselves, with --kill at once.  tool enable takes it back.",
+	  .args = tool_disable_args,
 	  .done = "tool %{name} disabled, %{calls} calls cancelled", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .body = tool_disable_body, .after = tool_disable_after },
 	{ .noun = "tool", .verb = "remove", .help = "Remove tools",

@@ -1,6 +1,6 @@
-/* Versions of definitions.  Commands tool diff and revert, and the changes that apply shows; tool pending, approve, reject,
- * drift, and approval versions: where new versions have to be approved, one that waits is in nobody's list, and calls go on
- * with the one in force.  Bodies run on the pool where they read, else on the writer. */
+/* Versions of definitions.  Commands tool diff and revert, and the changes that apply shows; tool pending, approve,
+ * reject, drift, and approval versions: where new versions have to be approved, one that waits is in nobody's list,
+ * and calls go on with the one in force.  Bodies run on the pool where they read, else on the writer. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -166,7 +166,8 @@ static int find_waiting(const struct command_call *c, struct db *db, struct tool
 }
 
 /* Who made it does not approve it, unless this crib has a single administrator. */
-static int check_second(struct command_call *c, struct db *db, const struct pending_row *p, char approver[ACTOR_SIZE + 32],
+static int check_second(struct command_call *c, struct db *db, const struct pending_row *p,
+			char approver[ACTOR_SIZE + 32],
 			struct err *err)
 {
 	char who[ACTOR_SIZE];
@@ -181,7 +182,8 @@ static int check_second(struct command_call *c, struct db *db, const struct pend
 		err_hint(err, "where there is no other: toolcrib help approval policy");
 		return ERR_DENIED;
 	}
-	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, strcmp(who, p->actor) == 0 ? " alone: approval policy one" : "");
+	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, strcmp(who,
+		p->actor) == 0 ? " alone: approval policy one" : "");
 	return 0;
 }
 
@@ -195,7 +197,8 @@ static void put_decided(struct reply *o, const struct tool_row *tool, const stru
 	reply_row_end(o);
 }
 
-static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version, struct define_item *ret,
+static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version,
+			 struct define_item *ret,
 		      struct err *err);
 
 static int tool_approve_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
@@ -223,7 +226,8 @@ static int tool_approve_body(struct command_call *c, struct db *db, struct audit
 	bool first = tool.version == p.version;
 
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .obj = obj, .before = first ? NULL : tool.digest, .after = p.digest,
+		rc = command_record(c, db, logs, &(struct command_record){ .obj = obj, .before = first ? NULL : tool.digest,
+			.after = p.digest,
 			.kind = strcmp(tool_noun(tool.name), "tool") == 0 ? AUDIT_TOOL_APPROVE : AUDIT_DEFINITION_CHANGE,
 			.field = &by, .nfield = 1 }, err);
 	if (rc == 0)
@@ -249,7 +253,8 @@ static int tool_reject_body(struct command_call *c, struct db *db, struct audit_
 		rc = tool_change_state(c, db, logs, tool.name, ADM_TOOL_REMOVED, &id, err);
 	put_object(obj, &tool, p.version);
 	if (rc == 0)
-		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .after = p.digest }, err);
+		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_ADMIN_CMD, .obj = obj, .after = p.digest },
+			err);
 	if (rc == 0)
 		put_decided(c->out, &tool, &p);
 	return rc;
@@ -500,15 +505,18 @@ static const struct command_arg tool_diff_args[] = {
 static const struct command_arg tool_revert_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
-#define PENDING_TOOL WORD("tool", "TOOL", COMPLETE_TOOL, "Its name; prompts and resources with prompt: or resource: in front.")
+#define PENDING_TOOL WORD("tool", "TOOL", COMPLETE_TOOL, \
+	"Its name; prompts and resources with prompt: or resource: in front.")
 static const struct command_arg approve_args[] = {
-	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."), ARG_END };
+	PENDING_TOOL, NEED("version", "N", ARG_UINT, COMPLETE_NONE, "The version that was looked at, from tool pending."),
+	ARG_END };
 static const struct command_arg reject_args[] = {
 	PENDING_TOOL, OPT("version", "N", ARG_UINT, COMPLETE_NONE, "Only if it is this version that waits."), ARG_END };
 static const struct command_arg versions_policy_args[] = {
 	WORD("policy", "required|free", COMPLETE_NONE, "Whether they wait, or are shown at once."), ARG_END };
 static const struct command_column pending_cols[] = {
-	COL("name", "NAME"), COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL("actor", "MADE BY"), COL_AT("since", "SINCE"),
+	COL("name", "NAME"), COL("version", "VERSION"), COL("in_force", "IN FORCE"), COL("actor", "MADE BY"),
+	COL_AT("since", "SINCE"),
 	COL_END };
 static const struct command_column drift_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("what", "WHAT"), COL("note", "NOTE"), COL_END };
@@ -518,7 +526,8 @@ const struct command version_commands[] = {
 	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
-	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.", .args = tool_revert_args,
+	  .detail = "It becomes the next version, by the rules of today.  A disabled tool stays disabled.",
+	  .args = tool_revert_args,
 	  .done = "tool %{name}: version %{version} says what version %{as} said%{waits}", .role = ADM_OWNER,
 	  .second = ADM_SECOND_ASKED, .where = ADM_ON_WRITER, .body = tool_revert_body },
 	{ .noun = NULL },
@@ -526,7 +535,8 @@ const struct command version_commands[] = {
 
 const struct command pending_commands[] = {
 	{ .noun = "tool", .verb = "pending", .help = "List versions that wait for approval",
-	  .detail = "Where approval versions says so, a new version of a tool, prompt or resource is shown to nobody before another "
+	  .detail = "Where approval versions says so, a new version of a tool, prompt or resource is shown to nobody before "
+		    "another "
 		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what is "
 		    "new.",
 	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
@@ -540,7 +550,8 @@ const struct command pending_commands[] = {
 	  .args = reject_args, .done = "version %{version} of %{name} rejected", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .body = tool_reject_body },
 	{ .noun = "tool", .verb = "drift", .help = "List what is not as it was approved",
-	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was accepted.  "
+	  .detail = "Versions that wait, and what of upstreams has changed, is gone, is new or was refused since it was "
+		    "accepted.  "
 		    "Exit status 4 when there is something to say.",
 	  .args = no_args, .columns = drift_cols, .shape = ADM_FINDINGS, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tool_drift_body },
@@ -549,7 +560,8 @@ const struct command pending_commands[] = {
 
 const struct command versions_policy_commands[] = {
 	{ .noun = "approval", .verb = "versions", .help = "Say whether new versions of definitions wait for approval",
-	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Where they have to be approved, an upstream that "
+	  .detail = "Of tools, prompts and resources, of upstreams too: see tool pending.  Where they have to be approved, "
+		    "an upstream that "
 		    "has tools here is not changed by one administrator either: see approval list.  Free at first.  Going back to "
 		    "free needs a second administrator; what waits then goes on waiting.",
 	  .args = versions_policy_args, .done = "new versions %{said}", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
