@@ -372,7 +372,7 @@ void report_ask_fini(struct report_ask *ask)
 	free(ask->store);
 }
 
-enum report_scope report_ask_scope(const struct report_ask *ask)
+static enum report_scope report_ask_scope(const struct report_ask *ask)
 {
 	return ask->way->scope ? ask->way->scope : ask->report->scope;
 }

@@ -59,7 +59,6 @@ struct report_ask {
 /* The options that reports have in common, into ret; and the log and the pseudonym, from the store. */
 int report_ask_check(struct command_call *c, struct report_ask *ret, struct err *err) MUST_CHECK;
 int report_ask_find(struct db *db, struct report_ask *ask, struct err *err) MUST_CHECK;
-enum report_scope report_ask_scope(const struct report_ask *ask);
 void report_ask_fini(struct report_ask *ask);
 /* The line {"header":{...},"columns":[...]}; the columns from a statement, without those that begin with _, or by
  * name. */
