@@ -568,8 +568,9 @@ static bool chosen(struct run *r, const char *text, const char *name, bool other
 
 	while (strncmp(at, name, strlen(name)) != 0) {
 		at = strchr(at, '\n');
-		if (!at++)
+		if (!at)
 			return otherwise;
+		at++;
 	}
 	at += strlen(name);
 	(void)snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
