@@ -14,15 +14,16 @@ struct audit_field;
 struct audit_logs;
 struct db;
 
-/* Rows with ADM_SECOND_ASKED, in body(): 0, or ERR_DENIED unless another administrator has agreed; return that, and what was
- * written until then is undone.  The request is filed, and the answer says how it is granted. */
+/* Rows with ADM_SECOND_ASKED, in body(): 0, or ERR_DENIED unless another administrator has agreed; return that, and
+ * what was written until then is undone.  The request is filed, and the answer says how it is granted. */
 int approval_require(struct command_call *c, struct db *db, struct err *err) MUST_CHECK;
-/* The same where there may be several reasons, each of which the one who decides is told: 0 also when nobody has agreed; the
- * command is refused at the end of its body.  What is taken back (c->undo) needs nobody. */
+/* The same where there may be several reasons, each of which the one who decides is told: 0 also when nobody has
+ * agreed; the command is refused at the end of its body.  What is taken back (c->undo) needs nobody. */
 int approval_require_for(struct command_call *c, struct db *db, const char *why, struct err *err) MUST_CHECK;
 /* After that, and in any body of a row with ADM_SECOND_ALWAYS: who agreed, for the field AUDIT_TAG_APPROVER. */
 const char *approval_by(const struct command_call *c);
-size_t approval_field(const struct command_call *c, struct audit_field *ret);   /* how many: none when nobody was asked */
+/* how many: none when nobody was asked */
+size_t approval_field(const struct command_call *c, struct audit_field *ret);
 
 /* By the policy for destructive acts. */
 int approval_one_is_enough(struct db *db, bool *ret, struct err *err) MUST_CHECK;

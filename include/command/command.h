@@ -32,8 +32,9 @@ struct upstreams;
 struct vault;
 struct writer;
 
-/* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the store holds.  AUDIT: records, without
- * payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those too.  OPERATE, OWNER: to change things. */
+/* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
+ * store holds.  AUDIT: records, without payloads; of one tenant when its argument `tenant` says so.  PAYLOAD: those
+ * too.  OPERATE, OWNER: to change things. */
 enum authority { ADM_READ = 1, ADM_AUDIT, ADM_PAYLOAD, ADM_OPERATE, ADM_OWNER };
 /* Whether another administrator has to have agreed to the command and its arguments (AUDIT A-909); WRITER rows only. */
 enum approval_rule {
@@ -52,12 +53,14 @@ enum command_shape {
 	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
 	ADM_TEXT,       /* the first column on stdout as it is, the sentence on stderr */
 	ADM_DOCUMENTS,  /* the member `document` as YAML, or into the folder that the argument `output` names */
-	ADM_FILE,       /* a stream: the CLI writes the members `data`, base64, to the new file that the argument `file` names, and
+	ADM_FILE,       /* a stream: the CLI writes the members `data`, base64,
+		to the new file that the argument `file` names, and
 			 * the sentence `done`, when the last row's `sha256` is right */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
 			 * exit status 5 when there is nothing worse, "sum" is no finding */
-	ADM_REPORT,     /* a table below a header; the header names the columns of the rows, and says whether rows are findings;
+	ADM_REPORT,     /* a table below a header; the header names the columns of the rows,
+		and says whether rows are findings;
 			 * the argument `format` chooses the form */
 	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */
 };
@@ -71,7 +74,8 @@ enum command_arg_type {
 	ARG_CURSOR,     /* an option with a file, which the CLI reads and keeps: an object, {} when there is no such file */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
 };
-enum command_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL, COMPLETE_PROMPT,
+enum command_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL,
+	COMPLETE_PROMPT,
 	COMPLETE_RESOURCE, COMPLETE_UPSTREAM, COMPLETE_SCHEMA, COMPLETE_FILE,
 	COMPLETE_COMMAND };
 struct command_arg {
@@ -82,7 +86,8 @@ struct command_arg {
 	enum command_complete complete;
 	const char *help;
 };
-/* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for command_run(). */
+/* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for
+ * command_run(). */
 int command_arg_check(const struct command_arg *arg, const char *text, struct err *err) MUST_CHECK;
 
 /* Peer of the socket, our own process, or the server itself (system) that has something to do. */
@@ -131,7 +136,8 @@ struct command {
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum authority role;             /* checked before anything of the handler runs */
-	const char *own;                /* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
+	/* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
+	const char *own;
 	enum approval_rule second;
 	enum command_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
@@ -144,9 +150,11 @@ struct command {
 	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
 };
-/* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first row; NULL: there is no more. */
+/* Tables of rows, each ended by noun NULL, the list of them by NULL; no table is empty.  cmd NULL: the first
+ * row; NULL: there is no more. */
 const struct command *command_next(const struct command *const *tables, const struct command *cmd);
-const struct command *command_find(const struct command *const *tables, const char *noun, const char *verb);      /* or NULL */
+/* or NULL */
+const struct command *command_find(const struct command *const *tables, const char *noun, const char *verb);
 
 /* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */
 void command_roles(const struct command *cmd, struct str *out);
@@ -217,16 +225,19 @@ struct command_socket;
 struct gate;
 struct tls_server;
 /* mode: of the socket's file; the check by uid comes on top. */
-int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode, struct command_socket **ret,
+int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode,
+			struct command_socket **ret,
 		    struct err *err) MUST_CHECK;
-/* The same from other machines, over TLS: the first line is "Authorization: Bearer KEY", within ADMIN_KEY_MS.  Off unless
- * it is opened; all that places names is borrowed for its life. */
+/* The same from other machines, over TLS: the first line is "Authorization: Bearer KEY", within ADMIN_KEY_MS.  Off
+ * unless it is opened; all that places names is borrowed for its life. */
 struct command_remote { const char *address; struct tls_server *tls; struct gate *gate; struct tenants *tenants; };
-int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r, struct command_socket **ret,
+int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r,
+			struct command_socket **ret,
 		      struct err *err) MUST_CHECK;
 const char *command_remote_address(const struct command_socket *s);
 #define ADMIN_KEY_MS 5000
-/* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key so far. */
+/* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key
+ * so far. */
 #define ADMIN_SHARE_MAX 16
 #define ADMIN_IDLE_MS 60000             /* for a whole line, from the connection or the last reply on */
 #define ADMIN_KEY_PREFIX "tca_"

@@ -4,8 +4,8 @@
 #include "command/command.h"
 #include "audit/audit.h"
 
-/* What rows of the command table are written with: arguments, columns, and what several commands have in common.  Included by files
- * that end with a table. */
+/* What rows of the command table are written with: arguments, columns, and what several commands have in common.
+ * Included by files that end with a table. */
 
 #define ARG_END { NULL, NULL, ARG_TEXT, false, false, false, COMPLETE_NONE, NULL }
 #define WORD(name, value, complete, help) { name, value, ARG_TEXT, false, true, false, complete, help }
@@ -25,12 +25,14 @@
 #define PRINCIPAL_WORD WORD("principal", "TENANT/NAME", COMPLETE_PRINCIPAL, "The principal, with its tenant in front.")
 #define CONCURRENCY_OPT OPT("concurrency", "N", ARG_UINT, COMPLETE_NONE, "Calls running at once; 0 removes the limit.")
 #define RATE_OPT OPT("rate", "N/UNIT", ARG_RATE, COMPLETE_NONE, "Calls per time: 10/s, 60/min, 100/h, 5000/day.")
-#define ARGS_OPT OPT("args", "JSON", ARG_JSON, COMPLETE_NONE, "All arguments as one JSON object; NAME=VALUE words go on top.")
+#define ARGS_OPT \
+	OPT("args", "JSON", ARG_JSON, COMPLETE_NONE, "All arguments as one JSON object; NAME=VALUE words go on top.")
 #define COL(member, title) { member, title, COL_PLAIN }
 #define COL_AT(member, title) { member, title, COL_TIME }
 #define COL_END { NULL, NULL, COL_PLAIN }
 #define BELOW_DETAIL \
-	"A definition whose own audit level comes to lie below the server's or a tenant's needs a second administrator: see approval list."
+	"A definition whose own audit level comes to lie below the server's or a tenant's needs a second " \
+	"administrator: see approval list."
 #define VERSION_MAYBE(name, help) { name, "VERSION", ARG_UINT, false, false, false, COMPLETE_NONE, help }
 #define TICKET_NEED NEED("ticket", "TEXT", ARG_TEXT, COMPLETE_NONE, "Number of the case it belongs to.")
 

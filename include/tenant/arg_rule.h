@@ -27,7 +27,6 @@ struct arg_rules;                       /* immutable, counted */
 /* Rules with newlines between them; none: *ret is NULL.  Any thread.  ERR_INVALID, ERR_LIMIT: err->where is
  * "arg-rule". */
 int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct err *err) MUST_CHECK;
-struct arg_rules *arg_rules_ref(struct arg_rules *r);   /* NULL stays NULL */
 void arg_rules_unref(struct arg_rules **r);
 /* May the tool be called with these arguments (NULL = none)?  ERR_DENIED: err->where is the pointer; what would be
  * allowed is not told.  rules NULL: anything. */

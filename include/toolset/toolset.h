@@ -40,12 +40,6 @@ void put_changes(struct reply *o, const char *name, const json_t *a, const json_
 
 command_check_fn tool_test_check;
 command_body_fn tool_test_body;
-/* --args with the NAME=VALUE words on top, typed by the definition's schema (NULL: texts).  New reference. */
-int tool_args(const struct command_call *c, const json_t *definition, json_t **ret, struct err *err) MUST_CHECK;
-void refused_arguments(const struct schema_report *report, struct err *err);
-/* The row of a result or of an ask; call_id NULL = there was no call. */
-void put_result(struct reply *o, const char *call_id, const struct backend_result *res);
-void put_questions(struct reply *o, const char *call_id, const json_t *requests);
 
 const struct catalogue *schema_shared(const struct command_call *c);   /* the shared schemas; NULL without a store */
 /* Schemas of documents, checked, and the catalogue as it would be with them. */

@@ -237,7 +237,8 @@ const struct command server_commands[] = {
 	  .shape = ADM_ITEM, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .check = status_check, .body = status_body },
 	{ .noun = "admin-key", .help = "Make a key for an administrator on another machine",
-	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, and the key in a file "
+	  .detail = "Nothing is stored: what is printed beside the key stands under roles in the configuration, "
+	            "and the key in a file "
 		    "that only its owner reads, for --key-file.",
 	  .args = admin_key_args, .columns = admin_key_cols, .shape = ADM_SECRET, .storeless = true,
 	  .done = "under roles in the configuration, then reload: {role: operator, key: %{hash}, name: %{name}}",

@@ -1,5 +1,6 @@
-/* Destructive acts need two administrators (AUDIT A-909): one runs the command, which files a request; another grants it;
- * then the command, said again, is done.  What is agreed to is a digest of the command with all its arguments. */
+/* Destructive acts need two administrators (AUDIT A-909): one runs the command, which files a request; another
+ * grants it; then the command, said again, is done.  What is agreed to is a digest of the command with all its
+ * arguments. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -45,8 +46,8 @@ static void read_approval(struct db_stmt *st, struct approval *ret)
 	size_t len = 0;
 	const void *digest = db_col_blob(st, 1, &len);
 
-	*ret = (struct approval){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 3), .asked_us = (uint64_t)db_col_i64(st, 5),
-		.granted_us = (uint64_t)db_col_i64(st, 7) };
+	*ret = (struct approval){ .id = db_col_i64(st, 0), .tenant_id = db_col_i64(st, 3),
+		.asked_us = (uint64_t)db_col_i64(st, 5), .granted_us = (uint64_t)db_col_i64(st, 7) };
 	if (len == DIGEST_SIZE)
 		memcpy(ret->digest, digest, DIGEST_SIZE);
 	ret->command = mem_strdup(db_col_text(st, 2, NULL));
@@ -121,7 +122,8 @@ static void digest_action(const struct command_run *run, uint8_t ret[DIGEST_SIZE
 static int needs_second(struct command_run *run, int64_t id, struct err *err)
 {
 	(void)err_set(err, ERR_DENIED, "", "this needs a second administrator; request %" PRId64 " waits for one", id);
-	err_hint(err, "another administrator: toolcrib approval grant %" PRId64 "; then the same command again, within 24 hours; "
+	err_hint(err, "another administrator: toolcrib approval grant %" PRId64 "; then the same command again, "
+		"within 24 hours; "
 		      "where there is no other: toolcrib help approval policy", id);
 	run->unapproved = true;
 	return ERR_DENIED;
@@ -135,7 +137,8 @@ int approval_require(struct command_call *c, struct db *db, struct err *err)
 	int rc;
 
 	if (run->cmd->second == ADM_SECOND_NO)
-		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so", run->cmd->noun);
+		return err_set(err, ERR_INTERNAL, "", "%s asks for a second administrator, and its row does not say so",
+			       run->cmd->noun);
 	if (*run->approver)             /* whoever agreed has agreed to all of it */
 		return 0;
 	rc = approval_one_is_enough(db, &one, err);
@@ -200,7 +203,8 @@ size_t approval_field(const struct command_call *c, struct audit_field *ret)
 
 /* --- filing a request, once the command itself has been undone */
 
-static int record_approval(struct command_run *run, struct db *db, struct audit_logs *logs, int kind, const struct approval *a,
+static int record_approval(struct command_run *run, struct db *db, struct audit_logs *logs, int kind,
+			   const struct approval *a,
 			   struct err *err)
 {
 	char obj[40];
@@ -456,12 +460,14 @@ static const struct command_arg approval_args[] = {
 static const struct command_arg approval_policy_args[] = {
 	WORD("policy", "one|two", COMPLETE_NONE, "How many administrators a destructive act needs."), ARG_END };
 static const struct command_column approval_list_cols[] = {
-	COL("id", "ID"), COL("state", "STATE"), COL("asked_by", "ASKED BY"), COL_AT("asked", "ASKED"), COL("granted_by", "GRANTED BY"),
+	COL("id", "ID"), COL("state", "STATE"), COL("asked_by", "ASKED BY"), COL_AT("asked", "ASKED"), COL("granted_by",
+		"GRANTED BY"),
 	COL_AT("until", "UNTIL"), COL("command", "COMMAND"), COL_END };
 
 const struct command approval_commands[] = {
 	{ .noun = "approval", .verb = "list", .help = "List what waits for a second administrator",
-	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the command, which files a "
+	  .detail = "A destructive act needs two, as does one by which less is recorded: the first runs the "
+	            "command, which files a "
 		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  "
 		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told "
 		    "apart by their user id, or by the name of their key.",
@@ -475,7 +481,8 @@ const struct command approval_commands[] = {
 	  .done = "request %{id} of %{asked_by} denied: %{command}", .role = ADM_OWNER, .where = ADM_ON_WRITER,
 	  .check = approval_check, .body = approval_deny_body },
 	{ .noun = "approval", .verb = "policy", .help = "Say how many administrators a destructive act needs",
-	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one works only while "
+	  .detail = "Two, unless this says one, for a crib that has a single administrator.  Going down to one "
+	            "works only while "
 		    "no server runs, as the user of the store.  Both ways are recorded, and so is each act that had no second.",
 	  .args = approval_policy_args, .done = "%{said} enough for a destructive act", .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = approval_policy_check, .body = approval_policy_body },

@@ -128,7 +128,8 @@ void command_event_of(const struct command_call *c, int kind, struct audit_event
 	command_record_event(command_run_of(c), kind, 0, ev);
 }
 
-int command_record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *r, struct err *err)
+int command_record(struct command_call *c, struct db *db, struct audit_logs *logs, const struct command_record *r,
+		   struct err *err)
 {
 	struct audit_field field[AUDIT_FIELDS_MAX];
 	struct audit_event ev;

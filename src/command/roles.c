@@ -164,7 +164,8 @@ static int refuse_stranger(const struct command_run *run, const char *whom, stru
 {
 	(void)err_set(err, ERR_DENIED, "", "%s is no administrator of this store", whom);
 	if (is_service(run->c.admin, &run->c.who))
-		err_hint(err, "the list of roles names the administrators; the user of the server is one only by its uid: toolcribd.yaml(5)");
+		err_hint(err, "the list of roles names the administrators; the user of the server is one only by its uid: "
+			"toolcribd.yaml(5)");
 	return ERR_DENIED;
 }
 

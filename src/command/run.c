@@ -254,7 +254,8 @@ static void run_done(struct command_run *run, int rc)
 
 /* --- the three places where a body runs */
 
-/* The arguments go with the body: to nobody while it waits for its turn, then to its thread, back to the loop at its end. */
+/* The arguments go with the body: to nobody while it waits for its turn, then to its thread, back to the loop
+ * at its end. */
 static void own_args(struct command_run *run)
 {
 	run->owner = pthread_self();
@@ -271,7 +272,8 @@ static int body_of(struct command_run *run, struct db *db, struct audit_logs *lo
 	str_reset(&run->out.text);
 	run->out.rows = 0;
 	metric_inc(METRIC_admin_answer_too_large);
-	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)", run->c.admin->env.answer_max >> 20);
+	(void)err_set(err, ERR_LIMIT, "", "the answer is larger than %zu MiB (admin.answer_max)",
+		      run->c.admin->env.answer_max >> 20);
 	err_hint(err, "ask for less: --since and --until, --limit, --tenant");
 	return ERR_LIMIT;
 }
@@ -642,8 +644,9 @@ void command_run(struct commands *a, const struct command_req *req, command_repl
 		run_body(run);
 }
 
-/* Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause when
- * there is nothing new or the listener is slow.  What is read is recorded once, before the first part (AUDIT A-304). */
+/* Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause
+ * when there is nothing new or the listener is slow.  What is read is recorded once, before the first part (AUDIT
+ * A-304). */
 
 #define IDLE_US 250000                  /* until a feed that follows looks again */
 #define SLOW_US 20000                   /* until a full listener is asked again */

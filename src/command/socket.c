@@ -1,5 +1,5 @@
-/* Where commands come from: the owner's socket, where the peer's uid says who asks, and other machines, where a key does
- * that has a role.  One command per line, answers in order. */
+/* Where commands come from: the owner's socket, where the peer's uid says who asks, and other machines, where a key
+ * does that has a role.  One command per line, answers in order. */
 #include "config.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@
 #define PART_QUEUED_MAX (1u << 20)      /* bytes that a slow peer of a stream has not read yet */
 
 #define KEY_LINE_MAX 256
-#define STRANGER_LINE_MAX (64u << 10)   /* of a peer without any role: it is refused in any case, and buffers nothing much */
+/* of a peer without any role: it is refused in any case, and buffers nothing much */
+#define STRANGER_LINE_MAX (64u << 10)
 
 struct command_socket {
 	struct command_remote remote;     /* address NULL: a Unix socket */
@@ -294,7 +295,8 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	c->busy = true;
 	ev_timer_stop(c->due);
 	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
-	command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n] ? command + n + 1 : NULL,
+	command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n]
+		    ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
 	jx_wipe(&doc);
 }
@@ -492,7 +494,8 @@ static void not_entered(void *arg, struct accepted *a)
 	gate_leave(&a->pass);
 }
 
-int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r, struct command_socket **ret,
+int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r,
+			struct command_socket **ret,
 		      struct err *err)
 {
 	struct command_socket *s = mem_zalloc(sizeof(*s));
@@ -519,7 +522,8 @@ const char *command_remote_address(const struct command_socket *s)
 	return listen_address(s->listener);
 }
 
-int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode, struct command_socket **ret, struct err *err)
+int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode,
+			struct command_socket **ret, struct err *err)
 {
 	struct command_socket *s = mem_zalloc(sizeof(*s));
 	int rc;

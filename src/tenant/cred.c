@@ -1,7 +1,9 @@
-/* The one check of credentials for all transports. */
-
+/* Credentials: the one check of them for all transports, and the rules that a key has for the arguments of calls.
+ * Loop thread; rules are parsed on any. */
 #include "config.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "audit/audit.h"
@@ -11,11 +13,209 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "tenant/arg_rule.h"
+#include "base/text.h"
+#include "json/json.h"
 #include "tenant/scope.h"
+#include "tenant/arg_rule.h"
 #include "tenant/tenant.h"
 
 #include "tenant_int.h"
+
+/* --- Rules for the arguments of calls: lines to structs, structs over arguments. */
+
+enum op { OP_EQUALS, OP_ONE_OF, OP_PREFIX, OP_RANGE, OP_COUNT };
+static const char *const op_names[OP_COUNT] = { "equals", "one-of", "prefix", "range" };
+
+struct rule {
+	char *line;                     /* cut into glob and pointer */
+	const char *glob, *pointer;
+	enum op op;
+	json_t *value;
+};
+
+struct arg_rules {
+	unsigned refs;
+	size_t n;
+	struct rule rule[ARG_RULES_MAX];
+};
+
+static int bad_rule(const char *rule, size_t len, const char *why, struct err *err)
+{
+	char text[80];
+
+	text_printable(rule, len, text, sizeof(text));
+	(void)err_set(err, ERR_INVALID, "arg-rule", "%s: %s", text, why);
+	err_hint(err, "a rule reads: TOOL-GLOB /pointer equals|one-of|prefix|range JSON");
+	return ERR_INVALID;
+}
+
+/* The next word of a line, cut off in place; NULL when nothing follows it. */
+static char *cut_word(char **at)
+{
+	char *word = *at + strspn(*at, " "), *end = strchr(word, ' ');
+
+	if (!end || end == word)
+		return NULL;
+	*end = '\0';
+	*at = end + 1 + strspn(end + 1, " ");
+	return word;
+}
+
+static bool is_bound(const json_t *v)
+{
+	return json_is_number(v) || json_is_null(v);
+}
+
+static const char *value_fault(enum op op, const json_t *value)
+{
+	switch (op) {
+	case OP_EQUALS:
+	case OP_COUNT:
+		return NULL;
+	case OP_ONE_OF:
+		return json_is_array(value) && json_array_size(value) > 0 ? NULL : "one-of needs an array of values";
+	case OP_PREFIX:
+		return json_is_string(value) && json_string_length(value) > 0 ? NULL : "prefix needs a text in quotes";
+	case OP_RANGE:
+		return json_array_size(value) == 2 && is_bound(json_array_get(value, 0)) && is_bound(json_array_get(value, 1)) ?
+			NULL : "range needs an array of two numbers; null is no end";
+	}
+	return NULL;
+}
+
+static int parse_rule(const char *text, size_t len, struct rule *ret, struct err *err)
+{
+	char *line = mem_strndup(text, len), *at = line, *op;
+	const char *fault = NULL;
+	struct err why;
+
+	ret->line = line;
+	if (memchr(text, '\0', len))
+		return bad_rule(text, len, "has a NUL in it", err);
+	ret->glob = cut_word(&at);
+	ret->pointer = ret->glob ? cut_word(&at) : NULL;
+	op = ret->pointer ? cut_word(&at) : NULL;
+	if (!op)
+		return bad_rule(text, len, "needs a pattern of tools, a pointer, what is asked of the value, and JSON", err);
+	while (ret->op < OP_COUNT && strcmp(op_names[ret->op], op) != 0)
+		ret->op++;
+	if (ret->op == OP_COUNT)
+		return bad_rule(op, strlen(op), "is none of equals, one-of, prefix, range", err);
+	if (!jx_pointer_valid(ret->pointer))
+		return bad_rule(ret->pointer, strlen(ret->pointer), "is no JSON pointer", err);
+	if (jx_parse(at, strlen(at), &ret->value, &why) < 0)
+		return bad_rule(at, strlen(at), why.msg, err);
+	fault = value_fault(ret->op, ret->value);
+	return fault ? bad_rule(at, strlen(at), fault, err) : 0;
+}
+
+static int add_rule(struct arg_rules *r, const char *line, size_t len, struct err *err)
+{
+	if (len > ARG_RULE_MAX)
+		return err_set(err, ERR_LIMIT, "arg-rule", "a rule is longer than %d bytes", ARG_RULE_MAX);
+	if (r->n == ARG_RULES_MAX)
+		return err_set(err, ERR_LIMIT, "arg-rule", "there are more than %d rules", ARG_RULES_MAX);
+	return parse_rule(line, len, &r->rule[r->n++], err);
+}
+
+int arg_rules_parse(const char *text, size_t len, struct arg_rules **ret, struct err *err)
+{
+	struct arg_rules *r = mem_zalloc(sizeof(*r));
+	const char *p = text, *end = text + len;
+	int rc = 0;
+
+	r->refs = 1;
+	while (rc == 0 && p < end) {
+		const char *newline = memchr(p, '\n', (size_t)(end - p));
+		size_t n = (size_t)((newline ? newline : end) - p);
+
+		if (n > 0)
+			rc = add_rule(r, p, n, err);
+		p += n + 1;
+	}
+	if (rc < 0 || r->n == 0)
+		arg_rules_unref(&r);
+	if (rc == 0)
+		*ret = r;
+	return rc;
+}
+
+/* NULL stays NULL */
+static struct arg_rules *arg_rules_ref(struct arg_rules *r)
+{
+	if (r)
+		r->refs++;
+	return r;
+}
+
+void arg_rules_unref(struct arg_rules **r)
+{
+	if (!r || !*r)
+		return;
+	assert((*r)->refs > 0);
+	if (--(*r)->refs == 0) {
+		for (size_t i = 0; i < (*r)->n; i++) {
+			free((*r)->rule[i].line);
+			json_decref((*r)->rule[i].value);
+		}
+		free(*r);
+	}
+	*r = NULL;
+}
+
+static bool begins(const json_t *v, const json_t *prefix)
+{
+	size_t len = json_string_length(prefix);
+
+	return json_is_string(v) && json_string_length(v) >= len &&
+	       memcmp(json_string_value(v), json_string_value(prefix), len) == 0;
+}
+
+static bool is_between(const json_t *v, const json_t *least, const json_t *most)
+{
+	return json_is_number(v) && (json_is_null(least) || jx_compare(jx_number(v), jx_number(least)) >= 0) &&
+	       (json_is_null(most) || jx_compare(jx_number(v), jx_number(most)) <= 0);
+}
+
+static bool holds(const struct rule *r, const json_t *v)
+{
+	const json_t *one;
+	size_t i;
+
+	switch (r->op) {
+	case OP_EQUALS:
+		return jx_equal(v, r->value);
+	case OP_ONE_OF:
+		json_array_foreach(r->value, i, one)
+			if (jx_equal(v, one))
+				return true;
+		return false;
+	case OP_PREFIX:
+		return begins(v, r->value);
+	case OP_RANGE:
+		return is_between(v, json_array_get(r->value, 0), json_array_get(r->value, 1));
+	case OP_COUNT:
+		break;
+	}
+	return false;
+}
+
+int arg_rules_check(const struct arg_rules *rules, const char *tool, const json_t *args, struct err *err)
+{
+	for (size_t i = 0; rules && i < rules->n; i++) {
+		const struct rule *r = &rules->rule[i];
+		const json_t *v;
+
+		if (!text_glob(r->glob, tool))
+			continue;
+		v = args ? jx_at(args, r->pointer) : NULL;
+		if (!v)
+			return err_set(err, ERR_DENIED, r->pointer, "the key allows this tool only with a value at %s", r->pointer);
+		if (!holds(r, v))
+			return err_set(err, ERR_DENIED, r->pointer, "the key does not allow this value at %s", r->pointer);
+	}
+	return 0;
+}
 
 const char *cred_refusal_name(enum cred_refusal why)
 {
