@@ -54,7 +54,6 @@ int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_
 			struct err *err) MUST_CHECK;
 /* Whether the records of a verified bundle are those that a verified store had at its place. */
 int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
-		      struct audit_coverage *sum,
-		      struct err *err) MUST_CHECK;
+		      struct audit_coverage *sum, struct err *err) MUST_CHECK;
 
 #endif

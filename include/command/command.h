@@ -226,14 +226,12 @@ struct gate;
 struct tls_server;
 /* mode: of the socket's file; the check by uid comes on top. */
 int command_socket_open(struct commands *a, struct ev_loop *loop, const char *path, unsigned mode,
-			struct command_socket **ret,
-		    struct err *err) MUST_CHECK;
+			struct command_socket **ret, struct err *err) MUST_CHECK;
 /* The same from other machines, over TLS: the first line is "Authorization: Bearer KEY", within ADMIN_KEY_MS.  Off
  * unless it is opened; all that places names is borrowed for its life. */
 struct command_remote { const char *address; struct tls_server *tls; struct gate *gate; struct tenants *tenants; };
 int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r,
-			struct command_socket **ret,
-		      struct err *err) MUST_CHECK;
+			struct command_socket **ret, struct err *err) MUST_CHECK;
 const char *command_remote_address(const struct command_socket *s);
 #define ADMIN_KEY_MS 5000
 /* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key

@@ -69,8 +69,7 @@ typedef void oauth_done_fn(void *arg, int rc, const struct oauth_pass *pass, con
  * unless *ret_check is cancelled before.  ERR_DENIED: told to the watcher of tenants, err->msg fits an answer.
  * ERR_BUSY, ERR_UNREACHABLE: nobody can tell now; err->retry_ms. */
 int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *done, void *arg,
-		struct oauth_pass *ret_pass,
-		struct oauth_check **ret_check, struct err *err) MUST_CHECK;
+		struct oauth_pass *ret_pass, struct oauth_check **ret_check, struct err *err) MUST_CHECK;
 void oauth_check_cancel(struct oauth_check **c);
 
 /* RFC 9728: where tokens for this resource come from. */

@@ -17,8 +17,7 @@ struct mcp_ended;
 
 /* In a WRITER body; no record. */
 int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject,
-		const struct tenant_limits *set,
-		    struct err *err) MUST_CHECK;
+		const struct tenant_limits *set, struct err *err) MUST_CHECK;
 bool limit_same(const struct tenant_limits *a, const struct tenant_limits *b);
 
 /* --- tenants */

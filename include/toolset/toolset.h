@@ -97,8 +97,7 @@ struct define_item;
  * none). Asks for a second administrator when its own level comes to lie below that of the server or of any tenant
  * (AUDIT A-909). */
 int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before,
-			int64_t after,
-			    struct err *err) MUST_CHECK;
+			int64_t after, struct err *err) MUST_CHECK;
 
 /* --- grants */
 

@@ -574,8 +574,7 @@ int audit_bundle_verify(FILE *f, const struct audit_evidence *with, audit_found_
 /* --- beside its store */
 
 int audit_bundle_join(struct db *db, const struct audit_bundle *b, audit_found_fn *found, void *arg,
-		      struct audit_coverage *sum,
-		      struct err *err)
+		      struct audit_coverage *sum, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_BUNDLE_FIND_LOG);
 	struct audit_finding f = { .code = AUDIT_FINDING_NOT_CHECKED, .origin = b->origin, .from = b->from,

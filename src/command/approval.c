@@ -204,8 +204,7 @@ size_t approval_field(const struct command_call *c, struct audit_field *ret)
 /* --- filing a request, once the command itself has been undone */
 
 static int record_approval(struct command_run *run, struct db *db, struct audit_logs *logs, int kind,
-			   const struct approval *a,
-			   struct err *err)
+			   const struct approval *a, struct err *err)
 {
 	char obj[40];
 	struct command_record r = { .kind = kind, .obj = obj, .after = a->digest };

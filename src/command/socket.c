@@ -495,8 +495,7 @@ static void not_entered(void *arg, struct accepted *a)
 }
 
 int command_remote_open(struct commands *a, struct ev_loop *loop, const struct command_remote *r,
-			struct command_socket **ret,
-		      struct err *err)
+			struct command_socket **ret, struct err *err)
 {
 	struct command_socket *s = mem_zalloc(sizeof(*s));
 	int rc;

@@ -324,8 +324,7 @@ static int receive_answer(struct ctl_wire *w, const struct ctl_sink *sink, struc
 }
 
 int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *args, const struct ctl_sink *sink,
-		   struct str *rows,
-		   struct err *err)
+		   struct str *rows, struct err *err)
 {
 	struct str line = STR_SECRET_INIT, name = STR_INIT;
 	int rc;

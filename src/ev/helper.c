@@ -104,8 +104,7 @@ static void disclaim(struct ev_nursery *n, pid_t pid)
 }
 
 int ev_helper_start(struct ev_loop *loop, const char *path, const char *const argv[], int *ret_fd,
-		    struct ev_helper **ret,
-		    struct err *err)
+		    struct ev_helper **ret, struct err *err)
 {
 	struct ev_helper *h = mem_zalloc(sizeof(*h));
 	int s[2] = { -1, -1 }, rc = 0;

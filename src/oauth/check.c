@@ -222,8 +222,7 @@ static void put_words(const struct oauth_issuer *s, const json_t *claims, struct
 
 /* Who is it here?  ERR_DENIED, and why. */
 static int oauth_identify(const struct oauth_issuer *s, const json_t *claims, struct oauth_identity *ret,
-			  enum cred_refusal *ret_why,
-		   struct err *err)
+			  enum cred_refusal *ret_why, struct err *err)
 {
 	const struct conf_claim *principal = &s->conf->principal;
 	const char *tenant = name_of(&s->conf->tenant, claims), *sub = jwt_text(claims, "sub");
@@ -698,8 +697,7 @@ static void on_fetched(void *arg, const struct conf_issuer *conf, bool fresh)
 }
 
 int oauth_check(struct oauth *o, const struct oauth_ask *ask, oauth_done_fn *done, void *arg,
-		struct oauth_pass *ret_pass,
-		struct oauth_check **ret_check, struct err *err)
+		struct oauth_pass *ret_pass, struct oauth_check **ret_check, struct err *err)
 {
 	struct question q = { .token = ask->token, .len = ask->len, .resource = ask->resource, .source = *ask->source };
 	struct oauth_issuer *s = NULL;

@@ -556,8 +556,7 @@ const char *jwt_client(const json_t *claims)
 }
 
 int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64_t *ret_expires_us,
-		     enum cred_refusal *ret_why,
-		     struct err *err)
+		     enum cred_refusal *ret_why, struct err *err)
 {
 	const char *iss = jwt_text(claims, "iss");
 	uint64_t expires = 0;

@@ -83,8 +83,7 @@ const char *jwt_client(const json_t *claims);
 struct jwt_expect { const char *issuer, *audience; uint64_t now_us; };
 /* The claims every token must have (SEC S-405, S-406).  ERR_DENIED, and why. */
 int jwt_check_claims(const json_t *claims, const struct jwt_expect *want, uint64_t *ret_expires_us,
-		     enum cred_refusal *ret_why,
-		     struct err *err) MUST_CHECK;
+		     enum cred_refusal *ret_why, struct err *err) MUST_CHECK;
 
 /* --- keyset.c: requests to an issuer */
 

@@ -104,8 +104,7 @@ static uint64_t life_of(const struct key_row *k)
 }
 
 static int write_secret(struct db *db, const struct key_row *k, const struct key_rotate *job, uint64_t until_us,
-			uint64_t expires_us,
-			struct err *err)
+			uint64_t expires_us, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_KEY_SET_SECRET);
 

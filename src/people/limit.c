@@ -226,8 +226,7 @@ static int read_set(struct db *db, const struct target *at, struct tenant_limits
 }
 
 int limit_write(struct db *db, int64_t tenant_id, enum tenant_scope scope, int64_t subject,
-		const struct tenant_limits *set,
-		    struct err *err)
+		const struct tenant_limits *set, struct err *err)
 {
 	static const struct tenant_limits none;
 	bool empty = limit_same(set, &none);

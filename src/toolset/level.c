@@ -199,8 +199,7 @@ static int highest_level(struct db *db, int *ret, struct err *err)
 }
 
 int level_check_version(struct command_call *c, struct db *db, const struct tool_row *tool, int64_t before,
-			int64_t after,
-			    struct err *err)
+			int64_t after, struct err *err)
 {
 	int own = UNSET, was = UNSET, highest = UNSET;
 	char why[200];

@@ -307,8 +307,7 @@ static int other_user(struct db *db, int64_t id, const char *const *set, size_t 
 }
 
 static int record_schema(struct command_call *c, struct db *db, struct audit_logs *logs,
-			 const struct command_record *what,
-			 const char *uri, struct err *err)
+			 const struct command_record *what, const char *uri, struct err *err)
 {
 	char *obj = mem_printf("schema/%s", uri);
 	struct command_record r = *what;
@@ -348,8 +347,7 @@ static int may_replace(struct db *db, const struct schema_row *old, const struct
 }
 
 static int write_row(const struct command_call *c, struct db *db, const struct define_schema *def,
-		     const struct schema_row *old,
-		     struct err *err)
+		     const struct schema_row *old, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, old ? SQL_SCHEMA_SET : SQL_SCHEMA_INSERT);
 	char actor[ACTOR_SIZE];

@@ -490,8 +490,7 @@ static json_t *visible_definition(const struct reg_snapshot *snap, enum reg_kind
 
 /* What the handler gets: of a resource the URI and the template's variables, else what the words say. */
 static int read_args(const struct command_call *c, const struct reg_snapshot *snap, enum reg_kind kind,
-		     const char *name,
-		     json_t **ret, struct err *err)
+		     const char *name, json_t **ret, struct err *err)
 {
 	json_t *definition;
 	int rc;

@@ -250,8 +250,7 @@ static int look(struct db *db, const char *name, struct known *ret, struct err *
 }
 
 static int store_new(struct command_call *c, struct db *db, struct audit_logs *logs, const struct define_item *def,
-		     struct known *k,
-		     bool keep_state, int64_t version, struct err *err)
+		     struct known *k, bool keep_state, int64_t version, struct err *err)
 {
 	/* What was never in force gives way; what is in force stays until the new one is approved. */
 	bool shown = k->alive && !(k->pending && k->p.version == k->tool.version);

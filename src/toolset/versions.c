@@ -167,8 +167,7 @@ static int find_waiting(const struct command_call *c, struct db *db, struct tool
 
 /* Who made it does not approve it, unless this crib has a single administrator. */
 static int check_second(struct command_call *c, struct db *db, const struct pending_row *p,
-			char approver[ACTOR_SIZE + 32],
-			struct err *err)
+			char approver[ACTOR_SIZE + 32], struct err *err)
 {
 	char who[ACTOR_SIZE];
 	bool one = false;
@@ -198,8 +197,7 @@ static void put_decided(struct reply *o, const struct tool_row *tool, const stru
 }
 
 static int define_stored(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t version,
-			 struct define_item *ret,
-		      struct err *err);
+			 struct define_item *ret, struct err *err);
 
 static int tool_approve_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
