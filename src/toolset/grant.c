@@ -91,15 +91,13 @@ static int take_limits(struct command_call *c, struct grant_job *job, struct err
 static int grant_check(struct command_call *c, struct err *err)
 {
 	struct grant_job *job = command_priv(c, sizeof(*job));
-	const char *tenant = arg_text(c, "tenant"), *single = arg_text(c, "tool");
+	const char *tenant = arg_text(c, "tenant");
 	size_t n = arg_count(c, "tool");
 	int rc = 0;
 
 	c->free_priv = free_job;
 	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", tenant ? tenant : "");
 	job->glob = mem_calloc(n + 1, sizeof(*job->glob));
-	if (single)
-		rc = take_glob(job, single, err);
 	for (size_t i = 0; i < n && rc == 0; i++)
 		rc = take_glob(job, arg_nth(c, "tool", i), err);
 	return rc < 0 ? rc : take_limits(c, job, err);
