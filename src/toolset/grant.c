@@ -198,7 +198,8 @@ static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct g
 	return rc;
 }
 
-static int find_grant(struct db *db, const struct tenant_row *t, const char *glob, struct grant_row *ret, struct err *err)
+static int find_grant(struct db *db, const struct tenant_row *t, const char *glob, struct grant_row *ret,
+		      struct err *err)
 {
 	const char *globs[64];
 	char kept[NELEMS(globs)][GRANT_GLOB_SIZE];
@@ -245,7 +246,8 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	int rc = text_glob_literal(glob) ? tool_row_find(db, glob, &tool, err) : 0;
 
 	if (rc == ERR_NOT_FOUND)
-		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", tool_noun(glob), *err->hint ? ", " : "", err->hint);
+		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", tool_noun(glob), *err->hint ? ", " : "",
+			       err->hint);
 	else
 		(void)snprintf(ret_said, size, "granted");
 	return rc == ERR_NOT_FOUND ? 0 : rc;
@@ -325,8 +327,8 @@ int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, i
 	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, err);
 }
 
-int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id, struct grant_row *want,
-		    struct grant_row *ret_before, enum row_stored *ret, struct err *err)
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
+		struct grant_row *want, struct grant_row *ret_before, enum row_stored *ret, struct err *err)
 {
 	struct grant_row old;
 	int rc = find_row(db, tenant_id, want->glob, &old, err);
@@ -424,8 +426,11 @@ static int grant_set_body(struct command_call *c, struct db *db, struct audit_lo
 
 #define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
-#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, "The name that the tenant sees, of a single tool, prompt or resource.")
-static const struct command_arg grant_add_args[] = { TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
+#define ALIAS \
+	OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, \
+	    "The name that the tenant sees, of a single tool, prompt or resource.")
+static const struct command_arg grant_add_args[] = {
+	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
 static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
 	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, ARG_END };
@@ -445,7 +450,8 @@ const struct command grant_commands[] = {
 	  .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .check = grant_check, .body = grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
-	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant", .where = ADM_ON_WRITER,
+	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
+	  .where = ADM_ON_WRITER,
 	  .check = grant_check, .body = grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
