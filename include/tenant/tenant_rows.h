@@ -40,13 +40,11 @@ void principal_row_read(struct db_stmt *st, struct principal_row *ret);
 /* Names of a tenant's principals by pseudonym, for showing records. */
 int principal_names_load(struct db *db, int64_t tenant_id, struct map **ret, struct err *err) MUST_CHECK;
 void principal_names_free(struct map **names);
-/* its name, or itself; NULL for NULL */
+/* Its name, or itself; NULL for NULL. */
 const char *principal_name(const struct map *names, const char *pseudonym);
-/* The tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words that have the
- * call's text. */
+/* The tenant in whose log a call stands: this one, or with "" any.  ERR_NOT_FOUND, in words with the call's text. */
 int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16], const char *text,
 		       struct tenant_row *ret, struct err *err) MUST_CHECK;
 int tenant_row_log(struct db *db, int64_t tenant_id, int64_t *ret, struct err *err) MUST_CHECK;
-
 
 #endif

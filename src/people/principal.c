@@ -1,4 +1,6 @@
-/* principal list, show, set. */
+/* Principals, who the keys of a tenant belong to: the commands principal list, show and set.  check() runs on the loop
+ * thread and parses; body() runs on the writer's, or on the pool's where it only reads, and reads the arguments itself;
+ * after() runs on the loop once the rows are durable, and ends what a suspended principal has open. */
 #include "config.h"
 
 #include <stdio.h>
@@ -16,14 +18,12 @@
 
 enum { PRINCIPAL_ACTIVE = 1, PRINCIPAL_SUSPENDED = 2 };
 
-struct principal_job {
-	char tenant[64], name[64];
-	bool suspend;
-	size_t nkeys;                   /* out, as are these */
-	int64_t tenant_id;
+struct principal_set {                  /* what body() leaves for after() */
+	struct tenant_row tenant;
 	struct principal_row now;
 };
 
+/* Into the open row of the answer. */
 static void put_principal(struct reply *o, const char *tenant, const struct principal_row *p)
 {
 	char full[160];
@@ -61,26 +61,40 @@ static int principal_list_body(struct command_call *c, struct db *db, struct aud
 
 static int principal_name_check(struct command_call *c, struct err *err)
 {
-	struct principal_job *job = command_priv(c, sizeof(*job));
+	char tenant[64], name[64];
 
-	job->suspend = arg_flag(c, "suspended");
-	return arg_split(arg_text(c, "principal"), job->tenant, job->name, err);
+	return arg_split(arg_text(c, "principal"), tenant, name, err);
+}
+
+static int principal_set_check(struct command_call *c, struct err *err)
+{
+	(void)command_priv(c, sizeof(struct principal_set));
+	return principal_name_check(c, err);
+}
+
+static int find_principal(struct command_call *c, struct db *db, struct tenant_row *ret_tenant,
+			  struct principal_row *ret, struct err *err)
+{
+	char tenant[64], name[64];
+	int rc = arg_split(arg_text(c, "principal"), tenant, name, err);
+
+	if (rc == 0)
+		rc = tenant_row_find(db, tenant, ret_tenant, err);
+	return rc < 0 ? rc : principal_row_find(db, ret_tenant, name, ret, err);
 }
 
 /* How many keys of a principal are not revoked. */
-static int count_keys(struct db *db, struct principal_job *job, const struct tenant_row *t, struct err *err)
+static int count_keys(struct db *db, int64_t tenant_id, const char *principal, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_KEY_LIST);
 	int rc;
 
-	db_bind_i64(st, 1, t->id);
+	db_bind_i64(st, 1, tenant_id);
 	while ((rc = db_step(st, err)) == 1) {
 		size_t len;
 		const char *name = db_col_text(st, 3, &len);
 
-		if (!text_eq(name, len, job->name) || db_col_type(st, 8) != DB_NULL)
-			continue;
-		job->nkeys++;
+		*ret += text_eq(name, len, principal) && db_col_type(st, 8) == DB_NULL;
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -88,66 +102,57 @@ static int count_keys(struct db *db, struct principal_job *job, const struct ten
 
 static int principal_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct principal_job *job = c->priv;
 	struct tenant_row t;
 	struct principal_row p;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int64_t nkeys = 0;
+	int rc = find_principal(c, db, &t, &p, err);
 
 	(void)logs;
 	if (rc == 0)
-		rc = principal_row_find(db, &t, job->name, &p, err);
-	if (rc == 0)
-		rc = count_keys(db, job, &t, err);
+		rc = count_keys(db, t.id, p.name, &nkeys, err);
 	if (rc < 0)
 		return rc;
 	reply_row_begin(c->out);
 	put_principal(c->out, t.name, &p);
-	reply_int(c->out, "keys", (int64_t)job->nkeys);
+	reply_int(c->out, "keys", nkeys);
 	reply_row_end(c->out);
 	return 0;
 }
 
 static int principal_set_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	struct principal_job *job = c->priv;
-	struct tenant_row t;
-	struct principal_row p;
+	struct principal_set *set = c->priv;
+	struct principal_row *p = &set->now;
 	struct db_stmt *st;
 	char obj[64];
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = find_principal(c, db, &set->tenant, p, err);
 
-	if (rc == 0)
-		rc = principal_row_find(db, &t, job->name, &p, err);
 	if (rc < 0)
 		return rc;
-	job->tenant_id = t.id;
-	p.state = job->suspend ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
+	p->state = arg_flag(c, "suspended") ? PRINCIPAL_SUSPENDED : PRINCIPAL_ACTIVE;
 	st = db_stmt_get(db, SQL_PRINCIPAL_SET_STATE);
-	db_bind_i64(st, 1, t.id);
-	db_bind_i64(st, 2, p.id);
-	db_bind_i64(st, 3, p.state);
+	db_bind_i64(st, 1, set->tenant.id);
+	db_bind_i64(st, 2, p->id);
+	db_bind_i64(st, 3, p->state);
 	rc = db_run(&st, err);
-	(void)snprintf(obj, sizeof(obj), "principal/%s", p.pseudonym);
+	(void)snprintf(obj, sizeof(obj), "principal/%s", p->pseudonym);
 	if (rc == 0)
 		rc = command_record(c, db, logs, &(struct command_record){ .kind = AUDIT_POLICY_CHANGE, .obj = obj,
-			.prn = p.pseudonym }, err);
-	if (rc == 0)
-		rc = command_changed_people(c, db, t.id, err);
-	job->now = p;
-	return rc;
+			.prn = p->pseudonym }, err);
+	return rc < 0 ? rc : command_changed_people(c, db, set->tenant.id, err);
 }
 
 /* Whatever is the principal's ends; its next request is refused. */
 static void principal_set_after(struct command_call *c)
 {
-	const struct principal_job *job = c->priv;
-	const struct call_where whose = { .tenant_id = job->tenant_id, .principal_id = job->now.id };
+	const struct principal_set *set = c->priv;
+	const struct call_where whose = { .tenant_id = set->tenant.id, .principal_id = set->now.id };
 	struct mcp_ended ended = { 0 };
 
-	if (job->suspend)
+	if (set->now.state == PRINCIPAL_SUSPENDED)
 		people_end_where(c, &whose, true, &ended);
 	reply_row_begin(c->out);
-	put_principal(c->out, job->tenant, &job->now);
+	put_principal(c->out, set->tenant.name, &set->now);
 	reply_int(c->out, "calls", (int64_t)ended.calls);
 	reply_int(c->out, "connections", (int64_t)ended.peers);
 	reply_row_end(c->out);
@@ -158,10 +163,11 @@ static void principal_set_after(struct command_call *c)
 static const struct command_arg tenant_args[] = { TENANT_WORD, ARG_END };
 static const struct command_arg principal_args[] = { PRINCIPAL_WORD, ARG_END };
 static const struct command_arg principal_set_args[] = {
-	PRINCIPAL_WORD, NEED("suspended", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its keys are refused."), ARG_END };
+	PRINCIPAL_WORD, NEED("suspended", "yes|no", ARG_YESNO, COMPLETE_NONE, "Whether its keys are refused."),
+	ARG_END };
 static const struct command_column principal_list_cols[] = {
-	COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"), COL_AT("created", "CREATED"),
-	COL_END };
+	COL("principal", "PRINCIPAL"), COL("state", "STATE"), COL("pseudonym", "PSEUDONYM"),
+	COL_AT("created", "CREATED"), COL_END };
 static const struct command_column principal_cols[] = {
 	COL("principal", "Principal"), COL("state", "State"), COL("pseudonym", "Pseudonym"), COL("keys", "Keys"),
 	COL_AT("created", "Created"), COL_END };
@@ -170,12 +176,12 @@ const struct command principal_commands[] = {
 	{ .noun = "principal", .verb = "list", .help = "List the principals of a tenant", .args = tenant_args,
 	  .columns = principal_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
 	  .body = principal_list_body },
-	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args, .columns = principal_cols,
-	  .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,
+	{ .noun = "principal", .verb = "show", .help = "Show a principal", .args = principal_args,
+	  .columns = principal_cols, .shape = ADM_ITEM, .role = ADM_READ, .own = "principal", .where = ADM_ON_POOL,
 	  .check = principal_name_check, .body = principal_show_body },
 	{ .noun = "principal", .verb = "set", .help = "Suspend a principal or let it in again",
 	  .detail = "What a suspended one has open ends as with tenant suspend.", .args = principal_set_args,
 	  .done = "principal %{tenant}/%{name} is %{state}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
-	  .check = principal_name_check, .body = principal_set_body, .after = principal_set_after },
+	  .check = principal_set_check, .body = principal_set_body, .after = principal_set_after },
 	{ .noun = NULL },
 };

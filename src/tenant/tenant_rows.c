@@ -1,4 +1,5 @@
-/* Look-ups by name that commands share: a row, or "not found" with the nearest name. */
+/* Rows of tenants and principals, for commands: found by name, or "not found" with the nearest one; principals are also
+ * added here, for keys and commands do so.  Any thread, with its own connection; nothing is kept between two calls. */
 #include "config.h"
 
 #include <stdio.h>
@@ -15,7 +16,6 @@
 #include "db/db.h"
 #include "tenant/tenant.h"
 #include "tenant/tenant_rows.h"
-
 
 #define PSEUDONYM_RANDOM 16             /* characters after prn_ */
 
@@ -90,7 +90,8 @@ int tenant_row_of_call(struct db *db, const char *tenant, const uint8_t call[16]
 		db_stmt_put(&st);
 	}
 	if (rc >= 0 && !found)
-		return err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", text, *tenant ? " in the log of " : "", tenant);
+		return err_set(err, ERR_NOT_FOUND, "", "call %s: not found%s%s", text,
+			       *tenant ? " in the log of " : "", tenant);
 	return rc < 0 ? rc : 0;
 }
 
