@@ -101,25 +101,29 @@ int level_check_version(struct command_call *c, struct db *db, const struct tool
 
 /* --- grants */
 
-#define GRANT_GLOB_SIZE 80                /* with the kind in front and NUL */
-struct grant_row {
-	int64_t id, created_us;
-	char glob[GRANT_GLOB_SIZE], alias[65];    /* alias "" = none */
-	uint32_t concurrency;           /* 0 = as the tool says */
-	struct text_rate rate;          /* likewise, count 0 */
-};
-/* The row that admin_grant_find or admin_grant_list stands at. */
-void grant_row_read(struct db_stmt *st, struct grant_row *ret);
-
-int grant_glob(const char *text, char ret[80], struct err *err) MUST_CHECK;
-/* glob NULL: several. */
-int grant_alias(const char *alias, const char *glob, char ret[65], struct err *err) MUST_CHECK;
-/* In a WRITER body, with a record; command_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED. */
-int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-		struct grant_row *want,
-		    struct grant_row *ret_before, enum row_stored *ret, struct err *err) MUST_CHECK;
+struct grant_row;
+/* Loop: check a document, make the row that it describes; free(), also after an error. */
+int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, struct err *err) MUST_CHECK;
+json_t *grant_document(const char *tenant, const struct grant_row *g);
+const char *grant_tool(const struct grant_row *g);              /* the name or pattern */
+/* Those of a tenant, by name; fn may drop them.  Ends at the first error. */
+typedef int grant_each_fn(void *arg, const struct grant_row *g, struct err *err);
+int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, struct err *err) MUST_CHECK;
+/* In a WRITER body, with a record; command_changed_tenant() is the caller's.  ret_before: with ADM_CHANGED the document
+ * of what it was, else NULL. */
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+		struct grant_row *want, json_t **ret_before, enum row_stored *ret, struct err *err) MUST_CHECK;
 int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-		   const struct grant_row *g, struct err *err) MUST_CHECK;
+	       const struct grant_row *g, struct err *err) MUST_CHECK;
+
+/* Members of documents that tenants have as well: a rate, and the member `limits` with at most so many calls at
+ * once. */
+int document_rate(const json_t *limits, const char *name, struct text_rate *ret, struct err *err) MUST_CHECK;
+int document_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate,
+		    struct err *err) MUST_CHECK;
+void document_put_rate(json_t *limits, const char *name, struct text_rate rate);        /* count 0: nothing */
+/* rc, which comes from a check that names an argument: here it is a member. */
+int document_member(struct err *err, int rc) MUST_CHECK;
 
 /* Its tables of commands, for app/commands.c. */
 extern const struct command tool_commands[], version_commands[], test_commands[], pending_commands[],

@@ -94,22 +94,6 @@ SELECT id, version, digest, actor, created_us, definition FROM tool_version WHER
 -- tool show: how many grants name this very tool.  Walk of the grants: they are few, and globs are not counted.
 SELECT count(*) FROM tool_grant g JOIN tenant t ON t.id = g.tenant_id WHERE g.glob = ?1 AND t.state <> 3;
 
--- name: admin_grant_list
--- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
-
--- name: admin_grant_find
--- grant add, remove, set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
-
--- name: admin_grant_set
--- grant set.  Primary key.
-UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6 WHERE tenant_id = ?1 AND id = ?2;
-
--- name: admin_grant_delete_all
--- tenant remove.  UNIQUE(tenant_id, glob).
-DELETE FROM tool_grant WHERE tenant_id = ?1;
-
 -- name: admin_counts
 -- status.  Walks of the small tables.
 SELECT (SELECT count(*) FROM tenant WHERE state <> 3), (SELECT count(*) FROM tool WHERE state <> 3 AND instr(name, ':') = 0),

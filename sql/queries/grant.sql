@@ -1,4 +1,4 @@
--- Statements on grant.  Each names its caller and its index.
+-- Statements on grant, all of them, with those by which records vouch for its rows.  Each names its caller and its index.
 
 -- name: grant_visible
 -- reg_change_*: what a tenant's grants match; a pattern without a kind in front of it speaks of tools alone.  UNIQUE(tenant_id, glob); tool by name, or all of it for a pattern
@@ -24,3 +24,30 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 -- name: grant_delete
 -- admin: grant remove.  UNIQUE(tenant_id, glob).
 DELETE FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
+
+-- name: admin_grant_list
+-- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
+
+-- name: admin_grant_find
+-- grant add, remove, set.  UNIQUE(tenant_id, glob).
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
+
+-- name: admin_grant_set
+-- grant set.  Primary key.
+UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6 WHERE tenant_id = ?1 AND id = ?2;
+
+-- name: admin_grant_delete_all
+-- tenant remove.  UNIQUE(tenant_id, glob).
+DELETE FROM tool_grant WHERE tenant_id = ?1;
+
+-- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_grant
+SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant
+WHERE id >= ?1 ORDER BY id LIMIT ?2;
+
+-- audit_append_rows().  Primary key.
+-- any tenant: the row is known by its id.
+-- name: rows_vouch_grant
+UPDATE tool_grant SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;

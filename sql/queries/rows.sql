@@ -63,16 +63,6 @@ UPDATE cred SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
 
 -- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
 -- any tenant: the row is known by its id.
--- name: rows_grant
-SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE id >= ?1 ORDER BY id LIMIT ?2;
-
--- audit_append_rows().  Primary key.
--- any tenant: the row is known by its id.
--- name: rows_vouch_grant
-UPDATE tool_grant SET rec_log = ?2, rec_idx = ?3 WHERE id = ?1;
-
--- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
--- any tenant: the row is known by its id.
 -- name: rows_tool
 SELECT t.rec_log, t.rec_idx, t.id, t.name, t.state, t.version, t.created_us, v.kind, v.uri, v.digest, v.definition
 FROM tool t LEFT JOIN tool_version v ON v.tool_id = t.id AND v.version = t.version WHERE t.id >= ?1 ORDER BY t.id LIMIT ?2;

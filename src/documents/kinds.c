@@ -357,55 +357,15 @@ LISTED(template, "resourceTemplate", "resource", REG_TEMPLATE);
 
 /* {kind: tenant, name: acme, title: Acme Corp, limits: {concurrency: 7, rate: 100/s, queue: 50, requests: 200/s,
  *  callsPerDay: 10000, bytesPerDay: 1GiB}, sandbox: {require: base+landlock:6}, suspended: true}
- * {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool
+ * A grant's is read and written beside its row, in toolset.
  *
  * What is left out is as if it had never been set; but a tenant that is suspended stays so unless its document says
  * `suspended: false`: no file undoes by its silence what somebody did in an emergency. */
 
 #define TENANT_CONCURRENCY_MAX 100000
 #define TENANT_QUEUE_MAX 100000
-#define GRANT_CONCURRENCY_MAX 10000
 
 /* --- tenant and grant: limits */
-
-static int read_rate(const json_t *limits, const char *name, struct text_rate *ret, struct err *err)
-{
-	const char *rate = NULL;
-	char where[32];
-	int rc = jx_get_string(limits, "/limits", name, JX_OPTIONAL, &rate, err);
-
-	if (rc < 0 || !rate || text_rate(rate, ret) == 0)
-		return rc;
-	(void)snprintf(where, sizeof(where), "/limits/%s", name); /* fits */
-	(void)err_set(err, ERR_INVALID, where, "%.40s is no rate", rate);
-	err_hint(err, "write it as 10/s, 60/min, 100/h or 5000/day");
-	return ERR_INVALID;
-}
-
-/* What tenants and grants have. */
-static int read_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate,
-		       struct err *err)
-{
-	int rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, max, ret_concurrency, err);
-
-	return rc < 0 ? rc : read_rate(limits, "rate", ret_rate, err);
-}
-
-static int read_grant_limits(const json_t *doc, struct grant_row *g, struct err *err)
-{
-	static const char *const known[] = { "concurrency", "rate" };
-	int64_t concurrency = 0;
-	json_t *limits = NULL;
-	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
-
-	if (rc < 0 || !limits)
-		return rc;
-	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
-	if (rc == 0)
-		rc = read_limits(limits, GRANT_CONCURRENCY_MAX, &concurrency, &g->rate, err);
-	g->concurrency = (uint32_t)concurrency;
-	return rc;
-}
 
 static int read_size(const json_t *limits, const char *name, uint64_t *ret, struct err *err)
 {
@@ -432,11 +392,11 @@ static int read_tenant_limits(const json_t *doc, struct tenant_row *t, struct er
 		return rc;
 	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
 	if (rc == 0)
-		rc = read_limits(limits, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
+		rc = document_limits(limits, TENANT_CONCURRENCY_MAX, &t->concurrency, &t->rate, err);
 	if (rc == 0)
 		rc = jx_get_int(limits, "/limits", "queue", JX_OPTIONAL, 1, TENANT_QUEUE_MAX, &queue, err);
 	if (rc == 0)
-		rc = read_rate(limits, "requests", &t->more.requests, err);
+		rc = document_rate(limits, "requests", &t->more.requests, err);
 	if (rc == 0)
 		rc = jx_get_int(limits, "/limits", "callsPerDay", JX_OPTIONAL, 1, UINT32_MAX, &calls, err);
 	if (rc == 0)
@@ -446,35 +406,25 @@ static int read_tenant_limits(const json_t *doc, struct tenant_row *t, struct er
 	return rc;
 }
 
-static void put_rate(json_t *limits, const char *name, struct text_rate rate)
-{
-	char text[40];
-
-	if (rate.count)
-		(void)json_object_set_new(limits, name, json_string(text_format_rate(rate, text, sizeof(text))));
-}
-
 static void put_count(json_t *limits, const char *name, uint64_t n)
 {
 	if (n)
 		(void)json_object_set_new(limits, name, json_integer((json_int_t)n));
 }
 
-static void put_limits(json_t *doc, int64_t concurrency, struct text_rate rate, const struct tenant_limits *more)
+static void put_limits(json_t *doc, const struct tenant_row *t)
 {
 	json_t *limits = json_object();
 	char bytes[32];
 
-	put_count(limits, "concurrency", (uint64_t)concurrency);
-	put_rate(limits, "rate", rate);
-	if (more) {
-		put_count(limits, "queue", more->queue);
-		put_rate(limits, "requests", more->requests);
-		put_count(limits, "callsPerDay", more->calls_day);
-		(void)snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)more->bytes_day); /* fits */
-		if (more->bytes_day)
-			(void)json_object_set_new(limits, "bytesPerDay", json_string(bytes));
-	}
+	put_count(limits, "concurrency", (uint64_t)t->concurrency);
+	document_put_rate(limits, "rate", t->rate);
+	put_count(limits, "queue", t->more.queue);
+	document_put_rate(limits, "requests", t->more.requests);
+	put_count(limits, "callsPerDay", t->more.calls_day);
+	(void)snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)t->more.bytes_day); /* fits */
+	if (t->more.bytes_day)
+		(void)json_object_set_new(limits, "bytesPerDay", json_string(bytes));
 	if (json_object_size(limits) > 0)
 		(void)json_object_set(doc, "limits", limits);
 	json_decref(limits);
@@ -494,14 +444,6 @@ static void say(struct apply *a, const char *kind, const char *name, json_t *bef
 	str_fini(&y);
 	json_decref(before);
 	json_decref(after);
-}
-
-/* Checks shared with the commands name an argument: here it is a member. */
-static int at_member(struct err *err, int rc)
-{
-	if (rc < 0 && err && *err->where != '/')
-		err_at(err, "/");
-	return rc;
 }
 
 /* --- tenant */
@@ -538,11 +480,11 @@ static int read_tenant(struct apply *a, const json_t *doc, struct apply_item *it
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "name", JX_REQUIRED, &name, err);
 	if (rc == 0)
-		rc = at_member(err, tenant_new_name(name, err));
+		rc = document_member(err, tenant_new_name(name, err));
 	if (rc == 0)
 		rc = jx_get_string(doc, "", "title", JX_OPTIONAL, &title, err);
 	if (rc == 0 && title)
-		rc = at_member(err, tenant_title(title, t->title, err));
+		rc = document_member(err, tenant_title(title, t->title, err));
 	if (rc == 0)
 		rc = read_tenant_limits(doc, t, err);
 	if (rc == 0)
@@ -564,7 +506,7 @@ static json_t *tenant_document(const struct tenant_row *t)
 
 	if (*t->title)
 		(void)json_object_set_new(doc, "title", json_string(t->title));
-	put_limits(doc, t->concurrency, t->rate, &t->more);
+	put_limits(doc, t);
 	if (*t->sandbox)
 		(void)json_object_set_new(doc, "sandbox", json_pack("{s:s}", "require", t->sandbox));
 	if (t->state == TENANT_SUSPENDED)
@@ -647,83 +589,46 @@ static const struct apply_kind apply_kind_tenant = {
 
 static const struct apply_kind apply_kind_grant;
 
-struct grant_doc { char tenant[64]; struct grant_row grant; };
+struct grant_doc { char tenant[64]; struct grant_row *grant; };
+
+static void free_grant(void *doc)
+{
+	struct grant_doc *g = doc;
+
+	if (g)
+		free(g->grant);
+	free(g);
+}
 
 static int read_grant(struct apply *a, const json_t *doc, struct apply_item *item, struct err *err)
 {
-	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits" };
-	struct grant_doc *g = mem_zalloc(sizeof(*g));
-	const char *tenant = NULL, *tool = NULL, *as = NULL;
-	int rc = jx_only(doc, "", known, NELEMS(known), err);
+	struct grant_doc *g = item->doc = mem_zalloc(sizeof(*g));
+	int rc = grant_read(doc, g->tenant, &g->grant, err);
 
 	(void)a;
-	item->doc = g;
 	if (rc == 0)
-		rc = jx_get_string(doc, "", "tenant", JX_REQUIRED, &tenant, err);
-	if (rc == 0 && !text_entity_name(tenant, strlen(tenant)))
-		rc = err_set(err, ERR_INVALID, "/tenant", "\"%.80s\" is no name of a tenant", tenant);
-	if (rc == 0)
-		rc = jx_get_string(doc, "", "tool", JX_REQUIRED, &tool, err);
-	if (rc == 0)
-		rc = at_member(err, grant_glob(tool, g->grant.glob, err));
-	if (rc == 0)
-		rc = jx_get_string(doc, "", "as", JX_OPTIONAL, &as, err);
-	if (rc == 0 && as)
-		rc = at_member(err, grant_alias(as, tool, g->grant.alias, err));
-	if (rc == 0)
-		rc = read_grant_limits(doc, &g->grant, err);
-	if (rc < 0)
-		return rc;
-	(void)snprintf(g->tenant, sizeof(g->tenant), "%s", tenant);
-	item->name = mem_printf("%s/%s", tenant, tool);
-	return 0;
-}
-
-static json_t *grant_document(const char *tenant, const struct grant_row *g)
-{
-	json_t *doc = json_pack("{s:s, s:s, s:s}", "kind", "grant", "tenant", tenant, "tool", g->glob);
-
-	if (*g->alias)
-		(void)json_object_set_new(doc, "as", json_string(g->alias));
-	put_limits(doc, g->concurrency, g->rate, NULL);
-	return doc;
+		item->name = mem_printf("%s/%s", g->tenant, grant_tool(g->grant));
+	return rc;
 }
 
 static int store_grant(struct apply *a, const struct apply_item *item, struct err *err)
 {
 	struct grant_doc *g = item->doc;
-	struct grant_row before;
 	struct tenant_row t;
 	enum row_stored what;
+	json_t *before;
 	int rc = tenant_row_find(a->db, g->tenant, &t, err);
 
 	if (rc < 0) {
 		err_at(err, "/tenant");
 		return rc;
 	}
-	rc = grant_store(a->c, a->db, a->logs, t.id, &g->grant, &before, &what, err);
+	rc = grant_store(a->c, a->db, a->logs, &t, g->grant, &before, &what, err);
 	if (rc < 0 || what == ADM_UNCHANGED)
 		return rc;
 	apply_id(&a->tenants, t.id);
-	say(a, "grant", item->name, what == ADM_ADDED ? NULL : grant_document(t.name, &before),
-		grant_document(t.name, &g->grant));
+	say(a, "grant", item->name, before, grant_document(t.name, g->grant));
 	return 0;
-}
-
-struct grants { struct grant_row *v; size_t n; };
-
-static int load_grants(struct db *db, int64_t tenant_id, struct grants *ret, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
-	int rc;
-
-	db_bind_i64(st, 1, tenant_id);
-	while ((rc = db_step(st, err)) == 1) {
-		ret->v = mem_realloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
-		grant_row_read(st, &ret->v[ret->n++]);
-	}
-	db_stmt_put(&st);
-	return rc;
 }
 
 /* Do the documents speak of this tenant? */
@@ -738,22 +643,21 @@ static bool is_named(const struct apply *a, const char *tenant)
 	return apply_find(a, "tenant", tenant) != NULL;
 }
 
-static int prune_tenant_grants(struct apply *a, const struct tenant_row *t, struct err *err)
+struct grants_of { struct apply *a; struct export *x; const struct tenant_row *t; };
+
+static int prune_grant(void *arg, const struct grant_row *g, struct err *err)
 {
-	struct grants all = { NULL, 0 };
-	int rc = load_grants(a->db, t->id, &all, err);
+	const struct grants_of *of = arg;
+	struct apply *a = of->a;
+	char *name = mem_printf("%s/%s", of->t->name, grant_tool(g));
+	int rc = 0;
 
-	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		char *name = mem_printf("%s/%s", t->name, all.v[i].glob);
-
-		if (!apply_find(a, "grant", name)) {
-			rc = grant_drop(a->c, a->db, a->logs, t->id, &all.v[i], err);
-			apply_id(&a->tenants, t->id);
-			say(a, "grant", name, grant_document(t->name, &all.v[i]), NULL);
-		}
-		free(name);
+	if (!apply_find(a, "grant", name)) {
+		rc = grant_drop(a->c, a->db, a->logs, of->t->id, g, err);
+		apply_id(&a->tenants, of->t->id);
+		say(a, "grant", name, grant_document(of->t->name, g), NULL);
 	}
-	free(all.v);
+	free(name);
 	return rc;
 }
 
@@ -765,9 +669,19 @@ static int prune_grants(struct apply *a, const struct apply_kind *kind, struct e
 	(void)kind;
 	for (size_t i = 0; i < all.n && rc == 0; i++)
 		if (is_named(a, all.v[i].name))
-			rc = prune_tenant_grants(a, &all.v[i], err);
+			rc = grant_each(a->db, all.v[i].id, prune_grant,
+					&(struct grants_of){ .a = a, .t = &all.v[i] }, err);
 	free(all.v);
 	return rc;
+}
+
+static int export_grant(void *arg, const struct grant_row *g, struct err *err)
+{
+	const struct grants_of *of = arg;
+
+	(void)err;
+	export_put(of->x, "grant", of->t->name, grant_document(of->t->name, g));
+	return 0;
 }
 
 static int export_grants(struct export *x, const struct apply_kind *kind, struct err *err)
@@ -776,23 +690,17 @@ static int export_grants(struct export *x, const struct apply_kind *kind, struct
 	int rc = load_tenants(x->db, &all, err);
 
 	(void)kind;
-	for (size_t i = 0; i < all.n && rc == 0; i++) {
-		struct grants grants = { NULL, 0 };
-
-		if (*x->tenant && strcmp(x->tenant, all.v[i].name) != 0)
-			continue;
-		rc = load_grants(x->db, all.v[i].id, &grants, err);
-		for (size_t k = 0; k < grants.n && rc == 0; k++)
-			export_put(x, "grant", all.v[i].name, grant_document(all.v[i].name, &grants.v[k]));
-		free(grants.v);
-	}
+	for (size_t i = 0; i < all.n && rc == 0; i++)
+		if (!*x->tenant || strcmp(x->tenant, all.v[i].name) == 0)
+			rc = grant_each(x->db, all.v[i].id, export_grant,
+					&(struct grants_of){ .x = x, .t = &all.v[i] }, err);
 	free(all.v);
 	return rc;
 }
 
 static const struct apply_kind apply_kind_grant = {
 	.name = "grant", .space = "grant", .read = read_grant, .store = store_grant,
-	.prune = prune_grants, .export = export_grants, .free_doc = free,
+	.prune = prune_grants, .export = export_grants, .free_doc = free_grant,
 };
 
 /* --- upstream; its tools are no documents: they come by upstream sync */

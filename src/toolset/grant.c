@@ -1,9 +1,14 @@
-/* grant add, list, remove, set. */
+/* Grants: which tools a tenant may call.  The row, the document of `apply` and `export`, and the commands grant add,
+ * list, remove and set: a field of a grant is spelt here and in sql/queries/grant.sql alone.  check() of a command runs
+ * on the loop thread and parses; its body() runs on the writer's, or for list on the pool's, and reads the arguments.
+ * What a tenant sees is computed from the rows by command_changed_tenant(), once at the end of a command. */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <jansson.h>
 
 #include "audit/audit.h"
 #include "base/clock.h"
@@ -11,29 +16,24 @@
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "json/json.h"
 #include "toolset/toolset.h"
 
+#define GRANT_GLOB_SIZE 80              /* with the kind in front and NUL */
 #define GLOB_MAX 64                     /* characters behind the kind */
 #define ALIAS_MAX 64
 #define CONCURRENCY_MAX 10000
-#define TENANT_GRANTS_MAX 10000
 
-struct grant_job {
-	char tenant[64];
-	char (*glob)[GRANT_GLOB_SIZE]; size_t count;
-	struct grant_row want;          /* alias and limits */
-	bool has_alias, has_concurrency, has_rate;
+struct grant_row {
+	int64_t id, created_us;
+	char glob[GRANT_GLOB_SIZE], alias[ALIAS_MAX + 1];       /* alias "" = none */
+	uint32_t concurrency;           /* 0 = as the tool says */
+	struct text_rate rate;          /* likewise, count 0 */
 };
 
-static void free_job(void *priv)
-{
-	struct grant_job *job = priv;
+/* --- what a grant may be, in arguments and in documents */
 
-	free(job->glob);
-	free(job);
-}
-
-int grant_glob(const char *text, char ret[GRANT_GLOB_SIZE], struct err *err)
+static int check_glob(const char *text, struct err *err)
 {
 	const char *bare = strcmp(tool_noun(text), "tool") == 0 ? text : tool_bare_name(text);
 	size_t len = strlen(bare);
@@ -41,98 +41,92 @@ int grant_glob(const char *text, char ret[GRANT_GLOB_SIZE], struct err *err)
 	/* Exactly what names can be made of: SQLite's GLOB has sets in brackets, which we do not. */
 	for (size_t i = 0; i < len; i++) {
 		if (bare[i] != '*' && bare[i] != '?' && !text_tool_name(&bare[i], 1)) {
-			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of %ss", text, tool_noun(text));
-			err_hint(err, "letters, digits, _ . - and the wildcards * and ?, perhaps prompt: or resource: in front");
+			(void)err_set(err, ERR_INVALID, "tool", "\"%.80s\" is no name or pattern of %ss", text,
+				      tool_noun(text));
+			err_hint(err, "letters, digits, _ . - and the wildcards * and ?, perhaps prompt: or resource: "
+				 "in front");
 			return ERR_INVALID;
 		}
 	}
 	if (len == 0 || len > GLOB_MAX)
-		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters", tool_noun(text),
-			       GLOB_MAX);
-	memcpy(ret, text, strlen(text) + 1);
+		return err_set(err, ERR_INVALID, "tool", "a name or pattern of %ss has 1 to %d characters",
+			       tool_noun(text), GLOB_MAX);
 	return 0;
 }
 
-static int take_glob(struct grant_job *job, const char *text, struct err *err)
-{
-	int rc = grant_glob(text, job->glob[job->count], err);
-
-	job->count += rc == 0;
-	return rc;
-}
-
-int grant_alias(const char *alias, const char *glob, char ret[65], struct err *err)
+/* glob NULL: several. */
+static int check_alias(const char *alias, const char *glob, struct err *err)
 {
 	if (!text_tool_name(alias, strlen(alias)))
-		return err_set(err, ERR_INVALID, "as", "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most 64",
-			       alias);
+		return err_set(err, ERR_INVALID, "as",
+			       "the alias \"%.80s\" is no name of a tool: letters, digits, _ . -, at most %d", alias,
+			       ALIAS_MAX);
 	if (!glob || !text_glob_literal(glob))
 		return err_set(err, ERR_INVALID, "as", "an alias is for one tool, not for several or a pattern");
-	memcpy(ret, alias, strlen(alias) + 1);
 	return 0;
 }
 
-static int take_limits(struct command_call *c, struct grant_job *job, struct err *err)
-{
-	const char *alias = arg_text(c, "as");
-
-	job->has_alias = alias || arg_flag(c, "no-alias");
-	job->has_concurrency = arg_given(c, "concurrency");
-	job->has_rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
-	job->want.concurrency = arg_uint(c, "concurrency", 0);
-	job->want.rate = arg_rate(c, "rate");
-	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")))
-		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
-	if (job->want.concurrency > CONCURRENCY_MAX)
-		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	return alias ? grant_alias(alias, job->count == 1 ? job->glob[0] : NULL, job->want.alias, err) : 0;
-}
+/* --- arguments */
 
 static int grant_check(struct command_call *c, struct err *err)
 {
-	struct grant_job *job = command_priv(c, sizeof(*job));
-	const char *tenant = arg_text(c, "tenant");
+	const char *alias = arg_text(c, "as");
 	size_t n = arg_count(c, "tool");
 	int rc = 0;
 
-	c->free_priv = free_job;
-	(void)snprintf(job->tenant, sizeof(job->tenant), "%s", tenant ? tenant : "");
-	job->glob = mem_calloc(n + 1, sizeof(*job->glob));
 	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = take_glob(job, arg_nth(c, "tool", i), err);
-	return rc < 0 ? rc : take_limits(c, job, err);
+		rc = check_glob(arg_nth(c, "tool", i), err);
+	if (rc < 0)
+		return rc;
+	if ((alias && arg_flag(c, "no-alias")) || (arg_given(c, "rate") && arg_flag(c, "no-rate")))
+		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
+	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
+		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
+	return alias ? check_alias(alias, n == 1 ? arg_nth(c, "tool", 0) : NULL, err) : 0;
+}
+
+/* Whether any was named; the others stay as they are. */
+static bool take_options(const struct command_call *c, struct grant_row *g)
+{
+	bool alias = arg_given(c, "as") || arg_flag(c, "no-alias");
+	bool rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
+	bool concurrency = arg_given(c, "concurrency");
+
+	if (alias)
+		arg_copy(c, "as", g->alias, sizeof(g->alias));
+	if (rate)
+		g->rate = arg_rate(c, "rate");
+	if (concurrency)
+		g->concurrency = arg_uint(c, "concurrency", 0);
+	return alias || rate || concurrency;
 }
 
 static int grant_set_check(struct command_call *c, struct err *err)
 {
-	const struct grant_job *job;
+	struct grant_row g = { .id = 0 };
 	int rc = grant_check(c, err);
 
-	job = c->priv;
-	if (rc == 0 && !job->has_alias && !job->has_concurrency && !job->has_rate)
+	if (rc == 0 && !take_options(c, &g))
 		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate or --concurrency");
 	return rc;
 }
 
 /* --- rows */
 
-void grant_row_read(struct db_stmt *st, struct grant_row *g)
+static void read_row(struct db_stmt *st, struct grant_row *g)
 {
-	size_t len;
-	const char *text;
-
 	g->id = db_col_i64(st, 0);
-	text = db_col_text(st, 1, &len);
-	(void)snprintf(g->glob, sizeof(g->glob), "%.*s", (int)(len < GRANT_GLOB_SIZE ? len : GRANT_GLOB_SIZE - 1), text);
-	text = db_col_text(st, 2, &len);
-	(void)snprintf(g->alias, sizeof(g->alias), "%.*s", (int)(len < ALIAS_MAX ? len : ALIAS_MAX), text);
+	db_col_copy(st, 1, g->glob, sizeof(g->glob));
+	db_col_copy(st, 2, g->alias, sizeof(g->alias));
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
 	g->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 4), (uint32_t)db_col_i64(st, 5) };
 	g->created_us = db_col_i64(st, 6);
 }
 
-static void put_grant(struct reply *o, const char *tenant, const struct grant_row *g)
+/* said: a further member, or NULL. */
+static void put_grant(struct reply *o, const char *tenant, const struct grant_row *g, const char *said)
 {
+	reply_row_begin(o);
 	reply_text(o, "tenant", tenant);
 	reply_text(o, "tool", g->glob);
 	reply_text(o, "alias", *g->alias ? g->alias : NULL);
@@ -143,6 +137,9 @@ static void put_grant(struct reply *o, const char *tenant, const struct grant_ro
 		reply_raw(o, "concurrency", "null", 4);
 	reply_time(o, "created", (uint64_t)g->created_us);
 	reply_int(o, "id", g->id);
+	if (said)
+		reply_text(o, "said", said);
+	reply_row_end(o);
 }
 
 static int list_tenant(struct command_call *c, struct db *db, const struct tenant_row *t, struct err *err)
@@ -153,10 +150,8 @@ static int list_tenant(struct command_call *c, struct db *db, const struct tenan
 
 	db_bind_i64(st, 1, t->id);
 	while ((rc = db_step(st, err)) == 1) {
-		grant_row_read(st, &g);
-		reply_row_begin(c->out);
-		put_grant(c->out, t->name, &g);
-		reply_row_end(c->out);
+		read_row(st, &g);
+		put_grant(c->out, t->name, &g, NULL);
 	}
 	db_stmt_put(&st);
 	return rc;
@@ -164,14 +159,14 @@ static int list_tenant(struct command_call *c, struct db *db, const struct tenan
 
 static int grant_list_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	const struct grant_job *job = c->priv;
+	const char *tenant = arg_text(c, "tenant");
 	struct tenant_row t;
 	struct db_stmt *st;
 	int rc = 0;
 
 	(void)logs;
-	if (*job->tenant) {
-		rc = tenant_row_find(db, job->tenant, &t, err);
+	if (tenant) {
+		rc = tenant_row_find(db, tenant, &t, err);
 		return rc < 0 ? rc : list_tenant(c, db, &t, err);
 	}
 	st = db_stmt_get(db, SQL_ADMIN_TENANT_LIST);
@@ -193,7 +188,7 @@ static int find_row(struct db *db, int64_t tenant_id, const char *glob, struct g
 	db_bind_textz(st, 2, glob);
 	rc = db_step(st, err);
 	if (rc == 1)
-		grant_row_read(st, ret);
+		read_row(st, ret);
 	db_stmt_put(&st);
 	return rc;
 }
@@ -216,7 +211,7 @@ static int find_grant(struct db *db, const struct tenant_row *t, const char *glo
 	while (n < NELEMS(globs) && db_step(st, NULL) == 1) {
 		struct grant_row g;
 
-		grant_row_read(st, &g);
+		read_row(st, &g);
 		memcpy(kept[n], g.glob, sizeof(g.glob));
 		globs[n] = kept[n];
 		n++;
@@ -234,7 +229,8 @@ static int record_grant(struct command_call *c, struct db *db, struct audit_logs
 	char obj[32];
 
 	(void)snprintf(obj, sizeof(obj), "grant/%lld", (long long)g->id);
-	return command_record(c, db, logs, &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
+	return command_record(c, db, logs,
+			      &(struct command_record){ .kind = kind, .tenant_id = tenant_id, .obj = obj }, err);
 }
 
 /* --- changes */
@@ -246,8 +242,8 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	int rc = text_glob_literal(glob) ? tool_row_find(db, glob, &tool, err) : 0;
 
 	if (rc == ERR_NOT_FOUND)
-		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", tool_noun(glob), *err->hint ? ", " : "",
-			       err->hint);
+		(void)snprintf(ret_said, size, "granted; there is no such %s yet%s%s", tool_noun(glob),
+			       *err->hint ? ", " : "", err->hint);
 	else
 		(void)snprintf(ret_said, size, "granted");
 	return rc == ERR_NOT_FOUND ? 0 : rc;
@@ -288,8 +284,7 @@ static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row
 static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
-	const struct grant_job *job = c->priv;
-	struct grant_row g = job->want, old;
+	struct grant_row g = { .id = 0 }, old;
 	char said[256];
 	int rc = look_for_tool(db, glob, said, sizeof(said), err);
 
@@ -303,15 +298,13 @@ static int add_one(struct command_call *c, struct db *db, struct audit_logs *log
 	if (rc < 0)
 		return rc;
 	memcpy(g.glob, glob, strlen(glob) + 1);
+	(void)take_options(c, &g);
 	rc = insert_grant(db, t->id, &g, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, AUDIT_GRANT_ADD, t->id, &g, err);
 	if (rc < 0)
 		return rc;
-	reply_row_begin(c->out);
-	put_grant(c->out, t->name, &g);
-	reply_text(c->out, "said", said);
-	reply_row_end(c->out);
+	put_grant(c->out, t->name, &g, said);
 	return 0;
 }
 
@@ -327,27 +320,31 @@ int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, i
 	return rc < 0 ? rc : record_grant(c, db, logs, AUDIT_GRANT_REMOVE, tenant_id, g, err);
 }
 
-int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, int64_t tenant_id,
-		struct grant_row *want, struct grant_row *ret_before, enum row_stored *ret, struct err *err)
+static bool same_terms(const struct grant_row *a, const struct grant_row *b)
+{
+	return strcmp(a->alias, b->alias) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
+	       a->rate.per_s == b->rate.per_s;
+}
+
+int grant_store(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
+		struct grant_row *want, json_t **ret_before, enum row_stored *ret, struct err *err)
 {
 	struct grant_row old;
-	int rc = find_row(db, tenant_id, want->glob, &old, err);
+	int rc = find_row(db, t->id, want->glob, &old, err);
 	bool known = rc == 1;
 
+	*ret_before = NULL;
 	if (rc < 0)
 		return rc;
-	*ret = known ? ADM_CHANGED : ADM_ADDED;
-	if (known && strcmp(old.alias, want->alias) == 0 && old.concurrency == want->concurrency &&
-	    old.rate.count == want->rate.count && old.rate.per_s == want->rate.per_s) {
-		*ret = ADM_UNCHANGED;
+	*ret = !known ? ADM_ADDED : same_terms(&old, want) ? ADM_UNCHANGED : ADM_CHANGED;
+	if (*ret == ADM_UNCHANGED)
 		return 0;
-	}
 	want->id = known ? old.id : 0;
-	rc = known ? update_grant(db, tenant_id, want, err) : insert_grant(db, tenant_id, want, err);
+	rc = known ? update_grant(db, t->id, want, err) : insert_grant(db, t->id, want, err);
 	if (rc == 0)
-		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, tenant_id, want, err);
-	if (known)
-		*ret_before = old;
+		rc = record_grant(c, db, logs, known ? AUDIT_GRANT_CHANGE : AUDIT_GRANT_ADD, t->id, want, err);
+	if (rc == 0 && known)
+		*ret_before = grant_document(t->name, &old);
 	return rc;
 }
 
@@ -361,35 +358,25 @@ static int remove_one(struct command_call *c, struct db *db, struct audit_logs *
 		rc = grant_drop(c, db, logs, t->id, &g, err);
 	if (rc < 0)
 		return rc;
-	reply_row_begin(c->out);
-	put_grant(c->out, t->name, &g);
-	reply_row_end(c->out);
+	put_grant(c->out, t->name, &g, NULL);
 	return 0;
 }
 
 static int set_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
 		   const char *glob, struct err *err)
 {
-	const struct grant_job *job = c->priv;
 	struct grant_row after;
 	int rc = find_grant(db, t, glob, &after, err);
 
 	if (rc < 0)
 		return rc;
-	if (job->has_alias)
-		memcpy(after.alias, job->want.alias, sizeof(after.alias));
-	if (job->has_concurrency)
-		after.concurrency = job->want.concurrency;
-	if (job->has_rate)
-		after.rate = job->want.rate;
+	(void)take_options(c, &after);
 	rc = update_grant(db, t->id, &after, err);
 	if (rc == 0)
 		rc = record_grant(c, db, logs, AUDIT_GRANT_CHANGE, t->id, &after, err);
 	if (rc < 0)
 		return rc;
-	reply_row_begin(c->out);
-	put_grant(c->out, t->name, &after);
-	reply_row_end(c->out);
+	put_grant(c->out, t->name, &after, NULL);
 	return 0;
 }
 
@@ -398,12 +385,11 @@ typedef int grant_fn(struct command_call *c, struct db *db, struct audit_logs *l
 
 static int each_glob(struct command_call *c, struct db *db, struct audit_logs *logs, grant_fn *fn, struct err *err)
 {
-	const struct grant_job *job = c->priv;
 	struct tenant_row t;
-	int rc = tenant_row_find(db, job->tenant, &t, err);
+	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
 
-	for (size_t i = 0; i < job->count && rc == 0; i++)
-		rc = fn(c, db, logs, &t, job->glob[i], err);
+	for (size_t i = 0; i < arg_count(c, "tool") && rc == 0; i++)
+		rc = fn(c, db, logs, &t, arg_nth(c, "tool", i), err);
 	return rc < 0 ? rc : command_changed_tenant(c, db, t.id, err);
 }
 
@@ -422,13 +408,138 @@ static int grant_set_body(struct command_call *c, struct db *db, struct audit_lo
 	return each_glob(c, db, logs, set_one, err);
 }
 
+/* --- as documents */
+
+int document_rate(const json_t *limits, const char *name, struct text_rate *ret, struct err *err)
+{
+	const char *rate = NULL;
+	char where[32];
+	int rc = jx_get_string(limits, "/limits", name, JX_OPTIONAL, &rate, err);
+
+	if (rc < 0 || !rate || text_rate(rate, ret) == 0)
+		return rc;
+	(void)snprintf(where, sizeof(where), "/limits/%s", name); /* fits */
+	(void)err_set(err, ERR_INVALID, where, "%.40s is no rate", rate);
+	err_hint(err, "write it as 10/s, 60/min, 100/h or 5000/day");
+	return ERR_INVALID;
+}
+
+int document_limits(const json_t *limits, int64_t max, int64_t *ret_concurrency, struct text_rate *ret_rate,
+		    struct err *err)
+{
+	int rc = jx_get_int(limits, "/limits", "concurrency", JX_OPTIONAL, 1, max, ret_concurrency, err);
+
+	return rc < 0 ? rc : document_rate(limits, "rate", ret_rate, err);
+}
+
+void document_put_rate(json_t *limits, const char *name, struct text_rate rate)
+{
+	char text[40];
+
+	if (rate.count)
+		(void)json_object_set_new(limits, name, json_string(text_format_rate(rate, text, sizeof(text))));
+}
+
+int document_member(struct err *err, int rc)
+{
+	if (rc < 0 && err && *err->where != '/')
+		err_at(err, "/");
+	return rc;
+}
+
+static int read_limits(const json_t *doc, struct grant_row *g, struct err *err)
+{
+	static const char *const known[] = { "concurrency", "rate" };
+	int64_t concurrency = 0;
+	json_t *limits = NULL;
+	int rc = jx_get_object(doc, "", "limits", JX_OPTIONAL, &limits, err);
+
+	if (rc < 0 || !limits)
+		return rc;
+	rc = jx_only(limits, "/limits", known, NELEMS(known), err);
+	if (rc == 0)
+		rc = document_limits(limits, CONCURRENCY_MAX, &concurrency, &g->rate, err);
+	g->concurrency = (uint32_t)concurrency;
+	return rc;
+}
+
+/* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool */
+int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, struct err *err)
+{
+	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits" };
+	struct grant_row *g = *ret = mem_zalloc(sizeof(*g));
+	const char *tenant = NULL, *tool = NULL, *as = NULL;
+	int rc = jx_only(doc, "", known, NELEMS(known), err);
+
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "tenant", JX_REQUIRED, &tenant, err);
+	if (rc == 0 && !text_entity_name(tenant, strlen(tenant)))
+		rc = err_set(err, ERR_INVALID, "/tenant", "\"%.80s\" is no name of a tenant", tenant);
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "tool", JX_REQUIRED, &tool, err);
+	if (rc == 0)
+		rc = document_member(err, check_glob(tool, err));
+	if (rc == 0)
+		rc = jx_get_string(doc, "", "as", JX_OPTIONAL, &as, err);
+	if (rc == 0 && as)
+		rc = document_member(err, check_alias(as, tool, err));
+	if (rc == 0)
+		rc = read_limits(doc, g, err);
+	if (rc < 0)
+		return rc;
+	(void)snprintf(ret_tenant, 64, "%s", tenant);
+	(void)snprintf(g->glob, sizeof(g->glob), "%s", tool);
+	(void)snprintf(g->alias, sizeof(g->alias), "%s", as ? as : "");
+	return 0;
+}
+
+json_t *grant_document(const char *tenant, const struct grant_row *g)
+{
+	json_t *doc = json_pack("{s:s, s:s, s:s}", "kind", "grant", "tenant", tenant, "tool", g->glob);
+	json_t *limits = json_object();
+
+	if (*g->alias)
+		(void)json_object_set_new(doc, "as", json_string(g->alias));
+	if (g->concurrency)
+		(void)json_object_set_new(limits, "concurrency", json_integer(g->concurrency));
+	document_put_rate(limits, "rate", g->rate);
+	if (json_object_size(limits) > 0)
+		(void)json_object_set(doc, "limits", limits);
+	json_decref(limits);
+	return doc;
+}
+
+const char *grant_tool(const struct grant_row *g)
+{
+	return g->glob;
+}
+
+/* All rows first: fn may delete them. */
+int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_LIST);
+	struct grant_row *v = NULL;
+	size_t n = 0;
+	int rc;
+
+	db_bind_i64(st, 1, tenant_id);
+	while ((rc = db_step(st, err)) == 1) {
+		v = mem_realloc(v, (n + 1) * sizeof(*v));
+		read_row(st, &v[n++]);
+	}
+	db_stmt_put(&st);
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = fn(arg, &v[i], err);
+	free(v);
+	return rc;
+}
+
 /* --- rows of the command table */
 
 #define GLOB(macro) macro("tool", "TOOL-GLOB", COMPLETE_TOOL, \
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
-#define ALIAS \
-	OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, \
-	    "The name that the tenant sees, of a single tool, prompt or resource.")
+#define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, \
+	"The name that the tenant sees, of a single tool, prompt or resource.")
 static const struct command_arg grant_add_args[] = {
 	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
 static const struct command_arg grant_set_args[] = {
@@ -442,8 +553,8 @@ static const struct command_column grant_list_cols[] = {
 
 const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",
-	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, never "
-		    "raise them.  A grant may come before its tool.",
+	  .detail = "The tenant's agents are told before the command returns.  Limits may lower those of the tool, "
+		    "never raise them.  A grant may come before its tool.",
 	  .args = grant_add_args, .done = "%{tenant}: %{tool} %{said}", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
 	  .check = grant_check, .body = grant_add_body },
 	{ .noun = "grant", .verb = "list", .help = "List grants", .args = grant_list_args, .columns = grant_list_cols,
@@ -451,8 +562,7 @@ const struct command grant_commands[] = {
 	  .check = grant_check, .body = grant_list_body },
 	{ .noun = "grant", .verb = "remove", .help = "Take grants back", .args = grant_remove_args,
 	  .done = "%{tool} no longer granted to %{tenant}", .destructive = true, .role = ADM_OPERATE, .own = "tenant",
-	  .where = ADM_ON_WRITER,
-	  .check = grant_check, .body = grant_remove_body },
+	  .where = ADM_ON_WRITER, .check = grant_check, .body = grant_remove_body },
 	{ .noun = "grant", .verb = "set", .help = "Change the alias and limits of a grant",
 	  .detail = "What is not named stays as it is.", .args = grant_set_args,
 	  .done = "grant of %{tool} to %{tenant} changed", .role = ADM_OPERATE, .where = ADM_ON_WRITER,
