@@ -27,15 +27,15 @@ DELETE FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
 -- name: admin_grant_list
 -- grant list, grant add and grant set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, note FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 ORDER BY glob;
 
 -- name: admin_grant_find
 -- grant add, remove, set.  UNIQUE(tenant_id, glob).
-SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us, note FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
+SELECT id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant WHERE tenant_id = ?1 AND glob = ?2;
 
 -- name: admin_grant_set
 -- grant set.  Primary key.
-UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6, note = ?7 WHERE tenant_id = ?1 AND id = ?2;
+UPDATE tool_grant SET alias = ?3, concurrency = ?4, rate_count = ?5, rate_per_s = ?6 WHERE tenant_id = ?1 AND id = ?2;
 
 -- name: admin_grant_delete_all
 -- tenant remove.  UNIQUE(tenant_id, glob).
@@ -44,7 +44,7 @@ DELETE FROM tool_grant WHERE tenant_id = ?1;
 -- audit_row_digest(), audit_rows_walk(): without what changes by use, without names of persons.  Primary key.
 -- any tenant: the row is known by its id.
 -- name: rows_grant
-SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us, note FROM tool_grant
+SELECT rec_log, rec_idx, id, tenant_id, glob, alias, concurrency, rate_count, rate_per_s, created_us FROM tool_grant
 WHERE id >= ?1 ORDER BY id LIMIT ?2;
 
 -- audit_append_rows().  Primary key.

@@ -22,7 +22,6 @@
 #define GRANT_GLOB_SIZE 80              /* with the kind in front and NUL */
 #define GLOB_MAX 64                     /* characters behind the kind */
 #define ALIAS_MAX 64
-#define NOTE_MAX 200
 #define CONCURRENCY_MAX 10000
 
 struct grant_row {
@@ -30,7 +29,6 @@ struct grant_row {
 	char glob[GRANT_GLOB_SIZE], alias[ALIAS_MAX + 1];       /* alias "" = none */
 	uint32_t concurrency;           /* 0 = as the tool says */
 	struct text_rate rate;          /* likewise, count 0 */
-	char note[NOTE_MAX + 1];        /* "" = none */
 };
 
 /* --- what a grant may be, in arguments and in documents */
@@ -68,17 +66,11 @@ static int check_alias(const char *alias, const char *glob, struct err *err)
 	return 0;
 }
 
-static int check_note(const char *note, struct err *err)
-{
-	return strlen(note) <= NOTE_MAX ? 0 :
-		err_set(err, ERR_LIMIT, "note", "a note has at most %d bytes", NOTE_MAX);
-}
-
 /* --- arguments */
 
 static int grant_check(struct command_call *c, struct err *err)
 {
-	const char *alias = arg_text(c, "as"), *note = arg_text(c, "note");
+	const char *alias = arg_text(c, "as");
 	size_t n = arg_count(c, "tool");
 	int rc = 0;
 
@@ -90,8 +82,6 @@ static int grant_check(struct command_call *c, struct err *err)
 		return err_set(err, ERR_INVALID, "", "an option and its --no- contradict each other");
 	if (arg_uint(c, "concurrency", 0) > CONCURRENCY_MAX)
 		return err_set(err, ERR_LIMIT, "concurrency", "concurrency is at most %d", CONCURRENCY_MAX);
-	if (note && check_note(note, err) < 0)
-		return ERR_LIMIT;
 	return alias ? check_alias(alias, n == 1 ? arg_nth(c, "tool", 0) : NULL, err) : 0;
 }
 
@@ -100,7 +90,7 @@ static bool take_options(const struct command_call *c, struct grant_row *g)
 {
 	bool alias = arg_given(c, "as") || arg_flag(c, "no-alias");
 	bool rate = arg_given(c, "rate") || arg_flag(c, "no-rate");
-	bool concurrency = arg_given(c, "concurrency"), note = arg_given(c, "note");
+	bool concurrency = arg_given(c, "concurrency");
 
 	if (alias)
 		arg_copy(c, "as", g->alias, sizeof(g->alias));
@@ -108,9 +98,7 @@ static bool take_options(const struct command_call *c, struct grant_row *g)
 		g->rate = arg_rate(c, "rate");
 	if (concurrency)
 		g->concurrency = arg_uint(c, "concurrency", 0);
-	if (note)
-		arg_copy(c, "note", g->note, sizeof(g->note));
-	return alias || rate || concurrency || note;
+	return alias || rate || concurrency;
 }
 
 static int grant_set_check(struct command_call *c, struct err *err)
@@ -119,7 +107,7 @@ static int grant_set_check(struct command_call *c, struct err *err)
 	int rc = grant_check(c, err);
 
 	if (rc == 0 && !take_options(c, &g))
-		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate, --concurrency or --note");
+		return err_set(err, ERR_INVALID, "", "nothing to set: name --as, --rate or --concurrency");
 	return rc;
 }
 
@@ -133,7 +121,6 @@ static void read_row(struct db_stmt *st, struct grant_row *g)
 	g->concurrency = (uint32_t)db_col_i64(st, 3);
 	g->rate = (struct text_rate){ (uint32_t)db_col_i64(st, 4), (uint32_t)db_col_i64(st, 5) };
 	g->created_us = db_col_i64(st, 6);
-	db_col_copy(st, 7, g->note, sizeof(g->note));
 }
 
 /* said: a further member, or NULL. */
@@ -149,7 +136,6 @@ static void put_grant(struct reply *o, const char *tenant, const struct grant_ro
 	else
 		reply_raw(o, "concurrency", "null", 4);
 	reply_time(o, "created", (uint64_t)g->created_us);
-	reply_text(o, "note", *g->note ? g->note : NULL);
 	reply_int(o, "id", g->id);
 	if (said)
 		reply_text(o, "said", said);
@@ -263,21 +249,6 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
-static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row *g, struct err *err)
-{
-	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
-
-	db_bind_i64(st, 1, tenant_id);
-	db_bind_i64(st, 2, g->id);
-	db_bind_textz(st, 3, g->alias);
-	db_bind_i64(st, 4, g->concurrency);
-	db_bind_i64(st, 5, g->rate.count);
-	db_bind_i64(st, 6, g->rate.per_s);
-	db_bind_textz(st, 7, *g->note ? g->note : NULL);
-	return db_run(&st, err);
-}
-
-/* Columns younger than the table have defaults there: they are set like all terms. */
 static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_INSERT);
@@ -292,10 +263,22 @@ static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, s
 	db_bind_i64(st, 6, g->rate.per_s);
 	db_bind_i64(st, 7, g->created_us);
 	rc = db_run(&st, err);
-	if (rc < 0)
-		return rc;
-	g->id = db_last_id(db);
-	return update_grant(db, tenant_id, g, err);
+	if (rc == 0)
+		g->id = db_last_id(db);
+	return rc;
+}
+
+static int update_grant(struct db *db, int64_t tenant_id, const struct grant_row *g, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_GRANT_SET);
+
+	db_bind_i64(st, 1, tenant_id);
+	db_bind_i64(st, 2, g->id);
+	db_bind_textz(st, 3, g->alias);
+	db_bind_i64(st, 4, g->concurrency);
+	db_bind_i64(st, 5, g->rate.count);
+	db_bind_i64(st, 6, g->rate.per_s);
+	return db_run(&st, err);
 }
 
 static int add_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct tenant_row *t,
@@ -339,8 +322,7 @@ int grant_drop(struct command_call *c, struct db *db, struct audit_logs *logs, i
 
 static bool same_terms(const struct grant_row *a, const struct grant_row *b)
 {
-	return strcmp(a->alias, b->alias) == 0 && strcmp(a->note, b->note) == 0 &&
-	       a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
+	return strcmp(a->alias, b->alias) == 0 && a->concurrency == b->concurrency && a->rate.count == b->rate.count &&
 	       a->rate.per_s == b->rate.per_s;
 }
 
@@ -484,9 +466,9 @@ static int read_limits(const json_t *doc, struct grant_row *g, struct err *err)
 /* {kind: grant, tenant: acme, tool: get_*, limits: {rate: 10/s}}      as: weather, with a single tool */
 int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, struct err *err)
 {
-	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits", "note" };
+	static const char *const known[] = { "kind", "tenant", "tool", "as", "limits" };
 	struct grant_row *g = *ret = mem_zalloc(sizeof(*g));
-	const char *tenant = NULL, *tool = NULL, *as = NULL, *note = NULL;
+	const char *tenant = NULL, *tool = NULL, *as = NULL;
 	int rc = jx_only(doc, "", known, NELEMS(known), err);
 
 	if (rc == 0)
@@ -502,17 +484,12 @@ int grant_read(const json_t *doc, char ret_tenant[64], struct grant_row **ret, s
 	if (rc == 0 && as)
 		rc = document_member(err, check_alias(as, tool, err));
 	if (rc == 0)
-		rc = jx_get_string(doc, "", "note", JX_OPTIONAL, &note, err);
-	if (rc == 0 && note)
-		rc = document_member(err, check_note(note, err));
-	if (rc == 0)
 		rc = read_limits(doc, g, err);
 	if (rc < 0)
 		return rc;
 	(void)snprintf(ret_tenant, 64, "%s", tenant);
 	(void)snprintf(g->glob, sizeof(g->glob), "%s", tool);
 	(void)snprintf(g->alias, sizeof(g->alias), "%s", as ? as : "");
-	(void)snprintf(g->note, sizeof(g->note), "%s", note ? note : "");
 	return 0;
 }
 
@@ -523,8 +500,6 @@ json_t *grant_document(const char *tenant, const struct grant_row *g)
 
 	if (*g->alias)
 		(void)json_object_set_new(doc, "as", json_string(g->alias));
-	if (*g->note)
-		(void)json_object_set_new(doc, "note", json_string(g->note));
 	if (g->concurrency)
 		(void)json_object_set_new(limits, "concurrency", json_integer(g->concurrency));
 	document_put_rate(limits, "rate", g->rate);
@@ -565,17 +540,16 @@ int grant_each(struct db *db, int64_t tenant_id, grant_each_fn *fn, void *arg, s
 	"A tool's name, or a pattern with * and ?; of prompts and resources with prompt: or resource: in front.")
 #define ALIAS OPT("as", "ALIAS", ARG_TEXT, COMPLETE_NONE, \
 	"The name that the tenant sees, of a single tool, prompt or resource.")
-#define NOTE OPT("note", "TEXT", ARG_TEXT, COMPLETE_NONE, "What the grant is for; \"\" removes it.")
 static const struct command_arg grant_add_args[] = {
-	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, NOTE, ARG_END };
+	TENANT_WORD, GLOB(WORDS), ALIAS, RATE_OPT, CONCURRENCY_OPT, ARG_END };
 static const struct command_arg grant_set_args[] = {
 	TENANT_WORD, GLOB(WORD), ALIAS, FLAG("no-alias", "Show the tool under its own name."), RATE_OPT,
-	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, NOTE, ARG_END };
+	FLAG("no-rate", "Remove the grant's own limit of the rate."), CONCURRENCY_OPT, ARG_END };
 static const struct command_arg grant_list_args[] = { TENANT_MAYBE, ARG_END };
 static const struct command_arg grant_remove_args[] = { TENANT_WORD, GLOB(WORDS), ARG_END };
 static const struct command_column grant_list_cols[] = {
 	COL("tenant", "TENANT"), COL("tool", "TOOL"), COL("alias", "ALIAS"), COL("rate", "RATE"),
-	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL("note", "NOTE"), COL_END };
+	COL("concurrency", "CONCURRENCY"), COL_AT("created", "GRANTED"), COL_END };
 
 const struct command grant_commands[] = {
 	{ .noun = "grant", .verb = "add", .help = "Let a tenant use tools, prompts and resources",

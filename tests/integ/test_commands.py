@@ -202,29 +202,6 @@ class Commands(crib.Case):
                 self.assertEqual(c.json(noun, "show", "x")[0]["version"], 4, "the count goes on")
                 c.cli("--yes", noun, "remove", "x")
 
-    def test_a_note_stays_with_its_grant(self):
-        """toolcrib(8), grant add and set --note: kept, shown, exported, applied again, taken off."""
-        c = self.crib.init().start()
-        c.tool(crib.ECHO)
-        c.cli("tenant", "add", "acme")
-        c.cli("grant", "add", "acme", "echo", "--note", "for the pilot")
-
-        def note():
-            return c.json("grant", "list", "acme")[0]["note"]
-        self.assertEqual(note(), "for the pilot")
-        c.cli("grant", "set", "acme", "echo", "--concurrency", "2")
-        self.assertEqual(note(), "for the pilot")
-        path = c.dir / "grant.yaml"
-        path.write_text("kind: grant\ntenant: acme\ntool: echo\nnote: until May\n")
-        c.cli("apply", "-f", path)
-        self.assertEqual(note(), "until May")
-        self.assertIn("until May", [row["document"].get("note") for row in c.json("export", "--tenant", "acme")])
-        c.cli("grant", "set", "acme", "echo", "--note", "")
-        self.assertFalse(note())
-        long = c.run("grant", "set", "acme", "echo", "--note", "x" * 201)
-        self.assertNotEqual(long.returncode, 0)
-        self.assertIn("a note has at most", long.stderr)
-
     def test_what_was_set_can_be_taken_back(self):
         """toolcrib(8): the options that begin with no-, and that what is not named stays."""
         c = self.crib.init().start()
