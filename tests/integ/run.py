@@ -1,8 +1,8 @@
 """Runs black-box tests side by side and says each one's outcome in TAP: run.py [-j N] [--disk] FILE…
 
 One Python process has imported what they need; each file is run by a fork of it, as `python3 FILE` would, the slow
-ones first; one that fails beside the others runs once more, alone, and that counts.  Stores lie in memory where TMPDIR
-names no other place and /dev/shm will do; those of DISK, and all with --disk, on a disk.  What a file prints is in BUILD/tests/integ/NAME.log, what each of its tests took in
+ones first.  Stores lie in memory where TMPDIR names no other place and /dev/shm will do; those of DISK, and all with
+--disk, on a disk.  What a file prints is in BUILD/tests/integ/NAME.log, what each of its tests took in
 BUILD/tests/integ/times."""
 import argparse
 import atexit
@@ -143,12 +143,6 @@ class Tap:
         self.failed += not fine
         print(f"{'ok' if fine else 'not ok'} {self.n} - {what}{more}", flush=True)
 
-    @staticmethod
-    def failed_beside_others(child):
-        """It gets a second try alone, behind all others; what it said stays to be read."""
-        output = child.log.read_text(errors="replace").splitlines()[-TAIL:]
-        print(*(f"# {child.name}, beside others: {line}" for line in output), sep="\n", flush=True)
-
     def file(self, child, lines, code):
         """All tests of a file, and the output of it when one failed."""
         for line in lines:
@@ -189,11 +183,11 @@ def main():
     times = last_times()
     paths = [crib.SOURCE / file for file in args.file]
     due = sorted(paths, key=lambda path: (path.stem in ALONE, -times.get(path.stem, path.stat().st_size)))
-    tap, running, took, begun, again = Tap(), {}, {}, time.monotonic(), set()
+    tap, running, took, begun = Tap(), {}, {}, time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         while due or running:
-            while due and len(running) < (1 if due[0].stem in ALONE | again else args.j):
+            while due and len(running) < (1 if due[0].stem in ALONE else args.j):
                 child = Child(due.pop(0))
                 running[child.pipe] = child
             for fd in select.select(list(running), [], [])[0]:
@@ -202,11 +196,6 @@ def main():
                     continue
                 del running[fd]
                 lines, code, used = child.end()
-                if code not in (0, 77) and child.name not in again:
-                    tap.failed_beside_others(child)
-                    again.add(child.name)
-                    due.append(child.path)
-                    continue
                 took[child.name] = used, time.monotonic() - child.begun
                 took.update({f"{child.name} {line['name']}": (line["cpu"], line["wall"]) for line in lines})
                 tap.file(child, lines, code)

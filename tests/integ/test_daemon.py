@@ -17,6 +17,16 @@ SLEEP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], 
                        "{type: object, properties: {seconds: {type: string}}, required: [seconds]}")
 
 
+def naps(seconds):
+    """Processes that have become `sleep SECONDS`."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if crib.comm(path.name) == "sleep" and seconds.encode() in (path / "cmdline").read_bytes().split(b"\0"):
+                found.append(path.name)
+    return found
+
+
 class Daemon(crib.Case):
     def prepare(self):
         c = self.crib.init()
@@ -227,15 +237,12 @@ class Daemon(crib.Case):
         c, key = self.prepare()
         peer = c.stdio(key)
         peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "600.25"}}, crib.MODERN))
-        def naps():
-            return [path.name for path in pathlib.Path("/proc").glob("[0-9]*")
-                    if crib.comm(path.name) == "sleep" and b"600.25" in (path / "cmdline").read_bytes()]
-        crib.wait_for("a tool that runs", naps)
+        crib.wait_for("a tool that runs", lambda: naps("600.25"))
         peer.child.stdin.close()
         begun = time.monotonic()
         peer.child.wait(crib.DEADLINE)
         self.assertLess(time.monotonic() - begun, 5)
-        self.assertEqual(naps(), [])
+        self.assertEqual(naps("600.25"), [])
         peer.close()
 
     def test_the_signer_is_confined(self):
@@ -339,7 +346,7 @@ class Daemon(crib.Case):
                     if path.readlink().parent == c.store:
                         found.setdefault(path.readlink().name, set()).add(int(path.parts[2]))
             return found
-        crib.wait_for("a tool that runs", lambda: c.json("status")[0]["running"] == 1)
+        crib.wait_for("a tool's own program", lambda: naps("600.5"))
         self.assertEqual(holders()["toolcrib.lock"], {c.daemon.pid})
         self.assertEqual(set().union(*holders().values()), {c.daemon.pid})
         c.daemon.kill()
