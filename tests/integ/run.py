@@ -160,8 +160,10 @@ class Tap:
 
 
 def last_times():
+    """What each file and test took when it was last run: CPU seconds, seconds."""
     try:
-        return {name: float(wall) for name, _, wall in (line.split("\t") for line in TIMES.read_text().splitlines())}
+        return {name: (float(used), float(wall))
+                for name, used, wall in (line.split("\t") for line in TIMES.read_text().splitlines())}
     except (OSError, ValueError):
         return {}
 
@@ -182,7 +184,7 @@ def main():
     os.environ["TOOLCRIB_TEST_SHELF"] = shelf
     times = last_times()
     paths = [crib.SOURCE / file for file in args.file]
-    due = sorted(paths, key=lambda path: (path.stem in ALONE, -times.get(path.stem, path.stat().st_size)))
+    due = sorted(paths, key=lambda path: (path.stem in ALONE, -times.get(path.stem, (0, path.stat().st_size))[1]))
     tap, running, took, begun = Tap(), {}, {}, time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -206,7 +208,7 @@ def main():
     print(f"1..{tap.n}")
     files = [took[path.stem] for path in paths]
     print(f"# {len(files)} files, {sum(one[0] for one in files):.0f} CPU s, {time.monotonic() - begun:.0f} s")
-    TIMES.write_text("".join(f"{name}\t{used:.2f}\t{wall:.2f}\n" for name, (used, wall) in took.items()))
+    TIMES.write_text("".join(f"{name}\t{used:.2f}\t{wall:.2f}\n" for name, (used, wall) in (times | took).items()))
     return tap.failed > 0
 
 
