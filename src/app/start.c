@@ -225,6 +225,8 @@ static int sandbox_start(struct app *a, struct err *err)
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
 	a->sandbox.best = sandbox_level_probe();
+	if (conf && a->sandbox.best.landlock > conf->sandbox_landlock)  /* records and sandbox.require go by what is used */
+		a->sandbox.best.landlock = conf->sandbox_landlock;
 	claim_cgroup(a);
 	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
 		return ERR_UNREACHABLE;

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -114,6 +115,14 @@ static const struct row rows[] = {
 	/* Large parts of the kernel that no tool needs, and what would go around this list. */
 	NO(bpf), NO(userfaultfd), NO(io_uring_setup), NO(io_uring_enter), NO(io_uring_register), NO(keyctl),
 	NO(add_key), NO(request_key),
+	/* Mode 3 opens for neither reading nor writing, so Landlock has nothing to ask about, and still allows ioctl() and
+	 * truncation.  Before ABI 3 reading alone is asked about where O_TRUNC comes with it.  openat2 keeps its flags in
+	 * memory (HARDENING F-1). */
+#if defined(__x86_64__)
+	NO_IF(open, ALWAYS, 1, IS, O_ACCMODE, O_ACCMODE), NO_IF(open, ABI_2, 1, IS, O_ACCMODE | O_TRUNC, O_TRUNC),
+#endif
+	NO_IF(openat, ALWAYS, 2, IS, O_ACCMODE, O_ACCMODE), NO_IF(openat, ABI_2, 2, IS, O_ACCMODE | O_TRUNC, O_TRUNC),
+	{ SYS_openat2, NOSYS, ALWAYS, { 0 }, { 0 } },
 	{ SYS_personality, REFUSE, ALWAYS, { 0, IS_NOT, ALL, 0 }, { 0, IS_NOT, ALL, ALL /* asks */ } },
 	/* Words into somebody's terminal. */
 	NO_IF(ioctl, ALWAYS, 1, IS, ALL, 0x5412 /* TIOCSTI */),

@@ -1,6 +1,7 @@
 /* A hostile tool: tries what no tool may do and says what came of it, one JSON object on stdout (SEC S-B15, S-T25, S-T26).
  *
  *   hostile files STORE OUTSIDE LISTED    reads and writes
+ *   hostile reach FILE...                 all that reach.c knows, for each of the files
  *   hostile processes VICTIM              reaches for the process VICTIM, which is the server
  *   hostile sockets PORT SOCKET           connects
  *   hostile kernel                        what changes the machine, or sees all of it
@@ -34,6 +35,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "reach.h"
 
 static const char *comma = "{";
 
@@ -101,6 +104,21 @@ static void files(char **argv)
 	try_open("init_cmdline", "/proc/1/cmdline", O_RDONLY);
 	try_open("own", "own", O_WRONLY | O_CREAT);
 	try_open("own_status", "/proc/self/status", O_RDONLY);
+}
+
+/* One object for each file, under its path. */
+static void reach(char **argv)
+{
+	for (; *argv; argv++) {
+		printf("%s\"%s\":", comma, *argv);
+		comma = "{";
+		for (const struct reach *r = reaches; r->name; r++) {
+			errno = 0;
+			say(r->name, r->attempt(*argv));
+		}
+		putchar('}');
+		comma = ",";
+	}
 }
 
 /* --- processes ----------------------------------------------------------------------------------- */
@@ -403,14 +421,15 @@ static void flood(char **argv)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
-		{ "files", files, 3 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
+		{ "files", files, 3 }, { "reach", reach, -1 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
 		{ "memory", memory, 0 }, { "hog", hog, 2 },
 		{ "work", work, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
 		{ "foreign", foreign, 0 }, { "escape", escape, 1 }, { "hang", hang, 1 }, { "bomb", bomb, 0 },
 		{ "zombies", zombies, 0 }, { "flood", flood, 0 },
 	};
 	for (size_t i = 0; argc > 1 && i < sizeof(attempts) / sizeof(attempts[0]); i++) {
-		if (strcmp(argv[1], attempts[i].name) == 0 && argc == attempts[i].args + 2) {
+		if (strcmp(argv[1], attempts[i].name) == 0 &&
+		    (argc == attempts[i].args + 2 || attempts[i].args < 0)) {
 			attempts[i].attempt(argv + 2);
 			puts("}");
 			return 0;
