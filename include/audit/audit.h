@@ -34,6 +34,7 @@
 	X(CALL_DENIED_SUMMARY, 1005, "call.denied.summary") \
 	X(LIST, 1010, "list") \
 	X(NOTIFY, 1011, "notify") \
+	X(MESSAGE_DROPPED, 1012, "message.dropped") \
 	X(AUTH_FAIL, 1101, "auth.fail") \
 	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
 	X(CRED_FIRST_USE, 1103, "cred.first_use") \

@@ -106,6 +106,8 @@ int upstream_document(const struct upstream_naming *naming, const struct upstrea
 #define UPSTREAM_CHECK_MS 5000          /* between two looks at what may have changed, after a few at once */
 #define UPSTREAM_WATCHES_MAX 256        /* resources of one link that somebody wants to hear of */
 #define UPSTREAM_UPDATE_MS 250          /* between two rounds of telling that resources have changed */
+#define UPSTREAM_ASKING_MAX 32          /* links of one tenant to one upstream that serve a call each */
+#define UPSTREAM_DROPPED_MS 60000       /* between two reports of a link's messages that are nobody's */
 
 struct upstreams_env {                  /* borrowed for life */
 	struct ev_loop *loop;
@@ -124,6 +126,11 @@ void upstreams_remove(struct upstreams *u, const char *name);
 /* fn: what an upstream has may not be what was accepted any more, please look (upstreams_list). */
 typedef void upstreams_changed_fn(void *arg, const char *name);
 void upstreams_on_change(struct upstreams *u, upstreams_changed_fn *fn, void *arg);
+/* fn: messages of an upstream were dropped, because they name no live request of one principal; the first at once, then
+ * how many there were in each UPSTREAM_DROPPED_MS.  tenant_id 0: of the link of all tenants. */
+struct upstream_dropped { const char *upstream; int64_t tenant_id; const char *method; uint64_t count; };
+typedef void upstreams_dropped_fn(void *arg, const struct upstream_dropped *what);
+void upstreams_on_dropped(struct upstreams *u, upstreams_dropped_fn *fn, void *arg);
 /* What it has, read now: list is taken, NULL with err.  Not before the return.  ERR_NOT_FOUND, ERR_UNREACHABLE; the
  * message names the upstream. */
 typedef void upstreams_list_fn(void *arg, struct upstream_list *list, const struct err *err);

@@ -427,19 +427,40 @@ static void look(void *arg, const char *name)
 	command_run(a->admin, &req, looked, mem_strdup(name));
 }
 
-/* look when their tools change */
+/* HARDENING F-3: in the log of the tenant whose link it was, or the system's. */
+static void dropped(void *arg, const struct upstream_dropped *what)
+{
+	struct app *a = arg;
+	struct audit_event ev;
+	char *obj = mem_printf("upstream/%s", what->upstream);
+	char *detail = mem_printf("messages=%llu last=%s", (unsigned long long)what->count, what->method);
+
+	audit_event_init(&ev, AUDIT_MESSAGE_DROPPED, what->tenant_id);
+	ev.actor = AUDIT_BY_SYSTEM;
+	ev.obj = obj;
+	ev.detail = detail;
+	if (writer_audit(a->writer, &ev, NULL, NULL) < 0)
+		log_err(NULL, "no record of dropped messages upstream=%s %s", what->upstream, detail);
+	free(detail);
+	free(obj);
+}
+
+/* look when their tools change; record what of theirs is nobody's */
 static int watch_upstreams(struct app *a, struct err *err)
 {
 	(void)err;
 	upstreams_on_change(a->upstreams, look, a);
+	upstreams_on_dropped(a->upstreams, dropped, a);
 	return 0;
 }
 
 /* upstreams.c */
 static void unwatch_upstreams(struct app *a)
 {
-	if (a->upstreams)
-		upstreams_on_change(a->upstreams, NULL, NULL);
+	if (!a->upstreams)
+		return;
+	upstreams_on_change(a->upstreams, NULL, NULL);
+	upstreams_on_dropped(a->upstreams, NULL, NULL);
 }
 
 /* --- ready */

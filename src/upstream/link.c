@@ -523,6 +523,7 @@ static void link_free(struct link *l)
 	ev_timer_free(&l->relisten);
 	ev_timer_free(&l->doubt);
 	str_fini(&l->out);
+	free(l->voice);
 	free(l->name);
 	free(l);
 }

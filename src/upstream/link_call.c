@@ -210,6 +210,7 @@ enum call_state { CALL_WAITING, CALL_RUNNING, CALL_PARKED };
 struct link_call {
 	struct list node;               /* of the link, by state */
 	struct link *link;
+	char *who;
 	enum call_state state;
 	const struct link_call_sink *sink; void *arg;     /* NULL while parked */
 	uint64_t id;                    /* 0: not sent yet */
@@ -288,6 +289,7 @@ static void link_call_free(struct link_call *c)
 	link_params_free(c->more, c->nmore);
 	free(c->state_text);
 	free(c->trace);
+	free(c->who);
 	free(c->name);
 	free(c->key);
 	free(c);
@@ -297,7 +299,7 @@ static void link_call_free(struct link_call *c)
 	if (!list_empty(&l->waiting))
 		link_kick(l);
 	if (!link_busy(l))
-		l->env.idle(l->env.arg);
+		l->env.idle(l->env.arg, l->left);
 }
 
 void link_params_free(struct link_param *more, size_t n)
@@ -320,6 +322,7 @@ int link_call_start(struct link *l, const struct link_call_req *req, const struc
 	c->sink = sink;
 	c->arg = arg;
 	c->method = req->method;
+	c->who = mem_strdup(req->who);
 	c->name = mem_strdup0(req->name);
 	c->key = mem_strdup(req->key);
 	c->has_digest = req->digest != NULL;
@@ -364,11 +367,21 @@ static void set_level(struct link *l, int level)
 	link_send(l, id, "logging/setLevel", NULL);
 }
 
+/* From now on the server may speak of this principal. */
+static void note_voice(struct link *l, const char *who)
+{
+	if (!l->voice)
+		l->voice = mem_strdup(who);
+	else if (strcmp(l->voice, who) != 0)
+		l->mixed = true;
+}
+
 static void send_call(struct link_call *c)
 {
 	struct link *l = c->link;
 	struct str *out = &l->out;
 
+	note_voice(l, c->who);
 	set_level(l, c->log_level);
 	(void)link_request(l, LINK_CALL, c, &c->id);
 	link_msg_begin(out, c->id, c->method);
@@ -445,13 +458,13 @@ static int check_pin(struct link_call *c, struct err *err)
 
 void link_call_run_waiting(struct link *l)
 {
-	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one runs at
-	 * once. */
+	/* Over one pipe nothing says which call a question belongs to, so where questions are wanted one is open at
+	 * once, parked or not. */
 	bool serial = l->asks && !l->modern && !l->wire->exchanges;
 	struct err err;
 
 	while (l->state == LINK_READY && !list_empty(&l->waiting) && !l->wire->ops->full(l->wire) &&
-	       (!serial || l->nrunning == 0)) {
+	       (!serial || l->nrunning + l->nparked == 0)) {
 		struct link_call *c = CONTAINER_OF(l->waiting.next, struct link_call, node);
 
 		if (c->id) {
@@ -469,6 +482,7 @@ void link_call_run_waiting(struct link *l)
 
 void link_call_failed(struct link_call *c, const struct err *err)
 {
+	c->link->left = c->link->left || c->id;
 	c->id = 0;
 	if (c->sink)
 		c->sink->failed(c->arg, err);
@@ -519,6 +533,7 @@ void link_call_cancel(struct link_call **cp, bool late)
 
 	*cp = NULL;
 	if (c->id) {
+		l->left = true;
 		/* MCP C-01, C-03; over HTTP the end of the exchange says it (C-04), which link_forget() brings
 		 * about. */
 		link_msg_cancelled(&l->out, c->id, l->modern);
@@ -541,19 +556,29 @@ static struct link_call *running_call(const struct link *l, uint64_t id)
 	return o && o->kind == LINK_CALL && o->call->sink ? o->call : NULL;
 }
 
-/* Whose message is it: of the exchange it came in, else of the only call that it can be. */
+/* Whose message is it (HARDENING F-3): of the call whose exchange it came in, and where a wire has exchanges of no other.
+ * On one that has none: of the only live call, when nobody else's was ever sent here, and none is left that it could
+ * be late for.  NULL: nobody's, however likely one is. */
 static struct link_call *owner_of(const struct link *l, uint64_t exchange)
 {
-	if (exchange) {
-		const struct link_open *o = map_get_u64(l->open, exchange);
+	if (l->wire->exchanges) {
+		const struct link_open *o = exchange ? map_get_u64(l->open, exchange) : NULL;
 
 		return o && o->kind == LINK_CALL ? o->call : NULL;
 	}
-	if (l->nrunning == 1)
-		return CONTAINER_OF(l->running.next, struct link_call, node);
-	if (l->nrunning == 0 && l->nparked == 1)
-		return CONTAINER_OF(l->parked.next, struct link_call, node);
-	return NULL;
+	/* One that goes on in this turn waits in front of those that have not begun. */
+	struct link_call *first = list_empty(&l->waiting) ? NULL : CONTAINER_OF(l->waiting.next, struct link_call, node);
+	bool resumed = first && first->id;
+
+	if (l->mixed || l->left || l->nrunning + l->nparked + resumed != 1)
+		return NULL;
+	return resumed ? first : CONTAINER_OF(l->nrunning ? l->running.next : l->parked.next, struct link_call, node);
+}
+
+static void drop(struct link *l, const char *method)
+{
+	metric_inc(METRIC_upstream_messages_dropped);
+	l->env.dropped(l->env.arg, method);
 }
 
 static bool has_room(struct link_call *c, const struct rpc_msg *msg)
@@ -593,7 +618,9 @@ void link_call_logged(struct link *l, uint64_t exchange, const struct rpc_msg *m
 	json_t *data = json_object_get(params, "data");
 	struct link_call *c = owner_of(l, exchange);
 
-	if (c && c->sink && has_room(c, msg) && level && data && link_msg_level(level) >= 0)
+	if (!c)
+		drop(l, "notifications/message");
+	else if (c->sink && has_room(c, msg) && level && data && link_msg_level(level) >= 0)
 		c->sink->log(c->arg, link_msg_level(level), json_string_value(json_object_get(params, "logger")),
 			     json_incref(data));
 	json_decref(params);
@@ -646,9 +673,11 @@ bool link_call_question(struct link *l, uint64_t exchange, const struct rpc_msg 
 {
 	struct link_call *c = owner_of(l, exchange);
 	json_t *params = parse_params(msg);
+	bool asked = l->asks && !l->modern && caps_for_request(msg->method, params) != 0;
 
-	if (!l->asks || l->modern || !c || c->nquestions == LINK_QUESTIONS_MAX ||
-	    caps_for_request(msg->method, params) == 0) {
+	if (asked && !c)
+		drop(l, msg->method);
+	if (!asked || !c || c->nquestions == LINK_QUESTIONS_MAX) {
 		json_decref(params);
 		return false;
 	}

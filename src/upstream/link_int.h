@@ -87,6 +87,7 @@ struct link_call_sink {
 	void (*failed)(void *arg, const struct err *err);
 };
 struct link_call_req {                   /* copied */
+	const char *who;                /* on whose behalf: the same text, the same principal of the same tenant */
 	const char *method;             /* a constant */
 	const char *name;               /* what a header repeats (MCP H-33): a name, a URI, or NULL */
 	const char *key;                /* of what is called (upstream/upstream.h) */
@@ -120,7 +121,11 @@ struct link_env {
 	void (*ready)(void *arg);       /* the handshake is over, or the lists were read */
 	void (*changed)(void *arg);     /* a list is not what it was, or not what somebody holds it for */
 	void (*updated)(void *arg, const char *uri);    /* a watched resource; NULL: any, what was told was missed */
-	void (*idle)(void *arg);        /* its last call has ended */
+	/* Its last call has ended.  left: one was, without its answer; what comes late for it can no longer be told from
+	 * what is another's. */
+	void (*idle)(void *arg, bool left);
+	/* A question or a log line that is nobody's: no live call of one principal is known to be the one it belongs to. */
+	void (*dropped)(void *arg, const char *method);
 	void *arg;
 };
 enum link_era { LINK_ERA_UNKNOWN, LINK_ERA_LEGACY, LINK_ERA_MODERN };

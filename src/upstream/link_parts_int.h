@@ -32,6 +32,9 @@ struct link {
 	struct map *open;               /* id -> struct link_open */
 	struct list waiting, running, parked;   /* struct link_call.node */
 	size_t ncalls, nrunning, nparked;
+	/* Who may be meant by what names no call (HARDENING F-3): its only live call, as long as all that were sent are of
+	 * one principal, and none was left without its answer. */
+	char *voice; bool mixed, left;  /* voice: whose calls they are, NULL before the first; mixed: others' as well */
 	bool kicked, closed;            /* closed: freed when the kick has come */
 	struct str out;                 /* a message being written */
 	/* the handshake */

@@ -374,15 +374,19 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 		call.state = state + 1;
 		call.state_len = req->state_len - 1;
 	}
-	int rc = upstreams_link(env->upstreams, plan->upstream, req->tenant_id, req->tenant, &link, err);
+	int rc = upstreams_link(env->upstreams, plan->upstream,
+				&(struct upstream_caller){ req->tenant_id, req->tenant, req->principal }, &link, err);
 	if (rc < 0)
 		return rc;
+	char *who = mem_printf("%lld/%s", (long long)req->tenant_id, req->principal);
+	call.who = who;
 	upstreams_use_secrets(env->upstreams, plan->upstream, req);
 	put_request(x, req, &call);
 	put_params(req, &call);
 	rc = link_call_start(link, &call, &call_sink, x, &x->call, err);
 	if (rc < 0)
 		link_params_free(call.more, call.nmore);
+	free(who);
 	str_fini(&params);
 	return rc < 0 ? err_wrap(err, "upstream %s", plan->upstream) : 0;
 }

@@ -1,8 +1,9 @@
 /* The upstreams that are known, the links to them and who watches resources over these: one link for each tenant that
- * uses one, or one for all (SEC S-515); opened by the first call, ended when idle, opened again with a growing delay
- * when it broke.  The app and commands set upstreams, mcp.c asks for links; loop thread. */
+ * uses one, or one for all (SEC S-515), or one for each call where nothing else says whose a question is (HARDENING
+ * F-3); opened by the first call, ended when idle, opened again with a growing delay when it broke.  The app and commands set upstreams, mcp.c asks for links; loop thread. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,10 @@ struct slot {
 	struct upstream *up;
 	int64_t tenant_id;
 	char *tenant;
+	char *principal;                /* of this one alone, a call at a time, and in no map; NULL: for all of the tenant */
 	struct link *link;
 	bool retired;                   /* out of the map: ends with its last call */
+	bool left;                      /* its link was, by a call without an answer */
 	uint64_t secrets_version;
 	struct ev_timer *idle;
 	uint64_t opened_us, used_us;
@@ -50,6 +53,9 @@ struct slot {
 	struct list watches; size_t nwatches;   /* struct link_watch.node: they keep the link, and open it again */
 	struct ev_timer *again;         /* to open it for them, or to tell them */
 	uint64_t told_us;
+	/* messages that were nobody's, since they were reported last */
+	uint64_t ndropped; char dropped[40];    /* the method of the last one */
+	struct ev_timer *report;
 };
 
 struct upstreams {
@@ -61,6 +67,7 @@ struct upstreams {
 	struct list homeless;           /* struct link_watch.node: their upstream is not there, or was changed */
 	struct ev_timer *rehome;
 	upstreams_changed_fn *changed; void *changed_arg;
+	upstreams_dropped_fn *dropped; void *dropped_arg;
 };
 
 /* --- who watches */
@@ -215,13 +222,14 @@ static void watches_late(void *slot)
 
 /* --- homes */
 
-static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant,
-			 struct slot **ret, struct err *err);
+static int upstream_slot(struct upstreams *u, const char *name, const struct upstream_caller *who, struct slot **ret,
+			 struct err *err);
 
 static int settle(struct link_watch *w, struct err *err)
 {
 	struct slot *s = NULL;
-	int rc = upstream_slot(w->all, w->upstream, w->tenant_id, w->tenant, &s, err);
+	const struct upstream_caller nobody = { w->tenant_id, w->tenant, NULL };
+	int rc = upstream_slot(w->all, w->upstream, &nobody, &s, err);
 
 	if (rc < 0)
 		return rc;
@@ -304,6 +312,41 @@ int upstreams_watch(struct upstreams *u, const char *name, const char *uri, cons
 #define DELAY_LAST_US 30000000
 #define CHECK_BURST 8                   /* looks at once, before there is UPSTREAM_CHECK_MS between them */
 
+/* --- messages that are nobody's */
+
+static void report_dropped(struct slot *s)
+{
+	struct upstreams *u = s->up->all;
+
+	if (s->ndropped > 0 && u->dropped)
+		u->dropped(u->dropped_arg, &(struct upstream_dropped){ s->up->conf->name, s->tenant_id, s->dropped,
+			   s->ndropped });
+	s->ndropped = 0;
+}
+
+/* the timer slot.report */
+static void report_late(void *slot)
+{
+	struct slot *s = slot;
+
+	if (s->ndropped == 0)
+		return;
+	report_dropped(s);
+	ev_timer_start(s->report, UPSTREAM_DROPPED_MS * UINT64_C(1000));
+}
+
+static void on_dropped(void *slot, const char *method)
+{
+	struct slot *s = slot;
+
+	s->ndropped++;
+	(void)snprintf(s->dropped, sizeof(s->dropped), "%s", method);   /* one of few that are known */
+	if (ev_timer_armed(s->report))
+		return;
+	report_dropped(s);
+	ev_timer_start(s->report, UPSTREAM_DROPPED_MS * UINT64_C(1000));
+}
+
 /* --- slots */
 
 static void drop_link(struct slot *s)
@@ -326,23 +369,30 @@ static void upstream_unref(struct upstream *up)
 	free(up);
 }
 
+static void slot_unmap(struct slot *s)
+{
+	if (!s->retired && !s->principal)
+		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
+}
+
 static void slot_free(struct slot *s)
 {
 	drop_link(s);
-	if (!s->retired)
-		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
+	report_dropped(s);
+	slot_unmap(s);
 	list_unlink(&s->node);
 	ev_timer_free(&s->idle);
 	ev_timer_free(&s->again);
+	ev_timer_free(&s->report);
 	free(s->tenant);
+	free(s->principal);
 	free(s);
 }
 
 /* No new calls; those that run may end. */
 static void slot_retire(struct slot *s)
 {
-	if (!s->retired)
-		(void)map_del_u64(s->up->slots, (uint64_t)s->tenant_id);
+	slot_unmap(s);
 	s->retired = true;
 	ev_timer_stop(s->again);
 	watches_leave(s);
@@ -377,26 +427,37 @@ static void on_dead(void *arg, const struct err *err)
 	uint64_t delay = s->failures ? DELAY_FIRST_US << (s->failures > 8 ? 8 : s->failures - 1) : 0;
 	s->next_try_us = now + (delay > DELAY_LAST_US ? DELAY_LAST_US : delay);
 	watches_reopen(s);
+	if (s->principal)
+		slot_idle(s);
+}
+
+/* One call alone had it, and left it without an answer: it serves no other. */
+static bool is_spent(const struct slot *s)
+{
+	return s->principal && s->link && s->left;
 }
 
 /* nobody needs its link now */
 static void slot_idle(struct slot *s)
 {
-	ev_timer_start(s->idle, s->retired ? 0 : s->up->conf->idle_ms * UINT64_C(1000));
+	ev_timer_start(s->idle, s->retired || is_spent(s) ? 0 : s->up->conf->idle_ms * UINT64_C(1000));
 }
 
-static void on_idle(void *arg)
+static void on_idle(void *arg, bool left)
 {
-	slot_idle(arg);
+	struct slot *s = arg;
+
+	s->left = left;
+	slot_idle(s);
 }
 
 static void idle_over(void *arg)
 {
 	struct slot *s = arg;
 
-	if (!s->link || link_busy(s->link) || s->nwatches > 0)
+	if ((s->link && link_busy(s->link)) || s->nwatches > 0)
 		return;
-	if (s->retired)
+	if (s->retired || s->principal)
 		slot_over(s);
 	else
 		drop_link(s);
@@ -481,7 +542,7 @@ static int slot_open(struct slot *s, bool for_call, struct err *err)
 	struct upstreams *u = s->up->all;
 	uint64_t now = ev_now_us(u->env.loop);
 	const struct link_env env = { .loop = u->env.loop, .parked = u->parked, .dead = on_dead, .ready = on_ready,
-		.changed = on_changed, .updated = watches_updated, .idle = on_idle, .arg = s };
+		.changed = on_changed, .updated = watches_updated, .idle = on_idle, .dropped = on_dropped, .arg = s };
 
 	if (s->link)
 		return 0;
@@ -491,6 +552,7 @@ static int slot_open(struct slot *s, bool for_call, struct err *err)
 	if (!make_room(u, for_call))
 		return err_set(err, ERR_TOOL, "", "more than %d links to upstreams are in use", UPSTREAM_LINKS_MAX);
 	s->opened_us = now;
+	s->left = false;
 	s->secrets_version = u->env.secrets ? u->env.secrets->version(u->env.secrets->arg) : 0;
 	int rc = link_open(&env, s->up->conf->name, s->up->conf->asks, s->up->era, open_wire, s, &s->link, err);
 	if (rc == 0) {
@@ -501,49 +563,123 @@ static int slot_open(struct slot *s, bool for_call, struct err *err)
 	return rc;
 }
 
-static struct slot *slot_of(struct upstream *up, int64_t tenant_id, const char *tenant)
+/* Another value of a secret: what has the old one ends. */
+static bool is_stale(const struct slot *s)
 {
-	struct upstreams *u = up->all;
-	struct slot *s = map_get_u64(up->slots, (uint64_t)tenant_id);
+	const struct secret_source *secrets = s->up->all->env.secrets;
 
-	/* Another value of a secret: what has the old one ends. */
-	if (s && s->link && u->env.secrets && u->env.secrets->version(u->env.secrets->arg) != s->secrets_version) {
-		slot_retire(s);
-		s = NULL;
-	}
-	if (s)
-		return s;
-	s = mem_zalloc(sizeof(*s));
+	return s->link && secrets && secrets->version(secrets->arg) != s->secrets_version;
+}
+
+static struct slot *slot_new(struct upstream *up, const struct upstream_caller *who)
+{
+	struct ev_loop *loop = up->all->env.loop;
+	struct slot *s = mem_zalloc(sizeof(*s));
+
 	s->up = up;
-	s->tenant_id = tenant_id;
-	s->tenant = mem_strdup(tenant);
-	s->idle = ev_timer_new(u->env.loop, idle_over, s);
-	s->again = ev_timer_new(u->env.loop, watches_late, s);
+	s->tenant_id = who->tenant_id;
+	s->tenant = mem_strdup(who->tenant);
+	s->principal = mem_strdup0(who->principal);
+	s->idle = ev_timer_new(loop, idle_over, s);
+	s->again = ev_timer_new(loop, watches_late, s);
+	s->report = ev_timer_new(loop, report_late, s);
 	list_init(&s->watches);
 	list_push_back(&up->every, &s->node);
-	(void)map_set_u64(up->slots, (uint64_t)tenant_id, s);
 	return s;
 }
 
-/* upstream.c: ERR_TOOL with a sentence that names no upstream. */
-static int upstream_slot(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant,
-			 struct slot **ret, struct err *err)
+static struct slot *slot_of(struct upstream *up, const struct upstream_caller *who)
 {
+	struct slot *s = map_get_u64(up->slots, (uint64_t)who->tenant_id);
+
+	if (s && is_stale(s)) {
+		slot_retire(s);
+		s = NULL;
+	}
+	if (!s) {
+		s = slot_new(up, who);
+		(void)map_set_u64(up->slots, (uint64_t)who->tenant_id, s);
+	}
+	return s;
+}
+
+/* --- slots of one principal */
+
+/* An older server asks over a pipe or HTTP+SSE without saying for which call: whose question it is, is known for certain
+ * only where there is one call, and nobody else ever had one (HARDENING F-3). */
+static bool serves_one(const struct upstream *up)
+{
+	return up->conf->asks && up->conf->transport != UPSTREAM_HTTP && up->era != LINK_ERA_MODERN;
+}
+
+static bool is_free(const struct slot *s)
+{
+	return !s->link || !link_busy(s->link);
+}
+
+static void retire_unfit(struct upstream *up)
+{
+	LIST_FOREACH_SAFE(n, next, &up->every) {
+		struct slot *s = CONTAINER_OF(n, struct slot, node);
+
+		if (s->principal && !s->retired && (is_spent(s) || is_stale(s)))
+			slot_retire(s);
+	}
+}
+
+/* A free one of the same principal, best with a link; or room for another: of the tenant's other principals one that
+ * nobody uses goes.  ERR_TOOL. */
+static int slot_for(struct upstream *up, const struct upstream_caller *who, struct slot **ret, struct err *err)
+{
+	struct slot *mine = NULL, *other = NULL;
+	size_t n = 0;
+
+	retire_unfit(up);
+	LIST_FOREACH(k, &up->every) {
+		struct slot *s = CONTAINER_OF(k, struct slot, node);
+
+		if (!s->principal || s->tenant_id != who->tenant_id)
+			continue;
+		n++;
+		if (s->retired || !is_free(s))
+			continue;
+		if (strcmp(s->principal, who->principal) != 0)
+			other = other ? other : s;
+		else if (!mine || !mine->link)
+			mine = s;
+	}
+	if (!mine && n >= UPSTREAM_ASKING_MAX && !other) {
+		metric_inc(METRIC_upstream_asking_refused);
+		return err_set(err, ERR_TOOL, "", "more than %d calls of this tenant are open there", UPSTREAM_ASKING_MAX);
+	}
+	if (!mine && n >= UPSTREAM_ASKING_MAX)
+		slot_free(other);
+	*ret = mine ? mine : slot_new(up, who);
+	return 0;
+}
+
+/* upstream.c: ERR_TOOL with a sentence that names no upstream. */
+static int upstream_slot(struct upstreams *u, const char *name, const struct upstream_caller *who, struct slot **ret,
+			 struct err *err)
+{
+	static const struct upstream_caller all = { 0, "", NULL };
 	struct upstream *up = map_get_z(u->by_name, name);
 
 	if (!up)
 		return err_set(err, ERR_TOOL, "", "there is no such upstream");
 	if (!up->enabled)
 		return err_set(err, ERR_TOOL, "", "it is disabled");
-	*ret = slot_of(up, up->conf->shared ? 0 : tenant_id, up->conf->shared ? "" : tenant);
+	if (who->principal && serves_one(up))
+		return slot_for(up, who, ret, err);
+	*ret = slot_of(up, up->conf->shared ? &all : &(struct upstream_caller){ who->tenant_id, who->tenant, NULL });
 	return 0;
 }
 
-static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
+static int find_link(struct upstreams *u, const char *name, const struct upstream_caller *who, struct link **ret,
 		     struct err *err)
 {
 	struct slot *s = NULL;
-	int rc = upstream_slot(u, name, tenant_id, tenant, &s, err);
+	int rc = upstream_slot(u, name, who, &s, err);
 
 	if (rc < 0)
 		return rc;
@@ -554,10 +690,10 @@ static int find_link(struct upstreams *u, const char *name, int64_t tenant_id, c
 	return rc;
 }
 
-int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
+int upstreams_link(struct upstreams *u, const char *name, const struct upstream_caller *who, struct link **ret,
 		   struct err *err)
 {
-	int rc = u ? find_link(u, name, tenant_id, tenant, ret, err) :
+	int rc = u ? find_link(u, name, who, ret, err) :
 		 err_set(err, ERR_TOOL, "", "there is no such upstream");
 
 	return rc < 0 ? err_wrap(err, "upstream %s", name) : rc;
@@ -641,7 +777,7 @@ void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *do
 	r->name = mem_strdup(name);
 	r->done = done;
 	r->arg = arg;
-	if (upstreams_link(u, name, 0, "", &link, &r->err) < 0) {
+	if (upstreams_link(u, name, &(struct upstream_caller){ 0, "", NULL }, &link, &r->err) < 0) {
 		r->err.code = map_get_z(u->by_name, name) ? ERR_UNREACHABLE : ERR_NOT_FOUND;
 		ev_defer(u->env.loop, reading_failed, r);
 		return;
@@ -732,6 +868,12 @@ void upstreams_on_change(struct upstreams *u, upstreams_changed_fn *fn, void *ar
 {
 	u->changed = fn;
 	u->changed_arg = arg;
+}
+
+void upstreams_on_dropped(struct upstreams *u, upstreams_dropped_fn *fn, void *arg)
+{
+	u->dropped = fn;
+	u->dropped_arg = arg;
 }
 
 void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret)

@@ -35,9 +35,12 @@ int upstream_conf_new(const json_t *doc, struct upstream_conf **ret, struct err 
 struct upstream_conf *upstream_conf_ref(struct upstream_conf *conf);
 void upstream_conf_free(struct upstream_conf **conf);   /* gives a reference back */
 
-/* The link that a tenant's call goes over, opened if need be.  ERR_TOOL; the message names the upstream. */
+/* On whose behalf a link is used.  principal NULL: on nobody's, to read lists and to hear of changes. */
+struct upstream_caller { int64_t tenant_id; const char *tenant, *principal; };
+/* The link that a call goes over, opened if need be.  Where questions come over a wire that names no call, it has no
+ * other call, and is of this principal alone (HARDENING F-3).  ERR_TOOL; the message names the upstream. */
 struct link;
-int upstreams_link(struct upstreams *u, const char *name, int64_t tenant_id, const char *tenant, struct link **ret,
+int upstreams_link(struct upstreams *u, const char *name, const struct upstream_caller *who, struct link **ret,
 		   struct err *err) MUST_CHECK;
 /* What its links were given becomes something to be blanked from what a run says. */
 void upstreams_use_secrets(const struct upstreams *u, const char *name, const struct backend_req *req);

@@ -134,7 +134,8 @@ static void fuzz_link(const char *p, size_t size, bool asks, enum link_era era)
 	link_watch(f.link, "a:b");
 	for (unsigned i = 0; i < CALLS; i++) {
 		struct str params = STR_INIT;
-		const struct link_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params };
+		const struct link_call_req req = { .who = i % 2 ? "1/bot" : "1/ann", .method = "tools/call", .name = "echo", .key = "echo",
+			.params = &params };
 
 		str_puts(&params, "\"name\":\"echo\",\"arguments\":{}");
 		if (link_call_start(f.link, &req, &sink, &seen[i], &seen[i].call, NULL) < 0)

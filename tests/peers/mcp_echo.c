@@ -7,6 +7,7 @@
  *	--storm MS       says that its tools changed every so many milliseconds
  *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs, news and links; logs
  *	                 only what is asked for
+ *	--late           asks something and logs a line, when a call has been cancelled
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
  *
@@ -31,7 +32,7 @@
 
 static const char *only, *salt = "", *salt_file;
 static int fillers, storm_ms;
-static bool hosted, level_set;
+static bool hosted, level_set, late;
 static json_t *client_caps;             /* of an older client */
 
 /* What has been asked and waits: a slow call, or one whose question is out. */
@@ -508,8 +509,19 @@ static void forget_listen(const json_t *id)
 			json_object_del(subscribed, key);
 }
 
+/* It speaks of a call that is over. */
+static void say_late(void)
+{
+	put(json_pack("{s:s, s:s, s:s, s:{s:s, s:{s:s, s:{}}}}", "jsonrpc", "2.0", "id", "late", "method", "elicitation/create", "params",
+		      "message", "late question", "requestedSchema", "type", "object", "properties"));
+	put(json_pack("{s:s, s:s, s:{s:s, s:s}}", "jsonrpc", "2.0", "method", "notifications/message", "params", "level", "emergency",
+		      "data", "late line"));
+}
+
 static void cancelled(const json_t *params)
 {
+	if (late)
+		say_late();
 	forget_listen(json_object_get(params, "requestId"));
 	for (struct job **at = &jobs, *j; (j = *at); at = &j->next) {
 		if (!json_equal(j->id, json_object_get(params, "requestId")))
@@ -628,6 +640,8 @@ int main(int argc, char **argv)
 			salt_file = argv[++i];
 		else if (strcmp(argv[i], "--hosted") == 0)
 			hosted = true;
+		else if (strcmp(argv[i], "--late") == 0)
+			late = true;
 		else if (strcmp(argv[i], "--storm") == 0 && more)
 			storm_ms = number(argv[++i]);
 		else

@@ -17,8 +17,8 @@ struct fake {
 	struct map *parked;
 	struct link *link;
 	struct str sent;                /* all messages, a line each */
-	unsigned messages, changed, readies, updated;
-	bool full, dead;
+	unsigned messages, changed, readies, updated, dropped;
+	bool full, dead, left;
 	struct err death;
 };
 
@@ -75,8 +75,14 @@ static void fake_updated(void *arg, const char *uri)
 	((struct fake *)arg)->updated++;
 }
 
-static void fake_idle(void *arg)
+static void fake_idle(void *arg, bool left)
 {
+	((struct fake *)arg)->left = left;
+}
+
+static void fake_dropped(void *arg, const char *method)
+{
+	((struct fake *)arg)->dropped++;
 }
 
 static inline void fake_turn_over(void *arg)
@@ -98,7 +104,7 @@ static inline void fake_turn(struct fake *f)
 static inline void fake_begin(struct fake *f, bool asks, enum link_era era)
 {
 	const struct link_env env = { .dead = fake_dead, .ready = fake_ready, .changed = fake_changed, .updated = fake_updated, .idle = fake_idle,
-		.arg = f };
+		.dropped = fake_dropped, .arg = f };
 	struct link_env full = env;
 
 	*f = (struct fake){ .loop = ev_loop_new(), .parked = map_new() };

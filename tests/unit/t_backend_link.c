@@ -19,7 +19,7 @@
 #define TOOL "{\"name\":\"echo\",\"inputSchema\":{\"type\":\"object\"}}"
 #define INITIALIZED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"tools\":{}}}}"
 
-struct call { unsigned ends; bool asked; char handle[LINK_HANDLE_SIZE]; char text[320]; struct link_call *call; };
+struct call { unsigned ends, lines; bool asked; char handle[LINK_HANDLE_SIZE]; char text[320]; struct link_call *call; };
 
 static struct fake f;
 
@@ -29,6 +29,7 @@ static void on_progress(void *arg, double done, double total, const char *note)
 
 static void on_log(void *arg, int level, const char *logger, json_t *data)
 {
+	((struct call *)arg)->lines++;
 	json_decref(data);
 }
 
@@ -68,10 +69,10 @@ static void on_failed(void *arg, const struct err *err)
 
 static const struct link_call_sink sink = { on_progress, on_log, on_question, on_result, on_error, on_failed };
 
-static int try_call(struct call *c, const uint8_t *digest, struct err *err)
+static int try_call_of(struct call *c, const char *who, const uint8_t *digest, struct err *err)
 {
 	struct str params = STR_INIT;
-	const struct link_call_req req = { .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
+	const struct link_call_req req = { .who = who, .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
 		.log_level = 8 };
 
 	*c = (struct call){ .ends = 0 };
@@ -81,13 +82,23 @@ static int try_call(struct call *c, const uint8_t *digest, struct err *err)
 	return rc;
 }
 
-static void call(struct call *c)
+static int try_call(struct call *c, const uint8_t *digest, struct err *err)
+{
+	return try_call_of(c, "1/ann", digest, err);
+}
+
+static void call_as(struct call *c, const char *who)
 {
 	struct err err;
 
-	if (try_call(c, NULL, &err) < 0)
+	if (try_call_of(c, who, NULL, &err) < 0)
 		fail_msg("%s", err.msg);
 	fake_turn(&f);
+}
+
+static void call(struct call *c)
+{
+	call_as(c, "1/ann");
 }
 
 static void say(const char *text)
@@ -269,6 +280,15 @@ static void nothing_is_sent_to_a_wire_that_is_full(void **state)
 	finish();
 }
 
+/* On the stream of a request. */
+static void say_on(uint64_t exchange, const char *text)
+{
+	(void)link_message(f.link, exchange, text, strlen(text));
+	fake_turn(&f);
+}
+
+#define QUESTION_ONE "{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"m\"}}"
+#define LOG_LINE "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"error\",\"data\":\"x\"}}"
 #define QUESTION "{\"jsonrpc\":\"2.0\",\"id\":\"q%u\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"m\"}}"
 
 static void question_that_is_not_answered_in_time_is_refused(void **state)
@@ -346,10 +366,14 @@ static void one_call_runs_at_once_where_questions_are_wanted(void **state)
 	call(&a);
 	call(&b);
 	assert_true(sent("\"id\":3,\"method\":\"tools/call\""));
-	assert_false(sent("\"id\":4,\"method\":\"tools/call\""));
-	say_id(QUESTION, 1);            /* it is a's: nobody else runs, and b may now */
+	say_id(QUESTION, 1);            /* it is a's: nobody else is open there, nor will be until a is over */
 	assert_true(a.asked);
+	assert_false(sent("\"id\":4,\"method\":\"tools/call\""));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
 	assert_true(sent("\"id\":4,\"method\":\"tools/call\""));
+	say_id(QUESTION, 2);
+	assert_true(b.asked);
+	assert_int_equal(f.dropped, 0);
 	finish();
 }
 
@@ -358,15 +382,100 @@ static void parked_calls_are_bounded(void **state)
 	struct call *calls = mem_calloc(LINK_PARKED_MAX + 1, sizeof(*calls));
 
 	begin_ready(true);
+	f.wire.exchanges = true;
 	for (unsigned i = 0; i <= LINK_PARKED_MAX; i++) {
 		call(&calls[i]);
-		say_id(QUESTION, i);
+		say_on(3 + i, QUESTION_ONE);
 		assert_int_equal(calls[i].asked, i < LINK_PARKED_MAX);
 	}
 	assert_true(sent("The client cannot be asked this"));
 	assert_int_equal(map_count(f.parked), LINK_PARKED_MAX);
 	finish();
 	free(calls);
+}
+
+/* HARDENING F-3: also of the same principal, since it cannot be known. */
+static void test_f3_question_after_its_call_was_cancelled_is_nobodys(void **state)
+{
+	static const char *const others[] = { "1/bob", "2/ann", "1/ann" };
+
+	for (size_t i = 0; i < NELEMS(others); i++) {
+		struct call a, b;
+
+		begin_ready(true);
+		call(&a);
+		link_call_cancel(&a.call, false);
+		assert_true(f.left);
+		call_as(&b, others[i]);
+		say_id(QUESTION, 1);
+		assert_false(b.asked);
+		assert_true(sent("{\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"error\":{\"code\":-32601,"));
+		say(LOG_LINE);
+		assert_int_equal(b.lines, 0);
+		assert_int_equal(f.dropped, 2);
+		finish();
+	}
+}
+
+/* HARDENING F-3 */
+static void test_f3_question_for_which_nobody_waited_is_nobodys(void **state)
+{
+	struct call a;
+
+	begin_ready(true);
+	say_id(QUESTION, 1);
+	assert_int_equal(f.dropped, 1);
+	call(&a);
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
+	say_id(QUESTION, 2);
+	say(LOG_LINE);
+	assert_int_equal(f.dropped, 3);
+	assert_false(a.asked);
+	finish();
+}
+
+/* HARDENING F-3 */
+static void test_f3_line_of_a_link_of_several_principals_is_nobodys(void **state)
+{
+	struct call a, b, c;
+
+	begin_ready(false);
+	call(&a);
+	say(LOG_LINE);
+	assert_int_equal(a.lines, 1);
+	call(&b);
+	say(LOG_LINE);                  /* of the same principal, but which call? */
+	assert_int_equal(f.dropped, 1);
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":[]}}");
+	say(LOG_LINE);
+	assert_int_equal(b.lines, 1);
+	say("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"content\":[]}}");
+	call_as(&c, "1/bob");
+	say(LOG_LINE);
+	assert_int_equal(c.lines, 0);
+	assert_int_equal(f.dropped, 2);
+	finish();
+}
+
+/* HARDENING F-3: a stream that is no request's is nobody's. */
+static void test_f3_question_beside_the_stream_of_a_call_is_nobodys(void **state)
+{
+	struct call a;
+
+	begin_ready(true);
+	f.wire.exchanges = true;
+	call(&a);
+	say(QUESTION_ONE);
+	say(LOG_LINE);
+	say_on(99, QUESTION_ONE);
+	assert_int_equal(f.dropped, 3);
+	assert_false(a.asked);
+	say_on(3, LOG_LINE);
+	say_on(3, QUESTION_ONE);
+	assert_int_equal(a.lines, 1);
+	assert_true(a.asked);
+	assert_int_equal(f.dropped, 3);
+	finish();
 }
 
 static void question_without_asks_is_refused(void **state)
@@ -483,7 +592,7 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 static int call_of(struct call *c, const char *key, const uint8_t *digest, int log_level)
 {
 	struct str params = STR_INIT;
-	const struct link_call_req req = { .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
+	const struct link_call_req req = { .who = "1/ann", .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
 		.log_level = log_level };
 
 	*c = (struct call){ .ends = 0 };
@@ -782,6 +891,10 @@ SUITE(link)
 		cmocka_unit_test(second_question_waits_for_the_first),
 		cmocka_unit_test(one_call_runs_at_once_where_questions_are_wanted),
 		cmocka_unit_test(parked_calls_are_bounded),
+		cmocka_unit_test(test_f3_question_after_its_call_was_cancelled_is_nobodys),
+		cmocka_unit_test(test_f3_question_for_which_nobody_waited_is_nobodys),
+		cmocka_unit_test(test_f3_line_of_a_link_of_several_principals_is_nobodys),
+		cmocka_unit_test(test_f3_question_beside_the_stream_of_a_call_is_nobodys),
 		cmocka_unit_test(question_without_asks_is_refused),
 		cmocka_unit_test(ping_is_answered_and_a_flood_of_them_is_the_end),
 		cmocka_unit_test(silence_after_a_timeout_is_tested_by_a_ping),
