@@ -41,14 +41,27 @@ size_t text_utf8_count(const char *p, size_t len);             /* code points of
 /* How many bytes at the front stand for themselves in a JSON string: ASCII, no control character but DEL, no quote, no
  * backslash.  A word at a time: most of a text is such a run. */
 size_t text_plain_run(const char *p, size_t len);
-/* Copy with control characters, bidirectional overrides, invisible characters and invalid bytes shown as
- * \xNN or \u{N}; at most size - 1 bytes, NUL-terminated.  For terminals and logs. */
-char *text_printable(const char *p, size_t len, char *ret, size_t size);
+/* One code point at p; its length in bytes, or 0: no valid UTF-8 begins there. */
+unsigned text_decode(const char *p, size_t len, uint32_t *ret);
 
+/* --- what a person does not see of a text (hidden.c) */
+
+/* Of the one table of such characters: controls, what Unicode says to leave out of the picture (zero width, variation
+ * selectors, tags, fillers), marks of direction, line separators, annotations. */
+bool text_is_hidden(uint32_t c);
+/* Copy with hidden characters and invalid bytes shown as \xNN or \u{N}; at most size - 1 bytes, NUL-terminated.  For
+ * terminals and logs. */
+char *text_printable(const char *p, size_t len, char *ret, size_t size);
 /* What a model reads but a person does not see (SEC S-211): where the first such character of valid UTF-8 stands, or
- * len; and a copy without them into ret, of len bytes.  Returns the length of the copy. */
+ * len; and a copy without them into ret, of len bytes, which may be p.  Returns the length of the copy.  Line feeds and
+ * tabs may stand in a text, and so may what shapes what is seen beside it: the selector of an emoji, a joiner between
+ * two of them or within a word of a script that needs it (decision 0037). */
 size_t text_hidden(const char *p, size_t len, uint32_t *ret);
 size_t text_without_hidden(const char *p, size_t len, char *ret);
+/* For those who decide: ret, of len, is set where a character begins that has to be spelt out, for it is hidden, or a
+ * blank, sign or letter that is taken for another one; and where a byte is no UTF-8.  Words are judged as a whole, so
+ * the text must be whole. */
+void text_deceives(const char *p, size_t len, bool *ret);
 
 void text_hex(const void *p, size_t n, char *ret);             /* ret has 2n + 1 bytes */
 int text_unhex(const char *p, size_t len, void *ret, size_t size);         /* 0 or ERR_INVALID; len == 2 * size */

@@ -1,5 +1,5 @@
-/* Text: growing strings, numbers with units, UTF-8, printable copies, names, globs and near
- * misses.  Pure functions on any thread. */
+/* Text: growing strings, numbers with units, UTF-8, names, globs and near misses.  Pure functions on
+ * any thread.  What a person does not see of a text is hidden.c. */
 #include "config.h"
 
 #include <assert.h>
@@ -305,10 +305,10 @@ char *text_format_age(uint64_t us, char *ret, size_t size)
 
 /* --- text */
 
-/* Read one code point at p; returns its length in bytes, or 0 when the bytes there are no valid UTF-8
- * (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static unsigned text_decode(const unsigned char *p, size_t len, uint32_t *ret)
+/* Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF. */
+unsigned text_decode(const char *text, size_t len, uint32_t *ret)
 {
+	const unsigned char *p = (const unsigned char *)text;
 	static const uint32_t smallest[5] = { 0, 0, 0x80, 0x800, 0x10000 };
 	unsigned n;
 	uint32_t c;
@@ -391,7 +391,7 @@ bool text_utf8_valid(const char *p, size_t len)
 		i += ascii_run(u + i, len - i);
 		if (i == len)
 			break;
-		n = text_decode(u + i, len - i, &c);
+		n = text_decode(p + i, len - i, &c);
 		if (n == 0)
 			return false;
 		i += n;
@@ -406,92 +406,6 @@ size_t text_utf8_count(const char *p, size_t len)
 	for (size_t i = 0; i < len; i++)
 		count += ((unsigned char)p[i] & 0xc0) != 0x80;
 	return count;
-}
-
-/* What could move the cursor, recolour, reorder or hide text on somebody's screen. */
-static bool is_harmful(uint32_t c)
-{
-	static const struct { uint32_t first, last; } ranges[] = {
-		{ 0x00, 0x1f }, { 0x7f, 0x9f },                         /* C0, DEL, C1 */
-		{ 0x61c, 0x61c }, { 0x200b, 0x200f },                   /* marks, zero width */
-		{ 0x2028, 0x202e }, { 0x2060, 0x206f },                 /* separators, overrides, isolates */
-		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb },                 /* byte order mark, annotations */
-		{ 0xe0000, 0xe007f },                                   /* tags: invisible ASCII */
-	};
-
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-		if (c >= ranges[i].first && c <= ranges[i].last)
-			return true;
-	return false;
-}
-
-char *text_printable(const char *p, size_t len, char *ret, size_t size)
-{
-	const unsigned char *u = (const unsigned char *)p;
-	size_t out = 0;
-
-	for (size_t i = 0; i < len;) {
-		char piece[16];
-		uint32_t c;
-		unsigned n = text_decode(u + i, len - i, &c);
-		size_t piece_len;
-
-		if (n == 0 || (is_harmful(c) && c < 0x80)) {
-			n = 1;
-			piece_len = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", u[i]);
-		} else if (is_harmful(c)) {
-			piece_len = (size_t)snprintf(piece, sizeof(piece), "\\u{%x}", c);
-		} else {
-			memcpy(piece, u + i, n);
-			piece_len = n;
-		}
-		if (size == 0 || piece_len > size - 1 - out)
-			break;
-		memcpy(ret + out, piece, piece_len);
-		out += piece_len;
-		i += n;
-	}
-	if (size)
-		ret[out] = '\0';
-	return ret;
-}
-
-/* SEC S-211 */
-static bool is_hidden(uint32_t c)
-{
-	if (c == '\n' || c == '\t')
-		return false;
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-	       (c >= 0xe0000 && c <= 0xe007f);
-}
-
-size_t text_hidden(const char *p, size_t len, uint32_t *ret)
-{
-	for (size_t i = 0; i < len;) {
-		unsigned n = text_decode((const unsigned char *)p + i, len - i, ret);
-
-		if (n == 0 || is_hidden(*ret))
-			return i;
-		i += n;
-	}
-	return len;
-}
-
-size_t text_without_hidden(const char *p, size_t len, char *ret)
-{
-	size_t out = 0;
-
-	for (size_t i = 0; i < len;) {
-		uint32_t c;
-		unsigned n = text_decode((const unsigned char *)p + i, len - i, &c);
-
-		if (n > 0 && !is_hidden(c)) {
-			memcpy(ret + out, p + i, n);
-			out += n;
-		}
-		i += n ? n : 1;
-	}
-	return out;
 }
 
 bool text_eq(const char *p, size_t len, const char *z)

@@ -665,27 +665,16 @@ static bool is_plain(const char *p, size_t len)
 	return true;
 }
 
-/* A character that YAML wants escaped though JSON does not: C1 controls, DEL, line breaks of Unicode, the
- * byte order mark, non-characters. */
+/* A character that YAML wants escaped though JSON does not, and whatever nobody would see. */
 static bool needs_escape(uint32_t cp)
 {
-	return (cp >= 0x7f && cp < 0xa0) || cp == 0x2028 || cp == 0x2029 || cp == 0xfeff || cp == 0xfffe ||
-		cp == 0xffff;
-}
-
-static uint32_t code_point(const unsigned char *p, size_t n)
-{
-	if (n == 2)
-		return (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f);
-	if (n == 3)
-		return (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
-	return n == 1 ? p[0] : 0;
+	return text_is_hidden(cp) || cp == 0xfffe || cp == 0xffff;
 }
 
 static void write_text(const char *p, size_t len, struct str *out)
 {
 	struct str quoted = STR_INIT;
-	size_t n;
+	unsigned n;
 
 	if (is_plain(p, len)) {
 		str_put(out, p, len);
@@ -693,13 +682,14 @@ static void write_text(const char *p, size_t len, struct str *out)
 	}
 	jx_write_string(&quoted, p, len);
 	for (size_t i = 0; i < quoted.len; i += n) {
-		const unsigned char *c = (const unsigned char *)quoted.p + i;
+		uint32_t cp = 0xfffd;
 
-		n = jx_utf8_len(c, quoted.len - i);
-		if (needs_escape(code_point(c, n)))
-			str_printf(out, "\\u%04x", (unsigned)code_point(c, n));
+		n = text_decode(quoted.p + i, quoted.len - i, &cp);
+		n = n ? n : 1;
+		if (needs_escape(cp))
+			str_printf(out, cp > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)cp);
 		else
-			str_put(out, c, n);
+			str_put(out, quoted.p + i, n);
 	}
 	str_fini(&quoted);
 }

@@ -47,7 +47,7 @@ static int check_text(const json_t *text, const char *at, size_t max, struct err
 	if (len > max)
 		return err_set(err, ERR_LIMIT, at, "has %zu bytes, more than %zu", len, max);
 	if (text_hidden(json_string_value(text), len, &c) < len)        /* SEC S-211 */
-		return err_set(err, ERR_INVALID, at, "has an invisible control character, U+%04X", (unsigned)c);
+		return err_set(err, ERR_INVALID, at, "has a character that nobody sees, U+%04X", (unsigned)c);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,121 @@ static void printable_shows_what_would_act(void **state)
 	assert_string_equal(text_printable("abcd\x01z", 6, out, 8), "abcd");
 	assert_string_equal(text_printable("abc\x01", 4, out, 8), "abc\\x01");
 	assert_string_equal(text_printable("abc", 3, out, 1), "");
+}
+
+/* The text of one code point; its length. */
+static size_t encode(uint32_t c, char ret[5])
+{
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	memset(ret, 0, 5);
+	for (size_t i = n; i-- > 1; c >>= 6)
+		ret[i] = (char)(0x80 | (c & 0x3f));
+	ret[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
+	return n;
+}
+
+/* HARDENING F-15.  Default_Ignorable_Code_Point of Unicode 14.0.0 to 15.1.0 has 4174 code points; beside them 65
+ * controls, two separators, three annotations and the 48 places of hieroglyphs' controls. */
+static void test_f15_one_table_has_all_that_is_not_seen(void **state)
+{
+	static const uint32_t seen[] = { ' ', '~', 0xa0, 0xac, 0xae, 0x61b, 0x61d, 0x115e, 0x1161, 0x200a, 0x2010, 0x205f, 0x2070,
+		0x3163, 0xfdff, 0xfe10, 0xffef, 0xfffc, 0x1342f, 0xdffff, 0xe1000, 0x10ffff };
+	static const uint32_t unseen[] = { 0, 0x1b, 0x7f, 0x9f, 0xad, 0x34f, 0x61c, 0x115f, 0x17b4, 0x180b, 0x180e, 0x180f, 0x200b,
+		0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x202a, 0x202e, 0x2060, 0x2064, 0x2066, 0x2069, 0x206f, 0x3164, 0xfe00, 0xfe0f,
+		0xfeff, 0xffa0, 0xfff0, 0xfffb, 0x1bca0, 0x1d173, 0xe0000, 0xe0001, 0xe0020, 0xe007f, 0xe0100, 0xe01ef, 0xe0fff };
+	size_t n = 0;
+
+	for (uint32_t c = 0; c <= 0x10ffff; c++)
+		n += text_is_hidden(c);
+	assert_int_equal(n, 4174 + 65 + 2 + 3 + 48);
+	for (size_t i = 0; i < NELEMS(seen); i++)
+		assert_false(text_is_hidden(seen[i]));
+	for (size_t i = 0; i < NELEMS(unseen); i++)
+		assert_true(text_is_hidden(unseen[i]));
+}
+
+/* Each of the table, between letters: found where it stands, gone from the copy, an escape on a terminal. */
+static void test_f15_what_is_not_seen_is_found_everywhere(void **state)
+{
+	for (uint32_t c = 0; c <= 0x10ffff; c++) {
+		char one[5], text[12], copy[12], shown[32], want[32];
+		size_t n, len;
+		uint32_t found = 0;
+
+		if (!text_is_hidden(c) || c == '\n' || c == '\t')
+			continue;
+		n = encode(c, one);
+		text[0] = 'a';
+		memcpy(text + 1, one, n);
+		text[n + 1] = 'b';
+		len = n + 2;
+		assert_int_equal(text_hidden(text, len, &found), 1);
+		assert_int_equal(found, c);
+		assert_int_equal(text_without_hidden(text, len, copy), 2);
+		assert_memory_equal(copy, "ab", 2);
+		(void)snprintf(want, sizeof(want), c < 0x80 ? "a\\x%02xb" : "a\\u{%x}b", (unsigned)c);
+		assert_string_equal(text_printable(text, len, shown, sizeof(shown)), want);
+	}
+}
+
+static void stands(const char *text, bool may)
+{
+	char copy[64];
+	uint32_t c;
+
+	assert_int_equal(text_hidden(text, strlen(text), &c) == strlen(text), may);
+	assert_int_equal(text_without_hidden(text, strlen(text), copy) == strlen(text), may);
+}
+
+static void what_shapes_its_neighbours_may_stand(void **state)
+{
+	stands("a\nb\tc", true);
+	stands("a\r", false);
+	stands("\xe2\x9a\xa0\xef\xb8\x8f careful", true);                      /* warning sign, emoji style */
+	stands("\xe2\x9a\xa0\xef\xb8\x8f\xef\xb8\x8f", false);               /* a second one says nothing more */
+	stands("x\xef\xb8\x8f", false);
+	stands("1\xef\xb8\x8f\xe2\x83\xa3", true);                            /* keycap 1 */
+	stands("1\xef\xb8\x8f", false);
+	stands("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x94\xac", true);        /* woman, joiner, microscope */
+	stands("\xf0\x9f\x91\xa9\xe2\x80\x8d", false);
+	stands("\xe2\x80\x8d\xf0\x9f\x94\xac", false);
+	stands("\xd9\x85\xdb\x8c\xe2\x80\x8c\xd8\xae\xd9\x88", true);         /* Persian, with a non-joiner */
+	stands("\xd9\x85\xe2\x80\x8c\xe2\x80\x8c\xd8\xae", false);
+	stands("\xef\xbb\xbf" "x", false);
+	stands("a\xff", false);
+}
+
+/* The text with an asterisk before what is spelt out. */
+static void deceives(const char *text, const char *want)
+{
+	bool marks[64];
+	char shown[128];
+	size_t n = 0, len = strlen(text);
+
+	text_deceives(text, len, marks);
+	for (size_t i = 0; i < len; i++) {
+		if (marks[i])
+			shown[n++] = '*';
+		shown[n++] = text[i];
+	}
+	shown[n] = '\0';
+	assert_string_equal(shown, want);
+}
+
+/* HARDENING F-9 */
+static void test_f9_what_looks_like_another_character_is_spelt_out(void **state)
+{
+	deceives("plain, 17 \xc3\xa9t\xc3\xa9s!", "plain, 17 \xc3\xa9t\xc3\xa9s!");
+	deceives("p\xd0\xb0y", "p*\xd0\xb0y");                                          /* Cyrillic a among Latin letters */
+	deceives("\xd1\x81\xd0\xbe", "*\xd1\x81*\xd0\xbe");                           /* all of it looks like "co" */
+	deceives("\xd0\x9c\xd0\xbe\xd1\x81\xd0\xba\xd0\xb2\xd0\xb0 is", "\xd0\x9c\xd0\xbe\xd1\x81\xd0\xba\xd0\xb2\xd0\xb0 is");
+	deceives("a\xe2\x80\x8b" "b", "a*\xe2\x80\x8b" "b");
+	deceives("a\xc2\xa0" "b", "a*\xc2\xa0" "b");
+	deceives("\xef\xbd\x81", "*\xef\xbd\x81");
+	deceives("\xe4\xbd\xbf\xe7\x94\xa8" "API", "\xe4\xbd\xbf\xe7\x94\xa8" "API");
+	deceives("a\xff", "a*\xff");
+	deceives("", "");
 }
 
 static void hex_goes_both_ways(void **state)
@@ -324,6 +440,10 @@ SUITE(text)
 		cmocka_unit_test(utf8_refuses_what_is_not_well_formed),
 		cmocka_unit_test(plain_run_ends_where_a_json_string_needs_care),
 		cmocka_unit_test(printable_shows_what_would_act),
+		cmocka_unit_test(test_f15_one_table_has_all_that_is_not_seen),
+		cmocka_unit_test(test_f15_what_is_not_seen_is_found_everywhere),
+		cmocka_unit_test(what_shapes_its_neighbours_may_stand),
+		cmocka_unit_test(test_f9_what_looks_like_another_character_is_spelt_out),
 		cmocka_unit_test(hex_goes_both_ways),
 		cmocka_unit_test(base64url_matches_the_vectors_of_rfc_4648),
 		cmocka_unit_test(base64url_has_one_text_for_each_value),

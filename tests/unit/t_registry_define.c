@@ -175,6 +175,9 @@ static void words_for_models_are_checked(void **state)
 	refused("{" PLAIN ",'annotations':{'readOnlyHint':'yes'}}", "/annotations/readOnlyHint", "must be true or false");
 	refused("{" PLAIN ",'annotations':{'title':'\\u0007'}}", "/annotations/title", "U+0007");
 	taken("{" PLAIN ",'title':'\\u00dcber \\ud83d\\ude00'}");
+	taken("{" PLAIN ",'title':'\\u26a0\\ufe0f'}");
+	refused("{" PLAIN ",'title':'a\\u200bb'}", "/title", "U+200B");
+	refused("{" PLAIN ",'title':'a\\ufe0f'}", "/title", "U+FE0F");
 }
 
 static void description_at_its_limit_and_beyond(void **state)
