@@ -103,7 +103,7 @@ static bool is_emoji(uint32_t c)
 	return is_in(c, emoji, NELEMS(emoji));
 }
 
-/* Letters that look different with a joiner between them: of Arabic, Syriac, Thaana and N'Ko, of the scripts of India. */
+/* Letters that look different with a joiner between them: Arabic, Syriac, Thaana and N'Ko, the scripts of India. */
 static bool is_joined(uint32_t c)
 {
 	static const struct range joined[] = { { 0x620, 0x7ff }, { 0x900, 0xdff } };

@@ -134,9 +134,11 @@ void ctl_write_json(const json_t *value, FILE *f);
 void ctl_print_json(const json_t *value, FILE *f);              /* with a newline */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
-json_t *ctl_first_row(const struct str *rows);          /* new reference, or NULL */
 /* A value as one line without control characters; free() it. */
 char *ctl_cell(const json_t *value, enum command_column_type type);
+
+/* ctl_diff.c: a change of ADM_DIFF, each line behind the indent. */
+void ctl_print_change(const struct ctl_print *p, const json_t *change, const char *indent);
 
 /* Aligned columns: add rows of ncols cells (taken), print, free. */
 struct ctl_table;

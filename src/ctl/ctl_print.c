@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -222,22 +224,26 @@ static void ctl_fill(const char *sentence, const json_t *row, struct str *out)
 	str_puts(out, sentence);
 }
 
-/* DEL and the C1 controls are legal inside JSON strings, but some terminals obey them: written as escapes, which
+/* What is hidden is legal inside JSON strings, but some terminals obey it and nobody sees it: written as escapes, which
  * mean the same. */
 void ctl_write_json(const json_t *row, FILE *f)
 {
 	struct str out = STR_INIT;
-	const unsigned char *p;
+	unsigned n;
 
 	jx_write(row, &out);
-	p = (const unsigned char *)str_text(&out);
-	for (size_t i = 0; i < out.len; i++) {
-		if (p[i] == 0x7f)
-			fputs("\\u007f", f);
-		else if (p[i] == 0xc2 && p[i + 1] < 0xa0)       /* a NUL stands behind the last byte */
-			fprintf(f, "\\u%04x", p[++i]);
+	for (size_t i = 0; i < out.len; i += n) {
+		uint32_t c = 0xfffd;
+
+		n = text_decode(out.p + i, out.len - i, &c);
+		if (n == 0)
+			n = 1;          /* there is none */
+		if (!text_is_hidden(c))
+			fwrite(out.p + i, 1, n, f);
+		else if (c > 0xffff)
+			fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
 		else
-			fputc(p[i], f);
+			fprintf(f, "\\u%04x", c);
 	}
 	str_fini(&out);
 }
@@ -413,7 +419,7 @@ static void print_sentence(const struct ctl_print *p, const json_t *row, FILE *f
 }
 
 static enum ctl_exit ctl_print_documents(const struct ctl_print *p);
-static void ctl_print_diff(const struct ctl_print *p, const json_t *row);
+static void print_diff(const struct ctl_print *p, const json_t *row);
 
 static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
@@ -433,7 +439,7 @@ static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_t
 		(void)json_array_append(p->documents, (json_t *)(uintptr_t)row);
 		break;
 	case ADM_DIFF:
-		ctl_print_diff(p, row);
+		print_diff(p, row);
 		break;
 	case ADM_TEXT:
 		fputs(json_string_value(json_object_get(row, p->cmd->columns[0].member)), p->out);
@@ -499,17 +505,6 @@ static void print_table(const struct ctl_print *p, struct ctl_table *table)
 	free(titles);
 }
 
-json_t *ctl_first_row(const struct str *rows)
-{
-	const char *nl = strchr(str_text(rows), '\n');
-	json_t *root = NULL, *row = NULL;
-
-	if (nl && jx_parse(rows->p, (size_t)(nl - rows->p), &root, NULL) == 0)
-		row = json_incref(json_object_get(root, "row"));
-	json_decref(root);
-	return row;
-}
-
 /* One line of rows; its verdict. */
 static enum ctl_exit print_line(const struct ctl_print *p, const char *line, size_t len, struct ctl_table *table)
 {
@@ -530,6 +525,76 @@ static enum ctl_exit print_line(const struct ctl_print *p, const char *line, siz
 	return status;
 }
 
+/* --- pages */
+
+/* How many rows of the screen a line takes, at most: what is above ASCII may be wide. */
+static size_t rows_of(const char *line, size_t len, size_t columns)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < len; i++)
+		width += (unsigned char)line[i] < 0x80 ? 1 : ((unsigned char)line[i] & 0xc0) == 0x80 ? 0 : 2;
+	return 1 + (width ? (width - 1) / columns : 0);
+}
+
+static bool wants_more(FILE *out)
+{
+	char answer[16];
+
+	fputs("-- Enter: go on, q: stop -- ", out);
+	fflush(out);
+	return fgets(answer, sizeof(answer), stdin) && *answer != 'q';
+}
+
+static enum ctl_exit show_pages(const struct ctl_print *p, const char *text, size_t len)
+{
+	struct winsize w = { 0 };
+	size_t lines, columns, used = 0, left = 0;
+
+	(void)ioctl(fileno(p->out), TIOCGWINSZ, &w);    /* what does not say has 24 lines of 80 */
+	lines = w.ws_row > 1 ? w.ws_row - 1u : 23;
+	columns = w.ws_col ? w.ws_col : 80;
+	for (const char *line = text, *nl; line < text + len; line = nl) {
+		nl = memchr(line, '\n', (size_t)(text + len - line));
+		nl = nl ? nl + 1 : text + len;
+		size_t rows = rows_of(line, (size_t)(nl - line), columns);
+
+		if (used > 0 && used + rows > lines && !left) {
+			if (wants_more(p->out))
+				used = 0;
+			else
+				left = 1;
+		} else if (left) {
+			left++;
+		}
+		used += rows;
+		if (!left)
+			fwrite(line, 1, (size_t)(nl - line), p->out);
+	}
+	if (left)
+		fprintf(p->err, "toolcrib: %zu more line%s not shown\n", left, left == 1 ? " was" : "s were");
+	return left ? CTL_PARTLY : CTL_DONE;
+}
+
+/* On a terminal what is looked at comes in pages. */
+static enum ctl_exit print_pages(const struct ctl_print *all, const struct str *rows)
+{
+	struct ctl_print p = *all;
+	enum ctl_exit status, shown;
+	char *text = NULL;
+	size_t len = 0;
+
+	p.out = open_memstream(&text, &len);
+	if (!p.out)
+		return CTL_FAILED;
+	p.tty = false;
+	status = ctl_print_items(&p, rows);
+	fclose(p.out);
+	shown = show_pages(all, text, len);
+	free(text);
+	return status == CTL_DONE ? shown : status;
+}
+
 enum ctl_exit ctl_print_items(const struct ctl_print *all, const struct str *rows)
 {
 	struct ctl_print mine = *all, *p = &mine;
@@ -537,6 +602,8 @@ enum ctl_exit ctl_print_items(const struct ctl_print *all, const struct str *row
 	struct ctl_table *table;
 	enum ctl_exit status = CTL_DONE;
 
+	if (p->cmd->shape == ADM_DIFF && p->cmd->role == ADM_READ && p->tty && !p->json && isatty(STDIN_FILENO))
+		return print_pages(all, rows);
 	table = tabular && !p->json && !p->quiet ? ctl_table_new(count_columns(p->cmd)) : NULL;
 	mine.documents = json_array();
 	for (const char *line = str_text(rows), *nl; (nl = strchr(line, '\n')); line = nl + 1) {
@@ -570,11 +637,7 @@ void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *
 	free(hint);
 }
 
-/* --- What differs, for people */
-
-/* A sign, a place, what was there and what is.  And documents, as files have them. */
-
-#define VALUE_BYTES 96                  /* of a value that is shown; longer ones are cut */
+/* --- What differs, for people; ctl_diff.c prints a change */
 
 static const char *colour_of(const struct ctl_print *p, char sign)
 {
@@ -583,38 +646,8 @@ static const char *colour_of(const struct ctl_print *p, char sign)
 	return sign == '+' ? "\x1b[32m" : sign == '-' ? "\x1b[31m" : "\x1b[33m";
 }
 
-/* The value in one line; free() it. */
-static char *short_cell(const json_t *value)
-{
-	static const char more[] = "…";
-	char *whole = ctl_cell(value, COL_PLAIN), *cut;
-	size_t n = VALUE_BYTES;
-
-	if (strlen(whole) <= VALUE_BYTES)
-		return whole;
-	while (n > 0 && ((unsigned char)whole[n] & 0xc0) == 0x80)       /* between characters only */
-		n--;
-	cut = mem_printf("%.*s%s", (int)n, whole, more);
-	free(whole);
-	return cut;
-}
-
-static void print_change(const struct ctl_print *p, const json_t *change, const char *indent)
-{
-	const char *sign = json_string_value(json_object_get(change, "sign"));
-	const json_t *from = json_object_get(change, "from"), *to = json_object_get(change, "to");
-	char *where = ctl_cell(json_object_get(change, "where"), COL_PLAIN);
-	char *a = from ? short_cell(from) : NULL, *b = to ? short_cell(to) : NULL;
-
-	fprintf(p->out, "%s%s%s%s %s: %s%s%s\n", indent, colour_of(p, sign ? *sign : '~'), sign ? sign : "~",
-		p->colour ? "\x1b[0m" : "", where, a ? a : "", a && b ? " -> " : "", b ? b : "");
-	free(where);
-	free(a);
-	free(b);
-}
-
 /* A row of ADM_DIFF. */
-static void ctl_print_diff(const struct ctl_print *p, const json_t *row)
+static void print_diff(const struct ctl_print *p, const json_t *row)
 {
 	const char *sign = json_string_value(json_object_get(row, "sign"));
 	const json_t *changes = json_object_get(row, "changes"), *change;
@@ -629,7 +662,7 @@ static void ctl_print_diff(const struct ctl_print *p, const json_t *row)
 		return;
 	}
 	if (json_object_get(row, "where")) {
-		print_change(p, row, "");
+		ctl_print_change(p, row, "");
 		return;
 	}
 	char *what = ctl_cell(json_object_get(row, "what"), COL_PLAIN),
@@ -642,8 +675,10 @@ static void ctl_print_diff(const struct ctl_print *p, const json_t *row)
 	free(said);
 	json_array_foreach(changes, i, change)
 		if (!p->quiet)
-			print_change(p, change, "    ");
+			ctl_print_change(p, change, "    ");
 }
+
+/* --- Documents, as files have them */
 
 /* A row that is no document says what could not be made one. */
 static void print_note(const struct ctl_print *p, const json_t *row)

@@ -11,6 +11,7 @@
 #include "app/app.h"
 #include "base/crypto.h"
 #include "base/log.h"
+#include "json/json.h"
 
 #include "ctl_int.h"
 
@@ -96,6 +97,18 @@ static void put_question(const struct ctl_line *line, const json_t *row, struct 
 	str_fini(&counts);
 }
 
+/* new reference, or NULL */
+static json_t *first_row(const struct str *rows)
+{
+	const char *nl = strchr(str_text(rows), '\n');
+	json_t *root = NULL, *row = NULL;
+
+	if (nl && jx_parse(rows->p, (size_t)(nl - rows->p), &root, NULL) == 0)
+		row = json_incref(json_object_get(root, "row"));
+	json_decref(root);
+	return row;
+}
+
 /* What the object looks like, by "NOUN show" when there is such a row for the same words: 0, and *ret_row may stay
  * NULL; an error when the object is not there. */
 static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_reached, struct err *err)
@@ -112,7 +125,7 @@ static int look_first(const struct ctl_line *line, json_t **ret_row, bool *ret_r
 	(void)json_object_set(args, name, json_is_array(value) ? json_array_get(value, 0) : value);
 	rc = ctl_run(&line->opt, show, args, NULL, &rows, ret_reached, err);
 	if (rc == 0)
-		root = ctl_first_row(&rows);
+		root = first_row(&rows);
 	*ret_row = root;
 	json_decref(args);
 	str_fini(&rows);
@@ -233,7 +246,7 @@ static enum ctl_exit run_local(const struct ctl_line *line)
 /* Is there a next step? */
 static bool goes_on(const struct ctl_line *line, const struct str *rows)
 {
-	json_t *row = line->cmd->stepwise ? ctl_first_row(rows) : NULL;
+	json_t *row = line->cmd->stepwise ? first_row(rows) : NULL;
 	bool more = json_integer_value(json_object_get(row, "left")) > 0;
 
 	json_decref(row);

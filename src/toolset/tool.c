@@ -612,7 +612,7 @@ static const struct command_column tool_history_cols[] = {
 	  .columns = tool_history_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL, \
 	  .body = tool_history_body }, \
 	{ .noun = #word, .verb = "diff", .help = "Show what differs between two versions of a " #word, \
-	  .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
+	  .detail = DIFF_DETAIL, .args = word##_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL, \
 	  .body = tool_diff_body }, \
 	{ .noun = #word, .verb = "revert", .help = "Put an older version of a " #word " in force again", \
 	  .detail = "It becomes the next version, by the rules of today.  A disabled one stays disabled.", \
@@ -650,15 +650,13 @@ static const struct command_arg resources_args[] = {
 	WORDS("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."), ARG_END };
 static const struct command_arg prompt_diff_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
-	VERSION_MAYBE("from", "The older version; default: the one before."),
-	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+	DIFF_VERSIONS, ARG_END };
 static const struct command_arg prompt_revert_args[] = {
 	WORD("prompt", "PROMPT", COMPLETE_PROMPT, "Name of the prompt."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
 static const struct command_arg resource_diff_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
-	VERSION_MAYBE("from", "The older version; default: the one before."),
-	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+	DIFF_VERSIONS, ARG_END };
 static const struct command_arg resource_revert_args[] = {
 	WORD("resource", "RESOURCE", COMPLETE_RESOURCE, "Name of the resource or template."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };

@@ -377,26 +377,43 @@ static void put_change(void *arg, const char *pointer, const json_t *a, const js
 	reply_row_end(o);
 }
 
+/* Which two: what waits against what is in force, so that who approves sees all that becomes effective, whatever was
+ * added and rejected in between; else the version in force against the one before.  0: none, all of *ret_to is new. */
+static int choose_versions(const struct command_call *c, struct db *db, const struct tool_row *tool, int64_t *ret_from,
+			   int64_t *ret_to, struct err *err)
+{
+	bool given = json_object_get(c->args, "from");
+	int64_t to = arg_uint(c, "to", 0), from = arg_uint(c, "from", 0);
+	struct pending_row p = { .version = 0 };
+	int rc = pending_row_find(db, tool->id, &p, err);
+
+	if (rc < 0)
+		return rc;
+	if (to == 0)
+		to = rc == 1 && from != p.version ? p.version : tool->version;
+	if (!given && rc == 1 && to == p.version)
+		from = tool->version == p.version ? 0 : tool->version;
+	else if (!given)
+		from = to - 1;
+	*ret_from = from;
+	*ret_to = to;
+	return 0;
+}
+
 int tool_diff_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	json_t *a = NULL, *b = NULL;
 	struct tool_row tool;
-	int64_t from, to;
+	int64_t from = 0, to = 0;
 	int rc = find_named(c, db, &tool, err);
 
 	(void)logs;
-	if (rc < 0)
-		return rc;
-	to = arg_uint(c, "to", 0);
-	if (to == 0)
-		to = tool.version;
-	from = arg_uint(c, "from", 0);
-	if (from == 0)
-		from = to - 1;
-	if (from == 0)
-		return err_set(err, ERR_NOT_FOUND, "", "%s %s has one version only", tool_noun(tool.name),
-			       tool_bare_name(tool.name));
-	rc = read_version(db, &tool, from, &a, err);
+	if (rc == 0)
+		rc = choose_versions(c, db, &tool, &from, &to, err);
+	if (rc == 0 && from == 0)
+		a = json_object();
+	else if (rc == 0)
+		rc = read_version(db, &tool, from, &a, err);
 	if (rc == 0)
 		rc = read_version(db, &tool, to, &b, err);
 	if (rc == 0)
@@ -498,8 +515,7 @@ int tool_revert_body(struct command_call *c, struct db *db, struct audit_logs *l
 
 static const struct command_arg tool_diff_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
-	VERSION_MAYBE("from", "The older version; default: the one before."),
-	VERSION_MAYBE("to", "The newer version; default: the one in force."), ARG_END };
+	DIFF_VERSIONS, ARG_END };
 static const struct command_arg tool_revert_args[] = {
 	WORD("tool", "TOOL", COMPLETE_TOOL, "Name of the tool."),
 	{ "version", "VERSION", ARG_UINT, false, true, false, COMPLETE_NONE, "The version to take back." }, ARG_END };
@@ -520,7 +536,8 @@ static const struct command_column drift_cols[] = {
 	COL("name", "NAME"), COL("state", "STATE"), COL("what", "WHAT"), COL("note", "NOTE"), COL_END };
 
 const struct command version_commands[] = {
-	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool", .args = tool_diff_args,
+	{ .noun = "tool", .verb = "diff", .help = "Show what differs between two versions of a tool",
+	  .detail = DIFF_DETAIL, .args = tool_diff_args,
 	  .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tool_diff_body },
 	{ .noun = "tool", .verb = "revert", .help = "Put an older version of a tool in force again",
@@ -535,8 +552,8 @@ const struct command pending_commands[] = {
 	{ .noun = "tool", .verb = "pending", .help = "List versions that wait for approval",
 	  .detail = "Where approval versions says so, a new version of a tool, prompt or resource is shown to nobody before "
 		    "another "
-		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what is "
-		    "new.",
+		    "administrator than its author approves it; calls go on with the version in force.  tool diff shows what "
+		    "would change.",
 	  .args = no_args, .columns = pending_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tool_pending_body },
 	{ .noun = "tool", .verb = "approve", .help = "Put a version that waits in force",
