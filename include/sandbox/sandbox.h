@@ -9,6 +9,7 @@
  *
  *   level.h    how far, as text and as layers; what this kernel offers
  *   policy.h   instructions for one process, and what comes back
+ *   filter.h   filters on system calls, for tools and for programs of this package
  *   cgroup.h   the server's place for cgroups
  *
  * Walk.  At its start the server probes the best level and fills struct sandbox.  For each process the exec room weighs

@@ -19,6 +19,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "sandbox/filter.h"
 #include "sandbox/level.h"
 #include "sandbox/policy.h"
 

@@ -21,9 +21,8 @@ bool sandbox_is_below(const char *path, const char *dir);
 /* From here on this process reaches with signals only what it starts; true when that is certain (ABI 6). */
 bool landlock_gather(void);
 
-/* --- filter.c */
+/* --- tool_filter.c */
 
-bool filter_available(void);
 /* *ret_listener is set when the supervisor is asked about some calls. */
 int filter_confine(const struct sandbox_policy *p, int *ret_listener, struct err *err) MUST_CHECK;
 

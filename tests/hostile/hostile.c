@@ -5,6 +5,8 @@
  *   hostile processes VICTIM              reaches for the process VICTIM, which is the server
  *   hostile sockets PORT SOCKET           connects
  *   hostile kernel                        what changes the machine, or sees all of it
+ *   hostile ipc KEY WORD                  leaves WORD where another tenant's tool may find it, and looks for another's
+ *   hostile listen                        makes servers
  *   hostile hog N MIB                     has MIB mebibytes in use in each of N processes
  *   hostile memory | descriptors | work | cpu | largefile | foreign | bomb | escape | zombies | flood | hang
  *
@@ -14,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -24,10 +27,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -201,6 +208,60 @@ static void sockets(char **argv)
 	in.sin_port = htons(0);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	say("bind", fd < 0 ? -1 : bind(fd, (struct sockaddr *)&in, sizeof(in)));
+}
+
+static void listens(char **argv)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int pair[2] = { -1, -1 }, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)argv;
+	say("listen_unbound", listen(fd, 1));
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("bind_any", fd < 0 ? -1 : bind(fd, (struct sockaddr *)&in, sizeof(in)));
+	say("listen_after_refusal", listen(fd, 1));
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0)
+		say("listen_pair", listen(pair[0], 1));
+	in.sin_port = htons(1);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("connect", fd < 0 ? -1 : connect(fd, (struct sockaddr *)&in, sizeof(in)));
+	in.sin_family = AF_UNSPEC;
+	(void)!connect(fd, (struct sockaddr *)&in, sizeof(in));
+	say("listen_after_connect", listen(fd, 1));
+}
+
+/* --- what processes share ------------------------------------------------------------------------ */
+
+static void ipc(char **argv)
+{
+	key_t key = (key_t)strtol(argv[0], NULL, 10);
+	struct mq_attr attr = { .mq_maxmsg = 4, .mq_msgsize = 64 };
+	struct { long type; char text[64]; } message = { .type = 1 };
+	struct sembuf up = { 0, 1, 0 };
+	char name[32];
+	snprintf(name, sizeof(name), "/hostile-%d", (int)key);
+	snprintf(message.text, sizeof(message.text), "%s", argv[1]);
+	int shm = shmget(key, 4096, IPC_CREAT | 0666), queue = msgget(key, IPC_CREAT | 0666);
+	say("shmget", shm);
+	char *at = shmat(shm, NULL, 0);
+	say("shmat", at == (void *)-1 ? -1 : 0);
+	if (at != (void *)-1 && *at)
+		printf("%s\"found\":\"%.60s\"", comma, at);
+	if (at != (void *)-1)
+		snprintf(at, 64, "%s", argv[1]);
+	say("shmctl", shmctl(0, 13 /* SHM_STAT */, (struct shmid_ds *)(void *)&(char[256]){ 0 }));
+	say("msgget", queue);
+	say("msgsnd", msgsnd(queue, &message, sizeof(message.text), IPC_NOWAIT));
+	say("msgrcv", msgrcv(queue, &message, sizeof(message.text), 0, IPC_NOWAIT));
+	int sem = semget(key, 1, IPC_CREAT | 0666);
+	say("semget", sem);
+	say("semop", semop(sem, &up, 1));
+	mqd_t mq = mq_open(name, O_RDWR | O_CREAT | O_NONBLOCK, 0666, &attr);
+	say("mq_open", (long)mq);
+	say("mq_send", mq_send(mq, argv[1], strlen(argv[1]), 0));
+	say("mq_unlink", mq_unlink("/hostile-none"));
+	int file = memfd_create("hostile", 0);
+	say("memfd_create", file);
+	say("memfd_secret", syscall(447, 0));
 }
 
 /* --- the machine: with arguments that would change nothing, should they pass ----------------------- */
@@ -422,6 +483,7 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
 		{ "files", files, 3 }, { "reach", reach, -1 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
+		{ "ipc", ipc, 2 }, { "listen", listens, 0 },
 		{ "memory", memory, 0 }, { "hog", hog, 2 },
 		{ "work", work, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
 		{ "foreign", foreign, 0 }, { "escape", escape, 1 }, { "hang", hang, 1 }, { "bomb", bomb, 0 },

@@ -156,6 +156,39 @@ class Refused(Hostile):
         self.assertIn(said.pop("tty"), ("EACCES", "ENXIO", "ENOENT"))
         self.assert_refused(said, ["personality_asked"])
 
+    def test_f8_nothing_is_left_for_another_tenant(self):
+        """HARDENING F-8: segments, queues and semaphores outlive a tool, count against nobody and know no tenant."""
+        self.need(landlock=0)
+        key = os.getpid() + 0x7c000000
+        self.assert_refused(self.ipc(key, "canary of acme", self.peer))
+        other = self.crib.http(self.crib.tenant("other", "*"))
+        said = self.ipc(key, "canary of other", other)
+        other.close()
+        self.assertNotIn("found", said)
+        self.assert_refused(said)
+        self.assertNotIn(str(key), pathlib.Path("/proc/sysvipc/shm").read_text().split())
+
+    def ipc(self, key, word, peer):
+        argv = json.dumps([str(HOSTILE), "ipc", str(key), word])
+        self.crib.tool(crib.tool_yaml("ipc", f"{{type: exec, argv: {argv}, stdin: none, output: json}}"))
+        said = peer.call("ipc", {}, crib.MODERN)["result"]["structuredContent"]
+        if "cgroup" not in self.level:
+            self.assertEqual(said.pop("memfd_create"), "ENOSYS")        # memory that no limit counts
+        return said
+
+    def test_f14_no_server_on_a_port_that_is_not_listed(self):
+        """HARDENING F-14: listen() on a socket without a name takes a port that Landlock is not asked about."""
+        self.need()
+        if self.landlock >= 4:
+            said = self.said("listen", sandbox="{network: {connect: [1]}}", name="one_port")
+            self.assertEqual(said.pop("connect"), "ECONNREFUSED")
+            self.assert_refused(said)
+            # bind() to another port is Landlock's to refuse, and what was not bound does not listen.
+            said = self.said("listen", sandbox="{network: {connect: [1], bind: [8]}}", name="a_server")
+            self.assertEqual(said.pop("connect"), "ECONNREFUSED")
+            self.assert_refused(said)
+        self.assert_refused({what: result for what, result in self.said("listen").items() if not what.endswith("pair")})
+
     def test_a_call_of_another_architecture_ends_the_tool(self):
         self.need(landlock=0)
         if os.uname().machine != "x86_64":
