@@ -5,11 +5,28 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct str;
 
-/* Read a whole file of at most max bytes ("-" = stdin).  ERR_UNREACHABLE, ERR_LIMIT; where = path. */
+/* Whatever configuration, a document or an administrator's option names is opened by one of these: regular files only,
+ * and at once.  A FIFO, a device, a socket or a directory is refused, not waited for (HARDENING F-11).  Where nothing
+ * else is said: ERR_UNREACHABLE, ERR_LIMIT above max bytes; where = path. */
+enum path_how {
+	PATH_SECRET = 1,        /* nobody else may read or change it but its group read it, and it belongs to root or to us,
+				 * unless we are root; else ERR_DENIED */
+	PATH_PRIVATE = 2,       /* the same, and its group may not read it either */
+	PATH_APPEND = 4,        /* for writing at its end; made (0644) when it is missing; no link */
+};
+int path_open(const char *path, unsigned how, size_t max, int *ret_fd, struct err *err) MUST_CHECK;
+int path_open_stream(const char *path, FILE **ret, struct err *err) MUST_CHECK;        /* for reading, of any size */
+/* What path is, if it is anything: for libraries that open by name. */
+int path_is_file(const char *path, struct err *err) MUST_CHECK;
+/* Read a whole file of at most max bytes, behind what is in ret. */
 int path_read(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
+int path_read_as(const char *path, unsigned how, size_t max, struct str *ret, struct err *err) MUST_CHECK;
+/* For commands alone, of what the person at the terminal hands over: a pipe may be it, and "-" is standard input. */
+int path_read_input(const char *path, size_t max, struct str *ret, struct err *err) MUST_CHECK;
 /* Write a new file of this mode, fsync it and its directory.  ERR_CONFLICT when it exists. */
 int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 /* The same over what is there: written beside it, then renamed, so that either content is whole at any moment. */

@@ -66,6 +66,7 @@ int fetch_policy_addr(const struct fetch_policy *p, const struct fetch_own *own,
 
 #define FETCH_CONNECT_MS 5000           /* name resolution, connect and handshake together */
 #define FETCH_HEAD_MAX 32768            /* bytes of status line, headers, interim answers and trailers */
+#define FETCH_CA_MAX (1u << 20)         /* bytes of a file with certificate authorities */
 #define FETCH_HEADERS_MAX 64            /* headers of a request */
 #define FETCH_RUNNING_MAX 1024          /* requests under way; beyond it ERR_BUSY */
 #define FETCH_KEPT 256                  /* of these, the last are for pools with less than FETCH_POOL_SHARE under way */

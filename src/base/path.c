@@ -21,9 +21,98 @@ static int fail(struct err *err, enum err_code code, const char *path, const cha
 	return err_set(err, code, path, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
+/* --- files that somebody named */
+
+static int no_file(mode_t mode, const char *path, struct err *err)
+{
+	const char *what = S_ISDIR(mode) ? "directory" : S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : "device";
+
+	(void)err_set(err, ERR_UNREACHABLE, path, "%s is no file but a %s", path, what);
+	err_hint(err, "name a regular file");
+	return ERR_UNREACHABLE;
+}
+
+/* Whose it is counts as much as its mode: who owns a file may give himself any right to it. */
+static int check_secret(const struct stat *st, unsigned how, const char *path, struct err *err)
+{
+	const mode_t others = how & PATH_PRIVATE ? S_IRWXG | S_IRWXO : S_IWGRP | S_IRWXO;
+	uid_t me = geteuid();
+
+	if (me != 0 && st->st_uid != 0 && st->st_uid != me) {
+		(void)err_set(err, ERR_DENIED, path, "%s holds a secret and belongs to uid %u, neither to root nor to uid %u",
+			      path, (unsigned)st->st_uid, (unsigned)me);
+		err_hint(err, "chown it to the user that reads it");
+		return ERR_DENIED;
+	}
+	if (!(st->st_mode & others))
+		return 0;
+	(void)err_set(err, ERR_DENIED, path, "%s holds a secret and others may use it: its mode is %03o", path,
+		      st->st_mode & 0777u);
+	err_hint(err, how & PATH_PRIVATE ? "chmod 600" : "chmod 600, or 640 with a group that only the server is in");
+	return ERR_DENIED;
+}
+
+static int check_opened(int fd, unsigned how, const char *path, size_t max, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return fail(err, ERR_UNREACHABLE, path, "open");
+	if (!S_ISREG(st.st_mode))
+		return no_file(st.st_mode, path, err);
+	if (st.st_size > 0 && (uintmax_t)st.st_size > max)
+		return err_set(err, ERR_LIMIT, path, "%s is larger than %zu bytes", path, max);
+	return how & (PATH_SECRET | PATH_PRIVATE) ? check_secret(&st, how, path, err) : 0;
+}
+
+int path_is_file(const char *path, struct err *err)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) ? no_file(st.st_mode, path, err) : 0;
+}
+
+/* Looked at by name first, since opening alone can act: a device may rewind, a writer of a FIFO wakes.  What is put in
+ * its place then does not block, and is found by its descriptor. */
+int path_open(const char *path, unsigned how, size_t max, int *ret_fd, struct err *err)
+{
+	int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK, fd, rc = path_is_file(path, err);
+
+	if (rc < 0)
+		return rc;
+	flags |= how & PATH_APPEND ? O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW : O_RDONLY;
+	fd = open(path, flags, 0644);
+	if (fd < 0)
+		return fail(err, ERR_UNREACHABLE, path, "open");
+	rc = check_opened(fd, how, path, max, err);
+	if (rc < 0)
+		close(fd);
+	else
+		*ret_fd = fd;
+	return rc;
+}
+
+int path_open_stream(const char *path, FILE **ret, struct err *err)
+{
+	int fd = -1, rc = path_open(path, 0, SIZE_MAX, &fd, err);
+	FILE *f;
+
+	if (rc < 0)
+		return rc;
+	f = fdopen(fd, "rb");
+	if (!f) {
+		rc = fail(err, ERR_UNREACHABLE, path, "open");
+		close(fd);
+		return rc;
+	}
+	*ret = f;
+	return 0;
+}
+
 static int read_all(int fd, const char *path, size_t max, struct str *ret, struct err *err)
 {
 	char buf[16 * 1024];
+	int rc = 0;
 
 	for (;;) {
 		ssize_t n = read(fd, buf, sizeof(buf));
@@ -31,38 +120,62 @@ static int read_all(int fd, const char *path, size_t max, struct str *ret, struc
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return fail(err, ERR_UNREACHABLE, path, "read");
-		if (n == 0)
-			return 0;
-		if ((size_t)n > max - ret->len)
-			return err_set(err, ERR_LIMIT, path, "%s is larger than %zu bytes", path, max);
+			rc = fail(err, ERR_UNREACHABLE, path, "read");
+		else if ((size_t)n > max - ret->len)
+			rc = err_set(err, ERR_LIMIT, path, "%s is larger than %zu bytes", path, max);
+		if (n <= 0 || rc < 0)
+			break;
 		str_put(ret, buf, (size_t)n);
 	}
+	explicit_bzero(buf, sizeof(buf));       /* some files are keys */
+	return rc;
 }
 
-int path_read(const char *path, size_t max, struct str *ret, struct err *err)
+/* All of fd, behind what is in ret. */
+static int take(int fd, const char *path, size_t max, struct str *ret, struct err *err)
 {
-	bool is_stdin = strcmp(path, "-") == 0;
-	struct str content = STR_INIT;
-	int fd, rc;
+	struct str content = STR_SECRET_INIT;
+	int rc = read_all(fd, path, max, &content, err);
 
-	fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return fail(err, ERR_UNREACHABLE, path, "open");
-	rc = read_all(fd, path, max, &content, err);
-	if (!is_stdin)
-		close(fd);
 	if (rc == 0) {
 		str_put(ret, content.p, content.len);
 		if (ret->failed)
 			rc = err_set(err, ERR_LIMIT, path, "%s is larger than allowed here", path);
 	}
-	/* Some files are keys. */
-	if (content.p)
-		explicit_bzero(content.p, content.len);
-	str_fini(&content);
+	str_wipe(&content);
 	return rc;
 }
+
+int path_read_as(const char *path, unsigned how, size_t max, struct str *ret, struct err *err)
+{
+	int fd = -1, rc = path_open(path, how, max, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	rc = take(fd, path, max, ret, err);
+	close(fd);
+	return rc;
+}
+
+int path_read(const char *path, size_t max, struct str *ret, struct err *err)
+{
+	return path_read_as(path, 0, max, ret, err);
+}
+
+int path_read_input(const char *path, size_t max, struct str *ret, struct err *err)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), rc;
+
+	if (fd < 0)
+		return fail(err, ERR_UNREACHABLE, path, "open");
+	rc = take(fd, path, max, ret, err);
+	if (!is_stdin)
+		close(fd);
+	return rc;
+}
+
+/* --- writing */
 
 static int write_all(int fd, const char *p, size_t n)
 {

@@ -221,7 +221,7 @@ static int set_json(const struct command_arg *arg, const char *text, struct ctl_
 	int rc = 0;
 
 	if (strcmp(text, "-") == 0) {
-		rc = path_read("-", STDIN_MAX, &input, err);
+		rc = path_read_input("-", STDIN_MAX, &input, err);
 		text = str_text(&input);
 	}
 	if (rc == 0)

@@ -192,10 +192,20 @@ struct ctl_files {
 	size_t n;
 };
 
-static int load_file(const char *path, struct file *file, json_t *documents, struct err *err)
+/* What somebody names may be a pipe; what lies in a folder is a file. */
+static bool is_named(const json_t *paths, const json_t *path)
+{
+	for (size_t i = 0; i < json_array_size(paths); i++) {
+		if (json_array_get(paths, i) == path)
+			return true;
+	}
+	return false;
+}
+
+static int load_file(const char *path, bool named, struct file *file, json_t *documents, struct err *err)
 {
 	struct str text = STR_INIT;
-	int rc = path_read(path, YAML_TEXT_MAX, &text, err);
+	int rc = named ? path_read_input(path, YAML_TEXT_MAX, &text, err) : path_read(path, YAML_TEXT_MAX, &text, err);
 
 	if (rc < 0)
 		err->where[0] = '\0';   /* the message names the file */
@@ -222,7 +232,8 @@ int ctl_files_load(const json_t *paths, json_t *documents, struct ctl_files **re
 	files->v = mem_calloc(json_array_size(all), sizeof(*files->v));
 	json_array_foreach(all, i, path) {
 		if (rc == 0)
-			rc = load_file(json_string_value(path), &files->v[files->n], documents, err);
+			rc = load_file(json_string_value(path), is_named(paths, path), &files->v[files->n], documents,
+				       err);
 		if (rc < 0)
 			break;
 		files->n++;

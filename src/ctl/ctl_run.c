@@ -182,15 +182,12 @@ static int dial(const char *host, const char *port, int *ret_fd, struct err *err
 /* "Authorization: Bearer KEY\n"; whoever else may read the file may give our commands. */
 static int read_key(const char *file, struct str *ret, struct err *err)
 {
-	struct stat st;
 	int rc;
 
 	if (!file)
 		return err_set(err, ERR_INVALID, "", "--remote needs --key-file FILE");
-	if (stat(file, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)))
-		return err_set(err, ERR_DENIED, file, "%s: others may read this key: chmod 600 it", file);
 	str_puts(ret, "Authorization: Bearer ");
-	rc = path_read(file, KEY_FILE_MAX, ret, err);
+	rc = path_read_as(file, PATH_PRIVATE, KEY_FILE_MAX, ret, err);
 	while (ret->len > 0 && (ret->p[ret->len - 1] == '\n' || ret->p[ret->len - 1] == '\r' ||
 				ret->p[ret->len - 1] == ' '))
 		ret->len--;

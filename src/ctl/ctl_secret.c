@@ -68,7 +68,7 @@ static int read_value(const char *path, struct str *ret, struct err *err)
 
 	if (!path && isatty(STDIN_FILENO))
 		return type_line(ret, err);
-	rc = path_read(path ? path : "-", VALUE_MAX + 2, ret, err);
+	rc = path_read_input(path ? path : "-", VALUE_MAX + 2, ret, err);
 	if (rc == ERR_LIMIT)
 		return err_set(err, ERR_LIMIT, "", "the value is longer than %u bytes", VALUE_MAX);
 	if (rc < 0) {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "db/db.h"
 
 #include "db_int.h"
@@ -96,9 +97,9 @@ int db_foreign_check(const char *path, const char *store, struct err *err)
 {
 	struct stat st, inside;
 	DIR *dir = store ? opendir(store) : NULL;
-	int rc = 0;
+	int rc = path_is_file(path, err);
 
-	if (dir && stat(path, &st) == 0) {
+	if (rc == 0 && dir && stat(path, &st) == 0) {
 		for (struct dirent *e; rc == 0 && (e = readdir(dir)) != NULL; ) {
 			if (fstatat(dirfd(dir), e->d_name, &inside, AT_SYMLINK_NOFOLLOW) == 0 &&
 			    inside.st_ino == st.st_ino &&

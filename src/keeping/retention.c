@@ -5,7 +5,6 @@
  * there were promised; nothing is removed before its bundle is on the disk. */
 #include "config.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -612,11 +611,11 @@ static int take_bundle(struct prune_job *job, struct err *err)
 {
 	struct audit_coverage sum;
 	struct audit_bundle *b = &job->bundle;
-	FILE *f = fopen(job->file, "rbe");
-	int rc;
+	FILE *f = NULL;
+	int rc = path_open_stream(job->file, &f, err);
 
-	if (!f)
-		return err_set(err, ERR_UNREACHABLE, job->file, "%s", strerror(errno));
+	if (rc < 0)
+		return rc;
 	rc = audit_bundle_verify(f, NULL, ignore_finding, NULL, b, &sum, err);
 	fclose(f);
 	if (rc < 0)

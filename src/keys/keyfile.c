@@ -55,7 +55,7 @@ int keyfile_master(const char *store, uint8_t **ret, struct err *err)
 {
 	char *file = path_join(store, DB_MASTER_KEY);
 	struct str text = STR_INIT;
-	int rc = path_read(file, SECRET_KEY_SIZE + 1, &text, err);
+	int rc = path_read_as(file, PATH_SECRET, SECRET_KEY_SIZE + 1, &text, err);
 
 	if (rc < 0 && err)
 		err_hint(err, path_exists(file) ? "the file must be readable by the owner of the store" : "run: toolcrib init");
@@ -76,7 +76,7 @@ static int load_file(const char *file, const char *purpose, struct keyfile *ret,
 {
 	struct str text = STR_INIT;
 
-	int rc = path_read(file, SECRET_KEY_SIZE + 1, &text, err);
+	int rc = path_read_as(file, PATH_SECRET, SECRET_KEY_SIZE + 1, &text, err);
 	if (rc == 0 && text.len != SECRET_KEY_SIZE)
 		rc = err_set(err, ERR_CORRUPT, file, "%s must have exactly %d bytes", file, SECRET_KEY_SIZE);
 	if (rc == 0)

@@ -18,6 +18,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "net/breaker.h"
@@ -275,15 +276,14 @@ static bool fetch_method_has_body(const char *method)
 static int fetch_pool_close_sock(void *pool, curl_socket_t fd);
 
 /* What is equal for all requests of a pool. */
-static CURL *fetch_easy_new(struct fetch_pool *p, const struct fetch_policy *policy)
+static CURL *fetch_easy_new(struct fetch_pool *p)
 {
 	CURL *e = curl_easy_init();
 
 	if (!e)
 		return NULL;
 	if (curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
-	    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) != CURLE_OK ||
-	    (policy->ca_file && curl_easy_setopt(e, CURLOPT_CAINFO, policy->ca_file) != CURLE_OK)) {
+	    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) != CURLE_OK) {
 		curl_easy_cleanup(e);
 		return NULL;
 	}
@@ -344,6 +344,30 @@ static void set_resolved(struct fetch *f)
 		f->resolve = curl_slist_append(f->resolve, line);
 	}
 	(void)curl_easy_setopt(f->easy, CURLOPT_RESOLVE, f->resolve);
+}
+
+/* Read here: libcurl would open whatever has the name, and wait for it (HARDENING F-11).  Each time, since the file may
+ * have been renewed; a connection is used again where what it says is the same. */
+static int set_authorities(struct fetch *f, struct err *err)
+{
+	struct str text = STR_INIT;
+	int rc = 0;
+
+	if (!f->policy->ca_file)
+		return 0;
+	rc = path_read(f->policy->ca_file, FETCH_CA_MAX, &text, err);
+	if (rc == 0 && text.len == 0)
+		rc = err_set(err, ERR_DENIED, "", "%s is empty", f->policy->ca_file);
+	if (rc < 0) {
+		log_warn(NULL, "request failed host=%s why=\"%s\"", f->url.host, err->msg);
+		rc = err_set(err, ERR_DENIED, "", "the file of certificate authorities cannot be read");
+	}
+	struct curl_blob blob = { text.p, text.len, CURL_BLOB_COPY };
+
+	if (rc == 0 && curl_easy_setopt(f->easy, CURLOPT_CAINFO_BLOB, &blob) != CURLE_OK)
+		rc = err_set(err, ERR_INTERNAL, "", "libcurl does not take the certificate authorities");
+	str_fini(&text);
+	return rc;
 }
 
 static int fetch_easy_set(struct fetch *f, uint64_t now_us)
@@ -748,7 +772,11 @@ static void begin(void *arg)
 
 	if (f->state != FETCH_WAITING)
 		return;
-	f->easy = p->nspare > 0 ? p->spare[--p->nspare] : fetch_easy_new(p, f->policy);
+	f->easy = p->nspare > 0 ? p->spare[--p->nspare] : fetch_easy_new(p);
+	if (f->easy && set_authorities(f, &err) < 0) {
+		end(f, &err);
+		return;
+	}
 	if (!f->easy)
 		rc = ERR_INTERNAL;
 	if (rc == 0)

@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -418,17 +416,36 @@ static bool expect(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) && SSL_set_tlsext_host_name(ssl, (uintptr_t)host);
 }
 
+/* The authorities in a file of PEM. */
+static int take_authorities(SSL_CTX *ctx, const char *ca, struct err *err)
+{
+	struct str text = STR_INIT;
+	int rc = path_read(ca, TLS_FILE_MAX, &text, err);
+	BIO *bio = rc == 0 ? BIO_new_mem_buf(str_text(&text), (int)text.len) : NULL;
+	bool all = true;
+	size_t n = 0;
+	for (X509 *cert; bio && all && (cert = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL)); n++) {
+		all = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), cert) == 1;
+		X509_free(cert);
+	}
+	if (rc == 0 && (!all || n == 0 || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
+		rc = err_set(err, ERR_INVALID, ca, "%s has no certificates that can be read: %s", ca, tls_reason());
+	BIO_free(bio);
+	str_fini(&text);
+	return rc;
+}
+
 static int set_rules(SSL_CTX *ctx, const char *ca, struct err *err)
 {
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	if (!SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION))
 		return err_set(err, ERR_INTERNAL, "", "OpenSSL does not take the rules for TLS: %s", tls_reason());
-	if (ca ? SSL_CTX_load_verify_file(ctx, ca) : SSL_CTX_set_default_verify_paths(ctx))
+	if (ca)
+		return take_authorities(ctx, ca, err);
+	if (SSL_CTX_set_default_verify_paths(ctx))
 		return 0;
-	return err_set(err, ERR_INVALID, ca ? ca : "", "%s has no certificates that can be read: %s", ca ? ca
-		       : "this machine",
-		       tls_reason());
+	return err_set(err, ERR_INVALID, "", "this machine has no certificates that can be read: %s", tls_reason());
 }
 
 static int await(int fd, bool write, uint64_t until_us, struct err *err)
@@ -504,45 +521,6 @@ static const char *tls_reason(void)
 
 /* --- files */
 
-/* A key that others may read or the group may change is no secret. */
-static int open_key(const char *path, int *ret_fd, struct err *err)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	if (fd < 0)
-		return err_set(err, ERR_UNREACHABLE, path, "cannot read it: %s", strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return err_set(err, ERR_INVALID, path, "it is no file");
-	}
-	if (st.st_mode & (S_IRWXO | S_IWGRP)) {
-		close(fd);
-		err_set(err, ERR_DENIED, path, "others may use this private key: its mode is %03o", st.st_mode & 0777u);
-		err_hint(err, "chmod 600, or 640 with a group that only the server is in");
-		return ERR_DENIED;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
-/* The whole file into text[0..TLS_KEY_MAX). */
-static int read_all(int fd, const char *path, char *text, size_t *ret_len, struct err *err)
-{
-	size_t len = 0;
-	ssize_t n;
-	while ((n = read(fd, text + len, TLS_KEY_MAX - len)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_UNREACHABLE, path, "cannot read it: %s", strerror(errno));
-		len += (size_t)n;
-		if (len == TLS_KEY_MAX)
-			return err_set(err, ERR_LIMIT, path, "a key has less than %u bytes", TLS_KEY_MAX);
-	}
-	*ret_len = len;
-	return 0;
-}
-
 /* Nobody is there to type one. */
 static int no_passphrase(char *p, int size, int writing, void *asked)
 {
@@ -569,16 +547,13 @@ static int parse_key(const char *path, const char *text, size_t len, EVP_PKEY **
 
 static int read_key(const char *path, EVP_PKEY **ret, struct err *err)
 {
-	size_t len = 0;
-	int fd = -1, rc = open_key(path, &fd, err);
-	if (rc)
-		return rc;
-	char *text = secret_alloc(TLS_KEY_MAX);
-	rc = read_all(fd, path, text, &len, err);
-	close(fd);
+	struct str text = STR_SECRET_INIT;
+	int rc = path_read_as(path, PATH_SECRET, TLS_KEY_MAX - 1, &text, err);
+	if (rc == ERR_LIMIT)
+		rc = err_set(err, ERR_LIMIT, path, "a key has less than %u bytes", TLS_KEY_MAX);
 	if (rc == 0)
-		rc = parse_key(path, text, len, ret, err);
-	secret_free(text);
+		rc = parse_key(path, str_text(&text), text.len, ret, err);
+	str_wipe(&text);
 	return rc;
 }
 

@@ -4,7 +4,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "db/db.h"
 #include "ev/child.h"
@@ -195,13 +195,14 @@ static void command_or_end(struct anchoring *a)
 static void file_body(void *arg)
 {
 	struct anchoring *a = arg;
-	int fd = open(a->n->anchor_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int fd = -1;
 
-	a->rc = 0;
-	if (fd < 0 || write(fd, a->note.p, a->note.len) != (ssize_t)a->note.len || fsync(fd) != 0)
+	a->rc = path_open(a->n->anchor_file, PATH_APPEND, SIZE_MAX, &fd, &a->err);
+	if (a->rc < 0)
+		return;
+	if (write(fd, a->note.p, a->note.len) != (ssize_t)a->note.len || fsync(fd) != 0)
 		a->rc = err_set(&a->err, ERR_IO, a->n->anchor_file, "%s: %s", a->n->anchor_file, strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 }
 
 static void file_done(void *arg)

@@ -301,7 +301,7 @@ static int put_secret(const struct oauth_issuer *s, struct str *out, struct err 
 		secret_free(value);
 		return rc;
 	}
-	rc = path_read(s->conf->ask_secret_file, SECRET_FILE_MAX, &file, err);
+	rc = path_read_as(s->conf->ask_secret_file, PATH_SECRET, SECRET_FILE_MAX, &file, err);
 	if (rc == 0)
 		put_encoded(out, str_text(&file), strcspn(str_text(&file), "\r\n"));
 	str_wipe(&file);

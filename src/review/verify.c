@@ -2,7 +2,6 @@
  * in it. check() runs on the loop, body() on a thread of the pool; toolcrib-verify does the same without a server. */
 #include "config.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "bundle/bundle.h"
 #include "command/rows.h"
 #include "db/db.h"
@@ -140,11 +140,11 @@ static int verify_bundle(struct verify_job *job, const char *file, struct db *db
 {
 	struct audit_coverage own;
 	struct audit_bundle b;
-	FILE *f = fopen(file, "rbe");
-	int rc;
+	FILE *f = NULL;
+	int rc = path_open_stream(file, &f, err);
 
-	if (!f)
-		return err_set(err, ERR_UNREACHABLE, file, "%s", strerror(errno));
+	if (rc < 0)
+		return rc;
 	rc = audit_bundle_verify(f, NULL, found, job, &b, &own, err);
 	fclose(f);
 	if (rc == 0 && own.bad == 0)

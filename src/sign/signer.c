@@ -65,7 +65,7 @@ static int read_key(const char *path, const uint8_t public[SIGN_PUBLIC_SIZE], ui
 {
 	uint8_t is[SIGN_PUBLIC_SIZE];
 	struct str seed = STR_INIT;
-	int rc = path_read(path, SIGN_SEED_SIZE, &seed, err);
+	int rc = path_read_as(path, PATH_SECRET, SIGN_SEED_SIZE, &seed, err);
 
 	if (rc == 0 && seed.len != SIGN_SEED_SIZE)
 		rc = err_set(err, ERR_CORRUPT, path, "a key has %d bytes", SIGN_SEED_SIZE);

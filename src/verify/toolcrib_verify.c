@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/crypto.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "db/db.h"
@@ -132,11 +133,11 @@ static int finish(const struct audit_coverage *sum)
 static int read_bundle(const char *path, const struct audit_evidence *with, struct show *show, struct audit_bundle *ret,
 		       struct audit_coverage *sum, struct err *err)
 {
-	FILE *f = fopen(path, "rbe");
-	int rc;
+	FILE *f = NULL;
+	int rc = path_open_stream(path, &f, err);
 
-	if (!f)
-		return err_set(err, ERR_UNREACHABLE, path, "%s", strerror(errno));
+	if (rc < 0)
+		return rc;
 	rc = audit_bundle_verify(f, with, found, show, ret, sum, err);
 	fclose(f);
 	return rc;

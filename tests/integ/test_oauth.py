@@ -382,6 +382,7 @@ class Others(Tokens):
         server.answers["/ask"] = {"active": False}
         secret = self.crib.dir / "asking"
         secret.write_text("s3cret\n")
+        secret.chmod(0o600)
         self.issuers(f'introspection: {{uri: "http://{server.address}/ask", client: us, secret_file: "{secret}"}}, '
                      f'allow: ["{server.address}"], tenant: acme, {SCOPES}', more="connections: {loopback: count}\npenalty: {failed: 300}\n")
         seen = [self.post(f"dead-{n}")[0] for n in range(60)]

@@ -96,6 +96,71 @@ static void read_refuses_above_the_limit(void **state)
 	str_fini(&s);
 }
 
+/* HARDENING F-11: none of these is waited for; the test would not end. */
+static void test_f11_only_files_are_opened(void **state)
+{
+	struct str s = STR_INIT;
+	FILE *f = NULL;
+	struct err err;
+	int fd = -1;
+
+	assert_int_equal(mkfifo("f", 0600), 0);
+	assert_int_equal(path_read("f", 10, &s, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.msg, "f is no file but a FIFO");
+	assert_string_equal(err.where, "f");
+	assert_int_equal(path_open("f", PATH_APPEND, SIZE_MAX, &fd, &err), ERR_UNREACHABLE);
+	assert_int_equal(path_open_stream("f", &f, &err), ERR_UNREACHABLE);
+	assert_int_equal(path_is_file("f", &err), ERR_UNREACHABLE);
+	assert_int_equal(path_is_file("missing", &err), 0);
+	assert_int_equal(symlink("/dev/zero", "g"), 0);
+	assert_int_equal(path_read("g", 10, &s, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.msg, "g is no file but a device");
+	assert_int_equal(path_read(".", 10, &s, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.msg, ". is no file but a directory");
+	assert_null(s.p);
+	assert_null(f);
+	assert_int_equal(fd, -1);
+}
+
+static void test_f11_files_of_any_size_are_refused_by_their_size(void **state)
+{
+	struct str s = STR_INIT;
+	struct err err;
+	int fd = -1;
+
+	assert_int_equal(path_create("f", 0600, "0123456789", 10, &err), 0);
+	assert_int_equal(path_open("f", 0, 9, &fd, &err), ERR_LIMIT);
+	assert_int_equal(path_open("f", 0, 10, &fd, &err), 0);
+	close(fd);
+	assert_int_equal(truncate("f", (off_t)1 << 40), 0);
+	assert_int_equal(path_read("f", 10, &s, &err), ERR_LIMIT);
+	assert_null(s.p);
+}
+
+/* HARDENING F-11: nor are secrets taken from where others put or read them. */
+static void test_f11_secrets_are_ours_alone(void **state)
+{
+	static const struct { mode_t mode; int secret, private; } modes[] = {
+		{ 0400, 0, 0 }, { 0600, 0, 0 }, { 0640, 0, ERR_DENIED }, { 0620, ERR_DENIED, ERR_DENIED },
+		{ 0604, ERR_DENIED, ERR_DENIED }, { 0602, ERR_DENIED, ERR_DENIED }, { 0601, ERR_DENIED, ERR_DENIED },
+	};
+	struct str s = STR_INIT;
+	struct err err;
+
+	assert_int_equal(path_create("f", 0600, "k", 1, &err), 0);
+	for (size_t i = 0; i < NELEMS(modes); i++) {
+		assert_int_equal(chmod("f", modes[i].mode), 0);
+		assert_int_equal(path_read_as("f", PATH_SECRET, 1, &s, &err), modes[i].secret);
+		assert_int_equal(path_read_as("f", PATH_PRIVATE, 2, &s, &err), modes[i].private);
+		str_reset(&s);
+	}
+	assert_string_equal(err.msg, "f holds a secret and others may use it: its mode is 601");
+	str_fini(&s);
+	assert_int_equal(symlink("nowhere", "g"), 0);
+	assert_int_equal(path_open("g", PATH_APPEND, SIZE_MAX, &(int){ -1 }, &err), ERR_UNREACHABLE);
+	assert_false(path_exists("nowhere"));
+}
+
 static void read_names_what_it_cannot_read(void **state)
 {
 	struct str s = STR_INIT;
@@ -192,6 +257,9 @@ SUITE(path)
 		cmocka_unit_test_setup_teardown(created_files_come_back, make_top, remove_top),
 		cmocka_unit_test_setup_teardown(create_does_not_replace, make_top, remove_top),
 		cmocka_unit_test_setup_teardown(read_refuses_above_the_limit, make_top, remove_top),
+		cmocka_unit_test_setup_teardown(test_f11_only_files_are_opened, make_top, remove_top),
+		cmocka_unit_test_setup_teardown(test_f11_files_of_any_size_are_refused_by_their_size, make_top, remove_top),
+		cmocka_unit_test_setup_teardown(test_f11_secrets_are_ours_alone, make_top, remove_top),
 		cmocka_unit_test_setup_teardown(read_names_what_it_cannot_read, make_top, remove_top),
 		cmocka_unit_test_setup_teardown(mkdirs_makes_all_missing_parts, make_top, remove_top),
 		cmocka_unit_test_setup_teardown(exists_is_about_names, make_top, remove_top),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -218,6 +219,7 @@ static void rekey_stops_at_a_key_file_that_cannot_be_read(void **state)
 	broken = fopen(path, "wb");
 	assert_non_null(broken);
 	fclose(broken);
+	assert_int_equal(chmod(path, 0400), 0);
 	OK(keyfile_make(f->dir, "toolcrib/kek/1", &next, &f->err));
 	assert_int_equal(keys_stale(f->keys, next.id, &left, &f->err), ERR_CORRUPT);
 	assert_int_equal(keys_rewrap(f->keys, next.id, 8, &left, &f->err), ERR_CORRUPT);
