@@ -17,6 +17,8 @@ int ev_helper_start(struct ev_loop *loop, const char *path, const char *const ar
 		    struct ev_helper **ret, struct err *err) MUST_CHECK;
 /* After our end was closed: wait until it is gone, at most so long, then kill it. */
 void ev_helper_end(struct ev_helper **h, uint32_t wait_ms);
+/* Kill it now, and wait for nothing: it is reaped when it is dead. */
+void ev_helper_kill(struct ev_helper **h);
 /* Where a program of this package is: $VARIABLE (tests), beside the running program (build tree), else
  * LIBEXECDIR.  free() it. */
 char *ev_helper_path(const char *name, const char *variable);

@@ -22,6 +22,8 @@ struct ev_helper {
 	struct ev_loop *loop;
 	pid_t pid;
 	int pidfd;
+	struct ev_io *io;               /* once it was killed: when is it dead? */
+	struct ev_leaver leaver;
 };
 
 char *ev_helper_path(const char *name, const char *variable)
@@ -130,6 +132,23 @@ int ev_helper_start(struct ev_loop *loop, const char *path, const char *const ar
 	return rc;
 }
 
+static void reap(struct ev_helper *h)
+{
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void free_helper(void *arg)
+{
+	struct ev_helper *h = arg;
+
+	disclaim(&h->loop->nursery, h->pid);
+	ev_io_free(&h->io);
+	if (h->pidfd >= 0)
+		close(h->pidfd);
+	free(h);
+}
+
 void ev_helper_end(struct ev_helper **hp, uint32_t wait_ms)
 {
 	struct ev_helper *h = *hp;
@@ -141,10 +160,45 @@ void ev_helper_end(struct ev_helper **hp, uint32_t wait_ms)
 	fd = (struct pollfd){ .fd = h->pidfd, .events = POLLIN };
 	if (h->pidfd < 0 || poll(&fd, 1, (int)wait_ms) < 1)
 		kill(h->pid, SIGKILL);
-	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	disclaim(&h->loop->nursery, h->pid);
-	if (h->pidfd >= 0)
-		close(h->pidfd);
-	free(h);
+	reap(h);
+	free_helper(h);
+}
+
+/* It was killed before, so that this does not take long. */
+static void on_free(void *arg)
+{
+	struct ev_helper *h = arg;
+
+	reap(h);
+	free_helper(h);
+}
+
+static void on_pidfd(void *arg, bool readable, bool writable)
+{
+	struct ev_helper *h = arg;
+
+	(void)readable;
+	(void)writable;
+	if (waitpid(h->pid, NULL, WNOHANG) == 0)
+		return;
+	list_unlink(&h->leaver.node);
+	ev_io_want(h->io, false, false);
+	ev_defer(h->loop, free_helper, h);
+}
+
+void ev_helper_kill(struct ev_helper **hp)
+{
+	struct ev_helper *h = *hp;
+
+	if (!h)
+		return;
+	*hp = NULL;
+	kill(h->pid, SIGKILL);
+	if (h->pidfd < 0) {
+		on_free(h);
+		return;
+	}
+	h->io = ev_io_new(h->loop, h->pidfd, on_pidfd, h);
+	ev_io_want(h->io, true, false);
+	ev_at_free(h->loop, &h->leaver, on_free, h);
 }

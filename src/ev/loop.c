@@ -566,7 +566,6 @@ void ev_loop_free(struct ev_loop **ploop)
 	ev_work_fini(loop);
 	if (loop->nursery.end)
 		loop->nursery.end(loop);
-	free(loop->nursery.foreign);
 	ev_post_run(loop);
 	ev_run_deferred(loop);
 	while (!list_empty(&loop->leavers)) {
@@ -574,6 +573,7 @@ void ev_loop_free(struct ev_loop **ploop)
 		list_unlink(&l->node);
 		l->fn(l->arg);
 	}
+	free(loop->nursery.foreign);
 	ev_run_late(loop);
 	ev_post_fini(loop);
 	ev_timers_fini(loop);

@@ -1,0 +1,328 @@
+/* The inside of a worker: it confines itself, says that it is ready, and serves one request after the other.  Its
+ * confinement is a list of system calls, bounds of memory and processor time for each request, memory that no other
+ * process may read, and the end with the server.  A request that has taken more than a moment goes on at the lowest
+ * priority and is the last one: the process is replaced by one that begins afresh. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "worker/proto.h"
+#include "worker/serve.h"
+#include "worker/worker.h"
+
+enum { EXIT_ENDED = 0, EXIT_FAILED = 1 };
+
+#define BRISK_US 20000                  /* processor time at the usual priority */
+#define IDLE_PRIORITY 19
+#define FILES_MAX 64
+#define FILE_MAX (4u << 20)             /* bytes: what SQLite keeps beside a database in WAL mode */
+#define CPU_MORE_S 2                    /* beyond the time of the request, which the server ends itself */
+
+static volatile sig_atomic_t spent;     /* this request has taken more than a moment */
+
+/* --- the list of calls */
+
+#if defined(__x86_64__)
+#define THIS_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define THIS_ARCH AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define THIS_ARCH AUDIT_ARCH_RISCV64
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#if defined(THIS_ARCH) && !defined(SANITIZED)
+
+/* What is allowed, as long as argument arg has none of the bits of mask; of arguments the lower 32 bits are compared,
+ * for they are ints and flags.  All else is refused: no program, process, thread, socket, no signal to others. */
+struct row { int nr; unsigned char arg; unsigned mask; };
+
+#define ALL 0xffffffffu
+#define YES(call) { SYS_##call, 0, 0 }
+#define BUT(call, arg, mask) { SYS_##call, arg, mask }
+#define OF_OTHERS 8u                    /* in F_SETOWN, F_SETSIG, F_SETOWN_EX and in no call that locks */
+#define NO_WRITER (O_WRONLY | O_TRUNC)  /* SQLite opens for reading, or the index of a log for both */
+
+static const struct row rows[] = {
+	YES(read), YES(write), YES(pread64), YES(pwrite64), YES(readv), YES(writev), YES(lseek), YES(close), YES(fstat),
+	YES(newfstatat), YES(statfs), YES(fstatfs), YES(faccessat), YES(readlinkat), YES(getdents64), YES(getcwd),
+	YES(ftruncate), YES(fdatasync), YES(fsync), BUT(openat, 2, NO_WRITER), BUT(fcntl, 1, OF_OTHERS),
+#if defined(__x86_64__)
+	YES(stat), YES(lstat), YES(access), YES(readlink), BUT(open, 1, NO_WRITER),
+#endif
+#if defined(SYS_statx)
+	YES(statx),
+#endif
+#if defined(SYS_faccessat2)
+	YES(faccessat2),
+#endif
+	BUT(mmap, 2, PROT_EXEC), BUT(mprotect, 2, PROT_EXEC), YES(munmap), YES(mremap), YES(madvise), YES(brk),
+	YES(futex), YES(getrandom), YES(clock_gettime), YES(gettimeofday), YES(nanosleep), YES(clock_nanosleep),
+	YES(getpid), YES(gettid), YES(getuid), YES(geteuid), YES(getgid), YES(getegid), YES(getrusage), YES(setitimer),
+	BUT(prlimit64, 0, ALL), BUT(setpriority, 1, ALL), YES(getpriority), YES(uname),
+	YES(rt_sigaction), YES(rt_sigprocmask), YES(rt_sigreturn), YES(restart_syscall), YES(exit), YES(exit_group),
+};
+
+static void emit(struct sock_fprog *prog, unsigned op, unsigned k, unsigned yes, unsigned no)
+{
+	prog->filter[prog->len++] = (struct sock_filter){ (unsigned short)op, (unsigned char)yes, (unsigned char)no, k };
+}
+
+static void emit_row(struct sock_fprog *prog, const struct row *row)
+{
+	size_t at = offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t) +
+		(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(uint32_t) : 0);
+
+	emit(prog, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)row->nr, 0, row->mask ? 4 : 1);
+	if (row->mask) {
+		emit(prog, BPF_LD | BPF_W | BPF_ABS, (unsigned)at, 0, 0);
+		emit(prog, BPF_JMP | BPF_JSET | BPF_K, row->mask, 0, 1);
+		emit(prog, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+	}
+	emit(prog, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+}
+
+static int filter(void)
+{
+	struct sock_filter code[8 + 5 * NELEMS(rows)];
+	struct sock_fprog prog = { 0, code };
+
+	emit(&prog, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+	emit(&prog, BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 1, 0);
+	emit(&prog, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+	emit(&prog, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+	for (size_t i = 0; i < NELEMS(rows); i++)
+		emit_row(&prog, &rows[i]);
+	emit(&prog, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+#else
+/* Sanitizers need more than a list could say; and there is no list for this machine. */
+static int filter(void)
+{
+	return 0;
+}
+#endif
+
+/* --- bounds */
+
+static void bound(int what, uint64_t soft, uint64_t hard)
+{
+	const struct rlimit r = { soft, hard };
+
+	(void)setrlimit(what, &r);
+}
+
+/* Of address space: what this process has now. */
+static uint64_t mapped(void)
+{
+	char text[64] = "";
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return n > 0 ? strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* Address space beyond own: what was granted, with room for what was brought and for the answer while it grows. */
+static void bound_memory(uint64_t own, uint64_t memory, uint64_t answer_max, uint64_t len)
+{
+#ifndef SANITIZED
+	const uint64_t hard = own + WORKER_MEMORY_MAX + 4ull * WORKER_ANSWER_MAX + 2ull * WORKER_REQUEST_MAX;
+	const uint64_t soft = own + memory + 4 * answer_max + 2 * len;
+
+	bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
+#else
+	(void)own;
+	(void)memory;
+	(void)answer_max;
+	(void)len;
+#endif
+}
+
+static void on_spent(int signo)
+{
+	(void)signo;
+	spent = 1;
+	(void)setpriority(PRIO_PROCESS, 0, IDLE_PRIORITY);
+}
+
+static uint64_t used_s(void)
+{
+	struct rusage ru;
+
+	return getrusage(RUSAGE_SELF, &ru) == 0 ? (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) : 0;
+}
+
+/* What a request may take: memory, processor time should the server be unable to end it, and a moment as long as it is
+ * brisk. */
+static void bound_request(uint64_t own, const struct worker_msg *m)
+{
+	const struct itimerval moment = { .it_value = { .tv_usec = BRISK_US } };
+
+	bound_memory(own, m->memory, m->answer_max, m->len);
+	bound(RLIMIT_CPU, used_s() + m->time_us / 1000000 + CPU_MORE_S, RLIM_INFINITY);
+	(void)setitimer(ITIMER_PROF, &moment, NULL);
+}
+
+static void unbound_request(void)
+{
+	const struct itimerval none = { 0 };
+
+	(void)setitimer(ITIMER_PROF, &none, NULL);
+}
+
+static int confine(void)
+{
+	struct sigaction on = { .sa_handler = on_spent, .sa_flags = SA_RESTART };
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	/* It ends with the server; nobody may look into it, no dump stays behind. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    sigaction(SIGPROF, &on, NULL) || signal(SIGPIPE, SIG_IGN) == SIG_ERR || null < 0)
+		return -1;
+	bound(RLIMIT_CORE, 0, 0);
+	bound(RLIMIT_NOFILE, FILES_MAX, FILES_MAX);
+	bound(RLIMIT_FSIZE, FILE_MAX, FILE_MAX);
+	if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
+		return -1;
+#ifndef SANITIZED
+	if (dup2(null, STDERR_FILENO) < 0)      /* the log is the server's */
+		return -1;
+#endif
+	if (close_range(STDERR_FILENO + 1, ~0u, 0))
+		return -1;
+	(void)mallopt(M_ARENA_MAX, 1);
+	return filter();
+}
+
+/* --- messages */
+
+static bool read_all(void *p, size_t len)
+{
+	char *at = p;
+
+	while (len > 0) {
+		ssize_t n = read(STDIN_FILENO, at, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static bool say(const struct worker_msg *m)
+{
+	struct str out = STR_INIT;
+	size_t at = 0;
+	bool said;
+
+	worker_msg_encode(m, &out);
+	while (at < out.len) {
+		ssize_t n = write(STDIN_FILENO, out.p + at, out.len - at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		at += (size_t)n;
+	}
+	said = at == out.len;
+	str_fini(&out);
+	return said;
+}
+
+static int run(const struct worker_work *table, size_t n, const struct worker_msg *m, struct str *out, struct err *err)
+{
+	const struct worker_run r = { .p = m->p, .len = m->len, .until_us = clock_mono_us() + m->time_us,
+				      .memory = m->memory, .out = out };
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(table[i].name, m->name) == 0)
+			return table[i].body(&r, err);
+	return err_set(err, ERR_NOT_FOUND, "worker", "this worker knows no work %s", m->name);
+}
+
+/* False: this was the last one. */
+static bool answer(const struct worker_work *table, size_t n, uint64_t own, const struct worker_msg *m)
+{
+	struct worker_msg reply = { .op = WORKER_DONE };
+	struct str out;
+	bool said;
+
+	str_init(&out, m->answer_max);
+	bound_request(own, m);
+	if (run(table, n, m, &out, &reply.err) < 0)
+		reply.op = WORKER_FAILED;
+	else if (out.failed)
+		(void)err_set(&reply.err, ERR_LIMIT, "answer", "the answer is larger than %zu bytes", (size_t)m->answer_max);
+	if (reply.err.code)
+		reply.op = WORKER_FAILED;
+	unbound_request();
+	reply.last = spent != 0;
+	reply.p = out.p;
+	reply.len = out.len;
+	said = say(&reply);
+	str_fini(&out);
+	return said && !reply.last;
+}
+
+int worker_serve(const struct worker_work *table, size_t n)
+{
+	char head[WORKER_HEAD_SIZE];
+	bool more = true;
+	uint64_t own;
+
+	if (confine() != 0) {
+		fputs("toolcrib-worker: it cannot be confined\n", stderr);
+		return EXIT_FAILED;
+	}
+	own = mapped();
+	if (!say(&(const struct worker_msg){ .op = WORKER_READY }))
+		return EXIT_FAILED;
+	while (more && read_all(head, sizeof(head))) {
+		size_t len = worker_msg_length(head);
+		struct worker_msg m;
+		char *body;
+
+		if (len > WORKER_REQUEST_MAX)
+			return EXIT_FAILED;
+		body = mem_alloc(len);
+		more = read_all(body, len) && worker_msg_decode(body, len, &m) == 0 && m.op == WORKER_RUN &&
+			answer(table, n, own, &m);
+		free(body);
+	}
+	return EXIT_ENDED;
+}

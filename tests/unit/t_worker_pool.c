@@ -1,0 +1,591 @@
+/* The pool of workers: requests and their ends, bounds, turns, and what a worker cannot reach (HARDENING 1.4, F-2). */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/text.h"
+#include "ev/ev.h"
+#include "suite.h"
+#include "tmpdir.h"
+#include "worker/proto.h"
+#include "worker/worker.h"
+
+#define PATIENCE_MS 60000
+#define FAR_US 3600000000ull
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+struct fix {
+	struct ev_loop *loop;
+	struct worker_pool *pool;
+	unsigned ends;                  /* of all asks, in order */
+};
+struct ask {
+	struct fix *f;
+	struct worker_job *job;
+	bool done, failed;
+	unsigned place;                 /* the how manyth that ended */
+	struct err err;
+	struct str answer;
+};
+
+static char *trial(void)
+{
+	const char *build = getenv("TOOLCRIB_BUILDDIR");
+
+	return mem_printf("%s/tests/peers/worker_trial", build ? build : ".");
+}
+
+static int set_up(void **state)
+{
+	struct fix *f = mem_zalloc(sizeof(*f));
+	char *program = trial();
+
+	f->loop = ev_loop_new();
+	f->pool = worker_pool_new(f->loop, program);
+	free(program);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fix *f = *state;
+
+	clock_real();
+	worker_pool_free(&f->pool);
+	ev_loop_free(&f->loop);
+	free(f);
+	return 0;
+}
+
+static void on_ended(void *arg, const struct err *err, const char *p, size_t len)
+{
+	struct ask *a = arg;
+
+	assert_false(a->done);
+	a->done = true;
+	a->job = NULL;
+	a->place = ++a->f->ends;
+	a->failed = err != NULL;
+	if (err)
+		a->err = *err;
+	else
+		str_put(&a->answer, p, len);
+}
+
+/* What a test asks beyond a name and bytes. */
+struct want { int64_t tenant; uint64_t memory, time_us; size_t answer_max; };
+
+static int ask_with(struct fix *f, struct ask *a, const char *name, const char *text, size_t len, struct want w)
+{
+	*a = (struct ask){ .f = f };
+	return worker_start(f->pool, &(const struct worker_req){
+		.name = name, .tenant_id = w.tenant, .p = text, .len = len, .memory = w.memory,
+		.answer_max = w.answer_max ? w.answer_max : 4096,
+		.deadline_us = clock_mono_us() + (w.time_us ? w.time_us : FAR_US), .ended = on_ended, .arg = a,
+	}, &a->job, &a->err);
+}
+
+static void ask(struct fix *f, struct ask *a, int64_t tenant, const char *name, const char *text)
+{
+	assert_int_equal(ask_with(f, a, name, text, strlen(text), (struct want){ .tenant = tenant }), 0);
+	assert_false(a->done);
+}
+
+static void await(struct ask *a)
+{
+	assert_true(ev_loop_run_until(a->f->loop, &a->done, PATIENCE_MS));
+}
+
+static void expect(struct ask *a, const char *answer)
+{
+	await(a);
+	if (a->failed)
+		fail_msg("%s: %s", a->err.where, a->err.msg);
+	assert_string_equal(str_text(&a->answer), answer);
+	str_fini(&a->answer);
+}
+
+static void expect_err(struct ask *a, enum err_code code, const char *where)
+{
+	await(a);
+	assert_true(a->failed);
+	assert_int_equal(a->err.code, code);
+	assert_string_equal(a->err.where, where);
+	assert_true(*a->err.msg);
+}
+
+static pid_t pid_for(struct fix *f, int64_t tenant)
+{
+	struct ask a;
+	pid_t pid;
+
+	ask(f, &a, tenant, "number", "");
+	await(&a);
+	assert_false(a.failed);
+	pid = (pid_t)strtol(str_text(&a.answer), NULL, 10);
+	str_fini(&a.answer);
+	return pid;
+}
+
+static void drop(struct ask *asks, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		worker_cancel(&asks[i].job);
+}
+
+static void set_flag(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static void turn(struct fix *f)
+{
+	bool flag = false;
+
+	ev_post(f->loop, set_flag, &flag);
+	assert_true(ev_loop_run_until(f->loop, &flag, PATIENCE_MS));
+}
+
+/* Reaped as well. */
+static void await_death(struct fix *f, pid_t pid)
+{
+	const uint64_t until = clock_mono_us() + PATIENCE_MS * 1000ull;
+
+	while (kill(pid, 0) == 0) {
+		assert_true(clock_mono_us() < until);
+		turn(f);
+	}
+	assert_int_equal(errno, ESRCH);
+}
+
+/* --- requests */
+
+static void a_request_gets_its_answer(void **state)
+{
+	struct ask a;
+
+	ask(*state, &a, 1, "echo", "hello");
+	expect(&a, "hello");
+	ask(*state, &a, 1, "echo", "");
+	expect(&a, "");
+}
+
+static void a_worker_stays_with_its_tenant(void **state)
+{
+	pid_t first = pid_for(*state, 1);
+
+	assert_int_equal(pid_for(*state, 1), first);
+	assert_int_not_equal(pid_for(*state, 2), first);
+	assert_int_equal(pid_for(*state, 1), first);
+}
+
+static void a_failure_says_what_it_is(void **state)
+{
+	struct ask a;
+
+	ask(*state, &a, 1, "fail", "bad \033 thing");
+	expect_err(&a, ERR_CONFLICT, "/there");
+	assert_string_equal(a.err.msg, "bad \\x1b thing");
+	ask(*state, &a, 1, "nothing", "");
+	expect_err(&a, ERR_NOT_FOUND, "worker");
+	ask(*state, &a, 1, "echo", "still there");
+	expect(&a, "still there");
+}
+
+static void a_long_request_and_a_long_answer_come_whole(void **state)
+{
+	const size_t len = 3u << 20;
+	char *text = mem_alloc(len + 1);
+	struct ask a;
+
+	for (size_t i = 0; i < len; i++)
+		text[i] = (char)('a' + i % 26);
+	text[len] = '\0';
+	assert_int_equal(ask_with(*state, &a, "echo", text, len, (struct want){ .tenant = 1, .answer_max = len }), 0);
+	expect(&a, text);
+	free(text);
+}
+
+static void an_answer_at_the_limit_passes_and_one_byte_more_does_not(void **state)
+{
+	for (unsigned over = 0; over < 2; over++) {
+		struct ask a;
+		int rc = ask_with(*state, &a, "flood", over ? "1001" : "1000", 4,
+				  (struct want){ .tenant = 1, .answer_max = 1000 });
+
+		assert_int_equal(rc, 0);
+		if (over) {
+			expect_err(&a, ERR_LIMIT, "answer");
+		} else {
+			await(&a);
+			assert_int_equal(a.answer.len, 1000);
+			str_fini(&a.answer);
+		}
+	}
+}
+
+static void a_request_at_the_limit_passes_and_one_byte_more_does_not(void **state)
+{
+	const size_t most = WORKER_REQUEST_MAX - WORKER_MSG_MORE;
+	char *text = mem_zalloc(most + 1);
+	struct ask a;
+
+	assert_int_equal(ask_with(*state, &a, "echo", text, most + 1, (struct want){ .tenant = 1, .answer_max = most }),
+			 ERR_LIMIT);
+	assert_int_equal(ask_with(*state, &a, "echo", text, 1, (struct want){ .tenant = 1,
+		.answer_max = WORKER_ANSWER_MAX - WORKER_MSG_MORE + 1 }), ERR_LIMIT);
+	assert_int_equal(ask_with(*state, &a, "echo", text, most, (struct want){ .tenant = 1, .answer_max = most }), 0);
+	await(&a);
+	assert_int_equal(a.answer.len, most);
+	str_fini(&a.answer);
+	free(text);
+}
+
+/* --- bounds */
+
+static void f2_work_without_end_is_killed_at_its_deadline(void **state)
+{
+	static const char *const endless[] = { "spin", "wait" };
+	struct fix *f = *state;
+
+	for (size_t i = 0; i < NELEMS(endless); i++) {
+		const uint64_t killed = metric_get(METRIC_worker_killed), from = clock_mono_us();
+		pid_t pid = pid_for(f, 1);
+		struct ask a;
+
+		assert_int_equal(ask_with(f, &a, endless[i], "", 0, (struct want){ .tenant = 1, .time_us = 50000 }), 0);
+		expect_err(&a, ERR_TIMEOUT, "");
+		print_message("%s: killed after %u ms of 50\n", endless[i], (unsigned)((clock_mono_us() - from) / 1000));
+		assert_int_equal(metric_get(METRIC_worker_killed), killed + 1);
+		await_death(f, pid);
+		ask(f, &a, 1, "echo", "and replaced");
+		expect(&a, "and replaced");
+	}
+}
+
+static void f2_memory_is_bounded(void **state)
+{
+	static const unsigned mib[] = { 8, 64, 0 };
+
+	if (SANITIZED)
+		return;
+	for (size_t i = 0; i < NELEMS(mib); i++) {
+		unsigned want = mib[i] ? mib[i] : WORKER_MEMORY_DEFAULT >> 20, got;
+		struct ask a;
+
+		assert_int_equal(ask_with(*state, &a, "eat", "", 0, (struct want){ .tenant = (int64_t)i,
+			.memory = (uint64_t)mib[i] << 20 }), 0);
+		await(&a);
+		got = (unsigned)strtoul(str_text(&a.answer), NULL, 10);
+		assert_true(got <= want + 1 && got + 2 >= want);
+		str_fini(&a.answer);
+	}
+}
+
+/* The next request has a worker again. */
+static void a_worker_that_dies_is_an_error_of_one_request(void **state)
+{
+	static const char *const deaths[] = { "die", "greed" };
+
+	for (size_t i = 0; i < NELEMS(deaths) - SANITIZED; i++) {
+		const uint64_t died = metric_get(METRIC_worker_died);
+		struct ask a, other;
+
+		ask(*state, &other, 1, "wait", "");
+		ask(*state, &a, 1, deaths[i], "");
+		expect_err(&a, ERR_UNREACHABLE, "worker");
+		assert_int_equal(metric_get(METRIC_worker_died), died + 1);
+		assert_false(other.done);
+		ask(*state, &a, 1, "echo", "again");
+		expect(&a, "again");
+		drop(&other, 1);
+	}
+}
+
+static void a_worker_that_breaks_the_rules_is_killed(void **state)
+{
+	static const struct { const char *p; size_t len; enum err_code code; const char *where; } all[] = {
+		{ "\0\0\0\1\1", 5, ERR_UNREACHABLE, "worker" },                         /* ready again */
+		{ "\0\0\0\0", 4, ERR_UNREACHABLE, "worker" },                           /* nothing */
+		{ "\0\0\0\2\3\2", 6, ERR_UNREACHABLE, "worker" },                       /* neither last nor not */
+		{ "\0\0\0\2\3\0\0", 7, ERR_UNREACHABLE, "worker" },                     /* one byte too many */
+		{ "\0\0\0\2\3\0\0\0\0\2\3\0", 12, ERR_UNREACHABLE, "worker" },          /* two answers */
+		{ "\0\0\0\36\2\0\0\0\1a" "timetimememorymeanswerno", 34, ERR_UNREACHABLE, "worker" },    /* a request */
+		{ "\0\0\0\13\4\0\63\0\0\0\0\0\0\0\0", 15, ERR_UNREACHABLE, "worker" },  /* no such code */
+		{ "\x7f\xff\xff\xff", 4, ERR_LIMIT, "answer" },                         /* longer than anything */
+	};
+
+	for (size_t i = 0; i < NELEMS(all); i++) {
+		struct ask a;
+
+		assert_int_equal(ask_with(*state, &a, "rubbish", all[i].p, all[i].len, (struct want){ .tenant = 1 }), 0);
+		expect_err(&a, all[i].code, all[i].where);
+	}
+	assert_int_not_equal(pid_for(*state, 1), 0);
+}
+
+/* What has taken long goes on behind all others, and does not come back. */
+static void a_worker_that_was_busy_is_replaced(void **state)
+{
+	pid_t first = pid_for(*state, 1);
+	char want[40];
+	struct ask a;
+
+	ask(*state, &a, 1, "busy", "");
+	(void)snprintf(want, sizeof(want), "%d 19", (int)first);
+	expect(&a, want);
+	assert_int_not_equal(pid_for(*state, 1), first);
+}
+
+/* --- turns */
+
+static void f2_a_tenant_has_so_many_workers_and_the_next_request_waits(void **state)
+{
+	const uint64_t full = metric_get(METRIC_worker_tenant_full);
+	struct ask at_work[WORKER_TENANT_MAX], next, other;
+
+	for (unsigned i = 0; i < WORKER_TENANT_MAX; i++)
+		ask(*state, &at_work[i], 1, "wait", "");
+	assert_int_equal(metric_get(METRIC_worker_running), WORKER_TENANT_MAX);
+	assert_int_equal(metric_get(METRIC_worker_tenant_full), full);
+	ask(*state, &next, 1, "echo", "late");
+	assert_int_equal(metric_get(METRIC_worker_running), WORKER_TENANT_MAX);
+	assert_int_equal(metric_get(METRIC_worker_waiting), 1);
+	assert_int_equal(metric_get(METRIC_worker_tenant_full), full + 1);
+	ask(*state, &other, 2, "echo", "another tenant's");
+	expect(&other, "another tenant's");
+	assert_false(next.done);
+	worker_cancel(&at_work[0].job);
+	expect(&next, "late");
+	drop(at_work, WORKER_TENANT_MAX);
+	assert_int_equal(metric_get(METRIC_worker_running), 0);
+	assert_int_equal(metric_get(METRIC_worker_waiting), 0);
+}
+
+static void f2_so_many_wait_and_one_more_is_refused(void **state)
+{
+	enum { ALL = WORKER_TENANT_MAX + WORKER_TENANT_WAIT_MAX };
+	const uint64_t refused = metric_get(METRIC_worker_refused);
+	struct ask *asks = mem_calloc(ALL, sizeof(*asks)), more;
+
+	for (unsigned i = 0; i < ALL; i++)
+		ask(*state, &asks[i], 1, "wait", "");
+	assert_int_equal(ask_with(*state, &more, "echo", "", 0, (struct want){ .tenant = 1 }), ERR_BUSY);
+	assert_int_equal(metric_get(METRIC_worker_refused), refused + 1);
+	ask(*state, &more, 2, "echo", "there is room");
+	expect(&more, "there is room");
+	drop(asks, ALL);
+	free(asks);
+}
+
+/* Those of other tenants, as many as there may be, do not keep one out that has none. */
+static void f2_so_many_of_all_wait_and_a_tenant_may_still_begin(void **state)
+{
+	enum { TENANTS = WORKER_WAIT_MAX / WORKER_TENANT_WAIT_MAX + 1, EACH = WORKER_TENANT_MAX + WORKER_TENANT_WAIT_MAX };
+	struct ask *asks = mem_calloc(TENANTS * EACH, sizeof(*asks)), more;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < TENANTS - 1; i++)
+		for (unsigned k = 0; k < EACH; k++)
+			ask(*state, &asks[n++], i, "wait", "");
+	assert_int_equal(metric_get(METRIC_worker_waiting), WORKER_WAIT_MAX);
+	for (unsigned k = 0; k < WORKER_TENANT_MAX; k++)
+		ask(*state, &asks[n++], 100, "wait", "");
+	ask(*state, &asks[n++], 100, "wait", "");       /* waits, as the first of its tenant */
+	assert_int_equal(ask_with(*state, &more, "echo", "", 0, (struct want){ .tenant = 100 }), ERR_BUSY);
+	ask(*state, &more, 101, "echo", "in");
+	expect(&more, "in");
+	drop(asks, n);
+	free(asks);
+}
+
+static void f2_tenants_take_turns_when_all_workers_are_busy(void **state)
+{
+	struct ask busy[WORKER_MAX], many[5], one;
+
+	for (unsigned i = 0; i < WORKER_MAX; i++)
+		ask(*state, &busy[i], 10 + i / WORKER_TENANT_MAX, "wait", "");
+	for (unsigned i = 0; i < NELEMS(many); i++)
+		ask(*state, &many[i], 1, "echo", "many");
+	ask(*state, &one, 2, "echo", "one");
+	turn(*state);
+	assert_int_equal(metric_get(METRIC_worker_running), WORKER_MAX);
+	assert_int_equal(metric_get(METRIC_worker_waiting), NELEMS(many) + 1);
+	worker_cancel(&busy[0].job);
+	expect(&one, "one");
+	assert_true(one.place <= 2);    /* the first of the others, and then it */
+	for (unsigned i = 0; i < NELEMS(many); i++)
+		expect(&many[i], "many");
+	drop(busy, WORKER_MAX);
+}
+
+/* The place of one that waits for its own tenant goes to another that needs it. */
+static void f2_an_idle_worker_gives_its_place_to_another_tenant(void **state)
+{
+	struct ask busy[WORKER_MAX - 1], a;
+	pid_t idle;
+
+	for (unsigned i = 0; i < WORKER_MAX - 1; i++)
+		ask(*state, &busy[i], 10 + i / WORKER_TENANT_MAX, "wait", "");
+	idle = pid_for(*state, 1);
+	ask(*state, &a, 2, "echo", "its place");
+	expect(&a, "its place");
+	await_death(*state, idle);
+	drop(busy, WORKER_MAX - 1);
+}
+
+static void idle_workers_are_few_and_end(void **state)
+{
+	struct fix *f = *state;
+	pid_t pids[WORKER_IDLE_MAX + 1];
+
+	for (unsigned i = 0; i <= WORKER_IDLE_MAX; i++)
+		pids[i] = pid_for(f, i);
+	await_death(f, pids[0]);
+	for (unsigned i = 1; i <= WORKER_IDLE_MAX; i++)
+		assert_int_equal(pid_for(f, i), pids[i]);
+	clock_fake(clock_wall_us(), clock_mono_us());
+	clock_step(WORKER_IDLE_MS * 1000ull);
+	turn(f);
+	clock_real();
+	for (unsigned i = 1; i <= WORKER_IDLE_MAX; i++)
+		await_death(f, pids[i]);
+}
+
+/* --- ends */
+
+static void a_request_that_waits_times_out_as_well(void **state)
+{
+	const uint64_t late = metric_get(METRIC_worker_waited_too_long);
+	struct ask at_work[WORKER_TENANT_MAX], next;
+
+	for (unsigned i = 0; i < WORKER_TENANT_MAX; i++)
+		ask(*state, &at_work[i], 1, "wait", "");
+	assert_int_equal(ask_with(*state, &next, "echo", "", 0, (struct want){ .tenant = 1, .time_us = 20000 }), 0);
+	expect_err(&next, ERR_TIMEOUT, "wait");
+	assert_int_equal(metric_get(METRIC_worker_waited_too_long), late + 1);
+	drop(at_work, WORKER_TENANT_MAX);
+}
+
+static void a_cancelled_request_has_no_end(void **state)
+{
+	struct ask at_work[WORKER_TENANT_MAX], next;
+	pid_t pid = pid_for(*state, 1);
+
+	for (unsigned i = 0; i < WORKER_TENANT_MAX; i++)
+		ask(*state, &at_work[i], 1, "wait", "");
+	ask(*state, &next, 1, "echo", "");
+	worker_cancel(&next.job);
+	drop(at_work, WORKER_TENANT_MAX);
+	await_death(*state, pid);
+	turn(*state);
+	assert_false(next.done);
+	assert_false(at_work[0].done);
+}
+
+static void a_program_that_is_missing_is_an_error_of_the_request(void **state)
+{
+	struct fix *f = *state;
+	struct ask a, dropped;
+
+	worker_pool_free(&f->pool);
+	f->pool = worker_pool_new(f->loop, "/nonexistent/worker");
+	ask(f, &dropped, 1, "echo", "");
+	worker_cancel(&dropped.job);
+	ask(f, &a, 1, "echo", "");
+	expect_err(&a, ERR_UNREACHABLE, "worker");
+	assert_false(dropped.done);
+	worker_pool_free(&f->pool);
+	f->pool = worker_pool_new(f->loop, "/bin/false");
+	ask(f, &a, 1, "echo", "");
+	expect_err(&a, ERR_UNREACHABLE, "worker");
+}
+
+static void the_end_of_the_pool_ends_all_workers(void **state)
+{
+	struct fix *f = *state;
+	struct ask at_work[WORKER_TENANT_MAX + 1];
+	pid_t pid = pid_for(f, 1);
+
+	for (unsigned i = 0; i < NELEMS(at_work); i++)
+		ask(f, &at_work[i], 1, "spin", "");
+	worker_pool_free(&f->pool);
+	await_death(f, pid);
+	assert_false(at_work[0].done);
+}
+
+/* --- the cage */
+
+static char *status_of(pid_t pid)
+{
+	char *path = mem_printf("/proc/%d/status", (int)pid), *text = mem_zalloc(8192);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_true(read(fd, text, 8191) > 0);
+	close(fd);
+	free(path);
+	return text;
+}
+
+static void f2_a_worker_reaches_nothing(void **state)
+{
+	char *dir = tmpdir_make(), path[600], *status = status_of(pid_for(*state, 1));
+	int fd = open(tmpdir_path(dir, "file", path, sizeof(path)), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	struct ask a;
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_non_null(strstr(status, "\nNoNewPrivs:\t1\n"));
+	if (!SANITIZED) {
+		assert_non_null(strstr(status, "\nSeccomp:\t2\n"));
+		ask(*state, &a, 1, "reach", path);
+		expect(&a, "end");
+	}
+	free(status);
+	tmpdir_remove(dir);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+SUITE(pool)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_request_gets_its_answer), T(a_worker_stays_with_its_tenant), T(a_failure_says_what_it_is),
+		T(a_long_request_and_a_long_answer_come_whole), T(an_answer_at_the_limit_passes_and_one_byte_more_does_not),
+		T(a_request_at_the_limit_passes_and_one_byte_more_does_not),
+		T(f2_work_without_end_is_killed_at_its_deadline), T(f2_memory_is_bounded),
+		T(a_worker_that_dies_is_an_error_of_one_request), T(a_worker_that_breaks_the_rules_is_killed),
+		T(a_worker_that_was_busy_is_replaced), T(f2_a_tenant_has_so_many_workers_and_the_next_request_waits),
+		T(f2_so_many_wait_and_one_more_is_refused), T(f2_so_many_of_all_wait_and_a_tenant_may_still_begin),
+		T(f2_tenants_take_turns_when_all_workers_are_busy), T(f2_an_idle_worker_gives_its_place_to_another_tenant),
+		T(idle_workers_are_few_and_end), T(a_request_that_waits_times_out_as_well), T(a_cancelled_request_has_no_end),
+		T(a_program_that_is_missing_is_an_error_of_the_request), T(the_end_of_the_pool_ends_all_workers),
+		T(f2_a_worker_reaches_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
