@@ -1,4 +1,4 @@
-/* upstream sync, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and resources are
+/* upstream sync, diff, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and resources are
  * tools here as everywhere in the store.
  *
  * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
@@ -11,17 +11,19 @@
 
 #include "audit/audit.h"
 #include "base/clock.h"
+#include "base/crypto.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "json/json.h"
 #include "registry/define.h"
 #include "remote/remote.h"
 
 struct sync_job {
 	bool reached;                   /* sync: the list has been asked for */
 	struct upstream_list *list;
-	bool *found;                    /* accept: which of the argument's tools */
 	int64_t *changed; size_t nchanged, cap;
 	struct upstream_doc doc;        /* stored with another prefix */
 };
@@ -30,7 +32,6 @@ static void free_job(void *priv)
 {
 	struct sync_job *job = priv;
 
-	free(job->found);
 	free(job->changed);
 	upstream_list_free(&job->list);
 	upstream_doc_free(&job->doc);
@@ -72,8 +73,15 @@ static void upstream_sync_gather(struct command_call *c)
 
 static int upstream_accept_check(struct command_call *c, struct err *err)
 {
-	(void)err;
-	new_job(c)->found = mem_calloc(arg_count(c, "tool") + 1, sizeof(bool));
+	const char *digest = arg_text(c, "digest");
+	uint8_t bytes[32];
+
+	(void)new_job(c);
+	if (digest && text_unhex(digest, strlen(digest), bytes, sizeof(bytes)) < 0) {
+		(void)err_set(err, ERR_INVALID, "digest", "it has 64 hexadecimal digits");
+		err_hint(err, "toolcrib upstream diff %s shows what waits and its digest", arg_text(c, "upstream"));
+		return ERR_INVALID;
+	}
 	return 0;
 }
 
@@ -427,31 +435,71 @@ static int upstream_sync_body(struct command_call *c, struct db *db, struct audi
 	return rc;
 }
 
-/* --- accept */
+/* --- which are meant: all that wait, or what the argument `tool` names */
 
-static bool is_wanted(struct command_call *c, const struct remote_row *r)
+static const char there[] = "there:", here[] = "here:";
+
+/* Words that say which side they name are taken so; all others name either. */
+static bool is_named(const struct remote_row *r, const char *word)
 {
-	const struct sync_job *job = c->priv;
-	size_t n = arg_count(c, "tool");
-	bool wanted = n == 0 && r->state != REMOTE_PINNED;
-
-	for (size_t i = 0; i < n; i++) {
-		const char *tool = arg_nth(c, "tool", i);
-
-		if (strcmp(tool, r->remote) != 0 && (!r->tool_id || strcmp(tool, r->tool) != 0))
-			continue;
-		job->found[i] = true;
-		wanted = true;
-	}
-	return wanted;
+	if (strncmp(word, there, sizeof(there) - 1) == 0)
+		return strcmp(word + sizeof(there) - 1, r->remote) == 0;
+	if (strncmp(word, here, sizeof(here) - 1) == 0)
+		return r->tool_id && strcmp(word + sizeof(here) - 1, r->tool) == 0;
+	return strcmp(word, r->remote) == 0 || (r->tool_id && strcmp(word, r->tool) == 0);
 }
 
-static int load_pending(struct db *db, const struct remote_row *r, struct upstream_item *ret, struct err *err)
+/* HARDENING F-18: one name, one thing. */
+static int choose(const struct upstream_row *u, const struct remote_rows *all, const char *word, bool *chosen,
+		  struct err *err)
+{
+	const struct remote_row *found = NULL;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct remote_row *r = &all->p[i];
+
+		if (!is_named(r, word))
+			continue;
+		if (found) {
+			const struct remote_row *theirs = strcmp(found->remote, word) == 0 ? found : r;
+			const struct remote_row *ours = theirs == found ? r : found;
+
+			(void)err_set(err, ERR_CONFLICT, "tool", "upstream %s has %.64s there, and its %.64s is %.64s here: which?",
+				      u->name, theirs->remote, ours->remote, ours->tool);
+			err_hint(err, "say %s%.64s or %s%.64s", there, theirs->remote, here, ours->tool);
+			metric_inc(METRIC_upstream_names_ambiguous);
+			return ERR_CONFLICT;
+		}
+		found = r;
+		chosen[i] = true;
+	}
+	if (found)
+		return 0;
+	(void)err_set(err, ERR_NOT_FOUND, "", "upstream %s has no tool %.64s", u->name, word);
+	err_hint(err, "toolcrib upstream show %s lists what it has", u->name);
+	return ERR_NOT_FOUND;
+}
+
+static int remotes_choose(const struct command_call *c, const struct upstream_row *u, const struct remote_rows *all, bool *chosen,
+		   struct err *err)
+{
+	size_t n = arg_count(c, "tool");
+	int rc = 0;
+
+	for (size_t i = 0; i < all->n && n == 0; i++)
+		chosen[i] = all->p[i].state != REMOTE_PINNED;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = choose(u, all, arg_nth(c, "tool", i), chosen, err);
+	return rc;
+}
+
+/* --- what waits, and the digest that says which text somebody has looked at (HARDENING F-16) */
+
+static int remote_pending(struct db *db, const struct remote_row *r, struct upstream_item *ret, struct err *err)
 {
 	struct db_stmt *st = db_stmt_get(db, SQL_UPSTREAM_TOOL_TEXT);
-	int rc;
-
 	const char *name;
+	int rc;
 
 	*ret = (struct upstream_item){ .kind = upstream_key(r->remote, &name), .key = r->remote };
 	memcpy(ret->digest, r->seen, sizeof(ret->digest));
@@ -461,6 +509,225 @@ static int load_pending(struct db *db, const struct remote_row *r, struct upstre
 		ret->text = db_col_dup(st, 0);
 	db_stmt_put(&st);
 	return rc < 0 ? rc : 0;
+}
+
+static void put_number(struct digest *d, int64_t n)
+{
+	uint8_t b[8];
+
+	for (size_t i = 0; i < sizeof(b); i++)
+		b[i] = (uint8_t)((uint64_t)n >> (56 - 8 * i));
+	digest_put(d, b, sizeof(b));
+}
+
+static void put_text(struct digest *d, const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	put_number(d, (int64_t)n);
+	digest_put(d, text ? text : "", n);
+}
+
+static int remotes_digest(struct db *db, const struct upstream_row *u, const struct remote_rows *all, const bool *chosen,
+		   uint8_t ret[32], size_t *ret_n, struct err *err)
+{
+	struct digest *d = digest_new();
+	int rc = 0;
+
+	*ret_n = 0;
+	put_text(d, "toolcrib/upstream-change/1");
+	put_text(d, u->name);
+	put_text(d, u->prefix);
+	put_text(d, u->uri_prefix);
+	for (size_t i = 0; i < all->n && rc == 0; i++) {
+		const struct remote_row *r = &all->p[i];
+		struct upstream_item t;
+
+		if (!chosen[i] || r->state == REMOTE_PINNED)
+			continue;
+		rc = remote_pending(db, r, &t, err);
+		if (rc < 0)
+			break;
+		++*ret_n;
+		put_text(d, r->remote);
+		put_number(d, r->state == REMOTE_GONE);
+		digest_put(d, t.digest, sizeof(t.digest));
+		put_text(d, t.text);
+		put_text(d, r->tool_id ? r->tool : "");
+		put_number(d, r->tool_id ? r->tool_version : 0);
+		free(t.text);
+	}
+	digest_end(&d, ret);
+	return rc;
+}
+
+/* --- diff */
+
+/* The version in force of the tool that was made of it; an object without members: there is none. */
+static int read_accepted(struct db *db, const struct remote_row *r, json_t **ret, struct err *err)
+{
+	struct db_stmt *st;
+	int rc;
+
+	*ret = json_object();
+	if (!r->tool_id)
+		return 0;
+	st = db_stmt_get(db, SQL_ADMIN_TOOL_VERSION);
+	db_bind_i64(st, 1, r->tool_id);
+	db_bind_i64(st, 2, r->tool_version);
+	rc = db_step(st, err);
+	if (rc == 1) {
+		size_t len;
+		const char *text = db_col_text(st, 5, &len);
+
+		json_decref(*ret);
+		*ret = NULL;
+		rc = jx_parse(text, len, ret, err);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
+/* The definition that accept would store; of what cannot be one, as it is there, and why. */
+static int read_waiting(struct db *db, const struct upstream_row *u, const struct remote_row *r, json_t **ret,
+			struct err *ret_why, struct err *err)
+{
+	const char *bare = strchr(r->tool, ':');
+	const struct upstream_naming naming = { .upstream = u->name, .prefix = u->prefix, .uri_prefix = u->uri_prefix,
+		.name = r->tool_id && bare ? bare + 1 : NULL };
+	struct upstream_item t;
+	int rc = remote_pending(db, r, &t, err);
+
+	if (rc < 0)
+		return rc;
+	if (!t.text)
+		*ret = json_object();
+	else if (upstream_document(&naming, &t, ret, ret_why) < 0)
+		rc = jx_parse(t.text, strlen(t.text), ret, err);
+	free(t.text);
+	return rc;
+}
+
+static void put_row(struct command_call *c, const struct remote_row *r, const json_t *a, const json_t *b, const char *why)
+{
+	const char *sign = r->state == REMOTE_GONE ? "-" : r->tool_id ? "~" : "+";
+	char *what = mem_printf("%s%s%s", r->remote, r->tool_id ? ", here " : "", r->tool_id ? r->tool : "");
+	char *said = mem_printf("%s%s%s", remote_state_name(r->state), *why ? ": " : "", why);
+
+	reply_row_begin(c->out);
+	reply_text(c->out, "sign", sign);
+	reply_text(c->out, "what", what);
+	reply_text(c->out, "said", said);
+	reply_text(c->out, "there", r->remote);
+	reply_text(c->out, "state", remote_state_name(r->state));
+	reply_text(c->out, "tool", r->tool_id ? r->tool : NULL);
+	if (r->has_seen)
+		reply_hex(c->out, "seen", r->seen, sizeof(r->seen));
+	put_changes(c->out, "changes", a, b);
+	reply_row_end(c->out);
+	free(said);
+	free(what);
+}
+
+static int diff_one(struct command_call *c, struct db *db, const struct upstream_row *u, const struct remote_row *r,
+		    struct err *err)
+{
+	json_t *a = NULL, *b = NULL;
+	struct err why = { .msg = "" };
+	int rc = read_accepted(db, r, &a, err);
+
+	if (rc == 0 && r->state == REMOTE_GONE)
+		b = json_object();
+	else if (rc == 0)
+		rc = read_waiting(db, u, r, &b, &why, err);
+	if (rc == 0)
+		put_row(c, r, a, b, *r->note ? r->note : why.msg);
+	json_decref(a);
+	json_decref(b);
+	return rc;
+}
+
+static void put_how(struct command_call *c, const struct upstream_row *u, const uint8_t digest[32], size_t n)
+{
+	char hex[65];
+	char *summary;
+
+	text_hex(digest, 32, hex);
+	summary = n == 0 ? mem_printf("nothing waits of upstream %s", u->name) :
+		  mem_printf("digest of %zu change%s: %s", n, n == 1 ? "" : "s", hex);
+	reply_row_begin(c->out);
+	reply_text(c->out, "summary", summary);
+	reply_text(c->out, "digest", n ? hex : NULL);
+	reply_row_end(c->out);
+	free(summary);
+}
+
+static int diff_chosen(struct command_call *c, struct db *db, const struct upstream_row *u, const struct remote_rows *all,
+		       bool *chosen, struct err *err)
+{
+	uint8_t digest[32];
+	size_t n = 0;
+	int rc = remotes_choose(c, u, all, chosen, err);
+
+	if (rc == 0)
+		rc = remotes_digest(db, u, all, chosen, digest, &n, err);
+	for (size_t i = 0; i < all->n && rc == 0; i++)
+		if (chosen[i] && all->p[i].state != REMOTE_PINNED)
+			rc = diff_one(c, db, u, &all->p[i], err);
+	if (rc == 0)
+		put_how(c, u, digest, n);
+	return rc;
+}
+
+static int upstream_diff_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
+	struct remote_rows all = { NULL, 0 };
+	struct upstream_row u;
+	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
+
+	(void)logs;
+	if (rc < 0)
+		return rc;
+	rc = remotes_load(db, u.id, &all, err);
+	if (rc == 0) {
+		bool *chosen = mem_calloc(all.n + 1, sizeof(*chosen));
+
+		rc = diff_chosen(c, db, &u, &all, chosen, err);
+		free(chosen);
+	}
+	remotes_free(&all);
+	free(u.definition);
+	return rc;
+}
+
+/* --- accept */
+
+/* HARDENING F-16: what was looked at is what waits now. */
+static int check_looked_at(struct command_call *c, struct db *db, const struct upstream_row *u,
+			   const struct remote_rows *all, const bool *chosen, uint8_t ret[32], struct err *err)
+{
+	const char *looked_at = arg_text(c, "digest");
+	char now[65];
+	size_t n = 0;
+	int rc = remotes_digest(db, u, all, chosen, ret, &n, err);
+
+	if (rc < 0)
+		return rc;
+	text_hex(ret, 32, now);
+	if (n == 0 && !looked_at)
+		return 0;
+	if (looked_at && n > 0 && strcasecmp(looked_at, now) == 0)
+		return 0;
+	if (!looked_at)
+		rc = err_set(err, ERR_INVALID, "digest", "say which change was looked at: --digest DIGEST");
+	else if (n == 0)
+		rc = err_set(err, ERR_CONFLICT, "digest", "nothing waits any more, %s neither", looked_at);
+	else
+		rc = err_set(err, ERR_CONFLICT, "digest", "%s waits now, not %s", now, looked_at);
+	err_hint(err, "toolcrib upstream diff %s shows what waits and its digest", u->name);
+	if (looked_at)
+		metric_inc(METRIC_upstream_accept_stale);
+	return rc;
 }
 
 static int accept_one(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
@@ -486,7 +753,7 @@ static int accept_one(struct command_call *c, struct db *db, struct audit_logs *
 			say(c, r->remote, "removed", r->tool, r->tool_version, NULL);
 		return rc;
 	}
-	rc = load_pending(db, r, &t, err);
+	rc = remote_pending(db, r, &t, err);
 	if (rc < 0)
 		return rc;
 	rc = accept_tool(c, db, logs, u, r->id, &t, r->tool, &bad, &why);
@@ -498,32 +765,40 @@ static int accept_one(struct command_call *c, struct db *db, struct audit_logs *
 	return rc;
 }
 
-static int upstream_accept_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+static int accept_chosen(struct command_call *c, struct db *db, struct audit_logs *logs, const struct upstream_row *u,
+			 struct remote_rows *all, bool *chosen, struct err *err)
 {
 	struct sync_job *job = c->priv;
+	uint8_t digest[32];
+	int rc = remotes_choose(c, u, all, chosen, err);
+
+	if (rc == 0)
+		rc = check_looked_at(c, db, u, all, chosen, digest, err);
+	for (size_t i = 0; i < all->n && rc == 0; i++)
+		if (chosen[i])
+			rc = accept_one(c, db, logs, u, &all->p[i], err);
+	if (rc == 0 && job->nchanged > 0)
+		rc = command_changed_tools(c, db, job->changed, job->nchanged, err);
+	return rc < 0 ? rc : upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u->name, NULL, digest, err);
+}
+
+static int upstream_accept_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
+{
 	struct remote_rows remotes = { NULL, 0 };
 	struct upstream_row u;
 	int rc = upstream_row_find(db, arg_text(c, "upstream"), &u, err);
 
 	if (rc < 0)
 		return rc;
-	free(u.definition);
 	rc = remotes_load(db, u.id, &remotes, err);
-	for (size_t i = 0; i < remotes.n && rc == 0; i++)
-		if (is_wanted(c, &remotes.p[i]))
-			rc = accept_one(c, db, logs, &u, &remotes.p[i], err);
-	remotes_free(&remotes);
-	for (size_t i = 0; i < arg_count(c, "tool") && rc == 0; i++) {
-		if (job->found[i])
-			continue;
-		rc = err_set(err, ERR_NOT_FOUND, "", "upstream %s has no tool %.64s", u.name,
-			     arg_nth(c, "tool", i));
-		err_hint(err, "toolcrib upstream show %s lists what it has", u.name);
+	if (rc == 0) {
+		bool *chosen = mem_calloc(remotes.n + 1, sizeof(*chosen));
+
+		rc = accept_chosen(c, db, logs, &u, &remotes, chosen, err);
+		free(chosen);
 	}
-	if (rc == 0 && job->nchanged > 0)
-		rc = command_changed_tools(c, db, job->changed, job->nchanged, err);
-	if (rc == 0)
-		rc = upstream_record(c, db, logs, AUDIT_UPSTREAM_ACCEPT, u.name, NULL, NULL, err);
+	remotes_free(&remotes);
+	free(u.definition);
 	return rc;
 }
 
@@ -534,9 +809,14 @@ static const struct command_arg upstream_sync_args[] = {
 	UPSTREAM_WORD, OPT("prefix", "TEXT", ARG_TEXT, COMPLETE_NONE,
 		"In front of the names of what it has, while nothing is stored."),
 	FLAG("check", "Disable what has changed; store nothing new."), ARG_END };
+#define REMOTE_TOOLS { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE, \
+	"Its name there or here, as upstream show tells it, where both could be meant as there:NAME or here:NAME; else all " \
+	"that waits." }
+static const struct command_arg upstream_diff_args[] = { UPSTREAM_WORD, REMOTE_TOOLS, ARG_END };
 static const struct command_arg upstream_accept_args[] = {
-	UPSTREAM_WORD, { "tool", "TOOL", ARG_TEXT, false, false, true, COMPLETE_NONE,
-		"Its name there or here, as upstream show tells it; else all that waits." }, ARG_END };
+	UPSTREAM_WORD, REMOTE_TOOLS, OPT("digest", "DIGEST", ARG_TEXT, COMPLETE_NONE,
+		"Of what was looked at, as upstream diff with the same names tells it; needed where something waits."),
+	ARG_END };
 static const struct command_column upstream_sync_cols[] = {
 	COL("there", "THERE"), COL("said", "SAID"), COL("tool", "TOOL"), COL("version", "VERSION"), COL("why", "WHY"),
 	COL_END };
@@ -549,9 +829,16 @@ const struct command sync_commands[] = {
 	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = upstream_sync_check, .gather = upstream_sync_gather,
 	  .body = upstream_sync_body },
+	{ .noun = "upstream", .verb = "diff", .help = "Show what waits of an upstream, and its digest",
+	  .detail = "Each definition as upstream accept would store it, against the one in force; what is new or gone, as a "
+		    "whole.  The digest at the end is of all that is shown: upstream accept wants it, and refuses when "
+		    "something else waits by then.",
+	  .args = upstream_diff_args, .shape = ADM_DIFF, .role = ADM_READ, .where = ADM_ON_POOL,
+	  .body = upstream_diff_body },
 	{ .noun = "upstream", .verb = "accept", .help = "Accept what has become of what an upstream has",
-	  .detail = "What was seen at the last sync is stored and pinned, as a new version that is enabled; what is gone "
-		    "there is removed.  The upstream is not asked again.",
+	  .detail = "What upstream diff shows is stored and pinned, as a new version that is enabled; what is gone there is "
+		    "removed.  The upstream is not asked again.  When something else waits than what --digest names, nothing is "
+		    "accepted.",
 	  .args = upstream_accept_args, .columns = upstream_sync_cols, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = upstream_accept_check, .body = upstream_accept_body },
 	{ .noun = NULL },

@@ -18,7 +18,7 @@ COMMANDS = [
     *("schema " + verb for verb in "add list show remove check".split()),
     *("secret " + verb for verb in "set list remove rekey".split()),
     *("grant " + verb for verb in "add list remove set".split()),
-    *("upstream " + verb for verb in "add list show set sync accept remove".split()),
+    *("upstream " + verb for verb in "add list show set sync diff accept remove".split()),
     *("audit " + verb for verb in "calls show verify denied admin tool-health".split()),
     *("session " + verb for verb in "list".split()),
 ]

@@ -317,6 +317,11 @@ class Drift(Upstream):
     def said(self, rows):
         return {row["there"]: row["said"] for row in rows}
 
+    def accept(self, *tools):
+        """What was looked at just now."""
+        return self.crib.json("upstream", "accept", "e", *tools, "--digest",
+                              self.crib.json("upstream", "diff", "e", *tools)[-1]["digest"])
+
     def states(self):
         return {row["there"]: row["state"] for row in self.crib.json("upstream", "show", "e")[0]["all"]}
 
@@ -330,7 +335,7 @@ class Drift(Upstream):
         self.assertEqual(peer.tools(), [])
         self.assertEqual(set(self.states().values()), {"changed"})
         self.assertEqual(self.crib.json("upstream", "list")[0]["waiting"], len(NAMES))
-        rows = self.crib.json("upstream", "accept", "e", "echo", "e_add")
+        rows = self.accept("echo", "e_add")
         self.assertEqual(self.said(rows), {"add": "stored", "echo": "stored"})
         self.assertEqual({row["version"] for row in rows}, {2})
         self.assertEqual(peer.tools(), ["e_add", "e_echo"])
@@ -368,11 +373,11 @@ class Drift(Upstream):
         rows = self.said(self.crib.json("upstream", "sync", "e", "--check"))
         self.assertEqual((rows["filler_1"], rows["filler_2"]), ("back", "new"))
         self.assertNotIn("e_filler_2", self.peer().tools())
-        self.assertEqual(self.said(self.crib.json("upstream", "accept", "e")), {"filler_2": "stored"})
+        self.assertEqual(self.said(self.accept()), {"filler_2": "stored"})
         self.assertIn("e_filler_2", self.peer().tools())
         self.crib.cli("upstream", "set", "e", "--command", ECHO)
         self.crib.cli("upstream", "sync", "e")
-        self.assertEqual(set(self.said(self.crib.json("upstream", "accept", "e")).values()), {"removed"})
+        self.assertEqual(set(self.said(self.accept()).values()), {"removed"})
         self.assertEqual(self.states(), {name: "in force" for name in NAMES})
 
     def test_a_name_that_is_taken_is_refused_and_said(self):

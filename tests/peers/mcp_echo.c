@@ -7,6 +7,7 @@
  *	--storm MS       says that its tools changed every so many milliseconds
  *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs, news and links; logs
  *	                 only what is asked for
+ *	--twins          lists two tools more: x, and ev_x
  *	--late           asks something and logs a line, when a call has been cancelled
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
  *	                 without end; does not read
@@ -32,7 +33,7 @@
 
 static const char *only, *salt = "", *salt_file;
 static int fillers, storm_ms;
-static bool hosted, level_set, late;
+static bool hosted, level_set, late, twins;
 static json_t *client_caps;             /* of an older client */
 
 /* What has been asked and waits: a slow call, or one whose question is out. */
@@ -78,7 +79,7 @@ static json_t *text_result(const char *text)
 
 static json_t *tool(const char *name, const char *properties)
 {
-	char text[600], description[300];
+	char text[600], description[400];
 
 	snprintf(description, sizeof(description), "The tool %s.%s", name, salt);
 	snprintf(text, sizeof(text), "{\"type\":\"object\",\"properties\":%s}", properties);
@@ -113,7 +114,7 @@ static int number(const char *text)
 
 static void read_salt(void)
 {
-	static char text[100];
+	static char text[300];
 	FILE *f = salt_file ? fopen(salt_file, "r") : NULL;
 
 	if (!f)
@@ -142,6 +143,10 @@ static void list_tools(json_t *id, const json_t *params, bool modern)
 		if (strcmp(tools[i - fillers].name, "add") == 0)
 			json_object_set_new(json_array_get(list, json_array_size(list) - 1), "outputSchema",
 					    json_loads("{\"type\":\"object\",\"properties\":{\"sum\":{\"type\":\"number\"}}}", 0, NULL));
+	}
+	if (twins && from == 0) {
+		json_array_append_new(list, tool("x", "{}"));
+		json_array_append_new(list, tool("ev_x", "{}"));
 	}
 	if (from + PAGE < all) {
 		snprintf(text, sizeof(text), "%d", from + PAGE);
@@ -198,7 +203,7 @@ static json_t *message(const char *text)
 static void list_hosted(json_t *id, const char *method, bool modern)
 {
 	json_t *result;
-	char about[200];
+	char about[400];
 
 	read_salt();
 	snprintf(about, sizeof(about), "Something to try.%s", salt);
@@ -642,6 +647,8 @@ int main(int argc, char **argv)
 			hosted = true;
 		else if (strcmp(argv[i], "--late") == 0)
 			late = true;
+		else if (strcmp(argv[i], "--twins") == 0)
+			twins = true;
 		else if (strcmp(argv[i], "--storm") == 0 && more)
 			storm_ms = number(argv[++i]);
 		else
