@@ -5,8 +5,8 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sandbox/policy.h"
 
-struct sandbox_policy;
 
 /* --- level.c: Landlock */
 
@@ -43,10 +43,19 @@ void cgroup_remove(const char *dir);
 /* What bounds the tree: bubblewrap's own two processes count as well. */
 uint64_t sandbox_processes(const struct sandbox_policy *p);
 
+/* --- attributes.c */
+
+struct supervisor;
+struct seccomp_notif;
+/* Do what the tool has asked for, where it may: what its call returns, 0 or a negative errno. */
+int attributes_answer(const struct supervisor *s, const struct sandbox_policy *p, const struct seccomp_notif *notif,
+		      int notify_fd);
+
 /* --- supervise.c */
 
 struct supervisor {
 	int signal_fd, timer_fd, children_fd;
+	char *writable[SANDBOX_PATHS_MAX + 2];  /* without links; of the tool; NULL-terminated */
 	bool gathered;
 	char *cgroup;                   /* of the tool; NULL = none */
 };

@@ -32,7 +32,7 @@
  * user, and not at all for root.  (The tool's filter could ask it about each one, but then fork() fails with EINTR when
  * a signal comes while it waits, which no program expects.)  In a cgroup the kernel counts; who was refused one more is
  * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own
- * processes are allowed. */
+ * processes are allowed; and about modes, times and listen() (attributes.c). */
 
 #define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
 #define COUNT_FIRST_NS 20000000         /* until processes are counted for the first time, and again */
@@ -40,6 +40,7 @@
 #define ANCESTORS_MAX 4096              /* steps from a process up to us */
 
 struct watch {
+	const struct supervisor *supervisor;
 	const struct sandbox_policy *policy;
 	pid_t tool;
 	int status;                     /* of the tool, from waitpid() */
@@ -140,6 +141,12 @@ static bool is_ours(pid_t pid)
 	return false;
 }
 
+static bool is_signal(const struct seccomp_data *call)
+{
+	return call->nr == SYS_kill || call->nr == SYS_tkill || call->nr == SYS_tgkill || call->nr == SYS_rt_sigqueueinfo ||
+	       call->nr == SYS_rt_tgsigqueueinfo;
+}
+
 /* Process 0 is the caller's group.  A group is judged by the process that it is named after: the tool's session is its
  * own, so all members are the tool's or none is. */
 static bool may_signal(const struct seccomp_data *call)
@@ -162,7 +169,9 @@ static void answer(struct watch *w)
 	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
 		return;                 /* it was killed meanwhile */
 	reply.it.id = ask.it.id;
-	if (may_signal(&ask.it.data))
+	if (!is_signal(&ask.it.data))
+		reply.it.error = attributes_answer(w->supervisor, w->policy, &ask.it, w->notify_fd);
+	else if (may_signal(&ask.it.data))      /* its arguments are numbers: they cannot change behind our back */
 		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
 		reply.it.error = -EPERM;
@@ -363,7 +372,7 @@ static void set_urgent(bool on)
 int supervise(const struct supervisor *s, const struct sandbox_policy *p, pid_t tool, int listener_fd)
 {
 	/* Killed, unless it ends otherwise. */
-	struct watch w = { .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
+	struct watch w = { .supervisor = s, .policy = p, .tool = tool, .status = SIGKILL, .signal_fd = s->signal_fd,
 			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
 			   .gathered = s->gathered, .cgroup = s->cgroup, .timer_fd = s->timer_fd };
 

@@ -23,11 +23,12 @@ enum when {                                     /* bits; a row with one counts w
 	PORTS = 1 << 1,                         /* SANDBOX_NET_PORTS without UDP */
 	PORTS_UDP = 1 << 2,                     /* and with it */
 	OPEN = 1 << 3,                          /* SANDBOX_NET_ANY */
-	READER = 1 << 4,                        /* no list of what may be written */
+	SERVER = 1 << 4,                        /* ports to bind are listed */
 	ABI_2 = 1 << 5,                         /* Landlock does not see truncate() */
 	ABI_5 = 1 << 6,                         /* nor signals */
 	SHARED = 1 << 7,                        /* files that are not listed have names here, too */
-	UNCOUNTED = 1 << 8,                     /* nobody counts memory that is not of a process */
+	NS_ROOT = 1 << 8,                       /* namespaces, and root in them */
+	UNCOUNTED = 1 << 9,                     /* nobody counts memory that is not of a process */
 };
 #define ANY_PORTS (PORTS | PORTS_UDP)
 
@@ -44,6 +45,8 @@ enum when {                                     /* bits; a row with one counts w
 #define NO_IF(call, when, arg, op, mask, value) { SYS_##call, FILTER_REFUSE, when, { arg, op, mask, value }, { 0 } }
 #define NO_OTHER(call, arg) NO_IF(call, 0, arg, IS_NOT, ALL, 0) /* 0 = the caller */
 #define ASK(call, when) { SYS_##call, FILTER_ASK, when, { 0 }, { 0 } }
+#define OWN(call) ASK(call, SHARED), NO_IN(call, NS_ROOT)
+#define NO_ATTR(call) { SYS_##call, FILTER_UNSUPPORTED, SHARED | NS_ROOT, { 0 }, { 0 } } /* as on a disk without */
 
 static const struct filter_row rows[] = {
 	/* Other processes, seen from inside. */
@@ -68,14 +71,16 @@ static const struct filter_row rows[] = {
 #endif
 	NO_IF(openat, 0, 2, IS, O_ACCMODE, O_ACCMODE), NO_IF(openat, ABI_2, 2, IS, O_ACCMODE | O_TRUNC, O_TRUNC),
 	NO_IN(truncate, ABI_2),
-	/* Landlock does not look at modes and attributes: they would open the server's own files to others. */
+	/* Landlock does not look at modes, owners, times and attributes: what is not the tool's own stays as it is
+	 * (HARDENING F-7).  bubblewrap mounts it so that nothing can be changed, but for devices, where root is root. */
+	NO_IF(fchmod, 0, 1, HAS, ALL, SET_ID), NO_IF(fchmodat, 0, 2, HAS, ALL, SET_ID),
+	NO_IF(fchmodat2, 0, 2, HAS, ALL, SET_ID),
+	OWN(fchmod), OWN(fchmodat), OWN(fchmodat2), OWN(fchown), OWN(fchownat), OWN(utimensat),
 #if defined(__x86_64__)
-	NO_IF(chmod, 0, 1, HAS, ALL, SET_ID), NO_IN(chmod, READER),
+	NO_IF(chmod, 0, 1, HAS, ALL, SET_ID), OWN(chmod), OWN(chown), OWN(lchown), OWN(utime), OWN(utimes), OWN(futimesat),
 #endif
-	NO_IF(fchmod, 0, 1, HAS, ALL, SET_ID), NO_IN(fchmod, READER), NO_IF(fchmodat, 0, 2, HAS, ALL, SET_ID),
-	NO_IN(fchmodat, READER), NO_IF(fchmodat2, 0, 2, HAS, ALL, SET_ID), NO_IN(fchmodat2, READER),
-	NO_IN(setxattr, READER), NO_IN(lsetxattr, READER), NO_IN(fsetxattr, READER),
-	NO_IN(removexattr, READER), NO_IN(lremovexattr, READER), NO_IN(fremovexattr, READER),
+	NO_ATTR(setxattr), NO_ATTR(lsetxattr), NO_ATTR(fsetxattr), NO_ATTR(removexattr), NO_ATTR(lremovexattr),
+	NO_ATTR(fremovexattr),
 	/* The same by ioctl(): flags, versions, projects, verity, encryption.  (F_SETFL and its like are no requests.) */
 	NO_IF(ioctl, 0, 1, IS, IOC_MASK, IOC('f')), NO_IF(ioctl, 0, 1, IS, IOC_MASK, IOC('X')),
 	NO_IF(ioctl, 0, 1, IS, IOC_MASK, IOC('v')), NO_IF(ioctl, 0, 1, IS, ALL, 0xc0506617 /* keys of encryption */),
@@ -100,7 +105,7 @@ static const struct filter_row rows[] = {
 	  { 2, IS, ALL, 0 /* which addresses are there? */ } },
 	NO_IN(socket, ANY_PORTS | OPEN),
 	/* A socket that listens without bind() takes a port that nobody has listed, unseen by Landlock (HARDENING F-14). */
-	NO_IN(listen, CLOSED | ANY_PORTS),
+	ASK(listen, SERVER), NO_IN(listen, CLOSED | ANY_PORTS),
 };
 
 static unsigned conditions(const struct sandbox_policy *p)
@@ -108,9 +113,9 @@ static unsigned conditions(const struct sandbox_policy *p)
 	unsigned when = 0;
 
 	when |= p->net == SANDBOX_NET_NONE ? CLOSED : p->net == SANDBOX_NET_ANY ? OPEN : p->udp ? PORTS_UDP : PORTS;
-	when |= p->write[0] ? 0 : READER;
+	when |= p->net == SANDBOX_NET_PORTS && p->nbind > 0 ? SERVER : 0;
 	when |= p->level.landlock < 3 ? ABI_2 : 0;
-	when |= p->level.ns ? 0 : SHARED;
+	when |= !p->level.ns ? SHARED : geteuid() == 0 ? NS_ROOT : 0;
 	when |= p->level.cgroup ? 0 : UNCOUNTED;
 	return when | (p->level.landlock < 6 && !p->level.ns ? ABI_5 : 0);      /* or nobody else is in its namespace */
 }

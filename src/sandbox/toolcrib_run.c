@@ -681,6 +681,31 @@ static int start(const struct sandbox_policy *p, const char *own_dir, const char
 	return 0;
 }
 
+/* Before the tool is started: which files are its own to change, as they are called now. */
+static void find_writable(const struct sandbox_policy *p, const char *own_dir, struct supervisor *s)
+{
+	size_t n = 0;
+
+	for (const char *const *path = p->write; *path; path++) {
+		s->writable[n] = realpath(*path, NULL);
+		n += s->writable[n] != NULL;
+	}
+	s->writable[n] = own_dir ? realpath(own_dir, NULL) : NULL;
+	n += s->writable[n] != NULL;
+	/* What is not for tools is not theirs to change either, whoever has listed it. */
+	for (const char *const *hide = p->hide; *hide; hide++) {
+		char *name = realpath(*hide, NULL);
+		for (size_t i = 0; name && i < n; i++) {
+			if (!sandbox_is_below(s->writable[i], name))
+				continue;
+			free(s->writable[i]);
+			s->writable[i--] = s->writable[--n];
+		}
+		free(name);
+	}
+	s->writable[n] = NULL;
+}
+
 static int run(const struct sandbox_policy *p, struct err *err)
 {
 	struct supervisor s = { .cgroup = NULL };
@@ -693,6 +718,7 @@ static int run(const struct sandbox_policy *p, struct err *err)
 		rc = own_dir_make(p->scratch, &own_dir, err);
 	if (!rc && p->cgroup)
 		rc = cgroup_make(p, &s.cgroup, err);
+	find_writable(p, own_dir, &s);
 	rc = rc ? rc : start(p, own_dir, s.cgroup, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */

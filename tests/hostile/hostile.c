@@ -2,6 +2,7 @@
  *
  *   hostile files STORE OUTSIDE LISTED    reads and writes
  *   hostile reach FILE...                 all that reach.c knows, for each of the files
+ *   hostile own DIR OTHER                 changes modes and times in its own directory and in DIR, by all calls; tries OTHER
  *   hostile processes VICTIM              reaches for the process VICTIM, which is the server
  *   hostile sockets PORT SOCKET           connects
  *   hostile kernel                        what changes the machine, or sees all of it
@@ -126,6 +127,65 @@ static void reach(char **argv)
 		putchar('}');
 		comma = ",";
 	}
+}
+
+/* A link that is now to its own file, now to another, while its mode is changed. */
+static void race(const char *other)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		for (;;) {
+			(void)!symlink("mine", "next");
+			(void)!rename("next", "turns");
+			(void)!symlink(other, "next");
+			(void)!rename("next", "turns");
+		}
+	}
+	for (int i = 0; i < 3000; i++)
+		(void)!chmod("turns", 0646);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	say("race", 0);
+}
+
+/* What a program may do with what is its own, and with OTHER through it. */
+static void own(char **argv)
+{
+	char *dir = argv[0], *other = argv[1], *inside = join(dir, "made"), path[64];
+	struct timespec times[2] = { { .tv_sec = 5 }, { .tv_sec = 5 } };
+	struct stat st;
+	int fd = open("mine", O_RDWR | O_CREAT, 0600), d = open(dir, O_RDONLY | O_DIRECTORY);
+	close(open(inside, O_RDWR | O_CREAT, 0600));
+	say("chmod", chmod("mine", 0750));
+	say("mode", stat("mine", &st) == 0 && (st.st_mode & 07777) == 0750 ? 0 : -1);
+	say("fchmod", fchmod(fd, 0640));
+	say("fchmodat", fchmodat(d, "made", 0711, 0));
+	say("mode_inside", stat(inside, &st) == 0 && (st.st_mode & 07777) == 0711 ? 0 : -1);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	say("chmod_by_descriptor", chmod(path, 0600));
+	say("set_id", chmod("mine", 04755));
+	say("chmod_dot", chmod(".", 0700));
+	say("utimensat", utimensat(AT_FDCWD, inside, times, 0));
+	say("times", stat(inside, &st) == 0 && st.st_mtime == 5 ? 0 : -1);
+	say("futimens_now", futimens(fd, NULL));
+	say("utime", syscall(SYS_utimensat, fd, NULL, times, 0));
+	say("chown_same", chown("mine", getuid(), (gid_t)-1));
+	say("missing", chmod("missing", 0600) < 0 && errno == ENOENT ? 0 : -1);
+	say("bad_descriptor", fchmod(77, 0600) < 0 && errno == EBADF ? 0 : -1);
+	say("bad_pointer", chmod((const char *)(uintptr_t)8, 0600) < 0 && errno == EFAULT ? 0 : -1);
+	(void)unlink("to");
+	say("symlink", symlink(other, "to"));
+	say("other_chown", chown("mine", 1, 1));
+	say("other_link", chmod("to", 0666));
+	say("other_time", utimensat(AT_FDCWD, "to", times, 0));
+	fd = open(other, O_RDONLY);
+	say("other_fchmod", fchmod(fd, 0666));
+	fd = open(other, O_PATH);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	say("other_by_descriptor", chmod(path, 0666));
+	snprintf(path, sizeof(path), "/proc/%d/cwd/../../..%.30s", (int)getppid(), "/etc");
+	say("other_by_parent", chmod(path, 0777));
+	race(other);
 }
 
 /* --- processes ----------------------------------------------------------------------------------- */
@@ -482,7 +542,7 @@ static void flood(char **argv)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
-		{ "files", files, 3 }, { "reach", reach, -1 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
+		{ "files", files, 3 }, { "reach", reach, -1 }, { "own", own, 2 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
 		{ "ipc", ipc, 2 }, { "listen", listens, 0 },
 		{ "memory", memory, 0 }, { "hog", hog, 2 },
 		{ "work", work, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
