@@ -110,6 +110,10 @@ static void files(char **argv)
 	snprintf(status, sizeof(status), "/proc/%d/mem", (int)getppid());
 	try_open("parent_mem", status, O_RDONLY);
 	try_open("init_cmdline", "/proc/1/cmdline", O_RDONLY);
+	try_open("net_unix", "/proc/self/net/unix", O_RDONLY);
+	try_open("net_tcp", "/proc/net/tcp", O_RDONLY);
+	snprintf(status, sizeof(status), "/proc/self/task/%d/net/unix", (int)getpid());
+	try_open("net_of_thread", status, O_RDONLY);
 	try_open("own", "own", O_WRONLY | O_CREAT);
 	try_open("own_status", "/proc/self/status", O_RDONLY);
 }

@@ -95,6 +95,7 @@ class Refused(Hostile):
         self.start(env={"TMPDIR": str(self.scratch)})
 
     def test_files_outside_the_lists(self):
+        """SEC S-507; HARDENING F-14: nor what names the sockets of others."""
         self.need()
         said = self.said("files", self.crib.store, self.outside, self.listed,
                          sandbox=f"{{write: ['{self.listed}'], read: ['{self.crib.dir}']}}", name="reader")
