@@ -323,32 +323,6 @@ int exec_render_env(const struct exec_plan *plan, const struct backend_req *req,
 	return rc;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-static bool is_shell(const char *text)
-{
-	static const char *const shells[] = { "sh", "ash", "bash", "dash", "fish", "ksh", "mksh", "zsh" };
-
-	for (size_t i = 0; i < NELEMS(shells); i++) {
-		if (strcmp(base_name(text), shells[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* "-c" or a cluster that ends in it, "-ec". */
-static bool is_command_option(const char *text)
-{
-	size_t n = strlen(text);
-
-	return n >= 2 && text[0] == '-' && text[1] != '-' && text[n - 1] == 'c';
-}
-
 static int bind_program(const char *text, struct exec_plan *plan, struct err *err)
 {
 	/* SEC S-504: not found by PATH, not chosen by an argument */
@@ -361,27 +335,20 @@ static int bind_program(const char *text, struct exec_plan *plan, struct err *er
 	return 0;
 }
 
-/* One element.  in_shell: one before it is a shell, and the one just before it is -c. */
-static int bind_arg(const char *text, size_t i, bool in_shell, struct arena *mem, struct exec_arg *arg,
+static int bind_arg(const char *text, size_t i, struct code_reader reader[2], struct arena *mem, struct exec_arg *arg,
 		    struct err *err)
 {
 	char at[32];
 
 	snprintf(at, sizeof(at), "/argv/%zu", i);
 	int rc = tpl_compile(text, at, TPL_ARGS, mem, &arg->tpl, err);
-	if (rc < 0)
-		return rc;
-	if (in_shell && !tpl_is_constant(arg->tpl)) {
-		(void)err_set(err, ERR_INVALID, at, "a template cannot be part of a shell command");
-		err_hint(err, "pass it as an operand after the command, or on stdin");
-		return ERR_INVALID;
-	}
-	return 0;
+	return rc < 0 ? rc : exec_code_check(reader, text, !tpl_is_constant(arg->tpl), at, err);
 }
 
 static int bind_argv(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
 {
-	bool operand = false, shell = false, command = false;
+	struct code_reader reader[2] = { { .row = NULL } };
+	bool operand = false;
 	json_t *argv = NULL;
 	char at[32];
 
@@ -405,14 +372,12 @@ static int bind_argv(const json_t *handler, struct arena *mem, struct exec_plan 
 		if (i == 0)
 			rc = bind_program(text, plan, err);
 		if (rc == 0)
-			rc = bind_arg(text, i, shell && command, mem, &args[i], err);
+			rc = bind_arg(text, i, reader, mem, &args[i], err);
 		if (rc < 0)
 			return rc;
 		args[i].path = text[0] == '/' && !strpbrk(text, "{}") ? text : NULL;
 		args[i].operand = operand;
 		operand = operand || (i > 0 && strcmp(text, "--") == 0);
-		command = !operand && is_command_option(text);
-		shell = shell || is_shell(text);
 	}
 	plan->argv = args;
 	plan->argc = n;

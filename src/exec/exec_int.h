@@ -100,4 +100,19 @@ void exec_start(const struct backend_env *env, const struct backend_req *req, co
 		void *arg, struct backend_op **ret);
 void exec_cancel(struct backend_op *op, enum cancel_why why);
 
+/* --- code.c: words of a command line that are code */
+
+struct code_row;
+struct code_reader {
+	const struct code_row *row;     /* NULL: nothing is known of the program */
+	const char *name;
+	bool seen, placed;              /* placed: it is the program; else a word that could be one */
+	bool next, armed, given, over, variable;
+	unsigned operands, skip;
+};
+/* The next word of a command line, zeroed readers before the first.  ERR_INVALID: it is code, or chooses some, and has a
+ * template (HARDENING F-20). */
+int exec_code_check(struct code_reader r[2], const char *text, bool templated, const char *at,
+		    struct err *err) MUST_CHECK;
+
 #endif

@@ -219,6 +219,75 @@ static void exec_blocks_are_strict(void **state)
 	expect_bound(good, NELEMS(good));
 }
 
+/* Binds, or is refused at an element with a word of why. */
+static void code_is_refused(const char *argv, const char *where, const char *why)
+{
+	char *handler = mem_printf("{'type':'exec','argv':[%s]}", argv);
+	const struct bad bad = { handler, where, why, "operand" };
+
+	expect_refused(&bad, 1);
+	free(handler);
+}
+
+static void data_is_taken(const char *argv)
+{
+	char *handler = mem_printf("{'type':'exec','argv':[%s]}", argv);
+	const char *const good[] = { handler };
+
+	expect_bound(good, 1);
+	free(handler);
+}
+
+/* HARDENING F-20: each interpreter by its code options and operands, in all the ways to write them. */
+static void test_f20_no_template_is_part_of_code(void **state)
+{
+	static const struct { const char *argv, *where; } code[] = {
+		{ "'/usr/bin/python3','-c','{/a}'", "/argv/2" }, { "'/usr/bin/python3.11','-Ic','x={/a}'", "/argv/2" },
+		{ "'/usr/bin/python3','-cprint({/a})'", "/argv/1" }, { "'/usr/bin/python3','-m','{/a}'", "/argv/2" },
+		{ "'/usr/bin/python3','-W','ignore','{/a}'", "/argv/3" }, { "'/usr/bin/python3','-{/a}'", "/argv/1" },
+		{ "'/usr/bin/perl','-e','{/a}'", "/argv/2" }, { "'/usr/bin/perl','-lane','print {/a}'", "/argv/2" },
+		{ "'/usr/bin/perl','-M{/a}','-e','1'", "/argv/1" }, { "'/usr/bin/perl5.36.0','-I','/lib','{/a}'", "/argv/3" },
+		{ "'/usr/bin/node','-e','{/a}'", "/argv/2" }, { "'/usr/bin/node','-pe','{/a}'", "/argv/2" },
+		{ "'/usr/bin/node','--eval={/a}'", "/argv/1" }, { "'/usr/bin/nodejs','--require','{/a}','/x.js'", "/argv/2" },
+		{ "'/usr/bin/ruby','-e','{/a}'", "/argv/2" }, { "'/usr/bin/ruby','-r{/a}','/x.rb'", "/argv/1" },
+		{ "'/usr/bin/php','-r','{/a}'", "/argv/2" }, { "'/usr/bin/php8.2','-d','{/a}','/x.php'", "/argv/2" },
+		{ "'/usr/bin/lua','-e','{/a}'", "/argv/2" }, { "'/usr/bin/lua5.4','{/a}'", "/argv/1" },
+		{ "'/usr/bin/awk','{/a}','/x'", "/argv/1" }, { "'/usr/bin/gawk','-F',':','-f','{/a}'", "/argv/4" },
+		{ "'/usr/bin/mawk','-v','a=1','/{/a}/'", "/argv/3" }, { "'/usr/bin/sed','-n','s/{/a}/b/'", "/argv/2" },
+		{ "'/usr/bin/sed','/x','-e','{/a}'", "/argv/3" }, { "'/usr/bin/jq','.{/a}'", "/argv/1" },
+		{ "'/usr/bin/jq','--arg','a','1','-r','{/a}'", "/argv/5" }, { "'/usr/bin/sqlite3','/x.db','{/a}'", "/argv/2" },
+		{ "'/usr/bin/psql','-d','x','-c','{/a}'", "/argv/4" }, { "'/usr/bin/find','/x','-exec','{/a}',';'", "/argv/3" },
+		{ "'/usr/bin/find','/x','-exec','sh','-c','{/a}',';'", "/argv/5" }, { "'/usr/bin/make','{/a}'", "/argv/1" },
+		{ "'/usr/bin/Rscript','-e','{/a}'", "/argv/2" }, { "'/usr/bin/git','-c','{/a}','log'", "/argv/2" },
+		{ "'/usr/bin/ssh','host','ls {/a}'", "/argv/2" }, { "'/usr/bin/tar','--to-command={/a}','-xf','/x'", "/argv/1" },
+		{ "'/usr/bin/env','LD_PRELOAD={/a}','/x'", "/argv/1" }, { "'/usr/bin/env','A=1','PYTHONPATH={/a}','/x'", "/argv/2" },
+		{ "'/usr/bin/env','{/a}','/x'", "/argv/1" }, { "'/usr/bin/env','X{/a}=1','/x'", "/argv/1" },
+		{ "'/usr/bin/env','-S','{/a}'", "/argv/2" }, { "'/usr/bin/env','-i','A=1','{/a}'", "/argv/3" },
+		{ "'/usr/bin/env','-u','HOME','python3','-c','{/a}'", "/argv/5" },
+		{ "'/usr/bin/timeout','-k','1','5','python3','-c','{/a}'", "/argv/6" }, { "'/usr/bin/nice','{/a}'", "/argv/1" },
+		{ "'/usr/bin/timeout','5','nice','-n','5','awk','{/a}'", "/argv/6" }, { "'/usr/bin/xargs','-n','1','{/a}'", "/argv/3" },
+		{ "'/opt/wrapper','python3','-c','{/a}'", "/argv/3" }, { "'/bin/busybox','awk','{/a}'", "/argv/2" },
+		{ "'/bin/sh','-c','-e','{/a}'", "/argv/3" }, { "'/bin/sh','{/a}'", "/argv/1" }, { "'/bin/sh','-ce','{/a}'", "/argv/2" },
+		{ "'/bin/bash','--rcfile','{/a}','-i'", "/argv/2" }, { "'/usr/bin/pwsh','-Command','{/a}'", "/argv/2" },
+	};
+	static const char *const data[] = {
+		"'/usr/bin/python3','-c','import sys; print(sys.argv[1])','{/a}'", "'/usr/bin/python3','/x.py','-c','{/a}'",
+		"'/usr/bin/python3','-m','json.tool','{/a}'", "'/usr/bin/perl','-e','print $ARGV[0]','--','{/a}'",
+		"'/usr/bin/node','/x.js','-e','{/a}'", "'/usr/bin/node','-e','1','{/a}'", "'/usr/bin/ruby','-W','/x.rb','{/a}'",
+		"'/usr/bin/awk','-v','a={/a}','{{ print a }}','/x'", "'/usr/bin/awk','-F{/a}','{{ print $1 }}','{/file}'",
+		"'/usr/bin/sed','-n','1p','{/a}'", "'/usr/bin/sed','-e','1p','{/a}'", "'/usr/bin/jq','--arg','a','{/a}','.x == $a','/x'",
+		"'/usr/bin/jq','.','{/a}'", "'/usr/bin/env','A={/a}','/x','{/b}'", "'/usr/bin/timeout','{/t}','/x','{/a}'",
+		"'/usr/bin/grep','-e','{/a}','/x'", "'/usr/bin/find','/x','-name','{/a}'", "'/usr/bin/git','log','-c','{/a}'",
+		"'/usr/bin/java','-Da={/a}','-jar','/x.jar','{/b}'", "'/usr/bin/tar','-xf','{/a}'", "'/bin/sh','-s','{/a}'",
+		"'/usr/bin/psql','-v','a={/a}','-f','/x.sql'", "'/bin/pythonic','{/a}'", "'/bin/echo','python3','{/a}'",
+	};
+
+	for (size_t i = 0; i < NELEMS(code); i++)
+		code_is_refused(code[i].argv, code[i].where, "a template cannot");
+	for (size_t i = 0; i < NELEMS(data); i++)
+		data_is_taken(data[i]);
+}
+
 /* SEC S-B04: an argument that becomes shell text would be the whole game. */
 static void no_template_is_part_of_a_shell_command(void **state)
 {
@@ -364,6 +433,7 @@ SUITE(bind)
 		cmocka_unit_test(builtin_functions_are_three),
 		cmocka_unit_test(exec_blocks_are_strict),
 		cmocka_unit_test(no_template_is_part_of_a_shell_command),
+		cmocka_unit_test(test_f20_no_template_is_part_of_code),
 		cmocka_unit_test(template_syntax_is_checked),
 		cmocka_unit_test(template_inserts_text),
 		cmocka_unit_test(template_refuses_what_is_missing),
