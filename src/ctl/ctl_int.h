@@ -131,7 +131,6 @@ struct ctl_report *ctl_report_new(const struct ctl_print *p);
 void ctl_report_feed(struct ctl_report *r, const struct str *rows);
 enum ctl_exit ctl_report_end(struct ctl_report **r);
 void ctl_write_json(const json_t *value, FILE *f);
-void ctl_print_json(const json_t *value, FILE *f);              /* with a newline */
 /* "toolcrib: …" and perhaps a hint line; where = file:line:column or "". */
 void ctl_print_error(FILE *f, bool colour, const char *where, const struct err *err);
 /* A value as one line without control characters; free() it. */

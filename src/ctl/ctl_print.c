@@ -248,7 +248,7 @@ void ctl_write_json(const json_t *row, FILE *f)
 	str_fini(&out);
 }
 
-void ctl_print_json(const json_t *row, FILE *f)
+static void print_json(const json_t *row, FILE *f)
 {
 	ctl_write_json(row, f);
 	fputc('\n', f);
@@ -424,7 +424,7 @@ static void print_diff(const struct ctl_print *p, const json_t *row);
 static void print_row(const struct ctl_print *p, const json_t *row, struct ctl_table *table)
 {
 	if (p->json && !p->output) {
-		ctl_print_json(row, p->out);
+		print_json(row, p->out);
 		return;
 	}
 	switch (p->cmd->shape) {

@@ -554,11 +554,17 @@ static void print_csv_row(const struct ctl_report *r, const json_t *row)
 	fputs("\r\n", r->p->out);
 }
 
+static void print_object(const json_t *value, FILE *f)
+{
+	ctl_write_json(value, f);
+	fputc('\n', f);
+}
+
 static void print_ocsf(const struct ctl_print *p, const json_t *row)
 {
 	json_t *event = ctl_ocsf_event(row);
 
-	ctl_print_json(event, p->out);
+	print_object(event, p->out);
 	json_decref(event);
 }
 
@@ -580,7 +586,7 @@ static void open_report(struct ctl_report *r)
 	else if (table && !p->quiet)
 		r->table = ctl_table_new(count_columns(r));
 	else if (is_format(p, "jsonl"))
-		ctl_print_json(r->head, p->out);
+		print_object(r->head, p->out);
 	else if (is_format(p, "csv"))
 		print_csv_row(r, NULL);
 	if (!is_format(p, "json"))
@@ -610,7 +616,7 @@ static void take_row(struct ctl_report *r, const json_t *row)
 	else if (is_format(p, "ocsf"))
 		print_ocsf(p, row);
 	else if (p->json || !is_table(p))
-		ctl_print_json(row, p->out);
+		print_object(row, p->out);
 	else
 		fprintf(p->out, "%s\n", json_string_value(json_object_get(row, member_at(r, 0))));
 }
