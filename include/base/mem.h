@@ -1,12 +1,15 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include "base/err.h"
+
 #include <stddef.h>
 
 /* --- the heap */
 
-/* Small allocations never return NULL: out of memory aborts (house rule 22).  What a peer sizes is
- * limited by the caller before it is allocated, or lives in an arena.  free() releases all. */
+/* Small allocations never return NULL: out of memory aborts (house rule 22).  What a peer sizes is limited by the
+ * caller before it is allocated, and comes from mem_try_realloc(), an arena or a bounded string: none is there for it
+ * fails the request, not the process (SEC S-810, HARDENING F-15).  free() releases all. */
 void *mem_alloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *mem_zalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *mem_calloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull)); /* checks n * size */
@@ -16,6 +19,11 @@ char *mem_strdup(const char *s) __attribute__((returns_nonnull));
 char *mem_strdup0(const char *s);                    /* NULL stays NULL */
 char *mem_strndup(const char *s, size_t n) __attribute__((returns_nonnull)); /* n bytes, then NUL */
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
+
+/* NULL: there is no memory; p stays as it is. */
+void *mem_try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
+/* From now on those who try get no piece of more than n bytes; SIZE_MAX: as ever. */
+FOR_TESTS void mem_fail_above(size_t n);
 
 #define NELEMS(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
@@ -28,7 +36,8 @@ struct arena;
 
 /* limit in bytes over all pieces, which count in steps of 16; never NULL. */
 struct arena *arena_new(size_t limit);
-void *arena_alloc(struct arena *a, size_t n);        /* zeroed, aligned to 16; NULL above the limit */
+/* zeroed, aligned to 16; NULL above the limit, or when there is no memory */
+void *arena_alloc(struct arena *a, size_t n);
 void *arena_dup(struct arena *a, const void *p, size_t n);          /* NULL above the limit */
 char *arena_strndup(struct arena *a, const char *s, size_t n);      /* adds NUL; NULL above the limit */
 char *arena_strdup(struct arena *a, const char *s);

@@ -1,9 +1,11 @@
 #ifndef NET_GATE_H
 #define NET_GATE_H
 
+#include "base/err.h"
 #include "net/addr.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Who may connect, for all listeners of a process together: connections of a source, of a tenant, and of those that
@@ -30,6 +32,8 @@ struct gate_limits {
 	 * long each time, up to the longest.  0: no penalty. */
 	uint32_t failed_ms, broken_ms, longest_ms;
 	bool loopback;                          /* is a source like any other */
+	/* Bytes of messages that have not come whole, over all connections, of a source, of a tenant.  0: any. */
+	size_t bodies, bodies_source, bodies_tenant;
 };
 struct gate *gate_new(const struct ev_loop *loop, const struct gate_limits *limits);
 /* No connection has a pass any more. */
@@ -49,7 +53,11 @@ struct gate_pass {
 	struct gate_source *source;     /* NULL: exempt */
 	struct gate_tenant *tenant;     /* NULL: of none yet */
 	bool stranger;                  /* counts as not known */
+	size_t held;                    /* gate_hold() */
 };
+/* Of a message of at most these bytes, strangers may hold a part; and the eighth of all that large ones leave to them
+ * is theirs. */
+#define GATE_SMALL_MAX (64u << 10)
 /* g NULL: everything is open.  Anything but GATE_OPEN: *ret needs no gate_leave(), *ret_wait_ms (0 = soon) says when
  * to come again. */
 enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exempt, struct gate_pass *ret,
@@ -59,6 +67,10 @@ void gate_leave(struct gate_pass *p);
 void gate_known(struct gate_pass *p);
 /* It has said who it is: a connection of this tenant from now on.  False: the tenant has too many. */
 bool gate_join(struct gate_pass *p, int64_t tenant_id);
+/* So many bytes of a message wait for the rest of it, in all; 0: none any more, which is always right.  ERR_BUSY: that
+ * is too much, *err says which budget and what changes it; ERR_DENIED: of a stranger's.  Nothing has changed then. */
+int gate_hold(struct gate_pass *p, size_t bytes, struct err *err) MUST_CHECK;
+void gate_release(struct gate_pass *p);                 /* gate_hold() of 0 */
 /* A fault of this source; from as in struct accepted.  A fault while its penalty runs adds nothing. */
 void gate_failed(struct gate *g, const char *from);
 void gate_broke(const struct gate_pass *p);

@@ -93,6 +93,7 @@ FOR_TESTS int http_body_take(struct http_body *b, const char *p, size_t len, siz
 #define HTTP_IDLE_MS 60000
 
 struct ev_loop;
+struct gate_pass;
 struct http_conn;
 struct http_request;
 struct tls;
@@ -120,8 +121,9 @@ struct http_ops {
 struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers,
 				const struct http_ops *ops,
 				void *arg);
-/* taken; right after http_conn_new(), see stream_tls() */
-void http_conn_tls(struct http_conn *c, struct tls *t);
+/* Right after http_conn_new(): t is taken, see stream_tls(), or NULL.  Bytes of bodies that are not whole count as pass's,
+ * which lives until closed(): what is too much is refused with 503 (HARDENING F-5). */
+void http_conn_from(struct http_conn *c, struct tls *t, struct gate_pass *pass);
 /* Close now: gone() and closed() follow, deferred. */
 void http_conn_close(struct http_conn *c);
 /* Close after the answers under way, with "Connection: close"; at once when there is none. */

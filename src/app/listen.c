@@ -140,6 +140,8 @@ static struct gate_limits limits_of(const struct conf *c)
 		.failed_ms = c->penalty_failed_s * 1000, .broken_ms = c->penalty_broken_s * 1000,
 		.longest_ms = c->penalty_longest_s * 1000,
 		.loopback = strcmp(c->loopback, "count") == 0,
+		.bodies = (size_t)c->budget_bodies_mib << 20, .bodies_source = (size_t)c->budget_source_mib << 20,
+		.bodies_tenant = (size_t)c->budget_tenant_mib << 20,
 	};
 }
 

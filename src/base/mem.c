@@ -1,4 +1,4 @@
-/* Memory: allocation that never returns NULL, arenas with a limit, the crash points of test builds. */
+/* Memory: allocation that never returns NULL, one that may, arenas with a limit, the crash points of test builds. */
 #include "config.h"
 
 #include <stdarg.h>
@@ -51,6 +51,18 @@ void *mem_calloc(size_t n, size_t size)
 void *mem_realloc(void *p, size_t n)
 {
 	return check(realloc(p, n ? n : 1));
+}
+
+static _Atomic size_t try_max = SIZE_MAX;
+
+void *mem_try_realloc(void *p, size_t n)
+{
+	return n > try_max ? NULL : realloc(p, n ? n : 1);
+}
+
+void mem_fail_above(size_t n)
+{
+	try_max = n;
 }
 
 void *mem_dup(const void *p, size_t n)
@@ -147,7 +159,7 @@ struct arena *arena_new(size_t limit)
 	return a;
 }
 
-static void add_block(struct arena *a, size_t need)
+static bool add_block(struct arena *a, size_t need)
 {
 	size_t size = a->next_size, left = a->limit - a->used;
 	struct block *b;
@@ -156,7 +168,9 @@ static void add_block(struct arena *a, size_t need)
 		size = left;
 	if (size < need)
 		size = need;
-	b = mem_alloc(sizeof(*b) + size);
+	b = mem_try_realloc(NULL, sizeof(*b) + size);
+	if (!b)
+		return false;
 	b->size = size;
 	b->next = a->blocks;
 	a->blocks = b;
@@ -165,6 +179,7 @@ static void add_block(struct arena *a, size_t need)
 	a->end = size;
 	if (a->next_size < BLOCK_MAX)
 		a->next_size *= 2;
+	return true;
 }
 
 /* Room for n bytes, not zeroed. */
@@ -175,8 +190,8 @@ static void *take(struct arena *a, size_t n)
 
 	if (!round_up(n ? n : 1, &need) || need > a->limit - a->used)
 		return NULL;
-	if (need > a->end - a->at)
-		add_block(a, need);
+	if (need > a->end - a->at && !add_block(a, need))
+		return NULL;
 	p = a->top + a->at;
 	a->at += need;
 	a->used += need;

@@ -31,14 +31,20 @@ void str_wipe(struct str *s)
 	str_fini(s);
 }
 
-static void enlarge(struct str *s, size_t cap)
+/* try: false when there is no memory, and nothing has changed. */
+static bool enlarge(struct str *s, size_t cap, bool try)
 {
 	char *p;
 
 	if (!s->secret) {
-		s->p = mem_realloc(s->p, cap);
+		p = try ? mem_try_realloc(s->p, cap) : mem_realloc(s->p, cap);
+		if (!p)
+			return false;
+		s->p = p;
 	} else {
-		p = mem_alloc(cap);
+		p = try ? mem_try_realloc(NULL, cap) : mem_alloc(cap);
+		if (!p)
+			return false;
 		if (s->p)
 			memcpy(p, s->p, s->len + 1);
 		if (s->p)
@@ -47,6 +53,7 @@ static void enlarge(struct str *s, size_t cap)
 		s->p = p;
 	}
 	s->cap = cap;
+	return true;
 }
 
 void str_fini(struct str *s)
@@ -63,7 +70,8 @@ void str_reset(struct str *s)
 		s->p[0] = '\0';
 }
 
-/* Make room for n more bytes and a NUL; false when that is above the limit. */
+/* Make room for n more bytes and a NUL; false when that is above the limit.  Who gave a limit asks whether it failed: where
+ * there is no memory, the limit is what there is. */
 static bool reserve(struct str *s, size_t n)
 {
 	size_t limit = s->max ? s->max : SIZE_MAX / 2, need, cap;
@@ -82,8 +90,8 @@ static bool reserve(struct str *s, size_t n)
 		cap *= 2;
 	if (cap > limit)
 		cap = limit + 1 > need ? limit + 1 : need;
-	enlarge(s, cap);
-	return true;
+	s->failed = !enlarge(s, cap, s->max > 0);
+	return !s->failed;
 }
 
 void str_put(struct str *s, const void *p, size_t n)

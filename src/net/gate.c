@@ -15,12 +15,14 @@
 #define NET_KEY 6                       /* bytes of it that a /48 has */
 #define SWEEP_US 1000000                /* between two looks for penalties that are over */
 #define DOUBLINGS_MAX 16
+#define GATE_HOLD_RETRY_MS 1000         /* a body has seconds, so that room comes soon */
 
 struct gate_source {                    /* or a /48 */
 	uint8_t key[SOURCE_KEY];
 	bool is_net;
 	unsigned live;                  /* connections; of a /48, its sources with faults */
 	unsigned faults;                /* in a row; 0: none that is remembered */
+	size_t held;                    /* bytes of messages that are not whole */
 	uint64_t until_us;              /* no connection before */
 	struct list node;               /* in struct offenders while it has faults */
 };
@@ -35,6 +37,7 @@ struct offenders {
 struct gate_tenant {
 	int64_t id;
 	unsigned live;
+	size_t held;
 };
 
 struct gate {
@@ -44,6 +47,7 @@ struct gate {
 	struct map *nets;               /* with such sources, or with faults of their own */
 	struct map *tenants;            /* with connections */
 	unsigned strangers;             /* connections */
+	size_t held;
 	struct offenders v4, v6;
 };
 
@@ -341,6 +345,58 @@ enum gate_verdict gate_enter(struct gate *g, const struct addr *from, bool exemp
 	return GATE_OPEN;
 }
 
+/* --- bytes of messages that are not whole (HARDENING F-5) */
+
+static void add_held(struct gate_pass *p, size_t add, size_t less)
+{
+	p->gate->held += add - less;
+	p->held += add - less;
+	if (p->source)
+		p->source->held += add - less;
+	if (p->tenant)
+		p->tenant->held += add - less;
+	metric_set(METRIC_budget_bodies_bytes, p->gate->held);
+}
+
+static int refuse_bytes(size_t bytes, size_t limit, const char *whose, const char *key, struct err *err)
+{
+	metric_inc(METRIC_budget_bodies_refused);
+	(void)err_set(err, ERR_BUSY, "", "too many bytes of messages are on their way %s: %zu with this one, allowed are %zu "
+		      "(%s)", whose, bytes, limit, key);
+	if (err)
+		err->retry_ms = GATE_HOLD_RETRY_MS;
+	return ERR_BUSY;
+}
+
+int gate_hold(struct gate_pass *p, size_t bytes, struct err *err)
+{
+	const struct gate *g = p->gate;
+	size_t more = bytes > p->held ? bytes - p->held : 0;
+	const struct gate_limits *l = g ? &g->limits : NULL;
+
+	if (!g)
+		return 0;
+	if (p->stranger && bytes > GATE_SMALL_MAX)
+		return err_set(err, ERR_DENIED, "", "a message of more than %u bytes needs a credential", GATE_SMALL_MAX);
+	size_t all = bytes > GATE_SMALL_MAX ? l->bodies - l->bodies / 8 : l->bodies;
+	if (more > 0 && p->source && l->bodies_source && p->source->held + more > l->bodies_source)
+		return refuse_bytes(p->source->held + more, l->bodies_source, "from this address",
+				    "budgets.bodies_per_source", err);
+	if (more > 0 && p->tenant && l->bodies_tenant && p->tenant->held + more > l->bodies_tenant)
+		return refuse_bytes(p->tenant->held + more, l->bodies_tenant, "from this tenant",
+				    "budgets.bodies_per_tenant", err);
+	if (more > 0 && l->bodies && g->held + more > all)
+		return refuse_bytes(g->held + more, all, "to this server", "budgets.bodies", err);
+	add_held(p, more, bytes < p->held ? p->held - bytes : 0);
+	return 0;
+}
+
+void gate_release(struct gate_pass *p)
+{
+	if (p->gate && p->held > 0)
+		add_held(p, 0, p->held);
+}
+
 static void leave_tenant(struct gate_pass *p)
 {
 	struct gate_tenant *t = p->tenant;
@@ -363,6 +419,7 @@ void gate_leave(struct gate_pass *p)
 	struct gate_source *s = p->source;
 	if (!p->gate)
 		return;
+	gate_release(p);
 	gate_known(p);
 	leave_tenant(p);
 	if (s) {
@@ -389,7 +446,10 @@ bool gate_join(struct gate_pass *p, int64_t tenant_id)
 		(void)map_set_u64(g->tenants, (uint64_t)tenant_id, t);
 	}
 	t->live++;
+	size_t held = p->held;
+	gate_release(p);                /* what it holds goes along */
 	leave_tenant(p);
 	p->tenant = t;
+	add_held(p, held, 0);
 	return true;
 }

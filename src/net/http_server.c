@@ -19,6 +19,7 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
+#include "net/gate.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 
@@ -47,6 +48,7 @@ struct http_conn {
 	bool held_expects;              /* its peer waits for 100 Continue */
 	struct http_body body;
 	struct str body_text;
+	struct gate_pass *pass;         /* whose bytes are counted, or NULL */
 	enum http_phase phase;
 	uint64_t phase_us;              /* since when */
 	struct ev_timer *timer;
@@ -430,7 +432,6 @@ size_t http_stream_queued(const struct http_request *r)
 /* --- connections */
 
 #define BODY_RATE (64u << 10)           /* bytes in a second that keep a body alive beyond its time (SEC S-116) */
-#define BODY_KEEP (64u << 10)           /* a larger buffer is given back behind its request */
 
 /* --- the end */
 
@@ -439,6 +440,14 @@ static void free_request(void *arg)
 	struct http_request *r = arg;
 	str_fini(&r->waiting);
 	free(r);
+}
+
+/* What has come of a body is not needed any more: nobody keeps memory for the next one (HARDENING F-5). */
+static void drop_body(struct http_conn *c)
+{
+	str_fini(&c->body_text);
+	if (c->pass)
+		gate_release(c->pass);
 }
 
 static void remove_request(struct http_request *r)
@@ -461,7 +470,7 @@ static void tear_down(void *arg)
 		remove_request(r);
 		ev_defer(c->loop, free_request, r);
 	}
-	str_fini(&c->body_text);
+	drop_body(c);
 	c->ops->closed(c->arg, c);
 	ev_defer(c->loop, free, c);
 }
@@ -578,8 +587,10 @@ static void http_conn_advance(struct http_conn *c)
 		if (!r->answered)
 			break;
 		bool close = r->close;
-		if (c->reading == r)    /* answered before its body was whole */
+		if (c->reading == r) {  /* answered before its body was whole */
 			c->reading = NULL;
+			drop_body(c);
+		}
 		remove_request(r);
 		ev_defer(c->loop, free_request, r);
 		if (close) {
@@ -653,13 +664,15 @@ static void tell_gone(void *arg)
  * (SEC S-110). */
 static void refuse_request(struct http_conn *c, int status, const char *why)
 {
-	metric_inc(status == 413 ? METRIC_http_body_too_large :
-		status == 414 || status == 431 ? METRIC_http_head_too_large : METRIC_http_bad_requests);
+	if (status != 503)
+		metric_inc(status == 413 ? METRIC_http_body_too_large :
+			   status == 414 || status == 431 ? METRIC_http_head_too_large : METRIC_http_bad_requests);
 	if (status == 400 && c->ops->broken)
 		c->ops->broken(c->arg);
 	struct http_request *half = c->reading;
 	char id[HTTP_REQUEST_ID_MAX + 1] = "";
 	c->reading = NULL;
+	drop_body(c);
 	c->last = true;
 	c->phase = HTTP_PHASE_WORK;
 	if (half) {
@@ -668,11 +681,12 @@ static void refuse_request(struct http_conn *c, int status, const char *why)
 		ev_defer(c->loop, tell_gone, half);
 	}
 	struct http_request *r = add_request(c);
-	char text[128];
+	char text[256];
 	int n = snprintf(text, sizeof(text), "%s\n", why);
 	r->ours = true;
 	memcpy(r->id, id, sizeof(id));
-	http_reply(r, status, "Content-Type: text/plain\r\n", text, (size_t)n);
+	http_reply(r, status, status == 503 ? "Content-Type: text/plain\r\nRetry-After: 1\r\n" :
+		   "Content-Type: text/plain\r\n", text, (size_t)n);
 }
 
 /* The whole request is there. */
@@ -793,6 +807,21 @@ static size_t take_head(struct http_conn *c, const char *p, size_t size, size_t 
 	return size + body;
 }
 
+/* False: there is no room, in the budgets or in memory, and it has been refused. */
+static bool keep_data(struct http_conn *c, const char *p, size_t n)
+{
+	struct err err = { 0 };
+	int rc = c->pass ? gate_hold(c->pass, c->body_text.len + n, &err) : 0;
+	if (rc == 0)
+		str_put(&c->body_text, p, n);
+	if (rc == 0 && !c->body_text.failed)
+		return true;
+	if (rc == 0)
+		metric_inc(METRIC_budget_memory_refused);
+	refuse_request(c, rc == ERR_DENIED ? 413 : 503, rc == 0 ? "there is no memory for this body" : err.msg);
+	return false;
+}
+
 static size_t take_body(struct http_conn *c, const char *p, size_t len)
 {
 	size_t used, data, ndata;
@@ -801,14 +830,12 @@ static size_t take_body(struct http_conn *c, const char *p, size_t len)
 		refuse_request(c, -rc, c->body.why);
 		return len;
 	}
-	str_put(&c->body_text, p + data, ndata);
+	if (ndata > 0 && !keep_data(c, p + data, ndata))
+		return len;
 	if (rc == 0)
 		return used;
 	hand_over(c, c->reading, str_text(&c->body_text), c->body_text.len);
-	if (c->body_text.cap > BODY_KEEP)
-		str_fini(&c->body_text);
-	else
-		str_reset(&c->body_text);
+	drop_body(c);
 	return used;
 }
 
@@ -873,6 +900,7 @@ struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_
 	c->timers.idle_ms = timers->idle_ms ? timers->idle_ms : HTTP_IDLE_MS;
 	c->ops = ops;
 	c->arg = arg;
+	str_init(&c->body_text, HTTP_BODY_MAX);
 	list_init(&c->requests);
 	c->timer = ev_timer_new(loop, on_timer, c);
 	/* A whole head fits, with the body that usually comes along. */
@@ -883,7 +911,9 @@ struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_
 	return c;
 }
 
-void http_conn_tls(struct http_conn *c, struct tls *t)
+void http_conn_from(struct http_conn *c, struct tls *t, struct gate_pass *pass)
 {
-	stream_tls(c->stream, t);
+	if (t)
+		stream_tls(c->stream, t);
+	c->pass = pass;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
 #include "net/stream.h"
 #include "net/tls.h"
@@ -53,25 +54,29 @@ static void bytes_release(struct bytes *b)
 	b->cap = 0;
 }
 
-static void enlarge(struct bytes *b, size_t cap)
+/* What a peer sizes: false when there is no memory for it. */
+static bool enlarge(struct bytes *b, size_t cap)
 {
-	if (!b->wiped) {
-		b->p = mem_realloc(b->p, cap);
-	} else {
-		char *p = mem_alloc(cap);
+	char *p = mem_try_realloc(b->wiped ? NULL : b->p, cap);
+	if (!p) {
+		metric_inc(METRIC_budget_memory_refused);
+		return false;
+	}
+	if (b->wiped) {
 		if (b->end > 0)
 			memcpy(p, b->p, b->end);
 		bytes_release(b);
-		b->p = p;
 	}
+	b->p = p;
 	b->cap = cap;
+	return true;
 }
 
 /* room for n more at the end */
-static void bytes_reserve(struct bytes *b, size_t n)
+static bool bytes_reserve(struct bytes *b, size_t n)
 {
 	if (b->cap - b->end >= n)
-		return;
+		return true;
 	if (b->start > 0) {
 		memmove(b->p, b->p + b->start, bytes_waiting(b));
 		wipe(b, bytes_waiting(b), b->end);
@@ -79,20 +84,22 @@ static void bytes_reserve(struct bytes *b, size_t n)
 		b->start = 0;
 	}
 	if (b->cap - b->end >= n)
-		return;
+		return true;
 	size_t cap = b->cap ? b->cap : BYTES_FIRST;
 	while (cap - b->end < n)
 		cap *= 2;
-	enlarge(b, cap);
+	return enlarge(b, cap);
 }
 
-static void bytes_append(struct bytes *b, const void *p, size_t n)
+static bool bytes_append(struct bytes *b, const void *p, size_t n)
 {
 	if (n == 0)
-		return;
-	bytes_reserve(b, n);
+		return true;
+	if (!bytes_reserve(b, n))
+		return false;
 	memcpy(b->p + b->end, p, n);
 	b->end += n;
+	return true;
 }
 
 /* The first n are done with; memory above keep is given back when they were all. */
@@ -369,8 +376,7 @@ void stream_write(struct stream *s, const void *p, size_t len)
 {
 	if (s->dead || s->half_closed)
 		return;
-	bytes_append(&s->out, p, len);
-	if (bytes_waiting(&s->out) - s->answers > STREAM_OUT_MAX)
+	if (!bytes_append(&s->out, p, len) || bytes_waiting(&s->out) - s->answers > STREAM_OUT_MAX)
 		die(s, STREAM_OVERFLOW);
 	else
 		flush_later(s);
@@ -404,7 +410,8 @@ static size_t write_records(struct stream *s, const char *p, size_t len)
 	long n;
 	if (before > 0) {
 		first = DIRECT_BYTES - before % DIRECT_BYTES;
-		bytes_append(&s->out, p, first);
+		if (!bytes_append(&s->out, p, first))
+			return 0;
 		s->answers += first;
 		n = put_bytes(s, s->out.p + s->out.start, bytes_waiting(&s->out));
 		bytes_drop(&s->out, n > 0 ? (size_t)n : 0, BYTES_FIRST);
@@ -422,7 +429,10 @@ void stream_write_answer(struct stream *s, const void *p, size_t len)
 	size_t done = 0;
 	if (len >= DIRECT_BYTES && !s->blocked)
 		done = s->tls ? write_records(s, p, len) : write_direct(s, p, len);
-	bytes_append(&s->out, (const char *)p + done, len - done);
+	if (!bytes_append(&s->out, (const char *)p + done, len - done)) {
+		die(s, STREAM_OVERFLOW);        /* half an answer would be worse than none */
+		return;
+	}
 	s->answers += len - done;
 	flush_later(s);         /* also when nothing is left: drained() is due */
 	update(s);
@@ -502,7 +512,10 @@ static bool read_behind(struct stream *s)
 	room = room < SCRATCH_BYTES ? room : SCRATCH_BYTES;
 	if (room == 0)
 		return false;
-	bytes_reserve(&s->in, room);
+	if (!bytes_reserve(&s->in, room)) {
+		die(s, STREAM_OVERFLOW);
+		return false;
+	}
 	if (!read_some(s, s->in.p + s->in.end, room, &n))
 		return false;
 	s->in.end += n;
@@ -518,8 +531,8 @@ static bool read_fresh(struct stream *s)
 	if (!read_some(s, scratch, size, &n))
 		return false;
 	size_t taken = offer(s, scratch, n);
-	if (!s->dead)
-		bytes_append(&s->in, scratch + taken, n - taken);
+	if (!s->dead && !bytes_append(&s->in, scratch + taken, n - taken))
+		die(s, STREAM_OVERFLOW);
 	if (s->in.wiped)
 		explicit_bzero(scratch, n);
 	return more_is_likely(s, n, size);

@@ -629,9 +629,8 @@ static void http_accepted(void *arg, const struct accepted *a)
 	list_push_back(&t->conns, &c->node);
 	metric_inc(METRIC_connections_open);
 	c->conn = http_conn_new(t->env.loop, a->fd, &timers, &conn_ops, c);
+	http_conn_from(c->conn, a->tls, &c->pass);
 	c->tls = a->tls;
-	if (a->tls)
-		http_conn_tls(c->conn, a->tls);
 	if (t->pressure == TRANSPORT_FULL)
 		http_hurry(c);
 }

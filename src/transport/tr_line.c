@@ -14,6 +14,7 @@
 #include "audit/audit.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/text.h"
 #include "conf/conf.h"
 #include "ev/ev.h"
 #include "net/stream.h"
@@ -186,6 +187,23 @@ static void auth_late(void *arg)
 	peer_end(arg, false);
 }
 
+/* The rest of a line is still to come: what is there counts (HARDENING F-5). */
+static void peer_waits(struct line_peer *p, size_t len)
+{
+	struct str text = STR_INIT;
+	struct err err = { 0 };
+
+	p->searched = len;
+	if (gate_hold(&p->pass, len, &err) == 0)
+		return;
+	str_printf(&text, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"%s\","
+		   "\"data\":{\"retryAfterMs\":%u}}}", err.msg, err.retry_ms);
+	if (p->channel)
+		write_line(p, text.p, text.len, true);
+	peer_end(p, p->channel != NULL);
+	str_fini(&text);
+}
+
 static size_t peer_data(void *arg, const char *bytes, size_t len)
 {
 	struct line_peer *p = arg;
@@ -201,10 +219,11 @@ static size_t peer_data(void *arg, const char *bytes, size_t len)
 		return 0;
 	}
 	if (used == 0) {
-		p->searched = len;
+		peer_waits(p, len);
 		return 0;
 	}
 	p->searched = 0;
+	gate_release(&p->pass);
 	if (!p->channel) {
 		peer_authenticate(p, bytes, line);
 		return (size_t)used;

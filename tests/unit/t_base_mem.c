@@ -211,11 +211,49 @@ static void list_keeps_order_and_unlinks_twice(void **state)
 	assert_ptr_equal(head.prev, &items[2].node);
 }
 
+/* HARDENING F-15: what a peer sizes fails, what is small and ours does not. */
+static void test_f15_no_memory_fails_who_asks_for_much(void **state)
+{
+	struct arena *a = arena_new(SIZE_MAX);
+	struct str bounded = STR_INIT, secret = STR_SECRET_INIT, any = STR_INIT;
+	static const char much[4000];
+	char *p;
+
+	bounded.max = secret.max = 100000;
+	str_puts(&bounded, "kept");
+	str_puts(&secret, "kept");
+	mem_fail_above(3000);
+	assert_null(mem_try_realloc(NULL, 3001));
+	p = mem_try_realloc(NULL, 3000);
+	assert_non_null(p);
+	assert_null(mem_try_realloc(p, 3001));
+	free(p);
+	str_put(&bounded, much, sizeof(much));
+	str_put(&secret, much, sizeof(much));
+	str_put(&any, much, sizeof(much));
+	assert_true(bounded.failed);
+	assert_true(secret.failed);
+	assert_string_equal(bounded.p, "kept");
+	assert_string_equal(secret.p, "kept");
+	assert_false(any.failed);
+	assert_null(arena_alloc(a, sizeof(much)));
+	mem_fail_above(SIZE_MAX);
+	assert_non_null(arena_alloc(a, sizeof(much)));
+	str_reset(&bounded);
+	str_put(&bounded, much, sizeof(much));
+	assert_int_equal(bounded.len, sizeof(much));
+	str_fini(&bounded);
+	str_wipe(&secret);
+	str_fini(&any);
+	arena_free(&a);
+}
+
 SUITE(mem)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mem_copies_end_with_nul),
 		cmocka_unit_test(mem_of_nothing_is_not_null),
+		cmocka_unit_test(test_f15_no_memory_fails_who_asks_for_much),
 		cmocka_unit_test(str_appends_stop_at_the_limit),
 		cmocka_unit_test(str_printf_obeys_the_limit),
 		cmocka_unit_test(str_grows_without_a_limit),

@@ -411,6 +411,65 @@ static void blocks_hold_what_they_say(void **state)
 		assert_false(addr_block_parse(bad[i], &b));
 }
 
+/* HARDENING F-5: at each limit, one above it, and what is given back. */
+static void test_f5_bytes_that_wait_are_bounded(void **state)
+{
+	struct gate_pass a, b, c;
+	struct err err;
+
+	limits.bodies = 1 << 20;
+	limits.bodies_source = 600000;
+	limits.bodies_tenant = 700000;
+	open_gate();
+	assert_int_equal(enter("192.0.2.1", &a), GATE_OPEN);
+	assert_int_equal(gate_hold(&a, GATE_SMALL_MAX, &err), 0);
+	assert_int_equal(gate_hold(&a, GATE_SMALL_MAX + 1, &err), ERR_DENIED);
+	assert_true(gate_join(&a, 1));
+	assert_int_equal(gate_hold(&a, 600000, &err), 0);
+	assert_int_equal(gate_hold(&a, 600001, &err), ERR_BUSY);
+	assert_non_null(strstr(err.msg, "600001 with this one, allowed are 600000 (budgets.bodies_per_source)"));
+	assert_int_equal(err.retry_ms, 1000);
+	assert_int_equal(metric_get(METRIC_budget_bodies_bytes), 600000);
+	assert_int_equal(enter("192.0.2.2", &b), GATE_OPEN);
+	assert_true(gate_join(&b, 1));
+	assert_int_equal(gate_hold(&b, 100000, &err), 0);
+	assert_int_equal(gate_hold(&b, 100001, &err), ERR_BUSY);
+	assert_non_null(strstr(err.msg, "(budgets.bodies_per_tenant)"));
+	/* An eighth is for small messages. */
+	assert_int_equal(enter("192.0.2.3", &c), GATE_OPEN);
+	assert_true(gate_join(&c, 2));
+	assert_int_equal(gate_hold(&c, (7 << 17) - 700000, &err), 0);
+	assert_int_equal(gate_hold(&c, (7 << 17) - 700000 + 1, &err), ERR_BUSY);
+	assert_non_null(strstr(err.msg, "(budgets.bodies)"));
+	assert_true(gate_join(&b, 2));          /* it takes along what it holds */
+	assert_int_equal(gate_hold(&a, 600000, &err), 0);
+	gate_leave(&a);
+	assert_int_equal(gate_hold(&b, 1, &err), 0);
+	gate_release(&b);
+	gate_leave(&b);
+	gate_leave(&c);
+	assert_int_equal(metric_get(METRIC_budget_bodies_bytes), 0);
+}
+
+static void test_f5_small_messages_have_an_eighth_of_their_own(void **state)
+{
+	struct gate_pass a, b;
+	struct err err;
+
+	limits.bodies = 8 << 17;
+	open_gate();
+	assert_int_equal(enter("192.0.2.1", &a), GATE_OPEN);
+	assert_true(gate_join(&a, 1));
+	assert_int_equal(gate_hold(&a, 7 << 17, &err), 0);
+	assert_int_equal(gate_hold(&a, (7 << 17) + 1, &err), ERR_BUSY);
+	assert_int_equal(enter("192.0.2.2", &b), GATE_OPEN);
+	assert_true(gate_join(&b, 2));
+	assert_int_equal(gate_hold(&b, GATE_SMALL_MAX, &err), 0);
+	assert_int_equal(gate_hold(&b, GATE_SMALL_MAX + 1, &err), ERR_BUSY);
+	gate_leave(&a);
+	gate_leave(&b);
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 SUITE(gate)
@@ -421,7 +480,8 @@ SUITE(gate)
 		T(broken_message_costs_more), T(faults_that_are_remembered_are_bounded), T(flood_puts_out_none_that_came_back),
 		T(one_family_leaves_the_other_its_places), T(many_faults_of_one_48_are_its_own), T(old_faults_of_one_48_do_not_add_up),
 		T(whole_48_is_one_place), T(without_a_gate_everything_is_open),
-		T(blocks_hold_what_they_say),
+		T(blocks_hold_what_they_say), T(test_f5_bytes_that_wait_are_bounded),
+		T(test_f5_small_messages_have_an_eighth_of_their_own),
 	};
 
 	return cmocka_run_group_tests_name("net_gate", tests, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "net/http_server.h"
@@ -806,6 +807,30 @@ static void stream_behind_an_unfinished_answer_is_bounded_too(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* HARDENING F-15, SEC S-810: the request fails, and the next one is served as ever. */
+static void test_f15_body_without_memory_fails_its_request(void **state)
+{
+	struct world *w = *state;
+	static char part[60000];
+	uint64_t before = metric_get(METRIC_budget_memory_refused);
+	bool end;
+
+	memset(part, ' ', sizeof(part) - 1);
+	send_far(w, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
+	send_far(w, part);
+	mem_fail_above(100000);
+	send_far(w, part);
+	send_far(w, part);
+	mem_fail_above(SIZE_MAX);
+	const char *got = receive(w, &end);
+	assert_non_null(strstr(got, "HTTP/1.1 503 "));
+	assert_non_null(strstr(got, "Retry-After: 1\r\n"));
+	assert_non_null(strstr(got, "there is no memory for this body"));
+	assert_true(end);
+	assert_int_equal(w->gone, 1);
+	assert_true(metric_get(METRIC_budget_memory_refused) > before);
+}
+
 SUITE(http_server)
 {
 	const struct CMUnitTest tests[] = {
@@ -849,7 +874,7 @@ SUITE(http_server)
 		T(idle_drain_closes_at_once),
 		T(drain_hears_out_whoever_is_about_to_ask), T(the_last_of_the_requests_that_were_read_ends_the_connection), T(drain_waits_for_answers_but_for_no_slow_head),
 		T(half_a_head_does_not_hold_up_a_drain), T(only_what_is_no_http_counts_as_broken),
-		T(stream_that_nobody_reads_ends),
+		T(stream_that_nobody_reads_ends), T(test_f15_body_without_memory_fails_its_request),
 		T(stream_behind_an_unfinished_answer_is_bounded_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

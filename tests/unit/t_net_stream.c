@@ -187,6 +187,19 @@ static void input_is_limited(void **state)
 	assert_int_equal(x->got.len, sizeof(big));
 }
 
+/* HARDENING F-15, SEC S-810 */
+static void test_f15_input_without_memory_ends_its_stream(void **state)
+{
+	struct peer *x = *state;
+	x->habit = TAKE_NONE;
+	mem_fail_above(10);
+	send_far(x, "abc");
+	mem_fail_above(SIZE_MAX);
+	run_turns(x);
+	assert_int_equal(x->ends, 1);
+	assert_int_equal(x->why, STREAM_OVERFLOW);
+}
+
 static void pause_holds_back_and_kick_goes_on(void **state)
 {
 	struct peer *x = *state;
@@ -705,7 +718,7 @@ SUITE(stream)
 		T(unread_output_pauses_reading),
 		T(too_much_unread_output_ends_the_stream),
 		T(closed_stream_reports_no_end),
-		T(a_large_answer_is_no_overflow),
+		T(a_large_answer_is_no_overflow), T(test_f15_input_without_memory_ends_its_stream),
 		T(stalled_output_ends_the_stream),
 		T(a_peer_that_reads_drop_by_drop_stalls_too),
 		T(reset_is_reported),
