@@ -43,6 +43,9 @@ bool path_exists(const char *path);
  * $XDG_STATE_HOME/toolcrib, else $HOME/.local/state/toolcrib.  free() it.  ERR_INVALID without HOME. */
 int path_default_store(char **ret, struct err *err) MUST_CHECK;
 char *path_join(const char *dir, const char *name);             /* free() it */
+/* Where a program of this package is: $VARIABLE (tests), beside the running program (build tree), else LIBEXECDIR.
+ * free() it. */
+char *path_program(const char *name, const char *variable);
 /* An absolute path without resolving links; free() it. */
 char *path_absolute(const char *path);
 

@@ -8,14 +8,20 @@
 
 struct ev_loop;
 struct ev_child;
+struct launcher_uids;
 struct sandbox_policy;
 
-/* The one place where processes begin: posix_spawn of the launcher toolcrib-run, which builds the sandbox
- * that the policy describes and becomes the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */
+/* Start the launcher of this loop (launcher/launcher.h): before the first thread, before a stranger's byte is read.
+ * Without this the first start of a program does it, with no users for tools.  uids may be NULL.  As launcher_open(). */
+int ev_launcher_open(struct ev_loop *loop, const struct launcher_uids *uids, struct err *err) MUST_CHECK;
+
+/* Processes of tools: the launcher starts toolcrib-run, which builds the sandbox that the policy describes and becomes
+ * the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */
 struct ev_child_req {
 	const struct sandbox_policy *policy;  /* program, argv, environment, limits: by fd 3, never by argv */
+	uint32_t number;                /* whose it is: of the range of users for tools; 0 = the server's own command */
 	/* Once and last, not before ev_child_start() has returned; all processes of the group are dead.
-	 * refused != NULL: the launcher could not start the tool ("exec: No such file or directory")
+	 * refused != NULL: the tool could not be started ("exec: No such file or directory")
 	 * and nothing of it has run; else status as from waitid(): exit status, or -signal. */
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
@@ -25,7 +31,7 @@ struct ev_child_req {
 struct ev_child_usage { uint64_t cpu_us, rss_kib; };
 
 /* ret_fds: our ends of the child's 0, 1, 2 (non-blocking, CLOEXEC); taken by the caller.  ERR_IO,
- * ERR_UNREACHABLE when the launcher is missing (where = its path). */
+ * ERR_UNREACHABLE when the launcher is missing (where = its path) or gone. */
 int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret_fds[3], struct ev_child **ret,
 		   struct err *err) MUST_CHECK;
 /* TERM to the whole group now, KILL after term_ms (0: KILL at once).  ended() still comes. */

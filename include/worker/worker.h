@@ -31,8 +31,8 @@ struct worker_pool;
 #define WORKER_MEMORY_LEAST (8u << 20)
 #define WORKER_MEMORY_MAX (256u << 20)
 
-/* program: its path, NULL = that of this package.  The first request starts the first process. */
-struct worker_pool *worker_pool_new(struct ev_loop *loop, const char *program);
+/* The first request starts the first process. */
+struct worker_pool *worker_pool_new(struct ev_loop *loop);
 /* Kills all of them.  Requests that are left get no end. */
 void worker_pool_free(struct worker_pool **pool);
 

@@ -224,6 +224,9 @@ static int sandbox_start(struct app *a, struct err *err)
 
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
+	rc = ev_launcher_open(a->loop, NULL, err);      /* before there is a thread, a key or a stranger */
+	if (rc < 0)
+		return rc;
 	a->sandbox.best = sandbox_level_probe();
 	if (conf && a->sandbox.best.landlock > conf->sandbox_landlock)  /* records and sandbox.require go by what is used */
 		a->sandbox.best.landlock = conf->sandbox_landlock;

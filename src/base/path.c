@@ -337,3 +337,24 @@ char *path_absolute(const char *path)
 	free(cwd);
 	return ret;
 }
+
+char *path_program(const char *name, const char *variable)
+{
+	const char *set = getenv(variable);
+	char exe[4096], *beside;
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	if (set && set[0] == '/')
+		return mem_strdup(set);
+	exe[n > 0 ? n : 0] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash) {
+		*slash = '\0';
+		beside = mem_printf("%s/%s", exe, name);
+		if (access(beside, X_OK) == 0)
+			return beside;
+		free(beside);
+	}
+	return mem_printf("%s/%s", LIBEXECDIR, name);
+}

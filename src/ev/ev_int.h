@@ -51,12 +51,14 @@ struct ev_pool {                /* one lane */
 	pthread_t threads[EV_LANE_THREADS];
 };
 
-struct ev_nursery {             /* the children of ev/child.c */
-	struct list children;
-	int list_fd;            /* /proc/…/children; -1 before the first start */
-	int64_t *foreign;       /* children that were there before ours: not ours to kill */
-	size_t nforeign;
-	void (*end)(struct ev_loop *loop);      /* kills them all; NULL before the first start */
+struct ev_nursery {             /* what the launcher has started for us (launch.c) */
+	struct launcher *launcher;      /* NULL before the first start, and when it is gone */
+	struct ev_io *io;
+	struct map *started;            /* id -> struct started */
+	struct list children;           /* of child.c */
+	bool gone;
+	void (*end)(struct ev_loop *loop);      /* of the launcher; NULL before the first start */
+	void (*kill_all)(struct ev_loop *loop);         /* of child.c; NULL before its first start */
 };
 
 struct ev_loop {
@@ -73,5 +75,21 @@ struct ev_loop {
 };
 
 void ev_assert_thread(const struct ev_loop *loop);
+
+/* --- launch.c */
+
+struct launcher_ask;
+struct launcher_event;
+typedef void ev_launch_fn(void *arg, const struct launcher_event *event);
+
+/* Ask the launcher, which is started when there is none yet.  fn(arg) comes once, not before this has returned.
+ * ERR_UNREACHABLE, ERR_LIMIT, ERR_IO. */
+int ev_launch(struct ev_loop *loop, const struct launcher_ask *ask, ev_launch_fn *fn, void *arg, uint64_t *ret_id,
+	      struct err *err) MUST_CHECK;
+/* Wait, at most so long, until the event of *id has come, whose fn sets it to 0.  Events of others come meanwhile, or
+ * wait for their turn. */
+void ev_launch_await(struct ev_loop *loop, const uint64_t *id, bool others, uint32_t wait_ms);
+/* No fn for this one any more. */
+void ev_launch_forget(struct ev_loop *loop, uint64_t id);
 
 #endif

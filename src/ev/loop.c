@@ -551,7 +551,6 @@ struct ev_loop *ev_loop_new(void)
 	ev_post_init(loop);
 	ev_work_init(loop);
 	list_init(&loop->nursery.children);
-	loop->nursery.list_fd = -1;
 	list_init(&loop->leavers);
 	return loop;
 }

@@ -17,16 +17,10 @@
 
 int notary_connect(struct notary *n, struct err *err)
 {
-	char *path;
-	int rc;
-
 	if (n->socket)
 		return sign_connect(n->socket, &n->fd, err);
-	path = ev_helper_path("toolcrib-sign", "TOOLCRIB_SIGN");
-	rc = ev_helper_start(n->loop, path, (const char *const[]){ "toolcrib-sign", "--dir", n->dir, NULL }, &n->fd,
-			     &n->helper, err);
-	free(path);
-	return rc;
+	return ev_helper_start(n->loop, LAUNCHER_SIGN, (const char *const[]){ "--dir", n->dir, NULL }, &n->fd,
+			       &n->helper, err);
 }
 
 void notary_disconnect(struct notary *n, uint32_t wait_ms)

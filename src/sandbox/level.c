@@ -262,18 +262,6 @@ static int create(const struct sandbox_policy *p, struct rules *r, struct err *e
 	return r->fd < 0 ? err_set(err, ERR_IO, "landlock", "%s", strerror(errno)) : 0;
 }
 
-bool landlock_gather(void)
-{
-	const struct ll_ruleset attr = { .scoped = LL_SCOPE_SIGNAL };
-	int fd = (int)syscall(LL_CREATE_RULESET, &attr, sizeof(attr), 0);
-	bool done = fd >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(LL_RESTRICT_SELF, fd, 0) == 0;
-
-	if (fd >= 0)
-		close(fd);
-	/* Our parent has our user: nothing else would keep us from it. */
-	return done && kill(getppid(), 0) != 0 && errno == EPERM;
-}
-
 static void find_hidden(const struct sandbox_policy *p, struct rules *r)
 {
 	for (const char *const *path = p->hide; *path; path++) {

@@ -18,9 +18,6 @@ const char *landlock_everywhere(size_t i);
 /* Is path inside dir, or dir itself?  Both without links. */
 bool sandbox_is_below(const char *path, const char *dir);
 
-/* From here on this process reaches with signals only what it starts; true when that is certain (ABI 6). */
-bool landlock_gather(void);
-
 /* --- tool_filter.c */
 
 /* *ret_listener is set when the supervisor is asked about some calls. */

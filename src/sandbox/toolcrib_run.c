@@ -780,6 +780,7 @@ int main(int argc, char **argv)
 	}
 	struct err err = { 0 };
 	struct sandbox_policy *policy = NULL;
+	prctl(PR_SET_NAME, "toolcrib-run");     /* a program that was started by its descriptor is named after that */
 	setpgid(0, 0);          /* the server has done it already; started otherwise, it still holds */
 	int rc = read_policy(SANDBOX_FD, &policy, &err);
 	if (!rc)

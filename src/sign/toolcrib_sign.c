@@ -282,6 +282,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)prctl(PR_SET_NAME, "toolcrib-sign");      /* one that is started by its descriptor is named after that */
 	(void)umask(0077);
 	if (secret_init() != 0) {
 		fputs("toolcrib-sign: this system gives no random bytes\n", stderr);

@@ -29,7 +29,6 @@
 
 struct worker_pool {
 	struct ev_loop *loop;
-	char *program;
 	struct list procs;              /* the one that has waited longest first */
 	unsigned nprocs, nidle;
 	struct map *queues;             /* struct queue by tenant */
@@ -313,7 +312,7 @@ static void died(struct proc *p)
 	if (p->job || !p->ready)
 		metric_inc(METRIC_worker_died);
 	if (!p->ready && log_allow(&no_start))
-		log_err(NULL, "worker cannot be started program=%s", p->pool->program);
+		log_err(NULL, "worker cannot be started program=" PROGRAM);
 	give_up(p, ERR_UNREACHABLE, "worker", p->ready ? "its worker died: of want of memory, or of a fault"
 		: "its worker could not be started");
 }
@@ -349,7 +348,7 @@ static int start_proc(struct worker_pool *pool, int64_t tenant_id, struct proc *
 
 	p->pool = pool;
 	p->tenant_id = tenant_id;
-	rc = ev_helper_start(pool->loop, pool->program, (const char *const[]){ PROGRAM, NULL }, &p->fd, &p->helper, err);
+	rc = ev_helper_start(pool->loop, LAUNCHER_WORKER, NULL, &p->fd, &p->helper, err);
 	if (rc < 0) {
 		free(p);
 		return rc;
@@ -415,7 +414,7 @@ static void give(struct worker_job *job, struct proc *p)
 static void fail_start(struct worker_job *job, const struct err *err)
 {
 	if (log_allow(&no_start))
-		log_err(NULL, "worker cannot be started program=%s reason=%s", job->pool->program, err->msg);
+		log_err(NULL, "worker cannot be started program=" PROGRAM " reason=%s", err->msg);
 	(void)err_set(&job->err, ERR_UNREACHABLE, "worker", "its worker could not be started");
 	take_out(job);
 	ev_timer_stop(job->timer);
@@ -549,12 +548,11 @@ void worker_cancel(struct worker_job **jobp)
 
 /* --- the pool */
 
-struct worker_pool *worker_pool_new(struct ev_loop *loop, const char *program)
+struct worker_pool *worker_pool_new(struct ev_loop *loop)
 {
 	struct worker_pool *pool = mem_zalloc(sizeof(*pool));
 
 	pool->loop = loop;
-	pool->program = program ? mem_strdup(program) : ev_helper_path(PROGRAM, "TOOLCRIB_WORKER");
 	list_init(&pool->procs);
 	list_init(&pool->ring);
 	pool->queues = map_new();
@@ -595,6 +593,5 @@ void worker_pool_free(struct worker_pool **poolp)
 	}
 	map_free(&pool->queues);
 	ev_timer_free(&pool->idle);
-	free(pool->program);
 	free(pool);
 }

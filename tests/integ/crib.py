@@ -37,6 +37,23 @@ def tool_yaml(name, handler, schema="{type: object}", extra=""):
     return f"name: {name}\ndescription: The tool {name}.\ninputSchema: {schema}\nhandler: {handler}\n{extra}"
 
 
+def below(pid):
+    """All processes below this one: number -> name."""
+    found, todo = {}, [pid]
+    while todo:
+        for task in pathlib.Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+            try:
+                children = [int(word) for word in task.read_text().split()]
+            except OSError:
+                continue
+            found.update((child, comm(child)) for child in children)
+            todo += children
+    return found
+
+
+SERVER = {"toolcrib-launch", "toolcrib-sign"}      # what belongs to the server itself
+
+
 def wait_for(what, condition, deadline=DEADLINE):
     """Poll a condition until it is true; fail with what was awaited."""
     end = time.monotonic() + deadline

@@ -126,9 +126,7 @@ class Bubblewrap(crib.Case):
                                   sandbox=f"{{write: ['{self.listed}']}}", timeout="1s")
         self.assertIn("in time", text)
         self.assertEqual((self.listed / "term").read_text(), "ended\n", "it was asked to end before it was killed")
-        children = pathlib.Path(f"/proc/{self.crib.daemon.pid}/task/{self.crib.daemon.pid}/children")
-        crib.wait_for("no process but the signer",
-                      lambda: {crib.comm(int(pid)) for pid in children.read_text().split()} <= {"toolcrib-sign"})
+        crib.wait_for("no process but the server's", lambda: set(crib.below(self.crib.daemon.pid).values()) <= crib.SERVER)
 
 
 if __name__ == "__main__":

@@ -63,20 +63,6 @@ class Echo(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def children(pid):
-    """All processes below this one."""
-    found, todo = [], [pid]
-    while todo:
-        pid = todo.pop()
-        found.append(pid)
-        for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                todo += [int(word) for word in task.read_text().split()]
-            except OSError:
-                pass
-    return found
-
-
 class Canary(crib.Case):
     def clean(self, data, where):
         data = data.encode() if isinstance(data, str) else data
@@ -215,7 +201,7 @@ class Canary(crib.Case):
         call = threading.Thread(target=lambda: self.said.append(c.run("call", "acme", "slow", "--principal", "bot").stdout))
         call.start()
         pid = crib.wait_for("the tool runs", lambda: (work / "pid").exists() and (work / "pid").read_text().strip())
-        below = children(c.daemon.pid)
+        below = [c.daemon.pid, *crib.below(c.daemon.pid)]
         self.assertGreater(len(below), 1)
         for process in below:
             self.clean(pathlib.Path(f"/proc/{process}/cmdline").read_bytes(), f"the command line of {process}")

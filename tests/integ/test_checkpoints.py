@@ -19,11 +19,7 @@ COMMIT, EPOCH = 2001, 2003
 
 def signer_of(pid):
     """The process number of the server's signer, or None."""
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            if crib.comm(child) == "toolcrib-sign":
-                return int(child)
-    return None
+    return next((child for child, name in crib.below(pid).items() if name == "toolcrib-sign"), None)
 
 
 def rotate(keys):

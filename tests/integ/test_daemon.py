@@ -251,8 +251,7 @@ class Daemon(crib.Case):
         program = (crib.BUILD / "toolcrib-sign").read_bytes()
         if b"__tsan_init" in program or b"__asan_init" in program:
             self.skipTest("sanitizers need more than a list could say")
-        signer = next(path for path in pathlib.Path("/proc").glob("[0-9]*") if crib.comm(path.name) == "toolcrib-sign"
-                      and f"\nPPid:\t{c.daemon.pid}\n" in (path / "status").read_text())
+        signer = next(pathlib.Path(f"/proc/{pid}") for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
         status = dict(line.split(":\t", 1) for line in (signer / "status").read_text().splitlines() if ":\t" in line)
         self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"))
         left = {path.readlink().as_posix() for path in (signer / "fd").iterdir()} if os.geteuid() == 0 else set()
@@ -296,7 +295,7 @@ class Daemon(crib.Case):
     def test_the_programs_are_hardened(self):
         """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
         LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
-        for name in ("toolcrib", "toolcribd", "toolcrib-run", "toolcrib-sign"):
+        for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign"):
             with self.subTest(program=name):
                 data = (crib.BUILD / name).read_bytes()
                 self.assertEqual(data[:5], b"\x7fELF\x02")

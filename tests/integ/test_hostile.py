@@ -22,18 +22,8 @@ def alive(pid):
 
 
 def descendants(pid):
-    """All processes below pid but the signer, which is part of the server."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(word) for word in task.read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            if crib.comm(child) == "toolcrib-sign":
-                continue
-            found += [child, *descendants(child)]
-    return found
+    """All processes below pid but those that are part of the server."""
+    return [child for child, name in crib.below(pid).items() if name not in crib.SERVER]
 
 
 class Hostile(crib.Case):

@@ -972,5 +972,7 @@ SUITE(admin)
 	setenv("TOOLCRIB_RUN", launcher, 0);
 	(void)snprintf(launcher, sizeof(launcher), "%s/toolcrib-sign", build_dir());
 	setenv("TOOLCRIB_SIGN", launcher, 0);
+	(void)snprintf(launcher, sizeof(launcher), "%s/toolcrib-launcher", build_dir());
+	setenv("TOOLCRIB_LAUNCHER", launcher, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,16 +118,38 @@ static void signal_is_a_negative_status(void **state)
 	drain(&r, 1);
 }
 
-static void an_end_that_another_has_waited_for_is_told_once(void **state)
+/* The process that is our child: the launcher. */
+static pid_t launcher_pid(void)
+{
+	char path[64], text[32] = { 0 };
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	return (pid_t)strtol(text, NULL, 10);
+}
+
+/* HARDENING 1.5: what it has started ends with it, its end is told once, and nothing is started any more. */
+static void a_launcher_that_is_gone_ends_its_programs(void **state)
 {
 	struct run r;
-	siginfo_t si = { 0 };
+	struct err err = { 0 };
+	uint64_t before = metric_get(METRIC_launcher_gone);
+	const char *const argv[] = { "true", NULL };
+	const struct sandbox_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
 
-	start(&r, *state, "exit 3", (struct sandbox_policy){ 0 });
-	assert_int_equal(waitid(P_ALL, 0, &si, WEXITED), 0);
+	start(&r, *state, "read x", (struct sandbox_policy){ 0 });
+	assert_int_equal(kill(launcher_pid(), SIGKILL), 0);
 	wait_end(&r);
-	assert_int_equal(r.status, -SIGKILL);   /* how it ended is not known any more */
+	assert_int_equal(r.status, -SIGKILL);
+	assert_int_equal(metric_get(METRIC_launcher_gone), before + 1);
 	drain(&r, 1);
+	r = (struct run){ .loop = *state };
+	assert_int_equal(ev_child_start(*state, &(struct ev_child_req){ .policy = &p, .ended = on_ended, .arg = &r }, r.fds,
+					&r.child, &err), ERR_UNREACHABLE);
 }
 
 static void environment_is_exactly_what_the_policy_lists(void **state)
@@ -230,19 +252,43 @@ static void script_runs_unless_others_may_write_to_it(void **state)
 	rmdir(dir);
 }
 
+/* What a start gives when this variable names a file that is not there. */
+static int start_without(const char *variable, struct run *r, struct err *err)
+{
+	char *before = getenv(variable) ? mem_strdup(getenv(variable)) : NULL;
+	const char *const argv[] = { "true", NULL };
+	const struct sandbox_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
+	const struct ev_child_req req = { .policy = &p, .ended = on_ended, .arg = r };
+	int rc;
+
+	setenv(variable, "/nonexistent/program", 1);
+	rc = ev_child_start(r->loop, &req, r->fds, &r->child, err);
+	if (before)
+		setenv(variable, before, 1);
+	else
+		unsetenv(variable);
+	free(before);
+	return rc;
+}
+
 static void missing_launcher_is_unreachable(void **state)
 {
-	char *before = getenv("TOOLCRIB_RUN") ? mem_strdup(getenv("TOOLCRIB_RUN")) : NULL;
-	setenv("TOOLCRIB_RUN", "/nonexistent/toolcrib-run", 1);
-	const char *const argv[] = { "true", NULL };
-	struct sandbox_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
 	struct run r = { .loop = *state };
-	struct ev_child_req req = { .policy = &p, .ended = on_ended, .arg = &r };
-	struct err err;
-	assert_int_equal(ev_child_start(r.loop, &req, r.fds, &r.child, &err), ERR_UNREACHABLE);
-	assert_string_equal(err.where, "/nonexistent/toolcrib-run");
-	setenv("TOOLCRIB_RUN", before ? before : "", 1);
-	free(before);
+	struct err err = { 0 };
+
+	assert_int_equal(start_without("TOOLCRIB_LAUNCHER", &r, &err), ERR_UNREACHABLE);
+	assert_string_equal(err.where, "/nonexistent/program");
+}
+
+static void a_missing_program_of_the_package_is_a_refusal(void **state)
+{
+	struct run r = { .loop = *state };
+	struct err err = { 0 };
+
+	assert_int_equal(start_without("TOOLCRIB_RUN", &r, &err), 0);
+	wait_end(&r);
+	assert_string_equal(r.refused, "launcher: toolcrib-run: No such file or directory");
+	drain(&r, 1);
 }
 
 static void large_instructions_arrive(void **state)
@@ -652,7 +698,7 @@ SUITE(child)
 	const struct CMUnitTest tests[] = {
 		T(exit_status_and_output_come_back),
 		T(signal_is_a_negative_status),
-		T(an_end_that_another_has_waited_for_is_told_once),
+		T(a_launcher_that_is_gone_ends_its_programs),
 		T(environment_is_exactly_what_the_policy_lists),
 		T(only_three_descriptors_are_open),
 		T(child_gains_no_privileges_and_has_its_own_group),
@@ -661,6 +707,7 @@ SUITE(child)
 		T(missing_program_is_a_refusal),
 		T(script_runs_unless_others_may_write_to_it),
 		T(missing_launcher_is_unreachable),
+		T(a_missing_program_of_the_package_is_a_refusal),
 		T(large_instructions_arrive),
 		T(group_dies_with_its_leader),
 		T(runaway_dies_with_its_tool),

@@ -50,21 +50,25 @@ struct ask {
 	struct str answer;
 };
 
-static char *trial(void)
+/* A launcher looks once where the programs are. */
+static void open_with(struct fix *f, const char *program)
 {
-	const char *build = getenv("TOOLCRIB_BUILDDIR");
-
-	return mem_printf("%s/tests/peers/worker_trial", build ? build : ".");
+	worker_pool_free(&f->pool);
+	ev_loop_free(&f->loop);
+	setenv("TOOLCRIB_WORKER", program, 1);
+	f->loop = ev_loop_new();
+	f->pool = worker_pool_new(f->loop);
 }
 
 static int set_up(void **state)
 {
 	struct fix *f = mem_zalloc(sizeof(*f));
-	char *program = trial();
+	const char *build = getenv("TOOLCRIB_BUILDDIR");
+	char *here = build ? NULL : getcwd(NULL, 0), *program = mem_printf("%s/tests/peers/worker_trial", build ? build : here);
 
-	f->loop = ev_loop_new();
-	f->pool = worker_pool_new(f->loop, program);
+	open_with(f, program);
 	free(program);
+	free(here);
 	*state = f;
 	return 0;
 }
@@ -511,15 +515,13 @@ static void a_program_that_is_missing_is_an_error_of_the_request(void **state)
 	struct fix *f = *state;
 	struct ask a, dropped;
 
-	worker_pool_free(&f->pool);
-	f->pool = worker_pool_new(f->loop, "/nonexistent/worker");
+	open_with(f, "/nonexistent/worker");
 	ask(f, &dropped, 1, "echo", "");
 	worker_cancel(&dropped.job);
 	ask(f, &a, 1, "echo", "");
 	expect_err(&a, ERR_UNREACHABLE, "worker");
 	assert_false(dropped.done);
-	worker_pool_free(&f->pool);
-	f->pool = worker_pool_new(f->loop, "/bin/false");
+	open_with(f, "/bin/false");
 	ask(f, &a, 1, "echo", "");
 	expect_err(&a, ERR_UNREACHABLE, "worker");
 }

@@ -1,0 +1,67 @@
+#ifndef LAUNCHER_LAUNCHER_H
+#define LAUNCHER_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* The launcher: a process of its own, toolcrib-launcher, which is the only one that starts programs (HARDENING 1.1,
+ * 1.5).  The server starts it before it reads a stranger's byte and starts nothing itself any more.  It has no listener,
+ * no store and no keys, reads one socketpair, and starts the programs of a fixed table: a message names a row, never a
+ * file.
+ *
+ * A request carries the descriptors that the program gets as its 0, 1, 2 and, for a tool, SANDBOX_FD.  What has ended is
+ * told once, when nothing of it is left: the launcher is the subreaper of all that it has started and kills what a dead
+ * one leaves behind (SEC S-513).  When the server's end of the socketpair closes, it ends them all, and itself.
+ *
+ * One thread uses a struct launcher. */
+
+#define LAUNCHER_CHILDREN_MAX 4096      /* that run at a time; one more is refused with EAGAIN */
+#define LAUNCHER_FDS 4                  /* that a program gets */
+#define LAUNCHER_ARGS_MAX 3072          /* bytes of the arguments of a row, each with its NUL */
+#define LAUNCHER_WAIT_MS 5000           /* for its greeting, and for room in the socket */
+
+enum launcher_row {                     /* programs: who they run as is the row's matter */
+	LAUNCHER_RUN,                   /* toolcrib-run: a tool's cage */
+	LAUNCHER_SIGN,                  /* toolcrib-sign: the service's user */
+	LAUNCHER_WORKER,                /* toolcrib-worker: likewise */
+	LAUNCHER_ROWS,
+};
+
+/* Whom tools run as: a range of user ids of the machine, which are groups as well.  count = 0: the server's user. */
+struct launcher_uids { uint32_t first, count; };
+
+struct launcher_ask {
+	enum launcher_row row;
+	uint32_t number;                /* LAUNCHER_RUN: of the range; 0 = commands of the server's own */
+	const char *const *args;        /* behind the program's name, NULL-terminated; LAUNCHER_RUN: NULL */
+	int fds[LAUNCHER_FDS];          /* borrowed; -1 = /dev/null, the last one only for LAUNCHER_RUN */
+};
+
+enum launcher_event_kind {
+	LAUNCHER_ENDED,                 /* status: as of waitid(), exit status or -signal */
+	LAUNCHER_FAILED,                /* it has not been started; status: errno */
+};
+struct launcher_event { enum launcher_event_kind kind; uint64_t id; int status; };
+
+struct launcher;
+
+/* Start it and hear that it is there.  uids may be NULL.  ERR_UNREACHABLE: its program is missing (where = path);
+ * ERR_DENIED: the range cannot be used; ERR_IO.  Before the first thread where its memory matters. */
+int launcher_open(const struct launcher_uids *uids, struct launcher **ret, struct err *err) MUST_CHECK;
+/* It and all that it has started end.  Waits for that, LAUNCHER_WAIT_MS at most; then it is killed. */
+void launcher_close(struct launcher **l);
+/* To be waited for until it can be read. */
+int launcher_fd(const struct launcher *l);
+/* Ask for a start; *ret_id is never given again.  What came of it is an event.  Waits while the socket is full.
+ * ERR_LIMIT: arguments; ERR_UNREACHABLE: the launcher is gone. */
+int launcher_start(struct launcher *l, const struct launcher_ask *ask, uint64_t *ret_id, struct err *err) MUST_CHECK;
+/* A signal, SIGTERM or SIGKILL, to the group that the program leads; nothing when it has ended. */
+void launcher_signal(struct launcher *l, uint64_t id, int signal);
+/* 1: *ret is filled; 0: nothing more for now; ERR_UNREACHABLE: it is gone, and with it all that it has started. */
+int launcher_next(struct launcher *l, struct launcher_event *ret);
+
+#endif

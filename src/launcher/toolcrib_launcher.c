@@ -1,0 +1,503 @@
+/* toolcrib-launcher: starts the programs of a fixed table for the server that has started it, tells how they end, and
+ * leaves nothing of them behind (HARDENING 1.1, 1.5).  Its descriptor 0 is the server's socketpair; nothing else comes
+ * in.  One thread, one poll: the server, and the ends of children.
+ *
+ * What a dead child leaves becomes a child of ours, because we are the next subreaper above toolcrib-run (SEC S-513):
+ * whatever is our child and in no slot is killed, and an end is told when a look found nothing of that kind. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "sandbox/policy.h"
+
+#include "launcher_int.h"
+
+#define SERVER_FD STDIN_FILENO
+#define SWEEP_FIRST_MS 1                /* between two looks at what is left; doubles */
+#define SWEEP_LAST_MS 50
+#define SWEEP_GIVE_UP_MS 2000           /* then the end is told all the same */
+#define SLOTS (LAUNCHER_CHILDREN_MAX * 2)       /* those that run, and what is still to be told */
+#define BUCKETS 1024
+
+/* The programs.  Nothing is started whose file others could have replaced. */
+static const struct row { const char *name, *variable; } rows[LAUNCHER_ROWS] = {
+	[LAUNCHER_RUN] = { "toolcrib-run", "TOOLCRIB_RUN" },
+	[LAUNCHER_SIGN] = { "toolcrib-sign", "TOOLCRIB_SIGN" },
+	[LAUNCHER_WORKER] = { "toolcrib-worker", "TOOLCRIB_WORKER" },
+};
+
+enum state { FREE, RUNS, ENDED, FAILED };       /* ENDED, FAILED: still to be told */
+struct slot { uint64_t id; pid_t pid; enum state state; int status; uint16_t next; };
+
+struct us {
+	struct slot slots[SLOTS];
+	uint16_t by_pid[BUCKETS];       /* those that run: 1 + the first slot of each bucket, 0 = none */
+	size_t used;                    /* slots behind this one are free */
+	size_t running, untold;
+	int files[LAUNCHER_ROWS];       /* opened with O_PATH */
+	char *paths[LAUNCHER_ROWS];
+	int missing[LAUNCHER_ROWS];     /* errno where there is none */
+	int children_fd, signal_fd, null_fd;
+	size_t children_max;
+	bool over;                      /* the server is gone */
+	bool complained;
+	int64_t sweep_ms, give_up_ms;   /* 0: nothing is swept */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* --- slots */
+
+static struct slot *slot_new(struct us *us, uint64_t id)
+{
+	for (size_t i = 0; i < SLOTS; i++) {
+		if (us->slots[i].state != FREE)
+			continue;
+		us->used = i >= us->used ? i + 1 : us->used;
+		us->slots[i] = (struct slot){ .id = id };
+		return &us->slots[i];
+	}
+	return NULL;
+}
+
+static void slot_free(struct us *us, struct slot *s)
+{
+	s->state = FREE;
+	while (us->used > 0 && us->slots[us->used - 1].state == FREE)
+		us->used--;
+}
+
+static struct slot *slot_of(struct us *us, pid_t pid)
+{
+	for (unsigned i = us->by_pid[pid % BUCKETS]; i > 0; i = us->slots[i - 1].next)
+		if (us->slots[i - 1].pid == pid)
+			return &us->slots[i - 1];
+	return NULL;
+}
+
+static void enter(struct us *us, struct slot *slot)
+{
+	uint16_t *first = &us->by_pid[slot->pid % BUCKETS];
+
+	slot->next = *first;
+	*first = (uint16_t)(slot - us->slots + 1);
+}
+
+static void leave(struct us *us, const struct slot *slot)
+{
+	uint16_t *at = &us->by_pid[slot->pid % BUCKETS];
+
+	while (*at != slot - us->slots + 1)
+		at = &us->slots[*at - 1].next;
+	*at = slot->next;
+}
+
+/* --- the start */
+
+/* From fork to exec.  errno is left for the parent, which shares our memory until then. */
+struct plan {
+	int file;
+	const char *path;
+	int fds[LAUNCHER_FDS];
+	size_t nfds;
+	char *const *argv;
+	volatile int failed;
+};
+
+static bool become(const struct plan *p)
+{
+	static char *const env[] = { NULL };
+	sigset_t none;
+
+	if (setpgid(0, 0))
+		return false;
+	/* All of them lie above what they become, so no dup2 hits one that is still needed. */
+	for (size_t i = 0; i < p->nfds; i++)
+		if (dup2(p->fds[i], (int)i) < 0)
+			return false;
+	sigemptyset(&none);
+	if (sigprocmask(SIG_SETMASK, &none, NULL))
+		return false;
+	syscall(SYS_execveat, p->file, "", p->argv, env, AT_EMPTY_PATH);
+	if (errno == ENOENT)            /* a script: its interpreter opens it once more, by name */
+		execve(p->path, p->argv, env);
+	return false;
+}
+
+static pid_t start(struct plan *p)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		if (!become(p))
+			p->failed = errno;
+		_exit(127);
+	}
+	return pid;
+}
+
+/* Arguments behind the name, as they were sent. */
+static bool read_args(const struct launcher_message *m, char *argv[], size_t room, const char *name)
+{
+	size_t n = 0;
+
+	argv[n++] = (char *)(uintptr_t)name;
+	for (const char *at = m->text; at < m->text + m->head.len; at += strlen(at) + 1) {
+		if (n + 1 >= room)
+			return false;
+		argv[n++] = (char *)(uintptr_t)at;
+	}
+	argv[n] = NULL;
+	return true;
+}
+
+/* 0 or errno. */
+static int run_row(struct us *us, const struct launcher_message *m, struct slot *slot)
+{
+	char *argv[16];
+	struct plan p = { .file = us->files[m->head.row], .path = us->paths[m->head.row], .argv = argv,
+			  .nfds = LAUNCHER_FDS };
+	pid_t pid;
+
+	if (us->running >= us->children_max)
+		return EAGAIN;
+	if (p.file < 0)
+		return us->missing[m->head.row];
+	if (!read_args(m, argv, NELEMS(argv), rows[m->head.row].name))
+		return E2BIG;
+	if (m->head.row == LAUNCHER_RUN) {
+		memcpy(p.fds, m->fds, sizeof(p.fds));
+	} else {
+		p.nfds = 2;
+		p.fds[0] = m->fds[0];
+		p.fds[1] = us->null_fd;
+	}
+	pid = start(&p);
+	if (pid < 0)
+		return errno;
+	if (p.failed) {
+		waitpid(pid, NULL, 0);
+		return p.failed;
+	}
+	slot->pid = pid;
+	slot->state = RUNS;
+	enter(us, slot);
+	us->running++;
+	return 0;
+}
+
+static void handle_start(struct us *us, const struct launcher_message *m)
+{
+	struct slot *slot = slot_new(us, m->head.id);
+	int failed = slot ? run_row(us, m, slot) : EAGAIN;
+
+	if (!slot || failed == 0)
+		return;
+	slot->state = FAILED;
+	slot->status = failed;
+	us->untold++;
+}
+
+static void handle_signal(struct us *us, const struct launcher_message *m)
+{
+	for (size_t i = 0; i < us->used; i++)
+		if (us->slots[i].state == RUNS && us->slots[i].id == m->head.id)
+			kill(-us->slots[i].pid, m->head.status);
+}
+
+/* A message that is none ends nothing and starts nothing. */
+static void on_server(struct us *us)
+{
+	static struct launcher_message m;
+	static char buf[LAUNCHER_MESSAGE_MAX];
+	ssize_t n = launcher_message_recv(SERVER_FD, buf, sizeof(buf), &m, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EMSGSIZE))
+		return;
+	if (n <= 0) {
+		us->over = true;
+	} else if (!launcher_request_parse(buf, (size_t)n, m.nfds, &m)) {
+		if (!us->complained)
+			fputs("toolcrib-launcher: a message that is none; more of them are not told\n", stderr);
+		us->complained = true;
+	} else if (m.head.op == LAUNCHER_OP_START) {
+		handle_start(us, &m);
+	} else {
+		handle_signal(us, &m);
+	}
+	while (m.nfds > 0)
+		close(m.fds[--m.nfds]);
+}
+
+/* --- the end */
+
+/* Kill what is a child of ours and in no slot, and reap it.  False when nothing is left. */
+static bool sweep(struct us *us)
+{
+	char buf[4096];
+	off_t at = 0;
+	bool left = false;
+
+	for (ssize_t got; (got = pread(us->children_fd, buf, sizeof(buf) - 1, at)) > 0;) {
+		char *end, *p = buf;
+
+		buf[got] = '\0';
+		end = strrchr(buf, ' ');        /* a number that the buffer cuts is read again with the next piece */
+		if (!end)
+			break;
+		at += end + 1 - buf;
+		while (p < end) {
+			pid_t pid = (pid_t)strtol(p, &p, 10);
+
+			while (*p == ' ')
+				p++;
+			if (slot_of(us, pid))
+				continue;
+			kill(pid, SIGKILL);     /* not reaped, so the number is still its own */
+			left = waitpid(pid, NULL, WNOHANG) != pid || left;
+		}
+	}
+	return left;
+}
+
+static void reap(struct us *us)
+{
+	siginfo_t si;
+
+	for (;;) {
+		struct slot *slot;
+
+		si.si_pid = 0;
+		if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) || si.si_pid == 0)
+			return;
+		slot = slot_of(us, si.si_pid);
+		if (slot)
+			kill(-si.si_pid, SIGKILL);      /* its group, as long as the number is its own */
+		waitpid(si.si_pid, NULL, 0);
+		if (!slot)
+			continue;
+		leave(us, slot);
+		slot->state = ENDED;
+		slot->status = si.si_code == CLD_EXITED ? si.si_status : -si.si_status;
+		us->running--;
+		us->untold++;
+		if (us->sweep_ms == 0) {
+			us->sweep_ms = SWEEP_FIRST_MS;
+			us->give_up_ms = now_ms() + SWEEP_GIVE_UP_MS;
+		}
+	}
+}
+
+/* What has ended and was swept, or was not started.  False: the server has no room for it now. */
+static bool tell(struct us *us)
+{
+	for (size_t i = 0; i < us->used && us->untold > 0; i++) {
+		struct slot *slot = &us->slots[i];
+		struct launcher_message m = { .head = { .magic = LAUNCHER_MAGIC, .id = slot->id, .status = slot->status } };
+
+		if (slot->state != FAILED && (slot->state != ENDED || us->sweep_ms != 0))
+			continue;
+		m.head.op = slot->state == FAILED ? LAUNCHER_OP_FAILED : LAUNCHER_OP_ENDED;
+		if (!us->over && !launcher_message_send(SERVER_FD, &m, MSG_DONTWAIT)) {
+			if (errno == EAGAIN)
+				return false;
+			us->over = true;
+		}
+		us->untold--;
+		slot_free(us, slot);
+	}
+	return true;
+}
+
+/* Milliseconds until the next look, -1: none is due. */
+static int look_after(struct us *us)
+{
+	int wait = -1;
+
+	reap(us);
+	if (us->sweep_ms > 0 && sweep(us) && now_ms() < us->give_up_ms) {
+		wait = (int)us->sweep_ms;
+		us->sweep_ms = us->sweep_ms * 2 > SWEEP_LAST_MS ? SWEEP_LAST_MS : us->sweep_ms * 2;
+	} else {
+		us->sweep_ms = 0;
+	}
+	return wait;
+}
+
+static void serve(struct us *us)
+{
+	enum { SERVER, SIGNALS };
+	struct signalfd_siginfo si;
+
+	while (!us->over) {
+		int wait = look_after(us);
+		bool told = tell(us);
+		struct pollfd fds[] = {
+			/* Without a free slot nothing is heard: the server waits in its send. */
+			[SERVER] = { .fd = SERVER_FD, .events = (short)((us->running + us->untold < SLOTS ? POLLIN : 0) |
+									(told ? 0 : POLLOUT)) },
+			[SIGNALS] = { .fd = us->signal_fd, .events = POLLIN },
+		};
+
+		if (poll(fds, NELEMS(fds), wait) < 0 && errno != EINTR)
+			return;
+		if (fds[SIGNALS].revents)
+			(void)!read(us->signal_fd, &si, sizeof(si));
+		if (fds[SERVER].revents & (POLLIN | POLLHUP | POLLERR))
+			on_server(us);
+	}
+}
+
+/* The server's ends of their sockets are closed as well: they end by themselves, or are killed. */
+static void end_all(struct us *us)
+{
+	int64_t until = now_ms() + SWEEP_GIVE_UP_MS;
+
+	while (us->running > 0 && now_ms() < until) {
+		struct pollfd fd = { .fd = us->signal_fd, .events = POLLIN };
+		struct signalfd_siginfo si;
+
+		reap(us);
+		if (us->running > 0 && poll(&fd, 1, SWEEP_LAST_MS) > 0)
+			(void)!read(us->signal_fd, &si, sizeof(si));
+	}
+	for (size_t i = 0; i < us->used; i++)
+		if (us->slots[i].state == RUNS)
+			kill(-us->slots[i].pid, SIGKILL);
+	memset(us->by_pid, 0, sizeof(us->by_pid));      /* from here on all are strays */
+	for (until = now_ms() + SWEEP_GIVE_UP_MS; sweep(us) && now_ms() < until;)
+		(void)poll(NULL, 0, SWEEP_FIRST_MS);
+}
+
+/* --- its own start */
+
+/* Say what became of the start; a server of another version does not understand it, and that is an answer too. */
+static bool greet(int status, const char *step)
+{
+	struct launcher_message m = { .head = { .magic = LAUNCHER_MAGIC, .op = LAUNCHER_OP_READY, .status = status,
+						.len = (uint32_t)strlen(step) } };
+
+	memcpy(m.text, step, m.head.len);
+	return launcher_message_send(SERVER_FD, &m, 0) && status == 0;
+}
+
+/* Not somebody else's to write. */
+static bool is_safe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()) &&
+	       !(st.st_mode & S_IWOTH) && (!(st.st_mode & S_IWGRP) || st.st_gid == 0 || st.st_gid == getegid());
+}
+
+static void open_rows(struct us *us)
+{
+	for (size_t i = 0; i < LAUNCHER_ROWS; i++) {
+		us->paths[i] = path_program(rows[i].name, rows[i].variable);
+		us->files[i] = open(us->paths[i], O_PATH | O_CLOEXEC);
+		us->missing[i] = us->files[i] < 0 ? errno : EPERM;
+		if (us->files[i] >= 0 && !is_safe(us->files[i])) {
+			close(us->files[i]);
+			us->files[i] = -1;
+		}
+	}
+}
+
+/* $TOOLCRIB_CHILDREN (tests) makes it less. */
+static size_t children_max(void)
+{
+	const char *set = getenv("TOOLCRIB_CHILDREN");
+	uint64_t n = LAUNCHER_CHILDREN_MAX;
+
+	return set && text_u64(set, strlen(set), &n) == 0 && n < LAUNCHER_CHILDREN_MAX ? (size_t)n : LAUNCHER_CHILDREN_MAX;
+}
+
+/* NULL, or the step that failed. */
+static const char *set_up(struct us *us)
+{
+	char path[64];
+	sigset_t all;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	us->children_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (us->children_fd < 0)
+		return "children";
+	us->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (us->null_fd < 0)
+		return "/dev/null";
+	sigfillset(&all);
+	/* A terminal and its user speak to the server. */
+	if (sigprocmask(SIG_SETMASK, &all, NULL))
+		return "signals";
+	sigemptyset(&all);
+	sigaddset(&all, SIGCHLD);
+	us->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (us->signal_fd < 0)
+		return "signals";
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || prctl(PR_SET_DUMPABLE, 0))
+		return "subreaper";
+	if (fcntl(SERVER_FD, F_SETFD, FD_CLOEXEC))
+		return "socket";
+	us->children_max = children_max();
+	open_rows(us);
+	return NULL;
+}
+
+/* For people and package checks; the server passes none of these. */
+static bool answer(const char *option)
+{
+	if (!strcmp(option, "--version"))
+		puts("toolcrib-launcher " PACKAGE_VERSION);
+	else if (!strcmp(option, "--help"))
+		puts("toolcrib-launcher is started by toolcribd, with a socket on descriptor 0; see toolcrib-launcher(8)");
+	else
+		return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static struct us us;
+	const char *failed;
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	if (argc == 2 && answer(argv[1]))
+		return 0;
+	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_SEQPACKET) {
+		fputs("toolcrib-launcher: it is started by toolcribd, with a socket on descriptor 0\n", stderr);
+		return 1;
+	}
+	failed = set_up(&us);
+	if (!greet(failed ? errno : 0, failed ? failed : ""))
+		return 1;
+	serve(&us);
+	end_all(&us);
+	return 0;
+}
