@@ -149,7 +149,7 @@ static void on_timer(void *arg)
 		end_tree(c);
 	} else {
 		log_warn(NULL, "supervisor does not end its tool");
-		launcher_signal(c->loop->nursery.launcher, c->id, SIGKILL);
+		ev_launch_signal(c->loop, c->id, SIGKILL);
 	}
 }
 
@@ -161,7 +161,7 @@ void ev_child_stop(struct ev_child *c, uint32_t term_ms)
 		end_tree(c);
 		return;
 	}
-	launcher_signal(c->loop->nursery.launcher, c->id, SIGTERM);
+	ev_launch_signal(c->loop, c->id, SIGTERM);
 	if (!ev_timer_armed(c->timer))
 		ev_timer_start(c->timer, (uint64_t)term_ms * 1000);
 }
@@ -278,7 +278,7 @@ void ev_child_kill_all(struct ev_loop *loop)
 		ev_launch_await(loop, &c->id, true, now < until_us ? (uint32_t)((until_us - now) / 1000) : 0);
 		if (c->id == 0)
 			continue;
-		launcher_signal(loop->nursery.launcher, id, SIGKILL);
+		ev_launch_signal(loop, id, SIGKILL);
 		ev_launch_await(loop, &c->id, true, END_US / 1000);
 		if (c->id == 0)
 			continue;

@@ -89,6 +89,8 @@ int ev_launch(struct ev_loop *loop, const struct launcher_ask *ask, ev_launch_fn
 /* Wait, at most so long, until the event of *id has come, whose fn sets it to 0.  Events of others come meanwhile, or
  * wait for their turn. */
 void ev_launch_await(struct ev_loop *loop, const uint64_t *id, bool others, uint32_t wait_ms);
+/* As launcher_signal(); nothing when the launcher is gone. */
+void ev_launch_signal(struct ev_loop *loop, uint64_t id, int signal);
 /* No fn for this one any more. */
 void ev_launch_forget(struct ev_loop *loop, uint64_t id);
 

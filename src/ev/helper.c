@@ -62,7 +62,7 @@ void ev_helper_end(struct ev_helper **hp, uint32_t wait_ms)
 	*hp = NULL;
 	ev_launch_await(h->loop, &h->id, false, wait_ms);
 	if (h->id) {
-		launcher_signal(h->loop->nursery.launcher, h->id, SIGKILL);
+		ev_launch_signal(h->loop, h->id, SIGKILL);
 		ev_launch_await(h->loop, &h->id, false, LAUNCHER_WAIT_MS);
 	}
 	if (h->id)
@@ -78,7 +78,7 @@ void ev_helper_kill(struct ev_helper **hp)
 		return;
 	*hp = NULL;
 	if (h->id) {
-		launcher_signal(h->loop->nursery.launcher, h->id, SIGKILL);
+		ev_launch_signal(h->loop, h->id, SIGKILL);
 		ev_launch_forget(h->loop, h->id);
 	}
 	free(h);

@@ -119,6 +119,12 @@ int ev_launch(struct ev_loop *loop, const struct launcher_ask *ask, ev_launch_fn
 	return 0;
 }
 
+void ev_launch_signal(struct ev_loop *loop, uint64_t id, int signal)
+{
+	if (loop->nursery.launcher)
+		launcher_signal(loop->nursery.launcher, id, signal);
+}
+
 void ev_launch_forget(struct ev_loop *loop, uint64_t id)
 {
 	if (loop->nursery.started)

@@ -572,7 +572,6 @@ void ev_loop_free(struct ev_loop **ploop)
 		list_unlink(&l->node);
 		l->fn(l->arg);
 	}
-	free(loop->nursery.foreign);
 	ev_run_late(loop);
 	ev_post_fini(loop);
 	ev_timers_fini(loop);
