@@ -19,6 +19,7 @@
 #define SANDBOX_ARGS_MAX 256
 #define SANDBOX_ENV_MAX 128
 #define SANDBOX_PATHS_MAX 64                /* of each list of paths */
+#define SANDBOX_HIDE_MAX 256                /* of that of hidden ones: SANDBOX_ARGS_MAX is what a list can have */
 #define SANDBOX_PORTS_MAX 64                /* of each list of ports */
 #define SANDBOX_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
 #define SANDBOX_FD 3

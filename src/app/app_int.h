@@ -43,8 +43,8 @@ struct app {
 	size_t started;                 /* rows of the table whose start() succeeded */
 	uint64_t started_us;
 	struct sandbox sandbox;           /* of all tools */
-	const char *hide[3];            /* its lists and texts */
-	char *scratch, *conf_file, *cgroup;
+	char **hide;                    /* its lists and texts */
+	char *scratch, *cgroup;
 	char *sandbox_levels;           /* both levels, for people */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */

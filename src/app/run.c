@@ -104,6 +104,9 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 
 	memcpy(before, a->opt.conf->digest, sizeof(before));
 	conf_reload(a->opt.conf, next, restart);
+	conf_hidden_free(&a->hide);
+	a->hide = conf_hidden(a->opt.conf, a->store);
+	a->sandbox.hide = (const char *const *)a->hide;
 	commands_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
 	app_say_owner(a);
 	app_renewal_take(a, tls);

@@ -219,7 +219,6 @@ static int sandbox_start(struct app *a, struct err *err)
 	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
 	const char *require = conf ? conf->sandbox_require : SANDBOX_REQUIRE_DEFAULT;
 	char level[SANDBOX_LEVEL_TEXT];
-	size_t n = 0;
 	int rc = sandbox_level_parse(require, &a->sandbox.require, err);
 
 	if (rc < 0)
@@ -233,10 +232,8 @@ static int sandbox_start(struct app *a, struct err *err)
 	claim_cgroup(a);
 	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
 		return ERR_UNREACHABLE;
-	a->hide[n++] = a->store;
-	if (conf && conf->file)
-		a->hide[n++] = a->conf_file = path_absolute(conf->file);
-	a->sandbox.hide = a->hide;
+	a->hide = conf_hidden(conf, a->store);
+	a->sandbox.hide = (const char *const *)a->hide;
 	a->sandbox.scratch = a->scratch = scratch_place();
 	a->sandbox_levels = mem_printf("%s, required %s", sandbox_level_format(&a->sandbox.best, level), require);
 	if (a->sandbox.require.landlock == 0 && !a->sandbox.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
@@ -250,9 +247,9 @@ static void sandbox_stop(struct app *a)
 {
 	free(a->sandbox_levels);
 	free(a->scratch);
-	free(a->conf_file);
+	conf_hidden_free(&a->hide);
 	free(a->cgroup);
-	a->sandbox_levels = a->scratch = a->conf_file = a->cgroup = NULL;
+	a->sandbox_levels = a->scratch = a->cgroup = NULL;
 }
 
 /* --- audit level: the server's default of how much of a call is kept */

@@ -78,7 +78,7 @@ static const struct { const char *path; uint64_t access; } everywhere[] = {
 struct rules {
 	int fd;                         /* the ruleset */
 	uint64_t handled;
-	char *hide[SANDBOX_PATHS_MAX + 1];  /* without links */
+	char *hide[SANDBOX_HIDE_MAX + 1];   /* without links */
 	size_t nhide;
 };
 
@@ -262,10 +262,28 @@ static int create(const struct sandbox_policy *p, struct rules *r, struct err *e
 	return r->fd < 0 ? err_set(err, ERR_IO, "landlock", "%s", strerror(errno)) : 0;
 }
 
+/* Without links; of what does not exist yet the place where it would be. */
+static char *hidden_name(const char *path)
+{
+	char *name = realpath(path, NULL), *dir, *slash;
+
+	if (name)
+		return name;
+	dir = mem_strdup(path);
+	slash = strrchr(dir, '/');
+	*slash = '\0';
+	char *above = realpath(*dir ? dir : "/", NULL);
+	if (above)
+		name = mem_printf("%s/%s", strcmp(above, "/") == 0 ? "" : above, slash + 1);
+	free(above);
+	free(dir);
+	return name;
+}
+
 static void find_hidden(const struct sandbox_policy *p, struct rules *r)
 {
 	for (const char *const *path = p->hide; *path; path++) {
-		char *name = realpath(*path, NULL);
+		char *name = hidden_name(*path);
 		if (name)               /* else there is nothing to hide */
 			r->hide[r->nhide++] = name;
 	}

@@ -78,9 +78,9 @@ static int check_count(const char *const *list, size_t max, const char *name, co
 	return count_list(list, max) > max ? err_set(err, ERR_LIMIT, name, "more than %zu %s", max, what) : 0;
 }
 
-static int check_paths(const char *const *list, const char *name, struct err *err)
+static int check_paths(const char *const *list, size_t max, const char *name, struct err *err)
 {
-	int rc = check_count(list, SANDBOX_PATHS_MAX, name, "paths", err);
+	int rc = check_count(list, max, name, "paths", err);
 
 	for (size_t i = 0; rc == 0 && list && list[i]; i++) {
 		if (list[i][0] != '/')
@@ -121,10 +121,10 @@ static int check_policy(const struct sandbox_policy *p, struct err *err)
 		return err_set(err, ERR_LIMIT, "ports", "more than %d ports", SANDBOX_PORTS_MAX);
 	int rc = check_count(p->argv, SANDBOX_ARGS_MAX, "argv", "arguments", err);
 	rc = rc ? rc : check_count(p->env, SANDBOX_ENV_MAX, "env", "environment variables", err);
-	rc = rc ? rc : check_paths(p->read, "read", err);
-	rc = rc ? rc : check_paths(p->write, "write", err);
-	rc = rc ? rc : check_paths(p->files, "files", err);
-	return rc ? rc : check_paths(p->hide, "hide", err);
+	rc = rc ? rc : check_paths(p->read, SANDBOX_PATHS_MAX, "read", err);
+	rc = rc ? rc : check_paths(p->write, SANDBOX_PATHS_MAX, "write", err);
+	rc = rc ? rc : check_paths(p->files, SANDBOX_PATHS_MAX, "files", err);
+	return rc ? rc : check_paths(p->hide, SANDBOX_HIDE_MAX, "hide", err);
 }
 
 static void put_policy(const struct sandbox_policy *p, struct str *out)
@@ -285,7 +285,7 @@ struct block {
 	const char *argv[SANDBOX_ARGS_MAX + 1];
 	const char *env[SANDBOX_ENV_MAX + 1];
 	const char *read[SANDBOX_PATHS_MAX + 1], *write[SANDBOX_PATHS_MAX + 1];
-	const char *files[SANDBOX_PATHS_MAX + 1], *hide[SANDBOX_PATHS_MAX + 1];
+	const char *files[SANDBOX_PATHS_MAX + 1], *hide[SANDBOX_HIDE_MAX + 1];
 	uint16_t connect_ports[SANDBOX_PORTS_MAX], bind_ports[SANDBOX_PORTS_MAX];
 	unsigned char bytes[];
 };
@@ -316,7 +316,7 @@ static void read_policy(struct block *b, struct reader *r)
 	p->read = get_list(r, b->read, SANDBOX_PATHS_MAX, true);
 	p->write = get_list(r, b->write, SANDBOX_PATHS_MAX, true);
 	p->files = get_list(r, b->files, SANDBOX_PATHS_MAX, true);
-	p->hide = get_list(r, b->hide, SANDBOX_PATHS_MAX, true);
+	p->hide = get_list(r, b->hide, SANDBOX_HIDE_MAX, true);
 	p->connect_ports = get_ports(r, b->connect_ports, &p->nconnect);
 	p->bind_ports = get_ports(r, b->bind_ports, &p->nbind);
 	if (r->p != r->end || !p->argv[0] || !net_agrees(p))

@@ -269,7 +269,7 @@ static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 struct words {
 	const char *at[WORDS_MAX + 1]; size_t n;
 	bool full;
-	char *hidden[SANDBOX_PATHS_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be
+	char *hidden[SANDBOX_HIDE_MAX + 1]; size_t nhidden;        /* without links; what is not there need not be
 								     * hidden */
 };
 

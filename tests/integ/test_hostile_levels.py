@@ -4,6 +4,7 @@ import json
 import os
 import re
 
+import certs
 import crib
 
 HOSTILE = crib.BUILD / "tests/hostile/hostile"
@@ -91,6 +92,74 @@ class Files(Levels):
         if self.at(2, "require: base+landlock:2"):
             self.assertEqual(self.peer.call("t", {}, crib.MODERN)["result"]["structuredContent"], {"zombies": "done"})
             self.assertIn("landlock:2", self.crib.json("audit", "calls", "--tenant", "acme")[0]["sandbox"])
+
+
+class Secrets(crib.Case):
+    """Everything in one folder that the tool may read, but for what is named as secret."""
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        self.key = c.tenant("acme", "*")
+        d = self.dir = c.dir / "etc"
+        d.mkdir()
+        (c.store / "signer").rename(d / "signer")
+        ca = certs.Ca(d)
+        for name in ("server", "door", "later"):
+            ca.sign(name, "IP:127.0.0.1")
+        (d / "asking").write_text("s3cret\n")
+        (d / "asking").chmod(0o600)
+        (d / "plain").write_text("not a secret\n")
+
+    def configuration(self, door):
+        """crib's, and one of each that names a secret."""
+        d = self.dir
+        path = self.crib.dir / "toolcribd.yaml"
+        admin = "0123456789abcdef" * 4
+        path.write_text(f"""listeners:
+- {{transport: http, address: "127.0.0.1:0"}}
+- {{transport: tcp, address: "127.0.0.1:0"}}
+- {{transport: unix, address: "{self.crib.dir}/agents.sock"}}
+- {{transport: tcp, address: "127.0.0.1:0", tls: {{cert: {d}/{door}.crt, key: {d}/{door}.key, client_ca: {d}/ca.crt}}}}
+signer: {{dir: {d}/signer}}
+anchor: {{file: {d}/anchors}}
+admin: {{listen: "127.0.0.1:0", cert: {d}/server.crt, key: {d}/server.key}}
+roles: [{{role: auditor, key: {admin}, name: ann}}]
+oauth:
+  resource: "http://127.0.0.1:8808"
+  issuers:
+  - issuer: "https://issuer.example"
+    introspection: {{uri: "https://issuer.example/ask", client: us, secret_file: {d}/asking}}
+    tenant: acme
+    scopes: {{tools.read: ['tools:list']}}
+""")
+        return path
+
+    def read(self, name, *files):
+        argv = json.dumps([str(HOSTILE), "reach", *map(str, files)])
+        self.crib.tool(crib.tool_yaml(name, f"{{type: exec, argv: {argv}, stdin: none, output: json, sandbox: {{read: ['{self.crib.dir}']}}}}",
+                                      extra="limits: {timeout: 20s, result: 1MiB}\n"), f"{name}.yaml")
+        peer = self.crib.tcp(self.key)
+        got = peer.call(name, {}, crib.MODERN)["result"]
+        peer.close()
+        return {file: said["open to read"] for file, said in got["structuredContent"].items()}
+
+    def test_f6_what_the_configuration_names_as_secret_is_hidden(self):
+        """HARDENING F-6: keys of TLS, of the signer and of administrators, secrets of issuers, anchors."""
+        d = self.dir
+        self.crib.config = lambda extra="": self.configuration("door")
+        self.crib.start()
+        secret = [self.crib.dir / "toolcribd.yaml", d / "door.key", d / "server.key", d / "ca.crt", d / "asking", d / "anchors",
+                  *sorted(path for path in (d / "signer").iterdir() if path.is_file())]
+        self.assertGreater(len(secret), 6)
+        said = self.read("first", *secret, d / "plain", d / "later.key")
+        self.assertEqual((said.pop(str(d / "plain")), said.pop(str(d / "later.key"))), ("done", "done"))
+        self.assertEqual(set(said.values()), {"EACCES"}, said)
+        # What the file names when it is read again is hidden from then on.
+        self.configuration("later")
+        self.crib.cli("reload")
+        said = self.read("second", d / "later.key", d / "plain")
+        self.assertEqual(said, {str(d / "later.key"): "EACCES", str(d / "plain"): "done"})
 
 
 if __name__ == "__main__":

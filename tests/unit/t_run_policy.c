@@ -150,6 +150,31 @@ static void counts_are_limited(void **state)
 	assert_int_equal(encode_n(0, 0), ERR_INVALID);
 }
 
+static int encode_hidden(size_t n)
+{
+	const char *hide[SANDBOX_HIDE_MAX + 2];
+	struct sandbox_policy p = sample(), *got = NULL;
+	struct str s = STR_INIT;
+	for (size_t i = 0; i < n; i++)
+		hide[i] = "/etc/key";
+	hide[n] = NULL;
+	p.hide = hide;
+	int rc = sandbox_policy_encode(&p, &s, NULL);
+	if (rc == 0)
+		rc = sandbox_policy_decode(s.p, s.len, &got, NULL);
+	if (rc == 0)
+		assert_true(got->hide[n - 1] && !got->hide[n]);
+	free(got);
+	str_fini(&s);
+	return rc;
+}
+
+static void hidden_paths_are_limited(void **state)
+{
+	assert_int_equal(encode_hidden(SANDBOX_HIDE_MAX), 0);
+	assert_int_equal(encode_hidden(SANDBOX_HIDE_MAX + 1), ERR_LIMIT);
+}
+
 /* Encode with one argument of n bytes; *ret_len gets the size of the whole. */
 static int encode_long(size_t n, size_t *ret_len)
 {
@@ -235,6 +260,7 @@ SUITE(policy)
 		cmocka_unit_test(policy_comes_back_as_written), cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(trailing_bytes_are_refused),   cmocka_unit_test(changed_bytes_never_crash),
 		cmocka_unit_test(counts_are_limited),           cmocka_unit_test(bytes_are_limited),
+		cmocka_unit_test(hidden_paths_are_limited),
 		cmocka_unit_test(relative_paths_are_refused),   cmocka_unit_test(layers_and_what_they_need_go_together),
 		cmocka_unit_test(levels_are_written_in_one_order),
 	};

@@ -1,0 +1,74 @@
+/* What the configuration names and no tool may see: the store, the file itself, and every path of a secret in it
+ * (HARDENING F-6).  The app hands the list to the sandbox of all tools at its start and when it reads the file again.
+ * A new key of the configuration that names a secret has its line here.  Any thread. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "conf/conf.h"
+
+struct names { char **at; size_t n; };
+
+/* path: NULL = none. */
+static void add(struct names *names, const char *path)
+{
+	if (!path || !*path)
+		return;
+	names->at = mem_realloc(names->at, (names->n + 2) * sizeof(*names->at));
+	names->at[names->n++] = path_absolute(path);
+	names->at[names->n] = NULL;
+}
+
+/* What every program reads anyway cannot be hidden from one, and certificates of authorities are no secrets; those for
+ * clients are hidden where they lie with what is. */
+static void add_authorities(struct names *names, const char *path)
+{
+	static const char *const everywhere[] = { "/usr/", "/etc/ssl/certs/", "/etc/ca-certificates/", "/etc/pki/" };
+
+	for (size_t i = 0; path && i < NELEMS(everywhere); i++) {
+		if (strncmp(path, everywhere[i], strlen(everywhere[i])) == 0)
+			return;
+	}
+	add(names, path);
+}
+
+static void add_listeners(struct names *names, const struct conf *c)
+{
+	for (size_t i = 0; i < c->nlisteners; i++) {
+		const struct conf_tls *tls = c->listeners[i].tls;
+		if (!tls)
+			continue;
+		add(names, tls->key);
+		add_authorities(names, tls->client_ca);
+	}
+}
+
+char **conf_hidden(const struct conf *c, const char *store)
+{
+	struct names names = { NULL, 0 };
+
+	add(&names, store);
+	if (!c)
+		return names.at;
+	add(&names, c->file);
+	add(&names, c->signer_dir);
+	add(&names, c->signer_socket);
+	add(&names, c->anchor_file);
+	add(&names, c->admin_key);
+	add(&names, c->admin_socket);
+	add_listeners(&names, c);
+	for (size_t i = 0; i < c->nissuers; i++)
+		add(&names, c->issuers[i].ask_secret_file);
+	return names.at;
+}
+
+void conf_hidden_free(char ***list)
+{
+	for (char **at = *list; at && *at; at++)
+		free(*at);
+	free(*list);
+	*list = NULL;
+}
