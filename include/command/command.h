@@ -144,8 +144,8 @@ struct command {
 	 * the log it was read from, durable before the answer leaves.  Each command's own record comes on top, at its end. */
 	int record;
 	int (*check)(struct command_call *c, struct err *err);      /* loop; parse, dry run, no I/O */
-	/* Loop, before body(): what has to be asked elsewhere; ends with command_gathered().  May be NULL. */
-	void (*gather)(struct command_call *c);
+	/* Loop, before body(): ask elsewhere; ends with command_gathered(), or ungather() when nobody waits; or NULL. */
+	void (*gather)(struct command_call *c), (*ungather)(struct command_call *c);
 	/* Plain memory only; db is the writer's, a reader on the pool, NULL on the loop; logs NULL unless WRITER. */
 	int (*body)(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err);
 	void (*after)(struct command_call *c);      /* loop, after COMMIT and after listeners were told */
@@ -215,7 +215,7 @@ struct command_sink {
 };
 /* Once, not before command_run() has returned.  err NULL = done; rows: lines of {"row":{…}}, borrowed. */
 typedef void command_reply_fn(void *arg, const struct str *rows, const struct err *err);
-void command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
+struct command_call *command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
 void command_gathered(struct command_call *c, const struct err *err);   /* err NULL: body() follows */
 void command_finish(struct command_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 

@@ -30,6 +30,7 @@ struct ev_loop;
 struct fetcher;
 struct sandbox;
 struct upstreams;
+struct upstreams_reading;
 
 extern const struct backend_ops handler_mcp;         /* the handler of hosted items */
 
@@ -122,6 +123,7 @@ void upstreams_free(struct upstreams **u);
 int upstreams_load(struct upstreams *u, struct db *db, struct err *err) MUST_CHECK;
 /* One that was added or changed: new calls go by the new document, links under the old one end with their calls. */
 int upstreams_set(struct upstreams *u, const char *document, bool enabled, struct err *err) MUST_CHECK;
+/* Its links end, with their calls and processes. */
 void upstreams_remove(struct upstreams *u, const char *name);
 /* fn: what an upstream has may not be what was accepted any more, please look (upstreams_list). */
 typedef void upstreams_changed_fn(void *arg, const char *name);
@@ -134,7 +136,8 @@ void upstreams_on_dropped(struct upstreams *u, upstreams_dropped_fn *fn, void *a
 /* What it has, read now: list is taken, NULL with err.  Not before the return.  ERR_NOT_FOUND, ERR_UNREACHABLE; the
  * message names the upstream. */
 typedef void upstreams_list_fn(void *arg, struct upstream_list *list, const struct err *err);
-void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg);
+struct upstreams_reading *upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg);
+void upstreams_unlist(struct upstreams_reading **reading);      /* nobody wants to know any more; before done() */
 /* Links that are open, and why the last one that broke did (code 0: none did). */
 struct upstream_state { unsigned links; size_t calls; struct err error; };
 void upstreams_state(const struct upstreams *u, const char *name, struct upstream_state *ret);

@@ -57,12 +57,14 @@ struct command_run {
 	void (*ended)(struct command_run *run);
 	struct err err;
 	int rc;
-	bool gathered;
+	bool gathered, gathering;       /* gathering: command_gathered() is awaited */
 	const struct command_sink *sink;    /* of a stream */
 	struct ev_timer *timer;         /* between its parts; NULL before the second */
 	struct list streams;            /* in admin.streams while there is a timer */
 };
 struct command_run *command_run_of(const struct command_call *c);
+/* Until the reply: who gave it is gone.  One that has not begun to change anything ends now, if its row knows how. */
+void command_hang_up(struct command_call *c);
 
 /* --- who may what (authority.c) */
 

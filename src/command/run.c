@@ -437,6 +437,7 @@ static void run_body(struct command_run *run)
 	int rc = 0;
 
 	if (run->cmd->gather && !run->gathered) {
+		run->gathering = true;
 		run->cmd->gather(&run->c);
 		return;
 	}
@@ -477,6 +478,7 @@ void command_gathered(struct command_call *c, const struct err *err)
 	struct command_run *run = command_run_of(c);
 
 	run->gathered = true;
+	run->gathering = false;
 	if (!err && !c->admin->closed) {
 		run_body(run);
 		return;
@@ -486,6 +488,18 @@ void command_gathered(struct command_call *c, const struct err *err)
 	else
 		(void)err_set(&run->err, ERR_CANCELLED, "", "the server is stopping; nothing was done");
 	run_end(run, run->err.code);
+}
+
+void command_hang_up(struct command_call *c)
+{
+	struct command_run *run = command_run_of(c);
+
+	if (!run->gathering || !run->cmd->ungather || c->admin->closed)
+		return;
+	run->gathering = false;
+	run->cmd->ungather(c);
+	metric_inc(METRIC_admin_commands_left);
+	run_end(run, err_set(&run->err, ERR_CANCELLED, "", "whoever gave it has hung up; nothing was done"));
 }
 
 /* --- the record of rows that run something: durable first, then the work */
@@ -598,7 +612,7 @@ static int prepare(struct command_run *run, const struct command_req *req)
 
 static const struct command unknown_cmd = { .noun = "unknown" };
 
-void command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
+struct command_call *command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
 {
 	struct command_run *run = mem_zalloc(sizeof(*run));
 	int rc;
@@ -626,7 +640,7 @@ void command_run(struct commands *a, const struct command_req *req, command_repl
 		rc = err_set(&run->err, ERR_INVALID, "", "%s %s answers in parts, which nobody takes here", req->noun, req->verb);
 	if (rc == 0 && run->cmd->stream) {
 		command_record_reads(run, stream_recorded);
-		return;
+		return &run->c;
 	}
 	if (rc == 0 && run->record == AUDIT_ADMIN_CMD) {
 		struct audit_event ev;
@@ -636,12 +650,13 @@ void command_run(struct commands *a, const struct command_req *req, command_repl
 		if (rc < 0)
 			(void)err_set(&run->err, (enum err_code)rc, "", "no record could be written; nothing was done");
 		else
-			return;
+			return &run->c;
 	}
 	if (rc < 0)
 		run_end(run, rc);
 	else
 		run_body(run);
+	return &run->c;
 }
 
 /* Commands that answer in parts: the body is asked again while it has more to say and somebody listens, with a pause

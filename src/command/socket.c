@@ -62,6 +62,7 @@ struct conn {
 	bool stranger;                  /* without any role when it connected */
 	bool keyless;                   /* the key is what is due */
 	bool busy;                      /* a command runs: its reply() is the last user */
+	struct command_call *running;   /* it */
 	bool eof;
 };
 
@@ -237,6 +238,7 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 	struct conn *c = arg;
 
 	c->busy = false;
+	c->running = NULL;
 	if (!c->stream) {
 		conn_free(c);
 		return;
@@ -294,8 +296,9 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	(void)json_object_del(doc, "args");
 	c->busy = true;
 	ev_timer_stop(c->due);
-	stream_pause(c->stream, !cmd || !cmd->stream);  /* of a stream the end must be seen when it is silent */
-	command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n]
+	/* Of a stream the peer's end must be seen when it is silent, and of what waits for somebody else, too. */
+	stream_pause(c->stream, !cmd || (!cmd->stream && !cmd->ungather));
+	c->running = command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n]
 		    ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
 	jx_wipe(&doc);
@@ -409,6 +412,8 @@ static void conn_ended(void *arg, enum stream_end why)
 	struct conn *c = arg;
 
 	c->eof = true;
+	if (c->running)
+		command_hang_up(c->running);
 	if (why == STREAM_EOF && c->busy)
 		return;                         /* the reply can still be written */
 	if (why == STREAM_EOF)

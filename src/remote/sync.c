@@ -22,7 +22,7 @@
 #include "remote/remote.h"
 
 struct sync_job {
-	bool reached;                   /* sync: the list has been asked for */
+	struct upstreams_reading *reading;      /* sync: the lists have been asked for */
 	struct upstream_list *list;
 	int64_t *changed; size_t nchanged, cap;
 	struct upstream_doc doc;        /* stored with another prefix */
@@ -62,13 +62,23 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 	struct command_call *c = arg;
 	struct sync_job *job = c->priv;
 
+	job->reading = NULL;
 	job->list = list;
 	command_gathered(c, err);
 }
 
 static void upstream_sync_gather(struct command_call *c)
 {
-	upstreams_list(command_env(c)->upstreams, arg_text(c, "upstream"), on_list, c);
+	struct sync_job *job = c->priv;
+
+	job->reading = upstreams_list(command_env(c)->upstreams, arg_text(c, "upstream"), on_list, c);
+}
+
+static void upstream_sync_ungather(struct command_call *c)
+{
+	struct sync_job *job = c->priv;
+
+	upstreams_unlist(&job->reading);
 }
 
 static int upstream_accept_check(struct command_call *c, struct err *err)
@@ -828,7 +838,7 @@ const struct command sync_commands[] = {
 		    "an upstream says that a list has changed, and then stores nothing new.",
 	  .args = upstream_sync_args, .columns = upstream_sync_cols, .runs = true, .shape = ADM_TABLE, .role = ADM_OWNER,
 	  .where = ADM_ON_WRITER, .check = upstream_sync_check, .gather = upstream_sync_gather,
-	  .body = upstream_sync_body },
+	  .ungather = upstream_sync_ungather, .body = upstream_sync_body },
 	{ .noun = "upstream", .verb = "diff", .help = "Show what waits of an upstream, and its digest",
 	  .detail = "Each definition as upstream accept would store it, against the one in force; what is new or gone, as a "
 		    "whole.  The digest at the end is of all that is shown: upstream accept wants it, and refuses when "

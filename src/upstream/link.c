@@ -440,7 +440,7 @@ static void changed(struct link *l)
 		link_kick(l);
 }
 
-void link_watch(struct link *l, const char *uri)
+static void watch(struct link *l, const char *uri)
 {
 	struct watched *w = map_get_z(l->watched, uri);
 
@@ -452,7 +452,7 @@ void link_watch(struct link *l, const char *uri)
 	changed(l);
 }
 
-void link_unwatch(struct link *l, const char *uri)
+static void unwatch(struct link *l, const char *uri)
 {
 	struct watched *w = map_del_z(l->watched, uri);
 
@@ -464,6 +464,14 @@ void link_unwatch(struct link *l, const char *uri)
 		changed(l);
 	free(w->uri);
 	free(w);
+}
+
+void link_watch(struct link *l, const char *uri, bool on)
+{
+	if (on)
+		watch(l, uri);
+	else
+		unwatch(l, uri);
 }
 
 #define NOISE_MAX 100                   /* lines that are no messages, before the server is given up */
@@ -539,6 +547,14 @@ static void fail_listers(struct link *l, const struct err *err)
 	}
 }
 
+static void fail_retired(struct link *l)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_TOOL, "", "it was changed, disabled or removed");
+	fail_listers(l, &err);
+}
+
 /* Whoever waits hears of the end first, then the owner, who closes the link. */
 static void bury(struct link *l)
 {
@@ -555,10 +571,13 @@ static void work(void *arg)
 	struct link *l = arg;
 
 	l->kicked = false;
-	if (l->state == LINK_DEAD)
+	if (l->state == LINK_DEAD) {
 		bury(l);
-	else
+	} else {
+		if (l->retired)
+			fail_retired(l);
 		link_call_run_waiting(l);
+	}
 	if (l->watch_changed && l->state == LINK_READY)
 		link_watch_work(l);
 	if (l->closed && !l->kicked)
@@ -880,32 +899,41 @@ bool link_busy(const struct link *l)
 	return l->ncalls > 0 || !list_empty(&l->listers);
 }
 
-enum link_era link_era(const struct link *l)
+struct link_status link_status(const struct link *l)
 {
-	if (l->state != LINK_READY && l->state != LINK_LISTING)
-		return LINK_ERA_UNKNOWN;
-	return l->modern ? LINK_ERA_MODERN : LINK_ERA_LEGACY;
+	bool agreed = l->state == LINK_READY || l->state == LINK_LISTING;
+
+	return (struct link_status){ !agreed ? LINK_ERA_UNKNOWN : l->modern ? LINK_ERA_MODERN : LINK_ERA_LEGACY, l->ncalls,
+		l->hash };
 }
 
-size_t link_calls(const struct link *l)
+void link_retire(struct link *l)
 {
-	return l->ncalls;
+	l->retired = true;
+	link_kick(l);
 }
 
-const uint8_t *link_hash(const struct link *l)
-{
-	return l->hash;
-}
-
-void link_list(struct link *l, link_list_fn *done, void *arg)
+struct link_lister *link_list(struct link *l, link_list_fn *done, void *arg)
 {
 	struct link_lister *w = mem_zalloc(sizeof(*w));
 
-	w->done = done;
-	w->arg = arg;
+	*w = (struct link_lister){ .link = l, .done = done, .arg = arg };
 	list_push_back(&l->listers, &w->node);
 	if (l->state == LINK_DEAD)
 		link_kick(l);
 	else if (l->state == LINK_READY)
 		link_list_start(l);
+	return w;
+}
+
+void link_unlist(struct link_lister **lister)
+{
+	struct link_lister *w = *lister;
+	struct link *l = w->link;
+
+	*lister = NULL;
+	list_unlink(&w->node);
+	free(w);
+	if (l->state != LINK_DEAD && !link_busy(l))
+		l->env.idle(l->env.arg, l->left);
 }

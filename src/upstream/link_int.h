@@ -23,6 +23,7 @@
 #define LINK_LIST_BYTES_MAX (32u << 20)  /* of all lists, all pages */
 #define LINK_PROBE_MS 2000               /* silence after server/discover means an older server (MCP V-07) */
 #define LINK_START_MS 60000              /* from the start to the end of the lists: a package may have to be fetched */
+#define LINK_LIST_MS 30000               /* for one reading of all lists, all pages */
 #define LINK_RELIST_MS 1000              /* lists that change all the time are read this often, */
 #define LINK_RELIST_BURST 8              /* after so many times at once */
 #define LINK_RELISTEN_MS 5000            /* before a stream of news that has ended is asked for again */
@@ -136,17 +137,20 @@ int link_open(const struct link_env *env, const char *name, bool asks, enum link
 		  void *arg, struct link **ret, struct err *err) MUST_CHECK;
 void link_close(struct link **link);    /* its calls fail */
 bool link_busy(const struct link *link);        /* calls, parked ones too, or somebody who waits for a list */
-enum link_era link_era(const struct link *link); /* LINK_ERA_UNKNOWN until the handshake is over */
-size_t link_calls(const struct link *link);
-const uint8_t *link_hash(const struct link *link);        /* 32 bytes over its lists */
-/* A resource by its URI there, which the server says news of, if it does.  Once each. */
-void link_watch(struct link *link, const char *uri);
-void link_unwatch(struct link *link, const char *uri);
+/* era: LINK_ERA_UNKNOWN until the handshake is over; hash: 32 bytes over its lists. */
+struct link_status { enum link_era era; size_t calls; const uint8_t *hash; };
+struct link_status link_status(const struct link *link);
+/* No new call comes: those who wait for a list hear that there will be none. */
+void link_retire(struct link *link);
+/* A resource by its URI there, which the server says news of, if it does.  Once each; on false: no more. */
+void link_watch(struct link *link, const char *uri, bool on);
 /* Things that happen at most once in a gap, after a burst of them: when the next may.  *tat is their memory. */
 uint64_t link_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst);
 
-/* What it has, read now; list is taken, NULL with err.  Not before the return. */
+/* What it has, read now: begun after this call.  list is taken, NULL with err.  Not before the return.  What is returned
+ * is good until then, or until link_unlist(), after which done() does not come. */
 typedef void link_list_fn(void *arg, struct upstream_list *list, const struct err *err);
-void link_list(struct link *link, link_list_fn *done, void *arg);
+struct link_lister *link_list(struct link *link, link_list_fn *done, void *arg);
+void link_unlist(struct link_lister **lister);
 
 #endif

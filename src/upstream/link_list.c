@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
 
@@ -55,10 +56,9 @@ void link_list_free(struct link *l)
 static void send_page(struct link *l, struct jx_span cursor)
 {
 	const char *method = rows[l->reading].method;
-	uint64_t id;
 
-	(void)link_request(l, LINK_LIST, NULL, &id);
-	link_msg_begin(&l->out, id, method);
+	(void)link_request(l, LINK_LIST, NULL, &l->list_id);
+	link_msg_begin(&l->out, l->list_id, method);
 	if (cursor.p) {
 		str_puts(&l->out, "\"cursor\":");
 		str_put(&l->out, cursor.p, cursor.len);
@@ -67,35 +67,34 @@ static void send_page(struct link *l, struct jx_span cursor)
 		str_putc(&l->out, ',');
 	link_msg_meta(&l->out, l->modern, 0, 0);
 	link_msg_end(&l->out);
-	link_send(l, id, method, NULL);
+	link_send(l, l->list_id, method, NULL);
 }
 
-static void tell_listers(struct link *l, struct upstream_list *list, const struct err *err)
+static struct upstream_list *copy_list(const struct upstream_list *list)
 {
-	struct list all;
+	struct upstream_list *ret = mem_dup(list, sizeof(*list));
 
-	list_init(&all);
-	while (!list_empty(&l->listers)) {
-		struct list *n = l->listers.next;
-
-		list_unlink(n);
-		list_push_back(&all, n);
+	ret->item = mem_calloc(list->count + 1, sizeof(*ret->item));
+	for (size_t i = 0; i < list->count; i++) {
+		ret->item[i] = list->item[i];
+		ret->item[i].key = mem_strdup(list->item[i].key);
+		ret->item[i].text = mem_strdup(list->item[i].text);
 	}
-	while (!list_empty(&all)) {
-		struct link_lister *w = CONTAINER_OF(all.next, struct link_lister, node);
-		bool served = list || err;
+	return ret;
+}
 
-		list_unlink(&w->node);
-		if (served) {
-			w->done(w->arg, list, err);
-			list = NULL;
-			free(w);
-		} else {        /* one list, one taker: the next one reads again */
-			list_push_back(&l->listers, &w->node);
+/* Whoever asked before this reading began; of a failure, everybody.  done() may end others' waiting. */
+static void tell_listers(struct link *l, const struct upstream_list *list, const struct err *err)
+{
+	for (struct link_lister *w; !list_empty(&l->listers); free(w)) {
+		w = CONTAINER_OF(l->listers.next, struct link_lister, node);
+		if (list && !w->served) {       /* nor did those behind it */
 			l->again = true;
+			return;
 		}
+		list_unlink(&w->node);
+		w->done(w->arg, list ? copy_list(list) : NULL, err);
 	}
-	upstream_list_free(&list);
 }
 
 static void finish(struct link *l)
@@ -124,7 +123,9 @@ static void finish(struct link *l)
 	l->digests = digests;
 	(void)snprintf(list->revision, sizeof(list->revision), "%s", rev_table[l->rev].text);
 	(void)snprintf(list->server, sizeof(list->server), "%s", l->server);
+	ev_timer_stop(l->relist);
 	tell_listers(l, list, NULL);
+	upstream_list_free(&list);
 	link_ready(l);
 	if (!same)
 		l->env.changed(l->env.arg);
@@ -155,20 +156,14 @@ void link_list_start(struct link *l)
 		l->again = true;
 		return;
 	}
-	ev_timer_stop(l->relist);
+	ev_timer_start(l->relist, LINK_LIST_MS * UINT64_C(1000));
+	LIST_FOREACH(n, &l->listers)
+		CONTAINER_OF(n, struct link_lister, node)->served = true;
 	l->listing = true;
 	l->list = mem_zalloc(sizeof(*l->list));
 	l->list_bytes = 0;
 	l->seen = map_new();
 	read_from(l, UPSTREAM_TOOL);
-}
-
-void link_list_late(void *link)
-{
-	struct link *l = link;
-
-	if (l->state == LINK_READY)
-		link_list_start(l);
 }
 
 void link_list_changed(struct link *l)
@@ -182,6 +177,18 @@ void link_list_changed(struct link *l)
 						   LINK_RELIST_BURST) - now);
 }
 
+static void forget_items(struct link *l)
+{
+	struct upstream_list *list = l->list;
+
+	while (list->count > 0 && list->item[list->count - 1].kind == l->reading) {
+		struct upstream_item *t = &list->item[--list->count];
+
+		free(t->key);
+		free(t->text);
+	}
+}
+
 /* Nothing is known of this kind; the others are read all the same. */
 static void leave_out(struct link *l, const char *why)
 {
@@ -190,12 +197,7 @@ static void leave_out(struct link *l, const char *why)
 	log_warn(NULL, "a list of an upstream could not be read upstream=%s list=%s why=\"%s\"", l->name,
 		 rows[kind].method, why);
 	l->list->unread[kind] = true;
-	while (l->list->count > 0 && l->list->item[l->list->count - 1].kind == kind) {
-		struct upstream_item *t = &l->list->item[--l->list->count];
-
-		free(t->key);
-		free(t->text);
-	}
+	forget_items(l);
 	read_from(l, kind + 1);
 }
 
@@ -207,11 +209,43 @@ void link_list_failed(struct link *l, const struct err *err)
 	}
 	upstream_list_free(&l->list);
 	map_free(&l->seen);
+	ev_timer_stop(l->relist);
 	l->listing = false;
 	if (l->state == LINK_READY)
 		tell_listers(l, NULL, err);
 	else
 		link_die(l, ERR_TOOL, "%s", err->msg);
+}
+
+/* Their time is over (HARDENING F-17), whatever the server has been saying meanwhile: without its tools they could not be
+ * read; of the others this one and those behind it could not. */
+static void overdue(struct link *l)
+{
+	struct err err;
+
+	metric_inc(METRIC_upstream_lists_late);
+	link_forget(l, l->list_id);
+	(void)err_set(&err, ERR_TOOL, "", "it did not list its %ss within %d s", rows[l->reading].noun, LINK_LIST_MS / 1000);
+	if (l->reading == UPSTREAM_TOOL) {
+		link_list_failed(l, &err);
+		link_doubt(l);
+		return;
+	}
+	log_warn(NULL, "lists of an upstream could not be read upstream=%s why=\"%s\"", l->name, err.msg);
+	forget_items(l);
+	for (enum upstream_kind kind = l->reading; kind < UPSTREAM_KINDS; kind++)
+		l->list->unread[kind] = l->has[kind];
+	finish(l);
+}
+
+void link_list_late(void *link)
+{
+	struct link *l = link;
+
+	if (l->listing)
+		overdue(l);
+	else if (l->state == LINK_READY)
+		link_list_start(l);
 }
 
 /* Free; NULL: it has no name that can be used. */

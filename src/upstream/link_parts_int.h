@@ -17,7 +17,8 @@ enum link_kind { LINK_DISCOVER, LINK_INITIALIZE, LINK_LIST, LINK_CALL, LINK_PING
 
 struct link_open { enum link_kind kind; struct link_call *call; };         /* a request of ours without an answer */
 
-struct link_lister { struct list node; link_list_fn *done; void *arg; };
+/* served: by the reading under way, which began after it was asked for */
+struct link_lister { struct list node; struct link *link; link_list_fn *done; void *arg; bool served; };
 
 struct link {
 	struct link_env env;
@@ -36,6 +37,7 @@ struct link {
 	 * one principal, and none was left without its answer. */
 	char *voice; bool mixed, left;  /* voice: whose calls they are, NULL before the first; mixed: others' as well */
 	bool kicked, closed;            /* closed: freed when the kick has come */
+	bool retired;
 	struct str out;                 /* a message being written */
 	/* the handshake */
 	char server[128];
@@ -51,11 +53,12 @@ struct link {
 	struct map *seen;               /* keys in it */
 	size_t list_bytes, list_count; unsigned pages;
 	bool listing, again;            /* they are being read; and have to be read once more */
+	uint64_t list_id;               /* of the request for a page that is out */
 	struct map *digests;            /* key -> 32 bytes; NULL until they were read first */
 	bool unread[UPSTREAM_KINDS];    /* could not be read */
 	uint8_t hash[32];               /* over all of them */
 	struct list listers;
-	struct ev_timer *relist;
+	struct ev_timer *relist;        /* while they are read: the end of their time */
 	uint64_t relist_tat;
 	/* what is watched */
 	struct map *watched;            /* by URI */

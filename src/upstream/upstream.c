@@ -121,7 +121,7 @@ static void watch_end(struct backend_watch *base)
 	struct slot *s = w->slot;
 
 	if (s && s->link && !is_shared(w))
-		link_unwatch(s->link, w->uri);
+		link_watch(s->link, w->uri, false);
 	leave(w);
 	if (s && s->nwatches == 0 && s->link && !link_busy(s->link))
 		slot_idle(s);
@@ -182,7 +182,7 @@ static void watches_opened(struct slot *s)
 	LIST_FOREACH(n, &s->watches) {
 		struct link_watch *w = watch_of(n);
 
-		link_watch(s->link, w->uri);
+		link_watch(s->link, w->uri, true);
 		w->due = w->linked;
 		w->linked = true;
 	}
@@ -243,7 +243,7 @@ static int settle(struct link_watch *w, struct err *err)
 		watches_reopen(s);
 		return 0;
 	}
-	link_watch(s->link, w->uri);
+	link_watch(s->link, w->uri, true);
 	if (w->linked)
 		watches_updated(s, w->uri);
 	w->linked = true;
@@ -389,15 +389,22 @@ static void slot_free(struct slot *s)
 	free(s);
 }
 
-/* No new calls; those that run may end. */
-static void slot_retire(struct slot *s)
+static void slot_leave(struct slot *s)
 {
 	slot_unmap(s);
 	s->retired = true;
 	ev_timer_stop(s->again);
 	watches_leave(s);
-	if (!s->link || !link_busy(s->link))
+}
+
+/* No new calls; those that run may end.  Who waits for a list does not keep it (HARDENING F-17). */
+static void slot_retire(struct slot *s)
+{
+	slot_leave(s);
+	if (!s->link || link_status(s->link).calls == 0)
 		slot_free(s);
+	else
+		link_retire(s->link);
 }
 
 static void slot_over(struct slot *s)
@@ -467,7 +474,7 @@ static void on_ready(void *arg)
 {
 	struct slot *s = arg;
 
-	s->up->era = link_era(s->link);
+	s->up->era = link_status(s->link).era;
 	if (!link_busy(s->link))
 		slot_idle(s);
 }
@@ -490,7 +497,7 @@ static void on_changed(void *arg)
 	uint64_t now = ev_now_us(up->all->env.loop);
 
 	if (s->retired || ev_timer_armed(up->check) ||
-	    (up->has_checked && memcmp(up->checked, link_hash(s->link), sizeof(up->checked)) == 0))
+	    (up->has_checked && memcmp(up->checked, link_status(s->link).hash, sizeof(up->checked)) == 0))
 		return;
 	ev_timer_start(up->check, link_due(&up->check_tat, now, UPSTREAM_CHECK_MS * UINT64_C(1000), CHECK_BURST) - now);
 }
@@ -730,35 +737,49 @@ const struct upstream_conf *upstreams_conf(const struct upstreams *u, const char
 
 /* --- reading the lists */
 
-struct reading {
+struct upstreams_reading {
 	char *name;
 	struct slot *slot;
-	upstreams_list_fn *done; void *arg;
+	struct link_lister *lister;     /* NULL: it could not be asked, which is said in this turn */
+	upstreams_list_fn *done; void *arg;     /* NULL: nobody wants to know any more */
 	struct err err;
 };
 
-static void reading_end(struct reading *r, struct upstream_list *list, const struct err *err)
+static void reading_end(struct upstreams_reading *r, struct upstream_list *list, const struct err *err)
 {
-	r->done(r->arg, list, err);
+	if (r->done)
+		r->done(r->arg, list, err);
 	free(r->name);
 	free(r);
 }
 
+void upstreams_unlist(struct upstreams_reading **reading)
+{
+	struct upstreams_reading *r = *reading;
+
+	*reading = NULL;
+	r->done = NULL;
+	if (!r->lister)
+		return;                 /* reading_failed() is on its way */
+	link_unlist(&r->lister);
+	reading_end(r, NULL, NULL);
+}
+
 static void reading_failed(void *arg)
 {
-	struct reading *r = arg;
+	struct upstreams_reading *r = arg;
 
 	reading_end(r, NULL, &r->err);
 }
 
 static void on_list(void *arg, struct upstream_list *list, const struct err *err)
 {
-	struct reading *r = arg;
+	struct upstreams_reading *r = arg;
 
 	if (list) {
 		struct upstream *up = r->slot->up;
 
-		memcpy(up->checked, link_hash(r->slot->link), sizeof(up->checked));
+		memcpy(up->checked, link_status(r->slot->link).hash, sizeof(up->checked));
 		up->has_checked = true;
 		reading_end(r, list, NULL);
 		return;
@@ -769,9 +790,9 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 	reading_end(r, NULL, &r->err);
 }
 
-void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg)
+struct upstreams_reading *upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *done, void *arg)
 {
-	struct reading *r = mem_zalloc(sizeof(*r));
+	struct upstreams_reading *r = mem_zalloc(sizeof(*r));
 	struct link *link = NULL;
 
 	r->name = mem_strdup(name);
@@ -780,10 +801,11 @@ void upstreams_list(struct upstreams *u, const char *name, upstreams_list_fn *do
 	if (upstreams_link(u, name, &(struct upstream_caller){ 0, "", NULL }, &link, &r->err) < 0) {
 		r->err.code = map_get_z(u->by_name, name) ? ERR_UNREACHABLE : ERR_NOT_FOUND;
 		ev_defer(u->env.loop, reading_failed, r);
-		return;
+		return r;
 	}
 	r->slot = map_get_u64(((struct upstream *)map_get_z(u->by_name, name))->slots, 0);
-	link_list(link, on_list, r);
+	r->lister = link_list(link, on_list, r);
+	return r;
 }
 
 /* --- what is known */
@@ -801,8 +823,13 @@ struct upstreams *upstreams_new(const struct upstreams_env *env)
 	return u;
 }
 
-static void retire_all(struct upstream *up)
+/* Its calls may end. */
+static void take_out(struct upstreams *u, const char *name)
 {
+	struct upstream *up = map_del_z(u->by_name, name);
+
+	if (!up)
+		return;
 	up->gone = true;
 	ev_timer_stop(up->check);
 	LIST_FOREACH_SAFE(n, next, &up->every)
@@ -810,12 +837,19 @@ static void retire_all(struct upstream *up)
 	upstream_unref(up);
 }
 
+/* Everything ends, its processes within a few seconds (HARDENING F-17), also of what it was before a change. */
 void upstreams_remove(struct upstreams *u, const char *name)
 {
-	struct upstream *up = map_del_z(u->by_name, name);
+	take_out(u, name);
+	LIST_FOREACH_SAFE(n, next, &u->every) {
+		struct upstream *up = CONTAINER_OF(n, struct upstream, node);
 
-	if (up)
-		retire_all(up);
+		if (!up->gone || strcmp(up->conf->name, name) != 0)
+			continue;
+		while (!list_empty(&up->every))
+			slot_free(CONTAINER_OF(up->every.next, struct slot, node));
+		upstream_unref(up);
+	}
 }
 
 int upstreams_set(struct upstreams *u, const char *document, bool enabled, struct err *err)
@@ -829,7 +863,7 @@ int upstreams_set(struct upstreams *u, const char *document, bool enabled, struc
 	json_decref(doc);
 	if (rc < 0)
 		return rc;
-	upstreams_remove(u, conf->name);
+	take_out(u, conf->name);
 	struct upstream *up = mem_zalloc(sizeof(*up));
 	up->all = u;
 	up->conf = conf;
@@ -887,7 +921,7 @@ void upstreams_state(const struct upstreams *u, const char *name, struct upstrea
 		const struct slot *s = CONTAINER_OF(n, struct slot, node);
 
 		ret->links += s->link != NULL;
-		ret->calls += s->link ? link_calls(s->link) : 0;
+		ret->calls += s->link ? link_status(s->link).calls : 0;
 	}
 	ret->error = up->error;
 }

@@ -1,5 +1,6 @@
 """Upstreams that are hostile, silent or too quick: nobody's message reaches nobody, what is accepted is what was looked at."""
 import json
+import socket
 import sqlite3
 
 import crib
@@ -268,6 +269,87 @@ class Accepting(Hostile):
         self.crib.cli("upstream", "accept", "e", "here:ev_x", "--digest", self.diff("here:ev_x")[1])
         self.assertEqual((self.description("ev_x"), self.description("ev_ev_x")), ("The tool x. B", "The tool ev_x."))
         self.assertIn("has no tool here:x", self.crib.run("upstream", "diff", "e", "here:x").stderr)
+
+
+class Silent(Hostile):
+    """An upstream that does not answer keeps nobody (HARDENING F-17)."""
+
+    def setUp(self):
+        super().setUp()
+        self.stall = self.crib.dir / "stall"
+        self.stall.write_text("")
+
+    def serve_stalled(self, *options, words=()):
+        """A ready link to a server that answers no list any more."""
+        self.serve("--stall-file", self.stall, *options, words=["--read", self.stall, "--env", f"MARK={self.crib.dir}", *words])
+        self.stall.write_text("tools/list")
+
+    def processes(self):
+        found = []
+        for path in crib.pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+                variables = path.parent.joinpath("environ").read_bytes()
+            except OSError:
+                continue
+            if words[0] == str(ECHO).encode() and str(self.crib.dir).encode() in variables:
+                found.append(int(path.parent.name))
+        return found
+
+    def begin_sync(self):
+        """A sync over the admin socket, that waits for the upstream."""
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(str(self.crib.store / "admin.sock"))
+        sock.sendall(b'{"command":"upstream sync","args":{"upstream":"e"}}\n')
+        return sock
+
+    def answers(self):
+        return self.crib.run("upstream", "list").returncode == 0
+
+    def test_f17_syncs_that_were_given_up_leave_their_places(self):
+        """HARDENING F-17: 16 syncs wait in vain, which is what one may have; when they are gone, all is as before."""
+        self.serve_stalled()
+        waiting = [self.begin_sync() for _ in range(16)]
+        crib.wait_for("all places to be taken", lambda: not self.answers())
+        for sock in waiting:
+            sock.close()
+        crib.wait_for("places to be free", self.answers, 10)
+        self.assertEqual(self.crib.json("upstream", "show", "e")[0]["calls"], 0)
+
+    def test_f17_remove_ends_a_process_that_is_silent_and_stubborn(self):
+        """HARDENING F-17: within 5 s, and whoever waited is told."""
+        self.serve_stalled("--stubborn")
+        sock = self.begin_sync()
+        self.addCleanup(sock.close)
+        self.assertTrue(self.processes())
+        self.crib.cli("--yes", "upstream", "remove", "e")
+        crib.wait_for("the process to be gone", lambda: not self.processes(), 5)
+        sock.settimeout(crib.DEADLINE)
+        self.assertIn("upstream e: ", json.loads(sock.recv(65536).splitlines()[0])["error"]["message"])
+
+    def test_f17_remove_ends_what_runs_there(self):
+        """HARDENING F-17: calls too, and those whose process was that of an older document."""
+        self.serve_stalled("--stubborn", words=["--asks", "no"])
+        peer = self.peer()
+        peer.send(peer.request("tools/call", {"name": "e_slow", "arguments": {"ms": 600000}}, id=9))
+        crib.wait_for("a running call", lambda: self.crib.status()["running"] == 1)
+        self.stall.write_text("")
+        self.crib.cli("upstream", "set", "e", "--idle", "1h")
+        self.assertTrue(self.processes())
+        self.crib.cli("--yes", "upstream", "remove", "e")
+        self.assertIn("upstream e: the link was closed", self.text(peer.answer(9), error=True))
+        crib.wait_for("the processes to be gone", lambda: not self.processes(), 5)
+
+    def test_f17_set_sends_those_away_who_wait_for_a_list(self):
+        """HARDENING F-17: what they wait for is of a document that is no more; its process ends as well."""
+        self.serve_stalled("--stubborn")
+        sock = self.begin_sync()
+        self.addCleanup(sock.close)
+        old = self.processes()
+        self.crib.cli("upstream", "set", "e", "--idle", "1h")
+        sock.settimeout(crib.DEADLINE)
+        self.assertIn("error", json.loads(sock.recv(65536).splitlines()[0]))
+        crib.wait_for("the process to be gone", lambda: not set(old) & set(self.processes()), 5)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The wire to an upstream over HTTP: what a small server of one revision is sent, and what it may do."""
 import http.server
 import json
+import socket
 import threading
 import time
 
@@ -24,6 +25,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.tell = threading.Event()       # set: an open stream says that the tools have changed
         self.over = threading.Event()
         self.logged_in = False
+        self.silent, self.left = set(), []  # methods that get no answer; those whose asker went
 
     def result(self, method, params):
         if method == "initialize":
@@ -53,6 +55,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.say(202)
         if (message["method"] == "server/discover") != modern and message["method"] in ("server/discover", "initialize"):
             return self.say(400)
+        if message["method"] in self.server.silent:
+            self.connection.settimeout(crib.DEADLINE)
+            if not self.rfile.read(1):
+                self.server.left.append(message["method"])
+            self.close_connection = True
+            return None
         result = self.server.result(message["method"], message.get("params", {}))
         if result is not None:
             return self.say(200, {"jsonrpc": "2.0", "id": message["id"], "result": {**({"resultType": "complete"} if modern else {}), **result}})
@@ -169,6 +177,23 @@ class Wire(crib.Case):
         server.tell.set()
         crib.wait_for("the news to be heard", lambda: self.crib.json("upstream", "list")[0]["waiting"] == 2)
         self.assertEqual(len(server.streams), 2)
+
+    def test_f17_a_list_that_nobody_waits_for_any_more_is_not_waited_for(self):
+        """HARDENING F-17: over HTTP too, whoever waits leaves, or is sent away, and the request with him."""
+        server = self.serve("2025-11-25")
+        server.silent.add("tools/list")
+        before = len(server.calls("tools/list"))
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(self.crib.store / "admin.sock"))
+            sock.sendall(b'{"command":"upstream sync","args":{"upstream":"u"}}\n')
+            crib.wait_for("the list to be asked for", lambda: len(server.calls("tools/list")) > before)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(self.crib.store / "admin.sock"))
+            sock.settimeout(crib.DEADLINE)
+            sock.sendall(b'{"command":"upstream sync","args":{"upstream":"u"}}\n')
+            self.crib.cli("--yes", "upstream", "remove", "u")
+            self.assertIn("upstream u", json.loads(sock.recv(65536).splitlines()[0])["error"]["message"])
+        crib.wait_for("the request to be given up", lambda: "tools/list" in server.left, 5)
 
     def test_a_question_by_url_is_carried_to_those_who_can_be_asked(self):
         """MCP X-02, X-03, B-45, E-08: -32042 of 2025-11-25 is no answer of ours."""

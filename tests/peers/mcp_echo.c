@@ -7,6 +7,8 @@
  *	--storm MS       says that its tools changed every so many milliseconds
  *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs, news and links; logs
  *	                 only what is asked for
+ *	--stall-file FILE  answers no method that stands in FILE, which is read each time
+ *	--stubborn       goes neither at the end of its input nor by SIGTERM
  *	--twins          lists two tools more: x, and ev_x
  *	--late           asks something and logs a line, when a call has been cancelled
  *	--mute, --garbage, --flood, --endless, --deaf   answers nothing; writes no JSON; asks without end; writes a line
@@ -31,9 +33,9 @@
 #define KEY "io.modelcontextprotocol/"
 #define PAGE 100
 
-static const char *only, *salt = "", *salt_file;
+static const char *only, *salt = "", *salt_file, *stall_file;
 static int fillers, storm_ms;
-static bool hosted, level_set, late, twins;
+static bool hosted, level_set, late, twins, stubborn;
 static json_t *client_caps;             /* of an older client */
 
 /* What has been asked and waits: a slow call, or one whose question is out. */
@@ -110,6 +112,19 @@ static int number(const char *text)
 	size_t digits = strspn(text, "0123456789");
 
 	return digits > 0 && digits < 10 && !text[digits] ? (int)strtol(text, NULL, 10) : 0;
+}
+
+static bool is_stalled(const char *method)
+{
+	char text[300];
+	FILE *f = stall_file ? fopen(stall_file, "r") : NULL;
+
+	if (!f)
+		return false;
+	size_t n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return strstr(text, method) != NULL;
 }
 
 static void read_salt(void)
@@ -551,6 +566,8 @@ static void take(const char *line, size_t len)
 	} else if (!id) {
 		if (strcmp(method, "notifications/cancelled") == 0)
 			cancelled(params);
+	} else if (is_stalled(method)) {
+		;
 	} else if (claim && legacy_only) {
 		refuse(id, -32601, "what is that?", NULL);
 	} else if (!claim && modern_only) {
@@ -643,6 +660,10 @@ int main(int argc, char **argv)
 			salt = argv[++i];
 		else if (strcmp(argv[i], "--salt-file") == 0 && more)
 			salt_file = argv[++i];
+		else if (strcmp(argv[i], "--stall-file") == 0 && more)
+			stall_file = argv[++i];
+		else if (strcmp(argv[i], "--stubborn") == 0)
+			stubborn = true;
 		else if (strcmp(argv[i], "--hosted") == 0)
 			hosted = true;
 		else if (strcmp(argv[i], "--late") == 0)
@@ -654,6 +675,8 @@ int main(int argc, char **argv)
 		else
 			misbehave(argv[i]);
 	}
+	if (stubborn)
+		signal(SIGTERM, SIG_IGN);
 	for (;;) {
 		struct pollfd p = { .fd = 0, .events = POLLIN };
 		int ready = poll(&p, 1, wait_ms(storm));
@@ -667,6 +690,8 @@ int main(int argc, char **argv)
 			ssize_t n = read(0, buf + len, sizeof(buf) - len);
 			char *from = buf, *nl;
 
+			while (n <= 0 && stubborn)
+				pause();
 			if (n <= 0)
 				return 0;
 			len += (size_t)n;

@@ -36,13 +36,14 @@ static struct {
 } w;
 
 /* Commands end when the test says so. */
-void __wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
-void __wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
+struct command_call *__wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg);
+struct command_call *__wrap_command_run(struct commands *a, const struct command_req *req, command_reply_fn *reply, void *arg)
 {
 	assert_null(w.reply);
 	w.reply = reply;
 	w.arg = arg;
 	json_decref(req->args);
+	return NULL;
 }
 
 static void end_command(void)

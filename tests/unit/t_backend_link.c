@@ -140,7 +140,7 @@ static void begin_ready(bool asks)
 	begin(asks, LINK_ERA_LEGACY);
 	say(INITIALIZED);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[" TOOL "]}}");
-	assert_int_equal(link_era(f.link), LINK_ERA_LEGACY);
+	assert_int_equal(link_status(f.link).era, LINK_ERA_LEGACY);
 }
 
 static void finish(void)
@@ -168,9 +168,9 @@ static void late_answer_to_the_probe_still_counts(void **state)
 	begin(false, LINK_ERA_UNKNOWN);
 	step(LINK_PROBE_MS * 1000);
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{\"tools\":{}}}}");
-	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
+	assert_int_equal(link_status(f.link).era, LINK_ERA_MODERN);
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}}");
-	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
+	assert_int_equal(link_status(f.link).era, LINK_ERA_MODERN);
 	assert_false(f.dead);
 	finish();
 }
@@ -606,7 +606,7 @@ static int call_of(struct call *c, const char *key, const uint8_t *digest, int l
 static void begin_hosting(void)
 {
 	begin(false, LINK_ERA_LEGACY);
-	link_list(f.link, on_list, NULL);
+	(void)link_list(f.link, on_list, NULL);
 	say(HOSTS);
 	say(EMPTY(2, "tools"));
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"prompts\":[{\"name\":\"greet\"}]}}");
@@ -688,6 +688,129 @@ static void tool_that_is_named_like_a_prompt_is_refused(void **state)
 	finish();
 }
 
+static unsigned list_ends;
+static struct err list_err;
+
+static void on_list_end(void *arg, struct upstream_list *list, const struct err *err)
+{
+	list_ends++;
+	if (err)
+		list_err = *err;
+	upstream_list_free(&list);
+}
+
+/* HARDENING F-17: a ready link, whatever is said meanwhile. */
+static void test_f17_list_that_does_not_come_is_given_up_at_its_deadline(void **state)
+{
+	begin_ready(false);
+	list_ends = 0;
+	(void)link_list(f.link, on_list_end, NULL);
+	assert_true(sent("\"id\":3,\"method\":\"tools/list\""));
+	for (unsigned i = 0; i < 29; i++) {     /* noise and pages that lead on and on do not move it */
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"nextCursor\":\"x\",\"tools\":[]}}", 3 + i);
+		say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}");
+		step(SECOND);
+	}
+	step(SECOND - 1);
+	assert_int_equal(list_ends, 0);
+	step(1);
+	assert_int_equal(list_ends, 1);
+	assert_string_equal(list_err.msg, "it did not list its tools within 30 s");
+	assert_false(f.dead);
+	assert_true(sent("\"method\":\"ping\""));       /* is it there at all? */
+	step(LINK_DOUBT_MS * UINT64_C(1000));
+	assert_true(f.dead);
+	assert_int_equal(list_ends, 1);
+	finish();
+}
+
+/* HARDENING F-17: the first reading, too. */
+static void test_f17_lists_of_the_start_have_the_deadline_too(void **state)
+{
+	begin(false, LINK_ERA_LEGACY);
+	say(INITIALIZED);
+	step(LINK_LIST_MS * UINT64_C(1000) - 1);
+	assert_false(f.dead);
+	step(1);
+	assert_true(f.dead);
+	assert_string_equal(f.death.msg, "it did not list its tools within 30 s");
+	finish();
+}
+
+/* HARDENING F-17: prompts, resources and templates. */
+static void test_f17_each_further_list_ends_at_the_one_deadline(void **state)
+{
+	static const char *const late[] = { "prompts/list", "resources/list", "resources/templates/list" };
+
+	for (size_t i = 0; i < NELEMS(late); i++) {
+		begin(false, LINK_ERA_LEGACY);
+		(void)link_list(f.link, on_list, NULL);
+		say(HOSTS);
+		step(10 * SECOND);
+		say(EMPTY(2, "tools"));
+		step(10 * SECOND);
+		if (i > 0)
+			say(EMPTY(3, "prompts"));
+		if (i > 1)
+			say(EMPTY(4, "resources"));
+		assert_true(sent(late[i]));
+		step(10 * SECOND - 1);
+		assert_null(listed);
+		step(1);
+		assert_non_null(listed);
+		assert_int_equal(listed->unread[UPSTREAM_PROMPT], i == 0);
+		assert_int_equal(listed->unread[UPSTREAM_RESOURCE], i <= 1);
+		assert_true(listed->unread[UPSTREAM_TEMPLATE]);
+		assert_int_equal(link_status(f.link).era, LINK_ERA_LEGACY);
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%zu,\"result\":{\"prompts\":[{\"name\":\"late\"}]}}", 3 + i);
+		assert_false(f.dead);
+		end_hosting();
+	}
+}
+
+/* HARDENING F-17: whoever waits in vain can leave, and is in nobody's way. */
+static void test_f17_who_waits_for_a_list_may_leave_and_be_sent_away(void **state)
+{
+	struct link_lister *one, *two;
+	struct call c;
+
+	begin_ready(false);
+	list_ends = 0;
+	one = link_list(f.link, on_list_end, NULL);
+	two = link_list(f.link, on_list_end, NULL);
+	link_unlist(&one);
+	assert_true(link_busy(f.link));
+	link_unlist(&two);
+	assert_false(link_busy(f.link));
+	say(EMPTY(3, "tools"));
+	assert_int_equal(list_ends, 0);
+	call(&c);
+	(void)link_list(f.link, on_list_end, NULL);
+	link_retire(f.link);
+	fake_turn(&f);
+	assert_int_equal(list_ends, 1);
+	assert_string_equal(list_err.msg, "it was changed, disabled or removed");
+	assert_int_equal(c.ends, 0);
+	finish();
+}
+
+/* HARDENING F-17: all who asked before it began share one reading; who came later gets one of his own. */
+static void test_f17_a_reading_serves_all_who_asked_before_it(void **state)
+{
+	begin(false, LINK_ERA_LEGACY);
+	list_ends = 0;
+	for (unsigned i = 0; i < 16; i++)
+		(void)link_list(f.link, on_list_end, NULL);
+	say(INITIALIZED);
+	(void)link_list(f.link, on_list_end, NULL);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[" TOOL "]}}");
+	assert_int_equal(list_ends, 16);
+	assert_true(sent("\"id\":3,\"method\":\"tools/list\""));
+	say(EMPTY(3, "tools"));
+	assert_int_equal(list_ends, 17);
+	finish();
+}
+
 /* MCP G-02: one level for all calls of a link, so the least that anybody wants. */
 static void older_server_is_told_a_level_when_a_lower_one_is_wanted(void **state)
 {
@@ -718,8 +841,8 @@ static void update(const char *uri)
 static void older_server_is_subscribed_to_once_there_is_room(void **state)
 {
 	begin_hosting();
-	link_watch(f.link, "a:b");
-	link_watch(f.link, "a:b");
+	link_watch(f.link, "a:b", true);
+	link_watch(f.link, "a:b", true);
 	say(EMPTY(4, "resources"));
 	assert_false(sent("resources/subscribe"));
 	f.full = true;
@@ -737,7 +860,7 @@ static void older_server_is_subscribed_to_once_there_is_room(void **state)
 	assert_int_equal(f.updated, 1);
 	update("a:b/part/of/it");
 	assert_int_equal(f.updated, 2);
-	link_unwatch(f.link, "a:b");
+	link_watch(f.link, "a:b", false);
 	assert_true(sent("\"id\":7,\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"a:b\"}"));
 	update("a:b");
 	assert_int_equal(f.updated, 2);
@@ -757,15 +880,15 @@ static void begin_modern(void)
 	say(EMPTY(3, "tools"));
 	say(EMPTY(4, "resources"));
 	say(EMPTY(5, "resourceTemplates"));
-	assert_int_equal(link_era(f.link), LINK_ERA_MODERN);
+	assert_int_equal(link_status(f.link).era, LINK_ERA_MODERN);
 }
 
 /* MCP N-05, N-07 */
 static void next_stream_of_news_is_there_before_the_old_one_ends(void **state)
 {
 	begin_modern();
-	link_watch(f.link, "a:b");
-	link_watch(f.link, "a:c");
+	link_watch(f.link, "a:b", true);
+	link_watch(f.link, "a:c", true);
 	fake_turn(&f);
 	assert_true(sent("\"id\":6,\"method\":\"subscriptions/listen\""));
 	assert_true(sent("\"resourceSubscriptions\":["));
@@ -785,7 +908,7 @@ static void stream_of_news_that_ends_is_asked_for_later_and_later(void **state)
 	unsigned id = 2, next = 6;
 
 	begin_modern();
-	link_watch(f.link, "a:b");
+	link_watch(f.link, "a:b", true);
 	fake_turn(&f);
 	id = next++;
 	for (unsigned n = 0; n < 4; n++) {
@@ -905,6 +1028,11 @@ SUITE(link)
 		cmocka_unit_test(list_that_cannot_be_read_costs_that_list_alone),
 		cmocka_unit_test(resources_beyond_the_bound_are_left_out),
 		cmocka_unit_test(tool_that_is_named_like_a_prompt_is_refused),
+		cmocka_unit_test(test_f17_list_that_does_not_come_is_given_up_at_its_deadline),
+		cmocka_unit_test(test_f17_lists_of_the_start_have_the_deadline_too),
+		cmocka_unit_test(test_f17_each_further_list_ends_at_the_one_deadline),
+		cmocka_unit_test(test_f17_who_waits_for_a_list_may_leave_and_be_sent_away),
+		cmocka_unit_test(test_f17_a_reading_serves_all_who_asked_before_it),
 		cmocka_unit_test(older_server_is_told_a_level_when_a_lower_one_is_wanted),
 		cmocka_unit_test(older_server_is_subscribed_to_once_there_is_room),
 		cmocka_unit_test(next_stream_of_news_is_there_before_the_old_one_ends),
