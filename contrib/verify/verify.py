@@ -46,7 +46,7 @@ COLUMNS = {
     "trace": (0x68, "b", 16), "obj": (0x70, "d"), "ext": (0x71, "b"),
 }
 NOT_COVERED = {"id", "enc", "leaf"}
-BEGIN, END, RECOVERED, ALIAS, START, STOP, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1701, 2001
+BEGIN, END, RECOVERED, ALIAS, START, STOP, CRASH, ADMIN, COMMIT = 1001, 1002, 1004, 1104, 1601, 1602, 1603, 1701, 2001
 PRUNE, ERASE, ERASE_DONE = 1904, 1906, 1907
 # Rows of the registry: what records call them, the columns that count.  The digest is over these in this order.
 ROWS = (
@@ -356,7 +356,7 @@ class Verifier:
         self.db, self.findings, self.records, self.logs = db, [], 0, 0
         self.entries, self.sums = {}, {}
         self.keys, self.state, self.anchors = keys, state, anchors
-        self.epochs, self.instance, self.stopped = [], None, False
+        self.epochs, self.instance, self.stopped, self.life = [], None, False, None
         self.payload_keys = payload_keys
         self.said = {}                  # (kind, id) of a row -> time, log, index, digest: the newest record of it
         self.changed = self.adopted = 0         # times of the first change, of the last start that took rows as they were
@@ -426,13 +426,17 @@ class Verifier:
     def pair(self, origin, row, running, first):
         who = tuple(row[name] for name in ("cred", "prn", "tool"))
         if row["kind"] == BEGIN and row["call"] is not None and row["call"] not in running:
-            running[row["call"]] = (row["idx"], who)
+            running[row["call"]] = (row["idx"], who, row["ts"])
         elif row["kind"] in (END, RECOVERED):
             pruned = row["beg"] is not None and row["beg"] < first
-            if running.pop(row["call"], None) != (row["beg"], who) and not pruned:
+            if running.pop(row["call"], (None,) * 3)[:2] != (row["beg"], who) and not pruned:
                 self.found("PAIRING", origin, row["idx"])
         elif row["kind"] == BEGIN:
             self.found("PAIRING", origin, row["idx"])
+
+    def may_run(self, ts):
+        """Of a call without an end: it runs, when it began after the last start and no stop or crash came since."""
+        return self.life is not None and self.life[0] == START and ts is not None and ts >= self.life[1]
 
     # --- checkpoints
 
@@ -706,6 +710,8 @@ class Verifier:
             tree.append(self.leaf(origin, row))
             self.compare(origin, tree)
             self.pair(origin, row, running, first)
+            if number == 1 and row["kind"] in (START, STOP, CRASH):
+                self.life = (row["kind"], row["ts"])
             if number == 1 and row["kind"] == COMMIT:
                 self.commit(origins, row)
             if row["kind"] in (ERASE, ERASE_DONE):
@@ -716,8 +722,9 @@ class Verifier:
             self.found("TRUNCATED", origin, idx)
         for idx in range(size, here):
             self.found("UNCOVERED_TAIL", origin, idx)
-        for idx, _ in sorted(running.values()):
-            self.found("DANGLING", origin, idx)
+        for idx, _, ts in sorted(running.values(), key=lambda begun: begun[0]):
+            if not self.may_run(ts):
+                self.found("DANGLING", origin, idx)
         if root is None:
             self.found("NOT_CHECKED", origin, detail="no tree yet")
         elif whole and root != tree.root():

@@ -31,7 +31,7 @@
 	X(ERASED_BUT_PRESENT, true, "something is still there after it was pruned or erased") \
 	X(ALIAS, true, "a pseudonym without its record, or not of whom the record says") \
 	X(PAIRING, true, "an end without its begin, or of another call") \
-	X(DANGLING, false, "a begin without an end, an intent without its deed: it runs, or a crash ended it") \
+	X(DANGLING, false, "a begin from before the last start without an end, an intent without its deed") \
 	X(TIME, true, "times that fall though nobody has set the clock") \
 	X(LIFECYCLE, true, "starts, stops and crashes do not alternate") \
 	X(REGISTRY, true, "a row that its record does not vouch for") \
@@ -66,6 +66,10 @@ struct audit_coverage {
 	uint64_t logs, records, pruned; /* pruned: records that are not there any more */
 	uint64_t first_us, last_us;     /* of all records; 0 when there are none */
 	uint64_t bad, gaps;             /* findings of each class */
+	uint64_t running;               /* begins without an end of calls that run: no finding */
+	/* Principals whose names nothing vouches for but keys that were not given, and the first of them. */
+	uint64_t names;
+	char named[160];
 	uint64_t notes, epochs;         /* checkpoints whose signatures were checked */
 	bool pinned;                    /* the chain of epochs begins with a key from outside */
 	bool indexes_summed;            /* the indexes of records were found sound by sums, without looking each row up */

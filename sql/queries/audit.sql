@@ -79,6 +79,10 @@ FROM log l JOIN head h ON h.log = l.id WHERE l.id > ?1 AND (?2 = 0 OR l.tenant_i
 -- name: verify_count
 SELECT CAST(coalesce(sum(max(h.size - l.min_idx, 0)), 0) AS INTEGER) FROM log l JOIN head h ON h.log = l.id WHERE ?1 = 0 OR l.tenant_id = ?1;
 
+-- read_life(): the last start, stop or crash that the system's log has.  rec_pos, backwards.
+-- name: verify_get_life
+SELECT kind, ts FROM rec WHERE log = 1 AND kind IN (1601, 1602, 1603) ORDER BY idx DESC LIMIT 1;
+
 -- audit_verify(): texts that the dictionary has twice; as bytes, so that no index is asked and a BLOB counts as well.
 -- name: verify_list_twins
 SELECT 'the text "' || CAST(text AS TEXT) || '" of kind ' || kind FROM dict NOT INDEXED GROUP BY kind, CAST(text AS BLOB)

@@ -70,6 +70,11 @@ LEFT JOIN pay p ON p.rec = r.id JOIN log l ON l.id = a.log
 LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = l.tenant_id AND a.kind = 1
 WHERE a.log = ?1;
 
+-- check_unnamed(): principals of a tenant whose pseudonym no record has named.  UNIQUE of principal, of alias.
+-- name: verify_list_unnamed
+SELECT n.name FROM principal n WHERE n.tenant_id = ?1 AND NOT EXISTS (SELECT 1 FROM alias a WHERE a.name = n.pseudonym)
+ORDER BY n.name;
+
 -- verify_payload_orphans(): which records have something kept, and NULL for none.  A walk of pay, primary keys.
 -- name: verify_list_kept
 SELECT r.log, r.idx FROM pay p LEFT JOIN rec r ON r.id = p.rec;

@@ -112,8 +112,12 @@ static void found(void *arg, const struct audit_finding *f)
 /* The last row says what was looked at, also when nothing was found. */
 static void put_coverage(struct verify_job *job, const struct audit_coverage *sum)
 {
-	char text[240];
+	char text[560], names[320] = "";
 
+	if (sum->names)
+		(void)snprintf(names, sizeof(names), "; not verified, for no key was given to them or no record has them: "
+			       "the name%s of %" PRIu64 " principal%s, %s", sum->names == 1 ? "" : "s", sum->names,
+			       sum->names == 1 ? "" : "s", sum->named); /* fits */
 	reply_row_begin(job->out);
 	reply_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
 	reply_text(job->out, "class", "sum");
@@ -125,11 +129,14 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 	reply_bool(job->out, "pinned", sum->pinned);
 	reply_int(job->out, "bad", (int64_t)sum->bad);
 	reply_int(job->out, "gaps", (int64_t)sum->gaps);
+	reply_int(job->out, "running", (int64_t)sum->running);
+	reply_int(job->out, "names_unverified", (int64_t)sum->names);
 	reply_time(job->out, "first", sum->first_us);
 	reply_time(job->out, "last", sum->last_us);
 	(void)snprintf(text, sizeof(text), "%" PRIu64 " records of %" PRIu64 " logs, %" PRIu64 " checkpoints of %" PRIu64
-		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps", sum->records, sum->logs, sum->notes,
-		       sum->epochs, sum->pinned ? "as pinned" : "not pinned", sum->bad, sum->gaps);
+		       " epochs, the first key %s: %" PRIu64 " bad, %" PRIu64 " gaps, %" PRIu64 " calls running%s", sum->records,
+		       sum->logs, sum->notes, sum->epochs, sum->pinned ? "as pinned" : "not pinned", sum->bad, sum->gaps,
+		       sum->running, names);
 	reply_text(job->out, "detail", text);
 	reply_row_end(job->out);
 }
@@ -202,8 +209,10 @@ const struct command verify_commands[] = {
 	{ .noun = "audit", .verb = "verify", .help = "Check that no record was changed, removed or added",
 	  .detail = "Computes each record's hash and each log's tree anew and compares them with what is stored; checks the "
 	  "dictionary, that begins and ends of calls belong together, and the database's own soundness.  The last row says "
-	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked: a begin "
-	  "without an end is a call that runs, or a crash.", .args = audit_verify_args,
+	  "what was looked at.  Exit status 4 when something is bad, 5 when only something could not be checked.  "
+	  "A begin without an end is a call that runs, and no gap, when it is younger than the last start.  Without --keys "
+	  "what is kept of calls and the names of principals stay shut: the last row says which names were not verified, "
+	  "which is no gap either; with --keys two names that were swapped are found.", .args = audit_verify_args,
 	  .columns = verify_cols, .shape = ADM_FINDINGS, .role = ADM_AUDIT, .where = ADM_ON_POOL, .record = AUDIT_AUDIT_VERIFY,
 	  .check = audit_verify_check, .body = audit_verify_body },
 	{ .noun = NULL },

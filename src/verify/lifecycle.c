@@ -7,14 +7,16 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "db/db.h"
 
 #include "verify_int.h"
 
 /* Records of one log are made by several threads and queues; so far apart their times may stand. */
 #define SLACK_US 60000000
 
-/* When the clock was set, as the system's log says, which is read first; 0: it was not. */
-struct verify_clock { uint64_t set_from_us, set_to_us; };
+/* What the system's log says, which is read first: when the clock was set, 0: it was not; and the last start, stop or
+ * crash, 0: there is none. */
+struct verify_clock { uint64_t set_from_us, set_to_us; int64_t life; uint64_t life_us; };
 
 struct verify_life {
 	int64_t kind;                   /* of the last start, stop or crash; 0: none yet */
@@ -27,7 +29,7 @@ struct verify_life {
 };
 
 /* A begin whose end has not been read yet. */
-struct open_call { int64_t idx, cred, prn, tool; };
+struct open_call { int64_t idx, cred, prn, tool; uint64_t ts; };
 
 /* --- pairing */
 
@@ -49,7 +51,8 @@ static void begin_call(struct verify_log *c, const struct audit_row *row, const 
 		return;
 	}
 	o = mem_alloc(sizeof(*o));
-	*o = (struct open_call){ idx, id_of(row, COL_CRED), id_of(row, COL_PRN), id_of(row, COL_TOOL) };
+	*o = (struct open_call){ idx, id_of(row, COL_CRED), id_of(row, COL_PRN), id_of(row, COL_TOOL),
+		row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0 };
 	map_set(c->life->open, call->p, call->len, o);
 }
 
@@ -85,6 +88,18 @@ static void pair(struct verify_log *c, const struct audit_row *row, int64_t idx)
 		verify_tell_record(c, AUDIT_FINDING_PAIRING, idx, idx);
 }
 
+static bool clock_was_set(const struct verify_clock *k, uint64_t at_us)
+{
+	return k->set_from_us <= at_us && at_us <= k->set_to_us;
+}
+
+/* A call of the server that was started last, and has not stopped, runs; so does one that its crash has ended, until the
+ * next start says so.  What began before that start has an end, or something is wrong (HARDENING F-19). */
+static bool may_run(const struct verify_clock *k, const struct open_call *o)
+{
+	return k->life == AUDIT_SERVER_START && (o->ts >= k->life_us || clock_was_set(k, o->ts));
+}
+
 static void tell_unpaired(struct verify_log *c)
 {
 	void *value;
@@ -92,7 +107,10 @@ static void tell_unpaired(struct verify_log *c)
 	for (size_t it = 0; map_next(c->life->open, &it, NULL, NULL, &value);) {
 		const struct open_call *o = value;
 
-		verify_tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
+		if (may_run(c->v->clock, o))
+			c->v->sum->running++;
+		else
+			verify_tell_record(c, AUDIT_FINDING_DANGLING, o->idx, o->idx);
 	}
 	if (c->life->overflow)
 		verify_tell_store(c->v, AUDIT_FINDING_NOT_CHECKED, c->head->origin,
@@ -113,14 +131,11 @@ static void check_life(struct verify_log *c, const struct audit_row *row, int64_
 	    (kind == AUDIT_SERVER_START) == (before == AUDIT_SERVER_START))
 		verify_tell_record(c, AUDIT_FINDING_LIFECYCLE, idx, idx);
 	c->life->kind = kind;
+	c->v->clock->life = kind;
+	c->v->clock->life_us = row->v[COL_TS].present ? (uint64_t)row->v[COL_TS].n : 0;
 }
 
 /* --- times */
-
-static bool clock_was_set(const struct verify_clock *k, uint64_t at_us)
-{
-	return k->set_from_us <= at_us && at_us <= k->set_to_us;
-}
 
 static void note_step(struct verify_clock *k, uint64_t at_us)
 {
@@ -164,11 +179,24 @@ static void check_time(struct verify_log *c, const struct audit_row *row, int64_
 
 /* --- the step */
 
+/* Whoever checks one tenant's log does not read the system's: its last word is taken as it stands. */
+static int read_life(struct verify *v, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(v->db, SQL_VERIFY_GET_LIFE);
+	int rc = db_step(st, err);
+
+	if (rc == 1) {
+		v->clock->life = db_col_i64(st, 0);
+		v->clock->life_us = (uint64_t)db_col_i64(st, 1);
+	}
+	db_stmt_put(&st);
+	return rc < 0 ? rc : 0;
+}
+
 static int lifecycle_open(struct verify *v, struct err *err)
 {
-	(void)err;
 	v->clock = mem_zalloc(sizeof(*v->clock));
-	return 0;
+	return v->tenant_id ? read_life(v, err) : 0;
 }
 
 static int lifecycle_begin(struct verify_log *c, struct err *err)

@@ -5,6 +5,7 @@
 
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 
 #include "verify_int.h"
 
+enum { NAMES_SHOWN = 5 };               /* of principals; the others are counted */
 enum { BLOCKS_MAX = 1 << 24 };          /* 2 MiB of bits; a log that seems longer is read as a whole */
 
 /* Blocks of VERIFY_BLOCK records of a log, a bit each; all: it is not known which. */
@@ -263,7 +265,33 @@ static bool alias_opens(const struct verify_log *c, struct db_stmt *st, const st
 	return name_len == len - AEAD_TAG && memcmp(name, value, name_len) == 0;
 }
 
-static bool alias_is_vouched(const struct verify_log *c, struct db_stmt *st)
+/* A name of a principal that is what the store says, as far as can be seen. */
+static void note_name(struct verify_log *c, const char *name)
+{
+	struct audit_coverage *sum = c->v->sum;
+	const char *tenant = strstr(c->head->origin, "/t/");
+	size_t used = strlen(sum->named), room = sizeof(sum->named) - used;
+
+	if (sum->names++ < NAMES_SHOWN)
+		(void)snprintf(sum->named + used, room, "%s%s/%s", used ? ", " : "", tenant ? tenant + 3 : "", name); /* cut */
+	else if (sum->names == NAMES_SHOWN + 1)
+		(void)snprintf(sum->named + used, room, ", ...");
+}
+
+/* Principals without a pseudonym that is on record: no record has named them yet. */
+static int check_unnamed(struct verify_log *c, struct err *err)
+{
+	struct db_stmt *st = db_stmt_get(c->v->db, SQL_VERIFY_LIST_UNNAMED);
+	int rc;
+
+	db_bind_i64(st, 1, c->head->tenant_id);
+	while ((rc = db_step(st, err)) == 1)
+		note_name(c, db_col_text(st, 0, NULL));
+	db_stmt_put(&st);
+	return rc;
+}
+
+static bool alias_is_vouched(struct verify_log *c, struct db_stmt *st)
 {
 	struct audit_cm cm[AUDIT_COMMITS_MAX];
 	const struct keys_dek *dek = NULL;
@@ -271,14 +299,20 @@ static bool alias_is_vouched(const struct verify_log *c, struct db_stmt *st)
 	size_t len, n = 0;
 	const uint8_t *p = db_col_blob(st, A_CM, &len);
 
-	if (db_col_i64(st, A_IDX) < c->head->min_idx)   /* its record was pruned */
+	if (db_col_i64(st, A_IDX) < c->head->min_idx) { /* its record was pruned */
+		if (db_col_type(st, A_PERSON) != DB_NULL)
+			note_name(c, db_col_text(st, A_PERSON, NULL));
 		return true;
+	}
 	if (db_col_i64(st, A_RECORD_KIND) != AUDIT_ALIAS_NEW || !same_text(st, A_NAME, A_OBJ) ||
 	    db_col_i64(st, A_KEY) != db_col_i64(st, A_RECORD_KEY) || !audit_cm_read(p, len, cm, &n) || n != 1 ||
 	    cm[0].ctag != audit_pseudonym_ctag(db_col_i64(st, A_KIND)))
 		return false;
-	if (!c->v->with->keys || keys_find(c->v->with->keys, c->head->tenant_id, db_col_i64(st, A_KEY), &dek, &why) < 0)
+	if (!c->v->with->keys || keys_find(c->v->with->keys, c->head->tenant_id, db_col_i64(st, A_KEY), &dek, &why) < 0) {
+		if (db_col_type(st, A_PERSON) != DB_NULL)
+			note_name(c, db_col_text(st, A_PERSON, NULL));
 		return true;
+	}
 	return alias_opens(c, st, &cm[0], dek);
 }
 
@@ -292,7 +326,7 @@ static int check_aliases(struct verify_log *c, struct err *err)
 		if (!alias_is_vouched(c, st))
 			verify_tell_store(c->v, AUDIT_FINDING_ALIAS, c->head->origin, db_col_text(st, A_NAME, NULL));
 	db_stmt_put(&st);
-	return rc;
+	return rc < 0 ? rc : check_unnamed(c, err);
 }
 
 /* --- the walk */

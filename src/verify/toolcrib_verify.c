@@ -176,6 +176,20 @@ struct verify_opt {
 	struct evidence *with;
 };
 
+/* In one line: what was looked at, and what not. */
+static void print_coverage(const struct audit_coverage *sum)
+{
+	printf("%" PRIu64 " checkpoints of %" PRIu64 " epochs, the first key %s", sum->notes, sum->epochs,
+	       sum->pinned ? "as pinned" : "not pinned: it is the store's own");
+	if (sum->running)
+		printf("; %" PRIu64 " calls running", sum->running);
+	if (sum->names) {
+		printf("; names of %" PRIu64 " principals not verified, for lack of keys or of a record: ", sum->names);
+		print_text(sum->named);
+	}
+	putchar('\n');
+}
+
 static int verify(const char *path, struct verify_opt *o)
 {
 	struct audit_evidence with = *evidence_get(o->with);
@@ -194,8 +208,7 @@ static int verify(const char *path, struct verify_opt *o)
 	if (rc < 0)
 		return fail(&err);
 	if (!o->show.quiet)
-		printf("%" PRIu64 " checkpoints of %" PRIu64 " epochs, the first key %s\n", sum.notes, sum.epochs,
-		       sum.pinned ? "as pinned" : "not pinned: it is the store's own");
+		print_coverage(&sum);
 	return finish(&sum);
 }
 

@@ -348,6 +348,43 @@ static void system_record(struct fix *f, enum audit_kind kind)
 	commit(f);
 }
 
+/* HARDENING F-19: what began after the last start runs, as far as anybody can tell; what is older has no excuse. */
+static void test_f19_only_calls_from_before_the_last_start_are_gaps(void **state)
+{
+	struct fix *f = *state;
+
+	system_record(f, AUDIT_SERVER_START);
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 77);
+	commit(f);
+	for (int64_t tenant = 0; tenant <= ACME; tenant += ACME) {
+		verify(f, tenant);
+		assert_int_equal(f->sum.bad + f->sum.gaps, 0);
+		assert_int_equal(f->sum.running, 1);
+	}
+	clock_step(10);
+	system_record(f, AUDIT_SERVER_CRASH);   /* nothing runs any more, whatever the next start recovers */
+	verify(f, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_DANGLING], 1);
+	assert_int_equal(f->sum.running, 0);
+	clock_step(10);
+	system_record(f, AUDIT_SERVER_START);
+	begin(f);
+	append(f, AUDIT_CALL_BEGIN, ACME, 79);
+	commit(f);
+	for (int64_t tenant = 0; tenant <= ACME; tenant += ACME) {
+		verify(f, tenant);
+		assert_int_equal(f->sum.bad, 0);
+		assert_int_equal(f->sum.gaps, 1);       /* 77 */
+		assert_int_equal(f->sum.running, 1);
+	}
+	clock_step(10);
+	system_record(f, AUDIT_SERVER_STOP);
+	verify(f, 0);
+	assert_int_equal(f->sum.running, 0);
+	assert_int_equal(f->count[AUDIT_FINDING_DANGLING], f->sum.gaps);        /* and 79 is one as well */
+}
+
 /* AUDIT A-303 */
 static void starts_and_stops_alternate(void **state)
 {
@@ -406,7 +443,8 @@ SUITE(verify)
 		T(an_untouched_store_has_no_findings), T(undone_records_are_in_no_tree), T(a_tree_goes_on_after_a_restart),
 		T(a_store_from_before_the_trees_gets_one), T(a_head_that_contradicts_itself_stops_the_log),
 		T(each_tampering_is_found), T(each_index_is_compared_with_the_table), T(findings_are_grouped_and_stay_in_their_log),
-		T(a_begin_without_an_end_is_a_gap), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
+		T(a_begin_without_an_end_is_a_gap),
+		T(test_f19_only_calls_from_before_the_last_start_are_gaps), T(starts_and_stops_alternate), T(times_fall_only_where_the_clock_was_set),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
