@@ -46,6 +46,7 @@ struct app {
 	char **hide;                    /* its lists and texts */
 	char *scratch, *cgroup;
 	char *sandbox_levels;           /* both levels, for people */
+	const char *confined;           /* how far the server itself is, for people; NULL = not yet */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
 	int audit_level, stored_level;  /* enum audit_level: the server's default; as the store has it, -1 = not yet */
@@ -129,6 +130,9 @@ int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signa
 void app_watch_stop(struct app *a);
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
+/* confine.c */
+int app_confine(struct app *a, struct err *err) MUST_CHECK;
+FOR_TESTS int app_confine_process(struct err *err) MUST_CHECK;         /* its part that is for ever */
 /* usage.c */
 int app_used_start(struct app *a, struct err *err) MUST_CHECK;
 void app_used_soon(struct app *a);                                      /* a key was used for the first time */

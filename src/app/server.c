@@ -22,6 +22,8 @@
 #include "tenant/tenant.h"
 #include "writer/writer.h"
 
+#include "app_int.h"
+
 /* --- status: what is in memory is noted on the loop, what is in the store is counted on the pool */
 
 struct status_job {
@@ -91,6 +93,7 @@ static void put_counters(struct reply *o)
 static int status_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
 	const struct status_job *job = c->priv;
+	const struct app *app = command_env(c)->arg;
 	struct reply *o = c->out;
 	struct db_stmt *st = db_stmt_get(db, SQL_ADMIN_COUNTS);
 	struct clock_state clock;
@@ -111,6 +114,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
+		reply_text(o, "confined", app->confined ? app->confined : "");
 		reply_text(o, "clock", clock_sync_name(clock.sync));
 		reply_int(o, "tenants", db_col_i64(st, 0));
 		reply_int(o, "tools", db_col_i64(st, 1));
@@ -222,7 +226,8 @@ static const struct command_column init_cols[] = { COL("store", "Store"), COL("a
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("clock", "Clock"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("confined", "Server confined"),
+	COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };

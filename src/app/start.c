@@ -736,6 +736,7 @@ static const struct subsys {
 	{ "sockets", SERVE, app_sockets_start, app_sockets_stop },
 	{ "configuration on record", DAEMON, app_reload_start, app_reload_stop },
 	{ "watch", SERVE, app_watch_start, app_watch_stop },
+	{ "confinement", SERVE, app_confine, NULL },    /* last: what was opened stays open */
 	{ "ready", DAEMON, say_ready, NULL },
 };
 

@@ -245,6 +245,17 @@ class Daemon(crib.Case):
         self.assertEqual(naps("600.25"), [])
         peer.close()
 
+    def test_f12_the_server_is_confined(self):
+        """HARDENING F-12: no new privileges and a filter, in every thread; `status` says so."""
+        c = self.crib.init().start()
+        if b"__tsan_init" in (program := (crib.BUILD / "toolcribd").read_bytes()) or b"__asan_init" in program:
+            self.assertEqual(c.json("status")[0]["confined"], "no: built with a sanitizer")
+            self.skipTest("sanitizers need more than a list could say")
+        for task in pathlib.Path(f"/proc/{c.daemon.pid}/task").iterdir():
+            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), status["Name"])
+        self.assertEqual(c.json("status")[0]["confined"], "no new privileges, no programs")
+
     def test_the_signer_is_confined(self):
         """SEC S-604: a filter of its own, which lets nothing through that is not on its list, and no way to new privileges."""
         c = self.crib.init().start()

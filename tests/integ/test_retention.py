@@ -1,4 +1,5 @@
 """What goes and what stays: holds, prunes into bundles, and who has to agree; the audit verifies after each of them."""
+import itertools
 import json
 import os
 import shutil
@@ -204,13 +205,14 @@ class Retention(unittest.TestCase):
         self.one()
         self.c.start()
         self.calls(20)
-        over = threading.Event()
+        over, called = threading.Event(), itertools.count()
 
         def go_on():
             peer = self.c.tcp(self.key)
             peer.initialize()
             while not over.is_set():
                 peer.call("echo", {"text": "after"})
+                next(called)
             peer.close()
 
         threads = [threading.Thread(target=go_on) for _ in range(8)]
@@ -218,6 +220,8 @@ class Retention(unittest.TestCase):
             t.start()
         try:
             for words in (["--principal", "acme/bot"], ["--tenant", "acme"]) * 4:
+                before = next(called)           # what began behind the last erase is there to be erased
+                crib.wait_for("further calls", lambda: next(called) > before + 2 * len(threads))
                 done = self.erase(*words)
                 self.assertEqual(done.returncode, 0, done.stderr)
         finally:
