@@ -35,6 +35,7 @@ struct fetcher;
 struct sandbox;
 struct trace;
 struct upstreams;
+struct worker_pool;
 
 #define ASK_STATE_MAX (16u << 10)       /* bytes of a handler's state between rounds */
 #define ASK_REQUESTS_MAX 16             /* questions of one ask */
@@ -49,6 +50,7 @@ struct backend_env {
 	struct upstreams *upstreams;            /* other MCP servers (upstream/upstream.h); NULL: there are none */
 	const struct sandbox *sandbox;            /* of all processes (sandbox/sandbox.h); NULL: none is started */
 	struct exec_workers *workers;             /* processes that wait for calls (exec/exec.h); NULL: none is kept */
+	struct worker_pool *pool;                 /* processes for queries (worker/worker.h); NULL: there are none */
 };
 
 /* How far the process of a run would be confined, as levels of sandbox/level.h. */

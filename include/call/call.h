@@ -28,6 +28,7 @@ struct sandbox;
 struct seal;
 struct tenants;
 struct upstreams;
+struct worker_pool;
 struct writer;
 
 #define CALL_STATES(X) X(ADMIT) X(QUEUED) X(AUDIT_BEGIN) X(RUN) X(ASKING) X(AUDIT_END) X(REPLY) X(DEAD)
@@ -47,6 +48,7 @@ struct call_env {                       /* borrowed for the engine's life */
 	const char *store;              /* its directory; NULL: none */
 	const struct sandbox *sandbox;    /* of the processes of tools; NULL: none is started */
 	struct exec_workers *workers;     /* those that are kept; NULL: none */
+	struct worker_pool *pool;               /* for work that can run away; NULL: there is none */
 	struct fetcher *fetcher;                /* what handlers ask the outside with */
 	struct upstreams *upstreams;            /* other MCP servers; NULL: there are none */
 	int audit_level;                /* enum audit_level: the server's default */

@@ -30,6 +30,7 @@ struct str;
 struct tenants;
 struct upstreams;
 struct vault;
+struct worker_pool;
 struct writer;
 
 /* What a command needs; who has it is a matter of roles (authority.c), and of `own` in the row.  READ: what the
@@ -177,8 +178,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
-	const struct sandbox *sandbox;            /* the same; NULL: no process is started */
-	struct exec_workers *workers;             /* the same; NULL: none is kept */
+	const struct sandbox *sandbox; struct exec_workers *workers; struct worker_pool *pool;  /* the same, or NULL */
 	const char *sandbox_levels;             /* for `status`: the levels reached and required */
 	uint32_t owner_uid;             /* an admin while commands_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */

@@ -98,6 +98,14 @@ int db_foreign_check(const char *path, const char *store, struct err *err) MUST_
 /* DB_FOREIGN only: one SELECT (or VALUES, WITH … SELECT) statement; ERR_INVALID for anything else, a second
  * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
 int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err) MUST_CHECK;
+/* The same statement again, without what was bound. */
+void db_stmt_again(struct db_stmt *st);
+/* DB_FOREIGN, before its first statement: of all tables these alone may be read, by the names that they have there,
+ * whatever a statement calls them; a view, or a virtual table, needs those behind it as well.  n 0: all may.  The table
+ * functions over JSON always may. */
+void db_foreign_tables(struct db *db, const char *const *tables, size_t n);
+/* Of the whole process: so many bytes SQLite may have; what needs more ends with ERR_LIMIT. */
+void db_memory_max(uint64_t bytes);
 /* Position of a named parameter (":name"), 0 = none; and how many there are, and the name of one. */
 FOR_TESTS unsigned db_param_index(struct db_stmt *st, const char *name);
 unsigned db_param_count(struct db_stmt *st);
@@ -105,7 +113,7 @@ const char *db_param_name(struct db_stmt *st, unsigned pos);
 /* A step that runs past this monotonic time ends with ERR_TIMEOUT; 0 = none. */
 void db_deadline(struct db *db, uint64_t mono_us);
 /* any thread: the running step ends, ERR_CANCELLED */
-void db_interrupt(struct db *db);
+FOR_TESTS void db_interrupt(struct db *db);
 
 /* Writer's spare time: a passive checkpoint when the log has at least min_pages.  What readers hold back stays
  * for later, and is no error.  db_close() of a DB_WRITER empties the log (TRUNCATE). */

@@ -32,6 +32,7 @@ struct tenants;
 struct tls_server;
 struct upstreams;
 struct vault;
+struct worker_pool;
 struct writer;
 
 enum app_phase { APP_RUNNING, APP_DRAINING, APP_CANCELLING, APP_ENDED };
@@ -61,6 +62,7 @@ struct app {
 	struct fetcher *fetcher;
 	struct oauth *oauth;            /* access tokens; NULL: there are none */
 	struct exec_workers *workers;
+	struct worker_pool *pool;
 	struct call_engine *calls;
 	struct mcp_server *mcp;
 	struct commands *admin;

@@ -46,6 +46,7 @@
 #include "sandbox/cgroup.h"
 #include "tenant/tenant.h"
 #include "upstream/upstream.h"
+#include "worker/worker.h"
 #include "writer/writer.h"
 
 #include "app_int.h"
@@ -616,10 +617,11 @@ static int calls_start(struct app *a, struct err *err)
 		return rc;
 	}
 	a->workers = exec_workers_new(a->loop);
+	a->pool = worker_pool_new(a->loop);
 	a->calls = call_engine_new(&(struct call_env){
 		.loop = a->loop, .tenants = a->tenants, .registry = a->registry, .limiter = a->limiter,
 		.writer = a->writer, .master = a->master, .fetcher = a->fetcher, .upstreams = a->upstreams,
-		.sandbox = &a->sandbox, .workers = a->workers, .audit_level = a->audit_level,
+		.sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool, .audit_level = a->audit_level,
 		.queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
 		.secrets = vault_secrets(a->vault), .store = a->store,
@@ -633,6 +635,7 @@ static void calls_stop(struct app *a)
 	writer_on_late(a->writer, NULL, NULL);
 	call_engine_free(&a->calls);
 	exec_workers_free(&a->workers);
+	worker_pool_free(&a->pool);
 	app_usage_flush(a);
 	limiter_free(&a->limiter);
 }
@@ -663,7 +666,8 @@ static int admin_start(struct app *a, struct err *err)
 		.loop = a->loop, .tables = app_commands, .store = a->store, .tenants = a->tenants,
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
-		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .sandbox_levels = a->sandbox_levels,
+		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
+		.sandbox_levels = a->sandbox_levels,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,
@@ -692,6 +696,7 @@ static void calls_end(struct app *a)
 		notary_no_commands(a->notary);
 	ev_child_kill_all(a->loop);
 	exec_workers_free(&a->workers);
+	worker_pool_free(&a->pool);
 }
 
 /* --- the table */

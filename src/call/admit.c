@@ -242,7 +242,7 @@ struct backend_env call_backend_env(const struct call_engine *eng)
 {
 	return (struct backend_env){ .loop = eng->env.loop, .secrets = eng->env.secrets, .store = eng->env.store,
 				     .fetcher = eng->env.fetcher, .upstreams = eng->env.upstreams,
-				     .sandbox = eng->env.sandbox, .workers = eng->env.workers };
+				     .sandbox = eng->env.sandbox, .workers = eng->env.workers, .pool = eng->env.pool };
 }
 
 /* sandbox.c: how the call's process will be confined.  Is that enough?  0, or a message in *err. */

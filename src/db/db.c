@@ -588,7 +588,7 @@ int db_fail(struct db *db, int rc, const char *where, struct err *err)
 		db->txn_rc = code;
 	if (code == ERR_AUDIT)
 		err_set(err, code, where, "no space is left on the disk of the store");
-	else if (code == ERR_LIMIT && db->memory_spent)
+	else if (code == ERR_LIMIT && (db->memory_spent || (rc & 0xff) == SQLITE_NOMEM))
 		err_set(err, code, where, "the query needs too much memory");
 	else if (code == ERR_TIMEOUT)
 		err_set(err, code, where, "the query took too long");
@@ -901,6 +901,7 @@ void db_close(struct db **dbp)
 	if (db->dead)
 		sqlite3_db_config(db->native, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_close(db->native);
+	arena_free(&db->tables_mem);
 	free(db->wal);
 	free(db->path);
 	free(db);

@@ -31,6 +31,9 @@ struct db {
 	struct db_place at, wal_at;             /* DB_WRITER */
 	uint64_t deadline_us;                   /* 0 = none */
 	int64_t memory_max; bool memory_spent;  /* of SQLite, while a foreign query runs */
+	const char **tables; size_t ntables;    /* DB_FOREIGN: that may be read; none = all */
+	struct arena *tables_mem;
+	bool asks;                              /* a statement of ours is compiled, which may read the schema */
 	unsigned wal_frames;                    /* in the log after the last commit or checkpoint */
 	unsigned wal_copied;                    /* of them copied to the file */
 	unsigned wal_stuck;                     /* left over by the last checkpoint because of readers */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "db/db.h"
 
 #include "db_int.h"
@@ -59,11 +60,32 @@ static bool may_call(const char *name)
 	return false;
 }
 
+/* SQLite knows the table of all tables by its old name. */
+static const char *real_name(const char *table)
+{
+	return sqlite3_stricmp(table, "sqlite_schema") == 0 ? "sqlite_master" : table;
+}
+
+/* table: the name that it has in its schema, whatever the statement calls it.  The name of the view or of the WITH by
+ * which it is read says nothing: a statement may call its own parts as it likes. */
+static bool may_read(const struct db *db, const char *table)
+{
+	for (size_t i = 0; table && i < db->ntables; i++) {
+		if (sqlite3_stricmp(real_name(db->tables[i]), real_name(table)) == 0)
+			return true;
+	}
+	return db->ntables == 0 || db->asks ||
+		(table && (sqlite3_stricmp(table, "json_each") == 0 || sqlite3_stricmp(table, "json_tree") == 0));
+}
+
 static int authorize(void *arg, int action, const char *a, const char *b, const char *schema, const char *trigger)
 {
+	const struct db *db = arg;
+
 	switch (action) {
-	case SQLITE_SELECT:
 	case SQLITE_READ:
+		return may_read(db, a) ? SQLITE_OK : SQLITE_DENY;
+	case SQLITE_SELECT:
 	case SQLITE_RECURSIVE:
 		return SQLITE_OK;
 	case SQLITE_FUNCTION:
@@ -90,7 +112,23 @@ static void declare_table_functions(struct db *db)
 void db_foreign_guard(struct db *db)
 {
 	declare_table_functions(db);
-	sqlite3_set_authorizer(db->native, authorize, NULL);
+	sqlite3_set_authorizer(db->native, authorize, db);
+}
+
+void db_foreign_tables(struct db *db, const char *const *tables, size_t n)
+{
+	assert(db->mode == DB_FOREIGN && !db->tables && !db->lent);
+	if (n == 0)
+		return;
+	db->tables_mem = arena_new(SIZE_MAX);
+	db->tables = arena_alloc(db->tables_mem, n * sizeof(*db->tables));
+	for (; db->ntables < n; db->ntables++)
+		db->tables[db->ntables] = arena_strdup(db->tables_mem, tables[db->ntables]);
+}
+
+void db_memory_max(uint64_t bytes)
+{
+	(void)sqlite3_hard_heap_limit64((int64_t)bytes);
 }
 
 int db_foreign_check(const char *path, const char *store, struct err *err)
@@ -113,10 +151,25 @@ int db_foreign_check(const char *path, const char *store, struct err *err)
 	return rc;
 }
 
+/* Which tables there are to be read, as far as there is room. */
+static int refused_table(struct db *db, const char *why, struct err *err)
+{
+	struct str names = STR_INIT;
+	int rc;
+
+	for (size_t i = 0; i < db->ntables; i++)
+		str_printf(&names, "%s%s", i ? ", " : "", db->tables[i]);
+	rc = err_set(err, ERR_INVALID, "sql", "%s; these tables may be read: %s", why, str_text(&names));
+	str_fini(&names);
+	return rc;
+}
+
 static int refused(struct db *db, int rc, struct err *err)
 {
 	int at = sqlite3_error_offset(db->native);
 
+	if (rc == SQLITE_AUTH && db->ntables > 0 && !strstr(sqlite3_errmsg(db->native), "function"))
+		return refused_table(db, sqlite3_errmsg(db->native), err);
 	if (rc == SQLITE_AUTH)
 		return err_set(err, ERR_INVALID, "sql", "only reading is allowed, and functions that compute: %s",
 			       sqlite3_errmsg(db->native));
@@ -147,6 +200,67 @@ static bool at_end(struct db *db, const char *tail, const char *end)
 	return true;
 }
 
+/* The authorizer is not told of each table: one that is joined by USING and gives no column is none that it hears of.
+ * What a program opens it says itself, so that is looked at as well. */
+
+/* The table whose rows, or whose index, begin at this page. */
+static bool may_open(struct db *db, sqlite3_stmt *tables, sqlite3_int64 page)
+{
+	bool may = false;
+
+	if (page == 1)
+		return may_read(db, "sqlite_master");
+	sqlite3_reset(tables);
+	sqlite3_bind_int64(tables, 1, page);
+	while (sqlite3_step(tables) == SQLITE_ROW)
+		may = may_read(db, (const char *)sqlite3_column_text(tables, 0));
+	return may;
+}
+
+/* Virtual tables have no page: of those that are stored, all must be allowed before any is opened. */
+static bool may_open_virtual(struct db *db, sqlite3_stmt *tables)
+{
+	bool may = true;
+
+	sqlite3_reset(tables);
+	sqlite3_bind_int64(tables, 1, 0);
+	while (sqlite3_step(tables) == SQLITE_ROW)
+		may = may && may_read(db, (const char *)sqlite3_column_text(tables, 0));
+	return may;
+}
+
+/* One instruction of a program: columns of EXPLAIN are address, name, p1, p2, p3. */
+static bool may_run(struct db *db, sqlite3_stmt *program, sqlite3_stmt *tables)
+{
+	const char *name = (const char *)sqlite3_column_text(program, 1);
+
+	if (strcmp(name, "VOpen") == 0)
+		return may_open_virtual(db, tables);
+	if (strncmp(name, "OpenRead", 8) != 0 && strncmp(name, "OpenWrite", 9) != 0 && strncmp(name, "Reopen", 6) != 0)
+		return true;
+	return sqlite3_column_int(program, 4) == 0 && may_open(db, tables, sqlite3_column_int64(program, 3));
+}
+
+static bool opens_nothing_else(struct db *db, const char *sql, size_t len)
+{
+	static const char list[] = "SELECT tbl_name FROM sqlite_schema WHERE rootpage = ?1 AND type IN ('table', 'index')";
+	char *explain = mem_printf("EXPLAIN %.*s", (int)len, sql);
+	sqlite3_stmt *program = NULL, *tables = NULL;
+	int rc = sqlite3_prepare_v3(db->native, explain, -1, 0, &program, NULL);
+	bool may = rc == SQLITE_OK && program && sqlite3_stmt_isexplain(program) == 1;
+
+	db->asks = true;
+	rc = sqlite3_prepare_v3(db->native, list, -1, 0, &tables, NULL);
+	db->asks = false;
+	may = may && rc == SQLITE_OK;
+	while (may && (rc = sqlite3_step(program)) == SQLITE_ROW)
+		may = may_run(db, program, tables);
+	sqlite3_finalize(program);
+	sqlite3_finalize(tables);
+	free(explain);
+	return may && rc == SQLITE_DONE;
+}
+
 int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err)
 {
 	struct db_stmt *st;
@@ -170,6 +284,10 @@ int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **r
 		sqlite3_finalize(native);
 		return err_set(err, ERR_INVALID, "sql", "one statement is allowed, another text follows it");
 	}
+	if (db->ntables > 0 && !opens_nothing_else(db, sql, len)) {
+		sqlite3_finalize(native);
+		return refused_table(db, "it reads another table", err);
+	}
 	st = mem_zalloc(sizeof(*st));
 	st->db = db;
 	st->native = native;
@@ -178,6 +296,15 @@ int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **r
 	db->lent++;
 	*ret = st;
 	return 0;
+}
+
+void db_stmt_again(struct db_stmt *st)
+{
+	sqlite3_reset(st->native);
+	sqlite3_clear_bindings(st->native);
+	st->stepped = false;
+	st->bind_rc = SQLITE_OK;
+	st->bound = 0;
 }
 
 unsigned db_param_index(struct db_stmt *st, const char *name)

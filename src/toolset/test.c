@@ -282,7 +282,8 @@ int tool_test_body(struct command_call *c, struct db *db, struct audit_logs *log
 	struct test_job *job = c->priv;
 	const struct backend_env env = { .loop = command_env(c)->loop, .store = command_env(c)->store,
 		.secrets = vault_secrets(command_env(c)->vault), .fetcher = command_env(c)->fetcher,
-		.upstreams = command_env(c)->upstreams, .sandbox = command_env(c)->sandbox, .workers = command_env(c)->workers };
+		.upstreams = command_env(c)->upstreams, .sandbox = command_env(c)->sandbox, .workers = command_env(c)->workers,
+		.pool = command_env(c)->pool };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
 	const struct backend_req req = { .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",

@@ -30,12 +30,14 @@
 #include "keys/secrets.h"
 #include "net/fetch.h"
 #include "sandbox/sandbox.h"
+#include "worker/worker.h"
 
 #include "../unit/handler_table.h"
 
 static struct ev_loop *the_loop;
 static struct fetcher *the_fetcher;
 static struct exec_workers *the_workers;
+static struct worker_pool *the_pool;
 static struct upstreams *the_upstreams;
 static struct sandbox the_cage;
 static char the_dir[4096];
@@ -47,6 +49,7 @@ static void clean_up(void)
 	upstreams_free(&the_upstreams);
 	ev_child_kill_all(the_loop);
 	exec_workers_free(&the_workers);
+	worker_pool_free(&the_pool);
 	fetcher_free(&the_fetcher);
 	ev_loop_free(&the_loop);
 	secrets_forget();
@@ -69,10 +72,14 @@ struct ev_loop *run_loop(void)
 	char *launcher = path_join(top, "toolcrib-run");
 	setenv("TOOLCRIB_RUN", launcher, 0);
 	free(launcher);
+	char *worker = path_join(top, "toolcrib-worker");
+	setenv("TOOLCRIB_WORKER", worker, 0);
+	free(worker);
 	free(top);
 	assert_int_equal(secret_init(), 0);
 	the_loop = ev_loop_new();
 	the_workers = exec_workers_new(the_loop);
+	the_pool = worker_pool_new(the_loop);
 	atexit(clean_up);
 	return the_loop;
 }
@@ -282,7 +289,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	static const uint8_t call_id[16] = { 1, 2, 3 };
 	const struct sandbox sandbox = { .best = sandbox_level_probe(), .scratch = run_dir() };
 	const struct backend_env env = { .loop = run_loop(), .secrets = &run_secrets, .fetcher = run_fetcher(),
-					 .sandbox = &sandbox, .workers = the_workers,
+					 .sandbox = &sandbox, .workers = the_workers, .pool = the_pool,
 					 .upstreams = run_upstreams() };
 	uint64_t now = clock_mono_us();
 	const void *plan = NULL;

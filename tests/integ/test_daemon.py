@@ -306,7 +306,7 @@ class Daemon(crib.Case):
     def test_the_programs_are_hardened(self):
         """SEC S-930, as far as it is kept: placed anywhere, no executable stack, relocations read-only, guarded stacks."""
         LOAD, DYNAMIC, STACK, RELRO = 1, 2, 0x6474e551, 0x6474e552
-        for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign"):
+        for name in ("toolcrib", "toolcribd", "toolcrib-launcher", "toolcrib-run", "toolcrib-sign", "toolcrib-worker"):
             with self.subTest(program=name):
                 data = (crib.BUILD / name).read_bytes()
                 self.assertEqual(data[:5], b"\x7fELF\x02")
@@ -398,7 +398,9 @@ class Daemon(crib.Case):
         for words, code, says in ((("toolcrib-sign", "--version"), 0, "toolcrib-sign 0"), (("toolcrib-sign", "--help"), 0, "usage:"),
                                   (("toolcrib-sign",), 2, "usage:"), (("toolcrib-sign", "--dir", self.crib.dir, "--keys"), 1, "no store"),
                                   (("toolcrib-verify",), 2, "usage:"), (("toolcrib-verify", "--nope", "x"), 2, "usage:"),
-                                  (("toolcrib-verify", self.crib.dir / "none"), 3, "No such file"), (("toolcrib-run",), 126, "toolcribd")):
+                                  (("toolcrib-verify", self.crib.dir / "none"), 3, "No such file"), (("toolcrib-run",), 126, "toolcribd"),
+                                  (("toolcrib-worker",), 126, "toolcribd"), (("toolcrib-worker", "--version"), 0, "toolcrib-worker 0"),
+                                  (("toolcrib-worker", "--help"), 0, "usage:"), (("toolcrib-worker", "x"), 2, "usage:")):
             with self.subTest(words=words):
                 done = subprocess.run([crib.BUILD / words[0], *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                       timeout=crib.DEADLINE, env=self.crib.env)

@@ -18,6 +18,8 @@
 #include "base/path.h"
 #include "suite.h"
 
+#include "handler_table.h"
+
 static char *db_file(const char *name)
 {
 	return path_join(run_dir(), name);
@@ -256,6 +258,88 @@ static void more_queries_than_threads_all_end(void **state)
 	free(runs);
 }
 
+static void expect_bound(json_t *h, const char *where)
+{
+	struct arena *mem = arena_new(1 << 20);
+	const struct backend_ops *ops;
+	const void *plan;
+	struct err err = { 0 };
+	int rc = bind_handler(h, mem, &ops, &plan, &err);
+
+	if (where) {
+		assert_int_equal(rc, ERR_INVALID);
+		assert_string_equal(err.where, where);
+	} else if (rc < 0) {
+		fail_msg("%s: %s", err.where, err.msg);
+	}
+	arena_free(&mem);
+	json_decref(h);
+}
+
+static json_t *with(const char *name, json_t *value)
+{
+	json_t *h = query("SELECT 1");
+
+	json_object_set_new(h, name, value);
+	return h;
+}
+
+static json_t *names(size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string("t"));
+	return list;
+}
+
+static void f2_tables_and_memory_have_bounds(void **state)
+{
+	expect_bound(with("tables", names(1)), NULL);
+	expect_bound(with("tables", names(64)), NULL);
+	expect_bound(with("tables", names(65)), "/tables");
+	expect_bound(with("tables", names(0)), "/tables");
+	expect_bound(with("tables", json_string("t")), "/tables");
+	expect_bound(with("tables", json_pack("[s, i]", "t", 1)), "/tables/1");
+	expect_bound(with("tables", json_pack("[s]", "")), "/tables/0");
+	expect_bound(with("tables", json_pack("[s%]", "a\0b", (size_t)3)), "/tables/0");
+	expect_bound(with("memory", json_string("8MiB")), NULL);
+	expect_bound(with("memory", json_string("256MiB")), NULL);
+	expect_bound(with("memory", json_string("8388607")), "/memory");
+	expect_bound(with("memory", json_string("268435457")), "/memory");
+	expect_bound(with("memory", json_string("-1")), "/memory");
+	expect_bound(with("memory", json_integer(64)), "/memory");
+}
+
+/* A result of many columns is bounded as a worker's memory is, not as the values of one row. */
+static void f2_a_row_that_takes_too_much_is_a_limit(void **state)
+{
+	struct run r;
+
+	run_it(&r, query("SELECT hex(zeroblob(7900000)), hex(zeroblob(7900000)), hex(zeroblob(7900000)), "
+			 "hex(zeroblob(7900000)), hex(zeroblob(7900000)), hex(zeroblob(7900000)), hex(zeroblob(7900000))"),
+	       OPTS(.result_max = 16u << 20));
+	assert_int_equal(r.err.code, ERR_LIMIT);
+	assert_string_equal(r.err.msg, "the query needs too much memory");
+	run_free(&r);
+}
+
+static void f2_one_long_function_is_stopped(void **state)
+{
+	static const char sql[] = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || 'x')";
+	struct run r;
+
+	run_it(&r, query(sql), OPTS(.timeout_us = 50000));
+	assert_int_equal(r.err.code, ERR_TIMEOUT);
+	run_free(&r);
+	run_start(&r, query(sql), NO_OPTS);
+	run_turns(20);
+	backend_cancel(r.op, CANCEL_SHUTDOWN);
+	run_wait(&r);
+	assert_int_equal(r.err.code, ERR_CANCELLED);
+	run_free(&r);
+}
+
 SUITE(sql)
 {
 	const struct CMUnitTest tests[] = {
@@ -268,6 +352,9 @@ SUITE(sql)
 		cmocka_unit_test(statement_that_does_more_than_read_is_refused),
 		cmocka_unit_test(fixed_query_that_fails_shows_no_sql),
 		cmocka_unit_test(more_queries_than_threads_all_end),
+		cmocka_unit_test(f2_tables_and_memory_have_bounds),
+		cmocka_unit_test(f2_a_row_that_takes_too_much_is_a_limit),
+		cmocka_unit_test(f2_one_long_function_is_stopped),
 	};
 	return cmocka_run_group_tests_name("sql", tests, make_databases, NULL);
 }

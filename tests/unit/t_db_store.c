@@ -541,6 +541,85 @@ static void foreign_query_has_a_bound_of_memory(void **state)
 	db_close(&db);
 }
 
+static void f2_foreign_reads_the_named_tables_alone(void **state)
+{
+	static const char *const tables[] = { "PRODUCT", "sqlite_schema" };
+	static const char *const good[] = {
+		"SELECT name FROM product", "SELECT count(*) FROM main.product AS p", "SELECT 1",
+		"SELECT count(*) FROM sqlite_master", "SELECT value FROM json_each('[1]')", "WITH x AS (SELECT id FROM product) SELECT * FROM x JOIN product USING (id)",
+		"SELECT name FROM product WHERE id = 1 OR name = 'table'",
+	};
+	static const char *const bad[] = {
+		"SELECT n FROM other", "SELECT 1 FROM other", "SELECT count(*) FROM other",
+		"SELECT name FROM product JOIN other USING (id)", "SELECT name FROM product NATURAL JOIN other", "WITH product AS (SELECT n FROM other) SELECT * FROM product",
+		"SELECT n FROM seen", "SELECT product.n FROM other AS product", "SELECT (SELECT n FROM other LIMIT 1)",
+		"SELECT 1 FROM (SELECT 1 AS id) JOIN other USING (id)", "SELECT * FROM sqlite_temp_schema",
+	};
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st;
+	char path[600];
+
+	db_close(&db);
+	tmpdir_path(f->dir, "shop.db", path, sizeof(path));
+	raw_exec(path, "CREATE TABLE other(id INTEGER, n INTEGER); CREATE INDEX other_id ON other(id);"
+		       "INSERT INTO other VALUES(1, 7); CREATE INDEX product_name ON product(name); CREATE VIEW seen AS SELECT n FROM other");
+	assert_int_equal(db_open(path, DB_FOREIGN, false, &db, &f->err), 0);
+	db_foreign_tables(db, tables, NELEMS(tables));
+	for (size_t i = 0; i < NELEMS(good); i++) {
+		if (db_stmt_adhoc(db, good[i], strlen(good[i]), &st, &f->err) != 0)
+			fail_msg("%s: %s", good[i], f->err.msg);
+		assert_int_equal(db_step(st, &f->err), 1);
+		db_stmt_put(&st);
+	}
+	for (size_t i = 0; i < NELEMS(bad); i++) {
+		if (db_stmt_adhoc(db, bad[i], strlen(bad[i]), &st, &f->err) != ERR_INVALID)
+			fail_msg("%s", bad[i]);
+		if (!strstr(f->err.msg, "these tables may be read: PRODUCT, sqlite_schema"))
+			fail_msg("%s: %s", bad[i], f->err.msg);
+	}
+	db_close(&db);
+}
+
+/* Of the whole process, and before it is taken. */
+static void f2_memory_of_the_engine_is_bounded(void **state)
+{
+	static const char much[] = "SELECT hex(zeroblob(7000000))";
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st = NULL;
+
+	for (int rich = 0; rich < 2; rich++) {
+		db_memory_max(rich ? 64u << 20 : 12u << 20);
+		assert_int_equal(db_stmt_adhoc(db, much, strlen(much), &st, &f->err), 0);
+		assert_int_equal(db_step(st, &f->err), rich ? 1 : ERR_LIMIT);
+		if (!rich)
+			assert_string_equal(f->err.msg, "the query needs too much memory");
+		db_stmt_put(&st);
+	}
+	db_memory_max(0);
+	db_close(&db);
+}
+
+static void a_statement_runs_again(void **state)
+{
+	static const char sql[] = "SELECT name FROM product WHERE id = :id";
+	struct fix *f = *state;
+	struct db *db = foreign(f);
+	struct db_stmt *st = NULL;
+
+	assert_int_equal(db_stmt_adhoc(db, sql, strlen(sql), &st, &f->err), 0);
+	for (int64_t id = 1; id < 3; id++) {
+		db_bind_i64(st, 1, id);
+		assert_int_equal(db_step(st, &f->err), 1);
+		assert_string_equal(db_col_text(st, 0, NULL), id == 1 ? "chair" : "table");
+		db_stmt_again(st);
+	}
+	assert_int_equal(db_step(st, &f->err), 0);      /* nothing is bound any more */
+	db_stmt_put(&st);
+	db_close(&db);
+}
+
 static const char endless[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
 static void foreign_deadline_ends_a_query(void **state)
@@ -644,6 +723,7 @@ SUITE(store)
 		T(reader_sees_a_store_at_rest), NEW(backup_is_a_whole_store), NEW(checkpoint_empties_the_log),
 		T(foreign_reads_by_named_parameters), T(foreign_refuses_all_but_one_select), T(foreign_refuses_a_store),
 		T(foreign_check_knows_a_store_by_any_name), T(foreign_query_has_a_bound_of_memory),
+		T(f2_foreign_reads_the_named_tables_alone), T(f2_memory_of_the_engine_is_bounded), T(a_statement_runs_again),
 		T(foreign_deadline_ends_a_query), T(interrupt_from_another_thread_ends_a_query),
 	};
 

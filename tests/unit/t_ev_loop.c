@@ -395,7 +395,7 @@ static void full_lane_is_busy_and_leaves_the_other_alone(void **state)
 	unsigned taken = 0;
 	/* The lane's threads may have picked up some already. */
 	while (taken <= EV_LANE_QUEUE_MAX + EV_LANE_THREADS &&
-	       ev_work(f->loop, EV_LANE_TOOL, held_body, held_done, &g) == 0)
+	       ev_work(f->loop, EV_LANE_SIGN, held_body, held_done, &g) == 0)
 		taken++;
 	assert_in_range(taken, EV_LANE_QUEUE_MAX, EV_LANE_QUEUE_MAX + EV_LANE_THREADS);
 	assert_int_equal(ev_work(f->loop, EV_LANE_READ, held_body, note_done, &free_lane), 0);

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""SQL of tools runs in workers that can be killed (HARDENING F-2): deadlines and memory hold whatever a statement does, other
+tenants go on, a stop does not wait for it, and the worker reaches nothing but the database."""
+import json
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+import sys
+import time
+
+import crib
+
+# One function of SQLite that runs for minutes without looking up; memory by the gigabyte; rows without end.
+QUADRATIC = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || 'x')"
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+HUGE = "SELECT hex(zeroblob(1e9))"
+MANY = "SELECT " + ", ".join(["hex(zeroblob(7900000))"] * 200)
+SORTED = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000) SELECT sum(length(b)) FROM "
+          "(SELECT zeroblob(1000000) || i AS b FROM n ORDER BY 1)")
+AT_ONCE = 100
+GROWTH_KIB = 32 << 10
+
+
+def field(pid, name):
+    """A number of /proc/PID/status."""
+    return int(re.search(rf"^{name}:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1])
+
+
+def nice(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
+
+
+def workers(pid):
+    return [child for child, name in crib.below(pid).items() if name == "toolcrib-worker"]
+
+
+class Case(crib.Case):
+    def setUp(self):
+        super().setUp()
+        self.database = self.crib.dir / "shop.db"
+        with sqlite3.connect(self.database) as db:
+            db.executescript("CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT);"
+                             "INSERT INTO product VALUES (1, 'saw'), (2, 'plane');"
+                             "CREATE TABLE salary (id INTEGER, amount INTEGER); INSERT INTO salary VALUES (1, 4711);"
+                             "CREATE INDEX salary_by_id ON salary (id); CREATE VIEW paid AS SELECT amount FROM salary;"
+                             "CREATE VIRTUAL TABLE hidden USING fts5(words)")
+        db.close()
+
+    def serve(self, timeout="1s", extra="", more="", echo=True):
+        """A server with the tool `sql`, which takes any SELECT, for two tenants; a peer of each."""
+        c = self.crib.init()
+        c.tool(crib.tool_yaml("sql", f"""{{type: sql, database: "sqlite:{self.database}", statement: "{{/q}}"{extra}}}""",
+                              extra=f"limits: {{timeout: {timeout}, concurrency: 200}}\n"))
+        c.tool(crib.ECHO, "echo.yaml")
+        keys = [c.tenant(name, "sql", "echo") for name in ("acme", "globex")]
+        for name in ("acme", "globex"):
+            c.cli("limit", "set", name, "--rate", "10000/s", "--concurrency", "300")
+        c.start(more)
+        self.peers = [c.tcp(key) for key in keys]
+        for peer in self.peers:
+            peer.initialize()
+            self.addCleanup(peer.close)
+
+    def say(self, result):
+        return result["result"]["content"][0]["text"]
+
+    def query(self, sql, peer=0):
+        return self.peers[peer].call("sql", {"q": sql})["result"]
+
+
+class Killed(Case):
+    def test_f2_each_runaway_is_ended_with_its_error_and_the_server_does_not_grow(self):
+        """HARDENING F-2: killed at the deadline, memory bounded, whatever function it is that runs."""
+        self.serve()
+        before = field(self.crib.daemon.pid, "VmRSS")
+        for sql, says in ((QUADRATIC, "in time"), (ENDLESS, "in time"), (HUGE, "too big"), (MANY, "memory"),
+                          (SORTED, "memory")):
+            with self.subTest(sql=sql[:60]):
+                start = time.monotonic()
+                got = self.query(sql)
+                print(f"{sql[:40]!r}: {time.monotonic() - start:.3f} s of 1 s", file=sys.stderr)
+                self.assertTrue(got["isError"])
+                self.assertIn(says, got["content"][0]["text"])
+                self.assertEqual(json.loads(self.query("SELECT name FROM product WHERE id = 1")["content"][0]["text"])["rows"], [["saw"]])
+        self.assertLess(field(self.crib.daemon.pid, "VmRSS") - before, GROWTH_KIB)
+        self.assertLess(field(self.crib.daemon.pid, "VmHWM") - before, GROWTH_KIB)
+
+    def test_f2_a_hundred_at_once_of_one_tenant_leave_the_other_alone(self):
+        """HARDENING F-2: each ends at its deadline, at most four of them are at work, the other tenant's SQL and echo go on."""
+        self.serve()
+        attacker, other = self.peers
+        before, times = field(self.crib.daemon.pid, "VmRSS"), []
+        sent = time.monotonic()
+        ids = []
+        for i in range(AT_ONCE):
+            request = attacker.request("tools/call", {"name": "sql", "arguments": {"q": (QUADRATIC, ENDLESS)[i % 2]}})
+            attacker.send(request)
+            ids.append(request["id"])
+        crib.wait_for("four at work", lambda: len(workers(self.crib.daemon.pid)) >= 4)
+        most = 0
+        for i in range(40):
+            start = time.monotonic()
+            self.assertEqual(self.say(other.call("echo", {"text": f"{i}"})), f"{i}")
+            times.append(time.monotonic() - start)
+            most = max(most, len(workers(self.crib.daemon.pid)))
+        self.assertEqual(json.loads(self.query("SELECT 1 AS one", 1)["content"][0]["text"])["rows"], [[1]])
+        got = {}
+        while len(got) < AT_ONCE:
+            answer = attacker.receive()
+            self.assertIsNotNone(answer)
+            got[answer["id"]] = (answer, time.monotonic() - sent)
+        self.assertEqual(set(got), set(ids))
+        for answer, _ in got.values():
+            self.assertTrue(answer["result"]["isError"], answer)
+            self.assertRegex(self.say(answer), "in time|too long")
+        self.assertLessEqual(most, 5)           # four of the attacker's, one of the other's
+        print(f"echo beside {AT_ONCE}: median {sorted(times)[20] * 1e3:.1f} ms, most {max(times) * 1e3:.1f} ms; ended after "
+              f"{min(t for _, t in got.values()):.3f} to {max(t for _, t in got.values()):.3f} s of 1 s", file=sys.stderr)
+        self.assertLess(field(self.crib.daemon.pid, "VmHWM") - before, GROWTH_KIB)
+
+    def test_f2_a_stop_does_not_wait_for_a_query(self):
+        """HARDENING F-2: SIGTERM ends the server within the drain time and a moment; no worker stays behind."""
+        self.serve(timeout="10m", more="drain_ms: 200\n")
+        for _ in range(3):
+            self.peers[0].send(self.peers[0].request("tools/call", {"name": "sql", "arguments": {"q": QUADRATIC}}))
+        pid = self.crib.daemon.pid
+        left = crib.wait_for("three at work", lambda: len(workers(pid)) == 3 and workers(pid))
+        start = time.monotonic()
+        self.assertEqual(self.crib.stop(), 0)
+        print(f"stopped after {time.monotonic() - start:.3f} s", file=sys.stderr)
+        self.assertEqual([worker for worker in left if pathlib.Path(f"/proc/{worker}").exists()], [])
+
+    def test_f2_no_worker_outlives_a_killed_server(self):
+        """HARDENING 1.4: a worker ends with the server, also where nobody could end it."""
+        self.serve(timeout="10m")
+        self.peers[0].send(self.peers[0].request("tools/call", {"name": "sql", "arguments": {"q": QUADRATIC}}))
+        pid = self.crib.daemon.pid
+        left = crib.wait_for("one at work", lambda: workers(pid))
+        self.crib.stop(signal.SIGKILL)
+        crib.wait_for("its end", lambda: not any(crib.comm(worker) == "toolcrib-worker" for worker in left))
+
+    def test_f2_a_cancelled_query_ends_its_worker(self):
+        """HARDENING F-2: whoever cancels gets the processor back at once."""
+        self.serve(timeout="10m")
+        peer = self.peers[0]
+        request = peer.request("tools/call", {"name": "sql", "arguments": {"q": QUADRATIC}})
+        peer.send(request)
+        pid = self.crib.daemon.pid
+        crib.wait_for("one at work", lambda: workers(pid))
+        peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
+        crib.wait_for("its end", lambda: not workers(pid))
+        self.assertEqual(json.loads(self.query("SELECT 1")["content"][0]["text"])["rows"], [[1]])
+
+    def test_f2_a_worker_that_dies_is_an_error_of_one_call(self):
+        """HARDENING 1.4: the next call has another one."""
+        self.serve(timeout="10m")
+        peer = self.peers[0]
+        request = peer.request("tools/call", {"name": "sql", "arguments": {"q": QUADRATIC}})
+        peer.send(request)
+        worker, = crib.wait_for("one at work", lambda: workers(self.crib.daemon.pid))
+        crib.wait_for("one that is deep in it", lambda: nice(worker) == 19)
+        os.kill(worker, signal.SIGKILL)
+        got = peer.answer(request["id"])["result"]
+        self.assertTrue(got["isError"])
+        self.assertIn("its worker died", got["content"][0]["text"])
+        self.assertEqual(json.loads(self.query("SELECT 1")["content"][0]["text"])["rows"], [[1]])
+
+
+class Caged(Case):
+    def test_f2_a_worker_is_confined(self):
+        """HARDENING 1.4: no new privileges, a filter, no descriptor but its socket, its own database and what SQLite keeps."""
+        self.serve()
+        self.query("SELECT 1")
+        worker, = workers(self.crib.daemon.pid)
+        self.assertEqual(field(worker, "NoNewPrivs"), 1)
+        sanitized = b"__asan_init" in (crib.BUILD / "toolcrib-worker").read_bytes()
+        if not sanitized:
+            self.assertEqual(field(worker, "Seccomp"), 2)
+            self.assertLess(field(worker, "VmSize"), 64 << 10)
+        try:
+            names = {fd: os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")}
+        except PermissionError:                 # nobody but root looks into what is not dumpable
+            self.skipTest("needs root to see descriptors")
+        for fd, name in names.items():
+            self.assertTrue(name.startswith(("socket:", "/dev/null", "/dev/urandom", str(self.database))) or
+                            sanitized and fd == "2", (fd, name))
+        self.assertEqual(sum(name.startswith("socket:") for name in names.values()), 1)
+
+    def test_f2_a_worker_serves_one_tenant(self):
+        """HARDENING 1.4: what one tenant's statement did to a process, no other tenant's meets."""
+        self.serve()
+        seen = []
+        for peer in (0, 1, 0, 1):
+            self.query("SELECT 1", peer)
+            seen.append(len(workers(self.crib.daemon.pid)))
+        self.assertEqual(seen, [1, 2, 2, 2])
+
+    def test_f2_named_tables_alone_are_read(self):
+        """HARDENING F-2: an authorizer, so that no spelling of a statement reads another table."""
+        self.serve(extra=", tables: [product, sqlite_schema]")
+        for sql, rows in (("SELECT name FROM product ORDER BY id", [["saw"], ["plane"]]), ("SELECT count(*) FROM PRODUCT", [[2]]),
+                          ("WITH p AS (SELECT id FROM product) SELECT sum(id) FROM p", [[3]]), ("SELECT 1", [[1]]),
+                          ("SELECT count(*) > 3 FROM sqlite_master", [[1]]),
+                          ("SELECT count(*) > 3 FROM sqlite_schema", [[1]])):
+            with self.subTest(sql=sql):
+                got = self.query(sql)
+                self.assertEqual(json.loads(got["content"][0]["text"])["rows"], rows)
+        for sql in ("SELECT amount FROM salary", "SELECT count(*) FROM salary", "SELECT 1 FROM salary", "SELECT rowid FROM main.salary",
+                    "SELECT amount FROM paid", "SELECT 1 WHERE EXISTS (SELECT 1 FROM salary)",
+                    "WITH product AS (SELECT amount FROM salary) SELECT * FROM product",
+                    "SELECT product.amount FROM salary AS product", "SELECT * FROM (SELECT * FROM salary) AS product",
+                    "SELECT name FROM product UNION SELECT amount FROM salary", "SELECT (SELECT amount FROM salary) FROM product",
+                    "SELECT name FROM product ORDER BY (SELECT amount FROM salary)", "SELECT 4711 IN (SELECT amount FROM salary)",
+                    "SELECT name FROM product JOIN salary USING (id)", "SELECT name FROM product NATURAL JOIN paid",
+                    "SELECT name FROM product NATURAL JOIN salary", "SELECT v.amount FROM (SELECT 4711 AS amount) AS v JOIN salary USING (amount)",
+                    "SELECT 1 FROM (SELECT 'x' AS words) JOIN hidden USING (words)", "SELECT count(*) FROM hidden",
+                    "SELECT count(*) FILTER (WHERE id IN (SELECT id FROM salary)) FROM product", "SELECT * FROM 'salary'",
+                    "SELECT * FROM sqlite_temp_schema", "SELECT * FROM pragma_table_info('salary')", "PRAGMA table_info(salary)",
+                    "ATTACH 'x' AS y", "SELECT load_extension('x')", "DELETE FROM product", "INSERT INTO product VALUES (3, 'x')"):
+            with self.subTest(sql=sql):
+                got = self.query(sql)
+                self.assertTrue(got.get("isError"), got)
+                self.assertNotIn("4711", got["content"][0]["text"])
+        self.assertIn("these tables may be read: product, sqlite_schema", self.query("SELECT * FROM salary")["content"][0]["text"])
+
+    def test_f2_what_is_kept_follows_the_database(self):
+        """A database that was replaced is opened anew; a changed schema is seen; other rows are."""
+        self.serve()
+        rows = lambda sql: json.loads(self.query(sql)["content"][0]["text"])["rows"]
+        self.assertEqual(rows("SELECT * FROM product WHERE id = 1"), [[1, "saw"]])
+        with sqlite3.connect(self.database) as db:
+            db.executescript("UPDATE product SET name = 'file' WHERE id = 1; ALTER TABLE product ADD COLUMN price")
+        db.close()
+        self.assertEqual(rows("SELECT * FROM product WHERE id = 1"), [[1, "file", None]])
+        other = self.database.with_name("other.db")
+        with sqlite3.connect(other) as db:
+            db.executescript("CREATE TABLE product (id INTEGER, name TEXT); INSERT INTO product VALUES (1, 'new')")
+        db.close()
+        other.rename(self.database)
+        self.assertEqual(rows("SELECT * FROM product WHERE id = 1"), [[1, "new"]])
+        self.database.unlink()
+        self.assertTrue(self.query("SELECT * FROM product WHERE id = 1")["isError"])
+
+    def test_f2_a_database_with_a_log_is_read(self):
+        """A worker has what SQLite needs for WAL mode: whether the writer is there, has gone, or has left its log."""
+        with sqlite3.connect(self.database) as db:
+            self.assertEqual(db.execute("PRAGMA journal_mode = wal").fetchone(), ("wal",))
+            db.execute("INSERT INTO product VALUES (3, 'rasp')")
+        self.serve()
+        rows = lambda: json.loads(self.query("SELECT count(*) FROM product")["content"][0]["text"])["rows"]
+        self.assertEqual(rows(), [[3]])
+        with db:
+            db.execute("INSERT INTO product VALUES (4, 'gouge')")
+        self.assertEqual(rows(), [[4]])
+        db.close()
+        self.assertEqual(rows(), [[4]])
+
+    def test_f2_memory_is_what_the_handler_says(self):
+        """The block's `memory`: what fits into more does not fit into less; a size out of bounds is refused."""
+        self.serve(extra=", memory: 256MiB")
+        medium = SORTED.replace("2000", "100")
+        self.assertFalse(self.query(medium).get("isError", False))
+        c = self.crib
+        for size, code in (("8MiB", 0), ("7MiB", 1), ("257MiB", 1), ("much", 1)):
+            path = c.dir / "small.yaml"
+            path.write_text(crib.tool_yaml("sql", f"""{{type: sql, database: "sqlite:{self.database}", statement: "{{/q}}", """
+                                           f"""memory: {size}}}""", extra="limits: {timeout: 1s, concurrency: 200}\n"))
+            done = c.run("tool", "add", path)
+            self.assertEqual(done.returncode != 0, bool(code), done.stderr)
+            if code:
+                self.assertIn("must be a size of 8 to 256MiB", done.stderr)
+        got = self.query(medium)
+        self.assertTrue(got["isError"])
+        self.assertIn("memory", got["content"][0]["text"])
+
+
+if __name__ == "__main__":
+    crib.main()
