@@ -29,6 +29,7 @@ struct app_opt {
 	struct db_owner *owner;         /* taken already, by db_owner_take(); the app drops it last */
 	/* Names of unsigned tails to take over (AUDIT A-722); NULL-terminated, borrowed, or NULL */
 	const char *const *adopt;
+	bool confine;                   /* the process that this is: for ever, when it is ready (HARDENING 1.3) */
 };
 /* Open the store, recover, load, listen.  On failure everything is closed again, the owner lock too. */
 int app_start(const struct app_opt *opt, struct app **ret, struct err *err) MUST_CHECK;

@@ -190,7 +190,8 @@ static int take_store(const char *store, struct db_owner **ret, struct db_card *
 
 static int serve(struct conf *conf, const char *store, struct db_owner *owner)
 {
-	const struct app_opt opt = { .profile = APP_DAEMON, .store = store, .conf = conf, .owner = owner };
+	const struct app_opt opt = { .profile = APP_DAEMON, .store = store, .conf = conf, .owner = owner,
+				     .confine = true };
 	struct app *app = NULL;
 	struct err err = { 0 };
 	int status;
@@ -206,7 +207,8 @@ static int serve(struct conf *conf, const char *store, struct db_owner *owner)
 static int serve_stdio(const struct options *o, struct conf *conf, const char *store, struct db_owner *owner,
 		       const char *key, int out_fd)
 {
-	const struct app_opt opt = { .profile = APP_STDIO, .store = store, .conf = conf, .owner = owner };
+	const struct app_opt opt = { .profile = APP_STDIO, .store = store, .conf = conf, .owner = owner,
+				     .confine = true };
 	struct app *app = NULL;
 	struct err err = { 0 };
 	int status;
