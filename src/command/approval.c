@@ -25,6 +25,7 @@
 #define LIFE_US (24ull * 3600 * 1000000)        /* of a request, and then of its grant */
 #define WAITING_MAX 1000                        /* rows of the table */
 #define META_POLICY "approvals"                 /* "one": a single administrator is enough */
+#define AND_MORE "and more"
 #define REASONS_MAX 20                          /* that the one who decides is told */
 
 struct approval {
@@ -154,6 +155,7 @@ int approval_require(struct command_call *c, struct db *db, struct err *err)
 		return rc;
 	if (rc == 1 && *a.granted_by && !is_over(&a)) {
 		(void)snprintf(run->approver, sizeof(run->approver), "%s approval/%" PRId64, a.granted_by, a.id);
+		run->agreed = mem_strdup(a.command);
 		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
 	} else {
 		rc = needs_second(run, rc == 1 ? a.id : 0, err);
@@ -168,7 +170,7 @@ static void add_reason(struct command_run *run, const char *why)
 	char *asked = run->asked;
 
 	if (run->nreason == REASONS_MAX)
-		why = "and more";
+		why = AND_MORE;
 	if (run->nreason <= REASONS_MAX) {
 		run->asked = mem_printf("%s%s %s", asked, run->nreason ? ";" : ":", why);
 		run->nreason++;
@@ -183,7 +185,10 @@ int approval_require_for(struct command_call *c, struct db *db, const char *why,
 
 	if (rc < 0 && !run->unapproved)
 		return rc;
-	if (rc < 0)
+	/* The store has gone on since: what nobody has read on the request was not agreed to.  A new one is filed. */
+	if (run->agreed && !strstr(run->agreed, why) && !strstr(run->agreed, AND_MORE))
+		run->unapproved = true;
+	if (rc < 0 || run->agreed)
 		add_reason(run, why);
 	return 0;
 }
@@ -274,6 +279,10 @@ int approval_file(struct command_run *run, struct db *db, struct audit_logs *log
 	bool fresh = rc == 0 || (rc == 1 && is_over(&a));
 
 	approval_fini(&a);
+	if (rc == 1 && *a.granted_by && !fresh) {       /* it was granted, and does not cover all of this */
+		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
+		fresh = true;
+	}
 	if (rc < 0)
 		return rc;
 	if (fresh) {

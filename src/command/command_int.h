@@ -41,6 +41,7 @@ struct command_run {
 	size_t nreason;
 	uint8_t action[32];             /* digest of the command, once a second administrator was asked for */
 	char approver[ACTOR_SIZE + 32];
+	char *agreed;                   /* what the second administrator was shown; NULL: there is none, or none is needed */
 	bool unapproved;                /* there is none: body() is refused, or at its end what it did */
 	int64_t request;                /* that was filed */
 	struct db *db;                  /* borrowed from admin->reader for a POOL body */

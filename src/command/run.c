@@ -135,6 +135,7 @@ static void run_free(struct command_run *run)
 	free(run->seen);
 	free(run->line);
 	free(run->asked);
+	free(run->agreed);
 	if (run->out.text.secret)
 		str_wipe(&run->out.text);
 	str_fini(&run->out.text);

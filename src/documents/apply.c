@@ -5,6 +5,7 @@
  * pool, and each kind writes its own documents. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "audit/audit.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
@@ -87,6 +89,9 @@ const struct command export_commands[] = {
 };
 
 #define DOCUMENTS_MAX 10000
+/* What --prune removes without --prune-limit: so many objects, or such a share of those of its kinds, whichever is more. */
+#define PRUNE_OBJECTS 10
+#define PRUNE_PERCENT 10
 
 /* --- apply: reading */
 
@@ -119,6 +124,7 @@ static void free_apply(void *priv)
 	free(a->tools.v);
 	free(a->tenants.v);
 	free(a->out.v);
+	str_fini(&a->gone);
 	free(a);
 }
 
@@ -192,6 +198,26 @@ static int read_item(struct apply *a, const json_t *doc, struct err *err)
 	return rc;
 }
 
+/* "12" or "5%". */
+static int read_prune_limit(const struct command_call *c, struct apply *a, struct err *err)
+{
+	const char *text = arg_text(c, "prune-limit");
+	size_t len = text ? strlen(text) : 0;
+	bool percent = len > 0 && text[len - 1] == '%';
+	uint64_t n = 0;
+
+	a->prune_most = PRUNE_OBJECTS;
+	a->prune_percent = PRUNE_PERCENT;
+	if (!text)
+		return 0;
+	if (text_u64(text, len - percent, &n) < 0 || n > (percent ? 100 : UINT32_MAX))
+		return err_set(err, ERR_INVALID, "prune-limit", "it is a number of objects, or a share such as 5%%, not \"%.20s\"",
+			       text);
+	a->prune_most = percent ? 0 : n;
+	a->prune_percent = percent ? n : 0;
+	return 0;
+}
+
 static int apply_check(struct command_call *c, struct err *err)
 {
 	const json_t *documents = arg_json(c, "documents");
@@ -204,6 +230,8 @@ static int apply_check(struct command_call *c, struct err *err)
 	a->dry_run = arg_flag(c, "dry-run");
 	a->prune = arg_flag(c, "prune");
 	a->names = map_new();
+	if (read_prune_limit(c, a, err) < 0)
+		return ERR_INVALID;
 	if (n > DOCUMENTS_MAX)
 		return err_set(err, ERR_LIMIT, "", "%zu documents, more than %d", n, DOCUMENTS_MAX);
 	rc = schema_set_define(c, documents, false, &a->schemas, err);
@@ -236,6 +264,9 @@ void apply_say(struct apply *a, const char *kind, const char *name, const char *
 	a->added += !before;
 	a->removed += !after;
 	a->changed += before && after;
+	if (!after)
+		str_printf(&a->gone, "%s%s %s%s", a->gone.len ? ", " : "", kind, name,
+			   strcmp(kind, "tenant") == 0 ? " with its keys" : "");
 	reply_row_begin(o);
 	reply_text(o, "sign", !before ? "+" : !after ? "-" : "~");
 	reply_text(o, "kind", kind);
@@ -252,13 +283,21 @@ void apply_say(struct apply *a, const char *kind, const char *name, const char *
 	reply_row_end(o);
 }
 
+static bool prunes_too_much(const struct apply *a)
+{
+	uint64_t of = a->count + a->removed;            /* what is named is there by now */
+
+	return a->removed > a->prune_most && 100 * a->removed > a->prune_percent * of;
+}
+
 static void put_summary(const struct apply *a)
 {
 	struct reply *o = a->c->out;
 	bool none = a->added + a->changed + a->removed == 0;
 	char *text = none ? mem_strdup("nothing differs")
-			  : mem_printf("%s%zu added, %zu changed, %zu removed", a->dry_run ? "would be: " : "", a->added, a->changed,
-				       a->removed);
+			  : mem_printf("%s%zu added, %zu changed, %zu removed%s", a->dry_run ? "would be: " : "", a->added,
+				       a->changed, a->removed,
+				       prunes_too_much(a) ? "; more is removed than --prune-limit lets pass" : "");
 
 	reply_row_begin(o);
 	reply_text(o, "summary", text);
@@ -297,6 +336,27 @@ static int prune_all(struct apply *a, struct err *err)
 	return rc;
 }
 
+/* What --prune removes is bounded, and destroys: a second administrator agrees to all of it, by name (HARDENING F-21). */
+static int check_prune(struct apply *a, struct err *err)
+{
+	char *why;
+	int rc;
+
+	if (a->removed == 0 || a->dry_run)
+		return 0;
+	if (prunes_too_much(a)) {
+		metric_inc(METRIC_admin_prunes_refused);
+		(void)err_set(err, ERR_LIMIT, "", "--prune would remove %zu of %zu objects, more than --prune-limit lets pass: %" PRIu64
+			      " objects or %" PRIu64 " %%", a->removed, a->count + a->removed, a->prune_most, a->prune_percent);
+		err_hint(err, "look at them with --dry-run; if it is meant: --prune-limit %zu", a->removed);
+		return ERR_LIMIT;
+	}
+	why = mem_printf("--prune removes %zu (%s)", a->removed, str_text(&a->gone));
+	rc = approval_require_for(a->c, a->db, why, err);
+	free(why);
+	return rc;
+}
+
 /* Once, when all rows are written: no tenant is told of what lies between. */
 static int collect_changes(struct apply *a, struct err *err)
 {
@@ -321,6 +381,8 @@ static int apply_body(struct command_call *c, struct db *db, struct audit_logs *
 	rc = store_all(a, err);
 	if (rc == 0 && a->prune)
 		rc = prune_all(a, err);
+	if (rc == 0 && a->prune)
+		rc = check_prune(a, err);
 	if (rc == 0)
 		rc = collect_changes(a, err);
 	if (rc < 0)
@@ -346,14 +408,18 @@ static const struct command_arg apply_args[] = {
 	{ "file", "PATH", ARG_FILE, true, true, true, COMPLETE_FILE,
 		"YAML or JSON, or a folder with such files; - is standard input." },
 	FLAG("dry-run", "Say what would be done and change nothing."),
-	FLAG("prune", "Remove what the documents do not name, of each kind that they have."), ARG_END };
+	FLAG("prune", "Remove what the documents do not name, of each kind that they have."),
+	OPT("prune-limit", "N|N%", ARG_TEXT, COMPLETE_NONE,
+		"Let --prune remove so many objects, or such a share of those of its kinds; default: 10 objects or 10 %, whichever "
+		"is more."), ARG_END };
 
 const struct command apply_commands[] = {
 	{ .noun = "apply", .help = "Bring the store to what files say",
 	  .detail = "Documents of every kind, in any order, all of them or none.  What differs is shown: + added, ~ "
 		    "changed, - removed; when nothing does, nothing is changed.  With --prune, what no document names is "
 		    "removed, of each kind that the documents have any of; of grants, those of tenants that the documents "
-		    "name.  Tools of upstreams stay: they come by upstream sync.  " BELOW_DETAIL,
+		    "name.  That needs a second administrator, who is told what goes: see approval list.  When more goes than "
+		    "--prune-limit lets pass, nothing is done.  Tools of upstreams stay: they come by upstream sync.  " BELOW_DETAIL,
 	  .args = apply_args, .shape = ADM_DIFF, .destructive_with = "prune", .role = ADM_OWNER, .second = ADM_SECOND_ASKED,
 	  .where = ADM_ON_WRITER,
 	  .check = apply_check, .body = apply_body, .after = apply_after },

@@ -40,6 +40,8 @@ void apply_id(struct apply_ids *ids, int64_t id);       /* once each */
 struct apply {
 	struct command_call *c;
 	bool dry_run, prune;
+	uint64_t prune_most, prune_percent;     /* what --prune may remove: the larger of both */
+	struct str gone;                /* what it removes, by kind and name */
 	struct schema_set schemas;     /* those among the documents, and the catalogue with them */
 	enum row_stored *stored;        /* of each schema, once they are */
 	char **replaced;                /* their texts before; NULL = none */

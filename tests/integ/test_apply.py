@@ -32,6 +32,7 @@ class Files(crib.Case):
     def setUp(self):
         super().setUp()
         self.crib.init()
+        self.crib.cli("approval", "policy", "one")      # what two are for: test_f21_...
 
     def write(self, name, text):
         path = self.crib.dir / name

@@ -1,4 +1,5 @@
-"""What an approver is shown is what becomes effective: whole, marked, spelt out, in pages (HARDENING F-9)."""
+"""What an approver is shown is what becomes effective: whole, marked, spelt out, in pages (HARDENING F-9); what needs one
+(F-21); and who is one (F-15)."""
 import fcntl
 import json
 import os
@@ -9,6 +10,7 @@ import select
 import struct
 import termios
 import unicodedata
+import unittest
 
 import crib
 
@@ -247,6 +249,93 @@ class Approver(crib.Case):
         self.assertEqual((status, shown.count("q: stop")), (5, 2))
         self.assertIn("not shown", shown)
         self.assertNotIn("line 29", shown)
+
+
+ROLES = """
+admin:
+  socket: {socket}
+roles:
+  - {{role: admin, uid: 40001}}
+"""
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs another administrator to be")
+class Prune(crib.Case):
+    """HARDENING F-21: what apply --prune removes is bounded, and one administrator alone does not remove it."""
+
+    def setUp(self):
+        super().setUp()
+        self.crib.init()
+
+    def file(self, text):
+        path = self.crib.dir / "only.yaml"
+        path.write_text(text)
+        return path
+
+    def second(self, *words):
+        """Another administrator gives a command."""
+        return crib.subprocess.run([str(crib.BUILD / "toolcrib"), "--socket", str(self.crib.dir / "admin-public.sock"), *map(str, words)],
+                                   user=40001, group=40001, capture_output=True, text=True, timeout=60, env=self.crib.env)
+
+    def names(self):
+        return sorted(row["name"] for row in self.crib.json("tenant", "list"))
+
+    def test_f21_one_administrator_does_not_remove_all_other_tenants(self):
+        """HARDENING F-21: the request says who goes; and it is for these alone."""
+        c = self.crib
+        c.let_others_in()
+        c.tenant("other")
+        for name in ("acme", "third"):
+            c.cli("tenant", "add", name)
+        c.start(ROLES.format(socket=c.dir / "admin-public.sock"))
+        apply = ("apply", "-f", self.file("kind: tenant\nname: acme\n"), "--prune", "--yes")
+        done = c.run(*apply)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("second administrator", done.stderr)
+        self.assertEqual(self.names(), ["acme", "other", "third"])
+        request, = c.json("approval", "list")
+        self.assertIn("--prune removes 2 (tenant other with its keys, tenant third with its keys)", request["command"])
+        self.assertEqual(c.run("approval", "grant", request["id"]).returncode, 1)
+        self.assertIn("tenant third", self.second("approval", "grant", request["id"]).stdout)
+        c.cli("tenant", "add", "fourth")
+        self.assertIn("second administrator", c.run(*apply).stderr)
+        self.assertEqual(len(self.names()), 4, "who was added meanwhile was on no request")
+        request, = c.json("approval", "list")
+        self.assertEqual(request["state"], "waits")
+        self.assertIn("removes 3 (tenant fourth with its keys, ", request["command"])
+        self.assertEqual(self.second("approval", "grant", request["id"]).returncode, 0)
+        c.cli(*apply)
+        self.assertEqual(self.names(), ["acme"])
+        self.assertEqual(c.json("approval", "list"), [])
+        self.assertEqual(c.cli("apply", "-f", self.crib.dir / "only.yaml", "--prune", "--yes"), "nothing differs\n")
+
+    def pruned(self, n, *words, named=1):
+        """apply --prune of `named` tenants where there are n more; its exit status and what it says against it."""
+        listed = "---\n".join(f"kind: tenant\nname: keep{i}\n" for i in range(named))
+        goes = "".join(f"---\nkind: tenant\nname: go{i}\n" for i in range(n))
+        self.crib.cli("apply", "-f", self.file(listed + goes))
+        done = self.crib.run("apply", "-f", self.file(listed), "--prune", "--yes", *words)
+        self.assertEqual(len(self.names()), named if done.returncode == 0 else named + n)
+        return done.returncode, done.stderr
+
+    def test_f21_what_goes_at_once_is_bounded(self):
+        """HARDENING F-21: at the limit and one above, in objects and as a share, by default and as given."""
+        self.crib.cli("approval", "policy", "one")
+        self.assertEqual(self.pruned(10)[0], 0)
+        status, said = self.pruned(11)
+        self.assertEqual(status, 1)
+        self.assertIn("would remove 11 of 12 objects", said)
+        self.assertIn("--prune-limit 11", said)
+        self.assertIn("more is removed than", self.crib.cli("apply", "-f", self.crib.dir / "only.yaml", "--prune", "--dry-run"))
+        self.assertEqual(self.pruned(11, "--prune-limit", "10")[0], 1)
+        self.assertEqual(self.pruned(11, "--prune-limit", "11")[0], 0)
+        self.assertEqual(self.pruned(2, "--prune-limit", "50%", named=2)[0], 0)
+        self.assertEqual(self.pruned(3, "--prune-limit", "50%", named=2)[0], 1)
+        self.assertEqual(self.pruned(12, named=108)[0], 0)
+        self.assertEqual(self.pruned(13, named=108)[0], 1)
+        for wrong in ("", "x", "101%", "-1", "1.5", "%"):
+            done = self.crib.run("apply", "-f", self.crib.dir / "only.yaml", "--prune", "--yes", "--prune-limit", wrong)
+            self.assertNotEqual(done.returncode, 0, wrong)
 
 
 if __name__ == "__main__":
