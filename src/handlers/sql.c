@@ -311,6 +311,7 @@ static void encode(const struct sql_ask *ask, struct str *out)
 {
 	put_text(out, ask->path);
 	put_text(out, ask->store);
+	put_text(out, ask->zone);
 	worker_put(out, ask->ntables, 4);
 	for (size_t i = 0; i < ask->ntables; i++)
 		put_text(out, ask->tables[i]);
@@ -325,8 +326,9 @@ static int print_ask(const struct backend_env *env, const struct backend_req *re
 {
 	const struct sql_plan *plan = req->plan;
 	struct arena *mem = arena_new(SIZE_MAX);        /* copies of arguments, which are bounded by the message */
-	struct sql_ask ask = { .store = env->store ? env->store : "", .tables = plan->tables, .ntables = plan->ntables,
-			       .rows_max = plan->rows };
+	const char *zone = getenv("TZ");
+	struct sql_ask ask = { .store = env->store ? env->store : "", .zone = zone ? zone : "",
+			       .tables = plan->tables, .ntables = plan->ntables, .rows_max = plan->rows };
 	struct str sql = STR_INIT;
 	int rc = choose(plan, req, &ask.path, err);
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* What the sql handler (sql.c) asks of a worker (sql_work.c).  As bytes, numbers big-endian, texts behind their length
- * of 4 bytes: path, store, number of tables 4, each; rows 8, statement, number of parameters 4, each: name, type 1,
- * then 8 bytes of an integer or a double, or a text. */
+ * of 4 bytes: path, store, zone, number of tables 4, each; rows 8, statement, number of parameters 4, each: name, type
+ * 1, then 8 bytes of an integer or a double, or a text. */
 
 #define SQL_TABLES_MAX 64
 
@@ -21,6 +21,7 @@ struct sql_param {              /* a top-level member of the arguments */
 struct sql_ask {
 	const char *path;
 	const char *store;              /* no file of it is a data source; "" = there is none */
+	const char *zone;               /* TZ of the server, "" = not set: what functions of dates call local */
 	const char *const *tables; size_t ntables;      /* that may be read; none = all */
 	int64_t rows_max;
 	const char *sql; size_t sql_len;

@@ -115,6 +115,7 @@ static int decode(const char *p, size_t len, struct arena *mem, struct sql_ask *
 
 	ask.path = take_text(&c, mem);
 	ask.store = take_text(&c, mem);
+	ask.zone = take_text(&c, mem);
 	ask.tables = take_tables(&c, mem, &ask.ntables);
 	ask.rows_max = (int64_t)worker_take(&c, 8);
 	ask.sql = worker_take_bytes(&c, &ask.sql_len);
@@ -422,6 +423,8 @@ int sql_work(const struct worker_run *r, struct err *err)
 		arena_free(&mem);
 		return err_set(err, rc, "worker", "the request cannot be read");
 	}
+	if (*ask.zone)
+		(void)setenv("TZ", ask.zone, 1);
 	db_memory_max(r->memory - r->memory / 8);
 	rc = get_database(&ask, &d, err);
 	if (rc == 0) {

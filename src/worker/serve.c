@@ -68,11 +68,13 @@ struct row { int nr; unsigned char arg; unsigned mask; };
 #define BUT(call, arg, mask) { SYS_##call, arg, mask }
 #define OF_OTHERS 8u                    /* in F_SETOWN, F_SETSIG, F_SETOWN_EX and in no call that locks */
 #define NO_WRITER (O_WRONLY | O_TRUNC)  /* SQLite opens for reading, or the index of a log for both */
+#define SET_ID 07000u
 
 static const struct row rows[] = {
 	YES(read), YES(write), YES(pread64), YES(pwrite64), YES(readv), YES(writev), YES(lseek), YES(close), YES(fstat),
 	YES(newfstatat), YES(statfs), YES(fstatfs), YES(faccessat), YES(readlinkat), YES(getdents64), YES(getcwd),
-	YES(ftruncate), YES(fdatasync), YES(fsync), BUT(openat, 2, NO_WRITER), BUT(fcntl, 1, OF_OTHERS),
+	YES(ftruncate), YES(fdatasync), YES(fsync),
+	YES(fchown), BUT(fchmod, 1, SET_ID), BUT(openat, 2, NO_WRITER), BUT(fcntl, 1, OF_OTHERS),
 #if defined(__x86_64__)
 	YES(stat), YES(lstat), YES(access), YES(readlink), BUT(open, 1, NO_WRITER),
 #endif
@@ -133,11 +135,15 @@ static int filter(void)
 
 /* --- bounds */
 
-static void bound(int what, uint64_t soft, uint64_t hard)
+static bool bound(int what, uint64_t soft, uint64_t hard)
 {
-	const struct rlimit r = { soft, hard };
+	struct rlimit r;
 
-	(void)setrlimit(what, &r);
+	if (getrlimit(what, &r) != 0)
+		return false;
+	r.rlim_max = hard < r.rlim_max ? hard : r.rlim_max;     /* that of the service may be less */
+	r.rlim_cur = soft < r.rlim_max ? soft : r.rlim_max;
+	return setrlimit(what, &r) == 0;
 }
 
 /* Of address space: what this process has now. */
@@ -153,18 +159,19 @@ static uint64_t mapped(void)
 }
 
 /* Address space beyond own: what was granted, with room for what was brought and for the answer while it grows. */
-static void bound_memory(uint64_t own, uint64_t memory, uint64_t answer_max, uint64_t len)
+static bool bound_memory(uint64_t own, uint64_t memory, uint64_t answer_max, uint64_t len)
 {
 #ifndef SANITIZED
 	const uint64_t hard = own + WORKER_MEMORY_MAX + 4ull * WORKER_ANSWER_MAX + 2ull * WORKER_REQUEST_MAX;
 	const uint64_t soft = own + memory + 4 * answer_max + 2 * len;
 
-	bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
+	return bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
 #else
 	(void)own;
 	(void)memory;
 	(void)answer_max;
 	(void)len;
+	return true;
 #endif
 }
 
@@ -184,13 +191,13 @@ static uint64_t used_s(void)
 
 /* What a request may take: memory, processor time should the server be unable to end it, and a moment as long as it is
  * brisk. */
-static void bound_request(uint64_t own, const struct worker_msg *m)
+static bool bound_request(uint64_t own, const struct worker_msg *m)
 {
 	const struct itimerval moment = { .it_value = { .tv_usec = BRISK_US } };
 
-	bound_memory(own, m->memory, m->answer_max, m->len);
-	bound(RLIMIT_CPU, used_s() + m->time_us / 1000000 + CPU_MORE_S, RLIM_INFINITY);
-	(void)setitimer(ITIMER_PROF, &moment, NULL);
+	return bound_memory(own, m->memory, m->answer_max, m->len) &&
+		bound(RLIMIT_CPU, used_s() + m->time_us / 1000000 + CPU_MORE_S, RLIM_INFINITY) &&
+		setitimer(ITIMER_PROF, &moment, NULL) == 0;
 }
 
 static void unbound_request(void)
@@ -209,10 +216,8 @@ static int confine(void)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    sigaction(SIGPROF, &on, NULL) || signal(SIGPIPE, SIG_IGN) == SIG_ERR || null < 0)
 		return -1;
-	bound(RLIMIT_CORE, 0, 0);
-	bound(RLIMIT_NOFILE, FILES_MAX, FILES_MAX);
-	bound(RLIMIT_FSIZE, FILE_MAX, FILE_MAX);
-	if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
+	if (!bound(RLIMIT_CORE, 0, 0) || !bound(RLIMIT_NOFILE, FILES_MAX, FILES_MAX) ||
+	    !bound(RLIMIT_FSIZE, FILE_MAX, FILE_MAX) || signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
 		return -1;
 #ifndef SANITIZED
 	if (dup2(null, STDERR_FILENO) < 0)      /* the log is the server's */
@@ -281,14 +286,16 @@ static bool answer(const struct worker_work *table, size_t n, uint64_t own, cons
 	struct worker_msg reply = { .op = WORKER_DONE };
 	struct str out;
 	bool said;
+	int rc;
 
 	str_init(&out, m->answer_max);
-	bound_request(own, m);
-	if (run(table, n, m, &out, &reply.err) < 0)
-		reply.op = WORKER_FAILED;
-	else if (out.failed)
-		(void)err_set(&reply.err, ERR_LIMIT, "answer", "the answer is larger than %zu bytes", (size_t)m->answer_max);
-	if (reply.err.code)
+	if (bound_request(own, m))
+		rc = run(table, n, m, &out, &reply.err);
+	else    /* nothing runs without bounds */
+		rc = err_set(&reply.err, ERR_UNREACHABLE, "worker", "its worker cannot be bounded");
+	if (rc >= 0 && out.failed)
+		rc = err_set(&reply.err, ERR_LIMIT, "answer", "the answer is larger than %zu bytes", (size_t)m->answer_max);
+	if (rc < 0)
 		reply.op = WORKER_FAILED;
 	unbound_request();
 	reply.last = spent != 0;
@@ -310,7 +317,7 @@ int worker_serve(const struct worker_work *table, size_t n)
 		return EXIT_FAILED;
 	}
 	own = mapped();
-	if (!say(&(const struct worker_msg){ .op = WORKER_READY }))
+	if (own == 0 || !say(&(const struct worker_msg){ .op = WORKER_READY }))
 		return EXIT_FAILED;
 	while (more && read_all(head, sizeof(head))) {
 		size_t len = worker_msg_length(head);

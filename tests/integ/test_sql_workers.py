@@ -257,6 +257,26 @@ class Caged(Case):
         db.close()
         self.assertEqual(rows(), [[4]])
 
+    def test_f2_functions_have_what_they_need(self):
+        """In the cage of a worker: local time by the server's TZ, random values, functions of tables, a megabyte of text."""
+        self.crib.env["TZ"] = "XYZ-05:30"
+        self.serve()
+        for sql, rows in (("SELECT datetime('2026-01-01 12:00', 'localtime')", [["2026-01-01 17:30:00"]]),
+                          ("SELECT length(randomblob(16))", [[16]]), ("SELECT value FROM json_each('[7]')", [[7]]),
+                          ("SELECT max(id) OVER () FROM product LIMIT 1", [[2]]),
+                          ("SELECT length(group_concat(b, '')) FROM (SELECT hex(randomblob(500000)) AS b FROM product)", [[2000000]])):
+            with self.subTest(sql=sql):
+                self.assertEqual(json.loads(self.query(sql)["content"][0]["text"])["rows"], rows)
+
+    def test_f2_without_a_server_as_well(self):
+        """`tool test` that owns the store by itself starts a worker for its query, and leaves none."""
+        c = self.crib.init()
+        path = c.dir / "one.yaml"
+        path.write_text(crib.tool_yaml("one", f"""{{type: sql, database: "sqlite:{self.database}", query: "SELECT name FROM product"}}"""))
+        done = c.run("tool", "test", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("saw", done.stdout)
+
     def test_f2_memory_is_what_the_handler_says(self):
         """The block's `memory`: what fits into more does not fit into less; a size out of bounds is refused."""
         self.serve(extra=", memory: 256MiB")
