@@ -173,8 +173,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	struct limiter *limiter;
 	uint32_t tenant_queue, requests;        /* of a tenant that has no limit of its own; see call_env */
 	struct mcp_server *mcp;         /* NULL: nobody listens (embedded) */
-	const uint8_t *master;
-	struct vault *vault;
+	const uint8_t *master; struct vault *vault;
 	struct fetcher *fetcher;        /* for `tool test` */
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
@@ -185,6 +184,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	uint64_t started_us;
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
 	json_t *(*listeners)(void *arg);                /* for status: new reference, array; may be NULL */
+	void (*bodies)(void *arg, int64_t tenant, uint64_t *ret_used, uint64_t *ret_allowed);   /* tenant show; or NULL */
 	/* Read the configuration again; appends the keys that need a restart.  NULL: there is none (embedded). */
 	int (*reload)(void *arg, struct str *ret_restart, struct err *err);
 	void *arg;

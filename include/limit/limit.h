@@ -19,7 +19,8 @@
 struct limiter;
 struct limit_ticket;                    /* a call's slots, or its place in the queue */
 
-enum limit_scope { LIMIT_TENANT, LIMIT_PRINCIPAL, LIMIT_KEY, LIMIT_TOOL, LIMIT_SCOPES };
+enum limit_scope { LIMIT_TENANT, LIMIT_PRINCIPAL, LIMIT_KEY, LIMIT_TOOL, LIMIT_SCOPES,
+	LIMIT_AUDIT = LIMIT_SCOPES };   /* no call is charged to it: what was recorded of a tenant, and its bytes */
 extern const char *const limit_scopes[LIMIT_SCOPES];    /* "tenant", "principal", "key", "tool" */
 
 /* What all tenants share. */
@@ -37,6 +38,8 @@ struct limit_conf {
 	/* of each ceiling, divided evenly among the tenants; the rest is for who comes first */
 	unsigned share_percent;
 	uint32_t wait_ms;               /* the longest wait in the queue; 0: nobody waits */
+	/* Of one tenant, 0 = any: bytes of arguments and results in memory, bytes of records of a day (HARDENING F-10) */
+	uint64_t tenant_bytes, tenant_audit;
 };
 /* Without a configuration; the rows of conf.def say the same. */
 #define LIMIT_CONF_DEFAULT { .ceiling = { 4096, 4096, 16384, 256u << 20 }, .share_percent = 50, .wait_ms = 1000 }
@@ -44,6 +47,7 @@ struct limit_conf {
 #define LIMIT_TENANT_QUEUE 256          /* of one tenant that has no limit of its own */
 struct limiter *limiter_new(const struct limit_conf *conf);     /* copied; NULL: no ceilings, no queue */
 void limiter_free(struct limiter **l);  /* tickets that are out are never released any more */
+const struct limit_conf *limiter_conf(const struct limiter *l);
 void limiter_set_tenants(struct limiter *l, size_t n);  /* how many share; cheap when nothing changes */
 
 struct limit_set {                      /* 0 and count 0: no limit */
@@ -62,11 +66,15 @@ struct limit_req {
  * alone. */
 typedef void limit_turn_fn(void *arg, bool granted);
 /* 0: *ret runs, or waits and fn follows; or it has nothing at all.  err->where says which: "tenant/rate",
- * "tool/concurrency", "key/quota", "tenant/storage", "tenant/queue" are ERR_RATE with retry_ms; "server/calls",
+ * "tool/concurrency", "key/quota", "tenant/storage", "tenant/queue", "tenant/bytes", "tenant/audit" are ERR_RATE with retry_ms; "server/calls",
  * "server/queue", "server/bytes", "server/limiter" are ERR_BUSY with retry_ms: no fault of this tenant. */
 int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *fn, void *arg, struct limit_ticket **ret,
 		struct err *err) MUST_CHECK;
 bool limit_waits(const struct limit_ticket *t);
+/* Something was recorded of this tenant, in about so many bytes.  low: the disk is nearly full, and until it is not each
+ * tenant has one part of LIMIT_LOW_PARTS of what it may take in a day; the rest is for those who took less. */
+void limit_add_audit(struct limiter *l, int64_t tenant_id, uint64_t wall_us, size_t bytes, bool low);
+#define LIMIT_LOW_PARTS 16
 /* More bytes in memory, charged to the quotas too.  Never refused: the work is done. */
 void limit_add_bytes(struct limit_ticket *t, size_t n);
 /* Of a tenant in the turn of the loop that began at now_us: n more, the sum. */
@@ -122,7 +130,7 @@ struct limit_usage {
 	uint64_t calls, bytes;
 };
 #define LIMIT_DAY_US 86400000000ull
-struct limit_view { uint32_t running, waiting; uint64_t calls, bytes; };
+struct limit_view { uint32_t running, waiting; uint64_t calls, bytes, memory; };       /* memory: of a tenant, in use now */
 /* What is running, waiting and used today by one of them. */
 struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject,
 			    uint64_t wall_us);

@@ -24,6 +24,7 @@ enum tenant_state { TENANT_ACTIVE = 1, TENANT_SUSPENDED = 2, TENANT_REMOVED = 3 
 #define TENANT_SUBJECTS_MAX 10000       /* of tokens, without a row; who came within TENANT_SUBJECT_REST_US stays */
 #define TENANT_SUBJECT_REST_US 86400000000ull
 #define TENANT_KEYS_MAX 10000           /* that are not revoked */
+#define TENANT_GRANTS_MAX 10000
 #define TENANT_REVOKED_MAX 1000         /* that are told so; others are unknown keys */
 
 struct tenant {                         /* read by callers; written by tenants_apply() only */

@@ -28,6 +28,10 @@ SELECT (SELECT count(*) FROM principal WHERE tenant_id = ?1),
        (SELECT count(*) FROM cred WHERE tenant_id = ?1 AND revoked_us IS NULL),
        (SELECT count(*) FROM tool_grant WHERE tenant_id = ?1);
 
+-- name: admin_grant_count
+-- grant add, apply: is there room for one more?  Index that begins with tenant_id.
+SELECT count(*) FROM tool_grant WHERE tenant_id = ?1;
+
 -- name: admin_principal_find
 -- adm_find_principal.  UNIQUE(tenant_id, name).
 SELECT id, name, pseudonym, state, created_us FROM principal WHERE tenant_id = ?1 AND name = ?2;

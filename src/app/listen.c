@@ -162,6 +162,15 @@ void app_gate_reload(struct app *a)
 	gate_limit(a->gate, &limits);
 }
 
+void app_gate_bodies(void *arg, int64_t tenant_id, uint64_t *ret_used, uint64_t *ret_allowed)
+{
+	const struct app *a = arg;
+
+	*ret_used = *ret_allowed = 0;
+	if (a->gate)
+		*ret_used = gate_tenant_bytes(a->gate, tenant_id, ret_allowed);
+}
+
 /* Behind the listeners, once what their closing has put off is done. */
 void app_gate_stop(struct app *a)
 {

@@ -499,6 +499,14 @@ static void master_stop(struct app *a)
 
 /* --- writer: the store is open, migrated and recovered after this */
 
+static void count_record(void *arg, int64_t tenant_id, size_t bytes, bool low)
+{
+	struct app *a = arg;
+
+	if (a->limiter)
+		limit_add_audit(a->limiter, tenant_id, clock_wall_us(), bytes, low);
+}
+
 static int writer_start(struct app *a, struct err *err)
 {
 	static const char *const modes[] = { [APP_DAEMON] = "daemon", [APP_STDIO] = "stdio", [APP_EMBEDDED] = "cli" };
@@ -514,6 +522,8 @@ static int writer_start(struct app *a, struct err *err)
 		limits.space_floor = (uint64_t)a->opt.conf->space_floor_mib << 20;
 		limits.space_warn = (unsigned)a->opt.conf->space_warn_percent;
 	}
+	limits.counted = count_record;
+	limits.arg = a;
 	if (a->notary)
 		notary_guard(a->notary, &guard);
 	mode = mem_printf("%s, sandbox %s, signer %s", modes[a->opt.profile], a->sandbox_levels, a->notary ?
@@ -609,6 +619,8 @@ static int calls_start(struct app *a, struct err *err)
 			.ceiling = { conf->limit_calls, conf->limit_queue, conf->limit_streams,
 				     (uint64_t)conf->limit_bytes_mib << 20 },
 			.share_percent = conf->limit_share, .wait_ms = conf->limit_queue ? conf->limit_wait_ms : 0,
+			.tenant_bytes = (uint64_t)conf->budget_results_mib << 20,
+			.tenant_audit = (uint64_t)conf->budget_audit_mib << 20,
 		};
 	a->limiter = limiter_new(&limits);
 	rc = app_usage_load(a, err);
@@ -674,7 +686,7 @@ static int admin_start(struct app *a, struct err *err)
 		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
 		.answer_max = (size_t)(conf ? conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.listeners = app_listen_show, .reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL,
-		.draining = app_is_draining, .bind = handlers_bind, .arg = a,
+		.draining = app_is_draining, .bodies = app_gate_bodies, .bind = handlers_bind, .arg = a,
 	});
 	if (a->opt.profile != APP_EMBEDDED)
 		jobs_resume(a->admin);

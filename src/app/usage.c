@@ -80,7 +80,7 @@ static int load(struct app *a, struct db *db, struct err *err)
 	while ((rc = db_step(st, err)) == 1) {
 		const int64_t scope = db_col_i64(st, 1);
 
-		if (scope < 1 || scope > LIMIT_SCOPES)
+		if (scope < 1 || scope > LIMIT_AUDIT + 1)
 			continue;
 		limit_usage_load(a->limiter,
 				 &(struct limit_usage){ .tenant_id = db_col_i64(st, 0), .subject = db_col_i64(st, 2),

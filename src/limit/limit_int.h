@@ -83,6 +83,7 @@ struct limiter {
 	size_t waiting;
 	bool due;                       /* a slot has become free */
 	struct list dirty;              /* struct entry.dirty */
+	bool low;                       /* the disk is nearly full */
 	enum limit_step step;
 	limit_step_fn *on_step;         /* NULL: nobody asks */
 	void *on_step_arg;

@@ -345,6 +345,11 @@ void limiter_free(struct limiter **l)
 	*l = NULL;
 }
 
+const struct limit_conf *limiter_conf(const struct limiter *l)
+{
+	return &l->conf;
+}
+
 static bool is_idle(const struct limiter *l, struct entry *e, uint64_t now_us)
 {
 	if (e->running > 0 || e->waiting > 0 || !list_empty(&e->dirty) ||

@@ -16,6 +16,8 @@ enum blocked { BLOCKED_NOT, BLOCKED_BY_TENANT, BLOCKED_BY_PRINCIPAL, BLOCKED_BY_
 	BLOCKED_BY_TURN };              /* a slot is free, for others of its tenant that came before */
 static enum blocked ticket_blocked(const struct limit_ticket *t);
 
+#define LOW_RETRY_MS 60000              /* somebody makes room on the disk, perhaps */
+
 /* --- What was used on a day of UTC, and the quotas of it. */
 
 /* Yesterday's use is history. */
@@ -29,12 +31,16 @@ static void turn_day(struct entry *e, uint64_t wall_us)
 	e->calls = e->bytes = 0;
 }
 
+static uint32_t rest_of_day_ms(uint64_t wall_us)
+{
+	return (uint32_t)((LIMIT_DAY_US - wall_us % LIMIT_DAY_US + 999) / 1000);        /* a day at most */
+}
+
 static int usage_check(struct entry *e, const struct limit_set *set, const struct limit_req *req, struct err *err)
 {
 	const char *who = limit_scopes[e->key.scope];
 	bool calls, bytes;
 	char where[32];
-	uint64_t rest_ms;
 
 	if (!set || (set->calls_day == 0 && set->bytes_day == 0))
 		return 0;
@@ -47,9 +53,8 @@ static int usage_check(struct entry *e, const struct limit_set *set, const struc
 	(void)snprintf(where, sizeof(where), "%s/%s", who, calls ? "quota" : "storage"); /* two short words */
 	(void)err_set(err, ERR_RATE, where, "this %s has used its %llu %s of today", who,
 		      (unsigned long long)(calls ? set->calls_day : set->bytes_day), calls ? "calls" : "bytes");
-	rest_ms = (LIMIT_DAY_US - req->wall_us % LIMIT_DAY_US + 999) / 1000;
 	if (err)
-		err->retry_ms = (uint32_t)rest_ms;      /* a day at most */
+		err->retry_ms = rest_of_day_ms(req->wall_us);
 	return ERR_RATE;
 }
 
@@ -64,6 +69,56 @@ static void usage_add(struct limiter *l, struct entry *e, uint64_t wall_us, uint
 	e->bytes += bytes;
 	if (list_empty(&e->dirty))
 		list_push_back(&l->dirty, &e->dirty);
+}
+
+static struct entry_key audit_key(int64_t tenant_id)
+{
+	return (struct entry_key){ tenant_id, 0, LIMIT_AUDIT };
+}
+
+void limit_add_audit(struct limiter *l, int64_t tenant_id, uint64_t wall_us, size_t bytes, bool low)
+{
+	const struct entry_key key = audit_key(tenant_id);
+	struct entry *e = entry_get(l, &key, NULL, l->swept_us);
+
+	l->low = low;
+	if (e)
+		usage_add(l, e, wall_us, 1, bytes);
+}
+
+/* Budgets of a tenant (HARDENING F-10), beside those that `limit set` gives. */
+static int budget_check(struct limiter *l, const struct limit_req *req, struct err *err)
+{
+	const uint64_t allowed = l->conf.tenant_audit / (l->low ? LIMIT_LOW_PARTS : 1);
+	uint64_t used;
+
+	if (!allowed)
+		return 0;
+	used = limit_see(l, LIMIT_AUDIT, req->tenant_id, 0, req->wall_us).bytes;
+	if (used < allowed)
+		return 0;
+	metric_inc(METRIC_budget_audit_refused);
+	(void)err_set(err, ERR_RATE, "tenant/audit", "%llu bytes were recorded of this tenant today, allowed are %llu "
+		      "(budgets.audit_per_tenant%s)", (unsigned long long)used, (unsigned long long)allowed,
+		      l->low ? ", less while the disk is nearly full" : "");
+	if (err)
+		err->retry_ms = l->low && used < l->conf.tenant_audit ? LOW_RETRY_MS : rest_of_day_ms(req->wall_us);
+	return ERR_RATE;
+}
+
+static int memory_check(const struct limiter *l, const struct account *a, size_t bytes, struct err *err)
+{
+	uint64_t with = a->used[LIMIT_BYTES] + bytes;
+
+	if (!l->conf.tenant_bytes || with <= l->conf.tenant_bytes)
+		return 0;
+	metric_inc(METRIC_budget_results_refused);
+	(void)err_set(err, ERR_RATE, "tenant/bytes", "arguments and results of this tenant's calls are %llu bytes with this one, "
+		      "allowed are %llu (budgets.results_per_tenant)", (unsigned long long)with,
+		      (unsigned long long)l->conf.tenant_bytes);
+	if (err)
+		err->retry_ms = LIMIT_SLOT_RETRY_MS;
+	return ERR_RATE;
 }
 
 void limit_usage_load(struct limiter *l, const struct limit_usage *u)
@@ -96,13 +151,15 @@ size_t limit_usage_dirty(struct limiter *l, struct limit_usage *ret, size_t max)
 struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject,
 			    uint64_t wall_us)
 {
-	const struct entry *e = entry_find(l, tenant_id, scope, subject);
+	struct entry *e = entry_find(l, tenant_id, scope, subject);
 	struct limit_view v = { 0 };
 
 	if (!e)
 		return v;
 	v.running = e->running;
 	v.waiting = e->waiting;
+	if (scope == LIMIT_TENANT)
+		v.memory = CONTAINER_OF(e, struct account, e)->used[LIMIT_BYTES];
 	if (e->day == wall_us / LIMIT_DAY_US) {
 		v.calls = e->calls;
 		v.bytes = e->bytes;
@@ -516,6 +573,10 @@ int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *f
 
 	if (rc == 0)
 		rc = check_rates(e, req, err);
+	if (rc == 0)
+		rc = budget_check(l, req, err);
+	if (rc == 0)
+		rc = memory_check(l, CONTAINER_OF(e[LIMIT_TENANT], struct account, e), req->bytes, err);
 	if (rc < 0)
 		return rc;
 	t = ticket_new(l, e, req);
@@ -644,6 +705,8 @@ int limit_charge(struct limiter *l, const struct limit_req *req, unsigned cost, 
 	struct entry *e[LIMIT_SCOPES];
 	int rc = find_entries(l, req, e, err);
 
+	if (rc == 0 && !loose)          /* those are not recorded */
+		rc = budget_check(l, req, err);
 	return rc < 0 ? rc : charge_requests(e, req, cost, loose, err);
 }
 

@@ -177,14 +177,6 @@ static void unknown(const struct mcp_req *req, struct rpc_error *e)
 	rpc_error_unknown_tool(e, req->rev, req->label, strlen(req->label));
 }
 
-/* Which limit it was, without whose: "rate", "concurrency", "queue", "wait", "quota", "storage" (SEC S-840). */
-static const char *reason_of(const struct err *err)
-{
-	const char *slash = strchr(err->where, '/');
-
-	return slash ? slash + 1 : "rate";
-}
-
 /* It has run, and ended in an error.  False: that has been answered by a result. */
 static bool no_refusal(struct mcp_req *req, const struct call_end *end, struct rpc_error *e)
 {
@@ -232,8 +224,7 @@ static bool refusal(struct mcp_req *req, const struct call_end *end, struct rpc_
 		rpc_error_capability(e, end->missing_caps);
 		break;
 	case REFUSE_RATE:
-		rpc_error_rate(e, end->err->retry_ms);
-		rpc_error_text(e, "reason", reason_of(end->err));
+		rpc_error_limit(e, end->err);
 		break;
 	case REFUSE_BUSY:
 		rpc_error_init(e, FAULT_BUSY, NULL);

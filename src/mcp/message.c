@@ -60,8 +60,7 @@ static void refuse_rate(struct mcp_exchange *x, const struct mcp_in *in, struct 
 {
 	struct rpc_error e;
 
-	rpc_error_rate(&e, why->retry_ms);
-	rpc_error_text(&e, "reason", "requests");
+	rpc_error_limit(&e, why);
 	exchange_refuse(x, classify_rev_known(x, in->http), id, &e);
 	if (silent)
 		str_reset(&x->reply);

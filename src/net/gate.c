@@ -391,6 +391,14 @@ int gate_hold(struct gate_pass *p, size_t bytes, struct err *err)
 	return 0;
 }
 
+uint64_t gate_tenant_bytes(const struct gate *g, int64_t tenant_id, uint64_t *ret_allowed)
+{
+	const struct gate_tenant *t = map_get_u64(g->tenants, (uint64_t)tenant_id);
+
+	*ret_allowed = g->limits.bodies_tenant;
+	return t ? t->held : 0;
+}
+
 void gate_release(struct gate_pass *p)
 {
 	if (p->gate && p->held > 0)

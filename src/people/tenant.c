@@ -3,6 +3,7 @@
  * that is out has running.  Documents store tenants through the same functions. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "call/call.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "limit/limit.h"
 #include "mcp/mcp.h"
 #include "people/people.h"
 #include "tenant/tenant.h"
@@ -184,8 +186,68 @@ static int tenant_list_body(struct command_call *c, struct db *db, struct audit_
 	return rc;
 }
 
+/* --- budgets (HARDENING F-10): what one tenant may take at most, each counted where it is taken and refused there */
+
+enum { BUDGET_AUDIT, BUDGET_RESULTS, BUDGET_BODIES, BUDGET_PRINCIPALS, BUDGET_KEYS, BUDGET_GRANTS, BUDGETS };
+static const struct { const char *name, *unit, *refused, *changed_by; } budgets[BUDGETS] = {
+	[BUDGET_AUDIT] = { "audit", "bytes recorded today", "its messages, until midnight UTC", "budgets.audit_per_tenant" },
+	[BUDGET_RESULTS] = { "results", "bytes of arguments and results of calls", "its calls",
+			     "budgets.results_per_tenant" },
+	[BUDGET_BODIES] = { "bodies", "bytes of messages that have not come whole", "such messages",
+			    "budgets.bodies_per_tenant" },
+	[BUDGET_PRINCIPALS] = { "principals", "principals", "key create and key enroll for new ones", "nothing: they stay" },
+	[BUDGET_KEYS] = { "keys", "keys that are not revoked", "key create, rotate and enroll", "key revoke" },
+	[BUDGET_GRANTS] = { "grants", "grants", "grant add", "grant remove" },
+};
+struct budget { uint64_t used, allowed; };      /* allowed 0: any */
+
+/* On the loop: what is counted there. */
+static int tenant_show_check(struct command_call *c, struct err *err)
+{
+	const struct command_env *env = command_env(c);
+	const char *name = arg_text(c, "tenant");
+	const struct tenant *t = tenant_by_name(env->tenants, name, strlen(name));
+	struct budget *b = command_priv(c, BUDGETS * sizeof(*b));
+	struct limit_view day;
+
+	(void)err;
+	b[BUDGET_AUDIT].allowed = limiter_conf(env->limiter)->tenant_audit;
+	b[BUDGET_RESULTS].allowed = limiter_conf(env->limiter)->tenant_bytes;
+	if (!t)
+		return 0;               /* suspended, or the body says that there is none */
+	day = limit_see(env->limiter, LIMIT_AUDIT, t->id, 0, clock_wall_us());
+	b[BUDGET_AUDIT].used = day.bytes;
+	b[BUDGET_RESULTS].used = limit_see(env->limiter, LIMIT_TENANT, t->id, 0, clock_wall_us()).memory;
+	if (env->bodies)
+		env->bodies(env->arg, t->id, &b[BUDGET_BODIES].used, &b[BUDGET_BODIES].allowed);
+	return 0;
+}
+
+/* For people a line each, for programs a list. */
+static void put_budgets(struct reply *o, const struct budget b[BUDGETS])
+{
+	json_t *list = json_array();
+	char name[32], text[160];
+
+	for (unsigned i = 0; i < BUDGETS; i++) {
+		(void)snprintf(name, sizeof(name), "budget_%s", budgets[i].name); /* short words of ours */
+		if (b[i].allowed)
+			(void)snprintf(text, sizeof(text), "%" PRIu64 " of %" PRIu64 " %s", b[i].used, b[i].allowed,
+				       budgets[i].unit);
+		else
+			(void)snprintf(text, sizeof(text), "%" PRIu64 " %s", b[i].used, budgets[i].unit);
+		reply_text(o, name, text);
+		(void)json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s, s:s}", "name", budgets[i].name,
+			"used", (json_int_t)b[i].used, "allowed", (json_int_t)b[i].allowed, "unit", budgets[i].unit,
+			"refused", budgets[i].refused, "changed_by", budgets[i].changed_by));
+	}
+	reply_json(o, "budgets", list);
+	json_decref(list);
+}
+
 static int tenant_show_body(struct command_call *c, struct db *db, struct audit_logs *logs, struct err *err)
 {
+	struct budget *b = c->priv;
 	struct tenant_row t;
 	struct db_stmt *st;
 	int rc = tenant_row_find(db, arg_text(c, "tenant"), &t, err);
@@ -202,6 +264,10 @@ static int tenant_show_body(struct command_call *c, struct db *db, struct audit_
 		reply_int(c->out, "principals", db_col_i64(st, 0));
 		reply_int(c->out, "keys", db_col_i64(st, 1));
 		reply_int(c->out, "grants", db_col_i64(st, 2));
+		b[BUDGET_PRINCIPALS] = (struct budget){ (uint64_t)db_col_i64(st, 0), TENANT_PRINCIPALS_MAX };
+		b[BUDGET_KEYS] = (struct budget){ (uint64_t)db_col_i64(st, 1), TENANT_KEYS_MAX };
+		b[BUDGET_GRANTS] = (struct budget){ (uint64_t)db_col_i64(st, 2), TENANT_GRANTS_MAX };
+		put_budgets(c->out, b);
 		reply_row_end(c->out);
 	}
 	db_stmt_put(&st);
@@ -425,7 +491,10 @@ static const struct command_column tenant_cols[] = {
 	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
 	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"),
 	COL("grants", "Grants"),
-	COL("generation", "Generation"), COL_AT("created", "Created"), COL_END };
+	COL("generation", "Generation"), COL_AT("created", "Created"), COL("budget_audit", "Budget audit"),
+	COL("budget_results", "Budget results"), COL("budget_bodies", "Budget bodies"),
+	COL("budget_principals", "Budget principals"), COL("budget_keys", "Budget keys"),
+	COL("budget_grants", "Budget grants"), COL_END };
 
 const struct command tenant_commands[] = {
 	{ .noun = "tenant", .verb = "add", .help = "Add a tenant", .args = tenant_add_args, .done = "tenant %{name} added",
@@ -434,9 +503,12 @@ const struct command tenant_commands[] = {
 	{ .noun = "tenant", .verb = "list", .help = "List the tenants", .args = no_args, .columns = tenant_list_cols,
 	  .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = tenant_list_body },
-	{ .noun = "tenant", .verb = "show", .help = "Show a tenant", .args = tenant_args, .columns = tenant_cols,
+	{ .noun = "tenant", .verb = "show", .help = "Show a tenant, what it takes and what it may take",
+	  .detail = "A budget is what is used now, or was used today, of what is allowed.  At a bound this tenant alone is "
+		    "refused, and told which it is; toolcribd.yaml(5) has those that can be set, under budgets.",
+	  .args = tenant_args, .columns = tenant_cols,
 	  .shape = ADM_ITEM, .role = ADM_READ, .own = "tenant", .where = ADM_ON_POOL,
-	  .body = tenant_show_body },
+	  .check = tenant_show_check, .body = tenant_show_body },
 	{ .noun = "tenant", .verb = "set", .help = "Change a tenant's title and limits",
 	  .detail = "What is not named stays as it is.", .args = tenant_set_args, .done = "tenant %{name} changed",
 	  .role = ADM_OWNER, .where = ADM_ON_WRITER,

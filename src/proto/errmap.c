@@ -114,6 +114,16 @@ void rpc_error_rate(struct rpc_error *e, uint32_t retry_ms)
 	rpc_error_raw(e, "retryAfterMs", text);
 }
 
+void rpc_error_limit(struct rpc_error *e, const struct err *why)
+{
+	const char *slash = strchr(why->where, '/'), *reason = slash ? slash + 1 : "rate";
+
+	rpc_error_rate(e, why->retry_ms);
+	rpc_error_text(e, "reason", reason);
+	if (strcmp(reason, "audit") == 0 || strcmp(reason, "bytes") == 0)
+		rpc_error_text(e, "budget", why->msg);
+}
+
 void rpc_error_scope(struct rpc_error *e, const char *need)
 {
 	rpc_error_init(e, FAULT_SCOPE, NULL);

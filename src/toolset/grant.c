@@ -251,9 +251,16 @@ static int look_for_tool(struct db *db, const char *glob, char *ret_said, size_t
 
 static int insert_grant(struct db *db, int64_t tenant_id, struct grant_row *g, struct err *err)
 {
-	struct db_stmt *st = db_stmt_get(db, SQL_GRANT_INSERT);
-	int rc;
+	struct db_stmt *st;
+	int64_t count = 0;
+	int rc = tenant_row_count(db, SQL_ADMIN_GRANT_COUNT, tenant_id, &count, err);
 
+	if (rc < 0)
+		return rc;
+	if (count >= TENANT_GRANTS_MAX)
+		return err_set(err, ERR_LIMIT, "grant", "the tenant has %d grants, which is the limit: let a glob stand for "
+			       "several, or remove some", TENANT_GRANTS_MAX);
+	st = db_stmt_get(db, SQL_GRANT_INSERT);
 	g->created_us = (int64_t)clock_wall_us();
 	db_bind_i64(st, 1, tenant_id);
 	db_bind_textz(st, 2, g->glob);

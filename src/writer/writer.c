@@ -96,6 +96,16 @@ static size_t size_of_all(const struct audit_event *ev)
 	return n;
 }
 
+/* What of it stays: values that are not kept are commitments alone. */
+static size_t recorded_bytes(const struct audit_event *ev)
+{
+	size_t n = WRITER_RECORD_BYTES + size_of_all(ev) - payload_size(ev->payload);
+
+	for (size_t i = 0; ev->payload && i < ev->payload->n; i++)
+		n += ev->payload->value[i].keep ? ev->payload->value[i].len : 0;
+	return n;
+}
+
 static void move_all(struct audit_event *ev, char *at)
 {
 	const char **const text[] = TEXTS_OF(ev);
@@ -212,6 +222,8 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 		return ERR_AUDIT;
 	}
 	w->notices += e->item.is_notice;
+	if (w->limits.counted && ev->tenant_id)
+		w->limits.counted(w->limits.arg, ev->tenant_id, recorded_bytes(ev), w->space->room != ROOM_ENOUGH);
 	show_at_turn_end(w);
 	return 0;
 }

@@ -135,5 +135,99 @@ class Bodies(crib.Case):
         self.assertEqual(self.counter("budget_bodies_bytes"), 0)
 
 
+class Budgets(crib.Case):
+    """HARDENING F-10: a tenant at its bound is refused alone, and told which it is."""
+
+    def setUp(self):
+        super().setUp()
+        self.crib.init()
+        self.crib.tool(crib.ECHO)
+        self.keys = {name: self.crib.tenant(name, "echo") for name in ("acme", "other")}
+
+    def budget(self, tenant, name):
+        row = self.crib.json("tenant", "show", tenant)[0]
+        return next(b for b in row["budgets"] if b["name"] == name)
+
+    def echo(self, name, size):
+        peer = self.crib.http(self.keys[name])
+        self.addCleanup(peer.close)
+        return peer.call("echo", {"text": "x" * size}, rev=crib.MODERN)
+
+    def test_f10_what_is_recorded_in_a_day(self):
+        """HARDENING F-10: audit bytes of a day: this tenant's calls and lists are refused, the other's and the administrator's are not."""
+        self.crib.start("budgets: {audit_per_tenant: 1}\n")
+        done = 0
+        while done < 40:
+            got = self.echo("acme", 100000)
+            if "error" in got:
+                break
+            done += 1
+        self.assertIn(done, range(8, 13))
+        self.assertEqual((got["error"]["code"], got["error"]["data"]["reason"]), (4290, "audit"))
+        self.assertRegex(json.dumps(got), r"allowed are 1048576 \(budgets.audit_per_tenant\)")
+        self.assertGreater(got["error"]["data"]["retryAfterMs"], 0)
+        peer = self.crib.http(self.keys["acme"])
+        self.addCleanup(peer.close)
+        self.assertIn("budgets.audit_per_tenant", json.dumps(peer.ask("tools/list", {}, crib.MODERN)))
+        self.assertIn("result", self.echo("other", 100000))
+        self.crib.cli("key", "create", "acme/second")
+        used = self.budget("acme", "audit")
+        self.assertGreaterEqual(used["used"], MIB)
+        self.assertEqual((used["allowed"], used["changed_by"]), (MIB, "budgets.audit_per_tenant"))
+        self.assertLess(self.budget("other", "audit")["used"], MIB // 2)
+        # It outlives a restart, and goes with the bound.
+        self.crib.stop()
+        self.crib.start("budgets: {audit_per_tenant: 1}\n")
+        self.assertIn("error", self.echo("acme", 10))
+        self.assertIn("result", self.echo("other", 10))
+        self.crib.stop()
+        self.crib.start("budgets: {audit_per_tenant: 0}\n")
+        self.assertIn("result", self.echo("acme", 10))
+
+    def test_f10_results_under_way(self):
+        """HARDENING F-10: arguments and results of one tenant's running calls hold a part of the memory."""
+        self.crib.tool(crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "60"], stdin: none, output: text}',
+                                      schema="{type: object, properties: {text: {type: string}}}"))
+        for name in self.keys:
+            self.crib.cli("grant", "add", name, "nap")
+        self.crib.start("budgets: {results_per_tenant: 1}\nlimits: {wait: 0}\n")
+        first = self.crib.tcp(self.keys["acme"])
+        self.addCleanup(first.close)
+        first.initialize()
+        first.send(first.request("tools/call", {"name": "nap", "arguments": {"text": "x" * 700000}}))
+        crib.wait_for("the call to run", lambda: self.budget("acme", "results")["used"] > 700000)
+        got = self.echo("acme", 400000)
+        self.assertEqual((got["error"]["code"], got["error"]["data"]["reason"]), (4290, "bytes"))
+        self.assertIn("allowed are 1048576 (budgets.results_per_tenant)", json.dumps(got))
+        self.assertIn("result", self.echo("acme", 1000))
+        self.assertIn("result", self.echo("other", 400000))
+
+    def test_f10_each_budget_is_shown(self):
+        """HARDENING F-10: tenant show has each with used, allowed, what is refused and what changes it, with and without a server."""
+        for running in (False, True):
+            if running:
+                self.crib.start()
+            row = self.crib.json("tenant", "show", "acme")[0]
+            self.assertEqual([b["name"] for b in row["budgets"]], ["audit", "results", "bodies", "principals", "keys", "grants"])
+            for b in row["budgets"]:
+                with self.subTest(running=running, budget=b["name"]):
+                    self.assertGreaterEqual(b["used"], 0)
+                    self.assertTrue(b["refused"] and b["changed_by"] and b["unit"])
+                    self.assertEqual(b["allowed"] > 0, running or b["name"] in ("principals", "keys", "grants"))
+            self.assertIn("Budget grants", self.crib.cli("tenant", "show", "acme"))
+        self.assertEqual((self.budget("acme", "keys")["used"], self.budget("acme", "grants")["used"]), (1, 1))
+
+    def test_f10_grants(self):
+        """HARDENING F-10: a tenant has so many grants and not one more."""
+        self.crib.start()
+        words = [f"t{i}" for i in range(9999)]
+        for i in range(0, len(words), 1000):
+            self.assertIsNotNone(self.crib.ask("grant add", tenant="acme", tool=words[i:i + 1000]))
+        self.assertEqual(self.budget("acme", "grants")["used"], 10000)
+        with self.assertRaisesRegex(crib.Failed, "10000 grants, which is the limit"):
+            self.crib.cli("grant", "add", "acme", "one_more")
+        self.crib.cli("grant", "add", "other", "one_more")
+
+
 if __name__ == "__main__":
     crib.main()

@@ -328,6 +328,76 @@ static void greedy_tenant_leaves_the_shares_of_the_others(void **state)
 	limiter_free(&l);
 }
 
+/* HARDENING F-10: at the bound, one below it, and another tenant beside it. */
+static void test_f10_what_was_recorded_of_a_tenant_is_bounded(void **state)
+{
+	const struct limit_conf conf = { .tenant_audit = 1600 };
+	struct limiter *l = limiter_new(&conf);
+	struct want w = want_of(1, 10), other = want_of(2, 20);
+	struct limit_usage u[8];
+	struct err err;
+	size_t n, audit = 0;
+
+	w.req.wall_us = other.req.wall_us = 20000 * LIMIT_DAY_US + LIMIT_DAY_US / 2;
+	limit_add_audit(l, 1, w.req.wall_us, 1599, false);
+	assert_int_equal(admit(l, &w, &err), 0);
+	assert_int_equal(limit_charge(l, &w.req, 1, false, &err), 0);
+	limit_add_audit(l, 1, w.req.wall_us, 1, false);
+	assert_int_equal(admit(l, &w, &err), ERR_RATE);
+	assert_string_equal(err.where, "tenant/audit");
+	assert_string_equal(err.msg, "1600 bytes were recorded of this tenant today, allowed are 1600 (budgets.audit_per_tenant)");
+	assert_int_equal(err.retry_ms, LIMIT_DAY_US / 2 / 1000);
+	assert_int_equal(limit_charge(l, &w.req, 1, false, &err), ERR_RATE);
+	assert_int_equal(limit_charge(l, &w.req, 1, true, &err), 0);
+	assert_int_equal(admit(l, &other, &err), 0);
+	n = limit_usage_dirty(l, u, 8);
+	for (size_t i = 0; i < n; i++)
+		audit = u[i].scope == LIMIT_AUDIT && u[i].tenant_id == 1 && u[i].bytes == 1600 && u[i].calls == 2 ? i + 1 : audit;
+	assert_true(audit > 0);
+	/* Nearly no disk: a sixteenth. */
+	limit_add_audit(l, 2, w.req.wall_us, 99, true);
+	assert_int_equal(admit(l, &other, &err), 0);
+	limit_add_audit(l, 2, w.req.wall_us, 1, true);
+	assert_int_equal(admit(l, &other, &err), ERR_RATE);
+	assert_int_equal(err.retry_ms, 60000);
+	limit_add_audit(l, 2, w.req.wall_us, 1, false);
+	assert_int_equal(admit(l, &other, &err), 0);
+	w.req.wall_us += LIMIT_DAY_US / 2;
+	assert_int_equal(admit(l, &w, &err), 0);
+	limiter_free(&l);
+	/* After a restart it goes on where it was. */
+	l = limiter_new(&conf);
+	limit_usage_load(l, &u[audit - 1]);
+	w.req.wall_us -= LIMIT_DAY_US / 2;
+	assert_int_equal(admit(l, &w, &err), ERR_RATE);
+	limiter_free(&l);
+}
+
+static void test_f10_memory_of_a_tenants_calls_is_bounded(void **state)
+{
+	const struct limit_conf conf = { .tenant_bytes = 1000 };
+	struct limiter *l = limiter_new(&conf);
+	struct want w = want_of(1, 10), other = want_of(2, 20);
+	struct limit_ticket *t = NULL, *u = NULL;
+	struct err err;
+
+	w.req.bytes = other.req.bytes = 400;
+	assert_int_equal(enter(l, &w, &t, &err), 0);
+	w.req.bytes = 601;
+	assert_int_equal(enter(l, &w, &u, &err), ERR_RATE);
+	assert_string_equal(err.where, "tenant/bytes");
+	assert_non_null(strstr(err.msg, "are 1001 bytes with this one, allowed are 1000 (budgets.results_per_tenant)"));
+	assert_int_equal(err.retry_ms, LIMIT_SLOT_RETRY_MS);
+	w.req.bytes = 600;
+	assert_int_equal(enter(l, &w, &u, &err), 0);
+	assert_int_equal(limit_see(l, LIMIT_TENANT, 1, 0, 0).memory, 1000);
+	assert_int_equal(admit(l, &other, &err), 0);
+	limit_release(l, &t, SECOND);
+	limit_release(l, &u, SECOND);
+	assert_int_equal(limit_see(l, LIMIT_TENANT, 1, 0, 0).memory, 0);
+	limiter_free(&l);
+}
+
 static void bytes_and_streams_have_ceilings(void **state)
 {
 	struct limiter *l = limiter_new(&hundred);
@@ -636,6 +706,8 @@ SUITE(limit)
 		cmocka_unit_test(quota_of_calls_and_bytes_ends_with_the_day),
 		cmocka_unit_test(greedy_tenant_leaves_the_shares_of_the_others),
 		cmocka_unit_test(bytes_and_streams_have_ceilings),
+		cmocka_unit_test(test_f10_what_was_recorded_of_a_tenant_is_bounded),
+		cmocka_unit_test(test_f10_memory_of_a_tenants_calls_is_bounded),
 		cmocka_unit_test(turns_go_round_tenants_then_credentials),
 		cmocka_unit_test(nobody_overtakes_a_turn_that_is_due),
 		cmocka_unit_test(other_tenants_do_not_overtake_a_turn_that_is_due),
