@@ -58,6 +58,7 @@ struct conf_role {
 	uint32_t id;
 	/* an administrator elsewhere: SHA-256 of the key in hex, and what records say; else NULL */
 	char *key, *name;
+	char *person;                   /* whose user id or key it is, where that is said; else NULL */
 	char *tenant;                   /* of a tenant-auditor and a tenant-admin, else NULL */
 };
 #define CONF_ROLES_MAX 256

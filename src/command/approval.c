@@ -376,11 +376,8 @@ static int grant(struct command_call *c, struct db *db, struct audit_logs *logs,
 	(void)actor_text(&c->who, who);
 	if (*a->granted_by)
 		return err_set(err, ERR_CONFLICT, "", "request %" PRId64 " has been granted by %s", a->id, a->granted_by);
-	if (strcmp(who, a->asked_by) == 0) {
-		(void)err_set(err, ERR_DENIED, "", "%s asked for this; another administrator has to grant it", who);
-		err_hint(err, "where there is no other: toolcrib help approval policy");
+	if (actor_check_other(c, a->asked_by, "asked for this", "grant", err) < 0)
 		return ERR_DENIED;
-	}
 	(void)snprintf(a->granted_by, sizeof(a->granted_by), "%s", who);
 	st = db_stmt_get(db, SQL_APPROVAL_GRANT);
 	db_bind_i64(st, 1, a->id);
@@ -478,7 +475,8 @@ const struct command approval_commands[] = {
 	            "command, which files a "
 		    "request; another grants it within 24 hours; then the same command, said again within 24 hours, is done.  "
 		    "Where files say what is done, the request names what of them needs a second one.  Administrators are told "
-		    "apart by their user id, or by the name of their key.",
+		    "apart by their person, where the list of roles says whose a user id or a key is; else by their user id, or by "
+		    "the name of their key.",
 	  .args = no_args, .columns = approval_list_cols, .shape = ADM_TABLE, .role = ADM_READ, .where = ADM_ON_POOL,
 	  .body = approval_list_body },
 	{ .noun = "approval", .verb = "grant", .help = "Agree to what another administrator asked for",

@@ -478,15 +478,21 @@ static int read_whose(const json_t *obj, const char *at, struct conf_role *r, st
 
 static int read_role(const json_t *obj, const char *at, struct conf_role *r, struct err *err)
 {
-	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "tenant" };
-	const char *tenant = NULL;
+	static const char *const known[] = { "role", "uid", "gid", "group", "key", "name", "person", "tenant" };
+	const char *tenant = NULL, *person = NULL;
 	bool of_tenant;
 
 	if (!json_is_object(obj))
 		return err_set(err, ERR_INVALID, at, "must be a map with role, and uid or another that says whose");
 	if (jx_only(obj, at, known, NELEMS(known), err) < 0 || read_kind(obj, at, &r->kind, err) < 0 ||
-	    read_whose(obj, at, r, err) < 0 || jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0)
+	    read_whose(obj, at, r, err) < 0 || jx_get_string(obj, at, "tenant", JX_OPTIONAL, &tenant, err) < 0 ||
+	    jx_get_string(obj, at, "person", JX_OPTIONAL, &person, err) < 0)
 		return conf_named(err);
+	if (person && !text_entity_name(person, strlen(person)))
+		return conf_err(err, at, "person", "\"%s\" is no name: lower-case letters, digits, _ . -", person);
+	if (person && r->by_group)
+		return conf_err(err, at, "person", "a group is no person: name the user ids");
+	r->person = mem_strdup0(person);
 	if (tenant && !text_entity_name(tenant, strlen(tenant)))
 		return conf_err(err, at, "tenant", "\"%s\" is no name: lower-case letters, digits, _ . -", tenant);
 	of_tenant = r->kind == CONF_TENANT_AUDITOR || r->kind == CONF_TENANT_ADMIN;
@@ -495,6 +501,20 @@ static int read_role(const json_t *obj, const char *at, struct conf_role *r, str
 	if (tenant && !of_tenant)
 		return conf_err(err, at, "tenant", "only the roles tenant-auditor and tenant-admin have a tenant");
 	r->tenant = tenant ? mem_strdup(tenant) : NULL;
+	return 0;
+}
+
+/* A user id, or a key by what records call it, is one person's (HARDENING F-15). */
+static int check_persons(const struct conf *c, const char *at, struct err *err)
+{
+	const struct conf_role *r = &c->roles[c->nroles - 1];
+
+	for (const struct conf_role *o = c->roles; o < r && r->person; o++) {
+		bool same = r->key && o->key ? strcmp(r->name, o->name) == 0 : !r->key && !o->key && !o->by_group && r->id == o->id;
+
+		if (same && o->person && strcmp(o->person, r->person) != 0)
+			return conf_err(err, at, "person", "the same one is %s in another line", o->person);
+	}
 	return 0;
 }
 
@@ -511,6 +531,8 @@ static int conf_roles_read(const json_t *list, struct conf *c, struct err *err)
 		char *at = mem_printf("/roles/%zu", i);
 
 		rc = read_role(item, at, &c->roles[c->nroles++], err);
+		if (rc == 0)
+			rc = check_persons(c, at, err);
 		free(at);
 		if (rc < 0)
 			return rc;
@@ -562,6 +584,7 @@ static void conf_roles_free(struct conf *c)
 		free(c->roles[i].tenant);
 		free(c->roles[i].key);
 		free(c->roles[i].name);
+		free(c->roles[i].person);
 	}
 	free(c->roles);
 	c->roles = NULL;
@@ -579,9 +602,11 @@ static void conf_roles_sample(struct str *out)
 		 "operator\n"
 		 "# (no keys, no definitions), auditor (reads, changes nothing), tenant-auditor (reads one tenant's "
 		 "audit) or\n"
-		 "# tenant-admin (one tenant's keys and grants).  Reloadable.\n"
+		 "# tenant-admin (one tenant's keys and grants).  Lines with the same person are one administrator, who "
+		 "agrees to\n"
+		 "# nothing that he asked for himself.  Reloadable.\n"
 		 "#roles:\n"
-		 "#  - {role: admin, uid: 1000}\n"
+		 "#  - {role: admin, uid: 1000, person: anna}\n"
 		 "#  - {role: operator, gid: 2000}              # or group: NAME\n"
 		 "#  - {role: auditor, uid: 1001}\n"
 		 "#  - {role: tenant-auditor, uid: 1002, tenant: acme}\n"

@@ -176,13 +176,10 @@ static int check_second(struct command_call *c, struct db *db, const struct pend
 	if (rc < 0)
 		return rc;
 	(void)actor_text(&c->who, who);
-	if (strcmp(who, p->actor) == 0 && !one) {
-		(void)err_set(err, ERR_DENIED, "", "%s made this version; another administrator has to approve it", who);
-		err_hint(err, "where there is no other: toolcrib help approval policy");
-		return ERR_DENIED;
-	}
-	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, strcmp(who,
-		p->actor) == 0 ? " alone: approval policy one" : "");
+	rc = actor_check_other(c, p->actor, "made this version", "approve", err);
+	if (rc < 0 && !one)
+		return rc;
+	(void)snprintf(approver, ACTOR_SIZE + 32, "%s%s", who, rc < 0 ? " alone: approval policy one" : "");
 	return 0;
 }
 

@@ -7,11 +7,13 @@ import pty
 import random
 import re
 import select
+import shutil
 import struct
 import termios
 import unicodedata
 import unittest
 
+import certs
 import crib
 
 SEED = 20261122
@@ -336,6 +338,108 @@ class Prune(crib.Case):
         for wrong in ("", "x", "101%", "-1", "1.5", "%"):
             done = self.crib.run("apply", "-f", self.crib.dir / "only.yaml", "--prune", "--yes", "--prune-limit", wrong)
             self.assertNotEqual(done.returncode, 0, wrong)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("openssl"), "needs other administrators to be, and openssl(1)")
+class Persons(crib.Case):
+    """HARDENING F-15: four eyes are those of two persons, whatever credentials they have."""
+
+    ANNA, ANNA_TOO, BOB, NOBODY = 40001, 40002, 40003, 40004
+
+    def setUp(self):
+        super().setUp()
+        c = self.crib.init()
+        c.let_others_in()
+        self.ca = certs.Ca(c.dir)
+        self.ca.sign("server", "DNS:localhost,IP:127.0.0.1")
+        done = c.run("admin-key", "laptop")
+        self.key = c.dir / "laptop.key-file"
+        self.key.write_text(done.stdout)
+        self.key.chmod(0o600)
+        self.row = done.stderr[done.stderr.index("{"):].strip().replace("operator", "admin").rstrip("}")
+        c.tool(crib.ECHO)
+        c.start(self.config())
+        self.address = next(row["address"] for row in c.json("status")[0]["listeners"] if row["transport"] == "admin")
+        c.cli("approval", "versions", "required")
+
+    def config(self, anna="anna"):
+        d, p = self.crib.dir, anna and f", person: {anna}"
+        return f"""admin: {{socket: {d}/admin-public.sock, listen: "127.0.0.1:0", cert: {d}/server.crt, key: {d}/server.key}}
+roles:
+- {{role: admin, uid: {self.ANNA}{p}}}
+- {{role: admin, uid: {self.ANNA_TOO}{p}}}
+- {self.row}{p}}}
+- {{role: admin, uid: {self.BOB}{anna and ", person: bob"}}}
+- {{role: admin, uid: {self.NOBODY}}}
+"""
+
+    def by(self, uid, *words):
+        """An administrator gives a command: by his uid, or the one with a key by that."""
+        way = ("--socket", self.crib.dir / "admin-public.sock") if uid != "key" else \
+            ("--remote", self.address, "--ca", self.ca.cert, "--key-file", self.key)
+        user = {} if uid == "key" else {"user": uid, "group": uid}
+        return crib.subprocess.run([str(crib.BUILD / "toolcrib"), *map(str, (*way, *words))], capture_output=True, text=True,
+                                   timeout=60, env=self.crib.env, **user)
+
+    def must(self, uid, *words):
+        done = self.by(uid, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, uid, *words, why):
+        done = self.by(uid, *words)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(why, done.stderr)
+
+    def test_f15_one_person_agrees_to_nothing_of_his_own(self):
+        """HARDENING F-15: not by another uid, not by a key, not by one that nobody answers for; somebody else does."""
+        c = self.crib
+        for asks, others in ((self.ANNA, (self.ANNA_TOO, "key")), ("key", (self.ANNA, self.ANNA_TOO))):
+            self.refused(asks, "approval", "versions", "free", why="second administrator")
+            request = c.json("approval", "list")[-1]["id"]
+            for other in others:
+                self.refused(other, "approval", "grant", request, why="is the same person, anna")
+            self.refused(asks, "approval", "grant", request, why="asked for this")
+            self.refused(self.NOBODY, "approval", "grant", request, why="nothing says which person uid 40004 is")
+            self.refused(asks, "approval", "versions", "free", why="second administrator")
+            self.must(self.BOB, "approval", "grant", request)
+            self.must(asks, "approval", "versions", "free")
+            c.cli("approval", "versions", "required")
+        self.refused(self.NOBODY, "approval", "versions", "free", why="second administrator")
+        self.refused(self.BOB, "approval", "grant", c.json("approval", "list")[-1]["id"], why="nothing says which person uid 40004 is")
+
+    def test_f15_one_person_approves_no_version_of_his_own(self):
+        """HARDENING F-15: the same of definitions."""
+        path = self.crib.dir / "tool.yaml"
+        for version, (makes, others) in enumerate(((self.ANNA, (self.ANNA_TOO, "key")), ("key", (self.ANNA,))), 2):
+            path.write_text(crib.ECHO.replace("Says", f"Says {version}"))
+            path.chmod(0o644)
+            self.must(makes, "tool", "add", path)
+            for other in others:
+                self.refused(other, "tool", "approve", "echo", "--version", version, why="is the same person, anna")
+            self.refused(self.NOBODY, "tool", "approve", "echo", "--version", version, why="nothing says which person")
+            self.must(self.BOB, "tool", "approve", "echo", "--version", version)
+
+    def test_f15_without_persons_uids_and_keys_are_told_apart_as_before(self):
+        """HARDENING F-15: the list is live, and what it says of persons with it."""
+        c = self.crib
+        self.refused(self.ANNA, "approval", "versions", "free", why="second administrator")
+        request = c.json("approval", "list")[-1]["id"]
+        self.refused(self.ANNA_TOO, "approval", "grant", request, why="is the same person, anna")
+        c.config(self.config(""))
+        c.cli("reload")
+        self.must(self.ANNA_TOO, "approval", "grant", request)
+
+    def test_f15_a_person_is_one_in_all_lines(self):
+        """HARDENING F-15: what cannot be meant is refused with its place."""
+        for rows, why in (("{role: admin, uid: 1, person: a}\n- {role: auditor, uid: 1, person: b}", "the same one is a in another line"),
+                          ("{role: admin, gid: 1, person: a}", "a group is no person"), ("{role: admin, uid: 1, person: A B}", "is no name"),
+                          ("{role: admin, uid: 1, person: ''}", "is no name")):
+            self.crib.config(f"roles:\n- {rows}\n")
+            done = crib.subprocess.run([str(crib.BUILD / "toolcribd"), "--check", "-c", str(self.crib.dir / "toolcribd.yaml")],
+                                       capture_output=True, text=True, timeout=60, env=self.crib.env)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(why, done.stderr)
 
 
 if __name__ == "__main__":
