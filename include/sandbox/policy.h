@@ -1,6 +1,7 @@
 #ifndef SANDBOX_POLICY_H
 #define SANDBOX_POLICY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,9 +24,10 @@
 #define SANDBOX_PORTS_MAX 64                /* of each list of ports */
 #define SANDBOX_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
 #define SANDBOX_FD 3
+#define SANDBOX_SHA256_TEXT 65              /* bytes of a digest's text with its NUL */
 #define SANDBOX_READY '+'
 #define SANDBOX_USAGE "\n="                 /* no reason holds a newline */
-#define SANDBOX_REPORT_MAX 256              /* bytes of a report */
+#define SANDBOX_REPORT_MAX 512              /* bytes of a report */
 
 enum sandbox_net {
 	SANDBOX_NET_NONE,                   /* no sockets but pairs */
@@ -41,6 +43,7 @@ struct sandbox_policy {
 	const char *scratch;            /* absolute: an own directory is made in it, $HOME and $TMPDIR unless env has
 					 * them, and removed at the end; NULL = none */
 	const char *bwrap;              /* with level.ns, else NULL: absolute, the program of bubblewrap */
+	const char *sha256;             /* of the program, which does not run when it has another; NULL = any */
 	const char *cgroup;             /* with level.cgroup, else NULL: absolute, one for the tool is made in it */
 	uint64_t cpu_s;                 /* RLIMIT_CPU; 0 = inherited */
 	uint64_t memory_bytes;          /* RLIMIT_AS, and memory.max of the cgroup; 0 = inherited */
@@ -59,6 +62,8 @@ struct sandbox_policy {
 	bool udp;                       /* SANDBOX_NET_PORTS: UDP as well, to any port */
 };
 
+/* 64 digits, small letters. */
+bool sandbox_sha256_valid(const char *text);
 struct str;
 /* ERR_INVALID, ERR_LIMIT; where names the member. */
 int sandbox_policy_encode(const struct sandbox_policy *p, struct str *out, struct err *err) MUST_CHECK;

@@ -443,6 +443,20 @@ static int bind_cwd(const json_t *handler, struct arena *mem, struct exec_plan *
 	return plan->cwd ? 0 : backend_bind_full("/cwd", err);
 }
 
+/* HARDENING F-15: the bytes of the program, not its name, are what was looked at. */
+static int bind_pin(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
+{
+	const char *pin = NULL;
+
+	int rc = jx_get_string(handler, "", "sha256", JX_OPTIONAL, &pin, err);
+	if (rc < 0 || !pin)
+		return rc;
+	if (!sandbox_sha256_valid(pin))
+		return err_set(err, ERR_INVALID, "/sha256", "must be the 64 hexadecimal digits that sha256sum prints");
+	plan->sha256 = arena_strdup(mem, pin);
+	return plan->sha256 ? 0 : backend_bind_full("/sha256", err);
+}
+
 static int bind_stdin(const json_t *handler, struct arena *mem, struct exec_plan *plan, struct err *err)
 {
 	const char *in = NULL;
@@ -520,7 +534,7 @@ static int bind_reuse(const json_t *handler, struct exec_plan *plan, struct err 
 static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_plan, struct err *err)
 {
 	static const char *const known[] = { "type", "argv", "stdin", "output", "env", "cwd", "sandbox",
-		"reuse" };
+		"reuse", "sha256" };
 	static const char *const outputs[] = { "text", "json", "stream" };
 	struct exec_plan *plan = arena_alloc(mem, sizeof(*plan));
 	unsigned out = EXEC_TEXT;
@@ -539,6 +553,8 @@ static int exec_bind(const json_t *handler, struct arena *mem, const void **ret_
 		rc = bind_env(handler, mem, plan, err);
 	if (rc == 0)
 		rc = bind_cwd(handler, mem, plan, err);
+	if (rc == 0)
+		rc = bind_pin(handler, mem, plan, err);
 	if (rc == 0)
 		rc = bind_files(plan, mem, err);
 	if (rc == 0)

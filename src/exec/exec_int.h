@@ -27,6 +27,7 @@ struct exec_var { const char *name; const struct tpl *value; };
 
 struct exec_plan {
 	const char *program;            /* absolute */
+	const char *sha256;             /* that it must have; NULL = any */
 	const struct exec_arg *argv; size_t argc;       /* argv[0] is the program */
 	const struct exec_var *env; size_t nenv;
 	const char *cwd;                /* NULL = "/" */

@@ -827,6 +827,7 @@ static int start_process(struct exec_op *x, const struct sandbox *sandbox, const
 	const struct exec_plan *plan = x->plan;
 	struct sandbox_policy policy = {
 		.program = plan->program, .argv = argv, .env = env, .cwd = plan->cwd, .files = plan->files,
+		.sha256 = plan->sha256,
 	};
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };
 

@@ -15,10 +15,10 @@
 
 /* All integers little-endian:
  *
- *   head    "tcr4", u32 length of what follows
+ *   head    "tcr5", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
  *   sandbox u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
- *   texts   program, cwd, scratch, bwrap, cgroup: each u32 length, the bytes, one NUL (counted); "" = NULL but for the
+ *   texts   program, cwd, scratch, bwrap, cgroup, sha256: each u32 length, the bytes, one NUL (counted); "" = NULL but for the
  *           program
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
@@ -26,7 +26,7 @@
 
 #define BWRAP_PROCESSES 2
 
-static const char magic[4] = { 't', 'c', 'r', '4' };
+static const char magic[4] = { 't', 'c', 'r', '5' };
 
 static void put_u32(struct str *out, uint32_t v)
 {
@@ -99,6 +99,11 @@ static bool net_agrees(const struct sandbox_policy *p)
 	return p->level.net0 == closed;
 }
 
+bool sandbox_sha256_valid(const char *text)
+{
+	return strlen(text) == SANDBOX_SHA256_TEXT - 1 && text[strspn(text, "0123456789abcdef")] == '\0';
+}
+
 static int check_policy(const struct sandbox_policy *p, struct err *err)
 {
 	if (!net_agrees(p))
@@ -115,6 +120,8 @@ static int check_policy(const struct sandbox_policy *p, struct err *err)
 	if (p->level.cgroup ? !p->cgroup || p->cgroup[0] != '/' : p->cgroup != NULL)
 		return err_set(err, ERR_INVALID, "cgroup",
 			       "a layer of cgroups has an absolute path, and no other has one");
+	if (p->sha256 && !sandbox_sha256_valid(p->sha256))
+		return err_set(err, ERR_INVALID, "sha256", "a SHA-256 has %d hexadecimal digits", SANDBOX_SHA256_TEXT - 1);
 	if (!p->argv || !p->argv[0])
 		return err_set(err, ERR_INVALID, "argv", "argv is empty");
 	if (p->nconnect > SANDBOX_PORTS_MAX || p->nbind > SANDBOX_PORTS_MAX)
@@ -144,6 +151,7 @@ static void put_policy(const struct sandbox_policy *p, struct str *out)
 	put_text(out, p->scratch ? p->scratch : "");
 	put_text(out, p->bwrap ? p->bwrap : "");
 	put_text(out, p->cgroup ? p->cgroup : "");
+	put_text(out, p->sha256 ? p->sha256 : "");
 	put_list(out, p->argv);
 	put_list(out, p->env);
 	put_list(out, p->read);
@@ -311,6 +319,11 @@ static void read_policy(struct block *b, struct reader *r)
 	p->level.ns = p->bwrap != NULL;
 	p->cgroup = get_path(r, true);
 	p->level.cgroup = p->cgroup != NULL;
+	p->sha256 = get_text(r);
+	if (p->sha256 && p->sha256[0] == '\0')
+		p->sha256 = NULL;
+	if (p->sha256 && !sandbox_sha256_valid(p->sha256))
+		r->failed = true;
 	p->argv = get_list(r, b->argv, SANDBOX_ARGS_MAX, false);
 	p->env = get_list(r, b->env, SANDBOX_ENV_MAX, false);
 	p->read = get_list(r, b->read, SANDBOX_PATHS_MAX, true);

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -204,8 +205,177 @@ static int confine_privileges(struct err *err)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? fail(err, "no new privileges") : 0;
 }
 
-/* The program, checked: *ret_fd is CLOEXEC and good for fexecve() only. */
-static int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err *err)
+/* --- the program */
+
+/* What was checked is what runs: a binary from its descriptor.  The interpreter of a script opens it once more, by the
+ * name that it is given.  That is the script's own name where nobody but root and our user can put another file there;
+ * else, and where the definition has pinned what runs, it is /dev/fd/N, and the descriptor stays open (HARDENING F-15). */
+struct program { int fd; bool by_name; };
+
+#define LINKS_MAX 40                    /* in a name, as the kernel counts */
+
+/* Could somebody else put another entry into this directory, or take this one away?  dir: "" = "/". */
+static bool is_fixed_entry(const char *dir, const char *entry, char *const *writable)
+{
+	struct stat d, e;
+
+	if (stat(*dir ? dir : "/", &d) || lstat(entry, &e))
+		return false;
+	for (; *writable; writable++) {         /* the tool itself could, one that runs already */
+		if (sandbox_is_below(dir, *writable))
+			return false;
+	}
+	if (d.st_uid != 0 && d.st_uid != geteuid())
+		return false;
+	bool open = (d.st_mode & S_IWOTH) || ((d.st_mode & S_IWGRP) && d.st_gid != 0 && d.st_gid != getegid());
+	return !open || ((d.st_mode & S_ISVTX) && (e.st_uid == 0 || e.st_uid == geteuid()));
+}
+
+/* The same for each directory that the name leads through. */
+static bool is_fixed_name(const char *path, char *const *writable)
+{
+	char done[PATH_MAX] = "", entry[PATH_MAX + NAME_MAX + 2], todo[PATH_MAX * 2], target[PATH_MAX];
+	int links = 0;
+
+	snprintf(todo, sizeof(todo), "%s", path);
+	for (;;) {
+		char *name = todo + strspn(todo, "/"), *end = name + strcspn(name, "/"), rest[PATH_MAX];
+		if (!*name)
+			return true;
+		if (snprintf(rest, sizeof(rest), "%s", end) >= PATH_MAX)
+			return false;
+		*end = '\0';
+		if (strcmp(name, "..") == 0 || strcmp(name, ".") == 0) {        /* what is done has no links */
+			if (name[1])
+				*(strrchr(done, '/') ? strrchr(done, '/') : done) = '\0';
+			memmove(todo, rest, strlen(rest) + 1);
+			continue;
+		}
+		snprintf(entry, sizeof(entry), "%s/%s", done, name);
+		if (!is_fixed_entry(done, entry, writable))
+			return false;
+		ssize_t n = readlink(entry, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		if (n > 0 && (++links > LINKS_MAX || strlen(target) + strlen(rest) >= sizeof(todo)))
+			return false;
+		if (target[0] == '/')
+			done[0] = '\0';
+		if (n <= 0 && snprintf(done, sizeof(done), "%s", entry) >= PATH_MAX)
+			return false;
+		snprintf(todo, sizeof(todo), "%s%s", target, rest);
+	}
+}
+
+/* SHA-256 (FIPS 180-4): the libraries that have it take longer to load than a small program to run. */
+struct sha { uint32_t h[8]; uint64_t total; unsigned char block[64]; };
+
+static uint32_t turn(uint32_t x, int n)
+{
+	return x >> n | x << (32 - n);
+}
+
+static void sha_block(struct sha *s)
+{
+	static const uint32_t k[64] = {
+		0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+		0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+		0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+		0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+		0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+		0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+		0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+		0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+	};
+	uint32_t w[64], v[8];
+
+	for (int i = 0; i < 16; i++)
+		w[i] = (uint32_t)s->block[i * 4] << 24 | (uint32_t)s->block[i * 4 + 1] << 16 |
+		       (uint32_t)s->block[i * 4 + 2] << 8 | s->block[i * 4 + 3];
+	for (int i = 16; i < 64; i++)
+		w[i] = w[i - 16] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
+		       (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+	memcpy(v, s->h, sizeof(v));
+	for (int i = 0; i < 64; i++) {
+		uint32_t a = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) + ((v[4] & v[5]) ^ (~v[4] & v[6])) +
+			     k[i] + w[i];
+		uint32_t b = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
+			     ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
+		memmove(v + 1, v, 7 * sizeof(*v));
+		v[4] += a;
+		v[0] = a + b;
+	}
+	for (int i = 0; i < 8; i++)
+		s->h[i] += v[i];
+}
+
+static void sha_put(struct sha *s, const unsigned char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		s->block[s->total++ % 64] = p[i];
+		if (s->total % 64 == 0)
+			sha_block(s);
+	}
+}
+
+static void sha_end(struct sha *s, char ret[SANDBOX_SHA256_TEXT])
+{
+	uint64_t bits = htobe64(s->total * 8);
+
+	sha_put(s, (const unsigned char *)"\x80", 1);
+	while (s->total % 64 != 56)
+		sha_put(s, (const unsigned char *)"", 1);
+	sha_put(s, (const unsigned char *)&bits, sizeof(bits));
+	for (int i = 0; i < 8; i++)
+		snprintf(ret + i * 8, SANDBOX_SHA256_TEXT - (size_t)i * 8, "%08x", s->h[i]);
+}
+
+/* A descriptor of the program to read from; -1: execute permission alone is enough for a binary. */
+static int open_to_read(int fd)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return open(link, O_RDONLY | O_CLOEXEC);
+}
+
+static int check_pin(const char *pin, int in, struct err *err)
+{
+	struct sha sha = { .h = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
+				  0x5be0cd19 } };
+	unsigned char buf[16384];
+	char got[SANDBOX_SHA256_TEXT];
+	ssize_t n = -1;
+
+	while (in >= 0 && (n = read(in, buf, sizeof(buf))) > 0)
+		sha_put(&sha, buf, (size_t)n);
+	if (n < 0)
+		return err_set(err, ERR_DENIED, "program", "it is pinned by its SHA-256 and cannot be read: %s", strerror(errno));
+	sha_end(&sha, got);
+	return strcmp(got, pin) == 0 ? 0 : err_set(err, ERR_DENIED, "program", "its SHA-256 is %s, pinned is %s", got, pin);
+}
+
+/* writable: NULL = nobody can put another file under its name. */
+static int look_inside(const struct sandbox_policy *p, char *const *writable, struct program *prog, struct err *err)
+{
+	int in = open_to_read(prog->fd);
+	char start[2] = { 0 };
+	int rc = p->sha256 ? check_pin(p->sha256, in, err) : 0;
+	bool script = !rc && in >= 0 && pread(in, start, 2, 0) == 2 && memcmp(start, "#!", 2) == 0;
+
+	prog->by_name = script && !p->sha256 && (!writable || is_fixed_name(p->program, writable));
+	/* The kernel gives an interpreter no descriptor that it closes, and some read from it instead of opening it. */
+	if (script && !prog->by_name) {
+		rc = lseek(in, 0, SEEK_SET) || fcntl(in, F_SETFD, 0) ? fail(err, "program") : 0;
+		close(prog->fd);
+		prog->fd = in;
+	} else if (in >= 0) {
+		close(in);
+	}
+	return rc;
+}
+
+/* Checked; what prog->fd is good for is fexecve(). */
+static int confine_open(const struct sandbox_policy *p, char *const *writable, struct program *prog, struct err *err)
 {
 	struct stat st;
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
@@ -222,23 +392,25 @@ static int confine_open(const struct sandbox_policy *p, int *ret_fd, struct err 
 			     (unsigned)st.st_uid);
 	else if ((st.st_mode & S_IWOTH) || ((st.st_mode & S_IWGRP) && st.st_gid != 0 && st.st_gid != getegid()))
 		rc = err_set(err, ERR_DENIED, "program", "other users may write to it");
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	*ret_fd = fd;
-	return 0;
+	prog->fd = fd;
+	return rc ? rc : look_inside(p, writable, prog, err);
 }
 
-/* The same, checked before: inside, owners have other numbers. */
-static int confine_reopen(const struct sandbox_policy *p, int *ret_fd, struct err *err)
+/* Inside, owners have other numbers; it is the same file or it does not run, and nobody moves what is mounted. */
+static int confine_reopen(const struct sandbox_policy *p, struct program *prog, struct err *err)
 {
+	struct stat before, now;
 	int fd = open(p->program, O_PATH | O_CLOEXEC);
 
 	if (fd < 0)
 		return fail(err, "program");
-	*ret_fd = fd;
-	return 0;
+	if (fstat(prog->fd, &before) || fstat(fd, &now))
+		return fail(err, "program");
+	if (before.st_dev != now.st_dev || before.st_ino != now.st_ino)
+		return err_set(err, ERR_DENIED, "program", "somebody has put another file in its place");
+	close(prog->fd);
+	prog->fd = fd;
+	return look_inside(p, NULL, prog, err);
 }
 
 /* Everything from SANDBOX_FD + 1 on is closed, except these two, which lie there. */
@@ -264,6 +436,7 @@ static int confine_descriptors(int keep_fd, int also_fd, struct err *err)
 #define SANDBOX_INSIDE "--inside"
 #define SANDBOX_INSIDE_CHAN_FD 4
 #define SANDBOX_INSIDE_POLICY_FD 5
+#define SANDBOX_INSIDE_PROGRAM_FD 6         /* what was checked, to be compared */
 
 /* All of it lives until exec, or until the process ends. */
 struct words {
@@ -412,7 +585,7 @@ static int put_instructions(const struct sandbox_policy *p, struct err *err)
 	return rc;
 }
 
-static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, struct err *err)
+static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, int program, struct err *err)
 {
 	static char self[PATH_MAX];
 	static struct words w;
@@ -422,7 +595,10 @@ static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int
 	int rc = n > 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? 0
 			 : err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 
-	if (!rc && (keep(chan, SANDBOX_INSIDE_CHAN_FD) || keep(SANDBOX_FD, SANDBOX_FD)))
+	/* Out of the way of those that go to their places. */
+	program = fcntl(program, F_DUPFD, SANDBOX_INSIDE_PROGRAM_FD + 1);
+	if (!rc && (program < 0 || keep(chan, SANDBOX_INSIDE_CHAN_FD) || keep(SANDBOX_FD, SANDBOX_FD) ||
+		    keep(program, SANDBOX_INSIDE_PROGRAM_FD)))
 		rc = err_set(err, ERR_IO, "bwrap", "%s", strerror(errno));
 	rc = rc ? rc : put_instructions(p, err);
 	if (rc)
@@ -446,8 +622,8 @@ static int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int
 		rc = err_set(err, ERR_LIMIT, "bwrap", "more than %d words", WORDS_MAX);
 	if (rc)
 		return rc;
-	/* What is left of the descriptors: 0, 1, 2, the three that stay, and none else. */
-	(void)close_range(SANDBOX_INSIDE_POLICY_FD + 1, ~0u, 0);
+	/* What is left of the descriptors: 0, 1, 2, the four that stay, and none else. */
+	(void)close_range(SANDBOX_INSIDE_PROGRAM_FD + 1, ~0u, 0);
 	execve(p->bwrap, (char *const *)(uintptr_t)w.at, env);
 	return err_set(err, ERR_IO, "bwrap", "%.100s: %s", p->bwrap, strerror(errno));
 }
@@ -492,20 +668,6 @@ static int read_policy(int from, struct sandbox_policy **ret, struct err *err)
 static void report(const char *text, size_t len)
 {
 	(void)!send(SANDBOX_FD, text, len, MSG_NOSIGNAL);   /* a server that is gone needs no report */
-}
-
-/* A script is opened once more by its interpreter, by name, so it has to be started by name; what else
- * runs is what was checked. */
-static bool is_script(const char *program)
-{
-	char start[2] = { 0 };
-	int fd = open(program, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;   /* execute permission alone is enough for a binary */
-	ssize_t n = read(fd, start, sizeof(start));
-	close(fd);
-	return n == 2 && memcmp(start, "#!", 2) == 0;
 }
 
 /* --- the tool */
@@ -579,12 +741,12 @@ static void report_level(const struct sandbox_policy *p)
 	report(text, (size_t)n);
 }
 
-static int become_tool(const struct sandbox_policy *p, const char *own_dir, int chan, int fd, struct err *err)
+static int become_tool(const struct sandbox_policy *p, const char *own_dir, int chan, const struct program *prog,
+		       struct err *err)
 {
 	struct env env;
 	sigset_t none;
-	int rc = confine(p, own_dir, chan, fd, err);
-	bool script = !rc && is_script(p->program);
+	int rc = confine(p, own_dir, chan, prog->fd, err);
 
 	rc = rc ? rc : confine_memory(p, err);
 	if (rc)
@@ -596,25 +758,25 @@ static int become_tool(const struct sandbox_policy *p, const char *own_dir, int 
 	/* exec takes lists of char * but writes to none of them. */
 	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp = (char *const *)(uintptr_t)env.at;
 	report_level(p);
-	if (script)
+	if (prog->by_name)
 		execve(p->program, argv, envp);
 	else
-		fexecve(fd, argv, envp);
+		fexecve(prog->fd, argv, envp);
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
 }
 
-static int become(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t supervisor, int chan,
-		  struct err *err)
+static int become(const struct sandbox_policy *p, const char *own_dir, const struct supervisor *s, pid_t supervisor,
+		  int chan, struct err *err)
 {
-	int fd = -1;
-	int rc = cgroup ? cgroup_enter(cgroup, err) : 0;
+	struct program prog = { .fd = -1 };
+	int rc = s->cgroup ? cgroup_enter(s->cgroup, err) : 0;
 
 	rc = rc ? rc : confine_limits(p, err);
 	rc = rc ? rc : confine_parent(supervisor, err);
-	rc = rc ? rc : confine_open(p, &fd, err);
+	rc = rc ? rc : confine_open(p, s->writable, &prog, err);
 	if (rc || !p->bwrap)
-		return rc ? rc : become_tool(p, own_dir, chan, fd, err);
-	return bwrap_become(p, own_dir, chan, err);
+		return rc ? rc : become_tool(p, own_dir, chan, &prog, err);
+	return bwrap_become(p, own_dir, chan, prog.fd, err);
 }
 
 /* --- the supervisor */
@@ -660,7 +822,7 @@ static noreturn void end_like(int status)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static int start(const struct sandbox_policy *p, const char *own_dir, const char *cgroup, pid_t *ret_tool,
+static int start(const struct sandbox_policy *p, const char *own_dir, const struct supervisor *s, pid_t *ret_tool,
 		 int *ret_chan, struct err *err)
 {
 	pid_t supervisor = getpid();
@@ -672,7 +834,7 @@ static int start(const struct sandbox_policy *p, const char *own_dir, const char
 	if (*ret_tool < 0)
 		return err_set(err, ERR_IO, "fork", "%s", strerror(errno));
 	if (*ret_tool == 0) {
-		(void)become(p, own_dir, cgroup, supervisor, chan[1], err);
+		(void)become(p, own_dir, s, supervisor, chan[1], err);
 		report_failure(err);
 		_exit(EXIT_NOT_STARTED);
 	}
@@ -719,7 +881,7 @@ static int run(const struct sandbox_policy *p, struct err *err)
 	if (!rc && p->cgroup)
 		rc = cgroup_make(p, &s.cgroup, err);
 	find_writable(p, own_dir, &s);
-	rc = rc ? rc : start(p, own_dir, s.cgroup, &tool, &chan, err);
+	rc = rc ? rc : start(p, own_dir, &s, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */
 		prctl(PR_SET_DUMPABLE, 0);
@@ -744,13 +906,13 @@ static int sandbox_inside(const char *own_dir)
 {
 	struct err err = { 0 };
 	struct sandbox_policy *policy = NULL;
-	int fd = -1;
+	struct program prog = { .fd = SANDBOX_INSIDE_PROGRAM_FD };
 	int rc = fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC) || fcntl(SANDBOX_INSIDE_CHAN_FD, F_SETFD, FD_CLOEXEC) ||
 		 setsid() < 0 ? err_set(&err, ERR_IO, "inside", "%s", strerror(errno)) : 0;
 
 	rc = rc ? rc : read_policy(SANDBOX_INSIDE_POLICY_FD, &policy, &err);
-	rc = rc ? rc : confine_reopen(policy, &fd, &err);
-	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, SANDBOX_INSIDE_CHAN_FD, fd, &err);
+	rc = rc ? rc : confine_reopen(policy, &prog, &err);
+	rc = rc ? rc : become_tool(policy, *own_dir ? own_dir : NULL, SANDBOX_INSIDE_CHAN_FD, &prog, &err);
 	report_failure(&err);
 	return EXIT_NOT_STARTED;
 }

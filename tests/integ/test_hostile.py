@@ -1,8 +1,10 @@
 """A hostile tool program is refused or ended, whatever it tries, and leaves nothing behind (SEC S-501 to S-518, S-B15)."""
+import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import sqlite3
 
@@ -238,6 +240,75 @@ class Refused(Hostile):
         self.assertTrue(got["result"]["isError"])
         self.assertIn("larger than", got["result"]["content"][0]["text"])
         self.assert_nothing_left()
+
+
+class Programs(Hostile):
+    """What was checked is what runs (HARDENING F-15)."""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
+
+    def write(self, path, text="#!/bin/sh\necho $0\n"):
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def says(self, program, name, sandbox="{}", extra=""):
+        self.crib.tool(crib.tool_yaml(name, f"{{type: exec, argv: ['{program}'], stdin: none, output: text, sandbox: {sandbox}{extra}}}"))
+        result = self.peer.call(name, {}, crib.MODERN)["result"]
+        return result.get("isError", False), result["content"][0]["text"].strip()
+
+    def test_f15_a_script_runs_from_what_was_checked(self):
+        """By its name where nobody else can put another file there; else from the descriptor."""
+        by_name, here = self.write(self.listed / "a"), "/dev/fd/"
+        self.assertEqual(self.says(by_name, "by_name"), (False, str(by_name)))
+        # The tool itself could, when it may write there.
+        failed, text = self.says(by_name, "writer", f"{{write: ['{self.listed}']}}")
+        self.assertEqual((failed, text.startswith(here)), (False, True), text)
+        open_dir = self.crib.dir / "open"
+        open_dir.mkdir()
+        (self.listed / "link").symlink_to(self.write(open_dir / "b"))
+        for mode, starts in ((0o777, here), (0o770, str(open_dir)), (0o1777, str(open_dir)), (0o755, str(open_dir))):
+            open_dir.chmod(mode)
+            failed, text = self.says(open_dir / "b", f"mode_{mode:o}")
+            self.assertEqual((failed, text.startswith(starts)), (False, True), (oct(mode), text))
+        open_dir.chmod(0o777)
+        self.assertTrue(self.says(self.listed / "link", "link")[1].startswith(here))
+        if os.geteuid() == 0:           # a sticky directory keeps what is ours, not a link of somebody else
+            open_dir.chmod(0o1777)
+            (open_dir / "theirs").symlink_to(by_name)
+            os.chown(open_dir / "theirs", 12345, 12345, follow_symlinks=False)
+            self.assertTrue(self.says(open_dir / "theirs", "theirs")[1].startswith(here))
+        open_dir.chmod(0o777)
+        for number, interpreter in enumerate(("/usr/bin/env python3", "/usr/bin/perl", "/usr/bin/python3 -I")):
+            if pathlib.Path(interpreter.split()[0]).exists():
+                script = self.write(open_dir / "other", f"#!{interpreter}\nprint('said')\n")
+                self.assertEqual(self.says(script, f"other_{number}"), (False, "said"), interpreter)
+
+    def test_f15_a_pinned_program_is_the_one_that_was_looked_at(self):
+        """Text and program by the digest of what the descriptor holds; a change is refused with both digests."""
+        script = self.listed / "pinned"
+        for size in (30, 55, 56, 63, 64, 65, 119, 120, 128, 16384, 16400, 70000):
+            self.write(script, "#!/bin/sh\necho it runs\n".ljust(size, "#"))
+            digest = hashlib.sha256(script.read_bytes()).hexdigest()
+            self.assertEqual(self.says(script, "pinned", extra=f", sha256: {digest}"), (False, "it runs"), size)
+        self.write(script, "#!/bin/sh\necho something else\n")
+        found = hashlib.sha256(script.read_bytes()).hexdigest()
+        result = self.peer.call("pinned", {}, crib.MODERN)["result"]
+        self.assertTrue(result["isError"])
+        self.assertIn(f"its SHA-256 is {found}, pinned is {digest}", result["content"][0]["text"])
+        binary = self.listed / "binary"
+        shutil.copy("/bin/echo", binary)
+        digest = hashlib.sha256(binary.read_bytes()).hexdigest()
+        self.assertEqual(self.says(binary, "binary", extra=f", sha256: {digest}"), (False, ""))
+        with binary.open("ab") as f:
+            f.write(b"x")
+        self.assertTrue(self.peer.call("binary", {}, crib.MODERN)["result"]["isError"])
+        for wrong in ("12", "g" * 64, "A" * 64, "a" * 65):
+            with self.assertRaises(crib.Failed) as caught:
+                self.says(binary, "wrong", extra=f", sha256: '{wrong}'")
+            self.assertIn("64 hexadecimal digits", str(caught.exception))
 
 
 class Ended(Hostile):

@@ -24,7 +24,8 @@ static const char *const env1[] = { "PATH=/usr/bin", NULL };
 static struct sandbox_policy sample(void)
 {
 	return (struct sandbox_policy){ .program = "/usr/bin/tool", .argv = argv3, .env = env1, .cwd = "/tmp",
-				    .scratch = "/var/tmp", .bwrap = "/bin/bwrap", .cgroup = "/sys/fs/cgroup/x", .cpu_s = 10,
+				    .scratch = "/var/tmp", .bwrap = "/bin/bwrap", .cgroup = "/sys/fs/cgroup/x",
+				    .sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", .cpu_s = 10,
 				    .memory_bytes = 1ull << 40, .file_bytes = 3, .open_files = 64, .processes = 7, .level = { .landlock = 4, .seccomp = true, .ns = true, .cgroup = true },
 				    .read = paths2, .write = env0, .files = paths1, .hide = paths1, .net = SANDBOX_NET_PORTS,
 				    .udp = true, .connect_ports = ports2, .nconnect = 2 };
@@ -56,6 +57,7 @@ static void policy_comes_back_as_written(void **state)
 	assert_int_equal(got->level.landlock, 4);
 	assert_true(got->level.seccomp && !got->level.net0 && got->level.cgroup);
 	assert_string_equal(got->cgroup, "/sys/fs/cgroup/x");
+	assert_int_equal(strlen(got->sha256), SANDBOX_SHA256_TEXT - 1);
 	assert_string_equal(got->read[1], "/opt/x y");
 	assert_null(got->read[2]);
 	assert_null(got->write[0]);
