@@ -277,9 +277,11 @@ int approval_file(struct command_run *run, struct db *db, struct audit_logs *log
 	struct approval a = { 0 };
 	int rc = find_approval(db, run->action, &a, err);
 	bool fresh = rc == 0 || (rc == 1 && is_over(&a));
+	/* It was granted, and does not cover all of this; or what it says is not what would be done by now. */
+	bool stale = !fresh && rc == 1 && (*a.granted_by || strcmp(a.command, run->asked) != 0);
 
 	approval_fini(&a);
-	if (rc == 1 && *a.granted_by && !fresh) {       /* it was granted, and does not cover all of this */
+	if (stale) {
 		rc = run_by_id(db, SQL_APPROVAL_DELETE, a.id, err);
 		fresh = true;
 	}

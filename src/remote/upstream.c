@@ -21,8 +21,6 @@
 
 /* --- Upstreams and their tools as rows */
 
-#define REASON_VALUE 200                /* bytes of a value that the one who decides is told */
-
 const char *remote_state_name(enum remote_state state)
 {
 	switch (state) {
@@ -188,7 +186,7 @@ static bool has_uri(const char *key)
 	return upstream_key(key, &name) >= UPSTREAM_RESOURCE;
 }
 
-/* The members that differ; of those that say where it is reached, what they become. */
+/* The members that differ, and what they become: all of it, for who agrees (HARDENING F-9). */
 static void put_reason(struct str *why, const struct upstream_row *u, const struct upstream_doc *doc)
 {
 	json_t *was = NULL, *is = NULL, *value;
@@ -203,9 +201,7 @@ static void put_reason(struct str *why, const struct upstream_row *u, const stru
 			if (json_equal(value, json_object_get(was, name)))
 				continue;
 			jx_write(value, &text);
-			str_printf(why, " %s", name);
-			if (strcmp(name, "url") == 0 || strcmp(name, "command") == 0)
-				str_printf(why, " %.*s%s", REASON_VALUE, str_text(&text), text.len > REASON_VALUE ? "..." : "");
+			str_printf(why, " %s %s", name, str_text(&text));
 			str_fini(&text);
 		}
 		json_object_foreach(was, name, value)

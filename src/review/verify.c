@@ -115,9 +115,8 @@ static void put_coverage(struct verify_job *job, const struct audit_coverage *su
 	char text[560], names[320] = "";
 
 	if (sum->names)
-		(void)snprintf(names, sizeof(names), "; not verified, for no key was given to them or no record has them: "
-			       "the name%s of %" PRIu64 " principal%s, %s", sum->names == 1 ? "" : "s", sum->names,
-			       sum->names == 1 ? "" : "s", sum->named); /* fits */
+		(void)snprintf(names, sizeof(names), "; names of %" PRIu64 " principals not verified, for lack of keys or of a "
+			       "record: %s", sum->names, sum->named); /* fits */
 	reply_row_begin(job->out);
 	reply_text(job->out, "finding", sum->bad ? "DAMAGED" : sum->gaps ? "INCOMPLETE" : "INTACT");
 	reply_text(job->out, "class", "sum");

@@ -147,6 +147,16 @@ class Second(crib.Case):
         self.assertEqual(self.definition(), {"kind": "upstream", "name": "every", "url": "https://evil.example/mcp"})
         self.sound()
 
+    def test_f9_the_request_tells_whole_values(self):
+        """HARDENING F-9: of an upstream whatever changes, all of it; and what is said again anew says what it is now."""
+        self.crib.cli("approval", "versions", "required")
+        self.hosted()
+        url = f"https://good.example/{'a' * 400}/evil"
+        self.assertIn(url, self.alone("upstream", "set", "every", "--url", url)["command"])
+        first = self.alone("upstream", "set", "every", "--env", "LD_PRELOAD=/tmp/evil.so")
+        self.assertIn('env {"LD_PRELOAD":"/tmp/evil.so"}', first["command"])
+        self.assertEqual(self.alone("upstream", "set", "every", "--env", "LD_PRELOAD=/tmp/evil.so"), first)
+
     def test_where_versions_are_free_an_upstream_is_changed_at_once(self):
         c = self.crib
         c.cli("upstream", "add", "every", "--command", ECHO)
