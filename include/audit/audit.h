@@ -35,6 +35,8 @@
 	X(LIST, 1010, "list") \
 	X(NOTIFY, 1011, "notify") \
 	X(MESSAGE_DROPPED, 1012, "message.dropped") \
+	X(RESOURCE_SUBSCRIBE, 1013, "resource.subscribe") \
+	X(RESOURCE_UNSUBSCRIBE, 1014, "resource.unsubscribe") \
 	X(AUTH_FAIL, 1101, "auth.fail") \
 	X(AUTH_FAIL_SUMMARY, 1102, "auth.fail.summary") \
 	X(CRED_FIRST_USE, 1103, "cred.first_use") \

@@ -74,6 +74,7 @@ struct backend_req {
 	const json_t *answers;                  /* inputResponses by key; NULL in the first run */
 	const void *state; size_t state_len;    /* from the last ask(); the seal has been opened */
 	const uint8_t *call_id;                 /* 16 bytes */
+	bool recorded;                          /* its begin is durable: without, nothing runs (HARDENING F-4) */
 	int64_t tenant_id;
 	const char *tenant, *principal, *rev;   /* for templates and the child contract */
 	uint32_t caps;                          /* CAP_ bits that the client declared */
@@ -118,14 +119,16 @@ struct backend_sink {
 /* Somebody wants to hear of it when what a resource gives is another.  fn: on the loop thread, never from inside
  * watch() or backend_unwatch(). */
 typedef void backend_changed_fn(void *arg);
-struct backend_watch { void (*end)(struct backend_watch *w); };
 struct backend_watch_req {
 	const void *plan;                       /* of the resource; not used afterwards, nor is args */
 	const json_t *args;                     /* as a read of it has them: `uri`, and a template's variables */
 	int64_t tenant_id; const char *tenant;
+	bool recorded;                          /* as backend_req has it */
 	backend_changed_fn *fn; void *arg;
 };
-void backend_unwatch(struct backend_watch **w);         /* NULL is none */
+struct backend_watch { void (*end)(struct backend_watch *w, bool recorded); };
+/* recorded: so is its end.  Without, nobody elsewhere is told of it.  NULL is none. */
+void backend_unwatch(struct backend_watch **w, bool recorded);
 
 /* REVOKED: its caller is out.  STOPPED: an administrator ended it. */
 enum cancel_why { CANCEL_BY_CLIENT, CANCEL_DEADLINE, CANCEL_REVOKED, CANCEL_STOPPED, CANCEL_SHUTDOWN };
@@ -138,7 +141,8 @@ struct backend_ops {
 	void (*cancel)(struct backend_op *op, enum cancel_why why);     /* idempotent; the end still comes */
 	/* NULL, or a level that is empty: its runs need no process. */
 	void (*sandbox)(const struct backend_env *env, const void *plan, struct backend_sandbox *ret);
-	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already. */
+	/* NULL: nobody says when what it gives changes.  ERR_LIMIT: too many are watched already; ERR_AUDIT: something
+	 * would have to be sent, and is not recorded. */
 	int (*watch)(const struct backend_env *env, const struct backend_watch_req *req, struct backend_watch **ret,
 		     struct err *err);
 };
@@ -150,10 +154,11 @@ void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level)
 /* ERR_DENIED when it is not enough; the message says what is missing, the hint where to change it. */
 int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err) MUST_CHECK;
 
-/* Run a handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
+/* The one gate to all handlers (HARDENING F-4).  ERR_AUDIT: it is not recorded, and nothing was started.  Run a handler:
+ * as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
  * used are blanked from all that it says. */
-void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
-		   const struct backend_sink *sink, void *arg, struct backend_op **ret);
+int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
+		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err) MUST_CHECK;
 void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */
 
 /* A content block, or a part of a resource, whose texts are clean as those of a tool's result are: itself or a copy.

@@ -152,10 +152,10 @@ void call_answer(struct call *c, json_t *answers);      /* takes; the handler ru
 void call_cancel(struct call *c, enum cancel_why why);  /* finish() still comes, with ERR_CANCELLED */
 /* Nobody will read the answer (legacy HTTP): the call runs on, out is not used again. */
 void call_detach(struct call *c);
-/* Hear of it when what a resource gives is another; args as a read of it has them.  *ret NULL: nobody says so.
- * ERR_LIMIT: too many are watched already. */
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args,
-	       backend_changed_fn *fn, void *arg, struct backend_watch **ret, struct err *err) MUST_CHECK;
+/* Hear of it when what a resource gives is another; plan and tenant of req are filled in.  *ret NULL: nobody says so.
+ * ERR_LIMIT: too many are watched already.  ERR_AUDIT: somebody would have to be told, which is not recorded. */
+int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req,
+	       struct backend_watch **ret, struct err *err) MUST_CHECK;
 /* For what is refused before it is a call: may it have a record of its own (AUDIT A-218)?  If not, it has been counted
  * for the caller's summary. */
 bool call_may_record_denied(struct call_engine *eng, struct principal *who, enum call_refusal why);

@@ -1,6 +1,7 @@
 -- name: step_0021_dropped
--- A kind of record: 1012 message.dropped, a message of an upstream that was nobody's (HARDENING F-3).  The view is the one
--- of step 0009 with its name; the views on top of it find it again by theirs.
+-- Kinds of records: 1012 message.dropped, a message of an upstream that was nobody's (HARDENING F-3); 1013, 1014, what a
+-- subscription tells an upstream (F-4).  The view is the one of step 0009 with their names; the views on top of it find it
+-- again by theirs.
 DROP VIEW v_records;
 CREATE VIEW v_records AS
 SELECT strftime('%Y-%m-%dT%H:%M:%S', r.ts / 1000000, 'unixepoch') || printf('.%06dZ', r.ts % 1000000) AS time,
@@ -8,7 +9,8 @@ SELECT strftime('%Y-%m-%dT%H:%M:%S', r.ts / 1000000, 'unixepoch') || printf('.%0
   CASE r.kind
     WHEN 1 THEN 'log.open' WHEN 2 THEN 'log.close' WHEN 1001 THEN 'call.begin' WHEN 1002 THEN 'call.end'
     WHEN 1003 THEN 'call.denied' WHEN 1004 THEN 'call.recovered' WHEN 1005 THEN 'call.denied.summary' WHEN 1010 THEN 'list'
-    WHEN 1011 THEN 'notify' WHEN 1012 THEN 'message.dropped' WHEN 1101 THEN 'auth.fail' WHEN 1102 THEN 'auth.fail.summary' WHEN 1103 THEN 'cred.first_use'
+    WHEN 1011 THEN 'notify' WHEN 1012 THEN 'message.dropped'
+    WHEN 1013 THEN 'resource.subscribe' WHEN 1014 THEN 'resource.unsubscribe' WHEN 1101 THEN 'auth.fail' WHEN 1102 THEN 'auth.fail.summary' WHEN 1103 THEN 'cred.first_use'
     WHEN 1104 THEN 'alias.new' WHEN 1201 THEN 'cred.create' WHEN 1202 THEN 'cred.rotate' WHEN 1203 THEN 'cred.revoke'
     WHEN 1204 THEN 'cred.expire' WHEN 1205 THEN 'cred.suspend' WHEN 1206 THEN 'cred.resume' WHEN 1301 THEN 'tenant.create'
     WHEN 1302 THEN 'tenant.suspend' WHEN 1303 THEN 'tenant.resume' WHEN 1304 THEN 'tenant.delete' WHEN 1305 THEN 'tenant.change'

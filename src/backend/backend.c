@@ -85,13 +85,13 @@ int backend_cancel_err(enum cancel_why why, struct err *err)
 	return err_set(err, ERR_INTERNAL, "", "unknown reason to cancel: %d", (int)why);
 }
 
-void backend_unwatch(struct backend_watch **wp)
+void backend_unwatch(struct backend_watch **wp, bool recorded)
 {
 	struct backend_watch *w = *wp;
 
 	*wp = NULL;
 	if (w)
-		w->end(w);
+		w->end(w, recorded);
 }
 
 void backend_put_args(const struct backend_req *req, struct str *out)

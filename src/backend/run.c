@@ -9,6 +9,7 @@
 #include "backend/handler.h"
 #include "backend/secrets.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "base/text.h"
 #include "json/json.h"
 
@@ -321,18 +322,24 @@ static void on_used(void *arg, uint64_t cpu_us, uint64_t rss_kib)
 	r->op.sink.used(r->op.arg, cpu_us, rss_kib);
 }
 
-void backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
-		   const struct backend_sink *sink, void *arg, struct backend_op **ret)
+int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
+		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err)
 {
 	static const struct backend_sink around = { on_progress, on_log, on_result, on_ask, on_error, on_used };
-	struct backend_run *r = mem_zalloc(sizeof(*r));
 	struct backend_req inner = *req;
+	struct backend_run *r;
 
+	if (!req->recorded) {
+		metric_inc(METRIC_handlers_unrecorded);
+		return err_set(err, ERR_AUDIT, "", "its begin is not on record, nothing has run");
+	}
+	r = mem_zalloc(sizeof(*r));
 	backend_op_init(&r->op, env, sink, arg);
 	r->ops = ops;
 	inner.secrets = r->secrets = open_secrets_new(env->secrets);
 	*ret = &r->op;
 	ops->start(env, &inner, &around, r, &r->inner);
+	return 0;
 }
 
 void backend_cancel(struct backend_op *op, enum cancel_why why)

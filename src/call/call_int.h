@@ -105,6 +105,7 @@ struct call {
 	struct str state_bytes;         /* the handler's, from its last ask */
 	unsigned rounds;
 	bool cancelled;
+	bool begun;                     /* its begin is durable (HARDENING F-4) */
 	enum cancel_why why;
 	/* The end. */
 	int outcome;                    /* enum audit_outcome */

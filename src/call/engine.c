@@ -567,19 +567,23 @@ static void run(struct call *c)
 		.plan = c->plan, .tool = c->tool->full_name,
 		.args = c->args, .args_text = c->args_text, .args_len = c->args_len,
 		.answers = c->answers, .state = c->state_bytes.p, .state_len = c->state_bytes.len,
-		.call_id = c->id, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name,
+		.call_id = c->id, .recorded = c->begun, .tenant_id = c->who->tenant_id, .tenant = c->who->tenant, .principal = c->who->name,
 		.rev = rev_table[c->rev].text, .caps = c->caps, .log_level = c->log_level, .trace = c->trace,
 		.deadline_us = ev_now_us(eng->env.loop) + timeout_us,
 		.result_max = c->compiled->result_max,
 	};
+	struct err err;
+	int rc;
 
 	set_state(c, CALL_RUN);
 	if (!c->timer)
 		c->timer = ev_timer_new(eng->env.loop, on_timer, c);
 	ev_timer_start(c->timer, timeout_us);
-	backend_start(c->ops, &env, &req, &sink, c, &c->op);
+	rc = backend_start(c->ops, &env, &req, &sink, c, &c->op, &err);
 	free(params);
 	CRASH_AT("run.spawned");
+	if (rc < 0)
+		fail(c, AUDIT_ABORTED, err.msg);
 }
 
 static void run_durable(void *arg)
@@ -611,6 +615,7 @@ static void on_begin_durable(void *arg, int rc, const struct audit_receipt *rece
 		reply(c);
 		return;
 	}
+	c->begun = true;
 	metric_inc(METRIC_calls_started);
 	pace(c, run_durable);
 }
@@ -894,17 +899,20 @@ void call_late_begin(void *engine, const struct audit_event *begin)
 
 /* --- resource watch: hearing of it when what a resource gives is another */
 
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args,
-	       backend_changed_fn *fn, void *arg, struct backend_watch **ret, struct err *err)
+int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req,
+	       struct backend_watch **ret, struct err *err)
 {
-	const struct tenant *tenant = tenant_by_id(eng->env.tenants, tenant_id);
+	struct backend_watch_req full = *req;
+
+	const struct tenant *tenant = tenant_by_id(eng->env.tenants, req->tenant_id);
 	const struct backend_env env = call_backend_env(eng);
 	const struct reg_compiled *compiled;
 
 	if (!tenant || reg_compile(eng->env.registry, def, &compiled, NULL) < 0 || !compiled->ops->watch)
 		return 0;
-	return compiled->ops->watch(&env, &(struct backend_watch_req){ .plan = compiled->plan, .args = args,
-				    .tenant_id = tenant_id, .tenant = tenant->name, .fn = fn, .arg = arg }, ret, err);
+	full.plan = compiled->plan;
+	full.tenant = tenant->name;
+	return compiled->ops->watch(&env, &full, ret, err);
 }
 
 /* --- the engine */

@@ -46,6 +46,7 @@ struct mcp_tenant {
 	struct list channels, sessions, listens;
 	size_t nsessions, nsubs;
 	struct map *watches;            /* URI -> struct mcp_watch */
+	struct list ending;             /* struct mcp_watch.ending: the record of their end is on its way */
 	struct ev_timer *updates;       /* notify_marked() */
 };
 

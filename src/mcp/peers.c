@@ -511,6 +511,7 @@ struct mcp_tenant *mcp_tenant_get(struct mcp_server *srv, int64_t id)
 	list_init(&t->sessions);
 	list_init(&t->listens);
 	t->watches = map_new();
+	list_init(&t->ending);
 	map_set_u64(srv->tenants, (uint64_t)id, t);
 	return t;
 }

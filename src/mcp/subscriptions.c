@@ -26,7 +26,8 @@
 /* --- watches */
 
 /* What the peers of a tenant are subscribed to, each resource once.  Where its handler can say that what it gives has
- * changed, it is asked to, as long as somebody is told. */
+ * changed, it is asked to, as long as somebody is told.  It may have to ask elsewhere: neither that nor its end leaves
+ * before it is on record, 1013 resource.subscribe and 1014 resource.unsubscribe (HARDENING F-4). */
 
 struct mcp_watch {
 	struct mcp_tenant *tenant;
@@ -34,6 +35,9 @@ struct mcp_watch {
 	size_t peers;
 	int64_t version_id;             /* whose handler was asked */
 	struct backend_watch *handler;  /* NULL: it has nothing to say */
+	bool recorded;                  /* that it was asked for; else it is asked for nothing that leaves */
+	bool recording;                 /* its record is on its way: who has no other user of it then frees it */
+	struct list ending;             /* of the tenant, once nobody is told any more */
 };
 
 static void notify_updated(struct mcp_tenant *t, const char *uri);
@@ -42,9 +46,33 @@ static void on_changed(void *arg)
 {
 	struct mcp_watch *w = arg;
 
-	notify_updated(w->tenant, w->uri);
+	if (w->peers > 0)
+		notify_updated(w->tenant, w->uri);
 }
 
+/* by: whose, or NULL: the server's own */
+static void event_of(const struct mcp_tenant *t, enum audit_kind kind, struct mcp_req *by, const struct reg_tool *line,
+		     struct audit_event *ev)
+{
+	const struct mcp_exchange *x = by ? by->x : NULL;
+
+	audit_event_init(ev, kind, t->id);
+	ev->actor = by ? AUDIT_BY_SERVICE : AUDIT_BY_SYSTEM;
+	if (line) {
+		ev->tool = line->full_name;
+		ev->tdef = line->def->digest;
+	}
+	if (!x)
+		return;
+	ev->cred = x->who->accessor[0] ? x->who->accessor : NULL;
+	ev->prn = x->who->pseudonym;
+	ev->authn = x->who->authn;
+	ev->tport = x->tport;
+	ev->peer = x->peer;
+	ev->rev = rev_table[by->rev].text;
+}
+
+/* ERR_LIMIT; ERR_AUDIT: it is not recorded, and something would leave. */
 static int ask_handler(struct mcp_watch *w, const struct reg_snapshot *snap, struct err *err)
 {
 	json_t *args = NULL;
@@ -53,39 +81,76 @@ static int ask_handler(struct mcp_watch *w, const struct reg_snapshot *snap, str
 
 	w->version_id = line ? line->def->version_id : 0;
 	if (line)
-		rc = call_watch(w->tenant->srv->env.calls, line->def, w->tenant->id, args, on_changed, w, &w->handler,
-				err);
+		rc = call_watch(w->tenant->srv->env.calls, line->def, &(struct backend_watch_req){ .args = args,
+				.tenant_id = w->tenant->id, .recorded = w->recorded, .fn = on_changed, .arg = w },
+				&w->handler, err);
 	json_decref(args);
 	return rc;
 }
 
-static void watch_free(struct mcp_watch *w)
+/* recorded: its end. */
+static void watch_free(struct mcp_watch *w, bool recorded)
 {
-	backend_unwatch(&w->handler);
+	backend_unwatch(&w->handler, recorded);
+	list_unlink(&w->ending);
 	free(w->uri);
 	free(w);
 }
 
-static bool watch_join(struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri)
+static int watch_join(struct mcp_tenant *t, const struct reg_snapshot *snap, const char *uri, bool recorded)
 {
 	struct mcp_watch *w = map_get_z(t->watches, uri);
 	struct err err;
+	int rc = 0;
 
 	if (!w) {
 		w = mem_zalloc(sizeof(*w));
-		*w = (struct mcp_watch){ .tenant = t, .uri = mem_strdup(uri) };
-		if (ask_handler(w, snap, &err) == ERR_LIMIT) {
-			watch_free(w);
-			return false;
+		*w = (struct mcp_watch){ .tenant = t, .uri = mem_strdup(uri), .recorded = recorded };
+		list_init(&w->ending);
+		rc = ask_handler(w, snap, &err);
+		if (rc == ERR_LIMIT || rc == ERR_AUDIT) {
+			watch_free(w, false);
+			return rc;
 		}
 		map_set_z(t->watches, uri, w);
 	}
 	w->peers++;
 	t->nsubs++;
-	return true;
+	return 0;
 }
 
-static void watch_leave(struct mcp_tenant *t, const char *uri)
+static void end_recorded(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	(void)receipt;
+	watch_free(arg, rc == 0);
+}
+
+/* Nobody is told any more.  by: who has said so, or NULL. */
+static void watch_over(struct mcp_watch *w, struct mcp_req *by)
+{
+	struct mcp_tenant *t = w->tenant;
+	struct registry *reg = t->srv->env.registry;
+	struct reg_snapshot *snap;
+	struct audit_event ev;
+	int rc;
+
+	if (!w->handler && !w->recording) {
+		watch_free(w, false);
+		return;
+	}
+	list_push_back(&t->ending, &w->ending);
+	if (w->recording)
+		return;
+	snap = reg_acquire(reg, t->id);
+	event_of(t, AUDIT_RESOURCE_UNSUBSCRIBE, by, reg_find_uri(snap, w->uri, strlen(w->uri), NULL), &ev);
+	w->recording = true;
+	rc = writer_audit(t->srv->env.writer, &ev, end_recorded, w);
+	reg_release(reg, &snap);
+	if (rc < 0)
+		watch_free(w, false);
+}
+
+static void watch_leave(struct mcp_tenant *t, const char *uri, struct mcp_req *by)
 {
 	struct mcp_watch *w = map_get_z(t->watches, uri);
 
@@ -93,7 +158,27 @@ static void watch_leave(struct mcp_tenant *t, const char *uri)
 	if (--w->peers > 0)
 		return;
 	(void)map_del_z(t->watches, uri);
-	watch_free(w);
+	watch_over(w, by);
+}
+
+static void look_recorded(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct mcp_watch *w = arg;
+	struct reg_snapshot *snap;
+	struct err err;
+
+	(void)receipt;
+	w->recording = false;
+	w->recorded = rc == 0;
+	if (w->peers == 0) {
+		watch_free(w, false);
+		return;
+	}
+	if (rc < 0)
+		return;                 /* only changes of the definition are told */
+	snap = reg_acquire(w->tenant->srv->env.registry, w->tenant->id);
+	(void)ask_handler(w, snap, &err);       /* likewise */
+	reg_release(w->tenant->srv->env.registry, &snap);
 }
 
 /* it is a new one */
@@ -102,17 +187,32 @@ static void watch_look(struct mcp_tenant *t, const struct reg_snapshot *snap)
 	const void *key;
 	void *value;
 	size_t len;
+	struct audit_event ev;
 	struct err err;
 
 	for (size_t it = 0; map_next(t->watches, &it, &key, &len, &value);) {
 		struct mcp_watch *w = value;
 		const struct reg_tool *line = reg_find_uri(snap, w->uri, strlen(w->uri), NULL);
 
-		if (w->version_id == (line ? line->def->version_id : 0))
+		if (w->recording || w->version_id == (line ? line->def->version_id : 0))
 			continue;
-		backend_unwatch(&w->handler);
-		(void)ask_handler(w, snap, &err); /* else only changes of the definition are told */
+		backend_unwatch(&w->handler, w->recorded);
+		if (ask_handler(w, snap, &err) != ERR_AUDIT)
+			continue;       /* what fails: only changes of the definition are told */
+		event_of(t, AUDIT_RESOURCE_SUBSCRIBE, NULL, line, &ev);
+		w->recording = writer_audit(t->srv->env.writer, &ev, look_recorded, w) == 0;
 	}
+}
+
+static void watch_fini_one(struct mcp_watch *w)
+{
+	w->peers = 0;
+	if (!w->recording) {
+		watch_free(w, false);
+		return;
+	}
+	backend_unwatch(&w->handler, false);
+	list_unlink(&w->ending);
 }
 
 void watch_fini(struct mcp_tenant *t)
@@ -121,9 +221,12 @@ void watch_fini(struct mcp_tenant *t)
 	void *value;
 	size_t len;
 
+	/* Nothing leaves any more; whose record is still on its way is freed when it comes. */
 	for (size_t it = 0; map_next(t->watches, &it, &key, &len, &value);)
-		watch_free(value);
+		watch_fini_one(value);
 	map_free(&t->watches);
+	LIST_FOREACH_SAFE(n, tmp, &t->ending)
+		watch_fini_one(CONTAINER_OF(n, struct mcp_watch, ending));
 	ev_timer_free(&t->updates);
 }
 
@@ -134,7 +237,8 @@ void watch_fini(struct mcp_tenant *t)
 
 struct mcp_sub { char *uri; int64_t version_id; };
 
-enum subs_added { SUBS_ADDED, SUBS_UNKNOWN, SUBS_FULL };
+/* UNRECORDED: nothing was done, it has to be recorded first */
+enum subs_added { SUBS_ADDED, SUBS_UNKNOWN, SUBS_FULL, SUBS_UNRECORDED };
 typedef void subs_fn(void *arg, const char *uri);
 
 /* 0: there is none, or not for who has these scopes. */
@@ -158,17 +262,21 @@ static size_t find(const struct mcp_subs *s, const char *uri)
 
 /* x: whose scopes hold; what they leave out is unknown. */
 static enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *snap, const struct mcp_exchange *x,
-				const char *uri)
+				const char *uri, bool recorded)
 {
 	struct mcp_tenant *t = mcp_tenant_get(x->srv, snap->tenant_id);
 	int64_t version_id = version_of(snap, x->who->scopes, uri);
+	int rc;
 
 	if (version_id == 0)
 		return SUBS_UNKNOWN;
 	if (find(s, uri) < s->n)
 		return SUBS_ADDED;
-	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX || !watch_join(t, snap, uri))
+	if (s->n == MCP_SUBSCRIPTIONS_MAX || t->nsubs == MCP_SUBSCRIPTIONS_TENANT_MAX)
 		return SUBS_FULL;
+	rc = watch_join(t, snap, uri, recorded);
+	if (rc < 0)
+		return rc == ERR_AUDIT ? SUBS_UNRECORDED : SUBS_FULL;
 	s->sub = mem_realloc(s->sub, (s->n + 1) * sizeof(*s->sub));
 	s->sub[s->n++] = (struct mcp_sub){ mem_strdup(uri), version_id };
 	s->tenant = t;
@@ -176,13 +284,13 @@ static enum subs_added subs_add(struct mcp_subs *s, const struct reg_snapshot *s
 }
 
 /* a no-op when it is not there */
-static void subs_remove(struct mcp_subs *s, const char *uri)
+static void subs_remove(struct mcp_subs *s, const char *uri, struct mcp_req *by)
 {
 	size_t i = find(s, uri);
 
 	if (i == s->n)
 		return;
-	watch_leave(s->tenant, uri);
+	watch_leave(s->tenant, uri, by);
 	free(s->sub[i].uri);
 	s->sub[i] = s->sub[--s->n];
 }
@@ -190,7 +298,7 @@ static void subs_remove(struct mcp_subs *s, const char *uri)
 void subs_fini(struct mcp_subs *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		watch_leave(s->tenant, s->sub[i].uri);
+		watch_leave(s->tenant, s->sub[i].uri, NULL);
 		free(s->sub[i].uri);
 	}
 	free(s->sub);
@@ -244,22 +352,72 @@ static bool read_uri(struct mcp_req *req, const struct mcp_msg *msg, char ret[MC
 	return false;
 }
 
-void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
+/* --- what is recorded before it is done */
+
+/* A request that goes on once what it asks for is on record: text is a URI, or the URIs of a listen as it has them. */
+struct noted {
+	struct mcp_req *req;
+	void (*go_on)(struct mcp_req *req, unsigned lists, const char *text, bool recorded);
+	unsigned lists;
+	char *text;
+};
+
+static void on_noted(void *arg, int rc, const struct audit_receipt *receipt)
+{
+	struct noted *n = arg;
+	struct mcp_req *req = n->req;
+	struct mcp_exchange *x = req->x;
+	struct rpc_error e;
+
+	(void)receipt;
+	if (req->open && rc < 0) {
+		rpc_error_audit(&e, false);
+		req_fault(req, &e);
+	} else if (req->open && principal_check(x->srv->env.tenants, x->who, NULL) < 0) {
+		rpc_error_init(&e, FAULT_DENIED, NULL);
+		req_fault(req, &e);
+	} else if (req->open) {
+		n->go_on(req, n->lists, n->text, true);
+	}
+	exchange_unpin(x);
+	free(n->text);
+	free(n);
+}
+
+/* n is taken.  uri: the first of those that ask for it. */
+static void note_first(const struct noted *what, const char *uri)
+{
+	struct noted *n = mem_dup(what, sizeof(*what));
+	struct mcp_exchange *x = n->req->x;
+	struct registry *reg = x->srv->env.registry;
+	struct reg_snapshot *snap = reg_acquire(reg, x->who->tenant_id);
+	struct audit_event ev;
+	int rc;
+
+	event_of(mcp_tenant_get(x->srv, x->who->tenant_id), AUDIT_RESOURCE_SUBSCRIBE, n->req,
+		 reg_find_uri(snap, uri, strlen(uri), NULL), &ev);
+	exchange_pin(x);
+	rc = writer_audit(x->srv->env.writer, &ev, on_noted, n);
+	reg_release(reg, &snap);
+	if (rc < 0)
+		on_noted(n, rc, NULL);
+}
+
+static void subscribe(struct mcp_req *req, unsigned lists, const char *uri, bool recorded)
 {
 	struct mcp_server *srv = req->x->srv;
-	struct reg_snapshot *snap;
-	enum subs_added added;
+	struct reg_snapshot *snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
+	enum subs_added added = subs_add(&exchange_memory(req->x)->subs, snap, req->x, uri, recorded);
 	struct rpc_error e;
-	char uri[MCP_URI_SIZE];
 
-	if (!read_uri(req, msg, uri))
-		return;
-	snap = reg_acquire(srv->env.registry, req->x->who->tenant_id);
-	added = subs_add(&exchange_memory(req->x)->subs, snap, req->x, uri);
+	(void)lists;
 	reg_release(srv->env.registry, &snap);
 	switch (added) {
 	case SUBS_ADDED:
 		req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
+		return;
+	case SUBS_UNRECORDED:
+		note_first(&(struct noted){ .req = req, .go_on = subscribe, .text = mem_strdup(uri) }, uri);
 		return;
 	case SUBS_UNKNOWN:
 		rpc_error_unknown_resource(&e, req->rev, uri, strlen(uri));
@@ -272,13 +430,21 @@ void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
 	req_fault(req, &e);
 }
 
+void m_subscribe(struct mcp_req *req, const struct mcp_msg *msg)
+{
+	char uri[MCP_URI_SIZE];
+
+	if (read_uri(req, msg, uri))
+		subscribe(req, 0, uri, false);
+}
+
 void m_unsubscribe(struct mcp_req *req, const struct mcp_msg *msg)
 {
 	char uri[MCP_URI_SIZE];
 
 	if (!read_uri(req, msg, uri))
 		return;
-	subs_remove(&exchange_memory(req->x)->subs, uri);
+	subs_remove(&exchange_memory(req->x)->subs, uri, req);
 	req_result(req, &(struct enc_result){ .kind = ENC_EMPTY });
 }
 
@@ -625,13 +791,13 @@ static unsigned may_hear(const struct scopes *scopes)
 	       (scope_has(scopes, SCOPE_RESOURCES_LIST) ? (unsigned)ENC_ON_RESOURCES : 0);
 }
 
-/* Take what is offered to this tenant (MCP N-07); false: too many URIs, e says so.  Unknown ones are left out. */
-static bool take_filter(struct mcp_req *req, const struct filter *filter, struct rpc_error *e)
+/* Take what is offered to this tenant (MCP N-07).  Unknown URIs are left out; of one that is not SUBS_ADDED, in uri, and
+ * all before it nothing stays. */
+static enum subs_added take_filter(struct mcp_req *req, const struct filter *filter, bool recorded, char uri[MCP_URI_SIZE])
 {
 	struct registry *reg = req->x->srv->env.registry;
 	struct reg_snapshot *snap = reg_acquire(reg, req->x->who->tenant_id);
 	enum subs_added added = SUBS_ADDED;
-	char uri[MCP_URI_SIZE];
 	unsigned has = mcp_has(snap);
 	struct rpc_walk w;
 	struct jx_span v;
@@ -645,17 +811,40 @@ static bool take_filter(struct mcp_req *req, const struct filter *filter, struct
 	req->wants &= may_hear(req->x->who->scopes);
 	if (filter->uris.p) {
 		rpc_walk_start(&w, filter->uris);
-		while (added != SUBS_FULL && rpc_walk_element(&w, &v))
-			if (rpc_string(v, uri, sizeof(uri), &len) && strlen(uri) == len)
-				added = subs_add(&req->subs, snap, req->x, uri);
+		while (added != SUBS_FULL && added != SUBS_UNRECORDED && rpc_walk_element(&w, &v))
+			if (rpc_string(v, uri, MCP_URI_SIZE, &len) && strlen(uri) == len)
+				added = subs_add(&req->subs, snap, req->x, uri, recorded);
 	}
 	reg_release(reg, &snap);
-	if (added != SUBS_FULL)
-		return true;
-	metric_inc(METRIC_subscriptions_refused);
-	rpc_error_init(e, FAULT_LISTENS, "Too many subscriptions: at most %d of one listen, %d of all peers",
-		       MCP_SUBSCRIPTIONS_MAX, MCP_SUBSCRIPTIONS_TENANT_MAX);
-	return false;
+	if (added != SUBS_FULL && added != SUBS_UNRECORDED)
+		return SUBS_ADDED;
+	subs_fini(&req->subs);
+	return added;
+}
+
+static void start_listen(struct mcp_req *req, unsigned lists, const char *uris, bool recorded)
+{
+	const struct filter filter = { .lists = lists, .uris = { uris, uris ? strlen(uris) : 0 } };
+	struct mcp_exchange *x = req->x;
+	char uri[MCP_URI_SIZE];
+	struct rpc_error e;
+
+	switch (take_filter(req, &filter, recorded, uri)) {
+	case SUBS_UNRECORDED:
+		note_first(&(struct noted){ .req = req, .go_on = start_listen, .lists = lists, .text = mem_strdup(uris) }, uri);
+		return;
+	case SUBS_FULL:
+		metric_inc(METRIC_subscriptions_refused);
+		rpc_error_init(&e, FAULT_LISTENS, "Too many subscriptions: at most %d of one listen, %d of all peers",
+			       MCP_SUBSCRIPTIONS_MAX, MCP_SUBSCRIPTIONS_TENANT_MAX);
+		req_fault(req, &e);
+		return;
+	case SUBS_ADDED:
+	case SUBS_UNKNOWN:
+		break;
+	}
+	exchange_pin(x);
+	ev_defer(x->srv->env.loop, acknowledge, req);
 }
 
 /* SEC S-804, S-807 */
@@ -686,12 +875,14 @@ void m_listen(struct mcp_req *req, const struct mcp_msg *msg)
 			       MCP_LISTENS_MAX);
 	} else if (!take_stream(req)) {
 		rpc_error_init(&e, FAULT_BUSY, "Too many streams are open");
-	} else if (take_filter(req, &filter, &e)) {
+	} else {
+		char *uris = filter.uris.p ? mem_strndup(filter.uris.p, filter.uris.len) : NULL;
+
 		(void)client_read(msg->meta.client, client);
 		req->label = mem_strdup(client);
 		req->since_us = clock_wall_us();
-		exchange_pin(x);
-		ev_defer(x->srv->env.loop, acknowledge, req);
+		start_listen(req, filter.lists, uris, false);
+		free(uris);
 		return;
 	}
 	req_fault(req, &e);

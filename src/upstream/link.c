@@ -212,7 +212,7 @@ static void link_hand_initialized(struct link *l, const struct rpc_msg *msg)
 #define STEADY_US 60000000              /* a stream that lived so long is asked for again at once */
 #define RELISTEN_DOUBLINGS 6
 
-struct watched { char *uri; bool told; };       /* told: an older server is subscribed to */
+struct watched { char *uri; bool told, recorded; };     /* told: an older server is subscribed to */
 
 static void link_watch_free(struct link *l)
 {
@@ -229,7 +229,7 @@ static void link_watch_free(struct link *l)
 
 /* --- an older server */
 
-static void send_subscription(struct link *l, const char *method, const char *uri)
+static void send_subscription(struct link *l, const char *method, const char *uri, bool recorded)
 {
 	uint64_t id;
 
@@ -238,7 +238,7 @@ static void send_subscription(struct link *l, const char *method, const char *ur
 	str_puts(&l->out, "\"uri\":");
 	jx_write_stringz(&l->out, uri);
 	link_msg_end(&l->out);
-	link_send(l, id, method, NULL);
+	link_send_head(l, id, &(struct link_head){ .method = method, .callers = true, .recorded = recorded });
 }
 
 /* False: some are left for when there is room. */
@@ -256,18 +256,20 @@ static bool subscribe_all(struct link *l)
 		if (l->wire->ops->full(l->wire))
 			return false;
 		w->told = true;
-		send_subscription(l, "resources/subscribe", w->uri);
+		send_subscription(l, "resources/subscribe", w->uri, w->recorded);
 	}
 	return true;
 }
 
 /* --- a server of 2026-07-28 */
 
-static void put_filter(struct link *l)
+/* Are all that stand in it recorded? */
+static bool put_filter(struct link *l)
 {
 	static const char *const lists[UPSTREAM_TEMPLATE] = { "toolsListChanged", "promptsListChanged",
 		"resourcesListChanged" };
 	const char *comma = "";
+	bool recorded = true;
 	const void *key;
 	void *value;
 	size_t len;
@@ -282,13 +284,18 @@ static void put_filter(struct link *l)
 	if (l->says_updates && map_count(l->watched) > 0) {
 		str_printf(&l->out, "%s\"resourceSubscriptions\":[", comma);
 		comma = "";
-		for (size_t it = 0; map_next(l->watched, &it, &key, &len, &value); comma = ",") {
+		for (size_t it = 0; map_next(l->watched, &it, &key, &len, &value); ) {
+			const struct watched *w = value;
+
+			recorded = recorded && w->recorded;
 			str_puts(&l->out, comma);
-			jx_write_stringz(&l->out, ((struct watched *)value)->uri);
+			jx_write_stringz(&l->out, w->uri);
+			comma = ",";
 		}
 		str_putc(&l->out, ']');
 	}
 	str_puts(&l->out, "},");
+	return recorded;
 }
 
 static void cancel_listen(struct link *l, uint64_t *id)
@@ -322,10 +329,11 @@ static void ask_news(struct link *l)
 	(void)link_request(l, LINK_LISTEN, NULL, &l->listen_id);
 	l->listen_us = ev_now_us(l->env.loop);
 	link_msg_begin(&l->out, l->listen_id, "subscriptions/listen");
-	put_filter(l);
+	bool recorded = put_filter(l);
 	link_msg_meta(&l->out, true, 0, 0);
 	link_msg_end(&l->out);
-	link_send(l, l->listen_id, "subscriptions/listen", NULL);
+	link_send_head(l, l->listen_id, &(struct link_head){ .method = "subscriptions/listen",
+		       .callers = map_count(l->watched) > 0, .recorded = recorded });
 }
 
 /* On a pipe the subscription is named by the id of its request, over HTTP the exchange is its own. */
@@ -440,7 +448,7 @@ static void changed(struct link *l)
 		link_kick(l);
 }
 
-static void watch(struct link *l, const char *uri)
+static void watch(struct link *l, const char *uri, bool recorded)
 {
 	struct watched *w = map_get_z(l->watched, uri);
 
@@ -448,30 +456,31 @@ static void watch(struct link *l, const char *uri)
 		return;
 	w = mem_zalloc(sizeof(*w));
 	w->uri = mem_strdup(uri);
+	w->recorded = recorded;
 	(void)map_set_z(l->watched, uri, w);
 	changed(l);
 }
 
-static void unwatch(struct link *l, const char *uri)
+static void unwatch(struct link *l, const char *uri, bool recorded)
 {
 	struct watched *w = map_del_z(l->watched, uri);
 
 	if (!w)
 		return;
-	if (w->told && l->state == LINK_READY)
-		send_subscription(l, "resources/unsubscribe", uri);
-	else if (l->modern)
+	if (w->told && l->state == LINK_READY && recorded)
+		send_subscription(l, "resources/unsubscribe", uri, recorded);
+	else if (l->modern && recorded)
 		changed(l);
 	free(w->uri);
 	free(w);
 }
 
-void link_watch(struct link *l, const char *uri, bool on)
+void link_watch(struct link *l, const char *uri, bool on, bool recorded)
 {
 	if (on)
-		watch(l, uri);
+		watch(l, uri, recorded);
 	else
-		unwatch(l, uri);
+		unwatch(l, uri, recorded);
 }
 
 #define NOISE_MAX 100                   /* lines that are no messages, before the server is given up */
@@ -497,10 +506,33 @@ void link_forget(struct link *l, uint64_t id)
 		l->wire->ops->forget(l->wire, id);
 }
 
+/* What we say for ourselves, with nothing in it that a caller gave; answers have no method. */
+static bool is_ours(const char *method)
+{
+	static const char *const ours[] = { "server/discover", "initialize", "notifications/initialized", "ping", "tools/list",
+		"prompts/list", "resources/list", "resources/templates/list", "subscriptions/listen",
+		"notifications/cancelled" };
+
+	for (size_t i = 0; method && i < NELEMS(ours); i++)
+		if (strcmp(method, ours[i]) == 0)
+			return true;
+	return !method;
+}
+
 void link_send_head(struct link *l, uint64_t id, const struct link_head *head)
 {
-	if (l->state != LINK_DEAD)
-		l->wire->ops->send(l->wire, id, head, l->out.p, l->out.len);
+	static struct log_site site;
+
+	if (l->state == LINK_DEAD)
+		return;
+	if (!head->recorded && (head->callers || !is_ours(head->method))) {
+		metric_inc(METRIC_handlers_unrecorded);
+		if (log_allow(&site))
+			log_err(NULL, "a message that is not recorded was not sent upstream=%s method=%s", l->name,
+				head->method ? head->method : "answer");
+		return;
+	}
+	l->wire->ops->send(l->wire, id, head, l->out.p, l->out.len);
 }
 
 void link_send(struct link *l, uint64_t id, const char *method, const char *name)

@@ -221,6 +221,7 @@ struct link_call {
 	struct link_param *more; size_t nmore;
 	uint32_t caps;
 	int log_level;
+	bool recorded;
 	struct trace *trace;            /* or NULL */
 	json_t *answers; char *state_text; size_t state_len;
 	/* parked */
@@ -334,6 +335,7 @@ int link_call_start(struct link *l, const struct link_call_req *req, const struc
 	c->nmore = req->nmore;
 	c->caps = req->caps;
 	c->log_level = req->log_level;
+	c->recorded = req->recorded;
 	if (req->trace)
 		c->trace = mem_dup(req->trace, sizeof(*c->trace));
 	c->answers = json_incref((json_t *)(uintptr_t)req->answers);
@@ -353,8 +355,9 @@ int link_call_start(struct link *l, const struct link_call_req *req, const struc
 /* --- sending */
 
 /* An older server has one level for all (MCP G-02): the least that anybody has wanted. */
-static void set_level(struct link *l, int level)
+static void set_level(struct link *l, const struct link_call *c)
 {
+	int level = c->log_level;
 	uint64_t id;
 
 	if (l->modern || !l->logs || level >= l->log_level)
@@ -364,7 +367,7 @@ static void set_level(struct link *l, int level)
 	link_msg_begin(&l->out, id, "logging/setLevel");
 	str_printf(&l->out, "\"level\":\"%s\"", link_msg_level_word(level));
 	link_msg_end(&l->out);
-	link_send(l, id, "logging/setLevel", NULL);
+	link_send_head(l, id, &(struct link_head){ .method = "logging/setLevel", .callers = true, .recorded = c->recorded });
 }
 
 /* From now on the server may speak of this principal. */
@@ -382,7 +385,7 @@ static void send_call(struct link_call *c)
 	struct str *out = &l->out;
 
 	note_voice(l, c->who);
-	set_level(l, c->log_level);
+	set_level(l, c);
 	(void)link_request(l, LINK_CALL, c, &c->id);
 	link_msg_begin(out, c->id, c->method);
 	str_put(out, str_text(&c->params), c->params.len);
@@ -400,11 +403,12 @@ static void send_call(struct link_call *c)
 	link_msg_end(out);
 	str_fini(&c->params);
 	move(c, CALL_RUNNING);
-	link_send_head(l, c->id, &(struct link_head){ c->method, c->name, c->more, c->nmore });
+	link_send_head(l, c->id, &(struct link_head){ c->method, c->name, c->more, c->nmore, true, c->recorded });
 }
 
-static void send_answer(struct link *l, const struct question *q, const json_t *answer, const char *refusal)
+static void send_answer(const struct link_call *c, const struct question *q, const json_t *answer, const char *refusal)
 {
+	struct link *l = c->link;
 	const struct jx_span id = { q->id, strlen(q->id) };
 
 	if (q->withdrawn)
@@ -413,7 +417,7 @@ static void send_answer(struct link *l, const struct question *q, const json_t *
 		link_msg_refusal(&l->out, id, -32603, refusal);
 	else
 		link_msg_answer(&l->out, id, answer);
-	link_send(l, 0, NULL, NULL);
+	link_send_head(l, 0, &(struct link_head){ .callers = !refusal, .recorded = c->recorded });
 }
 
 static bool put_question(struct link_call *c);
@@ -425,7 +429,7 @@ static void go_on(struct link_call *c)
 
 	move(c, CALL_RUNNING);
 	if (c->answering && q) {
-		send_answer(c->link, q, c->answer, c->answer ? NULL : "The question was not answered");
+		send_answer(c, q, c->answer, c->answer ? NULL : "The question was not answered");
 		question_free(c, q);
 	}
 	c->answering = false;
@@ -538,7 +542,8 @@ void link_call_cancel(struct link_call **cp, bool late)
 		 * about. */
 		link_msg_cancelled(&l->out, c->id, l->modern);
 		if (!l->modern || !l->wire->exchanges)
-			link_send(l, 0, "notifications/cancelled", NULL);
+			link_send_head(l, 0, &(struct link_head){ .method = "notifications/cancelled", .callers = true,
+				       .recorded = c->recorded });
 	}
 	bool doubt = late && c->id;
 	c->sink = NULL;
@@ -631,12 +636,11 @@ void link_call_logged(struct link *l, uint64_t exchange, const struct rpc_msg *m
 static void give_up(void *arg)
 {
 	struct link_call *c = arg;
-	struct link *l = c->link;
 	struct question *q;
 
 	metric_inc(METRIC_upstream_questions_late);
 	while ((q = first_question(c))) {
-		send_answer(l, q, NULL, "The question was not answered in time");
+		send_answer(c, q, NULL, "The question was not answered in time");
 		question_free(c, q);
 	}
 	link_call_cancel(&c, false);
@@ -664,7 +668,7 @@ static bool put_question(struct link_call *c)
 		}
 		c->handle[0] = '\0';
 	}
-	send_answer(l, q, NULL, "The client cannot be asked this");
+	send_answer(c, q, NULL, "The client cannot be asked this");
 	question_free(c, q);
 	return false;
 }

@@ -43,7 +43,11 @@ struct link_wire;
 
 /* Of a request, for HTTP; more: arguments that headers repeat, Mcp-Param-<name>. */
 struct link_param { char *name, *value; };
-struct link_head { const char *method, *name; const struct link_param *more; size_t nmore; };
+struct link_head {
+	const char *method, *name;
+	const struct link_param *more; size_t nmore;
+	bool callers, recorded;         /* it carries what a caller gave; and the begin of that is durable (HARDENING F-4) */
+};
 #define LINK_PARAMS_MAX 32
 struct link_wire_ops {
 	/* id: of a request, 0 = a notice or an answer.  Text is copied. */
@@ -96,6 +100,7 @@ struct link_call_req {                   /* copied */
 	struct str *params;             /* members of the request's params, one line of JSON; taken */
 	struct link_param *more; size_t nmore;    /* at most LINK_PARAMS_MAX, each allocated as is the array; taken by
 						   * success */
+	bool recorded;                  /* as struct link_head has it */
 	uint32_t caps;                  /* what the caller can be asked */
 	int log_level;                  /* least level of log lines that it wants; 8 = none */
 	const struct trace *trace;      /* the caller's, or NULL */
@@ -142,8 +147,9 @@ struct link_status { enum link_era era; size_t calls; const uint8_t *hash; };
 struct link_status link_status(const struct link *link);
 /* No new call comes: those who wait for a list hear that there will be none. */
 void link_retire(struct link *link);
-/* A resource by its URI there, which the server says news of, if it does.  Once each; on false: no more. */
-void link_watch(struct link *link, const char *uri, bool on);
+/* A resource by its URI there, which the server says news of, if it does.  Once each; on false: no more.  recorded: that
+ * somebody wants it so is, and the server may be told. */
+void link_watch(struct link *link, const char *uri, bool on, bool recorded);
 /* Things that happen at most once in a gap, after a burst of them: when the next may.  *tat is their memory. */
 uint64_t link_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst);
 

@@ -81,7 +81,7 @@ void link_kick(struct link *l);                     /* what is due is done in th
 void link_die(struct link *l, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 struct link_open *link_request(struct link *l, enum link_kind kind, struct link_call *call, uint64_t *ret_id);
 void link_forget(struct link *l, uint64_t id);
-/* l->out is the message. */
+/* l->out is the message.  The one of ours; and the gate that all pass (HARDENING F-4). */
 void link_send(struct link *l, uint64_t id, const char *method, const char *name);
 void link_send_head(struct link *l, uint64_t id, const struct link_head *head);
 void link_ready(struct link *l);                    /* a list was read */

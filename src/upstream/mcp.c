@@ -363,7 +363,7 @@ static int begin(struct mcp_op *x, const struct backend_env *env, const struct b
 		.params = &params,
 		/* MCP U-06: a completion asks nothing. */
 		.caps = plan->argument ? 0 : req->caps, .log_level = req->log_level, .trace = req->trace,
-		.answers = req->answers };
+		.recorded = req->recorded, .answers = req->answers };
 	struct link *link = NULL;
 
 	if (req->deadline_us <= ev_now_us(x->op.loop))
@@ -463,6 +463,8 @@ static int mcp_watch(const struct backend_env *env, const struct backend_watch_r
 
 	if (!conf || p->argument || (p->kind != UPSTREAM_RESOURCE && p->kind != UPSTREAM_TEMPLATE))
 		return 0;
+	if (!req->recorded)
+		return err_set(err, ERR_AUDIT, "", "upstream %s would be told", p->upstream);
 	if (p->kind == UPSTREAM_TEMPLATE)
 		uri = uri_there(text_of(req->args, "uri"), conf->uri_prefix);
 	return upstreams_watch(env->upstreams, p->upstream, uri, req, ret, err);

@@ -86,6 +86,7 @@ struct link_watch {
 	char *upstream, *tenant, *uri;  /* uri: there */
 	int64_t tenant_id;
 	backend_changed_fn *fn; void *arg;
+	bool recorded;                  /* that somebody watches */
 	bool linked;                    /* it had a link once */
 	bool due;                       /* to be told */
 };
@@ -115,13 +116,13 @@ static void leave(struct link_watch *w)
 
 static void slot_idle(struct slot *s);
 
-static void watch_end(struct backend_watch *base)
+static void watch_end(struct backend_watch *base, bool recorded)
 {
 	struct link_watch *w = CONTAINER_OF(base, struct link_watch, base);
 	struct slot *s = w->slot;
 
 	if (s && s->link && !is_shared(w))
-		link_watch(s->link, w->uri, false);
+		link_watch(s->link, w->uri, false, recorded);
 	leave(w);
 	if (s && s->nwatches == 0 && s->link && !link_busy(s->link))
 		slot_idle(s);
@@ -182,7 +183,7 @@ static void watches_opened(struct slot *s)
 	LIST_FOREACH(n, &s->watches) {
 		struct link_watch *w = watch_of(n);
 
-		link_watch(s->link, w->uri, true);
+		link_watch(s->link, w->uri, true, w->recorded);
 		w->due = w->linked;
 		w->linked = true;
 	}
@@ -243,7 +244,7 @@ static int settle(struct link_watch *w, struct err *err)
 		watches_reopen(s);
 		return 0;
 	}
-	link_watch(s->link, w->uri, true);
+	link_watch(s->link, w->uri, true, w->recorded);
 	if (w->linked)
 		watches_updated(s, w->uri);
 	w->linked = true;
@@ -295,12 +296,13 @@ int upstreams_watch(struct upstreams *u, const char *name, const char *uri, cons
 	w->uri = mem_strdup(uri);
 	w->fn = req->fn;
 	w->arg = req->arg;
+	w->recorded = req->recorded;
 	list_push_back(&u->homeless, &w->node);
 	int rc = settle(w, &why);
 	if (rc == ERR_LIMIT) {
 		if (err)
 			*err = why;
-		watch_end(&w->base);
+		watch_end(&w->base, false);
 		return rc;
 	}
 	*ret = &w->base;        /* one that finds no home now has one as soon as its upstream is there */

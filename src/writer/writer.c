@@ -203,6 +203,12 @@ static void show_at_turn_end(struct writer *w)
 	ev_at_turn_end(w->loop, show, w->courier);
 }
 
+/* Something leaves when it is durable (HARDENING F-4). */
+static bool begins_something(const struct audit_event *ev)
+{
+	return ev->kind == AUDIT_CALL_BEGIN || ev->kind == AUDIT_RESOURCE_SUBSCRIBE || ev->kind == AUDIT_RESOURCE_UNSUBSCRIBE;
+}
+
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
 	struct wevent *e;
@@ -210,7 +216,7 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	if (w->closing || atomic_load(&w->failed))
 		return ERR_AUDIT;
 	/* What has not begun can be refused; what has must be recorded if it can be. */
-	if (ev->kind == AUDIT_CALL_BEGIN && writer_state(w, NULL) != ERR_OK)
+	if (begins_something(ev) && writer_state(w, NULL) != ERR_OK)
 		return ERR_AUDIT;
 	e = wevent_new(ev, done, arg);
 	if (done)

@@ -171,6 +171,21 @@ static void each_member_gives_one_result(void **state)
 	}
 }
 
+/* HARDENING F-4: the one gate to all of them. */
+static void test_f4_no_member_starts_what_is_not_recorded(void **state)
+{
+	for (size_t i = 0; i < NELEMS(members); i++) {
+		struct run r;
+
+		run_start(&r, make(members[i].result),
+			  OPTS(.args = members[i].result_args, .unrecorded = true));
+		run_turns(3);
+		assert_null(r.op);
+		assert_int_equal(r.ends, 0);
+		run_free(&r);
+	}
+}
+
 static void each_member_fails_as_a_tool(void **state)
 {
 	for (size_t i = 0; i < NELEMS(members); i++) {
@@ -344,6 +359,7 @@ SUITE(contract)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_member_gives_one_result),
+		cmocka_unit_test(test_f4_no_member_starts_what_is_not_recorded),
 		cmocka_unit_test(each_member_fails_as_a_tool),
 		cmocka_unit_test(each_member_gives_text_without_control_characters),
 		cmocka_unit_test(run_cancelled_at_any_point_ends_once),

@@ -305,6 +305,7 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 	r->args = parse(args);
 	r->answers = o->answers ? parse(o->answers) : NULL;
 	r->req = (struct backend_req){
+		.recorded = !o->unrecorded,
 		.plan = plan,
 		.tool = "trial",
 		.args = r->args,
@@ -323,7 +324,9 @@ void run_start(struct run *r, json_t *handler, const struct run_opts *o)
 		.result_max = o->result_max ? o->result_max : BACKEND_RESULT_MAX_DEFAULT,
 	};
 	r->starting = true;
-	backend_start(r->ops, &env, &r->req, &sink, r, &r->op);
+	assert_int_equal(backend_start(r->ops, &env, &r->req, &sink, r, &r->op, NULL), o->unrecorded ? ERR_AUDIT : 0);
+	if (o->unrecorded)
+		return;
 	r->starting = false;
 	assert_non_null(r->op);
 	assert_int_equal(r->ends, 0);

@@ -42,6 +42,7 @@ struct run_opts {
 	uint32_t caps;
 	uint64_t timeout_us;            /* 0 = 10 s */
 	bool expired;                   /* the deadline is over before the start */
+	bool unrecorded;                /* it is refused: no op, no end */
 	size_t result_max;              /* 0 = the default */
 };
 

@@ -242,8 +242,8 @@ void call_detach(struct call *c)
 	c->detached = true;
 }
 
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
-	       void *arg, struct backend_watch **ret, struct err *err)
+int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req, struct backend_watch **ret,
+	       struct err *err)
 {
 	return 0;
 }

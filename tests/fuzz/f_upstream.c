@@ -131,10 +131,10 @@ static void fuzz_link(const char *p, size_t size, bool asks, enum link_era era)
 
 	fake_begin(&f, asks, era);
 	(void)link_list(f.link, on_list, NULL);
-	link_watch(f.link, "a:b", true);
+	link_watch(f.link, "a:b", true, true);
 	for (unsigned i = 0; i < CALLS; i++) {
 		struct str params = STR_INIT;
-		const struct link_call_req req = { .who = i % 2 ? "1/bot" : "1/ann", .method = "tools/call", .name = "echo", .key = "echo",
+		const struct link_call_req req = { .who = i % 2 ? "1/bot" : "1/ann", .recorded = true, .method = "tools/call", .name = "echo", .key = "echo",
 			.params = &params };
 
 		str_puts(&params, "\"name\":\"echo\",\"arguments\":{}");

@@ -1,7 +1,14 @@
 """Upstreams that are hostile, silent or too quick: nobody's message reaches nobody, what is accepted is what was looked at."""
+import http.server
 import json
+import os
+import pathlib
+import shutil
 import socket
 import sqlite3
+import subprocess
+import tempfile
+import threading
 
 import crib
 
@@ -350,6 +357,203 @@ class Silent(Hostile):
         sock.settimeout(crib.DEADLINE)
         self.assertIn("error", json.loads(sock.recv(65536).splitlines()[0]))
         crib.wait_for("the process to be gone", lambda: not set(old) & set(self.processes()), 5)
+
+
+class Front(http.server.ThreadingHTTPServer):
+    """The same small server behind Streamable HTTP of 2025-06-18."""
+    daemon_threads = True
+
+    def __init__(self, log):
+        super().__init__(("127.0.0.1", 0), FrontHandler)
+        self.lock = threading.Lock()
+        self.peer = subprocess.Popen([ECHO, "--hosted", "--revision", "2025-06-18", "--log", log], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE)
+
+    def ask(self, message):
+        with self.lock:
+            self.peer.stdin.write(json.dumps(message).encode() + b"\n")
+            self.peer.stdin.flush()
+            while "id" in message:
+                got = json.loads(self.peer.stdout.readline())
+                if got.get("id") == message["id"]:
+                    return got
+        return None
+
+    def handle_error(self, request, address):
+        """The small server has ended first."""
+
+
+class FrontHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        got = self.server.ask(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        body = json.dumps(got).encode() if got else b""
+        self.send_response(200 if got else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+class Unrecorded(crib.Case):
+    """What cannot be recorded does not leave (HARDENING F-4): for each method and kind of backend, while the disk is full."""
+
+    # method of the caller, what he asks for with a word of his, what stands in the log of the server then
+    METHODS = {
+        "tools/call": (lambda word: {"name": "e_echo", "arguments": {"text": word}}, "tools/call"),
+        "prompts/get": (lambda word: {"name": "e_greet", "arguments": {"who": word}}, "prompts/get"),
+        "resources/read": (lambda word: {"uri": f"e+memo://{word}/1"}, "resources/read"),
+        "completion/complete": (lambda word: {"ref": {"type": "ref/prompt", "name": "e_greet"},
+                                              "argument": {"name": "who", "value": word}}, "completion/complete"),
+        "resources/subscribe": (lambda word: {"uri": f"e+memo://{word}/2"}, "resources/subscribe"),
+        "resources/unsubscribe": (lambda word: {"uri": f"e+memo://{word}/2"}, "resources/unsubscribe"),
+        "subscriptions/listen": (lambda word: {"notifications": {"resourceSubscriptions": [f"e+memo://{word}/3"]}},
+                                 ("subscriptions/listen", "resources/subscribe")),
+    }
+
+    def setUp(self):
+        self.mount = tempfile.mkdtemp(prefix="toolcrib-tmpfs-")
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", self.mount],
+                                               capture_output=True).returncode != 0:
+            os.rmdir(self.mount)
+            self.skipTest("needs the right to mount a tmpfs")
+        self.crib = crib.Crib(self.mount)
+        self.crib.log = pathlib.Path(tempfile.mkstemp(prefix="toolcrib-log-")[1])
+        self.out = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-out-"))
+        self.out.chmod(0o777)
+        self.seen = self.out / "seen"
+        self.seen.touch()
+        self.seen.chmod(0o666)
+        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()), self.crib.log.unlink(),
+                                 subprocess.run(["umount", "-l", self.mount]), os.rmdir(self.mount), shutil.rmtree(self.out)))
+        self.crib.init()
+        self.key = self.crib.tenant("acme", "*", "prompt:*", "resource:*")
+
+    def fill(self):
+        ballast = self.crib.dir / "ballast-of-the-test"
+        with open(ballast, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(b"\0" * 65536)
+            except OSError:
+                pass
+        probe = self.crib.tcp(self.key)
+        self.addCleanup(probe.close)
+        crib.wait_for("calls to be refused", lambda: probe.call("own", {}, crib.MODERN).get("error", {}).get("code") == 5030)
+        return ballast
+
+    def lines(self, method, word):
+        methods = (method,) if isinstance(method, str) else method
+        found = map(json.loads, self.seen.read_text().splitlines())
+        return [got for got in found if got.get("method") in methods and word in json.dumps(got.get("params", {}))]
+
+    def ask(self, peers, method, word):
+        modern = method == "subscriptions/listen"
+        peer, rev = peers[modern], crib.MODERN if modern else None
+        params = self.METHODS[method][0](word)
+        if not modern:
+            return peer.ask(method, params, rev)
+        message = peer.request(method, params, rev)
+        peer.send(message)
+        return peer.receive()
+
+    def walk(self):
+        c = self.crib
+        peers = [c.tcp(self.key), c.tcp(self.key)]
+        for peer in peers:
+            self.addCleanup(peer.close)
+        c.json("upstream", "sync", "e")
+        peers[0].initialize()
+        for method, (_, sent) in self.METHODS.items():     # what leaves while all is well
+            self.assertNotIn("error", self.ask(peers, method, "well"), method)
+            crib.wait_for(f"{method} to leave", lambda: self.lines(sent, "well"))
+        self.ask(peers, "resources/subscribe", "gone")
+        crib.wait_for("it to be subscribed to", lambda: self.lines(("resources/subscribe", "subscriptions/listen"), "gone"))
+        ballast = self.fill()
+        before = len(self.seen.read_text().splitlines())
+        for method in self.METHODS:
+            with self.subTest(method=method):
+                got = self.ask(peers, method, "gone" if method == "resources/unsubscribe" else "fault")
+                if method != "resources/unsubscribe":
+                    self.assertEqual(got["error"]["code"], 5030, got)
+        ballast.unlink()
+        crib.wait_for("service to resume", lambda: "result" in self.ask(peers, "tools/call", "after"))
+        self.assertTrue(self.lines("tools/call", "after"))
+        left = self.seen.read_text().splitlines()[before:]
+        self.assertEqual([line for line in left if "fault" in line or "unsubscribe" in line], [])
+        self.assertNotIn("error", self.ask(peers, "resources/subscribe", "later"))
+        crib.wait_for("subscriptions to leave again", lambda: self.lines(("resources/subscribe", "subscriptions/listen"), "later"))
+        for kind, n in (("resource.subscribe", 4), ("resource.unsubscribe", "resources/unsubscribe" in self.METHODS)):
+            self.assertEqual(self.rows("SELECT count(*) FROM v_records WHERE kind = ? AND tenant = 'acme' AND pseudonym IS NOT NULL",
+                                       kind), [(n,)], kind)
+
+    def rows(self, sql, *values):
+        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
+        try:
+            return db.execute(sql, values).fetchall()
+        finally:
+            db.close()
+
+    def start(self):
+        self.crib.tool(crib.tool_yaml("own", "{type: static, text: mine}"))
+        self.crib.start("audit: {space_floor: 8}\n")
+
+    def pipe(self, rev):
+        self.crib.cli("upstream", "add", "e", "--write", self.out, "--command", ECHO, "--hosted", "--revision", rev, "--log", self.seen)
+        self.start()
+        self.walk()
+
+    def test_f4_nothing_leaves_unrecorded_over_a_pipe_to_an_older_server(self):
+        """HARDENING F-4"""
+        self.pipe("2025-06-18")
+
+    def test_f4_nothing_leaves_unrecorded_over_http(self):
+        """HARDENING F-4"""
+        front = Front(self.seen)
+        thread = threading.Thread(target=front.serve_forever, args=(0.01,))
+        thread.start()
+        for step in (front.peer.wait, front.peer.stdout.close, front.peer.kill, front.peer.stdin.close, front.server_close, thread.join,
+                     front.shutdown):
+            self.addCleanup(step)
+        self.crib.cli("upstream", "add", "e", "--url", f"http://127.0.0.1:{front.server_address[1]}/mcp", "--allow-private", "yes")
+        self.start()
+        self.walk()
+
+    def test_f4_nothing_leaves_unrecorded_over_a_pipe_to_a_modern_server(self):
+        """HARDENING F-4: there a subscription is a stream of news with the URI, its end another one without."""
+        own = dict(self.METHODS)
+        own["resources/subscribe"] = (own["resources/subscribe"][0], "subscriptions/listen")
+        del own["resources/unsubscribe"]
+        self.METHODS = own
+        self.pipe(crib.MODERN)
+
+    def test_f4_no_tool_runs_unrecorded(self):
+        """HARDENING F-4: a program, and a request of an http tool."""
+        ran = self.out / "ran"
+        with socket.create_server(("127.0.0.1", 0)) as there:
+            there.settimeout(0)
+            self.crib.tool(crib.tool_yaml("touch", f'{{type: exec, argv: ["/usr/bin/touch", "--", "{ran}"], stdin: none, output: text, '
+                                          f'sandbox: {{write: ["{self.out}"]}}}}'))
+            self.crib.tool(crib.tool_yaml("fetch", f'{{type: http, url: "http://127.0.0.1:{there.getsockname()[1]}/", '
+                                          'allow: {private: true}}'), "fetch.yaml")
+            self.start()
+            self.fill()
+            peer = self.crib.tcp(self.key)
+            self.addCleanup(peer.close)
+            for tool in ("touch", "fetch"):
+                self.assertEqual(peer.call(tool, {}, crib.MODERN)["error"]["code"], 5030)
+            self.assertFalse(ran.exists())
+            with self.assertRaises(BlockingIOError):
+                there.accept()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
  *	--storm MS       says that its tools changed every so many milliseconds
  *	--hosted         has prompts, resources, a template and completion too, and the tools touch, subs, news and links; logs
  *	                 only what is asked for
+ *	--log FILE       appends each message that comes to FILE
  *	--stall-file FILE  answers no method that stands in FILE, which is read each time
  *	--stubborn       goes neither at the end of its input nor by SIGTERM
  *	--twins          lists two tools more: x, and ev_x
@@ -33,7 +34,7 @@
 #define KEY "io.modelcontextprotocol/"
 #define PAGE 100
 
-static const char *only, *salt = "", *salt_file, *stall_file;
+static const char *only, *salt = "", *salt_file, *stall_file, *log_file;
 static int fillers, storm_ms;
 static bool hosted, level_set, late, twins, stubborn;
 static json_t *client_caps;             /* of an older client */
@@ -554,6 +555,16 @@ static void cancelled(const json_t *params)
 	}
 }
 
+static void log_line(const char *line, size_t len)
+{
+	FILE *f = log_file ? fopen(log_file, "a") : NULL;
+
+	if (!f)
+		return;
+	fprintf(f, "%.*s\n", (int)len, line);
+	fclose(f);
+}
+
 static void take(const char *line, size_t len)
 {
 	json_t *msg = json_loadb(line, len, 0, NULL), *id = json_object_get(msg, "id"), *params = json_object_get(msg, "params");
@@ -561,6 +572,7 @@ static void take(const char *line, size_t len)
 	bool claim = json_object_get(json_object_get(params, "_meta"), KEY "protocolVersion") != NULL;
 	bool legacy_only = only && strcmp(only, MODERN) != 0, modern_only = only && !legacy_only;
 
+	log_line(line, len);
 	if (!method) {
 		answered(msg);
 	} else if (!id) {
@@ -662,6 +674,8 @@ int main(int argc, char **argv)
 			salt_file = argv[++i];
 		else if (strcmp(argv[i], "--stall-file") == 0 && more)
 			stall_file = argv[++i];
+		else if (strcmp(argv[i], "--log") == 0 && more)
+			log_file = argv[++i];
 		else if (strcmp(argv[i], "--stubborn") == 0)
 			stubborn = true;
 		else if (strcmp(argv[i], "--hosted") == 0)

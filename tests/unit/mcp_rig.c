@@ -156,7 +156,7 @@ struct rig_watch {
 	struct rig_watch *next;
 };
 
-static void watch_end(struct backend_watch *base)
+static void watch_end(struct backend_watch *base, bool recorded)
 {
 	struct rig_watch *w = CONTAINER_OF(base, struct rig_watch, base), **at = &w->rig->watches;
 
@@ -221,14 +221,17 @@ void call_drop_stream(struct call_engine *eng, int64_t tenant_id)
 	r->streams--;
 }
 
-int call_watch(struct call_engine *eng, struct reg_def *def, int64_t tenant_id, const json_t *args, backend_changed_fn *fn,
-	       void *arg, struct backend_watch **ret, struct err *err)
+int call_watch(struct call_engine *eng, struct reg_def *def, const struct backend_watch_req *req, struct backend_watch **ret,
+	       struct err *err)
 {
 	struct rig *r = (struct rig *)eng;
-	struct rig_watch *w = mem_zalloc(sizeof *w);
+	struct rig_watch *w;
 
-	*w = (struct rig_watch){ .base.end = watch_end, .rig = r, .fn = fn, .arg = arg, .next = r->watches,
-				 .uri = mem_strdup(json_string_value(json_object_get(args, "uri"))) };
+	if (!req->recorded)
+		return ERR_AUDIT;
+	w = mem_zalloc(sizeof *w);
+	*w = (struct rig_watch){ .base.end = watch_end, .rig = r, .fn = req->fn, .arg = req->arg, .next = r->watches,
+				 .uri = mem_strdup(json_string_value(json_object_get(req->args, "uri"))) };
 	r->watches = w;
 	r->nwatches++;
 	*ret = &w->base;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/metric.h"
 #include "fake_wire.h"
 #include "suite.h"
 
@@ -72,7 +73,7 @@ static const struct link_call_sink sink = { on_progress, on_log, on_question, on
 static int try_call_of(struct call *c, const char *who, const uint8_t *digest, struct err *err)
 {
 	struct str params = STR_INIT;
-	const struct link_call_req req = { .who = who, .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
+	const struct link_call_req req = { .who = who, .recorded = true, .method = "tools/call", .name = "echo", .key = "echo", .params = &params, .digest = digest,
 		.log_level = 8 };
 
 	*c = (struct call){ .ends = 0 };
@@ -592,7 +593,7 @@ static void on_list(void *arg, struct upstream_list *list, const struct err *err
 static int call_of(struct call *c, const char *key, const uint8_t *digest, int log_level)
 {
 	struct str params = STR_INIT;
-	const struct link_call_req req = { .who = "1/ann", .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
+	const struct link_call_req req = { .who = "1/ann", .recorded = true, .method = "prompts/get", .name = "greet", .key = key, .params = &params, .digest = digest,
 		.log_level = log_level };
 
 	*c = (struct call){ .ends = 0 };
@@ -841,8 +842,8 @@ static void update(const char *uri)
 static void older_server_is_subscribed_to_once_there_is_room(void **state)
 {
 	begin_hosting();
-	link_watch(f.link, "a:b", true);
-	link_watch(f.link, "a:b", true);
+	link_watch(f.link, "a:b", true, true);
+	link_watch(f.link, "a:b", true, true);
 	say(EMPTY(4, "resources"));
 	assert_false(sent("resources/subscribe"));
 	f.full = true;
@@ -860,11 +861,48 @@ static void older_server_is_subscribed_to_once_there_is_room(void **state)
 	assert_int_equal(f.updated, 1);
 	update("a:b/part/of/it");
 	assert_int_equal(f.updated, 2);
-	link_watch(f.link, "a:b", false);
+	link_watch(f.link, "a:b", false, true);
 	assert_true(sent("\"id\":7,\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"a:b\"}"));
 	update("a:b");
 	assert_int_equal(f.updated, 2);
 	end_hosting();
+}
+
+/* HARDENING F-4: the gate that every message to an upstream passes, once with its record and once without. */
+static void test_f4_no_message_of_a_caller_leaves_unrecorded(void **state)
+{
+	static const char *const methods[] = { "tools/call", "prompts/get", "resources/read", "completion/complete" };
+
+	for (unsigned recorded = 0; recorded <= 1; recorded++) {
+		begin_hosting();
+		say(EMPTY(4, "resources"));
+		say(EMPTY(5, "resourceTemplates"));
+		uint64_t stopped = metric_get(METRIC_handlers_unrecorded);
+		unsigned before = f.messages;
+		for (size_t i = 0; i < NELEMS(methods); i++) {
+			struct str params = STR_INIT;
+			const struct link_call_req req = { .who = "1/ann", .recorded = recorded, .method = methods[i], .key = "echo",
+				.params = &params, .log_level = (int)(NELEMS(methods) - i) };
+			struct call c = { .ends = 0 };
+
+			str_puts(&params, "\"name\":\"echo\"");
+			assert_int_equal(link_call_start(f.link, &req, &sink, &c, &c.call, NULL), 0);
+			fake_turn(&f);
+			assert_int_equal(sent(methods[i]), recorded);
+			link_call_cancel(&c.call, false);
+			str_fini(&params);
+		}
+		assert_int_equal(sent("notifications/cancelled"), recorded);
+		assert_int_equal(sent("logging/setLevel"), recorded);
+		link_watch(f.link, "a:b", true, recorded);
+		fake_turn(&f);
+		assert_int_equal(sent("resources/subscribe"), recorded);
+		link_watch(f.link, "a:b", false, recorded);
+		assert_int_equal(sent("resources/unsubscribe"), recorded);
+		assert_int_equal(f.messages > before, recorded);
+		assert_int_equal(metric_get(METRIC_handlers_unrecorded) == stopped, recorded);
+		end_hosting();
+	}
 }
 
 #define ACKNOWLEDGED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{\"_meta\":" \
@@ -883,12 +921,26 @@ static void begin_modern(void)
 	assert_int_equal(link_status(f.link).era, LINK_ERA_MODERN);
 }
 
+/* HARDENING F-4: one that is not recorded keeps the whole filter. */
+static void test_f4_no_list_of_watched_uris_leaves_unrecorded(void **state)
+{
+	begin_modern();
+	link_watch(f.link, "a:b", true, false);
+	fake_turn(&f);
+	assert_false(sent("resourceSubscriptions"));
+	link_watch(f.link, "a:b", false, false);
+	link_watch(f.link, "a:c", true, true);
+	fake_turn(&f);
+	assert_true(sent("\"resourceSubscriptions\":[\"a:c\"]"));
+	finish();
+}
+
 /* MCP N-05, N-07 */
 static void next_stream_of_news_is_there_before_the_old_one_ends(void **state)
 {
 	begin_modern();
-	link_watch(f.link, "a:b", true);
-	link_watch(f.link, "a:c", true);
+	link_watch(f.link, "a:b", true, true);
+	link_watch(f.link, "a:c", true, true);
 	fake_turn(&f);
 	assert_true(sent("\"id\":6,\"method\":\"subscriptions/listen\""));
 	assert_true(sent("\"resourceSubscriptions\":["));
@@ -908,7 +960,7 @@ static void stream_of_news_that_ends_is_asked_for_later_and_later(void **state)
 	unsigned id = 2, next = 6;
 
 	begin_modern();
-	link_watch(f.link, "a:b", true);
+	link_watch(f.link, "a:b", true, true);
 	fake_turn(&f);
 	id = next++;
 	for (unsigned n = 0; n < 4; n++) {
@@ -1035,6 +1087,8 @@ SUITE(link)
 		cmocka_unit_test(test_f17_a_reading_serves_all_who_asked_before_it),
 		cmocka_unit_test(older_server_is_told_a_level_when_a_lower_one_is_wanted),
 		cmocka_unit_test(older_server_is_subscribed_to_once_there_is_room),
+		cmocka_unit_test(test_f4_no_message_of_a_caller_leaves_unrecorded),
+		cmocka_unit_test(test_f4_no_list_of_watched_uris_leaves_unrecorded),
 		cmocka_unit_test(next_stream_of_news_is_there_before_the_old_one_ends),
 		cmocka_unit_test(stream_of_news_that_ends_is_asked_for_later_and_later),
 		cmocka_unit_test(stream_of_news_that_is_refused_is_not_asked_for_again),
