@@ -743,16 +743,21 @@ static void on_turns(void *arg)
 
 static struct call *call_new(struct call_engine *eng, const struct call_req *req, const struct call_out *out, void *arg)
 {
-	struct call *c = mem_alloc(sizeof(*c) + req->tool_len + 1 + req->args_len + 1);
-	char *text = (char *)(c + 1);
+	const size_t least = sizeof(struct call) + req->tool_len + 1 + 1;
+	struct call *c = mem_try_realloc(NULL, least + req->args_len);
+	const size_t args_len = c ? req->args_len : 0;
+	char *text;
 
+	if (!c)                         /* call_start() refuses it */
+		c = mem_alloc(least);
+	text = (char *)(c + 1);
 	*c = (struct call){
 		.eng = eng, .out = out, .out_arg = arg,
 		.who = req->who, .snap = req->snap, .kind = req->kind, .completing = req->complete != NULL,
-		.tool_len = req->tool_len, .args = req->args, .args_len = req->args_len, .answers = req->answers,
+		.tool_len = req->tool_len, .args = req->args, .args_len = args_len, .answers = req->answers,
 		.caps = req->caps, .log_level = req->log_level, .rev = req->rev, .tport = req->tport,
 		.can_ask = req->can_ask, .peer = req->peer, .client = req->client, .request = req->request,
-		.level = -1, .n_res = -1,
+		.level = -1, .n_res = -1, .text = { .max = CALL_TEXT_MAX },
 	};
 	principal_ref(c->who);
 	if (!c->args)
@@ -763,9 +768,9 @@ static struct call *call_new(struct call_engine *eng, const struct call_req *req
 	c->tool_name = memcpy(text, req->tool, req->tool_len);
 	text[req->tool_len] = '\0';
 	text += req->tool_len + 1;
-	if (req->args_len)
-		memcpy(text, req->args_text, req->args_len);
-	text[req->args_len] = '\0';
+	if (args_len)
+		memcpy(text, req->args_text, args_len);
+	text[args_len] = '\0';
 	c->args_text = text;
 	list_init(&c->paced);
 	list_push_back(&eng->calls, &c->all);
@@ -779,7 +784,13 @@ void call_start(struct call_engine *eng, const struct call_req *req, const struc
 	struct call *c = call_new(eng, req, out, arg);
 
 	*ret = c;
-	if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
+	if (c->args_len < req->args_len) {
+		metric_inc(METRIC_budget_memory_refused);
+		(void)err_set(&call_trouble(c)->err, ERR_BUSY, "server/memory", "there is no memory for the arguments");
+		c->trouble->refusal = REFUSE_BUSY;
+		(void)snprintf(c->trouble->rule, sizeof(c->trouble->rule), "server/memory");
+		deny(c);
+	} else if (call_admit(c, req, take_turn) < 0 || (!limit_waits(c->ticket) && call_admit_last(c) < 0)) {
 		deny(c);
 	} else if (limit_waits(c->ticket)) {
 		wait_for_slots(c);

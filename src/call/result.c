@@ -386,7 +386,10 @@ void call_take_result(struct call *c, struct backend_result *res)
 	limit_add_bytes(c->ticket, n);
 	call_took(c, n);
 	c->outcome = res->sig ? AUDIT_CRASHED : res->is_error ? AUDIT_TOOL_ERROR : AUDIT_OK;
-	if (n > c->compiled->result_max) {
+	if (c->text.failed) {
+		metric_inc(METRIC_budget_memory_refused);
+		call_put_failure(c, "There was no memory for the result");
+	} else if (n > c->compiled->result_max) {
 		metric_inc(METRIC_handler_output_too_large);
 		(void)snprintf(text, sizeof(text), "The result has %zu bytes, more than the limit of %zu", n,
 			       c->compiled->result_max); /* fits */

@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "call/call.h"
 #include "ev/ev.h"
 #include "tenant/scope.h"
@@ -29,6 +30,8 @@
  * on it; on HTTP on the stream of the request that they belong to (MCP X-09). */
 
 enum { ELICITATION_ID_LEN = 22, ASK_MESSAGE_SIZE = 200 };
+/* Of an answer, whose parts have limits of their own: a string with a limit fails where there is no memory. */
+#define REPLY_MAX (SIZE_MAX / 4)
 
 struct mcp_ask {
 	struct mcp_memory *memory;
@@ -193,6 +196,7 @@ struct mcp_exchange *exchange_new(struct mcp_server *srv, struct mcp_channel *ch
 
 	x->srv = srv;
 	x->ch = ch;
+	x->reply.max = REPLY_MAX;
 	x->who = in->who;
 	principal_ref(x->who);
 	x->tport = in->tport;
@@ -264,7 +268,8 @@ static void finish(struct mcp_exchange *x)
 
 	if (x->batch && x->reply.len)
 		str_putc(&x->reply, ']');
-	if (x->reply.len) {
+	a.hang_up |= x->reply.failed;   /* no memory even to say so */
+	if (x->reply.len && !x->reply.failed) {
 		a.text = x->reply.p;
 		a.len = x->reply.len;
 	} else if (a.status == 200) {
@@ -465,6 +470,19 @@ static struct str *reply_begin(struct mcp_req *req)
 	return &x->reply;
 }
 
+/* Instead of a result for which there is no memory (HARDENING F-15). */
+static void put_no_memory(struct str *out, size_t before, const struct enc_to *to)
+{
+	struct rpc_error e;
+
+	metric_inc(METRIC_budget_memory_refused);
+	out->len = before;
+	out->failed = false;
+	rpc_error_init(&e, FAULT_BUSY, "There is no memory for the result");
+	encode_error(out, to, &e);
+	rpc_error_fini(&e);
+}
+
 static void mcp_charge_result(struct mcp_exchange *x, size_t len);
 
 void req_result(struct mcp_req *req, const struct enc_result *r)
@@ -475,6 +493,8 @@ void req_result(struct mcp_req *req, const struct enc_result *r)
 
 	if (out) {
 		encode_result(out, &to, r);
+		if (out->failed)
+			put_no_memory(out, before, &to);
 		mcp_charge_result(req->x, out->len - before);
 	}
 	end(req);

@@ -122,10 +122,13 @@ static void move_all(struct audit_event *ev, char *at)
 			*digest[i] = move_bytes(*digest[i], 32, &at);
 }
 
+/* NULL: there is no memory for it. */
 static struct wevent *wevent_new(const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
-	struct wevent *e = mem_alloc(sizeof(*e) + size_of_all(ev));
+	struct wevent *e = mem_try_realloc(NULL, sizeof(*e) + size_of_all(ev));
 
+	if (!e)
+		return NULL;
 	e->item = (struct witem){
 		.lane = ev->tenant_id,
 		.is_begin = ev->kind == AUDIT_CALL_BEGIN,
@@ -211,6 +214,7 @@ static bool begins_something(const struct audit_event *ev)
 
 int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn *done, void *arg)
 {
+	struct audit_event bare;
 	struct wevent *e;
 
 	if (w->closing || atomic_load(&w->failed))
@@ -219,6 +223,15 @@ int writer_audit(struct writer *w, const struct audit_event *ev, writer_audit_fn
 	if (begins_something(ev) && writer_state(w, NULL) != ERR_OK)
 		return ERR_AUDIT;
 	e = wevent_new(ev, done, arg);
+	if (!e && (ev->kind == AUDIT_CALL_END || ev->kind == AUDIT_CALL_RECOVERED)) {
+		bare = *ev;             /* that it ended is worth more than what it said */
+		bare.payload = NULL;
+		e = wevent_new(&bare, done, arg);
+	}
+	if (!e) {
+		metric_inc(METRIC_budget_memory_refused);
+		return ERR_AUDIT;
+	}
 	if (done)
 		wait_for(w, &e->item);
 	/* A full disk keeps what nobody waits for, and nothing else holds it back. */

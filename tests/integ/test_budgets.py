@@ -1,7 +1,9 @@
 """What a tenant may take has a bound, and at the bound that tenant alone is refused (HARDENING F-5, F-10, F-15)"""
+import http.client
 import json
 import os
 import pathlib
+import resource
 import socket
 import sys
 
@@ -227,6 +229,57 @@ class Budgets(crib.Case):
         with self.assertRaisesRegex(crib.Failed, "10000 grants, which is the limit"):
             self.crib.cli("grant", "add", "acme", "one_more")
         self.crib.cli("grant", "add", "other", "one_more")
+
+
+class Memory(crib.Case):
+    """HARDENING F-15, SEC S-810: a peer's megabytes for which there is no memory fail its request, wherever that is found."""
+
+    SHORT = [int(word) for word in os.environ.get("TOOLCRIB_TEST_SHORT", "4 16 26 36 44 52 64 100").split()]
+
+    def limit(self, more=None):
+        """So many MiB of address space beside what the daemon has; None: any."""
+        pid, most = self.crib.daemon.pid, resource.RLIM_INFINITY
+        if more is not None:
+            has = int(pathlib.Path(f"/proc/{pid}/status").read_text().split("VmSize:")[1].split()[0])
+            most = has * 1024 + more * MIB
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+
+    def ask(self, transport, tool, text):
+        peer = self.crib.tcp(self.key) if transport == "tcp" else self.crib.http(self.key)
+        self.addCleanup(peer.close)
+        try:
+            if transport == "tcp":
+                peer.initialize()
+                return peer.call(tool, {"text": text})
+            return peer.call(tool, {"text": text}, rev=crib.MODERN)
+        except (AssertionError, OSError, http.client.HTTPException, ValueError) as e:      # it was hung up on
+            return {"gone": str(e)[:80]}
+
+    def test_f15_without_memory_the_request_fails_and_the_server_goes_on(self):
+        """HARDENING F-15: arguments and results of 9 MB, ever a little more memory, over a line and over HTTP."""
+        c = self.crib.init()
+        c.tool(crib.ECHO + "limits: {result: 16MiB}\n")
+        c.tool(crib.tool_yaml("big", '{type: exec, argv: [/bin/sh, -c, "head -c 9000000 /dev/zero | tr \'\\\\0\' x"], stdin: none, output: text}',
+                              schema="{type: object, properties: {text: {type: string}}}", extra="limits: {result: 16MiB}\n"), "big.yaml")
+        self.key = c.tenant("acme", "echo", "big")
+        c.start("audit: {level: request_response}\n")
+        self.ask("tcp", "echo", "x")
+        pid, seen = c.daemon.pid, set()
+        for more in self.SHORT:
+            for transport in ("tcp", "http"):
+                for tool, text in (("echo", "x" * 9000000), ("big", "")):
+                    with self.subTest(more=more, transport=transport, tool=tool):
+                        self.limit(more)
+                        got = self.ask(transport, tool, text)
+                        self.limit()
+                        seen.add("gone" if "gone" in got else "error" if "error" in got else "result")
+                        self.assertIn("result", self.ask("http", "echo", "small"))
+                        self.assertEqual((c.daemon.poll(), c.status()["pid"]), (None, pid))
+        self.assertLessEqual({"error", "result"}, seen)
+        self.assertGreater(c.json("status")[0]["counters"]["budget_memory_refused"], 0)
+        self.assertNotIn("out of memory", c.log.read_text())
+        self.assertEqual(c.stop(), 0)
+        self.assertNotEqual(c.run("audit", "verify").returncode, 4)
 
 
 if __name__ == "__main__":
