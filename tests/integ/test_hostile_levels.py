@@ -6,6 +6,7 @@ import re
 
 import certs
 import crib
+import test_bwrap
 
 HOSTILE = crib.BUILD / "tests/hostile/hostile"
 ABIS = (1, 2, 3, 5, 6)
@@ -160,6 +161,119 @@ oauth:
         self.crib.cli("reload")
         said = self.read("second", d / "later.key", d / "plain")
         self.assertEqual(said, {str(d / "later.key"): "EACCES", str(d / "plain"): "done"})
+
+
+class Matrix(Levels):
+    """What contrib/doc/hostile.md says: attack by level, every cell refused, or documented (HARDENING, part 3).  With
+    TOOLCRIB_HOSTILE_MD=FILE it is written; a level that this machine does not offer is left as it is there."""
+
+    DOC = crib.SOURCE / "contrib/doc/hostile.md"
+    LEVELS = (*(f"ABI {abi}" for abi in (0, *ABIS)), "bwrap")
+    # What a program does with itself, and what is no attack on its own.
+    OWN = {"kill_self", "kill_child", "priority_self", "personality_asked", "stream_pair", "capabilities", "core", "listen_pair"}
+    # Each failure says that the attempt came to nothing; ENOENT and ESRCH: there is no such file or process where it is.
+    NOTHING = REFUSED | {"EROFS", "EISCONN", "ENXIO", "EBADF"}
+    ABSENT = {"ENOENT", "ESRCH", "ENOTDIR"}
+    WATCHED = ("A file that is listed for reading", "inotify")
+    TOLD = {"stat()"}               # toolcrib-run(8), CAVEATS
+
+    def groups(self):
+        """Title, words of hostile, sandbox, what is no attack; the files of the server count as one."""
+        listed, key = self.listed / "data", os.getpid() + 0x7d000000
+        # bubblewrap lays /dev/null over a file that is hidden in a folder that is not: its name is that of /dev/null there.
+        hidden = [str(path) for path in self.secrets() if "+ns" not in self.level or path.parent != self.crib.dir]
+        return (("Files of the server", ("reach", *hidden), f"{{read: ['{self.crib.dir}'], write: ['{self.listed}']}}", set()),
+                ("A file that is listed for reading", ("reach", listed), f"{{read: ['{self.listed}']}}",
+                 {"open to read", "mmap()", "stat()"}),
+                ("Other processes", ("processes", self.crib.daemon.pid), "{}", set()),
+                ("The machine", ("kernel",), "{}", set()),
+                ("Sockets without a network", ("sockets", self.crib.address("tcp")[1], self.crib.store / "admin.sock"), "{}", set()),
+                ("What processes share", ("ipc", key, "canary"), "{}", set()))
+
+    def cell(self, attempt, results):
+        """One word for what came of an attempt on each of several files."""
+        if attempt in self.TOLD and "done" in results:
+            return "told"
+        if results <= self.ABSENT:
+            return "absent"
+        return "refused" if results <= self.NOTHING | self.ABSENT else "got through: " + " ".join(sorted(results))
+
+    def column(self):
+        """What the level that runs now says: {(group, attempt): word}."""
+        found = {}
+        for title, words, sandbox, own in self.groups():
+            said = self.said(*words, sandbox=sandbox, name=words[0])
+            for each in said.values() if words[0] == "reach" else [said]:
+                for attempt, result in each.items():
+                    counted = attempt == "memfd_create" and "+cgroup" in self.level
+                    if attempt not in self.OWN | own and not counted:
+                        found.setdefault((title, attempt), set()).add(result)
+        words = {key: self.cell(key[1], results) for key, results in found.items()}
+        words.setdefault(("What processes share", "memfd_create"), "may")       # a cgroup counts it
+        if "+ns" in self.level:         # where nothing else has a name, what is listed may be watched
+            words[self.WATCHED] = "may"
+        return words
+
+    def not_started(self):
+        self.at(0, "require: base+landlock:1")
+        argv = json.dumps([str(HOSTILE), "kernel"])
+        self.crib.tool(crib.tool_yaml("kernel", f"{{type: exec, argv: {argv}, stdin: none, output: json}}"))
+        result = self.peer.call("kernel", {}, crib.MODERN)["result"]
+        return result["isError"] and "must run in a sandbox of level" in result["content"][0]["text"]
+
+    def columns(self):
+        found = {}
+        for abi in ABIS:
+            if self.at(abi):
+                found[f"ABI {abi}"] = self.column()
+        if test_bwrap.WORKS:
+            self.at(6, "engine: bwrap")
+            found["bwrap"] = self.column()
+        self.assertTrue(self.not_started())
+        rows = next(iter(found.values()))
+        found["ABI 0"] = {row: "not started" for row in rows}
+        return found
+
+    def read(self):
+        """The document: its text before the tables, and {(group, attempt): [word of each level]}."""
+        rows, title = {}, None
+        text = self.DOC.read_text()
+        for line in text.splitlines():
+            if line.startswith("## "):
+                title = line[3:]
+            elif title and line.startswith("| `"):
+                cells = [cell.strip() for cell in line.strip("|").replace("\\|", "\0").split("|")]
+                rows[title, cells[0].strip("`").replace("\0", "|")] = cells[1:]
+        return text.partition("\n## ")[0], rows
+
+    def write(self, file, head, old, found):
+        out, title = [head.rstrip()], None
+        for row in next(iter(found.values())):
+            if row[0] != title:
+                title = row[0]
+                out += ["", f"## {title}", "", "| attack | " + " | ".join(self.LEVELS) + " |", "|---" * (len(self.LEVELS) + 1) + "|"]
+            kept = old.get(row, ["not run"] * len(self.LEVELS))
+            cells = [found[level][row] if level in found else kept[n] for n, level in enumerate(self.LEVELS)]
+            name = row[1].replace("|", "\\|")
+            out.append(f"| `{name}` | " + " | ".join(cells) + " |")
+        with open(file, "w") as f:
+            f.write("\n".join(out) + "\n")
+
+    def test_hardening_every_cell_is_refused_or_documented(self):
+        found = self.columns()
+        for level, cells in found.items():
+            for row, word in cells.items():
+                self.assertIn(word, ("refused", "absent", "told", "may", "not started"), (level, row))
+        head, old = self.read()
+        if os.environ.get("TOOLCRIB_HOSTILE_MD"):
+            self.write(os.environ["TOOLCRIB_HOSTILE_MD"], head, old, found)
+            head, old = self.read()
+        for n, level in enumerate(self.LEVELS):
+            again = f"{level}: TOOLCRIB_HOSTILE_MD={self.DOC} writes it anew"
+            self.assertEqual(set(old), set(found.get(level, old)), again)
+            for row, word in found.get(level, {}).items():
+                # Other users and further layers may close more than is written; nothing less.
+                self.assertTrue(word == old[row][n] or word in ("refused", "absent") or "+cgroup" in self.level, (row, word, again))
 
 
 if __name__ == "__main__":
