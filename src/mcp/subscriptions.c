@@ -359,6 +359,7 @@ struct noted {
 	struct mcp_req *req;
 	void (*go_on)(struct mcp_req *req, unsigned lists, const char *text, bool recorded);
 	unsigned lists;
+	bool many;                      /* it is a listen */
 	char *text;
 };
 
@@ -384,20 +385,44 @@ static void on_noted(void *arg, int rc, const struct audit_receipt *receipt)
 	free(n);
 }
 
-/* n is taken.  uri: the first of those that ask for it. */
+/* The names of what a listen asks for, as far as it may be read. */
+static void put_names(const struct reg_snapshot *snap, const struct scopes *scopes, const char *uris, struct str *out)
+{
+	char uri[MCP_URI_SIZE];
+	struct rpc_walk w;
+	struct jx_span v;
+	size_t len;
+
+	rpc_walk_start(&w, (struct jx_span){ uris, strlen(uris) });
+	while (rpc_walk_element(&w, &v)) {
+		const struct reg_tool *line = rpc_string(v, uri, sizeof(uri), &len) && strlen(uri) == len
+					      ? reg_find_uri(snap, uri, len, NULL) : NULL;
+
+		if (line && reg_in_scope(line, scopes))
+			str_printf(out, "%s%s", out->len ? " " : "", line->full_name);
+	}
+}
+
+/* What it points to is taken.  uri: the first of those that ask for it. */
 static void note_first(const struct noted *what, const char *uri)
 {
 	struct noted *n = mem_dup(what, sizeof(*what));
 	struct mcp_exchange *x = n->req->x;
 	struct registry *reg = x->srv->env.registry;
 	struct reg_snapshot *snap = reg_acquire(reg, x->who->tenant_id);
+	struct str names = STR_INIT;
 	struct audit_event ev;
 	int rc;
 
 	event_of(mcp_tenant_get(x->srv, x->who->tenant_id), AUDIT_RESOURCE_SUBSCRIBE, n->req,
 		 reg_find_uri(snap, uri, strlen(uri), NULL), &ev);
+	if (n->many) {
+		put_names(snap, x->who->scopes, n->text, &names);
+		ev.detail = str_text(&names);
+	}
 	exchange_pin(x);
 	rc = writer_audit(x->srv->env.writer, &ev, on_noted, n);
+	str_fini(&names);
 	reg_release(reg, &snap);
 	if (rc < 0)
 		on_noted(n, rc, NULL);
@@ -831,7 +856,8 @@ static void start_listen(struct mcp_req *req, unsigned lists, const char *uris, 
 
 	switch (take_filter(req, &filter, recorded, uri)) {
 	case SUBS_UNRECORDED:
-		note_first(&(struct noted){ .req = req, .go_on = start_listen, .lists = lists, .text = mem_strdup(uris) }, uri);
+		note_first(&(struct noted){ .req = req, .go_on = start_listen, .lists = lists, .many = true,
+			   .text = mem_strdup(uris) }, uri);
 		return;
 	case SUBS_FULL:
 		metric_inc(METRIC_subscriptions_refused);

@@ -492,6 +492,8 @@ class Unrecorded(crib.Case):
         self.assertEqual([line for line in left if "fault" in line or "unsubscribe" in line], [])
         self.assertNotIn("error", self.ask(peers, "resources/subscribe", "later"))
         crib.wait_for("subscriptions to leave again", lambda: self.lines(("resources/subscribe", "subscriptions/listen"), "later"))
+        self.assertEqual(self.rows("SELECT detail FROM v_records WHERE kind = 'resource.subscribe' AND detail IS NOT NULL"),
+                         [("resource:e_page",)], "of a listen")
         for kind, n in (("resource.subscribe", 4), ("resource.unsubscribe", "resources/unsubscribe" in self.METHODS)):
             self.assertEqual(self.rows("SELECT count(*) FROM v_records WHERE kind = ? AND tenant = 'acme' AND pseudonym IS NOT NULL",
                                        kind), [(n,)], kind)
