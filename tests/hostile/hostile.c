@@ -8,6 +8,7 @@
  *   hostile kernel                        what changes the machine, or sees all of it
  *   hostile ipc KEY WORD                  leaves WORD where another tenant's tool may find it, and looks for another's
  *   hostile listen                        makes servers
+ *   hostile serve PORT                    makes one as it may
  *   hostile hog N MIB                     has MIB mebibytes in use in each of N processes
  *   hostile memory | descriptors | work | cpu | largefile | foreign | bomb | escape | zombies | flood | hang
  *
@@ -293,6 +294,23 @@ static void listens(char **argv)
 	say("listen_after_connect", listen(fd, 1));
 }
 
+static void serve(char **argv)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)strtol(argv[0], NULL, 10)),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = in.sin_port, .sin6_addr = in6addr_loopback };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	say("bind", bind(fd, (struct sockaddr *)&in, sizeof(in)));
+	say("listen", listen(fd, 1));
+	int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	say("connect", connect(to, (struct sockaddr *)&in, sizeof(in)));
+	say("accept", accept(fd, NULL, NULL));
+	fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0)        /* a machine may have no IPv6 */
+		say("listen6", listen(fd, 1));
+}
+
 /* --- what processes share ------------------------------------------------------------------------ */
 
 static void ipc(char **argv)
@@ -547,7 +565,7 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void (*attempt)(char **argv); int args; } attempts[] = {
 		{ "files", files, 3 }, { "reach", reach, -1 }, { "own", own, 2 }, { "processes", processes, 1 }, { "sockets", sockets, 2 }, { "kernel", kernel, 0 },
-		{ "ipc", ipc, 2 }, { "listen", listens, 0 },
+		{ "ipc", ipc, 2 }, { "listen", listens, 0 }, { "serve", serve, 1 },
 		{ "memory", memory, 0 }, { "hog", hog, 2 },
 		{ "work", work, 0 }, { "descriptors", descriptors, 0 }, { "cpu", cpu, 0 }, { "largefile", largefile, 0 },
 		{ "foreign", foreign, 0 }, { "escape", escape, 1 }, { "hang", hang, 1 }, { "bomb", bomb, 0 },

@@ -196,6 +196,11 @@ class Refused(Hostile):
             said = self.said("listen", sandbox="{network: {connect: [1], bind: [8]}}", name="a_server")
             self.assertEqual(said.pop("connect"), "ECONNREFUSED")
             self.assert_refused(said)
+            # What is listed is there: the supervisor makes it listen.
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            said = self.said("serve", port, sandbox=f"{{network: {{connect: [{port}], bind: [{port}]}}}}")
+            self.assertEqual(set(said.values()), {"done"}, said)
         self.assert_refused({what: result for what, result in self.said("listen").items() if not what.endswith("pair")})
 
     def test_a_call_of_another_architecture_ends_the_tool(self):
