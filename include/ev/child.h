@@ -26,6 +26,12 @@ struct ev_child_req {
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
 };
+/* The number of a tenant, whose ids the store never gives again; too large for a range is no number of it. */
+static inline uint32_t ev_child_number(int64_t tenant_id)
+{
+	return tenant_id < 0 || tenant_id >= UINT32_MAX ? UINT32_MAX : (uint32_t)tenant_id;
+}
+
 /* What a child and all that it has started have used: processor time, and the most memory of one process or, in a
  * cgroup, of all together.  0 = nobody knows. */
 struct ev_child_usage { uint64_t cpu_us, rss_kib; };

@@ -8,6 +8,7 @@
 /* How far a tool's process is confined, as it stands in records (SEC S-510): "base", then the layers that take
  * effect, in this order:
  *
+ *   +uid         another user than the server's, each tenant its own (launcher/launcher.h)
  *   +landlock:N  files by rules; N is the kernel's ABI as far as its rules are used: 3 truncation, 4 TCP ports,
  *                5 device ioctls, 6 signals and abstract sockets
  *   +seccomp     dangerous system calls refused, processes counted
@@ -23,7 +24,7 @@
 
 struct sandbox_level {
 	unsigned landlock;              /* 0 = none */
-	bool seccomp, net0, ns, cgroup;
+	bool uid, seccomp, net0, ns, cgroup;
 };
 
 const char *sandbox_level_format(const struct sandbox_level *level, char ret[SANDBOX_LEVEL_TEXT]);

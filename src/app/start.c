@@ -37,6 +37,7 @@
 #include "keys/keyfile.h"
 #include "keys/secrets.h"
 #include "keys/vault.h"
+#include "launcher/launcher.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"
 #include "net/fetch.h"
@@ -215,6 +216,23 @@ static int use_bwrap(struct app *a, struct err *err)
 	return ERR_UNREACHABLE;
 }
 
+/* Before there is a thread, a key or a stranger.  uids: "FIRST:COUNT", or NULL. */
+static int open_launcher(struct app *a, const char *uids, struct err *err)
+{
+	const char *colon = uids ? strchr(uids, ':') : NULL;
+	uint64_t first = 0, count = 0;
+	struct launcher_uids range;
+
+	if (!uids)
+		return ev_launcher_open(a->loop, NULL, err);
+	if (!colon || text_u64(uids, (size_t)(colon - uids), &first) != 0 ||
+	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first < 1000 || count < 2 ||
+	    first + count > UINT32_MAX)
+		return err_set(err, ERR_INVALID, "sandbox.uids", "two numbers FIRST:COUNT from 1000 on, is \"%.60s\"", uids);
+	range = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
+	return ev_launcher_open(a->loop, &range, err) < 0 ? err_wrap(err, "sandbox.uids") : 0;
+}
+
 static int sandbox_start(struct app *a, struct err *err)
 {
 	const struct conf *conf = a->opt.conf ? a->opt.conf : a->opt.tools;
@@ -224,10 +242,11 @@ static int sandbox_start(struct app *a, struct err *err)
 
 	if (rc < 0)
 		return err_wrap(err, "sandbox.require");
-	rc = ev_launcher_open(a->loop, NULL, err);      /* before there is a thread, a key or a stranger */
+	rc = open_launcher(a, conf ? conf->sandbox_uids : NULL, err);
 	if (rc < 0)
 		return rc;
 	a->sandbox.best = sandbox_level_probe();
+	a->sandbox.best.uid = conf && conf->sandbox_uids;
 	if (conf && a->sandbox.best.landlock > conf->sandbox_landlock)  /* records and sandbox.require go by what is used */
 		a->sandbox.best.landlock = conf->sandbox_landlock;
 	claim_cgroup(a);
@@ -237,7 +256,8 @@ static int sandbox_start(struct app *a, struct err *err)
 	a->sandbox.hide = (const char *const *)a->hide;
 	a->sandbox.scratch = a->scratch = scratch_place();
 	a->sandbox_levels = mem_printf("%s, required %s", sandbox_level_format(&a->sandbox.best, level), require);
-	if (a->sandbox.require.landlock == 0 && !a->sandbox.require.ns && a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
+	if (a->sandbox.require.landlock == 0 && !a->sandbox.require.ns && !a->sandbox.require.uid &&
+	    a->opt.profile != APP_EMBEDDED)    /* SEC S-518 */
 		log_warn(NULL, "sandbox.require lets tools run that can read the store require=%s reached=%s", require,
 			 level);
 	return 0;

@@ -175,11 +175,12 @@ static void on_child_ended(void *arg, int status, const char *refused)
 	proc_free(p);
 }
 
-static int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, exec_ended_fn *ended, void *arg,
-		    struct exec_proc **ret, struct err *err)
+static int exec_proc_start(struct ev_loop *loop, const struct sandbox_policy *policy, int64_t tenant_id,
+			   exec_ended_fn *ended, void *arg, struct exec_proc **ret, struct err *err)
 {
 	struct exec_proc *p = mem_zalloc(sizeof(*p));
-	const struct ev_child_req req = { .policy = policy, .ended = on_child_ended, .arg = p };
+	const struct ev_child_req req = { .policy = policy, .number = ev_child_number(tenant_id),
+					   .ended = on_child_ended, .arg = p };
 
 	list_init(&p->node);
 	p->loop = loop;
@@ -821,7 +822,7 @@ static int make_input(struct exec_op *x, const struct backend_req *req, uint64_t
 	return 0;
 }
 
-static int start_process(struct exec_op *x, const struct sandbox *sandbox, const char *const *argv,
+static int start_process(struct exec_op *x, const struct sandbox *sandbox, int64_t tenant_id, const char *const *argv,
 			 const char *const *env, struct err *err)
 {
 	const struct exec_plan *plan = x->plan;
@@ -832,7 +833,7 @@ static int start_process(struct exec_op *x, const struct sandbox *sandbox, const
 	const struct log_ctx ctx = { .tenant = x->tenant, .principal = x->principal, .call = x->call };
 
 	exec_sandbox_fill(&plan->sandbox, sandbox, &policy);
-	int rc = exec_proc_start(x->op.loop, &policy, on_ended, x, &x->proc, err);
+	int rc = exec_proc_start(x->op.loop, &policy, tenant_id, on_ended, x, &x->proc, err);
 	if (rc < 0) {
 		log_err(&ctx, "tool cannot be started tool=%s reason=%s: %s", x->tool, err->where, err->msg);
 		return err_set(err, ERR_TOOL, "", "the tool's program could not be started");
@@ -858,7 +859,7 @@ static int get_process(struct exec_op *x, const struct backend_env *env, const s
 		x->proc = exec_workers_take(env->workers, &key, on_ended, x);
 	}
 	if (!x->proc) {
-		rc = start_process(x, env->sandbox, argv, vars, err);
+		rc = start_process(x, env->sandbox, req->tenant_id, argv, vars, err);
 		if (rc < 0)
 			return rc;
 		if (x->plan->reuse)

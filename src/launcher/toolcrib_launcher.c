@@ -59,6 +59,7 @@ struct us {
 	int missing[LAUNCHER_ROWS];     /* errno where there is none */
 	int children_fd, signal_fd, null_fd;
 	size_t children_max;
+	struct launcher_uids uids;
 	bool over;                      /* the server is gone */
 	bool complained;
 	int64_t sweep_ms, give_up_ms;   /* 0: nothing is swept */
@@ -122,6 +123,7 @@ static void leave(struct us *us, const struct slot *slot)
 
 /* From fork to exec.  errno is left for the parent, which shares our memory until then. */
 struct plan {
+	bool run;                       /* toolcrib-run, which needs our capabilities; nobody else does */
 	int file;
 	const char *path;
 	int fds[LAUNCHER_FDS];
@@ -129,6 +131,48 @@ struct plan {
 	char *const *argv;
 	volatile int failed;
 };
+
+/* --- capabilities: to give tools other users, and to end these */
+
+static const unsigned char needed[] = { CAP_SETUID, CAP_SETGID, CAP_KILL };
+static bool has_needed;                 /* the launcher has them, and no others */
+
+static bool set_capabilities(uint32_t which)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { which, which, which } };
+
+	return syscall(SYS_capset, &head, caps) == 0;
+}
+
+static uint32_t needed_mask(void)
+{
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < NELEMS(needed); i++)
+		mask |= UINT32_C(1) << needed[i];
+	return mask;
+}
+
+/* False, errno EPERM: we lack one of them. */
+static bool keep_needed(void)
+{
+	has_needed = set_capabilities(needed_mask());
+	return has_needed;
+}
+
+/* Over exec, by ambient ones where the user is not root. */
+static bool pass_capabilities(bool run)
+{
+	if (!has_needed)
+		return true;
+	if (!run)
+		return set_capabilities(0);
+	for (size_t i = 0; i < NELEMS(needed); i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, needed[i], 0, 0))
+			return false;
+	return true;
+}
 
 static bool become(const struct plan *p)
 {
@@ -142,7 +186,7 @@ static bool become(const struct plan *p)
 		if (dup2(p->fds[i], (int)i) < 0)
 			return false;
 	sigemptyset(&none);
-	if (sigprocmask(SIG_SETMASK, &none, NULL))
+	if (!pass_capabilities(p->run) || sigprocmask(SIG_SETMASK, &none, NULL))
 		return false;
 	syscall(SYS_execveat, p->file, "", p->argv, env, AT_EMPTY_PATH);
 	if (errno == ENOENT)            /* a script: its interpreter opens it once more, by name */
@@ -180,8 +224,10 @@ static bool read_args(const struct launcher_message *m, char *argv[], size_t roo
 /* 0 or errno. */
 static int run_row(struct us *us, const struct launcher_message *m, struct slot *slot)
 {
+	static char option[] = "--user";
 	char *argv[16];
-	struct plan p = { .file = us->files[m->head.row], .path = us->paths[m->head.row], .argv = argv,
+	char uid[16];
+	struct plan p = { .run = m->head.row == LAUNCHER_RUN, .file = us->files[m->head.row], .path = us->paths[m->head.row], .argv = argv,
 			  .nfds = LAUNCHER_FDS };
 	pid_t pid;
 
@@ -191,7 +237,15 @@ static int run_row(struct us *us, const struct launcher_message *m, struct slot 
 		return us->missing[m->head.row];
 	if (!read_args(m, argv, NELEMS(argv), rows[m->head.row].name))
 		return E2BIG;
-	if (m->head.row == LAUNCHER_RUN) {
+	if (p.run && us->uids.count > 0) {
+		if (m->head.number >= us->uids.count)
+			return ERANGE;
+		snprintf(uid, sizeof(uid), "%u", us->uids.first + m->head.number);
+		argv[1] = option;
+		argv[2] = uid;
+		argv[3] = NULL;
+	}
+	if (p.run) {
 		memcpy(p.fds, m->fds, sizeof(p.fds));
 	} else {
 		p.nfds = 2;
@@ -438,6 +492,32 @@ static size_t children_max(void)
 	return set && text_u64(set, strlen(set), &n) == 0 && n < LAUNCHER_CHILDREN_MAX ? (size_t)n : LAUNCHER_CHILDREN_MAX;
 }
 
+/* "FIRST:COUNT"; none of them is root or nobody's sentinel. */
+static bool read_uids(const char *text, struct launcher_uids *ret)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t first = 0, count = 0;
+
+	if (!colon || text_u64(text, (size_t)(colon - text), &first) != 0 ||
+	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first == 0 || count == 0 ||
+	    first + count > UINT32_MAX)
+		return false;
+	*ret = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
+	return true;
+}
+
+/* NULL, or the step that failed. */
+static const char *set_up_users(struct us *us, const char *uids)
+{
+	if (*uids && !read_uids(uids, &us->uids)) {
+		errno = EINVAL;
+		return "users of tools";
+	}
+	if (*uids && !keep_needed())
+		return "users of tools need root, or CAP_SETUID, CAP_SETGID and CAP_KILL";
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? "no new privileges" : NULL;
+}
+
 /* NULL, or the step that failed. */
 static const char *set_up(struct us *us)
 {
@@ -495,6 +575,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	failed = set_up(&us);
+	if (!failed)
+		failed = set_up_users(&us, argc == 2 ? argv[1] : "");
 	if (!greet(failed ? errno : 0, failed ? failed : ""))
 		return 1;
 	serve(&us);

@@ -332,7 +332,8 @@ const char *sandbox_level_format(const struct sandbox_level *level, char ret[SAN
 
 	if (level->landlock)
 		snprintf(landlock, sizeof(landlock), "+landlock:%u", level->landlock);
-	snprintf(ret, SANDBOX_LEVEL_TEXT, "base%s%s%s%s%s", landlock, level->seccomp ? "+seccomp" : "",
+	snprintf(ret, SANDBOX_LEVEL_TEXT, "base%s%s%s%s%s%s", level->uid ? "+uid" : "", landlock,
+		 level->seccomp ? "+seccomp" : "",
 		 level->net0 ? "+net0" : "", level->ns ? "+ns" : "", level->cgroup ? "+cgroup" : "");
 	return ret;
 }
@@ -355,6 +356,7 @@ int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err 
 	uint64_t n = 0;
 
 	bool ok = take(&at, "base");
+	level.uid = ok && take(&at, "+uid");
 	if (ok && take(&at, "+landlock:")) {
 		size_t digits = strspn(at, "0123456789");
 		ok = digits > 0 && digits < 4 && *at != '0' && text_u64(at, digits, &n) == 0;
@@ -367,7 +369,7 @@ int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err 
 	level.cgroup = ok && take(&at, "+cgroup");
 	if (!ok || *at)
 		return err_set(err, ERR_INVALID, "",
-			       "a level is base, then any of +landlock:N +seccomp +net0 +ns +cgroup in this order, is "
+			       "a level is base, then any of +uid +landlock:N +seccomp +net0 +ns +cgroup in this order, is "
 			       "\"%.60s\"", text);
 	*ret = level;
 	return 0;
@@ -375,7 +377,7 @@ int sandbox_level_parse(const char *text, struct sandbox_level *ret, struct err 
 
 bool sandbox_level_meets(const struct sandbox_level *reached, const struct sandbox_level *wanted)
 {
-	return reached->landlock >= wanted->landlock && reached->seccomp >= wanted->seccomp &&
+	return reached->uid >= wanted->uid && reached->landlock >= wanted->landlock && reached->seccomp >= wanted->seccomp &&
 	       reached->net0 >= wanted->net0 && reached->ns >= wanted->ns && reached->cgroup >= wanted->cgroup;
 }
 
@@ -388,6 +390,7 @@ struct sandbox_level sandbox_level_both(const struct sandbox_level *a, const str
 {
 	return (struct sandbox_level){
 		.landlock = a->landlock > b->landlock ? a->landlock : b->landlock,
+		.uid = a->uid || b->uid,
 		.seccomp = a->seccomp || b->seccomp,
 		.net0 = a->net0 || b->net0,
 		.ns = a->ns || b->ns,

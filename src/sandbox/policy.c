@@ -26,7 +26,7 @@
 
 #define BWRAP_PROCESSES 2
 
-static const char magic[4] = { 't', 'c', 'r', '5' };
+static const char magic[4] = { 't', 'c', 'r', '6' };
 
 static void put_u32(struct str *out, uint32_t v)
 {
@@ -141,6 +141,7 @@ static void put_policy(const struct sandbox_policy *p, struct str *out)
 	put_u64(out, p->file_bytes);
 	put_u64(out, p->open_files);
 	put_u64(out, p->processes);
+	put_u32(out, p->level.uid);
 	put_u32(out, p->level.landlock);
 	put_u32(out, p->level.seccomp);
 	put_u32(out, p->level.net0);
@@ -307,6 +308,7 @@ static void read_policy(struct block *b, struct reader *r)
 	p->file_bytes = get_u64(r);
 	p->open_files = get_u64(r);
 	p->processes = get_u64(r);
+	p->level.uid = get_small(r, 1);
 	p->level.landlock = get_small(r, SANDBOX_LANDLOCK_MAX);
 	p->level.seccomp = get_small(r, 1);
 	p->level.net0 = get_small(r, 1);

@@ -29,6 +29,7 @@ enum when {                                     /* bits; a row with one counts w
 	SHARED = 1 << 7,                        /* files that are not listed have names here, too */
 	NS_ROOT = 1 << 8,                       /* namespaces, and root in them */
 	UNCOUNTED = 1 << 9,                     /* nobody counts memory that is not of a process */
+	SAME_USER = 1 << 10,                    /* SHARED, and they may be this user's */
 };
 #define ANY_PORTS (PORTS | PORTS_UDP)
 
@@ -45,7 +46,7 @@ enum when {                                     /* bits; a row with one counts w
 #define NO_IF(call, when, arg, op, mask, value) { SYS_##call, FILTER_REFUSE, when, { arg, op, mask, value }, { 0 } }
 #define NO_OTHER(call, arg) NO_IF(call, 0, arg, IS_NOT, ALL, 0) /* 0 = the caller */
 #define ASK(call, when) { SYS_##call, FILTER_ASK, when, { 0 }, { 0 } }
-#define OWN(call) ASK(call, SHARED), NO_IN(call, NS_ROOT)
+#define OWN(call) ASK(call, SAME_USER), NO_IN(call, NS_ROOT)
 #define NO_ATTR(call) { SYS_##call, FILTER_UNSUPPORTED, SHARED | NS_ROOT, { 0 }, { 0 } } /* as on a disk without */
 
 static const struct filter_row rows[] = {
@@ -116,6 +117,7 @@ static unsigned conditions(const struct sandbox_policy *p)
 	when |= p->net == SANDBOX_NET_PORTS && p->nbind > 0 ? SERVER : 0;
 	when |= p->level.landlock < 3 ? ABI_2 : 0;
 	when |= !p->level.ns ? SHARED : geteuid() == 0 ? NS_ROOT : 0;
+	when |= !p->level.ns && !p->level.uid ? SAME_USER : 0;
 	when |= p->level.cgroup ? 0 : UNCOUNTED;
 	return when | (p->level.landlock < 6 && !p->level.ns ? ABI_5 : 0);      /* or nobody else is in its namespace */
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -32,21 +33,60 @@
 
 #include "sandbox_int.h"
 
+/* --- the user */
+
+/* Whom the tool runs as (HARDENING 1.1): the launcher says it by an argument, never the server by its instructions.  We
+ * stay the server's user, so that the tool can neither signal nor trace what supervises it. */
+static uint64_t user;                   /* 0 = the server's */
+
+/* For ever, and with it all capabilities. */
+static int become_user(struct err *err)
+{
+	if (user && (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, user, user, user) ||
+		     syscall(SYS_setresuid, user, user, user)))
+		return err_set(err, ERR_IO, "uid", "%" PRIu64 ": %s", user, strerror(errno));
+	return 0;
+}
+
+/* Run fn(arg) as the tool's user, in a process of its own; false when it did not. */
+static bool run_as_user(void (*fn)(const char *arg), const char *arg)
+{
+	struct err err = { 0 };
+	int status = 0;
+	pid_t pid;
+
+	if (!user) {
+		fn(arg);
+		return true;
+	}
+	pid = fork();
+	if (pid == 0) {
+		if (become_user(&err) == 0)
+			fn(arg);
+		_exit(err.code != 0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 /* --- the own directory */
 
-/* The directory of one tool: made before it starts, removed when all its processes are dead (SEC S-507). */
+/* The directory of one tool: made before it starts, by its own user, removed when all its processes are dead (SEC
+ * S-507). */
 
-static int own_dir_make(const char *parent, char **ret, struct err *err)
+static char *own_dir_name(const char *parent)
 {
-	char *path = mem_printf("%s/toolcrib-XXXXXX", parent);
+	uint64_t n = 0;
+	char *real = realpath(parent, NULL), *path;
 
-	if (!mkdtemp(path)) {           /* mode 0700 */
-		int rc = err_set(err, ERR_IO, "own directory", "%.100s: %s", parent, strerror(errno));
-		free(path);
-		return rc;
-	}
-	*ret = path;
-	return 0;
+	(void)!getrandom(&n, sizeof(n), 0);
+	path = mem_printf("%s/toolcrib-%016" PRIx64, real ? real : parent, n);
+	free(real);
+	return path;
+}
+
+static int own_dir_make(const char *path, struct err *err)
+{
+	return path && mkdir(path, S_IRWXU) ? err_set(err, ERR_IO, "own directory", "%.100s: %s", path, strerror(errno)) : 0;
 }
 
 /* Take away what forbids to look into a directory or to move it.  False: it is none.  Nobody can put a link in its
@@ -772,8 +812,10 @@ static int become(const struct sandbox_policy *p, const char *own_dir, const str
 	int rc = s->cgroup ? cgroup_enter(s->cgroup, err) : 0;
 
 	rc = rc ? rc : confine_limits(p, err);
-	rc = rc ? rc : confine_parent(supervisor, err);
 	rc = rc ? rc : confine_open(p, s->writable, &prog, err);
+	rc = rc ? rc : become_user(err);
+	rc = rc ? rc : own_dir_make(own_dir, err);
+	rc = rc ? rc : confine_parent(supervisor, err);
 	if (rc || !p->bwrap)
 		return rc ? rc : become_tool(p, own_dir, chan, &prog, err);
 	return bwrap_become(p, own_dir, chan, prog.fd, err);
@@ -852,7 +894,7 @@ static void find_writable(const struct sandbox_policy *p, const char *own_dir, s
 		s->writable[n] = realpath(*path, NULL);
 		n += s->writable[n] != NULL;
 	}
-	s->writable[n] = own_dir ? realpath(own_dir, NULL) : NULL;
+	s->writable[n] = own_dir ? mem_strdup(own_dir) : NULL;
 	n += s->writable[n] != NULL;
 	/* What is not for tools is not theirs to change either, whoever has listed it. */
 	for (const char *const *hide = p->hide; *hide; hide++) {
@@ -877,7 +919,9 @@ static int run(const struct sandbox_policy *p, struct err *err)
 	int rc = supervise_prepare(p, &s, err);
 
 	if (!rc && p->scratch)
-		rc = own_dir_make(p->scratch, &own_dir, err);
+		own_dir = own_dir_name(p->scratch);
+	if (!rc && p->level.uid && !user)
+		rc = err_set(err, ERR_DENIED, "uid", "the launcher has given no user");
 	if (!rc && p->cgroup)
 		rc = cgroup_make(p, &s.cgroup, err);
 	find_writable(p, own_dir, &s);
@@ -890,7 +934,7 @@ static int run(const struct sandbox_policy *p, struct err *err)
 		report_usage(s.cgroup);
 	}
 	if (own_dir)
-		own_dir_remove(own_dir);
+		(void)run_as_user(own_dir_remove, own_dir);
 	free(own_dir);
 	if (s.cgroup)
 		cgroup_remove(s.cgroup);
@@ -936,6 +980,8 @@ int main(int argc, char **argv)
 		return 0;
 	if (argc == 3 && !strcmp(argv[1], SANDBOX_INSIDE))
 		return sandbox_inside(argv[2]);
+	if (argc == 3 && (strcmp(argv[1], "--user") != 0 || text_u64(argv[2], strlen(argv[2]), &user) != 0))
+		return EXIT_NOT_STARTED;
 	if (fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC)) {
 		fputs("toolcrib-run: it is started by toolcribd, with its instructions on descriptor 3\n", stderr);
 		return EXIT_NOT_STARTED;

@@ -63,8 +63,8 @@ struct link_wire {
 };
 /* ERR_TOOL with a sentence that names no upstream.  The link's functions below are the way back. */
 int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox,
-		   const struct upstream_conf *conf, const struct secret_source *secrets, const char *tenant,
-		   struct link_wire **ret, struct err *err) MUST_CHECK;
+		   const struct upstream_conf *conf, const struct secret_source *secrets, int64_t tenant_id,
+		   const char *tenant, struct link_wire **ret, struct err *err) MUST_CHECK;
 
 int link_http_open(struct link *link, struct ev_loop *loop, struct fetcher *fetcher, struct upstream_conf *conf,
 		   const struct secret_source *secrets, const char *tenant, struct link_wire **ret,

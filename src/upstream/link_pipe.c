@@ -247,14 +247,15 @@ static int render_env(const struct upstream_conf *conf, const struct backend_req
 	return rc;
 }
 
-static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struct upstream_conf *conf, char *const *env,
-		 struct err *err)
+static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struct upstream_conf *conf, int64_t tenant_id,
+		 char *const *env, struct err *err)
 {
 	static const struct stream_ops ops = { .data = on_data, .ended = on_ended_stream, .drained = on_drained };
 	struct sandbox_policy policy = {
 		.program = conf->argv[0], .argv = conf->argv, .env = (const char *const *)env, .cwd = conf->cwd,
 	};
-	const struct ev_child_req child = { .policy = &policy, .ended = on_ended, .arg = w };
+	const struct ev_child_req child = { .policy = &policy, .number = ev_child_number(tenant_id),
+					     .ended = on_ended, .arg = w };
 	int fds[3];
 
 	if (!sandbox)
@@ -279,8 +280,8 @@ static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struc
 }
 
 int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox *sandbox,
-		   const struct upstream_conf *conf, const struct secret_source *secrets, const char *tenant,
-		   struct link_wire **ret, struct err *err)
+		   const struct upstream_conf *conf, const struct secret_source *secrets, int64_t tenant_id,
+		   const char *tenant, struct link_wire **ret, struct err *err)
 {
 	char *env[UPSTREAM_ENV_MAX + 3] = { NULL };
 	struct pipe_wire *w = mem_zalloc(sizeof(*w));
@@ -292,7 +293,7 @@ int link_pipe_open(struct link *link, struct ev_loop *loop, const struct sandbox
 	const struct backend_req req = { .tenant = tenant, .principal = "", .secrets = w->secrets };
 	int rc = render_env(conf, &req, env, err);
 	if (rc == 0)
-		rc = spawn(w, sandbox, conf, env, err);
+		rc = spawn(w, sandbox, conf, tenant_id, env, err);
 	for (char **e = env; *e; e++) {
 		secret_wipe(*e, strlen(*e));
 		free(*e);

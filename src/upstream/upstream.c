@@ -513,7 +513,8 @@ static int open_wire(struct link *link, void *arg, struct link_wire **ret, struc
 
 	switch (s->up->conf->transport) {
 	case UPSTREAM_PIPE:
-		return link_pipe_open(link, env->loop, env->sandbox, s->up->conf, env->secrets, s->tenant, ret, err);
+		return link_pipe_open(link, env->loop, env->sandbox, s->up->conf, env->secrets, s->tenant_id, s->tenant, ret,
+				      err);
 	case UPSTREAM_HTTP:
 	case UPSTREAM_SSE:
 		return link_http_open(link, env->loop, env->fetcher, s->up->conf, env->secrets, s->tenant, ret, err);
