@@ -68,7 +68,7 @@ SELECT a.id, a.name, a.kind, a.idx, a."key", a.nonce, a.ct, r.kind, r.cm, r."key
 FROM alias a LEFT JOIN rec r ON r.log = a.log AND r.idx = a.idx LEFT JOIN dict d ON d.id = r.obj
 LEFT JOIN pay p ON p.rec = r.id JOIN log l ON l.id = a.log
 LEFT JOIN principal n ON n.pseudonym = a.name AND n.tenant_id = l.tenant_id AND a.kind = 1
-WHERE a.log = ?1;
+WHERE a.log = ?1 ORDER BY a.id;
 
 -- check_unnamed(): principals of a tenant whose pseudonym no record has named.  UNIQUE of principal, of alias.
 -- name: verify_list_unnamed
