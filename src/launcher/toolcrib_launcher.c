@@ -515,6 +515,9 @@ static const char *set_up_users(struct us *us, const char *uids)
 	}
 	if (*uids && !keep_needed())
 		return "users of tools need root, or CAP_SETUID, CAP_SETGID and CAP_KILL";
+	/* What a service manager has given is of no use without a range. */
+	if (!*uids && geteuid() != 0 && !set_capabilities(0))
+		return "capabilities";
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? "no new privileges" : NULL;
 }
 

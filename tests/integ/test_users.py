@@ -114,6 +114,35 @@ echo end""")
         self.assertEqual(said, "end")
         self.assertTrue(pathlib.Path(f"/proc/{pid}").exists())
 
+    @unittest.skipUnless(shutil.which("setpriv"), "needs setpriv (apt-get install util-linux)")
+    def test_a_server_without_root_needs_three_capabilities(self):
+        """As a systemd unit gives them; the server itself keeps none, the launcher these alone."""
+        c, service = self.crib, 640001
+        for path in (c.dir, c.store, *c.dir.rglob("*")):
+            os.chown(path, service, service)
+        setpriv = ["setpriv", f"--reuid={service}", f"--regid={service}", "--clear-groups"]
+        with self.assertRaises(AssertionError) as caught:
+            c.start(f"sandbox: {{uids: '{UIDS}'}}\n", wrapper=setpriv, env={"NOTIFY_SOCKET": ""})
+        self.assertIn("CAP_SETUID, CAP_SETGID and CAP_KILL", str(caught.exception))
+        c.daemon = None
+        caps = "+setuid,+setgid,+kill"
+        c.start(f"sandbox: {{uids: '{UIDS}', landlock: 0, require: base+uid}}\n", env={"TMPDIR": str(self.scratch), "NOTIFY_SOCKET": ""},
+                wrapper=[*setpriv, f"--inh-caps={caps}", f"--ambient-caps={caps}"])
+        self.peers = {"acme": c.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        self.assertTrue(FIRST < self.uid("acme") < FIRST + 1000)
+        self.assertEqual(self.say("acme", f"cat {c.store}/master.key >/dev/null 2>&1 && echo read; kill -9 $PPID 2>/dev/null && echo killed; echo end"), "end")
+        self.say("acme", "(setsid sleep 600.25 &); echo done")
+        crib.wait_for("nothing left", lambda: not [p for p, name in crib.below(c.daemon.pid).items() if name not in crib.SERVER])
+
+        def effective(pid):
+            return re.search(r"\nCapEff:\t(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)
+        self.assertEqual(int(effective(c.daemon.pid), 16), 0)
+        launcher = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-launch")
+        self.assertEqual(int(effective(launcher), 16), 1 << 5 | 1 << 6 | 1 << 7)
+        signer = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
+        self.assertEqual(int(effective(signer), 16), 0)
+
     def test_own_directories_are_removed(self):
         self.begin()
         self.assertEqual(self.say("acme", "mkdir -p $HOME/a/b; echo x >$HOME/a/b/c; chmod 0 $HOME/a; stat -c %a $HOME"), "700")
