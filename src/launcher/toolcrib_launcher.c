@@ -28,6 +28,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "sandbox/filter.h"
 #include "sandbox/policy.h"
 
 #include "launcher_int.h"
@@ -492,6 +493,41 @@ static size_t children_max(void)
 	return set && text_u64(set, strlen(set), &n) == 0 && n < LAUNCHER_CHILDREN_MAX ? (size_t)n : LAUNCHER_CHILDREN_MAX;
 }
 
+/* --- the filter: what neither we nor anything that we start may do (SEC S-603) */
+
+/* Sanitizers start processes, and trace, to say what they have found. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED true
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
+/* bubblewrap makes namespaces and what is in them, and toolcrib-run looks at a socket of its tool; a tool's own filter,
+ * which comes on top, refuses that. */
+static const struct filter_row for_our_programs[] = {
+	{ SYS_clone, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_unshare, FILTER_ALLOW, 0, { 0 }, { 0 } },
+	{ SYS_mount, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_umount2, FILTER_ALLOW, 0, { 0 }, { 0 } },
+	{ SYS_pivot_root, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_pidfd_getfd, FILTER_ALLOW, 0, { 0 }, { 0 } },
+};
+
+/* All groups: the filter is the union of what toolcrib-run, tools and the other programs may do.  A kernel without
+ * filters has no cages either, and the server says so. */
+static int put_filter_on(void)
+{
+	const struct filter f = {
+		.groups = FILTER_CORE | FILTER_THREADS | FILTER_FILES | FILTER_MODES | FILTER_WATCH | FILTER_NET | FILTER_START |
+			  FILTER_SIGNALS | FILTER_SCHED | FILTER_USERS | FILTER_MEMFD | FILTER_CONFINE,
+		.rows = for_our_programs, .nrows = NELEMS(for_our_programs),
+	};
+
+	return SANITIZED || !filter_available() ? 0 : filter_put_on(&f, NULL, NULL);
+}
+
 /* "FIRST:COUNT"; none of them is root or nobody's sentinel. */
 static bool read_uids(const char *text, struct launcher_uids *ret)
 {
@@ -518,7 +554,9 @@ static const char *set_up_users(struct us *us, const char *uids)
 	/* What a service manager has given is of no use without a range. */
 	if (!*uids && geteuid() != 0 && !set_capabilities(0))
 		return "capabilities";
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? "no new privileges" : NULL;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return "no new privileges";
+	return put_filter_on() < 0 ? "filter" : NULL;
 }
 
 /* NULL, or the step that failed. */

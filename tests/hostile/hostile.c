@@ -188,7 +188,7 @@ static void own(char **argv)
 	fd = open(other, O_PATH);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	say("other_by_descriptor", chmod(path, 0666));
-	snprintf(path, sizeof(path), "/proc/%d/cwd/../../..%.30s", (int)getppid(), "/etc");
+	snprintf(path, sizeof(path), "/proc/%d/cwd/../../../../../../../../../../../..%.30s", (int)getppid(), "/etc");
 	say("other_by_parent", chmod(path, 0777));
 	race(other);
 }

@@ -255,6 +255,9 @@ class Daemon(crib.Case):
             status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
             self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), status["Name"])
         self.assertEqual(c.json("status")[0]["confined"], "no new privileges, no programs")
+        for pid, name in crib.below(c.daemon.pid).items():
+            status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+            self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), name)
 
     def test_the_signer_is_confined(self):
         """SEC S-604: a filter of its own, which lets nothing through that is not on its list, and no way to new privileges."""

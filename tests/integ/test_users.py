@@ -75,7 +75,7 @@ class Users(crib.Case):
         """HARDENING F-1: read, empty, rename, remove, change of modes, at Landlock 0."""
         self.begin(f"uids: '{UIDS}', landlock: 0, require: base+uid")
         store = self.crib.store
-        files = [store / "toolcrib.db", store / "master.key", *(store / "signer").iterdir(), self.crib.dir / "toolcribd.yaml"]
+        files = [store / "toolcrib.db", store / "master.key", *(store / "signer").glob("*.key"), self.crib.dir / "toolcribd.yaml"]
         before = [(path, path.stat().st_mode, path.stat().st_ino, path.read_bytes()[:64], path.stat().st_size > 0) for path in files]
         for path in files:
             said = self.say("acme", f"""for word in "cat {path}" "truncate -s 0 {path}" "mv {path} {path}.x" "rm -f {path}" \
