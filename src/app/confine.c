@@ -68,7 +68,7 @@ int app_confine(struct app *a, struct err *err)
 		return 0;
 	if (SANITIZED) {
 		a->confined = "no: built with a sanitizer";
-		return 0;
+		return drop_capabilities(err);
 	}
 	if (!filter_available()) {
 		a->confined = "no: this kernel has no filters";

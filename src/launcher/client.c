@@ -78,13 +78,13 @@ static int spawn(const char *path, const struct launcher_uids *uids, int theirs,
 		       "the launcher cannot be started: %s", strerror(rc));
 }
 
-static bool wait_for(int fd, short events)
+static bool wait_for(int fd, int wait_ms)
 {
-	struct pollfd p = { .fd = fd, .events = events };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int n;
 
 	do
-		n = poll(&p, 1, LAUNCHER_WAIT_MS);
+		n = poll(&p, 1, wait_ms);
 	while (n < 0 && errno == EINTR);
 	return n == 1;
 }
@@ -94,7 +94,7 @@ static int greet(const struct launcher *l, const char *path, struct err *err)
 {
 	char buf[LAUNCHER_MESSAGE_MAX];
 	struct launcher_message m;
-	ssize_t n = wait_for(l->fd, POLLIN) ? launcher_message_recv(l->fd, buf, sizeof(buf), &m, MSG_DONTWAIT) : -1;
+	ssize_t n = wait_for(l->fd, LAUNCHER_GREET_MS) ? launcher_message_recv(l->fd, buf, sizeof(buf), &m, MSG_DONTWAIT) : -1;
 
 	if (n < (ssize_t)sizeof(m.head))
 		return err_set(err, ERR_UNREACHABLE, path, "the launcher does not answer");
@@ -142,7 +142,7 @@ void launcher_close(struct launcher **lp)
 	*lp = NULL;
 	if (l->fd >= 0) {
 		shutdown(l->fd, SHUT_WR);
-		while (wait_for(l->fd, POLLIN) && launcher_next(l, &ev) > 0)
+		while (wait_for(l->fd, LAUNCHER_WAIT_MS) && launcher_next(l, &ev) > 0)
 			;
 		close(l->fd);
 	}

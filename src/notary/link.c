@@ -118,7 +118,7 @@ static int list_logs(struct notary *n, uint64_t until_us, struct err *err)
 
 int notary_greet(struct notary *n, const char *instance, struct err *err)
 {
-	uint64_t until_us = clock_mono_us() + CALL_MS * 1000ull;
+	uint64_t until_us = clock_mono_us() + GREET_MS * 1000ull;
 	struct sign_msg req = { .op = SIGN_HELLO, .number = 1 }, reply = { 0 };
 	int rc = sign_call(n->fd, until_us, &req, &reply, err);
 

@@ -18,6 +18,7 @@ struct map;
 
 enum {
 	CALL_MS = 5000,                 /* for one reply of the signer */
+	GREET_MS = 30000,               /* for its first, which comes when it has been started: a machine may be slow */
 	BEAT_MS = 500,                  /* after a record; the rest of the second is for signing */
 	RETRY_MS = 1000,                /* after a failure */
 	HEARTBEAT_S = 600,

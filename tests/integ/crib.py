@@ -51,6 +51,12 @@ def below(pid):
     return found
 
 
+def sanitized(program="toolcribd"):
+    """Is this program one of a build with a sanitizer, whose memory and system calls are not those of ours?"""
+    content = (BUILD / program).read_bytes()
+    return b"__tsan_init" in content or b"__asan_init" in content
+
+
 SERVER = {"toolcrib-launch", "toolcrib-sign"}      # what belongs to the server itself
 
 

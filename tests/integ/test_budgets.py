@@ -76,7 +76,8 @@ class Bodies(crib.Case):
         crib.wait_for("some of it", lambda: self.rss() - before > 24)
         after = self.rss()
         print(f"{CONNECTIONS} connections that sent {CONNECTIONS * 2} MiB of bodies: RSS {before:.0f} -> {after:.0f} MiB", file=sys.stderr)
-        self.assertLess(after - before, 80 + CONNECTIONS / 25)
+        if not crib.sanitized():                # it keeps what was given back
+            self.assertLess(after - before, 80 + CONNECTIONS / 25)
         self.assertLessEqual(self.counter("budget_bodies_bytes"), 56 * MIB)
         self.assertGreater(self.counter("budget_bodies_refused"), 0)
         refused = self.answer(hostile[-1])
@@ -257,6 +258,8 @@ class Memory(crib.Case):
 
     def test_f15_without_memory_the_request_fails_and_the_server_goes_on(self):
         """HARDENING F-15: arguments and results of 9 MB, ever a little more memory, over a line and over HTTP."""
+        if crib.sanitized():
+            self.skipTest("a sanitizer's own memory is what runs out first, and that ends the process")
         c = self.crib.init()
         c.tool(crib.ECHO + "limits: {result: 16MiB}\n")
         c.tool(crib.tool_yaml("big", '{type: exec, argv: [/bin/sh, -c, "head -c 9000000 /dev/zero | tr \'\\\\0\' x"], stdin: none, output: text}',

@@ -248,7 +248,7 @@ class Daemon(crib.Case):
     def test_f12_the_server_is_confined(self):
         """HARDENING F-12: no new privileges and a filter, in every thread; `status` says so."""
         c = self.crib.init().start()
-        if b"__tsan_init" in (program := (crib.BUILD / "toolcribd").read_bytes()) or b"__asan_init" in program:
+        if crib.sanitized():
             self.assertEqual(c.json("status")[0]["confined"], "no: built with a sanitizer")
             self.skipTest("sanitizers need more than a list could say")
         for task in pathlib.Path(f"/proc/{c.daemon.pid}/task").iterdir():
@@ -262,8 +262,7 @@ class Daemon(crib.Case):
     def test_the_signer_is_confined(self):
         """SEC S-604: a filter of its own, which lets nothing through that is not on its list, and no way to new privileges."""
         c = self.crib.init().start()
-        program = (crib.BUILD / "toolcrib-sign").read_bytes()
-        if b"__tsan_init" in program or b"__asan_init" in program:
+        if crib.sanitized("toolcrib-sign"):
             self.skipTest("sanitizers need more than a list could say")
         signer = next(pathlib.Path(f"/proc/{pid}") for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
         status = dict(line.split(":\t", 1) for line in (signer / "status").read_text().splitlines() if ":\t" in line)

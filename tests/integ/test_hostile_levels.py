@@ -57,7 +57,7 @@ class Levels(crib.Case):
     def secrets(self):
         """The server's own files: store, keys, configuration."""
         store = self.crib.store
-        return [store / "toolcrib.db", store / "master.key", *sorted(p for p in (store / "signer").iterdir() if p.is_file()),
+        return [store / "toolcrib.db", store / "master.key", *sorted((store / "signer").glob("*.key")),
                 self.crib.dir / "toolcribd.yaml"]
 
 

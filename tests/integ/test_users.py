@@ -137,7 +137,7 @@ echo end""")
 
         def effective(pid):
             return re.search(r"\nCapEff:\t(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)
-        self.assertEqual(int(effective(c.daemon.pid), 16), 0)
+        self.assertEqual(int(effective(c.daemon.pid), 16), 0, "the server's")
         launcher = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-launch")
         self.assertEqual(int(effective(launcher), 16), 1 << 5 | 1 << 6 | 1 << 7)
         signer = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
