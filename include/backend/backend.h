@@ -154,9 +154,9 @@ void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level)
 /* ERR_DENIED when it is not enough; the message says what is missing, the hint where to change it. */
 int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err) MUST_CHECK;
 
-/* The one gate to all handlers (HARDENING F-4).  ERR_AUDIT: it is not recorded, and nothing was started.  Run a handler:
- * as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run
- * used are blanked from all that it says. */
+/* The one gate to all handlers (HARDENING F-4).  ERR_AUDIT: it is not recorded, and nothing was started.  Run a
+ * handler: as ops->start() and ops->cancel(), with what is done for all of them around it.  Secrets that the run used
+ * are blanked from all that it says. */
 int backend_start(const struct backend_ops *ops, const struct backend_env *env, const struct backend_req *req,
 		  const struct backend_sink *sink, void *arg, struct backend_op **ret, struct err *err) MUST_CHECK;
 void backend_cancel(struct backend_op *op, enum cancel_why why);        /* op: from backend_start() */

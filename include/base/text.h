@@ -7,8 +7,9 @@
 
 /* --- growing strings */
 
-/* A growable byte string with a limit.  Appends beyond max set `failed` and change nothing more, so a writer checks once
- * at the end; those of a string with a limit do the same when there is no memory.  p is NUL-terminated whenever it is not NULL. */
+/* A growable byte string with a limit.  Appends beyond max set `failed` and change nothing more, so a writer checks
+ * once at the end; those of a string with a limit do the same when there is no memory.  p is NUL-terminated whenever
+ * it is not NULL. */
 struct str {
 	char *p;
 	size_t len, cap, max;   /* max 0 = no limit */

@@ -109,8 +109,8 @@ bool conf_same_doors(const struct conf *c, const struct conf *next);
 /* Take the LIVE values of next over into c, and, with the same doors, what stands under tls.  Appends the keys of START
  * rows that differ, "a, b", and "listeners" and "oauth.issuers", to *ret_restart. */
 void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart);
-/* What no tool may see: the store, the file, and what it names as secret; absolute, NULL-terminated.  c: NULL = there is
- * none. */
+/* What no tool may see: the store, the file, and what it names as secret; absolute, NULL-terminated.  c: NULL = there
+ * is none. */
 char **conf_hidden(const struct conf *c, const char *store);
 void conf_hidden_free(char ***list);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */

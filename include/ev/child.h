@@ -12,7 +12,8 @@ struct launcher_uids;
 struct sandbox_policy;
 
 /* Start the launcher of this loop (launcher/launcher.h): before the first thread, before a stranger's byte is read.
- * Without this the first start of a program does it, with no users for tools.  uids may be NULL.  As launcher_open(). */
+ * Without this the first start of a program does it, with no users for tools.  uids may be NULL. 
+ * As launcher_open(). */
 int ev_launcher_open(struct ev_loop *loop, const struct launcher_uids *uids, struct err *err) MUST_CHECK;
 
 /* Processes of tools: the launcher starts toolcrib-run, which builds the sandbox that the policy describes and becomes

@@ -9,13 +9,13 @@
 #include "base/err.h"
 
 /* The launcher: a process of its own, toolcrib-launcher, which is the only one that starts programs (HARDENING 1.1,
- * 1.5).  The server starts it before it reads a stranger's byte and starts nothing itself any more.  It has no listener,
- * no store and no keys, reads one socketpair, and starts the programs of a fixed table: a message names a row, never a
- * file.
+ * 1.5).  The server starts it before it reads a stranger's byte and starts nothing itself any more.  It has no
+ * listener, no store and no keys, reads one socketpair, and starts the programs of a fixed table: a message names a
+ * row, never a file.
  *
- * A request carries the descriptors that the program gets as its 0, 1, 2 and, for a tool, SANDBOX_FD.  What has ended is
- * told once, when nothing of it is left: the launcher is the subreaper of all that it has started and kills what a dead
- * one leaves behind (SEC S-513).  When the server's end of the socketpair closes, it ends them all, and itself.
+ * A request carries the descriptors that the program gets as its 0, 1, 2 and, for a tool, SANDBOX_FD.  What has ended
+ * is told once, when nothing of it is left: the launcher is the subreaper of all that it has started and kills what a
+ * dead one leaves behind (SEC S-513).  When the server's end of the socketpair closes, it ends them all, and itself.
  *
  * One thread uses a struct launcher. */
 

@@ -66,13 +66,14 @@ struct limit_req {
  * alone. */
 typedef void limit_turn_fn(void *arg, bool granted);
 /* 0: *ret runs, or waits and fn follows; or it has nothing at all.  err->where says which: "tenant/rate",
- * "tool/concurrency", "key/quota", "tenant/storage", "tenant/queue", "tenant/bytes", "tenant/audit" are ERR_RATE with retry_ms; "server/calls",
- * "server/queue", "server/bytes", "server/limiter" are ERR_BUSY with retry_ms: no fault of this tenant. */
+ * "tool/concurrency", "key/quota", "tenant/storage", "tenant/queue", "tenant/bytes", "tenant/audit" are ERR_RATE with
+ * retry_ms; "server/calls", "server/queue", "server/bytes", "server/limiter" are ERR_BUSY with retry_ms: no fault of
+ * this tenant. */
 int limit_enter(struct limiter *l, const struct limit_req *req, limit_turn_fn *fn, void *arg, struct limit_ticket **ret,
 		struct err *err) MUST_CHECK;
 bool limit_waits(const struct limit_ticket *t);
-/* Something was recorded of this tenant, in about so many bytes.  low: the disk is nearly full, and until it is not each
- * tenant has one part of LIMIT_LOW_PARTS of what it may take in a day; the rest is for those who took less. */
+/* Something was recorded of this tenant, in about so many bytes.  low: the disk is nearly full, and until it is not
+ * each tenant has one part of LIMIT_LOW_PARTS of what it may take in a day; the rest is for those who took less. */
 void limit_add_audit(struct limiter *l, int64_t tenant_id, uint64_t wall_us, size_t bytes, bool low);
 #define LIMIT_LOW_PARTS 16
 /* More bytes in memory, charged to the quotas too.  Never refused: the work is done. */
@@ -130,7 +131,8 @@ struct limit_usage {
 	uint64_t calls, bytes;
 };
 #define LIMIT_DAY_US 86400000000ull
-struct limit_view { uint32_t running, waiting; uint64_t calls, bytes, memory; };       /* memory: of a tenant, in use now */
+/* memory: of a tenant, in use now */
+struct limit_view { uint32_t running, waiting; uint64_t calls, bytes, memory; };
 /* What is running, waiting and used today by one of them. */
 struct limit_view limit_see(const struct limiter *l, enum limit_scope scope, int64_t tenant_id, int64_t subject,
 			    uint64_t wall_us);

@@ -121,8 +121,8 @@ struct http_ops {
 struct http_conn *http_conn_new(struct ev_loop *loop, int fd, const struct http_timers *timers,
 				const struct http_ops *ops,
 				void *arg);
-/* Right after http_conn_new(): t is taken, see stream_tls(), or NULL.  Bytes of bodies that are not whole count as pass's,
- * which lives until closed(): what is too much is refused with 503 (HARDENING F-5). */
+/* Right after http_conn_new(): t is taken, see stream_tls(), or NULL.  Bytes of bodies that are not whole count as
+ * pass's, which lives until closed(): what is too much is refused with 503 (HARDENING F-5). */
 void http_conn_from(struct http_conn *c, struct tls *t, struct gate_pass *pass);
 /* Close now: gone() and closed() follow, deferred. */
 void http_conn_close(struct http_conn *c);

@@ -20,7 +20,8 @@
  *	const struct filter f = { .groups = FILTER_CORE | FILTER_FILES, .rows = rows, .nrows = NELEMS(rows) };
  *	rc = filter_put_on(&f, NULL, &err);
  *
- * Put it on last: it is for ever, for this thread and what it starts.  Any thread; asks nobody and allocates nothing. */
+ * Put it on last: it is for ever, for this thread and what it starts.  Any thread; asks nobody
+ * and allocates nothing. */
 
 enum filter_group {
 	FILTER_CORE = 1 << 0,           /* memory, time, what is open, waiting, own signals, own limits, exit, sync */

@@ -83,10 +83,12 @@ struct pending_row {
 };
 /* Of the rows `diff`, with command/rows.h. */
 #define DIFF_DETAIL \
-	"Without versions: what waits for approval against what is in force, if something waits; a first version is new as a " \
+	"Without versions: what waits for approval against what is in force, if something waits; a first version is new " \
+	"as a " \
 	"whole.  Values are shown whole.  In a long text that changed, [-words-] went and {+words+} came; \\n is where a " \
 	"line ends.  \\u{N}, in JSON \\uNNNN, is a character that is not seen, or that looks like another one: a letter of " \
-	"another alphabet within a word, a blank that is none.  \\\\ is a backslash, and one stands before what would read as " \
+	"another alphabet within a word, a blank that is none.  \\\\ is a backslash, and one stands before what would " \
+	"read as " \
 	"a mark.  On a terminal more than a screen comes in pages; exit status 5 when not all of them were looked at."
 #define DIFF_VERSIONS \
 	VERSION_MAYBE("from", "The older version; default: the one in force, or else the one before."), \

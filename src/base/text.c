@@ -70,8 +70,8 @@ void str_reset(struct str *s)
 		s->p[0] = '\0';
 }
 
-/* Make room for n more bytes and a NUL; false when that is above the limit.  Who gave a limit asks whether it failed: where
- * there is no memory, the limit is what there is. */
+/* Make room for n more bytes and a NUL; false when that is above the limit.  Who gave a limit asks whether it failed:
+ * where there is no memory, the limit is what there is. */
 static bool reserve(struct str *s, size_t n)
 {
 	size_t limit = s->max ? s->max : SIZE_MAX / 2, need, cap;

@@ -120,7 +120,8 @@ struct call {
 	struct call_trouble *trouble;
 };
 
-/* Of a result as text: a string with a limit fails where there is no memory (HARDENING F-15); sizes are checked before. */
+/* Of a result as text: a string with a limit fails where there is no memory (HARDENING F-15); sizes are checked
+ * before. */
 #define CALL_TEXT_MAX (SIZE_MAX / 4)
 
 /* Made on first use. */

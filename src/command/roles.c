@@ -139,7 +139,8 @@ static bool persons_are_named(const struct commands *a)
 	return false;
 }
 
-int actor_check_other(const struct command_call *c, const char *author, const char *did, const char *todo, struct err *err)
+int actor_check_other(const struct command_call *c, const char *author, const char *did, const char *todo,
+		struct err *err)
 {
 	const struct commands *a = c->admin;
 	const char *mine, *theirs, *hint = "where there is no other: toolcrib help approval policy";

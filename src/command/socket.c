@@ -298,7 +298,8 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	ev_timer_stop(c->due);
 	/* Of a stream the peer's end must be seen when it is silent, and of what waits for somebody else, too. */
 	stream_pause(c->stream, !cmd || (!cmd->stream && !cmd->ungather));
-	c->running = command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun, .verb = command[n]
+	c->running = command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun,
+		.verb = command[n]
 		    ? command + n + 1 : NULL,
 		.args = args, .sink = &sink }, replied, c);
 	jx_wipe(&doc);

@@ -89,7 +89,8 @@ const struct command export_commands[] = {
 };
 
 #define DOCUMENTS_MAX 10000
-/* What --prune removes without --prune-limit: so many objects, or such a share of those of its kinds, whichever is more. */
+/* What --prune removes without --prune-limit: so many objects, or such a share of those of its kinds, whichever is
+ * more. */
 #define PRUNE_OBJECTS 10
 #define PRUNE_PERCENT 10
 
@@ -336,7 +337,8 @@ static int prune_all(struct apply *a, struct err *err)
 	return rc;
 }
 
-/* What --prune removes is bounded, and destroys: a second administrator agrees to all of it, by name (HARDENING F-21). */
+/* What --prune removes is bounded, and destroys: a second administrator agrees to all of it, by name (HARDENING
+ * F-21). */
 static int check_prune(struct apply *a, struct err *err)
 {
 	char *why;
@@ -346,7 +348,8 @@ static int check_prune(struct apply *a, struct err *err)
 		return 0;
 	if (prunes_too_much(a)) {
 		metric_inc(METRIC_admin_prunes_refused);
-		(void)err_set(err, ERR_LIMIT, "", "--prune would remove %zu of %zu objects, more than --prune-limit lets pass: %" PRIu64
+		(void)err_set(err, ERR_LIMIT, "",
+			"--prune would remove %zu of %zu objects, more than --prune-limit lets pass: %" PRIu64
 			      " objects or %" PRIu64 " %%", a->removed, a->count + a->removed, a->prune_most, a->prune_percent);
 		err_hint(err, "look at them with --dry-run; if it is meant: --prune-limit %zu", a->removed);
 		return ERR_LIMIT;

@@ -1,9 +1,9 @@
 /* Processes of tools: the start, what they are told, and the end.
  *
  * The launcher starts toolcrib-run in a process group of its own; that gets its instructions from us by a socket, and
- * stays beside the tool as its supervisor.  Its end is the end of all that the tool has started; to close our side of the
- * socket is to ask for it.  The launcher tells the end when nothing is left, even where the supervisor was killed (SEC
- * S-513). */
+ * stays beside the tool as its supervisor.  Its end is the end of all that the tool has started; to close our side of
+ * the socket is to ask for it.  The launcher tells the end when nothing is left, even where the supervisor was killed
+ * (SEC S-513). */
 #include "config.h"
 
 #include <errno.h>

@@ -111,8 +111,8 @@ struct code_reader {
 	bool next, armed, given, over, variable;
 	unsigned operands, skip;
 };
-/* The next word of a command line, zeroed readers before the first.  ERR_INVALID: it is code, or chooses some, and has a
- * template (HARDENING F-20). */
+/* The next word of a command line, zeroed readers before the first.  ERR_INVALID: it is code, or chooses some, and
+ * has a template (HARDENING F-20). */
 int exec_code_check(struct code_reader r[2], const char *text, bool templated, const char *at,
 		    struct err *err) MUST_CHECK;
 

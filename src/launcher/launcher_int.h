@@ -33,13 +33,13 @@ struct launcher_message {
 	size_t nfds;
 };
 
-/* Is this a request that a launcher carries out: known, whole, bounded, with the descriptors of its row?  Fills head and
- * text. */
+/* Is this a request that a launcher carries out: known, whole, bounded, with the descriptors of its row?  Fills head
+ * and text. */
 bool launcher_request_parse(const void *p, size_t len, size_t nfds, struct launcher_message *ret);
 /* One packet with descriptors.  False: errno says why. */
 bool launcher_message_send(int fd, const struct launcher_message *m, int flags);
-/* One packet; unknown descriptors of it are closed.  Its length, 0 = the other end is gone, -1 with errno.  m->fds are the
- * caller's. */
+/* One packet; unknown descriptors of it are closed.  Its length, 0 = the other end is gone, -1 with errno.  m->fds
+ * are the caller's. */
 ssize_t launcher_message_recv(int fd, void *buf, size_t size, struct launcher_message *m, int flags);
 
 /* How many descriptors a row's program gets. */

@@ -228,7 +228,8 @@ static int run_row(struct us *us, const struct launcher_message *m, struct slot 
 	static char option[] = "--user";
 	char *argv[16];
 	char uid[16];
-	struct plan p = { .run = m->head.row == LAUNCHER_RUN, .file = us->files[m->head.row], .path = us->paths[m->head.row], .argv = argv,
+	struct plan p = { .run = m->head.row == LAUNCHER_RUN, .file = us->files[m->head.row],
+		.path = us->paths[m->head.row], .argv = argv,
 			  .nfds = LAUNCHER_FDS };
 	pid_t pid;
 

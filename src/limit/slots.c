@@ -113,7 +113,8 @@ static int memory_check(const struct limiter *l, const struct account *a, size_t
 	if (!l->conf.tenant_bytes || with <= l->conf.tenant_bytes)
 		return 0;
 	metric_inc(METRIC_budget_results_refused);
-	(void)err_set(err, ERR_RATE, "tenant/bytes", "arguments and results of this tenant's calls are %llu bytes with this one, "
+	(void)err_set(err, ERR_RATE, "tenant/bytes",
+		"arguments and results of this tenant's calls are %llu bytes with this one, "
 		      "allowed are %llu (budgets.results_per_tenant)", (unsigned long long)with,
 		      (unsigned long long)l->conf.tenant_bytes);
 	if (err)

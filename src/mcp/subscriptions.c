@@ -816,9 +816,10 @@ static unsigned may_hear(const struct scopes *scopes)
 	       (scope_has(scopes, SCOPE_RESOURCES_LIST) ? (unsigned)ENC_ON_RESOURCES : 0);
 }
 
-/* Take what is offered to this tenant (MCP N-07).  Unknown URIs are left out; of one that is not SUBS_ADDED, in uri, and
- * all before it nothing stays. */
-static enum subs_added take_filter(struct mcp_req *req, const struct filter *filter, bool recorded, char uri[MCP_URI_SIZE])
+/* Take what is offered to this tenant (MCP N-07).  Unknown URIs are left out; of one that is not SUBS_ADDED, in uri,
+ * and all before it nothing stays. */
+static enum subs_added take_filter(struct mcp_req *req, const struct filter *filter, bool recorded,
+		char uri[MCP_URI_SIZE])
 {
 	struct registry *reg = req->x->srv->env.registry;
 	struct reg_snapshot *snap = reg_acquire(reg, req->x->who->tenant_id);

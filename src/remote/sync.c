@@ -1,5 +1,5 @@
-/* upstream sync, diff, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and resources are
- * tools here as everywhere in the store.
+/* upstream sync, diff, accept: what an upstream lists against what was accepted of it (SEC S-740).  Prompts and
+ * resources are tools here as everywhere in the store.
  *
  * A tool that was never seen is stored by sync and pinned to its digest.  One whose digest is another now is disabled
  * and waits; so is one that is gone.  One that is again what was accepted comes back by itself. */
@@ -490,7 +490,8 @@ static int choose(const struct upstream_row *u, const struct remote_rows *all, c
 	return ERR_NOT_FOUND;
 }
 
-static int remotes_choose(const struct command_call *c, const struct upstream_row *u, const struct remote_rows *all, bool *chosen,
+static int remotes_choose(const struct command_call *c, const struct upstream_row *u,
+		const struct remote_rows *all, bool *chosen,
 		   struct err *err)
 {
 	size_t n = arg_count(c, "tool");
@@ -538,7 +539,8 @@ static void put_text(struct digest *d, const char *text)
 	digest_put(d, text ? text : "", n);
 }
 
-static int remotes_digest(struct db *db, const struct upstream_row *u, const struct remote_rows *all, const bool *chosen,
+static int remotes_digest(struct db *db, const struct upstream_row *u, const struct remote_rows *all,
+		const bool *chosen,
 		   uint8_t ret[32], size_t *ret_n, struct err *err)
 {
 	struct digest *d = digest_new();
@@ -618,7 +620,8 @@ static int read_waiting(struct db *db, const struct upstream_row *u, const struc
 	return rc;
 }
 
-static void put_row(struct command_call *c, const struct remote_row *r, const json_t *a, const json_t *b, const char *why)
+static void put_row(struct command_call *c, const struct remote_row *r, const json_t *a, const json_t *b,
+		const char *why)
 {
 	const char *sign = r->state == REMOTE_GONE ? "-" : r->tool_id ? "~" : "+";
 	char *what = mem_printf("%s%s%s", r->remote, r->tool_id ? ", here " : "", r->tool_id ? r->tool : "");
@@ -672,7 +675,8 @@ static void put_how(struct command_call *c, const struct upstream_row *u, const 
 	free(summary);
 }
 
-static int diff_chosen(struct command_call *c, struct db *db, const struct upstream_row *u, const struct remote_rows *all,
+static int diff_chosen(struct command_call *c, struct db *db, const struct upstream_row *u,
+		const struct remote_rows *all,
 		       bool *chosen, struct err *err)
 {
 	uint8_t digest[32];

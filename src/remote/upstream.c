@@ -840,7 +840,8 @@ const struct command upstream_commands[] = {
 
 const struct command upstream_remove_commands[] = {
 	{ .noun = "upstream", .verb = "remove", .help = "Remove an upstream with all that it brought",
-	  .detail = "Grants stay, as with any tool that is removed.  Calls that run there end, and so do its processes.", .args = upstream_args,
+	  .detail = "Grants stay, as with any tool that is removed.  Calls that run there end, and so do its processes.",
+	  .args = upstream_args,
 	  .done = "upstream %{name} %{said}",
 	  .destructive = true, .role = ADM_OWNER, .where = ADM_ON_WRITER, .check = upstream_name_check,
 	  .body = upstream_remove_body, .after = upstream_after },

@@ -15,11 +15,11 @@
 
 /* All integers little-endian:
  *
- *   head    "tcr5", u32 length of what follows
+ *   head    "tcr6", u32 length of what follows
  *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
- *   sandbox u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
- *   texts   program, cwd, scratch, bwrap, cgroup, sha256: each u32 length, the bytes, one NUL (counted); "" = NULL but for the
- *           program
+ *   sandbox u32 1 = uid, u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
+ *   texts   program, cwd, scratch, bwrap, cgroup, sha256: each u32 length, the bytes, one NUL (counted); "" = NULL but
+ *           for the program
  *   lists   argv, env, read, write, files, hide: each u32 count, then that many texts
  *   ports   connect, bind: each u32 count, then that many u32
  */

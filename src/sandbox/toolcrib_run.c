@@ -249,7 +249,8 @@ static int confine_privileges(struct err *err)
 
 /* What was checked is what runs: a binary from its descriptor.  The interpreter of a script opens it once more, by the
  * name that it is given.  That is the script's own name where nobody but root and our user can put another file there;
- * else, and where the definition has pinned what runs, it is /dev/fd/N, and the descriptor stays open (HARDENING F-15). */
+ * else, and where the definition has pinned what runs, it is /dev/fd/N, and the descriptor stays open (HARDENING
+ * F-15). */
 struct program { int fd; bool by_name; };
 
 #define LINKS_MAX 40                    /* in a name, as the kernel counts */

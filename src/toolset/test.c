@@ -285,7 +285,8 @@ int tool_test_body(struct command_call *c, struct db *db, struct audit_logs *log
 		.upstreams = command_env(c)->upstreams, .sandbox = command_env(c)->sandbox, .workers = command_env(c)->workers,
 		.pool = command_env(c)->pool };
 	const uint64_t limit_us = (uint64_t)job->compiled.timeout_ms * 1000;
-	const struct backend_req req = { .recorded = true, .plan = job->compiled.plan, .tool = job->def.name, .args = job->args,
+	const struct backend_req req = { .recorded = true, .plan = job->compiled.plan, .tool = job->def.name,
+		.args = job->args,
 		.args_text = str_text(&job->args_text), .args_len = job->args_text.len, .call_id = job->id, .tenant = "test",
 		.principal = "test", .rev = rev_table[REV_COUNT - 1].text, .deadline_us = clock_mono_us() + limit_us,
 		.result_max = job->compiled.result_max };

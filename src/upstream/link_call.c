@@ -561,9 +561,9 @@ static struct link_call *running_call(const struct link *l, uint64_t id)
 	return o && o->kind == LINK_CALL && o->call->sink ? o->call : NULL;
 }
 
-/* Whose message is it (HARDENING F-3): of the call whose exchange it came in, and where a wire has exchanges of no other.
- * On one that has none: of the only live call, when nobody else's was ever sent here, and none is left that it could
- * be late for.  NULL: nobody's, however likely one is. */
+/* Whose message is it (HARDENING F-3): of the call whose exchange it came in, and where a wire has exchanges of no
+ * other.  On one that has none: of the only live call, when nobody else's was ever sent here, and none is left that
+ * it could be late for.  NULL: nobody's, however likely one is. */
 static struct link_call *owner_of(const struct link *l, uint64_t exchange)
 {
 	if (l->wire->exchanges) {

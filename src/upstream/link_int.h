@@ -147,14 +147,14 @@ struct link_status { enum link_era era; size_t calls; const uint8_t *hash; };
 struct link_status link_status(const struct link *link);
 /* No new call comes: those who wait for a list hear that there will be none. */
 void link_retire(struct link *link);
-/* A resource by its URI there, which the server says news of, if it does.  Once each; on false: no more.  recorded: that
- * somebody wants it so is, and the server may be told. */
+/* A resource by its URI there, which the server says news of, if it does.  Once each; on false: no more.  recorded:
+ * that somebody wants it so is, and the server may be told. */
 void link_watch(struct link *link, const char *uri, bool on, bool recorded);
 /* Things that happen at most once in a gap, after a burst of them: when the next may.  *tat is their memory. */
 uint64_t link_due(uint64_t *tat, uint64_t now, uint64_t gap_us, unsigned burst);
 
-/* What it has, read now: begun after this call.  list is taken, NULL with err.  Not before the return.  What is returned
- * is good until then, or until link_unlist(), after which done() does not come. */
+/* What it has, read now: begun after this call.  list is taken, NULL with err.  Not before the return.  What is
+ * returned is good until then, or until link_unlist(), after which done() does not come. */
 typedef void link_list_fn(void *arg, struct upstream_list *list, const struct err *err);
 struct link_lister *link_list(struct link *link, link_list_fn *done, void *arg);
 void link_unlist(struct link_lister **lister);

@@ -217,8 +217,8 @@ void link_list_failed(struct link *l, const struct err *err)
 		link_die(l, ERR_TOOL, "%s", err->msg);
 }
 
-/* Their time is over (HARDENING F-17), whatever the server has been saying meanwhile: without its tools they could not be
- * read; of the others this one and those behind it could not. */
+/* Their time is over (HARDENING F-17), whatever the server has been saying meanwhile: without its tools they could
+ * not be read; of the others this one and those behind it could not. */
 static void overdue(struct link *l)
 {
 	struct err err;

@@ -247,7 +247,8 @@ static int render_env(const struct upstream_conf *conf, const struct backend_req
 	return rc;
 }
 
-static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struct upstream_conf *conf, int64_t tenant_id,
+static int spawn(struct pipe_wire *w, const struct sandbox *sandbox, const struct upstream_conf *conf,
+		int64_t tenant_id,
 		 char *const *env, struct err *err)
 {
 	static const struct stream_ops ops = { .data = on_data, .ended = on_ended_stream, .drained = on_drained };

@@ -1,6 +1,7 @@
 /* The upstreams that are known, the links to them and who watches resources over these: one link for each tenant that
  * uses one, or one for all (SEC S-515), or one for each call where nothing else says whose a question is (HARDENING
- * F-3); opened by the first call, ended when idle, opened again with a growing delay when it broke.  The app and commands set upstreams, mcp.c asks for links; loop thread. */
+ * F-3); opened by the first call, ended when idle, opened again with a growing delay when it broke.  The app and
+ * commands set upstreams, mcp.c asks for links; loop thread. */
 #include "config.h"
 
 #include <stdio.h>
@@ -615,8 +616,8 @@ static struct slot *slot_of(struct upstream *up, const struct upstream_caller *w
 
 /* --- slots of one principal */
 
-/* An older server asks over a pipe or HTTP+SSE without saying for which call: whose question it is, is known for certain
- * only where there is one call, and nobody else ever had one (HARDENING F-3). */
+/* An older server asks over a pipe or HTTP+SSE without saying for which call: whose question it is, is known for
+ * certain only where there is one call, and nobody else ever had one (HARDENING F-3). */
 static bool serves_one(const struct upstream *up)
 {
 	return up->conf->asks && up->conf->transport != UPSTREAM_HTTP && up->era != LINK_ERA_MODERN;

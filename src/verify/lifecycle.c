@@ -93,8 +93,8 @@ static bool clock_was_set(const struct verify_clock *k, uint64_t at_us)
 	return k->set_from_us <= at_us && at_us <= k->set_to_us;
 }
 
-/* A call of the server that was started last, and has not stopped, runs; so does one that its crash has ended, until the
- * next start says so.  What began before that start has an end, or something is wrong (HARDENING F-19). */
+/* A call of the server that was started last, and has not stopped, runs; so does one that its crash has ended, until
+ * the next start says so.  What began before that start has an end, or something is wrong (HARDENING F-19). */
 static bool may_run(const struct verify_clock *k, const struct open_call *o)
 {
 	return k->life == AUDIT_SERVER_START && (o->ts >= k->life_us || clock_was_set(k, o->ts));
