@@ -261,6 +261,7 @@ static int run_row(struct us *us, const struct launcher_message *m, struct slot 
 		waitpid(pid, NULL, 0);
 		return p.failed;
 	}
+	(void)setpgid(pid, pid);        /* it has done so itself, but where vfork() is fork(), perhaps not yet */
 	slot->pid = pid;
 	slot->state = RUNS;
 	enter(us, slot);

@@ -363,6 +363,9 @@ static void a_worker_that_was_busy_is_replaced(void **state)
 	char want[40];
 	struct ask a;
 
+#if defined(__SANITIZE_THREAD__)
+	skip();                         /* it holds signals back until a call that waits, and this work makes none */
+#endif
 	ask(*state, &a, 1, "busy", "");
 	(void)snprintf(want, sizeof(want), "%d 19", (int)first);
 	expect(&a, want);
