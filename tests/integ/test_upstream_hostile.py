@@ -55,6 +55,19 @@ class Late(Hostile):
 
     CAPS = {"elicitation": {}}
 
+    def setUp(self):
+        super().setUp()
+        self.out = self.crib.dir / "out"
+        self.out.mkdir()
+        self.seen = self.out / "seen"
+
+    def serve_late(self, *words):
+        self.serve("--revision", "2025-06-18", "--late", "--log", self.seen, words=["--write", self.out, *words])
+
+    def arrived(self, n, what):
+        """The upstream itself has it: what still waits in the server for its process is late for nobody."""
+        crib.wait_for(f"{n} of {what} at the upstream", lambda: self.seen.read_text().count(what) == n)
+
     def running(self, n):
         crib.wait_for(f"{n} running calls", lambda: self.crib.status()["running"] == n)
 
@@ -69,14 +82,14 @@ class Late(Hostile):
 
     def late(self, shared, other):
         """acme's call is cancelled while one of `other` runs; what the server then says reaches neither."""
-        self.serve("--revision", "2025-06-18", "--late", words=["--asks", "yes", "--shared", shared])
+        self.serve_late("--asks", "yes", "--shared", shared)
         victim, bystander = self.peer(caps=self.CAPS), self.peer(caps=self.CAPS, key=other)
         for one in (victim, bystander):
             one.ask("logging/setLevel", {"level": "debug"})
         self.begin(victim, 50)
-        self.running(1)
+        self.arrived(1, '"slow"')
         self.begin(bystander, 60)
-        self.running(2)
+        self.arrived(2, '"slow"')
         self.cancel(victim, 50)
         self.running(1)
         bystander.send(bystander.request("tools/call", {"name": "e_echo", "arguments": {"text": "x"}}, id=61))
@@ -130,14 +143,14 @@ class Late(Hostile):
 
     def test_f3_what_is_dropped_is_on_record(self):
         """HARDENING F-3: kind 1012 message.dropped, in the log of the tenant whose link it was."""
-        self.serve("--revision", "2025-06-18", "--late")
+        self.serve_late()
         victim, bystander = self.peer(), self.peer(key=self.crib.key("acme/second"))
         for one in (victim, bystander):
             one.ask("logging/setLevel", {"level": "debug"})
         self.begin(victim, 50)
-        self.running(1)
+        self.arrived(1, '"slow"')
         self.begin(bystander, 60)
-        self.running(2)
+        self.arrived(2, '"slow"')
         self.cancel(victim, 50)
         (row,) = crib.wait_for("the record", lambda: self.dropped("acme"))
         self.assertEqual(row, ("upstream/e", "messages=1 last=notifications/message"))
