@@ -67,7 +67,12 @@ void text_deceives(const char *p, size_t len, bool *ret);
 void text_hex(const void *p, size_t n, char *ret);             /* ret has 2n + 1 bytes */
 int text_unhex(const char *p, size_t len, void *ret, size_t size);         /* 0 or ERR_INVALID; len == 2 * size */
 /* base64url without padding (RFC 4648 5), strict: no white space, no non-zero trailing bits. */
-size_t text_base64url_size(size_t n);                          /* bytes incl. NUL */
+/* bytes incl. NUL */
+static inline size_t text_base64url_size(size_t n)
+{
+	return n / 3 * 4 + (n % 3 ? n % 3 + 1 : 0) + 1;
+}
+
 void text_base64url(const void *p, size_t n, char *ret);
 int text_unbase64url(const char *p, size_t len, void *ret, size_t size, size_t *ret_len);
 /* Standard base64 with padding (RFC 4648 4); the same strictness. */

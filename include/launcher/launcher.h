@@ -34,6 +34,9 @@ enum launcher_row {                     /* programs: who they run as is the row'
 
 /* Whom tools run as: a range of user ids of the machine, which are groups as well.  count = 0: the server's user. */
 struct launcher_uids { uint32_t first, count; };
+#define LAUNCHER_UID_MIN 1000           /* below are users of the system */
+/* "FIRST:COUNT": one for the server's own commands, one for each tenant.  ERR_INVALID, where = "". */
+int launcher_uids_parse(const char *text, struct launcher_uids *ret, struct err *err) MUST_CHECK;
 
 struct launcher_ask {
 	enum launcher_row row;
@@ -62,7 +65,8 @@ int launcher_fd(const struct launcher *l);
 int launcher_start(struct launcher *l, const struct launcher_ask *ask, uint64_t *ret_id, struct err *err) MUST_CHECK;
 /* A signal, SIGTERM or SIGKILL, to the group that the program leads; nothing when it has ended. */
 void launcher_signal(struct launcher *l, uint64_t id, int signal);
-/* 1: *ret is filled; 0: nothing more for now; ERR_UNREACHABLE: it is gone, and with it all that it has started. */
+/* 1: *ret is filled; 0: nothing more for now; ERR_UNREACHABLE: it is gone, and nobody
+ * tells of what it has started; that ends when its own sockets are closed. */
 int launcher_next(struct launcher *l, struct launcher_event *ret);
 
 #endif

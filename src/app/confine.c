@@ -28,7 +28,7 @@
 #define SANITIZED false
 #endif
 
-/* Of what starts and ends processes only the wait for the launcher's end; and a thread's signal to this process. */
+/* Of what starts and ends processes only the wait for the launcher's end. */
 static const struct filter_row rows[] = {
 	{ SYS_wait4, FILTER_ALLOW, 0, { 0 }, { 0 } },
 	{ SYS_waitid, FILTER_ALLOW, 0, { 0 }, { 0 } },

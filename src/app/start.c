@@ -219,18 +219,11 @@ static int use_bwrap(struct app *a, struct err *err)
 /* Before there is a thread, a key or a stranger.  uids: "FIRST:COUNT", or NULL. */
 static int open_launcher(struct app *a, const char *uids, struct err *err)
 {
-	const char *colon = uids ? strchr(uids, ':') : NULL;
-	uint64_t first = 0, count = 0;
-	struct launcher_uids range;
+	struct launcher_uids range = { 0 };
+	int rc = uids ? launcher_uids_parse(uids, &range, err) : 0;
 
-	if (!uids)
-		return ev_launcher_open(a->loop, NULL, err);
-	if (!colon || text_u64(uids, (size_t)(colon - uids), &first) != 0 ||
-	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first < 1000 || count < 2 ||
-	    first + count > UINT32_MAX)
-		return err_set(err, ERR_INVALID, "sandbox.uids", "two numbers FIRST:COUNT from 1000 on, is \"%.60s\"", uids);
-	range = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
-	return ev_launcher_open(a->loop, &range, err) < 0 ? err_wrap(err, "sandbox.uids") : 0;
+	rc = rc ? rc : ev_launcher_open(a->loop, &range, err);
+	return rc < 0 && uids ? err_wrap(err, "sandbox.uids") : rc;
 }
 
 static int sandbox_start(struct app *a, struct err *err)

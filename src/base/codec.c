@@ -39,11 +39,6 @@ int text_unhex(const char *p, size_t len, void *ret, size_t size)
 	return 0;
 }
 
-size_t text_base64url_size(size_t n)
-{
-	return sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-}
-
 void text_base64url(const void *p, size_t n, char *ret)
 {
 	(void)sodium_bin2base64(ret, text_base64url_size(n), p, n, sodium_base64_VARIANT_URLSAFE_NO_PADDING);

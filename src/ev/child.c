@@ -123,8 +123,10 @@ static void on_event(void *arg, const struct launcher_event *event)
 	ev_io_want(c->policy_io, false, false);
 	ev_defer(c->loop, free_child, c);
 	if (event->kind == LAUNCHER_FAILED) {
-		snprintf(failed, sizeof(failed), event->status == ERANGE ? "uid: sandbox.uids has no number for this tenant"
-			 : "launcher: toolcrib-run: %s", strerror(event->status));
+		if (event->status == ERANGE)
+			snprintf(failed, sizeof(failed), "uid: sandbox.uids has no number for this tenant: make the range longer");
+		else
+			snprintf(failed, sizeof(failed), "launcher: toolcrib-run: %s", strerror(event->status));
 		c->ended(c->arg, -SIGKILL, failed);
 		return;
 	}

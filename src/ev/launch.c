@@ -24,12 +24,15 @@ static void tell(struct ev_loop *loop, const struct launcher_event *event)
 {
 	struct started *s = loop->nursery.started ? map_del_u64(loop->nursery.started, event->id) : NULL;
 
+	if (event->kind == LAUNCHER_FAILED)
+		metric_inc(METRIC_launcher_refused);
 	if (s)
 		s->fn(s->arg, event);
 	free(s);
 }
 
-/* With it all that it had started is dead; nothing is started any more (HARDENING 1.5). */
+/* Nobody tells of what it had started, which ends when its own socket is closed, by who is told here; and nothing is
+ * started any more (HARDENING 1.5). */
 static void on_gone(void *arg)
 {
 	struct ev_loop *loop = arg;

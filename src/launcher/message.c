@@ -8,8 +8,23 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 
 #include "launcher_int.h"
+
+int launcher_uids_parse(const char *text, struct launcher_uids *ret, struct err *err)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t first = 0, count = 0;
+
+	if (!colon || text_u64(text, (size_t)(colon - text), &first) != 0 ||
+	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first < LAUNCHER_UID_MIN || count < 2 ||
+	    count > UINT32_MAX || first + count > UINT32_MAX)
+		return err_set(err, ERR_INVALID, "", "two numbers FIRST:COUNT, from %d on and at least 2, is \"%.60s\"",
+			       LAUNCHER_UID_MIN, text);
+	*ret = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
+	return 0;
+}
 
 /* Each argument ends with a NUL, the last one as well. */
 static bool is_whole(const struct launcher_message *m)

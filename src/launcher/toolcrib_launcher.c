@@ -530,24 +530,10 @@ static int put_filter_on(void)
 	return SANITIZED || !filter_available() ? 0 : filter_put_on(&f, NULL, NULL);
 }
 
-/* "FIRST:COUNT"; none of them is root or nobody's sentinel. */
-static bool read_uids(const char *text, struct launcher_uids *ret)
-{
-	const char *colon = strchr(text, ':');
-	uint64_t first = 0, count = 0;
-
-	if (!colon || text_u64(text, (size_t)(colon - text), &first) != 0 ||
-	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first == 0 || count == 0 ||
-	    first + count > UINT32_MAX)
-		return false;
-	*ret = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
-	return true;
-}
-
 /* NULL, or the step that failed. */
 static const char *set_up_users(struct us *us, const char *uids)
 {
-	if (*uids && !read_uids(uids, &us->uids)) {
+	if (*uids && launcher_uids_parse(uids, &us->uids, NULL) < 0) {
 		errno = EINVAL;
 		return "users of tools";
 	}

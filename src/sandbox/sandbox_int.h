@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "sandbox/policy.h"
 
-
 /* --- level.c: Landlock */
 
 /* own_dir: NULL = none. */
@@ -22,6 +21,17 @@ bool sandbox_is_below(const char *path, const char *dir);
 
 /* *ret_listener is set when the supervisor is asked about some calls. */
 int filter_confine(const struct sandbox_policy *p, int *ret_listener, struct err *err) MUST_CHECK;
+
+/* --- bwrap.c */
+
+/* What it starts is this program again, with these words and descriptors. */
+#define SANDBOX_INSIDE "--inside"
+#define SANDBOX_INSIDE_CHAN_FD 4
+#define SANDBOX_INSIDE_POLICY_FD 5
+#define SANDBOX_INSIDE_PROGRAM_FD 6     /* what was checked, to be compared */
+/* own_dir: NULL = none.  chan, program: descriptors.  Does not return but for an error. */
+int bwrap_become(const struct sandbox_policy *p, const char *own_dir, int chan, int program,
+		 struct err *err) MUST_CHECK;
 
 /* --- cgroup.c */
 

@@ -155,12 +155,21 @@ echo end""")
         crib.wait_for("nothing left", lambda: not [p for p, name in crib.below(self.crib.daemon.pid).items() if name not in crib.SERVER])
 
     def test_what_cannot_be_used_is_said(self):
-        for uids, says in (("x", "FIRST:COUNT"), ("0:10", "from 1000 on"), ("700000:1", "FIRST:COUNT"), ("4294967290:100", "FIRST:COUNT")):
+        for uids, says in (("x", "FIRST:COUNT"), ("0:10", "from 1000 on"), ("999:10", "from 1000 on"), ("700000:1", "FIRST:COUNT"), ("4294967290:100", "FIRST:COUNT")):
             with self.assertRaises(AssertionError) as caught:
                 self.crib.start(f"sandbox: {{uids: '{uids}'}}\n")
             self.assertIn("sandbox.uids", str(caught.exception))
             self.assertIn(says, str(caught.exception))
             self.crib.daemon = None
+
+    def test_a_program_that_is_not_open_to_its_user_is_named(self):
+        self.begin()
+        program = self.public / "closed"
+        shutil.copy("/bin/true", program)
+        program.chmod(0o700)
+        self.crib.tool(crib.tool_yaml("closed", f"{{type: exec, argv: ['{program}'], stdin: none, output: text}}"))
+        got = self.peers["acme"].call("closed", {}, crib.MODERN)
+        self.assertIn(f"{program}: it must be open to user {self.uid('acme')}", str(got) + self.crib.log.read_text())
 
     def test_a_tenant_beyond_the_range_is_refused(self):
         self.begin(f"uids: '{FIRST}:2', require: base+uid")

@@ -285,8 +285,11 @@ static void a_missing_program_of_the_package_is_a_refusal(void **state)
 	struct run r = { .loop = *state };
 	struct err err = { 0 };
 
+	uint64_t refused = metric_get(METRIC_launcher_refused);
+
 	assert_int_equal(start_without("TOOLCRIB_RUN", &r, &err), 0);
 	wait_end(&r);
+	assert_int_equal(metric_get(METRIC_launcher_refused), refused + 1);
 	assert_string_equal(r.refused, "launcher: toolcrib-run: No such file or directory");
 	drain(&r, 1);
 }
