@@ -12,21 +12,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "sandbox/filter.h"
 
 #include "app_int.h"
-
-/* Sanitizers start processes, and trace, to say what they have found. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
 
 /* Of what starts and ends processes only the wait for the launcher's end. */
 static const struct filter_row rows[] = {

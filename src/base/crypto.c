@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "base/text.h"
 
 /* --- digests */
@@ -234,18 +235,6 @@ bool sign_check(const uint8_t public[SIGN_PUBLIC_SIZE], const void *p, size_t le
 
 /* Comparison and wiping, key derivation, and the process-wide precautions. */
 
-/* LeakSanitizer attaches to its own process, which an undumpable one refuses. */
-#if defined(__SANITIZE_ADDRESS__)
-#define UNDER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_ASAN 1
-#endif
-#endif
-#ifndef UNDER_ASAN
-#define UNDER_ASAN 0
-#endif
-
 enum { ALIGN = 16 };            /* sodium_malloc() aligns the end of a piece, not its start */
 
 void *secret_alloc(size_t n)
@@ -297,7 +286,7 @@ int secret_init(void)
 		return ERR_INTERNAL;
 	if (setrlimit(RLIMIT_CORE, &none) != 0)
 		return ERR_INTERNAL;
-	if (!UNDER_ASAN && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+	if (!SANITIZED && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
 		return ERR_INTERNAL;
 	return 0;
 }

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "sandbox/filter.h"
@@ -496,18 +497,6 @@ static size_t children_max(void)
 }
 
 /* --- the filter: what neither we nor anything that we start may do (SEC S-603) */
-
-/* Sanitizers start processes, and trace, to say what they have found. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define SANITIZED true
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED true
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED false
-#endif
 
 /* bubblewrap makes namespaces and what is in them, and toolcrib-run looks at a socket of its tool; a tool's own filter,
  * which comes on top, refuses that. */

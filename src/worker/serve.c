@@ -6,9 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,7 +22,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "base/text.h"
+#include "sandbox/filter.h"
 #include "worker/proto.h"
 #include "worker/serve.h"
 #include "worker/worker.h"
@@ -42,35 +41,15 @@ static volatile sig_atomic_t spent;     /* this request has taken more than a mo
 
 /* --- the list of calls */
 
-#if defined(__x86_64__)
-#define THIS_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define THIS_ARCH AUDIT_ARCH_AARCH64
-#elif defined(__riscv) && __riscv_xlen == 64
-#define THIS_ARCH AUDIT_ARCH_RISCV64
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#if defined(THIS_ARCH) && !defined(SANITIZED)
-
-/* What is allowed, as long as argument arg has none of the bits of mask; of arguments the lower 32 bits are compared,
- * for they are ints and flags.  All else is refused: no program, process, thread, socket, no signal to others. */
-struct row { int nr; unsigned char arg; unsigned mask; };
-
-#define ALL 0xffffffffu
-#define YES(call) { SYS_##call, 0, 0 }
-#define BUT(call, arg, mask) { SYS_##call, arg, mask }
+/* What is allowed; with BUT as long as the argument has none of the bits.  All else is refused: no program, process,
+ * thread, socket, no signal to others. */
+#define YES(call) { SYS_##call, FILTER_ALLOW, 0, { 0 }, { 0 } }
+#define BUT(call, arg, bits) { SYS_##call, FILTER_ALLOW, 0, { arg, FILTER_IS, bits, 0 }, { 0 } }
 #define OF_OTHERS 8u                    /* in F_SETOWN, F_SETSIG, F_SETOWN_EX and in no call that locks */
 #define NO_WRITER (O_WRONLY | O_TRUNC)  /* SQLite opens for reading, or the index of a log for both */
 #define SET_ID 07000u
 
-static const struct row rows[] = {
+static const struct filter_row rows[] = {
 	YES(read), YES(write), YES(pread64), YES(pwrite64), YES(readv), YES(writev), YES(lseek), YES(close), YES(fstat),
 	YES(newfstatat), YES(statfs), YES(fstatfs), YES(faccessat), YES(readlinkat), YES(getdents64), YES(getcwd),
 	YES(ftruncate), YES(fdatasync), YES(fsync),
@@ -87,51 +66,17 @@ static const struct row rows[] = {
 	BUT(mmap, 2, PROT_EXEC), BUT(mprotect, 2, PROT_EXEC), YES(munmap), YES(mremap), YES(madvise), YES(brk),
 	YES(futex), YES(getrandom), YES(clock_gettime), YES(gettimeofday), YES(nanosleep), YES(clock_nanosleep),
 	YES(getpid), YES(gettid), YES(getuid), YES(geteuid), YES(getgid), YES(getegid), YES(getrusage), YES(setitimer),
-	BUT(prlimit64, 0, ALL), BUT(setpriority, 1, ALL), YES(getpriority), YES(uname),
+	BUT(prlimit64, 0, FILTER_ALL), BUT(setpriority, 1, FILTER_ALL), YES(getpriority), YES(uname),
 	YES(rt_sigaction), YES(rt_sigprocmask), YES(rt_sigreturn), YES(restart_syscall), YES(exit), YES(exit_group),
 };
 
-static void emit(struct sock_fprog *prog, unsigned op, unsigned k, unsigned yes, unsigned no)
-{
-	prog->filter[prog->len++] = (struct sock_filter){ (unsigned short)op, (unsigned char)yes, (unsigned char)no, k };
-}
-
-static void emit_row(struct sock_fprog *prog, const struct row *row)
-{
-	size_t at = offsetof(struct seccomp_data, args) + row->arg * sizeof(uint64_t) +
-		(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(uint32_t) : 0);
-
-	emit(prog, BPF_JMP | BPF_JEQ | BPF_K, (unsigned)row->nr, 0, row->mask ? 4 : 1);
-	if (row->mask) {
-		emit(prog, BPF_LD | BPF_W | BPF_ABS, (unsigned)at, 0, 0);
-		emit(prog, BPF_JMP | BPF_JSET | BPF_K, row->mask, 0, 1);
-		emit(prog, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
-	}
-	emit(prog, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
-}
-
+/* Sanitizers need more than a list could say; and there is no list for every machine. */
 static int filter(void)
 {
-	struct sock_filter code[8 + 5 * NELEMS(rows)];
-	struct sock_fprog prog = { 0, code };
+	const struct filter list = { .rows = rows, .nrows = NELEMS(rows) };
 
-	emit(&prog, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-	emit(&prog, BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 1, 0);
-	emit(&prog, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-	emit(&prog, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-	for (size_t i = 0; i < NELEMS(rows); i++)
-		emit_row(&prog, &rows[i]);
-	emit(&prog, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+	return SANITIZED || !filter_available() ? 0 : filter_put_on(&list, NULL, NULL);
 }
-
-#else
-/* Sanitizers need more than a list could say; and there is no list for this machine. */
-static int filter(void)
-{
-	return 0;
-}
-#endif
 
 /* --- bounds */
 
@@ -161,18 +106,10 @@ static uint64_t mapped(void)
 /* Address space beyond own: what was granted, with room for what was brought and for the answer while it grows. */
 static bool bound_memory(uint64_t own, uint64_t memory, uint64_t answer_max, uint64_t len)
 {
-#ifndef SANITIZED
 	const uint64_t hard = own + WORKER_MEMORY_MAX + 4ull * WORKER_ANSWER_MAX + 2ull * WORKER_REQUEST_MAX;
 	const uint64_t soft = own + memory + 4 * answer_max + 2 * len;
 
-	return bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
-#else
-	(void)own;
-	(void)memory;
-	(void)answer_max;
-	(void)len;
-	return true;
-#endif
+	return SANITIZED || bound(RLIMIT_AS, soft < hard ? soft : hard, hard);
 }
 
 static void on_spent(int signo)
@@ -219,10 +156,8 @@ static int confine(void)
 	if (!bound(RLIMIT_CORE, 0, 0) || !bound(RLIMIT_NOFILE, FILES_MAX, FILES_MAX) ||
 	    !bound(RLIMIT_FSIZE, FILE_MAX, FILE_MAX) || signal(SIGXFSZ, SIG_IGN) == SIG_ERR || dup2(null, STDOUT_FILENO) < 0)
 		return -1;
-#ifndef SANITIZED
-	if (dup2(null, STDERR_FILENO) < 0)      /* the log is the server's */
+	if (!SANITIZED && dup2(null, STDERR_FILENO) < 0)        /* the log is the server's */
 		return -1;
-#endif
 	if (close_range(STDERR_FILENO + 1, ~0u, 0))
 		return -1;
 	(void)mallopt(M_ARENA_MAX, 1);

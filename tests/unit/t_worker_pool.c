@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/sanitized.h"
 #include "base/text.h"
 #include "ev/ev.h"
 #include "suite.h"
@@ -29,17 +30,6 @@
 
 #define PATIENCE_MS 60000
 #define FAR_US 3600000000ull
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 struct fix {
 	struct ev_loop *loop;
