@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -274,6 +275,27 @@ class Crib:
         if rows is None:
             return self.cli(*command.split(), *words)
         return "\n".join(str(value) for row in rows for value in row.values())
+
+    def rows(self, sql, *values):
+        """What the store itself says."""
+        db = sqlite3.connect(f"file:{self.store}/toolcrib.db?mode=ro", uri=True)
+        try:
+            return db.execute(sql, values).fetchall()
+        finally:
+            db.close()
+
+    def processes(self, program):
+        """Ids of processes of this program in whose environment the crib's directory is named: --env MARK=(crib.dir)."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+                variables = path.parent.joinpath("environ").read_bytes()
+            except OSError:
+                continue
+            if words[0] == str(program).encode() and str(self.dir).encode() in variables:
+                found.append(int(path.parent.name))
+        return found
 
     def status(self):
         """The row of `toolcrib status`, None when nobody answers."""
@@ -729,6 +751,23 @@ class Case(unittest.TestCase):
                     break
                 got += more
             return got
+
+
+class SmallDisk(Case):
+    """The crib is on a disk of its own, which a test can fill; the log of the server is elsewhere."""
+    SIZE = "24m"
+
+    def setUp(self):
+        mount = tempfile.mkdtemp(prefix="toolcrib-tmpfs-")
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.SIZE}", "tmpfs", mount],
+                                               capture_output=True).returncode != 0:
+            os.rmdir(mount)
+            self.skipTest("needs the right to mount a tmpfs")
+        self.crib = Crib(mount)
+        self.crib.log = pathlib.Path(tempfile.mkstemp(prefix="toolcrib-log-")[1])
+        for step in (lambda: os.rmdir(mount), lambda: subprocess.run(["umount", "-l", mount]), self.crib.log.unlink,
+                     lambda: self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait())):
+            self.addCleanup(step)
 
 
 def main():

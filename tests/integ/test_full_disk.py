@@ -1,25 +1,9 @@
 """A full disk refuses calls before they run, keeps serving lists, and resumes by itself (AUDIT A-211, A-225)."""
-import os
-import pathlib
-import subprocess
-import sys
-import tempfile
 
 import crib
 
 
-class FullDisk(crib.Case):
-    def setUp(self):
-        self.mount = tempfile.mkdtemp(prefix="toolcrib-tmpfs-")
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.mount],
-                                               capture_output=True).returncode != 0:
-            os.rmdir(self.mount)
-            self.skipTest("needs the right to mount a tmpfs")
-        self.crib = crib.Crib(self.mount)
-        self.crib.log = pathlib.Path(tempfile.mkstemp(prefix="toolcrib-log-")[1])      # which is not to end with the disk
-        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()), self.crib.log.unlink(),
-                                 subprocess.run(["umount", "-l", self.mount]), os.rmdir(self.mount)))
-
+class FullDisk(crib.SmallDisk):
     def test_calls_are_refused_lists_are_served_and_service_resumes(self):
         c = self.crib.init()
         (c.dir / "out").mkdir()

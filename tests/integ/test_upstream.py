@@ -115,19 +115,6 @@ class Upstream(crib.Case):
         self.assertEqual(result.get("isError", False), error, result)
         return result["content"][0]["text"]
 
-    def processes(self):
-        """Process ids of an upstream that was added with --env MARK=(our directory)."""
-        found = []
-        for path in crib.pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().split(b"\0")
-                variables = path.parent.joinpath("environ").read_bytes()
-            except OSError:
-                continue
-            if words[0] == str(ECHO).encode() and str(self.crib.dir).encode() in variables:
-                found.append(int(path.parent.name))
-        return found
-
 
 class Calls(Upstream):
     def test_a_sync_stores_tools_that_are_called_by_every_revision(self):
@@ -222,8 +209,8 @@ class Calls(Upstream):
         self.serve(words=["--idle", "1s", "--env", f"MARK={self.crib.dir}"])
         peer = self.peer()
         self.assertEqual(self.text(peer.call("e_echo", {"text": "one"})), "one")
-        self.assertTrue(self.processes())
-        crib.wait_for("no process", lambda: not self.processes())
+        self.assertTrue(self.crib.processes(ECHO))
+        crib.wait_for("no process", lambda: not self.crib.processes(ECHO))
         self.assertEqual(self.text(peer.call("e_echo", {"text": "two"})), "two")
 
     def test_a_disabled_upstream_says_so(self):
@@ -488,7 +475,7 @@ class Failures(Upstream):
         self.crib.tool(json.dumps({**definition, "limits": {"timeout": "1s"}}), "echo.json")
         peer = self.peer()
         self.text(peer.call("e_echo", {"text": "x"}))
-        for pid in self.processes():
+        for pid in self.crib.processes(ECHO):
             os.kill(pid, signal.SIGSTOP)
         peer.send(peer.request("tools/call", {"name": "e_echo", "arguments": {"text": "x"}}, id=60))
         self.others_are_well()

@@ -38,18 +38,6 @@ class Hosting(crib.Case):
         got = peer.ask("resources/read", {"uri": uri}, rev)
         return got["result"]["contents"] if "result" in got else got["error"]
 
-    def processes(self):
-        found = []
-        for path in crib.pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().split(b"\0")
-                variables = path.parent.joinpath("environ").read_bytes()
-            except OSError:
-                continue
-            if words[0] == str(ECHO).encode() and str(self.crib.dir).encode() in variables:
-                found.append(int(path.parent.name))
-        return found
-
 
 class Sync(Hosting):
     def test_a_sync_stores_prompts_resources_and_templates(self):
@@ -322,7 +310,7 @@ class Subscriptions(Hosting):
         peer, other = self.peer(), self.peer()
         peer.ask("resources/subscribe", {"uri": "e+memo://one"})
         crib.wait_for("it there", lambda: self.subscribed(other) == ["memo://one"])
-        for pid in self.processes():
+        for pid in self.crib.processes(ECHO):
             os.kill(pid, signal.SIGKILL)
         self.assertEqual(peer.notice("notifications/resources/updated")["params"]["uri"], "e+memo://one",
                          "what happened meanwhile is not known")
@@ -331,7 +319,7 @@ class Subscriptions(Hosting):
         peer.notice("notifications/resources/updated")
         crib.wait_for("it there again", lambda: self.subscribed(other) == ["memo://one"])
         peer.ask("resources/unsubscribe", {"uri": "e+memo://one"})
-        crib.wait_for("no process once nobody needs it", lambda: not self.processes())
+        crib.wait_for("no process once nobody needs it", lambda: not self.crib.processes(ECHO))
 
     def test_tenants_share_a_subscription_where_they_share_the_link(self):
         self.serve("--revision", "2025-06-18", words=["--shared", "yes"])

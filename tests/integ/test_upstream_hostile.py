@@ -1,11 +1,9 @@
 """Upstreams that are hostile, silent or too quick: nobody's message reaches nobody, what is accepted is what was looked at."""
 import http.server
 import json
-import os
 import pathlib
 import shutil
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -42,13 +40,6 @@ class Hostile(crib.Case):
         self.assertEqual(result.get("isError", False), error, result)
         return result["content"][0]["text"]
 
-    def rows(self, sql, *values):
-        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
-        try:
-            return db.execute(sql, values).fetchall()
-        finally:
-            db.close()
-
 
 class Late(Hostile):
     """What names no live request of one principal is nobody's (HARDENING F-3)."""
@@ -78,7 +69,7 @@ class Late(Hostile):
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 
     def dropped(self, tenant):
-        return self.rows("SELECT object, detail FROM v_records WHERE kind = 'message.dropped' AND tenant IS ?", tenant)
+        return self.crib.rows("SELECT object, detail FROM v_records WHERE kind = 'message.dropped' AND tenant IS ?", tenant)
 
     def late(self, shared, other):
         """acme's call is cancelled while one of `other` runs; what the server then says reaches neither."""
@@ -213,7 +204,7 @@ class Accepting(Hostile):
         self.crib.cli("upstream", "accept", "e", "--digest", looked_at)
         self.assertEqual(self.description(), before + " B")
         self.assertIn("nothing waits any more", self.refused("--digest", looked_at))
-        accepted = self.rows("SELECT object FROM v_records WHERE kind = 'upstream.accept'")
+        accepted = self.crib.rows("SELECT object FROM v_records WHERE kind = 'upstream.accept'")
         self.assertEqual(accepted, [("upstream/e",)])
 
     def test_f16_nothing_is_accepted_blindly(self):
@@ -304,18 +295,6 @@ class Silent(Hostile):
         self.serve("--stall-file", self.stall, *options, words=["--read", self.stall, "--env", f"MARK={self.crib.dir}", *words])
         self.stall.write_text("tools/list")
 
-    def processes(self):
-        found = []
-        for path in crib.pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().split(b"\0")
-                variables = path.parent.joinpath("environ").read_bytes()
-            except OSError:
-                continue
-            if words[0] == str(ECHO).encode() and str(self.crib.dir).encode() in variables:
-                found.append(int(path.parent.name))
-        return found
-
     def begin_sync(self):
         """A sync over the admin socket, that waits for the upstream."""
         sock = socket.socket(socket.AF_UNIX)
@@ -341,9 +320,9 @@ class Silent(Hostile):
         self.serve_stalled("--stubborn")
         sock = self.begin_sync()
         self.addCleanup(sock.close)
-        self.assertTrue(self.processes())
+        self.assertTrue(self.crib.processes(ECHO))
         self.crib.cli("--yes", "upstream", "remove", "e")
-        crib.wait_for("the process to be gone", lambda: not self.processes(), 5)
+        crib.wait_for("the process to be gone", lambda: not self.crib.processes(ECHO), 5)
         sock.settimeout(crib.DEADLINE)
         self.assertIn("upstream e: ", json.loads(sock.recv(65536).splitlines()[0])["error"]["message"])
 
@@ -355,21 +334,21 @@ class Silent(Hostile):
         crib.wait_for("a running call", lambda: self.crib.status()["running"] == 1)
         self.stall.write_text("")
         self.crib.cli("upstream", "set", "e", "--idle", "1h")
-        self.assertTrue(self.processes())
+        self.assertTrue(self.crib.processes(ECHO))
         self.crib.cli("--yes", "upstream", "remove", "e")
         self.assertIn("upstream e: the link was closed", self.text(peer.answer(9), error=True))
-        crib.wait_for("the processes to be gone", lambda: not self.processes(), 5)
+        crib.wait_for("the processes to be gone", lambda: not self.crib.processes(ECHO), 5)
 
     def test_f17_set_sends_those_away_who_wait_for_a_list(self):
         """HARDENING F-17: what they wait for is of a document that is no more; its process ends as well."""
         self.serve_stalled("--stubborn")
         sock = self.begin_sync()
         self.addCleanup(sock.close)
-        old = self.processes()
+        old = self.crib.processes(ECHO)
         self.crib.cli("upstream", "set", "e", "--idle", "1h")
         sock.settimeout(crib.DEADLINE)
         self.assertIn("error", json.loads(sock.recv(65536).splitlines()[0]))
-        crib.wait_for("the process to be gone", lambda: not set(old) & set(self.processes()), 5)
+        crib.wait_for("the process to be gone", lambda: not set(old) & set(self.crib.processes(ECHO)), 5)
 
 
 class Front(http.server.ThreadingHTTPServer):
@@ -417,8 +396,9 @@ class FrontHandler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Unrecorded(crib.Case):
+class Unrecorded(crib.SmallDisk):
     """What cannot be recorded does not leave (HARDENING F-4): for each method and kind of backend, while the disk is full."""
+    SIZE = "32m"
 
     # method of the caller, what he asks for with a word of his, what stands in the log of the server then
     METHODS = {
@@ -434,20 +414,13 @@ class Unrecorded(crib.Case):
     }
 
     def setUp(self):
-        self.mount = tempfile.mkdtemp(prefix="toolcrib-tmpfs-")
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", self.mount],
-                                               capture_output=True).returncode != 0:
-            os.rmdir(self.mount)
-            self.skipTest("needs the right to mount a tmpfs")
-        self.crib = crib.Crib(self.mount)
-        self.crib.log = pathlib.Path(tempfile.mkstemp(prefix="toolcrib-log-")[1])
+        super().setUp()
         self.out = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-out-"))
         self.out.chmod(0o777)
         self.seen = self.out / "seen"
         self.seen.touch()
         self.seen.chmod(0o666)
-        self.addCleanup(lambda: (self.crib.daemon and (self.crib.daemon.kill(), self.crib.daemon.wait()), self.crib.log.unlink(),
-                                 subprocess.run(["umount", "-l", self.mount]), os.rmdir(self.mount), shutil.rmtree(self.out)))
+        self.addCleanup(shutil.rmtree, self.out)
         self.crib.init()
         self.key = self.crib.tenant("acme", "*", "prompt:*", "resource:*")
 
@@ -505,18 +478,11 @@ class Unrecorded(crib.Case):
         self.assertEqual([line for line in left if "fault" in line or "unsubscribe" in line], [])
         self.assertNotIn("error", self.ask(peers, "resources/subscribe", "later"))
         crib.wait_for("subscriptions to leave again", lambda: self.lines(("resources/subscribe", "subscriptions/listen"), "later"))
-        self.assertEqual(self.rows("SELECT detail FROM v_records WHERE kind = 'resource.subscribe' AND detail IS NOT NULL"),
+        self.assertEqual(self.crib.rows("SELECT detail FROM v_records WHERE kind = 'resource.subscribe' AND detail IS NOT NULL"),
                          [("resource:e_page",)], "of a listen")
         for kind, n in (("resource.subscribe", 4), ("resource.unsubscribe", "resources/unsubscribe" in self.METHODS)):
-            self.assertEqual(self.rows("SELECT count(*) FROM v_records WHERE kind = ? AND tenant = 'acme' AND pseudonym IS NOT NULL",
+            self.assertEqual(self.crib.rows("SELECT count(*) FROM v_records WHERE kind = ? AND tenant = 'acme' AND pseudonym IS NOT NULL",
                                        kind), [(n,)], kind)
-
-    def rows(self, sql, *values):
-        db = sqlite3.connect(f"file:{self.crib.store}/toolcrib.db?mode=ro", uri=True)
-        try:
-            return db.execute(sql, values).fetchall()
-        finally:
-            db.close()
 
     def start(self):
         self.crib.tool(crib.tool_yaml("own", "{type: static, text: mine}"))
