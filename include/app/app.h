@@ -48,6 +48,10 @@ void app_close(struct app **a);         /* cancels, writer last but one, lock la
 /* All commands, for command_env and for the program toolcrib; ended by NULL. */
 extern const struct command *const app_commands[];
 
+/* Become the configuration's `user` for ever, when root has started us: before anything else is opened.  ERR_NOT_FOUND,
+ * ERR_DENIED, ERR_INVALID; where = "user". */
+int app_become_user(const struct conf *conf, const char *store, struct err *err) MUST_CHECK;
+int app_user_check(const struct conf *conf, struct err *err) MUST_CHECK;        /* could that be done? */
 /* What only its files can tell of a configuration: the listeners' certificates and keys.  where = the file. */
 int app_conf_check(const struct conf *conf, struct err *err) MUST_CHECK;
 

@@ -47,7 +47,7 @@ struct app {
 	char **hide;                    /* its lists and texts */
 	char *scratch, *cgroup;
 	char *sandbox_levels;           /* both levels, for people */
-	const char *confined;           /* how far the server itself is, for people; NULL = not yet */
+	char *confined;                 /* how far the server itself is, for people; NULL = not yet */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
 	int audit_level, stored_level;  /* enum audit_level: the server's default; as the store has it, -1 = not yet */

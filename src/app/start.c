@@ -874,6 +874,7 @@ void app_close(struct app **ap)
 	stop_all(a);
 	ev_loop_free(&a->loop);
 	db_owner_drop(&a->opt.owner);
+	free(a->confined);
 	free(a->relay.address);
 	free(a->store);
 	free(a);

@@ -274,6 +274,15 @@ static int run(const struct options *o, struct conf *conf, const char *store, in
 	return status;
 }
 
+/* Where root's is, whoever this becomes. */
+static int find_store(const struct options *o, const struct conf *conf, char **ret, struct err *err)
+{
+	if (!o->store && !conf->store)
+		return path_default_store(ret, err);
+	*ret = mem_strdup(o->store ? o->store : conf->store);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { NULL, NULL, NULL, false, false };
@@ -294,15 +303,13 @@ int main(int argc, char **argv)
 	if (conf_load(o.config, &conf, &err) < 0)
 		return fail(&err);
 	open_log(conf);
-	if (o.check_config && app_conf_check(conf, &err) < 0) {
+	if (o.check_config && (app_user_check(conf, &err) < 0 || app_conf_check(conf, &err) < 0)) {
 		status = fail(&err);
 	} else if (o.check_config) {
 		fprintf(stderr, "toolcribd: configuration is fine: %s\n", conf->file ? conf->file :
 			"built-in defaults");
 		status = EXIT_DONE;
-	} else if (o.store || conf->store) {
-		status = run(&o, conf, o.store ? o.store : conf->store, out_fd);
-	} else if (path_default_store(&store, &err) < 0) {
+	} else if (find_store(&o, conf, &store, &err) < 0 || app_become_user(conf, store, &err) < 0) {
 		status = fail(&err);
 	} else {
 		status = run(&o, conf, store, out_fd);

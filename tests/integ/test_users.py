@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import tempfile
 import unittest
 
@@ -142,6 +143,73 @@ echo end""")
         self.assertEqual(int(effective(launcher), 16), 1 << 5 | 1 << 6 | 1 << 7)
         signer = next(pid for pid, name in crib.below(c.daemon.pid).items() if name == "toolcrib-sign")
         self.assertEqual(int(effective(signer), 16), 0)
+
+    def process(self, pid):
+        """What /proc says of a process: uid, gid, groups, effective capabilities."""
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+        of = {key: re.search(rf"\n{key}:[ \t]*(.*)", text).group(1).split() for key in ("Uid", "Gid", "Groups", "CapPrm", "CapAmb")}
+        return {int(n) for n in of["Uid"]}, {int(n) for n in of["Gid"]}, of["Groups"], int(of["CapPrm"][0], 16) | int(of["CapAmb"][0], 16)
+
+    def give_away(self, service):
+        for path in (self.crib.dir, self.crib.store, *self.crib.dir.rglob("*")):
+            os.chown(path, service, service)
+
+    def test_f12_a_server_that_root_starts_becomes_its_user(self):
+        """HARDENING F-12, SEC S-601: server, signer and supervisors are the service user's, with no capability; the launcher
+        keeps three; tenants have users of their own; and a port below 1024 is served."""
+        c, service = self.crib, 640002
+        self.give_away(service)
+        low = self.free_low_port()
+        c.start(f"- {{transport: tcp, address: '127.0.0.1:{low}'}}\nuser: '{service}'\nsandbox: {{uids: '{UIDS}', require: base+uid}}\n",
+                env={"TMPDIR": str(self.scratch), "NOTIFY_SOCKET": ""})
+        self.assertNotIn("root", c.json("status")[0]["confined"])
+        below = {name: pid for pid, name in crib.below(c.daemon.pid).items()}
+        for pid in (c.daemon.pid, below["toolcrib-sign"]):
+            self.assertEqual(self.process(pid), ({service}, {service}, [], 0), crib.comm(pid))
+        self.assertEqual(self.process(below["toolcrib-launch"]), ({service}, {service}, [], 1 << 5 | 1 << 6 | 1 << 7))
+        self.peers = {"acme": c.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        self.assertTrue(FIRST < self.uid("acme") < FIRST + 1000)
+        self.assertEqual(self.say("acme", f"cat {c.store}/master.key >/dev/null 2>&1 && echo read; kill -9 $PPID 2>/dev/null && echo killed; echo end"), "end")
+        self.assertEqual({path.stat().st_uid for path in c.store.rglob("*")}, {service}, "nothing of root's is left in the store")
+        with socket.create_connection(("127.0.0.1", low), crib.DEADLINE) as s:
+            self.assertTrue(s)
+
+    @staticmethod
+    def free_low_port():
+        """A port for root alone, unless this machine lets everybody have all; free a moment ago."""
+        if int(pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) < 1000:
+            raise unittest.SkipTest("here any user may listen on ports below 1024")
+        for port in range(600, 1023):
+            with socket.socket() as s:
+                try:
+                    s.bind(("127.0.0.1", port))
+                    return port
+                except OSError:
+                    continue
+        raise unittest.SkipTest("no port below 1024 is free")
+
+    def test_a_server_that_stays_root_says_so(self):
+        """SEC S-601: without `user` it does what it did, with a warning."""
+        self.begin()
+        self.assertIn("root", self.crib.json("status")[0]["confined"])
+        self.assertIn("stays root", self.crib.log.read_text())
+
+    def test_a_user_that_cannot_be_used_is_said(self):
+        for user, says in (("no-such-user-here", "there is no user"), ("root", "is root"), ("'0'", "is root")):
+            with self.assertRaises(AssertionError) as caught:
+                self.crib.start(f"user: {user}\n")
+            self.assertIn(says, str(caught.exception))
+            self.crib.daemon = None
+        with self.assertRaises(AssertionError) as caught:
+            self.crib.start("user: '640002'\n")
+        self.assertIn(f"the store {self.crib.store} belongs to uid 0, not to user 640002", str(caught.exception))
+        self.crib.daemon = None
+        self.give_away(640001)
+        with self.assertRaises(AssertionError) as caught:
+            self.crib.start("user: '640002'\n", user=640001)
+        self.assertIn("only a server that root starts", str(caught.exception))
+        self.crib.daemon = None
 
     def test_own_directories_are_removed(self):
         self.begin()
