@@ -137,8 +137,7 @@ struct command {
 	bool store_if_any;              /* knows more with a store, runs without one as well */
 	bool runs;                      /* handlers: without a server the CLI reads its configuration for sandbox.* */
 	enum authority role;             /* checked before anything of the handler runs */
-	/* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
-	const char *own;
+	const char *own;        /* the argument that says a tenant, as TENANT or TENANT/NAME: its tenant-admin may, too */
 	enum approval_rule second;
 	enum command_where where;           /* WRITER: body appends its records in the same savepoint */
 	/* ADMIN_CMD: a record that is durable before body() runs.  AUDIT_READ, _EXPORT, _VERIFY: what was read is recorded in
@@ -160,6 +159,8 @@ const struct command *command_find(const struct command *const *tables, const ch
 /* The roles that may run it: "admin, operator, tenant-admin"; those of a tenant for theirs alone. */
 void command_roles(const struct command *cmd, struct str *out);
 
+/* What a tenant has of what only app knows, and may have; 0 = any.  For tenant show. */
+struct command_taken { uint64_t bodies, bodies_max, connections, connections_max, queries, queries_max; };
 struct command_env {                      /* borrowed for life; all but loop may be NULL for storeless commands */
 	struct ev_loop *loop;
 	const struct command *const *tables;    /* all commands, as command_next() walks them */
@@ -184,7 +185,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	uint64_t started_us;
 	bool (*draining)(void *arg);    /* is it stopping?  For status; may be NULL */
 	json_t *(*listeners)(void *arg);                /* for status: new reference, array; may be NULL */
-	void (*bodies)(void *arg, int64_t tenant, uint64_t *ret_used, uint64_t *ret_allowed);   /* tenant show; or NULL */
+	void (*taken)(void *arg, int64_t tenant, struct command_taken *ret);    /* may be NULL */
 	/* Read the configuration again; appends the keys that need a restart.  NULL: there is none (embedded). */
 	int (*reload)(void *arg, struct str *ret_restart, struct err *err);
 	void *arg;
@@ -234,8 +235,7 @@ int command_remote_open(struct commands *a, struct ev_loop *loop, const struct c
 			struct command_socket **ret, struct err *err) MUST_CHECK;
 const char *command_remote_address(const struct command_socket *s);
 #define ADMIN_KEY_MS 5000
-/* Of a socket's connections: of one user id or key, of all users without a role, and of a source without a key
- * so far. */
+/* Of a socket's connections: of one user id or key, of all users without a role, of a source without a key so far. */
 #define ADMIN_SHARE_MAX 16
 #define ADMIN_IDLE_MS 60000             /* for a whole line, from the connection or the last reply on */
 #define ADMIN_KEY_PREFIX "tca_"

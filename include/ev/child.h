@@ -37,14 +37,25 @@ static inline uint32_t ev_child_number(int64_t tenant_id)
  * cgroup, of all together.  0 = nobody knows. */
 struct ev_child_usage { uint64_t cpu_us, rss_kib; };
 
+/* How many bytes own directories may hold, of one number and in all; 0 = any (HARDENING F-10).  Their supervisors count
+ * them while they run.  Above a bound the child with the largest is ended, of this number or, in all, of the one that
+ * has most. */
+struct ev_child_bounds { uint64_t tenant, all; };
+void ev_child_bound(struct ev_loop *loop, const struct ev_child_bounds *bounds);
+/* What they hold of one number, until they are removed, and may hold. */
+uint64_t ev_child_bytes(const struct ev_loop *loop, uint32_t number, uint64_t *ret_allowed);
+
 /* ret_fds: our ends of the child's 0, 1, 2 (non-blocking, CLOEXEC); taken by the caller.  ERR_IO,
- * ERR_UNREACHABLE when the launcher is missing (where = its path) or gone. */
+ * ERR_UNREACHABLE when the launcher is missing (where = its path) or gone; ERR_LIMIT: own directories of its number are
+ * at their bound, and the words are for its caller. */
 int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret_fds[3], struct ev_child **ret,
 		   struct err *err) MUST_CHECK;
 /* TERM to the whole group now, KILL after term_ms (0: KILL at once).  ended() still comes. */
 void ev_child_stop(struct ev_child *c, uint32_t term_ms);
 /* In ended() alone. */
 struct ev_child_usage ev_child_usage(const struct ev_child *c);
+/* In ended() alone: why we have ended it, for its caller; NULL = we have not, or were asked to. */
+const char *ev_child_why(const struct ev_child *c);
 /* Kill and reap everything at exit; no ended() any more. */
 void ev_child_kill_all(struct ev_loop *loop);
 

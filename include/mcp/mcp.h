@@ -128,6 +128,8 @@ bool mcp_end_peer(struct mcp_server *srv, int64_t tenant_id, uint64_t id, struct
  * credential that is not valid any more ends soon, as by mcp_end_where() without a kill.  Without this it ends when
  * its time has come. */
 void mcp_recheck(struct mcp_server *srv, int64_t tenant_id);
+/* How many sessions over HTTP a tenant has. */
+size_t mcp_sessions(const struct mcp_server *srv, int64_t tenant_id);
 /* Stop: listens end with their result, channels drain. */
 void mcp_drain(struct mcp_server *srv, uint32_t drain_ms);
 

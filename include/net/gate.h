@@ -70,7 +70,9 @@ bool gate_join(struct gate_pass *p, int64_t tenant_id);
 /* So many bytes of a message wait for the rest of it, in all; 0: none any more, which is always right.  ERR_BUSY: that
  * is too much, *err says which budget and what changes it; ERR_DENIED: of a stranger's.  Nothing has changed then. */
 int gate_hold(struct gate_pass *p, size_t bytes, struct err *err) MUST_CHECK;
-uint64_t gate_tenant_bytes(const struct gate *g, int64_t tenant_id, uint64_t *ret_allowed);
+/* What a tenant has, and may have; 0 = any. */
+struct gate_tenant_view { uint64_t bodies, bodies_max, connections, connections_max; };
+struct gate_tenant_view gate_tenant_see(const struct gate *g, int64_t tenant_id);
 void gate_release(struct gate_pass *p);                 /* gate_hold() of 0 */
 /* A fault of this source; from as in struct accepted.  A fault while its penalty runs adds nothing. */
 void gate_failed(struct gate *g, const char *from);

@@ -12,9 +12,10 @@
  * descriptor 3, a socket; the launcher decodes them strictly: length-prefixed, bounded, no trailing bytes.
  *
  * What comes back on descriptor 3: SANDBOX_READY, the level reached and a newline once the sandbox stands and only the
- * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); last SANDBOX_USAGE and what the
- * tool has used, "CPU_US RSS_KIB" and a newline.  The end of the server's
- * side of the socket ends the tool and all that it has started (SEC S-B15). */
+ * exec is left; when a step or the exec fails, "STEP: reason" as text (SEC S-502); while the tool runs SANDBOX_SIZE,
+ * the bytes of its own directory and a newline, whenever they have changed; last SANDBOX_USAGE and what the tool has
+ * used, "CPU_US RSS_KIB" and a newline.  The end of the server's side of the socket ends the tool and all that it has
+ * started (SEC S-B15). */
 
 #define SANDBOX_POLICY_MAX (256u << 10)     /* bytes of an encoded policy */
 #define SANDBOX_ARGS_MAX 256
@@ -27,6 +28,7 @@
 #define SANDBOX_SHA256_TEXT 65              /* bytes of a digest's text with its NUL */
 #define SANDBOX_READY '+'
 #define SANDBOX_USAGE "\n="                 /* no reason holds a newline */
+#define SANDBOX_SIZE "\n~"
 #define SANDBOX_REPORT_MAX 512              /* bytes of a report */
 
 enum sandbox_net {
@@ -50,6 +52,7 @@ struct sandbox_policy {
 	uint64_t file_bytes;            /* RLIMIT_FSIZE */
 	uint64_t open_files;            /* RLIMIT_NOFILE */
 	uint64_t processes;             /* processes and threads of the whole tree; 0 = any number */
+	uint64_t scratch_bytes;         /* of the own directory, which is counted so far; 0 = it is not counted */
 	struct sandbox_level level;         /* the layers to put on; what does not hold is a refusal */
 	/* With level.landlock; NULL-terminated, NULL = empty.  Absolute paths; beside them what every program needs. */
 	const char *const *read;        /* to be read and executed; must exist */

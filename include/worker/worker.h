@@ -53,6 +53,8 @@ struct worker_req {
 /* ERR_LIMIT: too many bytes; ERR_BUSY: too many wait. */
 int worker_start(struct worker_pool *pool, const struct worker_req *req, struct worker_job **ret,
 		 struct err *err) MUST_CHECK;
+/* How many requests of a tenant run. */
+unsigned worker_pool_running(const struct worker_pool *pool, int64_t tenant_id);
 /* Its worker is killed, if it has one; ended() is not called any more. */
 void worker_cancel(struct worker_job **job);
 

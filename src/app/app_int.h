@@ -117,7 +117,7 @@ void app_certs_look(struct app *a);
 void app_certs_check(struct app *a);                                    /* each second; looks once a day */
 json_t *app_listen_show(void *app);                                     /* for `status` */
 int app_gate_start(struct app *a, struct err *err) MUST_CHECK;
-void app_gate_bodies(void *arg, int64_t tenant_id, uint64_t *ret_used, uint64_t *ret_allowed);
+void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret);
 void app_gate_reload(struct app *a);
 void app_gate_stop(struct app *a);
 int app_pressure_start(struct app *a, struct err *err) MUST_CHECK;

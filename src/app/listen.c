@@ -23,6 +23,7 @@
 #include "net/fetch.h"
 #include "net/gate.h"
 #include "net/tls.h"
+#include "worker/worker.h"
 
 #include "app_int.h"
 
@@ -162,13 +163,15 @@ void app_gate_reload(struct app *a)
 	gate_limit(a->gate, &limits);
 }
 
-void app_gate_bodies(void *arg, int64_t tenant_id, uint64_t *ret_used, uint64_t *ret_allowed)
+void app_taken(void *arg, int64_t tenant_id, struct command_taken *ret)
 {
 	const struct app *a = arg;
+	struct gate_tenant_view v = { 0 };
 
-	*ret_used = *ret_allowed = 0;
 	if (a->gate)
-		*ret_used = gate_tenant_bytes(a->gate, tenant_id, ret_allowed);
+		v = gate_tenant_see(a->gate, tenant_id);
+	*ret = (struct command_taken){ v.bodies, v.bodies_max, v.connections, v.connections_max,
+				       a->pool ? worker_pool_running(a->pool, tenant_id) : 0, WORKER_TENANT_MAX };
 }
 
 /* Behind the listeners, once what their closing has put off is done. */

@@ -242,6 +242,9 @@ static int sandbox_start(struct app *a, struct err *err)
 	a->sandbox.best.uid = conf && conf->sandbox_uids;
 	if (conf && a->sandbox.best.landlock > conf->sandbox_landlock)  /* records and sandbox.require go by what is used */
 		a->sandbox.best.landlock = conf->sandbox_landlock;
+	if (conf)
+		ev_child_bound(a->loop, &(struct ev_child_bounds){ (uint64_t)conf->budget_scratch_tenant_mib << 20,
+								   (uint64_t)conf->budget_scratch_mib << 20 });
 	claim_cgroup(a);
 	if (conf && strcmp(conf->sandbox_engine, "bwrap") == 0 && use_bwrap(a, err) < 0)
 		return ERR_UNREACHABLE;
@@ -699,7 +702,7 @@ static int admin_start(struct app *a, struct err *err)
 		.roles = conf ? conf->roles : a->opt.roles, .nroles = conf ? conf->nroles : a->opt.nroles,
 		.answer_max = (size_t)(conf ? conf->admin_answer_mib : ADMIN_ANSWER_MIB) << 20,
 		.listeners = app_listen_show, .reload = a->opt.profile == APP_DAEMON ? app_reload_now : NULL,
-		.draining = app_is_draining, .bodies = app_gate_bodies, .bind = handlers_bind, .arg = a,
+		.draining = app_is_draining, .taken = app_taken, .bind = handlers_bind, .arg = a,
 	});
 	if (a->opt.profile != APP_EMBEDDED)
 		jobs_resume(a->admin);

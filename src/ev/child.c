@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,9 @@
 
 #include "ev_int.h"
 
+#define WHY_MAX 200
 #define END_US 2000000                  /* how long a supervisor may take to end its tool */
+#define REMOVE_TURNS 30                 /* and to remove what its tool has left */
 
 struct ev_child {
 	struct list node;               /* in the loop's nursery */
@@ -36,12 +39,16 @@ struct ev_child {
 	struct ev_io *policy_io;
 	struct ev_timer *timer;         /* the end after TERM, KILL after the end */
 	bool ending;                    /* the supervisor was told */
+	unsigned patience;              /* turns of END_US that it got besides */
 	struct str policy;              /* what the launcher has not taken yet */
 	char level[SANDBOX_LEVEL_TEXT]; /* that it must reach */
 	/* SANDBOX_READY, the level, a newline; then why it went wrong after all, or the usage */
 	char report[SANDBOX_REPORT_MAX];
 	size_t report_len;
 	struct ev_child_usage usage;
+	uint32_t number;
+	uint64_t bytes;                 /* of its own directory, as was last told */
+	char why[WHY_MAX];              /* we have ended it ourselves; "" = we have not */
 	void (*ended)(void *arg, int status, const char *refused);
 	void *arg;
 };
@@ -59,6 +66,129 @@ static void free_child(void *arg)
 	free(c);
 }
 
+/* --- bytes of own directories (HARDENING F-10) */
+
+/* ending: those as well that are on their way out, whose directories are not removed yet. */
+static uint64_t bytes_of(const struct ev_nursery *n, const uint32_t *number, bool ending)
+{
+	uint64_t sum = 0;
+
+	LIST_FOREACH(node, &n->children) {
+		const struct ev_child *c = CONTAINER_OF(node, struct ev_child, node);
+		if ((!number || c->number == *number) && (ending || !c->ending))
+			sum += c->bytes;
+	}
+	return sum;
+}
+
+void ev_child_bound(struct ev_loop *loop, const struct ev_child_bounds *bounds)
+{
+	ev_assert_thread(loop);
+	loop->nursery.bounds = *bounds;
+}
+
+uint64_t ev_child_bytes(const struct ev_loop *loop, uint32_t number, uint64_t *ret_allowed)
+{
+	*ret_allowed = loop->nursery.bounds.tenant;
+	return bytes_of(&loop->nursery, &number, true);
+}
+
+/* One more of it may not begin. */
+static int check_bytes(const struct ev_nursery *n, uint32_t number, struct err *err)
+{
+	uint64_t bytes = bytes_of(n, &number, true);
+
+	if (!n->bounds.tenant || bytes < n->bounds.tenant)
+		return 0;
+	metric_inc(METRIC_budget_scratch_refused);
+	return err_set(err, ERR_LIMIT, "", "own directories of this tenant's programs hold %" PRIu64 " bytes, allowed are "
+		       "%" PRIu64 " (budgets.scratch_per_tenant): try again when those that run have ended", bytes,
+		       n->bounds.tenant);
+}
+
+static struct ev_child *largest_of(const struct ev_nursery *n, uint32_t number)
+{
+	struct ev_child *largest = NULL;
+
+	LIST_FOREACH(node, &n->children) {
+		struct ev_child *c = CONTAINER_OF(node, struct ev_child, node);
+		if (c->number == number && !c->ending && (!largest || c->bytes > largest->bytes))
+			largest = c;
+	}
+	return largest;
+}
+
+/* The number whose directories hold most. */
+static uint32_t fullest(const struct ev_nursery *n)
+{
+	uint64_t most = 0;
+	uint32_t number = 0;
+
+	LIST_FOREACH(node, &n->children) {
+		const struct ev_child *c = CONTAINER_OF(node, struct ev_child, node);
+		uint64_t bytes = c->bytes && !c->ending ? bytes_of(n, &c->number, false) : 0;
+		if (bytes > most) {
+			most = bytes;
+			number = c->number;
+		}
+	}
+	return number;
+}
+
+static void end_tree(struct ev_child *c);
+
+/* Whoever has most has it because of what he does now: he ends, and nobody else. */
+static void end_largest(const struct ev_nursery *n, uint32_t number, const char *what, const char *key, uint64_t sum,
+			uint64_t allowed)
+{
+	struct ev_child *c = largest_of(n, number);
+
+	if (!c)
+		return;
+	snprintf(c->why, sizeof(c->why), "own directories of %s held %" PRIu64 " bytes, allowed are %" PRIu64 " (%s)", what,
+		 sum, allowed, key);
+	metric_inc(METRIC_budget_scratch_refused);
+	end_tree(c);
+}
+
+static void set_bytes(struct ev_child *c, uint64_t bytes)
+{
+	const struct ev_nursery *n = &c->loop->nursery;
+
+	c->bytes = bytes;
+	metric_set(METRIC_budget_scratch_bytes, bytes_of(n, NULL, true));
+	uint64_t sum = bytes_of(n, &c->number, false);
+	if (n->bounds.tenant && sum > n->bounds.tenant)
+		end_largest(n, c->number, "this tenant's programs", "budgets.scratch_per_tenant", sum, n->bounds.tenant);
+	sum = bytes_of(n, NULL, false);
+	if (n->bounds.all && sum > n->bounds.all)
+		end_largest(n, fullest(n), "all programs, of which this tenant's are the largest,", "budgets.scratch", sum,
+			    n->bounds.all);
+}
+
+/* Take the sizes off the report; the last one counts. */
+static void take_sizes(struct ev_child *c)
+{
+	uint64_t bytes = c->bytes;
+	char *at, *end;
+
+	while ((at = strstr(c->report, SANDBOX_SIZE)) && (end = strchr(at + strlen(SANDBOX_SIZE), '\n'))) {
+		const char *number = at + strlen(SANDBOX_SIZE);
+		(void)text_u64(number, (size_t)(end - number), &bytes);
+		memmove(at, end + 1, strlen(end + 1) + 1);
+		c->report_len = strlen(c->report);
+	}
+	if (bytes != c->bytes)
+		set_bytes(c, bytes);
+}
+
+const char *ev_child_why(const struct ev_child *c)
+{
+	return *c->why ? c->why : NULL;
+}
+
+/* --- what the supervisor says */
+
 /* False when there is nothing more to come. */
 static bool read_report(struct ev_child *c)
 {
@@ -67,6 +197,8 @@ static bool read_report(struct ev_child *c)
 	if (n > 0)
 		c->report_len += (size_t)n;
 	c->report[c->report_len] = '\0';
+	if (n > 0)
+		take_sizes(c);
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -119,6 +251,7 @@ static void on_event(void *arg, const struct launcher_event *event)
 	while (errno = 0, read_report(c) && errno == 0)
 		;
 	list_unlink(&c->node);
+	metric_set(METRIC_budget_scratch_bytes, bytes_of(&c->loop->nursery, NULL, true));
 	ev_timer_stop(c->timer);
 	ev_io_want(c->policy_io, false, false);
 	ev_defer(c->loop, free_child, c);
@@ -150,6 +283,8 @@ static void on_timer(void *arg)
 	struct ev_child *c = arg;
 	if (!c->ending) {
 		end_tree(c);
+	} else if (strstr(c->report, SANDBOX_USAGE) && c->patience++ < REMOVE_TURNS) {
+		ev_timer_start(c->timer, END_US);       /* its tool is dead; what is left is to empty the own directory */
 	} else {
 		log_warn(NULL, "supervisor does not end its tool");
 		ev_launch_signal(c->loop, c->id, SIGKILL);
@@ -224,18 +359,35 @@ static void close_fds(int *fds, size_t n)
 	}
 }
 
+/* Where there is a bound, its directory is counted so far, and no file is larger. */
+static void bound_policy(const struct ev_nursery *n, struct sandbox_policy *p)
+{
+	uint64_t least = n->bounds.all;
+
+	if (n->bounds.tenant && (!least || n->bounds.tenant < least))
+		least = n->bounds.tenant;
+	if (!p->scratch || !least)
+		return;
+	p->scratch_bytes = least;
+	if (p->file_bytes > least)
+		p->file_bytes = least;
+}
+
 int ev_child_start(struct ev_loop *loop, const struct ev_child_req *req, int ret_fds[3], struct ev_child **ret,
 		   struct err *err)
 {
 	ev_assert_thread(loop);
 	int ours[3] = { -1, -1, -1 };
 	struct launcher_ask ask = { .row = LAUNCHER_RUN, .number = req->number, .fds = { -1, -1, -1, -1 } };
+	struct sandbox_policy policy = *req->policy;
 	struct ev_child *c = mem_zalloc(sizeof(*c));
-	*c = (struct ev_child){ .loop = loop, .policy_fd = -1, .ended = req->ended, .arg = req->arg };
+	*c = (struct ev_child){ .loop = loop, .policy_fd = -1, .number = req->number, .ended = req->ended, .arg = req->arg };
+	bound_policy(&loop->nursery, &policy);
 	list_init(&c->node);
 	sandbox_level_format(&req->policy->level, c->level);
 
-	int rc = sandbox_policy_encode(req->policy, &c->policy, err);
+	int rc = check_bytes(&loop->nursery, req->number, err);
+	rc = rc ? rc : sandbox_policy_encode(&policy, &c->policy, err);
 	rc = rc ? rc : make_pipes(ours, ask.fds, &c->policy_fd, err);
 	rc = rc ? rc : ev_launch(loop, &ask, on_event, c, &c->id, err);
 	close_fds(ask.fds, NELEMS(ask.fds));

@@ -2,6 +2,7 @@
 #define EV_INT_H
 
 #include "base/map.h"
+#include "ev/child.h"
 #include "ev/ev.h"
 
 #include <pthread.h>
@@ -56,6 +57,7 @@ struct ev_nursery {             /* what the launcher has started for us (launch.
 	struct ev_io *io;
 	struct map *started;            /* id -> struct started */
 	struct list children;           /* of child.c */
+	struct ev_child_bounds bounds;
 	bool gone;
 	void (*end)(struct ev_loop *loop);      /* of the launcher; NULL before the first start */
 	void (*kill_all)(struct ev_loop *loop);         /* of child.c; NULL before its first start */

@@ -108,7 +108,8 @@ struct exec_proc {
 	enum proc_state state;
 	int fds[3];                     /* our ends of its 0, 1, 2, while no run has them; else -1 */
 	exec_ended_fn *ended; void *arg;        /* PROC_BUSY: the run */
-	struct ev_child_usage usage;            /* while ended() runs */
+	struct ev_child_usage usage;            /* while ended() runs, as is why */
+	const char *why;
 	struct exec_key key;
 	uint64_t born_us;
 	unsigned calls;
@@ -169,6 +170,7 @@ static void on_child_ended(void *arg, int status, const char *refused)
 	struct exec_proc *p = arg;
 
 	p->usage = ev_child_usage(p->child);
+	p->why = ev_child_why(p->child);
 	p->child = NULL;
 	if (p->state == PROC_BUSY)
 		p->ended(p->arg, status, refused);
@@ -754,6 +756,7 @@ static void give_stream_end(struct exec_op *x, int status)
 static void on_ended(void *arg, int status, const char *refused)
 {
 	struct exec_op *x = arg;
+	const char *why = x->proc->why;
 	struct err err;
 
 	x->usage = exec_proc_usage(x->proc);
@@ -761,6 +764,10 @@ static void on_ended(void *arg, int status, const char *refused)
 	drain(x);
 	blank_tail(x);
 	log_tail(x, status);
+	if (why && !x->failed) {        /* a budget of its tenant (HARDENING F-10) */
+		(void)err_set(&err, ERR_LIMIT, "", "the tool was ended: %s", why);
+		exec_fail(x, &err);
+	}
 	if (refused && !x->failed) {
 		(void)err_set(&err, ERR_TOOL, "", "the tool's program could not be started: %s", refused);
 		exec_fail(x, &err);
@@ -834,6 +841,10 @@ static int start_process(struct exec_op *x, const struct sandbox *sandbox, int64
 
 	exec_sandbox_fill(&plan->sandbox, sandbox, &policy);
 	int rc = exec_proc_start(x->op.loop, &policy, tenant_id, on_ended, x, &x->proc, err);
+	if (rc == ERR_LIMIT && *err->where == '\0') {    /* a budget of its tenant */
+		struct err why = *err;
+		return err_set(err, ERR_LIMIT, "", "the tool's program was not started: %s", why.msg);
+	}
 	if (rc < 0) {
 		log_err(&ctx, "tool cannot be started tool=%s reason=%s: %s", x->tool, err->where, err->msg);
 		return err_set(err, ERR_TOOL, "", "the tool's program could not be started");

@@ -247,6 +247,13 @@ int mcp_session_find(struct mcp_server *srv, const char *id, const struct princi
 	return 0;
 }
 
+size_t mcp_sessions(const struct mcp_server *srv, int64_t tenant_id)
+{
+	const struct mcp_tenant *t = map_get_u64(srv->tenants, (uint64_t)tenant_id);
+
+	return t ? t->nsessions : 0;
+}
+
 static bool is_idle(const struct mcp_session *s)
 {
 	return !s->ops && list_empty(&s->exchanges);

@@ -391,12 +391,11 @@ int gate_hold(struct gate_pass *p, size_t bytes, struct err *err)
 	return 0;
 }
 
-uint64_t gate_tenant_bytes(const struct gate *g, int64_t tenant_id, uint64_t *ret_allowed)
+struct gate_tenant_view gate_tenant_see(const struct gate *g, int64_t tenant_id)
 {
 	const struct gate_tenant *t = map_get_u64(g->tenants, (uint64_t)tenant_id);
 
-	*ret_allowed = g->limits.bodies_tenant;
-	return t ? t->held : 0;
+	return (struct gate_tenant_view){ t ? t->held : 0, g->limits.bodies_tenant, t ? t->live : 0, g->limits.per_tenant };
 }
 
 void gate_release(struct gate_pass *p)

@@ -15,6 +15,7 @@
 #include "call/call.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "ev/child.h"
 #include "limit/limit.h"
 #include "mcp/mcp.h"
 #include "people/people.h"
@@ -188,18 +189,45 @@ static int tenant_list_body(struct command_call *c, struct db *db, struct audit_
 
 /* --- budgets (HARDENING F-10): what one tenant may take at most, each counted where it is taken and refused there */
 
-enum { BUDGET_AUDIT, BUDGET_RESULTS, BUDGET_BODIES, BUDGET_PRINCIPALS, BUDGET_KEYS, BUDGET_GRANTS, BUDGETS };
+enum {
+	BUDGET_CALLS, BUDGET_QUEUE, BUDGET_QUERIES, BUDGET_CONNECTIONS, BUDGET_SESSIONS, BUDGET_AUDIT, BUDGET_RESULTS,
+	BUDGET_BODIES, BUDGET_SCRATCH, BUDGET_PRINCIPALS, BUDGET_KEYS, BUDGET_GRANTS, BUDGETS
+};
 static const struct { const char *name, *unit, *refused, *changed_by; } budgets[BUDGETS] = {
+	[BUDGET_CALLS] = { "calls", "calls that run", "its calls that cannot wait", "tenant set --concurrency" },
+	[BUDGET_QUEUE] = { "queue", "calls that wait", "its calls", "limits.tenant_queue, limit set --queue" },
+	[BUDGET_QUERIES] = { "queries", "queries of sql tools that run", "nothing: they wait in turn", "nothing" },
+	[BUDGET_CONNECTIONS] = { "connections", "connections", "its new connections", "connections.per_tenant" },
+	[BUDGET_SESSIONS] = { "sessions", "sessions over HTTP", "new ones, if none of the old is idle", "session kill" },
 	[BUDGET_AUDIT] = { "audit", "bytes recorded today", "its messages, until midnight UTC", "budgets.audit_per_tenant" },
 	[BUDGET_RESULTS] = { "results", "bytes of arguments and results of calls", "its calls",
 			     "budgets.results_per_tenant" },
 	[BUDGET_BODIES] = { "bodies", "bytes of messages that have not come whole", "such messages",
 			    "budgets.bodies_per_tenant" },
+	[BUDGET_SCRATCH] = { "scratch", "bytes of own directories of its programs", "its programs; the largest is ended",
+			     "budgets.scratch_per_tenant" },
 	[BUDGET_PRINCIPALS] = { "principals", "principals", "key create and key enroll for new ones", "nothing: they stay" },
 	[BUDGET_KEYS] = { "keys", "keys that are not revoked", "key create, rotate and enroll", "key revoke" },
 	[BUDGET_GRANTS] = { "grants", "grants", "grant add", "grant remove" },
 };
 struct budget { uint64_t used, allowed; };      /* allowed 0: any */
+
+static void see_running(const struct command_env *env, const struct tenant *t, struct budget b[BUDGETS])
+{
+	const struct tenant_limits *set = tenant_limits(env->tenants, t->id, TENANT_SCOPE_TENANT, 0);
+	const struct limit_view v = limit_see(env->limiter, LIMIT_TENANT, t->id, 0, clock_wall_us());
+	struct command_taken taken = { 0 };
+
+	if (env->taken)
+		env->taken(env->arg, t->id, &taken);
+	b[BUDGET_CALLS] = (struct budget){ v.running, t->concurrency };
+	b[BUDGET_QUEUE] = (struct budget){ v.waiting, set && set->queue ? set->queue : env->tenant_queue };
+	b[BUDGET_QUERIES] = (struct budget){ taken.queries, taken.queries_max };
+	b[BUDGET_CONNECTIONS] = (struct budget){ taken.connections, taken.connections_max };
+	b[BUDGET_SESSIONS] = (struct budget){ env->mcp ? mcp_sessions(env->mcp, t->id) : 0, MCP_SESSIONS_MAX };
+	b[BUDGET_BODIES] = (struct budget){ taken.bodies, taken.bodies_max };
+	b[BUDGET_SCRATCH].used = ev_child_bytes(env->loop, ev_child_number(t->id), &b[BUDGET_SCRATCH].allowed);
+}
 
 /* On the loop: what is counted there. */
 static int tenant_show_check(struct command_call *c, struct err *err)
@@ -218,8 +246,7 @@ static int tenant_show_check(struct command_call *c, struct err *err)
 	day = limit_see(env->limiter, LIMIT_AUDIT, t->id, 0, clock_wall_us());
 	b[BUDGET_AUDIT].used = day.bytes;
 	b[BUDGET_RESULTS].used = limit_see(env->limiter, LIMIT_TENANT, t->id, 0, clock_wall_us()).memory;
-	if (env->bodies)
-		env->bodies(env->arg, t->id, &b[BUDGET_BODIES].used, &b[BUDGET_BODIES].allowed);
+	see_running(env, t, b);
 	return 0;
 }
 
@@ -491,8 +518,11 @@ static const struct command_column tenant_cols[] = {
 	COL("name", "Name"), COL("title", "Title"), COL("state", "State"), COL("concurrency", "Concurrency"),
 	COL("rate", "Rate"), COL("sandbox", "Sandbox"), COL("principals", "Principals"), COL("keys", "Keys"),
 	COL("grants", "Grants"),
-	COL("generation", "Generation"), COL_AT("created", "Created"), COL("budget_audit", "Budget audit"),
-	COL("budget_results", "Budget results"), COL("budget_bodies", "Budget bodies"),
+	COL("generation", "Generation"), COL_AT("created", "Created"), COL("budget_calls", "Budget calls"),
+	COL("budget_queue", "Budget queue"), COL("budget_queries", "Budget queries"),
+	COL("budget_connections", "Budget connections"), COL("budget_sessions", "Budget sessions"),
+	COL("budget_audit", "Budget audit"), COL("budget_results", "Budget results"), COL("budget_bodies", "Budget bodies"),
+	COL("budget_scratch", "Budget scratch"),
 	COL("budget_principals", "Budget principals"), COL("budget_keys", "Budget keys"),
 	COL("budget_grants", "Budget grants"), COL_END };
 

@@ -15,8 +15,8 @@
 
 /* All integers little-endian:
  *
- *   head    "tcr6", u32 length of what follows
- *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes
+ *   head    "tcr7", u32 length of what follows
+ *   limits  u64 cpu_s, memory_bytes, file_bytes, open_files, processes, scratch_bytes
  *   sandbox u32 1 = uid, u32 landlock, u32 1 = seccomp, u32 1 = net0, u32 net, u32 1 = udp
  *   texts   program, cwd, scratch, bwrap, cgroup, sha256: each u32 length, the bytes, one NUL (counted); "" = NULL but
  *           for the program
@@ -26,7 +26,7 @@
 
 #define BWRAP_PROCESSES 2
 
-static const char magic[4] = { 't', 'c', 'r', '6' };
+static const char magic[4] = { 't', 'c', 'r', '7' };
 
 static void put_u32(struct str *out, uint32_t v)
 {
@@ -141,6 +141,7 @@ static void put_policy(const struct sandbox_policy *p, struct str *out)
 	put_u64(out, p->file_bytes);
 	put_u64(out, p->open_files);
 	put_u64(out, p->processes);
+	put_u64(out, p->scratch_bytes);
 	put_u32(out, p->level.uid);
 	put_u32(out, p->level.landlock);
 	put_u32(out, p->level.seccomp);
@@ -308,6 +309,7 @@ static void read_policy(struct block *b, struct reader *r)
 	p->file_bytes = get_u64(r);
 	p->open_files = get_u64(r);
 	p->processes = get_u64(r);
+	p->scratch_bytes = get_u64(r);
 	p->level.uid = get_small(r, 1);
 	p->level.landlock = get_small(r, SANDBOX_LANDLOCK_MAX);
 	p->level.seccomp = get_small(r, 1);

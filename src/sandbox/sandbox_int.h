@@ -65,6 +65,8 @@ struct supervisor {
 	char *writable[SANDBOX_PATHS_MAX + 2];  /* without links; of the tool; NULL-terminated */
 	bool gathered;
 	char *cgroup;                   /* of the tool; NULL = none */
+	const char *own_dir;            /* of the tool; NULL = none */
+	int (*become_user)(struct err *err);    /* the tool's, for ever */
 };
 /* Before the tool is started: from here on signals wait, and orphans come to us. */
 int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, struct err *err) MUST_CHECK;

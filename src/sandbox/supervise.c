@@ -16,11 +16,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -35,10 +38,20 @@
  * ended likewise.  The filter does ask about signals where Landlock does not see them: those to the tool's own
  * processes are allowed; and about modes, times and listen() (attributes.c). */
 
-#define COUNT_MAX 4096                  /* processes and threads that are looked at when they are counted */
 #define COUNT_FIRST_NS 20000000         /* until processes are counted for the first time, and again */
 #define COUNT_NEXT_NS 100000000
 #define ANCESTORS_MAX 4096              /* steps from a process up to us */
+
+struct own_sizes { uint64_t bytes, memory; };   /* of the own directory; of what is known to be in memory */
+struct own_size {
+	const char *dir;                /* NULL = none */
+	uint64_t max;                   /* it is not counted further; 0 = all of it */
+	int (*become_user)(struct err *err);
+	bool memory;                    /* look at what processes have mapped, too */
+	pid_t pid;                      /* the process that looks; 0 = none */
+	int fd;                         /* what it says; -1 = there is none */
+	int64_t began_ms, due_ms;
+};
 
 struct watch {
 	const struct supervisor *supervisor;
@@ -49,12 +62,15 @@ struct watch {
 	int listener_fd, notify_fd, signal_fd, timer_fd, children_fd;
 	bool gathered;                  /* kill(-1) reaches the tool's processes and no others */
 	const char *cgroup;             /* the tool's; NULL = none */
-	bool too_many;
+	struct own_size size;           /* what looks at bytes */
+	uint64_t told;                  /* bytes of the own directory that the server knows */
+	bool too_many, too_large;
 };
 
 /* --- counting */
 
-struct tree { pid_t at[COUNT_MAX]; size_t n; uint64_t threads; };
+#define TREE_MAX 4096                   /* processes that are looked at when they are counted */
+struct tree { pid_t at[TREE_MAX]; size_t n; uint64_t threads; };
 
 /* Numbers, a space after each. */
 static void add_listed(struct tree *t, int fd)
@@ -62,14 +78,14 @@ static void add_listed(struct tree *t, int fd)
 	char buf[4096], *end, *p;
 	off_t at = 0;
 
-	for (ssize_t n; t->n < COUNT_MAX && (n = pread(fd, buf, sizeof(buf) - 1, at)) > 0;) {
+	for (ssize_t n; t->n < TREE_MAX && (n = pread(fd, buf, sizeof(buf) - 1, at)) > 0;) {
 		buf[n] = '\0';
 		end = strrchr(buf, ' ');
 		if (!end)
 			return;
 		*end = '\0';            /* a number that the buffer cuts is read again with the next piece */
 		at += end + 1 - buf;
-		for (p = buf; p < end && t->n < COUNT_MAX;)
+		for (p = buf; p < end && t->n < TREE_MAX;)
 			t->at[t->n++] = (pid_t)strtol(p, &p, 10);
 	}
 }
@@ -97,20 +113,304 @@ static void add_process(struct tree *t, pid_t pid)
 		closedir(d);
 }
 
+/* The sum of the lines that begin so, names with the newline before them; 0 where it cannot be read. */
+static uint64_t proc_kib(pid_t pid, const char *file, const char *const *names)
+{
+	char path[64], text[4096];
+	uint64_t sum = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	for (; *names; names++) {
+		const char *at = strstr(text, *names);
+		if (at)
+			sum += strtoull(at + strlen(*names), NULL, 10);
+	}
+	return sum;
+}
+
+/* Could they have more memory in all than they may?  What they share is in this sum for each of them, so that only
+ * who looks closer can say that they have. */
+static bool may_be_large(const struct watch *w, const struct tree *t)
+{
+	static const char *const names[] = { "\nRssAnon:", "\nRssShmem:", NULL };
+	uint64_t kib = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		kib += proc_kib(t->at[i], "status", names);
+	return w->policy->memory_bytes && kib > w->policy->memory_bytes / 1024;
+}
+
 /* True when there are more than the bound, or one more was refused. */
-static bool is_over(const struct watch *w)
+static bool is_over(struct watch *w)
 {
 	uint64_t max = sandbox_processes(w->policy);
 
 	if (w->cgroup)
-		return cgroup_value(w->cgroup, "pids.events", "max ") > 0;
+		return max && cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
 	add_listed(t, w->children_fd);
-	for (size_t i = 0; i < t->n && t->threads <= max; i++)
+	for (size_t i = 0; i < t->n && (!max || t->threads <= max); i++)
 		add_process(t, t->at[i]);
-	bool over = t->threads > max;
+	bool over = max && t->threads > max + (w->size.pid > 0);
+	bool large = may_be_large(w, t);
+	if (large && !w->size.memory)
+		w->size.due_ms = 0;
+	w->size.memory = large;
 	free(t);
 	return over;
+}
+
+/* --- how much the tool holds: bytes of its own directory (HARDENING F-10), and of memory in all where no cgroup counts
+ * it (F-8).  We have another user and no time: a process of the tool's user looks, sends two numbers and ends.
+ *
+ * The tool changes what is looked at.  Nothing of it is followed but by descriptors, downwards; whatever makes the look
+ * endless makes the sum larger, and above the bound it ends. */
+
+#define ENTRY_BYTES 4096                /* what each file counts at least: a million empty ones are something as well */
+#define DEPTH_MAX 128                   /* directories in each other; deeper is above every bound */
+#define HELD_MAX 4096                   /* files without a name that are told apart */
+#define FIRST_MS 100                    /* until the first look */
+#define PAUSE_MS 1000                   /* between two, and this many times what one has taken */
+#define PAUSE_LARGE_MS 200              /* while there may be too much memory */
+#define PAUSE_PARTS 10
+#define PAUSE_MAX_MS 5000
+#define NICE 10
+
+struct look {
+	uint64_t bytes, max;            /* it is over when bytes are more; 0 = no bound */
+	uint64_t memory;
+	dev_t dev;                      /* where the own directory is */
+	struct { dev_t dev; ino_t ino; } held[HELD_MAX];
+	size_t nheld;
+};
+
+/* --- the directory */
+
+static bool is_entry(const struct dirent *e)
+{
+	return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+/* One that its owner has closed to himself is opened again: what is in it counts. */
+static DIR *open_dir(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	char link[32];
+
+	if (fd < 0 && errno == EACCES) {
+		int path = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", path);
+		if (path >= 0 && fstat(path, &st) == 0 && chmod(link, (st.st_mode & ALLPERMS) | S_IRWXU) == 0)
+			fd = open(link, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (path >= 0)
+			close(path);
+	}
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d && fd >= 0)
+		close(fd);
+	return d;
+}
+
+static bool is_above(const struct look *l)
+{
+	return l->max && l->bytes > l->max;
+}
+
+/* A file of several names is counted in parts. */
+static void add_file(struct look *l, const struct stat *st)
+{
+	uint64_t bytes = (uint64_t)st->st_blocks * 512;
+
+	if (!S_ISDIR(st->st_mode) && st->st_nlink > 1)
+		bytes /= st->st_nlink;
+	l->bytes += bytes < ENTRY_BYTES ? ENTRY_BYTES : bytes;
+}
+
+static void look_into(struct look *l, const char *path)
+{
+	DIR *open[DEPTH_MAX] = { open_dir(AT_FDCWD, path) };
+	size_t depth = open[0] != NULL;
+	struct dirent *e;
+	struct stat st;
+
+	if (depth > 0 && fstat(dirfd(open[0]), &st) == 0)
+		l->dev = st.st_dev;
+	while (depth > 0) {
+		DIR *at = open[depth - 1];
+		e = is_above(l) ? NULL : readdir(at);
+		if (!e) {
+			closedir(at);
+			depth--;
+			continue;
+		}
+		if (!is_entry(e) || fstatat(dirfd(at), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		add_file(l, &st);
+		if (!S_ISDIR(st.st_mode))
+			continue;
+		if (depth == DEPTH_MAX)
+			l->bytes = UINT64_MAX / 2;
+		else if ((open[depth] = open_dir(dirfd(at), e->d_name)) != NULL)
+			depth++;
+	}
+}
+
+/* --- what has no name any more */
+
+static bool is_new(struct look *l, const struct stat *st)
+{
+	for (size_t i = 0; i < l->nheld; i++) {
+		if (l->held[i].dev == st->st_dev && l->held[i].ino == st->st_ino)
+			return false;
+	}
+	if (l->nheld < HELD_MAX) {
+		l->held[l->nheld].dev = st->st_dev;
+		l->held[l->nheld++].ino = st->st_ino;
+	}
+	return true;
+}
+
+/* Files that a process has open without a name: where the own directory is they are taken for its. */
+static void look_at_open(struct look *l, pid_t pid)
+{
+	struct dirent *e;
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	DIR *d = opendir(path);
+	while (d && (e = readdir(d)) != NULL) {
+		if (!is_entry(e) || fstatat(dirfd(d), e->d_name, &st, 0) || !S_ISREG(st.st_mode) || st.st_nlink > 0)
+			continue;               /* a file of memfd_create() has another device, and needs a cgroup */
+		if (st.st_dev == l->dev && is_new(l, &st))
+			add_file(l, &st);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* All processes that are below us now, or the first of them; free() it. */
+static struct tree *tree_below(int children_fd)
+{
+	struct tree *t = mem_zalloc(sizeof(*t));
+
+	add_listed(t, children_fd);
+	for (size_t i = 0; i < t->n; i++)
+		add_process(t, t->at[i]);
+	return t;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void look(const struct own_size *o, int children_fd, int to)
+{
+	struct look *l = mem_zalloc(sizeof(*l));
+	struct tree *t = tree_below(children_fd);
+	/* What several processes share counts once. */
+	static const char *const pss[] = { "\nPss_Anon:", "\nPss_Shmem:", NULL };
+
+	l->max = o->max;
+	if (o->dir)
+		look_into(l, o->dir);
+	for (size_t i = 0; i < t->n && !is_above(l); i++) {
+		if (t->at[i] == getpid())
+			continue;
+		look_at_open(l, t->at[i]);
+		if (o->memory)
+			l->memory += proc_kib(t->at[i], "smaps_rollup", pss) * 1024;
+	}
+	const struct own_sizes found = { l->bytes, l->memory };
+	(void)!write(to, &found, sizeof(found));
+	free(t);
+	free(l);
+}
+
+static void own_size_begin(struct own_size *o, const char *dir, uint64_t max, int (*become_user)(struct err *err))
+{
+	*o = (struct own_size){ .dir = dir, .max = max, .become_user = become_user, .fd = -1,
+				.due_ms = now_ms() + FIRST_MS };
+}
+
+static void own_size_tick(struct own_size *o, int children_fd)
+{
+	int to[2];
+
+	if (o->pid > 0 || now_ms() < o->due_ms || pipe2(to, O_CLOEXEC | O_NONBLOCK))
+		return;
+	o->began_ms = now_ms();
+	o->pid = fork();
+	if (o->pid == 0) {
+		struct err err;
+		if (o->become_user(&err) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) {
+			(void)setpriority(PRIO_PROCESS, 0, NICE);
+			look(o, children_fd, to[1]);
+		}
+		_exit(0);
+	}
+	close(to[1]);
+	o->fd = to[0];
+	if (o->pid < 0) {
+		close(o->fd);
+		o->fd = -1;
+	}
+}
+
+static bool own_size_take(struct own_size *o, struct own_sizes *ret)
+{
+	bool got = read(o->fd, ret, sizeof(*ret)) == sizeof(*ret);
+	int64_t now = now_ms(), pause = (now - o->began_ms) * PAUSE_PARTS, least = o->memory ? PAUSE_LARGE_MS : PAUSE_MS;
+
+	close(o->fd);
+	o->fd = -1;
+	o->pid = 0;
+	o->due_ms = now + (pause < least ? least : pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause);
+	return got;
+}
+
+/* Before the server ends the tool for it, it must know. */
+static void report_size(struct watch *w, uint64_t bytes)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), SANDBOX_SIZE "%" PRIu64 "\n", bytes);
+
+	if (bytes != w->told && send(SANDBOX_FD, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) == n)
+		w->told = bytes;
+}
+
+static void take_size(struct watch *w)
+{
+	struct own_sizes got;
+
+	if (!own_size_take(&w->size, &got))
+		return;
+	if (w->policy->scratch_bytes)
+		report_size(w, got.bytes);
+	w->too_large = !w->cgroup && w->policy->memory_bytes && got.memory > w->policy->memory_bytes;
+}
+
+/* True when the tool is over a bound that we hold. */
+static bool tick(struct watch *w)
+{
+	uint64_t ticks;
+
+	if (read(w->timer_fd, &ticks, sizeof(ticks)) <= 0)
+		return false;
+	w->too_many = is_over(w);
+	if (!w->too_many)
+		own_size_tick(&w->size, w->children_fd);
+	return w->too_many;
 }
 
 /* --- signals */
@@ -150,10 +450,12 @@ static bool is_signal(const struct seccomp_data *call)
 
 /* Process 0 is the caller's group.  A group is judged by the process that it is named after: the tool's session is its
  * own, so all members are the tool's or none is. */
-static bool may_signal(const struct seccomp_data *call)
+static bool may_signal(const struct watch *w, const struct seccomp_data *call)
 {
 	pid_t pid = (pid_t)call->args[0];
 
+	if (w->size.pid > 0 && pid == w->size.pid)      /* it is below us, and not the tool's */
+		return false;
 	if (call->nr == SYS_tkill || call->nr == SYS_tgkill || call->nr == SYS_rt_tgsigqueueinfo)
 		return pid > 0 && is_ours(pid);
 	return pid == 0 || (pid > 0 ? is_ours(pid) : pid != -1 && is_ours(-pid));
@@ -172,7 +474,7 @@ static void answer(struct watch *w)
 	reply.it.id = ask.it.id;
 	if (!is_signal(&ask.it.data))
 		reply.it.error = attributes_answer(w->supervisor, w->policy, &ask.it, w->notify_fd);
-	else if (may_signal(&ask.it.data))      /* its arguments are numbers: they cannot change behind our back */
+	else if (may_signal(w, &ask.it.data))      /* its arguments are numbers: they cannot change behind our back */
 		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
 		reply.it.error = -EPERM;
@@ -261,7 +563,8 @@ static void tell_bounds(const struct watch *w)
 {
 	if (w->too_many)
 		tell_bound(w->policy->processes, "processes and threads");
-	else if (w->cgroup && w->policy->memory_bytes && cgroup_value(w->cgroup, "memory.events", "oom_kill "))
+	else if (w->too_large || (w->cgroup && w->policy->memory_bytes &&
+				  cgroup_value(w->cgroup, "memory.events", "oom_kill ")))
 		tell_bound(w->policy->memory_bytes, "bytes of memory in all");
 }
 
@@ -306,8 +609,7 @@ static void take_signal(struct watch *w)
 
 static void run(struct watch *w)
 {
-	enum { SERVER, SIGNALS, TIMER, LISTENER, NOTIFY };
-	uint64_t ticks;
+	enum { SERVER, SIGNALS, TIMER, LISTENER, NOTIFY, SIZE };
 
 	while (!w->tool_ended) {
 		struct pollfd fds[] = {
@@ -316,13 +618,15 @@ static void run(struct watch *w)
 			[TIMER] = { .fd = w->timer_fd, .events = POLLIN },
 			[LISTENER] = { .fd = w->listener_fd, .events = POLLIN },
 			[NOTIFY] = { .fd = w->notify_fd, .events = POLLIN },
+			[SIZE] = { .fd = w->size.fd, .events = POLLIN },
 		};
 		if (poll(fds, NELEMS(fds), -1) < 0 && errno != EINTR)
 			return;
 		if (fds[SERVER].revents)        /* it has nothing more to say but that it is over */
 			return;
-		w->too_many = fds[TIMER].revents && read(w->timer_fd, &ticks, sizeof(ticks)) > 0 && is_over(w);
-		if (w->too_many)
+		if (fds[SIZE].revents)
+			take_size(w);
+		if (w->too_large || (fds[TIMER].revents && tick(w)))
 			return;
 		if (fds[SIGNALS].revents)
 			take_signal(w);
@@ -368,7 +672,7 @@ int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, st
 	ret->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	/* What the tool leaves behind falls to us. */
 	if (ret->signal_fd < 0 || ret->timer_fd < 0 ||
-	    (p->processes && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
+	    ((p->processes || p->memory_bytes || p->scratch_bytes) && timerfd_settime(ret->timer_fd, 0, &often, NULL)) ||
 	    sigprocmask(SIG_SETMASK, &all, NULL) || prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return err_set(err, ERR_IO, "supervisor", "%s", strerror(errno));
 	ret->gathered = p->level.landlock >= 6 && landlock_gather();
@@ -390,6 +694,7 @@ int supervise(const struct supervisor *s, const struct sandbox_policy *p, pid_t 
 			   .children_fd = s->children_fd, .listener_fd = listener_fd, .notify_fd = -1,
 			   .gathered = s->gathered, .cgroup = s->cgroup, .timer_fd = s->timer_fd };
 
+	own_size_begin(&w.size, p->scratch_bytes ? s->own_dir : NULL, p->scratch_bytes, s->become_user);
 	set_urgent(true);
 	run(&w);
 	end_all(&w);

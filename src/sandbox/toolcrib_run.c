@@ -722,6 +722,8 @@ static int run(const struct sandbox_policy *p, struct err *err)
 	if (!rc && p->cgroup)
 		rc = cgroup_make(p, &s.cgroup, err);
 	find_writable(p, own_dir, &s);
+	s.own_dir = own_dir;
+	s.become_user = become_user;
 	rc = rc ? rc : start(p, own_dir, &s, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */

@@ -183,14 +183,17 @@ static void on_diag(void *arg, bool readable, bool writable)
 static void on_ended(void *arg, int status, const char *refused)
 {
 	struct pipe_wire *w = arg;
-	char why[200];
+	const char *budget = ev_child_why(w->child);
+	char why[300];
 
 	w->child = NULL;
 	if (!w->link) {
 		wire_free(w);
 		return;
 	}
-	if (refused) {
+	if (budget) {
+		(void)snprintf(why, sizeof(why), "its process was ended: %s", budget);
+	} else if (refused) {
 		(void)snprintf(why, sizeof(why), "its program could not be started: %s", refused);
 	} else if (status >= 0) {
 		(void)snprintf(why, sizeof(why), "its process ended with status %d", status);

@@ -422,6 +422,13 @@ static void fail_start(struct worker_job *job, const struct err *err)
 	ev_defer(job->pool->loop, give_failure, job);
 }
 
+unsigned worker_pool_running(const struct worker_pool *pool, int64_t tenant_id)
+{
+	const struct queue *q = map_get_u64(pool->queues, (uint64_t)tenant_id);
+
+	return q ? q->running : 0;
+}
+
 /* Each tenant in turn, as long as there are workers; one that has its share waits for its own. */
 static void dispatch(struct worker_pool *pool)
 {

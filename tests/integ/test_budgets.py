@@ -206,19 +206,78 @@ class Budgets(crib.Case):
         self.assertIn("result", self.echo("other", 400000))
 
     def test_f10_each_budget_is_shown(self):
-        """HARDENING F-10: tenant show has each with used, allowed, what is refused and what changes it, with and without a server."""
+        """HARDENING F-10, SEC S-801: tenant show has each with used, allowed, what is refused and what changes it, with and without a server."""
+        fixed = ("calls", "queue", "queries", "sessions", "principals", "keys", "grants")
         for running in (False, True):
             if running:
                 self.crib.start()
             row = self.crib.json("tenant", "show", "acme")[0]
-            self.assertEqual([b["name"] for b in row["budgets"]], ["audit", "results", "bodies", "principals", "keys", "grants"])
+            self.assertEqual([b["name"] for b in row["budgets"]], ["calls", "queue", "queries", "connections", "sessions", "audit", "results",
+                                                                   "bodies", "scratch", "principals", "keys", "grants"])
             for b in row["budgets"]:
                 with self.subTest(running=running, budget=b["name"]):
                     self.assertGreaterEqual(b["used"], 0)
                     self.assertTrue(b["refused"] and b["changed_by"] and b["unit"])
-                    self.assertEqual(b["allowed"] > 0, running or b["name"] in ("principals", "keys", "grants"))
-            self.assertIn("Budget grants", self.crib.cli("tenant", "show", "acme"))
+                    self.assertEqual(b["allowed"] > 0, running or b["name"] in fixed)
+            text = self.crib.cli("tenant", "show", "acme")
+            for b in row["budgets"]:
+                self.assertIn(f"Budget {b['name']}", text)
         self.assertEqual((self.budget("acme", "keys")["used"], self.budget("acme", "grants")["used"]), (1, 1))
+
+    def test_f10_own_directories(self):
+        """HARDENING F-10: the program of a tenant whose directory is over the bound ends and says why; the other tenant's goes on."""
+        for name, script in (("fill", "head -c 700000 /dev/zero > $HOME/a; head -c 700000 /dev/zero > $HOME/b; sleep 600"), ("near", "head -c 1048576 /dev/zero > $HOME/a; cat >/dev/null; sleep 600")):
+            self.crib.tool(crib.tool_yaml(name, '{type: exec, argv: [/bin/sh, -c, "%s"], stdin: none, output: text}' % script,
+                                          schema="{type: object}"), name + ".yaml")
+            for tenant in self.keys:
+                self.crib.cli("grant", "add", tenant, name)
+        scratch = self.crib.dir / "scratch"
+        scratch.mkdir()
+        self.crib.start("budgets: {scratch_per_tenant: 1}\n", env={"TMPDIR": str(scratch)})
+        other = self.crib.tcp(self.keys["other"])
+        self.addCleanup(other.close)
+        other.initialize()
+        other.send(other.request("tools/call", {"name": "near", "arguments": {}}, id=7))
+        crib.wait_for("what the other one has", lambda: self.budget("other", "scratch")["used"] == MIB)
+        got = self.call("acme", "fill")
+        self.assertTrue(got["result"]["isError"])
+        self.assertRegex(got["result"]["content"][0]["text"],
+                         r"own directories of this tenant's programs held \d+ bytes, allowed are 1048576 \(budgets.scratch_per_tenant\)")
+        # At its bound, and served in all else.
+        self.assertRegex(self.call("other", "fill")["result"]["content"][0]["text"], r"not started: .* hold 1048576 bytes.*\(budgets.scratch_per_tenant\)")
+        self.assertIn("result", self.echo("other", 10))
+        self.assertGreaterEqual(self.counter("budget_scratch_refused"), 2)
+        self.assertEqual(self.budget("acme", "scratch")["used"], 0)
+        other.close()
+        crib.wait_for("an empty place", lambda: not list(scratch.iterdir()))
+        crib.wait_for("nothing held", lambda: self.counter("budget_scratch_bytes") == 0)
+
+    def test_f8_memory_of_all_processes_together(self):
+        """HARDENING F-8: without a cgroup, processes each within the bound are ended when they have more together; what they share counts once."""
+        ballast = "import os,sys,time; n,each=int(sys.argv[1]),int(sys.argv[2]); kept=b'x'*(each*(1 << 20)); "
+        own = ballast + "[os.fork() or (globals().update(more=b'y'*(each << 20)), time.sleep(600)) for i in range(n)]; time.sleep(600)"
+        shared = ballast + "pids=[os.fork() or (time.sleep(3), os._exit(0)) for i in range(n)]; [os.waitpid(p, 0) for p in pids]; print('shared')"
+        for name, code in (("own", own), ("shared", shared)):
+            path = self.crib.dir / f"{name}.py"
+            path.write_text(code.replace("; ", "\n") + "\n")
+            self.crib.tool(crib.tool_yaml(name, f'{{type: exec, argv: ["/usr/bin/python3", "{path}", "4", "100"], stdin: none, output: text, '
+                                          "sandbox: {memory: 300MiB}}", schema="{type: object}"), name + ".yaml")
+            self.crib.cli("grant", "add", "acme", name)
+        self.crib.start()
+        if "cgroup" in json.dumps(self.crib.status()):
+            self.skipTest("there is a cgroup, which counts")
+        self.assertEqual(self.call("acme", "shared")["result"]["content"][0]["text"], "shared\n")
+        got = self.call("acme", "own")["result"]
+        self.assertTrue(got["isError"])
+        self.assertIn("ended, because it had more than 314572800 bytes of memory in all", got["content"][0]["text"])
+
+    def call(self, tenant, tool):
+        peer = self.crib.http(self.keys[tenant])
+        self.addCleanup(peer.close)
+        return peer.call(tool, {}, rev=crib.MODERN)
+
+    def counter(self, name):
+        return self.crib.json("status")[0]["counters"][name]
 
     def test_f10_grants(self):
         """HARDENING F-10: a tenant has so many grants and not one more."""

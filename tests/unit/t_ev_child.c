@@ -34,8 +34,10 @@ struct run {
 	int fds[3];
 	int status;
 	char refused[SANDBOX_REPORT_MAX];
+	char why[256];
 	bool ended;
 	unsigned ends;
+	uint32_t number;
 };
 
 static const char *const no_env[] = { NULL };
@@ -46,23 +48,30 @@ static void on_ended(void *arg, int status, const char *refused)
 	r->status = status;
 	if (refused)
 		snprintf(r->refused, sizeof(r->refused), "%s", refused);
+	if (ev_child_why(r->child))
+		snprintf(r->why, sizeof(r->why), "%s", ev_child_why(r->child));
 	r->ended = true;
 	r->ends++;
 }
 
 /* Start `sh -c script`. */
-static void start(struct run *r, struct ev_loop *loop, const char *script, struct sandbox_policy p)
+static void start_of(struct run *r, struct ev_loop *loop, uint32_t number, const char *script, struct sandbox_policy p)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
-	*r = (struct run){ .loop = loop };
+	*r = (struct run){ .loop = loop, .number = number };
 	p.program = p.program ? p.program : "/bin/sh";
 	p.argv = p.argv ? p.argv : argv;
 	p.env = p.env ? p.env : no_env;
-	struct ev_child_req req = { .policy = &p, .ended = on_ended, .arg = r };
+	struct ev_child_req req = { .policy = &p, .number = number, .ended = on_ended, .arg = r };
 	struct err err = { 0 };
 	if (ev_child_start(loop, &req, r->fds, &r->child, &err))
 		fail_msg("%s: %s", err.where, err.msg);
 	assert_false(r->ended);
+}
+
+static void start(struct run *r, struct ev_loop *loop, const char *script, struct sandbox_policy p)
+{
+	start_of(r, loop, 0, script, p);
 }
 
 static void wait_end(struct run *r)
@@ -406,6 +415,115 @@ static void kill_all_leaves_nothing_and_reports_nothing(void **state)
 
 static const char *const path_env[] = { "PATH=/usr/bin:/bin", NULL };
 
+/* --- bytes of own directories (HARDENING F-10) */
+
+#define MIB (1u << 20)
+#define SIZE_PATIENCE_US 60000000u
+
+/* Files of 4096 bytes, or what `fill` says; each line of input makes one more of 4096. */
+static const struct sandbox_policy bare = { .env = path_env, .scratch = "/tmp" };
+#define GROW "; while read l; do head -c 4096 /dev/zero > $HOME/more$l; done"
+#define FILL(bytes) "head -c " #bytes " /dev/zero > $HOME/first" GROW
+
+/* Until its supervisor has told so much. */
+static void wait_bytes(const struct run *r, uint64_t want)
+{
+	uint64_t until = clock_mono_us() + SIZE_PATIENCE_US, allowed, got;
+	bool never = false;
+
+	while ((got = ev_child_bytes(r->loop, r->number, &allowed)) != want && !r->ended && clock_mono_us() < until)
+		(void)ev_loop_run_until(r->loop, &never, 20);
+	assert_int_equal(got, want);
+	assert_false(r->ended);
+}
+
+static void release(struct run *r)
+{
+	close(r->fds[0]);
+	wait_end(r);
+	close(r->fds[1]);
+	close(r->fds[2]);
+}
+
+/* At the bound it goes on and nothing more is started; above, it ends and is told why; another one is not touched. */
+static void test_f10_own_directories_of_one_number_are_bounded(void **state)
+{
+	struct run a, b, c;
+	struct err err = { 0 };
+	const char *const argv[] = { "true", NULL };
+	const struct sandbox_policy p = { .program = "/bin/true", .argv = argv, .env = no_env };
+	const struct ev_child_req next = { .policy = &p, .number = 7, .ended = on_ended, .arg = &c };
+	uint64_t refused = metric_get(METRIC_budget_scratch_refused);
+
+	ev_child_bound(*state, &(struct ev_child_bounds){ .tenant = MIB });
+	start_of(&a, *state, 7, FILL(1048576), bare);
+	start_of(&b, *state, 8, FILL(1044480), bare);
+	wait_bytes(&a, MIB);
+	wait_bytes(&b, MIB - 4096);
+	c = (struct run){ .loop = *state };
+	assert_int_equal(ev_child_start(*state, &next, c.fds, &c.child, &err), ERR_LIMIT);
+	assert_non_null(strstr(err.msg, "hold 1048576 bytes, allowed are 1048576 (budgets.scratch_per_tenant)"));
+	assert_int_equal(write(b.fds[0], "1\n", 2), 2);
+	wait_bytes(&b, MIB);
+	assert_int_equal(write(a.fds[0], "1\n", 2), 2);
+	wait_end(&a);
+	assert_string_equal(a.refused, "");
+	assert_string_equal(a.why, "own directories of this tenant's programs held 1052672 bytes, allowed are 1048576 "
+			    "(budgets.scratch_per_tenant)");
+	assert_int_equal(metric_get(METRIC_budget_scratch_refused), refused + 2);
+	drain(&a, 1);
+	start_of(&a, *state, 7, "exit 0", bare);
+	wait_end(&a);
+	drain(&a, 1);
+	release(&b);
+	assert_string_equal(b.why, "");
+}
+
+/* Two below the bound of one can be above it together, and the larger one goes; in all, the largest of who has most. */
+static void test_f10_the_largest_of_whoever_has_most_ends(void **state)
+{
+	struct run a, b, c;
+
+	ev_child_bound(*state, &(struct ev_child_bounds){ .all = 2 * MIB });
+	start_of(&a, *state, 7, FILL(819200), bare);
+	start_of(&b, *state, 8, FILL(737280), bare);
+	start_of(&c, *state, 8, FILL(409600), bare);
+	wait_bytes(&a, 819200);
+	wait_bytes(&c, 1146880);
+	for (int i = 0; i < 33; i++) {           /* 1966080 + 32 * 4096 is the bound */
+		char line[8];
+		int n = snprintf(line, sizeof(line), "%d\n", i);
+		assert_int_equal(write(c.fds[0], line, (size_t)n), n);
+	}
+	wait_end(&b);
+	assert_non_null(strstr(b.why, "allowed are 2097152 (budgets.scratch)"));
+	assert_false(a.ended || c.ended);
+	drain(&b, 1);
+	release(&a);
+	release(&c);
+}
+
+/* What has no name, or lies where nobody may look, counts; and empty files do. */
+static void test_f10_nothing_of_an_own_directory_is_hidden(void **state)
+{
+	static const char *const ways[] = {
+		"exec 8> $HOME/x; rm $HOME/x; head -c 2097152 /dev/zero >&8; read x",
+		"umask 0777; mkdir -m 0300 $HOME/d; umask 0; head -c 2097152 /dev/zero > $HOME/d/x; read x",
+		"i=0; while [ $i -lt 300 ]; do : > $HOME/$i; i=$((i+1)); done; read x",
+		"cd $HOME; i=0; while [ $i -lt 140 ]; do mkdir d; cd d; i=$((i+1)); done; read x",
+	};
+	struct run r;
+
+	ev_child_bound(*state, &(struct ev_child_bounds){ .tenant = MIB });
+	for (size_t i = 0; i < NELEMS(ways); i++) {
+		start(&r, *state, ways[i], bare);
+		wait_end(&r);
+		if (!strstr(r.why, "budgets.scratch_per_tenant"))
+			fail_msg("%s: %s%s %s", ways[i], r.refused, r.why, drain(&r, 2));
+		drain(&r, 1);
+	}
+}
+
 /* All layers of this machine, or those up to an ABI of Landlock. */
 static struct sandbox_policy sandboxed(unsigned landlock)
 {
@@ -717,6 +835,9 @@ SUITE(child)
 		T(end_of_one_tool_leaves_another_alone),
 		T(stop_is_term_then_kill),
 		T(kill_all_leaves_nothing_and_reports_nothing),
+		T(test_f10_own_directories_of_one_number_are_bounded),
+		T(test_f10_the_largest_of_whoever_has_most_ends),
+		T(test_f10_nothing_of_an_own_directory_is_hidden),
 		T(landlock_opens_what_is_listed),
 		T(landlock_hides_inside_what_is_listed),
 		T(path_that_is_missing_is_a_refusal),
