@@ -241,6 +241,15 @@ static void send_subscription(struct link *l, const char *method, const char *ur
 	link_send_head(l, id, &(struct link_head){ .method = method, .callers = true, .recorded = recorded });
 }
 
+/* A server that answers none gets no more of them. */
+static bool too_many_aside(const struct link *l)
+{
+	if (l->naside < LINK_ASIDE_MAX)
+		return false;
+	metric_inc(METRIC_upstream_subscriptions_held);
+	return true;
+}
+
 /* False: some are left for when there is room. */
 static bool subscribe_all(struct link *l)
 {
@@ -253,7 +262,7 @@ static bool subscribe_all(struct link *l)
 
 		if (w->told)
 			continue;
-		if (l->wire->ops->full(l->wire))
+		if (l->wire->ops->full(l->wire) || too_many_aside(l))
 			return false;
 		w->told = true;
 		send_subscription(l, "resources/subscribe", w->uri, w->recorded);
@@ -467,7 +476,8 @@ static void unwatch(struct link *l, const char *uri, bool recorded)
 
 	if (!w)
 		return;
-	if (w->told && l->state == LINK_READY && recorded)
+	/* Its news is nobody's in any case. */
+	if (w->told && l->state == LINK_READY && recorded && !too_many_aside(l))
 		send_subscription(l, "resources/unsubscribe", uri, recorded);
 	else if (l->modern && recorded)
 		changed(l);
@@ -494,6 +504,7 @@ struct link_open *link_request(struct link *l, enum link_kind kind, struct link_
 	struct link_open *o = mem_zalloc(sizeof(*o));
 
 	*o = (struct link_open){ kind, call };
+	l->naside += kind == LINK_ASIDE;
 	*ret_id = ++l->next_id;
 	(void)map_set_u64(l->open, *ret_id, o);
 	return o;
@@ -689,7 +700,10 @@ void link_doubt(struct link *l)
 	if (l->state != LINK_READY || ev_timer_armed(l->doubt))
 		return;
 	ev_timer_start(l->doubt, LINK_DOUBT_MS * UINT64_C(1000));
+	if (l->ping_id)
+		link_forget(l, l->ping_id);
 	(void)link_request(l, LINK_PING, NULL, &id);
+	l->ping_id = id;
 	link_msg_begin(&l->out, id, method);
 	link_msg_meta(&l->out, l->modern, 0, 0);
 	link_msg_end(&l->out);
@@ -697,6 +711,14 @@ void link_doubt(struct link *l)
 }
 
 /* --- what comes in */
+
+/* Whatever its answer; more wait until there is room for many, as each time all that is watched is gone through. */
+static void aside_over(struct link *l)
+{
+	l->naside--;
+	if (l->watch_changed && l->naside < LINK_ASIDE_MAX / 2)
+		link_kick(l);
+}
 
 static bool on_response(struct link *l, uint64_t exchange, const struct rpc_msg *msg)
 {
@@ -724,8 +746,10 @@ static bool on_response(struct link *l, uint64_t exchange, const struct rpc_msg 
 	case LINK_LISTEN:
 		link_watch_ended(l, id, msg->error.p != NULL);
 		break;
-	case LINK_PING:
 	case LINK_ASIDE:
+		aside_over(l);
+		break;
+	case LINK_PING:
 		break;
 	}
 	return id == exchange;
@@ -872,8 +896,10 @@ void link_failed(struct link *l, uint64_t id, const struct err *err)
 	case LINK_LISTEN:
 		link_watch_ended(l, id, false);
 		break;
-	case LINK_PING:
 	case LINK_ASIDE:
+		aside_over(l);
+		break;
+	case LINK_PING:
 		break;
 	}
 }

@@ -19,6 +19,7 @@
 #define LINK_PARKED_MAX 32               /* calls of one link that wait for answers of their callers */
 #define LINK_QUESTIONS_MAX 4             /* of one call at once */
 #define LINK_PARK_MS 300000              /* and for how long */
+#define LINK_ASIDE_MAX 256               /* subscriptions, and ends of them, that the server has not answered */
 #define LINK_PAGES_MAX 200               /* of a list */
 #define LINK_LIST_BYTES_MAX (32u << 20)  /* of all lists, all pages */
 #define LINK_PROBE_MS 2000               /* silence after server/discover means an older server (MCP V-07) */

@@ -31,6 +31,7 @@ struct link {
 	struct err death;
 	uint64_t next_id;
 	struct map *open;               /* id -> struct link_open */
+	size_t naside;                  /* of them, of LINK_ASIDE */
 	struct list waiting, running, parked;   /* struct link_call.node */
 	size_t ncalls, nrunning, nparked;
 	/* Who may be meant by what names no call (HARDENING F-3): its only live call, as long as all that were sent are of
@@ -69,6 +70,7 @@ struct link {
 	struct ev_timer *relisten;
 	/* silence */
 	struct ev_timer *doubt;
+	uint64_t ping_id;               /* the last that was asked; 0: none */
 	uint64_t heard_us;
 	/* what the server sends unasked */
 	unsigned noise;

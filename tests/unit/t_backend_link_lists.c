@@ -308,6 +308,41 @@ static void older_server_is_subscribed_to_once_there_is_room(void **state)
 	end_hosting();
 }
 
+/* HARDENING F-17: what a server leaves unanswered is bounded; at the bound more wait, and ends of them are not told. */
+static void test_f17_subscriptions_that_are_not_answered_are_bounded(void **state)
+{
+	const uint64_t held = metric_get(METRIC_upstream_subscriptions_held);
+	char uri[32];
+
+	begin_hosting();
+	say(EMPTY(4, "resources"));
+	say(EMPTY(5, "resourceTemplates"));
+	for (unsigned i = 0; i < LINK_ASIDE_MAX; i++) {
+		(void)snprintf(uri, sizeof(uri), "a:%u", i);
+		link_watch(f.link, uri, true, true);
+		fake_turn(&f);
+	}
+	assert_true(sent("\"id\":261,"));
+	assert_int_equal(metric_get(METRIC_upstream_subscriptions_held), held);
+	link_watch(f.link, "b:1", true, true);
+	fake_turn(&f);
+	assert_false(sent("b:1"));
+	assert_int_equal(metric_get(METRIC_upstream_subscriptions_held), held + 1);
+	link_watch(f.link, "a:7", false, true);
+	assert_false(sent("resources/unsubscribe"));
+	update("a:7");
+	assert_int_equal(f.updated, 0);
+	for (unsigned id = 6; id < 6 + LINK_ASIDE_MAX / 2; id++)
+		say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{}}", id);
+	assert_false(sent("b:1"));
+	say_id("{\"jsonrpc\":\"2.0\",\"id\":%u,\"error\":{\"code\":-32603,\"message\":\"no\"}}", 6 + LINK_ASIDE_MAX / 2);
+	assert_true(sent("b:1"));
+	link_watch(f.link, "a:8", false, true);
+	assert_true(sent("resources/unsubscribe"));
+	assert_false(f.dead);
+	end_hosting();
+}
+
 /* HARDENING F-4: the gate that every message to an upstream passes, once with its record and once without. */
 static void test_f4_no_message_of_a_caller_leaves_unrecorded(void **state)
 {
@@ -444,6 +479,7 @@ SUITE(link_lists)
 		cmocka_unit_test(test_f17_a_reading_serves_all_who_asked_before_it),
 		cmocka_unit_test(older_server_is_told_a_level_when_a_lower_one_is_wanted),
 		cmocka_unit_test(older_server_is_subscribed_to_once_there_is_room),
+		cmocka_unit_test(test_f17_subscriptions_that_are_not_answered_are_bounded),
 		cmocka_unit_test(test_f4_no_message_of_a_caller_leaves_unrecorded),
 		cmocka_unit_test(test_f4_no_list_of_watched_uris_leaves_unrecorded),
 		cmocka_unit_test(next_stream_of_news_is_there_before_the_old_one_ends),
