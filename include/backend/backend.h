@@ -60,6 +60,7 @@ struct backend_sandbox {
 	char wanted[BACKEND_LEVEL_TEXT];        /* what it must reach */
 	char best[BACKEND_LEVEL_TEXT];          /* what this machine has */
 	bool enough;                            /* else it is not started (SEC S-511) */
+	bool by_default;                        /* because nobody has said what is: there are two ways out */
 };
 
 /* An argument that a header repeats on its way to another MCP server (MCP T-43). */

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -15,6 +16,8 @@ struct sandbox_policy;
  * Without this the first start of a program does it, with no users for tools.  uids may be NULL. 
  * As launcher_open(). */
 int ev_launcher_open(struct ev_loop *loop, const struct launcher_uids *uids, struct err *err) MUST_CHECK;
+/* As launcher_has_users(), of a loop that has a launcher. */
+bool ev_launcher_has_users(const struct ev_loop *loop, const char **ret_how);
 
 /* Processes of tools: the launcher starts toolcrib-run, which builds the sandbox that the policy describes and becomes
  * the tool (SEC S-501, S-502).  Loop thread only (SEC S-516). */

@@ -32,11 +32,18 @@ enum launcher_row {                     /* programs: who they run as is the row'
 	LAUNCHER_ROWS,
 };
 
-/* Whom tools run as: a range of user ids of the machine, which are groups as well.  count = 0: the server's user. */
-struct launcher_uids { uint32_t first, count; };
+/* Whom tools run as: a range of user ids of the machine, and one of groups.  count = 0: the server's user.  Where it
+ * may fail, and the users cannot be had, the launcher goes on without them and says why. */
+struct launcher_uids { uint32_t first, count, first_gid; bool may_fail; };
 #define LAUNCHER_UID_MIN 1000           /* below are users of the system */
-/* "FIRST:COUNT": one for the server's own commands, one for each tenant.  ERR_INVALID, where = "". */
+#define LAUNCHER_UIDS_MIN 2             /* one for the server's own commands, one for each tenant */
+/* "FIRST:COUNT", of users and groups.  ERR_INVALID, where = "". */
 int launcher_uids_parse(const char *text, struct launcher_uids *ret, struct err *err) MUST_CHECK;
+/* The upper half of what /etc/subuid and /etc/subgid give to our user, who is not root.  ERR_NOT_FOUND, where = "". */
+int launcher_uids_own(struct launcher_uids *ret, struct err *err) MUST_CHECK;
+/* The same of these files, for this user; name: "" = he has none. */
+FOR_TESTS int launcher_uids_find(const char *subuid, const char *subgid, const char *name, uint32_t uid,
+				 struct launcher_uids *ret, struct err *err) MUST_CHECK;
 
 struct launcher_ask {
 	enum launcher_row row;
@@ -56,6 +63,8 @@ struct launcher;
 /* Start it and hear that it is there.  uids may be NULL.  ERR_UNREACHABLE: its program is missing (where = path);
  * ERR_DENIED: the range cannot be used; ERR_IO.  Before the first thread where its memory matters. */
 int launcher_open(const struct launcher_uids *uids, struct launcher **ret, struct err *err) MUST_CHECK;
+/* Have tools users of their own?  *ret_how: how, or why not, for people; "" = none were asked for. */
+bool launcher_has_users(const struct launcher *l, const char **ret_how);
 /* It and all that it has started end.  Waits for that, LAUNCHER_WAIT_MS at most; then it is killed. */
 void launcher_close(struct launcher **l);
 /* To be waited for until it can be read. */

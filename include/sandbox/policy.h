@@ -25,6 +25,7 @@
 #define SANDBOX_PORTS_MAX 64                /* of each list of ports */
 #define SANDBOX_HEAD_SIZE 8                 /* magic and length of the rest: what is read first */
 #define SANDBOX_FD 3
+#define SANDBOX_USERS_FD 4                  /* of the launcher's, where tools' users are in a namespace */
 #define SANDBOX_SHA256_TEXT 65              /* bytes of a digest's text with its NUL */
 #define SANDBOX_READY '+'
 #define SANDBOX_USAGE "\n="                 /* no reason holds a newline */

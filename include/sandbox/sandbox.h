@@ -3,7 +3,11 @@
 
 #include "sandbox/level.h"
 
-#define SANDBOX_REQUIRE_DEFAULT "base+landlock:1"   /* SEC S-518: without it a tool can read the store */
+/* SEC S-518, HARDENING 1.1: without one of them a tool is one hole away from the store.  Before ABI 3 Landlock does not
+ * see that a file is emptied. */
+#define SANDBOX_REQUIRE_AUTO "auto"
+#define SANDBOX_REQUIRE_USERS "base+uid"            /* what it means where tools have users of their own */
+#define SANDBOX_REQUIRE_RULES "base+landlock:3"     /* and where they have not */
 
 /* The sandbox: what confines every process that a tool or an upstream is.
  *
@@ -21,6 +25,7 @@
 struct sandbox {
 	struct sandbox_level best;          /* sandbox_level_probe() */
 	struct sandbox_level require;       /* a process that cannot reach this is not started */
+	bool require_auto;                  /* nobody has said so: it follows from best */
 	const char *const *hide;        /* paths that no tool sees; NULL-terminated */
 	const char *scratch;            /* where the own directories of processes are made */
 	const char *bwrap;              /* the program of bubblewrap; NULL = it is not used, and best says so */

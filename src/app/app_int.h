@@ -47,6 +47,7 @@ struct app {
 	char **hide;                    /* its lists and texts */
 	char *scratch, *cgroup;
 	char *sandbox_levels;           /* both levels, for people */
+	char *users;                    /* of tools: which, or why none, for people */
 	char *confined;                 /* how far the server itself is, for people; NULL = not yet */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */

@@ -114,6 +114,7 @@ static int status_body(struct command_call *c, struct db *db, struct audit_logs 
 		reply_time(o, "started", job->serving ? command_env(c)->started_us : 0);
 		reply_text(o, "audit", job->audit);
 		reply_text(o, "sandbox", command_env(c)->sandbox_levels);
+		reply_text(o, "users", app->users);
 		reply_text(o, "confined", app->confined ? app->confined : "");
 		reply_text(o, "clock", clock_sync_name(clock.sync));
 		reply_int(o, "tenants", db_col_i64(st, 0));
@@ -226,8 +227,8 @@ static const struct command_column init_cols[] = { COL("store", "Store"), COL("a
 	COL("log_key", "Pin this key"), COL("epoch_key", "and this one"), COL_END };
 static const struct command_column status_cols[] = {
 	COL("store", "Store"), COL("version", "Version"), COL("mode", "Mode"), COL("state", "State"), COL("pid", "Process"),
-	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("confined", "Server confined"),
-	COL("clock", "Clock"),
+	COL_AT("started", "Started"), COL("audit", "Audit"), COL("sandbox", "Sandbox"), COL("users", "Users of tools"),
+	COL("confined", "Server confined"), COL("clock", "Clock"),
 	COL("tenants", "Tenants"), COL("tools", "Tools"),
 	COL("keys", "Keys"), COL("records", "Records"), COL("running", "Running calls"), COL("peers", "Connected"),
 	COL("listeners", "Listeners"), COL_END };

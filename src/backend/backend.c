@@ -132,12 +132,22 @@ void backend_sandbox_require(struct backend_sandbox *sandbox, const char *level)
 	sandbox->enough = known && sandbox_level_meets(&reached, &wanted);
 }
 
+/* What closes what the default asks for, and what would do with less. */
+static const char *ways_out(const struct backend_sandbox *sandbox)
+{
+	if (!sandbox->by_default)
+		return "";
+	if (!strstr(sandbox->level, "+landlock"))
+		return ": give tools users of their own (sandbox.uids, newuidmap), or take a kernel with Landlock";
+	return ": give tools users of their own (sandbox.uids, newuidmap), or set sandbox.require: base+landlock:1";
+}
+
 int backend_sandbox_check(const struct backend_sandbox *sandbox, struct err *err)
 {
 	if (sandbox->enough)
 		return 0;
-	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here",
-		      sandbox->wanted, sandbox->level);
+	(void)err_set(err, ERR_DENIED, "", "this tool must run in a sandbox of level %s, and would reach %s here%s",
+		      sandbox->wanted, sandbox->level, ways_out(sandbox));
 	err_hint(err, "sandbox.require in toolcribd.yaml, in the definition and of the tenant say what is needed; see "
 		 "toolcrib-run(8)");
 	return ERR_DENIED;

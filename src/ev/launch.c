@@ -107,6 +107,11 @@ int ev_launcher_open(struct ev_loop *loop, const struct launcher_uids *uids, str
 	return 0;
 }
 
+bool ev_launcher_has_users(const struct ev_loop *loop, const char **ret_how)
+{
+	return launcher_has_users(loop->nursery.launcher, ret_how);
+}
+
 int ev_launch(struct ev_loop *loop, const struct launcher_ask *ask, ev_launch_fn *fn, void *arg, uint64_t *ret_id,
 	      struct err *err)
 {

@@ -222,6 +222,7 @@ void exec_sandbox_show(const struct exec_sandbox *c, const struct sandbox *serve
 	sandbox_level_format(&want, ret->wanted);
 	sandbox_level_format(&server->best, ret->best);
 	ret->enough = sandbox_level_meets(&reached, &want);
+	ret->by_default = server->require_auto && !sandbox_level_meets(&reached, &server->require);
 }
 
 int exec_sandbox_check(const struct exec_sandbox *c, const struct sandbox *server, struct err *err)

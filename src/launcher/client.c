@@ -1,9 +1,10 @@
-/* The server's end of the launcher: its start, what is asked of it, what it tells. */
+/* The server's end of the launcher: whom tools are to be, its start, what is asked of it, what it tells. */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -16,13 +17,103 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include "launcher_int.h"
+
+/* --- the users that the server's own user may give away, by subuid(5) and subgid(5) */
+
+#define LINES_MAX (4u << 20)            /* bytes of a file */
+
+/* OWNER:FIRST:COUNT */
+static bool read_line(const char *line, size_t len, const char *owner, uint64_t *ret_first, uint64_t *ret_count)
+{
+	size_t n = strlen(owner);
+	const char *from = line + n + 1, *end = line + len, *colon;
+
+	if (n == 0 || len <= n || memcmp(line, owner, n) != 0 || line[n] != ':')
+		return false;
+	colon = memchr(from, ':', (size_t)(end - from));
+	return colon && text_u64(from, (size_t)(colon - from), ret_first) == 0 &&
+	       text_u64(colon + 1, (size_t)(end - colon - 1), ret_count) == 0 && *ret_count <= UINT32_MAX &&
+	       *ret_first <= UINT32_MAX && *ret_first + *ret_count <= UINT32_MAX;
+}
+
+struct range { uint64_t first, count; };
+
+/* The longest range of the file that is this owner's. */
+static struct range longest(const char *text, const char *name, const char *number)
+{
+	struct range found = { 0, 0 };
+
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+		struct range r = { 0, 0 };
+
+		if ((read_line(line, len, name, &r.first, &r.count) || read_line(line, len, number, &r.first, &r.count)) &&
+		    r.count > found.count)
+			found = r;
+		line += len + (line[len] == '\n');
+	}
+	return found;
+}
+
+/* The upper half: programs that start containers begin with the lower one. */
+static int read_half(const char *file, const char *name, const char *number, struct range *ret, struct err *err)
+{
+	const char *who = *name ? name : number;
+	struct str text = STR_INIT;
+	struct range r = { 0, 0 };
+
+	if (path_read(file, LINES_MAX, &text, NULL) == 0)       /* one that is missing has no lines */
+		r = longest(str_text(&text), name, number);
+	str_fini(&text);
+	if (r.count == 0)
+		return err_set(err, ERR_NOT_FOUND, "", "%s has no line for %s", file, who);
+	*ret = (struct range){ r.first + (r.count - r.count / 2), r.count / 2 };
+	if (ret->count >= LAUNCHER_UIDS_MIN && ret->first >= LAUNCHER_UID_MIN)
+		return 0;
+	return err_set(err, ERR_NOT_FOUND, "", "the line of %s in %s has too few ids, or such of users: at least %d from %d "
+		       "on", who, file, LAUNCHER_UIDS_MIN * 2, LAUNCHER_UID_MIN);
+}
+
+int launcher_uids_find(const char *subuid, const char *subgid, const char *name, uint32_t uid,
+		       struct launcher_uids *ret, struct err *err)
+{
+	struct range uids = { 0, 0 }, gids = { 0, 0 };
+	char number[16];
+	int rc;
+
+	snprintf(number, sizeof(number), "%u", uid);
+	rc = read_half(subuid, name, number, &uids, err);
+	rc = rc ? rc : read_half(subgid, name, number, &gids, err);
+	if (rc < 0)
+		return rc;
+	*ret = (struct launcher_uids){ .first = (uint32_t)uids.first, .first_gid = (uint32_t)gids.first,
+		.count = (uint32_t)(uids.count < gids.count ? uids.count : gids.count) };
+	return 0;
+}
+
+int launcher_uids_own(struct launcher_uids *ret, struct err *err)
+{
+	const struct passwd *pw;
+
+	if (geteuid() == 0)             /* whose line should it be? */
+		return err_set(err, ERR_NOT_FOUND, "", "a server that root has started uses what sandbox.uids names");
+	pw = getpwuid(geteuid());
+	return launcher_uids_find("/etc/subuid", "/etc/subgid", pw ? pw->pw_name : "", geteuid(), ret, err);
+}
+
+/* --- the launcher */
+
+#define LAUNCHER_HOW_MAX 400
 
 struct launcher {
 	pid_t pid;
 	int fd;
 	uint64_t last_id;
+	bool has_users;
+	char how[LAUNCHER_HOW_MAX];     /* or why not */
 };
 
 static int set_actions(posix_spawn_file_actions_t *fa, posix_spawnattr_t *attr, int theirs)
@@ -58,13 +149,18 @@ static size_t pick_env(char *env[], size_t room)
 
 static int spawn(const char *path, const struct launcher_uids *uids, int theirs, pid_t *ret, struct err *err)
 {
-	char name[] = "toolcrib-launcher", range[32] = "", *argv[] = { name, range, NULL }, *env[6];
+	static char may[] = LAUNCHER_MAY_FAIL, must_not[] = LAUNCHER_MUST_NOT_FAIL;
+	char name[] = "toolcrib-launcher", range[32], gid[16], *argv[] = { name, NULL, gid, must_not, NULL }, *env[6];
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	int rc;
 
-	if (uids && uids->count)
+	if (uids && uids->count) {
 		snprintf(range, sizeof(range), "%u:%u", uids->first, uids->count);
+		snprintf(gid, sizeof(gid), "%u", uids->first_gid);
+		argv[1] = range;
+		argv[3] = uids->may_fail ? may : must_not;
+	}
 	(void)pick_env(env, NELEMS(env));
 	posix_spawn_file_actions_init(&fa);     /* both cannot fail in glibc */
 	posix_spawnattr_init(&attr);
@@ -90,7 +186,7 @@ static bool wait_for(int fd, int wait_ms)
 }
 
 /* Its greeting: that it is ready, or the step that failed. */
-static int greet(const struct launcher *l, const char *path, struct err *err)
+static int greet(struct launcher *l, const char *path, struct err *err)
 {
 	char buf[LAUNCHER_MESSAGE_MAX];
 	struct launcher_message m;
@@ -101,8 +197,11 @@ static int greet(const struct launcher *l, const char *path, struct err *err)
 	memcpy(&m.head, buf, sizeof(m.head));
 	if (m.head.magic != LAUNCHER_MAGIC || m.head.op != LAUNCHER_OP_READY || m.head.len != (size_t)n - sizeof(m.head))
 		return err_set(err, ERR_UNREACHABLE, path, "the launcher is of another version");
-	if (m.head.status == 0)
+	if (m.head.status == 0) {
+		l->has_users = m.head.number != 0;
+		snprintf(l->how, sizeof(l->how), "%.*s", (int)m.head.len, buf + sizeof(m.head));
 		return 0;
+	}
 	return err_set(err, ERR_DENIED, "launcher", "%.*s: %s", (int)m.head.len, buf + sizeof(m.head),
 		       strerror(m.head.status));
 }
@@ -130,6 +229,12 @@ int launcher_open(const struct launcher_uids *uids, struct launcher **ret, struc
 	else
 		launcher_close(&l);
 	return rc;
+}
+
+bool launcher_has_users(const struct launcher *l, const char **ret_how)
+{
+	*ret_how = l->how;
+	return l->has_users;
 }
 
 void launcher_close(struct launcher **lp)

@@ -11,7 +11,8 @@
 enum launcher_op {
 	LAUNCHER_OP_START = 1,          /* with descriptors */
 	LAUNCHER_OP_SIGNAL,             /* status: the signal */
-	LAUNCHER_OP_READY,              /* status: errno of the step that failed, 0 = it is ready; behind it, its name */
+	LAUNCHER_OP_READY,              /* status: errno of the step that failed, and behind it its name; 0 = it is ready:
+					 * number: tools have users; behind it how, or why not */
 	LAUNCHER_OP_ENDED,
 	LAUNCHER_OP_FAILED,
 };
@@ -41,6 +42,10 @@ bool launcher_message_send(int fd, const struct launcher_message *m, int flags);
 /* One packet; unknown descriptors of it are closed.  Its length, 0 = the other end is gone, -1 with errno.  m->fds
  * are the caller's. */
 ssize_t launcher_message_recv(int fd, void *buf, size_t size, struct launcher_message *m, int flags);
+
+/* Arguments of the launcher: none, or the range of users, the first of its groups, and one of these. */
+#define LAUNCHER_MAY_FAIL "may-fail"
+#define LAUNCHER_MUST_NOT_FAIL "must-not-fail"
 
 /* How many descriptors a row's program gets. */
 static inline size_t launcher_row_fds(uint32_t row)

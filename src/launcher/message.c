@@ -18,11 +18,11 @@ int launcher_uids_parse(const char *text, struct launcher_uids *ret, struct err 
 	uint64_t first = 0, count = 0;
 
 	if (!colon || text_u64(text, (size_t)(colon - text), &first) != 0 ||
-	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first < LAUNCHER_UID_MIN || count < 2 ||
+	    text_u64(colon + 1, strlen(colon + 1), &count) != 0 || first < LAUNCHER_UID_MIN || count < LAUNCHER_UIDS_MIN ||
 	    count > UINT32_MAX || first + count > UINT32_MAX)
-		return err_set(err, ERR_INVALID, "", "two numbers FIRST:COUNT, from %d on and at least 2, is \"%.60s\"",
-			       LAUNCHER_UID_MIN, text);
-	*ret = (struct launcher_uids){ (uint32_t)first, (uint32_t)count };
+		return err_set(err, ERR_INVALID, "", "two numbers FIRST:COUNT, from %d on and at least %d, is \"%.60s\"",
+			       LAUNCHER_UID_MIN, LAUNCHER_UIDS_MIN, text);
+	*ret = (struct launcher_uids){ .first = (uint32_t)first, .count = (uint32_t)count, .first_gid = (uint32_t)first };
 	return 0;
 }
 

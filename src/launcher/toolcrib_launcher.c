@@ -11,7 +11,9 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,7 @@ struct us {
 	int children_fd, signal_fd, null_fd;
 	size_t children_max;
 	struct launcher_uids uids;
+	int users_fd;                   /* the namespace in which they are users; -1 = ours */
 	bool over;                      /* the server is gone */
 	bool complained;
 	int64_t sweep_ms, give_up_ms;   /* 0: nothing is swept */
@@ -128,13 +131,13 @@ struct plan {
 	bool run;                       /* toolcrib-run, which needs our capabilities; nobody else does */
 	int file;
 	const char *path;
-	int fds[LAUNCHER_FDS];
+	int fds[LAUNCHER_FDS + 1];      /* the last one: users_fd */
 	size_t nfds;
 	char *const *argv;
 	volatile int failed;
 };
 
-/* --- capabilities: to give tools other users, and to end these */
+/* --- capabilities: to give tools other users, and to end these, where they are no namespace's */
 
 static const unsigned char needed[] = { CAP_SETUID, CAP_SETGID, CAP_KILL };
 static bool has_needed;                 /* the launcher has them, and no others */
@@ -223,12 +226,26 @@ static bool read_args(const struct launcher_message *m, char *argv[], size_t roo
 	return true;
 }
 
+_Static_assert(SANDBOX_USERS_FD == LAUNCHER_FDS, "it lies behind what the server gives");
+
+/* toolcrib-run's only arguments: whom its tool is to be, and that the namespace lies beside its other descriptors. */
+static void put_user(const struct us *us, uint32_t number, char *argv[], char uid[16], char gid[16])
+{
+	static char user[] = "--user", inside[] = "--user-inside";
+
+	snprintf(uid, 16, "%u", us->uids.first + number);
+	snprintf(gid, 16, "%u", us->uids.first_gid + number);
+	argv[1] = us->users_fd < 0 ? user : inside;
+	argv[2] = uid;
+	argv[3] = gid;
+	argv[4] = NULL;
+}
+
 /* 0 or errno. */
 static int run_row(struct us *us, const struct launcher_message *m, struct slot *slot)
 {
-	static char option[] = "--user";
 	char *argv[16];
-	char uid[16];
+	char uid[16], gid[16];
 	struct plan p = { .run = m->head.row == LAUNCHER_RUN, .file = us->files[m->head.row],
 		.path = us->paths[m->head.row], .argv = argv,
 			  .nfds = LAUNCHER_FDS };
@@ -240,16 +257,14 @@ static int run_row(struct us *us, const struct launcher_message *m, struct slot 
 		return us->missing[m->head.row];
 	if (!read_args(m, argv, NELEMS(argv), rows[m->head.row].name))
 		return E2BIG;
-	if (p.run && us->uids.count > 0) {
-		if (m->head.number >= us->uids.count)
-			return ERANGE;
-		snprintf(uid, sizeof(uid), "%u", us->uids.first + m->head.number);
-		argv[1] = option;
-		argv[2] = uid;
-		argv[3] = NULL;
-	}
+	if (p.run && m->head.number >= us->uids.count && us->uids.count > 0)
+		return ERANGE;
+	if (p.run && us->uids.count > 0)
+		put_user(us, m->head.number, argv, uid, gid);
 	if (p.run) {
-		memcpy(p.fds, m->fds, sizeof(p.fds));
+		memcpy(p.fds, m->fds, sizeof(m->fds));
+		p.fds[LAUNCHER_FDS] = us->users_fd;
+		p.nfds += us->users_fd >= 0;
 	} else {
 		p.nfds = 2;
 		p.fds[0] = m->fds[0];
@@ -456,12 +471,12 @@ static void end_all(struct us *us)
 /* --- its own start */
 
 /* Say what became of the start; a server of another version does not understand it, and that is an answer too. */
-static bool greet(int status, const char *step)
+static bool greet(int status, bool users, const char *text)
 {
 	struct launcher_message m = { .head = { .magic = LAUNCHER_MAGIC, .op = LAUNCHER_OP_READY, .status = status,
-						.len = (uint32_t)strlen(step) } };
+						.number = users, .len = (uint32_t)strlen(text) } };
 
-	memcpy(m.text, step, m.head.len);
+	memcpy(m.text, text, m.head.len);
 	return launcher_message_send(SERVER_FD, &m, 0) && status == 0;
 }
 
@@ -498,42 +513,291 @@ static size_t children_max(void)
 
 /* --- the filter: what neither we nor anything that we start may do (SEC S-603) */
 
+#define WITH_NAMESPACE 1u               /* of the filter: toolcrib-run enters that of tools' users */
+
 /* bubblewrap makes namespaces and what is in them, and toolcrib-run looks at a socket of its tool; a tool's own filter,
  * which comes on top, refuses that. */
 static const struct filter_row for_our_programs[] = {
 	{ SYS_clone, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_unshare, FILTER_ALLOW, 0, { 0 }, { 0 } },
 	{ SYS_mount, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_umount2, FILTER_ALLOW, 0, { 0 }, { 0 } },
 	{ SYS_pivot_root, FILTER_ALLOW, 0, { 0 }, { 0 } }, { SYS_pidfd_getfd, FILTER_ALLOW, 0, { 0 }, { 0 } },
+	{ SYS_setns, FILTER_ALLOW, WITH_NAMESPACE, { 1, FILTER_IS, FILTER_ALL, CLONE_NEWUSER }, { 0 } },
 };
 
 /* All groups: the filter is the union of what toolcrib-run, tools and the other programs may do.  A kernel without
  * filters has no cages either, and the server says so. */
-static int put_filter_on(void)
+static int put_filter_on(const struct us *us)
 {
 	const struct filter f = {
 		.groups = FILTER_CORE | FILTER_THREADS | FILTER_FILES | FILTER_MODES | FILTER_WATCH | FILTER_NET | FILTER_START |
 			  FILTER_SIGNALS | FILTER_SCHED | FILTER_USERS | FILTER_MEMFD | FILTER_CONFINE,
-		.rows = for_our_programs, .nrows = NELEMS(for_our_programs),
+		.rows = for_our_programs, .nrows = NELEMS(for_our_programs), .when = us->users_fd < 0 ? 0 : WITH_NAMESPACE,
 	};
 
 	return SANITIZED || !filter_available() ? 0 : filter_put_on(&f, NULL, NULL);
 }
 
-/* NULL, or the step that failed. */
-static const char *set_up_users(struct us *us, const char *uids)
+/* --- users for tools where the launcher has no capabilities (HARDENING 1.1): a user namespace with the range in it */
+
+/* newuidmap and newgidmap enter it, which have no privilege behind no_new_privs.  The launcher stays outside, and so
+ * does toolcrib-run: owners of files keep their numbers for them, and as owners of the namespace they may signal and
+ * end what is in it.  Nobody in it is anybody of the server: the range alone has numbers there. */
+
+#define MAPPER_MS 10000                 /* for newuidmap, which may ask a directory for its user */
+#define MAPPER_SAYS 200                 /* bytes of its complaint that are told */
+
+/* Where distributions put them; $PATH is not asked. */
+static const char *const places[] = { "/usr/bin", "/usr/local/bin", "/run/wrappers/bin" };
+
+/* A process that holds a new namespace until there is a descriptor of it. */
+struct holder { pid_t pid; int fd; };
+
+/* errno of its attempt comes back; our end closes, it ends. */
+static void stay_inside(int fd)
 {
-	if (*uids && launcher_uids_parse(uids, &us->uids, NULL) < 0) {
-		errno = EINVAL;
-		return "users of tools";
+	int failed = unshare(CLONE_NEWUSER) ? errno : 0;
+	char byte;
+
+	if (write(fd, &failed, sizeof(failed)) == sizeof(failed))
+		(void)!read(fd, &byte, 1);
+	_exit(0);
+}
+
+static void let_go(struct holder *h)
+{
+	close(h->fd);
+	waitpid(h->pid, NULL, 0);
+}
+
+static int hold(struct holder *ret, struct err *err)
+{
+	struct holder h;
+	int s[2], failed = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s))
+		return err_set(err, ERR_IO, "", "socketpair: %s", strerror(errno));
+	h = (struct holder){ fork(), s[0] };
+	if (h.pid == 0) {
+		close(s[0]);
+		stay_inside(s[1]);
 	}
-	if (*uids && !keep_needed())
-		return "users of tools need root, or CAP_SETUID, CAP_SETGID and CAP_KILL";
+	close(s[1]);
+	if (h.pid < 0) {
+		close(s[0]);
+		return err_set(err, ERR_IO, "", "fork: %s", strerror(errno));
+	}
+	if (read(h.fd, &failed, sizeof(failed)) != sizeof(failed))
+		failed = EIO;
+	if (failed == 0) {
+		*ret = h;
+		return 0;
+	}
+	let_go(&h);
+	return err_set(err, ERR_DENIED, "", "user namespaces are refused here: %s", strerror(failed));
+}
+
+/* Its file is root's, and nobody else could have put another there. */
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
+	       access(path, X_OK) == 0;
+}
+
+static int find_mapper(const char *name, char *path, size_t size, struct err *err)
+{
+	for (size_t i = 0; i < NELEMS(places); i++) {
+		snprintf(path, size, "%s/%s", places[i], name);
+		if (is_there(path))
+			return 0;
+	}
+	return err_set(err, ERR_NOT_FOUND, "", "there is no %s/%s: install the package uidmap", places[0], name);
+}
+
+static int spawn_mapper(const char *path, char *const argv[], int says, pid_t *ret)
+{
+	static char *const env[] = { NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int rc;
+
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&fa);     /* both cannot fail in glibc */
+	posix_spawnattr_init(&attr);
+	rc = posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+	rc = rc ? rc : posix_spawn_file_actions_adddup2(&fa, STDIN_FILENO, STDOUT_FILENO);
+	rc = rc ? rc : posix_spawn_file_actions_adddup2(&fa, says, STDERR_FILENO);
+	rc = rc ? rc : posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	rc = rc ? rc : posix_spawnattr_setsigmask(&attr, &none);
+	rc = rc ? rc : posix_spawn(ret, path, &fa, &attr, argv, env);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&fa);
+	return rc;
+}
+
+/* What it says until it ends, as one line.  False: it does not end. */
+static bool listen_to(int fd, char *text, size_t size)
+{
+	size_t len = 0;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char buf[256];
+
+	for (;;) {
+		ssize_t n;
+
+		if (poll(&p, 1, MAPPER_MS) != 1)
+			return false;
+		n = read(fd, buf, sizeof(buf));
+		if (n <= 0)
+			break;
+		for (ssize_t i = 0; i < n && len + 1 < size; i++)
+			text[len++] = (char)(buf[i] >= ' ' && buf[i] <= '~' ? buf[i] : ' ');
+	}
+	while (len > 0 && text[len - 1] == ' ')
+		len--;
+	text[len] = '\0';
+	return true;
+}
+
+/* The range as itself.  That the caller may do so is what newuidmap finds out, from /etc/subuid. */
+static int enter_range(const char *name, pid_t pid, uint32_t first, uint32_t count, struct err *err)
+{
+	char path[64], of[16], from[16], many[16], says[MAPPER_SAYS] = "";
+	char *argv[] = { path, of, from, from, many, NULL };
+	pid_t mapper = -1;
+	int fds[2], status = -1, rc = find_mapper(name, path, sizeof(path), err);
+	bool ended;
+
+	if (rc < 0)
+		return rc;
+	snprintf(of, sizeof(of), "%d", (int)pid);
+	snprintf(from, sizeof(from), "%u", first);
+	snprintf(many, sizeof(many), "%u", count);
+	if (pipe2(fds, O_CLOEXEC))
+		return err_set(err, ERR_IO, "", "pipe: %s", strerror(errno));
+	rc = spawn_mapper(path, argv, fds[1], &mapper);
+	close(fds[1]);
+	if (rc) {
+		close(fds[0]);
+		return err_set(err, ERR_IO, "", "%s: %s", path, strerror(rc));
+	}
+	ended = listen_to(fds[0], says, sizeof(says));
+	close(fds[0]);
+	if (!ended)
+		kill(mapper, SIGKILL);
+	waitpid(mapper, &status, 0);
+	if (ended && status == 0)
+		return 0;
+	return err_set(err, ERR_DENIED, "", "%s", !ended ? "newuidmap does not end" : *says ? says : "newuidmap failed");
+}
+
+/* In the way in which toolcrib-run will: the whole range, so the last of it. */
+static int try_out(int fd, const struct launcher_uids *uids, struct err *err)
+{
+	uint32_t last = uids->count - 1;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		bool ok = setns(fd, CLONE_NEWUSER) == 0 && syscall(SYS_setgroups, 0, NULL) == 0 &&
+			  syscall(SYS_setresgid, uids->first_gid + last, uids->first_gid + last, uids->first_gid + last) == 0 &&
+			  syscall(SYS_setresuid, uids->first + last, uids->first + last, uids->first + last) == 0;
+		_exit(ok ? 0 : errno & 0x7f);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return err_set(err, ERR_IO, "", "the user namespace cannot be tried out: %s", strerror(errno));
+	if (WEXITSTATUS(status) == 0)
+		return 0;
+	return err_set(err, ERR_DENIED, "", "the user namespace cannot be used: %s", strerror(WEXITSTATUS(status)));
+}
+
+static int open_of(pid_t pid, int *ret, struct err *err)
+{
+	char path[48];
+	int fd, high;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_set(err, ERR_IO, "", "%s: %s", path, strerror(errno));
+	high = fcntl(fd, F_DUPFD_CLOEXEC, LAUNCHER_FDS + 1);    /* above what programs get */
+	close(fd);
+	if (high < 0)
+		return err_set(err, ERR_IO, "", "%s: %s", path, strerror(errno));
+	*ret = high;
+	return 0;
+}
+
+static int open_namespace(const struct launcher_uids *uids, int *ret_fd, struct err *err)
+{
+	struct holder h = { -1, -1 };
+	int fd = -1, rc = hold(&h, err);
+
+	if (rc < 0)
+		return rc;
+	rc = enter_range("newuidmap", h.pid, uids->first, uids->count, err);
+	rc = rc ? rc : enter_range("newgidmap", h.pid, uids->first_gid, uids->count, err);
+	rc = rc ? rc : open_of(h.pid, &fd, err);
+	let_go(&h);
+	rc = rc ? rc : try_out(fd, uids, err);
+	if (rc == 0)
+		*ret_fd = fd;
+	else if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* --- whom tools are, and what we give up */
+
+/* As launcher_open() has put them. */
+static bool read_uids(char **argv, struct launcher_uids *ret)
+{
+	uint64_t gid = 0;
+
+	if (launcher_uids_parse(argv[1], ret, NULL) < 0 || text_u64(argv[2], strlen(argv[2]), &gid) != 0 ||
+	    gid < LAUNCHER_UID_MIN || gid + ret->count > UINT32_MAX)
+		return false;
+	ret->first_gid = (uint32_t)gid;
+	ret->may_fail = strcmp(argv[3], LAUNCHER_MAY_FAIL) == 0;
+	return true;
+}
+
+/* How tools get their users, or why they do not, in *how.  By capabilities where we have them, else by a namespace. */
+static int find_users(struct us *us, struct str *how)
+{
+	struct err err = { 0 };
+
+	if (us->uids.count == 0)
+		return 0;
+	if (keep_needed() || open_namespace(&us->uids, &us->users_fd, &err) == 0) {
+		str_printf(how, "%u:%u, by %s", us->uids.first, us->uids.count, has_needed ? "capabilities" : "newuidmap");
+		return 0;
+	}
+	us->uids.count = 0;
+	if (us->uids.may_fail)
+		str_puts(how, err.msg);
+	else
+		str_printf(how, "users of tools need root, CAP_SETUID, CAP_SETGID and CAP_KILL, or newuidmap (%s)", err.msg);
+	return -1;
+}
+
+/* NULL, or the step that failed. */
+static const char *set_up_users(struct us *us, struct str *how)
+{
+	if (find_users(us, how) < 0 && !us->uids.may_fail) {
+		errno = EPERM;
+		return str_text(how);
+	}
 	/* What a service manager has given is of no use without a range. */
-	if (!*uids && geteuid() != 0 && !set_capabilities(0))
+	if (!has_needed && geteuid() != 0 && !set_capabilities(0))
 		return "capabilities";
+	if (prctl(PR_SET_DUMPABLE, 0))  /* not before newuidmap has looked whose we are */
+		return "no look at us";
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return "no new privileges";
-	return put_filter_on() < 0 ? "filter" : NULL;
+	return put_filter_on(us) < 0 ? "filter" : NULL;
 }
 
 /* NULL, or the step that failed. */
@@ -558,7 +822,7 @@ static const char *set_up(struct us *us)
 	us->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (us->signal_fd < 0)
 		return "signals";
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || prctl(PR_SET_DUMPABLE, 0))
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return "subreaper";
 	if (fcntl(SERVER_FD, F_SETFD, FD_CLOEXEC))
 		return "socket";
@@ -581,22 +845,25 @@ static bool answer(const char *option)
 
 int main(int argc, char **argv)
 {
-	static struct us us;
+	static struct us us = { .users_fd = -1 };
+	struct str how = STR_INIT;
 	const char *failed;
 	int type = 0;
 	socklen_t len = sizeof(type);
 
 	if (argc == 2 && answer(argv[1]))
 		return 0;
-	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_SEQPACKET) {
+	if (getsockopt(SERVER_FD, SOL_SOCKET, SO_TYPE, &type, &len) || type != SOCK_SEQPACKET ||
+	    (argc != 1 && (argc != 4 || !read_uids(argv, &us.uids)))) {
 		fputs("toolcrib-launcher: it is started by toolcribd, with a socket on descriptor 0\n", stderr);
 		return 1;
 	}
 	failed = set_up(&us);
 	if (!failed)
-		failed = set_up_users(&us, argc == 2 ? argv[1] : "");
-	if (!greet(failed ? errno : 0, failed ? failed : ""))
+		failed = set_up_users(&us, &how);
+	if (!greet(failed ? errno : 0, us.uids.count > 0, failed ? failed : str_text(&how)))
 		return 1;
+	str_fini(&how);
 	serve(&us);
 	end_all(&us);
 	return 0;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,15 +34,23 @@
 
 /* --- the user */
 
-/* Whom the tool runs as (HARDENING 1.1): the launcher says it by an argument, never the server by its instructions.  We
+/* Whom the tool runs as (HARDENING 1.1): the launcher says it by arguments, never the server by its instructions.  We
  * stay the server's user, so that the tool can neither signal nor trace what supervises it. */
-static uint64_t user;                   /* 0 = the server's */
+static uint64_t user, group;            /* 0 = the server's */
+static int users_fd = -1;               /* the namespace in which there are such users; -1 = ours */
 
-/* For ever, and with it all capabilities. */
+/* For ever, and with it all capabilities, those of the namespace too. */
 static int become_user(struct err *err)
 {
-	if (user && (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, user, user, user) ||
-		     syscall(SYS_setresuid, user, user, user)))
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	if (!user)
+		return 0;
+	if (users_fd >= 0 && setns(users_fd, CLONE_NEWUSER))
+		return err_set(err, ERR_IO, "uid", "its namespace: %s", strerror(errno));
+	if (syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, group, group, group) ||
+	    syscall(SYS_setresuid, user, user, user) || syscall(SYS_capset, &head, none))
 		return err_set(err, ERR_IO, "uid", "%" PRIu64 ": %s", user, strerror(errno));
 	return 0;
 }
@@ -576,6 +585,24 @@ static void report_level(const struct sandbox_policy *p)
 	report(text, (size_t)n);
 }
 
+/* What on the way to a file our user may not pass, or read and execute, and the line that helps. */
+static int name_closed(const char *path, struct err *err)
+{
+	char at[PATH_MAX];
+	size_t len = strlen(path);
+
+	for (size_t n = 1; n < len && n < sizeof(at); n++) {
+		if (path[n] != '/')
+			continue;
+		snprintf(at, sizeof(at), "%.*s", (int)n, path);
+		if (access(at, X_OK))
+			return err_set(err, ERR_IO, "exec", "%.100s: it must be open to user %" PRIu64 ": setfacl -m u:%" PRIu64
+				       ":x %.100s", path, user, user, at);
+	}
+	return err_set(err, ERR_IO, "exec", "%.100s: it must be open to user %" PRIu64 ": setfacl -m u:%" PRIu64 ":rx %.100s",
+		       path, user, user, path);
+}
+
 static int become_tool(const struct sandbox_policy *p, const char *own_dir, int chan, const struct program *prog,
 		       struct err *err)
 {
@@ -598,7 +625,7 @@ static int become_tool(const struct sandbox_policy *p, const char *own_dir, int 
 	else
 		fexecve(prog->fd, argv, envp);
 	if (errno == EACCES && user)
-		return err_set(err, ERR_IO, "exec", "%.100s: it must be open to user %" PRIu64, p->program, user);
+		return name_closed(p->program, err);
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
 }
 
@@ -773,13 +800,24 @@ static bool answer(const char *option)
 	return true;
 }
 
+/* The launcher's arguments. */
+static bool read_user(char **argv)
+{
+	if (text_u64(argv[2], strlen(argv[2]), &user) != 0 || text_u64(argv[3], strlen(argv[3]), &group) != 0)
+		return false;
+	if (strcmp(argv[1], "--user") == 0)
+		return true;
+	users_fd = SANDBOX_USERS_FD;
+	return strcmp(argv[1], "--user-inside") == 0 && fcntl(users_fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && answer(argv[1]))
 		return 0;
 	if (argc == 3 && !strcmp(argv[1], SANDBOX_INSIDE))
 		return sandbox_inside(argv[2]);
-	if (argc == 3 && (strcmp(argv[1], "--user") != 0 || text_u64(argv[2], strlen(argv[2]), &user) != 0))
+	if (argc == 4 && !read_user(argv))
 		return EXIT_NOT_STARTED;
 	if (fcntl(SANDBOX_FD, F_SETFD, FD_CLOEXEC)) {
 		fputs("toolcrib-run: it is started by toolcribd, with its instructions on descriptor 3\n", stderr);

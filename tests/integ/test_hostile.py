@@ -377,10 +377,10 @@ class Required(Hostile):
         got = self.hostile("zombies")
         text = got["result"]["content"][0]["text"]
         self.assertTrue(got["result"]["isError"])
-        self.assertIn("must run in a sandbox of level base+landlock:1", text)
+        self.assertIn("must run in a sandbox of level base+landlock:3", text)
         call = self.crib.json("audit", "calls", "--tenant", "acme")[0]
         self.assertEqual((call["outcome"], call["rule"], call["sandbox"], call["detail"]),
-                         ("denied", "sandbox", self.level, "base+landlock:1"))
+                         ("denied", "sandbox", self.level, "base+landlock:3"))
         self.peer.close()
         self.crib.stop()
         self.without("landlock", "sandbox: {require: base}\n")
@@ -401,7 +401,7 @@ class Required(Hostile):
         self.assertNotIn("net0", self.level)
         self.assertEqual(self.said("zombies"), {"zombies": "done"})
         got = self.hostile("zombies", sandbox="{require: base+seccomp}", name="strict")
-        self.assertIn("must run in a sandbox of level base+landlock:1+seccomp", got["result"]["content"][0]["text"])
+        self.assertIn("must run in a sandbox of level base+landlock:3+seccomp", got["result"]["content"][0]["text"])
         got = self.hostile("zombies", sandbox="{network: {connect: [80]}}", name="ports")
         self.assertIn("base+landlock:4+seccomp", got["result"]["content"][0]["text"])
 

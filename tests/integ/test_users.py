@@ -5,18 +5,24 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
 import tempfile
 import unittest
 
 import crib
+import rootless
 
 FIRST = 700000
 UIDS = f"{FIRST}:1000"
 CANARY = "canary-5f1e9c"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "needs root, for users of its own")
-class Users(crib.Case):
+class Place(crib.Case):
+    """Two tenants, and folders in which their users find what is theirs."""
+    SERVER = 0                  # whom the server runs as
+    FIRST = FIRST
+    USERS = f"uids: '{UIDS}', "
+
     def setUp(self):
         super().setUp()
         self.public = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-users-", dir="/tmp"))
@@ -28,8 +34,11 @@ class Users(crib.Case):
         self.scratch.mkdir()
         self.scratch.chmod(0o1777)
 
-    def begin(self, sandbox=f"uids: '{UIDS}', require: base+uid"):
+    def serve(self, sandbox):
         self.crib.start(f"sandbox: {{{sandbox}}}\n", env={"TMPDIR": str(self.scratch)})
+
+    def begin(self, sandbox="require: base+uid", users=None):
+        self.serve((self.USERS if users is None else users) + sandbox)
         self.peers = {name: self.crib.tcp(key) for name, key in self.keys.items()}
         for peer in self.peers.values():
             self.addCleanup(peer.close)
@@ -50,12 +59,16 @@ class Users(crib.Case):
     def uid(self, tenant):
         return int(self.say(tenant, "id -u", "who"))
 
+
+class Bodies:
+    """What holds whoever has started the server."""
+
     def test_each_tenant_has_a_user_of_its_own(self):
         self.begin()
         acme, blue = self.uid("acme"), self.uid("blue")
         self.assertNotEqual(acme, blue)
         for uid in (acme, blue):
-            self.assertTrue(FIRST < uid < FIRST + 1000, uid)
+            self.assertTrue(self.FIRST < uid < self.FIRST + 1000, uid)
         self.assertEqual(self.uid("acme"), acme, "and keeps it")
         self.assertEqual(self.say("acme", "id -g; id -G; while read k v; do case $k in CapEff:) echo $v;; esac; done </proc/self/status"),
                          f"{acme}\n{acme}\n{'0' * 16}")
@@ -68,13 +81,13 @@ class Users(crib.Case):
         self.peers["acme"].send(self.peers["acme"].request("tools/call", {"name": "nap", "arguments": {}}, crib.MODERN))
         pid = crib.wait_for("a tool that sleeps", lambda: [p for p, name in crib.below(self.crib.daemon.pid).items() if name == "sleep"])[0]
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        self.assertTrue(FIRST < int(re.search(r"\nUid:\t(\d+)", status).group(1)) < FIRST + 1000)
+        self.assertTrue(self.FIRST < int(re.search(r"\nUid:\t(\d+)", status).group(1)) < self.FIRST + 1000)
         of = {name: pathlib.Path(f"/proc/{p}/status").read_text() for p, name in crib.below(self.crib.daemon.pid).items()}
-        self.assertIn("\nUid:\t0\t", of["toolcrib-run"], "what supervises a tool is not the tool's user's")
+        self.assertIn(f"\nUid:\t{self.SERVER}\t", of["toolcrib-run"], "what supervises a tool is not the tool's user's")
 
     def test_f1_without_landlock_the_store_is_out_of_reach(self):
         """HARDENING F-1: read, empty, rename, remove, change of modes, at Landlock 0."""
-        self.begin(f"uids: '{UIDS}', landlock: 0, require: base+uid")
+        self.begin("landlock: 0, require: base+uid")
         store = self.crib.store
         files = [store / "toolcrib.db", store / "master.key", *(store / "signer").glob("*.key"), self.crib.dir / "toolcribd.yaml"]
         before = [(path, path.stat().st_mode, path.stat().st_ino, path.read_bytes()[:64], path.stat().st_size > 0) for path in files]
@@ -93,7 +106,7 @@ $word >/dev/null 2>&1 && echo "got through: $word"; done; echo end""")
         shared.chmod(0o777)
         (shared / "theirs").write_text("x")
         (shared / "theirs").chmod(0o644)
-        self.begin(f"uids: '{UIDS}', landlock: 0, require: base+uid")
+        self.begin("landlock: 0, require: base+uid")
         said = self.say("acme", f"chmod 600 {shared}/theirs && echo changed; echo mine >{shared}/mine && chmod 640 {shared}/mine && echo own",
                         more=f", sandbox: {{write: ['{shared}']}}")
         self.assertIn("own", said.split("\n")[-1])
@@ -102,7 +115,7 @@ $word >/dev/null 2>&1 && echo "got through: $word"; done; echo end""")
 
     def test_tenants_do_not_reach_each_other(self):
         """Own directories, processes and their memory, at Landlock 0."""
-        self.begin(f"uids: '{UIDS}', landlock: 0, require: base+uid")
+        self.begin("landlock: 0, require: base+uid")
         self.tool("holder", f"SECRET={CANARY} sh -c 'echo {CANARY}-file >$HOME/secret; sleep 600.0625'")
         self.peers["blue"].send(self.peers["blue"].request("tools/call", {"name": "holder", "arguments": {}}, crib.MODERN))
         crib.wait_for("the file of blue", lambda: list(self.scratch.glob("*/secret")))
@@ -115,6 +128,78 @@ echo end""")
         self.assertEqual(said, "end")
         self.assertTrue(pathlib.Path(f"/proc/{pid}").exists())
 
+    def test_hardening_a_shell_finds_no_byte_of_a_canary(self):
+        """In the store, in another tenant's tools, directories and processes, in the server's memory, at Landlock 0; what is
+        open to all is found in the same way."""
+        canary, half = "canary-", os.urandom(8).hex()
+        self.begin("landlock: 0, require: base+uid")
+        acme, blue = self.uid("acme"), self.uid("blue")
+        self.assertNotIn(self.SERVER, (acme, blue))
+        theirs = self.public / "theirs"                 # blue's program, data and own directory
+        theirs.mkdir()
+        (theirs / "tool.sh").write_text(f"#!/bin/sh\necho {canary}{half} >$HOME/secret; SECRET={canary}{half} sleep 600.0625\n")
+        (theirs / "data").write_text(f"{canary}{half}\n")
+        for path in (theirs / "tool.sh", theirs / "data", theirs):
+            path.chmod(0o500)
+            os.chown(path, blue, blue)
+        self.crib.tool(crib.tool_yaml("theirs", f"{{type: exec, argv: [/bin/sh, '{theirs}/tool.sh'], stdin: none, output: text}}",
+                                      extra="limits: {timeout: 600s}\n").replace("The tool theirs", f"{canary}{half}"))
+        self.peers["blue"].send(self.peers["blue"].request("tools/call", {"name": "theirs", "arguments": {"a": canary + half}}, crib.MODERN))
+        crib.wait_for("the file of blue", lambda: [path for path in self.scratch.glob("*/secret") if path.read_text()])
+        running = crib.below(self.crib.daemon.pid)
+        sleeper = crib.wait_for("blue's sleep", lambda: [p for p, name in crib.below(self.crib.daemon.pid).items() if name == "sleep"])
+        (self.public / "open").write_text(f"{canary}{half}\n")
+        pids = " ".join(map(str, [self.crib.daemon.pid, *running, *sleeper]))
+        said = self.say("acme", f"""id -u; c={canary}; c=${{c}}{half}
+grep -rl $c {self.crib.dir} {self.crib.store} {self.public} {self.scratch} 2>/dev/null
+for p in {pids}; do for f in mem environ cmdline maps auxv; do cat /proc/$p/$f 2>/dev/null; done | grep -a -c $c; ls /proc/$p/fd 2>/dev/null
+for f in /proc/$p/fd/* /proc/$p/root/{self.crib.store}/* /proc/$p/cwd/*; do cat $f 2>/dev/null | grep -a $c; done; done | grep -v '^0$'; echo end""")
+        self.assertEqual(said.split("\n"), [str(acme), str(self.public / "open"), "end"])
+        self.assertIn(f"{canary}{half}".encode(), pathlib.Path(f"/proc/{sleeper[0]}/environ").read_bytes(), "it was there")
+
+    def test_own_directories_are_removed(self):
+        self.begin()
+        self.assertEqual(self.say("acme", "mkdir -p $HOME/a/b; echo x >$HOME/a/b/c; chmod 0 $HOME/a; stat -c %a $HOME"), "700")
+        crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
+
+    def test_a_flood_of_processes_is_ended(self):
+        """The supervisor signals what is not its own user's."""
+        self.begin()
+        self.say("acme", "for i in 1 2 3 4 5 6 7 8; do (setsid sleep 600.25 &) ; done; echo done")
+        crib.wait_for("nothing left", lambda: not [p for p, name in crib.below(self.crib.daemon.pid).items() if name not in crib.SERVER])
+
+    def test_a_program_that_is_not_open_to_its_user_is_named(self):
+        self.begin()
+        program = self.public / "closed"
+        shutil.copy("/bin/true", program)
+        program.chmod(0o700)
+        self.crib.tool(crib.tool_yaml("closed", f"{{type: exec, argv: ['{program}'], stdin: none, output: text}}"))
+        got = self.peers["acme"].call("closed", {}, crib.MODERN)
+        uid = self.uid("acme")
+        self.assertIn(f"{program}: it must be open to user {uid}: setfacl -m u:{uid}:rx {program}", str(got) + self.crib.log.read_text())
+
+    def test_hardening_a_folder_that_is_closed_to_its_user_is_named(self):
+        self.begin("landlock: 0")
+        folder = self.public / "home"
+        folder.mkdir()
+        (folder / "tool").write_text("#!/bin/sh\necho ran\n")
+        (folder / "tool").chmod(0o755)
+        for path in (folder, folder / "tool"):
+            os.chown(path, self.SERVER, self.SERVER)
+        folder.chmod(0o700)
+        self.crib.tool(crib.tool_yaml("closed", f"{{type: exec, argv: ['{folder}/tool'], stdin: none, output: text}}"))
+        got = self.peers["acme"].call("closed", {}, crib.MODERN)
+        uid = self.uid("acme")
+        self.assertIn(f"{folder}/tool: it must be open to user {uid}: setfacl -m u:{uid}:x {folder}", str(got) + self.crib.log.read_text())
+
+    def test_a_tenant_beyond_the_range_is_refused(self):
+        self.begin(users=f"uids: '{FIRST}:2', ")
+        self.assertEqual(self.uid("acme"), FIRST + 1)
+        self.assertIn("sandbox.uids", self.say("blue", "id -u", "who"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, for users of its own")
+class Root(Bodies, Place):
     @unittest.skipUnless(shutil.which("setpriv"), "needs setpriv (apt-get install util-linux)")
     def test_a_server_without_root_needs_three_capabilities(self):
         """As a systemd unit gives them; the server itself keeps none, the launcher these alone."""
@@ -211,17 +296,6 @@ echo end""")
         self.assertIn("only a server that root starts", str(caught.exception))
         self.crib.daemon = None
 
-    def test_own_directories_are_removed(self):
-        self.begin()
-        self.assertEqual(self.say("acme", "mkdir -p $HOME/a/b; echo x >$HOME/a/b/c; chmod 0 $HOME/a; stat -c %a $HOME"), "700")
-        crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
-
-    def test_a_flood_of_processes_is_ended(self):
-        """The supervisor signals what is not its own user's."""
-        self.begin()
-        self.say("acme", "for i in 1 2 3 4 5 6 7 8; do (setsid sleep 600.25 &) ; done; echo done")
-        crib.wait_for("nothing left", lambda: not [p for p, name in crib.below(self.crib.daemon.pid).items() if name not in crib.SERVER])
-
     def test_what_cannot_be_used_is_said(self):
         for uids, says in (("x", "FIRST:COUNT"), ("0:10", "from 1000 on"), ("999:10", "from 1000 on"), ("700000:1", "FIRST:COUNT"), ("4294967290:100", "FIRST:COUNT")):
             with self.assertRaises(AssertionError) as caught:
@@ -230,19 +304,119 @@ echo end""")
             self.assertIn(says, str(caught.exception))
             self.crib.daemon = None
 
-    def test_a_program_that_is_not_open_to_its_user_is_named(self):
-        self.begin()
-        program = self.public / "closed"
-        shutil.copy("/bin/true", program)
-        program.chmod(0o700)
-        self.crib.tool(crib.tool_yaml("closed", f"{{type: exec, argv: ['{program}'], stdin: none, output: text}}"))
-        got = self.peers["acme"].call("closed", {}, crib.MODERN)
-        self.assertIn(f"{program}: it must be open to user {self.uid('acme')}", str(got) + self.crib.log.read_text())
 
-    def test_a_tenant_beyond_the_range_is_refused(self):
-        self.begin(f"uids: '{FIRST}:2', require: base+uid")
-        self.assertEqual(self.uid("acme"), FIRST + 1)
-        self.assertIn("sandbox.uids", self.say("blue", "id -u", "who"))
+@unittest.skipIf(rootless.needs, rootless.needs)
+class Rootless(Bodies, Place):
+    """Started by a user with a line in /etc/subuid, and no configuration of users (HARDENING 1.1)."""
+    SERVER = rootless.SERVICE
+    FIRST = rootless.AUTO
+    USERS = ""
+
+    def serve(self, sandbox, **wrapped):
+        rootless.give(self.crib)
+        self.crib.start(f"sandbox: {{{sandbox}}}\n", env={"TMPDIR": str(wrapped.pop("tmp", self.scratch)), "NOTIFY_SOCKET": ""},
+                        wrapper=rootless.wrapper(self.public, **wrapped))
+
+    def refused(self, sandbox, **wrapped):
+        """A server that does not start: what it says."""
+        with self.assertRaises(AssertionError) as caught:
+            self.serve(sandbox, **wrapped)
+        self.crib.daemon = None
+        return str(caught.exception)
+
+    def test_hardening_what_is_missing_is_said(self):
+        """At the start, by status, and by the level: never a failed start, and never silently weaker."""
+        for wrapped, reason in (
+                ({"hide": ["/usr/bin/newuidmap"]}, "there is no /usr/bin/newuidmap: install the package uidmap"),
+                ({"subuid": "somebody:700000:4000"}, f"/etc/subuid has no line for {rootless.NAME}"),
+                ({"subgid": "somebody:700000:4000"}, f"/etc/subgid has no line for {rootless.NAME}"),
+                ({"subuid": f"{rootless.NAME}:700000:3"}, "too few ids"),
+                ({"known": False, "subuid": f"{rootless.SERVICE}:700000:4000"}, "newuidmap: "),
+                ({"elsewhere": True}, "user namespaces are refused here: Operation not permitted")):
+            with self.subTest(reason):
+                self.serve("", **wrapped)
+                status = self.crib.json("status")[0]
+                self.assertIn(f"none: {reason}" if reason != "too few ids" else reason, status["users"])
+                self.assertNotIn("+uid", status["sandbox"])
+                self.assertIn(reason, self.crib.log.read_text())
+                self.crib.stop()
+                said = self.refused("require: base+uid", **wrapped)
+                self.assertIn("sandbox.require", said)
+                self.assertIn(reason, said)
+
+    def test_hardening_a_range_that_is_named_is_used_or_nothing_starts(self):
+        self.begin(users="uids: '700100:10', ")
+        self.assertEqual(self.crib.json("status")[0]["users"], "700100:10, by newuidmap")
+        self.assertTrue(700100 < self.uid("acme") < 700110)
+        self.crib.stop()
+        said = self.refused("uids: '800000:10'")
+        self.assertIn("sandbox.uids", said)
+        self.assertIn("newuidmap: uid range", said)
+
+    def test_hardening_a_temporary_directory_of_the_server_alone_is_not_used(self):
+        private = self.public / "private"
+        private.mkdir()
+        os.chown(private, self.SERVER, self.SERVER)
+        private.chmod(0o700)
+        self.serve("", tmp=private)
+        self.peers = {"acme": self.crib.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        self.assertEqual(os.path.dirname(self.say("acme", "echo $HOME; echo x >$HOME/x")), "/tmp")
+        self.assertIn(str(private), self.crib.log.read_text())
+
+    def test_hardening_groups_may_have_other_numbers(self):
+        self.serve("require: base+uid", subgid=f"{rootless.NAME}:900000:100")
+        self.peers = {"acme": self.crib.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        uid, gid, groups = self.say("acme", "id -u; id -g; id -G").split()
+        self.assertTrue(rootless.AUTO < int(uid) < rootless.AUTO + 50)
+        self.assertEqual((int(gid) - 900050, gid), (int(uid) - rootless.AUTO, groups))
+
+    def test_hardening_the_server_keeps_what_is_its_own(self):
+        """It is nobody in the namespace: files of its user belong to nobody there, and tools hold no way into it."""
+        self.begin("landlock: 0")
+        said = self.say("acme", "cat /proc/self/uid_map /proc/self/gid_map; ls -l /proc/self/fd | grep -c user:; stat -c %u /etc/passwd")
+        self.assertEqual([line.split() for line in said.split("\n")],
+                         [[str(rootless.AUTO), str(rootless.AUTO), str(rootless.COUNT // 2)]] * 2 + [["0"], ["65534"]])
+
+    def test_hardening_commands_without_a_server_do_the_same(self):
+        rootless.give(self.crib)
+        document = self.public / "who.yaml"
+        document.write_text(crib.tool_yaml("who", "{type: exec, argv: [/usr/bin/id, -u], stdin: none, output: text}"))
+        for command in ("tool add", "call acme who", "tool test"):
+            words = [*command.split(), *([str(document)] if "tool" in command else [])]
+            done = subprocess.run([*rootless.wrapper(self.public), str(crib.BUILD / "toolcrib"), "--store", str(self.crib.store), *words],
+                                  capture_output=True, text=True, env={**self.crib.env, "TMPDIR": str(self.scratch)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if command != "tool add":
+                self.assertTrue(any(rootless.AUTO <= int(n) < rootless.AUTO + 1000 for n in re.findall(r"\d{6,}", done.stdout)), done)
+
+
+class Requirement(Place):
+    """sandbox.require: auto."""
+
+    def test_hardening_f1_too_little_landlock_needs_users(self):
+        """HARDENING F-1, 1.1: refused with the reason and both ways out; more of Landlock is enough, and so are users."""
+        self.begin("landlock: 2", "uids: none, ")
+        status = self.crib.json("status")[0]
+        self.assertEqual((status["sandbox"].split(", ")[1], status["users"]), ("required base+landlock:3", "none"))
+        said = self.say("acme", "echo ran")
+        self.assertIn("must run in a sandbox of level base+landlock:3", said)
+        for way in ("sandbox.uids", "newuidmap", "sandbox.require: base+landlock:1"):
+            self.assertIn(way, said + self.crib.log.read_text())
+        self.crib.stop()
+        self.begin("landlock: 2, require: base+landlock:1", "uids: none, ")
+        self.assertEqual(self.say("acme", "echo ran"), "ran")
+        self.crib.stop()
+        self.begin("landlock: 3", "uids: none, ")
+        if "landlock:3" in self.crib.json("status")[0]["sandbox"].split(",")[0]:
+            self.assertEqual(self.say("acme", "echo ran"), "ran")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, for users of its own")
+    def test_hardening_f1_users_are_enough(self):
+        self.begin("landlock: 0")
+        self.assertIn("required base+uid", self.crib.json("status")[0]["sandbox"])
+        self.assertEqual(self.say("acme", "echo ran"), "ran")
 
 
 if __name__ == "__main__":

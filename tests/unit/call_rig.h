@@ -287,7 +287,7 @@ static inline int rig_set_up(void **state)
 	struct rig *r = mem_zalloc(sizeof *r);
 
 	memset(&fake, 0, sizeof fake);
-	fake.sandbox = (struct backend_sandbox){ "base", "base", "base", true };
+	fake.sandbox = (struct backend_sandbox){ "base", "base", "base", true, false };
 	rig_store(r);
 	r->limits = (struct writer_limits)WRITER_LIMITS_DEFAULT;
 	r->loop = ev_loop_new();

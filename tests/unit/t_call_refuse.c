@@ -90,7 +90,7 @@ static void cage_that_is_not_enough_is_refused_and_recorded(void **state)
 {
 	struct rig *r = *state;
 
-	fake.sandbox = (struct backend_sandbox){ "base", "base+landlock:1", "base", false };
+	fake.sandbox = (struct backend_sandbox){ "base", "base+landlock:1", "base", false, false };
 	struct heard *h = rig_call(r, &(struct rig_req){ .tool = "echo" });
 
 	assert_int_equal(h->refusal, REFUSE_SANDBOX);

@@ -71,7 +71,7 @@ static void level_stands_in_the_begin_and_a_lesser_one_in_the_log(void **state)
 	struct rig *r = *state;
 
 	for (int i = 0; i < 3; i++) {
-		fake.sandbox = (struct backend_sandbox){ "base+landlock:6+seccomp", "base", "base+landlock:6+seccomp+net0", true };
+		fake.sandbox = (struct backend_sandbox){ "base+landlock:6+seccomp", "base", "base+landlock:6+seccomp+net0", true, false };
 		struct heard *h = rig_start(r, &(struct rig_req){ .tool = i < 2 ? "echo" : "one" });
 		rig_wait_start(r);
 		fake_error(ERR_TOOL, "done", 0);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -239,6 +240,55 @@ static void arguments_are_bounded(void **state)
 	free(arg);
 }
 
+/* --- users */
+
+static void put_file(const char *dir, const char *name, const char *text, char ret[128])
+{
+	FILE *f;
+
+	snprintf(ret, 128, "%s/%s", dir, name);
+	f = fopen(ret, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* A user takes the upper half of his longest line, by his name or his number; HARDENING 1.1. */
+static void hardening_the_range_of_a_user_is_half_of_his_line(void **state)
+{
+	static const struct { const char *subuid, *subgid; uint32_t first, count, first_gid; const char *says; } rows[] = {
+		{ "kim:100000:65536\n", "kim:100000:65536\n", 132768, 32768, 132768, NULL },
+		{ "ann:100000:65536\nkim:165536:65536", "kim:165536:65536", 198304, 32768, 198304, NULL },
+		{ "1000:100000:10\nkim:200000:100\n", "1000:300000:40\n", 200050, 20, 300020, NULL },
+		{ "kim:100000:4\n", "kim:100000:5\n", 100002, 2, 100003, NULL },
+		{ "kim:100000:3\n", "kim:100000:3\n", 0, 0, 0, "too few" },
+		{ "kim:990:16\n", "kim:990:16\n", 0, 0, 0, "too few" },
+		{ "kimberly:100000:65536\nki:100000:65536\n", "kim:100000:65536\n", 0, 0, 0, "no line for kim" },
+		{ "kim:x:65536\nkim:100000:65536x\nkim:100000\nkim\n:1:2\n", "", 0, 0, 0, "no line for kim" },
+		{ "kim:4294967290:100\nkim:1:4294967296\n", "", 0, 0, 0, "no line for kim" },
+		{ "kim:100000:65536\n", "", 0, 0, 0, "gid has no line for kim" },
+	};
+	char dir[] = "/tmp/toolcrib-t-XXXXXX", uids[128], gids[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	for (size_t i = 0; i < NELEMS(rows); i++) {
+		struct launcher_uids got = { 0 };
+		struct err err = { 0 };
+		int rc;
+
+		put_file(dir, "uid", rows[i].subuid, uids);
+		put_file(dir, "gid", rows[i].subgid, gids);
+		rc = launcher_uids_find(uids, gids, "kim", 1000, &got, &err);
+		assert_true(rows[i].says ? rc == ERR_NOT_FOUND && strstr(err.msg, rows[i].says) : rc == 0);
+		assert_true(got.first == rows[i].first && got.count == rows[i].count && got.first_gid == rows[i].first_gid);
+	}
+	unlink(uids);
+	assert_int_equal(launcher_uids_find(uids, gids, "", 1000, &(struct launcher_uids){ 0 }, NULL), ERR_NOT_FOUND);
+	unlink(gids);
+	rmdir(dir);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 SUITE(launcher)
@@ -250,6 +300,7 @@ SUITE(launcher)
 		T(a_message_that_is_none_starts_nothing),
 		cmocka_unit_test(requests_are_parsed_strictly),
 		T(arguments_are_bounded),
+		cmocka_unit_test(hardening_the_range_of_a_user_is_half_of_his_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
