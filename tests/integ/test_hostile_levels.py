@@ -2,10 +2,14 @@
 have it (sandbox.landlock), and none (HARDENING F-1, part 3)."""
 import json
 import os
+import pathlib
 import re
+import shutil
+import tempfile
 
 import certs
 import crib
+import rootless
 import test_bwrap
 
 HOSTILE = crib.BUILD / "tests/hostile/hostile"
@@ -34,12 +38,15 @@ class Levels(crib.Case):
         self.listed.mkdir()
         (self.listed / "data").write_text("data\n")
 
-    def at(self, abi, extra="require: base"):
-        """The server anew, with this much of Landlock; False: the kernel has less."""
+    def end(self):
         if self.crib.daemon:
             self.peer.close()
             self.crib.stop()
-        self.crib.start(f"sandbox: {{landlock: {abi}, {extra}}}\n")
+
+    def at(self, abi, extra="require: base", **more):
+        """The server anew, with this much of Landlock; False: the kernel has less."""
+        self.end()
+        self.crib.start(f"sandbox: {{landlock: {abi}, {extra}}}\n", **more)
         self.level = self.crib.json("status")[0]["sandbox"].split(",")[0]
         found = re.search(r"landlock:(\d+)", self.level)
         self.peer = self.crib.tcp(self.key)
@@ -168,7 +175,7 @@ class Matrix(Levels):
     TOOLCRIB_HOSTILE_MD=FILE it is written; a level that this machine does not offer is left as it is there."""
 
     DOC = crib.SOURCE / "contrib/doc/hostile.md"
-    LEVELS = (*(f"ABI {abi}" for abi in (0, *ABIS)), "bwrap")
+    LEVELS = (*(f"ABI {abi}" for abi in (0, *ABIS)), "bwrap", "uid", "subuid")
     # What a program does with itself, and what is no attack on its own.
     OWN = {"kill_self", "kill_child", "priority_self", "personality_asked", "stream_pair", "capabilities", "core", "listen_pair"}
     # Each failure says that the attempt came to nothing; ENOENT and ESRCH: there is no such file or process where it is.
@@ -221,6 +228,34 @@ class Matrix(Levels):
         result = self.peer.call("kernel", {}, crib.MODERN)["result"]
         return result["isError"] and "must run in a sandbox of level" in result["content"][0]["text"]
 
+    def open_place(self):
+        """A folder that is open to all, and where tools make their own."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-hostile-", dir="/tmp"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        self.listed = folder / "listed"
+        self.listed.mkdir()
+        (self.listed / "data").write_text("data\n")
+        (folder / "scratch").mkdir()
+        (folder / "scratch").chmod(0o1777)
+        return folder
+
+    def users(self, level):
+        """Users of their own and nothing of Landlock, started by root, or by a user with a line in /etc/subuid; None: not
+        here."""
+        if os.geteuid() != 0 or (level == "subuid" and rootless.needs):
+            return None
+        place = self.open_place()
+        env = {"TMPDIR": str(place / "scratch"), "NOTIFY_SOCKET": ""}
+        if level == "uid":
+            self.at(0, "uids: '700000:1000', require: base+uid", env=env)
+        else:
+            self.end()
+            rootless.give(self.crib)
+            self.at(0, "require: base+uid", env=env, wrapper=rootless.wrapper(place))
+        self.assertIn("base+uid+seccomp", self.level)
+        return self.column()
+
     def columns(self):
         found = {}
         for abi in ABIS:
@@ -230,6 +265,10 @@ class Matrix(Levels):
             self.at(6, "engine: bwrap")
             found["bwrap"] = self.column()
         self.assertTrue(self.not_started())
+        for level in ("uid", "subuid"):
+            cells = self.users(level)
+            if cells:
+                found[level] = cells
         rows = next(iter(found.values()))
         found["ABI 0"] = {row: "not started" for row in rows}
         return found
@@ -252,7 +291,7 @@ class Matrix(Levels):
             if row[0] != title:
                 title = row[0]
                 out += ["", f"## {title}", "", "| attack | " + " | ".join(self.LEVELS) + " |", "|---" * (len(self.LEVELS) + 1) + "|"]
-            kept = old.get(row, ["not run"] * len(self.LEVELS))
+            kept = [*old.get(row, []), *["not run"] * len(self.LEVELS)]
             cells = [found[level][row] if level in found else kept[n] for n, level in enumerate(self.LEVELS)]
             name = row[1].replace("|", "\\|")
             out.append(f"| `{name}` | " + " | ".join(cells) + " |")
