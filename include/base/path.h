@@ -18,6 +18,15 @@ enum path_how {
 	PATH_PRIVATE = 2,       /* the same, and its group may not read it either */
 	PATH_APPEND = 4,        /* for writing at its end; made (0644) when it is missing; no link */
 };
+/* What a peer of ours has opened for us, because we may not (HARDENING 1.3): on this thread, until the next call, the
+ * functions here that open a file, or make one, take the descriptor that stands beside its path.  One to be made is
+ * empty; it stays there when that fails, empty, and is its owner's to remove.  Borrowed. */
+struct path_lent { char *path; int fd; };
+void path_lend(const struct path_lent *list, size_t n);
+/* A descriptor of one's own, at the file's beginning; -1: it is not lent. */
+int path_borrow(const char *path);
+/* What is said beside "permission denied" from now on; static, NULL = nothing. */
+void path_set_rule(const char *rule);
 int path_open(const char *path, unsigned how, size_t max, int *ret_fd, struct err *err) MUST_CHECK;
 int path_open_stream(const char *path, FILE **ret, struct err *err) MUST_CHECK;        /* for reading, of any size */
 /* What path is, if it is anything: for libraries that open by name. */
@@ -34,6 +43,10 @@ int path_replace(const char *path, unsigned mode, const void *p, size_t n, struc
 /* Its halves: the new content is whole, under another name; it is in its place. */
 int path_prepare(const char *path, unsigned mode, const void *p, size_t n, struct err *err) MUST_CHECK;
 int path_put_in_place(const char *path, struct err *err) MUST_CHECK;
+/* A new, empty file (0600) to read and write.  *ret_lent: it was lent, and its owner makes its name durable. */
+int path_make(const char *path, int *ret_fd, bool *ret_lent, struct err *err) MUST_CHECK;
+/* What was made and failed: half a file is worse than none. */
+void path_unmake(const char *path);
 /* Make the name of a new file durable: fsync() of the directory that holds it.  ERR_IO; where = the directory. */
 int path_sync_parent(const char *path, struct err *err) MUST_CHECK;
 /* Make all missing parts; existing ones are fine. */

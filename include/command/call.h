@@ -128,6 +128,10 @@ const struct command_env *command_env(const struct command_call *c);
 /* Give c->priv n zeroed bytes that free() releases. */
 void *command_priv(struct command_call *c, size_t n);
 
+/* What check() and body() find done, for work that gather() starts: on this thread the command's files are those that
+ * its peer has opened, until command_lend(NULL). */
+void command_lend(const struct command_call *c);
+
 /* --- for what goes on behind a command */
 
 void commands_ref(struct commands *a);

@@ -25,6 +25,7 @@ struct conf_role;
 struct fetcher;
 struct sandbox;
 struct mcp_server;
+struct path_lent;
 struct registry;
 struct str;
 struct tenants;
@@ -54,31 +55,27 @@ enum command_shape {
 	ADM_SECRET,     /* the bare value of the first column on stdout, the sentence on stderr */
 	ADM_TEXT,       /* the first column on stdout as it is, the sentence on stderr */
 	ADM_DOCUMENTS,  /* the member `document` as YAML, or into the folder that the argument `output` names */
-	ADM_FILE,       /* a stream: the CLI writes the members `data`, base64,
-		to the new file that the argument `file` names, and
+	ADM_FILE,       /* a stream: the CLI writes the members `data`, base64, to the new file that `file` names, and
 			 * the sentence `done`, when the last row's `sha256` is right */
 	ADM_DIFF,       /* changes, one per row, or a header with `changes` below it, or a `summary` */
 	ADM_FINDINGS,   /* a table that should be empty: exit status 4 when it is not.  A row may have a class: "gap" is
 			 * exit status 5 when there is nothing worse, "sum" is no finding */
-	ADM_REPORT,     /* a table below a header; the header names the columns of the rows,
-		and says whether rows are findings;
+	ADM_REPORT,     /* a table below a header, which names the columns and says whether rows are findings;
 			 * the argument `format` chooses the form */
 	ADM_CHART,      /* likewise; the table is drawn as bars of calls over time */
 };
 
 enum command_arg_type {
 	ARG_TEXT, ARG_FLAG, ARG_UINT, ARG_DURATION, ARG_RATE, ARG_TIME, ARG_YESNO, ARG_JSON,
-	ARG_PATH,       /* made absolute by the CLI */
 	ARG_FILE,       /* read by the CLI: an array of documents, as member "documents" */
 	ARG_KEYVALUES,  /* k=v words: an object of texts */
 	ARG_SECRET,     /* an option with a file; the CLI reads that, else standard input: the text, as member "value" */
 	ARG_CURSOR,     /* an option with a file, which the CLI reads and keeps: an object, {} when there is no such file */
 	ARG_COMMAND,    /* the rest of the line, an array of texts; its program made absolute by the CLI */
+	ARG_PATH, ARG_PATH_READ, ARG_PATH_NEW, ARG_PATH_KEPT,   /* made absolute and, but the first, opened by the CLI */
 };
 enum command_complete { COMPLETE_NONE, COMPLETE_TENANT, COMPLETE_PRINCIPAL, COMPLETE_KEY, COMPLETE_TOOL,
-	COMPLETE_PROMPT,
-	COMPLETE_RESOURCE, COMPLETE_UPSTREAM, COMPLETE_SCHEMA, COMPLETE_FILE,
-	COMPLETE_COMMAND };
+	COMPLETE_PROMPT, COMPLETE_RESOURCE, COMPLETE_UPSTREAM, COMPLETE_SCHEMA, COMPLETE_FILE, COMPLETE_COMMAND };
 struct command_arg {
 	const char *name;               /* member of the arguments object; "--name" on the command line when option */
 	const char *value;              /* placeholder in usage: "TENANT", "FILE"; NULL for flags */
@@ -87,6 +84,7 @@ struct command_arg {
 	enum command_complete complete;
 	const char *help;
 };
+#define command_arg_is_path(arg) ((arg)->type >= ARG_PATH)
 /* 0, or ERR_INVALID with a sentence: is text a value of this type?  For the CLI's usage errors and for
  * command_run(). */
 int command_arg_check(const struct command_arg *arg, const char *text, struct err *err) MUST_CHECK;
@@ -207,6 +205,7 @@ struct command_req {
 	const struct command *cmd;       /* the row; NULL: noun and verb say which, or what was asked for that is none */
 	const char *noun, *verb;
 	json_t *args;                   /* taken: who has a reference of his own leaves it alone until the reply */
+	struct path_lent *files; size_t nfiles; /* what its peer has opened of the paths in args; taken: malloc()ed */
 	const struct command_sink *sink;
 };
 /* Where the parts of a stream go, with the arg of the reply; without one, such a command is refused. */
@@ -220,8 +219,9 @@ struct command_call *command_run(struct commands *a, const struct command_req *r
 void command_gathered(struct command_call *c, const struct err *err);   /* err NULL: body() follows */
 void command_finish(struct command_call *c, const struct err *err);     /* ends a `later` command; err NULL = done */
 
-/* The owner's socket: one JSON line in {"command":"tool add","args":{…}}; back come lines {"row":{…}} and at last
- * {"done":true} or {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
+/* The owner's socket: one JSON line in {"command":"tool add","args":{…},"files":[…]}, with a descriptor of each path
+ * that the peer has opened; back come lines {"row":{…}} and at last {"done":true} or
+ * {"error":{"code":"not_found","where":…,"message":…,"hint":…}}.  Peer uid by SO_PEERCRED. */
 struct command_socket;
 struct gate;
 struct tls_server;

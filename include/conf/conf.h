@@ -112,6 +112,8 @@ void conf_reload(struct conf *c, struct conf *next, struct str *ret_restart);
 /* What no tool may see: the store, the file, and what it names as secret; absolute, NULL-terminated.  c: NULL = there
  * is none. */
 char **conf_hidden(const struct conf *c, const char *store);
+/* What it names to be read by the server itself; likewise. */
+char **conf_read_files(const struct conf *c);
 void conf_hidden_free(char ***list);
 /* The sample file, every key with its help, unit and default commented out: etc/toolcribd.yaml is this text. */
 void conf_sample(struct str *out);

@@ -42,6 +42,12 @@ struct stream *stream_new(struct ev_loop *loop, int in_fd, int out_fd, size_t in
 void stream_tls(struct stream *s, struct tls *t);
 /* Right after stream_new(): its bytes may be secrets, and are overwritten wherever they were (SEC S-344). */
 void stream_wipe(struct stream *s);
+/* Right after stream_new() with a Unix socket: descriptors that come with its bytes are kept, STREAM_FDS_MAX at a time;
+ * without it, and beyond them, they are closed. */
+#define STREAM_FDS_MAX 16
+void stream_take_fds(struct stream *s);
+/* Up to n of those that came first; from here on they are the caller's.  How many. */
+size_t stream_fds(struct stream *s, int *ret, size_t n);
 void stream_write(struct stream *s, const void *p, size_t len);         /* copied */
 /* For one large answer: counts towards the high water only, never towards STREAM_OUT_MAX. */
 void stream_write_answer(struct stream *s, const void *p, size_t len);

@@ -2,6 +2,7 @@
 #define SANDBOX_LEVEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
@@ -38,5 +39,19 @@ struct sandbox_level sandbox_level_both(const struct sandbox_level *a, const str
 /* What this kernel offers to a program that does not need the network, but for cgroups, which are given, not had
  * (sandbox/cgroup.h), and for bubblewrap.  It asks, and changes nothing. */
 struct sandbox_level sandbox_level_probe(void);
+
+/* --- Landlock for a program of this package itself */
+
+enum places_may {
+	PLACES_READ = 1,
+	PLACES_WRITE = 2,               /* all that is done with files, directories and sockets, and read */
+	PLACES_APPEND = 4,              /* files are written and made, none removed or read */
+	PLACES_SOCKETS = 8,             /* sockets are made and removed */
+};
+struct confine_place { const char *path; unsigned may; };
+/* From here on this thread, and what it starts, opens by name nothing but what libraries read, and what lies at or
+ * below these places as they say; one that is not there is passed over.  It executes nothing.  Needs no_new_privs.
+ * abi: as of sandbox_level_probe(), or less; 0 = nothing is done.  ERR_IO. */
+int places_confine(const struct confine_place *places, size_t n, unsigned abi, struct err *err) MUST_CHECK;
 
 #endif

@@ -48,6 +48,7 @@ struct app {
 	char *scratch, *cgroup;
 	char *sandbox_levels;           /* both levels, for people */
 	char *users;                    /* of tools: which, or why none, for people */
+	unsigned landlock;              /* the ABI whose rules bind the server; 0 = none */
 	char *confined;                 /* how far the server itself is, for people; NULL = not yet */
 	struct ev_loop *loop;
 	uint8_t *master;                /* locked memory */
@@ -129,12 +130,12 @@ int app_reload_start(struct app *a, struct err *err) MUST_CHECK;
 /* The same for the command; app is a struct app. */
 int app_reload_now(void *app, struct str *ret_restart, struct err *err);
 void app_reload_stop(struct app *a);
-void app_say_owner(const struct app *a);                               /* log when nobody is named as administrator */
 int app_watch_start(struct app *a, struct err *err) MUST_CHECK;         /* signals, the store's health */
 void app_watch_stop(struct app *a);
 bool app_is_draining(void *app);                                        /* for `status` */
 void app_calls_end(struct app *a);                                      /* cancel and wait, at close */
 /* confine.c */
+int app_confine_files(struct app *a, struct err *err) MUST_CHECK;    /* before the first thread */
 int app_confine(struct app *a, struct err *err) MUST_CHECK;
 FOR_TESTS int app_confine_process(struct err *err) MUST_CHECK;         /* its part that is for ever */
 /* usage.c */

@@ -8,6 +8,8 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -16,12 +18,17 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/sanitized.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "sandbox/filter.h"
 
 #include "app_int.h"
+
+#ifndef COVERAGE                        /* which writes what has run, wherever it was built */
+#define COVERAGE 0
+#endif
 
 /* --- at its start: root becomes the user of the key `user` (SEC S-601).  From then on this is a server that a service
  * manager has started as that user, with what its launcher needs and ports below 1024, which app_confine() gives up. */
@@ -138,6 +145,123 @@ int app_become_user(const struct conf *conf, const char *store, struct err *err)
 	return ERR_DENIED;
 }
 
+/* --- once the launcher is there, and no thread yet: which files it opens (SEC S-602)
+ *
+ * Landlock's rules hold for a thread and those that it starts, and for files as they are now: what is replaced under
+ * its name is another one.  So what the configuration names is open with the directory in which it lies, as it is
+ * written and where links lead.  What a command names comes with it as a descriptor, or is in `files`. */
+
+static const char rule[] =
+	"a server that runs opens its store and what its configuration names, and what toolcrib opens for it on the "
+	"same machine: see files in toolcribd.yaml(5)";
+
+struct places { struct confine_place *at; size_t n; };
+
+static void add_place(struct places *p, char *path, unsigned may)
+{
+	p->at = mem_realloc(p->at, (p->n + 1) * sizeof(*p->at));
+	p->at[p->n++] = (struct confine_place){ path, may };
+}
+
+/* The directory of a file; the file alone where that is "/". */
+static void add_around(struct places *p, const char *file, unsigned may)
+{
+	const char *slash = strrchr(file, '/');
+
+	add_place(p, slash && slash > file ? mem_strndup(file, (size_t)(slash - file)) : mem_strdup(file), may);
+}
+
+static void add_file(struct places *p, const char *file, unsigned may)
+{
+	char *real = realpath(file, NULL);
+
+	add_around(p, file, may);
+	if (real)
+		add_around(p, real, may);
+	free(real);
+}
+
+/* What libraries read when they look for a host, a user or a certificate, and what is replaced under its name. */
+static void add_libraries(struct places *p)
+{
+	static const char *const dirs[] = { "/etc", "/run/systemd/resolve", "/var/lib/sss/mc", "/nix/store",
+					    "/gnu/store" };
+	static const char *const files[] = { "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/localtime" };
+	static const char *const variables[] = { "SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "TZDIR" };
+
+	for (size_t i = 0; i < NELEMS(dirs); i++)
+		add_place(p, mem_strdup(dirs[i]), PLACES_READ);
+	for (size_t i = 0; i < NELEMS(files); i++)
+		add_file(p, files[i], PLACES_READ);
+	for (size_t i = 0; i < NELEMS(variables); i++) {
+		if (getenv(variables[i]))
+			add_place(p, mem_strdup(getenv(variables[i])), PLACES_READ);
+	}
+}
+
+/* DIR:DIR… */
+static int add_files(struct places *p, const char *list, struct err *err)
+{
+	for (const char *at = list; *at;) {
+		size_t n = strcspn(at, ":");
+		char *dir = mem_strndup(at, n);
+		struct stat st;
+		bool fine = *dir == '/' && stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
+		int rc = fine ? 0 : err_set(err, ERR_INVALID, "files", "%s is no absolute path of a directory", dir);
+
+		if (rc < 0) {
+			free(dir);
+			return rc;
+		}
+		add_place(p, dir, PLACES_READ | PLACES_WRITE);
+		at += n + (at[n] == ':');
+	}
+	return 0;
+}
+
+static int find_places(const struct app *a, struct places *p, struct err *err)
+{
+	const struct conf *c = a->opt.conf;
+	char **files = conf_read_files(c), *socket = app_admin_socket(a->store);
+
+	add_libraries(p);
+	add_place(p, mem_strdup(a->store), PLACES_READ | PLACES_WRITE);
+	add_around(p, socket, PLACES_SOCKETS);
+	for (char **file = files; *file; file++)
+		add_file(p, *file, PLACES_READ);
+	if (c->anchor_file)
+		add_file(p, c->anchor_file, PLACES_APPEND);
+	if (c->admin_socket)
+		add_around(p, c->admin_socket, PLACES_SOCKETS);
+	for (size_t i = 0; i < c->nlisteners; i++) {
+		if (c->listeners[i].transport == CONF_UNIX)
+			add_around(p, c->listeners[i].address, PLACES_SOCKETS);
+	}
+	conf_hidden_free(&files);
+	free(socket);
+	return c->files ? add_files(p, c->files, err) : 0;
+}
+
+int app_confine_files(struct app *a, struct err *err)
+{
+	struct places p = { NULL, 0 };
+	int rc;
+
+	if (!a->opt.confine || SANITIZED || COVERAGE)
+		return 0;
+	rc = find_places(a, &p, err);
+	a->landlock = a->sandbox.best.landlock;
+	if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		rc = err_set(err, ERR_IO, "no new privileges", "%s", strerror(errno));
+	rc = rc ? rc : places_confine(p.at, p.n, a->landlock, err);
+	if (rc == 0 && a->landlock > 0)
+		path_set_rule(rule);
+	while (p.n > 0)
+		free((char *)(uintptr_t)p.at[--p.n].path);
+	free(p.at);
+	return rc;
+}
+
 /* --- when all is there */
 
 /* Of what starts and ends processes only the wait for the launcher's end. */
@@ -171,10 +295,15 @@ int app_confine_process(struct err *err)
 	return rc ? rc : filter_put_on(&filter, NULL, err);
 }
 
-/* Root can do most of what is left whatever it gives up. */
+/* Root can do much of what is left whatever it gives up. */
 static void say(struct app *a, const char *text)
 {
-	a->confined = mem_printf("%s%s", text, geteuid() == 0 ? ", but it is root (see user in toolcribd.yaml)" : "");
+	char files[64] = "any file of its user's (no Landlock)";
+
+	if (a->landlock > 0)
+		(void)snprintf(files, sizeof(files), "no other files (Landlock %u)", a->landlock);
+	a->confined = mem_printf("%s, %s%s", text, files,
+				 geteuid() == 0 ? ", but it is root (see user in toolcribd.yaml)" : "");
 }
 
 /* A kernel without filters is said, by status as well; it has no cages for tools either. */

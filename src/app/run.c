@@ -87,7 +87,7 @@ static void refused(struct app *a, const struct err *why)
 }
 
 /* The tools are processes of that user as well (SEC S-318). */
-void app_say_owner(const struct app *a)
+static void say_owner(const struct app *a)
 {
 	if (geteuid() != 0 && commands_owner_rules(a->admin))
 		log_warn(NULL,
@@ -108,7 +108,7 @@ static void take(struct app *a, struct conf *next, struct app_renewal *tls, stru
 	a->hide = conf_hidden(a->opt.conf, a->store);
 	a->sandbox.hide = (const char *const *)a->hide;
 	commands_set_roles(a->admin, a->opt.conf->roles, a->opt.conf->nroles);
-	app_say_owner(a);
+	say_owner(a);
 	app_renewal_take(a, tls);
 	app_gate_reload(a);
 	a->transport_env.drain_ms = a->opt.conf->eof_drain_ms;
@@ -165,6 +165,7 @@ int app_reload_start(struct app *a, struct err *err)
 {
 	(void)err;
 	a->reload = ev_timer_new(a->loop, reload, a);
+	say_owner(a);
 	record(a, NULL, a->opt.conf->digest, AUDIT_OK, name_of(a->opt.conf));
 	return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "call/call.h"
 #include "command/rows.h"
@@ -189,18 +190,21 @@ static int backup_body(struct command_call *c, struct db *db, struct audit_logs 
 {
 	const struct backup_job *job = c->priv;
 	struct stat st = { 0 };
-	int rc = db_backup(db, job->file, err);
+	int fd, rc = db_backup(db, job->file, err);
 
 	(void)logs;
 	/* Later than the store, so that no record is without its key. */
 	if (rc == 0 && job->keys) {
 		rc = keys_backup(job->store, job->keys, err);
 		if (rc < 0)
-			(void)unlink(job->file);
+			path_unmake(job->file);
 	}
 	if (rc < 0)
 		return rc;
-	(void)stat(job->file, &st);     /* its size is for people */
+	fd = path_borrow(job->file);
+	(void)(fd < 0 ? stat(job->file, &st) : fstat(fd, &st));         /* its size is for people */
+	if (fd >= 0)
+		close(fd);
 	reply_row_begin(c->out);
 	reply_text(c->out, "file", job->file);
 	reply_int(c->out, "bytes", st.st_size);
@@ -214,8 +218,8 @@ static const struct command_arg admin_key_args[] = {
 	WORD("name", "NAME", COMPLETE_NONE, "What records say of it: lower-case letters, digits and _ . -, at most 32."),
 		ARG_END };
 static const struct command_arg backup_args[] = {
-	{ "file", "FILE", ARG_PATH, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
-	OPT("keys", "FILE", ARG_PATH, COMPLETE_FILE,
+	{ "file", "FILE", ARG_PATH_NEW, false, true, false, COMPLETE_FILE, "Where the copy goes; it must not exist." },
+	OPT("keys", "FILE", ARG_PATH_NEW, COMPLETE_FILE,
 	    "Where a copy of keys.db goes as well: the keys of what is kept of calls."), ARG_END };
 static const struct command_arg migrate_args[] = { FLAG("dry-run", "Say what would be done and change nothing."),
 	ARG_END };

@@ -790,8 +790,6 @@ static int admin_start(struct app *a, struct err *err)
 	});
 	if (a->opt.profile != APP_EMBEDDED)
 		jobs_resume(a->admin);
-	if (a->opt.profile == APP_DAEMON)
-		app_say_owner(a);
 	return 0;
 }
 
@@ -831,6 +829,7 @@ static const struct subsys {
 	void (*stop)(struct app *a);    /* may be NULL */
 } rows[] = {
 	{ "sandbox", ALL, sandbox_start, sandbox_stop },
+	{ "own files", SERVE, app_confine_files, NULL },        /* the launcher is there, threads are not */
 	{ "master key", ALL, master_start, master_stop },
 	{ "signer", ALL, signer_start, signer_stop },
 	{ "writer", ALL, writer_start, writer_stop },

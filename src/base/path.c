@@ -15,10 +15,60 @@
 #include "base/path.h"
 #include "base/text.h"
 
+static const char *rule;                /* set before there are threads */
+
+void path_set_rule(const char *text)
+{
+	rule = text;
+}
+
+static void explain(struct err *err)
+{
+	if (rule && errno == EACCES)
+		err_hint(err, "%s", rule);
+}
+
 /* Fill *err for the errno of a failed system call. */
 static int fail(struct err *err, enum err_code code, const char *path, const char *what)
 {
-	return err_set(err, code, path, "cannot %s %s: %s", what, path, strerror(errno));
+	int e = errno;
+
+	(void)err_set(err, code, path, "cannot %s %s: %s", what, path, strerror(e));
+	errno = e;
+	explain(err);
+	return code;
+}
+
+/* --- files that somebody has lent */
+
+static _Thread_local const struct path_lent *lent;
+static _Thread_local size_t nlent;
+
+void path_lend(const struct path_lent *list, size_t n)
+{
+	lent = list;
+	nlent = n;
+}
+
+int path_borrow(const char *path)
+{
+	for (size_t i = 0; i < nlent; i++) {
+		if (strcmp(lent[i].path, path) == 0 && lseek(lent[i].fd, 0, SEEK_SET) == 0)
+			return fcntl(lent[i].fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	}
+	return -1;
+}
+
+void path_unmake(const char *path)
+{
+	int fd = path_borrow(path);
+
+	if (fd < 0) {
+		(void)unlink(path);
+		return;
+	}
+	(void)!ftruncate(fd, 0);
+	close(fd);
 }
 
 /* --- files that somebody named */
@@ -76,12 +126,15 @@ int path_is_file(const char *path, struct err *err)
  * its place then does not block, and is found by its descriptor. */
 int path_open(const char *path, unsigned how, size_t max, int *ret_fd, struct err *err)
 {
-	int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK, fd, rc = path_is_file(path, err);
+	int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK, fd = how ? -1 : path_borrow(path), rc = 0;
 
+	if (fd < 0)
+		rc = path_is_file(path, err);
 	if (rc < 0)
 		return rc;
 	flags |= how & PATH_APPEND ? O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW : O_RDONLY;
-	fd = open(path, flags, 0644);
+	if (fd < 0)
+		fd = open(path, flags, 0644);
 	if (fd < 0)
 		return fail(err, ERR_UNREACHABLE, path, "open");
 	rc = check_opened(fd, how, path, max, err);
@@ -206,23 +259,41 @@ int path_sync_parent(const char *path, struct err *err)
 	return rc;
 }
 
-int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+int path_make(const char *path, int *ret_fd, bool *ret_lent, struct err *err)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), rc = 0;
+	int fd = path_borrow(path);
+	struct stat st;
 
-	if (fd < 0 && errno == EEXIST)
+	*ret_lent = fd >= 0;
+	if (fd < 0)
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if ((fd < 0 && errno == EEXIST) || (*ret_lent && (fstat(fd, &st) != 0 || st.st_size > 0))) {
+		if (fd >= 0)
+			close(fd);
 		return err_set(err, ERR_CONFLICT, path, "%s exists already", path);
+	}
 	if (fd < 0)
 		return fail(err, ERR_UNREACHABLE, path, "create");
-	/* fchmod(), since open() would take the umask off. */
-	if (write_all(fd, p, n) != 0 || fchmod(fd, (mode_t)mode) != 0 || fsync(fd) != 0)
+	*ret_fd = fd;
+	return 0;
+}
+
+int path_create(const char *path, unsigned mode, const void *p, size_t n, struct err *err)
+{
+	bool is_lent = false;
+	int fd = -1, rc = path_make(path, &fd, &is_lent, err);
+
+	if (rc < 0)
+		return rc;
+	/* fchmod(), since open() would take the umask off; what is lent has the mode that its owner gave it. */
+	if (write_all(fd, p, n) != 0 || (!is_lent && fchmod(fd, (mode_t)mode) != 0) || fsync(fd) != 0)
 		rc = fail(err, ERR_IO, path, "write");
 	if (close(fd) != 0 && rc == 0)
 		rc = fail(err, ERR_IO, path, "write");
-	if (rc == 0)
+	if (rc == 0 && !is_lent)
 		rc = path_sync_parent(path, err);
 	if (rc < 0)
-		(void)unlink(path); /* half a file is worse than none */
+		path_unmake(path);
 	return rc;
 }
 

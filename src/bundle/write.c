@@ -405,21 +405,22 @@ int audit_bundle_write(struct db *db, const struct audit_bundle_req *req, const 
 		       struct err *err)
 {
 	struct writing w = { .db = db, .req = req, .path = path };
-	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), rc;
+	bool is_lent = false;
+	int fd = -1, rc = path_make(path, &fd, &is_lent, err);
 
-	if (fd < 0)
-		return err_set(err, errno == EEXIST ? ERR_CONFLICT : ERR_UNREACHABLE, path, "%s", strerror(errno));
+	if (rc < 0)
+		return rc;
 	w.f = fdopen(fd, "w+");
 	rc = w.f ? write_file(&w, ret, err) : failed(&w, err);
 	if (rc == 0 && fsync(fd) != 0)
 		rc = failed(&w, err);
-	if (rc == 0)
+	if (rc == 0 && !is_lent)
 		rc = path_sync_parent(path, err);
 	if (w.f)
 		fclose(w.f);
 	else
 		close(fd);
 	if (rc < 0)
-		(void)unlink(path);
+		path_unmake(path);
 	return rc;
 }

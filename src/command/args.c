@@ -47,6 +47,9 @@ int command_arg_check(const struct command_arg *arg, const char *text, struct er
 			return 0;
 		return err_set(err, ERR_INVALID, arg->name, "%s: say yes or no", arg->name);
 	case ARG_PATH:
+	case ARG_PATH_READ:
+	case ARG_PATH_NEW:
+	case ARG_PATH_KEPT:
 		if (*text)
 			return 0;
 		return err_set(err, ERR_INVALID, arg->name, "%s: the path is empty", arg->name);
@@ -79,7 +82,7 @@ static int check_text(const struct command_arg *arg, const json_t *value, struct
 	if (command_arg_check(arg, json_string_value(value), err) < 0)
 		return ERR_INVALID;
 	/* The program makes it so; any other that speaks to the socket must not mean a place of the server's, or its input. */
-	if (arg->type == ARG_PATH && *json_string_value(value) != '/')
+	if (command_arg_is_path(arg) && *json_string_value(value) != '/')
 		return err_set(err, ERR_INVALID, arg->name, "%s: the path must be absolute", arg->name);
 	return 0;
 }

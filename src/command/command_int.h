@@ -35,6 +35,7 @@ struct command_run {
 	void *arg;
 	struct reply out;
 	json_t *args;
+	struct path_lent *files; size_t nfiles;
 	pthread_t owner; bool owned;    /* the thread that has args; not owned while a body waits for its turn */
 	char *line;                     /* the command without values that may be secret, for the record */
 	char *asked;                    /* the same with names of principals, for a second administrator; then the reasons */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -139,6 +140,11 @@ static void run_free(struct command_run *run)
 	if (run->out.text.secret)
 		str_wipe(&run->out.text);
 	str_fini(&run->out.text);
+	while (run->nfiles > 0) {
+		close(run->files[--run->nfiles].fd);
+		free(run->files[run->nfiles].path);
+	}
+	free(run->files);
 	jx_wipe(&run->args);            /* a value of a secret, whatever became of the command */
 	free(run);
 	commands_unref(a);
@@ -263,11 +269,21 @@ static void own_args(struct command_run *run)
 	run->owned = true;
 }
 
+void command_lend(const struct command_call *c)
+{
+	const struct command_run *run = c ? command_run_of(c) : NULL;
+
+	path_lend(run ? run->files : NULL, run ? run->nfiles : 0);
+}
+
 /* What a body says is bounded: a change that says too much is undone, a report is not sent in part. */
 static int body_of(struct command_run *run, struct db *db, struct audit_logs *logs, struct err *err)
 {
-	int rc = run->cmd->body(&run->c, db, logs, err);
+	int rc;
 
+	command_lend(&run->c);
+	rc = run->cmd->body(&run->c, db, logs, err);
+	command_lend(NULL);
 	if (rc < 0 || !reply_full(&run->out))
 		return rc;
 	str_reset(&run->out.text);
@@ -608,7 +624,10 @@ static int prepare(struct command_run *run, const struct command_req *req)
 		return rc;
 	if (!run->cmd->storeless && !run->cmd->store_if_any && !a->env.writer)
 		return err_set(&run->err, ERR_INTERNAL, "", "no store");
-	return run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
+	command_lend(&run->c);
+	rc = run->cmd->check ? run->cmd->check(&run->c, &run->err) : 0;
+	command_lend(NULL);
+	return rc;
 }
 
 static const struct command unknown_cmd = { .noun = "unknown" };
@@ -624,6 +643,8 @@ struct command_call *command_run(struct commands *a, const struct command_req *r
 	run->arg = arg;
 	run->sink = req->sink;
 	run->args = req->args;
+	run->files = req->files;
+	run->nfiles = req->nfiles;
 	own_args(run);
 	str_init(&run->out.text, a->env.answer_max);
 	run->c = (struct command_call){ .admin = a, .who = req->who, .args = req->args, .out = &run->out };

@@ -3,11 +3,15 @@
 #include "config.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -17,6 +21,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "command/command.h"
 #include "conf/conf.h"
@@ -253,10 +258,55 @@ static void replied(void *arg, const struct str *rows, const struct err *err)
 	stream_kick(c->stream);
 }
 
+/* --- files that the peer has opened for his command */
+
+static void files_free(struct path_lent *files, size_t n)
+{
+	while (n > 0) {
+		close(files[--n].fd);
+		free(files[n].path);
+	}
+	free(files);
+}
+
+/* Nothing that a read could wait for: the thread that looks at it is the server's. */
+static bool may_lend(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC;
+}
+
+/* One descriptor for each path of the line. */
+static int take_files(struct conn *c, const json_t *list, struct command_req *req, struct err *err)
+{
+	size_t n = json_array_size(list);
+	int fd;
+
+	if (n == 0)
+		return 0;
+	if (n > STREAM_FDS_MAX) {
+		metric_inc(METRIC_admin_files_refused);
+		return err_set(err, ERR_LIMIT, "files", "a command has at most %d files", STREAM_FDS_MAX);
+	}
+	req->files = mem_calloc(n, sizeof(*req->files));
+	for (size_t i = 0; i < n; i++) {
+		const char *path = json_string_value(json_array_get(list, i));
+
+		if (!path || stream_fds(c->stream, &fd, 1) == 0)
+			return err_set(err, ERR_INVALID, "files", "files are paths, with a descriptor for each");
+		req->files[req->nfiles++] = (struct path_lent){ mem_strdup(path), fd };
+		if (!may_lend(fd))
+			return err_set(err, ERR_INVALID, "files", "%s is no regular file of this machine", path);
+	}
+	return 0;
+}
+
 static int parse_line(const char *text, size_t len, json_t **ret, const char **ret_command, json_t **ret_args,
 		      struct err *err)
 {
-	static const char *const known[] = { "command", "args" };
+	static const char *const known[] = { "command", "args", "files" };
 	int rc = jx_parse(text, len, ret, err);
 
 	if (rc < 0)
@@ -275,7 +325,7 @@ static void take_line(struct conn *c, const char *text, size_t len)
 {
 	json_t *doc = NULL, *args = NULL;
 	const char *command = "";
-	const struct command *cmd;
+	struct command_req req = { .who = c->who, .sink = &sink };
 	char noun[WORD_MAX];
 	struct err err = { 0 };
 	int rc = parse_line(text, len, &doc, &command, &args, &err);
@@ -283,7 +333,10 @@ static void take_line(struct conn *c, const char *text, size_t len)
 
 	if (rc == 0 && n >= sizeof(noun))
 		rc = err_set(&err, ERR_NOT_FOUND, "", "no such command");
+	if (rc == 0)
+		rc = take_files(c, json_object_get(doc, "files"), &req, &err);
 	if (rc < 0) {
+		files_free(req.files, req.nfiles);
 		send_reply(c, NULL, &err);
 		await_line(c);
 		jx_wipe(&doc);
@@ -291,17 +344,17 @@ static void take_line(struct conn *c, const char *text, size_t len)
 	}
 	memcpy(noun, command, n);
 	noun[n] = '\0';
-	cmd = command_find(c->sock->admin->env.tables, noun, command[n] ? command + n + 1 : NULL);
+	req.noun = noun;
+	req.verb = command[n] ? command + n + 1 : NULL;
+	req.cmd = command_find(c->sock->admin->env.tables, noun, req.verb);
+	req.args = args;
 	json_incref(args);              /* the tree's only reference goes to the command */
 	(void)json_object_del(doc, "args");
 	c->busy = true;
 	ev_timer_stop(c->due);
 	/* Of a stream the peer's end must be seen when it is silent, and of what waits for somebody else, too. */
-	stream_pause(c->stream, !cmd || (!cmd->stream && !cmd->ungather));
-	c->running = command_run(c->sock->admin, &(struct command_req){ .who = c->who, .cmd = cmd, .noun = noun,
-		.verb = command[n]
-		    ? command + n + 1 : NULL,
-		.args = args, .sink = &sink }, replied, c);
+	stream_pause(c->stream, !req.cmd || (!req.cmd->stream && !req.cmd->ungather));
+	c->running = command_run(c->sock->admin, &req, replied, c);
 	jx_wipe(&doc);
 }
 
@@ -457,6 +510,8 @@ static void accepted(void *arg, const struct accepted *a)
 	c->line_max = c->stranger ? STRANGER_LINE_MAX : ADMIN_LINE_MAX;
 	c->stream = stream_new(s->loop, a->fd, a->fd, c->line_max + 2, &ops, c);
 	stream_wipe(c->stream);
+	if (!c->stranger)
+		stream_take_fds(c->stream);
 	c->due = ev_timer_new(s->loop, on_due, c);
 	await_line(c);
 }

@@ -1,6 +1,7 @@
 /* What the configuration names and no tool may see: the store, the file itself, and every path of a secret in it
- * (HARDENING F-6).  The app hands the list to the sandbox of all tools at its start and when it reads the file again.
- * A new key of the configuration that names a secret has its line here.  Any thread. */
+ * (HARDENING F-6); and what it names that the server reads, which is all that it can (1.3).  The app hands the first
+ * list to the sandbox of all tools at its start and when it reads the file again.  A new key of the configuration that
+ * names a secret, or a file, has its line here.  Any thread. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -62,6 +63,29 @@ char **conf_hidden(const struct conf *c, const char *store)
 	add_listeners(&names, c);
 	for (size_t i = 0; i < c->nissuers; i++)
 		add(&names, c->issuers[i].ask_secret_file);
+	return names.at;
+}
+
+char **conf_read_files(const struct conf *c)
+{
+	struct names names = { mem_zalloc(sizeof(char *)), 0 };
+
+	add(&names, c->file);
+	add(&names, c->admin_cert);
+	add(&names, c->admin_key);
+	for (size_t i = 0; i < c->nlisteners; i++) {
+		const struct conf_tls *tls = c->listeners[i].tls;
+		const char *const files[] = { tls ? tls->cert : NULL, tls ? tls->key : NULL, tls ? tls->client_ca : NULL,
+					      tls ? tls->client_crl : NULL };
+
+		for (size_t f = 0; f < NELEMS(files); f++)
+			add(&names, files[f]);
+	}
+	for (size_t i = 0; i < c->nissuers; i++) {
+		add(&names, c->issuers[i].ask_secret_file);
+		add(&names, c->issuers[i].jwks_file);
+		add(&names, c->issuers[i].ca_file);
+	}
 	return names.at;
 }
 

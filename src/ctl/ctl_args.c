@@ -326,7 +326,7 @@ static int set_arg(const struct command_arg *arg, const char *text, struct ctl_l
 		return set_json(arg, text, line, err);
 	if (command_arg_check(arg, text, err) < 0)
 		return ERR_INVALID;
-	path = arg->type == ARG_PATH ? path_absolute(text) : NULL;
+	path = command_arg_is_path(arg) ? path_absolute(text) : NULL;
 	if (!arg->repeated)
 		(void)json_object_set_new(line->args, arg->name, json_string(path ? path : text));
 	else if (list)

@@ -28,6 +28,7 @@
 #include "db/owner.h"
 #include "ev/ev.h"
 #include "json/json.h"
+#include "net/stream.h"
 #include "net/tls.h"
 
 #include "ctl_int.h"
@@ -109,6 +110,107 @@ static void wire_close(struct ctl_wire *w)
 	tls_free(&w->tls);
 	close(w->fd);
 	w->fd = -1;
+}
+
+/* --- files that a server which runs cannot open itself: it gets them with the command, from who may (HARDENING 1.3) */
+
+struct file { const char *path; int fd; bool made; };
+struct files { struct file at[STREAM_FDS_MAX]; size_t n; };
+
+/* What this user cannot open either the server is asked to, by name, and says why not. */
+static int open_file(const struct command_arg *arg, const char *path, bool *ret_made)
+{
+	const int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	struct err ignored;
+	struct stat st;
+	int fd;
+
+	*ret_made = false;
+	if (arg->type == ARG_PATH_READ) {       /* of a directory, a signer's, what the signer remembers */
+		char *file = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path_join(path, "state") : mem_strdup(path);
+
+		fd = open(file, O_RDONLY | flags);
+		free(file);
+		return fd;
+	}
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | flags, 0600);
+	*ret_made = fd >= 0 && path_sync_parent(path, &ignored) == 0;
+	if (fd >= 0 && !*ret_made) {
+		(void)unlink(path);
+		close(fd);
+		fd = -1;
+	}
+	return fd < 0 && arg->type == ARG_PATH_KEPT ? open(path, O_RDWR | O_NOFOLLOW | flags) : fd;
+}
+
+static void add_file(struct files *f, const struct command_arg *arg, const char *path)
+{
+	struct stat st;
+	bool made;
+	int fd = path && f->n < STREAM_FDS_MAX ? open_file(arg, path, &made) : -1;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		close(fd);
+	else
+		f->at[f->n++] = (struct file){ path, fd, made };
+}
+
+static void open_files(const struct command *cmd, const json_t *args, struct files *f)
+{
+	for (const struct command_arg *arg = cmd->args; arg && arg->name; arg++) {
+		const json_t *value = json_object_get(args, arg->name), *one;
+		size_t i;
+
+		if (!command_arg_is_path(arg) || arg->type == ARG_PATH)
+			continue;
+		if (json_is_string(value))
+			add_file(f, arg, json_string_value(value));
+		json_array_foreach(value, i, one)
+			add_file(f, arg, json_string_value(one));
+	}
+}
+
+/* What was made and has nothing in it was not wanted. */
+static void close_files(struct files *f)
+{
+	struct stat st;
+
+	while (f->n > 0) {
+		const struct file *file = &f->at[--f->n];
+
+		if (file->made && fstat(file->fd, &st) == 0 && st.st_size == 0)
+			(void)unlink(file->path);
+		close(file->fd);
+	}
+}
+
+/* The first bytes of the command, with the descriptors. */
+static ssize_t send_files(const struct ctl_wire *w, const struct files *f, const char *p, size_t len)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(STREAM_FDS_MAX * sizeof(int))]; } control = { .room = { 0 } };
+	struct iovec iov = { (void *)(uintptr_t)p, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = CMSG_SPACE(f->n * sizeof(int)) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(f->n * sizeof(int));
+	for (size_t i = 0; i < f->n; i++)
+		memcpy(CMSG_DATA(c) + i * sizeof(int), &f->at[i].fd, sizeof(int));
+	return sendmsg(w->fd, &msg, MSG_NOSIGNAL);      /* nothing was sent yet: there is room */
+}
+
+static void put_files(const struct files *f, struct str *line)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		str_puts(line, i ? "," : ",\"files\":[");
+		jx_write_stringz(line, f->at[i].path);
+	}
+	if (f->n > 0)
+		str_putc(line, ']');
 }
 
 static int send_all(const struct ctl_wire *w, const char *p, size_t len, struct err *err)
@@ -324,21 +426,30 @@ int ctl_remote_run(struct ctl_wire *w, const struct command *cmd, const json_t *
 		   struct str *rows, struct err *err)
 {
 	struct str line = STR_SECRET_INIT, name = STR_INIT;
+	struct files files = { .n = 0 };
+	ssize_t sent = 0;
 	int rc;
 
+	if (!w->tls)
+		open_files(cmd, args, &files);
 	ctl_command_name(cmd, &name);
 	str_puts(&line, "{\"command\":");
 	jx_write_stringz(&line, str_text(&name));
 	str_puts(&line, ",\"args\":");
 	jx_write(args, &line);
+	put_files(&files, &line);
 	str_puts(&line, "}\n");
 	rows->max = REPLY_MAX;
 	if (line.len > ADMIN_LINE_MAX)
 		rc = err_set(err, ERR_LIMIT, "", "the command is larger than %u bytes", ADMIN_LINE_MAX);
-	else
-		rc = send_all(w, line.p, line.len, err);
+	else {
+		if (files.n > 0)
+			sent = send_files(w, &files, line.p, line.len);
+		rc = send_all(w, line.p + (sent > 0 ? sent : 0), line.len - (sent > 0 ? (size_t)sent : 0), err);
+	}
 	if (rc == 0)
 		rc = receive_answer(w, sink, rows, err);
+	close_files(&files);
 	wire_close(w);
 	str_wipe(&line);
 	str_fini(&name);

@@ -438,45 +438,6 @@ int db_truncate_log(struct db *db, struct err *err)
 	return 0;
 }
 
-static int sync_file(const char *path, struct err *err)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	int rc = 0;
-
-	if (fd < 0 || fsync(fd) != 0)
-		rc = err_set(err, ERR_IO, path, "cannot sync the copy: %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
-int db_backup(struct db *db, const char *path, struct err *err)
-{
-	struct db_stmt *st;
-	int rc;
-
-	assert(db->mode == DB_READER);
-	rc = path_create(path, 0600, "", 0, err);       /* VACUUM INTO takes an empty file, and keeps its mode */
-	if (rc < 0)
-		return rc;
-	/* The copy is a write for query_only and an attached file for the limit. */
-	rc = db_pragma(db, "PRAGMA query_only=off", err);
-	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 1);
-	if (rc == 0) {
-		st = db_stmt_get(db, SQL_META_BACKUP);
-		db_bind_textz(st, 1, path);
-		rc = db_run(&st, err);
-	}
-	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 0);
-	if (db_pragma(db, "PRAGMA query_only=on", rc < 0 ? NULL : err) < 0 && rc == 0)
-		rc = ERR_INTERNAL;
-	if (rc == 0)
-		rc = sync_file(path, err);
-	if (rc < 0)
-		(void)unlink(path);     /* half a copy is worse than none */
-	return rc;
-}
-
 #ifdef BENCH_BUILD
 int db_bench_no_sync(struct db *db, struct err *err)
 {
@@ -795,29 +756,6 @@ static int check_places(struct db *db, struct err *err)
 	return rc < 0 ? rc : check_place(db->wal, &db->wal_at, err);
 }
 
-/* SQLite opens what has the name, the log beside it as well, and would wait for the writer of a FIFO (HARDENING F-11).
- * It asks for directories too, to sync them, and for random bytes. */
-static int open_file(const char *path, int flags, int mode)
-{
-	int fd = open(path, flags | O_NONBLOCK | O_NOCTTY, (mode_t)mode);
-	struct stat st;
-
-	if (fd < 0 || (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) ||
-	    strcmp(path, "/dev/urandom") == 0)
-		return fd;
-	close(fd);
-	errno = EINVAL;
-	return -1;
-}
-
-static void set_open(void)
-{
-	sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
-
-	if (vfs && vfs->iVersion >= 3)
-		(void)vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)open_file);
-}
-
 int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, struct err *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -826,7 +764,7 @@ int db_open(const char *path, enum db_mode mode, bool create, struct db **ret, s
 	int rc;
 
 	assert(mode == DB_WRITER || !create);
-	pthread_once(&once, set_open);
+	pthread_once(&once, db_set_calls);
 	if (create) {
 		rc = path_create(path, 0600, "", 0, err);       /* SQLite would make it 0644 */
 		if (rc < 0 && rc != ERR_CONFLICT)

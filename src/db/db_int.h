@@ -65,6 +65,8 @@ int db_open_model(struct db **ret, struct err *err) MUST_CHECK;
 /* --- row_out() */
 #define DB_ROW_POINTER "db_stmt"
 FOR_TESTS int db_row_define(sqlite3 *native);             /* row_out(); a result code of SQLite */
+/* How SQLite opens files; once (foreign.c). */
+void db_set_calls(void);
 /* The authorizer of DB_FOREIGN. */
 void db_foreign_guard(struct db *db);
 

@@ -1,17 +1,20 @@
 /*
- * Data sources of the sql handler: statements that came with a tool's definition, not with us.  Only
- * reading gets past the authorizer, whatever the text says.
+ * What is not the store: data sources of the sql handler, with statements that came with a tool's definition, not with
+ * us, where only reading gets past the authorizer, whatever the text says; copies of the store; and how SQLite opens
+ * what has a file's name.
  */
 
 #include "config.h"
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -341,4 +344,89 @@ void db_deadline(struct db *db, uint64_t mono_us)
 void db_interrupt(struct db *db)
 {
 	sqlite3_interrupt(db->native);
+}
+
+/* --- copies, and SQLite's calls */
+
+/* A copy that a peer has lent us has a name for SQLite that nobody else has, and no file of that name. */
+static _Thread_local const char *copy_name;
+static _Thread_local int copy_fd;
+
+static bool is_copy(const char *path)
+{
+	return copy_name && strcmp(path, copy_name) == 0;
+}
+
+/* SQLite opens what has the name, the log beside it as well, and would wait for the writer of a FIFO (HARDENING F-11).
+ * It asks for directories too, to sync them, and for random bytes. */
+static int open_file(const char *path, int flags, int mode)
+{
+	int fd = is_copy(path) ? fcntl(copy_fd, F_DUPFD_CLOEXEC, 3) : open(path, flags | O_NONBLOCK | O_NOCTTY, (mode_t)mode);
+	struct stat st;
+
+	if (fd < 0 || (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) ||
+	    strcmp(path, "/dev/urandom") == 0)
+		return fd;
+	close(fd);
+	errno = EINVAL;
+	return -1;
+}
+
+static int stat_file(const char *path, struct stat *ret)
+{
+	return is_copy(path) ? fstat(copy_fd, ret) : stat(path, ret);
+}
+
+void db_set_calls(void)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find("unix");
+
+	if (!vfs || vfs->iVersion < 3)
+		return;
+	(void)vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)open_file);
+	(void)vfs->xSetSystemCall(vfs, "stat", (sqlite3_syscall_ptr)stat_file);
+}
+
+/* The copy is a write for query_only and an attached file for the limit. */
+static int copy_into(struct db *db, const char *path, struct err *err)
+{
+	struct db_stmt *st;
+	int rc = db_pragma(db, "PRAGMA query_only=off", err);
+
+	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 1);
+	if (rc == 0) {
+		st = db_stmt_get(db, SQL_META_BACKUP);
+		db_bind_textz(st, 1, path);
+		rc = db_run(&st, err);
+	}
+	sqlite3_limit(db->native, SQLITE_LIMIT_ATTACHED, 0);
+	if (db_pragma(db, "PRAGMA query_only=on", rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = ERR_INTERNAL;
+	return rc;
+}
+
+int db_backup(struct db *db, const char *path, struct err *err)
+{
+	bool is_lent = false;
+	char *name;
+	int fd = -1, rc;
+
+	assert(db->mode == DB_READER);
+	rc = path_make(path, &fd, &is_lent, err);       /* VACUUM INTO takes an empty file, and keeps its mode */
+	if (rc < 0)
+		return rc;
+	name = is_lent ? mem_printf("%s-copy-%d", db->path, fd) : mem_strdup(path);
+	copy_name = is_lent ? name : NULL;
+	copy_fd = fd;
+	rc = copy_into(db, name, err);
+	copy_name = NULL;
+	if (rc == 0 && fsync(fd) != 0)
+		rc = err_set(err, ERR_IO, path, "cannot sync the copy: %s", strerror(errno));
+	close(fd);
+	if (rc == 0 && !is_lent)
+		rc = path_sync_parent(path, err);
+	free(name);
+	if (rc < 0)
+		path_unmake(path);
+	return rc;
 }

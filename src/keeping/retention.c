@@ -645,11 +645,13 @@ static void plan_body(void *arg)
 	char *file = path_join(job->store, DB_FILE);
 	struct db *db = NULL;
 
+	command_lend(arg);
 	job->rc = db_open(file, DB_READER, false, &db, &job->err);
 	if (job->rc == 0)
 		job->rc = make_plan(job, db, &job->err);
 	if (job->rc == 0 && !job->dry_run)
 		job->rc = write_bundle(job, db, &job->err);
+	command_lend(NULL);
 	db_close(&db);
 	free(file);
 }
@@ -754,7 +756,7 @@ static int prune_body(struct command_call *c, struct db *db, struct audit_logs *
 /* --- rows of the command table */
 
 static const struct command_arg retention_prune_args[] = {
-	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH, COMPLETE_FILE, "Where the records are written first; a new file."),
+	TENANT_WORD, OPT("bundle", "FILE", ARG_PATH_KEPT, COMPLETE_FILE, "Where the records are written first; a new file."),
 	OPT("before", "TIME", ARG_TIME, COMPLETE_NONE, "Records before this time; default: those older than --max-days says."),
 	FLAG("dry-run", "Say what would go and change nothing."), ARG_END };
 

@@ -156,6 +156,7 @@ struct stream {
 	bool self;                      /* nobody owns it any more */
 	struct ev_leaver leaver;        /* with self: the loop ends what still lingers */
 	bool dead, closed;
+	int *fds; size_t nfds;          /* that came and nobody has taken; NULL: none are wanted */
 	const struct stream_ops *ops;
 	void *arg;
 	enum stream_end why;
@@ -169,6 +170,9 @@ static void release(void *arg)
 	tls_free(&s->tls);
 	bytes_release(&s->in);
 	bytes_release(&s->out);
+	while (s->nfds > 0)
+		close(s->fds[--s->nfds]);
+	free(s->fds);
 	free(s);
 }
 
@@ -467,11 +471,38 @@ static void offer_waiting(struct stream *s)
 }
 
 /* As tls_read().  What comes once we have closed is dropped, so it need not be deciphered. */
+static ssize_t read_with_fds(struct stream *s, char *p, size_t size)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(STREAM_FDS_MAX * sizeof(int))]; } control;
+	struct iovec iov = { p, size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(s->in_fd, &msg, MSG_CMSG_CLOEXEC);
+
+	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (s->nfds < STREAM_FDS_MAX) {
+				s->fds[s->nfds++] = fd;
+				continue;
+			}
+			metric_inc(METRIC_admin_files_refused);
+			close(fd);
+		}
+	}
+	if (n >= 0 && (msg.msg_flags & MSG_CTRUNC))
+		metric_inc(METRIC_admin_files_refused);         /* the kernel has closed what had no room */
+	return n;
+}
+
 static long get_bytes(struct stream *s, char *p, size_t size)
 {
 	if (s->tls && !s->half_closed)
 		return tls_read(s->tls, p, size);
-	ssize_t n = read(s->in_fd, p, size);
+	ssize_t n = s->fds ? read_with_fds(s, p, size) : read(s->in_fd, p, size);
 	if (n >= 0)
 		return n;
 	return errno == EAGAIN || errno == EINTR ? TLS_AGAIN : TLS_BROKEN;
@@ -642,6 +673,22 @@ void stream_half_close(struct stream *s)
 void stream_wipe(struct stream *s)
 {
 	s->in.wiped = s->out.wiped = true;
+}
+
+void stream_take_fds(struct stream *s)
+{
+	s->fds = mem_calloc(STREAM_FDS_MAX, sizeof(*s->fds));
+}
+
+size_t stream_fds(struct stream *s, int *ret, size_t n)
+{
+	n = n < s->nfds ? n : s->nfds;
+	if (n == 0)
+		return 0;
+	memcpy(ret, s->fds, n * sizeof(*ret));
+	s->nfds -= n;
+	memmove(s->fds, s->fds + n, s->nfds * sizeof(*ret));
+	return n;
 }
 
 void stream_tls(struct stream *s, struct tls *t)

@@ -326,6 +326,34 @@ int landlock_confine(const struct sandbox_policy *p, const char *own_dir, struct
 	return rc;
 }
 
+/* --- Landlock for the server (HARDENING 1.3) */
+
+int places_confine(const struct confine_place *places, size_t n, unsigned abi, struct err *err)
+{
+	const struct ll_ruleset attr = { .handled_fs = handled_by(abi) };
+	struct rules r = { .fd = -1, .handled = attr.handled_fs & ~LL_FS_EXECUTE };
+	int rc = 0;
+
+	if (abi == 0)
+		return 0;
+	r.fd = (int)syscall(LL_CREATE_RULESET, &attr, sizeof(attr.handled_fs), 0);
+	if (r.fd < 0)
+		return err_set(err, ERR_IO, "landlock", "%s", strerror(errno));
+	rc = allow_everywhere(&r, err);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		uint64_t access = places[i].may & PLACES_WRITE ? WRITE | LL_FS_MAKE_SOCK : 0;
+
+		access |= places[i].may & PLACES_READ ? READ : 0;
+		access |= places[i].may & PLACES_APPEND ? LL_FS_WRITE_FILE | LL_FS_MAKE_REG : 0;
+		access |= places[i].may & PLACES_SOCKETS ? LL_FS_MAKE_SOCK | LL_FS_REMOVE_FILE : 0;
+		rc = unless_absent(allow(&r, places[i].path, access, err));
+	}
+	if (rc == 0 && syscall(LL_RESTRICT_SELF, r.fd, 0))
+		rc = err_set(err, ERR_IO, "landlock", "%s", strerror(errno));
+	close(r.fd);
+	return rc;
+}
+
 const char *sandbox_level_format(const struct sandbox_level *level, char ret[SANDBOX_LEVEL_TEXT])
 {
 	char landlock[24] = "";

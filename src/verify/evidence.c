@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/crypto.h"
 #include "base/mem.h"
@@ -107,9 +108,12 @@ int evidence_signer(struct evidence *e, const char *path, struct err *err)
 {
 	struct str text = STR_INIT;
 	struct stat st;
-	char *file = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path_join(path, SIGNER_FILE) : mem_strdup(path);
-	int rc;
+	int fd = path_borrow(path), rc;
+	bool is_dir = fd < 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);    /* of one the file is lent */
+	char *file = is_dir ? path_join(path, SIGNER_FILE) : mem_strdup(path);
 
+	if (fd >= 0)
+		close(fd);
 	signer_state_fini(&e->signer);
 	signer_state_init(&e->signer);
 	rc = path_read(file, SIGNER_FILE_MAX, &text, err);

@@ -3,11 +3,14 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
+import shutil
 import socket
 import sqlite3
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -255,10 +258,121 @@ class Daemon(crib.Case):
             status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
             self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), status["Name"])
         root = ", but it is root (see user in toolcribd.yaml)" if os.geteuid() == 0 else ""
-        self.assertEqual(c.json("status")[0]["confined"], "no new privileges, no programs" + root)
+        self.assertRegex(c.json("status")[0]["confined"],
+                         r"^no new privileges, no programs, (no other files \(Landlock [1-6]\)|any file of its user's \(no Landlock\))" + re.escape(root) + "$")
         for pid, name in crib.below(c.daemon.pid).items():
             status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
             self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"), name)
+
+    def send_command(self, command, args, paths=(), fds=()):
+        """What the server says to a command on its socket: the last line; paths come with these descriptors."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(crib.DEADLINE)
+            s.connect(str(self.crib.path / "admin.sock"))
+            line = json.dumps({"command": command, "args": args, **({"files": [str(path) for path in paths]} if paths else {})})
+            socket.send_fds(s, [line.encode() + b"\n"], list(fds)) if fds else s.sendall(line.encode() + b"\n")
+            got = b""
+            while not got.endswith(b"\n") or (b'{"done"' not in got and b'{"error"' not in got):
+                more = s.recv(1 << 20)
+                self.assertTrue(more, got)
+                got += more
+        return json.loads(got.splitlines()[-1])
+
+    def other_folder(self):
+        """One that no configuration names, with a file."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="toolcrib-other-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        (folder / "canary").write_text("canary")
+        return folder
+
+    def start_with_landlock(self, extra=""):
+        """A server that Landlock binds, or no test."""
+        self.crib.init().start(extra)
+        if "Landlock" not in self.crib.json("status")[0]["confined"] or "no Landlock" in self.crib.json("status")[0]["confined"]:
+            self.skipTest("this kernel, or this build, has no Landlock for the server")
+
+    def test_f12_a_server_opens_no_other_file(self):
+        """HARDENING F-12, SEC S-602: neither for reading nor for writing, whoever names it; the error says what to do."""
+        self.start_with_landlock()
+        other = self.other_folder()
+        for command, args in (("audit verify", {"anchor": [str(other / "canary")]}), ("audit verify", {"signer-state": str(other / "canary")}),
+                              ("audit verify", {"with-bundle": str(other / "canary")}), ("backup", {"file": str(other / "copy")}),
+                              ("backup", {"file": str(self.crib.dir / "copy")}), ("backup", {"file": "/etc/toolcrib-copy"})):
+            error = self.send_command(command, args)["error"]
+            self.assertIn("ermission denied", error["message"], (command, args))
+            self.assertIn("files in toolcribd.yaml(5)", error["hint"], (command, args))
+        self.assertEqual([path.name for path in other.iterdir()], ["canary"])
+        self.assertIn("done", self.send_command("backup", {"file": str(self.crib.path / "copy")}))
+
+    def test_f12_further_folders_are_named(self):
+        """toolcribd.yaml(5) files: what commands from other machines name."""
+        other, more = self.other_folder(), self.other_folder()
+        self.crib.init().start(f"files: '{other}:{more}'\n")
+        for folder in (other, more):
+            self.assertIn("done", self.send_command("backup", {"file": str(folder / "copy")}))
+            self.assertIn("done", self.send_command("audit verify", {"anchor": [str(folder / "canary")]}))
+        self.crib.stop()
+        for wrong in ("here", f"{other}/canary", f"{other}:/no-such-folder"):
+            with self.assertRaises(AssertionError) as caught:
+                self.crib.start(f"files: '{wrong}'\n")
+            self.crib.daemon = None
+            if not crib.sanitized():
+                self.assertIn("is no absolute path of a directory", str(caught.exception))
+
+    def test_f12_without_landlock_status_says_so(self):
+        """An older kernel is no failure."""
+        self.crib.init().start("sandbox: {landlock: 0, require: base}\n")
+        if crib.sanitized():
+            self.skipTest("nothing of the server is confined")
+        self.assertIn("any file of its user's (no Landlock)", self.crib.json("status")[0]["confined"])
+        other = self.other_folder()
+        self.assertIn("done", self.send_command("backup", {"file": str(other / "copy")}))
+
+    def test_f12_files_come_with_the_command(self):
+        """toolcrib opens what it names: a copy of the store, its keys, what is verified; nothing stays of what fails."""
+        self.start_with_landlock()
+        other = self.other_folder()
+        (other / "closed").mkdir()
+        self.crib.tenant("acme")
+        self.crib.cli("backup", other / "copy", "--keys", other / "keys")
+        copy = sqlite3.connect(f"file:{other}/copy?mode=ro", uri=True)
+        self.assertEqual(copy.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+        self.assertEqual(copy.execute("SELECT count(*) FROM tenant WHERE name = 'acme'").fetchone(), (1,))
+        copy.close()
+        self.assertEqual({(other / name).stat().st_mode & 0o777 for name in ("copy", "keys")}, {0o600})
+        before = {path.name: path.read_bytes() for path in other.iterdir() if path.is_file()}
+        for words in (("backup", other / "copy"), ("backup", other / "new", "--keys", other / "keys")):
+            done = self.crib.run(*words)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn("exists already", done.stderr)
+        for word in ("--anchor", "--signer-state", "--with-bundle"):
+            done = self.crib.run("audit", "verify", word, other / "canary")
+            self.assertNotEqual(done.returncode, 0, word)
+            self.assertNotIn("ermission", done.stdout + done.stderr, word)
+        self.assertEqual(self.crib.run("audit", "verify", "--signer-state", self.crib.path / "signer").returncode, 0)
+        self.assertEqual({path.name: path.read_bytes() for path in other.iterdir() if path.is_file()}, before)
+        self.assertEqual([path.name for path in self.crib.path.iterdir() if "-copy" in path.name], [], "nothing in the store either")
+
+    def test_f12_descriptors_that_are_no_files_are_refused(self):
+        """A pipe could be waited for, a folder holds others; more than 16 and paths without one are refused; all are closed."""
+        self.crib.init().start()
+        fds = pathlib.Path(f"/proc/{self.crib.daemon.pid}/fd")
+        try:
+            before = len(list(fds.iterdir()))
+        except PermissionError:
+            self.skipTest("needs to look at the server's descriptors")
+        r, w = os.pipe()
+        folder = os.open(self.crib.dir, os.O_RDONLY)
+        plain = os.open(self.other_folder() / "canary", os.O_RDONLY)
+        self.addCleanup(lambda: [os.close(fd) for fd in (r, w, folder, plain)])
+        for paths, sent, says in ((["/x"], [r], "no regular file"), (["/x"], [folder], "no regular file"), (["/x"], [], "a descriptor for each"),
+                                  (["/x", "/y"], [plain], "a descriptor for each"), (["/x"] * 17, [plain] * 17, "at most 16 files")):
+            error = self.send_command("audit verify", {"anchor": ["/x"]}, paths, sent)["error"]
+            self.assertIn(says, error["message"])
+        self.assertIn("done", self.send_command("audit verify", {"anchor": ["/x"]}, ["/x"] * 16, [plain] * 16))
+        self.send_command("status", {}, (), [plain] * 40)
+        crib.wait_for("the descriptors to be closed", lambda: len(list(fds.iterdir())) <= before + 1)
+        self.assertGreaterEqual(self.crib.json("status")[0]["counters"]["admin_files_refused"], 3)
 
     def test_the_signer_is_confined(self):
         """SEC S-604: a filter of its own, which lets nothing through that is not on its list, and no way to new privileges."""
