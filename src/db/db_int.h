@@ -32,6 +32,7 @@ struct db {
 	uint64_t deadline_us;                   /* 0 = none */
 	int64_t memory_max; bool memory_spent;  /* of SQLite, while a foreign query runs */
 	const char **tables; size_t ntables;    /* DB_FOREIGN: that may be read; none = all */
+	bool compiling;                 /* DB_FOREIGN: a text of somebody else */
 	struct arena *tables_mem;
 	bool asks;                              /* a statement of ours is compiled, which may read the schema */
 	unsigned wal_frames;                    /* in the log after the last commit or checkpoint */

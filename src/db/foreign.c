@@ -93,6 +93,8 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 		return SQLITE_OK;
 	case SQLITE_FUNCTION:
 		return may_call(b) ? SQLITE_OK : SQLITE_DENY;
+	case SQLITE_PRAGMA:             /* full-text tables look whether others have written */
+		return !db->compiling && !b && sqlite3_stricmp(a, "data_version") == 0 ? SQLITE_OK : SQLITE_DENY;
 	default:
 		return SQLITE_DENY;
 	}
@@ -112,9 +114,31 @@ static void declare_table_functions(struct db *db)
 	}
 }
 
+/* So does a full-text table, which then reads its own settings; it is connected until the schema changes. */
+static void connect_full_text(struct db *db)
+{
+	static const char list[] = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage = 0 "
+		"AND sql LIKE 'CREATE VIRTUAL TABLE % USING fts%' LIMIT 256";
+	sqlite3_stmt *names = NULL, *st = NULL;
+
+	if (sqlite3_prepare_v2(db->native, list, -1, &names, NULL) != SQLITE_OK)
+		return;                         /* no database: the first statement says so */
+	while (sqlite3_step(names) == SQLITE_ROW) {
+		char *use = sqlite3_mprintf("SELECT 1 FROM \"%w\"", (const char *)sqlite3_column_text(names, 0));
+
+		if (use)
+			(void)sqlite3_prepare_v2(db->native, use, -1, &st, NULL);       /* whoever reads it hears why not */
+		sqlite3_finalize(st);
+		sqlite3_free(use);
+		st = NULL;
+	}
+	sqlite3_finalize(names);
+}
+
 void db_foreign_guard(struct db *db)
 {
 	declare_table_functions(db);
+	connect_full_text(db);
 	sqlite3_set_authorizer(db->native, authorize, db);
 }
 
@@ -264,7 +288,7 @@ static bool opens_nothing_else(struct db *db, const char *sql, size_t len)
 	return may && rc == SQLITE_DONE;
 }
 
-int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err)
+static int compile(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err)
 {
 	struct db_stmt *st;
 	sqlite3_stmt *native = NULL;
@@ -299,6 +323,16 @@ int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **r
 	db->lent++;
 	*ret = st;
 	return 0;
+}
+
+int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err)
+{
+	int rc;
+
+	db->compiling = true;
+	rc = compile(db, sql, len, ret, err);
+	db->compiling = false;
+	return rc;
 }
 
 void db_stmt_again(struct db_stmt *st)

@@ -412,11 +412,36 @@ static int run_query(struct database *d, const struct sql_ask *ask, struct str *
 	return rc;
 }
 
+/* Full-text tables are connected when a database is opened: one of a schema that has changed since is not any more. */
+static bool schema_changed(const struct err *err)
+{
+	return err->code == ERR_INVALID && strstr(err->msg, "vtable constructor failed");
+}
+
+static int answer(const struct worker_run *r, const struct sql_ask *ask, struct err *err)
+{
+	const size_t begun = r->out->len;
+	struct database *d = NULL;
+	int rc = get_database(ask, &d, err);
+
+	for (unsigned tries = 0; rc == 0 && tries < 2; tries++) {
+		db_deadline(d->db, r->until_us);
+		rc = run_query(d, ask, r->out, err);
+		if (tries > 0 || rc == 0 || !schema_changed(err))
+			break;
+		r->out->len = begun;
+		forget_database(d);
+		rc = get_database(ask, &d, err);
+	}
+	if (d && (rc == ERR_IO || rc == ERR_CORRUPT || rc == ERR_UNREACHABLE))
+		forget_database(d);
+	return rc;
+}
+
 int sql_work(const struct worker_run *r, struct err *err)
 {
 	struct arena *mem = arena_new(SIZE_MAX);        /* of a message, which is bounded */
 	struct sql_ask ask;
-	struct database *d = NULL;
 	int rc = decode(r->p, r->len, mem, &ask);
 
 	if (rc < 0) {
@@ -426,13 +451,7 @@ int sql_work(const struct worker_run *r, struct err *err)
 	if (*ask.zone)
 		(void)setenv("TZ", ask.zone, 1);
 	db_memory_max(r->memory - r->memory / 8);
-	rc = get_database(&ask, &d, err);
-	if (rc == 0) {
-		db_deadline(d->db, r->until_us);
-		rc = run_query(d, &ask, r->out, err);
-		if (rc == ERR_IO || rc == ERR_CORRUPT || rc == ERR_UNREACHABLE)
-			forget_database(d);
-	}
+	rc = answer(r, &ask, err);
 	arena_free(&mem);
 	return rc;
 }

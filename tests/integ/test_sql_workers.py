@@ -243,6 +243,42 @@ class Caged(Case):
         self.database.unlink()
         self.assertTrue(self.query("SELECT * FROM product WHERE id = 1")["isError"])
 
+    def test_full_text_tables_are_searched(self):
+        """toolcrib-tool(5) sql: MATCH, rank and what it is made of; also when the schema has changed since, and by name alone."""
+        with sqlite3.connect(self.database) as db:
+            db.executescript("CREATE VIRTUAL TABLE note USING fts5(title, body); CREATE VIRTUAL TABLE old USING fts4(body);"
+                             "INSERT INTO note VALUES ('one', 'saws and planes'), ('two', 'planes'); INSERT INTO old VALUES ('a rasp');")
+        self.serve()
+
+        def rows(sql):
+            said = self.say({"result": self.query(sql)})
+            self.assertTrue(said.startswith("{"), said)
+            return json.loads(said)["rows"]
+
+        best = "SELECT title, highlight(note, 1, '[', ']') FROM note WHERE note MATCH 'saws' ORDER BY rank"
+        self.assertEqual(rows(best), [["one", "[saws] and planes"]])
+        self.assertEqual(rows("SELECT bm25(note) < 0 FROM note('planes') LIMIT 1"), [[1]])
+        self.assertEqual(rows("SELECT snippet(old) FROM old WHERE body MATCH 'rasp'"), [["a <b>rasp</b>"]])
+        with db:
+            db.execute("ALTER TABLE product ADD COLUMN more")
+        self.assertEqual(rows(best), [["one", "[saws] and planes"]])
+        with db:
+            db.executescript("CREATE VIRTUAL TABLE later USING fts5(body); INSERT INTO later VALUES ('chisel')")
+        self.assertEqual(rows("SELECT body FROM later('chisel')"), [["chisel"]])
+        db.close()
+        for sql in ("SELECT fts5(1)", "PRAGMA data_version", "SELECT * FROM pragma_data_version"):
+            self.assertRegex(self.say({"result": self.query(sql)}), "not authorized|only reading is allowed|constructor failed")
+        behind = [f"note{part}" for part in ("", "_data", "_idx", "_content", "_docsize", "_config")]
+        old = [f"old{part}" for part in ("", "_content", "_segments", "_segdir", "_docsize", "_stat")]
+        others = ["hidden", "later"]
+        for n, (tables, may) in enumerate((([*behind, *old, *others], True), ([*behind, *old], False), ([*old, *others, "note"], False))):
+            name = f"named{n}"
+            self.crib.tool(crib.tool_yaml(name, f"""{{type: sql, database: "sqlite:{self.database}", statement: "{{/q}}", tables: {json.dumps(tables)}}}"""))
+            self.crib.cli("grant", "add", "acme", name)
+            with self.subTest(tables=tables):
+                got = self.peers[0].call(name, {"q": best})["result"]
+                self.assertEqual(got.get("isError", False), not may, got)
+
     def test_f2_a_database_with_a_log_is_read(self):
         """A worker has what SQLite needs for WAL mode: whether the writer is there, has gone, or has left its log."""
         with sqlite3.connect(self.database) as db:

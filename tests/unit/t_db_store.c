@@ -458,7 +458,7 @@ static void foreign_refuses_all_but_one_select(void **state)
 	static const char *const bad[] = {
 		"", "-- nothing", "SELECT", "SELECT * FROM nowhere", "INSERT INTO product VALUES(3, 'x', 1)",
 		"UPDATE product SET name = 'x'", "DELETE FROM product", "DROP TABLE product", "CREATE TABLE t(a)",
-		"ATTACH 'x.db' AS x", "PRAGMA query_only=off", "SELECT * FROM pragma_table_info('product')", "VACUUM",
+		"ATTACH 'x.db' AS x", "PRAGMA query_only=off", "PRAGMA data_version", "SELECT * FROM pragma_table_info('product')", "VACUUM",
 		"BEGIN", "SELECT load_extension('x')", "EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT 1", "SELECT 1; SELECT 2",
 		"SELECT 1; DROP TABLE product", "SELECT 1; garbage", "WITH x AS (SELECT 1) DELETE FROM product",
 		"INSERT INTO product VALUES(3, 'x', 1) RETURNING id", "REINDEX", "ANALYZE", "DETACH x",
