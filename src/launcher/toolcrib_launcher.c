@@ -848,6 +848,7 @@ int main(int argc, char **argv)
 	static struct us us = { .users_fd = -1 };
 	struct str how = STR_INIT;
 	const char *failed;
+	bool ready;
 	int type = 0;
 	socklen_t len = sizeof(type);
 
@@ -861,9 +862,10 @@ int main(int argc, char **argv)
 	failed = set_up(&us);
 	if (!failed)
 		failed = set_up_users(&us, &how);
-	if (!greet(failed ? errno : 0, us.uids.count > 0, failed ? failed : str_text(&how)))
-		return 1;
+	ready = greet(failed ? errno : 0, us.uids.count > 0, failed ? failed : str_text(&how));
 	str_fini(&how);
+	if (!ready)
+		return 1;
 	serve(&us);
 	end_all(&us);
 	return 0;

@@ -17,15 +17,15 @@ d=$1 service=$2; shift 2
 [ ! -e "$d/passwd" ] || mount --bind "$d/passwd" /etc/passwd
 for f in subuid subgid; do mount --bind "$d/$f" /etc/$f; done
 while read -r hide; do mount --bind /dev/null "$hide"; done <"$d/hide"
-set -- setpriv --reuid="$service" --regid="$service" --clear-groups "$@"
+[ "$service" = 0 ] || set -- setpriv --reuid="$service" --regid="$service" --clear-groups "$@"
 if [ -d "$d/root" ]; then mount --rbind / "$d/root"; set -- chroot "$d/root" "$@"; fi
 exec "$@"
 """
 
 
-def wrapper(folder, subuid=LINE, subgid=None, hide=(), elsewhere=False, known=True):
+def wrapper(folder, subuid=LINE, subgid=None, hide=(), elsewhere=False, known=True, service=SERVICE):
     """What starts a program as this user.  folder: of the test; hide: programs that are missing; elsewhere: in another
-    root, where the kernel makes no user namespaces; known: he has a name."""
+    root, where the kernel makes no user namespaces; known: he has a name; service: 0 = root stays root."""
     d = pathlib.Path(tempfile.mkdtemp(prefix="etc-", dir=folder))
     d.chmod(0o755)
     if known:
@@ -35,7 +35,7 @@ def wrapper(folder, subuid=LINE, subgid=None, hide=(), elsewhere=False, known=Tr
     (d / "hide").write_text("".join(f"{path}\n" for path in hide))
     if elsewhere:
         (d / "root").mkdir()
-    return ["unshare", "-m", "sh", "-c", ENTER, "sh", str(d), str(SERVICE)]
+    return ["unshare", "-m", "sh", "-c", ENTER, "sh", str(d), str(service)]
 
 
 def give(crib):

@@ -1,9 +1,11 @@
 """Tools run as other users than the server, each tenant as its own (HARDENING 1.1, F-1, F-6, F-7): even with nothing of
 Landlock, plain file permissions keep them from the store, from the server and from each other."""
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -15,6 +17,7 @@ import rootless
 FIRST = 700000
 UIDS = f"{FIRST}:1000"
 CANARY = "canary-5f1e9c"
+HOSTILE = crib.BUILD / "tests/hostile/hostile"
 
 
 class Place(crib.Case):
@@ -157,6 +160,25 @@ for f in /proc/$p/fd/* /proc/$p/root/{self.crib.store}/* /proc/$p/cwd/*; do cat 
         self.assertEqual(said.split("\n"), [str(acme), str(self.public / "open"), "end"])
         self.assertIn(f"{canary}{half}".encode(), pathlib.Path(f"/proc/{sleeper[0]}/environ").read_bytes(), "it was there")
 
+    def test_hardening_nothing_survives_a_server_that_is_killed(self):
+        """Nobody is left who had the privileges of its launcher; the kernel lets the owner of the namespace end what is in it."""
+        self.begin()
+        self.tool("nap", "(setsid sleep 600.125 &); echo up >$HOME/up; sleep 600.125")
+        self.peers["acme"].send(self.peers["acme"].request("tools/call", {"name": "nap", "arguments": {}}, crib.MODERN))
+        running = crib.wait_for("both of them", lambda: [p for p, name in crib.below(self.crib.daemon.pid).items() if name == "sleep"][1:])
+        running += list(crib.below(self.crib.daemon.pid))
+        self.crib.stop(signal.SIGKILL)
+        crib.wait_for("nothing left", lambda: not [p for p in running if crib.comm(p) and "zombie" not in pathlib.Path(f"/proc/{p}/status").read_text()])
+        crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
+
+    def test_hardening_f10_own_directories_are_counted(self):
+        """HARDENING F-10: by a process of the tool's user, which finds them here, too."""
+        self.begin("require: base+uid}\nbudgets: {scratch_per_tenant: 1")
+        self.tool("fill", "head -c 700000 /dev/zero >$HOME/a; head -c 700000 /dev/zero >$HOME/b; chmod 0 $HOME/a; sleep 600.125")
+        got = self.peers["acme"].call("fill", {}, crib.MODERN)["result"]
+        self.assertRegex(got["content"][0]["text"], r"held \d+ bytes, allowed are 1048576 \(budgets.scratch_per_tenant\)")
+        crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
+
     def test_own_directories_are_removed(self):
         self.begin()
         self.assertEqual(self.say("acme", "mkdir -p $HOME/a/b; echo x >$HOME/a/b/c; chmod 0 $HOME/a; stat -c %a $HOME"), "700")
@@ -296,6 +318,17 @@ class Root(Bodies, Place):
         self.assertIn("only a server that root starts", str(caught.exception))
         self.crib.daemon = None
 
+    @unittest.skipIf(rootless.needs, rootless.needs)
+    def test_hardening_a_server_that_becomes_its_user_has_his_line(self):
+        """With the capabilities that it has kept, so without newuidmap."""
+        rootless.give(self.crib)
+        self.crib.start(f"user: {rootless.NAME}\nsandbox: {{require: base+uid}}\n", env={"TMPDIR": str(self.scratch), "NOTIFY_SOCKET": ""},
+                        wrapper=rootless.wrapper(self.public, service=0, hide=["/usr/bin/newuidmap"]))
+        self.assertEqual(self.crib.json("status")[0]["users"], f"{rootless.AUTO}:{rootless.COUNT // 2}, by capabilities")
+        self.peers = {"acme": self.crib.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        self.assertTrue(rootless.AUTO < self.uid("acme") < rootless.AUTO + 1000)
+
     def test_what_cannot_be_used_is_said(self):
         for uids, says in (("x", "FIRST:COUNT"), ("0:10", "from 1000 on"), ("999:10", "from 1000 on"), ("700000:1", "FIRST:COUNT"), ("4294967290:100", "FIRST:COUNT")):
             with self.assertRaises(AssertionError) as caught:
@@ -363,6 +396,20 @@ class Rootless(Bodies, Place):
         self.addCleanup(self.peers["acme"].close)
         self.assertEqual(os.path.dirname(self.say("acme", "echo $HOME; echo x >$HOME/x")), "/tmp")
         self.assertIn(str(private), self.crib.log.read_text())
+
+    def test_hardening_f14_a_tool_listens_on_the_port_that_it_may(self):
+        """HARDENING F-14: whoever owns the namespace may look at the sockets of what is in it."""
+        self.begin("require: base+uid+seccomp")
+        if not re.search(r"landlock:[4-9]", self.crib.json("status")[0]["sandbox"]):
+            self.skipTest("needs Landlock 4, for ports")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        said = self.say("acme", f"{HOSTILE} serve {port}; {HOSTILE} listen",
+                        more=f", sandbox: {{network: {{connect: [{port}], bind: [{port}]}}, read: ['{HOSTILE.parent}']}}")
+        served, others = map(json.loads, said.splitlines())
+        self.assertEqual(set(served.values()), {"done"}, served)
+        self.assertLessEqual(set(others.values()), {"EPERM", "EACCES"}, others)
 
     def test_hardening_groups_may_have_other_numbers(self):
         self.serve("require: base+uid", subgid=f"{rootless.NAME}:900000:100")
