@@ -585,22 +585,27 @@ static void report_level(const struct sandbox_policy *p)
 	report(text, (size_t)n);
 }
 
-/* What on the way to a file our user may not pass, or read and execute, and the line that helps. */
-static int name_closed(const char *path, struct err *err)
+/* What on the way to a file our user may not pass, or the file, and the line that helps. */
+static int name_closed(const char *where, const char *path, struct err *err)
 {
 	char at[PATH_MAX];
-	size_t len = strlen(path);
+	size_t n = 1, len = strlen(path);
+	bool found = false;
 
-	for (size_t n = 1; n < len && n < sizeof(at); n++) {
-		if (path[n] != '/')
-			continue;
+	for (; n < len && n < sizeof(at) && !found; n++) {
 		snprintf(at, sizeof(at), "%.*s", (int)n, path);
-		if (access(at, X_OK))
-			return err_set(err, ERR_IO, "exec", "%.100s: it must be open to user %" PRIu64 ": setfacl -m u:%" PRIu64
-				       ":x %.100s", path, user, user, at);
+		found = path[n] == '/' && access(at, X_OK) != 0;
 	}
-	return err_set(err, ERR_IO, "exec", "%.100s: it must be open to user %" PRIu64 ": setfacl -m u:%" PRIu64 ":rx %.100s",
-		       path, user, user, path);
+	return err_set(err, ERR_IO, where, "%.100s: it must be open to user %" PRIu64 ": setfacl -m u:%" PRIu64 ":%s %.100s",
+		       path, user, user, found ? "x" : "rx", found ? at : path);
+}
+
+static int check_open(const char *where, const char *const *list, struct err *err)
+{
+	for (; user && *list; list++)
+		if (access(*list, F_OK) && errno == EACCES)
+			return name_closed(where, *list, err);
+	return 0;
 }
 
 static int become_tool(const struct sandbox_policy *p, const char *own_dir, int chan, const struct program *prog,
@@ -625,7 +630,7 @@ static int become_tool(const struct sandbox_policy *p, const char *own_dir, int 
 	else
 		fexecve(prog->fd, argv, envp);
 	if (errno == EACCES && user)
-		return name_closed(p->program, err);
+		return name_closed("exec", p->program, err);
 	return err_set(err, ERR_IO, "exec", "%s", strerror(errno));
 }
 
@@ -638,6 +643,8 @@ static int become(const struct sandbox_policy *p, const char *own_dir, const str
 	rc = rc ? rc : confine_limits(p, err);
 	rc = rc ? rc : confine_open(p, s->writable, &prog, err);
 	rc = rc ? rc : become_user(err);
+	rc = rc ? rc : check_open("read", p->read, err);
+	rc = rc ? rc : check_open("write", p->write, err);
 	rc = rc ? rc : own_dir_make(own_dir, err);
 	rc = rc ? rc : confine_parent(supervisor, err);
 	if (rc || !p->bwrap)

@@ -210,9 +210,11 @@ for f in /proc/$p/fd/* /proc/$p/root/{self.crib.store}/* /proc/$p/cwd/*; do cat 
             os.chown(path, self.SERVER, self.SERVER)
         folder.chmod(0o700)
         self.crib.tool(crib.tool_yaml("closed", f"{{type: exec, argv: ['{folder}/tool'], stdin: none, output: text}}"))
-        got = self.peers["acme"].call("closed", {}, crib.MODERN)
         uid = self.uid("acme")
-        self.assertIn(f"{folder}/tool: it must be open to user {uid}: setfacl -m u:{uid}:x {folder}", str(got) + self.crib.log.read_text())
+        says = f"{folder}/tool: it must be open to user {uid}: setfacl -m u:{uid}:x {folder}"
+        self.assertTrue(self.peers["acme"].call("closed", {}, crib.MODERN)["result"]["content"][0]["text"].endswith(f"exec: {says}"))
+        for word in ("read", "write"):
+            self.assertTrue(self.say("acme", "echo ran", word, f", sandbox: {{{word}: ['{folder}/tool']}}").endswith(f"{word}: {says}"))
 
     def test_a_tenant_beyond_the_range_is_refused(self):
         self.begin(users=f"uids: '{FIRST}:2', ")
