@@ -299,11 +299,27 @@ static bool is_bound(const struct sandbox_policy *p, int fd)
 	return false;
 }
 
+/* Who looks at another's descriptors has his user, as the real one, or may trace anybody.  Meanwhile the tool could
+ * signal us but for its filter, which asks us, and for Landlock. */
+static int get_descriptor(const struct ask *a, int pidfd, int n)
+{
+	const uid_t same = (uid_t)-1;
+	uid_t our_user = getuid();
+	gid_t our_group = getgid();
+	bool wears = a->s->user && syscall(SYS_setresgid, a->s->group, same, same) == 0 &&
+		     syscall(SYS_setresuid, a->s->user, same, same) == 0;
+	int fd = !a->s->user || wears ? pidfd_getfd(pidfd, n, 0) : -1;
+
+	if (a->s->user && (syscall(SYS_setresuid, our_user, same, same) || syscall(SYS_setresgid, our_group, same, same)))
+		_exit(EXIT_FAILURE);            /* the launcher ends what is left of the tool */
+	return fd;
+}
+
 /* Only what bind() has brought past Landlock listens. */
 static int start_listening(const struct ask *a)
 {
 	int pidfd = pidfd_open(process_of(a), 0);
-	int fd = pidfd < 0 ? -1 : pidfd_getfd(pidfd, (int)a->notif->data.args[0], 0);
+	int fd = pidfd < 0 ? -1 : get_descriptor(a, pidfd, (int)a->notif->data.args[0]);
 	int rc = fd < 0 || !is_alive(a) || !is_bound(a->policy, fd) ? -EPERM : 0;
 
 	if (rc == 0 && listen(fd, (int)a->notif->data.args[1]))

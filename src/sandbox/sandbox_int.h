@@ -67,6 +67,7 @@ struct supervisor {
 	char *cgroup;                   /* of the tool; NULL = none */
 	const char *own_dir;            /* of the tool; NULL = none */
 	int (*become_user)(struct err *err);    /* the tool's, for ever */
+	uid_t user; gid_t group;        /* the same by number; 0 = ours, or one of a namespace in which we may all */
 };
 /* Before the tool is started: from here on signals wait, and orphans come to us. */
 int supervise_prepare(const struct sandbox_policy *p, struct supervisor *ret, struct err *err) MUST_CHECK;

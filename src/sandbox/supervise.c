@@ -67,6 +67,26 @@ struct watch {
 	bool too_many, too_large;
 };
 
+/* Where /proc hides the processes of others (hidepid, ProtectProc of systemd) we look as the tool's user: as far as
+ * files go, so that it may not signal us meanwhile. */
+static void look_as(uid_t user, gid_t group)
+{
+	syscall(SYS_setfsgid, group);
+	syscall(SYS_setfsuid, user);
+}
+
+static void look_as_tool(const struct watch *w)
+{
+	if (w->supervisor->user)
+		look_as(w->supervisor->user, w->supervisor->group);
+}
+
+static void look_as_ours(const struct watch *w)
+{
+	if (w->supervisor->user)
+		look_as(geteuid(), getegid());
+}
+
 /* --- counting */
 
 #define TREE_MAX 4096                   /* processes that are looked at when they are counted */
@@ -153,11 +173,13 @@ static bool is_over(struct watch *w)
 	if (w->cgroup)
 		return max && cgroup_value(w->cgroup, "pids.events", "max ") > 0;
 	struct tree *t = mem_zalloc(sizeof(*t));
+	look_as_tool(w);
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n && (!max || t->threads <= max); i++)
 		add_process(t, t->at[i]);
 	bool over = max && t->threads > max + (w->size.pid > 0);
 	bool large = may_be_large(w, t);
+	look_as_ours(w);
 	if (large && !w->size.memory)
 		w->size.due_ms = 0;
 	w->size.memory = large;
@@ -471,6 +493,7 @@ static void answer(struct watch *w)
 
 	if (ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask))
 		return;                 /* it was killed meanwhile */
+	look_as_tool(w);
 	reply.it.id = ask.it.id;
 	if (!is_signal(&ask.it.data))
 		reply.it.error = attributes_answer(w->supervisor, w->policy, &ask.it, w->notify_fd);
@@ -478,6 +501,7 @@ static void answer(struct watch *w)
 		reply.it.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
 		reply.it.error = -EPERM;
+	look_as_ours(w);
 	(void)ioctl(w->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply);   /* it may have been killed meanwhile */
 }
 
@@ -520,11 +544,13 @@ static void signal_all(const struct watch *w, int sig)
 {
 	struct tree *t = mem_zalloc(sizeof(*t));
 
+	look_as_tool(w);
 	add_listed(t, w->children_fd);
 	for (size_t i = 0; i < t->n; i++) {
 		kill(t->at[i], sig);
 		add_process(t, t->at[i]);
 	}
+	look_as_ours(w);
 	free(t);
 }
 
@@ -599,7 +625,9 @@ static void take_signal(struct watch *w)
 	if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGTERM) {
+		look_as_tool(w);
 		pid_t tool = w->policy->bwrap ? inside_of(w->tool) : w->tool;
+		look_as_ours(w);
 		if (kill(-tool, SIGTERM))               /* it has no group of its own yet */
 			kill(tool, SIGTERM);
 	} else if (si.ssi_signo == SIGCHLD) {

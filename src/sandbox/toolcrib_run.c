@@ -758,6 +758,8 @@ static int run(const struct sandbox_policy *p, struct err *err)
 	find_writable(p, own_dir, &s);
 	s.own_dir = own_dir;
 	s.become_user = become_user;
+	s.user = users_fd < 0 ? (uid_t)user : 0;
+	s.group = users_fd < 0 ? (gid_t)group : 0;
 	rc = rc ? rc : start(p, own_dir, &s, &tool, &chan, err);
 	if (!rc) {
 		/* No core of ours, no look into us, and no end of the tool's pipes that it could wait for. */

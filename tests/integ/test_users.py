@@ -179,6 +179,36 @@ for f in /proc/$p/fd/* /proc/$p/root/{self.crib.store}/* /proc/$p/cwd/*; do cat 
         self.assertRegex(got["content"][0]["text"], r"held \d+ bytes, allowed are 1048576 \(budgets.scratch_per_tenant\)")
         crib.wait_for("an empty place", lambda: not list(self.scratch.iterdir()))
 
+    def test_f14_a_program_listens_on_a_listed_port(self):
+        """HARDENING F-14, SEC S-517: its supervisor makes it listen, for the time as its user; on no other port, and not unbound.
+        A thread's socket is the process's."""
+        self.begin()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        (self.public / "serve.py").write_text(f"""import errno, socket, threading
+def listens(bind):
+    with socket.socket() as s:
+        try:
+            if bind:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.bind(("127.0.0.1", {port}))
+            s.listen(1)
+            socket.create_connection(("127.0.0.1", {port}), 10).close()
+            s.accept()[0].close()
+            return "served"
+        except OSError as e:
+            return errno.errorcode[e.errno]
+said = []
+thread = threading.Thread(target=lambda: said.append(listens(True)))
+thread.start()
+thread.join()
+print(listens(False), listens(True), *said)
+""")
+        said = self.say("acme", f"python3 {self.public}/serve.py", more=f", sandbox: {{read: ['{self.public}'], network: {{connect: [{port}], bind: [{port}]}}}}")
+        if "landlock" in said:
+            self.skipTest(said)
+        self.assertEqual(said, "EPERM served served")
+
     def test_own_directories_are_removed(self):
         self.begin()
         self.assertEqual(self.say("acme", "mkdir -p $HOME/a/b; echo x >$HOME/a/b/c; chmod 0 $HOME/a; stat -c %a $HOME"), "700")
@@ -297,6 +327,27 @@ class Root(Bodies, Place):
                 except OSError:
                     continue
         raise unittest.SkipTest("no port below 1024 is free")
+
+    @unittest.skipUnless(shutil.which("setpriv") and shutil.which("unshare"), "needs setpriv and unshare (apt-get install util-linux)")
+    def test_f12_a_proc_that_hides_processes(self):
+        """As ProtectProc=invisible of a systemd unit: what supervises a tool still sees it, counts it, ends it, and knows whom it
+        may signal."""
+        c, service = self.crib, 640001
+        self.give_away(service)
+        hidden = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+            self.skipTest("/proc cannot be mounted here")
+        caps = "+setuid,+setgid,+kill"
+        c.start(f"sandbox: {{uids: '{UIDS}', landlock: 5, require: base+uid}}\n", env={"TMPDIR": str(self.scratch), "NOTIFY_SOCKET": ""},
+                wrapper=[*hidden, "setpriv", f"--reuid={service}", f"--regid={service}", "--clear-groups", f"--inh-caps={caps}",
+                         f"--ambient-caps={caps}"])
+        self.peers = {"acme": c.tcp(self.keys["acme"])}
+        self.addCleanup(self.peers["acme"].close)
+        self.assertEqual(self.say("acme", "sleep 600.5 & kill $! && wait $!; echo $?; kill -9 $PPID 2>/dev/null && echo killed; echo end"), "143\nend")
+        self.tool("flood", "for i in 1 2 3 4 5 6 7 8 9; do sleep 600.5 & done; wait", more=", sandbox: {processes: 4}")
+        got = str(self.peers["acme"].call("flood", {}, crib.MODERN))
+        self.assertIn("more than 4 processes", got)
+        crib.wait_for("nothing left", lambda: not [p for p, name in crib.below(c.daemon.pid).items() if name not in crib.SERVER])
 
     def test_a_server_that_stays_root_says_so(self):
         """SEC S-601: without `user` it does what it did, with a warning."""
