@@ -13,6 +13,7 @@ import unittest
 
 import crib
 import rootless
+import test_bwrap
 
 FIRST = 700000
 UIDS = f"{FIRST}:1000"
@@ -208,6 +209,18 @@ print(listens(False), listens(True), *said)
         if "landlock" in said:
             self.skipTest(said)
         self.assertEqual(said, "EPERM served served")
+
+    @unittest.skipUnless(test_bwrap.WORKS, "bubblewrap is missing, or may not make namespaces here")
+    def test_hardening_bubblewrap_comes_on_top(self):
+        """It makes its namespaces as the tool's user, in that of the range where there is one."""
+        self.begin("engine: bwrap, require: base+uid+ns")
+        self.assertIn("base+uid", self.crib.json("status")[0]["sandbox"])
+        said = self.say("acme", "id -u; echo $$; echo x >$HOME/x && cat $HOME/x").split("\n")
+        self.assertEqual(said[2:3], ["x"], said)
+        self.assertTrue(self.FIRST < int(said[0]) < self.FIRST + 1000, said)
+        self.assertLess(int(said[1]), 20, "a number among its own processes")
+        call = self.crib.json("audit", "calls", "--tenant", "acme")[0]
+        self.assertRegex(call["sandbox"], r"base\+uid.*\+ns")
 
     def test_own_directories_are_removed(self):
         self.begin()
