@@ -3,13 +3,14 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* --- the heap */
 
-/* Small allocations never return NULL: out of memory aborts (house rule 22).  What a peer sizes is limited by the
- * caller before it is allocated, and comes from mem_try_realloc(), an arena or a bounded string: none is there for it
- * fails the request, not the process (SEC S-810, HARDENING F-15).  free() releases all. */
+/* Small allocations never return NULL: they have a reserve, and behind it out of memory aborts (house rule 22).  What a
+ * peer sizes is limited by the caller before it is allocated, and comes from mem_try_realloc(), an arena or a bounded
+ * string: none is there for it fails the request, not the process (SEC S-810, HARDENING F-15).  free() releases all. */
 void *mem_alloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *mem_zalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *mem_calloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull)); /* checks n * size */
@@ -20,6 +21,13 @@ char *mem_strdup0(const char *s);                    /* NULL stays NULL */
 char *mem_strndup(const char *s, size_t n) __attribute__((returns_nonnull)); /* n bytes, then NUL */
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
 
+/* So many bytes for small allocations, given up at the first that finds none.  From then on nobody who tries gets
+ * any, so that what runs can end and nothing begins, until there are so many bytes again.  0: none. */
+void mem_reserve(size_t n);
+#define MEM_RESERVE (4u << 20)
+/* For who allocates by another function, of a library: it has failed; true: try once more. */
+bool mem_give_up_reserve(void);
+FOR_TESTS unsigned mem_reserve_given_up(void);          /* how many times */
 /* NULL: there is no memory; p stays as it is. */
 void *mem_try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
 /* From now on those who try get no piece of more than n bytes; SIZE_MAX: as ever. */

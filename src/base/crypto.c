@@ -246,6 +246,8 @@ void *secret_alloc(size_t n)
 		n = SIZE_MAX - ALIGN;   /* fails below */
 	n = (n + ALIGN) / ALIGN * ALIGN;
 	p = sodium_malloc(n);
+	if (!p && mem_give_up_reserve())
+		p = sodium_malloc(n);
 	if (!p) {
 		log_err(NULL, "out of memory for secrets bytes=%zu", n);
 		abort();

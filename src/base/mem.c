@@ -1,6 +1,7 @@
 /* Memory: allocation that never returns NULL, one that may, arenas with a limit, the crash points of test builds. */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -8,24 +9,95 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
 /* --- the heap */
 
+/* The log would allocate and lock; this cannot fail in a way that matters. */
+static bool tell(const char *text, size_t n)
+{
+	return write(STDERR_FILENO, text, n) >= 0;
+}
+
 static _Noreturn void out_of_memory(void)
 {
 	static const char text[] = "out of memory\n";
 
-	/* The log would allocate and lock; this cannot fail in a way that matters. */
-	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+	if (!tell(text, sizeof(text) - 1))
 		_exit(70);
 	abort();
 }
 
-static void *check(void *p)
+/* The reserve is addresses alone until somebody writes to it, and nobody does.  It is of one piece, which the system
+ * gets back at once, whatever else the heap is made of. */
+static pthread_mutex_t reserve_lock = PTHREAD_MUTEX_INITIALIZER;        /* guards these */
+static void *reserve;
+static size_t reserve_size;
+static unsigned times;                  /* that it was given up */
+static _Atomic bool is_short;           /* it was given up and is not back; read without the lock */
+
+unsigned mem_reserve_given_up(void)
 {
+	return times;
+}
+
+static void *take_reserve(size_t n)
+{
+	void *p = n > 0 ? mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void mem_reserve(size_t n)
+{
+	pthread_mutex_lock(&reserve_lock);
+	if (reserve)
+		munmap(reserve, reserve_size);
+	reserve_size = n;
+	is_short = false;
+	reserve = take_reserve(n);
+	pthread_mutex_unlock(&reserve_lock);
+}
+
+bool mem_give_up_reserve(void)
+{
+	static const char text[] = "out of memory: nothing new begins until some of it is back\n";
+	bool given;
+
+	pthread_mutex_lock(&reserve_lock);
+	if (reserve) {
+		munmap(reserve, reserve_size);
+		reserve = NULL;
+		is_short = true;
+		times++;
+		(void)tell(text, sizeof(text) - 1);
+	}
+	given = is_short;               /* by another thread perhaps: something may be left of it */
+	pthread_mutex_unlock(&reserve_lock);
+	return given;
+}
+
+/* False: nothing may begin yet. */
+static bool is_back(void)
+{
+	if (!is_short)
+		return true;
+	pthread_mutex_lock(&reserve_lock);
+	if (!reserve)
+		reserve = take_reserve(reserve_size);
+	is_short = !reserve;
+	pthread_mutex_unlock(&reserve_lock);
+	return !is_short;
+}
+
+/* p, or what the reserve has room for.  old: NULL, or to be moved. */
+static void *check(void *p, void *old, size_t n)
+{
+	if (!p && n > 0 && mem_give_up_reserve())
+		p = realloc(old, n);
 	if (!p)
 		out_of_memory();
 	return p;
@@ -33,31 +105,35 @@ static void *check(void *p)
 
 void *mem_alloc(size_t n)
 {
-	return check(malloc(n ? n : 1));
+	n = n ? n : 1;
+	return check(malloc(n), NULL, n);
 }
 
 void *mem_zalloc(size_t n)
 {
-	return check(calloc(1, n ? n : 1));
+	return mem_calloc(1, n ? n : 1);
 }
 
 void *mem_calloc(size_t n, size_t size)
 {
-	if (n == 0 || size == 0)
-		return mem_zalloc(1);
-	return check(calloc(n, size));    /* calloc() checks the product */
+	void *p = calloc(n ? n : 1, size ? size : 1);   /* it checks the product */
+
+	if (p || !mem_give_up_reserve())
+		return check(p, NULL, 0);
+	return check(calloc(n ? n : 1, size ? size : 1), NULL, 0);
 }
 
 void *mem_realloc(void *p, size_t n)
 {
-	return check(realloc(p, n ? n : 1));
+	n = n ? n : 1;
+	return check(realloc(p, n), p, n);
 }
 
 static _Atomic size_t try_max = SIZE_MAX;
 
 void *mem_try_realloc(void *p, size_t n)
 {
-	return n > try_max ? NULL : realloc(p, n ? n : 1);
+	return n > try_max || !is_back() ? NULL : realloc(p, n ? n : 1);
 }
 
 void mem_fail_above(size_t n)
@@ -106,6 +182,11 @@ char *mem_printf(const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vasprintf(&text, fmt, ap);
 	va_end(ap);
+	if (n < 0 && mem_give_up_reserve()) {
+		va_start(ap, fmt);
+		n = vasprintf(&text, fmt, ap);
+		va_end(ap);
+	}
 	if (n < 0)
 		out_of_memory();
 	return text;

@@ -524,6 +524,7 @@ void ev_assert_thread(const struct ev_loop *loop)
 static struct event_base *new_base(void)
 {
 	/* No libevent timers, hence no precise-timer flag (it costs a system call per turn), no locks. */
+	event_set_mem_functions(mem_alloc, mem_realloc, free);
 	struct event_config *cfg = event_config_new();
 	struct event_base *base = NULL;
 	if (cfg && event_config_set_flag(cfg, EVENT_BASE_FLAG_NOLOCK) == 0)

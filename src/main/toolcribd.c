@@ -106,6 +106,7 @@ static void set_up_process(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGXFSZ, SIG_IGN);
 	(void)umask(0077);
+	mem_reserve(MEM_RESERVE);
 	/* A connection is a descriptor; children get a limit of their own. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max;

@@ -193,6 +193,8 @@ static struct regex_room *room_new(void)
 	struct regex_room *room = mem_alloc(sizeof(*room));
 
 	room->data = pcre2_match_data_create(1, NULL);
+	if (!room->data && mem_give_up_reserve())
+		room->data = pcre2_match_data_create(1, NULL);
 	room->context = pcre2_match_context_create(NULL);
 	if (!room->data || !room->context)
 		abort();        /* out of memory, as mem_alloc() */

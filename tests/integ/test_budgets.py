@@ -339,9 +339,38 @@ class Memory(crib.Case):
                         self.assertEqual((c.daemon.poll(), c.status()["pid"]), (None, pid))
         self.assertLessEqual({"error", "result"}, seen)
         self.assertGreater(c.json("status")[0]["counters"]["budget_memory_refused"], 0)
-        self.assertNotIn("out of memory", c.log.read_text())
+        self.assertNotIn("out of memory\n", c.log.read_text())
         self.assertEqual(c.stop(), 0)
         self.assertNotEqual(c.run("audit", "verify").returncode, 4)
+
+    def test_f15_many_small_things_without_memory_end_nobody(self):
+        """HARDENING F-15: connections and messages until nothing is left: what is small lives on a reserve, and nothing begins meanwhile."""
+        if crib.sanitized():
+            self.skipTest("a sanitizer's own memory is what runs out first, and that ends the process")
+        c = self.crib.init()
+        c.tool(crib.ECHO)
+        self.key = c.tenant("acme", "echo")
+        c.start()
+        self.ask("http", "echo", "x")
+        pid = c.daemon.pid
+        for more in (0, 1, 2):
+            self.limit(more)
+            open_ones = []
+            for i in range(400):
+                try:
+                    s = socket.create_connection(c.address("tcp"), crib.DEADLINE)
+                    open_ones.append(s)
+                    s.sendall(f"Authorization: Bearer {self.key if i % 2 else 'nobody'}\n".encode() + b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"y" * 20000)
+                except OSError:
+                    pass
+            self.limit()
+            for s in open_ones:
+                s.close()
+            self.assertIsNone(c.daemon.poll())
+            crib.wait_for("service", lambda: "result" in self.ask("http", "echo", "small"))
+            self.assertEqual(c.status()["pid"], pid)
+        self.assertIn("out of memory: nothing new begins", c.log.read_text())
+        self.assertEqual(c.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sanitized.h"
 #include "base/text.h"
 #include "suite.h"
 
@@ -248,12 +252,86 @@ static void test_f15_no_memory_fails_who_asks_for_much(void **state)
 	arena_free(&a);
 }
 
+/* Take what there is, in pieces; the first has a pointer to the next. */
+static void *take_all(size_t piece)
+{
+	void *first = NULL, *p;
+
+	while ((p = malloc(piece)) != NULL) {
+		*(void **)p = first;
+		first = p;
+	}
+	return first;
+}
+
+static void give_all(void *first)
+{
+	while (first) {
+		void *next = *(void **)first;
+		free(first);
+		first = next;
+	}
+}
+
+/* In a process with few addresses: what is small is there when nothing is, nobody who tries gets any, and all is well
+ * again when something was given back.  Exit status: the step that failed. */
+static int live_on_the_reserve(void)
+{
+	const struct rlimit few = { 256u << 20, 256u << 20 };
+	void *all, *rest, *p;
+	char *text, *zero;
+
+	mem_reserve(MEM_RESERVE);
+	if (setrlimit(RLIMIT_AS, &few))
+		return 1;
+	all = take_all(1u << 20);
+	rest = take_all(512);
+	if (mem_try_realloc(NULL, 4096) || mem_reserve_given_up() != 0)
+		return 2;
+	p = mem_alloc(1000);
+	p = mem_realloc(p, 100000);
+	text = mem_printf("%0*d", 1000, 7);
+	zero = mem_zalloc(100);
+	if (strlen(text) != 1000 || zero[99] != 0 || mem_reserve_given_up() != 1)
+		return 3;
+	free(p);
+	p = mem_try_realloc(NULL, 16);
+	if (p)
+		return 4;
+	give_all(all);
+	p = mem_try_realloc(NULL, 65536);
+	if (!p)
+		return 5;
+	free(p);
+	give_all(rest);
+	/* A second time. */
+	all = take_all(1u << 20);
+	rest = take_all(512);
+	p = mem_calloc(10, 100);
+	return mem_reserve_given_up() == 2 && !mem_try_realloc(NULL, 16) ? 0 : 6;
+}
+
+static void test_f15_what_is_small_has_a_reserve(void **state)
+{
+	int status = -1;
+	pid_t pid;
+
+	if (SANITIZED)
+		skip();                 /* it reserves more addresses than any bound would leave */
+	pid = fork();
+	if (pid == 0)
+		_exit(live_on_the_reserve());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 SUITE(mem)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mem_copies_end_with_nul),
 		cmocka_unit_test(mem_of_nothing_is_not_null),
 		cmocka_unit_test(test_f15_no_memory_fails_who_asks_for_much),
+		cmocka_unit_test(test_f15_what_is_small_has_a_reserve),
 		cmocka_unit_test(str_appends_stop_at_the_limit),
 		cmocka_unit_test(str_printf_obeys_the_limit),
 		cmocka_unit_test(str_grows_without_a_limit),
