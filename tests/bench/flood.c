@@ -5,7 +5,7 @@
  *
  *   requests   one request under way on each connection; with --rate so many in all in a second, else the next at once
  *   connect    connections that are opened, say nothing and are closed again
- *   slow       requests whose bodies come a byte each 100 ms
+ *   slow       requests whose bodies come a byte, or --piece bytes, each 100 ms; --pad makes bodies so much longer
  *   listen     subscriptions that are held */
 #include "config.h"
 
@@ -46,7 +46,8 @@ static struct {
 	int port, conns;
 	enum kind kind;
 	double secs, warm, rate;
-} opt = { .host = "127.0.0.1", .label = "flood", .method = "tools/call", .params = "{}", .conns = 64, .secs = 5, .warm = 1 };
+	size_t pad, piece;
+} opt = { .piece = 1, .host = "127.0.0.1", .label = "flood", .method = "tools/call", .params = "{}", .conns = 64, .secs = 5, .warm = 1 };
 
 static char *request;
 static size_t request_len;
@@ -128,7 +129,7 @@ static bool open_conn(struct conn *c, uint64_t now)
 static void send_some(struct conn *c, size_t most, uint64_t now)
 {
 	size_t left = request_len - c->out_off;
-	ssize_t n = write(c->fd, request + c->out_off, left < most ? left : most);
+	ssize_t n = send(c->fd, request + c->out_off, left < most ? left : most, MSG_NOSIGNAL);
 
 	if (n > 0)
 		c->out_off += (size_t)n;
@@ -156,7 +157,7 @@ static void step(struct conn *c, uint64_t now)
 		send_some(c, opt.kind == SLOW ? head_len() : request_len, now);
 		c->next_ns = now + SLOW_NS;
 	} else if (c->out_off < request_len) {
-		send_some(c, opt.kind == SLOW ? 1 : request_len, now);
+		send_some(c, opt.kind == SLOW ? opt.piece : request_len, now);
 		c->next_ns = now + (opt.kind == SLOW ? SLOW_NS : 1000000);
 	} else {
 		c->next_ns = UINT64_MAX;
@@ -298,7 +299,8 @@ static void build_request(void)
 
 	if (name)
 		snprintf(mcp_name, sizeof(mcp_name), "Mcp-Name: %.*s\r\n", (int)strcspn(name + 8, "\""), name + 8);
-	if (asprintf(&body, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":%s}", opt.method, opt.params) < 0)
+	if (asprintf(&body, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":%s}%*s", opt.method, opt.params,
+		     (int)opt.pad, "") < 0)
 		die("memory");
 	int n = asprintf(&request, "POST /mcp HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\n"
 			 "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
@@ -326,7 +328,8 @@ static void parse(int argc, char **argv)
 	static const struct option names[] = {
 		{ "port", 1, NULL, 'p' }, { "key", 1, NULL, 'k' }, { "label", 1, NULL, 'l' }, { "method", 1, NULL, 'm' },
 		{ "params", 1, NULL, 'a' }, { "expect", 1, NULL, 'e' }, { "conns", 1, NULL, 'c' }, { "secs", 1, NULL, 's' },
-		{ "warm", 1, NULL, 'w' }, { "rate", 1, NULL, 'r' }, { "kind", 1, NULL, 'K' }, { NULL, 0, NULL, 0 },
+		{ "warm", 1, NULL, 'w' }, { "rate", 1, NULL, 'r' }, { "kind", 1, NULL, 'K' },
+		{ "pad", 1, NULL, 'P' }, { "piece", 1, NULL, 'b' }, { NULL, 0, NULL, 0 },
 	};
 	for (int k; (k = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (k) {
@@ -341,12 +344,14 @@ static void parse(int argc, char **argv)
 		case 'w': opt.warm = strtod(optarg, NULL); break;
 		case 'r': opt.rate = strtod(optarg, NULL); break;
 		case 'K': opt.kind = kind_of(optarg); break;
+		case 'P': opt.pad = strtoul(optarg, NULL, 10); break;
+		case 'b': opt.piece = strtoul(optarg, NULL, 10); break;
 		default: exit(2);
 		}
 	}
 	if (opt.port <= 0 || opt.conns < 1 || opt.conns > CONNS_MAX || opt.rate < 0) {
 		fprintf(stderr, "usage: flood --port N --key K [--kind requests|connect|slow|listen] [--method M --params JSON "
-			"--expect TEXT] [--conns N] [--rate N] [--secs S] [--warm S] [--label L]\n");
+			"--expect TEXT] [--conns N] [--rate N] [--secs S] [--warm S] [--label L] [--pad N] [--piece N]\n");
 		exit(2);
 	}
 }
