@@ -15,5 +15,9 @@
 #else
 #define SANITIZED 0
 #endif
+/* The same for a build that writes what has run, wherever it was built: it opens any file. */
+#ifndef COVERAGE
+#define COVERAGE 0
+#endif
 
 #endif

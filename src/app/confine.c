@@ -26,10 +26,6 @@
 
 #include "app_int.h"
 
-#ifndef COVERAGE                        /* which writes what has run, wherever it was built */
-#define COVERAGE 0
-#endif
-
 /* --- at its start: root becomes the user of the key `user` (SEC S-601).  From then on this is a server that a service
  * manager has started as that user, with what its launcher needs and ports below 1024, which app_confine() gives up. */
 
@@ -247,11 +243,11 @@ int app_confine_files(struct app *a, struct err *err)
 	struct places p = { NULL, 0 };
 	int rc;
 
-	if (!a->opt.confine || SANITIZED || COVERAGE)
+	if (!a->opt.confine)
 		return 0;
 	rc = find_places(a, &p, err);
-	a->landlock = a->sandbox.best.landlock;
-	if (rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	a->landlock = SANITIZED || COVERAGE ? 0 : a->sandbox.best.landlock;
+	if (rc == 0 && a->landlock > 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		rc = err_set(err, ERR_IO, "no new privileges", "%s", strerror(errno));
 	rc = rc ? rc : places_confine(p.at, p.n, a->landlock, err);
 	if (rc == 0 && a->landlock > 0)

@@ -261,7 +261,8 @@ const struct command server_commands[] = {
 	  .where = ADM_ON_LOOP,
 	  .record = AUDIT_ADMIN_CMD, .body = reload_body },
 	{ .noun = "backup", .help = "Copy the store to a new file while it is in use",
-	  .detail = "The copy is one compact database.  Keys cannot be checked and secrets not be opened without "
+	  .detail = "The copy is one compact database, made by whoever gives the command; from another machine, it lies in a "
+		    "directory of files in toolcribd.yaml(5).  Keys cannot be checked and secrets not be opened without "
 		    "master.key and, after a rekey, secret-*.key: keep a copy of them apart from the backup.  What is kept of calls "
 		    "is opened by keys.db: keep a copy of it elsewhere, and not as long as it may take to erase something; what "
 		    "was erased can be read again by whoever has an older one.  A store that is put back while keys.db stays as "

@@ -269,13 +269,15 @@ static void files_free(struct path_lent *files, size_t n)
 	free(files);
 }
 
-/* Nothing that a read could wait for: the thread that looks at it is the server's. */
+/* Nothing that a read could wait for: the thread that looks at it is the server's.  And nothing without a name, which
+ * is gone when the command is. */
 static bool may_lend(int fd)
 {
 	struct statfs fs;
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 0 && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type != FUSE_SUPER_MAGIC;
 }
 
 /* One descriptor for each path of the line. */
