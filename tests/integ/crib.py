@@ -2,6 +2,7 @@
 
 Standard library only.  Nothing sleeps: what must become true is awaited with a deadline.  Ports are the kernel's choice."""
 import atexit
+import ctypes
 import hashlib
 import http.client
 import json
@@ -58,6 +59,7 @@ def sanitized(program="toolcribd"):
     return b"__tsan_init" in content or b"__asan_init" in content
 
 
+LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)         # ABI of this kernel; less than 1: it has none
 SERVER = {"toolcrib-launch", "toolcrib-sign"}      # what belongs to the server itself
 
 
@@ -161,6 +163,9 @@ class Crib:
         self.env = dict(os.environ, TOOLCRIB_RUN=str(BUILD / "toolcrib-run"), NO_COLOR="1",
                         XDG_CONFIG_HOME=str(self.dir / "config"))
         self.env.pop("TOOLCRIB_KEY", None)
+        if self.cage_alone(""):
+            (self.dir / "config/toolcrib").mkdir(parents=True, exist_ok=True)
+            (self.dir / "config/toolcrib/toolcribd.yaml").write_text(self.cage_alone(""))
 
     def let_others_in(self):
         """Other users reach what lies in the folder, such as a socket for them."""
@@ -314,10 +319,13 @@ class Crib:
 
     @staticmethod
     def cage_alone(extra):
-        """Tests that say nothing of users are of the cage alone, also where whoever runs them has a line in /etc/subuid."""
-        if os.geteuid() == 0 or "uids:" in extra:
+        """Tests that say nothing of the sandbox have the cage alone, also where whoever runs them has a line in /etc/subuid,
+        and the Landlock that there is."""
+        more = "uids: none, " if os.geteuid() != 0 and "uids:" not in extra else ""
+        more += "require: base+landlock:1, " if 0 < LANDLOCK < 3 and "sandbox:" not in extra else ""
+        if not more:
             return extra
-        return extra.replace("sandbox: {", "sandbox: {uids: none, ", 1) if "sandbox: {" in extra else extra + "sandbox: {uids: none}\n"
+        return extra.replace("sandbox: {", "sandbox: {" + more, 1) if "sandbox: {" in extra else f"{extra}sandbox: {{{more}}}\n"
 
     def config(self, extra=""):
         extra = self.cage_alone(extra)

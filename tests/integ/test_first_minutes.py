@@ -101,7 +101,7 @@ class FirstMinutes(crib.Case):
         (tree / "_build").mkdir()
         (tree / "_build/quick").symlink_to(crib.BUILD.resolve())
         c.config()
-        (c.dir / "config/toolcrib").mkdir(parents=True)
+        (c.dir / "config/toolcrib").mkdir(parents=True, exist_ok=True)
         (c.dir / "toolcribd.yaml").rename(c.dir / "config/toolcrib/toolcribd.yaml")     # any port
         c.store = c.dir / "data/toolcrib-demo/store"
 

@@ -368,7 +368,7 @@ class Ended(Hostile):
 class Required(Hostile):
     """What happens where a layer is missing; each kernel can look like that."""
 
-    def without(self, what, extra=""):
+    def without(self, what, extra="sandbox: {require: auto}\n"):
         self.start(extra, wrapper=(str(WITHOUT), what))
 
     def test_without_landlock_nothing_runs_unless_it_is_allowed(self):
@@ -397,7 +397,7 @@ class Required(Hostile):
 
     def test_without_a_filter_the_network_is_not_closed(self):
         self.without("seccomp")
-        self.need(seccomp=False)
+        self.need(landlock=3, seccomp=False)
         self.assertNotIn("net0", self.level)
         self.assertEqual(self.said("zombies"), {"zombies": "done"})
         got = self.hostile("zombies", sandbox="{require: base+seccomp}", name="strict")
@@ -443,7 +443,7 @@ class Required(Hostile):
                                                   "sandbox: {require: base}}"))
         c.cli("tool", "add", definition)
         config = c.dir / "config/toolcrib/toolcribd.yaml"
-        config.parent.mkdir(parents=True)
+        config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text("sandbox: {require: base}\n")
         for words in (("tool", "test", definition), ("call", "acme", "t")):
             self.assertIn("done", c.cli(*words))
