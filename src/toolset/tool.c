@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <jansson.h>
 
@@ -15,6 +17,7 @@
 #include "base/text.h"
 #include "command/rows.h"
 #include "db/db.h"
+#include "json/json.h"
 #include "registry/define.h"
 #include "toolset/toolset.h"
 
@@ -166,18 +169,75 @@ static void put_row(struct reply *o, const struct define_item *def, int64_t vers
 	reply_row_end(o);
 }
 
-/* The row, and what calls would lack: a warning, since secrets may be set later. */
-static int put_added(struct reply *o, struct db *db, const struct define_item *def, int64_t version, const char *said,
-		     struct err *err)
+/* --- what users of tools cannot reach, where each tenant has one of its own (HARDENING 1.1) */
+
+#define OF_USERS "base+uid"             /* how levels begin then */
+
+/* By mode: such a user owns nothing and is in no group.  A list of rights beside the mode is believed. */
+static bool is_open(const char *path, mode_t bits)
 {
-	struct str missing = STR_INIT, text = STR_INIT;
+	struct stat st;
+
+	return stat(path, &st) != 0 || (st.st_mode & bits) == bits ||
+	       getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+static void add_closed(const json_t *path, mode_t bits, struct str *out)
+{
+	char *real = json_is_string(path) ? realpath(json_string_value(path), NULL) : NULL;
+	const char *closed = NULL;
+
+	if (!real && json_is_string(path))      /* perhaps closed to us as well */
+		real = mem_strdup(json_string_value(path));
+	for (char *at = real; at && !closed && (at = strchr(at + 1, '/'));) {
+		*at = '\0';
+		if (!is_open(real, S_IXOTH))
+			closed = real;
+		else
+			*at = '/';
+	}
+	if (real && !closed && !is_open(real, bits))
+		closed = real;
+	if (closed)
+		str_printf(out, "%s%s", out->len ? ", " : "", closed);
+	free(real);
+}
+
+static void find_closed(const struct command_call *c, const char *text, struct str *out)
+{
+	const char *levels = command_env(c)->sandbox_levels;
+	const json_t *handler, *sandbox, *path;
+	json_t *doc = NULL;
+	size_t i;
+
+	if (!levels || strncmp(levels, OF_USERS, strlen(OF_USERS)) != 0 || jx_parse(text, strlen(text), &doc, NULL) < 0)
+		return;
+	handler = json_object_get(doc, "handler");
+	sandbox = json_object_get(handler, "sandbox");
+	add_closed(json_array_get(json_object_get(handler, "argv"), 0), S_IXOTH, out);
+	json_array_foreach(json_object_get(sandbox, "read"), i, path)
+		add_closed(path, S_IROTH, out);
+	json_array_foreach(json_object_get(sandbox, "write"), i, path)
+		add_closed(path, S_IWOTH, out);
+	json_decref(doc);
+}
+
+/* The row, and what calls would lack: a warning, since secrets may be set later. */
+static int put_added(const struct command_call *c, struct db *db, const struct define_item *def, int64_t version,
+		     const char *said, struct err *err)
+{
+	struct str missing = STR_INIT, text = STR_INIT, closed = STR_INIT;
 
 	int rc = secrets_missing(db, def->text, &missing, err);
 	str_puts(&text, said);
 	if (missing.len > 0)
 		str_printf(&text, "; not set yet: secret %s", str_text(&missing));
+	find_closed(c, def->text, &closed);
+	if (closed.len > 0)
+		str_printf(&text, "; closed to the users of tools, open with setfacl or chmod: %s", str_text(&closed));
 	if (rc == 0)
-		put_row(o, def, version, str_text(&text));
+		put_row(c->out, def, version, str_text(&text));
+	str_fini(&closed);
 	str_fini(&missing);
 	str_fini(&text);
 	return rc;
@@ -324,7 +384,7 @@ static int tool_add_body(struct command_call *c, struct db *db, struct audit_log
 		if (rc == 0 && done.what != ADM_UNCHANGED)
 			changed[n++] = done.id;
 		if (rc == 0)
-			rc = put_added(c->out, db, &job->def[i], done.version, said(&done), err);
+			rc = put_added(c, db, &job->def[i], done.version, said(&done), err);
 	}
 	if (rc == 0 && n > 0)
 		rc = command_changed_tools(c, db, changed, n, err);

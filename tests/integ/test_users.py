@@ -241,6 +241,23 @@ print(listens(False), listens(True), *said)
         uid = self.uid("acme")
         self.assertIn(f"{program}: it must be open to user {uid}: setfacl -m u:{uid}:rx {program}", str(got) + self.crib.log.read_text())
 
+    def test_hardening_what_is_closed_is_named_when_a_tool_is_added(self):
+        """HARDENING 1.1: the program and the paths of both lists; what is open is not."""
+        self.begin()
+        for name, mode in (("home", 0o700), ("data", 0o755), ("out", 0o755)):
+            (self.public / name).mkdir()
+            (self.public / name).chmod(mode)
+        (self.public / "home" / "tool").write_text("#!/bin/sh\n")
+        (self.public / "data" / "x").write_text("x")
+        (self.public / "data" / "x").chmod(0o600)
+        p = self.public
+        said = self.crib.tool(crib.tool_yaml("t", f"{{type: exec, argv: ['{p}/home/tool'], stdin: none, output: text, "
+                                             f"sandbox: {{read: ['{p}/data', '{p}/data/x'], write: ['{p}/out', '{self.scratch}']}}}}"))
+        self.assertIn(f"closed to the users of tools, open with setfacl or chmod: {p}/home, {p}/data/x, {p}/out\n", said)
+        (p / "home").chmod(0o711)
+        self.assertIn(f"chmod: {p}/home/tool\n", self.crib.tool(crib.tool_yaml("v", f"{{type: exec, argv: ['{p}/home/tool'], stdin: none, output: text}}")))
+        self.assertNotIn("closed", self.crib.tool(crib.tool_yaml("u", "{type: exec, argv: [/bin/sh], stdin: none, output: text}")))
+
     def test_hardening_a_folder_that_is_closed_to_its_user_is_named(self):
         self.begin("landlock: 0")
         folder = self.public / "home"
