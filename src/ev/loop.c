@@ -604,6 +604,10 @@ static void turn(struct ev_loop *loop)
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
 	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
 	loop->now_us = 0;
+	/* What comes from other threads continues what was begun: behind thousands of descriptors that are ready it would
+	 * wait for several turns, and a call comes here twice. */
+	if (take(&loop->post))
+		run_taken(loop);
 	settle(loop);
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -440,6 +441,60 @@ static void stop_ends_the_run_and_only_that_one(void **state)
 	run_turns(f);
 }
 
+/* --- posts beside a crowd */
+
+#define CROWD 700                       /* descriptors that are always ready: more than one turn takes */
+#define TURN_MAX 300                    /* of these */
+
+struct crowd {
+	struct ev_loop *loop;
+	struct ev_io *io[CROWD];
+	int fd[CROWD];
+	unsigned seen, posted_at, run_at;
+	bool done;
+};
+
+static void on_post_of_crowd(void *arg)
+{
+	struct crowd *c = arg;
+
+	c->run_at = c->seen;
+	c->done = true;
+}
+
+/* Two rounds first, so that all are known to be ready, and stand before what gets ready now. */
+static void on_crowd(void *arg, bool readable, bool writable)
+{
+	struct crowd *c = arg;
+
+	if (++c->seen != 2 * CROWD)
+		return;
+	c->posted_at = c->seen;
+	ev_post(c->loop, on_post_of_crowd, c);
+}
+
+/* HARDENING F-5: a call comes by here twice; each time it would wait until the crowd had been served once. */
+static void test_f5_posts_do_not_wait_for_all_that_is_ready(void **state)
+{
+	struct fixture *f = *state;
+	struct crowd *c = mem_zalloc(sizeof(*c));
+
+	c->loop = f->loop;
+	for (size_t i = 0; i < CROWD; i++) {
+		c->fd[i] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+		assert_true(c->fd[i] >= 0);
+		c->io[i] = ev_io_new(f->loop, c->fd[i], on_crowd, c);
+		ev_io_want(c->io[i], true, false);
+	}
+	assert_true(ev_loop_run_until(f->loop, &c->done, 60000));
+	assert_in_range(c->run_at - c->posted_at, 0, TURN_MAX);
+	for (size_t i = 0; i < CROWD; i++) {
+		ev_io_free(&c->io[i]);
+		close(c->fd[i]);
+	}
+	free(c);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 SUITE(loop)
@@ -448,6 +503,7 @@ SUITE(loop)
 		T(deferred_runs_after_the_callback_in_the_same_turn),
 		T(turn_end_comes_after_all_callbacks_of_the_turn),
 		T(free_runs_what_is_deferred_and_posted),
+		T(test_f5_posts_do_not_wait_for_all_that_is_ready),
 		T(timers_fire_by_the_clock_and_in_order),
 		T(stopped_and_restarted_timers_keep_their_word),
 		T(many_timers_stay_ordered),
