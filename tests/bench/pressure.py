@@ -69,6 +69,11 @@ class Bench:
         """MiB of the server."""
         return int(pathlib.Path(f"/proc/{self.c.daemon.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
+    def cpu(self):
+        """Seconds of processors that the server has used."""
+        words = pathlib.Path(f"/proc/{self.c.daemon.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def watch(self, until):
         """The most that the server had until then."""
         most = 0.0
@@ -79,21 +84,27 @@ class Bench:
 
     def beside(self, work):
         """Rounds of the quiet tenant alone and beside work(), which starts something and returns how to end it; then its row."""
-        rows = {"alone": [], "beside": []}
+        rows, used = {"alone": [], "beside": []}, {"alone": 0.0, "beside": 0.0}
         before, most, ended = self.rss(), [0.0], []
+
+        def quiet(where):
+            start, cpu = time.monotonic(), self.cpu()
+            rows[where].append(self.quiet())
+            used[where] = round(100 * (self.cpu() - cpu) / (time.monotonic() - start))
         for _ in range(ROUNDS):
-            rows["alone"].append(self.quiet())
+            quiet("alone")
             end = work()
             done = threading.Event()
             watcher = threading.Thread(target=lambda: most.append(self.watch(done.is_set)))
             watcher.start()
-            rows["beside"].append(self.quiet())
+            quiet("beside")
             ended.append(end())
             done.set()
             watcher.join()
         p99 = {where: statistics.median(row["p99_us"] for row in them) for where, them in rows.items()}
         return {"p99_ratio": round(p99["beside"] / p99["alone"], 2), **{f"{where}_p99_us": round(us) for where, us in p99.items()},
                 "failures": sum(row["refused"] + row["wrong"] + row["failed"] for row in rows["beside"]),
+                **{f"{where}_server_cpu_percent": n for where, n in used.items()}, "load": round(os.getloadavg()[0], 1),
                 "rss_before_mib": round(before, 1), "rss_most_mib": round(max(most), 1), **(ended[-1] or {})}
 
     def call(self, tool, arguments, key="loud"):
