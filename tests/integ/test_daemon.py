@@ -20,6 +20,9 @@ SLEEP = crib.tool_yaml("nap", '{type: exec, argv: ["/bin/sleep", "{/seconds}"], 
                        "{type: object, properties: {seconds: {type: string}}, required: [seconds]}")
 
 
+NAP = f"600.{os.getpid()}"              # seconds; nobody else's on this machine
+
+
 def naps(seconds):
     """Processes that have become `sleep SECONDS`."""
     found = []
@@ -239,13 +242,13 @@ class Daemon(crib.Case):
         """SEC S-119: five seconds after the end of input neither the server is there nor what its tool has started."""
         c, key = self.prepare()
         peer = c.stdio(key)
-        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "600.25"}}, crib.MODERN))
-        crib.wait_for("a tool that runs", lambda: naps("600.25"))
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": NAP}}, crib.MODERN))
+        crib.wait_for("a tool that runs", lambda: naps(NAP))
         peer.child.stdin.close()
         begun = time.monotonic()
         peer.child.wait(crib.DEADLINE)
         self.assertLess(time.monotonic() - begun, 5)
-        self.assertEqual(naps("600.25"), [])
+        self.assertEqual(naps(NAP), [])
         peer.close()
 
     def test_f12_the_server_is_confined(self):
@@ -464,7 +467,7 @@ class Daemon(crib.Case):
         c, key = self.prepare()
         c.start()
         peer = c.tcp(key)
-        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": "600.5"}}, crib.MODERN))
+        peer.send(peer.request("tools/call", {"name": "nap", "arguments": {"seconds": NAP}}, crib.MODERN))
 
         def holders():
             found = {}
@@ -473,7 +476,7 @@ class Daemon(crib.Case):
                     if path.readlink().parent == c.store:
                         found.setdefault(path.readlink().name, set()).add(int(path.parts[2]))
             return found
-        crib.wait_for("a tool's own program", lambda: naps("600.5"))
+        crib.wait_for("a tool's own program", lambda: naps(NAP))
         self.assertEqual(holders()["toolcrib.lock"], {c.daemon.pid})
         self.assertEqual(set().union(*holders().values()), {c.daemon.pid})
         c.daemon.kill()
