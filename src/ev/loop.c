@@ -602,7 +602,8 @@ static void turn(struct ev_loop *loop)
 {
 	bool wait = ev_timers_arm(loop);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
-	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+	/* NONBLOCK alone goes on until nothing is ready, which beside a crowd is never. */
+	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	loop->now_us = 0;
 	/* What comes from other threads continues what was begun: behind thousands of descriptors that are ready it would
 	 * wait for several turns, and a call comes here twice. */

@@ -495,6 +495,45 @@ static void test_f5_posts_do_not_wait_for_all_that_is_ready(void **state)
 	free(c);
 }
 
+/* --- timers beside what is always ready */
+
+struct busy { struct ev_timer *timer; unsigned calls, fired; bool done; };
+
+static void on_busy(void *arg, bool readable, bool writable)
+{
+	struct busy *b = arg;
+
+	if (++b->calls == 10)
+		ev_timer_start(b->timer, 0);
+	if (b->calls > 100000)
+		fail_msg("the timer did not fire");
+}
+
+static void on_busy_timer(void *arg)
+{
+	struct busy *b = arg;
+
+	b->done = ++b->fired == 3;
+	if (!b->done)
+		ev_timer_start(b->timer, 0);    /* due at once, in the next turn */
+}
+
+/* A turn that must not wait ends like all others. */
+static void timers_fire_beside_what_is_always_ready(void **state)
+{
+	struct fixture *f = *state;
+	struct busy b = { .timer = ev_timer_new(f->loop, on_busy_timer, &b) };
+	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct ev_io *io = ev_io_new(f->loop, fd, on_busy, &b);
+
+	ev_io_want(io, true, false);
+	assert_true(ev_loop_run_until(f->loop, &b.done, 60000));
+	assert_in_range(b.calls, 10, 20);
+	ev_io_free(&io);
+	ev_timer_free(&b.timer);
+	close(fd);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 SUITE(loop)
@@ -504,6 +543,7 @@ SUITE(loop)
 		T(turn_end_comes_after_all_callbacks_of_the_turn),
 		T(free_runs_what_is_deferred_and_posted),
 		T(test_f5_posts_do_not_wait_for_all_that_is_ready),
+		T(timers_fire_beside_what_is_always_ready),
 		T(timers_fire_by_the_clock_and_in_order),
 		T(stopped_and_restarted_timers_keep_their_word),
 		T(many_timers_stay_ordered),
