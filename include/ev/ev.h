@@ -50,6 +50,10 @@ struct ev_io;
 typedef void ev_io_fn(void *arg, bool readable, bool writable);
 struct ev_io *ev_io_new(struct ev_loop *loop, int fd, ev_io_fn *fn, void *arg);   /* fd borrowed */
 void ev_io_want(struct ev_io *io, bool read, bool write);
+/* What there is to read comes behind all else: at most EV_BEHIND_MAX such descriptors in a turn, in the order in which
+ * they were ready, so that thousands of them keep nobody waiting.  Counted by ev_behind_waited. */
+#define EV_BEHIND_MAX 16
+void ev_io_behind(struct ev_io *io, bool behind);
 void ev_io_free(struct ev_io **io);
 
 /* Signals: one callback for HUP, INT, TERM, USR1. */

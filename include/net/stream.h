@@ -53,6 +53,8 @@ void stream_write(struct stream *s, const void *p, size_t len);         /* copie
 void stream_write_answer(struct stream *s, const void *p, size_t len);
 size_t stream_queued(const struct stream *s);
 void stream_pause(struct stream *s, bool paused);                       /* stop calling data() */
+/* It is read behind all others: EV_BEHIND_MAX in a turn of the loop. */
+void stream_behind(struct stream *s, bool behind);
 void stream_in_max(struct stream *s, size_t in_max);
 void stream_stall_ms(struct stream *s, uint32_t ms);                    /* instead of STREAM_STALL_MS */
 /* Call data() again with what waits: after a pause ended or more is wanted. */

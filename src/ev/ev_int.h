@@ -74,6 +74,7 @@ struct ev_loop {
 	struct ev_pool lanes[EV_LANES];
 	struct ev_nursery nursery;
 	struct list leavers;    /* struct ev_leaver */
+	struct list behind;     /* struct ev_io.node: ready to be read, behind all else */
 };
 
 void ev_assert_thread(const struct ev_loop *loop);

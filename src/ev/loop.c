@@ -366,6 +366,8 @@ struct ev_io {
 	struct ev_loop *loop;
 	struct event *read, *write; /* two, so that turning one on or off leaves the other alone */
 	bool reading, writing;
+	bool behind, queued;        /* queued: it is in loop->behind, and its event is off however much is wanted */
+	struct list node;
 	ev_io_fn *fn;
 	void *arg;
 };
@@ -374,8 +376,34 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 {
 	struct ev_io *io = arg;
 	struct ev_loop *loop = io->loop;
-	io->fn(io->arg, what & EV_READ, what & EV_WRITE);
+	bool readable = what & EV_READ;
+	if (readable && io->behind && !io->queued) {
+		if (event_del(io->read))
+			abort();
+		io->queued = true;
+		list_push_back(&loop->behind, &io->node);
+		readable = false;
+	}
+	if (readable || what & EV_WRITE)
+		io->fn(io->arg, readable, what & EV_WRITE);
 	ev_run_deferred(loop);
+}
+
+static void run_behind(struct ev_loop *loop)
+{
+	for (unsigned n = 0; n < EV_BEHIND_MAX && !list_empty(&loop->behind); n++) {
+		struct ev_io *io = CONTAINER_OF(loop->behind.next, struct ev_io, node);
+		list_unlink(&io->node);
+		io->queued = false;
+		if (!io->reading)
+			continue;
+		if (event_add(io->read, NULL))
+			abort();
+		io->fn(io->arg, true, false);
+		ev_run_deferred(loop);
+	}
+	if (!list_empty(&loop->behind))
+		metric_inc(METRIC_ev_behind_waited);
 }
 
 struct ev_io *ev_io_new(struct ev_loop *loop, int fd, ev_io_fn *fn, void *arg)
@@ -401,14 +429,24 @@ static void toggle(struct event *ev, bool *on, bool want)
 
 void ev_io_want(struct ev_io *io, bool read, bool write)
 {
-	toggle(io->read, &io->reading, read);
+	if (io->queued)
+		io->reading = read;     /* its turn comes */
+	else
+		toggle(io->read, &io->reading, read);
 	toggle(io->write, &io->writing, write);
+}
+
+void ev_io_behind(struct ev_io *io, bool behind)
+{
+	io->behind = behind;
 }
 
 void ev_io_free(struct ev_io **io)
 {
 	if (!io || !*io)
 		return;
+	if ((*io)->queued)
+		list_unlink(&(*io)->node);
 	event_free((*io)->read);
 	event_free((*io)->write);
 	free(*io);
@@ -553,6 +591,7 @@ struct ev_loop *ev_loop_new(void)
 	ev_work_init(loop);
 	list_init(&loop->nursery.children);
 	list_init(&loop->leavers);
+	list_init(&loop->behind);
 	return loop;
 }
 
@@ -600,7 +639,7 @@ static void settle(struct ev_loop *loop)
 
 static void turn(struct ev_loop *loop)
 {
-	bool wait = ev_timers_arm(loop);
+	bool wait = ev_timers_arm(loop) && list_empty(&loop->behind);
 	loop->now_us = 0;       /* the wait takes time: the first callback that asks reads the clock */
 	/* NONBLOCK alone goes on until nothing is ready, which beside a crowd is never. */
 	event_base_loop(loop->base, wait ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
@@ -609,6 +648,7 @@ static void turn(struct ev_loop *loop)
 	 * wait for several turns, and a call comes here twice. */
 	if (take(&loop->post))
 		run_taken(loop);
+	run_behind(loop);
 	settle(loop);
 }
 

@@ -72,11 +72,6 @@ static bool addr_ip(const struct addr *a, uint8_t ret[16])
 	return true;
 }
 
-bool addr_ip_is_v4(const uint8_t ip[16])
-{
-	return memcmp(ip, mapped, sizeof(mapped)) == 0;
-}
-
 bool addr_source(const struct addr *a, uint8_t ret[16])
 {
 	if (!addr_ip(a, ret))

@@ -617,6 +617,12 @@ void stream_pause(struct stream *s, bool paused)
 	update(s);
 }
 
+void stream_behind(struct stream *s, bool behind)
+{
+	if (s->in_io)
+		ev_io_behind(s->in_io, behind);
+}
+
 void stream_in_max(struct stream *s, size_t in_max)
 {
 	s->in_max = in_max;

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "ev/ev.h"
 #include "suite.h"
 
@@ -534,6 +535,75 @@ static void timers_fire_beside_what_is_always_ready(void **state)
 	close(fd);
 }
 
+/* --- what is read behind all else */
+
+struct behind {
+	struct ev_io *io[4 * EV_BEHIND_MAX], *front;
+	struct behind_one { struct behind *all; size_t place; } one[4 * EV_BEHIND_MAX];
+	int fd[4 * EV_BEHIND_MAX];
+	unsigned calls[4 * EV_BEHIND_MAX], since, most, total;
+	bool done;
+};
+
+static void on_behind(void *arg, bool readable, bool writable)
+{
+	struct behind_one *o = arg;
+	struct behind *b = o->all;
+
+	assert_true(readable && !writable);
+	b->calls[o->place]++;
+	b->total++;
+	b->since++;
+	b->most = b->since > b->most ? b->since : b->most;
+	if (o->place == 1 && b->io[20]) {       /* they wait, and do not come */
+		ev_io_free(&b->io[20]);
+		ev_io_want(b->io[21], false, false);
+	}
+	b->done = b->done || b->calls[NELEMS(b->calls) - 1] == 3;
+}
+
+static void on_front(void *arg, bool readable, bool writable)
+{
+	((struct behind *)arg)->since = 0;
+}
+
+/* HARDENING F-5: however many of them are ready, what is not behind has its turn after EV_BEHIND_MAX. */
+static void test_f5_what_is_behind_keeps_nobody_waiting(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t waited = metric_get(METRIC_ev_behind_waited);
+	struct behind b = { .done = false };
+	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < NELEMS(b.io); i++) {
+		b.one[i] = (struct behind_one){ &b, i };
+		b.fd[i] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+		b.io[i] = ev_io_new(f->loop, b.fd[i], on_behind, &b.one[i]);
+		ev_io_behind(b.io[i], true);
+		ev_io_want(b.io[i], true, false);
+	}
+	b.front = ev_io_new(f->loop, fd, on_front, &b);
+	ev_io_want(b.front, true, false);
+	assert_true(ev_loop_run_until(f->loop, &b.done, 60000));
+	assert_int_equal(b.most, EV_BEHIND_MAX);
+	assert_in_range(b.calls[0], 2, 4);       /* all have their turn */
+	assert_int_equal(b.calls[20], 0);
+	assert_int_equal(b.calls[21], 0);
+	assert_in_range(metric_get(METRIC_ev_behind_waited) - waited, 1, b.total);
+	b.done = false;
+	memset(b.calls, 0, sizeof(b.calls));
+	ev_io_want(b.io[21], true, false);
+	assert_true(ev_loop_run_until(f->loop, &b.done, 60000));
+	assert_in_range(b.calls[21], 2, 4);
+	for (size_t i = 0; i < NELEMS(b.io); i++) {
+		ev_io_free(&b.io[i]);
+		close(b.fd[i]);
+	}
+	ev_io_free(&b.front);
+	close(fd);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 SUITE(loop)
@@ -543,6 +613,7 @@ SUITE(loop)
 		T(turn_end_comes_after_all_callbacks_of_the_turn),
 		T(free_runs_what_is_deferred_and_posted),
 		T(test_f5_posts_do_not_wait_for_all_that_is_ready),
+		T(test_f5_what_is_behind_keeps_nobody_waiting),
 		T(timers_fire_beside_what_is_always_ready),
 		T(timers_fire_by_the_clock_and_in_order),
 		T(stopped_and_restarted_timers_keep_their_word),
