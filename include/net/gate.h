@@ -56,7 +56,7 @@ struct gate_pass {
 	size_t held;                    /* gate_hold() */
 };
 /* Of a message of at most these bytes, strangers may hold a part; and the eighth of all that large ones leave to them
- * is theirs. */
+ * is theirs.  The rest of a larger one over HTTP is read behind what all others send (stream_behind()). */
 #define GATE_SMALL_MAX (64u << 10)
 /* g NULL: everything is open.  Anything but GATE_OPEN: *ret needs no gate_leave(), *ret_wait_ms (0 = soon) says when
  * to come again. */

@@ -15,7 +15,6 @@
 #define HTTP_HEADERS_MAX 64
 #define HTTP_HEAD_MAX 32768
 #define HTTP_BODY_MAX (10u << 20)
-#define HTTP_BODY_LARGE (64u << 10)     /* the rest of a larger one is read behind what others send (HARDENING F-5) */
 
 struct http_text { const char *p; size_t len; };
 struct http_header { struct http_text name, value; };   /* name as sent; value without the white space around it */

@@ -717,7 +717,7 @@ static void await_body(struct http_conn *c, struct http_request *r, bool expects
 {
 	c->reading = r;
 	set_phase(c, HTTP_PHASE_BODY);
-	stream_behind(c->stream, c->body.left > HTTP_BODY_LARGE);
+	stream_behind(c->stream, c->body.left > GATE_SMALL_MAX);
 	if (!expects)
 		return;
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -817,7 +817,7 @@ static bool keep_data(struct http_conn *c, const char *p, size_t n)
 	int rc = c->pass ? gate_hold(c->pass, c->body_text.len + n, &err) : 0;
 	if (rc == 0)
 		str_put(&c->body_text, p, n);
-	if (c->body_text.len > HTTP_BODY_LARGE)
+	if (c->body_text.len > GATE_SMALL_MAX)
 		stream_behind(c->stream, true);
 	if (rc == 0 && !c->body_text.failed)
 		return true;

@@ -18,6 +18,7 @@
 #include "base/metric.h"
 #include "base/text.h"
 #include "ev/ev.h"
+#include "net/gate.h"
 #include "net/http_server.h"
 #include "net/stream.h"
 #include "suite.h"
@@ -392,6 +393,70 @@ static void body_arrives_whole_whatever_the_split(void **state)
 		assert_string_equal(w->log.p, "head /now\nrequest /now 5 hello\n");
 		str_reset(&w->log);
 		assert_int_equal(count(receive(w, NULL), "200 OK"), 1);
+	}
+}
+
+/* --- large bodies beside others */
+
+#define LARGE_PEERS (2 * EV_BEHIND_MAX)
+
+static int on_large_head(void *arg, struct http_request *r, const struct http_head *h, size_t *body_max, void **ret_user)
+{
+	return 0;
+}
+
+static void on_large_request(void *arg, struct http_request *r, void *user, const char *body, size_t len)
+{
+}
+
+static void on_large_gone(void *arg, struct http_request *r, void *user)
+{
+}
+
+static void on_large_closed(void *arg, struct http_conn *c)
+{
+}
+
+/* How many turns left some of these bodies for the next one.  Chunked: when so many bytes have come. */
+static uint64_t behind(struct world *w, bool chunked, unsigned len)
+{
+	static const struct http_ops large_ops = { on_large_head, on_large_request, on_large_gone, on_large_closed, NULL };
+	const uint64_t before = metric_get(METRIC_ev_behind_waited);
+	struct http_conn *conns[LARGE_PEERS];
+	struct str text = STR_INIT;
+	int far[LARGE_PEERS], fds[2];
+
+	str_puts(&text, "POST /large HTTP/1.1\r\nHost: x\r\n");
+	str_printf(&text, chunked ? "Transfer-Encoding: chunked\r\n\r\n%x\r\n" : "Content-Length: %u\r\n\r\n",
+		   chunked ? 2 * GATE_SMALL_MAX : len);
+	for (unsigned i = 0; chunked && i < len; i++)
+		str_putc(&text, 'x');
+	for (size_t i = 0; i < LARGE_PEERS; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+		conns[i] = http_conn_new(w->loop, fds[0], NULL, &large_ops, w);
+		far[i] = fds[1];
+		assert_int_equal(write(far[i], text.p, text.len), (ssize_t)text.len);
+		run_turns(w);
+	}
+	assert_int_equal(metric_get(METRIC_ev_behind_waited), before);
+	for (size_t i = 0; i < LARGE_PEERS; i++)
+		assert_int_equal(write(far[i], "x", 1), 1);
+	run_turns(w);
+	for (size_t i = 0; i < LARGE_PEERS; i++) {
+		http_conn_close(conns[i]);
+		close(far[i]);
+	}
+	run_turns(w);
+	str_fini(&text);
+	return metric_get(METRIC_ev_behind_waited) - before;
+}
+
+/* HARDENING F-5: one byte more than a small message, and the rest comes behind what others send. */
+static void test_f5_large_bodies_are_read_behind_all_else(void **state)
+{
+	for (int chunked = 0; chunked < 2; chunked++) {
+		assert_int_equal(behind(*state, chunked, GATE_SMALL_MAX), 0);
+		assert_true(behind(*state, chunked, GATE_SMALL_MAX + 1) > 0);
 	}
 }
 
@@ -848,6 +913,7 @@ SUITE(http_server)
 		T(head_request_gets_no_body),
 		T(body_arrives_whole_whatever_the_split),
 		T(answers_keep_the_order_of_requests),
+		T(test_f5_large_bodies_are_read_behind_all_else),
 		T(seventeenth_request_waits),
 		T(bad_request_is_answered_behind_the_good_ones),
 		T(refusals_close),
