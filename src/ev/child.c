@@ -96,9 +96,12 @@ uint64_t ev_child_bytes(const struct ev_loop *loop, uint32_t number, uint64_t *r
 /* One more of it may not begin. */
 static int check_bytes(const struct ev_nursery *n, uint32_t number, struct err *err)
 {
-	uint64_t bytes = bytes_of(n, &number, true);
+	uint64_t bytes;
 
-	if (!n->bounds.tenant || bytes < n->bounds.tenant)
+	if (!n->bounds.tenant || n->bytes < n->bounds.tenant)
+		return 0;
+	bytes = bytes_of(n, &number, true);
+	if (bytes < n->bounds.tenant)
 		return 0;
 	metric_inc(METRIC_budget_scratch_refused);
 	return err_set(err, ERR_LIMIT, "", "own directories of this tenant's programs hold %" PRIu64 " bytes, allowed are "
@@ -153,15 +156,17 @@ static void end_largest(const struct ev_nursery *n, uint32_t number, const char 
 
 static void set_bytes(struct ev_child *c, uint64_t bytes)
 {
-	const struct ev_nursery *n = &c->loop->nursery;
+	struct ev_nursery *n = &c->loop->nursery;
+	uint64_t sum;
 
+	n->bytes += bytes - c->bytes;
 	c->bytes = bytes;
-	metric_set(METRIC_budget_scratch_bytes, bytes_of(n, NULL, true));
-	uint64_t sum = bytes_of(n, &c->number, false);
-	if (n->bounds.tenant && sum > n->bounds.tenant)
+	metric_set(METRIC_budget_scratch_bytes, n->bytes);
+	sum = n->bounds.tenant && n->bytes > n->bounds.tenant ? bytes_of(n, &c->number, false) : 0;
+	if (sum > n->bounds.tenant)
 		end_largest(n, c->number, "this tenant's programs", "budgets.scratch_per_tenant", sum, n->bounds.tenant);
-	sum = bytes_of(n, NULL, false);
-	if (n->bounds.all && sum > n->bounds.all)
+	sum = n->bounds.all && n->bytes > n->bounds.all ? bytes_of(n, NULL, false) : 0;
+	if (sum > n->bounds.all)
 		end_largest(n, fullest(n), "all programs, of which this tenant's are the largest,", "budgets.scratch", sum,
 			    n->bounds.all);
 }
@@ -241,6 +246,13 @@ struct ev_child_usage ev_child_usage(const struct ev_child *c)
 	return c->usage;
 }
 
+static void leave(struct ev_child *c)
+{
+	list_unlink(&c->node);
+	c->loop->nursery.bytes -= c->bytes;
+	metric_set(METRIC_budget_scratch_bytes, c->loop->nursery.bytes);
+}
+
 /* Of the launcher: nothing of it is left, or nothing has come to be. */
 static void on_event(void *arg, const struct launcher_event *event)
 {
@@ -250,8 +262,7 @@ static void on_event(void *arg, const struct launcher_event *event)
 	c->id = 0;
 	while (errno = 0, read_report(c) && errno == 0)
 		;
-	list_unlink(&c->node);
-	metric_set(METRIC_budget_scratch_bytes, bytes_of(&c->loop->nursery, NULL, true));
+	leave(c);
 	ev_timer_stop(c->timer);
 	ev_io_want(c->policy_io, false, false);
 	ev_defer(c->loop, free_child, c);
@@ -438,7 +449,7 @@ void ev_child_kill_all(struct ev_loop *loop)
 		if (c->id == 0)
 			continue;
 		ev_launch_forget(loop, id);     /* the launcher goes on trying, and ends with us */
-		list_unlink(&c->node);
+		leave(c);
 		free_child(c);
 	}
 }

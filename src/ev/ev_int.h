@@ -58,6 +58,7 @@ struct ev_nursery {             /* what the launcher has started for us (launch.
 	struct map *started;            /* id -> struct started */
 	struct list children;           /* of child.c */
 	struct ev_child_bounds bounds;
+	uint64_t bytes;                 /* of all their own directories; a sum is made only where it may matter */
 	bool gone;
 	void (*end)(struct ev_loop *loop);      /* of the launcher; NULL before the first start */
 	void (*kill_all)(struct ev_loop *loop);         /* of child.c; NULL before its first start */
