@@ -98,6 +98,9 @@ int db_foreign_check(const char *path, const char *store, struct err *err) MUST_
 /* DB_FOREIGN only: one SELECT (or VALUES, WITH … SELECT) statement; ERR_INVALID for anything else, a second
  * statement, or what the authorizer refuses (writes, ATTACH, PRAGMA, load_extension).  put frees it. */
 int db_stmt_adhoc(struct db *db, const char *sql, size_t len, struct db_stmt **ret, struct err *err) MUST_CHECK;
+/* Of an error of such a statement: it searches a full-text table of a schema that has changed since the database was
+ * opened; opened anew it will be found. */
+bool db_foreign_is_old(const struct err *err);
 /* The same statement again, without what was bound. */
 void db_stmt_again(struct db_stmt *st);
 /* DB_FOREIGN, before its first statement: of all tables these alone may be read, by the names that they have there,

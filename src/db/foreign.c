@@ -135,6 +135,11 @@ static void connect_full_text(struct db *db)
 	sqlite3_finalize(names);
 }
 
+bool db_foreign_is_old(const struct err *err)
+{
+	return err->code == ERR_INVALID && strstr(err->msg, "vtable constructor failed");
+}
+
 void db_foreign_guard(struct db *db)
 {
 	declare_table_functions(db);

@@ -412,12 +412,6 @@ static int run_query(struct database *d, const struct sql_ask *ask, struct str *
 	return rc;
 }
 
-/* Full-text tables are connected when a database is opened: one of a schema that has changed since is not any more. */
-static bool schema_changed(const struct err *err)
-{
-	return err->code == ERR_INVALID && strstr(err->msg, "vtable constructor failed");
-}
-
 static int answer(const struct worker_run *r, const struct sql_ask *ask, struct err *err)
 {
 	const size_t begun = r->out->len;
@@ -427,7 +421,7 @@ static int answer(const struct worker_run *r, const struct sql_ask *ask, struct 
 	for (unsigned tries = 0; rc == 0 && tries < 2; tries++) {
 		db_deadline(d->db, r->until_us);
 		rc = run_query(d, ask, r->out, err);
-		if (tries > 0 || rc == 0 || !schema_changed(err))
+		if (tries > 0 || rc == 0 || !db_foreign_is_old(err))
 			break;
 		r->out->len = begun;
 		forget_database(d);
