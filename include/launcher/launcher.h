@@ -21,6 +21,7 @@
 
 #define LAUNCHER_CHILDREN_MAX 4096      /* that run at a time; one more is refused with EAGAIN */
 #define LAUNCHER_FDS 4                  /* that a program gets */
+#define LAUNCHER_CAPABILITIES { CAP_SETUID, CAP_SETGID, CAP_KILL }     /* for users, where no namespace gives them */
 #define LAUNCHER_ARGS_MAX 3072          /* bytes of the arguments of a row, each with its NUL */
 #define LAUNCHER_GREET_MS 30000         /* how long its greeting may take: a machine may be slow */
 #define LAUNCHER_WAIT_MS 5000           /* for room in the socket, and for its end */

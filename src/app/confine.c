@@ -22,6 +22,7 @@
 #include "base/sanitized.h"
 #include "base/text.h"
 #include "conf/conf.h"
+#include "launcher/launcher.h"
 #include "sandbox/filter.h"
 
 #include "app_int.h"
@@ -32,7 +33,7 @@
 #define KEY "user"
 
 /* For the launcher, which passes them on to nobody but toolcrib-run; NET_BIND_SERVICE is for our own listeners. */
-static const unsigned char for_launcher[] = { CAP_SETUID, CAP_SETGID, CAP_KILL };
+static const unsigned char for_launcher[] = LAUNCHER_CAPABILITIES;
 
 static int failed(const char *step, struct err *err)
 {

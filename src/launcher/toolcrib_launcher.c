@@ -139,7 +139,7 @@ struct plan {
 
 /* --- capabilities: to give tools other users, and to end these, where they are no namespace's */
 
-static const unsigned char needed[] = { CAP_SETUID, CAP_SETGID, CAP_KILL };
+static const unsigned char needed[] = LAUNCHER_CAPABILITIES;
 static bool has_needed;                 /* the launcher has them, and no others */
 
 static bool set_capabilities(uint32_t which)
