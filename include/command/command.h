@@ -177,7 +177,7 @@ struct command_env {                      /* borrowed for life; all but loop may
 	struct upstreams *upstreams;
 	size_t answer_max;              /* bytes of rows that a command may say; a larger answer is ERR_LIMIT; 0 = any */
 	const struct sandbox *sandbox; struct exec_workers *workers; struct worker_pool *pool;  /* the same, or NULL */
-	const char *sandbox_levels;             /* for `status`: the levels reached and required */
+	const char *sandbox_levels; bool tool_users;    /* reached and required, for `status`; tools have own users */
 	uint32_t owner_uid;             /* an admin while commands_owner_rules(); root always is */
 	const struct conf_role *roles; size_t nroles;   /* the others */
 	uint64_t started_us;

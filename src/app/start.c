@@ -779,7 +779,7 @@ static int admin_start(struct app *a, struct err *err)
 		.registry = a->registry, .writer = a->writer, .notary = a->notary, .calls = a->calls,
 		.limiter = a->limiter, .mcp = a->mcp, .vault = a->vault, .fetcher = a->fetcher,
 		.upstreams = a->upstreams, .sandbox = &a->sandbox, .workers = a->workers, .pool = a->pool,
-		.sandbox_levels = a->sandbox_levels,
+		.sandbox_levels = a->sandbox_levels, .tool_users = a->sandbox.best.uid,
 		.master = a->master, .owner_uid = geteuid(), .started_us = a->started_us,
 		.tenant_queue = conf ? conf->limit_tenant_queue : LIMIT_TENANT_QUEUE,
 		.requests = conf ? conf->limit_requests : LIMIT_REQUESTS,

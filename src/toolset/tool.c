@@ -171,8 +171,6 @@ static void put_row(struct reply *o, const struct define_item *def, int64_t vers
 
 /* --- what users of tools cannot reach, where each tenant has one of its own (HARDENING 1.1) */
 
-#define OF_USERS "base+uid"             /* how levels begin then */
-
 /* By mode: such a user owns nothing and is in no group.  A list of rights beside the mode is believed. */
 static bool is_open(const char *path, mode_t bits)
 {
@@ -205,12 +203,11 @@ static void add_closed(const json_t *path, mode_t bits, struct str *out)
 
 static void find_closed(const struct command_call *c, const char *text, struct str *out)
 {
-	const char *levels = command_env(c)->sandbox_levels;
 	const json_t *handler, *sandbox, *path;
 	json_t *doc = NULL;
 	size_t i;
 
-	if (!levels || strncmp(levels, OF_USERS, strlen(OF_USERS)) != 0 || jx_parse(text, strlen(text), &doc, NULL) < 0)
+	if (!command_env(c)->tool_users || jx_parse(text, strlen(text), &doc, NULL) < 0)
 		return;
 	handler = json_object_get(doc, "handler");
 	sandbox = json_object_get(handler, "sandbox");
