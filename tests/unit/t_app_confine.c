@@ -29,6 +29,7 @@
 
 #include "app_int.h"
 #include "suite.h"
+#include "tmpdir.h"
 
 static void *nothing(void *arg)
 {
@@ -117,11 +118,11 @@ static void f12_a_confined_server_starts_no_program_and_becomes_nobody_else(void
 
 /* --- files: a store, a configuration beside it, and what is nobody's business */
 
-static char top[] = "/tmp/toolcrib-confine-XXXXXX";
+static char *top;
 
 static const char *at(const char *name)
 {
-	static char path[4][128];
+	static char path[4][256];
 	static unsigned next;
 	char *ret = path[next++ % 4];
 
@@ -143,7 +144,8 @@ static int make_places(void **state)
 	static const char *const dirs[] = { "store", "conf", "other", "more" };
 
 	(void)state;
-	if (!mkdtemp(top))
+	top = tmpdir_make();
+	if (!top)
 		return -1;
 	for (size_t i = 0; i < NELEMS(dirs); i++) {
 		if (mkdir(at(dirs[i]), 0700))
@@ -158,15 +160,9 @@ static int make_places(void **state)
 
 static int remove_places(void **state)
 {
-	char *argv[] = { (char *)(uintptr_t)"rm", (char *)(uintptr_t)"-rf", top, NULL };
-	pid_t pid = fork();
-
 	(void)state;
-	if (pid == 0) {
-		execv("/bin/rm", argv);
-		_exit(1);
-	}
-	return waitpid(pid, NULL, 0) == pid ? 0 : -1;
+	tmpdir_remove(top);
+	return 0;
 }
 
 static bool opened(const char *name, int flags)

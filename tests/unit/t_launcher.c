@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "launcher_int.h"
 #include "suite.h"
+#include "tmpdir.h"
 
 #define PATIENCE_MS 60000
 #define NOISE 20000                     /* packets; make check-long sends a million (TOOLCRIB_NOISE) */
@@ -242,11 +243,11 @@ static void arguments_are_bounded(void **state)
 
 /* --- users */
 
-static void put_file(const char *dir, const char *name, const char *text, char ret[128])
+static void put_file(const char *dir, const char *name, const char *text, char ret[256])
 {
 	FILE *f;
 
-	snprintf(ret, 128, "%s/%s", dir, name);
+	snprintf(ret, 256, "%s/%s", dir, name);
 	f = fopen(ret, "w");
 	assert_non_null(f);
 	fputs(text, f);
@@ -268,10 +269,10 @@ static void hardening_the_range_of_a_user_is_half_of_his_line(void **state)
 		{ "kim:4294967290:100\nkim:1:4294967296\n", "", 0, 0, 0, "no line for kim" },
 		{ "kim:100000:65536\n", "", 0, 0, 0, "gid has no line for kim" },
 	};
-	char dir[] = "/tmp/toolcrib-t-XXXXXX", uids[128], gids[128];
+	char uids[256], gids[256], *dir = tmpdir_make();
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
+	assert_non_null(dir);
 	for (size_t i = 0; i < NELEMS(rows); i++) {
 		struct launcher_uids got = { 0 };
 		struct err err = { 0 };
@@ -285,8 +286,7 @@ static void hardening_the_range_of_a_user_is_half_of_his_line(void **state)
 	}
 	unlink(uids);
 	assert_int_equal(launcher_uids_find(uids, gids, "", 1000, &(struct launcher_uids){ 0 }, NULL), ERR_NOT_FOUND);
-	unlink(gids);
-	rmdir(dir);
+	tmpdir_remove(dir);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
